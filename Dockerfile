@@ -7,8 +7,8 @@ COPY . .
 ENV RUSTUP_TOOLCHAIN=1.95.0
 RUN --mount=type=cache,target=/usr/local/cargo/registry \
     --mount=type=cache,target=/src/target \
-    cargo build --release --locked --package fleetdex --bin fleetdex \
-    && install -D target/release/fleetdex /out/fleetdex
+    cargo build --profile dist --locked --package fleetdex --bin fleetdex \
+    && install -D --strip target/dist/fleetdex /out/fleetdex
 
 FROM scratch
 COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/ca-certificates.crt

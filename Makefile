@@ -30,7 +30,7 @@ STAGE = ./.ci/stage
 STAGES = awk '{ print; total += $$1 } END { printf "%6d s  in all\n", total }' target/stages
 
 .DEFAULT_GOAL := help
-.PHONY: help demo check test mutants fuzz bench soak fmt parts crds deny prerequisites
+.PHONY: help demo check test mutants fuzz bench dist soak fmt parts crds deny prerequisites
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -81,6 +81,13 @@ fuzz: prerequisites ## Fuzz selectors, requests, continue tokens and what member
 bench: prerequisites ## Measure; figures go to target/bench/results.json
 	$(CARGO) build --locked --release --workspace --bins
 	$(CARGO) run --locked --release --quiet --package e2e -- bench $(BENCH_ARGS)
+
+dist: ## The program as it is shipped, and its debug information in a file beside it: target/package/
+	$(CARGO) build --locked --profile dist --package fleetdex --bin fleetdex
+	@mkdir -p target/package
+	objcopy --only-keep-debug target/dist/fleetdex target/package/fleetdex.debug
+	objcopy --strip-all --add-gnu-debuglink=target/package/fleetdex.debug target/dist/fleetdex target/package/fleetdex
+	@ls -l target/package
 
 soak: prerequisites ## Writes and random faults for 30 minutes, 10 of them without OpenSearch, then the oracle; figures go to target/soak/results.json
 	$(CARGO) build --locked --release --workspace --bins

@@ -1,12 +1,12 @@
 //! Watch line → bulk line: what one core can do per second, on pods as an apiserver sends them (5 kB with managed fields).
 
 use divan::{Bencher, counter::ItemsCount};
-use fleetdex::{
-    bulk::{Write, encode},
+use fleetdex_clusters::watch::WatchEvent;
+use fleetdex_core::{
     kinds,
     model::{Gvk, IndexPrefix, Object, Projection, Projector, Resource},
-    watch::WatchEvent,
 };
+use fleetdex_store::bulk::{Write, encode};
 use serde_json::json;
 
 /// Lines per iteration, so that no cache holds just the one line.

@@ -11,9 +11,9 @@
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use clap::Parser;
-use fleetdex::cluster::{
+use fleetdex_clustercache::{Change, ClusterCache, Options, Queue, ReadError, Request, Watch};
+use fleetdex_clusters::{
     Clusters, Timing,
-    cache::{Change, ClusterCache, Options, Queue, ReadError, Request, Watch},
     connect::Network,
     events::ClusterEvent,
     source::{Loader, contexts, read_kubeconfig},
@@ -80,7 +80,7 @@ fn observe(cache: &ClusterCache, queue: &Queue, event: &ClusterEvent) -> anyhow:
     if event.reasons.connected {
         match cache.watch(cluster, &nodes, queue) {
             // It was disconnected again meanwhile: there will be another event.
-            Ok(()) | Err(fleetdex::cluster::cache::WatchError::NotConnected(_)) => {}
+            Ok(()) | Err(fleetdex_clustercache::WatchError::NotConnected(_)) => {}
             Err(error) => return Err(error.into()),
         }
     }
@@ -98,7 +98,7 @@ fn labels_changed(change: &Change<Node>) -> bool {
 
 async fn reconcile(cache: &ClusterCache, queue: &Queue, request: Request) {
     if let Err(error) = label(cache, &request).await {
-        tracing::warn!(?request, error = %fleetdex::model::causes(&*error), "a node was not labelled; it is tried again");
+        tracing::warn!(?request, error = %fleetdex_core::model::causes(&*error), "a node was not labelled; it is tried again");
         let queue = queue.clone();
         tokio::spawn(async move {
             tokio::time::sleep(RETRY).await;

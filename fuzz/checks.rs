@@ -5,21 +5,21 @@
 use std::collections::BTreeMap;
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
-use fleetdex::{
-    bulk::{Write, encode},
+use fleetdex_clusters::watch::{ListPage, WatchEvent};
+use fleetdex_core::{
     model::{
         ClusterName, FieldPath, Gvk, IndexPrefix, JsonLine, Object, Projection, Projector,
         Quantity, Resource, Restored, Shape, fallback,
     },
     query::{Cursor, Permitted, Query, ResourceName, Selectable, dsl},
     selector::{FieldSelector, LabelSelector},
-    server::{
-        Caller, clusterpedia,
-        continue_token::{self, Bound, Continuation, Keys},
-        request::{self, ListRequest},
-    },
-    watch::{ListPage, WatchEvent},
 };
+use fleetdex_server::{
+    Caller, clusterpedia,
+    continue_token::{self, Bound, Continuation, Keys},
+    request::{self, ListRequest},
+};
+use fleetdex_store::bulk::{Write, encode};
 use serde_json::Value;
 
 fn pods() -> Query {

@@ -6,51 +6,50 @@ use std::{
 
 use anyhow::Context as _;
 use clap::Args;
+use fleetdex_clusters::{
+    Clusters, MemberState, Timing,
+    connect::Network,
+    secret_hosts::SecretHosts,
+    source::{Loader, SourceArgs, SourceKind, Sources, is_left_to_another},
+    throttle::Rate,
+};
+use fleetdex_core::{
+    model::{ClusterName, Scope, SelectableField, StoreName, Unit},
+    query::ResourceName,
+};
+use fleetdex_limits::intake::{BoundLayer, Budget};
+use fleetdex_operator::{
+    controller::{self, Publish},
+    fleet::Fleet,
+    gaps::Gap,
+    karmada,
+    plan::Plan,
+    replicas::{self, ReplicaName, Replicas},
+};
+use fleetdex_server::{
+    Catalog, Entry, Followed, Reach, Server, ServerArgs, Telemetry,
+    catalog::qualified,
+    front::{self, Entrance, FrontArgs},
+    listen::Listener,
+    peers::Peers,
+};
+use fleetdex_store::{Checkpoints, changes::Sequence, memory::Memory, opensearch::LIST_CONTEXTS};
+use fleetdex_sync::{checkpoints, filter::ObjectFilter, pipeline::Pipeline};
+use fleetdex_telemetry::{
+    Metrics, Readiness,
+    admin::{self, AdminArgs},
+};
 use k8s_openapi::{api::core::v1::Namespace, jiff::Timestamp};
 use kube::{
-    Api, Client, Config, client::ClientBuilder, config::KubeConfigOptions, config::Kubeconfig,
+    Api, Client, Config,
+    client::ClientBuilder,
+    config::{KubeConfigOptions, Kubeconfig},
 };
 use tokio::{
     sync::{Notify, watch},
     task::JoinSet,
 };
 use tokio_util::sync::CancellationToken;
-
-use crate::{
-    cluster::{
-        Clusters, MemberState, Timing,
-        connect::Network,
-        source::{Loader, SourceArgs, SourceKind, Sources, is_left_to_another},
-        throttle::Rate,
-    },
-    intake::{BoundLayer, Budget},
-    model::{ClusterName, Scope, SelectableField, StoreName, Unit},
-    pipeline::Pipeline,
-    query::ResourceName,
-    registry::{
-        controller::{self, Publish},
-        filter::ObjectFilter,
-        fleet::Fleet,
-        gaps::Gap,
-        karmada,
-        plan::Plan,
-    },
-    replicas::{self, ReplicaName, Replicas},
-    secret_hosts::SecretHosts,
-    server::{
-        Catalog, Entry, Followed, Reach, Server, ServerArgs, Telemetry,
-        catalog::qualified,
-        front::{self, Entrance, FrontArgs},
-        listen::Listener,
-        peers::Peers,
-    },
-    store::{Checkpoints, changes::Sequence, memory::Memory, opensearch::LIST_CONTEXTS},
-    sync::checkpoints,
-    telemetry::{
-        Metrics, Readiness,
-        admin::{self, AdminArgs},
-    },
-};
 
 /// How the control plane answers a small request.
 const HUB_TIMEOUT: Duration = Duration::from_secs(10);
@@ -754,15 +753,14 @@ fn why_not_followed(member: Option<&MemberState>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::{
-        query::Permitted,
-        server::{
-            request::{ListRequest, NativePath},
-            target::target,
-        },
-        store::{Checkpoint, KindOfUnit},
+    use fleetdex_core::query::Permitted;
+    use fleetdex_server::{
+        request::{ListRequest, NativePath},
+        target::target,
     };
+    use fleetdex_store::{Checkpoint, KindOfUnit};
+
+    use super::*;
 
     #[test]
     fn what_a_store_holds_of_a_member_that_is_down_since_the_start_is_shown_and_said_to_be_old() {

@@ -3,11 +3,10 @@
 use std::{path::Path, process::ExitCode};
 
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
-use fleetdex::{
-    app, cli, local, model,
-    telemetry::log::{self, LogArgs},
-    terminal,
-};
+use fleetdex::{app, local};
+use fleetdex_cli as cli;
+use fleetdex_core::{model, terminal};
+use fleetdex_telemetry::log::{self, LogArgs};
 
 #[derive(Parser)]
 #[command(

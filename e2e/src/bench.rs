@@ -35,15 +35,16 @@ mod times;
 mod watcher;
 mod watchers;
 
-use std::fs;
-use std::time::Duration;
+use std::{fs, time::Duration};
 
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 
 use self::figures::Figures;
-use crate::fleet::{Fleet, OpenSearchKind, Options, Registration, target_folder};
-use crate::load::Load;
+use crate::{
+    fleet::{Fleet, OpenSearchKind, Options, Registration, target_folder},
+    load::Load,
+};
 
 const NAMESPACE: &str = "bench";
 /// The member on a real API server.
@@ -209,7 +210,7 @@ pub async fn run(arguments: BenchArgs) -> Result<()> {
 /// Installs the CRDs and registers the real member.
 async fn prepare(fleet: &Fleet) -> Result<()> {
     let hub = fleet.control_plane().kubectl()?;
-    for crd in fleetdex::cli::crd::all() {
+    for crd in fleetdex_cli::crd::all() {
         hub.apply(&crd.yaml()?).await?;
     }
     hub.run(&[

@@ -2,20 +2,22 @@
 //!
 //! What is lost on the way is lost: the truth is what the API server holds in the end, which the [`oracle`](crate::oracle) asks.
 
-use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::{
+    collections::BTreeSet,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
 
 use anyhow::{Result, ensure};
-use rand::rngs::StdRng;
-use rand::{RngExt, SeedableRng};
+use rand::{RngExt, SeedableRng, rngs::StdRng};
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
-use crate::fleet::ApiServer;
-use crate::objects::Objects;
+use crate::{fleet::ApiServer, objects::Objects};
 
 /// The kinds that are written, as collections of a namespace.
 pub const COLLECTIONS: [&str; 2] = ["configmaps", "secrets"];

@@ -5,21 +5,27 @@
 mod session;
 mod workloads;
 
-use std::fs;
-use std::io::{self, IsTerminal, Write};
-use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::{
+    fs,
+    io::{self, IsTerminal, Write},
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
 
 use anyhow::{Context, Result, bail, ensure};
 use reqwest::Method;
 use serde_json::Value;
 
-use self::session::Session;
-use self::workloads::{Workloads, fill};
-use crate::fleet::{self, Fleet, OpenSearchKind, Options, Registration};
-use crate::operator::{API_PORT, Operator, OperatorOptions};
-use crate::poll::eventually;
-use crate::signals;
+use self::{
+    session::Session,
+    workloads::{Workloads, fill},
+};
+use crate::{
+    fleet::{self, Fleet, OpenSearchKind, Options, Registration},
+    operator::{API_PORT, Operator, OperatorOptions},
+    poll::eventually,
+    signals,
+};
 
 const REGISTRY: &str = include_str!("../demo/registry.yaml");
 const CRDS: [&str; 2] = [

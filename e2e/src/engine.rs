@@ -1,7 +1,7 @@
 //! Fleetdex's own store on an OpenSearch of a fleet, without the rest of Fleetdex.
 
 use anyhow::Result;
-use fleetdex::store::opensearch::{
+use fleetdex_store::opensearch::{
     Engine, EngineOptions, IndexSettings, OpenSearchService, Settings, connect,
 };
 

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Context, Result};
-use fleetdex::kinds;
-use fleetdex::model::{FieldPath, FieldType, Gvk, Resource, SelectableField};
-use rand::rngs::StdRng;
-use rand::seq::IndexedRandom;
-use rand::{RngExt, SeedableRng};
+use fleetdex_core::{
+    kinds,
+    model::{FieldPath, FieldType, Gvk, Resource, SelectableField},
+};
+use rand::{RngExt, SeedableRng, rngs::StdRng, seq::IndexedRandom};
 use serde_json::{Value, json};
 
 /// The environment variable that sets the seed, to see a failure again.

@@ -1,11 +1,12 @@
 //! Finds an installed Java for each OpenSearch.
 
-use std::collections::BTreeSet;
-use std::env;
-use std::fs;
-use std::ops::RangeInclusive;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::{
+    collections::BTreeSet,
+    env, fs,
+    ops::RangeInclusive,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
 
 use anyhow::{Result, bail};
 

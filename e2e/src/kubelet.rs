@@ -2,22 +2,28 @@
 //!
 //! It runs on a thread of its own, so that a test may block and its runtime may end.
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{TcpListener, TcpStream};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::{
+    io::{BufRead, BufReader, Read, Write},
+    net::{TcpListener, TcpStream},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread::{self, JoinHandle},
+    time::Duration,
+};
 
 use anyhow::{Context, Result};
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::{ServerConfig, ServerConnection, StreamOwned};
+use rustls::{
+    ServerConfig, ServerConnection, StreamOwned,
+    pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
+};
 use serde_json::{Value, json};
 
-use crate::fleet::ApiServer;
-use crate::fleet::ports::Port;
-use crate::http::install_tls_provider;
+use crate::{
+    fleet::{ApiServer, ports::Port},
+    http::install_tls_provider,
+};
 
 /// How long one read of a connection may take.
 const PATIENCE: Duration = Duration::from_secs(30);

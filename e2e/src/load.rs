@@ -3,23 +3,21 @@
 //! A pod is about 5 kB of JSON with the managed fields that the API server adds, and carries more than 600 bytes that no
 //! compression can remove: checksums, tokens, image digests, container ids. Content depends on seed and number alone.
 
-use std::io::Write;
-use std::ops::Range;
-use std::time::{Duration, Instant};
+use std::{
+    io::Write,
+    ops::Range,
+    time::{Duration, Instant},
+};
 
 use anyhow::{Context, Result, bail};
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
-use flate2::Compression;
-use flate2::write::GzEncoder;
+use base64::{Engine, engine::general_purpose::STANDARD};
+use flate2::{Compression, write::GzEncoder};
 use futures::{StreamExt, TryStreamExt, stream};
-use rand::rngs::StdRng;
-use rand::{RngExt, SeedableRng};
+use rand::{RngExt, SeedableRng, rngs::StdRng};
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 
-use crate::fleet::ApiServer;
-use crate::http;
+use crate::{fleet::ApiServer, http};
 
 /// How many applications, and therefore values of most labels, a namespace has.
 const APPLICATIONS: usize = 40;

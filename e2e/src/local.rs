@@ -1,20 +1,22 @@
 //! `fleetdex local`, as people start it, and questions from another process.
 
-use std::fs;
-use std::path::Path;
+use std::{fs, path::Path};
 
 use anyhow::{Context, Result, ensure};
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
+use base64::{Engine, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
 use tokio::process::Command;
 
-use crate::fleet::Fleet;
-use crate::fleet::ports::Port;
-use crate::fleet::process::{Guard, Process, Start};
-use crate::operator::{Ran, fleetdex_program};
-use crate::poll::eventually;
-use crate::scenario::PATIENCE;
+use crate::{
+    fleet::{
+        Fleet,
+        ports::Port,
+        process::{Guard, Process, Start},
+    },
+    operator::{Ran, fleetdex_program},
+    poll::eventually,
+    scenario::PATIENCE,
+};
 
 /// A kubeconfig with a context for each member, another for the first one, and one that leads nowhere.
 pub fn kubeconfig(fleet: &Fleet) -> Value {

@@ -1,14 +1,19 @@
 //! Gets real parts, and starts and stops fleets of them: `cargo run -p e2e -- help`.
 
-use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, Stdio};
-use std::time::Duration;
+use std::{
+    path::{Path, PathBuf},
+    process::{Command, ExitCode, Stdio},
+    time::Duration,
+};
 
 use anyhow::{Context, Result, bail};
 use clap::{Parser, Subcommand, ValueEnum};
-use e2e::fleet::{self, Fleet, FleetState, OpenSearchKind, Options};
-use e2e::parts::{self, Part};
-use e2e::{bench, demo, signals, soak};
+use e2e::{
+    bench, demo,
+    fleet::{self, Fleet, FleetState, OpenSearchKind, Options},
+    parts::{self, Part},
+    signals, soak,
+};
 
 /// Real parts for tests, demo and benchmarks of Fleetdex.
 #[derive(Parser)]

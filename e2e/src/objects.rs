@@ -4,8 +4,7 @@ use anyhow::{Context, Result, ensure};
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 
-use crate::fleet::ApiServer;
-use crate::http;
+use crate::{fleet::ApiServer, http};
 
 /// A client of one API server. It belongs to the async runtime that made it: make one per test.
 ///

@@ -1,18 +1,23 @@
 //! Our own program as a child process, started the way that people start it.
 
-use std::env;
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::ExitStatus;
-use std::time::Duration;
+use std::{
+    env, fs,
+    path::{Path, PathBuf},
+    process::ExitStatus,
+    time::Duration,
+};
 
 use anyhow::{Context, Result, ensure};
 
-use crate::fleet::ports::Port;
-use crate::fleet::process::{Guard, Process, Start};
-use crate::fleet::unique;
-use crate::http;
-use crate::poll::eventually;
+use crate::{
+    fleet::{
+        ports::Port,
+        process::{Guard, Process, Start},
+        unique,
+    },
+    http,
+    poll::eventually,
+};
 
 /// Linux counts processor time in hundredths of a second, on every architecture that Rust runs on.
 const TICKS_PER_SECOND: f64 = 100.0;

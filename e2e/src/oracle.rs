@@ -3,16 +3,16 @@
 //! It knows nothing of how Fleetdex works: it lists the API servers, reads every document of the store through the read alias, and
 //! compares. Besides, one generation of each cluster is all that may be left.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Write,
+};
 
 use anyhow::{Context, Result, bail, ensure};
-use fleetdex::model::IndexPrefix;
+use fleetdex_core::model::IndexPrefix;
 use serde_json::{Value, json};
 
-use crate::fleet::ApiServer;
-use crate::objects::Objects;
-use crate::opensearch::OpenSearch;
+use crate::{fleet::ApiServer, objects::Objects, opensearch::OpenSearch};
 
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 /// Differences that are spelt out.

@@ -3,11 +3,13 @@
 //! A part is complete exactly when its folder exists: it is made in a temporary folder beside it and renamed. A lock
 //! file keeps two processes from building the same part at once.
 
-use std::env;
-use std::fs::{self, File, TryLockError};
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::time::Instant;
+use std::{
+    env,
+    fs::{self, File, TryLockError},
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    time::Instant,
+};
 
 use anyhow::{Context, Result, bail};
 

@@ -1,8 +1,10 @@
 //! Waiting for something to become true.
 
-use std::fmt::Display;
-use std::future::Future;
-use std::time::{Duration, Instant};
+use std::{
+    fmt::Display,
+    future::Future,
+    time::{Duration, Instant},
+};
 
 use anyhow::{Result, bail};
 

@@ -3,17 +3,23 @@
 //! It carries bytes and knows no protocol: TLS goes through it untouched, and the server's certificate is valid for it because
 //! both are on 127.0.0.1. It runs on a thread of its own, so that a test may block and its runtime may end.
 
-use std::io;
-use std::net::SocketAddr;
-use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::{
+    io,
+    net::SocketAddr,
+    thread::{self, JoinHandle},
+    time::Duration,
+};
 
 use anyhow::{Context, Result, bail};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::tcp::{ReadHalf, WriteHalf};
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::watch;
-use tokio::task::JoinSet;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{
+        TcpListener, TcpStream,
+        tcp::{ReadHalf, WriteHalf},
+    },
+    sync::watch,
+    task::JoinSet,
+};
 
 use crate::fleet::ports::Port;
 

@@ -3,15 +3,11 @@
 use std::fs;
 
 use anyhow::{Context, Result, ensure};
+use fleetdex_operator::plan::store_name;
 use reqwest::StatusCode;
 use serde_json::{Value, json};
 
-use crate::fleet::ApiServer;
-use crate::http;
-use crate::kubectl::Kubectl;
-use crate::objects::Objects;
-use crate::operator::Operator;
-use fleetdex::registry::plan::store_name;
+use crate::{fleet::ApiServer, http, kubectl::Kubectl, objects::Objects, operator::Operator};
 
 /// Below this path the query API is, at the control plane and at the operator itself.
 pub const GROUP: &str = "/apis/search.fleetdex.io/v1alpha1";

@@ -1,21 +1,25 @@
 //! What scenarios are made of: fleets with an operator each, taken in turns, and registries to try them with.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
-use std::path::Path;
-use std::time::Duration;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::Path,
+    time::Duration,
+};
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use tokio::sync::{Mutex, MutexGuard, OnceCell, Semaphore, SemaphorePermit};
 
-use crate::fleet::{Fleet, OpenSearchKind, Options, Registration, unique};
-use crate::objects::Objects;
-use crate::opensearch::OpenSearch;
-use crate::operator::{Operator, OperatorOptions};
-use crate::oracle::{Oracle, documents, indices};
-use crate::poll::eventually;
-use crate::proxy::FaultProxy;
+use crate::{
+    fleet::{Fleet, OpenSearchKind, Options, Registration, unique},
+    objects::Objects,
+    opensearch::OpenSearch,
+    operator::{Operator, OperatorOptions},
+    oracle::{Oracle, documents, indices},
+    poll::eventually,
+    proxy::FaultProxy,
+};
 
 /// How long anything may take. No test measures time.
 pub const PATIENCE: Duration = Duration::from_secs(90);

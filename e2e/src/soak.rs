@@ -7,24 +7,26 @@ mod faults;
 mod memory;
 mod report;
 
-use std::fs;
-use std::time::{Duration, Instant};
+use std::{
+    fs,
+    time::{Duration, Instant},
+};
 
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 use serde_json::json;
 
-use self::faults::Hazards;
-use self::memory::Memory;
-use self::report::Report;
-use crate::churn::{COLLECTIONS, Churn, Running, Tally};
-use crate::fleet::{ApiServer, Fleet, Options, Registration, target_folder, unique};
-use crate::objects::Objects;
-use crate::operator::Operator;
-use crate::oracle::Oracle;
-use crate::poll::{always, eventually};
-use crate::proxy::{Fault, FaultProxy};
-use crate::scenario::{self, Registry, SECRETS, register};
+use self::{faults::Hazards, memory::Memory, report::Report};
+use crate::{
+    churn::{COLLECTIONS, Churn, Running, Tally},
+    fleet::{ApiServer, Fleet, Options, Registration, target_folder, unique},
+    objects::Objects,
+    operator::Operator,
+    oracle::Oracle,
+    poll::{always, eventually},
+    proxy::{Fault, FaultProxy},
+    scenario::{self, Registry, SECRETS, register},
+};
 
 const MEMBERS: usize = 2;
 /// Names that are written to, per member; five in six are taken at any time.

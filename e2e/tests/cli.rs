@@ -2,20 +2,22 @@
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-use std::fs;
-use std::process::Stdio;
-use std::time::Duration;
+use std::{fs, process::Stdio, time::Duration};
 
 use anyhow::{Result, ensure};
-use e2e::fleet::{Fleet, OpenSearchKind, Options};
-use e2e::kubectl::Kubectl;
-use e2e::local::{Local, kubeconfig};
-use e2e::objects::Objects;
-use e2e::poll::eventually;
-use e2e::scenario::PATIENCE;
+use e2e::{
+    fleet::{Fleet, OpenSearchKind, Options},
+    kubectl::Kubectl,
+    local::{Local, kubeconfig},
+    objects::Objects,
+    poll::eventually,
+    scenario::PATIENCE,
+};
 use serde_json::{Value, json};
-use tokio::io::{AsyncBufReadExt, BufReader};
-use tokio::time::timeout;
+use tokio::{
+    io::{AsyncBufReadExt, BufReader},
+    time::timeout,
+};
 
 /// Templates and columns that both programs are given; the objects are those of one cluster.
 const OUTPUTS: [&str; 16] = [

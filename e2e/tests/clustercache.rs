@@ -2,15 +2,16 @@
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-use std::collections::BTreeMap;
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use anyhow::{Context, Result, ensure};
-use e2e::fleet::{Fleet, OpenSearchKind, Options};
-use e2e::objects::Objects;
-use e2e::operator::Operator;
-use e2e::poll::{always, eventually};
-use e2e::scenario::{PATIENCE, prepare, repository_file, start_operator};
+use e2e::{
+    fleet::{Fleet, OpenSearchKind, Options},
+    objects::Objects,
+    operator::Operator,
+    poll::{always, eventually},
+    scenario::{PATIENCE, prepare, repository_file, start_operator},
+};
 use serde_json::{Value, json};
 
 const GROUPS: [&str; 2] = ["clustercaches.karmada.io", "cluster.karmada.io"];

@@ -4,10 +4,12 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use anyhow::{Context, Result, ensure};
-use e2e::objects::Objects;
-use e2e::poll::eventually;
-use e2e::questions::{bare_names_of, names_by_field, store_at};
-use e2e::scenario::{PATIENCE, Registry, Stage};
+use e2e::{
+    objects::Objects,
+    poll::eventually,
+    questions::{bare_names_of, names_by_field, store_at},
+    scenario::{PATIENCE, Registry, Stage},
+};
 use serde_json::{Value, json};
 
 const PAINTS: &str = "apis/art.example.com/v1/namespaces/default/paints";

@@ -2,22 +2,27 @@
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-use std::collections::BTreeSet;
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 use anyhow::{Result, ensure};
-use e2e::fleet::{OpenSearchKind, Options, unique};
-use e2e::objects::Objects;
-use e2e::oracle::documents;
-use e2e::poll::eventually;
-use e2e::questions::list_with_warnings;
-use e2e::scenario::{PATIENCE, Registry, Stage, Stages, until_equal};
+use e2e::{
+    fleet::{OpenSearchKind, Options, unique},
+    objects::Objects,
+    oracle::documents,
+    poll::eventually,
+    questions::list_with_warnings,
+    scenario::{PATIENCE, Registry, Stage, Stages, until_equal},
+};
 use futures::StreamExt;
-use kube::core::{DynamicObject, GroupVersionKind};
-use kube::discovery::ApiResource;
-use kube::runtime::reflector::{Store, reflector, store::Writer};
-use kube::runtime::watcher::{self, watcher};
-use kube::{Api, ResourceExt};
+use kube::{
+    Api, ResourceExt,
+    core::{DynamicObject, GroupVersionKind},
+    discovery::ApiResource,
+    runtime::{
+        reflector::{Store, reflector, store::Writer},
+        watcher::{self, watcher},
+    },
+};
 use serde_json::{Value, json};
 use tokio_util::task::AbortOnDropHandle;
 

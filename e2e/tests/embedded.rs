@@ -5,11 +5,13 @@
 use std::collections::BTreeSet;
 
 use anyhow::{Context, Result, ensure};
-use e2e::fleet::{Fleet, OpenSearchKind, Options};
-use e2e::objects::{Objects, config_map_path};
-use e2e::operator::Operator;
-use e2e::poll::eventually;
-use e2e::scenario::{PATIENCE, prepare, start_operator};
+use e2e::{
+    fleet::{Fleet, OpenSearchKind, Options},
+    objects::{Objects, config_map_path},
+    operator::Operator,
+    poll::eventually,
+    scenario::{PATIENCE, prepare, start_operator},
+};
 use serde_json::{Value, json};
 
 const REGISTRY: &str = "apis/search.karmada.io/v1alpha1/resourceregistries/embedded";

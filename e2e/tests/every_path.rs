@@ -3,14 +3,18 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use anyhow::{Result, ensure};
-use e2e::engine;
-use e2e::fleet::{Fleet, OpenSearchKind, OpenSearchServer, Options, unique, unique_prefix};
-use e2e::oracle::generations;
-use e2e::poll::eventually;
-use e2e::questions::{names_by_field, store_at};
-use e2e::scenario::{PATIENCE, Registry, Stage};
-use fleetdex::store::Store;
-use fleetdex::store::opensearch::{Engine, EngineOptions, IndexSettings};
+use e2e::{
+    engine,
+    fleet::{Fleet, OpenSearchKind, OpenSearchServer, Options, unique, unique_prefix},
+    oracle::generations,
+    poll::eventually,
+    questions::{names_by_field, store_at},
+    scenario::{PATIENCE, Registry, Stage},
+};
+use fleetdex_store::{
+    Store,
+    opensearch::{Engine, EngineOptions, IndexSettings},
+};
 use serde_json::json;
 use simulation::every_path::ask;
 

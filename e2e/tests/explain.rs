@@ -1,17 +1,19 @@
 //! `fleetdex explain` prints what OpenSearch answers like kubectl, asked of all members that the operator follows.
 
-use std::collections::BTreeSet;
-use std::process::Stdio;
-use std::time::Duration;
+use std::{collections::BTreeSet, process::Stdio, time::Duration};
 
 use anyhow::{Context, Result, ensure};
-use e2e::fleet::{ApiServer, Fleet, Options, Registration};
-use e2e::operator::{Operator, OperatorOptions, fleetdex_program};
-use e2e::poll::eventually;
+use e2e::{
+    fleet::{ApiServer, Fleet, Options, Registration},
+    operator::{Operator, OperatorOptions, fleetdex_program},
+    poll::eventually,
+};
 use futures::future::try_join_all;
 use k8s_openapi::api::core::v1::Pod;
-use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
-use kube::{Api, ResourceExt};
+use kube::{
+    Api, ResourceExt,
+    api::{DeleteParams, Patch, PatchParams, PostParams},
+};
 use serde_json::{Value, json};
 
 const DEADLINE: Duration = Duration::from_mins(3);

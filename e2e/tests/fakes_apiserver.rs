@@ -4,15 +4,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use base64::Engine;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use bytes::Bytes;
-use e2e::fleet::{Fleet, OpenSearchKind, Options};
-use e2e::generate::widget_definition;
-use e2e::http;
-use e2e::objects::Objects;
-use e2e::poll::eventually;
-use e2e::scenario::PATIENCE;
+use e2e::{
+    fleet::{Fleet, OpenSearchKind, Options},
+    generate::widget_definition,
+    http,
+    objects::Objects,
+    poll::eventually,
+    scenario::PATIENCE,
+};
 use http_body_util::BodyExt;
 use reqwest::Method;
 use serde_json::{Map, Value, json};

@@ -4,17 +4,18 @@
 
 use std::time::Duration;
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
-use e2e::fleet::{Fleet, OpenSearchKind, Options, Registration, unique};
-use e2e::load::Load;
-use e2e::objects::{Objects, config_map_path};
-use e2e::opensearch::OpenSearch;
-use e2e::oracle::{Oracle, indices};
-use e2e::poll::eventually;
-use e2e::questions::{bare_names_of, list_with_warnings, names_of};
-use e2e::scenario::{
-    PATIENCE, Registry, SECRETS, Stage, cluster_path, register, secret_path, until_equal,
+use base64::{Engine, engine::general_purpose::STANDARD};
+use e2e::{
+    fleet::{Fleet, OpenSearchKind, Options, Registration, unique},
+    load::Load,
+    objects::{Objects, config_map_path},
+    opensearch::OpenSearch,
+    oracle::{Oracle, indices},
+    poll::eventually,
+    questions::{bare_names_of, list_with_warnings, names_of},
+    scenario::{
+        PATIENCE, Registry, SECRETS, Stage, cluster_path, register, secret_path, until_equal,
+    },
 };
 use serde_json::{Value, json};
 

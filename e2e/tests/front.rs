@@ -2,18 +2,18 @@
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-use std::collections::BTreeSet;
-use std::net::SocketAddr;
+use std::{collections::BTreeSet, net::SocketAddr};
 
 use anyhow::{Context, ensure};
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
-use e2e::fleet::{Fleet, OpenSearchKind, Options};
-use e2e::objects::Objects;
-use e2e::operator::{API_PORT, Operator};
-use e2e::poll::eventually;
-use e2e::questions::{GROUP, kubectl_of, make_service, names_of, raw, refusal};
-use e2e::scenario::{PATIENCE, prepare, start_operator};
+use base64::{Engine, engine::general_purpose::STANDARD};
+use e2e::{
+    fleet::{Fleet, OpenSearchKind, Options},
+    objects::Objects,
+    operator::{API_PORT, Operator},
+    poll::eventually,
+    questions::{GROUP, kubectl_of, make_service, names_of, raw, refusal},
+    scenario::{PATIENCE, prepare, start_operator},
+};
 use serde_json::{Value, json};
 
 const HOST: &str = "fleetdex.search.svc";

@@ -2,16 +2,17 @@
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-use std::fs;
-use std::path::Path;
+use std::{fs, path::Path};
 
-use e2e::fleet::{ApiServer, Fleet, OpenSearchKind, Options, Registration};
-use e2e::objects::Objects;
-use e2e::operator::{Operator, OperatorOptions};
-use e2e::oracle::{Oracle, indices};
-use e2e::parts::Part;
-use e2e::poll::eventually;
-use e2e::scenario::{PATIENCE, SECRETS, cluster_path, flags, register, secret_path, until_equal};
+use e2e::{
+    fleet::{ApiServer, Fleet, OpenSearchKind, Options, Registration},
+    objects::Objects,
+    operator::{Operator, OperatorOptions},
+    oracle::{Oracle, indices},
+    parts::Part,
+    poll::eventually,
+    scenario::{PATIENCE, SECRETS, cluster_path, flags, register, secret_path, until_equal},
+};
 use serde_json::json;
 use tokio::process::Command;
 

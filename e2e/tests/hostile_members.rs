@@ -3,13 +3,17 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use anyhow::{Context, ensure};
-use e2e::fleet::unique;
-use e2e::objects::config_map_path;
-use e2e::poll::eventually;
-use e2e::scenario::{PATIENCE, Registry, SECRETS, Stage, cluster_path, secret_path};
+use e2e::{
+    fleet::unique,
+    objects::config_map_path,
+    poll::eventually,
+    scenario::{PATIENCE, Registry, SECRETS, Stage, cluster_path, secret_path},
+};
 use serde_json::{Value, json};
-use simulation::apiserver;
-use simulation::hostile::{self, Hostile, Malice};
+use simulation::{
+    apiserver,
+    hostile::{self, Hostile, Malice},
+};
 use tokio::net::TcpListener;
 
 const EVIL: &str = "evil";

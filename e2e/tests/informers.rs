@@ -3,19 +3,19 @@
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-use std::collections::BTreeMap;
-use std::fs;
-use std::time::Duration;
+use std::{collections::BTreeMap, fs, time::Duration};
 
 use anyhow::{Context, Result, ensure};
-use e2e::churn::Churn;
-use e2e::fleet::{Fleet, OpenSearchKind, Options, unique};
-use e2e::informer::{Informer, State, Target};
-use e2e::objects::Objects;
-use e2e::operator::{API_PORT, Operator};
-use e2e::poll::eventually;
-use e2e::questions::make_service;
-use e2e::scenario::{PATIENCE, Registry, clusters_read_by, prepare, start_operator};
+use e2e::{
+    churn::Churn,
+    fleet::{Fleet, OpenSearchKind, Options, unique},
+    informer::{Informer, State, Target},
+    objects::Objects,
+    operator::{API_PORT, Operator},
+    poll::eventually,
+    questions::make_service,
+    scenario::{PATIENCE, Registry, clusters_read_by, prepare, start_operator},
+};
 use serde_json::json;
 use tokio::time::{Instant, sleep_until};
 

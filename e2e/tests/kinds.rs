@@ -3,11 +3,15 @@
 use std::collections::BTreeSet;
 
 use anyhow::{Context, Result, ensure};
-use e2e::fleet::{ApiServer, Fleet, OpenSearchKind, Options};
-use e2e::http;
-use fleetdex::kinds;
-use fleetdex::model::Scope;
-use fleetdex::selector::{FieldRequirement, FieldSelector, FieldTest};
+use e2e::{
+    fleet::{ApiServer, Fleet, OpenSearchKind, Options},
+    http,
+};
+use fleetdex_core::{
+    kinds,
+    model::Scope,
+    selector::{FieldRequirement, FieldSelector, FieldTest},
+};
 use futures::{StreamExt, TryStreamExt, stream};
 use reqwest::StatusCode;
 use serde_json::Value;
@@ -231,7 +235,7 @@ async fn every_kind_accepts_exactly_the_field_labels_of_its_table() {
 async fn an_api_server_reads_the_field_selectors_that_we_print() {
     let server = member().await;
     let client = http::client(Some(server.ca_pem())).unwrap();
-    let label = fleetdex::model::FieldPath::new("metadata.name");
+    let label = fleetdex_core::model::FieldPath::new("metadata.name");
     for value in ["", "a", "a,b", r"a\b", "a=b", r"\,=", " ", "(é)"] {
         let values = BTreeSet::from([value.to_owned()]);
         let selector: FieldSelector = [FieldRequirement {

@@ -4,10 +4,12 @@
 
 use std::fs;
 
-use e2e::fleet::{Fleet, OpenSearchKind, Options};
-use e2e::local::{Local, kubeconfig};
-use e2e::objects::{Objects, config_map_path};
-use e2e::scenario::PATIENCE;
+use e2e::{
+    fleet::{Fleet, OpenSearchKind, Options},
+    local::{Local, kubeconfig},
+    objects::{Objects, config_map_path},
+    scenario::PATIENCE,
+};
 use serde_json::json;
 
 #[tokio::test]

@@ -2,10 +2,12 @@
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-use e2e::fleet::{Fleet, OpenSearchKind, Options};
-use e2e::kubectl::Kubectl;
-use e2e::poll::eventually;
-use e2e::scenario::{PATIENCE, prepare, repository_file};
+use e2e::{
+    fleet::{Fleet, OpenSearchKind, Options},
+    kubectl::Kubectl,
+    poll::eventually,
+    scenario::{PATIENCE, prepare, repository_file},
+};
 use serde::Deserialize;
 use serde_json::{Value, json};
 

@@ -5,12 +5,14 @@
 use std::collections::BTreeSet;
 
 use anyhow::ensure;
-use e2e::fleet::{ApiServer, Fleet, OpenSearchKind, Options};
-use e2e::objects::Objects;
-use e2e::operator::API_PORT;
-use e2e::poll::eventually;
-use e2e::questions::{GROUP, kubectl_of, make_service, name_of, names_of, raw, refusal};
-use e2e::scenario::{PATIENCE, prepare, start_operator};
+use e2e::{
+    fleet::{ApiServer, Fleet, OpenSearchKind, Options},
+    objects::Objects,
+    operator::API_PORT,
+    poll::eventually,
+    questions::{GROUP, kubectl_of, make_service, name_of, names_of, raw, refusal},
+    scenario::{PATIENCE, prepare, start_operator},
+};
 use serde_json::{Value, json};
 
 const RBAC: &str = "apis/rbac.authorization.k8s.io/v1";

@@ -2,15 +2,16 @@
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
-use e2e::fleet::unique;
-use e2e::http;
-use e2e::objects::{Objects, config_map_path};
-use e2e::oracle::{document, documents, same_fields};
-use e2e::poll::eventually;
-use e2e::questions::{GROUP, bare_names_of};
-use e2e::scenario::{PATIENCE, Registry, Stage, until_equal};
+use base64::{Engine, engine::general_purpose::STANDARD};
+use e2e::{
+    fleet::unique,
+    http,
+    objects::{Objects, config_map_path},
+    oracle::{document, documents, same_fields},
+    poll::eventually,
+    questions::{GROUP, bare_names_of},
+    scenario::{PATIENCE, Registry, Stage, until_equal},
+};
 use serde_json::{Value, json};
 
 const MEMBERS: usize = 1;

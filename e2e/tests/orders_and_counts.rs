@@ -1,23 +1,23 @@
 //! Orders and counts: the real OpenSearch, the embedded store and the naive reading of a query agree on generated objects.
 
-use std::borrow::Cow;
-use std::cmp::Ordering;
-use std::collections::BTreeMap;
+use std::{borrow::Cow, cmp::Ordering, collections::BTreeMap};
 
 use anyhow::{Result, ensure};
-use e2e::engine::engine;
-use e2e::fleet::{Fleet, Options, unique_prefix};
-use fleetdex::bulk::Write;
-use fleetdex::model::{
-    FieldPath, FieldType, Gvk, Object, Projection, Projector, Resource, SelectableField, sort_value,
+use e2e::{
+    engine::engine,
+    fleet::{Fleet, Options, unique_prefix},
 };
-use fleetdex::query::{
-    Cursor, GroupKey, Groups, Owners, Permitted, Query, Relation, Relatives, Requester,
-    ResourceName, Searchable, Selectable, Sort, SortKey, aggregate,
+use fleetdex_core::{
+    model::{
+        FieldPath, FieldType, Gvk, Object, Projection, Projector, Resource, SelectableField,
+        sort_value,
+    },
+    query::{
+        Cursor, GroupKey, Groups, Owners, Permitted, Query, Relation, Relatives, Requester,
+        ResourceName, Searchable, Selectable, Sort, SortKey, aggregate,
+    },
 };
-use fleetdex::store::Store;
-use fleetdex::store::memory::Memory;
-use fleetdex::store::opensearch::Engine;
+use fleetdex_store::{Store, bulk::Write, memory::Memory, opensearch::Engine};
 use serde_json::{Value, json};
 
 const OBJECTS: usize = 3_000;
@@ -226,7 +226,7 @@ impl Stores {
             ensure!(
                 verdicts
                     .iter()
-                    .all(|verdict| *verdict == fleetdex::bulk::Verdict::Indexed),
+                    .all(|verdict| *verdict == fleetdex_store::bulk::Verdict::Indexed),
                 "{verdicts:?}"
             );
         }

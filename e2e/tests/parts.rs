@@ -2,9 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use e2e::fleet::process::members_of_group;
-use e2e::fleet::{Fleet, OpenSearchKind, Options, unique};
-use e2e::poll::eventually;
+use e2e::{
+    fleet::{Fleet, OpenSearchKind, Options, process::members_of_group, unique},
+    poll::eventually,
+};
 use serde_json::json;
 
 fn options(opensearch: OpenSearchKind) -> Options {

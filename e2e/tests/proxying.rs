@@ -2,45 +2,57 @@
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-use std::fs;
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::time::Duration;
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 
 use anyhow::{Context, Result, ensure};
 use axum::body::Body;
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
-use e2e::fleet::ports::Port;
-use e2e::fleet::process::{Guard, Process, Start};
-use e2e::fleet::{Fleet, OpenSearchKind, Options, unique};
-use e2e::http;
-use e2e::kubectl::Kubectl;
-use e2e::kubelet::Kubelet;
-use e2e::objects::{Objects, config_map_path};
-use e2e::operator::fleetdex_program;
-use e2e::poll::eventually;
-use e2e::scenario::PATIENCE;
-use fleetdex::cluster::connect::Network;
-use fleetdex::cluster::discovery::Served;
-use fleetdex::cluster::source::{Loader, contexts, read_kubeconfig};
-use fleetdex::cluster::{Clusters, Timing};
-use fleetdex::model::{ClusterName, Gvk, Resource, StoreName};
-use fleetdex::server::auth::TokenVerifier;
-use fleetdex::server::continue_token::Keys;
-use fleetdex::server::front::limits::{LimitArgs, Limits};
-use fleetdex::server::peers::Peers;
-use fleetdex::server::proxying::{self, Members};
-use fleetdex::server::serve::{Api, Gate};
-use fleetdex::server::{Caller, Catalog, Entry};
-use fleetdex::store::memory::Memory;
-use fleetdex::telemetry::Metrics;
+use base64::{Engine, engine::general_purpose::STANDARD};
+use e2e::{
+    fleet::{
+        Fleet, OpenSearchKind, Options,
+        ports::Port,
+        process::{Guard, Process, Start},
+        unique,
+    },
+    http,
+    kubectl::Kubectl,
+    kubelet::Kubelet,
+    objects::{Objects, config_map_path},
+    operator::fleetdex_program,
+    poll::eventually,
+    scenario::PATIENCE,
+};
+use fleetdex_clusters::{
+    Clusters, Timing,
+    connect::Network,
+    discovery::Served,
+    source::{Loader, contexts, read_kubeconfig},
+};
+use fleetdex_core::model::{ClusterName, Gvk, Resource, StoreName};
+use fleetdex_server::{
+    Caller, Catalog, Entry,
+    auth::TokenVerifier,
+    continue_token::Keys,
+    front::limits::{LimitArgs, Limits},
+    peers::Peers,
+    proxying::{self, Members},
+    serve::{Api, Gate},
+};
+use fleetdex_store::memory::Memory;
+use fleetdex_telemetry::Metrics;
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
-use tokio::sync::watch;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+    sync::watch,
+};
 use tokio_util::sync::CancellationToken;
 
 const PROXY: &str = "/apis/search.fleetdex.io/v1alpha1/proxying/karmada/proxy";

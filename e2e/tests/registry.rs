@@ -4,12 +4,14 @@
 
 use std::time::Duration;
 
-use e2e::fleet::{unique, unique_prefix};
-use e2e::objects::{Objects, config_map_path};
-use e2e::oracle::{document, indices, same_fields};
-use e2e::poll::eventually;
-use e2e::proxy::{Fault, FaultProxy};
-use e2e::scenario::{PATIENCE, Registry, Stage, cluster_path, repository_file, until_equal};
+use e2e::{
+    fleet::{unique, unique_prefix},
+    objects::{Objects, config_map_path},
+    oracle::{document, indices, same_fields},
+    poll::eventually,
+    proxy::{Fault, FaultProxy},
+    scenario::{PATIENCE, Registry, Stage, cluster_path, repository_file, until_equal},
+};
 use serde_json::{Value, json};
 
 const MEMBERS: usize = 2;

@@ -3,19 +3,24 @@
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::time::{Duration, Instant};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::{Duration, Instant},
+};
 
 use anyhow::ensure;
-use e2e::churn::{Churn, Running};
-use e2e::fleet::{Fleet, OpenSearchKind, Options, Registration, unique};
-use e2e::objects::Objects;
-use e2e::operator::Operator;
-use e2e::oracle::Oracle;
-use e2e::poll::{always, eventually};
-use e2e::questions::{bare_names_of, list_with_warnings};
-use e2e::scenario::{
-    PATIENCE, Registry, SECRETS, clusters_read_by, prepare, register, start_operator, until_equal,
+use e2e::{
+    churn::{Churn, Running},
+    fleet::{Fleet, OpenSearchKind, Options, Registration, unique},
+    objects::Objects,
+    operator::Operator,
+    oracle::Oracle,
+    poll::{always, eventually},
+    questions::{bare_names_of, list_with_warnings},
+    scenario::{
+        PATIENCE, Registry, SECRETS, clusters_read_by, prepare, register, start_operator,
+        until_equal,
+    },
 };
 use serde_json::json;
 

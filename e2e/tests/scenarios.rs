@@ -3,18 +3,22 @@
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
-use std::path::Path;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::Path,
+};
 
 use anyhow::{Context, Result, ensure};
-use e2e::fleet::{Fleet, OpenSearchKind, Options, unique_prefix};
-use e2e::http;
-use e2e::objects::Objects;
-use e2e::operator::Operator;
-use e2e::poll::eventually;
-use e2e::questions::store_at;
-use e2e::scenario::{PATIENCE, SECRETS, prepare, start_operator};
+use e2e::{
+    fleet::{Fleet, OpenSearchKind, Options, unique_prefix},
+    http,
+    objects::Objects,
+    operator::Operator,
+    poll::eventually,
+    questions::store_at,
+    scenario::{PATIENCE, SECRETS, prepare, start_operator},
+};
 use reqwest::Method;
 use serde::Deserialize;
 use serde_json::{Value, json};

@@ -1,28 +1,37 @@
 //! The law of this project, on real servers: for any selector, an API server, OpenSearch and our own matching give the
 //! same objects.
 
-use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write as _;
-use std::time::{Duration, Instant};
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, BTreeSet},
+    fmt::Write as _,
+    time::{Duration, Instant},
+};
 
 use anyhow::{Context, Result, ensure};
-use e2e::engine::engine;
-use e2e::fleet::{ApiServer, Fleet, OpenSearchServer, Options};
-use e2e::generate::{
-    Asked, Family, Generator, Planned, SEED_VARIABLE, families, seed, widget_definition,
+use e2e::{
+    engine::engine,
+    fleet::{ApiServer, Fleet, OpenSearchServer, Options},
+    generate::{
+        Asked, Family, Generator, Planned, SEED_VARIABLE, families, seed, widget_definition,
+    },
+    http,
+    poll::eventually,
 };
-use e2e::http;
-use e2e::poll::eventually;
-use fleetdex::bulk::{Verdict, Write};
-use fleetdex::model::{ClusterName, FieldValues, Object, Projection, Projector, Scope};
-use fleetdex::query::dsl::{self, Paging};
-use fleetdex::query::{Query, ResourceName, Searchable, Selectable};
-use fleetdex::store::Store;
+use fleetdex_core::{
+    model::{ClusterName, FieldValues, Object, Projection, Projector, Scope},
+    query::{
+        Query, ResourceName, Searchable, Selectable,
+        dsl::{self, Paging},
+    },
+};
+use fleetdex_store::{
+    Store,
+    bulk::{Verdict, Write},
+};
 use futures::{StreamExt, TryStreamExt, stream};
 use reqwest::{Method, StatusCode};
-use serde_json::value::RawValue;
-use serde_json::{Value, json};
+use serde_json::{Value, json, value::RawValue};
 
 /// How many selectors are tried.
 const SELECTORS: usize = 2_800;

@@ -2,19 +2,19 @@
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-use std::fs;
-use std::path::PathBuf;
-use std::time::Duration;
+use std::{fs, path::PathBuf, time::Duration};
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
-use e2e::fleet::{ApiServer, Fleet, Options, Registration};
-use e2e::objects::{Objects, config_map_path};
-use e2e::operator::{Operator, OperatorOptions};
-use e2e::oracle::generations;
-use e2e::poll::{always, eventually};
-use e2e::scenario::{
-    PATIENCE, Registry, SECRETS, cluster_path, register, repository_file, secret_path, until_equal,
+use base64::{Engine, engine::general_purpose::STANDARD};
+use e2e::{
+    fleet::{ApiServer, Fleet, Options, Registration},
+    objects::{Objects, config_map_path},
+    operator::{Operator, OperatorOptions},
+    oracle::generations,
+    poll::{always, eventually},
+    scenario::{
+        PATIENCE, Registry, SECRETS, cluster_path, register, repository_file, secret_path,
+        until_equal,
+    },
 };
 use serde_json::{Value, json};
 

@@ -3,20 +3,26 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context, Result, ensure};
-use e2e::engine::engine;
-use e2e::fleet::{Fleet, OpenSearchKind, OpenSearchServer, Options, unique_prefix};
-use fleetdex::bulk::{Verdict, Write};
-use fleetdex::kinds;
-use fleetdex::model::{
-    ClusterName, FieldPath, FieldType, Gvk, MAX_FIELD_VALUE_BYTES, Object, Projection, Projector,
-    Resource, SelectableField,
+use e2e::{
+    engine::engine,
+    fleet::{Fleet, OpenSearchKind, OpenSearchServer, Options, unique_prefix},
 };
-use fleetdex::query::{
-    Cursor, GroupKey, Hit, Page, Permitted, Query, Relation, Relatives, Requester, ResourceName,
-    Selectable, Sort, SortKey,
+use fleetdex_core::{
+    kinds,
+    model::{
+        ClusterName, FieldPath, FieldType, Gvk, MAX_FIELD_VALUE_BYTES, Object, Projection,
+        Projector, Resource, SelectableField,
+    },
+    query::{
+        Cursor, GroupKey, Hit, Page, Permitted, Query, Relation, Relatives, Requester,
+        ResourceName, Selectable, Sort, SortKey,
+    },
 };
-use fleetdex::store::opensearch::Engine;
-use fleetdex::store::{Extent, Generation, KindExtent, Store, StoreError};
+use fleetdex_store::{
+    Extent, Generation, KindExtent, Store, StoreError,
+    bulk::{Verdict, Write},
+    opensearch::Engine,
+};
 use reqwest::Method;
 use serde_json::{Value, json};
 

@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
-use e2e::fleet::{Fleet, OpenSearchKind, Options, Registration, unique};
-use e2e::http;
-use e2e::load::{Load, gzip_ratio};
-use e2e::poll::always;
+use e2e::{
+    fleet::{Fleet, OpenSearchKind, Options, Registration, unique},
+    http,
+    load::{Load, gzip_ratio},
+    poll::always,
+};
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 

@@ -2,11 +2,13 @@
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-use e2e::fleet::unique;
-use e2e::objects::{Objects, config_map_path};
-use e2e::opensearch::OpenSearch;
-use e2e::poll::eventually;
-use e2e::scenario::{PATIENCE, Registry, Stage, until_equal};
+use e2e::{
+    fleet::unique,
+    objects::{Objects, config_map_path},
+    opensearch::OpenSearch,
+    poll::eventually,
+    scenario::{PATIENCE, Registry, Stage, until_equal},
+};
 use reqwest::Method;
 use serde_json::{Value, json};
 

@@ -3,25 +3,34 @@
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
 
 use anyhow::{Context, Result, ensure};
-use e2e::churn::{Churn, Running};
-use e2e::fleet::{Fleet, OpenSearchKind, Options, Registration, unique, unique_prefix};
-use e2e::objects::{Objects, config_map_path};
-use e2e::operator::Operator;
-use e2e::poll::eventually;
-use e2e::scenario::{PATIENCE, Registry, SECRETS, cluster_path, prepare, register, start_operator};
+use e2e::{
+    churn::{Churn, Running},
+    fleet::{Fleet, OpenSearchKind, Options, Registration, unique, unique_prefix},
+    objects::{Objects, config_map_path},
+    operator::Operator,
+    poll::eventually,
+    scenario::{PATIENCE, Registry, SECRETS, cluster_path, prepare, register, start_operator},
+};
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube::runtime::reflector::{self, Store};
-use kube::runtime::watcher::{self, Event};
-use kube::{Api, Client, Config, ResourceExt};
+use kube::{
+    Api, Client, Config, ResourceExt,
+    runtime::{
+        reflector::{self, Store},
+        watcher::{self, Event},
+    },
+};
 use serde_json::json;
-use tokio::sync::mpsc;
-use tokio::task::JoinHandle;
+use tokio::{sync::mpsc, task::JoinHandle};
 
 /// Names in each member, and writes per second.
 const NAMES: usize = 60;

@@ -4,21 +4,22 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context, Result, ensure};
-use fleetdex::bulk::{Verdict, Write};
-use fleetdex::model::{
-    ClusterName, FieldPath, FieldType, Gvk, Object, Projection, Projector, Quantity, Resource,
-    SelectableField,
+use fleetdex_core::{
+    model::{
+        ClusterName, FieldPath, FieldType, Gvk, Object, Projection, Projector, Quantity, Resource,
+        SelectableField,
+    },
+    query::{Hit, Query, ResourceName, Selectable},
+    selector::{Comparison, FieldRequirement, FieldSelector, FieldTest},
 };
-use fleetdex::query::{Hit, Query, ResourceName, Selectable};
-use fleetdex::selector::{Comparison, FieldRequirement, FieldSelector, FieldTest};
-use fleetdex::store::Store;
-use fleetdex::store::memory::Memory;
-use rand::rngs::StdRng;
-use rand::seq::IndexedRandom;
-use rand::{RngExt, SeedableRng};
+use fleetdex_store::{
+    Store,
+    bulk::{Verdict, Write},
+    memory::Memory,
+};
+use rand::{RngExt, SeedableRng, rngs::StdRng, seq::IndexedRandom};
 use serde::Deserialize;
-use serde_json::value::RawValue;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value, json, value::RawValue};
 
 const OBJECTS: usize = 120;
 const LIMIT: usize = 1_000;

@@ -3,10 +3,10 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use fleetdex::{
-    api::registry::ResourceRegistrySpec, model::ClusterName, pipeline::Limits,
-    registry::RegistryView, sync::pending::BatchLimits,
-};
+use fleetdex_api::registry::ResourceRegistrySpec;
+use fleetdex_core::model::ClusterName;
+use fleetdex_operator::RegistryView;
+use fleetdex_sync::{pending::BatchLimits, pipeline::Limits};
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 use serde_json::json;
 use tokio::time::{Instant, sleep};

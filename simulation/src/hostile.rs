@@ -12,10 +12,8 @@ use std::{
 
 use bytes::Bytes;
 use flate2::{Compression, write::GzEncoder};
-use fleetdex::{
-    intake::{Intake, IntakeLayer},
-    watch::ListPage,
-};
+use fleetdex_clusters::watch::ListPage;
+use fleetdex_limits::intake::{Intake, IntakeLayer};
 use futures::stream;
 use http::{HeaderValue, Request, Response, StatusCode, header};
 use http_body_util::BodyExt;

@@ -7,13 +7,11 @@ use std::{
     time::Duration,
 };
 
-use fleetdex::{
-    api::registry::ResourceRegistrySpec,
-    intake::{self, Budget},
-    model::{ClusterName, IndexPrefix},
-    pipeline::Limits,
-    registry::RegistryView,
-};
+use fleetdex_api::registry::ResourceRegistrySpec;
+use fleetdex_core::model::{ClusterName, IndexPrefix};
+use fleetdex_limits::intake::{self, Budget};
+use fleetdex_operator::RegistryView;
+use fleetdex_sync::pipeline::Limits;
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 use serde_json::json;
 use tokio::time::{Instant, sleep};

@@ -105,7 +105,7 @@ mod mutants {
     use std::time::Instant;
 
     use anyhow::Context;
-    use fleetdex::planted::{Bug, plant};
+    use fleetdex_core::planted::{Bug, plant};
     use simulation::run::Report;
 
     pub(super) fn find_all(seeds: u64, threads: usize, only: &str) -> anyhow::Result<()> {

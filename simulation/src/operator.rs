@@ -3,32 +3,30 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
-use fleetdex::{
-    api::{cluster::SecretReference, registry::StoreStatus},
-    cluster::{
-        Clusters, Member, Timing,
-        bearer::Bearer,
-        connect::{Connect, ConnectError},
-        credentials::Credentials,
-        member::{Access, Endpoint},
-        source::Twins,
-    },
-    intake::{self, Budget},
-    model::ClusterName,
-    pipeline::{Limits, OpenStore, Unavailable},
-    registry::{
-        RegistryView,
-        fleet::{Fleet, Opener},
-        places::Places,
-        plan::StorePlan,
-    },
-    replicas::Share,
-    store::{
-        Store,
-        opensearch::{Engine, EngineOptions, IndexSettings, OpenSearchService},
-    },
-    telemetry::Metrics,
+use fleetdex_api::{cluster::SecretReference, registry::StoreStatus};
+use fleetdex_clusters::{
+    Clusters, Member, Timing,
+    bearer::Bearer,
+    connect::{Connect, ConnectError},
+    credentials::Credentials,
+    member::{Access, Endpoint},
+    source::Twins,
 };
+use fleetdex_core::model::ClusterName;
+use fleetdex_limits::intake::{self, Budget};
+use fleetdex_operator::{
+    RegistryView,
+    fleet::{Fleet, Opener},
+    places::Places,
+    plan::StorePlan,
+    replicas::Share,
+};
+use fleetdex_store::{
+    Store,
+    opensearch::{Engine, EngineOptions, IndexSettings, OpenSearchService},
+};
+use fleetdex_sync::pipeline::{Limits, OpenStore, Unavailable};
+use fleetdex_telemetry::Metrics;
 use serde_json::json;
 use tokio::{
     sync::{Notify, watch},

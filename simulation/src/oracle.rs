@@ -5,7 +5,7 @@ use std::{
     sync::Arc,
 };
 
-use fleetdex::model::{ClusterName, IndexPrefix};
+use fleetdex_core::model::{ClusterName, IndexPrefix};
 use serde_json::Value;
 
 use crate::{

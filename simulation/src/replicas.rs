@@ -3,33 +3,31 @@
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
-use fleetdex::{
-    app::catalog,
-    cluster::{Clusters, Timing, connect::Connect},
-    model::ClusterName,
-    pipeline::{Limits, OpenStore, Unavailable},
-    registry::{
-        RegistryView,
-        fleet::{Fleet, Opener},
-        plan::StorePlan,
-    },
+use fleetdex::app::catalog;
+use fleetdex_clusters::{Clusters, Timing, connect::Connect};
+use fleetdex_core::model::ClusterName;
+use fleetdex_operator::{
+    RegistryView,
+    fleet::{Fleet, Opener},
+    plan::StorePlan,
     replicas::{ReplicaName, Replicas, Settings},
-    server::{
-        Catalog,
-        auth::TokenVerifier,
-        continue_token::Keys,
-        front::limits::{LimitArgs, Limits as Places},
-        peers::Peers,
-        proxying::Members,
-        serve::{Api, Gate, router},
-    },
-    store::{
-        Store,
-        changes::Sequence,
-        opensearch::{Engine, Feed, OpenSearchService},
-    },
-    telemetry::{Metrics, Readiness},
 };
+use fleetdex_server::{
+    Catalog,
+    auth::TokenVerifier,
+    continue_token::Keys,
+    front::limits::{LimitArgs, Limits as Places},
+    peers::Peers,
+    proxying::Members,
+    serve::{Api, Gate, router},
+};
+use fleetdex_store::{
+    Store,
+    changes::Sequence,
+    opensearch::{Engine, Feed, OpenSearchService},
+};
+use fleetdex_sync::pipeline::{Limits, OpenStore, Unavailable};
+use fleetdex_telemetry::{Metrics, Readiness};
 use tokio::{
     sync::{Notify, watch},
     task::JoinHandle,

@@ -1,6 +1,7 @@
 //! What a registry asks for, and, by other means than the operator's, which objects that are.
 
-use fleetdex::{api::registry::ResourceRegistrySpec, registry::RegistryView};
+use fleetdex_api::registry::ResourceRegistrySpec;
+use fleetdex_operator::RegistryView;
 use rand::{RngExt, rngs::StdRng};
 use serde_json::{Value, json};
 

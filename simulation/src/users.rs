@@ -11,26 +11,26 @@ use std::{
 };
 
 use bytes::Bytes;
-use fleetdex::{
+use fleetdex_core::{
     model::{ClusterName, Gvk, IndexPrefix, StoreName},
     query::{Grant, Permitted, Query, Requester, ResourceName, Selectable},
-    server::{
-        Caller,
-        continue_token::{self, Bound, Keys},
-        front::limits::{LimitArgs, Limits},
-        list,
-        representation::{Encoding, Form, Representation},
-        request::{self, ApiRequest, ListRequest},
-        status::ApiError,
-        target::Target,
-    },
-    store::{
-        Store,
-        merged::{Merged, Part},
-        opensearch::Answers,
-    },
-    telemetry::Metrics,
 };
+use fleetdex_server::{
+    Caller,
+    continue_token::{self, Bound, Keys},
+    front::limits::{LimitArgs, Limits},
+    list,
+    representation::{Encoding, Form, Representation},
+    request::{self, ApiRequest, ListRequest},
+    status::ApiError,
+    target::Target,
+};
+use fleetdex_store::{
+    Store,
+    merged::{Merged, Part},
+    opensearch::Answers,
+};
+use fleetdex_telemetry::Metrics;
 use http::{Request, Response};
 use http_body_util::{BodyExt, combinators::UnsyncBoxBody};
 use rand::{RngExt, SeedableRng, rngs::StdRng};
@@ -467,8 +467,8 @@ impl Users {
             .options
             .order_by
             .first()
-            .map(|_| fleetdex::query::Sort {
-                key: fleetdex::query::SortKey::Name,
+            .map(|_| fleetdex_core::query::Sort {
+                key: fleetdex_core::query::SortKey::Name,
                 descending: false,
             });
         let all = Query::all_of(

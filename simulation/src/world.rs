@@ -9,13 +9,10 @@ use std::{
     time::Duration,
 };
 
-use fleetdex::{
-    intake::{self, Budget},
-    model::{ClusterName, IndexPrefix},
-    pipeline::Limits,
-    registry::plan::place,
-    sync::pending::BatchLimits,
-};
+use fleetdex_core::model::{ClusterName, IndexPrefix};
+use fleetdex_limits::intake::{self, Budget};
+use fleetdex_operator::plan::place;
+use fleetdex_sync::{pending::BatchLimits, pipeline::Limits};
 use rand::{RngExt, SeedableRng, rngs::StdRng, seq::IndexedRandom};
 use serde_json::{Value, json};
 

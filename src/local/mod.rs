@@ -7,6 +7,25 @@ use std::{collections::BTreeMap, path::PathBuf, sync::Arc, time::Duration};
 
 use anyhow::{Context as _, bail};
 use clap::Args;
+use fleetdex_api::registry::{BackendStore, OpenSearch, ResourceRegistrySpec};
+use fleetdex_clusters::{
+    Clusters, Member, MemberState, Phase, Timing,
+    connect::Network,
+    secret_hosts::SecretHosts,
+    source::{Established, Loader, Twins, contexts, is_left_to_another, read_kubeconfig},
+};
+use fleetdex_core::model::{ClusterName, Scope, StoreName, Unit};
+use fleetdex_operator::{
+    RegistryView,
+    fleet::Fleet,
+    plan::{ClusterPlan, Stream},
+    replicas::Share,
+    stores,
+};
+use fleetdex_server::{Catalog, Server, ServerArgs, Telemetry, peers::Peers};
+use fleetdex_store::{memory::Memory, opensearch::LIST_CONTEXTS};
+use fleetdex_sync::progress::UnitState;
+use fleetdex_telemetry::{Metrics, Readiness};
 use tokio::{
     sync::{Notify, watch},
     task::JoinSet,
@@ -14,28 +33,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use self::progress::{Context, Display, Progress};
-use crate::{
-    api::registry::{BackendStore, OpenSearch, ResourceRegistrySpec},
-    app::{catalog, stop_on_signal},
-    cluster::{
-        Clusters, Member, MemberState, Phase, Timing,
-        connect::Network,
-        source::{Established, Loader, Twins, contexts, is_left_to_another, read_kubeconfig},
-    },
-    model::{ClusterName, Scope, StoreName, Unit},
-    registry::{
-        RegistryView,
-        fleet::Fleet,
-        plan::{ClusterPlan, Stream},
-        stores,
-    },
-    replicas::Share,
-    secret_hosts::SecretHosts,
-    server::{Catalog, Server, ServerArgs, Telemetry, peers::Peers},
-    store::{memory::Memory, opensearch::LIST_CONTEXTS},
-    sync::progress::UnitState,
-    telemetry::{Metrics, Readiness},
-};
+use crate::app::{catalog, stop_on_signal};
 
 /// The one registry that there is.
 const REGISTRY: &str = "local";
@@ -363,12 +361,12 @@ fn kind(unit: &Unit) -> String {
 
 /// What to do now. The flags are only named where they are needed.
 fn ready(args: &LocalArgs, address: &str) -> String {
-    let server = if address == crate::server::DEFAULT_ADDRESS {
+    let server = if address == fleetdex_server::DEFAULT_ADDRESS {
         String::new()
     } else {
         format!(" --server http://{address}")
     };
-    let default = crate::server::auth::default_token_file();
+    let default = fleetdex_server::auth::default_token_file();
     let token = &args.server.token_file;
     let token = if *token == default {
         String::new()

@@ -6,9 +6,8 @@ use std::{
     time::Duration,
 };
 
+use fleetdex_core::{model::ClusterName, terminal::escaped_line};
 use indicatif::{ProgressBar, ProgressStyle};
-
-use crate::{model::ClusterName, terminal::escaped_line};
 
 /// How often the bar moves while nothing happens.
 const TICK: Duration = Duration::from_millis(120);

@@ -2,14 +2,11 @@
 
 use std::collections::BTreeSet;
 
+use fleetdex_api::registry::ResourceSelector;
+use fleetdex_cli::get::resolve::{Held, resolve};
+use fleetdex_clusters::discovery::{Discovery, Served};
+use fleetdex_core::kinds;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIResource;
-
-use crate::{
-    api::registry::ResourceSelector,
-    cli::get::resolve::{Held, resolve},
-    cluster::discovery::{Discovery, Served},
-    kinds,
-};
 
 /// What is read unless somebody says otherwise: what `kubectl get all` shows, and what it is mostly asked together with. Secrets and Events
 /// are not among them: the ones are nobody's business, the others are many and soon gone.
@@ -114,8 +111,9 @@ fn as_held(served: &Served) -> Held {
 
 #[cfg(test)]
 mod tests {
+    use fleetdex_core::model::{Gvk, Resource};
+
     use super::*;
-    use crate::model::{Gvk, Resource};
 
     fn discovery() -> Discovery {
         let served = |version: &str, preferred: bool| Served {

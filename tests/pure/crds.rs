@@ -4,7 +4,7 @@
 
 use std::{collections::BTreeSet, env, fs, path::Path};
 
-use fleetdex::cli::crd;
+use fleetdex_cli::crd;
 
 const REGENERATE: &str = "regenerate it with `make crds`";
 

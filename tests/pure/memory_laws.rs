@@ -12,8 +12,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
 };
 
-use fleetdex::{
-    bulk::{Verdict, Write},
+use fleetdex_core::{
     model::{
         ClusterName, FieldPath, FieldType, Gvk, Object, Projection, Projector, Resource,
         SelectableField, sort_value,
@@ -22,10 +21,11 @@ use fleetdex::{
         Grant, GroupKey, Groups, Owners, Page, Permitted, Query, Relation, Relative, Relatives,
         Requester, ResourceName, Searchable, Selectable, Sort, SortKey, aggregate,
     },
-    store::{
-        Generation, Store,
-        memory::{Event, EventKind, Memory, Watch},
-    },
+};
+use fleetdex_store::{
+    Generation, Store,
+    bulk::{Verdict, Write},
+    memory::{Event, EventKind, Memory, Watch},
 };
 use proptest::{collection, prelude::*, sample::select, strategy::ValueTree as _};
 use serde_json::json;

@@ -8,8 +8,8 @@
 
 use std::{borrow::Cow, collections::BTreeMap};
 
-use fleetdex::{
-    model::{FieldPath, FieldType, Gvk, Quantity, SelectableField, number},
+use fleetdex_core::{
+    model::{FieldPath, FieldType, Gvk, Quantity, SelectableField, number, quantity},
     query::{
         Grant, Owners, Permitted, Query, ResourceName, Searchable, Selectable, dsl, field_term,
         label_number_term, label_term,
@@ -128,7 +128,7 @@ fn document(object: &Object) -> BTreeMap<&'static str, Vec<String>> {
             .iter()
             .any(|field| field.path.as_str() == path && field.kind.holds_numbers());
         if let Some(number) = Quantity::parse(value).filter(|_| holds_numbers) {
-            add("search.numbers", number::field_term(path, number));
+            add("search.numbers", quantity::field_term(path, number));
         }
     }
     document

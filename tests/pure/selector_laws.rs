@@ -8,7 +8,7 @@
 
 use std::{borrow::Cow, collections::BTreeMap};
 
-use fleetdex::selector::{FieldSelector, LabelSelector};
+use fleetdex_core::selector::{FieldSelector, LabelSelector};
 use proptest::{collection, prelude::*, sample::select, strategy::ValueTree as _};
 
 type Labels = BTreeMap<String, String>;
@@ -158,7 +158,9 @@ proptest! {
 
     #[test]
     fn any_value_can_stand_in_a_field_selector(values in collection::btree_set("[a\\\\,=() !\\téx]{0,6}", 1..4), excluded: bool) {
-        use fleetdex::{model::FieldPath, selector::{FieldRequirement, FieldTest}};
+        use fleetdex_core::model::FieldPath;
+        use fleetdex_core::selector::FieldRequirement;
+        use fleetdex_core::selector::FieldTest;
         let test = if excluded { FieldTest::NotIn(values.clone()) } else { FieldTest::In(values.clone()) };
         let selector: FieldSelector = [FieldRequirement { path: FieldPath::new("spec.x"), test }].into_iter().collect();
         let printed: FieldSelector = selector.to_string().parse().map_err(|error| TestCaseError::fail(format!("{selector}: {error}")))?;

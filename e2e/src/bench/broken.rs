@@ -1,12 +1,13 @@
 //! Addresses of members that are broken, each in its own way.
 
-use std::net::TcpListener as DeafListener;
-use std::time::Duration;
+use std::{net::TcpListener as DeafListener, time::Duration};
 
 use anyhow::{Context, Result};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
-use tokio::task::JoinSet;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{TcpListener, TcpStream},
+    task::JoinSet,
+};
 
 /// How long a slow member takes for each answer: longer than anybody waits.
 const SLOWNESS: Duration = Duration::from_secs(20);

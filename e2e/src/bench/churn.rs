@@ -9,16 +9,17 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use bytes::Bytes;
-use fleetdex::bulk::{self, Write};
+use fleetdex_store::bulk::{self, Write};
 use futures::{StreamExt, TryStreamExt, future, stream};
-use rand::SeedableRng;
-use rand::rngs::StdRng;
+use rand::{SeedableRng, rngs::StdRng};
 
-use super::figures::{Figures, verdict};
-use super::pinning::Pinned;
-use super::raw::{self, Target};
-use super::simulated::{Scene, Simulated};
-use super::{DEADLINE, Sizes};
+use super::{
+    DEADLINE, Sizes,
+    figures::{Figures, verdict},
+    pinning::Pinned,
+    raw::{self, Target},
+    simulated::{Scene, Simulated},
+};
 use crate::fleet::Fleet;
 
 /// Raw bulk is tried with every one of these, and this size of batches, which is that of Fleetdex; the best of them is measured.

@@ -2,9 +2,11 @@
 
 use anyhow::{Context, Result};
 
-use super::CLUSTER;
-use super::figures::{Figures, verdict};
-use super::run::Run;
+use super::{
+    CLUSTER,
+    figures::{Figures, verdict},
+    run::Run,
+};
 use crate::fleet::Fleet;
 
 /// A first sync may take this many times the slower limit …

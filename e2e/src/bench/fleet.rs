@@ -5,14 +5,18 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 
-use super::broken::Broken;
-use super::figures::{Figures, verdict};
-use super::members::{Extent, Members};
-use super::scrape::Scrape;
-use super::{DEADLINE, Sizes};
-use crate::fleet::Fleet;
-use crate::operator::{Operator, OperatorOptions};
-use crate::poll::eventually;
+use super::{
+    DEADLINE, Sizes,
+    broken::Broken,
+    figures::{Figures, verdict},
+    members::{Extent, Members},
+    scrape::Scrape,
+};
+use crate::{
+    fleet::Fleet,
+    operator::{Operator, OperatorOptions},
+    poll::eventually,
+};
 
 /// What everything of this part is called.
 const NAME: &str = "fleet";

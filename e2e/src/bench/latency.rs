@@ -4,9 +4,11 @@ use std::time::Instant;
 
 use anyhow::Result;
 
-use super::Sizes;
-use super::figures::{Figures, verdict};
-use super::simulated::Scene;
+use super::{
+    Sizes,
+    figures::{Figures, verdict},
+    simulated::Scene,
+};
 use crate::fleet::Fleet;
 
 /// Events per second.

@@ -4,16 +4,20 @@ use std::time::Instant;
 
 use anyhow::{Context, Result};
 use bytes::Bytes;
-use fleetdex::bulk;
-use fleetdex::model::IndexPrefix;
-use fleetdex::watch::ListPage;
+use fleetdex_clusters::watch::ListPage;
+use fleetdex_core::model::IndexPrefix;
+use fleetdex_store::bulk;
 use futures::{StreamExt, TryStreamExt, stream};
 
-use super::CLUSTER;
-use super::figures::{Figures, verdict};
-use super::raw::{self, PAGE, Target};
-use crate::fleet::{ApiServer, Fleet};
-use crate::load::gzip_ratio;
+use super::{
+    CLUSTER,
+    figures::{Figures, verdict},
+    raw::{self, PAGE, Target},
+};
+use crate::{
+    fleet::{ApiServer, Fleet},
+    load::gzip_ratio,
+};
 
 /// Raw bulk is measured with every one of these.
 const CONNECTIONS: [usize; 4] = [1, 2, 3, 4];

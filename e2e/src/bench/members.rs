@@ -1,22 +1,23 @@
 //! Many members, all served by one simulated process, and the registries of them.
 
-use std::collections::BTreeMap;
-use std::fs;
-use std::path::PathBuf;
-use std::time::Duration;
+use std::{collections::BTreeMap, fs, path::PathBuf, time::Duration};
 
 use anyhow::{Context, Result, ensure};
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
+use base64::{Engine, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
 
 use super::DEADLINE;
-use crate::fleet::process::{Process, Start};
-use crate::fleet::{Fleet, unique};
-use crate::http;
-use crate::kubectl::Kubectl;
-use crate::operator::{Operator, built_program};
-use crate::poll::eventually;
+use crate::{
+    fleet::{
+        Fleet,
+        process::{Process, Start},
+        unique,
+    },
+    http,
+    kubectl::Kubectl,
+    operator::{Operator, built_program},
+    poll::eventually,
+};
 
 const NAMESPACE: &str = "default";
 

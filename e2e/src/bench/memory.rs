@@ -2,10 +2,12 @@
 
 use anyhow::Result;
 
-use super::Sizes;
-use super::figures::{Figures, verdict};
-use super::run::Run;
-use super::simulated::Scene;
+use super::{
+    Sizes,
+    figures::{Figures, verdict},
+    run::Run,
+    simulated::Scene,
+};
 use crate::fleet::Fleet;
 
 /// What the operator may use without any object, and for each of them.

@@ -1,17 +1,23 @@
 //! An outage of OpenSearch under churn: how soon after it everything is in the index again, and what waits meanwhile.
 
-use std::convert::Infallible;
-use std::fmt::{self, Display};
-use std::time::{Duration, Instant};
+use std::{
+    convert::Infallible,
+    fmt::{self, Display},
+    time::{Duration, Instant},
+};
 
 use anyhow::{Result, ensure};
 
-use super::figures::{Figures, verdict};
-use super::run::Run;
-use super::simulated::Scene;
-use super::{DEADLINE, LOOK, Sizes};
-use crate::fleet::{Fleet, OpenSearchServer};
-use crate::poll::eventually;
+use super::{
+    DEADLINE, LOOK, Sizes,
+    figures::{Figures, verdict},
+    run::Run,
+    simulated::Scene,
+};
+use crate::{
+    fleet::{Fleet, OpenSearchServer},
+    poll::eventually,
+};
 
 /// Writes per second, before, during and after the outage.
 const RATE: u32 = 300;
@@ -154,7 +160,7 @@ async fn until_drained(run: &Run, events: f64) -> Result<()> {
 
 fn report(outage: Outage, seen: &Seen, sizes: &Sizes, figures: &mut Figures) {
     let seconds = seen.recovery.as_secs_f64();
-    let limit = fleetdex::pipeline::Limits::default().pending_bytes as f64 + SLACK_BYTES;
+    let limit = fleetdex_sync::pipeline::Limits::default().pending_bytes as f64 + SLACK_BYTES;
     let name = if outage == Outage::Killed {
         "recovery"
     } else {

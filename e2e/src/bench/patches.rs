@@ -4,11 +4,8 @@ use std::time::Instant;
 
 use anyhow::{Result, ensure};
 
-use super::figures::Figures;
-use super::run::Run;
-use super::{DEADLINE, LOOK};
-use crate::fleet::ApiServer;
-use crate::load::Load;
+use super::{DEADLINE, LOOK, figures::Figures, run::Run};
+use crate::{fleet::ApiServer, load::Load};
 
 /// Changes every pod, and waits until everything is acknowledged.
 pub async fn measure(

@@ -1,7 +1,9 @@
 //! OpenSearch on one core of its own, everything else on the others: then its core is the limit, with and without Fleetdex.
 
-use std::fs;
-use std::process::{Command, Stdio};
+use std::{
+    fs,
+    process::{Command, Stdio},
+};
 
 use anyhow::{Context, Result, ensure};
 

@@ -4,24 +4,32 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use bytes::Bytes;
-use fleetdex::kinds;
-use fleetdex::model::Gvk;
-use fleetdex::query::dsl::{self, Paging, Snapshot};
-use fleetdex::query::{Query, ResourceName, Selectable};
+use fleetdex_core::{
+    kinds,
+    model::Gvk,
+    query::{
+        Query, ResourceName, Selectable,
+        dsl::{self, Paging, Snapshot},
+    },
+};
 use futures::future::try_join_all;
 use reqwest::{Client, RequestBuilder};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::figures::{Figures, verdict};
-use super::members::{Extent, Members};
-use super::times::Times;
-use super::{DEADLINE, Sizes};
-use crate::fleet::Fleet;
-use crate::http;
-use crate::operator::{Operator, OperatorOptions};
-use crate::poll::eventually;
-use crate::proxy::{Fault, FaultProxy};
+use super::{
+    DEADLINE, Sizes,
+    figures::{Figures, verdict},
+    members::{Extent, Members},
+    times::Times,
+};
+use crate::{
+    fleet::Fleet,
+    http,
+    operator::{Operator, OperatorOptions},
+    poll::eventually,
+    proxy::{Fault, FaultProxy},
+};
 
 const NAME: &str = "queries";
 const CLUSTERS: usize = 10;

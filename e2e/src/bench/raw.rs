@@ -3,12 +3,16 @@
 
 use anyhow::{Context, Result, ensure};
 use bytes::Bytes;
-use fleetdex::bulk::{self, Write};
-use fleetdex::kinds;
-use fleetdex::model::{Gvk, IndexName, Object, Projection, Projector, Resource, Scope};
-use fleetdex::store::opensearch::{Engine, EngineOptions, OpenSearchService};
-use fleetdex::store::{Generation, Store};
-use fleetdex::watch::{Collection, ListPage, Source, WatchEvent};
+use fleetdex_clusters::watch::{Collection, ListPage, Source, WatchEvent};
+use fleetdex_core::{
+    kinds,
+    model::{Gvk, IndexName, Object, Projection, Projector, Resource, Scope},
+};
+use fleetdex_store::{
+    Generation, Store,
+    bulk::{self, Write},
+    opensearch::{Engine, EngineOptions, OpenSearchService},
+};
 
 use super::CLUSTER;
 use crate::{engine, fleet::Fleet};
@@ -42,7 +46,8 @@ pub async fn pages(client: kube::Client) -> Result<Vec<Bytes>> {
             .await
             .map_err(|fault| anyhow::anyhow!("{fault}"))?;
         token = ListPage::parse(&body)?.continue_token;
-        bodies.push(body);
+        // A body takes room among those that are being read for as long as it lives, and these live to the end.
+        bodies.push(Bytes::copy_from_slice(&body));
         if token.is_none() {
             return Ok(bodies);
         }

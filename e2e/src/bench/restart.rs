@@ -5,14 +5,13 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
-use super::figures::{Figures, verdict};
-use super::run::Run;
-use super::scrape::Scrape;
-use super::{CLUSTER, DEADLINE, Sizes};
-use crate::fleet::Fleet;
-use crate::objects::Objects;
-use crate::opensearch::OpenSearch;
-use crate::poll::eventually;
+use super::{
+    CLUSTER, DEADLINE, Sizes,
+    figures::{Figures, verdict},
+    run::Run,
+    scrape::Scrape,
+};
+use crate::{fleet::Fleet, objects::Objects, opensearch::OpenSearch, poll::eventually};
 
 /// A restart is short: it is looked at more closely than other things.
 const LOOK: Duration = Duration::from_millis(10);

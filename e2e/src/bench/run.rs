@@ -5,12 +5,13 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, ensure};
 use serde_json::json;
 
-use super::scrape::Scrape;
-use super::{DEADLINE, LOOK};
-use crate::fleet::Fleet;
-use crate::kubectl::Kubectl;
-use crate::operator::{Operator, OperatorOptions};
-use crate::poll::eventually;
+use super::{DEADLINE, LOOK, scrape::Scrape};
+use crate::{
+    fleet::Fleet,
+    kubectl::Kubectl,
+    operator::{Operator, OperatorOptions},
+    poll::eventually,
+};
 
 /// An operator that runs for one registry.
 #[derive(Debug)]

@@ -3,21 +3,24 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
+use base64::{Engine, engine::general_purpose::STANDARD};
 use reqwest::RequestBuilder;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::run::Run;
-use super::{DEADLINE, LOOK};
-use crate::fleet::ports::Port;
-use crate::fleet::process::{Process, Start};
-use crate::fleet::{Fleet, unique};
-use crate::http;
-use crate::kubectl::Kubectl;
-use crate::operator::built_program;
-use crate::poll::eventually;
+use super::{DEADLINE, LOOK, run::Run};
+use crate::{
+    fleet::{
+        Fleet,
+        ports::Port,
+        process::{Process, Start},
+        unique,
+    },
+    http,
+    kubectl::Kubectl,
+    operator::built_program,
+    poll::eventually,
+};
 
 /// The name that it is registered under.
 const CLUSTER: &str = "simulated";

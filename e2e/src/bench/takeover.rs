@@ -5,12 +5,16 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, ensure};
 use serde_json::json;
 
-use super::DEADLINE;
-use super::figures::{Figures, verdict};
-use crate::fleet::{Fleet, Registration};
-use crate::operator::{Operator, OperatorOptions};
-use crate::poll::eventually;
-use crate::scenario::clusters_read_by;
+use super::{
+    DEADLINE,
+    figures::{Figures, verdict},
+};
+use crate::{
+    fleet::{Fleet, Registration},
+    operator::{Operator, OperatorOptions},
+    poll::eventually,
+    scenario::clusters_read_by,
+};
 
 /// The registry, the prefix of its indices, and what the names of its members begin with.
 const NAME: &str = "takeover";

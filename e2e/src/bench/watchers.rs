@@ -1,24 +1,31 @@
 //! Many who watch over TLS, each a small part of what changes: how soon they have it, and what their connections take of memory.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
 
 use anyhow::{Context, Result, ensure};
 use futures::{StreamExt, TryStreamExt, stream};
 use serde_json::Value;
 
-use super::figures::{Figures, verdict};
-use super::members::{Extent, Members};
-use super::times::Times;
-use super::watcher::{Secured, Seen, Watching, watch_plainly};
-use super::{DEADLINE, Sizes};
-use crate::fleet::Fleet;
-use crate::fleet::certificates::Authority;
-use crate::http;
-use crate::operator::{Operator, OperatorOptions};
-use crate::poll::eventually;
+use super::{
+    DEADLINE, Sizes,
+    figures::{Figures, verdict},
+    members::{Extent, Members},
+    times::Times,
+    watcher::{Secured, Seen, Watching, watch_plainly},
+};
+use crate::{
+    fleet::{Fleet, certificates::Authority},
+    http,
+    operator::{Operator, OperatorOptions},
+    poll::eventually,
+};
 
 const NAME: &str = "watchers";
 const PODS: &str = "/apis/search.fleetdex.io/v1alpha1/proxying/karmada/proxy/api/v1/pods";

@@ -1,18 +1,22 @@
 //! What a reader of the demo needs to go on by hand: one kubeconfig for all clusters, and a file to source.
 
-use std::fs;
-use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::{
+    fs,
+    io::Write,
+    os::unix::fs::OpenOptionsExt,
+    path::{Path, PathBuf},
+    process::Stdio,
+};
 
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 use tokio::process::Command;
 
-use crate::fleet::{ApiServer, Fleet};
-use crate::operator::{Operator, fleetdex_program};
-use crate::parts::Part;
+use crate::{
+    fleet::{ApiServer, Fleet},
+    operator::{Operator, fleetdex_program},
+    parts::Part,
+};
 
 /// Environment variables, under which commands work as they are printed.
 #[derive(Debug, Clone)]

@@ -1,21 +1,23 @@
 //! API servers: the control plane's and the members'. All of them are the same program with the same flags.
 
-use std::collections::BTreeMap;
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::ExitStatus;
-use std::time::Duration;
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+    process::ExitStatus,
+    time::Duration,
+};
 
 use anyhow::{Context, Result};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 
-use super::certificates::{self, Authority, Identity};
-use super::ports::Port;
-use super::process::{Process, Start};
-use super::ready;
-use crate::http;
-use crate::kubectl::Kubectl;
-use crate::parts::Part;
+use super::{
+    certificates::{self, Authority, Identity},
+    ports::Port,
+    process::{Process, Start},
+    ready,
+};
+use crate::{http, kubectl::Kubectl, parts::Part};
 
 /// The user whose token is in the kubeconfig; a member of `system:masters`.
 pub const ADMIN: &str = "admin";

@@ -1,18 +1,21 @@
 //! The etcd under the API servers of a fleet: one for all, or one for each.
 
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
-use super::folder;
-use super::ports::Port;
-use super::process::{Process, Start};
-use super::ready;
-use crate::http;
-use crate::parts::Part;
+use super::{
+    folder,
+    ports::Port,
+    process::{Process, Start},
+    ready,
+};
+use crate::{http, parts::Part};
 
 /// Far beyond what a clean stop takes.
 const STOP_DEADLINE: Duration = Duration::from_secs(30);

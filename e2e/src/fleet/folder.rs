@@ -1,7 +1,6 @@
 //! Folder trees: copies of what a server needs or has written.
 
-use std::fs;
-use std::path::Path;
+use std::{fs, path::Path};
 
 use anyhow::{Context, Result};
 

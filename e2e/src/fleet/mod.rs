@@ -14,23 +14,21 @@ pub mod registration;
 mod shared;
 pub mod state;
 
-use std::fs::{self, DirBuilder, File, TryLockError};
-use std::os::unix::fs::DirBuilderExt;
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::{
+    fs::{self, DirBuilder, File, TryLockError},
+    os::unix::fs::DirBuilderExt,
+    path::{Path, PathBuf},
+    sync::atomic::{AtomicU32, Ordering},
+};
 
 use anyhow::{Context, Result, ensure};
 use futures::future::try_join_all;
 
-pub use self::apiserver::ApiServer;
-use self::apiserver::Place;
-use self::certificates::Authority;
-pub use self::etcd::Etcd;
-pub use self::opensearch::OpenSearchServer;
-use self::process::Guard;
-pub use self::process::Process;
-pub use self::registration::Registration;
-pub use self::state::FleetState;
+pub use self::{
+    apiserver::ApiServer, etcd::Etcd, opensearch::OpenSearchServer, process::Process,
+    registration::Registration, state::FleetState,
+};
+use self::{apiserver::Place, certificates::Authority, process::Guard};
 use crate::parts::{self, Part};
 
 /// The name of the cluster that registries and members are registered with.

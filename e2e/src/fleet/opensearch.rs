@@ -1,22 +1,25 @@
 //! The OpenSearch server of a fleet: plain, or with TLS and basic authentication.
 
-use std::fs;
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use anyhow::{Context, Result, ensure};
 use nix::unistd::{Gid, Uid, chown};
 use serde_json::json;
 
-use super::certificates::{self, Authority, Identity};
-use super::folder;
-use super::ports::Port;
-use super::process::{Process, Start};
-use super::{OpenSearchKind, random_password, ready};
-use crate::http;
-use crate::opensearch::OpenSearch;
-use crate::parts::Part;
+use super::{
+    OpenSearchKind,
+    certificates::{self, Authority, Identity},
+    folder,
+    ports::Port,
+    process::{Process, Start},
+    random_password, ready,
+};
+use crate::{http, opensearch::OpenSearch, parts::Part};
 
 /// OpenSearch refuses to run as root; this is the user `nobody`.
 const NOBODY: u32 = 65_534;

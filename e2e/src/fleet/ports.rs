@@ -4,9 +4,11 @@
 //! outgoing connection before the server binds it, or while the server restarts. Ports below the kernel's own range are
 //! never handed out, and a lock file per port keeps other fleets of this user away.
 
-use std::fs::{self, File};
-use std::net::TcpListener;
-use std::ops::Range;
+use std::{
+    fs::{self, File},
+    net::TcpListener,
+    ops::Range,
+};
 
 use anyhow::{Context, Result, bail};
 

@@ -4,17 +4,21 @@
 //! parent holds: when the parent ends, however it ends, the kernel closes the pipe and the guard kills the group. A child
 //! is in the group before it drops its own copy of the pipe (at `exec`), so there is no moment in which it could be missed.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::Read;
-use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::{
+    fs::{self, File, OpenOptions},
+    io::Read,
+    os::unix::process::CommandExt,
+    path::{Path, PathBuf},
+    process::{Child, Command, ExitStatus, Stdio},
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
 
 use anyhow::{Context, Result, bail};
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
 
 /// Ends when the parent's end of the pipe is closed; it is the leader of the process group of all parts.
 const ANCHOR_SCRIPT: &str = "read -r _";

@@ -1,11 +1,10 @@
 //! How a member is made known to the control plane.
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
+use base64::{Engine, engine::general_purpose::STANDARD};
+use fleetdex_clusters::secret_hosts::ALLOWED_HOSTS_ANNOTATION;
 use serde_json::{Value, json};
 
 use super::apiserver::ApiServer;
-use fleetdex::secret_hosts::ALLOWED_HOSTS_ANNOTATION;
 
 /// Where members are, so that selecting by provider, region, zone and label finds different ones.
 const PLACES: [Place; 3] = [

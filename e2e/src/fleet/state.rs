@@ -1,16 +1,22 @@
 //! The file that describes a running fleet, for scripts and for `e2e down`.
 
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
 
 use anyhow::{Context, Result, bail};
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
 use serde::{Deserialize, Serialize};
 
-use super::process::{group_of, members_of_group, started_at};
-use super::{ApiServer, Fleet, Process, certificates};
+use super::{
+    ApiServer, Fleet, Process, certificates,
+    process::{group_of, members_of_group, started_at},
+};
 
 /// How long the program that started a fleet may take to stop it.
 const STOP_DEADLINE: Duration = Duration::from_secs(20);

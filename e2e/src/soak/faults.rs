@@ -1,24 +1,25 @@
 //! The faults of a soak, one after the other in random order. Each is healed before the next one begins.
 
-use std::collections::BTreeMap;
-use std::fmt::{self, Display};
-use std::time::{Duration, Instant};
+use std::{
+    collections::BTreeMap,
+    fmt::{self, Display},
+    time::{Duration, Instant},
+};
 
 use anyhow::{Context, Result};
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
-use rand::rngs::StdRng;
-use rand::seq::SliceRandom;
-use rand::{RngExt, SeedableRng};
+use base64::{Engine, engine::general_purpose::STANDARD};
+use rand::{RngExt, SeedableRng, rngs::StdRng, seq::SliceRandom};
 use serde_json::{Value, json};
 
 use super::{MEMBERS, Scene};
-use crate::fleet::{ApiServer, unique};
-use crate::objects::{Objects, service_account_path};
-use crate::oracle::generations;
-use crate::poll::eventually;
-use crate::proxy::{Fault, FaultProxy};
-use crate::scenario::{PATIENCE, secret_path};
+use crate::{
+    fleet::{ApiServer, unique},
+    objects::{Objects, service_account_path},
+    oracle::generations,
+    poll::eventually,
+    proxy::{Fault, FaultProxy},
+    scenario::{PATIENCE, secret_path},
+};
 
 /// How long a fault lasts.
 const SECONDS: std::ops::Range<f64> = 0.5..15.0;

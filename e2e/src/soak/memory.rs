@@ -1,7 +1,9 @@
 //! The operator's memory over time and over all its lives.
 
-use std::convert::Infallible;
-use std::time::{Duration, Instant};
+use std::{
+    convert::Infallible,
+    time::{Duration, Instant},
+};
 
 use crate::operator::Operator;
 

@@ -1,14 +1,15 @@
 //! What a soak says in the end.
 
-use std::collections::BTreeMap;
-use std::fmt::{self, Display};
-use std::ops::Range;
-use std::time::Duration;
+use std::{
+    collections::BTreeMap,
+    fmt::{self, Display},
+    ops::Range,
+    time::Duration,
+};
 
 use serde_json::{Value, json};
 
-use super::faults::Kind;
-use super::memory::Memory;
+use super::{faults::Kind, memory::Memory};
 use crate::churn::Tally;
 
 /// The run is cut into so many parts to see whether memory grows.

@@ -1,8 +1,8 @@
 //! Templates, indices, mappings, settings, aliases.
 
 use anyhow::Result;
-use fleetdex::model::FieldPath;
-use fleetdex::store::opensearch::{IndexSettings, index_template};
+use fleetdex_core::model::FieldPath;
+use fleetdex_store::opensearch::{IndexSettings, index_template};
 use reqwest::Method;
 use serde_json::{Value, json};
 

@@ -9,9 +9,11 @@ mod writes;
 
 use anyhow::{Context, Result};
 use bytes::Bytes;
-use e2e::fleet::{Fleet, Options};
-use e2e::http;
-use fleetdex::store::opensearch::OpenSearchService;
+use e2e::{
+    fleet::{Fleet, Options},
+    http,
+};
+use fleetdex_store::opensearch::OpenSearchService;
 use reqwest::Method;
 use serde_json::{Map, Value, json};
 use simulation::opensearch::OpenSearch;

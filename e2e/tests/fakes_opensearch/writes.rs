@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use rand::rngs::StdRng;
-use rand::{RngExt, SeedableRng};
+use rand::{RngExt, SeedableRng, rngs::StdRng};
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -23,7 +22,7 @@ async fn versions_decide_what_is_written() {
         server.bulk(&[plain("index", alias, "p"), plain("index", alias, "p"), plain("create", alias, "p")]).await?;
         server.bulk(&[plain("delete", alias, "p"), plain("delete", alias, "p"), plain("create", alias, "p")]).await?;
         server.bulk(&[plain("index", alias, "a"), put("p", 1), plain("delete", alias, "never")]).await?;
-        let path = fleetdex::bulk::PATH;
+        let path = fleetdex_store::bulk::PATH;
         server.send(Method::POST, path, &[put("a", 1), put("a", 90), remove(alias, "x", 1)].concat()).await?;
         server.send(Method::POST, path, &put("a", 91)).await?;
         for (version, kind) in [(3, "external"), (95, "external"), (95, "external"), (96, "external_gt")] {

@@ -3,11 +3,13 @@
 use std::time::Duration;
 
 use anyhow::ensure;
-use e2e::fleet::unique;
-use e2e::http;
-use e2e::poll::eventually;
-use e2e::proxy::{Fault, FaultProxy};
-use e2e::scenario::{PATIENCE, Stage};
+use e2e::{
+    fleet::unique,
+    http,
+    poll::eventually,
+    proxy::{Fault, FaultProxy},
+    scenario::{PATIENCE, Stage},
+};
 use serde_json::{Value, json};
 
 use super::{Scene, enter, go_on_for, stop};

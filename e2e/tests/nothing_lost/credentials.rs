@@ -2,14 +2,15 @@
 
 use std::time::Duration;
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
-use e2e::fleet::{Fleet, OpenSearchKind, Options, Registration, unique};
-use e2e::objects::service_account_path;
-use e2e::oracle::{Oracle, indices};
-use e2e::poll::eventually;
-use e2e::proxy::FaultProxy;
-use e2e::scenario::{SECRETS, Stage, register, secret_path, until_equal};
+use base64::{Engine, engine::general_purpose::STANDARD};
+use e2e::{
+    fleet::{Fleet, OpenSearchKind, Options, Registration, unique},
+    objects::service_account_path,
+    oracle::{Oracle, indices},
+    poll::eventually,
+    proxy::FaultProxy,
+    scenario::{SECRETS, Stage, register, secret_path, until_equal},
+};
 use reqwest::{Method, StatusCode};
 use serde_json::json;
 

@@ -1,14 +1,15 @@
 //! Faults of a member's API server and of its history.
 
-use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::{collections::BTreeSet, path::PathBuf};
 
-use e2e::churn::Churn;
-use e2e::fleet::{ApiServer, unique};
-use e2e::objects::Objects;
-use e2e::oracle::generations;
-use e2e::proxy::Fault;
-use e2e::scenario::Stage;
+use e2e::{
+    churn::Churn,
+    fleet::{ApiServer, unique},
+    objects::Objects,
+    oracle::generations,
+    proxy::Fault,
+    scenario::Stage,
+};
 use serde_json::json;
 
 use super::{BOTH, Scene, enter, go_on_for, stop};

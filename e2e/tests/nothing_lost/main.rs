@@ -11,10 +11,12 @@ mod operator;
 mod registry;
 mod store;
 
-use e2e::churn::{Churn, Running, Tally};
-use e2e::fleet::{Options, unique};
-use e2e::oracle::Oracle;
-use e2e::scenario::{Registry, Stage, Stages, until_equal};
+use e2e::{
+    churn::{Churn, Running, Tally},
+    fleet::{Options, unique},
+    oracle::Oracle,
+    scenario::{Registry, Stage, Stages, until_equal},
+};
 use serde_json::{Value, json};
 
 const BOTH: [&str; 2] = ["member1", "member2"];

@@ -3,14 +3,16 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use e2e::fleet::unique;
-use e2e::load::Load;
-use e2e::objects::{Objects, config_map_path};
-use e2e::operator::Operator;
-use e2e::oracle::{documents, generations};
-use e2e::poll::{always, eventually};
-use e2e::proxy::Fault;
-use e2e::scenario::{PATIENCE, Registry, Stage, until_equal};
+use e2e::{
+    fleet::unique,
+    load::Load,
+    objects::{Objects, config_map_path},
+    operator::Operator,
+    oracle::{documents, generations},
+    poll::{always, eventually},
+    proxy::Fault,
+    scenario::{PATIENCE, Registry, Stage, until_equal},
+};
 use serde_json::{Value, json};
 
 use super::{Scene, enter, go_on_for, stop};

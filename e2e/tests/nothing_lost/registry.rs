@@ -3,12 +3,14 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use e2e::fleet::unique;
-use e2e::objects::config_map_path;
-use e2e::oracle::{documents, generations, indices};
-use e2e::poll::{always, eventually};
-use e2e::proxy::{Fault, FaultProxy};
-use e2e::scenario::{PATIENCE, Registry, Stage, until_equal};
+use e2e::{
+    fleet::unique,
+    objects::config_map_path,
+    oracle::{documents, generations, indices},
+    poll::{always, eventually},
+    proxy::{Fault, FaultProxy},
+    scenario::{PATIENCE, Registry, Stage, until_equal},
+};
 use serde_json::{Value, json};
 
 use super::{BOTH, enter};

@@ -5,20 +5,20 @@
 mod objects;
 mod tables;
 
-use std::collections::BTreeSet;
-use std::io::Read as _;
+use std::{collections::BTreeSet, io::Read as _};
 
 use anyhow::{Context, Result, ensure};
-use e2e::fleet::{ApiServer, Fleet, OpenSearchKind, Options};
-use e2e::http;
-use e2e::objects::Objects;
-use e2e::operator::Operator;
-use e2e::poll::eventually;
-use e2e::scenario::{PATIENCE, prepare, start_operator};
+use e2e::{
+    fleet::{ApiServer, Fleet, OpenSearchKind, Options},
+    http,
+    objects::Objects,
+    operator::Operator,
+    poll::eventually,
+    scenario::{PATIENCE, prepare, start_operator},
+};
 use flate2::read::GzDecoder;
-use fleetdex::kinds;
-use reqwest::header::HeaderMap;
-use reqwest::{Method, RequestBuilder, StatusCode};
+use fleetdex_core::kinds;
+use reqwest::{Method, RequestBuilder, StatusCode, header::HeaderMap};
 use serde_json::{Value, json};
 
 use self::tables::{Resource, differences, table};
@@ -119,7 +119,7 @@ fn resources() -> Vec<Resource> {
         kind: entry.gvk().to_string(),
         path: entry
             .resource()
-            .path(&fleetdex::model::Scope::All)
+            .path(&fleetdex_core::model::Scope::All)
             .trim_start_matches('/')
             .to_owned(),
     });

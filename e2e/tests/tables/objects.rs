@@ -1,13 +1,9 @@
 //! The objects whose tables are compared.
 
 use anyhow::{Context, Result, ensure};
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
-use e2e::objects::Objects;
-use e2e::poll::eventually;
-use e2e::scenario::PATIENCE;
-use fleetdex::kinds;
-use fleetdex::model::Scope;
+use base64::{Engine, engine::general_purpose::STANDARD};
+use e2e::{objects::Objects, poll::eventually, scenario::PATIENCE};
+use fleetdex_core::{kinds, model::Scope};
 use rcgen::{CertificateParams, KeyPair};
 use serde_json::{Value, json};
 

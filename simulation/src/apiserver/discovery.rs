@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use fleetdex::{kinds, model::Resource};
+use fleetdex_core::{kinds, model::Resource};
 use http::{HeaderMap, Method, Request, Response, StatusCode, header};
 use serde_json::{Value, json};
 

@@ -38,17 +38,16 @@ use std::{
     time::Duration,
 };
 
-use fleetdex::model::Resource;
-use serde_json::Value;
-use tokio::time::Instant;
-
 pub use body::{Body, Broken};
 pub use churn::{Churn, Totals};
 pub use fault::{Extent, Fault, FaultKind};
+use fleetdex_core::model::Resource;
 pub use resource::{Name, usual as usual_resources};
+use serde_json::Value;
 pub use serve::serve;
 use state::State;
 pub use status::Status;
+use tokio::time::Instant;
 
 /// What a server is like.
 #[derive(Clone, Debug)]

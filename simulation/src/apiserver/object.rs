@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, sync::Arc};
 
-use fleetdex::{
+use fleetdex_core::{
     model::Resource,
     selector::{FieldSelector, LabelSelector},
 };

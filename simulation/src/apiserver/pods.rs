@@ -464,7 +464,7 @@ impl Random {
 
 #[cfg(test)]
 mod tests {
-    use fleetdex::model::Object as Parsed;
+    use fleetdex_core::model::Object as Parsed;
 
     use super::{super::object::Form, *};
 

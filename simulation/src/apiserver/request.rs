@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use fleetdex::model::Resource;
+use fleetdex_core::model::Resource;
 use http::{HeaderMap, Method, Uri, header};
 use percent_encoding::percent_decode_str;
 

@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Arc};
 
-use fleetdex::{
+use fleetdex_core::{
     kinds,
     model::{Gvk, Resource},
 };

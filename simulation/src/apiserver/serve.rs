@@ -102,14 +102,12 @@ fn told(answer: &impl Serialize) -> Result<Response<Body>, Status> {
 mod tests {
     use std::time::Duration;
 
-    use fleetdex::{
-        api::cluster::{Cluster, SecretReference},
-        cluster::{
-            bearer::Bearer,
-            connect::{Connect, Network},
-            credentials::Credentials,
-            member::{Access, Member},
-        },
+    use fleetdex_api::cluster::{Cluster, SecretReference};
+    use fleetdex_clusters::{
+        bearer::Bearer,
+        connect::{Connect, Network},
+        credentials::Credentials,
+        member::{Access, Member},
     };
     use k8s_openapi::api::core::v1::{Pod, Secret};
     use kube::{Api, api::ListParams};

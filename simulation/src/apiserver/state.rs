@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use fleetdex::model::Resource;
+use fleetdex_core::model::Resource;
 use jiff::Timestamp;
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 use serde_json::{Map, Value, json};

@@ -6,7 +6,10 @@ use bytes::Bytes;
 use http::{Response, StatusCode, header};
 use serde_json::{Value, json};
 
-use super::{body, body::Body, resource::Name};
+use super::{
+    body::{self, Body},
+    resource::Name,
+};
 
 /// A `Status` of kind failure: what an apiserver answers instead of what was asked for.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

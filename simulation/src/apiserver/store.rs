@@ -6,7 +6,7 @@ use std::{
     sync::Arc,
 };
 
-use fleetdex::model::Resource;
+use fleetdex_core::model::Resource;
 use tokio::{sync::Notify, time::Instant};
 
 use super::{object::Object, resource::Name, status::Status};
@@ -369,8 +369,10 @@ impl Table {
 mod tests {
     use serde_json::{Map, json};
 
-    use super::super::{object::Identity, resource::usual};
-    use super::*;
+    use super::{
+        super::{object::Identity, resource::usual},
+        *,
+    };
 
     fn etcd() -> Etcd {
         Etcd::new(usual(), 3, 1)

@@ -484,7 +484,7 @@ async fn objects_are_written_by_requests_as_by_kubectl() {
 
 #[tokio::test(start_paused = true)]
 async fn a_member_looks_as_fleetdex_wants_to_see_it() {
-    use fleetdex::cluster::discovery::{Answer, Reader, parse_answer};
+    use fleetdex_clusters::discovery::{Answer, Reader, parse_answer};
 
     let server = server();
     assert_eq!(get(&server, "/readyz").await, (200, json!("ok")));

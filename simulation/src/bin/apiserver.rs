@@ -1,17 +1,13 @@
 //! Simulated apiservers in a process of their own, full of pods, for benchmarks that must not measure real ones.
 
-use std::fs;
-use std::io::Write;
-use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::{fs, io::Write, net::SocketAddr, path::PathBuf};
 
 use anyhow::{Context, Result};
 use clap::Parser;
-use fleetdex::model::{Gvk, Resource};
+use fleetdex_core::model::{Gvk, Resource};
 use serde_json::json;
 use simulation::apiserver::{Churn, Options, Server, serve, usual_resources};
-use tokio::net::TcpListener;
-use tokio::task::JoinSet;
+use tokio::{net::TcpListener, task::JoinSet};
 
 /// The group of the kinds that are served besides the usual ones.
 const GROUP: &str = "bench.example.com";

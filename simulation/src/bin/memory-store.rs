@@ -1,21 +1,22 @@
 //! What the embedded store takes for each object: fills one in this process from a simulated apiserver in another, and asks it.
 
-use std::io::{BufRead, BufReader, Write as _};
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::{
+    io::{BufRead, BufReader, Write as _},
+    process::{Child, Command, Stdio},
+    time::{Duration, Instant},
+};
 
 use anyhow::{Context, Result, ensure};
 use clap::Parser;
-use fleetdex::bulk::Write;
-use fleetdex::kinds;
-use fleetdex::model::{Gvk, Object, Projection, Projector, Resource};
-use fleetdex::query::{Query, ResourceName, Selectable};
-use fleetdex::store::memory::Memory;
-use fleetdex::store::{Generation, Store};
+use fleetdex_core::{
+    kinds,
+    model::{Gvk, Object, Projection, Projector, Resource},
+    query::{Query, ResourceName, Selectable},
+};
+use fleetdex_store::{Generation, Store, bulk::Write, memory::Memory};
 use kube::{Client, Config};
 use serde::Deserialize;
-use serde_json::json;
-use serde_json::value::RawValue;
+use serde_json::{json, value::RawValue};
 
 /// Pods of one page: few, so that what is measured is the store and not the pages.
 const PAGE: usize = 100;

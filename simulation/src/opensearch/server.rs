@@ -8,12 +8,10 @@ use std::{
 };
 
 use bytes::Bytes;
-use fleetdex::{
-    model::IndexPrefix,
-    store::{
-        changes::Sequence,
-        opensearch::{Answers, Engine, EngineOptions, Feed, IndexSettings, OpenSearchService},
-    },
+use fleetdex_core::model::IndexPrefix;
+use fleetdex_store::{
+    changes::Sequence,
+    opensearch::{Answers, Engine, EngineOptions, Feed, IndexSettings, OpenSearchService},
 };
 use http::Response;
 use rand::{RngExt, SeedableRng, rngs::StdRng};

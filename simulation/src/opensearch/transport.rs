@@ -3,10 +3,8 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use fleetdex::{
-    intake::ReadError,
-    store::opensearch::{Allowance, Timeout, TransportError},
-};
+use fleetdex_limits::intake::ReadError;
+use fleetdex_store::opensearch::{Allowance, Timeout, TransportError};
 use http::{Request, Response};
 use http_body_util::Full;
 use tokio::{

@@ -6,17 +6,15 @@ use std::{collections::BTreeMap, io, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use fleetdex::{
-    cluster::{
-        Member,
-        bearer::Bearer,
-        connect::{Connect, ConnectError},
-        credentials::Credentials,
-    },
-    model::{ClusterName, IndexPrefix},
-    pipeline::Limits,
-    registry::RegistryView,
+use fleetdex_clusters::{
+    Member,
+    bearer::Bearer,
+    connect::{Connect, ConnectError},
+    credentials::Credentials,
 };
+use fleetdex_core::model::{ClusterName, IndexPrefix};
+use fleetdex_operator::RegistryView;
+use fleetdex_sync::pipeline::Limits;
 use http::{Request, Response};
 use http_body_util::Full;
 use kube::{Client, client::Body};

@@ -1,9 +1,10 @@
 //! Field selectors of any path on the simulated OpenSearch; `e2e/tests/every_path.rs` asks the real ones the same.
 
-use fleetdex::store::Store;
-use fleetdex::store::opensearch::{Engine, EngineOptions, IndexSettings};
-use simulation::every_path::ask;
-use simulation::opensearch::OpenSearch;
+use fleetdex_store::{
+    Store,
+    opensearch::{Engine, EngineOptions, IndexSettings},
+};
+use simulation::{every_path::ask, opensearch::OpenSearch};
 
 #[tokio::test(start_paused = true)]
 async fn any_path_reads_the_same_in_opensearch_in_memory_and_in_the_objects() {

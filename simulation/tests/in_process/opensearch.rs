@@ -2,19 +2,22 @@
 
 #![expect(clippy::unwrap_used, reason = "parts of tests")]
 
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use bytes::Bytes;
-use fleetdex::bulk::{Verdict, Write};
-use fleetdex::model::Gvk;
-use fleetdex::model::{ClusterName, JsonLine};
-use fleetdex::query::{Query, ResourceName, Selectable};
-use fleetdex::store::changes::EventKind;
-use fleetdex::store::opensearch::{
-    Answers, Engine, EngineOptions, IndexSettings, OpenSearchService, Timeout,
+use fleetdex_core::{
+    model::{ClusterName, Gvk, JsonLine},
+    query::{Query, ResourceName, Selectable},
 };
-use fleetdex::store::{Extent, Generation, KindExtent, Store, StoreError};
+use fleetdex_store::{
+    Extent, Generation, KindExtent, Store, StoreError,
+    bulk::{Verdict, Write},
+    changes::EventKind,
+    opensearch::{Answers, Engine, EngineOptions, IndexSettings, OpenSearchService, Timeout},
+};
 use http::{Method, Request};
 use serde_json::{Value, json};
 use simulation::opensearch::{Fault, FaultKind, OpenSearch, Span};

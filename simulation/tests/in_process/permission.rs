@@ -4,39 +4,46 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::net::{IpAddr, Ipv4Addr};
-use std::sync::Arc;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::{IpAddr, Ipv4Addr},
+    sync::Arc,
+};
 
-use fleetdex::bulk::{Verdict, Write};
-use fleetdex::cluster::connect::Network;
-use fleetdex::cluster::discovery::{Offers, Served};
-use fleetdex::cluster::source::Loader;
-use fleetdex::cluster::{Clusters, Timing};
-use fleetdex::model::{ClusterName, Gvk, Object, Projection, Projector, Resource, StoreName};
-use fleetdex::server::continue_token::Keys;
-use fleetdex::server::front::Front;
-use fleetdex::server::front::authenticate::Peer;
-use fleetdex::server::front::authorize::Mode;
-use fleetdex::server::front::limits::{LimitArgs, Limits};
-use fleetdex::server::front::reviews::Reviews;
-use fleetdex::server::front::trust::Trust;
-use fleetdex::server::peers::Peers;
-use fleetdex::server::proxying::Members;
-use fleetdex::server::serve::{Api, Gate, router};
-use fleetdex::server::{Catalog, Entry};
-use fleetdex::store::Store;
-use fleetdex::store::memory::Memory;
-use fleetdex::store::opensearch::Answers;
-use fleetdex::telemetry::{Metrics, Readiness};
+use fleetdex_clusters::{
+    Clusters, Timing,
+    connect::Network,
+    discovery::{Offers, Served},
+    source::Loader,
+};
+use fleetdex_core::model::{ClusterName, Gvk, Object, Projection, Projector, Resource, StoreName};
+use fleetdex_server::{
+    Catalog, Entry,
+    continue_token::Keys,
+    front::{
+        Front,
+        authenticate::Peer,
+        authorize::Mode,
+        limits::{LimitArgs, Limits},
+        reviews::Reviews,
+        trust::Trust,
+    },
+    peers::Peers,
+    proxying::Members,
+    serve::{Api, Gate, router},
+};
+use fleetdex_store::{
+    Store,
+    bulk::{Verdict, Write},
+    memory::Memory,
+    opensearch::Answers,
+};
+use fleetdex_telemetry::{Metrics, Readiness};
 use http::{Request, Response};
 use http_body_util::{BodyExt, Empty};
 use k8s_openapi::api::authorization::v1::SubjectAccessReviewSpec;
-use kube::Client;
-use kube::client::Body;
-use rand::rngs::StdRng;
-use rand::seq::IndexedRandom;
-use rand::{RngExt, SeedableRng};
+use kube::{Client, client::Body};
+use rand::{RngExt, SeedableRng, rngs::StdRng, seq::IndexedRandom};
 use serde_json::{Value, json};
 use simulation::opensearch::OpenSearch;
 use tokio::sync::watch;

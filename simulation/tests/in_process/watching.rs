@@ -3,24 +3,33 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::Duration,
+};
 
-use fleetdex::bulk::{Verdict, Write};
-use fleetdex::model::{ClusterName, Gvk, Object, Projection, Projector, Resource};
-use fleetdex::query::{Query, ResourceName, Selectable};
-use fleetdex::store::changes::{EventKind, Watch, WatchError};
-use fleetdex::store::memory::Memory;
-use fleetdex::store::opensearch::Answers;
-use fleetdex::store::{Generation, Store, StoreError};
-use rand::rngs::StdRng;
-use rand::{RngExt, SeedableRng};
+use fleetdex_core::{
+    model::{ClusterName, Gvk, Object, Projection, Projector, Resource},
+    query::{Query, ResourceName, Selectable},
+};
+use fleetdex_store::{
+    Generation, Store, StoreError,
+    bulk::{Verdict, Write},
+    changes::{EventKind, Watch, WatchError},
+    memory::Memory,
+    opensearch::Answers,
+};
+use rand::{RngExt, SeedableRng, rngs::StdRng};
 use serde_json::{Value, json};
 use simulation::opensearch::{Fault, OpenSearch, Span};
-use tokio::sync::Mutex;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::{
+    sync::Mutex,
+    time::{Instant, sleep, timeout},
+};
 
 const CLUSTERS: [&str; 3] = ["a", "b", "c"];
 const LABELS: [&str; 2] = ["web", "api"];

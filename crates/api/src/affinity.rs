@@ -1,0 +1,81 @@
+//! `ClusterAffinity`: which member clusters an object is about. [`fleetdex_operator::affinity`] says which ones match.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::{Deserialize, Serialize};
+
+use super::schema::{self, VALIDATIONS, rules};
+
+/// Which member clusters. All parts must hold; without any part, all clusters.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ClusterAffinity {
+    /// Clusters whose labels match.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::label_selector")]
+    pub label_selector: Option<LabelSelector>,
+    /// Clusters whose provider, region or zone match.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub field_selector: Option<ClusterFieldSelector>,
+    /// Clusters by name; empty: all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "schema::cluster_names")]
+    pub cluster_names: Vec<String>,
+    /// Clusters to leave out, whatever else says.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "schema::cluster_names")]
+    pub exclude: Vec<String>,
+}
+
+/// Requirements on `provider`, `region` and `zone` of a cluster.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ClusterFieldSelector {
+    /// Requirements that must all hold.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "cluster_requirements")]
+    pub match_expressions: Vec<FieldRequirement>,
+}
+
+/// One requirement on a field.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct FieldRequirement {
+    /// The field.
+    #[schemars(length(max = 256))]
+    pub key: String,
+    /// How it compares with the values.
+    #[schemars(length(max = 16))]
+    pub operator: String,
+    /// The values.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 256), inner(length(max = 1024)))]
+    pub values: Vec<String>,
+}
+
+fn cluster_requirements(generator: &mut SchemaGenerator) -> Schema {
+    requirements(
+        generator,
+        &[
+            (
+                "self.key in ['provider', 'region', 'zone']",
+                "key must be provider, region or zone",
+            ),
+            (
+                "self.operator in ['In', 'NotIn']",
+                "operator must be In or NotIn",
+            ),
+            (
+                schema::VALUES_NEEDED,
+                "In and NotIn need at least one value",
+            ),
+        ],
+    )
+}
+
+/// A bounded list of [`FieldRequirement`]s, each of which keeps the rules.
+pub(super) fn requirements(generator: &mut SchemaGenerator, item_rules: &[(&str, &str)]) -> Schema {
+    let mut item = FieldRequirement::json_schema(generator);
+    item.insert(VALIDATIONS.to_owned(), rules(item_rules));
+    schemars::json_schema!({"type": "array", "maxItems": 32, "items": item})
+}

@@ -1,0 +1,148 @@
+//! Pieces of CRD schemas: bounded lists and text with the rules that refuse what could never work.
+//!
+//! Every list and text has an upper bound. The apiserver needs them to bound the cost of a CEL rule before it accepts a CRD.
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde_json::{Value, json};
+
+/// Name of the schema keyword that holds CEL rules.
+pub const VALIDATIONS: &str = "x-kubernetes-validations";
+
+const NAMESPACE: &str = "self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')";
+const NAMESPACE_HELP: &str =
+    "a namespace is a DNS label: lower-case letters, digits and '-', at most 63";
+/// Most entries of any list of names.
+const NAMES: usize = 256;
+
+/// CEL rules for [`VALIDATIONS`], from pairs of expression and message.
+pub fn rules(pairs: &[(&str, &str)]) -> Value {
+    pairs
+        .iter()
+        .map(|(rule, message)| json!({"rule": rule, "message": message}))
+        .collect()
+}
+
+/// A namespace, or empty text for all of them.
+pub fn namespace(_: &mut SchemaGenerator) -> Schema {
+    let rule = format!("self == '' || {NAMESPACE}");
+    json_schema!({"type": "string", "maxLength": 63, VALIDATIONS: rules(&[(&rule, NAMESPACE_HELP)])})
+}
+
+/// A list of namespaces.
+pub fn namespaces(_: &mut SchemaGenerator) -> Schema {
+    texts(NAMES, 63, &[(NAMESPACE, NAMESPACE_HELP)])
+}
+
+/// A list of cluster names. A Cluster API member is `<namespace>/<name>`.
+pub fn cluster_names(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({"type": "array", "maxItems": 4096, "items": {"type": "string", "maxLength": 317}})
+}
+
+/// A list of addresses.
+pub fn addresses(_: &mut SchemaGenerator) -> Schema {
+    let address = "isURL(self) && url(self).getScheme() in ['http', 'https'] && url(self).getHostname() != ''";
+    let help =
+        "an address is a URL with a scheme and a host, such as https://opensearch.example.com:9200";
+    let plain = "!self.contains('@') && !self.contains('?') && !self.contains('#')";
+    let plain_help = "an address must not hold a user, a password, a query or a fragment: remove '@', '?' and '#', and put credentials into the \
+                      Secret that secretRef names";
+    texts(64, 2048, &[(address, help), (plain, plain_help)])
+}
+
+/// A list of dotted paths.
+pub fn field_paths(_: &mut SchemaGenerator) -> Schema {
+    // \x27 is the quote around a key.
+    let path = r"self.matches('^[A-Za-z_][A-Za-z0-9_-]*(\\.[A-Za-z0-9_-]+|\\[\\x27[A-Za-z0-9_./-]+\\x27\\])*$')";
+    texts(
+        64,
+        256,
+        &[(
+            path,
+            "a field path is dotted, such as spec.template.spec.schedulerName or metadata.annotations['example.com/team'], without a leading dot and without list indices",
+        )],
+    )
+}
+
+/// A list of paths to remove: the outer shape of an RFC 9535 `JSONPath`. [`fleetdex_core::model::Projection`] reads them in full.
+pub fn redactions(_: &mut SchemaGenerator) -> Schema {
+    let path = r"self.matches('^[$]?([.]{0,2}([A-Za-z_][A-Za-z0-9_]*|[*])|\\[[^\\[\\]]+\\])+$')";
+    let help = "write a JSONPath such as spec.template.spec.containers[*].env, or metadata.annotations['example.com/token'] for a key \
+                with dots or dashes";
+    texts(64, 256, &[(path, help)])
+}
+
+/// A `metav1.LabelSelector` whose operators are known and whose values fit them.
+pub fn label_selector(_: &mut SchemaGenerator) -> Schema {
+    let requirement = rules(&[
+        (
+            "self.operator in ['In', 'NotIn', 'Exists', 'DoesNotExist']",
+            "operator must be In, NotIn, Exists or DoesNotExist",
+        ),
+        (VALUES_NEEDED, "In and NotIn need at least one value"),
+        (VALUES_REFUSED, "Exists and DoesNotExist take no values"),
+    ]);
+    json_schema!({
+        "type": "object",
+        "x-kubernetes-map-type": "atomic",
+        "properties": {
+            "matchLabels": {
+                "type": "object",
+                "description": "Labels that must have exactly these values.",
+                "maxProperties": 32,
+                "additionalProperties": {"type": "string", "maxLength": 63},
+            },
+            "matchExpressions": {
+                "type": "array",
+                "description": "Requirements that must all hold.",
+                "maxItems": 32,
+                "x-kubernetes-list-type": "atomic",
+                "items": {
+                    "type": "object",
+                    "required": ["key", "operator"],
+                    VALIDATIONS: requirement,
+                    "properties": {
+                        "key": {"type": "string", "description": "The label's key.", "maxLength": 317},
+                        "operator": {"type": "string", "description": "In, NotIn, Exists or DoesNotExist.", "maxLength": 16},
+                        "values": {
+                            "type": "array",
+                            "description": "The values to compare with.",
+                            "maxItems": 256,
+                            "x-kubernetes-list-type": "atomic",
+                            "items": {"type": "string", "maxLength": 63},
+                        },
+                    },
+                },
+            },
+        },
+    })
+}
+
+/// `In` and `NotIn` compare with values.
+pub const VALUES_NEEDED: &str =
+    "!(self.operator in ['In', 'NotIn']) || (has(self.values) && size(self.values) > 0)";
+/// `Exists` and `DoesNotExist` do not.
+pub const VALUES_REFUSED: &str =
+    "!(self.operator in ['Exists', 'DoesNotExist']) || !has(self.values) || size(self.values) == 0";
+
+/// The schema of `T` as the items of a list with at most `most` of them.
+pub fn list_of<T: JsonSchema>(generator: &mut SchemaGenerator, most: usize) -> Schema {
+    let items = generator.subschema_for::<T>();
+    json_schema!({"type": "array", "maxItems": most, "items": items})
+}
+
+/// The same for a list that needs at least one item; `empty` says what to do.
+pub fn some_of<T: JsonSchema>(generator: &mut SchemaGenerator, most: usize, empty: &str) -> Schema {
+    let mut schema = list_of::<T>(generator, most);
+    schema.insert(VALIDATIONS.to_owned(), rules(&[("size(self) > 0", empty)]));
+    schema
+}
+
+/// What to do about a list of resources without any.
+pub const RESOURCES_NEEDED: &str =
+    "name at least one resource, such as {apiVersion: v1, kind: Pod}";
+
+/// A list of texts, each of which keeps the rules.
+fn texts(most: usize, longest: usize, item_rules: &[(&str, &str)]) -> Schema {
+    let items = json!({"type": "string", "maxLength": longest, VALIDATIONS: rules(item_rules)});
+    json_schema!({"type": "array", "maxItems": most, "items": items})
+}

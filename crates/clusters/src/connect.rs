@@ -1,0 +1,245 @@
+//! Makes the client for a member: its address, its credentials, its proxy.
+//!
+//! The client does not retry by itself, and it puts no time limit on an answer, as a watch is an answer without end:
+//! each request brings its own limit.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use base64::{Engine, engine::general_purpose::STANDARD};
+use fleetdex_limits::intake::{Budget, IntakeLayer};
+use http::{HeaderValue, Uri, header::USER_AGENT};
+use hyper::rt::{Read, Write};
+use hyper_timeout::TimeoutConnector;
+use hyper_util::{
+    client::legacy::{
+        Client as HttpClient,
+        connect::{
+            Connection, HttpConnector,
+            proxy::{SocksV5, Tunnel},
+        },
+    },
+    rt::TokioExecutor,
+};
+use kube::{
+    Client, Config,
+    client::{Body, ClientBuilder, ConfigExt},
+    config::AuthInfo,
+};
+use rustls::crypto::aws_lc_rs;
+use tower::{BoxError, Service, ServiceBuilder, filter::FilterLayer};
+use tower_http::decompression::DecompressionLayer;
+
+mod error;
+
+pub use error::ConnectError;
+
+use super::{
+    bearer::Bearer,
+    credentials::{Credentials, Impersonation, Trust},
+    endpoint,
+    member::Member,
+    proxy::{Proxy, Scheme},
+    throttle::{Rate, ThrottleLayer},
+};
+
+/// How Fleetdex names itself to members.
+pub const AGENT: &str = concat!("fleetdex/", env!("CARGO_PKG_VERSION"));
+/// Longest wait for TCP, proxy and TLS together.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// A connection that lost its peer is noticed after a few of these.
+const KEEPALIVE: Duration = Duration::from_secs(30);
+
+/// Makes clients for members.
+#[async_trait]
+pub trait Connect: Send + Sync + 'static {
+    /// A client for `member`, whose requests bear the token that `bearer` holds at the time. Nothing needs to be sent yet: the
+    /// caller probes the member next.
+    async fn connect(
+        &self,
+        member: &Member,
+        credentials: &Credentials,
+        bearer: &Bearer,
+    ) -> Result<Client, ConnectError>;
+}
+
+/// Connects over the network.
+#[derive(Clone, Debug, Default)]
+pub struct Network {
+    /// How many requests each member gets.
+    pub rate: Rate,
+    /// Memory for what members answer.
+    pub budget: Budget,
+}
+
+#[async_trait]
+impl Connect for Network {
+    async fn connect(
+        &self,
+        member: &Member,
+        credentials: &Credentials,
+        bearer: &Bearer,
+    ) -> Result<Client, ConnectError> {
+        // kube and the store's client must agree on one TLS provider; a second installation is refused and harmless.
+        let _installed_before = aws_lc_rs::default_provider().install_default();
+        let config = config(credentials)?;
+        let proxy = Proxy::of(credentials.proxy_url.as_deref(), &credentials.proxy_header)?;
+        let intake = IntakeLayer(self.budget.share(member.name.as_str()));
+        let layers = Layers {
+            intake,
+            throttle: ThrottleLayer::new(self.rate),
+            bearer: bearer.clone(),
+        };
+        build(&config, layers, proxy).map_err(|error| ConnectError::Tls(Box::new(error)))
+    }
+}
+
+/// How a member is reached, for other clients than ours: with the token of this moment.
+pub(super) fn rest_config(
+    credentials: &Credentials,
+    bearer: &Bearer,
+) -> Result<Config, ConnectError> {
+    let mut config = config(credentials)?;
+    config.auth_info.token = bearer.token().map(Into::into);
+    config.proxy_url = credentials
+        .proxy_url
+        .as_deref()
+        .and_then(|url| url.parse().ok());
+    Ok(config)
+}
+
+fn config(credentials: &Credentials) -> Result<Config, ConnectError> {
+    let mut config = Config::new(server(&credentials.server)?);
+    config.root_cert = match &credentials.trust {
+        Trust::System => None,
+        Trust::Roots(roots) => Some(roots.clone()),
+        // Not those of the machine either, which may have none.
+        Trust::Anyone => Some(Vec::new()),
+    };
+    config.accept_invalid_certs = credentials.trust == Trust::Anyone;
+    config.tls_server_name.clone_from(&credentials.server_name);
+    config.auth_info = auth_info(credentials);
+    config.connect_timeout = Some(CONNECT_TIMEOUT);
+    config
+        .headers
+        .push((USER_AGENT, HeaderValue::from_static(AGENT)));
+    Ok(config)
+}
+
+/// A token beats user and password; it is borne by a layer of ours. Nothing here makes kube read a file or run a program.
+fn auth_info(credentials: &Credentials) -> AuthInfo {
+    let mut info = AuthInfo::default();
+    if let (None, Some(login)) = (&credentials.token, &credentials.password) {
+        info.username = Some(login.user.clone());
+        info.password = Some(login.password.clone().into());
+    }
+    if let Some(identity) = &credentials.identity {
+        info.client_certificate_data = Some(STANDARD.encode(&identity.certificate));
+        info.client_key_data = Some(STANDARD.encode(&identity.key).into());
+    }
+    let Impersonation {
+        user,
+        uid,
+        groups,
+        extra,
+    } = credentials.impersonation.clone();
+    info.impersonate = user;
+    info.impersonate_uid = uid;
+    info.impersonate_groups = Some(groups).filter(|groups| !groups.is_empty());
+    info.impersonate_user_extra = Some(extra.into_iter().collect());
+    info
+}
+
+/// An address that requests can be sent to.
+pub(super) fn server(url: &str) -> Result<Uri, ConnectError> {
+    if url.is_empty() {
+        return Err(ConnectError::EndpointMissing);
+    }
+    endpoint::parse(url).ok_or_else(|| ConnectError::EndpointInvalid { url: shown(url) })
+}
+
+/// The URL without what may be a password.
+fn shown(url: &str) -> String {
+    match url.rsplit_once('@') {
+        Some((_, host)) => format!("(hidden)@{host}"),
+        None => url.to_owned(),
+    }
+}
+
+/// What a client has beside the layers of kube.
+struct Layers {
+    intake: IntakeLayer,
+    throttle: ThrottleLayer,
+    /// Not kube's own layer, which holds on to the token that it was made with.
+    bearer: Bearer,
+}
+
+fn build(config: &Config, layers: Layers, proxy: Option<Proxy>) -> Result<Client, kube::Error> {
+    let mut tcp = HttpConnector::new();
+    tcp.enforce_http(false);
+    tcp.set_nodelay(true);
+    tcp.set_keepalive(Some(KEEPALIVE));
+    let Some(proxy) = proxy else {
+        return client(config, layers, tcp);
+    };
+    match proxy.scheme {
+        Scheme::Socks5 => {
+            let mut socks = SocksV5::new(proxy.uri, tcp);
+            if let Some(login) = proxy.login {
+                socks = socks.with_auth(login.user, login.password);
+            }
+            client(config, layers, socks)
+        }
+        Scheme::Http => client(
+            config,
+            layers,
+            Tunnel::new(proxy.uri, tcp).with_headers(proxy.headers),
+        ),
+        // As in client-go, the proxy's certificate is checked like the member's.
+        Scheme::Https => {
+            let tls = config.rustls_https_connector_with_connector(tcp)?;
+            client(
+                config,
+                layers,
+                Tunnel::new(proxy.uri, tls).with_headers(proxy.headers),
+            )
+        }
+    }
+}
+
+/// The layers that kube itself would stack and ours, over a connector of ours and without kube's retries.
+fn client<C>(config: &Config, layers: Layers, connector: C) -> Result<Client, kube::Error>
+where
+    C: Service<Uri> + Clone + Send + Sync + 'static,
+    C::Response: Connection + Read + Write + Send + Unpin + 'static,
+    C::Future: Send + 'static,
+    C::Error: std::error::Error + Send + Sync + 'static,
+{
+    let tls = config.rustls_https_connector_with_connector(connector)?;
+    let mut limited = TimeoutConnector::new(tls);
+    limited.set_connect_timeout(config.connect_timeout);
+    limited.set_write_timeout(config.write_timeout);
+    let http: HttpClient<_, Body> = HttpClient::builder(TokioExecutor::new()).build(limited);
+    let service = ServiceBuilder::new()
+        .layer(layers.intake)
+        .layer(layers.throttle)
+        .layer(config.base_uri_layer())
+        .layer(
+            DecompressionLayer::new()
+                .no_br()
+                .no_deflate()
+                .no_zstd()
+                .gzip(true),
+        )
+        .option_layer(config.auth_layer()?)
+        .map_err(BoxError::from)
+        .layer(FilterLayer::new(layers.bearer))
+        .layer(config.extra_headers_layer()?)
+        .map_err(BoxError::from)
+        .service(http);
+    Ok(ClientBuilder::new(service, config.default_namespace.clone()).build())
+}
+
+#[cfg(test)]
+#[path = "connect_tests.rs"]
+mod tests;

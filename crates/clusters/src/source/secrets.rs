@@ -1,0 +1,70 @@
+//! Members that labelled Secrets describe, each with a kubeconfig.
+//!
+//! Only the metadata of the Secrets is watched. The content of one is read when its member is connected to.
+
+use std::convert::Infallible;
+
+use fleetdex_api::cluster::SecretReference;
+use k8s_openapi::api::core::v1::Secret;
+use kube::{Api, Client, ResourceExt, core::PartialObjectMeta, runtime::watcher::Config};
+use tokio::time::sleep;
+
+use super::{
+    super::member::{Access, KubeconfigSecret, Member},
+    board::{Entry, Feed},
+    mirror::{RETRY, follow},
+};
+
+/// The label of a Secret that holds a kubeconfig; its value is the member's name.
+pub const LABEL: &str = "fleetdex.io/cluster";
+/// Where in the Secret the kubeconfig may be.
+const KEYS: &[&str] = &["kubeconfig", "value"];
+
+/// Follows the labelled Secrets of a namespace.
+pub(super) async fn run(hub: Client, namespace: String, feed: Feed) -> Infallible {
+    loop {
+        let secrets: Api<PartialObjectMeta<Secret>> = Api::namespaced(hub.clone(), &namespace);
+        follow(
+            secrets,
+            Config::default().labels(LABEL),
+            &feed,
+            "is it a Kubernetes API server?",
+            |secret| entry(&secret),
+        )
+        .await;
+        sleep(RETRY).await;
+    }
+}
+
+/// `None` for a Secret without the label.
+fn entry(secret: &PartialObjectMeta<Secret>) -> Option<Entry> {
+    let name = secret.labels().get(LABEL)?;
+    let reference = SecretReference {
+        namespace: secret.namespace().unwrap_or_default(),
+        name: secret.name_any(),
+    };
+    let member = match name.parse() {
+        Err(_) => Err(format!(
+            "its label {LABEL} is empty: it is the name of the cluster"
+        )),
+        Ok(name) => Ok(Member {
+            name,
+            uid: secret.uid().unwrap_or_default(),
+            generation: None,
+            labels: secret.labels().clone(),
+            provider: None,
+            region: None,
+            zones: Vec::new(),
+            origin: format!("Secret {}/{}", reference.namespace, reference.name),
+            created: secret.creation_timestamp().map(|time| time.0),
+            access: Access::KubeconfigSecret(KubeconfigSecret {
+                secret: reference,
+                keys: KEYS,
+            }),
+        }),
+    };
+    Some(Entry {
+        member,
+        cluster: None,
+    })
+}

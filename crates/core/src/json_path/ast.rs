@@ -1,0 +1,100 @@
+//! What paths and templates are made of.
+
+/// From values to values.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Step {
+    /// The value of a key.
+    Field(String),
+    /// `.*`
+    Wildcard,
+    /// `..`: the value and everything in it that holds something.
+    Recursive,
+    /// `[2]`, `[-1:]`, `[*]`
+    Slice(Slice),
+    /// `[?(…)]`
+    Filter(Filter),
+    /// `['a','b']`, `[0,2]`
+    Union(Vec<Vec<Step>>),
+}
+
+#[derive(Clone, Debug, PartialEq, Default)]
+pub(super) struct Slice {
+    pub(super) start: Option<i64>,
+    pub(super) end: Option<i64>,
+    pub(super) step: Option<usize>,
+    /// `[2]`: `end` follows from `start`.
+    pub(super) is_index: bool,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Filter {
+    Exists(Expression),
+    Compare(Expression, Comparison, Expression),
+}
+
+/// What stands in the braces of a template, or on one side of a comparison.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Expression {
+    Path(Vec<Step>),
+    Literal(Literal),
+}
+
+/// `"text"`, `3`, `0.5`, `true`
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Literal {
+    Text(String),
+    Integer(i64),
+    Float(f64),
+    Flag(bool),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Comparison {
+    Equal,
+    NotEqual,
+    Less,
+    LessOrEqual,
+    Greater,
+    GreaterOrEqual,
+}
+
+/// A path or a template that is none, or that does not fit what it is given.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum JsonPathError {
+    /// The text is none.
+    #[error("JSONPath {template:?}: {problem}")]
+    Parse {
+        /// The text.
+        template: String,
+        /// What is wrong.
+        problem: String,
+    },
+    /// `[3]` of a shorter list.
+    #[error("array index out of bounds: index {index}, length {length}")]
+    OutOfBounds {
+        /// The index that was asked for.
+        index: i64,
+        /// How many there are.
+        length: usize,
+    },
+    /// `[2:1]`
+    #[error("starting index {start} is greater than ending index {end}")]
+    Backwards {
+        /// Where the slice begins.
+        start: usize,
+        /// Before which item it ends.
+        end: usize,
+    },
+    /// `[…]` of something else than a list.
+    #[error("{0} is not a list")]
+    NoList(String),
+    /// A filter compares a list of values.
+    #[error("a filter can only compare one value at a time")]
+    SeveralValues,
+    /// A filter compares a number with a text, or the like.
+    #[error("incompatible types for comparison: {0} and {1}")]
+    Incompatible(String, String),
+    /// Recursive descent multiplies what there is.
+    #[error("more than {0} values on the way")]
+    TooMany(usize),
+}

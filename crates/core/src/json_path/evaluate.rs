@@ -1,0 +1,300 @@
+//! From steps and a value to values.
+
+use std::{cell::Cell, cmp::Ordering};
+
+use super::{
+    ast::{Comparison, Expression, Filter, JsonPathError, Literal, Slice, Step},
+    json::{Json, Scalar},
+    print::{scalar_text, text},
+};
+
+/// A walk through a value.
+#[derive(Clone, Copy)]
+pub(super) struct Walk<'l> {
+    /// Values that it may find after any step.
+    pub most: usize,
+    /// Values that it may still look at in all its steps; absent: any number.
+    pub looks: Option<&'l Cell<usize>>,
+}
+
+impl Walk<'_> {
+    /// Without any bound.
+    pub const UNBOUNDED: Walk<'static> = Walk {
+        most: usize::MAX,
+        looks: None,
+    };
+
+    /// Where the steps lead.
+    pub fn steps<'v, T: Json>(
+        self,
+        steps: &[Step],
+        from: Vec<&'v T>,
+    ) -> Result<Vec<&'v T>, JsonPathError> {
+        let mut values = from;
+        for step in steps {
+            values = self.step(step, values)?;
+        }
+        Ok(values)
+    }
+
+    fn step<'v, T: Json>(
+        self,
+        step: &Step,
+        values: Vec<&'v T>,
+    ) -> Result<Vec<&'v T>, JsonPathError> {
+        let mut found = Vec::new();
+        match step {
+            Step::Field(key) => {
+                for value in values {
+                    // The key may be looked for among all members.
+                    self.look(1 + value.members().size_hint().0)?;
+                    found.extend(value.member(key));
+                }
+            }
+            Step::Wildcard => self.add(&mut found, values.into_iter().flat_map(children))?,
+            Step::Recursive => {
+                for value in values {
+                    self.descend(value, &mut found)?;
+                }
+            }
+            Step::Slice(slice) => {
+                for value in values {
+                    self.add(&mut found, slice.of(value)?)?;
+                }
+            }
+            Step::Filter(filter) => {
+                for value in values {
+                    self.filter(filter, value, &mut found)?;
+                }
+            }
+            Step::Union(branches) => {
+                // One branch after the other, each for all values.
+                for branch in branches {
+                    self.add(&mut found, self.steps(branch, values.clone())?)?;
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    /// Looks at so many values.
+    fn look(self, count: usize) -> Result<(), JsonPathError> {
+        let Some(left) = self.looks else {
+            return Ok(());
+        };
+        let less = left
+            .get()
+            .checked_sub(count)
+            .ok_or(JsonPathError::TooMany(self.most))?;
+        left.set(less);
+        Ok(())
+    }
+
+    /// Adds to what a step has found, which never becomes more than may be found: one value may be reached on several ways.
+    fn add<'v, T>(
+        self,
+        found: &mut Vec<&'v T>,
+        more: impl IntoIterator<Item = &'v T>,
+    ) -> Result<(), JsonPathError> {
+        for value in more {
+            self.look(1)?;
+            if found.len() >= self.most {
+                return Err(JsonPathError::TooMany(self.most));
+            }
+            found.push(value);
+        }
+        Ok(())
+    }
+
+    /// Every collection with something in it, itself included. Parsed JSON is at most 128 levels deep.
+    fn descend<'v, T: Json>(
+        self,
+        value: &'v T,
+        found: &mut Vec<&'v T>,
+    ) -> Result<(), JsonPathError> {
+        self.look(1)?;
+        let mut inside = children(value).peekable();
+        if inside.peek().is_none() {
+            return Ok(());
+        }
+        self.add(found, [value])?;
+        inside.try_for_each(|child| self.descend(child, found))
+    }
+
+    fn filter<'v, T: Json>(
+        self,
+        filter: &Filter,
+        value: &'v T,
+        found: &mut Vec<&'v T>,
+    ) -> Result<(), JsonPathError> {
+        for item in list(value)? {
+            self.look(1)?;
+            if self.passes(filter, item)? {
+                self.add(found, [item])?;
+            }
+        }
+        Ok(())
+    }
+
+    fn passes<T: Json>(self, filter: &Filter, item: &T) -> Result<bool, JsonPathError> {
+        match filter {
+            Filter::Exists(Expression::Literal(_)) => Ok(true),
+            Filter::Exists(Expression::Path(steps)) => match self.steps(steps, vec![item]) {
+                Ok(found) => Ok(!found.is_empty()),
+                Err(error @ JsonPathError::TooMany(_)) => Err(error),
+                // Kubernetes takes what it had before the step that failed for what was found.
+                Err(_) => Ok(true),
+            },
+            Filter::Compare(left, comparison, right) => {
+                let (Some(left), Some(right)) =
+                    (self.operand(left, item)?, self.operand(right, item)?)
+                else {
+                    return Ok(false);
+                };
+                comparison.holds(&left, &right)
+            }
+        }
+    }
+
+    /// What a side of a comparison is for one item, if it is there.
+    fn operand<'v, T: Json>(
+        self,
+        side: &'v Expression,
+        item: &'v T,
+    ) -> Result<Option<Operand<'v, T>>, JsonPathError> {
+        let steps = match side {
+            Expression::Literal(literal) => return Ok(Some(Operand::Scalar(literal.scalar()))),
+            Expression::Path(steps) => steps,
+        };
+        match *self.steps(steps, vec![item])?.as_slice() {
+            [] => Ok(None),
+            [one] => Ok(Some(
+                one.scalar()
+                    .map_or(Operand::Collection(one), Operand::Scalar),
+            )),
+            _ => Err(JsonPathError::SeveralValues),
+        }
+    }
+}
+
+/// One value that is compared.
+enum Operand<'v, T> {
+    Scalar(Scalar<'v>),
+    Collection(&'v T),
+}
+
+impl<T: Json> Operand<'_, T> {
+    fn text(&self) -> String {
+        match self {
+            Self::Scalar(scalar) => scalar_text(*scalar),
+            Self::Collection(collection) => text(*collection),
+        }
+    }
+}
+
+impl Comparison {
+    fn holds<T: Json>(
+        self,
+        left: &Operand<'_, T>,
+        right: &Operand<'_, T>,
+    ) -> Result<bool, JsonPathError> {
+        let incompatible = || JsonPathError::Incompatible(left.text(), right.text());
+        let (Operand::Scalar(first), Operand::Scalar(second)) = (left, right) else {
+            return Err(incompatible());
+        };
+        let order = match (first, second) {
+            // Booleans are alike or not, but have no order.
+            (Scalar::Flag(first), Scalar::Flag(second))
+                if matches!(self, Self::Equal | Self::NotEqual) =>
+            {
+                first.cmp(second)
+            }
+            _ => first.order(*second).ok_or_else(incompatible)?,
+        };
+        Ok(match self {
+            Self::Equal => order == Ordering::Equal,
+            Self::NotEqual => order != Ordering::Equal,
+            Self::Less => order == Ordering::Less,
+            Self::LessOrEqual => order != Ordering::Greater,
+            Self::Greater => order == Ordering::Greater,
+            Self::GreaterOrEqual => order != Ordering::Less,
+        })
+    }
+}
+
+impl Literal {
+    pub(super) fn scalar(&self) -> Scalar<'_> {
+        match self {
+            Self::Text(text) => Scalar::Text(text),
+            Self::Integer(number) => Scalar::Integer(*number),
+            Self::Float(number) => Scalar::Float(*number),
+            Self::Flag(flag) => Scalar::Flag(*flag),
+        }
+    }
+}
+
+impl Slice {
+    /// As Kubernetes has it: an index or a slice beyond the list is an error, an empty slice is not.
+    fn of<'v, T: Json>(
+        &self,
+        value: &'v T,
+    ) -> Result<impl Iterator<Item = &'v T> + use<'v, T>, JsonPathError> {
+        let step = self.step.unwrap_or(1);
+        let nothing: &'v [T] = &[];
+        if value.scalar() == Some(Scalar::Null) {
+            return Ok(nothing.iter().step_by(step));
+        }
+        let items = list(value)?;
+        let count = i64::try_from(items.len()).unwrap_or(i64::MAX);
+        let from_end = |index: i64| {
+            if index < 0 {
+                index.saturating_add(count)
+            } else {
+                index
+            }
+        };
+        let start = from_end(self.start.unwrap_or(0));
+        let end = match self.end {
+            _ if self.is_index => start.saturating_add(1),
+            Some(end) => from_end(end),
+            None => count,
+        };
+        if start == end {
+            return Ok(nothing.iter().step_by(step));
+        }
+        let beyond = |index: i64| JsonPathError::OutOfBounds {
+            index,
+            length: items.len(),
+        };
+        let Some(start) = usize::try_from(start)
+            .ok()
+            .filter(|start| *start < items.len())
+        else {
+            return Err(beyond(start));
+        };
+        let Some(end) = usize::try_from(end).ok().filter(|end| *end <= items.len()) else {
+            return Err(beyond(end.saturating_sub(1)));
+        };
+        let taken = items
+            .get(start..end)
+            .ok_or(JsonPathError::Backwards { start, end })?;
+        Ok(taken.iter().step_by(step))
+    }
+}
+
+fn children<T: Json>(value: &T) -> impl Iterator<Item = &T> {
+    value
+        .items()
+        .unwrap_or_default()
+        .iter()
+        .chain(value.members())
+}
+
+/// The items of a list; none of what is null.
+fn list<T: Json>(value: &T) -> Result<&[T], JsonPathError> {
+    match value.items() {
+        Some(items) => Ok(items),
+        None if value.scalar() == Some(Scalar::Null) => Ok(&[]),
+        None => Err(JsonPathError::NoList(text(value))),
+    }
+}

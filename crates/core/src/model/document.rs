@@ -1,0 +1,656 @@
+//! Objects as documents: the native object plus what searching needs.
+
+use std::{borrow::Cow, sync::Arc};
+
+use serde_json::value::RawValue;
+use sha2::{Digest, Sha256};
+
+use super::{
+    ClusterName, FieldPath, FieldType, Leaves, NameHash, Object, ObjectError, Projection, Quantity,
+    Resource, SelectableField, Version,
+    annotations::without_hidden_values,
+    flat, hex,
+    json::{PathTree, RawMembers, write_key, write_text},
+    json_line::JsonLine,
+    number,
+    order::{sort_field, sort_value, sorted_value},
+    quantity,
+    well_known::{LAST_APPLIED, MAX_FIELD_VALUE_BYTES, OWN_KEYS, REDACTED_ANNOTATION},
+};
+use crate::planted::{Bug, planted};
+
+mod restore;
+
+pub use restore::{Restored, Source};
+
+/// `OpenSearch` refuses longer ids.
+const MAX_ID_BYTES: usize = 512;
+/// The terms of one object's leaves, with their paths. The largest objects, definitions of custom resources with a megabyte of schema, have a few
+/// megabytes; one that somebody has made to have more would take hundreds.
+const MAX_LEAF_TERMS_BYTES: usize = 16 << 20;
+/// Room for everything but `spec`, `status` and the like; more is made where it does not do.
+const METADATA_BYTES: usize = 1536;
+/// Ends a cut value. Even if the cut takes off three bytes more to keep a character whole, the value stays longer than any that a
+/// query may ask for, so that none takes a cut value for a whole one.
+const CUT_MARK: &str = " (cut)";
+
+/// Whether a top-level member of an object is stored in `search.native`: its name is one of [`OWN_KEYS`], or has a dot.
+///
+/// `OpenSearch` reads a name with a dot as a path, also at the top: `search.resource` would be one more value of the field that every query
+/// trusts, and `metadata.namespace` one more namespace. API servers keep such members of custom resources whose schema preserves unknown fields.
+/// Within `metadata` and below other members a dot leads to no field of ours, so that these stay where they are.
+fn is_kept_aside(name: &str) -> bool {
+    OWN_KEYS.contains(&name) || name.contains('.')
+}
+
+/// A document, ready to be written.
+#[derive(Clone, Debug)]
+pub struct Document {
+    /// `<apiVersion>/<kind>/<uid>`, or a hash of it.
+    pub id: Arc<str>,
+    /// The object's resource version.
+    pub version: Version,
+    /// The document.
+    pub body: JsonLine,
+    /// Whether `search.rejected` says that not all of the object can be found by it.
+    pub is_partial: bool,
+}
+
+/// The values of an object's selectable fields, in the order of its [`Projector::fields`].
+pub struct FieldValues<'a>(Vec<(usize, Cow<'a, str>)>);
+
+/// Turns the objects of one resource of one cluster into documents.
+#[derive(Clone, Debug)]
+pub struct Projector {
+    projection: Projection,
+    fields: Arc<[SelectableField]>,
+    /// Leaves are indices into `sources`.
+    tree: PathTree,
+    /// For every source path: the fields that read it, and its rank among the sources of each.
+    sources: Vec<Vec<(usize, usize)>>,
+    /// `{"apiVersion":…,"kind":…,"cluster":…,"search":{"resource":…,"group":…`
+    head: Vec<u8>,
+    id_prefix: String,
+    hides_data: bool,
+    api_version: String,
+    kind: String,
+}
+
+impl Projector {
+    /// A projector for one resource of one cluster. `fields` are the kind's selectable fields; `metadata.name` and
+    /// `metadata.namespace` have fields of their own in every document and need not be among them.
+    pub fn new(
+        cluster: &ClusterName,
+        resource: &Resource,
+        projection: &Projection,
+        fields: &[SelectableField],
+    ) -> Self {
+        let extra = projection
+            .field_paths()
+            .iter()
+            .filter(|path| fields.iter().all(|field| field.path != **path))
+            .map(SelectableField::optional);
+        let fields: Arc<[SelectableField]> = fields
+            .iter()
+            .filter(|field| !field.path.as_str().starts_with("metadata.name"))
+            .cloned()
+            .chain(extra)
+            .collect();
+        let mut tree = PathTree::default();
+        let mut paths: Vec<&FieldPath> = Vec::new();
+        let mut sources: Vec<Vec<(usize, usize)>> = Vec::new();
+        for (position, field) in fields.iter().enumerate() {
+            for (rank, source) in field.sources.iter().enumerate() {
+                let known = paths.iter().position(|path| *path == source);
+                let leaf = known.unwrap_or_else(|| {
+                    tree.insert(source.segments(), paths.len());
+                    paths.push(source);
+                    sources.push(Vec::new());
+                    paths.len() - 1
+                });
+                sources[leaf].push((position, rank));
+            }
+        }
+        let gvk = &resource.gvk;
+        let api_version = gvk.api_version();
+        let mut head = b"{".to_vec();
+        for (key, value) in [
+            ("apiVersion", api_version.as_str()),
+            ("kind", &*gvk.kind),
+            ("cluster", cluster.as_str()),
+        ] {
+            write_key(&mut head, key);
+            write_text(&mut head, value);
+        }
+        write_key(&mut head, "search");
+        head.push(b'{');
+        for (key, value) in [("resource", &resource.plural), ("group", &gvk.group)] {
+            write_key(&mut head, key);
+            write_text(&mut head, value);
+        }
+        Self {
+            projection: projection.clone(),
+            fields,
+            tree,
+            sources,
+            head,
+            id_prefix: format!("{api_version}/{}/", gvk.kind),
+            kind: gvk.kind.to_string(),
+            hides_data: gvk.group.is_empty() && &*gvk.kind == "Secret",
+            api_version,
+        }
+    }
+
+    /// The selectable fields of the documents, `metadata.name` and `metadata.namespace` aside.
+    pub fn fields(&self) -> &[SelectableField] {
+        &self.fields
+    }
+
+    /// The id of the document of an object.
+    pub fn id(&self, uid: &str) -> Arc<str> {
+        let id = format!("{}{uid}", self.id_prefix);
+        if id.len() <= MAX_ID_BYTES {
+            return id.into();
+        }
+        hex(&Sha256::digest(id.as_bytes())).into()
+    }
+
+    /// What the ids of its documents begin with, unless they are hashes.
+    pub fn id_prefix(&self) -> &str {
+        &self.id_prefix
+    }
+
+    /// The name of an object, among those of its kind.
+    pub fn name(&self, namespace: &str, name: &str) -> NameHash {
+        NameHash::new(&self.id_prefix, namespace, name)
+    }
+
+    /// The values of an object's selectable fields.
+    pub fn field_values<'a>(&self, object: &Object<'a>) -> FieldValues<'a> {
+        let mut raw = Vec::new();
+        if let Some(tree) = self.tree.child("metadata") {
+            collect_metadata(tree, object, &mut raw);
+        }
+        for (key, value) in object.rest.iter().filter(|(key, _)| !self.hides(&key.0)) {
+            if let Some(tree) = self.tree.child(&key.0) {
+                tree.collect(value, &mut raw);
+            }
+        }
+        let mut values: Vec<(usize, Cow<'a, str>)> = Vec::with_capacity(self.fields.len());
+        for position in 0..self.fields.len() {
+            self.values_of(position, &raw, &mut values);
+        }
+        FieldValues(values)
+    }
+
+    /// Appends the values of one field: those of its first source that has any, else what an absent value reads.
+    fn values_of<'a>(
+        &self,
+        field: usize,
+        raw: &[(usize, Cow<'a, str>)],
+        values: &mut Vec<(usize, Cow<'a, str>)>,
+    ) {
+        let ranks = self.fields[field].sources.len();
+        for rank in 0..ranks {
+            let before = values.len();
+            for (source, value) in raw {
+                if self.sources[*source].contains(&(field, rank)) && !value.is_empty() {
+                    values.push((field, value.clone()));
+                }
+            }
+            if values.len() > before {
+                return;
+            }
+        }
+        match self.fields[field].kind {
+            FieldType::Text => values.push((field, Cow::Borrowed(""))),
+            FieldType::Number => values.push((field, Cow::Borrowed("0"))),
+            FieldType::Flag => values.push((field, Cow::Borrowed("false"))),
+            FieldType::Optional => {}
+        }
+    }
+
+    /// The document of an object. `indexed_at` is an RFC 3339 time; `json` is what `object` was parsed from.
+    pub fn document(
+        &self,
+        object: &Object<'_>,
+        json: &str,
+        indexed_at: &str,
+    ) -> Result<Document, ObjectError> {
+        if self.projection.redacts_nothing() {
+            return Ok(self.without_hidden_values(object, Vec::new(), indexed_at));
+        }
+        let (redacted, removed) = self
+            .projection
+            .redacted(json)
+            .map_err(ObjectError::Unredactable)?;
+        let removed = removed.into_iter().map(str::to_owned).collect();
+        Ok(self.without_hidden_values(&Object::parse(redacted.get())?, removed, indexed_at))
+    }
+
+    /// The document of an object that cannot be stored: which object it is, and why there is no more of it.
+    pub fn identity(&self, object: &Object<'_>, reason: &str, indexed_at: &str) -> Document {
+        let mut out = self.head.clone();
+        write_key(&mut out, "rejected");
+        write_text(&mut out, &number::cut(reason, MAX_FIELD_VALUE_BYTES));
+        write_key(&mut out, "indexedAt");
+        write_text(&mut out, indexed_at);
+        out.push(b'}');
+        write_key(&mut out, "metadata");
+        write_metadata(&mut out, &object.identity(), "$");
+        out.push(b'}');
+        Document {
+            id: self.id(object.uid()),
+            version: object.version(),
+            body: JsonLine::new(out),
+            is_partial: true,
+        }
+    }
+
+    /// `removed`: the paths of what is not stored already.
+    fn without_hidden_values(
+        &self,
+        object: &Object<'_>,
+        mut removed: Vec<String>,
+        indexed_at: &str,
+    ) -> Document {
+        let hidden = object
+            .rest
+            .iter()
+            .filter(|(key, value)| self.hides(&key.0) && value.get() != "null");
+        removed.extend(hidden.map(|(key, _)| format!("$.{}", key.0)));
+        match without_hidden_values(object, self.hides_data) {
+            Some((stripped, paths)) => {
+                removed.extend(paths);
+                self.encode(&stripped, &removed, indexed_at)
+            }
+            None => self.encode(object, &removed, indexed_at),
+        }
+    }
+
+    fn encode(&self, object: &Object<'_>, removed: &[String], indexed_at: &str) -> Document {
+        let values = &self.field_values(object);
+        let raw: usize = object
+            .rest
+            .iter()
+            .map(|(key, value)| key.0.len() + value.get().len())
+            .sum();
+        let mut out = Vec::with_capacity(raw + METADATA_BYTES);
+        out.extend_from_slice(&self.head);
+        write_label_terms(&mut out, object);
+        let leaves = self.leaf_terms(object);
+        let is_partial = leaves.room == 0;
+        if is_partial {
+            write_key(&mut out, "rejected");
+            write_text(&mut out, "it has too many fields to index all of them");
+        }
+        self.write_field_terms(&mut out, object, values, &leaves);
+        self.write_sort_values(&mut out, values);
+        write_list(
+            &mut out,
+            "owners",
+            object
+                .metadata
+                .owners
+                .iter()
+                .map(|uid| Cow::Borrowed(&**uid)),
+        );
+        write_key(&mut out, "indexedAt");
+        write_text(&mut out, indexed_at);
+        let flat = if self.projection.is_full() {
+            flat::unfit(object)
+        } else {
+            Vec::new()
+        };
+        write_native(&mut out, object, &flat);
+        out.push(b'}');
+        write_key(&mut out, "metadata");
+        write_metadata(&mut out, object, &removed.join(", "));
+        for (key, value) in &object.rest {
+            if is_kept_aside(&key.0) && !(planted(Bug::TrustMemberCluster) && key.0 == "cluster") {
+                continue;
+            }
+            if let Some((_, fit)) = flat.iter().find(|(name, _)| *name == key.0) {
+                write_key(&mut out, &key.0);
+                out.extend_from_slice(fit);
+                continue;
+            }
+            write_key(&mut out, &key.0);
+            if self.hides(&key.0) {
+                write_hidden(&mut out, value);
+            } else {
+                out.extend_from_slice(value.get().as_bytes());
+            }
+        }
+        out.push(b'}');
+        Document {
+            id: self.id(object.uid()),
+            version: object.version(),
+            body: JsonLine::new(out),
+            is_partial,
+        }
+    }
+
+    /// Whether a top-level member is there with its keys only.
+    fn hides(&self, key: &str) -> bool {
+        self.hides_data && matches!(key, "data" | "stringData")
+    }
+
+    /// What the leaves of an object are found by, where every path is selectable.
+    fn leaf_terms(&self, object: &Object<'_>) -> LeafTerms<'_> {
+        let mut found = LeafTerms {
+            projector: self,
+            terms: Vec::new(),
+            numbers: Vec::new(),
+            room: MAX_LEAF_TERMS_BYTES,
+        };
+        if self.projection.is_full() {
+            object.leaves(&self.api_version, &self.kind, &mut found);
+            // Elements of an array are often alike.
+            for list in [&mut found.terms, &mut found.numbers] {
+                list.sort_unstable();
+                list.dedup();
+            }
+        }
+        found
+    }
+
+    fn write_field_terms(
+        &self,
+        out: &mut Vec<u8>,
+        object: &Object<'_>,
+        values: &FieldValues<'_>,
+        leaves: &LeafTerms<'_>,
+    ) {
+        let terms = values.0.iter().map(|(field, value)| {
+            Cow::Owned(format!(
+                "{}={}",
+                self.fields[*field].path,
+                stored_value(value)
+            ))
+        });
+        write_list(out, "fields", terms);
+        write_list(
+            out,
+            "leaves",
+            leaves.terms.iter().map(|term| Cow::Borrowed(term.as_str())),
+        );
+        let labels = object.labels().filter_map(|(key, value)| {
+            number::parse_integer(value).map(|number| Cow::Owned(number::label_term(key, number)))
+        });
+        let fields = values.0.iter().filter_map(|(field, value)| {
+            let field = &self.fields[*field];
+            let quantity = field
+                .kind
+                .holds_numbers()
+                .then(|| Quantity::parse(value))
+                .flatten()?;
+            Some(Cow::Owned(quantity::field_term(
+                field.path.as_str(),
+                quantity,
+            )))
+        });
+        let numbers = leaves
+            .numbers
+            .iter()
+            .map(|term| Cow::Borrowed(term.as_str()));
+        write_list(out, "numbers", labels.chain(fields).chain(numbers));
+    }
+
+    /// The least value of each field, for ordering and grouping.
+    fn write_sort_values(&self, out: &mut Vec<u8>, values: &FieldValues<'_>) {
+        let mut any = false;
+        for (position, field) in self.fields.iter().enumerate() {
+            let own = values.0.iter().filter(|(of, _)| *of == position);
+            let Some(least) = own.map(|(_, value)| sort_value(field.kind, value)).min() else {
+                continue;
+            };
+            if field.kind.reads_without_sort_value() == Some(sorted_value(&least)) {
+                continue;
+            }
+            if !any {
+                write_key(out, "sort");
+                out.push(b'{');
+                any = true;
+            }
+            write_key(out, &sort_field(&field.path));
+            write_text(out, &least);
+        }
+        if any {
+            out.push(b'}');
+        }
+    }
+}
+
+impl FieldValues<'_> {
+    /// The first value of a field, by its position in [`Projector::fields`].
+    pub fn get(&self, field: usize) -> Option<&str> {
+        self.all(field).next()
+    }
+
+    /// Every value of a field, by its position in [`Projector::fields`].
+    pub fn all(&self, field: usize) -> impl Iterator<Item = &str> {
+        self.0
+            .iter()
+            .filter(move |(position, _)| *position == field)
+            .map(|(_, value)| &**value)
+    }
+}
+
+/// The terms of leaves that are not selectable fields anyhow.
+struct LeafTerms<'p> {
+    projector: &'p Projector,
+    terms: Vec<String>,
+    numbers: Vec<String>,
+    /// Bytes that more of them may take; none when that was not enough.
+    room: usize,
+}
+
+impl Leaves for LeafTerms<'_> {
+    fn enters(&self, path: &str) -> bool {
+        !self.projector.hides(path)
+    }
+
+    fn leaf(&mut self, path: &str, value: Cow<'_, str>) {
+        if self
+            .projector
+            .fields
+            .iter()
+            .any(|field| field.path.as_str() == path)
+        {
+            return;
+        }
+        self.room = self
+            .room
+            .saturating_sub(path.len() + value.len().min(MAX_FIELD_VALUE_BYTES));
+        if self.room == 0 {
+            return;
+        }
+        self.terms.push(format!("{path}={}", stored_value(&value)));
+        self.numbers
+            .extend(Quantity::parse(&value).map(|quantity| quantity::field_term(path, quantity)));
+    }
+}
+
+/// The values below `metadata`, most of which is parsed already.
+fn collect_metadata<'a>(
+    tree: &PathTree,
+    object: &Object<'a>,
+    found: &mut Vec<(usize, Cow<'a, str>)>,
+) {
+    let metadata = &object.metadata;
+    if let Some(annotations) = tree.child("annotations") {
+        for (key, value) in metadata
+            .annotations
+            .0
+            .iter()
+            .filter(|(key, _)| key.0 != LAST_APPLIED)
+        {
+            annotations
+                .child(&key.0)
+                .into_iter()
+                .for_each(|tree| tree.collect(value, found));
+        }
+    }
+    let labels = tree.child("labels").into_iter().flat_map(|labels| {
+        metadata
+            .labels
+            .0
+            .iter()
+            .filter_map(|(key, value)| Some((labels.child(&key.0)?.leaf()?, value.0.clone())))
+    });
+    found.extend(labels);
+    for (name, text) in [
+        ("uid", &metadata.uid),
+        ("resourceVersion", &metadata.resource_version),
+    ] {
+        found.extend(
+            tree.child(name)
+                .and_then(PathTree::leaf)
+                .map(|leaf| (leaf, text.0.clone())),
+        );
+    }
+    for (key, value) in &metadata.rest {
+        tree.child(&key.0)
+            .into_iter()
+            .for_each(|tree| tree.collect(value, found));
+    }
+}
+
+/// The value of a selectable field as a term holds it: whole, or unmistakably cut.
+fn stored_value(value: &str) -> Cow<'_, str> {
+    if value.len() <= MAX_FIELD_VALUE_BYTES {
+        return Cow::Borrowed(value);
+    }
+    Cow::Owned(format!(
+        "{}{CUT_MARK}",
+        number::cut(value, MAX_FIELD_VALUE_BYTES)
+    ))
+}
+
+fn write_label_terms(out: &mut Vec<u8>, object: &Object<'_>) {
+    write_list(
+        out,
+        "labels",
+        object
+            .labels()
+            .map(|(key, value)| Cow::Owned(format!("{key}={value}"))),
+    );
+    write_list(
+        out,
+        "labelKeys",
+        object.labels().map(|(key, _)| Cow::Borrowed(key)),
+    );
+}
+
+/// Writes `"key":[…]`, or nothing when there is no item.
+fn write_list<'i>(out: &mut Vec<u8>, key: &str, items: impl Iterator<Item = Cow<'i, str>>) {
+    let mut any = false;
+    for item in items {
+        if any {
+            out.push(b',');
+        } else {
+            write_key(out, key);
+            out.push(b'[');
+            any = true;
+        }
+        write_text(out, &item);
+    }
+    if any {
+        out.push(b']');
+    }
+}
+
+/// Members of the object that [are kept aside](is_kept_aside), and those that the document holds only in part.
+fn write_native(out: &mut Vec<u8>, object: &Object<'_>, partial: &[(&str, Vec<u8>)]) {
+    let is_native = |key: &str| is_kept_aside(key) || partial.iter().any(|(name, _)| *name == key);
+    let mut taken = object
+        .rest
+        .iter()
+        .filter(|(key, _)| is_native(&key.0))
+        .peekable();
+    if taken.peek().is_none() {
+        return;
+    }
+    write_key(out, "native");
+    out.push(b'{');
+    for (key, value) in taken {
+        write_key(out, &key.0);
+        out.extend_from_slice(value.get().as_bytes());
+    }
+    out.push(b'}');
+}
+
+/// `redacted` says what is not stored of the object; empty: nothing.
+fn write_metadata(out: &mut Vec<u8>, object: &Object<'_>, redacted: &str) {
+    let metadata = &object.metadata;
+    out.push(b'{');
+    write_key(out, "name");
+    write_text(out, &metadata.name.0);
+    if let Some(namespace) = object.namespace() {
+        write_key(out, "namespace");
+        write_text(out, namespace);
+    }
+    for (key, text) in [
+        ("uid", &metadata.uid),
+        ("resourceVersion", &metadata.resource_version),
+    ] {
+        write_key(out, key);
+        write_text(out, &text.0);
+    }
+    if !metadata.labels.0.is_empty() {
+        write_key(out, "labels");
+        out.push(b'{');
+        for (key, value) in &metadata.labels.0 {
+            write_key(out, &key.0);
+            write_text(out, &value.0);
+        }
+        out.push(b'}');
+    }
+    let stored =
+        |key: &str| key != LAST_APPLIED && (key != REDACTED_ANNOTATION || redacted.is_empty());
+    let mut annotations = metadata
+        .annotations
+        .0
+        .iter()
+        .filter(|(key, _)| stored(&key.0))
+        .peekable();
+    if annotations.peek().is_some() || !redacted.is_empty() {
+        write_key(out, "annotations");
+        out.push(b'{');
+        for (key, value) in annotations {
+            write_key(out, &key.0);
+            // No text is empty text, as Kubernetes reads it.
+            let written = if value.get() == "null" {
+                "\"\""
+            } else {
+                value.get()
+            };
+            out.extend_from_slice(written.as_bytes());
+        }
+        if !redacted.is_empty() {
+            write_key(out, REDACTED_ANNOTATION);
+            write_text(out, redacted);
+        }
+        out.push(b'}');
+    }
+    for (key, value) in &metadata.rest {
+        write_key(out, &key.0);
+        out.extend_from_slice(value.get().as_bytes());
+    }
+    out.push(b'}');
+}
+
+/// The keys of a Secret's data, each with an empty value.
+fn write_hidden(out: &mut Vec<u8>, data: &RawValue) {
+    let members: RawMembers<'_> = serde_json::from_str(data.get()).unwrap_or_default();
+    out.push(b'{');
+    for (key, _) in &members.0 {
+        write_key(out, &key.0);
+        out.extend_from_slice(b"\"\"");
+    }
+    out.push(b'}');
+}
+
+#[cfg(test)]
+mod tests;

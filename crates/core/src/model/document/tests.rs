@@ -1,0 +1,431 @@
+use serde_json::{Value, json};
+
+use super::*;
+use crate::model::{CLUSTER_ANNOTATION, FieldPath, Gvk};
+
+fn resource(api_version: &str, kind: &str, plural: &str) -> Resource {
+    Resource {
+        gvk: Gvk::from_api_version(api_version, kind),
+        plural: plural.into(),
+        namespaced: true,
+    }
+}
+
+fn text_field(path: &str) -> SelectableField {
+    SelectableField {
+        path: FieldPath::new(path),
+        sources: vec![FieldPath::new(path)],
+        kind: FieldType::Text,
+    }
+}
+
+fn encode(
+    resource: &Resource,
+    projection: &Projection,
+    fields: &[SelectableField],
+    object: &Value,
+) -> (Document, Value) {
+    let json = object.to_string();
+    let projector = Projector::new(&"member1".parse().unwrap(), resource, projection, fields);
+    let parsed = Object::parse(&json).unwrap();
+    let document = projector
+        .document(&parsed, &json, "2026-01-01T00:00:00Z")
+        .unwrap();
+    let body = serde_json::from_slice(&document.body).unwrap();
+    (document, body)
+}
+
+#[test]
+fn a_pod_keeps_its_shape_and_gains_what_searching_needs() {
+    let pod = json!({"apiVersion": "v1", "kind": "Pod",
+            "metadata": {"name": "web-1", "namespace": "shop", "uid": "u1", "resourceVersion": "7",
+                "labels": {"app": "web", "app.kubernetes.io/part-of": "shop", "tier": "3"},
+                "annotations": {LAST_APPLIED: "{secret}", "note": "a\"b"},
+                "ownerReferences": [{"kind": "ReplicaSet", "uid": "rs1"}],
+                "managedFields": [{"manager": "x"}], "creationTimestamp": "2026-01-01T00:00:00Z"},
+            "spec": {"nodeName": "n1", "containers": [{"name": "a"}]}, "status": {"phase": "Running"}});
+    let fields = [
+        text_field("spec.nodeName"),
+        text_field("status.phase"),
+        text_field("spec.schedulerName"),
+    ];
+    let (document, body) = encode(
+        &resource("v1", "Pod", "pods"),
+        &Projection::default(),
+        &fields,
+        &pod,
+    );
+    assert_eq!(&*document.id, "v1/Pod/u1");
+    assert_eq!(document.version.get(), 7);
+    assert_eq!(body["spec"], pod["spec"]);
+    assert_eq!(body["status"], pod["status"]);
+    assert_eq!(body["cluster"], "member1");
+    assert_eq!(body["metadata"]["annotations"], json!({"note": "a\"b"}));
+    assert!(body["metadata"].get("managedFields").is_none());
+    assert_eq!(
+        body["search"]["labels"],
+        json!(["app=web", "app.kubernetes.io/part-of=shop", "tier=3"])
+    );
+    assert_eq!(
+        body["search"]["labelKeys"],
+        json!(["app", "app.kubernetes.io/part-of", "tier"])
+    );
+    assert_eq!(
+        body["search"]["fields"],
+        json!([
+            "spec.nodeName=n1",
+            "status.phase=Running",
+            "spec.schedulerName="
+        ])
+    );
+    assert_eq!(
+        body["search"]["numbers"],
+        json!([number::label_term("tier", 3)])
+    );
+    assert_eq!(body["search"]["owners"], json!(["rs1"]));
+}
+
+#[test]
+fn a_secret_keeps_its_keys_and_loses_its_values() {
+    let secret = json!({"metadata": {"name": "s", "uid": "u", "resourceVersion": "1"},
+            "data": {"password": "aHVudGVyMg=="}, "stringData": {"k": "v"}, "type": "Opaque"});
+    let (document, body) = encode(
+        &resource("v1", "Secret", "secrets"),
+        &Projection::default(),
+        &[],
+        &secret,
+    );
+    assert_eq!(body["data"], json!({"password": ""}));
+    assert_eq!(body["stringData"], json!({"k": ""}));
+    assert_eq!(body["type"], "Opaque");
+    assert_eq!(
+        body["metadata"]["annotations"],
+        json!({REDACTED_ANNOTATION: "$.data, $.stringData"})
+    );
+    assert!(!String::from_utf8_lossy(&document.body).contains("aHVudGVyMg"));
+}
+
+#[test]
+fn a_secret_keeps_the_values_of_well_known_annotations_only() {
+    let secret = json!({"metadata": {"name": "s", "uid": "u", "resourceVersion": "1", "annotations": {
+            "kapp.k14s.io/original": "{\"data\":{\"password\":\"aHVudGVyMg==\"}}", "it's/odd": "hunter2", "no-value": "",
+            "meta.helm.sh/release-name": "web", LAST_APPLIED: "hunter2", "openshift.io/token-secret.value": "hunter2"}},
+            "data": {"password": "aHVudGVyMg=="}});
+    let paths = [
+        "metadata.annotations['kapp.k14s.io/original']",
+        "metadata.annotations['meta.helm.sh/release-name']",
+    ];
+    let projection = Projection::new(&[], &paths.map(FieldPath::new))
+        .unwrap()
+        .and_every_path();
+    let (document, body) = encode(
+        &resource("v1", "Secret", "secrets"),
+        &projection,
+        &[],
+        &secret,
+    );
+    let expected = json!({"kapp.k14s.io/original": "", "it's/odd": "", "no-value": "", "meta.helm.sh/release-name": "web",
+            "openshift.io/token-secret.value": "",
+            REDACTED_ANNOTATION: "$.data, $.metadata.annotations['kapp.k14s.io/original'], $.metadata.annotations['it\\'s/odd'], \
+                                  $.metadata.annotations['openshift.io/token-secret.value']"});
+    assert_eq!(body["metadata"]["annotations"], expected);
+    assert_eq!(
+        body["search"]["fields"],
+        json!(["metadata.annotations['meta.helm.sh/release-name']=web"])
+    );
+    let text = String::from_utf8_lossy(&document.body);
+    assert!(
+        !text.contains("aHVudGVyMg") && !text.contains("hunter2"),
+        "{text}"
+    );
+}
+
+#[test]
+fn copies_of_an_object_in_its_annotations_are_not_stored() {
+    let pod = json!({"metadata": {"name": "s", "uid": "u", "resourceVersion": "1", "annotations": {
+            "kapp.k14s.io/original": "{\"spec\":{\"token\":\"t0p\"}}", "note": "kept"}}, "spec": {"token": "t0p"}});
+    let projection = Projection::new(&["spec.token".to_owned()], &[]).unwrap();
+    let (document, body) = encode(&resource("v1", "Pod", "pods"), &projection, &[], &pod);
+    let expected = json!({"kapp.k14s.io/original": "", "note": "kept",
+            REDACTED_ANNOTATION: "$.spec.token, $.metadata.annotations['kapp.k14s.io/original']"});
+    assert_eq!(body["metadata"]["annotations"], expected);
+    assert!(!String::from_utf8_lossy(&document.body).contains("t0p"));
+}
+
+#[test]
+fn fields_below_metadata_are_found_too() {
+    let object = json!({"metadata": {"name": "s", "uid": "u", "resourceVersion": "7", "generation": 3,
+            "labels": {"app": "web"}, "annotations": {"a.b/c": "x", LAST_APPLIED: "{}"}}});
+    let paths = [
+        "metadata.annotations['a.b/c']",
+        "metadata.labels.app",
+        "metadata.generation",
+        "metadata.uid",
+        "metadata.annotations['kubectl.kubernetes.io/last-applied-configuration']",
+    ];
+    let projection = Projection::new(&[], &paths.map(FieldPath::new)).unwrap();
+    let (_, body) = encode(
+        &resource("x.io/v1", "Foo", "foos"),
+        &projection,
+        &[],
+        &object,
+    );
+    let expected = [
+        "metadata.annotations['a.b/c']=x",
+        "metadata.labels.app=web",
+        "metadata.generation=3",
+        "metadata.uid=u",
+    ];
+    assert_eq!(body["search"]["fields"], json!(expected));
+    let number = quantity::field_term("metadata.generation", Quantity::from(3));
+    assert_eq!(body["search"]["numbers"], json!([number]));
+    let sorts = json!({"metadata/annotations['a/b//c']": "=x", "metadata/labels/app": "=web", "metadata/uid": "=u",
+            "metadata/generation": format!("#{}=3", Quantity::from(3).ordered())});
+    assert_eq!(body["search"]["sort"], sorts);
+}
+
+#[test]
+fn redactions_reach_selectable_fields_too() {
+    let object = json!({"metadata": {"name": "s", "uid": "u", "resourceVersion": "1"}, "spec": {"token": "t0p", "a": 1}});
+    let projection = Projection::new(
+        &["spec.token".to_owned()],
+        &[FieldPath::new("spec.token"), FieldPath::new("spec.a")],
+    )
+    .unwrap();
+    let (document, body) = encode(
+        &resource("x.io/v1", "Foo", "foos"),
+        &projection,
+        &[],
+        &object,
+    );
+    assert_eq!(body["spec"], json!({"a": 1}));
+    assert_eq!(
+        body["metadata"]["annotations"],
+        json!({REDACTED_ANNOTATION: "$.spec.token"})
+    );
+    assert_eq!(body["search"]["fields"], json!(["spec.a=1"]));
+    assert!(!String::from_utf8_lossy(&document.body).contains("t0p"));
+}
+
+#[test]
+fn a_cut_value_is_longer_than_any_value_that_a_query_may_ask_for() {
+    let longest = "x".repeat(MAX_FIELD_VALUE_BYTES);
+    assert_eq!(stored_value(&longest), longest);
+    // The cut falls within a character of four bytes, or between two characters.
+    for start in ["", "x", "xx", "xxx"] {
+        let value = format!("{start}{}", "🚀".repeat(MAX_FIELD_VALUE_BYTES / 4 + 1));
+        let stored = stored_value(&value);
+        assert!(
+            stored.len() > MAX_FIELD_VALUE_BYTES && stored.ends_with(" (cut)"),
+            "{stored}"
+        );
+    }
+}
+
+#[test]
+fn sources_are_tried_in_order() {
+    let source = SelectableField {
+        path: FieldPath::new("source"),
+        sources: vec![
+            FieldPath::new("source.component"),
+            FieldPath::new("reportingComponent"),
+        ],
+        kind: FieldType::Text,
+    };
+    let meta = json!({"name": "e", "uid": "u", "resourceVersion": "1"});
+    let events = resource("v1", "Event", "events");
+    for (object, expected) in [
+        (
+            json!({"metadata": meta, "reportingComponent": "r", "source": {"component": "c"}}),
+            "source=c",
+        ),
+        (
+            json!({"metadata": meta, "reportingComponent": "r", "source": {}}),
+            "source=r",
+        ),
+        (json!({"metadata": meta}), "source="),
+    ] {
+        let (_, body) = encode(
+            &events,
+            &Projection::default(),
+            std::slice::from_ref(&source),
+            &object,
+        );
+        assert_eq!(body["search"]["fields"], json!([expected]));
+    }
+}
+
+#[test]
+fn two_fields_may_read_the_same_source() {
+    let reporter = FieldPath::new("reportingComponent");
+    let field = |path: &str, sources: &[&FieldPath]| SelectableField {
+        path: FieldPath::new(path),
+        sources: sources.iter().map(|source| (*source).clone()).collect(),
+        kind: FieldType::Text,
+    };
+    let fields = [
+        field("reportingComponent", &[&reporter]),
+        field("source", &[&FieldPath::new("source.component"), &reporter]),
+    ];
+    let object = json!({"metadata": {"name": "e", "uid": "u", "resourceVersion": "1"}, "reportingComponent": "r"});
+    let (_, body) = encode(
+        &resource("v1", "Event", "events"),
+        &Projection::default(),
+        &fields,
+        &object,
+    );
+    assert_eq!(
+        body["search"]["fields"],
+        json!(["reportingComponent=r", "source=r"])
+    );
+}
+
+#[test]
+fn members_named_like_ours_come_back_in_answers() {
+    let object = json!({"apiVersion": "x.io/v1", "kind": "Foo", "metadata": {"name": "s", "uid": "u", "resourceVersion": "1"},
+            "cluster": {"a": 1}, "search": "mine", "data": [1]});
+    let (document, body) = encode(
+        &resource("x.io/v1", "Foo", "foos"),
+        &Projection::default(),
+        &[],
+        &object,
+    );
+    assert_eq!(body["cluster"], "member1");
+    let Restored {
+        cluster,
+        object: restored,
+    } = serde_json::from_slice(&document.body).unwrap();
+    assert_eq!(cluster.as_str(), "member1");
+    let mut expected = object.clone();
+    expected["metadata"]["annotations"] = json!({CLUSTER_ANNOTATION: "member1"});
+    assert_eq!(
+        serde_json::from_str::<Value>(restored.get()).unwrap(),
+        expected
+    );
+}
+
+#[test]
+fn a_name_with_a_dot_is_no_path_into_the_document() {
+    let object = json!({"apiVersion": "x.io/v1", "kind": "Foo", "metadata": {"name": "s", "namespace": "n", "uid": "u", "resourceVersion": "1"},
+            "search.resource": "pods", "search.rejected": "x", "search.sort.k1": "a", "metadata.namespace": "team-a",
+            "metadata.labels.app": "web", "cluster.x": 1, ".": 2, "spec": {"a.b": 1}, "search": {"labels": ["x=y"]}});
+    for projection in [
+        Projection::default(),
+        Projection::default().and_every_path(),
+    ] {
+        let (document, body) = encode(
+            &resource("x.io/v1", "Foo", "foos"),
+            &projection,
+            &[],
+            &object,
+        );
+        let names: Vec<&String> = body.as_object().unwrap().keys().collect();
+        assert!(names.iter().all(|name| !name.contains('.')), "{names:?}");
+        let unindexed =
+            crate::model::fallback(&document.body, crate::model::Shape::Unindexed, "odd").unwrap();
+        for stored in [&document.body, &unindexed] {
+            let Restored {
+                object: restored, ..
+            } = serde_json::from_slice(stored).unwrap();
+            let mut expected = object.clone();
+            expected["metadata"]["annotations"] = json!({CLUSTER_ANNOTATION: "member1"});
+            assert_eq!(
+                serde_json::from_str::<Value>(restored.get()).unwrap(),
+                expected
+            );
+        }
+    }
+}
+
+#[test]
+fn of_an_object_that_cannot_be_stored_the_document_has_the_identity_and_the_reason() {
+    let deep = format!("{}1{}", "[".repeat(600), "]".repeat(600));
+    let json = format!(
+        r#"{{"metadata":{{"name":"s","namespace":"n","uid":"u","resourceVersion":"7","labels":{{"a":"b"}},"annotations":{{"c":"d"}}}},"spec":{deep}}}"#
+    );
+    let (object, unfit) = Object::parse_any(&json).unwrap();
+    assert_eq!(object.label("a"), Some("b"));
+    let projector = Projector::new(
+        &"member1".parse().unwrap(),
+        &resource("x.io/v1", "Foo", "foos"),
+        &Projection::default(),
+        &[],
+    );
+    let document = projector.identity(&object, &unfit.unwrap().to_string(), "2026-01-01T00:00:00Z");
+    assert_eq!(
+        (&*document.id, document.version.get(), document.is_partial),
+        ("x.io/v1/Foo/u", 7, true)
+    );
+    assert_eq!(
+        serde_json::from_slice::<Value>(&document.body).unwrap(),
+        json!({"apiVersion": "x.io/v1", "kind": "Foo", "cluster": "member1",
+            "search": {"resource": "foos", "group": "x.io", "indexedAt": "2026-01-01T00:00:00Z",
+                "rejected": "the object is nested deeper than the 500 levels that are indexed"},
+            "metadata": {"name": "s", "namespace": "n", "uid": "u", "resourceVersion": "7", "annotations": {REDACTED_ANNOTATION: "$"}}})
+    );
+}
+
+#[test]
+fn a_fallback_document_indexes_only_identity_and_loses_nothing() {
+    let object = json!({"apiVersion": "x.io/v1", "kind": "Foo", "metadata": {"name": "s", "namespace": "n", "uid": "u", "resourceVersion": "1",
+            "labels": {"a": "b"}, "creationTimestamp": "odd"}, "search": 1, "spec": {"x": "y"}});
+    let (document, _) = encode(
+        &resource("x.io/v1", "Foo", "foos"),
+        &Projection::default(),
+        &[],
+        &object,
+    );
+    let body = crate::model::fallback(
+        &document.body,
+        crate::model::Shape::Unindexed,
+        "mapper_parsing_exception: odd",
+    )
+    .unwrap();
+    let parsed: Value = serde_json::from_slice(&body).unwrap();
+    assert_eq!(
+        parsed["search"]["rejected"],
+        "mapper_parsing_exception: odd"
+    );
+    assert_eq!(
+        parsed["metadata"],
+        json!({"name": "s", "namespace": "n", "uid": "u", "resourceVersion": "1"})
+    );
+    assert!(parsed.get("spec").is_none());
+    let Restored {
+        object: restored, ..
+    } = serde_json::from_slice(&body).unwrap();
+    let mut expected = object.clone();
+    expected["metadata"]["annotations"] = json!({CLUSTER_ANNOTATION: "member1"});
+    assert_eq!(
+        serde_json::from_str::<Value>(restored.get()).unwrap(),
+        expected
+    );
+}
+
+#[test]
+fn an_id_too_long_for_the_store_becomes_a_hash() {
+    let projector = Projector::new(
+        &"m".parse().unwrap(),
+        &resource("v1", "Pod", "pods"),
+        &Projection::default(),
+        &[],
+    );
+    assert_eq!(projector.id(&"u".repeat(600)).len(), 64);
+}
+
+#[test]
+fn an_object_without_identity_is_refused() {
+    for (json, missing) in [
+        (r#"{"metadata":{"uid":"u","resourceVersion":"1"}}"#, "name"),
+        (r#"{"metadata":{"name":"n","resourceVersion":"1"}}"#, "uid"),
+    ] {
+        assert!(
+            Object::parse(json)
+                .unwrap_err()
+                .to_string()
+                .contains(missing)
+        );
+    }
+    assert!(Object::parse(r#"{"metadata":{"name":"n","uid":"u","resourceVersion":"x"}}"#).is_err());
+    assert!(Object::parse("[]").is_err());
+}

@@ -1,0 +1,136 @@
+//! What stands in for a document that the store refused.
+
+use ahash::AHashSet;
+use serde_json::value::RawValue;
+
+use super::{
+    json::{RawMembers, write, write_key, write_text},
+    json_line::JsonLine,
+    number,
+    well_known::{MAX_FIELD_VALUE_BYTES, REDACTED_ANNOTATION},
+};
+
+/// How much of an object a document holds. A store that refuses one is offered the next.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Shape {
+    /// All of it, searchable as the mapping says.
+    #[default]
+    Whole,
+    /// All of it, but only identity and labels are searchable; the rest is in `search.native`.
+    Unindexed,
+    /// Nothing but its identity.
+    Identity,
+}
+
+impl Shape {
+    /// What to offer a store that refused this one.
+    pub fn next(self) -> Option<Self> {
+        match self {
+            Self::Whole => Some(Self::Unindexed),
+            Self::Unindexed => Some(Self::Identity),
+            Self::Identity => None,
+        }
+    }
+}
+
+/// Members of a document that tell what it is.
+const IDENTITY: [&str; 3] = ["apiVersion", "kind", "cluster"];
+
+/// Makes a document of a lesser shape from one that was refused, with the reason in `search.rejected`.
+pub fn fallback(body: &[u8], shape: Shape, reason: &str) -> Result<JsonLine, serde_json::Error> {
+    let document: RawMembers<'_> = serde_json::from_slice(body)?;
+    let search = members(&document, "search")?;
+    let kept: &[&str] = match shape {
+        Shape::Identity => &["resource", "group", "indexedAt"],
+        _ => &["resource", "group", "labels", "labelKeys", "indexedAt"],
+    };
+    let mut out = b"{".to_vec();
+    write_members(&mut out, &document, |key| IDENTITY.contains(&key));
+    write_key(&mut out, "search");
+    out.push(b'{');
+    write_members(&mut out, &search, |key| kept.contains(&key));
+    // A reason may quote what was refused.
+    let reason = if shape == Shape::Identity {
+        reason.split(':').next().unwrap_or(reason)
+    } else {
+        reason
+    };
+    write_key(&mut out, "rejected");
+    write(&mut out, &number::cut(reason, MAX_FIELD_VALUE_BYTES));
+    if shape != Shape::Identity {
+        write_key(&mut out, "native");
+        out.push(b'{');
+        let native = members(&search, "native")?;
+        write_members(&mut out, &native, |_| true);
+        let kept: AHashSet<&str> = native.0.iter().map(|(name, _)| &*name.0).collect();
+        write_members(&mut out, &document, |key| {
+            key != "search" && !IDENTITY.contains(&key) && !kept.contains(key)
+        });
+        out.push(b'}');
+    }
+    out.push(b'}');
+    write_key(&mut out, "metadata");
+    out.push(b'{');
+    let metadata = members(&document, "metadata")?;
+    write_members(&mut out, &metadata, |key| {
+        ["name", "namespace", "uid", "resourceVersion"].contains(&key)
+    });
+    if shape == Shape::Identity {
+        write_key(&mut out, "annotations");
+        out.push(b'{');
+        write_key(&mut out, REDACTED_ANNOTATION);
+        write_text(&mut out, "$");
+        out.push(b'}');
+    }
+    out.extend_from_slice(b"}}");
+    Ok(JsonLine::new(out))
+}
+
+/// The members of a member, which may be absent.
+fn members<'d>(of: &RawMembers<'d>, name: &str) -> Result<RawMembers<'d>, serde_json::Error> {
+    let member: Option<&'d RawValue> =
+        of.0.iter()
+            .find(|(key, _)| key.0 == name)
+            .map(|(_, value)| *value);
+    member.map_or(Ok(RawMembers::default()), |raw| {
+        serde_json::from_str(raw.get())
+    })
+}
+
+fn write_members(out: &mut Vec<u8>, members: &RawMembers<'_>, wanted: impl Fn(&str) -> bool) {
+    for (key, value) in members.0.iter().filter(|(key, _)| wanted(&key.0)) {
+        write_key(out, &key.0);
+        out.extend_from_slice(value.get().as_bytes());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_shape_holds_less_than_the_one_before() {
+        let body = r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a","labels":{"x":"y"}},"spec":{"z":1},"cluster":"m","search":{"resource":"pods","labels":["x=y"],"fields":["f"]}}"#;
+        let text = |shape| {
+            String::from_utf8(
+                fallback(body.as_bytes(), shape, "odd: 'x'")
+                    .unwrap()
+                    .to_vec(),
+            )
+            .unwrap()
+        };
+        insta::assert_snapshot!(text(Shape::Unindexed), @r#"{"apiVersion":"v1","kind":"Pod","cluster":"m","search":{"resource":"pods","labels":["x=y"],"rejected":"odd: 'x'","native":{"metadata":{"name":"a","labels":{"x":"y"}},"spec":{"z":1}}},"metadata":{"name":"a"}}"#);
+        insta::assert_snapshot!(text(Shape::Identity), @r#"{"apiVersion":"v1","kind":"Pod","cluster":"m","search":{"resource":"pods","rejected":"odd"},"metadata":{"name":"a","annotations":{"fleetdex.io/redacted":"$"}}}"#);
+        // The second is made from the first, too.
+        assert_eq!(
+            fallback(
+                text(Shape::Unindexed).as_bytes(),
+                Shape::Identity,
+                "odd: other"
+            )
+            .unwrap()
+            .as_ref(),
+            text(Shape::Identity).as_bytes()
+        );
+    }
+}

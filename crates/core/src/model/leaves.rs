@@ -1,0 +1,335 @@
+//! Every leaf of an object: its path, and what it reads.
+//!
+//! Where everything is indexed, documents hold the leaves as terms; elsewhere they are looked up in the object itself. Both go through the same
+//! walk, so that a field selector of any path finds the same.
+
+use std::{borrow::Cow, fmt};
+
+use serde::{
+    Deserializer,
+    de::{DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor},
+};
+use serde_json::value::RawValue;
+
+use super::{
+    Object,
+    json::{Text, visit_scalars},
+    well_known::{CLUSTER_ANNOTATION, LAST_APPLIED, REDACTED_ANNOTATION},
+};
+
+/// Longer paths are of no leaf: with its value, a term stays far below what a keyword may have.
+pub const MAX_PATH_BYTES: usize = 1024;
+/// Objects and arrays within one another, beyond which there are no leaves: `OpenSearch` goes as deep as a `flat_object` does, and ends with a
+/// stack overflow, all of it, between 200 and 900.
+pub const MAX_DEPTH: usize = 64;
+/// Annotations that answers have of their own, or never have.
+const OWN_ANNOTATIONS: [&str; 3] = [LAST_APPLIED, REDACTED_ANNOTATION, CLUSTER_ANNOTATION];
+
+/// Is shown leaves.
+pub trait Leaves {
+    /// Whether leaves at this path, or below it, are of interest.
+    fn enters(&self, path: &str) -> bool;
+
+    /// One value at a path; of an array there are several. Never empty, as a value that is empty reads like none.
+    fn leaf(&mut self, path: &str, value: Cow<'_, str>);
+}
+
+impl Object<'_> {
+    /// Shows all leaves, but for `metadata.name` and `metadata.namespace`, which every document has anyhow.
+    pub fn leaves(&self, api_version: &str, kind: &str, leaves: &mut impl Leaves) {
+        let mut walk = Walk {
+            path: String::new(),
+            depth: 0,
+            leaves,
+        };
+        walk.text("apiVersion", api_version);
+        walk.text("kind", kind);
+        walk.below("metadata", |walk| {
+            let metadata = &self.metadata;
+            walk.text("uid", &metadata.uid.0);
+            walk.text("resourceVersion", &metadata.resource_version.0);
+            walk.below("labels", |walk| {
+                self.labels().for_each(|(key, value)| walk.text(key, value));
+            });
+            walk.below("annotations", |walk| {
+                let annotations = metadata
+                    .annotations
+                    .0
+                    .iter()
+                    .filter(|(key, _)| !OWN_ANNOTATIONS.contains(&&*key.0));
+                annotations.for_each(|(key, value)| walk.raw(&key.0, value));
+            });
+            metadata
+                .rest
+                .iter()
+                .for_each(|(key, value)| walk.raw(&key.0, value));
+        });
+        self.rest
+            .iter()
+            .for_each(|(key, value)| walk.raw(&key.0, value));
+    }
+}
+
+struct Walk<'w, L> {
+    path: String,
+    depth: usize,
+    leaves: &'w mut L,
+}
+
+impl<L: Leaves> Walk<'_, L> {
+    /// Goes down to a name, if a path can have it and it is of interest.
+    fn below(&mut self, name: &str, visit: impl FnOnce(&mut Self)) {
+        let length = self.path.len();
+        if push_name(&mut self.path, name)
+            && self.path.len() <= MAX_PATH_BYTES
+            && self.leaves.enters(&self.path)
+        {
+            visit(self);
+        }
+        self.path.truncate(length);
+    }
+
+    fn text(&mut self, name: &str, value: &str) {
+        self.below(name, |walk| walk.value(Cow::Borrowed(value)));
+    }
+
+    fn raw(&mut self, name: &str, value: &RawValue) {
+        self.below(name, |walk| {
+            let mut json = serde_json::Deserializer::from_str(value.get());
+            if let Err(error) = (Values(walk)).deserialize(&mut json) {
+                tracing::debug!(%error, "the leaves of a field cannot be read");
+            }
+        });
+    }
+
+    fn value(&mut self, value: Cow<'_, str>) {
+        if !value.is_empty() {
+            self.leaves.leaf(&self.path, value);
+        }
+    }
+}
+
+/// Adds a name to a path, as [`FieldPath`](super::FieldPath) reads it. Whether it has it: a name that no selector can write is not added.
+pub(super) fn push_name(path: &mut String, name: &str) -> bool {
+    if name.contains('=') {
+        return false;
+    }
+    if !name.is_empty() && !name.contains('.') && !name.contains("['") {
+        if !path.is_empty() {
+            path.push('.');
+        }
+        path.push_str(name);
+        return true;
+    }
+    if name.contains("']") {
+        return false;
+    }
+    path.push_str("['");
+    path.push_str(name);
+    path.push_str("']");
+    true
+}
+
+/// The values at a walk's path and below it.
+struct Values<'v, 'w, L>(&'v mut Walk<'w, L>);
+
+impl<'de, L: Leaves> DeserializeSeed<'de> for Values<'_, '_, L> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        if self.0.depth == MAX_DEPTH {
+            return deserializer.deserialize_ignored_any(IgnoredAny).map(drop);
+        }
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<L: Leaves> Values<'_, '_, L> {
+    fn scalar(self, value: Cow<'_, str>) {
+        self.0.value(value);
+    }
+}
+
+impl<'de, L: Leaves> Visitor<'de> for Values<'_, '_, L> {
+    visit_scalars!();
+
+    fn visit_str<E>(self, value: &str) -> Result<(), E> {
+        self.scalar(Cow::Borrowed(value));
+        Ok(())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<(), A::Error> {
+        self.0.depth += 1;
+        while items.next_element_seed(Values(&mut *self.0))?.is_some() {}
+        self.0.depth -= 1;
+        Ok(())
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<(), A::Error> {
+        let walk = self.0;
+        walk.depth += 1;
+        while let Some(name) = members.next_key::<Text<'de>>()? {
+            let (mut value, mut outcome) = (Some(&mut members), Ok(()));
+            walk.below(&name.0, |walk| {
+                if let Some(members) = value.take() {
+                    outcome = members.next_value_seed(Values(walk));
+                }
+            });
+            outcome?;
+            if let Some(members) = value {
+                members.next_value::<IgnoredAny>()?;
+            }
+        }
+        walk.depth -= 1;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::model::{
+        FieldPath, Gvk, Projection, Projector, Quantity, Resource, Restored, quantity,
+    };
+
+    fn document(kind: &str, object: &Value, redact: &[String]) -> (Value, Value) {
+        let resource = Resource {
+            gvk: Gvk::new("", "v1", kind),
+            plural: "objects".into(),
+            namespaced: true,
+        };
+        let known = FieldPath::new("spec.known");
+        let projection = Projection::new(redact, &[known]).unwrap().and_every_path();
+        let projector = Projector::new(&"member1".parse().unwrap(), &resource, &projection, &[]);
+        let json = object.to_string();
+        let document = projector
+            .document(
+                &Object::parse(&json).unwrap(),
+                &json,
+                "2026-01-01T00:00:00Z",
+            )
+            .unwrap();
+        let Restored {
+            object: restored, ..
+        } = serde_json::from_slice(&document.body).unwrap();
+        let mut restored: Value = serde_json::from_str(restored.get()).unwrap();
+        restored["metadata"]
+            .as_object_mut()
+            .unwrap()
+            .remove("annotations");
+        (serde_json::from_slice(&document.body).unwrap(), restored)
+    }
+
+    fn leaves(document: &Value) -> Vec<&str> {
+        document["search"]["leaves"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter_map(Value::as_str)
+            .collect()
+    }
+
+    fn metadata() -> Value {
+        json!({ "name": "a", "namespace": "n", "uid": "u", "resourceVersion": "7" })
+    }
+
+    #[test]
+    fn every_leaf_is_a_term_once_and_numbers_are_numbers() {
+        let object = json!({ "metadata": metadata(), "spec": { "known": 5, "x.y": [[1, "b"], { "c": true }, "b"], "": null, "k=v": "z", "e": "" } });
+        let (document, _) = document("Pod", &object, &[]);
+        let expected = [
+            "apiVersion=v1",
+            "kind=Pod",
+            "metadata.resourceVersion=7",
+            "metadata.uid=u",
+            "spec['x.y'].c=true",
+            "spec['x.y']=1",
+            "spec['x.y']=b",
+        ];
+        assert_eq!(leaves(&document), expected);
+        assert_eq!(document["search"]["fields"], json!(["spec.known=5"]));
+        let terms = [
+            ("spec.known", 5),
+            ("metadata.resourceVersion", 7),
+            ("spec['x.y']", 1),
+        ];
+        let numbers: Vec<String> = terms
+            .iter()
+            .map(|(path, value)| quantity::field_term(path, Quantity::from(*value)))
+            .collect();
+        assert_eq!(document["search"]["numbers"], json!(numbers));
+    }
+
+    #[test]
+    fn what_is_not_stored_is_no_leaf() {
+        let mut metadata = metadata();
+        metadata["annotations"] = json!({ LAST_APPLIED: "{\"x\":\"moonlight\"}", "tool": "moonlight", "helm.sh/hook": "yes" });
+        let object = json!({ "metadata": metadata, "data": { "k": "moonlight" }, "stringData": { "k": "moonlight" }, "spec": { "t": "moonlight", "a": "b" } });
+        let (document, _) = document("Secret", &object, &["spec.t".to_owned()]);
+        assert!(!document.to_string().contains("moonlight"), "{document}");
+        assert!(
+            leaves(&document).contains(&"metadata.annotations['helm.sh/hook']=yes")
+                && leaves(&document).contains(&"spec.a=b")
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_indexed_is_whole_in_answers() {
+        let long = "x".repeat(40_000);
+        let object = json!({ "apiVersion": "v1", "kind": "Pod", "metadata": metadata(), "spec": { "a": long }, "status": "odd", "search": 1 });
+        let (document, restored) = document("Pod", &object, &[]);
+        assert_eq!(document["spec"]["a"], "x".repeat(1_024));
+        assert_eq!(document["status"], Value::Null);
+        assert!(leaves(&document).contains(&"status=odd"));
+        assert_eq!(restored, object);
+        assert_eq!(
+            restored.as_object().unwrap().keys().collect::<Vec<_>>(),
+            ["apiVersion", "kind", "metadata", "spec", "status", "search"]
+        );
+        let body = crate::model::fallback(
+            document.to_string().as_bytes(),
+            crate::model::Shape::Unindexed,
+            "odd",
+        )
+        .unwrap();
+        assert_eq!(String::from_utf8_lossy(&body).matches(&long).count(), 1);
+    }
+
+    #[test]
+    fn there_are_no_leaves_in_too_deep_or_behind_too_long_names() {
+        let nested = |levels: usize| (0..levels).fold(json!("a"), |inner, _| json!({ "a": inner }));
+        let object = json!({ "metadata": metadata(), "spec": nested(MAX_DEPTH - 1), "status": nested(100), "data": { ("n".repeat(1_020)): "a", "b": "c" } });
+        let (document, _) = document("Pod", &object, &[]);
+        let found = leaves(&document);
+        assert_eq!(
+            found
+                .iter()
+                .filter(|leaf| leaf.starts_with("spec.a"))
+                .count(),
+            1
+        );
+        assert!(
+            found.iter().all(|leaf| !leaf.starts_with("status")) && found.contains(&"data.b=c")
+        );
+        assert!(found.iter().all(|leaf| !leaf.starts_with("data.n")));
+    }
+
+    #[test]
+    fn an_object_with_too_many_fields_says_that_not_all_are_indexed() {
+        let many: Vec<usize> = (0..20_000).collect();
+        let object = json!({ "metadata": metadata(), "spec": { ("n".repeat(1_000)): many } });
+        let (document, restored) = document("Pod", &object, &[]);
+        assert!(
+            document["search"]["rejected"]
+                .as_str()
+                .unwrap()
+                .contains("too many fields")
+        );
+        assert!(document.to_string().len() < 64 << 20);
+        assert_eq!(restored["spec"], object["spec"]);
+        let few = json!({ "metadata": metadata(), "spec": { "a": 1 } });
+        assert!(self::document("Pod", &few, &[]).0["search"]["rejected"].is_null());
+    }
+}

@@ -1,0 +1,488 @@
+//! Reconciles registries (and caches): keeps the finalizer, applies the plan of all of them, writes the status.
+//!
+//! One reconcile at a time, so that there is one writer of each status and nothing to lock.
+
+mod caches;
+mod left_places;
+mod publish;
+mod status;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{Arc, Mutex as StdMutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use caches::{CacheName, Caches};
+use fleetdex_api::registry::{FINALIZER, ResourceRegistry, ResourceRegistryStatus, StoreStatus};
+use fleetdex_clusters::{
+    Clusters, MemberState,
+    secret_hosts::SecretHosts,
+    source::{Sources, Twins},
+};
+use fleetdex_core::model::{ClusterName, StoreName, causes};
+use fleetdex_store::memory::Memory;
+use fleetdex_telemetry::{Readiness, metrics::Metrics};
+use futures::StreamExt;
+use kube::{
+    Api, Client, ResourceExt,
+    runtime::{
+        Controller,
+        controller::{Action, Config},
+        events::{Recorder, Reporter},
+        reflector::Store,
+        watcher,
+    },
+};
+use publish::exchange_reports;
+use tokio::{
+    sync::{Mutex, Notify, watch},
+    task::JoinSet,
+};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    RegistryView,
+    fleet::Fleet,
+    gaps::{Gap, ShareGaps},
+    karmada,
+    members::{Members, Roster},
+    places::Places,
+    plan::{Plan, Stream},
+    stores,
+};
+use crate::replicas::{ReplicaName, Replicas, Report, Share, report::Reports};
+
+/// Names the fields of objects that Fleetdex writes.
+const FIELD_MANAGER: &str = "fleetdex";
+/// Changes that come within this time are answered by one reconcile.
+const DEBOUNCE: Duration = Duration::from_millis(50);
+/// The status counts objects; while they change it is written this often.
+const STATUS_INTERVAL: Duration = Duration::from_secs(1);
+/// How often what answers lack is made known while it changes: with 100,000 streams that takes some hundred milliseconds.
+const GAPS_INTERVAL: Duration = Duration::from_secs(1);
+/// How often what runs is looked after when nothing changes.
+const LOOK_INTERVAL: Duration = Duration::from_secs(5);
+/// The same while the writes of a share that goes to another replica are still under way: that one waits for it.
+const HANDOVER_LOOK_INTERVAL: Duration = Duration::from_millis(200);
+/// How often a replica makes known how far its share is, if that has changed.
+const REPORT_INTERVAL: Duration = Duration::from_secs(2);
+/// After a failed write of a registry.
+const RETRY: Duration = Duration::from_secs(5);
+/// Readiness check for the custom resources.
+const CHECK: &str = "custom resources";
+
+/// What the outside may see of the plan that runs.
+pub trait Publish: Send + Sync {
+    /// A plan has been applied, or the state of a member has changed.
+    fn publish(&self, plan: &Plan, fleet: &Fleet, members: &BTreeMap<ClusterName, MemberState>);
+}
+
+/// What the controller needs.
+pub struct Context {
+    /// The control plane.
+    pub hub: Client,
+    /// The members.
+    pub clusters: Arc<Clusters>,
+    /// Where the Secrets of stores may be sent.
+    pub secret_hosts: SecretHosts,
+    /// The embedded store.
+    pub memory: Memory,
+    /// Contexts of points in time that users may hold together of each OpenSearch.
+    pub list_contexts: u64,
+    /// Where they come from.
+    pub sources: Arc<Sources>,
+    /// Where what runs is made known to the query server.
+    pub publish: Arc<dyn Publish>,
+    /// Counts.
+    pub metrics: Arc<Metrics>,
+    /// Whether the operator can work.
+    pub readiness: Readiness,
+    /// Whether the status of `Cluster` objects is ours to write, because no Karmada does.
+    pub writes_cluster_status: bool,
+    /// Notified by everything that changes a status.
+    pub changed: Arc<Notify>,
+    /// How often every kind of every member is audited; absent: never.
+    pub audit_interval: Option<Duration>,
+    /// Those that share the members.
+    pub replicas: Replicas,
+}
+
+/// A reconcile failed and is repeated.
+#[derive(Debug, thiserror::Error)]
+pub enum ReconcileError {
+    /// The registry could not be changed.
+    #[error("cannot write ResourceRegistry {name}")]
+    Write {
+        /// The registry.
+        name: String,
+        /// What the control plane said.
+        source: Box<kube::Error>,
+    },
+}
+
+struct Reconciler {
+    context: Context,
+    registries: Store<ResourceRegistry>,
+    caches: Caches,
+    recorder: Arc<Recorder>,
+    state: Mutex<State>,
+    /// What the other replicas know of their shares; read by the leader alone.
+    reports: StdMutex<Arc<BTreeMap<ReplicaName, Report>>>,
+    /// What the other replicas say that answers lack.
+    gaps: StdMutex<Arc<BTreeMap<ReplicaName, ShareGaps>>>,
+}
+
+struct State {
+    fleet: Fleet,
+    roster: Roster,
+    members: Members,
+    inputs: Option<Seen>,
+    /// What was last written, and when, for each registry.
+    written: BTreeMap<String, (ResourceRegistryStatus, std::time::Instant)>,
+    /// Where documents of each registry may be, by its UID.
+    places: BTreeMap<String, Vec<StoreStatus>>,
+    /// Those that have been written into the status of the registry.
+    recorded: BTreeMap<String, Vec<StoreStatus>>,
+    /// Whether this replica led when `places` was last brought up to date, so that nobody else has written them since.
+    led: bool,
+    /// What answers lack as it was last made known, and when.
+    published: Option<(BTreeMap<Stream, Gap>, std::time::Instant)>,
+    /// Whether that has changed since.
+    gaps_are_due: bool,
+}
+
+/// What a plan is made from, by version: while it is the same, there is nothing to plan.
+#[derive(PartialEq)]
+struct Seen {
+    members: u64,
+    sources: u64,
+    /// How often it turned out whether two members are one cluster.
+    compared: u64,
+    registries: BTreeMap<String, (Option<i64>, bool)>,
+    caches: BTreeMap<CacheName, Option<i64>>,
+    open_stores: BTreeSet<StoreName>,
+    rebuilding: BTreeSet<(StoreName, ClusterName)>,
+    unfilled: BTreeSet<Stream>,
+    /// Where documents of each registry may be.
+    places: BTreeMap<String, Vec<StoreStatus>>,
+    arrived: Option<BTreeSet<(StoreName, ClusterName)>>,
+    remembered: usize,
+    share: Share,
+}
+
+/// Runs until cancelled, then stops every stream and writes what is left.
+pub async fn run(context: Context, owner: String, cancel: CancellationToken) {
+    let hub = context.hub.clone();
+    context
+        .readiness
+        .not_ready(CHECK, "ResourceRegistry objects have not been read yet");
+    let mut tasks = JoinSet::new();
+    context.sources.start(&mut tasks);
+    let controller = Controller::new(
+        Api::<ResourceRegistry>::all(hub.clone()),
+        watcher::Config::default(),
+    );
+    let (hosts, contexts) = (context.secret_hosts.clone(), context.list_contexts);
+    let opener = stores::opener(
+        Some(hub.clone()),
+        hosts,
+        owner,
+        context.memory.clone(),
+        contexts,
+    );
+    let mut fleet = Fleet::new(
+        opener,
+        Arc::clone(&context.metrics),
+        Arc::clone(&context.changed),
+    );
+    fleet = fleet.behind(context.replicas.fence());
+    if let Some(interval) = context.audit_interval {
+        fleet = fleet.audit_every(interval);
+    }
+    let recorder = Arc::new(Recorder::new(
+        hub.clone(),
+        Reporter {
+            controller: FIELD_MANAGER.to_owned(),
+            instance: None,
+        },
+    ));
+    tasks.spawn(karmada::watch_search(
+        hub,
+        context.readiness.clone(),
+        Arc::clone(&recorder),
+    ));
+    let reconciler = Arc::new(Reconciler {
+        registries: controller.store(),
+        caches: Caches::watch(&context.hub, &context.changed, &mut tasks),
+        recorder,
+        state: Mutex::new(State {
+            fleet,
+            roster: roster(&context),
+            members: Members::default(),
+            inputs: None,
+            written: BTreeMap::new(),
+            places: BTreeMap::new(),
+            recorded: BTreeMap::new(),
+            led: false,
+            published: None,
+            gaps_are_due: false,
+        }),
+        reports: StdMutex::default(),
+        gaps: StdMutex::default(),
+        context,
+    });
+    if let Some(reports) = Reports::of(&reconciler.context.replicas) {
+        tasks.spawn(exchange_reports(Arc::clone(&reconciler), reports));
+    }
+    let all_read = async {
+        until_read(&reconciler.registries).await;
+        reconciler.context.readiness.ready(CHECK);
+    };
+    let (followed, triggers_from) = watch::channel(());
+    tasks.spawn(follow_changes(Arc::clone(&reconciler), followed));
+    tasks.spawn(Arc::clone(&reconciler).write_cache_statuses());
+    let reconciles =
+        controller
+            .with_config(Config::default().concurrency(1).debounce(DEBOUNCE))
+            .reconcile_all_on(triggers(triggers_from))
+            .run(
+                |registry, reconciler: Arc<Reconciler>| async move {
+                    reconciler.reconcile(&registry).await
+                },
+                |_, error, _| {
+                    tracing::warn!(error = %causes(error), "a reconcile failed");
+                    Action::requeue(RETRY)
+                },
+                Arc::clone(&reconciler),
+            )
+            .for_each(|_| std::future::ready(()));
+    // Not the controller's graceful shutdown, which waits for the control plane: one that does not answer must not keep the
+    // process from ending.
+    cancel
+        .run_until_cancelled(async { tokio::join!(reconciles, all_read) })
+        .await;
+    tasks.shutdown().await;
+    // A reconcile that was under way is a task of the controller's, which ends some time after it has been aborted: it may still hold the state. It
+    // gets no further, as long as the lock is held here.
+    reconciler.state.lock().await.fleet.shut_down().await;
+}
+
+/// Waits until a reflector has read everything once.
+///
+/// Asks again and again: of several tasks that wait for one store of kube 5.0, only the one that asked last is woken.
+async fn until_read<K>(store: &Store<K>)
+where
+    K: kube::runtime::reflector::Lookup + Clone + 'static,
+    K::DynamicType: std::hash::Hash + Eq + Clone + Default,
+{
+    while tokio::time::timeout(DEBOUNCE, store.wait_until_ready())
+        .await
+        .is_err()
+    {}
+}
+
+/// Lets the fleet follow every change of a member or of what runs, and tells `followed` each time.
+///
+/// A task of its own: the controller does not poll its triggers while a reconcile runs, and both need the state.
+async fn follow_changes(reconciler: Arc<Reconciler>, followed: watch::Sender<()>) {
+    let mut members = reconciler.context.clusters.changed();
+    let mut look_interval = HANDOVER_LOOK_INTERVAL;
+    loop {
+        tokio::select! {
+            biased;
+            result = members.changed() => if result.is_err() { return },
+            () = reconciler.context.changed.notified() => {}
+            // Some things change by nothing happening, such as a generation that has waited long enough.
+            () = tokio::time::sleep(look_interval) => {}
+        }
+        // Members often change together, as when many connect at the start.
+        tokio::time::sleep(DEBOUNCE).await;
+        let mut state = reconciler.state.lock().await;
+        reconciler.follow(&mut state).await;
+        look_interval = match (reconciler.let_go(&mut state).await, state.gaps_are_due) {
+            (false, _) => HANDOVER_LOOK_INTERVAL,
+            (true, true) => GAPS_INTERVAL,
+            (true, false) => LOOK_INTERVAL,
+        };
+        drop(state);
+        followed.send_replace(());
+    }
+}
+
+/// One item for every change that the registries' status should answer.
+fn triggers(followed: watch::Receiver<()>) -> impl futures::Stream<Item = ()> + Send + 'static {
+    futures::stream::unfold(followed, |mut followed| async move {
+        followed.changed().await.ok()?;
+        Some(((), followed))
+    })
+}
+
+impl Reconciler {
+    /// Makes what runs follow the registries, the clusters and what these serve.
+    async fn follow(&self, state: &mut State) -> Members {
+        // Nothing may be planned from half of the truth: what is not planned is removed. A source of clusters that cannot be read is told
+        // from one that has none.
+        self.context.sources.settled().await;
+        until_read(&self.registries).await;
+        let leads = self.context.replicas.share().leads();
+        self.note_places(state, leads);
+        // Nothing is written to a place that would be forgotten if this process ended.
+        if leads && let Err(error) = self.record_places(state).await {
+            tracing::warn!(error = %causes(&error), "where documents go could not be recorded; what the registries say is put into effect once it is");
+            return state.members.clone();
+        }
+        state.fleet.hear(Arc::clone(&lock(&self.gaps)));
+        let seen = self.seen(state);
+        self.context.metrics.set_replicas(seen.share.alive());
+        if state.inputs.as_ref() == Some(&seen) && !state.fleet.has_lost() {
+            state.fleet.look_after();
+            self.publish_gaps(state);
+            self.count_units(state);
+            return state.members.clone();
+        }
+        let established = state.fleet.identities();
+        let planned = state.fleet.planned_clusters();
+        let members = state
+            .roster
+            .update(seen.share.leads(), established.as_ref(), &planned)
+            .await;
+        self.apply(state, &members, &seen.share).await;
+        state.inputs = Some(seen);
+        state.members.clone_from(&members);
+        self.count_units(state);
+        members
+    }
+
+    fn seen(&self, state: &State) -> Seen {
+        let registries = self.registries.state();
+        let registry = |registry: &Arc<ResourceRegistry>| {
+            (
+                registry.name_any(),
+                (
+                    registry.metadata.generation,
+                    registry.metadata.deletion_timestamp.is_some(),
+                ),
+            )
+        };
+        Seen {
+            members: *self.context.clusters.changed().borrow(),
+            sources: self.context.sources.version(),
+            compared: state.roster.twins.version(),
+            registries: registries.iter().map(registry).collect(),
+            caches: self.caches.generations(),
+            open_stores: state.fleet.open_stores(),
+            rebuilding: state.fleet.rebuilding(),
+            unfilled: state.fleet.unfilled(),
+            places: state.places.clone(),
+            arrived: state.fleet.arrived(),
+            remembered: state.fleet.remembered(),
+            share: self.context.replicas.share(),
+        }
+    }
+
+    async fn reconcile(&self, registry: &ResourceRegistry) -> Result<Action, ReconcileError> {
+        let mut state = self.state.lock().await;
+        let members = self.follow(&mut state).await;
+        if !state.inputs.as_ref().is_some_and(|seen| seen.share.leads()) {
+            return Ok(Action::await_change());
+        }
+        let name = registry.name_any();
+        let deleting = registry.metadata.deletion_timestamp.is_some();
+        let has_finalizer = registry
+            .finalizers()
+            .iter()
+            .any(|finalizer| finalizer == FINALIZER);
+        match (deleting, has_finalizer) {
+            (true, true) => {
+                if self.may_go(&state, registry) {
+                    self.set_finalizer(registry, false).await?;
+                    state.written.remove(&name);
+                    return Ok(Action::await_change());
+                }
+            }
+            (true, false) => return Ok(Action::await_change()),
+            (false, false) => self.set_finalizer(registry, true).await?,
+            (false, true) => {}
+        }
+        self.write_status(&mut state, registry, &members).await
+    }
+
+    async fn apply(&self, state: &mut State, members: &Members, share: &Share) {
+        let (leaving, live): (Vec<_>, Vec<_>) = self
+            .registries
+            .state()
+            .into_iter()
+            .partition(|registry| registry.metadata.deletion_timestamp.is_some());
+        let view = |registries: Vec<Arc<ResourceRegistry>>| -> Vec<RegistryView> {
+            registries
+                .iter()
+                .map(|registry| registry_view(registry))
+                .collect()
+        };
+        let live: Vec<RegistryView> = view(live).into_iter().chain(self.caches.views()).collect();
+        let mut places = Places::default();
+        for registry in self.registries.state() {
+            for place in state
+                .places
+                .get(&registry.uid().unwrap_or_default())
+                .into_iter()
+                .flatten()
+            {
+                places.remember(place, &registry.name_any());
+            }
+        }
+        state.fleet.remember(places);
+        state.fleet.know_all_members(members.unread.is_empty());
+        state
+            .fleet
+            .follow(&live, &view(leaving), &members.states, share)
+            .await;
+        self.publish(state, &members.states);
+    }
+
+    /// Tells the other replicas when nothing is under way any more of what goes to them. Whether that is so.
+    async fn let_go(&self, state: &mut State) -> bool {
+        if let Some(Seen {
+            share: Share::Whole,
+            ..
+        }) = &state.inputs
+        {
+            return true;
+        }
+        let is_done = state.fleet.let_go().await;
+        if let Some(seen) = state.inputs.as_ref().filter(|_| is_done) {
+            self.context.replicas.has_let_go(&seen.share);
+        }
+        is_done
+    }
+}
+
+fn lock<T>(mutex: &StdMutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn registry_view(registry: &ResourceRegistry) -> RegistryView {
+    RegistryView {
+        name: registry.name_any(),
+        uid: registry.uid().unwrap_or_default(),
+        created: registry
+            .metadata
+            .creation_timestamp
+            .as_ref()
+            .map(|time| time.0),
+        spec: registry.spec.clone(),
+    }
+}
+
+fn roster(context: &Context) -> Roster {
+    Roster {
+        hub: context.hub.clone(),
+        clusters: Arc::clone(&context.clusters),
+        sources: Arc::clone(&context.sources),
+        metrics: Arc::clone(&context.metrics),
+        writes_cluster_status: context.writes_cluster_status,
+        twins: Twins::new(Arc::clone(&context.changed)),
+        known: BTreeSet::new(),
+    }
+}

@@ -1,0 +1,81 @@
+//! A Karmada control plane serves two of our groups itself: `cluster.karmada.io`, which stays Karmada's, and, while karmada-search is
+//! installed, `search.karmada.io`, which then hides our registries.
+
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
+
+use fleetdex_telemetry::Readiness;
+use k8s_openapi::{
+    api::core::v1::ObjectReference, kube_aggregator::pkg::apis::apiregistration::v1::APIService,
+};
+use kube::{
+    Api, Client, Resource,
+    runtime::events::{Event, EventType, Recorder},
+};
+
+/// Serves `ResourceRegistry` while karmada-search is installed.
+const SEARCH: &str = "v1alpha1.search.karmada.io";
+/// Serves `Cluster` on a Karmada control plane.
+const CLUSTER: &str = "v1alpha1.cluster.karmada.io";
+const CHECK: &str = "search.karmada.io";
+/// Removing karmada-search takes people longer than this.
+const INTERVAL: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Whether Karmada serves `Cluster` objects, and with that writes their status. When it cannot be told, it does not.
+pub async fn serves_clusters(hub: &Client) -> bool {
+    aggregated(hub, CLUSTER).await.is_some()
+}
+
+/// The `APIService` of a group-version if another server answers for it.
+async fn aggregated(hub: &Client, name: &str) -> Option<APIService> {
+    let services = Api::<APIService>::all(hub.clone());
+    match tokio::time::timeout(TIMEOUT, services.get_opt(name)).await {
+        Ok(Ok(found)) => found.filter(|service| {
+            service
+                .spec
+                .as_ref()
+                .is_some_and(|spec| spec.service.is_some())
+        }),
+        Ok(Err(error)) => {
+            tracing::debug!(%name, %error, "cannot read an APIService");
+            None
+        }
+        Err(_) => None,
+    }
+}
+
+/// Says, for as long as it is so, that karmada-search hides the registries: in the log, on `/readyz` and as an Event.
+pub async fn watch_search(hub: Client, readiness: Readiness, recorder: Arc<Recorder>) {
+    let mut told = BTreeSet::new();
+    loop {
+        match aggregated(&hub, SEARCH).await {
+            Some(service) => {
+                let message = format!(
+                    "APIService {SEARCH} belongs to karmada-search, so this control plane never shows Fleetdex's ResourceRegistry objects; \
+                     remove karmada-search and then the APIService (kubectl delete apiservice {SEARCH})"
+                );
+                readiness.not_ready(CHECK, message.clone());
+                if told.insert(service.metadata.uid.clone()) {
+                    tracing::warn!("{message}");
+                    announce(&recorder, &service, message).await;
+                }
+            }
+            None => readiness.forget(CHECK),
+        }
+        tokio::time::sleep(INTERVAL).await;
+    }
+}
+
+async fn announce(recorder: &Recorder, service: &APIService, message: String) {
+    let event = Event {
+        type_: EventType::Warning,
+        reason: "GroupServedElsewhere".to_owned(),
+        note: Some(message),
+        action: "Start".to_owned(),
+        secondary: None,
+    };
+    let reference: ObjectReference = service.object_ref(&());
+    if let Err(error) = recorder.publish(&event, &reference).await {
+        tracing::debug!(%error, "cannot write an Event");
+    }
+}

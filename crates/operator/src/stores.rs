@@ -1,0 +1,445 @@
+//! Opens the stores of registries: credentials from Secrets, connection, index template.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use base64::Engine as _;
+use fleetdex_api::registry::{OpenSearch, SecretReference};
+use fleetdex_clusters::secret_hosts::{self, Destination, Reference, SecretHosts};
+use fleetdex_core::{
+    kinds,
+    model::{FieldPath, Gvk, IndexPrefix, hex},
+};
+use fleetdex_store::{
+    Store,
+    changes::Sequence,
+    memory::Memory,
+    opensearch::{
+        AllListContexts, Answers, Engine, EngineOptions, Feed, IndexSettings, ListContexts,
+        Settings, SettingsError, connect, url,
+    },
+};
+use fleetdex_sync::pipeline::{OpenStore, Unavailable};
+use k8s_openapi::{ByteString, api::core::v1::Secret};
+use kube::{Api, Client};
+use sha2::{Digest, Sha256};
+
+use super::{fleet::Opener, plan::StorePlan};
+
+/// How long the control plane may take to show a Secret.
+const SECRET_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Opens stores as registries describe them: in `memory`, or in OpenSearch with the Secrets that they name, of which there are none without a
+/// control plane, and which go only where `hosts` allows. `owner` names this installation in the indices; `list_contexts` is what users may hold
+/// of each OpenSearch.
+pub fn opener(
+    hub: Option<Client>,
+    hosts: SecretHosts,
+    owner: String,
+    memory: Memory,
+    list_contexts: u64,
+) -> Opener {
+    let contexts = AllListContexts::new(list_contexts);
+    let feeds = Feeds {
+        sequence: memory.sequence().clone(),
+        feeds: Mutex::default(),
+    };
+    Arc::new(move |plan| match &plan.config {
+        Some(config) => {
+            let (feed, answers) = feeds.of(config, &plan.prefix);
+            Arc::new(RegistryStore {
+                contexts: contexts.of(&config.addresses),
+                hub: hub.clone(),
+                hosts: hosts.clone(),
+                plan: plan.clone(),
+                config: config.clone(),
+                owner: owner.clone(),
+                feed,
+                answers,
+                opened_with: Mutex::default(),
+            })
+        }
+        None => Arc::new(EmbeddedStore(memory.shaped(&plan.projection.hash()))),
+    })
+}
+
+/// Where a store in OpenSearch is: its addresses and its prefix.
+type Location = (BTreeSet<String>, IndexPrefix);
+
+/// The logs of all stores in OpenSearch, and the memory for their answers. A store that is opened again, with other credentials or for documents of
+/// another shape, goes on with its log, so that nobody who watches notices. There are as many as there have been registries with other addresses, and
+/// one that nobody follows takes next to nothing.
+struct Feeds {
+    sequence: Sequence,
+    feeds: Mutex<BTreeMap<Location, (Feed, Answers)>>,
+}
+
+impl Feeds {
+    fn of(&self, config: &OpenSearch, prefix: &IndexPrefix) -> (Feed, Answers) {
+        let addresses = config
+            .addresses
+            .iter()
+            .map(|address| address.trim_end_matches('/').to_owned())
+            .collect();
+        let mut feeds = self.feeds.lock().unwrap_or_else(PoisonError::into_inner);
+        let new = || (Feed::new(self.sequence.clone()), Answers::default());
+        feeds
+            .entry((addresses, prefix.clone()))
+            .or_insert_with(new)
+            .clone()
+    }
+}
+
+/// The store in this process, which is always there.
+struct EmbeddedStore(Memory);
+
+#[async_trait]
+impl OpenStore for EmbeddedStore {
+    async fn open(&self) -> Result<Arc<dyn Store>, Unavailable> {
+        Ok(Arc::new(self.0.clone()))
+    }
+
+    async fn changed(&self) -> bool {
+        false
+    }
+}
+
+/// Opens the OpenSearch store of a plan, with the Secrets that it names.
+struct RegistryStore {
+    hub: Option<Client>,
+    hosts: SecretHosts,
+    plan: StorePlan,
+    config: OpenSearch,
+    owner: String,
+    feed: Feed,
+    answers: Answers,
+    contexts: ListContexts,
+    opened_with: Mutex<Option<Settings>>,
+}
+
+impl RegistryStore {
+    async fn settings(&self) -> Result<Settings, Unavailable> {
+        let config = &self.config;
+        let mut settings = Settings {
+            addresses: config.addresses.clone(),
+            basic_auth: None,
+            client_certificate: None,
+            ca_bundle: config.ca_bundle.as_deref().map(pem),
+            insecure: config.insecure_skip_tls_verify,
+        };
+        if let Some((reference, secret)) =
+            self.secret("secretRef", config.secret_ref.as_ref()).await?
+        {
+            let user = text(reference, &secret, &["username", "userName"])?;
+            let password = text(reference, &secret, &["password"])?;
+            settings.basic_auth = Some((user, password));
+        }
+        if let Some((reference, secret)) = self
+            .secret(
+                "clientCertSecretRef",
+                config.client_cert_secret_ref.as_ref(),
+            )
+            .await?
+        {
+            let certificate = text(reference, &secret, &["tls.crt"])?;
+            let key = text(reference, &secret, &["tls.key"])?;
+            settings.client_certificate = Some(format!("{certificate}\n{key}").into_bytes());
+        }
+        Ok(settings)
+    }
+
+    /// There is never a silent fall-back to no authentication: a Secret that is named has to be there.
+    async fn secret<'r>(
+        &self,
+        field: &str,
+        reference: Option<&'r SecretReference>,
+    ) -> Result<Option<(&'r SecretReference, Secret)>, Unavailable> {
+        let complete = reference.map(SecretReference::complete).transpose();
+        let complete = complete.map_err(|error| Unavailable {
+            reason: "InvalidSecretRef",
+            message: error.to_string(),
+        })?;
+        let Some(reference) = complete.flatten() else {
+            return Ok(None);
+        };
+        let SecretReference { namespace, name } = reference;
+        let named = Reference { namespace, name };
+        if !named.is_valid() {
+            let message = format!(
+                "backendStore.openSearch.{field}: {namespace:?} and {name:?} are no namespace and name of a Secret"
+            );
+            return Err(Unavailable {
+                reason: "InvalidSecretRef",
+                message,
+            });
+        }
+        let Some(hub) = self.hub.clone() else {
+            let message = format!(
+                "backendStore.openSearch.{field}: there is no control plane to read Secret {namespace}/{name} from"
+            );
+            return Err(Unavailable {
+                reason: "SecretUnreadable",
+                message,
+            });
+        };
+        let secrets = Api::<Secret>::namespaced(hub, namespace);
+        let Ok(found) = tokio::time::timeout(SECRET_TIMEOUT, secrets.get_opt(name)).await else {
+            return Err(Unavailable {
+                reason: "SecretUnreadable",
+                message: format!(
+                    "backendStore.openSearch.{field}: the control plane did not show Secret {namespace}/{name} within {} s",
+                    SECRET_TIMEOUT.as_secs()
+                ),
+            });
+        };
+        match found {
+            Ok(Some(secret)) => {
+                let checked = self.hosts.check(named, &secret, self.destinations()?);
+                checked.map_err(|error| Unavailable {
+                    reason: secret_hosts::REASON,
+                    message: format!("backendStore.openSearch.{field}: {error}"),
+                })?;
+                Ok(Some((reference, secret)))
+            }
+            Ok(None) => Err(Unavailable {
+                reason: "SecretNotFound",
+                message: format!(
+                    "backendStore.openSearch.{field}: Secret {namespace}/{name} does not exist; create it, or remove the reference"
+                ),
+            }),
+            Err(error) => Err(Unavailable {
+                reason: "SecretUnreadable",
+                message: format!(
+                    "backendStore.openSearch.{field}: Secret {namespace}/{name} cannot be read: {error}"
+                ),
+            }),
+        }
+    }
+
+    /// Where the credentials go.
+    fn destinations(&self) -> Result<Vec<Destination>, Unavailable> {
+        let destination = |address: &String| {
+            let url = url(address)?;
+            Ok(Destination::new(
+                url.host_str().unwrap_or_default(),
+                url.port_or_known_default().unwrap_or_default(),
+            ))
+        };
+        let destinations = self
+            .config
+            .addresses
+            .iter()
+            .map(destination)
+            .collect::<Result<_, SettingsError>>();
+        destinations.map_err(|error| invalid_settings(&error))
+    }
+
+    fn options(&self) -> EngineOptions {
+        let OpenSearch {
+            addresses,
+            number_of_shards,
+            number_of_replicas,
+            refresh_interval,
+            ..
+        } = &self.config;
+        let defaults = IndexSettings::default();
+        let count = |wanted: Option<i32>, default: u32| {
+            wanted
+                .and_then(|wanted| u32::try_from(wanted).ok())
+                .unwrap_or(default)
+        };
+        let fields = mapped_fields(self.plan.projection.field_paths());
+        EngineOptions {
+            prefix: self.plan.prefix.clone(),
+            settings: IndexSettings {
+                shards: count(*number_of_shards, defaults.shards),
+                replicas: count(*number_of_replicas, defaults.replicas),
+                refresh_interval: refresh_interval
+                    .clone()
+                    .unwrap_or(defaults.refresh_interval),
+                is_full: self.plan.projection.is_full(),
+            },
+            projection: shape(&self.plan, &fields),
+            fields,
+            owner: self.owner.clone(),
+            address: addresses.join(", "),
+        }
+    }
+}
+
+/// Changes with everything that decides what is in a document and what of it can be searched.
+fn shape(plan: &StorePlan, fields: &[FieldPath]) -> String {
+    let fields: Vec<&str> = fields.iter().map(FieldPath::as_str).collect();
+    let text = format!("{} {:?} {fields:?}", plan.projection.hash(), plan.indexing);
+    hex(&Sha256::digest(text.as_bytes())[..8])
+}
+
+/// The selectable fields of all built-in kinds, where their values stand, and those of the registries.
+fn mapped_fields(extra: &[FieldPath]) -> Vec<FieldPath> {
+    let built_in = kinds::all().iter().flat_map(|kind| {
+        let gvk = Gvk::new(kind.group, kind.version, kind.kind);
+        kinds::selectable_fields(&gvk).unwrap_or_default()
+    });
+    let mut fields: Vec<FieldPath> = built_in
+        .filter_map(|field| field.sources.first().cloned())
+        .chain(extra.iter().cloned())
+        .collect();
+    fields.sort();
+    fields.dedup();
+    fields
+}
+
+#[async_trait]
+impl OpenStore for RegistryStore {
+    async fn open(&self) -> Result<Arc<dyn Store>, Unavailable> {
+        let settings = self.settings().await?;
+        let service = connect(&settings).map_err(|error| invalid_settings(&error))?;
+        let engine = Engine::reading_into(
+            service,
+            self.options(),
+            self.feed.clone(),
+            self.answers.clone(),
+        );
+        let engine = engine.sharing(self.contexts.clone());
+        engine.prepare().await?;
+        *self
+            .opened_with
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = Some(settings);
+        Ok(Arc::new(engine))
+    }
+
+    async fn changed(&self) -> bool {
+        let now = self.settings().await;
+        let opened_with = self
+            .opened_with
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        match now {
+            Ok(settings) => opened_with.as_ref() != Some(&settings),
+            // A Secret that is gone is told when the credentials are needed again; one whose owner has taken it back is used no longer.
+            Err(unavailable) => unavailable.reason == secret_hosts::REASON,
+        }
+    }
+}
+
+fn invalid_settings(error: &SettingsError) -> Unavailable {
+    Unavailable {
+        reason: "InvalidSettings",
+        message: error.to_string(),
+    }
+}
+
+/// The first of the keys that the Secret has, as text.
+fn text(
+    reference: &SecretReference,
+    secret: &Secret,
+    keys: &[&str],
+) -> Result<String, Unavailable> {
+    let SecretReference { namespace, name } = reference;
+    let data = secret.data.as_ref();
+    let value = keys
+        .iter()
+        .find_map(|key| data.and_then(|data| data.get(*key)));
+    let invalid = |problem: &str| Unavailable {
+        reason: "InvalidSecret",
+        message: format!("Secret {namespace}/{name}: {problem} {}", keys.join(" or ")),
+    };
+    let Some(ByteString(bytes)) = value else {
+        return Err(invalid("has no key"));
+    };
+    String::from_utf8(bytes.clone()).map_err(|_| invalid("is not UTF-8 text at key"))
+}
+
+/// PEM as it stands, or in base64 as Kubernetes' `caBundle` fields have it.
+fn pem(text: &str) -> Vec<u8> {
+    let compact: String = text.split_whitespace().collect();
+    match base64::engine::general_purpose::STANDARD.decode(compact) {
+        Ok(decoded) if decoded.starts_with(b"-----BEGIN") => decoded,
+        _ => text.as_bytes().to_vec(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fleetdex_clusters::secret_hosts::ALLOWED_HOSTS_ANNOTATION;
+    use fleetdex_store::opensearch::LIST_CONTEXTS;
+    use http::{Request, Response};
+    use kube::client::Body;
+    use serde_json::json;
+    use tower::{BoxError, service_fn};
+
+    use super::*;
+
+    /// A store whose Secrets may be sent to these hosts.
+    fn store(hosts: &'static str, addresses: &[&str], field: &str) -> RegistryStore {
+        let service = service_fn(move |_: Request<Body>| async move {
+            let data = ["username", "password", "tls.crt", "tls.key"].map(|key| (key, "eA=="));
+            let data: BTreeMap<&str, &str> = data.into_iter().collect();
+            let secret = json!({ "metadata": { "name": "s", "annotations": { ALLOWED_HOSTS_ANNOTATION: hosts } }, "data": data });
+            Ok::<_, BoxError>(Response::new(Body::from(serde_json::to_vec(&secret)?)))
+        });
+        let config =
+            json!({ "addresses": addresses, field: { "namespace": "search", "name": "s" } });
+        RegistryStore {
+            hub: Some(Client::new(service, "default")),
+            hosts: SecretHosts::default(),
+            plan: StorePlan::default(),
+            config: serde_json::from_value(config).unwrap(),
+            owner: String::new(),
+            feed: Feed::new(Sequence::default()),
+            answers: Answers::default(),
+            contexts: ListContexts::new(LIST_CONTEXTS),
+            opened_with: Mutex::default(),
+        }
+    }
+
+    #[tokio::test]
+    async fn credentials_go_to_no_address_that_their_secret_does_not_allow() {
+        for field in ["secretRef", "clientCertSecretRef"] {
+            let addresses = ["https://a.example.com:9200", "https://b.example.com"];
+            assert!(
+                store("a.example.com, b.example.com:443", &addresses, field)
+                    .settings()
+                    .await
+                    .is_ok()
+            );
+            let refused = store("a.example.com", &addresses, field)
+                .settings()
+                .await
+                .err()
+                .unwrap();
+            assert_eq!(refused.reason, "HostNotAllowed");
+            let expected = format!(
+                "backendStore.openSearch.{field}: Secret search/s may not be sent to b.example.com:443: "
+            );
+            assert!(
+                refused.message.starts_with(&expected),
+                "{}",
+                refused.message
+            );
+        }
+    }
+
+    #[tokio::test]
+    async fn a_secret_that_is_taken_back_is_used_no_longer() {
+        assert!(store("b", &["https://a"], "secretRef").changed().await);
+    }
+
+    #[tokio::test]
+    async fn a_reference_that_names_no_secret_is_not_made_a_path_of() {
+        let mut odd = store("*", &["https://a"], "secretRef");
+        odd.config.secret_ref = Some(SecretReference {
+            namespace: "search".to_owned(),
+            name: "../x".to_owned(),
+        });
+        assert_eq!(
+            odd.settings().await.err().unwrap().reason,
+            "InvalidSecretRef"
+        );
+    }
+}

@@ -1,0 +1,353 @@
+//! What a request does, in the words of Kubernetes' authorization.
+//!
+//! Source of the rules: `RequestInfo` of <https://pkg.go.dev/k8s.io/apiserver/pkg/endpoints/request>
+
+use fleetdex_core::{
+    model::{ClusterName, Namespace},
+    query::ResourceName,
+};
+use http::Method;
+use k8s_openapi::api::authorization::v1::{
+    NonResourceAttributes, ResourceAttributes, SubjectAccessReviewSpec,
+};
+
+use crate::{caller::Caller, request::GROUPS, status::Forbidden};
+
+/// What somebody wants to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Attributes {
+    /// Something with a resource.
+    Resource(Resource),
+    /// Something with a path that is none.
+    Path {
+        /// The HTTP method in lower case.
+        verb: String,
+        /// The path.
+        path: String,
+    },
+}
+
+/// What somebody wants to do with a resource.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Resource {
+    /// What is to be done: `get`, `list` …
+    pub verb: String,
+    /// API group; empty for the core group.
+    pub group: String,
+    /// Version in the group.
+    pub version: String,
+    /// Plural.
+    pub resource: String,
+    /// What below the object, if anything.
+    pub subresource: Option<String>,
+    /// The object, if one is named.
+    pub name: Option<String>,
+    /// The namespace; nothing for all of them, and for what has none.
+    pub namespace: Option<String>,
+}
+
+impl Attributes {
+    /// What a request to this server does, by its method and the segments of its path.
+    pub fn of(method: &Method, segments: &[String]) -> Self {
+        let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
+        let ["apis", group, version, resource, rest @ ..] = segments.as_slice() else {
+            return Self::Path {
+                verb: method.as_str().to_ascii_lowercase(),
+                path: format!("/{}", segments.join("/")),
+            };
+        };
+        let name = rest.first().map(|name| (*name).to_owned());
+        let verb = match (method.as_str(), &name) {
+            // OPTIONS tells no more than which methods there are, or goes on to a member, which decides itself.
+            ("GET" | "HEAD" | "OPTIONS", None) => "list",
+            ("GET" | "HEAD" | "OPTIONS", Some(_)) => "get",
+            ("POST", _) => "create",
+            ("PUT", _) => "update",
+            ("PATCH", _) => "patch",
+            ("DELETE", None) => "deletecollection",
+            ("DELETE", Some(_)) => "delete",
+            // No rule of Kubernetes gives it, so that nobody but those who may everything may do it.
+            _ => "",
+        };
+        Self::Resource(Resource {
+            verb: verb.to_owned(),
+            group: (*group).to_owned(),
+            version: (*version).to_owned(),
+            resource: (*resource).to_owned(),
+            subresource: rest.get(1).map(|name| (*name).to_owned()),
+            name,
+            namespace: None,
+        })
+    }
+
+    /// Hearing everything that a replica changes, whoever may see it: a verb of its own, so that no role for people gives it by chance.
+    pub fn of_replication() -> Self {
+        Self::Resource(Resource {
+            verb: "replicate".to_owned(),
+            group: GROUPS[0].to_owned(),
+            version: crate::request::VERSION.to_owned(),
+            resource: "changes".to_owned(),
+            ..Resource::default()
+        })
+    }
+
+    /// Asking for a cluster by its name, or for all of them.
+    pub fn of_cluster(cluster: Option<&ClusterName>) -> Self {
+        Self::Resource(Resource {
+            verb: "get".to_owned(),
+            group: GROUPS[0].to_owned(),
+            version: crate::request::VERSION.to_owned(),
+            resource: "clusters".to_owned(),
+            name: cluster.map(ToString::to_string),
+            ..Resource::default()
+        })
+    }
+
+    /// Reading objects of the fleet, in one namespace or in all.
+    pub fn of_objects(
+        verb: &str,
+        resource: &ResourceName,
+        version: &str,
+        namespace: Option<&Namespace>,
+        name: Option<&str>,
+    ) -> Self {
+        Self::Resource(Resource {
+            verb: verb.to_owned(),
+            group: resource.group.to_string(),
+            version: version.to_owned(),
+            resource: resource.plural.to_string(),
+            subresource: None,
+            name: name.map(str::to_owned),
+            namespace: namespace.map(ToString::to_string),
+        })
+    }
+
+    /// Whether nobody has to be asked: what tells whether the process lives is open.
+    pub fn is_health(&self) -> bool {
+        matches!(self, Self::Path { path, .. } if matches!(path.as_str(), "/healthz" | "/livez" | "/readyz"))
+    }
+
+    /// Bytes that the caller chose.
+    pub fn bytes(&self) -> usize {
+        match self {
+            Self::Path { verb, path } => verb.len() + path.len(),
+            Self::Resource(asked) => {
+                let optional = [&asked.subresource, &asked.name, &asked.namespace];
+                let optional: usize = optional.into_iter().flatten().map(String::len).sum();
+                asked.verb.len()
+                    + asked.group.len()
+                    + asked.version.len()
+                    + asked.resource.len()
+                    + optional
+            }
+        }
+    }
+
+    /// The question whether the caller may.
+    pub fn review(&self, caller: &Caller) -> SubjectAccessReviewSpec {
+        let mut spec = SubjectAccessReviewSpec {
+            user: Some(caller.name.clone()),
+            uid: caller.uid.clone(),
+            groups: Some(caller.groups.clone()),
+            extra: Some(caller.extra.clone()).filter(|extra| !extra.is_empty()),
+            ..SubjectAccessReviewSpec::default()
+        };
+        match self {
+            Self::Path { verb, path } => {
+                spec.non_resource_attributes = Some(NonResourceAttributes {
+                    path: Some(path.clone()),
+                    verb: Some(verb.clone()),
+                });
+            }
+            Self::Resource(asked) => {
+                spec.resource_attributes = Some(ResourceAttributes {
+                    group: Some(asked.group.clone()),
+                    name: asked.name.clone(),
+                    namespace: asked.namespace.clone(),
+                    resource: Some(asked.resource.clone()),
+                    subresource: asked.subresource.clone(),
+                    verb: Some(asked.verb.clone()),
+                    version: Some(asked.version.clone()),
+                    ..ResourceAttributes::default()
+                });
+            }
+        }
+        spec
+    }
+
+    /// The refusal, in the words of Kubernetes' API server.
+    pub fn forbidden(&self, caller: &Caller, reason: &str) -> Forbidden {
+        let user = &caller.name;
+        let because = |message: String| {
+            if reason.is_empty() {
+                message
+            } else {
+                format!("{message}: {reason}")
+            }
+        };
+        match self {
+            Self::Path { verb, path } => Forbidden {
+                message: because(format!(
+                    "forbidden: User {user:?} cannot {verb} path {path:?}"
+                )),
+                ..Forbidden::default()
+            },
+            Self::Resource(asked) => {
+                let Resource {
+                    verb,
+                    group,
+                    resource,
+                    subresource,
+                    name,
+                    namespace,
+                    ..
+                } = asked;
+                let qualified = if group.is_empty() {
+                    resource.clone()
+                } else {
+                    format!("{resource}.{group}")
+                };
+                let what = subresource
+                    .as_ref()
+                    .map_or_else(|| resource.clone(), |below| format!("{resource}/{below}"));
+                let named = name
+                    .as_ref()
+                    .map(|name| format!(" {name:?}"))
+                    .unwrap_or_default();
+                let place = namespace.as_ref().map_or_else(
+                    || "at the cluster scope".to_owned(),
+                    |name| format!("in the namespace {name:?}"),
+                );
+                Forbidden {
+                    group: group.clone(),
+                    resource: resource.clone(),
+                    name: name.clone().unwrap_or_default(),
+                    message: because(format!(
+                        "{qualified}{named} is forbidden: User {user:?} cannot {verb} resource {what:?} in API group {group:?} {place}"
+                    )),
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(method: &Method, path: &str) -> Attributes {
+        let segments: Vec<String> = path
+            .trim_matches('/')
+            .split('/')
+            .map(str::to_owned)
+            .collect();
+        Attributes::of(method, &segments)
+    }
+
+    fn alice() -> Caller {
+        Caller {
+            name: "alice".to_owned(),
+            groups: vec!["dev".to_owned()],
+            ..Caller::local()
+        }
+    }
+
+    #[test]
+    fn paths_are_read_as_the_apiserver_in_front_reads_them() {
+        let told = |method: &Method, path: &str| of(method, path).forbidden(&alice(), "").message;
+        let group = "/apis/search.fleetdex.io/v1alpha1";
+        let lines = [
+            told(&Method::GET, &format!("{group}/search/api/v1/pods")),
+            told(
+                &Method::GET,
+                &format!("{group}/search/cache/apis/apps/v1/deployments"),
+            ),
+            told(
+                &Method::GET,
+                &format!("{group}/clusters/member1/api/v1/pods"),
+            ),
+            told(
+                &Method::PATCH,
+                &format!("{group}/proxying/karmada/proxy/api/v1/namespaces/web/pods/a"),
+            ),
+            told(
+                &Method::DELETE,
+                &format!("{group}/proxying/karmada/proxy/api/v1/namespaces/web/pods"),
+            ),
+            told(&Method::POST, &format!("{group}/verify")),
+            told(&Method::GET, &format!("{group}/clusters")),
+            told(&Method::GET, group),
+            told(&Method::GET, "/version"),
+            told(&Method::OPTIONS, "/version"),
+        ];
+        insta::assert_snapshot!(lines.join("\n"), @r#"
+        search.search.fleetdex.io "api" is forbidden: User "alice" cannot get resource "search/v1" in API group "search.fleetdex.io" at the cluster scope
+        search.search.fleetdex.io "cache" is forbidden: User "alice" cannot get resource "search/apis" in API group "search.fleetdex.io" at the cluster scope
+        clusters.search.fleetdex.io "member1" is forbidden: User "alice" cannot get resource "clusters/api" in API group "search.fleetdex.io" at the cluster scope
+        proxying.search.fleetdex.io "karmada" is forbidden: User "alice" cannot patch resource "proxying/proxy" in API group "search.fleetdex.io" at the cluster scope
+        proxying.search.fleetdex.io "karmada" is forbidden: User "alice" cannot delete resource "proxying/proxy" in API group "search.fleetdex.io" at the cluster scope
+        verify.search.fleetdex.io is forbidden: User "alice" cannot create resource "verify" in API group "search.fleetdex.io" at the cluster scope
+        clusters.search.fleetdex.io is forbidden: User "alice" cannot list resource "clusters" in API group "search.fleetdex.io" at the cluster scope
+        forbidden: User "alice" cannot get path "/apis/search.fleetdex.io/v1alpha1"
+        forbidden: User "alice" cannot get path "/version"
+        forbidden: User "alice" cannot options path "/version"
+        "#);
+    }
+
+    #[test]
+    fn objects_are_refused_in_the_words_of_the_apiserver_and_with_the_authorizers_reason() {
+        let web: Namespace = "web".parse().unwrap();
+        let pods = ResourceName::new("", "pods");
+        let deployments = ResourceName::new("apps", "deployments");
+        let listing =
+            Attributes::of_objects("list", &pods, "v1", Some(&web), None).forbidden(&alice(), "");
+        assert_eq!(
+            listing.message,
+            r#"pods is forbidden: User "alice" cannot list resource "pods" in API group "" in the namespace "web""#
+        );
+        let one = Attributes::of_objects("get", &deployments, "v1", None, Some("a"))
+            .forbidden(&alice(), "no rule");
+        assert_eq!(
+            one.message,
+            r#"deployments.apps "a" is forbidden: User "alice" cannot get resource "deployments" in API group "apps" at the cluster scope: no rule"#
+        );
+        assert_eq!(
+            (one.group.as_str(), one.resource.as_str(), one.name.as_str()),
+            ("apps", "deployments", "a")
+        );
+    }
+
+    #[test]
+    fn the_whole_caller_is_in_the_question() {
+        let extra = [("scopes".to_owned(), vec!["a".to_owned(), "b".to_owned()])];
+        let caller = Caller {
+            uid: Some("u1".to_owned()),
+            extra: extra.into(),
+            ..alice()
+        };
+        let review = of(&Method::GET, "/version").review(&caller);
+        insta::assert_json_snapshot!(review, @r#"
+        {
+          "extra": {
+            "scopes": [
+              "a",
+              "b"
+            ]
+          },
+          "groups": [
+            "dev"
+          ],
+          "nonResourceAttributes": {
+            "path": "/version",
+            "verb": "get"
+          },
+          "uid": "u1",
+          "user": "alice"
+        }
+        "#);
+        let health =
+            ["/healthz", "/livez", "/readyz"].map(|path| of(&Method::GET, path).is_health());
+        assert_eq!(health, [true; 3]);
+        assert!(!of(&Method::GET, "/healthz/etcd").is_health());
+    }
+}

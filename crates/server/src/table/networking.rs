@@ -1,0 +1,184 @@
+//! API groups `networking.k8s.io` and `discovery.k8s.io`.
+
+use super::{
+    column::{Cell, NONE, View, age, made, name, text, text_or},
+    core::load_balancer,
+    kind::Kind,
+    node::Node,
+    text::{first_three, joined, selector_or_none},
+};
+
+/// Hosts of an Ingress that are shown.
+const HOSTS: usize = 3;
+
+/// The kinds.
+pub const KINDS: &[Kind] = &[
+    Kind::new(
+        "networking.k8s.io",
+        "Ingress",
+        &[
+            name(),
+            text_or("Class", "spec.ingressClassName", NONE),
+            made("Hosts", &["spec.rules.host"], hosts),
+            made("Address", &["status.loadBalancer.ingress"], |view| {
+                load_balancer(view.at("status.loadBalancer.ingress")).into()
+            }),
+            made("Ports", &["spec.tls"], |view| {
+                if view.at("spec.tls").items().is_empty() {
+                    "80"
+                } else {
+                    "80, 443"
+                }
+                .into()
+            }),
+            age(),
+        ],
+    ),
+    Kind::new(
+        "networking.k8s.io",
+        "IngressClass",
+        &[
+            made("Name", &["metadata.name", "metadata.annotations"], |view| {
+                let is_default =
+                    view.annotation("ingressclass.kubernetes.io/is-default-class") == Some("true");
+                format!(
+                    "{}{}",
+                    view.at("metadata.name").text(),
+                    if is_default { " (default)" } else { "" }
+                )
+                .into()
+            })
+            .holding_a_name(),
+            text("Controller", "spec.controller"),
+            made("Parameters", &["spec.parameters"], parameters),
+            age(),
+        ],
+    ),
+    Kind::new(
+        "networking.k8s.io",
+        "NetworkPolicy",
+        &[
+            name(),
+            made("Pod-Selector", &["spec.podSelector"], |view| {
+                selector_or_none(view.at("spec.podSelector"))
+            }),
+            age(),
+        ],
+    ),
+    Kind::new(
+        "networking.k8s.io",
+        "ServiceCIDR",
+        &[
+            name(),
+            made("CIDRs", &["spec.cidrs"], |view| {
+                joined(view.at("spec.cidrs").items(), ",").into()
+            }),
+            age(),
+        ],
+    ),
+    Kind::new(
+        "networking.k8s.io",
+        "IPAddress",
+        &[name(), made("ParentRef", &["spec.parentRef"], parent)],
+    ),
+    Kind::new(
+        "discovery.k8s.io",
+        "EndpointSlice",
+        &[
+            name(),
+            text("AddressType", "addressType"),
+            made("Ports", &["ports.port", "ports.name"], |view| {
+                first_three(
+                    &view
+                        .at("ports")
+                        .items()
+                        .iter()
+                        .map(port)
+                        .collect::<Vec<_>>(),
+                )
+                .into()
+            }),
+            made("Endpoints", &["endpoints.addresses"], |view| {
+                let addresses = view
+                    .at("endpoints")
+                    .items()
+                    .iter()
+                    .flat_map(|endpoint| endpoint.member("addresses").items());
+                first_three(
+                    &addresses
+                        .map(|address| address.text().to_owned())
+                        .collect::<Vec<_>>(),
+                )
+                .into()
+            }),
+            age(),
+        ],
+    ),
+];
+
+/// Rules without a host count as well where there are more rules than are shown.
+fn hosts(view: &View<'_>) -> Cell {
+    let rules = view.at("spec.rules").items();
+    let hosts = rules
+        .iter()
+        .take(HOSTS)
+        .map(|rule| rule.member("host").text())
+        .filter(|host| !host.is_empty());
+    let shown = hosts.collect::<Vec<_>>().join(",");
+    match rules.len().saturating_sub(HOSTS) {
+        _ if shown.is_empty() && rules.len() <= HOSTS => "*".into(),
+        0 => shown.into(),
+        more => format!("{shown} + {more} more...").into(),
+    }
+}
+
+fn parameters(view: &View<'_>) -> Cell {
+    let parameters = view.at("spec.parameters");
+    if !parameters.is_given() {
+        return NONE.into();
+    }
+    let group = parameters.member("apiGroup");
+    let group = if group.is_given() {
+        format!(".{}", group.text())
+    } else {
+        String::new()
+    };
+    format!(
+        "{}{group}/{}",
+        parameters.member("kind").text(),
+        parameters.member("name").text()
+    )
+    .into()
+}
+
+fn parent(view: &View<'_>) -> Cell {
+    let parent = view.at("spec.parentRef");
+    if !parent.is_given() {
+        return NONE.into();
+    }
+    let part = |name: &str| parent.member(name).text();
+    let group = if part("group").is_empty() {
+        String::new()
+    } else {
+        format!(".{}", part("group"))
+    };
+    let namespace = if part("namespace").is_empty() {
+        String::new()
+    } else {
+        format!("/{}", part("namespace"))
+    };
+    format!(
+        "{}{namespace}/{}",
+        format!("{}{group}", part("resource")).to_lowercase(),
+        part("name")
+    )
+    .into()
+}
+
+fn port(port: &Node<'_>) -> String {
+    match (port.member("port"), port.member("name")) {
+        (Node::Integer(number), _) => number.to_string(),
+        (_, Node::Text(name)) => name.clone().into_owned(),
+        _ => "*".to_owned(),
+    }
+}

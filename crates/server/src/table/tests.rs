@@ -1,0 +1,551 @@
+use fleetdex_core::json_path::Path;
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::*;
+
+const NOW: &str = "2026-02-03T10:00:00Z";
+
+fn cells(group: &str, kind: &str, object: &Value) -> Value {
+    row(&Table::of(&Gvk::new(group, "v1", kind), None), object)["cells"].clone()
+}
+
+fn row(table: &Table, object: &Value) -> Value {
+    let now: Timestamp = NOW.parse().unwrap();
+    let mut out = b"{".to_vec();
+    table.write_cells(&mut out, "member1", &object.to_string(), now);
+    out.push(b'}');
+    serde_json::from_slice(&out).unwrap()
+}
+
+#[test]
+fn every_kind_has_one_table() {
+    let mut kinds: Vec<(&str, &str)> = KINDS
+        .iter()
+        .copied()
+        .flatten()
+        .map(|kind| (kind.group, kind.name))
+        .collect();
+    kinds.extend(BARE);
+    let count = kinds.len();
+    kinds.sort_unstable();
+    kinds.dedup();
+    assert_eq!(kinds.len(), count);
+}
+
+#[test]
+fn every_built_in_kind_has_a_table_of_its_own() {
+    for entry in fleetdex_core::kinds::all() {
+        let has_columns = KINDS
+            .iter()
+            .copied()
+            .flatten()
+            .any(|kind| kind.group == entry.group && kind.name == entry.kind);
+        assert!(
+            has_columns || BARE.contains(&(entry.group, entry.kind)),
+            "{}",
+            entry.gvk()
+        );
+    }
+}
+
+/// A pod with containers of these states; `more` is merged over it.
+fn pod(statuses: &Value, more: &Value) -> Value {
+    let names: Vec<Value> = statuses
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|status| json!({ "name": status["name"] }))
+        .collect();
+    let mut pod = json!({
+        "metadata": { "name": "p", "creationTimestamp": "2026-02-03T09:00:00Z" },
+        "spec": { "containers": names, "nodeName": "n1" },
+        "status": { "phase": "Running", "containerStatuses": statuses, "podIPs": [{ "ip": "10.0.0.1" }, { "ip": "fd00::1" }] },
+    });
+    merge(&mut pod, more);
+    pod
+}
+
+fn merge(into: &mut Value, from: &Value) {
+    match (into, from) {
+        (Value::Object(into), Value::Object(from)) => {
+            for (key, value) in from {
+                merge(into.entry(key.clone()).or_insert(Value::Null), value);
+            }
+        }
+        (into, from) => *into = from.clone(),
+    }
+}
+
+#[test]
+#[allow(clippy::too_many_lines, reason = "one scenario")]
+fn the_status_of_a_pod_is_one_word() {
+    let running =
+        json!({ "name": "a", "ready": true, "restartCount": 0, "state": { "running": {} } });
+    let one = json!([running.clone()]);
+    let ended =
+        |exit: i64, reason: &str| json!({ "terminated": { "exitCode": exit, "reason": reason } });
+    let init = |statuses: Value| {
+        json!({ "spec": { "initContainers": [{ "name": "i" }, { "name": "j" }, { "name": "side", "restartPolicy": "Always" }] },
+            "status": { "phase": "Pending", "initContainerStatuses": statuses } })
+    };
+    let deleted = json!({ "metadata": { "deletionTimestamp": "2026-02-03T10:00:00Z" } });
+    let crashing = json!([{ "name": "a", "ready": false, "restartCount": 3, "state": { "waiting": { "reason": "CrashLoopBackOff" } },
+        "lastState": { "terminated": { "exitCode": 1, "finishedAt": "2026-02-03T09:55:00Z" } } }]);
+    let completed =
+        json!([{ "name": "a", "ready": false, "restartCount": 0, "state": ended(0, "Completed") }]);
+    let mixed = json!([{ "name": "a", "state": ended(0, "Completed") }, { "name": "b", "ready": true, "state": { "running": {} } }]);
+    let waiting = json!([{ "name": "a", "ready": false, "restartCount": 0, "state": { "waiting": { "reason": "PodInitializing" } } }]);
+    let cases = [
+        ("running", pod(&one, &json!({}))),
+        (
+            "pending",
+            pod(
+                &json!([]),
+                &json!({ "status": { "phase": "Pending", "podIPs": null }, "spec": { "nodeName": null } }),
+            ),
+        ),
+        ("crashing", pod(&crashing, &json!({}))),
+        (
+            "completed",
+            pod(&completed, &json!({ "status": { "phase": "Succeeded" } })),
+        ),
+        ("one of two completed", pod(&mixed, &json!({}))),
+        (
+            "the other one ready",
+            pod(
+                &mixed,
+                &json!({ "status": { "conditions": [{ "type": "Ready", "status": "True" }] } }),
+            ),
+        ),
+        (
+            "failed",
+            pod(
+                &json!([{ "name": "a", "state": ended(137, "OOMKilled") }]),
+                &json!({ "status": { "phase": "Failed" } }),
+            ),
+        ),
+        (
+            "evicted",
+            pod(
+                &json!([]),
+                &json!({ "status": { "phase": "Failed", "reason": "Evicted" } }),
+            ),
+        ),
+        (
+            "killed",
+            pod(
+                &json!([{ "name": "a", "state": { "terminated": { "exitCode": 0, "signal": 9 } } }]),
+                &json!({}),
+            ),
+        ),
+        (
+            "first init container",
+            pod(
+                &waiting,
+                &init(json!([{ "name": "i", "state": { "running": {} } }])),
+            ),
+        ),
+        (
+            "second init container",
+            pod(
+                &waiting,
+                &init(
+                    json!([{ "name": "i", "restartCount": 2, "state": ended(0, "Completed") },
+                { "name": "j", "restartCount": 1, "state": { "waiting": { "reason": "PodInitializing" } } }]),
+                ),
+            ),
+        ),
+        (
+            "init error",
+            pod(
+                &waiting,
+                &init(json!([{ "name": "i", "state": ended(1, "Error") }])),
+            ),
+        ),
+        (
+            "init image",
+            pod(
+                &waiting,
+                &init(
+                    json!([{ "name": "i", "state": { "waiting": { "reason": "ImagePullBackOff" } } }]),
+                ),
+            ),
+        ),
+        (
+            "init exit code",
+            pod(
+                &waiting,
+                &init(json!([{ "name": "i", "state": ended(2, "") }])),
+            ),
+        ),
+        (
+            "sidecar",
+            pod(
+                &one,
+                &json!({ "spec": { "initContainers": [{ "name": "i" }, { "name": "side", "restartPolicy": "Always" }] },
+                "status": { "initContainerStatuses": [{ "name": "i", "restartCount": 5, "state": ended(0, "Completed") },
+                    { "name": "side", "ready": true, "started": true, "restartCount": 1, "state": { "running": {} },
+                      "lastState": { "terminated": { "finishedAt": "2026-02-01T10:00:00Z" } } }] } }),
+            ),
+        ),
+        ("being deleted", pod(&one, &deleted)),
+        (
+            "lost",
+            pod(
+                &one,
+                &json!({ "metadata": deleted["metadata"], "status": { "reason": "NodeLost" } }),
+            ),
+        ),
+        (
+            "gated",
+            pod(
+                &json!([]),
+                &json!({ "spec": { "readinessGates": [{ "conditionType": "x" }, { "conditionType": "y" }] },
+                "status": { "phase": "Pending", "conditions": [{ "type": "PodScheduled", "status": "False", "reason": "SchedulingGated" },
+                    { "type": "x", "status": "True" }] } }),
+            ),
+        ),
+    ];
+    let lines: Vec<String> = cases
+        .iter()
+        .map(|(name, pod)| format!("{name}: {}", cells("", "Pod", pod)))
+        .collect();
+    insta::assert_snapshot!(lines.join("\n"), @r#"
+    running: ["member1","p","1/1","Running","0","60m","10.0.0.1","n1","<none>","<none>"]
+    pending: ["member1","p","0/0","Pending","0","60m","<none>","<none>","<none>","<none>"]
+    crashing: ["member1","p","0/1","CrashLoopBackOff","3 (5m ago)","60m","10.0.0.1","n1","<none>","<none>"]
+    completed: ["member1","p","0/1","Completed","0","60m","10.0.0.1","n1","<none>","<none>"]
+    one of two completed: ["member1","p","1/2","NotReady","0","60m","10.0.0.1","n1","<none>","<none>"]
+    the other one ready: ["member1","p","1/2","Running","0","60m","10.0.0.1","n1","<none>","<none>"]
+    failed: ["member1","p","0/1","OOMKilled","0","60m","10.0.0.1","n1","<none>","<none>"]
+    evicted: ["member1","p","0/0","Evicted","0","60m","10.0.0.1","n1","<none>","<none>"]
+    killed: ["member1","p","0/1","Signal:9","0","60m","10.0.0.1","n1","<none>","<none>"]
+    first init container: ["member1","p","0/2","Init:0/3","0","60m","10.0.0.1","n1","<none>","<none>"]
+    second init container: ["member1","p","0/2","Init:1/3","3","60m","10.0.0.1","n1","<none>","<none>"]
+    init error: ["member1","p","0/2","Init:Error","0","60m","10.0.0.1","n1","<none>","<none>"]
+    init image: ["member1","p","0/2","Init:ImagePullBackOff","0","60m","10.0.0.1","n1","<none>","<none>"]
+    init exit code: ["member1","p","0/2","Init:ExitCode:2","0","60m","10.0.0.1","n1","<none>","<none>"]
+    sidecar: ["member1","p","2/2","Running","1 (2d ago)","60m","10.0.0.1","n1","<none>","<none>"]
+    being deleted: ["member1","p","1/1","Terminating","0","60m","10.0.0.1","n1","<none>","<none>"]
+    lost: ["member1","p","1/1","Unknown","0","60m","10.0.0.1","n1","<none>","<none>"]
+    gated: ["member1","p","0/0","SchedulingGated","0","60m","10.0.0.1","n1","<none>","1/2"]
+    "#);
+}
+
+#[test]
+fn a_pod_that_has_ended_says_so_beside_its_cells() {
+    let table = Table::of(&Gvk::new("", "v1", "Pod"), None);
+    let succeeded = row(&table, &json!({ "status": { "phase": "Succeeded" } }));
+    assert_eq!(succeeded["conditions"][0]["reason"], "Succeeded");
+    assert_eq!(
+        row(&table, &json!({ "status": { "phase": "Running" } })).get("conditions"),
+        None
+    );
+}
+
+#[test]
+fn a_node_shows_its_condition_roles_and_addresses() {
+    let node = json!({
+        "metadata": { "name": "n1", "creationTimestamp": "2025-11-03T10:00:00Z",
+            "labels": { "node-role.kubernetes.io/worker": "", "node-role.kubernetes.io/control-plane": "", "kubernetes.io/role": "worker", "a": "b" } },
+        "spec": { "unschedulable": true },
+        "status": { "conditions": [{ "type": "DiskPressure", "status": "False" }, { "type": "Ready", "status": "Unknown" }],
+            "addresses": [{ "type": "Hostname", "address": "n1" }, { "type": "InternalIP", "address": "10.0.0.1" }],
+            "nodeInfo": { "kubeletVersion": "v1.36.3", "kernelVersion": "6.1", "architecture": "amd64", "osImage": "" } },
+    });
+    assert_eq!(
+        cells("", "Node", &node),
+        json!([
+            "member1",
+            "n1",
+            "NotReady,SchedulingDisabled",
+            "control-plane,worker",
+            "92d",
+            "v1.36.3",
+            "10.0.0.1",
+            "<none>",
+            "<unknown>",
+            "6.1 (amd64)",
+            "<unknown>"
+        ])
+    );
+    assert_eq!(
+        cells("", "Node", &json!({ "metadata": { "name": "new" } }))[2],
+        "Unknown"
+    );
+}
+
+#[test]
+fn a_service_shows_where_it_is_reached() {
+    let service = |spec: Value, status: Value| {
+        let cells = cells(
+            "",
+            "Service",
+            &json!({ "metadata": { "name": "s" }, "spec": spec, "status": status }),
+        );
+        format!(
+            "{} {} {} {} {}",
+            cells[2], cells[3], cells[4], cells[5], cells[7]
+        )
+    };
+    let ports = json!([{ "port": 80, "protocol": "TCP" }, { "port": 53, "protocol": "UDP", "nodePort": 30053 }]);
+    let lines = [
+        service(
+            json!({ "type": "ClusterIP", "clusterIPs": ["10.1.0.1", "fd00::1"], "ports": ports, "selector": { "b": "2", "a": "1" } }),
+            json!({}),
+        ),
+        service(
+            json!({ "type": "NodePort", "clusterIPs": ["None"], "externalIPs": ["1.1.1.1", "2.2.2.2"] }),
+            json!({}),
+        ),
+        service(
+            json!({ "type": "LoadBalancer", "clusterIPs": ["10.1.0.2"] }),
+            json!({}),
+        ),
+        service(
+            json!({ "type": "LoadBalancer", "clusterIPs": ["10.1.0.2"], "externalIPs": ["9.9.9.9"] }),
+            json!({ "loadBalancer": { "ingress": [{ "hostname": "lb.example.com" }, { "ip": "4.4.4.4" }] } }),
+        ),
+        service(
+            json!({ "type": "ExternalName", "externalName": "example.com" }),
+            json!({}),
+        ),
+    ];
+    insta::assert_snapshot!(lines.join("\n"), @r#"
+    "ClusterIP" "10.1.0.1" "<none>" "80/TCP,53:30053/UDP" "a=1,b=2"
+    "NodePort" "None" "1.1.1.1,2.2.2.2" "<none>" "<none>"
+    "LoadBalancer" "10.1.0.2" "<pending>" "<none>" "<none>"
+    "LoadBalancer" "10.1.0.2" "4.4.4.4,lb.example.com,9.9.9.9" "<none>" "<none>"
+    "ExternalName" "<none>" "example.com" "<none>" "<none>"
+    "#);
+}
+
+#[test]
+fn controllers_show_how_far_they_are() {
+    let template = json!({ "spec": { "containers": [{ "name": "a", "image": "img:1" }, { "name": "b", "image": "img:2" }] } });
+    let selector = json!({ "matchLabels": { "app": "web" }, "matchExpressions": [{ "key": "tier", "operator": "In", "values": ["y", "x"] },
+        { "key": "old", "operator": "DoesNotExist" }, { "key": "env", "operator": "Exists" }] });
+    let spec = json!({ "replicas": 3, "selector": selector, "template": template });
+    let deployment = json!({ "metadata": { "name": "d", "creationTimestamp": "2026-02-03T09:59:30Z" }, "spec": spec,
+        "status": { "readyReplicas": 2, "updatedReplicas": 1, "availableReplicas": 2 } });
+    assert_eq!(
+        cells("apps", "Deployment", &deployment),
+        json!([
+            "member1",
+            "d",
+            "2/3",
+            1,
+            2,
+            "30s",
+            "a,b",
+            "img:1,img:2",
+            "app=web,env,!old,tier in (x,y)"
+        ])
+    );
+    let job = |status: Value, spec: Value| {
+        let cells = cells(
+            "batch",
+            "Job",
+            &json!({ "metadata": { "name": "j" }, "spec": spec, "status": status }),
+        );
+        json!([cells[2], cells[3], cells[4], cells[8]])
+    };
+    let ended = json!({ "succeeded": 2, "startTime": "2026-02-03T09:00:00Z", "completionTime": "2026-02-03T09:01:40Z",
+        "conditions": [{ "type": "SuccessCriteriaMet", "status": "True" }, { "type": "Complete", "status": "True" }] });
+    assert_eq!(
+        job(ended, json!({ "completions": 2 })),
+        json!(["Complete", "2/2", "100s", "<none>"])
+    );
+    let started = json!({ "startTime": "2026-02-03T09:00:00Z" });
+    assert_eq!(
+        job(started, json!({ "parallelism": 3 })),
+        json!(["Running", "0/1 of 3", "60m", "<none>"])
+    );
+    let suspended = json!({ "conditions": [{ "type": "Suspended", "status": "True" }, { "type": "Failed", "status": "False" }] });
+    assert_eq!(
+        job(suspended, json!({})),
+        json!(["Suspended", "0/1", "", "<none>"])
+    );
+}
+
+#[test]
+fn events_of_both_groups_read_alike() {
+    let core = json!({ "metadata": { "name": "e" }, "type": "Warning", "reason": "BackOff", "message": " again\n", "count": 4,
+        "involvedObject": { "kind": "Pod", "name": "p", "fieldPath": "spec.containers{a}" }, "source": { "component": "kubelet", "host": "n1" },
+        "firstTimestamp": "2026-02-03T09:00:00Z", "lastTimestamp": "2026-02-03T09:59:00Z" });
+    let other = json!({ "metadata": { "name": "e" }, "type": "Warning", "reason": "BackOff", "note": " again\n", "deprecatedCount": 4,
+        "regarding": { "kind": "Pod", "name": "p", "fieldPath": "spec.containers{a}" },
+        "deprecatedSource": { "component": "kubelet", "host": "n1" },
+        "deprecatedFirstTimestamp": "2026-02-03T09:00:00Z", "deprecatedLastTimestamp": "2026-02-03T09:59:00Z" });
+    let expected = json!([
+        "member1",
+        "60s",
+        "Warning",
+        "BackOff",
+        "pod/p",
+        "spec.containers{a}",
+        "kubelet, n1",
+        "again",
+        "60m",
+        4,
+        "e"
+    ]);
+    assert_eq!(cells("", "Event", &core), expected);
+    assert_eq!(cells("events.k8s.io", "Event", &other), expected);
+    let series = json!({ "metadata": { "name": "e" }, "regarding": { "kind": "Node" }, "eventTime": "2026-02-03T09:00:00.000001Z",
+        "series": { "count": 9, "lastObservedTime": "2026-02-03T09:50:00.000001Z" }, "reportingController": "c", "reportingInstance": "c-1" });
+    let cells = cells("events.k8s.io", "Event", &series);
+    assert_eq!(
+        json!([cells[1], cells[4], cells[6], cells[8], cells[9]]),
+        json!(["9m59s", "node", "c, c-1", "59m", 9])
+    );
+}
+
+#[test]
+fn autoscalers_show_what_their_metrics_are_and_should_be() {
+    let targets = |spec: Value, status: Value| {
+        cells(
+            "autoscaling",
+            "HorizontalPodAutoscaler",
+            &json!({ "spec": spec, "status": status }),
+        )[3]
+        .clone()
+    };
+    let metrics = json!([
+        { "type": "Resource", "resource": { "name": "cpu", "target": { "averageUtilization": 80 } } },
+        { "type": "Pods", "pods": { "target": { "averageValue": "10" } } },
+        { "type": "External", "external": { "target": { "value": "5" } } },
+    ]);
+    let current =
+        json!([{ "type": "Resource", "resource": { "current": { "averageUtilization": 42 } } }]);
+    assert_eq!(
+        targets(
+            json!({ "metrics": metrics }),
+            json!({ "currentMetrics": current })
+        ),
+        "cpu: 42%/80%, <unknown>/10 + 1 more..."
+    );
+    assert_eq!(
+        targets(json!({ "targetCPUUtilizationPercentage": 50 }), json!({})),
+        "cpu: <unknown>/50%"
+    );
+    assert_eq!(targets(json!({}), json!({})), "<none>");
+}
+
+fn column(name: &str, kind: &str, json_path: &str) -> PrinterColumn {
+    PrinterColumn {
+        name: name.into(),
+        kind: kind.into(),
+        json_path: json_path.into(),
+        ..PrinterColumn::default()
+    }
+}
+
+#[test]
+fn a_custom_resource_has_the_columns_of_its_definition() {
+    let columns = [
+        column("Text", "string", ".spec.text"),
+        column("Map", "string", ".spec.map"),
+        column("Count", "integer", ".spec.count"),
+        column("Cut", "integer", ".spec.ratio"),
+        column("Ratio", "number", ".spec.ratio"),
+        column("Whole", "number", ".spec.count"),
+        column("On", "boolean", ".spec.on"),
+        column("Since", "date", ".spec.since"),
+        column("Odd", "date", ".spec.text"),
+        column("Wrong", "integer", ".spec.text"),
+        column("Absent", "string", ".spec.absent"),
+        column(
+            "Ready",
+            "string",
+            r#".status.conditions[?(@.type=="Ready")].status"#,
+        ),
+        column("Age", "date", ".metadata.creationTimestamp"),
+    ];
+    let object = json!({ "metadata": { "name": "w", "creationTimestamp": "2026-02-03T09:58:00Z" },
+        "spec": { "text": "t", "map": { "b": [1, true], "a": null }, "count": 3, "ratio": 2.75, "on": true, "since": "2026-02-01T10:00:00Z" },
+        "status": { "conditions": [{ "type": "Synced", "status": "False" }, { "type": "Ready", "status": "True" }] } });
+    let table = Table::of(&Gvk::new("example.com", "v1", "Widget"), Some(&columns));
+    assert_eq!(
+        row(&table, &object)["cells"],
+        json!([
+            "member1",
+            "w",
+            "t",
+            r#"{"a":null,"b":[1,true]}"#,
+            3,
+            2,
+            2.75,
+            3,
+            true,
+            "2d",
+            "<invalid>",
+            null,
+            null,
+            "True",
+            "2m"
+        ])
+    );
+}
+
+#[test]
+fn a_custom_resource_without_columns_shows_its_age() {
+    let kind = Gvk::new("example.com", "v1", "Widget");
+    let object =
+        json!({ "metadata": { "name": "w", "creationTimestamp": "2026-02-03T09:58:00Z" } });
+    for printed in [None, Some([].as_slice())] {
+        assert_eq!(
+            row(&Table::of(&kind, printed), &object)["cells"],
+            json!(["member1", "w", "2m"])
+        );
+    }
+    let broken = [column("A", "string", ".spec[")];
+    assert_eq!(
+        row(&Table::of(&kind, Some(&broken)), &object)["cells"],
+        json!(["member1", "w", "2026-02-03T09:58:00Z"])
+    );
+}
+
+#[test]
+fn an_object_that_cannot_be_read_gives_an_empty_row() {
+    let mut out = Vec::new();
+    Table::of(&Gvk::new("", "v1", "Namespace"), None).write_cells(
+        &mut out,
+        "m",
+        "no JSON",
+        NOW.parse().unwrap(),
+    );
+    assert_eq!(
+        String::from_utf8(out).unwrap(),
+        r#""cells":["m","","","<unknown>"]"#
+    );
+}
+
+#[test]
+fn paths_lead_through_a_node_as_through_the_json_it_was_read_from() {
+    let object = json!({ "a": { "list": [{ "n": "x", "v": 1 }, { "n": "y", "v": 2.5, "w": { "v": null } }], "f": true } });
+    let text = object.to_string();
+    let mut wanted = Wanted::default();
+    wanted.add(std::iter::empty());
+    let root = Node::parse(&text, &wanted).unwrap();
+    for path in [
+        ".a.list[0].n",
+        ".a.list[*].v",
+        ".a..v",
+        ".a.*",
+        ".a.list[?(@.v>2.0)].n",
+        ".a.list[?(@.w)]",
+        ".a.list[9]",
+        ".a[0]",
+        ".b",
+    ] {
+        let path: Path = path.parse().unwrap();
+        let found = path.find(&root).map(|found| json!(found));
+        assert_eq!(
+            found,
+            path.find(&object).map(|found| json!(found)),
+            "{path:?}"
+        );
+    }
+}

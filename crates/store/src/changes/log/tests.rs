@@ -1,0 +1,413 @@
+use fleetdex_core::{
+    model::{Gvk, Resource, Run},
+    query::Selectable,
+};
+use serde_json::json;
+use tokio::time::advance;
+
+use super::*;
+use crate::{
+    StoreError,
+    changes::{EventKind, fake},
+    document::Document,
+};
+
+const PODS: (&str, &str) = ("Pod", "pods");
+const SERVICES: (&str, &str) = ("Service", "services");
+const SECRETS: (&str, &str) = ("Secret", "secrets");
+
+/// Room for all that a test does unless it says otherwise.
+const ROOMY: Bounds = Bounds {
+    changes: 1_000,
+    bytes: 1 << 20,
+    owns_documents: false,
+    answers_lag: false,
+};
+const MOMENT: Duration = Duration::from_millis(1);
+
+fn log(bounds: Bounds) -> Arc<Log> {
+    Arc::new(Log::new(
+        Sequence::of(Run::new(1_790_000_000_000, 0)),
+        bounds,
+    ))
+}
+
+fn resource((kind, plural): (&str, &str)) -> Resource {
+    Resource {
+        gvk: Gvk::new("", "v1", kind),
+        plural: plural.into(),
+        namespaced: true,
+    }
+}
+
+fn name(of: (&str, &str)) -> ResourceName {
+    ResourceName::new("", of.1)
+}
+
+fn query(of: (&str, &str)) -> Query {
+    Query::all_of(name(of), Selectable::of(&resource(of).gvk, &[]), 500)
+}
+
+fn document(of: (&str, &str)) -> Arc<Document> {
+    let metadata = json!({ "name": "a", "namespace": "web", "uid": "u", "resourceVersion": "7" });
+    fake::document(&resource(of), &json!({ "metadata": metadata }))
+}
+
+fn added(of: (&str, &str)) -> Change {
+    Change {
+        before: None,
+        after: Some(document(of)),
+    }
+}
+
+fn pods(count: usize) -> Vec<Change> {
+    vec![added(PODS); count]
+}
+
+fn append_one_by_one(log: &Log, count: usize) {
+    for change in pods(count) {
+        log.append(&[change]);
+    }
+}
+
+/// The numbers of all that a watch is told now, or why it ends.
+async fn told(watch: &mut Watch) -> Result<Vec<u64>, StoreError> {
+    let mut numbers = Vec::new();
+    while let Ok(events) = timeout(MOMENT, watch.next()).await {
+        numbers.extend(events?.iter().map(|event| event.sequence));
+    }
+    Ok(numbers)
+}
+
+fn is_too_old(log: &Arc<Log>, of: (&str, &str), after: u64) -> bool {
+    match log.watch(&query(of), after) {
+        Ok(_) => false,
+        Err(error) => {
+            assert_eq!(error, WatchError::TooOld(TooOld { after }));
+            true
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn changes_have_numbers_in_their_order() {
+    let log = log(ROOMY);
+    let start = log.newest();
+    let mut watch = log.watch(&query(PODS), start).unwrap();
+    log.append(&[]);
+    assert_eq!(log.newest(), start, "no change has no number");
+    log.append(&pods(2));
+    log.append(&[added(SERVICES), added(PODS)]);
+    assert_eq!((log.newest(), log.visible()), (start + 4, start + 4));
+    assert_eq!(
+        told(&mut watch).await.unwrap(),
+        [start + 1, start + 2, start + 4]
+    );
+    assert_eq!(
+        told(&mut log.watch(&query(PODS), start + 1).unwrap())
+            .await
+            .unwrap(),
+        [start + 2, start + 4]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn answers_that_lag_show_a_change_when_that_is_said() {
+    let log = log(Bounds {
+        answers_lag: true,
+        ..ROOMY
+    });
+    let start = log.newest();
+    log.append(&pods(2));
+    assert_eq!((log.newest(), log.visible()), (start + 2, start));
+    assert!(!log.reaches(start + 2, MOMENT).await);
+    log.show(start + 1);
+    assert!(log.reaches(start + 1, MOMENT).await);
+    assert!(!log.reaches(start + 2, MOMENT).await);
+    log.show(start + 2);
+    log.show(start + 1);
+    assert_eq!(log.visible(), start + 2, "what is seen stays seen");
+    assert!(
+        log.reaches(start + 900, MOMENT).await,
+        "nobody waits for what another log has"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn beyond_its_bound_of_changes_the_log_forgets_the_oldest() {
+    let log = log(Bounds {
+        changes: 4,
+        ..ROOMY
+    });
+    let start = log.newest();
+    append_one_by_one(&log, 4);
+    assert!(!is_too_old(&log, PODS, start));
+    append_one_by_one(&log, 2);
+    assert!(is_too_old(&log, PODS, start + 1));
+    assert_eq!(
+        told(&mut log.watch(&query(PODS), start + 2).unwrap())
+            .await
+            .unwrap(),
+        [start + 3, start + 4, start + 5, start + 6]
+    );
+    assert!(is_too_old(&log, PODS, log.before_start()));
+    assert!(!is_too_old(&log, PODS, log.before_start() + 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn beyond_its_bound_of_bytes_the_log_forgets_the_oldest() {
+    let size = document(PODS).footprint();
+    let modified = || Change {
+        before: Some(document(PODS)),
+        after: Some(document(PODS)),
+    };
+    // The store has the newest document of an object anyhow; a log that keeps them alone counts those that were replaced, too.
+    for (owns_documents, kept) in [(false, 4), (true, 2)] {
+        let log = log(Bounds {
+            bytes: 4 * size,
+            owns_documents,
+            ..ROOMY
+        });
+        let start = log.newest();
+        for _ in 0..6 {
+            log.append(&[modified()]);
+        }
+        assert!(
+            is_too_old(&log, PODS, start + 6 - kept - 1),
+            "{owns_documents}"
+        );
+        assert!(
+            !is_too_old(&log, PODS, start + 6 - kept),
+            "{owns_documents}"
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_newest_step_is_kept_whole_however_large_it_is() {
+    let log = log(Bounds {
+        changes: 2,
+        ..ROOMY
+    });
+    let start = log.newest();
+    log.append(&pods(10));
+    assert_eq!(
+        told(&mut log.watch(&query(PODS), start).unwrap())
+            .await
+            .unwrap()
+            .len(),
+        10
+    );
+    log.append(&pods(1));
+    assert!(
+        is_too_old(&log, PODS, start + 9),
+        "nobody followed, so nobody waits for it"
+    );
+    assert!(!is_too_old(&log, PODS, start + 10));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_large_step_waits_a_while_for_those_who_have_not_seen_it() {
+    let bounds = Bounds {
+        changes: 4,
+        ..ROOMY
+    };
+    let start = log(bounds).newest();
+
+    let patient = log(bounds);
+    let mut slow = patient.watch(&query(PODS), start).unwrap();
+    patient.append(&pods(10));
+    append_one_by_one(&patient, 3);
+    assert_eq!(told(&mut slow).await.unwrap().len(), 13);
+    append_one_by_one(&patient, 1);
+    assert!(is_too_old(&patient, PODS, start), "everybody has seen it");
+    assert_eq!(told(&mut slow).await.unwrap(), [start + 14]);
+
+    let impatient = log(bounds);
+    let mut stuck = impatient.watch(&query(PODS), start).unwrap();
+    impatient.append(&pods(10));
+    advance(GRACE.saturating_sub(MOMENT)).await;
+    append_one_by_one(&impatient, 1);
+    assert!(!is_too_old(&impatient, PODS, start));
+    advance(2 * MOMENT).await;
+    append_one_by_one(&impatient, 1);
+    assert!(is_too_old(&impatient, PODS, start));
+    assert!(matches!(told(&mut stuck).await, Err(StoreError::Expired)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn over_a_gap_go_those_whose_resources_were_watched_or_asked_for() {
+    let log = log(ROOMY);
+    let start = log.newest();
+    let watch = log.watch(&query(SERVICES), start).unwrap();
+    log.note_asked(&name(PODS));
+    assert_eq!(
+        log.open_gap().1,
+        BTreeSet::from([name(PODS), name(SERVICES)])
+    );
+    assert!(
+        log.newest() > start,
+        "who has the number from before can be told from who has not"
+    );
+    assert!(!is_too_old(&log, PODS, start));
+    assert!(!is_too_old(&log, SERVICES, start));
+    assert!(is_too_old(&log, SECRETS, start));
+    assert!(!is_too_old(&log, SECRETS, log.newest()));
+    drop(watch);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_listed_or_watched_until_just_now_counts_as_watching() {
+    let log = log(ROOMY);
+    log.note_asked(&name(PODS));
+    drop(log.watch(&query(SERVICES), log.newest()).unwrap());
+    assert!(!log.is_followed());
+    advance(BETWEEN_WATCHES.saturating_sub(MOMENT)).await;
+    log.note_asked(&name(SECRETS));
+    assert_eq!(
+        log.open_gap().1,
+        BTreeSet::from([name(PODS), name(SECRETS), name(SERVICES)])
+    );
+    advance(2 * MOMENT).await;
+    assert_eq!(log.open_gap().1, BTreeSet::from([name(SECRETS)]));
+    advance(BETWEEN_WATCHES).await;
+    assert_eq!(log.open_gap().1, BTreeSet::new());
+    let _watch = log.watch(&query(PODS), log.newest()).unwrap();
+    assert!(log.is_followed());
+    advance(10 * BETWEEN_WATCHES).await;
+    assert_eq!(log.open_gap().1, BTreeSet::from([name(PODS)]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn before_the_oldest_gap_that_is_remembered_everything_is_unknown() {
+    let log = log(ROOMY);
+    let start = log.newest();
+    for _ in 0..GAPS {
+        log.note_asked(&name(PODS));
+        log.open_gap();
+    }
+    assert!(!is_too_old(&log, PODS, start));
+    log.note_asked(&name(PODS));
+    log.open_gap();
+    assert!(is_too_old(&log, PODS, start));
+    assert!(!is_too_old(&log, PODS, start + 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_a_restart_everybody_lists_again() {
+    let log = log(ROOMY);
+    let start = log.newest();
+    let mut watch = log.watch(&query(PODS), start).unwrap();
+    log.append(&pods(3));
+    let before = log.newest();
+    log.restart();
+    assert!(log.newest() > before);
+    assert!(matches!(told(&mut watch).await, Err(StoreError::Expired)));
+    assert!(is_too_old(&log, PODS, before));
+    let mut next = log.watch(&query(PODS), log.newest()).unwrap();
+    log.append(&pods(1));
+    assert_eq!(told(&mut next).await.unwrap(), [log.newest()]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn numbers_that_are_not_taken_yet_are_not_followed() {
+    let log = log(ROOMY);
+    assert!(is_too_old(&log, PODS, log.newest() + 1));
+    // Another log of the process has taken some: that is a later moment of this log, too.
+    log.sequence().take(5);
+    assert!(!is_too_old(&log, PODS, log.newest() + 5));
+}
+
+#[tokio::test(start_paused = true)]
+async fn there_is_room_once_what_would_be_forgotten_has_been_seen() {
+    let bounds = Bounds {
+        changes: 4,
+        ..ROOMY
+    };
+    let patience = Duration::from_secs(1);
+    let waited = async |log: &Log| {
+        let since = Instant::now();
+        log.room_for(&pods(2), patience).await;
+        since.elapsed()
+    };
+
+    let log = log(bounds);
+    append_one_by_one(&log, 4);
+    assert!(waited(&log).await < MOMENT, "nobody follows");
+
+    let mut watch = log.watch(&query(PODS), log.newest() - 4).unwrap();
+    assert!(
+        waited(&log).await >= patience,
+        "all four are still to be seen"
+    );
+    let reading = async {
+        sleep(patience / 4).await;
+        told(&mut watch).await.unwrap()
+    };
+    let (waited_for, seen) = tokio::join!(waited(&log), reading);
+    assert_eq!(seen.len(), 4);
+    assert!(
+        (patience / 4..patience / 2).contains(&waited_for),
+        "{waited_for:?}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_begins_late_hears_that_an_object_is_gone_before_the_one_that_has_its_name() {
+    let log = log(Bounds {
+        answers_lag: true,
+        ..ROOMY
+    });
+    let start = log.newest();
+    let pod = |uid: &str| {
+        let metadata =
+            json!({ "name": "a", "namespace": "web", "uid": uid, "resourceVersion": "7" });
+        Some(fake::document(
+            &resource(PODS),
+            &json!({ "metadata": metadata }),
+        ))
+    };
+    // An object is replaced by another one, and comes back in its place.
+    for (before, after) in [
+        ("first", None),
+        ("second", Some(())),
+        ("second", None),
+        ("first", Some(())),
+    ] {
+        let change = match after {
+            None => Change {
+                before: pod(before),
+                after: None,
+            },
+            Some(()) => Change {
+                before: None,
+                after: pod(before),
+            },
+        };
+        log.append(&[change]);
+    }
+    let mut watch = log.watch(&query(PODS), start).unwrap();
+    let mut heard = Vec::new();
+    while let Ok(events) = timeout(MOMENT, watch.next()).await {
+        heard.extend(events.unwrap().iter().map(|event| {
+            (
+                event.sequence - start,
+                event.kind,
+                event.object.object.get().contains("first"),
+            )
+        }));
+    }
+    assert_eq!(
+        heard,
+        [
+            (2, EventKind::Deleted, false),
+            (3, EventKind::Modified, true)
+        ]
+    );
+    assert_eq!(
+        told(&mut log.watch(&query(PODS), start + 3).unwrap())
+            .await
+            .unwrap(),
+        [start + 4]
+    );
+}

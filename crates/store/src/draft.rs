@@ -1,0 +1,186 @@
+//! Writes on their way into the store: read and packed before anything is locked.
+
+use std::{borrow::Cow, io, sync::Arc};
+
+use fleetdex_core::{
+    model::{Restored, Version},
+    query::ResourceName,
+};
+use k8s_openapi::jiff::Timestamp;
+use serde::{Deserialize, de::IgnoredAny};
+use serde_json::value::RawValue;
+
+use super::{
+    codec::{Codec, Packed, Packer},
+    document::{Identity, Origin, path},
+    terms::{Learned, NAMESPACE, OWNER, REJECTED, Vocabulary, label_key},
+};
+use crate::bulk::Write;
+
+/// A document that cannot be kept, because it is none.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum DraftError {
+    #[error("the document is malformed: {0}")]
+    Malformed(#[from] serde_json::Error),
+    #[error("the document cannot be packed: {0}")]
+    Packing(#[from] io::Error),
+}
+
+/// A document that is to be stored.
+pub(super) struct Draft {
+    pub(super) origin: Origin,
+    pub(super) content: Content,
+}
+
+/// What a document is made of, besides its origin.
+pub(super) struct Content {
+    pub(super) version: Version,
+    pub(super) identity: Identity,
+    /// Namespace and name, joined by [`path`].
+    pub(super) path: String,
+    /// Seconds since 1970.
+    pub(super) created: Option<u32>,
+    pub(super) fingerprint: u64,
+    pub(super) packed: Packed,
+    pub(super) terms: Learned,
+}
+
+/// The parts of a document that are looked at.
+#[derive(Deserialize)]
+struct Head<'a> {
+    #[serde(borrow, rename = "apiVersion")]
+    api_version: Cow<'a, str>,
+    #[serde(borrow)]
+    kind: Cow<'a, str>,
+    #[serde(borrow)]
+    search: Search<'a>,
+    #[serde(borrow)]
+    metadata: Metadata<'a>,
+}
+
+#[derive(Deserialize)]
+struct Search<'a> {
+    #[serde(borrow)]
+    resource: Cow<'a, str>,
+    #[serde(borrow)]
+    group: Cow<'a, str>,
+    #[serde(default)]
+    labels: Vec<String>,
+    #[serde(default)]
+    fields: Vec<String>,
+    #[serde(default)]
+    owners: Vec<String>,
+    #[serde(default)]
+    rejected: Option<IgnoredAny>,
+}
+
+/// The parts of an object's `metadata` that are looked at.
+#[derive(Deserialize)]
+pub(super) struct Metadata<'a> {
+    #[serde(borrow)]
+    name: Cow<'a, str>,
+    #[serde(borrow, default)]
+    pub(super) namespace: Cow<'a, str>,
+    #[serde(borrow)]
+    uid: Cow<'a, str>,
+    #[serde(borrow, default, rename = "creationTimestamp")]
+    created: Option<Cow<'a, str>>,
+}
+
+impl Content {
+    /// What a document of this id is made of, whose origin begins ids with `id_prefix`.
+    pub(super) fn new(
+        (id, id_prefix): (&str, &str),
+        version: Version,
+        metadata: &Metadata<'_>,
+        (fingerprint, packed): (u64, Packed),
+        terms: Learned,
+    ) -> Self {
+        let created = metadata
+            .created
+            .as_ref()
+            .and_then(|text| text.parse::<Timestamp>().ok());
+        Self {
+            version,
+            identity: Identity::new(id, &metadata.uid, id_prefix),
+            path: path(&metadata.namespace, &metadata.name),
+            created: created.and_then(|time| time.as_second().try_into().ok()),
+            fingerprint,
+            packed,
+            terms,
+        }
+    }
+}
+
+/// Reads and packs the document of a write.
+pub(super) fn draft(
+    write: &Write,
+    body: &[u8],
+    codec: &Codec,
+    vocabulary: &Arc<Vocabulary>,
+    packer: &mut Packer,
+) -> Result<Draft, DraftError> {
+    let source: &RawValue = serde_json::from_slice(body)?;
+    let head: Head<'_> = serde_json::from_str(source.get())?;
+    let Restored { cluster, object } = serde_json::from_str(source.get())?;
+    let Search {
+        resource,
+        group,
+        labels,
+        fields,
+        owners,
+        rejected,
+    } = head.search;
+    let resource = ResourceName::new(&group, &resource);
+    let id_prefix = format!("{}/{}/", head.api_version, head.kind).into_boxed_str();
+    let object = object.get().as_bytes();
+    // Now, and not when it is stored, so that no text is left between what stays in memory.
+    let mut terms = terms(&head.metadata.namespace, labels, fields, owners);
+    terms.extend(rejected.map(|_why| (Cow::Borrowed(REJECTED), String::new())));
+    let learned = vocabulary.learn(terms.iter().map(|(key, value)| (&**key, &**value)));
+    drop(terms);
+    let packed = (
+        codec.fingerprint(object),
+        packer.pack(codec.dictionary(&resource), object)?,
+    );
+    let content = Content::new(
+        (&write.id, &id_prefix),
+        write.version,
+        &head.metadata,
+        packed,
+        learned,
+    );
+    let (api_version, kind) = (head.api_version.into(), head.kind.into());
+    let origin = Origin {
+        cluster,
+        resource,
+        api_version,
+        kind,
+        id_prefix,
+        vocabulary: Arc::clone(vocabulary),
+    };
+    Ok(Draft { origin, content })
+}
+
+/// Neither a label's key nor a field's path has a `=`.
+fn terms(
+    namespace: &str,
+    labels: Vec<String>,
+    fields: Vec<String>,
+    owners: Vec<String>,
+) -> Vec<(Cow<'static, str>, String)> {
+    let mut terms = Vec::with_capacity(labels.len() + fields.len() + owners.len() + 1);
+    if !namespace.is_empty() {
+        terms.push((Cow::Borrowed(NAMESPACE), namespace.to_owned()));
+    }
+    for label in labels {
+        let (key, value) = label.split_once('=').unwrap_or((&label, ""));
+        terms.push((label_key(key), value.to_owned()));
+    }
+    for field in fields {
+        let (path, value) = field.split_once('=').unwrap_or((&field, ""));
+        terms.push((Cow::Owned(path.to_owned()), value.to_owned()));
+    }
+    terms.extend(owners.into_iter().map(|uid| (Cow::Borrowed(OWNER), uid)));
+    terms
+}

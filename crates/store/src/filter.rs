@@ -1,0 +1,343 @@
+//! What a query asks of terms: the same as its translation for OpenSearch (`query::dsl`) asks of keywords.
+
+use std::{borrow::Cow, collections::BTreeSet};
+
+use fleetdex_core::{
+    model::{ClusterName, FieldPath, Quantity, number::parse_integer},
+    query::{InCluster, Owners, Permitted, Query, QueryError, Selectable, dsl::MAX_LIMIT},
+    selector::{Comparison, FieldRequirement, FieldTest, LabelRequirement, LabelTest},
+};
+
+use super::{
+    codec::Unpacker,
+    document::Document,
+    terms::{NAMESPACE, OWNER, label_key},
+};
+
+/// A query's conditions on the documents of its resource, all of which have to hold.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Filter {
+    conditions: Vec<Condition>,
+    /// Conditions on paths that have no terms, but are looked up in the object itself.
+    on_object: Vec<Condition>,
+    paths: BTreeSet<FieldPath>,
+    /// What the caller may see differs between clusters.
+    permitted: Permitted,
+    /// So does who owns them.
+    owners: Option<Owners>,
+}
+
+/// One condition.
+#[derive(Clone, Debug)]
+pub(super) struct Condition {
+    /// What a document has to have, or must not have.
+    pub(super) test: Test,
+    /// It must not.
+    pub(super) negated: bool,
+    /// Or else one of these values of the same key: `in (,a)`.
+    pub(super) or_else: Option<Test>,
+}
+
+/// Whether a document has a term.
+#[derive(Clone, Debug)]
+pub(super) enum Test {
+    /// A key with one of some values.
+    Value {
+        key: String,
+        values: BTreeSet<String>,
+    },
+    /// A key, whatever its value.
+    Key(String),
+    /// A key with a value that is not empty.
+    NotEmpty(String),
+    /// A key with an integer over this one.
+    Over(String, i64),
+    /// A key with an integer under this one.
+    Under(String, i64),
+    /// A name of these.
+    Name(BTreeSet<String>),
+    /// A key with a number or a quantity that compares like this.
+    Compares(String, Comparison, Quantity),
+    /// Created in these seconds, the second bound left out.
+    Created(Option<i64>, Option<i64>),
+    /// None has.
+    Nothing,
+}
+
+impl Filter {
+    /// The conditions of a query, which is refused as the translation for OpenSearch refuses it.
+    pub(super) fn new(query: &Query) -> Result<Self, QueryError> {
+        if query.limit > MAX_LIMIT {
+            return Err(QueryError::TooLarge {
+                what: "objects in one page",
+                found: query.limit,
+                limit: MAX_LIMIT,
+            });
+        }
+        query.check()?;
+        let mut filter = Self {
+            permitted: query.permitted.clone(),
+            owners: query.owners.clone(),
+            ..Self::default()
+        };
+        if !query.namespaces.is_empty() {
+            let values = query.namespaces.iter().map(ToString::to_string).collect();
+            filter.require(Test::Value {
+                key: NAMESPACE.to_owned(),
+                values,
+            });
+        }
+        if query.since.is_some() || query.before.is_some() {
+            // Objects have whole seconds: the first one that is not earlier, and the first one that is too late.
+            let seconds = |bound: Option<i64>| {
+                bound.map(|millis| {
+                    millis.div_euclid(1_000) + i64::from(millis.rem_euclid(1_000) > 0)
+                })
+            };
+            filter.require(Test::Created(seconds(query.since), seconds(query.before)));
+        }
+        if !query.names.is_empty() {
+            filter.require(Test::Name(query.names.iter().cloned().collect()));
+        }
+        for requirement in query.labels.requirements() {
+            filter.add_label(requirement);
+        }
+        for requirement in query.fields.requirements() {
+            filter.add_field(requirement, &query.selectable)?;
+        }
+        Ok(filter)
+    }
+
+    /// The conditions on the documents of one cluster; nothing if none of them may be seen.
+    pub(super) fn in_cluster(&self, cluster: &ClusterName) -> Option<Cow<'_, Self>> {
+        let namespaces = match self.permitted.in_cluster(cluster) {
+            InCluster::Nothing => return None,
+            InCluster::Everything => None,
+            InCluster::Namespaces(names) => Some(names.into_iter().map(str::to_owned).collect()),
+        };
+        if namespaces.is_none() && self.owners.is_none() {
+            return Some(Cow::Borrowed(self));
+        }
+        let mut narrowed = self.clone();
+        if let Some(values) = namespaces {
+            narrowed.require(Test::Value {
+                key: NAMESPACE.to_owned(),
+                values,
+            });
+        }
+        if let Some(owners) = &self.owners {
+            narrowed.require(Test::Value {
+                key: OWNER.to_owned(),
+                values: owners.of_cluster(cluster),
+            });
+        }
+        Some(Cow::Owned(narrowed))
+    }
+
+    pub(super) fn conditions(&self) -> &[Condition] {
+        &self.conditions
+    }
+
+    /// Whether all of it holds for a document.
+    pub(super) fn matches(&self, document: &Document) -> bool {
+        if !self
+            .permitted
+            .allows(document.origin.cluster.as_str(), document.namespace())
+        {
+            return false;
+        }
+        if self.conditions.is_empty() && self.on_object.is_empty() && self.owners.is_none() {
+            return true;
+        }
+        self.matches_terms(document)
+            && (self.on_object.is_empty() || self.matches_object(document, &mut Unpacker::new()))
+    }
+
+    fn matches_terms(&self, document: &Document) -> bool {
+        let words = document.origin.vocabulary.read();
+        let terms = document.terms().filter_map(|number| words.term(number));
+        let terms: Vec<(&str, &str)> = terms.map(|term| (term.key(), term.value())).collect();
+        let references = terms
+            .iter()
+            .filter(|(key, _)| *key == OWNER)
+            .map(|(_, value)| *value);
+        let is_owned = self
+            .owners
+            .as_ref()
+            .is_none_or(|owners| owners.own(document.origin.cluster.as_str(), references));
+        is_owned
+            && self
+                .conditions
+                .iter()
+                .all(|condition| condition.holds(document, &terms))
+    }
+
+    /// Whether the object has to be looked at, too.
+    pub(super) fn asks_object(&self) -> bool {
+        !self.on_object.is_empty()
+    }
+
+    /// Whether that holds which is asked of the object itself. It takes some microseconds, and the lock of nothing but the document.
+    pub(super) fn matches_object(&self, document: &Document, unpacker: &mut Unpacker) -> bool {
+        let found = document.leaves(&self.paths, unpacker);
+        let found: Vec<(&str, &str)> = found
+            .iter()
+            .map(|(path, value)| (path.as_str(), value.as_str()))
+            .collect();
+        self.on_object
+            .iter()
+            .all(|condition| condition.holds(document, &found))
+    }
+
+    fn require(&mut self, test: Test) {
+        self.conditions.push(Condition {
+            test,
+            negated: false,
+            or_else: None,
+        });
+    }
+
+    fn refuse(&mut self, test: Test) {
+        self.conditions.push(Condition {
+            test,
+            negated: true,
+            or_else: None,
+        });
+    }
+
+    fn add_label(&mut self, requirement: &LabelRequirement) {
+        let key = label_key(requirement.key()).into_owned();
+        match requirement.test() {
+            LabelTest::In(values) => self.require(Test::Value {
+                key,
+                values: values.clone(),
+            }),
+            LabelTest::NotIn(values) => self.refuse(Test::Value {
+                key,
+                values: values.clone(),
+            }),
+            LabelTest::Exists => self.require(Test::Key(key)),
+            LabelTest::DoesNotExist => self.refuse(Test::Key(key)),
+            LabelTest::GreaterThan(bound) => self.require(Test::Over(key, *bound)),
+            LabelTest::LessThan(bound) => self.require(Test::Under(key, *bound)),
+        }
+    }
+
+    fn add_field(
+        &mut self,
+        requirement: &FieldRequirement,
+        selectable: &Selectable,
+    ) -> Result<(), QueryError> {
+        let Some(path) = selectable.stored_path(requirement.path.as_str())? else {
+            if !requirement.test.accepts("") {
+                self.require(Test::Nothing);
+            }
+            return Ok(());
+        };
+        let conditions = field_conditions(&path, &requirement.test, selectable);
+        if selectable.is_known(&path) {
+            self.conditions.extend(conditions);
+        } else {
+            self.on_object.extend(conditions);
+            self.paths.insert(path);
+        }
+        Ok(())
+    }
+}
+
+/// What a requirement asks of the values of a field.
+fn field_conditions(path: &FieldPath, test: &FieldTest, selectable: &Selectable) -> Vec<Condition> {
+    let key = path.as_str();
+    let require = |test| Condition {
+        test,
+        negated: false,
+        or_else: None,
+    };
+    let refuse = |test| Condition {
+        test,
+        negated: true,
+        or_else: None,
+    };
+    let is_own = matches!(key, "metadata.name" | NAMESPACE);
+    let has_term_for_empty = selectable.is_always_stored(path) && !is_own;
+    let asks_for_empty = !has_term_for_empty && test.values().contains("");
+    let named = values_test(
+        key,
+        test.values()
+            .iter()
+            .filter(|value| !(asks_for_empty && value.is_empty())),
+    );
+    let not_empty = || Test::NotEmpty(key.to_owned());
+    match (test, asks_for_empty) {
+        (FieldTest::In(_), false) => vec![require(named)],
+        (FieldTest::NotIn(_), false) => vec![refuse(named)],
+        (FieldTest::Compares(comparison, bound), _) => {
+            vec![require(Test::Compares(key.to_owned(), *comparison, *bound))]
+        }
+        (FieldTest::In(_), true) => vec![Condition {
+            or_else: Some(named),
+            ..refuse(not_empty())
+        }],
+        (FieldTest::NotIn(_), true) => vec![require(not_empty()), refuse(named)],
+    }
+}
+
+fn values_test<'v>(key: &str, values: impl Iterator<Item = &'v String>) -> Test {
+    let values: BTreeSet<String> = values.cloned().collect();
+    match key {
+        _ if values.is_empty() => Test::Nothing,
+        "metadata.name" => Test::Name(values),
+        _ => Test::Value {
+            key: key.to_owned(),
+            values,
+        },
+    }
+}
+
+impl Condition {
+    /// `terms` are keys and values that the document has.
+    fn holds(&self, document: &Document, terms: &[(&str, &str)]) -> bool {
+        let holds = self.test.holds(document, terms) != self.negated;
+        holds
+            || self
+                .or_else
+                .as_ref()
+                .is_some_and(|test| test.holds(document, terms))
+    }
+}
+
+impl Test {
+    fn holds(&self, document: &Document, terms: &[(&str, &str)]) -> bool {
+        let any = |key: &str, holds: &dyn Fn(&str) -> bool| {
+            terms
+                .iter()
+                .any(|(known, value)| *known == key && holds(value))
+        };
+        match self {
+            Self::Value { key, values } => any(key, &|value| values.contains(value)),
+            Self::Key(key) => any(key, &|_| true),
+            Self::NotEmpty(key) if key == "metadata.name" => true,
+            Self::NotEmpty(key) => any(key, &|value| !value.is_empty()),
+            Self::Over(key, bound) => any(key, &|value| is_over(value, *bound)),
+            Self::Under(key, bound) => any(key, &|value| is_under(value, *bound)),
+            Self::Name(names) => names.contains(document.name()),
+            Self::Compares(key, comparison, bound) => {
+                any(key, &|value| compares(value, *comparison, *bound))
+            }
+            Self::Created(since, before) => document.is_created_in(*since, *before),
+            Self::Nothing => false,
+        }
+    }
+}
+
+pub(super) fn is_over(value: &str, bound: i64) -> bool {
+    parse_integer(value).is_some_and(|number| number > bound)
+}
+
+pub(super) fn compares(value: &str, comparison: Comparison, bound: Quantity) -> bool {
+    Quantity::parse(value).is_some_and(|number| comparison.holds(number, bound))
+}
+
+pub(super) fn is_under(value: &str, bound: i64) -> bool {
+    parse_integer(value).is_some_and(|number| number < bound)
+}

@@ -1,0 +1,910 @@
+use std::time::Duration;
+
+use fleetdex_core::{
+    model::{Gvk, Object, Projection, Projector, Resource},
+    query::{ResourceName, Selectable},
+};
+use futures::FutureExt as _;
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+
+use super::*;
+use crate::{Checkpoint, KindExtent};
+
+fn cluster(name: &str) -> ClusterName {
+    name.parse().unwrap()
+}
+
+fn pods() -> Resource {
+    Resource {
+        gvk: Gvk::new("", "v1", "Pod"),
+        plural: "pods".into(),
+        namespaced: true,
+    }
+}
+
+fn query(labels: &str) -> Query {
+    let selectable = Selectable::of(&pods().gvk, &[]);
+    Query {
+        labels: labels.parse().unwrap(),
+        ..Query::all_of(ResourceName::new("", "pods"), selectable, 2)
+    }
+}
+
+/// A pod `number` with a label, at a version; deleted without one.
+fn write(generation: &Generation, number: usize, version: u64, app: Option<&str>) -> Write {
+    let metadata = json!({
+        "name": format!("pod-{number:04}"), "namespace": "web", "uid": format!("uid-{number}"), "resourceVersion": version.to_string(),
+        "labels": { "app": app.unwrap_or_default() }, "annotations": { "note": "the same in every pod, so that packing has something to do" },
+    });
+    let object = json!({ "metadata": metadata, "spec": { "nodeName": "n1" } }).to_string();
+    let projector = Projector::new(&generation.cluster, &pods(), &Projection::default(), &[]);
+    let document = projector
+        .document(
+            &Object::parse(&object).unwrap(),
+            &object,
+            "2026-01-01T00:00:00Z",
+        )
+        .unwrap();
+    Write {
+        index: generation.target.clone(),
+        id: document.id,
+        version: document.version,
+        body: app.map(|_| document.body),
+    }
+}
+
+async fn live(memory: &Memory, name: &str) -> Generation {
+    let generation = memory.open(&cluster(name), None, 0).await.unwrap();
+    memory.activate(&generation).await.unwrap();
+    generation
+}
+
+async fn count(memory: &Memory, labels: &str) -> usize {
+    let everything = Query {
+        limit: 9_000,
+        ..query(labels)
+    };
+    memory.search(&everything, None).await.unwrap().items.len()
+}
+
+#[tokio::test]
+async fn what_is_complete_of_a_first_generation_is_seen_before_the_rest_and_told_to_those_who_watch()
+ {
+    let memory = Memory::new();
+    let first = memory.open(&cluster("a"), Some("uid"), 0).await.unwrap();
+    memory
+        .write(&[write(&first, 1, 5, Some("web"))])
+        .await
+        .unwrap();
+    let (_, moment) = memory.list(&query(""), None).await.unwrap();
+    let mut watch = memory.watch(&query(""), moment).unwrap();
+    let (nodes, pods) = (
+        ResourceName::new("", "nodes"),
+        ResourceName::new("", "pods"),
+    );
+    memory.show(&first, &[nodes.clone()].into()).await.unwrap();
+    memory
+        .write(&[write(&first, 2, 6, Some("web"))])
+        .await
+        .unwrap();
+    assert_eq!(count(&memory, "").await, 0);
+    let other = memory
+        .shaped("other")
+        .open(&cluster("a"), Some("uid"), 0)
+        .await
+        .unwrap();
+    assert!(
+        other.answers(&nodes) && !other.answers(&pods),
+        "as long as it is filled, no more is answered than before"
+    );
+    memory.drop_generation(&other).await.unwrap();
+    memory.show(&first, &[pods.clone()].into()).await.unwrap();
+    assert_eq!(count(&memory, "").await, 2);
+    memory
+        .write(&[write(&first, 3, 7, Some("web"))])
+        .await
+        .unwrap();
+    memory.activate(&first).await.unwrap();
+    let mut told = Vec::new();
+    while told.len() < 3 {
+        told.extend(watch.next().await.unwrap().iter().map(|event| event.kind));
+    }
+    assert_eq!(told, [EventKind::Added; 3]);
+    let (_, moment) = memory.list(&query(""), None).await.unwrap();
+    let again = memory.open(&cluster("a"), Some("uid"), 0).await.unwrap();
+    assert_eq!(
+        (
+            again.live,
+            again.replaces.is_some(),
+            count(&memory, "").await
+        ),
+        (true, false, 3)
+    );
+    assert!(moment > 0);
+}
+
+#[tokio::test]
+async fn a_generation_is_seen_when_it_is_live_and_takes_the_place_of_the_one_before() {
+    let memory = Memory::new();
+    let first = memory.open(&cluster("a"), Some("uid"), 0).await.unwrap();
+    assert_eq!(
+        (first.number, first.live, first.replaces.is_some()),
+        (1, false, false)
+    );
+    memory
+        .write(&[
+            write(&first, 1, 5, Some("web")),
+            write(&first, 2, 6, Some("web")),
+        ])
+        .await
+        .unwrap();
+    assert_eq!(count(&memory, "").await, 0, "it is not live yet");
+    memory.activate(&first).await.unwrap();
+    assert_eq!(count(&memory, "").await, 2);
+    let same = memory.open(&cluster("a"), Some("uid"), 0).await.unwrap();
+    assert_eq!((&same.id, same.live), (&first.id, true));
+    for (shape, uid) in [("other", "uid"), ("", "another cluster")] {
+        let next = memory
+            .shaped(shape)
+            .open(&cluster("a"), Some(uid), 0)
+            .await
+            .unwrap();
+        assert_eq!(
+            (next.number, next.live, next.replaces.is_some()),
+            (2, false, true),
+            "{shape} {uid}"
+        );
+        memory.drop_generation(&next).await.unwrap();
+    }
+    let next = memory
+        .open(&cluster("a"), Some("uid"), first.number)
+        .await
+        .unwrap();
+    memory
+        .write(&[write(&next, 2, 7, Some("api"))])
+        .await
+        .unwrap();
+    assert_eq!(
+        count(&memory, "").await,
+        2,
+        "the old one answers as long as the new one is filled"
+    );
+    memory.activate(&next).await.unwrap();
+    assert_eq!(
+        (count(&memory, "").await, count(&memory, "app=api").await),
+        (1, 1)
+    );
+    let verdicts = memory
+        .write(&[write(&first, 3, 8, Some("web"))])
+        .await
+        .unwrap();
+    assert_eq!(verdicts[0].label(), "index_missing");
+    let lost = memory
+        .lost(&[first, Generation { live: true, ..next }])
+        .await
+        .unwrap();
+    assert_eq!(lost, BTreeSet::from([cluster("a")]));
+}
+
+#[tokio::test]
+async fn what_was_deleted_does_not_come_back_by_an_older_write() {
+    let memory = Memory::new();
+    let generation = live(&memory, "a").await;
+    let labels = async |write| memory.write(&[write]).await.unwrap()[0].label();
+    assert_eq!(
+        labels(write(&generation, 1, 5, Some("web"))).await,
+        "indexed"
+    );
+    assert_eq!(labels(write(&generation, 1, 4, None)).await, "superseded");
+    assert_eq!(labels(write(&generation, 1, 7, None)).await, "deleted");
+    assert_eq!(
+        labels(write(&generation, 1, 6, Some("web"))).await,
+        "superseded"
+    );
+    assert_eq!(labels(write(&generation, 1, 6, None)).await, "superseded");
+    assert_eq!(labels(write(&generation, 1, 7, None)).await, "absent");
+    assert_eq!(
+        labels(write(&generation, 1, 7, Some("web"))).await,
+        "indexed"
+    );
+    assert_eq!(labels(write(&generation, 2, 9, None)).await, "absent");
+    assert_eq!(
+        labels(write(&generation, 2, 8, Some("web"))).await,
+        "superseded"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn deletions_are_remembered_for_a_while() {
+    let memory = Memory::new();
+    let generation = live(&memory, "a").await;
+    memory
+        .write(&[write(&generation, 1, 7, None)])
+        .await
+        .unwrap();
+    tokio::time::advance(Duration::from_mins(15)).await;
+    assert_eq!(
+        memory
+            .write(&[write(&generation, 1, 6, Some("web"))])
+            .await
+            .unwrap()[0],
+        Verdict::Indexed
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_view_ends_when_nobody_asks_for_it_any_more() {
+    let memory = Memory::new();
+    let generation = live(&memory, "a").await;
+    let writes: Vec<Write> = (0..5)
+        .map(|number| write(&generation, number, 5, Some("web")))
+        .collect();
+    memory.write(&writes).await.unwrap();
+    let first = memory.search(&query(""), None).await.unwrap();
+    let cursor = first.next.unwrap();
+    assert_eq!(first.remaining, Some(3));
+    for _ in 0..3 {
+        tokio::time::advance(Duration::from_mins(4)).await;
+        assert_eq!(
+            memory
+                .search(&query(""), Some(&cursor))
+                .await
+                .unwrap()
+                .items
+                .len(),
+            2,
+            "each page is time won"
+        );
+    }
+    tokio::time::advance(Duration::from_mins(5)).await;
+    assert!(matches!(
+        memory.search(&query(""), Some(&cursor)).await,
+        Err(StoreError::Expired)
+    ));
+    let of_another_process = Cursor {
+        snapshot: format!("{:032x}", 7),
+        ..cursor
+    };
+    assert!(matches!(
+        memory.search(&query(""), Some(&of_another_process)).await,
+        Err(StoreError::Expired)
+    ));
+}
+
+#[tokio::test]
+async fn a_kind_with_many_objects_gets_a_dictionary_and_they_read_as_before() {
+    let memory = Memory::new();
+    let generation = live(&memory, "a").await;
+    let writes: Vec<Write> = (0..1_500)
+        .map(|number| write(&generation, number, 5, Some("web")))
+        .collect();
+    memory.write(&writes).await.unwrap();
+    let everything = Query {
+        limit: 2_000,
+        ..query("")
+    };
+    let page = memory.search(&everything, None).await.unwrap();
+    for (number, hit) in page.items.iter().enumerate() {
+        let object: serde_json::Value = serde_json::from_str(hit.object.get()).unwrap();
+        assert_eq!(object["metadata"]["name"], format!("pod-{number:04}"));
+        assert_eq!(
+            object["metadata"]["annotations"]["resource.karmada.io/cached-from-cluster"],
+            "a"
+        );
+    }
+    let generations = memory.shared.read();
+    let chunks = generations.freeze(&generation).unwrap();
+    let dictionary = memory
+        .shared
+        .codec
+        .dictionary(&ResourceName::new("", "pods"))
+        .unwrap();
+    for entry in chunks.iter().flat_map(|chunk| chunk.iter()) {
+        let packed = entry.document.packed();
+        assert!(
+            packed.is_packed_with(&dictionary),
+            "{} is not packed again",
+            entry.document.name()
+        );
+        assert!(
+            packed.len() < 200,
+            "{} takes {} bytes",
+            entry.document.name(),
+            packed.len()
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_log_knows_the_labels_of_what_is_gone_when_others_are_in_use() {
+    let memory = Memory::new();
+    let generation = live(&memory, "a").await;
+    memory
+        .write(&[write(&generation, 1, 5, Some("web"))])
+        .await
+        .unwrap();
+    memory
+        .write(&[write(&generation, 1, 6, None)])
+        .await
+        .unwrap();
+    memory
+        .write(&[write(&generation, 2, 7, Some("api"))])
+        .await
+        .unwrap();
+    let kinds = async |labels: &str| {
+        let mut watch = memory.watch(&query(labels), 1).unwrap();
+        let mut kinds: Vec<EventKind> = Vec::new();
+        while watch.sequence() < 4 {
+            let Ok(events) = tokio::time::timeout(Duration::from_millis(200), watch.next()).await
+            else {
+                break;
+            };
+            kinds.extend(events.unwrap().iter().map(|event| event.kind));
+        }
+        kinds
+    };
+    assert_eq!(
+        kinds("app=web").await,
+        [EventKind::Added, EventKind::Deleted]
+    );
+    assert_eq!(kinds("app=api").await, [EventKind::Added]);
+}
+
+#[tokio::test]
+async fn watches_find_what_concerns_them_by_whatever_they_ask_for_and_share_it() {
+    let memory = Memory::new();
+    let generation = live(&memory, "a").await;
+    let begin = memory.sequence().newest();
+    let app = |number: usize| {
+        Some(if number.is_multiple_of(3) {
+            "web"
+        } else {
+            "api"
+        })
+    };
+    let writes: Vec<Write> = (0..60)
+        .map(|number| write(&generation, number, 5, app(number)))
+        .collect();
+    memory.write(&writes).await.unwrap();
+    memory
+        .write(&[
+            write(&generation, 3, 6, Some("api")),
+            write(&generation, 4, 6, None),
+        ])
+        .await
+        .unwrap();
+    let names = |names: &[&str]| {
+        names
+            .iter()
+            .map(|name| (*name).to_owned())
+            .collect::<Vec<_>>()
+    };
+    let asked = [
+        (query("app=web"), 20 + 1),
+        (query("app in (web,api)"), 60 + 2),
+        (query("app notin (web,x)"), 40 + 2),
+        (query("app,app!=api"), 20 + 1),
+        (query("app=web,app=api"), 0),
+        (
+            Query {
+                names: names(&["pod-0003", "pod-0005", "pod-0099"]),
+                ..query("")
+            },
+            2 + 1,
+        ),
+        (
+            Query {
+                names: names(&["pod-0004"]),
+                ..query("app=api")
+            },
+            1 + 1,
+        ),
+        (
+            Query {
+                namespaces: vec!["db".parse().unwrap()],
+                ..query("")
+            },
+            0,
+        ),
+        (
+            Query {
+                resource: ResourceName::new("", "nodes"),
+                ..query("")
+            },
+            0,
+        ),
+    ];
+    for (query, expected) in asked {
+        let watches = [
+            memory.watch(&query, begin).unwrap(),
+            memory.watch(&query, begin).unwrap(),
+        ];
+        let mut told = [Vec::new(), Vec::new()];
+        for (mut watch, events) in watches.into_iter().zip(&mut told) {
+            while let Ok(some) = tokio::time::timeout(Duration::from_millis(20), watch.next()).await
+            {
+                events.extend(some.unwrap());
+            }
+            assert_eq!(watch.sequence(), memory.sequence().newest(), "{query:?}");
+        }
+        assert_eq!(told.each_ref().map(Vec::len), [expected; 2], "{query:?}");
+        assert!(
+            told[0]
+                .iter()
+                .zip(&told[1])
+                .all(|(left, right)| Arc::ptr_eq(&left.object, &right.object)),
+            "{query:?}"
+        );
+        for event in told.iter().flatten() {
+            let version = memory.sequence().version(event.sequence).to_string();
+            assert!(
+                event.object.told().object.get().contains(&version),
+                "{query:?}"
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn clusters_that_come_and_go_are_events_like_any_others() {
+    let memory = Memory::new();
+    let mut watch = memory.watch(&query("app=web"), 1).unwrap();
+    let generation = memory.open(&cluster("a"), None, 0).await.unwrap();
+    let writes = [
+        write(&generation, 1, 5, Some("web")),
+        write(&generation, 2, 5, Some("api")),
+        write(&generation, 3, 5, Some("web")),
+    ];
+    memory.write(&writes).await.unwrap();
+    memory.activate(&generation).await.unwrap();
+    let told = async |watch: &mut Watch| {
+        let events = watch.next().await.unwrap();
+        events
+            .iter()
+            .map(|event| {
+                format!(
+                    "{} {:?} {}",
+                    event.sequence, event.kind, event.object.cluster
+                )
+            })
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(told(&mut watch).await, ["2 Added a", "4 Added a"]);
+    memory
+        .write(&[
+            write(&generation, 1, 6, Some("api")),
+            write(&generation, 2, 6, Some("web")),
+        ])
+        .await
+        .unwrap();
+    assert_eq!(told(&mut watch).await, ["5 Deleted a", "6 Added a"]);
+    memory
+        .write(&[
+            write(&generation, 2, 6, Some("web")),
+            write(&generation, 3, 6, Some("web")),
+        ])
+        .await
+        .unwrap();
+    assert_eq!(
+        told(&mut watch).await,
+        ["7 Modified a"],
+        "a replay is no event"
+    );
+    memory.drop_cluster(&cluster("a")).await.unwrap();
+    assert_eq!(told(&mut watch).await, ["9 Deleted a", "10 Deleted a"]);
+    let resumed = memory.watch(&query("app=web"), 8).unwrap();
+    assert_eq!(
+        told(&mut { resumed }).await,
+        ["9 Deleted a", "10 Deleted a"]
+    );
+    assert_eq!(
+        memory.watch(&query(""), 11).err(),
+        Some(WatchError::TooOld(TooOld { after: 11 }))
+    );
+    assert_eq!(
+        memory.watch(&query(""), 0).err(),
+        Some(WatchError::TooOld(TooOld { after: 0 }))
+    );
+}
+
+#[tokio::test]
+async fn a_watch_that_falls_behind_the_log_has_to_list_again() {
+    let memory = Memory::new();
+    let generation = live(&memory, "a").await;
+    let mut watch = memory.watch(&query(""), 1).unwrap();
+    for round in 0..340 {
+        let writes: Vec<Write> = (0..200)
+            .map(|number| write(&generation, number, 5 + round, Some("web")))
+            .collect();
+        memory.write(&writes).await.unwrap();
+    }
+    assert!(matches!(watch.next().await, Err(StoreError::Expired)));
+    let (_, now) = memory.list(&query(""), None).await.unwrap();
+    assert!(memory.watch(&query(""), now - 1_000).is_ok());
+}
+
+#[tokio::test]
+async fn extents_and_checkpoints_are_as_they_were_written() {
+    let memory = Memory::new();
+    let generation = live(&memory, "a").await;
+    memory
+        .write(&[write(&generation, 1, 5, Some("web"))])
+        .await
+        .unwrap();
+    let visit = async |extent: Extent| {
+        let mut visited = Vec::new();
+        let mut note =
+            |stored: Stored<'_>| visited.push(format!("{}@{}", stored.id, stored.version));
+        memory
+            .visit_versions(&generation, &extent, &mut note)
+            .await
+            .unwrap();
+        visited
+    };
+    let kind = |namespace: Option<&str>| KindExtent {
+        api_version: "v1".to_owned(),
+        kind: "Pod".to_owned(),
+        namespace: namespace.map(|name| name.parse().unwrap()),
+    };
+    assert_eq!(visit(Extent::Kind(kind(None))).await, ["v1/Pod/uid-1@5"]);
+    assert_eq!(
+        visit(Extent::Kind(kind(Some("other")))).await,
+        Vec::<String>::new()
+    );
+    assert_eq!(
+        visit(Extent::Outside(vec![kind(Some("other"))])).await,
+        ["v1/Pod/uid-1@5"]
+    );
+    assert_eq!(
+        visit(Extent::Outside(vec![kind(Some("web"))])).await,
+        Vec::<String>::new()
+    );
+
+    let checkpoint = Checkpoint {
+        plan: "all".to_owned(),
+        version: "5".parse().unwrap(),
+        objects: 1,
+        kind: None,
+    };
+    let units = [("v1/pods".to_owned(), checkpoint)].into();
+    let saved = Checkpoints {
+        cluster: cluster("a"),
+        generation: 1,
+        index: generation.id.clone(),
+        units,
+        at: None,
+    };
+    memory
+        .save_checkpoints(std::slice::from_ref(&saved))
+        .await
+        .unwrap();
+    assert_eq!(
+        memory.checkpoints(&cluster("a")).await.unwrap(),
+        Some(saved)
+    );
+    memory.drop_cluster(&cluster("a")).await.unwrap();
+    assert_eq!(memory.checkpoints(&cluster("a")).await.unwrap(), None);
+    assert!(memory.is_empty() && memory.generations().await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn every_page_holds_only_what_the_question_may_show() {
+    let memory = Memory::new();
+    for (name, first) in [("a", 0), ("b", 10)] {
+        let generation = memory.open(&cluster(name), Some("uid"), 0).await.unwrap();
+        let writes: Vec<Write> = (first..first + 6)
+            .map(|number| write(&generation, number, 1, Some("web")))
+            .collect();
+        memory.write(&writes).await.unwrap();
+        memory.activate(&generation).await.unwrap();
+    }
+    let only = |clusters: Option<&str>, namespaces: Option<&str>| {
+        let grant = fleetdex_core::query::Grant {
+            clusters: clusters.map(|name| vec![cluster(name)]),
+            namespaces: namespaces.map(|name| vec![name.parse().unwrap()]),
+        };
+        fleetdex_core::query::Permitted::Only(vec![grant])
+    };
+    let others = [
+        Query {
+            permitted: fleetdex_core::query::Permitted::Only(Vec::new()),
+            ..query("")
+        },
+        Query {
+            permitted: only(None, Some("db")),
+            ..query("")
+        },
+        Query {
+            resource: ResourceName::new("", "secrets"),
+            ..query("")
+        },
+        Query {
+            clusters: vec![cluster("c")],
+            ..query("")
+        },
+        Query {
+            names: vec!["other".to_owned()],
+            ..query("")
+        },
+        query("app=api"),
+    ];
+    for other in others {
+        let cursor = memory.search(&query(""), None).await.unwrap().next;
+        let page = memory.search(&other, cursor.as_ref()).await.unwrap();
+        assert!(page.items.is_empty() && page.next.is_none(), "{other:?}");
+    }
+    let mut of_b = Vec::new();
+    let narrowed = Query {
+        permitted: only(Some("b"), None),
+        ..query("")
+    };
+    let mut from = Some(memory.search(&query(""), None).await.unwrap().next.unwrap());
+    while let Some(cursor) = from.take() {
+        let page = memory.search(&narrowed, Some(&cursor)).await.unwrap();
+        of_b.extend(page.items.iter().map(|hit| hit.cluster.to_string()));
+        from = page.next;
+    }
+    assert_eq!(of_b, ["b"; 6]);
+}
+
+#[tokio::test]
+async fn the_names_of_views_cannot_be_guessed() {
+    let memory = Memory::new();
+    let generation = memory.open(&cluster("a"), Some("uid"), 0).await.unwrap();
+    memory
+        .write(
+            &(0..5)
+                .map(|number| write(&generation, number, 1, Some("web")))
+                .collect::<Vec<_>>(),
+        )
+        .await
+        .unwrap();
+    memory.activate(&generation).await.unwrap();
+    let mut names = Vec::new();
+    for _ in 0..4 {
+        names.push(
+            memory
+                .search(&query(""), None)
+                .await
+                .unwrap()
+                .next
+                .unwrap()
+                .snapshot,
+        );
+    }
+    let numbers: Vec<u128> = names
+        .iter()
+        .map(|name| u128::from_str_radix(name, 16).unwrap())
+        .collect();
+    assert!(names.iter().all(|name| name.len() == 32));
+    assert!(
+        numbers
+            .windows(2)
+            .all(|pair| pair[0].abs_diff(pair[1]) > 1 << 64),
+        "{names:?}"
+    );
+}
+
+/// A store of six pods.
+async fn filled() -> Memory {
+    let memory = Memory::new();
+    let generation = memory.open(&cluster("a"), Some("uid"), 0).await.unwrap();
+    memory
+        .write(
+            &(0..6)
+                .map(|number| write(&generation, number, 1, Some("web")))
+                .collect::<Vec<_>>(),
+        )
+        .await
+        .unwrap();
+    memory.activate(&generation).await.unwrap();
+    memory
+}
+
+fn of_user(name: &str) -> Query {
+    Query {
+        requester: fleetdex_core::query::Requester::User(name.into()),
+        ..query("")
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn lists_of_one_user_end_no_list_of_another() {
+    let memory = filled().await;
+    let alices = memory
+        .search(&of_user("alice"), None)
+        .await
+        .unwrap()
+        .next
+        .unwrap();
+    let mut first = None;
+    for _ in 0..1_030 {
+        tokio::time::advance(Duration::from_millis(1)).await;
+        let next = memory
+            .search(&of_user("mallory"), None)
+            .await
+            .unwrap()
+            .next
+            .unwrap();
+        first.get_or_insert(next);
+    }
+    assert_eq!(
+        memory
+            .search(&of_user("alice"), Some(&alices))
+            .await
+            .unwrap()
+            .items
+            .len(),
+        2
+    );
+    assert!(matches!(
+        memory.search(&of_user("mallory"), first.as_ref()).await,
+        Err(StoreError::Superseded)
+    ));
+    assert_eq!(memory.shared.views.len(), 65);
+    for user in 0..30 {
+        let lists = (0..70).map(|_| of_user(&user.to_string()));
+        for list in lists {
+            match memory.search(&list, None).await {
+                Ok(_) => {}
+                Err(error) => assert!(
+                    matches!(error, StoreError::Crowded(_)) && user >= 14,
+                    "{user}: {error}"
+                ),
+            }
+        }
+    }
+    assert!(memory.shared.views.len() <= 1_024);
+    assert_eq!(
+        memory
+            .search(&of_user("alice"), Some(&alices))
+            .await
+            .unwrap()
+            .items
+            .len(),
+        2
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_that_is_being_read_ends_for_no_other_and_one_that_is_released_is_gone() {
+    let memory = filled().await;
+    let pinned = memory
+        .search(&of_user("alice"), None)
+        .await
+        .unwrap()
+        .next
+        .unwrap();
+    memory.pin(&pinned);
+    let mut last = pinned.clone();
+    for _ in 0..100 {
+        tokio::time::advance(Duration::from_millis(1)).await;
+        last = memory
+            .search(&of_user("alice"), None)
+            .await
+            .unwrap()
+            .next
+            .unwrap();
+    }
+    assert!(
+        memory
+            .search(&of_user("alice"), Some(&pinned))
+            .await
+            .is_ok()
+    );
+    memory.release(&last);
+    assert!(matches!(
+        memory.search(&of_user("alice"), Some(&last)).await,
+        Err(StoreError::Expired)
+    ));
+}
+
+#[tokio::test]
+async fn a_question_that_is_withdrawn_leaves_its_thread_to_others() {
+    let memory = Memory::new();
+    // Questions that go on for ever, of clients that go away at once.
+    let noisy = Requester::User("noisy".into());
+    for _ in 0..1_000 {
+        let endless = memory.read(&noisy, |reading| -> Result<(), StoreError> {
+            loop {
+                reading.asked.still()?;
+                std::thread::yield_now();
+            }
+        });
+        assert!(endless.now_or_never().is_none());
+    }
+    let places = reading::places_in_all();
+    let mut taken = Vec::new();
+    while taken.len() < places / 2 {
+        // One user gets half only when what was withdrawn has left.
+        taken.extend(memory.shared.readers.try_take(noisy.clone()));
+        tokio::task::yield_now().await;
+    }
+    assert!(
+        memory
+            .search(&of_user("quiet"), None)
+            .await
+            .unwrap()
+            .items
+            .is_empty()
+    );
+}
+
+#[tokio::test]
+async fn one_user_has_half_of_the_threads_and_others_are_answered() {
+    let memory = filled().await;
+    let (begun, mut has_begun) = tokio::sync::mpsc::unbounded_channel();
+    let release = CancellationToken::new();
+    let noisy: Vec<_> = (0..600)
+        .map(|_| {
+            let (memory, begun, release) = (memory.clone(), begun.clone(), release.clone());
+            tokio::spawn(async move {
+                let noisy = Requester::User("noisy".into());
+                let held = memory.read(&noisy, move |_| {
+                    begun.send(()).unwrap();
+                    while !release.is_cancelled() {
+                        std::thread::yield_now();
+                    }
+                    Ok(())
+                });
+                held.await
+            })
+        })
+        .collect();
+    let half = reading::places_in_all() / 2;
+    for _ in 0..half {
+        has_begun.recv().await.unwrap();
+    }
+    assert!(
+        memory
+            .search(&of_user("quiet"), None)
+            .await
+            .unwrap()
+            .next
+            .is_some()
+    );
+    let generation = live(&memory, "b").await;
+    assert_eq!(
+        memory
+            .write(&[write(&generation, 1, 5, Some("web"))])
+            .await
+            .unwrap(),
+        [Verdict::Indexed]
+    );
+    assert!(
+        has_begun.try_recv().is_err(),
+        "one user has more than half of the threads"
+    );
+    release.cancel();
+    for held in noisy {
+        assert!(held.await.unwrap().is_ok());
+    }
+}
+
+#[tokio::test]
+async fn a_view_whose_answer_is_not_taken_is_closed() {
+    let memory = filled().await;
+    let read = memory.clone();
+    let (send, opened) = std::sync::mpsc::channel();
+    let (go_on, waits) = std::sync::mpsc::channel::<()>();
+    let question = tokio::spawn(async move {
+        read.read(&Requester::Operator, move |reading| {
+            let view = reading.open_view(&query(""));
+            send.send(()).unwrap();
+            waits.recv().unwrap_err();
+            view
+        })
+        .await
+    });
+    tokio::task::spawn_blocking(move || opened.recv().unwrap())
+        .await
+        .unwrap();
+    assert_eq!(memory.shared.views.len(), 1);
+    question.abort();
+    assert!(question.await.unwrap_err().is_cancelled());
+    drop(go_on);
+    while memory.shared.views.len() > 0 {
+        tokio::task::yield_now().await;
+    }
+}

@@ -1,0 +1,243 @@
+//! Requests to OpenSearch and what their answers mean.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use fleetdex_core::model::{json_fault, quoted};
+use http::{Method, Request, StatusCode, header::CONTENT_TYPE};
+use serde::{Deserialize, de::DeserializeOwned};
+use serde_json::Value;
+use tower::ServiceExt;
+
+use super::{
+    answers::{Answers, Purpose},
+    transport::{OpenSearchService, Timeout, TransportError},
+};
+use crate::StoreError;
+
+/// One request: what it is for, how it is sent, how long it may take.
+pub(super) struct Call<'c> {
+    /// What is tried, for error messages.
+    pub operation: &'c str,
+    pub method: Method,
+    /// Path and query string.
+    pub path: String,
+    pub body: Bytes,
+    pub timeout: Duration,
+}
+
+/// Sends requests through the service.
+#[derive(Clone)]
+pub(super) struct Client {
+    service: OpenSearchService,
+    answers: Answers,
+    purpose: Purpose,
+    /// For error messages.
+    address: String,
+}
+
+#[derive(Deserialize)]
+struct Failure {
+    error: Option<Value>,
+    status: Option<u16>,
+}
+
+impl Client {
+    /// One that asks for the operator itself.
+    pub fn new(service: OpenSearchService, answers: Answers, address: String) -> Self {
+        Self {
+            service,
+            answers,
+            purpose: Purpose::Upkeep,
+            address,
+        }
+    }
+
+    /// The same for another purpose.
+    #[must_use]
+    pub fn with(&self, purpose: Purpose) -> Self {
+        Self {
+            purpose,
+            ..self.clone()
+        }
+    }
+
+    /// The body of a successful answer.
+    pub async fn call(&self, call: Call<'_>) -> Result<Bytes, StoreError> {
+        let operation = call.operation.to_owned();
+        match self.exchange(call).await? {
+            (status, body) if status.is_success() => Ok(body),
+            (status, body) => Err(self.failure(operation, status, &body)),
+        }
+    }
+
+    /// The body of a successful answer, or nothing when the thing asked for does not exist.
+    pub async fn call_optional(&self, call: Call<'_>) -> Result<Option<Bytes>, StoreError> {
+        let operation = call.operation.to_owned();
+        match self.exchange(call).await? {
+            (StatusCode::NOT_FOUND, _) => Ok(None),
+            (status, body) if status.is_success() => Ok(Some(body)),
+            (status, body) => Err(self.failure(operation, status, &body)),
+        }
+    }
+
+    async fn exchange(&self, call: Call<'_>) -> Result<(StatusCode, Bytes), StoreError> {
+        let operation = call.operation;
+        let bytes = call.body.len();
+        let content_type = if call.path.contains("_bulk") {
+            "application/x-ndjson"
+        } else {
+            "application/json"
+        };
+        let request = Request::builder()
+            .method(call.method)
+            .uri(&call.path)
+            .header(CONTENT_TYPE, content_type)
+            .extension(Timeout(call.timeout))
+            .extension(self.answers.allowance(self.purpose))
+            .body(call.body)
+            .map_err(|error| {
+                StoreError::Invalid(format!("cannot ask OpenSearch for {}: {error}", call.path))
+            })?;
+        let response = self
+            .service
+            .clone()
+            .oneshot(request)
+            .await
+            .map_err(|error| unread(error, operation))?;
+        if response.status() == StatusCode::PAYLOAD_TOO_LARGE {
+            return Err(StoreError::TooLarge { bytes });
+        }
+        Ok((response.status(), response.into_body()))
+    }
+
+    fn failure(&self, operation: String, status: StatusCode, body: &[u8]) -> StoreError {
+        let reason = reason(status, body);
+        let status = status.as_u16();
+        match status {
+            401 => StoreError::Unauthorized {
+                address: self.address.clone(),
+                status,
+                reason,
+            },
+            403 if !reason.contains("cluster_block_exception") => StoreError::Unauthorized {
+                address: self.address.clone(),
+                status,
+                reason,
+            },
+            403 | 429 | 500..=599 => StoreError::Busy { status, reason },
+            404 if reason.contains("search_context_missing")
+                || reason.contains("No search context") =>
+            {
+                StoreError::Expired
+            }
+            _ => StoreError::Refused {
+                operation,
+                status,
+                reason,
+            },
+        }
+    }
+}
+
+fn unread(error: TransportError, operation: &str) -> StoreError {
+    match error {
+        TransportError::NoAnswer { address, reason } => StoreError::Unreachable { address, reason },
+        TransportError::TooLong { limit, .. } => StoreError::AnswerTooLarge {
+            operation: operation.to_owned(),
+            limit,
+        },
+    }
+}
+
+/// The reason in an error body: type and reason of the outermost error and its first root cause. Nothing of a body is repeated that is no error of
+/// `OpenSearch`, or of its security plugin, which says one word in plain text.
+fn reason(status: StatusCode, body: &[u8]) -> String {
+    if let Some(known) = PLAIN_REFUSALS
+        .iter()
+        .find(|text| body.trim_ascii() == text.as_bytes())
+    {
+        return (*known).to_owned();
+    }
+    let failure: Option<Failure> = serde_json::from_slice(body).ok();
+    match failure {
+        Some(Failure {
+            error: Some(Value::String(text)),
+            status: Some(code),
+        }) if code == status.as_u16() => quoted(&text),
+        Some(Failure {
+            error: Some(error), ..
+        }) => match described(&error) {
+            Some(outer) => match error
+                .get("root_cause")
+                .and_then(|causes| causes.get(0))
+                .and_then(described)
+            {
+                Some(root) if root != outer => quoted(&format!("{outer} ({root})")),
+                _ => quoted(&outer),
+            },
+            None => NOT_OPENSEARCH.to_owned(),
+        },
+        _ => NOT_OPENSEARCH.to_owned(),
+    }
+}
+
+/// What the security plugin says beside errors in JSON.
+const PLAIN_REFUSALS: [&str; 3] = [
+    "Unauthorized",
+    "Authentication finally failed",
+    "OpenSearch Security not initialized.",
+];
+/// Stands for an answer that may be of anything.
+const NOT_OPENSEARCH: &str = "the answer is no error of OpenSearch; check the address";
+
+/// Type and reason, if the type is one word as those of `OpenSearch` are.
+fn described(error: &Value) -> Option<String> {
+    let part = |name: &str| error.get(name).and_then(Value::as_str);
+    let kind = part("type").filter(|kind| {
+        !kind.is_empty()
+            && kind
+                .bytes()
+                .all(|byte| byte == b'_' || byte.is_ascii_alphanumeric())
+    })?;
+    Some(format!("{kind}: {}", part("reason").unwrap_or_default()))
+}
+
+/// Reads an answer.
+pub(super) fn parse<T: DeserializeOwned>(operation: &str, body: &[u8]) -> Result<T, StoreError> {
+    serde_json::from_slice(body).map_err(|error| StoreError::Garbled {
+        operation: operation.to_owned(),
+        reason: json_fault(&error),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_repeated_but_errors_of_opensearch() {
+        let said = |body: &str| reason(StatusCode::BAD_REQUEST, body.as_bytes());
+        let error = r#"{"error":{"root_cause":[{"type":"parse_exception","reason":"b"}],"type":"search_phase_exception","reason":"a"},"status":400}"#;
+        assert_eq!(
+            said(error),
+            "search_phase_exception: a (parse_exception: b)"
+        );
+        assert_eq!(
+            said(r#"{"error":"Incorrect HTTP method","status":400}"#),
+            "Incorrect HTTP method"
+        );
+        assert_eq!(said("Unauthorized"), "Unauthorized");
+        let others = [
+            "hunter2",
+            r#"{"error":"hunter2"}"#,
+            r#"{"error":{"type":"hunter2 is it","reason":"hunter2"}}"#,
+            r#"{"token":"hunter2"}"#,
+        ];
+        for other in others {
+            assert!(!said(other).contains("hunter2"), "{other}");
+        }
+        let garbled = parse::<u8>("search", br#""hunter2""#).unwrap_err();
+        assert!(!garbled.to_string().contains("hunter2"), "{garbled}");
+    }
+}

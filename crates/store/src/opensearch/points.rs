@@ -1,0 +1,301 @@
+//! Points in time: views of indices that stay as they are while pages are read from them.
+//!
+//! OpenSearch keeps 300 contexts a node (`search.max_open_pit_context`), one for each shard of a point in time, for as long as it was told to
+//! when one was used last. Whoever opens one here holds it, and it is closed when it is dropped, also where a request is cancelled. What users may
+//! hold together is less than the 300, so that lists and audits of the operator find room.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use fleetdex_core::{
+    planted::{Bug, planted},
+    query::{Cursor, Requester},
+};
+use http::Method;
+use serde::Deserialize;
+use serde_json::json;
+use tokio::runtime::Handle;
+
+use super::{
+    client::parse,
+    engine::{Engine, Shards},
+};
+use crate::{
+    StoreError,
+    quota::{Full, Ledger, Shares},
+};
+
+/// How long a point in time outlives its last page.
+pub(super) const KEEP_ALIVE: &str = "5m";
+/// The same for the ledger.
+const KEPT: Duration = Duration::from_mins(5);
+/// Contexts that users may hold together, unless `--list-contexts` says otherwise: two thirds of OpenSearch's 300.
+pub const LIST_CONTEXTS: u64 = 200;
+
+/// What users hold of one OpenSearch. Clones share it.
+#[derive(Clone, Debug)]
+pub struct ListContexts(Arc<Contexts>);
+
+#[derive(Debug)]
+struct Contexts {
+    ledger: Ledger,
+    all: u64,
+    /// What the last point in time of the whole index took.
+    last: AtomicU64,
+}
+
+impl ListContexts {
+    /// So many contexts for all users, of which one user may hold half.
+    pub fn new(all: u64) -> Self {
+        let shares = Shares {
+            user: all.div_ceil(2),
+            users: all,
+            keep_alive: KEPT,
+        };
+        Self(Arc::new(Contexts {
+            ledger: Ledger::new(shares),
+            all,
+            last: AtomicU64::new(1),
+        }))
+    }
+
+    fn crowded(&self, full: Full) -> StoreError {
+        let Contexts { all, .. } = &*self.0;
+        StoreError::Crowded(match full {
+            Full::User => format!(
+                "your lists that are under way hold as much of OpenSearch as one user may ({} contexts of points in time); try again when one has ended",
+                all.div_ceil(2)
+            ),
+            Full::Users => format!(
+                "lists in pages hold as much of OpenSearch as they may ({all} contexts of points in time, --list-contexts); try again, or ask for fewer clusters"
+            ),
+        })
+    }
+}
+
+impl Default for ListContexts {
+    fn default() -> Self {
+        Self::new(LIST_CONTEXTS)
+    }
+}
+
+/// What users hold, for each OpenSearch, whatever prefixes are used there.
+#[derive(Debug)]
+pub struct AllListContexts {
+    each: u64,
+    stores: Mutex<BTreeMap<BTreeSet<String>, ListContexts>>,
+}
+
+impl AllListContexts {
+    /// So many contexts in each OpenSearch.
+    pub fn new(each: u64) -> Self {
+        Self {
+            each,
+            stores: Mutex::default(),
+        }
+    }
+
+    /// Those of the OpenSearch at these addresses.
+    pub fn of(&self, addresses: &[String]) -> ListContexts {
+        let addresses = addresses
+            .iter()
+            .map(|address| address.trim_end_matches('/').to_owned())
+            .collect();
+        let mut stores = self.stores.lock().unwrap_or_else(PoisonError::into_inner);
+        stores
+            .entry(addresses)
+            .or_insert_with(|| ListContexts::new(self.each))
+            .clone()
+    }
+}
+
+/// An open point in time. Dropped, it is closed.
+pub(super) struct PointInTime {
+    engine: Engine,
+    id: String,
+    is_over: bool,
+}
+
+#[derive(Deserialize)]
+struct Opened {
+    pit_id: String,
+    #[serde(rename = "_shards")]
+    shards: Shards,
+}
+
+impl PointInTime {
+    pub(super) fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// The name that it has after a search.
+    pub(super) fn renamed(&mut self, id: Option<String>) {
+        if let Some(id) = id.filter(|id| *id != self.id) {
+            self.id = id;
+        }
+    }
+
+    /// Leaves it open for further pages.
+    pub(super) fn keep(mut self) -> String {
+        self.is_over = true;
+        std::mem::take(&mut self.id)
+    }
+
+    /// Closes it. If this is cancelled, it is closed nevertheless.
+    pub(super) async fn close(mut self) {
+        self.engine.close_pit(&self.id).await;
+        self.is_over = true;
+    }
+}
+
+impl Drop for PointInTime {
+    fn drop(&mut self) {
+        if !self.is_over {
+            self.engine.close_later(std::mem::take(&mut self.id));
+        }
+    }
+}
+
+/// Room in the ledger for a point in time that is being opened.
+struct Reserved<'l> {
+    ledger: &'l Ledger,
+    number: Option<u64>,
+}
+
+impl Drop for Reserved<'_> {
+    fn drop(&mut self) {
+        if let Some(number) = self.number.take() {
+            self.ledger.cancel(number);
+        }
+    }
+}
+
+/// What OpenSearch says (3.4, 2.19) when none of the indices for a point in time exist and these are to be left out.
+const OF_NOTHING: &str = "invalid id: [null]";
+
+impl Engine {
+    /// `may_lack`: whether indices that do not exist are left out, or an error. [`StoreError::Expired`] if all of them are left out.
+    pub(super) async fn open_pit(
+        &self,
+        target: &str,
+        may_lack: bool,
+        requester: &Requester,
+    ) -> Result<PointInTime, StoreError> {
+        let contexts = &*self.contexts.0;
+        let mut reserved = Reserved {
+            ledger: &contexts.ledger,
+            number: None,
+        };
+        let clusters = target.split(',').count() as u64;
+        let is_of_all = target == self.options.prefix.as_str();
+        if let Requester::User(user) = requester {
+            let cost = if is_of_all {
+                contexts.last.load(Ordering::Relaxed)
+            } else {
+                clusters
+            };
+            let room = contexts
+                .ledger
+                .reserve(user, cost)
+                .map_err(|full| self.contexts.crowded(full))?;
+            reserved.number = Some(room.0);
+            for ended in room.1 {
+                self.close_later(ended.to_string());
+            }
+        }
+        let Opened { pit_id, shards } = self.request_pit(target, may_lack).await?;
+        if is_of_all {
+            contexts.last.store(shards.total, Ordering::Relaxed);
+        }
+        if let Some(number) = reserved.number.take() {
+            contexts
+                .ledger
+                .opened(number, pit_id.as_str().into(), shards.total);
+        }
+        Ok(PointInTime {
+            engine: self.clone(),
+            id: pit_id,
+            is_over: false,
+        })
+    }
+
+    async fn request_pit(&self, target: &str, may_lack: bool) -> Result<Opened, StoreError> {
+        let operation = "opening a point in time";
+        // A partial view would look like deleted documents.
+        let path = format!(
+            "/{target}/_search/point_in_time?keep_alive={KEEP_ALIVE}&allow_partial_pit_creation=false&ignore_unavailable={may_lack}"
+        );
+        match self.send(operation, Method::POST, path, None).await {
+            Ok(answer) => parse(operation, &answer),
+            // Of no index at all there is no view.
+            Err(StoreError::Refused {
+                status: 400,
+                reason,
+                ..
+            }) if may_lack && reason.contains(OF_NOTHING) => Err(StoreError::Expired),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Notes that a page is read from the point in time of a cursor, which another replica may have opened.
+    pub(super) fn use_pit(&self, cursor: &Cursor) -> Result<(), StoreError> {
+        let ledger = &self.contexts.0.ledger;
+        if !ledger.used(&cursor.snapshot) && ledger.has_ended(&cursor.snapshot) {
+            return Err(StoreError::Superseded);
+        }
+        Ok(())
+    }
+
+    /// Enters a point in time that another replica has opened, so that it is this user's here, too.
+    pub(super) fn adopt_pit(&self, id: &str, cost: u64, requester: &Requester) {
+        let Requester::User(user) = requester else {
+            return;
+        };
+        let ledger = &self.contexts.0.ledger;
+        if ledger.used(id) {
+            return;
+        }
+        // Without room it goes on nevertheless: it is open.
+        if let Ok((number, ended)) = ledger.reserve(user, cost) {
+            ledger.opened(number, id.into(), cost);
+            for ended in ended {
+                self.close_later(ended.to_string());
+            }
+        }
+    }
+
+    pub(super) fn pin_pit(&self, cursor: &Cursor) {
+        self.contexts.0.ledger.pin(&cursor.snapshot);
+    }
+
+    pub(super) async fn close_pit(&self, pit: &str) {
+        let body = json!({ "pit_id": [pit] });
+        let path = "/_search/point_in_time".to_owned();
+        if let Err(error) = self
+            .send("closing a point in time", Method::DELETE, path, Some(&body))
+            .await
+        {
+            tracing::debug!(%error, "a point in time stays until it expires");
+        }
+        self.contexts.0.ledger.closed(pit);
+    }
+
+    /// Closes a point in time while other things go on.
+    pub(super) fn close_later(&self, pit: String) {
+        self.contexts.0.ledger.closed(&pit);
+        if planted(Bug::LeavePointInTimeOpen) {
+            return;
+        }
+        // At the end of the process it expires by itself.
+        if let Ok(runtime) = Handle::try_current() {
+            let engine = self.clone();
+            runtime.spawn(async move { engine.close_pit(&pit).await });
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! Makes what was written visible to searches.
+
+use std::{fmt, time::Duration};
+
+use bytes::Bytes;
+use fleetdex_core::model::IndexName;
+use http::Method;
+use serde::Deserialize;
+
+use super::client::{Call, Client, parse};
+use crate::StoreError;
+
+/// Segments of one second are written in a fraction of it; merges may hold that up.
+const REFRESH_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Refreshes everything that queries are answered from.
+#[derive(Clone)]
+pub(super) struct Refresher {
+    pub(super) client: Client,
+    pub(super) alias: IndexName,
+}
+
+impl fmt::Debug for Refresher {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("Refresher")
+            .field("alias", &self.alias)
+            .finish_non_exhaustive()
+    }
+}
+
+#[derive(Deserialize)]
+struct Answer {
+    #[serde(rename = "_shards")]
+    shards: Shards,
+}
+
+#[derive(Deserialize)]
+struct Shards {
+    failed: u64,
+}
+
+impl Refresher {
+    pub(super) async fn refresh(&self) -> Result<(), StoreError> {
+        let operation = "refreshing the indices";
+        let path = format!(
+            "/{}/_refresh?ignore_unavailable=true&allow_no_indices=true",
+            self.alias
+        );
+        let call = Call {
+            operation,
+            method: Method::POST,
+            path,
+            body: Bytes::new(),
+            timeout: REFRESH_TIMEOUT,
+        };
+        let answer: Answer = parse(operation, &self.client.call(call).await?)?;
+        if answer.shards.failed > 0 {
+            let reason = format!("{} shards were not refreshed", answer.shards.failed);
+            return Err(StoreError::Busy {
+                status: 503,
+                reason,
+            });
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,150 @@
+//! What is stored, as ids and versions: read page by page from one frozen view.
+
+use std::sync::Arc;
+
+use fleetdex_core::query::Requester;
+use http::Method;
+use serde::de::IgnoredAny;
+use serde_json::{Value, json};
+
+use super::{
+    answers::{Purpose, fewer},
+    engine::Engine,
+    extent::extent_queries,
+    points::KEEP_ALIVE,
+};
+use crate::{Extent, Generation, StoreError, Stored, Visit};
+
+/// Most hits that OpenSearch returns in one page (`index.max_result_window`).
+const PAGE: usize = 10_000;
+/// Everything that is read of an answer; the rest would be half of it.
+const READ: &str =
+    "filter_path=timed_out,_shards.failed,pit_id,hits.hits._id,hits.hits._version,hits.hits.sort";
+
+/// Namespace and name, then what the id is made of, which is unique within a cluster. `_shard_doc` is not known to OpenSearch 2. What is missing, as the
+/// namespace of a node, or is too long to be found by, comes first, as an empty text does.
+pub(super) fn by_name() -> Value {
+    let keys = [
+        "metadata.namespace",
+        "metadata.name",
+        "metadata.uid",
+        "apiVersion",
+        "kind",
+    ];
+    keys.map(|key| json!({ key: { "order": "asc", "missing": "_first" } }))
+        .into()
+}
+
+impl Engine {
+    pub(super) async fn visit_extent(
+        &self,
+        generation: &Generation,
+        extent: &Extent,
+        visit: Visit<'_>,
+    ) -> Result<(), StoreError> {
+        let index = &generation.index;
+        self.send(
+            "refreshing an index",
+            Method::POST,
+            format!("/{index}/_refresh"),
+            None,
+        )
+        .await?;
+        let pit = self
+            .open_pit(index.as_str(), false, &Requester::Operator)
+            .await?;
+        let mut outcome = Ok(());
+        for query in extent_queries(extent) {
+            outcome = self.visit_pit(pit.id(), &query, visit).await;
+            if outcome.is_err() {
+                break;
+            }
+        }
+        pit.close().await;
+        outcome
+    }
+
+    async fn visit_pit(
+        &self,
+        pit: &str,
+        query: &Value,
+        visit: Visit<'_>,
+    ) -> Result<(), StoreError> {
+        let mut pit = pit.to_owned();
+        let mut after: Option<Vec<Value>> = None;
+        let mut size = PAGE;
+        loop {
+            let mut body = json!({
+                "size": size,
+                "pit": { "id": pit, "keep_alive": KEEP_ALIVE },
+                "query": query,
+                "sort": by_name(),
+                "_source": false,
+                "version": true,
+                "track_total_hits": false,
+            });
+            if let Some(after) = &after {
+                body["search_after"] = json!(after);
+            }
+            let answer = match self
+                .run_search::<IgnoredAny>(Purpose::Upkeep, format!("/_search?{READ}"), &body)
+                .await
+            {
+                Err(StoreError::AnswerTooLarge { .. }) if let Some(less) = fewer(size) => {
+                    size = less;
+                    continue;
+                }
+                other => other?,
+            };
+            for hit in &answer.hits.hits {
+                let text = |position: usize| {
+                    hit.sort
+                        .get(position)
+                        .and_then(Value::as_str)
+                        .unwrap_or_default()
+                };
+                // The store's own counter starts at 1, so there is always a version to compare.
+                if let Some(Ok(version)) = hit.version.map(|version| version.to_string().parse()) {
+                    visit(Stored {
+                        id: &hit.id,
+                        version,
+                        namespace: text(0),
+                        name: text(1),
+                    });
+                }
+            }
+            if answer.hits.hits.len() < size {
+                return Ok(());
+            }
+            after = answer.hits.hits.into_iter().next_back().map(|hit| hit.sort);
+            pit = answer.pit_id.unwrap_or(pit);
+        }
+    }
+
+    /// At most one page: a status that counts more of them would say nothing more.
+    pub(super) async fn rejected_ids(
+        &self,
+        generation: &Generation,
+        extent: &Extent,
+    ) -> Result<Vec<Arc<str>>, StoreError> {
+        let index = &generation.index;
+        let mut ids = Vec::new();
+        for query in extent_queries(extent) {
+            let body = json!({
+                "size": PAGE,
+                "query": { "bool": { "filter": [{ "exists": { "field": "search.rejected" } }, query] } },
+                "_source": false,
+                "track_total_hits": false,
+            });
+            let answer = self
+                .run_search::<IgnoredAny>(
+                    Purpose::Upkeep,
+                    format!("/{index}/_search?{READ}"),
+                    &body,
+                )
+                .await?;
+            ids.extend(answer.hits.hits.into_iter().map(|hit| Arc::from(hit.id)));
+        }
+        Ok(ids)
+    }
+}

@@ -1,0 +1,281 @@
+//! What a store keeps open for the pages of lists, shared fairly: each user has a share, and what one opens beyond it ends what that user opened
+//! before, never another user's.
+//!
+//! The operator's own work is not counted here: what all users may hold together leaves room for it.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use fleetdex_core::planted::{Bug, planted};
+use tokio::time::Instant;
+
+/// Names of snapshots that were ended for their users' next ones, which are remembered so that users learn why.
+const ENDED: usize = 4_096;
+
+/// What may be open at a time, in units of the store.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Shares {
+    /// By one user, but one snapshot in any case.
+    pub user: u64,
+    /// By all users together, but one snapshot in any case.
+    pub users: u64,
+    /// How long a snapshot outlives its last use.
+    pub keep_alive: Duration,
+}
+
+/// Nothing more can be opened, and nothing of the user's can end for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Full {
+    /// The user's own lists are under way.
+    User,
+    /// Other users hold everything.
+    Users,
+}
+
+/// Who holds what. Snapshots have numbers from the start, and names once they are open.
+#[derive(Debug)]
+pub(super) struct Ledger {
+    shares: Shares,
+    held: Mutex<Held>,
+}
+
+#[derive(Debug, Default)]
+struct Held {
+    snapshots: BTreeMap<u64, Snapshot>,
+    last: u64,
+    ended: VecDeque<Arc<str>>,
+}
+
+#[derive(Debug)]
+struct Snapshot {
+    user: Arc<str>,
+    /// Absent while it is being opened.
+    name: Option<Arc<str>>,
+    cost: u64,
+    used: Instant,
+    /// Whether an answer is read from it that ends with it.
+    is_pinned: bool,
+}
+
+impl Ledger {
+    pub(super) fn new(shares: Shares) -> Self {
+        Self {
+            shares,
+            held: Mutex::default(),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Held> {
+        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        let keep_alive = self.shares.keep_alive;
+        held.snapshots
+            .retain(|_, snapshot| snapshot.name.is_none() || snapshot.used.elapsed() < keep_alive);
+        held
+    }
+
+    /// Makes room for a snapshot of a user: its number, and the names of those that have to end for it.
+    pub(super) fn reserve(&self, user: &Arc<str>, cost: u64) -> Result<(u64, Vec<Arc<str>>), Full> {
+        let mut held = self.lock();
+        let ended = held.end_for(user, cost, self.shares)?;
+        held.last += 1;
+        let number = held.last;
+        let snapshot = Snapshot {
+            user: Arc::clone(user),
+            name: None,
+            cost,
+            used: Instant::now(),
+            is_pinned: false,
+        };
+        held.snapshots.insert(number, snapshot);
+        Ok((number, ended))
+    }
+
+    /// Says under which name a snapshot was opened, and what it costs in truth.
+    pub(super) fn opened(&self, number: u64, name: Arc<str>, cost: u64) {
+        if let Some(snapshot) = self.lock().snapshots.get_mut(&number) {
+            (snapshot.name, snapshot.cost, snapshot.used) = (Some(name), cost, Instant::now());
+        }
+    }
+
+    /// Takes a snapshot out that was not opened.
+    pub(super) fn cancel(&self, number: u64) {
+        self.lock().snapshots.remove(&number);
+    }
+
+    /// Says that a snapshot is used; whether it is in the ledger.
+    pub(super) fn used(&self, name: &str) -> bool {
+        let mut held = self.lock();
+        let found = held.find(name);
+        found
+            .map(|snapshot| snapshot.used = Instant::now())
+            .is_some()
+    }
+
+    /// Says that an answer is read from a snapshot that ends with it: it does not end for another one.
+    pub(super) fn pin(&self, name: &str) {
+        if let Some(snapshot) = self.lock().find(name) {
+            snapshot.is_pinned = true;
+        }
+    }
+
+    /// Takes a snapshot out that has been closed.
+    pub(super) fn closed(&self, name: &str) {
+        self.lock()
+            .snapshots
+            .retain(|_, snapshot| snapshot.name.as_deref() != Some(name));
+    }
+
+    /// Whether a snapshot was ended for another one of its user.
+    pub(super) fn has_ended(&self, name: &str) -> bool {
+        self.lock().ended.iter().any(|ended| **ended == *name)
+    }
+
+    /// What is held by everybody.
+    #[cfg(test)]
+    fn cost(&self) -> u64 {
+        self.lock()
+            .snapshots
+            .values()
+            .map(|snapshot| snapshot.cost)
+            .sum()
+    }
+}
+
+impl Held {
+    fn find(&mut self, name: &str) -> Option<&mut Snapshot> {
+        self.snapshots
+            .values_mut()
+            .find(|snapshot| snapshot.name.as_deref() == Some(name))
+    }
+
+    /// Ends snapshots of a user, those first that have not been used for the longest, until there is room for another one.
+    fn end_for(
+        &mut self,
+        user: &Arc<str>,
+        cost: u64,
+        shares: Shares,
+    ) -> Result<Vec<Arc<str>>, Full> {
+        let (mut own, mut all, mut ends) = (0, 0, Vec::new());
+        for (number, snapshot) in &self.snapshots {
+            all += snapshot.cost;
+            if snapshot.user == *user || planted(Bug::EndListsOfOthers) {
+                own += snapshot.cost;
+                if !snapshot.is_pinned && snapshot.name.is_some() {
+                    ends.push((snapshot.used, *number, snapshot.cost));
+                }
+            }
+        }
+        ends.sort_unstable();
+        let mut ending = Vec::new();
+        let mut ends = ends.into_iter();
+        let is_over = |held: u64, share: u64| held > 0 && held + cost > share;
+        while is_over(own, shares.user) || is_over(all, shares.users) {
+            let Some((_, number, freed)) = ends.next() else {
+                return Err(if is_over(own, shares.user) {
+                    Full::User
+                } else {
+                    Full::Users
+                });
+            };
+            (own, all) = (own - freed, all - freed);
+            ending.push(number);
+        }
+        let ended: Vec<Arc<str>> = ending
+            .iter()
+            .filter_map(|number| self.snapshots.remove(number)?.name)
+            .collect();
+        self.ended.extend(ended.iter().cloned());
+        let surplus = self.ended.len().saturating_sub(ENDED);
+        self.ended.drain(..surplus);
+        Ok(ended)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const SHARES: Shares = Shares {
+        user: 10,
+        users: 25,
+        keep_alive: Duration::from_mins(5),
+    };
+
+    fn open(ledger: &Ledger, user: &str, name: &str, cost: u64) -> Result<Vec<String>, Full> {
+        let (number, ended) = ledger.reserve(&user.into(), cost)?;
+        ledger.opened(number, name.into(), cost);
+        Ok(ended.iter().map(ToString::to_string).collect())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_user_who_opens_too_much_loses_what_was_used_longest_ago() {
+        let ledger = Ledger::new(SHARES);
+        for name in ["a1", "a2", "a3"] {
+            tokio::time::advance(Duration::from_secs(1)).await;
+            assert_eq!(open(&ledger, "a", name, 3), Ok(Vec::new()));
+        }
+        tokio::time::advance(Duration::from_secs(1)).await;
+        assert!(ledger.used("a1"));
+        assert_eq!(open(&ledger, "b", "b1", 9), Ok(Vec::new()));
+        assert_eq!(open(&ledger, "a", "a4", 3), Ok(vec!["a2".to_owned()]));
+        assert!(ledger.has_ended("a2") && !ledger.used("a2") && ledger.used("a1"));
+        assert_eq!(
+            open(&ledger, "a", "large", 24),
+            Err(Full::Users),
+            "b holds 9 of 25"
+        );
+        ledger.closed("b1");
+        assert_eq!(
+            open(&ledger, "a", "large", 40).map(|ended| ended.len()),
+            Ok(3),
+            "one of any size is possible"
+        );
+        assert_eq!(open(&ledger, "b", "b2", 1), Err(Full::Users));
+        tokio::time::advance(SHARES.keep_alive).await;
+        assert_eq!(
+            open(&ledger, "b", "b2", 1),
+            Ok(Vec::new()),
+            "what is not used any more is not held"
+        );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn answers_that_are_being_read_do_not_end_for_others() {
+        let ledger = Ledger::new(SHARES);
+        open(&ledger, "a", "a1", 6).unwrap();
+        ledger.pin("a1");
+        assert_eq!(open(&ledger, "a", "a2", 5), Err(Full::User));
+        assert_eq!(open(&ledger, "a", "a2", 4), Ok(Vec::new()));
+        let (number, _) = ledger.reserve(&"b".into(), 7).unwrap();
+        ledger.cancel(number);
+        assert_eq!(ledger.cost(), 10);
+    }
+
+    proptest! {
+        /// Nobody loses anything because of what others open, and all stay within what users may hold.
+        #[test]
+        fn nobody_loses_anything_because_of_others(steps in prop::collection::vec((0..4_usize, 1..8_u64, any::<bool>()), 1..80)) {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+            runtime.block_on(async {
+                let ledger = Ledger::new(SHARES);
+                for (number, (user, cost, pins)) in steps.into_iter().enumerate() {
+                    tokio::time::advance(Duration::from_millis(10)).await;
+                    let name = format!("{user}-{number}");
+                    if let Ok(ended) = open(&ledger, &user.to_string(), &name, cost) {
+                        prop_assert!(ended.iter().all(|name| name.starts_with(&format!("{user}-"))), "{ended:?}");
+                    }
+                    if pins {
+                        ledger.pin(&name);
+                    }
+                    prop_assert!(ledger.cost() <= SHARES.users);
+                }
+                Ok(())
+            })?;
+        }
+    }
+}

@@ -1,0 +1,358 @@
+//! Which generation each cluster's documents are written to.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use fleetdex_core::{
+    model::{ClusterName, IndexName},
+    query::ResourceName,
+};
+use fleetdex_store::{Generation, StoreError};
+use tokio::{sync::OnceCell, time::Instant};
+
+use super::{Pipeline, lock};
+
+/// A cluster whose history has not gone back again for so long is taken for a sound one.
+const CALM: Duration = Duration::from_mins(10);
+/// How long the second generation in a row waits. Filling one is expensive, and a member that shows one history after the other (several
+/// apiservers of different etcds behind one address, say) would have it done without end.
+const MIN_RENEWAL_DELAY: Duration = Duration::from_secs(2);
+const MAX_RENEWAL_DELAY: Duration = Duration::from_mins(5);
+
+/// How often a cluster's generation was renewed in a row, and when last.
+#[derive(Clone, Copy)]
+struct Renewals {
+    in_a_row: u32,
+    last: Instant,
+}
+
+impl Renewals {
+    fn is_recent(self) -> bool {
+        self.last.elapsed() < CALM
+    }
+
+    /// How long the next one waits.
+    fn delay(self) -> Duration {
+        if !self.is_recent() {
+            return Duration::ZERO;
+        }
+        MIN_RENEWAL_DELAY
+            .saturating_mul(2_u32.saturating_pow(self.in_a_row - 1))
+            .min(MAX_RENEWAL_DELAY)
+    }
+}
+
+/// What is known of the generations of a store's clusters.
+#[derive(Default)]
+pub struct Generations {
+    open: BTreeMap<ClusterName, Arc<Slot>>,
+    /// Clusters whose units have to begin anew.
+    lost: BTreeSet<ClusterName>,
+    /// The number that the next generation of a cluster has to be above.
+    above: BTreeMap<ClusterName, u64>,
+    /// Clusters whose history went back, or that have become other clusters.
+    renewals: BTreeMap<ClusterName, Renewals>,
+    /// The UID of each cluster whose generation was opened with one.
+    identities: BTreeMap<ClusterName, String>,
+    /// Generations, by id, that were there although another one is the live one.
+    strays: BTreeSet<Arc<str>>,
+}
+
+impl Generations {
+    /// Whether a cluster was another one before.
+    fn is_another(&self, cluster: &ClusterName, uid: &str) -> bool {
+        self.identities
+            .get(cluster)
+            .is_some_and(|known| known != uid)
+    }
+
+    /// A generation is opened for the cluster of this UID.
+    fn identify(&mut self, cluster: &ClusterName, uid: &str) {
+        if self.is_another(cluster, uid) {
+            self.note_renewal(cluster);
+        }
+        self.identities.insert(cluster.clone(), uid.to_owned());
+    }
+
+    fn note_renewal(&mut self, cluster: &ClusterName) {
+        let before = self
+            .renewals
+            .get(cluster)
+            .filter(|renewals| renewals.is_recent());
+        let in_a_row = before
+            .map_or(0, |renewals| renewals.in_a_row)
+            .saturating_add(1);
+        self.renewals.insert(
+            cluster.clone(),
+            Renewals {
+                in_a_row,
+                last: Instant::now(),
+            },
+        );
+    }
+
+    fn renewal_delay(&self, cluster: &ClusterName) -> Duration {
+        self.renewals
+            .get(cluster)
+            .map_or(Duration::ZERO, |renewals| renewals.delay())
+    }
+}
+
+/// The generation of one cluster, opened once, whichever of its units comes first.
+struct Slot {
+    uid: Option<String>,
+    generation: OnceCell<Generation>,
+    is_live: AtomicBool,
+    shown: Mutex<BTreeSet<ResourceName>>,
+}
+
+impl Slot {
+    fn generation(&self) -> Option<Generation> {
+        let generation = self.generation.get()?.clone();
+        Some(Generation {
+            live: self.is_live.load(Ordering::Acquire),
+            shown: lock(&self.shown).clone(),
+            ..generation
+        })
+    }
+}
+
+impl Pipeline {
+    /// The generation that a cluster's documents are written to. `uid` is that of its namespace kube-system, if that is known.
+    pub async fn generation(
+        &self,
+        cluster: &ClusterName,
+        uid: Option<&str>,
+    ) -> Result<Generation, StoreError> {
+        let slot = self.slot(cluster, uid);
+        let opened = slot
+            .generation
+            .get_or_try_init(|| self.open_generation(cluster, uid, &slot))
+            .await?;
+        Ok(opened.clone())
+    }
+
+    fn slot(&self, cluster: &ClusterName, uid: Option<&str>) -> Arc<Slot> {
+        let mut generations = lock(&self.0.generations);
+        let slot = generations
+            .open
+            .get(cluster)
+            .filter(|slot| slot.uid.as_deref() == uid);
+        if let Some(slot) = slot {
+            return Arc::clone(slot);
+        }
+        if let Some(uid) = uid {
+            generations.identify(cluster, uid);
+        }
+        let uid = uid.map(str::to_owned);
+        let slot = Arc::new(Slot {
+            uid,
+            generation: OnceCell::new(),
+            is_live: AtomicBool::new(false),
+            shown: Mutex::default(),
+        });
+        generations.open.insert(cluster.clone(), Arc::clone(&slot));
+        slot
+    }
+
+    async fn open_generation(
+        &self,
+        cluster: &ClusterName,
+        uid: Option<&str>,
+        slot: &Slot,
+    ) -> Result<Generation, StoreError> {
+        let above = lock(&self.0.generations)
+            .above
+            .get(cluster)
+            .copied()
+            .unwrap_or_default();
+        let store = self.opened().await;
+        let generation = store.open(cluster, uid, above).await?;
+        let checkpoints = store.checkpoints(cluster).await?;
+        self.0.book.open(&generation, checkpoints);
+        slot.is_live.store(generation.live, Ordering::Release);
+        lock(&slot.shown).clone_from(&generation.shown);
+        self.0.changed.notify_one();
+        Ok(generation)
+    }
+
+    /// Every generation that is open.
+    pub fn generations(&self) -> Vec<Generation> {
+        lock(&self.0.generations)
+            .open
+            .values()
+            .filter_map(|slot| slot.generation())
+            .collect()
+    }
+
+    /// Every cluster that has a generation, or is about to open one.
+    pub fn open_clusters(&self) -> Vec<ClusterName> {
+        lock(&self.0.generations).open.keys().cloned().collect()
+    }
+
+    /// The open generation of a cluster.
+    pub fn open_generation_of(&self, cluster: &ClusterName) -> Option<Generation> {
+        lock(&self.0.generations).open.get(cluster)?.generation()
+    }
+
+    /// Lets queries be answered from a generation that is complete.
+    pub async fn activate(&self, generation: &Generation) -> Result<(), StoreError> {
+        self.opened().await.activate(generation).await?;
+        if let Some(slot) = self.slot_of(&generation.target) {
+            slot.is_live.store(true, Ordering::Release);
+        }
+        self.0.changed.notify_one();
+        Ok(())
+    }
+
+    /// Lets queries about resources that are complete be answered from a first generation.
+    pub async fn show(
+        &self,
+        generation: &Generation,
+        resources: &BTreeSet<ResourceName>,
+    ) -> Result<(), StoreError> {
+        self.opened().await.show(generation, resources).await?;
+        if let Some(slot) = self.slot_of(&generation.target) {
+            lock(&slot.shown).extend(resources.iter().cloned());
+        }
+        self.0.changed.notify_one();
+        Ok(())
+    }
+
+    fn slot_of(&self, target: &IndexName) -> Option<Arc<Slot>> {
+        let generations = lock(&self.0.generations);
+        let is_target = |slot: &&Arc<Slot>| {
+            slot.generation
+                .get()
+                .is_some_and(|generation| generation.target == *target)
+        };
+        generations.open.values().find(is_target).cloned()
+    }
+
+    /// Forgets the generation of a cluster, because it is about to be dropped.
+    pub fn forget(&self, cluster: &ClusterName) {
+        lock(&self.0.generations).open.remove(cluster);
+        self.0.book.drop_cluster(cluster);
+    }
+
+    /// Forgets the generation of a cluster, because another replica fills it from now on.
+    pub fn hand_over(&self, cluster: &ClusterName) {
+        self.forget(cluster);
+        if let Some(store) = self.store() {
+            store.hand_over(cluster);
+        }
+    }
+
+    /// Whether a generation has been asked about like that before.
+    pub fn was_stray(&self, generation: &Generation) -> bool {
+        !lock(&self.0.generations)
+            .strays
+            .insert(Arc::clone(&generation.id))
+    }
+
+    /// The index behind a write alias is gone: it is made and filled again. One that is not in use any more is no loss.
+    pub(super) fn note_lost(&self, target: &IndexName, message: &str) {
+        let Some(generation) = self.slot_of(target).and_then(|slot| slot.generation()) else {
+            return;
+        };
+        tracing::warn!(cluster = %generation.cluster, index = %generation.index, message, "an index is lost; its cluster is read anew");
+        self.begin_anew(generation.cluster);
+    }
+
+    /// How long a cluster whose history went back has to wait for its next generation: not at all at first, then longer and longer.
+    pub fn renewal_delay(&self, cluster: &ClusterName) -> Duration {
+        lock(&self.0.generations).renewal_delay(cluster)
+    }
+
+    /// The same for a cluster that has become another one if its UID is this one now. Without that, a member that shows another UID at every look would have an
+    /// index made at every look.
+    pub fn identity_delay(&self, cluster: &ClusterName, uid: &str) -> Duration {
+        let generations = lock(&self.0.generations);
+        if generations.is_another(cluster, uid) {
+            generations.renewal_delay(cluster)
+        } else {
+            Duration::ZERO
+        }
+    }
+
+    /// A generation holds what cannot be brought up to date: the next one takes its place.
+    pub fn renew(&self, generation: &Generation, reason: &str) {
+        if self.slot_of(&generation.target).is_none() {
+            return;
+        }
+        tracing::warn!(cluster = %generation.cluster, index = %generation.index, reason, "the cluster's history went back; a new generation is made");
+        let mut generations = lock(&self.0.generations);
+        generations
+            .above
+            .insert(generation.cluster.clone(), generation.number);
+        generations.note_renewal(&generation.cluster);
+        drop(generations);
+        self.0.metrics.renewed.inc();
+        self.begin_anew(generation.cluster.clone());
+    }
+
+    fn begin_anew(&self, cluster: ClusterName) {
+        let mut generations = lock(&self.0.generations);
+        generations.open.remove(&cluster);
+        generations.lost.insert(cluster);
+        drop(generations);
+        self.0.changed.notify_one();
+    }
+
+    /// Takes the clusters whose units have to begin anew.
+    pub fn take_lost(&self) -> BTreeSet<ClusterName> {
+        std::mem::take(&mut lock(&self.0.generations).lost)
+    }
+
+    /// Whether there are such clusters.
+    pub fn has_lost(&self) -> bool {
+        !lock(&self.0.generations).lost.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_member_that_is_another_cluster_all_the_time_has_few_generations_made() {
+        let mut generations = Generations::default();
+        let cluster: ClusterName = "evil".parse().unwrap();
+        let begin = Instant::now();
+        let mut made = 0;
+        while begin.elapsed() < Duration::from_hours(10) {
+            let uid = format!("uid-{made}");
+            if generations.is_another(&cluster, &uid) {
+                tokio::time::advance(generations.renewal_delay(&cluster)).await;
+            }
+            generations.identify(&cluster, &uid);
+            made += 1;
+            tokio::time::advance(Duration::from_secs(10)).await;
+        }
+        assert!(made < 130, "{made} in ten hours");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_cluster_that_is_created_anew_does_not_wait() {
+        let mut generations = Generations::default();
+        let cluster: ClusterName = "member1".parse().unwrap();
+        for uid in ["a", "a", "b"] {
+            assert!(
+                !generations.is_another(&cluster, uid)
+                    || generations.renewal_delay(&cluster).is_zero()
+            );
+            generations.identify(&cluster, uid);
+        }
+        assert!(
+            generations.is_another(&cluster, "c") && !generations.renewal_delay(&cluster).is_zero()
+        );
+        tokio::time::advance(CALM).await;
+        assert!(generations.renewal_delay(&cluster).is_zero());
+    }
+}

@@ -1,0 +1,386 @@
+//! A unit between a scripted member and the embedded store.
+
+use std::sync::Mutex;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use fleetdex_clusters::watch::Collection;
+use fleetdex_core::{
+    model::{Gvk, Projection, Projector, Resource, Scope},
+    query::{Query, ResourceName, Selectable},
+};
+use fleetdex_store::{Store, memory::Memory};
+use fleetdex_telemetry::Metrics;
+use futures::StreamExt as _;
+use http::{Request, Response, header::ACCEPT};
+use http_body_util::{BodyExt as _, Full, StreamBody, combinators::UnsyncBoxBody};
+use kube::client::Body;
+use serde_json::{Value, json};
+use tokio::{
+    sync::{Notify, mpsc},
+    time::timeout,
+};
+use tokio_util::task::AbortOnDropHandle;
+use tower::{BoxError, service_fn};
+
+use super::*;
+use crate::{
+    audit::Permits,
+    fence::Fence,
+    filter::ObjectFilter,
+    outlet::Filters,
+    pipeline::{Limits, OpenStore, Pipeline, Unavailable},
+    progress::UnitState,
+};
+
+/// A member with these answers: to lists of whole objects, to lists of their metadata, and to one watch.
+struct Member {
+    list: Mutex<String>,
+    metadata: Mutex<String>,
+    lines: Mutex<Option<mpsc::UnboundedReceiver<Bytes>>>,
+}
+
+impl Member {
+    fn answer(&self, request: &Request<Body>) -> UnsyncBoxBody<Bytes, BoxError> {
+        let whole = |text: String| {
+            Full::new(Bytes::from(text))
+                .map_err(|never| match never {})
+                .boxed_unsync()
+        };
+        if request
+            .uri()
+            .query()
+            .unwrap_or_default()
+            .contains("watch=true")
+        {
+            let Some(lines) = self.lines.lock().unwrap().take() else {
+                return whole(String::new());
+            };
+            let lines = futures::stream::unfold(lines, |mut lines| async move {
+                Some((lines.recv().await?, lines))
+            });
+            return StreamBody::new(
+                lines.map(|line| Ok::<_, BoxError>(http_body::Frame::data(line))),
+            )
+            .boxed_unsync();
+        }
+        let is_metadata = request.headers()[ACCEPT]
+            .to_str()
+            .unwrap()
+            .contains("PartialObjectMetadataList");
+        let page = if is_metadata {
+            &self.metadata
+        } else {
+            &self.list
+        };
+        whole(page.lock().unwrap().clone())
+    }
+}
+
+struct Open(Memory);
+
+#[async_trait]
+impl OpenStore for Open {
+    async fn open(&self) -> Result<Arc<dyn Store>, Unavailable> {
+        Ok(Arc::new(self.0.clone()))
+    }
+
+    async fn changed(&self) -> bool {
+        false
+    }
+}
+
+/// A unit of the embedded store that follows a member.
+struct World {
+    member: Arc<Member>,
+    lines: mpsc::UnboundedSender<Bytes>,
+    memory: Memory,
+    generation: Generation,
+    progress: Arc<Progress>,
+    audit: Arc<Audit>,
+    _tasks: [AbortOnDropHandle<()>; 2],
+}
+
+fn widgets() -> Resource {
+    Resource {
+        gvk: Gvk::new("example.com", "v1", "Widget"),
+        plural: "widgets".into(),
+        namespaced: true,
+    }
+}
+
+fn widget(version: u64, spec: &str) -> String {
+    let metadata = json!({ "name": "a", "namespace": "n", "uid": "u", "resourceVersion": version.to_string(), "labels": { "app": "web" } });
+    format!(r#"{{"metadata":{metadata},"spec":{spec}}}"#)
+}
+
+fn page(version: u64, items: &[String]) -> String {
+    format!(
+        r#"{{"metadata":{{"resourceVersion":"{version}"}},"items":[{}]}}"#,
+        items.join(",")
+    )
+}
+
+fn deep() -> String {
+    format!("{}{}", "[".repeat(600), "]".repeat(600))
+}
+
+impl World {
+    /// Follows a member that has these objects, listed at version 9. `redact`: what is not stored of them.
+    async fn new(objects: &[String], redact: &[&str]) -> Self {
+        let (lines, receiver) = mpsc::unbounded_channel();
+        let list = page(9, objects);
+        let member = Arc::new(Member {
+            metadata: Mutex::new(list.clone()),
+            list: Mutex::new(list),
+            lines: Mutex::new(Some(receiver)),
+        });
+        let answering = Arc::clone(&member);
+        let service = service_fn(move |request: Request<Body>| {
+            let response = Response::new(answering.answer(&request));
+            async move { Ok::<_, BoxError>(response) }
+        });
+        let unit = Unit {
+            cluster: "member1".parse().unwrap(),
+            resource: widgets(),
+            scope: Scope::All,
+        };
+        let collection = Collection {
+            resource: widgets(),
+            scope: Scope::All,
+            label_selector: None,
+            field_selector: None,
+        };
+        let source = Source::new(kube::Client::new(service, "default"), collection);
+        let (memory, changed, metrics) = (Memory::new(), Arc::new(Notify::new()), Metrics::new());
+        let name = "main".parse().unwrap();
+        let pipeline = Pipeline::new(
+            name,
+            Limits::default(),
+            Fence::OPEN,
+            metrics.store(&"main".parse().unwrap()),
+            Arc::clone(&changed),
+        );
+        let writer = pipeline.clone().run(
+            Arc::new(Open(memory.clone())),
+            CancellationToken::new(),
+            Duration::from_secs(1),
+        );
+        let writer = AbortOnDropHandle::new(tokio::spawn(writer));
+        let generation = pipeline.generation(&unit.cluster, None).await.unwrap();
+        memory.activate(&generation).await.unwrap();
+        let redact: Vec<String> = redact.iter().map(|path| (*path).to_owned()).collect();
+        let projection = Projection::new(&redact, &[]).unwrap();
+        let projector = Projector::new(&unit.cluster, &unit.resource, &projection, &[]);
+        let progress = Progress::new(unit.cluster.clone(), changed);
+        let filters = Filters::new(
+            &unit.cluster,
+            &unit.resource,
+            vec![ObjectFilter::default()],
+            &[],
+            &progress,
+        );
+        let outlet = Arc::new(Outlet {
+            pipeline,
+            projector,
+            filters,
+        });
+        let unit_metrics = || metrics.unit(&unit.cluster, &unit.resource.gvk);
+        let audit = Arc::new(Audit {
+            unit: unit.clone(),
+            source: source.clone(),
+            outlet: Arc::clone(&outlet),
+            progress: Arc::clone(&progress),
+            metrics: unit_metrics(),
+            permits: Permits::default().for_unit(&unit.cluster),
+            stop: CancellationToken::new(),
+        });
+        let task = UnitTask {
+            uid: None,
+            predecessors: Vec::new(),
+            source,
+            outlet,
+            plan: "all".to_owned(),
+            writes_again: false,
+            is_selective: false,
+            progress: Arc::clone(&progress),
+            lists: Arc::new(Semaphore::new(LISTS_PER_CLUSTER)),
+            metrics: unit_metrics(),
+            audit: Arc::clone(&audit),
+            audit_interval: None,
+            unit: unit.clone(),
+        };
+        let task = AbortOnDropHandle::new(tokio::spawn(task.run(CancellationToken::new())));
+        let world = Self {
+            member,
+            lines,
+            memory,
+            generation,
+            progress,
+            audit,
+            _tasks: [writer, task],
+        };
+        world
+            .until("the list is stored", |world| {
+                world.progress.view().state == UnitState::Synced
+            })
+            .await;
+        world
+    }
+
+    async fn until(&self, what: &str, holds: impl Fn(&Self) -> bool) {
+        let met = async {
+            while !holds(self) {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        timeout(Duration::from_mins(1), met)
+            .await
+            .unwrap_or_else(|_| panic!("{what}: {:?}", self.progress.view()));
+    }
+
+    /// Sends an event, and waits until it is stored. From now on the member lists this instead.
+    async fn event(&self, kind: &str, version: u64, object: &str, listed: &[String]) {
+        *self.member.metadata.lock().unwrap() = page(version, listed);
+        let line = format!("{{\"type\":\"{kind}\",\"object\":{object}}}\n");
+        let bookmark = format!(
+            "{{\"type\":\"BOOKMARK\",\"object\":{{\"metadata\":{{\"resourceVersion\":\"{version}\"}}}}}}\n"
+        );
+        self.lines.send((line + &bookmark).into()).unwrap();
+        let is_stored = |world: &Self| {
+            world
+                .progress
+                .acknowledged()
+                .is_some_and(|mark| mark.version.get() >= version)
+        };
+        self.until("the event is stored", is_stored).await;
+    }
+
+    async fn stored(&self) -> Vec<Value> {
+        let selectable = Selectable::of(&widgets().gvk, &[]);
+        let all = Query::all_of(ResourceName::new("example.com", "widgets"), selectable, 10);
+        let found = self.memory.search(&all, None).await.unwrap().items;
+        found
+            .iter()
+            .map(|hit| serde_json::from_str(hit.object.get()).unwrap())
+            .collect()
+    }
+
+    /// What the store and the status count as fallback documents, and what could not be read.
+    async fn counted(&self) -> (usize, u64, u64) {
+        let rejected = self
+            .memory
+            .rejected(&self.generation, &Extent::of(&self.audit.unit))
+            .await
+            .unwrap();
+        (
+            rejected.len(),
+            self.progress.rejected(),
+            self.progress.skipped(),
+        )
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_that_becomes_too_deep_is_stored_as_its_identity_and_deleted_with_it() {
+    let world = World::new(&[widget(5, "{\"color\":\"red\"}")], &[]).await;
+    assert_eq!(world.stored().await[0]["spec"]["color"], "red");
+    world
+        .event("MODIFIED", 12, &widget(12, &deep()), &[widget(12, "{}")])
+        .await;
+    let stored = world.stored().await;
+    let metadata = &stored[0]["metadata"];
+    assert_eq!(
+        (
+            &metadata["resourceVersion"],
+            &metadata["annotations"]["fleetdex.io/redacted"]
+        ),
+        (&json!("12"), &json!("$"))
+    );
+    assert!(
+        stored.len() == 1 && stored[0].get("spec").is_none() && metadata.get("labels").is_none(),
+        "{stored:?}"
+    );
+    assert_eq!(world.counted().await, (1, 1, 0));
+    assert_eq!(
+        world.audit.run().await.unwrap().drift(),
+        0,
+        "its metadata is not deep"
+    );
+    world
+        .event("MODIFIED", 14, &widget(14, "{}"), &[widget(14, "{}")])
+        .await;
+    assert_eq!(world.counted().await, (0, 0, 0));
+    world
+        .event("MODIFIED", 16, &widget(16, &deep()), &[widget(16, "{}")])
+        .await;
+    world.event("DELETED", 18, &widget(18, &deep()), &[]).await;
+    assert!(world.stored().await.is_empty());
+    assert_eq!(world.counted().await, (0, 0, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_in_which_nothing_can_be_redacted_shows_nothing() {
+    // Not too deep to be stored, but for what looks for redactions.
+    let secret = format!("{}\"hunter2\"{}", "[".repeat(200), "]".repeat(200));
+    let world = World::new(&[widget(5, &secret)], &["spec..password"]).await;
+    assert!(!format!("{:?}", world.stored().await).contains("hunter2"));
+    assert_eq!(world.counted().await, (1, 1, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn objects_that_do_not_say_which_they_are_count_until_a_list_lacks_them() {
+    let world = World::new(&["{\"metadata\":{\"name\":7}}".to_owned()], &[]).await;
+    assert_eq!(world.counted().await, (0, 0, 1));
+    assert!(world.stored().await.is_empty());
+    let book = world.audit.outlet.pipeline.checkpoints();
+    let resumes_from = || {
+        book.resume(&world.generation, &UnitKey::from(&world.audit.unit), "all")
+            .map(|mark| mark.version.get())
+    };
+    assert_eq!(
+        resumes_from(),
+        None,
+        "it would not be counted after a restart"
+    );
+    *world.member.list.lock().unwrap() = page(12, &[widget(12, "{}")]);
+    world
+        .lines
+        .send("{\"type\":\"ERROR\",\"object\":{\"code\":410}}\n".into())
+        .unwrap();
+    world
+        .until("a list without it is stored", |world| {
+            world
+                .progress
+                .acknowledged()
+                .is_some_and(|mark| mark.version.get() == 12)
+        })
+        .await;
+    assert_eq!(
+        (world.counted().await, world.stored().await.len()),
+        ((0, 0, 0), 1)
+    );
+    assert_eq!(resumes_from(), Some(12));
+}
+
+#[test]
+fn a_kind_that_is_gone_and_one_that_is_new_have_messages_of_their_own() {
+    let [new, gone] = [false, true].map(|was_served| not_served(was_served, "404 page not found"));
+    assert!(
+        new.contains("does not serve it yet (404 page not found): its definition is new"),
+        "{new}"
+    );
+    assert!(
+        gone.contains("does not serve it any more (404 page not found): its definition is gone"),
+        "{gone}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn skipped_objects_are_logged_once_a_minute_and_all_are_counted() {
+    let mut skips = SkipLog::default();
+    let logged: Vec<u64> = (0..500_000).filter_map(|_| skips.count()).collect();
+    assert_eq!(logged, [1]);
+    tokio::time::advance(SKIP_LOG_INTERVAL).await;
+    assert_eq!(skips.count(), Some(500_000));
+}

@@ -1,0 +1,109 @@
+//! The admin port: `/metrics`, `/healthz` and `/readyz`, open to whoever reaches it. Nothing here tells object names.
+
+use std::{net::SocketAddr, sync::Arc};
+
+use axum::{
+    Router,
+    http::{StatusCode, header::CONTENT_TYPE},
+    response::{IntoResponse, Response},
+    routing::get,
+};
+use clap::Args;
+
+use super::{
+    metrics::{self, Metrics},
+    readiness::Readiness,
+};
+
+/// The flag that sets the address, for error messages.
+pub const ADDRESS_FLAG: &str = "--admin-address";
+
+/// The flags of the admin port.
+#[derive(Args, Clone, Debug)]
+pub struct AdminArgs {
+    /// Where /metrics, /healthz and /readyz are served (port 0: a free port).
+    #[arg(long, env = "FLEETDEX_ADMIN_ADDRESS", default_value = "0.0.0.0:8080")]
+    pub admin_address: SocketAddr,
+}
+
+/// The admin endpoints; serve it with [`fleetdex_server::listen::Listener`].
+pub fn router(metrics: Arc<Metrics>, readiness: Readiness) -> Router {
+    Router::new()
+        .route("/metrics", get(async move || encode(&metrics)))
+        .merge(health(readiness))
+}
+
+/// `/healthz`, `/livez` and `/readyz`, which stand on every port.
+pub fn health(readiness: Readiness) -> Router {
+    probes(readiness, Readiness::report)
+}
+
+/// The same for a port that users reach: which checks fail, and not why, as reasons name addresses.
+pub fn health_without_reasons(readiness: Readiness) -> Router {
+    probes(readiness, Readiness::report_without_reasons)
+}
+
+fn probes(readiness: Readiness, text: fn(&Readiness) -> String) -> Router {
+    let alive = || get(async || "ok");
+    let ready = get(async move || (report_code(&readiness), text(&readiness)).into_response());
+    Router::new()
+        .route("/healthz", alive())
+        .route("/livez", alive())
+        .route("/readyz", ready)
+}
+
+fn encode(metrics: &Metrics) -> Response {
+    match metrics.encode() {
+        Ok(text) => ([(CONTENT_TYPE, metrics::CONTENT_TYPE)], text).into_response(),
+        Err(error) => (
+            StatusCode::INTERNAL_SERVER_ERROR,
+            format!("cannot encode the metrics: {error}"),
+        )
+            .into_response(),
+    }
+}
+
+fn report_code(readiness: &Readiness) -> StatusCode {
+    if readiness.is_ready() {
+        StatusCode::OK
+    } else {
+        StatusCode::SERVICE_UNAVAILABLE
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::{body::Body, http::Request};
+    use http_body_util::BodyExt;
+    use tower::ServiceExt;
+
+    use super::*;
+
+    async fn get(router: Router, path: &str) -> (StatusCode, String) {
+        let request = Request::get(path).body(Body::empty()).unwrap();
+        let response = router.oneshot(request).await.unwrap();
+        let status = response.status();
+        let body = response.into_body().collect().await.unwrap().to_bytes();
+        (status, String::from_utf8(body.to_vec()).unwrap())
+    }
+
+    #[tokio::test]
+    async fn the_admin_port_tells_metrics_health_and_why_it_is_not_ready() {
+        let readiness = Readiness::new();
+        let app = router(Arc::new(Metrics::new()), readiness.clone());
+        assert_eq!(
+            get(app.clone(), "/healthz").await,
+            (StatusCode::OK, "ok".to_owned())
+        );
+        readiness.not_ready("store main", "connection refused");
+        let (code, reasons) = get(app.clone(), "/readyz").await;
+        assert_eq!(code, StatusCode::SERVICE_UNAVAILABLE);
+        assert!(reasons.contains("[-]store main failed: connection refused"));
+        readiness.ready("store main");
+        assert_eq!(get(app.clone(), "/readyz").await.0, StatusCode::OK);
+        let (found, text) = get(app.clone(), "/metrics").await;
+        assert_eq!(found, StatusCode::OK);
+        assert!(text.contains("fleetdex_build_info{version="), "{text}");
+        assert_eq!(get(app, "/other").await.0, StatusCode::NOT_FOUND);
+    }
+}

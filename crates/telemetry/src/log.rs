@@ -1,0 +1,227 @@
+//! Logs on standard error, as text for people or JSON for collectors.
+
+use std::io::{IsTerminal, Write};
+
+use clap::{Args, ValueEnum};
+use fleetdex_core::terminal::escaped_line;
+use tracing_subscriber::{EnvFilter, filter::ParseError};
+
+/// What is logged when neither `--log-level` nor `RUST_LOG` says otherwise.
+const DEFAULT_FILTER: &str = "info";
+
+/// The flags that every long-running command has.
+#[derive(Args, Clone, Debug, Default)]
+pub struct LogArgs {
+    /// Format of log lines.
+    #[arg(long, env = "FLEETDEX_LOG_FORMAT", value_enum, default_value_t)]
+    pub log_format: LogFormat,
+
+    /// What to log: a level, or directives such as `info,fleetdex_clusters::watch=debug`. Without it `RUST_LOG` counts, then `info`.
+    #[arg(long, env = "FLEETDEX_LOG_LEVEL")]
+    pub log_level: Option<String>,
+}
+
+impl LogArgs {
+    /// The same, with nothing but errors unless something else was asked for: for programs that tell people what they do.
+    #[must_use]
+    pub fn quiet(&self) -> Self {
+        let is_set = self.log_level.is_some() || std::env::var_os("RUST_LOG").is_some();
+        Self {
+            log_level: if is_set {
+                self.log_level.clone()
+            } else {
+                Some("error".to_owned())
+            },
+            ..self.clone()
+        }
+    }
+}
+
+/// The format of log lines.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum LogFormat {
+    /// One line per event, for people.
+    #[default]
+    Text,
+    /// One JSON object per event, for collectors.
+    Json,
+}
+
+/// Logging could not be set up.
+#[derive(Debug, thiserror::Error)]
+pub enum LogError {
+    /// The filter is no filter.
+    #[error(
+        "cannot read the log filter {filter:?} (from --log-level or RUST_LOG; try `debug` or `info,fleetdex_clusters::watch=debug`)"
+    )]
+    Filter {
+        /// What was given.
+        filter: String,
+        /// What is wrong with it.
+        source: ParseError,
+    },
+    /// There is a global subscriber already.
+    #[error("logging was set up twice")]
+    Again,
+}
+
+/// Installs the process-wide subscriber. Lines go to standard error, so that standard output stays the answer's.
+pub fn init(args: &LogArgs) -> Result<(), LogError> {
+    let filter = filter(
+        args.log_level.as_deref(),
+        std::env::var("RUST_LOG").ok().as_deref(),
+    )?;
+    // Colours are for terminals; in a file they are noise.
+    let colours = std::io::stderr().is_terminal();
+    let builder = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(move || OneLine {
+            out: std::io::stderr(),
+            colours,
+        })
+        .with_ansi(colours);
+    let installed = match args.log_format {
+        LogFormat::Text => builder.try_init(),
+        LogFormat::Json => builder.json().flatten_event(true).try_init(),
+    };
+    installed.map_err(|_| LogError::Again)
+}
+
+/// Writes each event as one line that a terminal only shows. What members, users and stores say stands in the fields of events: a line break in it would begin a
+/// line that looks like one of our own, and `tracing_subscriber` escapes control characters in messages only. It writes an event in one piece.
+struct OneLine<W> {
+    out: W,
+    /// Whether the sequences of our own colours are let through.
+    colours: bool,
+}
+
+impl<W: Write> Write for OneLine<W> {
+    fn write(&mut self, event: &[u8]) -> std::io::Result<usize> {
+        let text = String::from_utf8_lossy(event);
+        let line = text.strip_suffix('\n').unwrap_or(&text);
+        let mut shown = shown(line, self.colours);
+        if line.len() < text.len() {
+            shown.push('\n');
+        }
+        self.out.write_all(shown.as_bytes())?;
+        Ok(event.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.out.flush()
+    }
+}
+
+const ESCAPE: char = '\u{1b}';
+
+fn shown(line: &str, colours: bool) -> String {
+    if !colours {
+        return escaped_line(line).into_owned();
+    }
+    let mut pieces = line.split(ESCAPE);
+    let mut shown = escaped_line(pieces.next().unwrap_or_default()).into_owned();
+    for piece in pieces {
+        let (colour, rest) = piece.split_at(colour_length(piece));
+        shown.push_str(if colour.is_empty() { "^[" } else { "\u{1b}" });
+        shown.push_str(colour);
+        shown.push_str(&escaped_line(rest));
+    }
+    shown
+}
+
+/// The length of the rest of a sequence that changes colours, such as `[2m`; 0 for any other.
+fn colour_length(after_escape: &str) -> usize {
+    let Some(rest) = after_escape.strip_prefix('[') else {
+        return 0;
+    };
+    let digits = rest
+        .bytes()
+        .take_while(|byte| byte.is_ascii_digit() || *byte == b';')
+        .count();
+    if rest[digits..].starts_with('m') {
+        digits + 2
+    } else {
+        0
+    }
+}
+
+/// The flag wins over the environment; both empty is the default.
+fn filter(flag: Option<&str>, environment: Option<&str>) -> Result<EnvFilter, LogError> {
+    let given = flag
+        .or(environment)
+        .map(str::trim)
+        .filter(|text| !text.is_empty());
+    let directives = given.unwrap_or(DEFAULT_FILTER);
+    EnvFilter::builder()
+        .parse(directives)
+        .map_err(|source| LogError::Filter {
+            filter: directives.to_owned(),
+            source,
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use super::*;
+
+    #[derive(Clone, Default)]
+    struct Lines(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Lines {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().unwrap().write(bytes)
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn what_a_member_says_begins_no_line_and_moves_no_cursor() {
+        for colours in [false, true] {
+            let lines = Lines::default();
+            let out = lines.clone();
+            let writer = move || OneLine {
+                out: out.clone(),
+                colours,
+            };
+            let subscriber = tracing_subscriber::fmt()
+                .with_ansi(colours)
+                .with_writer(writer)
+                .finish();
+            tracing::subscriber::with_default(subscriber, || {
+                tracing::warn!(id = %"X\n2026-02-03T10:00:00Z ERROR forged\r\u{1b}[2J\u{9b}2J", "the store refused a document");
+            });
+            let written = String::from_utf8(lines.0.lock().unwrap().clone()).unwrap();
+            assert_eq!(written.matches('\n').count(), 1, "{written}");
+            assert!(
+                written.ends_with('\n')
+                    && written.contains(r"X\n2026-02-03T10:00:00Z ERROR forged\r^[[2J\u009b2J"),
+                "{written:?}"
+            );
+            assert_eq!(
+                written.contains("\u{1b}[2m"),
+                colours,
+                "our own colours are let through: {written:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_flag_wins_over_the_environment_and_nothing_means_info() {
+        let chosen = |flag, environment| filter(flag, environment).unwrap().to_string();
+        assert_eq!(chosen(Some("debug"), Some("warn")), "debug");
+        assert_eq!(chosen(None, Some("warn")), "warn");
+        assert_eq!(chosen(None, Some(" ")), "info");
+        assert_eq!(chosen(None, None), "info");
+    }
+
+    #[test]
+    fn a_broken_filter_is_named_in_the_error() {
+        let error = filter(Some("fleetdex=loud"), None).unwrap_err();
+        assert!(error.to_string().contains("\"fleetdex=loud\""), "{error}");
+    }
+}
