@@ -2,11 +2,13 @@
 
 use std::time::Instant;
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
+use fleetdex_store::bulk;
 
 use super::{
     Sizes,
     figures::{Figures, verdict},
+    raw::{self, Target},
     simulated::Scene,
 };
 use crate::fleet::Fleet;
@@ -15,11 +17,16 @@ use crate::fleet::Fleet;
 const RATE: u32 = 500;
 /// What of the latest percent is expected at least, in milliseconds.
 const LATE_MILLISECONDS: f64 = 500.0;
+/// Bulk requests of one document each, one after another, that the limit is made of.
+const BARE_REQUESTS: usize = 500;
 
 /// Measures it with a simulated API server.
 pub async fn measure(fleet: &Fleet, sizes: &Sizes, figures: &mut Figures) -> Result<()> {
     println!("event to acknowledged at {RATE} events/s …");
     let scene = Scene::start(fleet, sizes.pods, "latency").await?;
+    let lines = raw::watch_lines(scene.simulated.client()?).await?;
+    let bare = bare(fleet, &lines[..lines.len().min(BARE_REQUESTS)]).await?;
+    drop(lines);
     scene.simulated.set_rate(RATE).await?;
     tokio::time::sleep(sizes.warm_up).await;
     let before = scene.run.scrape().await?;
@@ -37,12 +44,28 @@ pub async fn measure(fleet: &Fleet, sizes: &Sizes, figures: &mut Figures) -> Res
     figures.set("event_to_ack_count", acks.total());
     figures.set("event_to_ack_p50_ms", middle);
     figures.set("event_to_ack_p99_ms", late);
+    figures.set("bare_bulk_p50_ms", bare);
     let holds = late <= LATE_MILLISECONDS;
     let text = format!(
-        "p50 {middle:.0} ms, p99 {late:.0} ms; at most {LATE_MILLISECONDS:.0} ms: {}",
+        "p50 {middle:.0} ms, p99 {late:.0} ms; a bare bulk request of one document {bare:.0} ms; at most {LATE_MILLISECONDS:.0} ms: {}",
         verdict(holds)
     );
     println!("  {text}");
     figures.line(&format!("event to acknowledged, {rate:.0} events/s"), text);
     Ok(())
+}
+
+/// The limit: how long OpenSearch takes for one document in a bulk request of its own, in milliseconds at the median.
+async fn bare(fleet: &Fleet, lines: &[Vec<u8>]) -> Result<f64> {
+    let target = Target::open(fleet, "latency_raw").await?;
+    let mut times = Vec::with_capacity(lines.len());
+    for write in target.writes(lines)? {
+        let body = bulk::encode(&[write]).body;
+        let started = Instant::now();
+        target.send(body, 1).await?;
+        times.push(started.elapsed().as_secs_f64() * 1000.0);
+    }
+    target.remove().await?;
+    times.sort_by(f64::total_cmp);
+    times.get(times.len() / 2).copied().context("no document")
 }
