@@ -3,9 +3,10 @@
 use std::{
     collections::BTreeMap,
     future::Future,
-    io::{self, Write as _},
+    io,
+    io::Write as _,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicUsize, Ordering},
     },
 };
@@ -21,6 +22,7 @@ use hyper::{body::Incoming, server::conn::http1, service::service_fn as hyper_se
 use hyper_util::rt::TokioIo;
 use kube::client::Body as ClientBody;
 use memchr::memrchr;
+use parking_lot::{Mutex, MutexGuard};
 use rand::{RngExt, SeedableRng, rngs::StdRng, seq::IndexedRandom};
 use tokio::net::TcpListener;
 use tower::{BoxError, ServiceBuilder, service_fn};
@@ -184,14 +186,14 @@ impl Hostile {
         let (head, body) = answer.into_parts();
         let mind = Arc::clone(&self.mind);
         let body = if is_watch {
-            let twist = move |lines: Bytes| twisted_lines(&mut lock(&mind), malice, &lines);
+            let twist = move |lines: Bytes| twisted_lines(&mut mind.lock(), malice, &lines);
             body.map_frame(move |frame| frame.map_data(&twist))
                 .boxed_unsync()
         } else {
             let Ok(whole) = body.collect().await else {
                 return Err(Broken::Reset);
             };
-            let page = twisted_page(&mut lock(&mind), malice, &whole.to_bytes());
+            let page = twisted_page(&mut mind.lock(), malice, &whole.to_bytes());
             chunked(page)
         };
         Ok(Response::from_parts(head, body))
@@ -214,12 +216,8 @@ impl Hostile {
     }
 
     fn lock(&self) -> MutexGuard<'_, Mind> {
-        lock(&self.mind)
+        self.mind.lock()
     }
-}
-
-fn lock(mind: &Mutex<Mind>) -> MutexGuard<'_, Mind> {
-    mind.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Answers on a listener until it is dropped, or accepting fails.

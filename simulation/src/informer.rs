@@ -1,14 +1,10 @@
 //! A client that lists config maps at one replica and then follows them, as client-go's informers do.
 
-use std::{
-    collections::BTreeMap,
-    net::SocketAddr,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{collections::BTreeMap, net::SocketAddr, sync::Arc, time::Duration};
 
 use anyhow::Context;
 use futures::AsyncBufReadExt;
+use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::time::{sleep, timeout};
 use tokio_util::task::AbortOnDropHandle;
@@ -59,12 +55,8 @@ impl Informer {
 
     /// What it knows now.
     pub fn known(&self) -> Known {
-        lock(&self.known).clone()
+        self.known.lock().clone()
     }
-}
-
-fn lock(known: &Mutex<Known>) -> MutexGuard<'_, Known> {
-    known.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// How a watch ended.
@@ -79,7 +71,7 @@ async fn run(client: kube::Client, known: Arc<Mutex<Known>>) {
     loop {
         let mut version = match list(&client).await {
             Ok((objects, version)) => {
-                let mut known = lock(&known);
+                let mut known = known.lock();
                 known.objects = objects;
                 known.lists += 1;
                 version
@@ -92,7 +84,7 @@ async fn run(client: kube::Client, known: Arc<Mutex<Known>>) {
         };
         loop {
             let ended = watch(&client, &version, &known).await;
-            lock(&known).is_watching = false;
+            known.lock().is_watching = false;
             match ended {
                 Ok(End::At(later)) => version = later,
                 Ok(End::Expired) => break,
@@ -131,7 +123,7 @@ async fn watch(client: &kube::Client, from: &str, known: &Mutex<Known>) -> anyho
         Err(kube::Error::Api(status)) if status.code == 410 => return Ok(End::Expired),
         other => other?,
     };
-    lock(known).is_watching = true;
+    known.lock().is_watching = true;
     let mut lines = std::pin::pin!(lines);
     let mut version = from.to_owned();
     let mut line = Vec::new();
@@ -155,7 +147,9 @@ async fn watch(client: &kube::Client, from: &str, known: &Mutex<Known>) -> anyho
             .context("an event without a version")?
             .clone_into(&mut version);
         if event["type"] != "BOOKMARK" {
-            lock(known).take(event["type"] == "DELETED", identity(&event["object"])?);
+            known
+                .lock()
+                .take(event["type"] == "DELETED", identity(&event["object"])?);
         }
     }
 }

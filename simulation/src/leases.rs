@@ -1,14 +1,12 @@
 //! As much of a control plane as replicas need: Leases that are applied, listed and deleted.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::{collections::BTreeMap, sync::Arc};
 
 use bytes::Bytes;
 use http::{Method, Request, Response};
 use http_body_util::Full;
 use kube::client::Body as ClientBody;
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tower::{BoxError, service_fn};
 
@@ -34,7 +32,7 @@ impl Leases {
     }
 
     fn respond(&self, method: &Method, name: &str, body: &[u8]) -> Result<Value, BoxError> {
-        let mut leases = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut leases = self.0.lock();
         match *method {
             Method::PATCH => {
                 let mut lease: Value = serde_json::from_slice(body)?;

@@ -3,15 +3,13 @@
 use std::{
     collections::BTreeMap,
     path::PathBuf,
-    sync::{
-        Mutex, PoisonError,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::atomic::{AtomicU64, Ordering},
     time::{Duration, Instant},
 };
 
 use anyhow::Context;
 use clap::{Parser, Subcommand};
+use parking_lot::Mutex;
 use simulation::run::{Report, all_troubles, run};
 
 /// Seeds that failed once, kept so that they never do again.
@@ -277,15 +275,12 @@ fn run_all(seeds: &[u64], threads: usize, prepare: impl Fn() + Sync) -> Vec<Repo
                             failure: Some("panicked".to_owned()),
                             ..Report::default()
                         });
-                    reports
-                        .lock()
-                        .unwrap_or_else(PoisonError::into_inner)
-                        .push(report);
+                    reports.lock().push(report);
                 }
             });
         }
     });
-    let mut reports = reports.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let mut reports = reports.into_inner();
     reports.sort_by_key(|report| report.seed);
     reports
 }

@@ -1,19 +1,14 @@
 //! Connections between processes on one machine, as far as they matter: each has a server that ends with its process, what was sent before is read
 //! afterwards, and on a starved machine everything comes late.
 
-use std::{
-    collections::BTreeMap,
-    convert::Infallible,
-    net::SocketAddr,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{collections::BTreeMap, convert::Infallible, net::SocketAddr, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use futures::stream::unfold;
 use http::{HeaderValue, Request, Response, header};
 use http_body_util::{BodyExt, Full, StreamBody, combinators::UnsyncBoxBody};
 use kube::client::Body as ClientBody;
+use parking_lot::{Mutex, MutexGuard};
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 use tokio::{
     sync::mpsc,
@@ -60,7 +55,7 @@ impl Network {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     /// A server begins to listen.

@@ -4,11 +4,7 @@
 //! What they are shown goes through the server's own code for lists, over an engine of its own on the simulated OpenSearch. Whatever they do,
 //! and whatever fails meanwhile, nobody sees what they may not, and no token does more than it was made for.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use fleetdex_core::{
@@ -33,6 +29,7 @@ use fleetdex_store::{
 use fleetdex_telemetry::Metrics;
 use http::{Request, Response};
 use http_body_util::{BodyExt, combinators::UnsyncBoxBody};
+use parking_lot::Mutex;
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 use serde_json::Value;
 use tokio::{task::JoinHandle, time::timeout};
@@ -143,10 +140,7 @@ impl Drop for Asking {
 impl Asking {
     /// What somebody saw or did that they may not.
     pub fn violation(&self) -> Option<String> {
-        self.violation
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        self.violation.lock().clone()
     }
 }
 
@@ -226,7 +220,7 @@ impl Users {
                 ))
                 .await;
                 if let Err(found) = self.ask().await {
-                    *told.lock().unwrap_or_else(PoisonError::into_inner) = Some(found);
+                    *told.lock() = Some(found);
                     return;
                 }
             }
@@ -280,7 +274,7 @@ impl Users {
         } = self
             .unread
             .swap_remove(self.random.random_range(0..self.unread.len()));
-        let mut body = body.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let mut body = body.into_inner();
         let is_to_the_end = self.random.random_bool(0.5);
         while let Some(frame) = body.frame().await {
             // It is cut short when the store fails, or when nothing was read for so long that its view has ended.

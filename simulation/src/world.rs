@@ -3,7 +3,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
@@ -13,6 +13,7 @@ use fleetdex_core::model::{ClusterName, IndexPrefix};
 use fleetdex_limits::intake::{self, Budget};
 use fleetdex_operator::plan::place;
 use fleetdex_sync::{pending::BatchLimits, pipeline::Limits};
+use parking_lot::Mutex;
 use rand::{RngExt, SeedableRng, rngs::StdRng, seq::IndexedRandom};
 use serde_json::{Value, json};
 
@@ -433,7 +434,7 @@ impl World {
         if self.leaked.load(Ordering::Relaxed) {
             return Err("a bulk request held a Secret's value".to_owned());
         }
-        if let Some(line) = &*self.mixed.lock().unwrap_or_else(PoisonError::into_inner) {
+        if let Some(line) = &*self.mixed.lock() {
             return Err(format!(
                 "a bulk request has a line that is none of one cluster: {line}"
             ));
@@ -549,10 +550,7 @@ fn watch_bulks(store: &OpenSearch, leaked: &Arc<AtomicBool>, mixed: &Arc<Mutex<O
             .any(|window| window == SECRET_VALUE.as_bytes());
         seen.fetch_or(held, Ordering::Relaxed);
         if let Err(line) = check_lines(body) {
-            mixed
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .get_or_insert(line);
+            mixed.lock().get_or_insert(line);
         }
     });
 }

@@ -259,7 +259,7 @@ mod tests {
             GroupKey::Cluster,
             GroupKey::Label("app.kubernetes.io/name".to_owned()),
         ];
-        assert_eq!(running.store.counted.lock().unwrap().pop(), Some((by, 2)));
+        assert_eq!(running.store.counted.lock().pop(), Some((by, 2)));
     }
 
     #[tokio::test]

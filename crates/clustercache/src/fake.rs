@@ -3,7 +3,7 @@
 use std::{
     collections::BTreeMap,
     sync::{
-        Arc, Mutex,
+        Arc,
         atomic::{AtomicU64, Ordering},
     },
     time::{Duration, Instant},
@@ -12,10 +12,11 @@ use std::{
 use fleetdex_clusters::{
     events::{Events, Publisher, Reasons},
     state::Health,
-    supervisor::{Connection, lock},
+    supervisor::Connection,
 };
 use fleetdex_core::model::ClusterName;
 use kube::Client;
+use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use super::Connections;
@@ -71,7 +72,7 @@ impl FakeClusters {
 
     /// Removes a member.
     pub fn remove(&self, cluster: &ClusterName) {
-        lock(&self.members).remove(cluster);
+        self.members.lock().remove(cluster);
         self.events.forget(cluster);
         self.changed.send_modify(|number| *number += 1);
     }
@@ -82,7 +83,7 @@ impl FakeClusters {
         connection: Option<Connection>,
         health: impl FnOnce(Health) -> Health,
     ) {
-        let mut members = lock(&self.members);
+        let mut members = self.members.lock();
         let member = members.entry(cluster.clone()).or_default();
         let reasons = Reasons::between(member.connection.as_ref(), connection.as_ref());
         member.connection = connection;
@@ -96,15 +97,16 @@ impl FakeClusters {
 
 impl Connections for FakeClusters {
     fn clusters(&self) -> Vec<ClusterName> {
-        lock(&self.members).keys().cloned().collect()
+        self.members.lock().keys().cloned().collect()
     }
 
     fn connection(&self, cluster: &ClusterName) -> Option<Connection> {
-        lock(&self.members).get(cluster)?.connection.clone()
+        self.members.lock().get(cluster)?.connection.clone()
     }
 
     fn health(&self, cluster: &ClusterName) -> Health {
-        lock(&self.members)
+        self.members
+            .lock()
             .get(cluster)
             .map(|member| member.health)
             .unwrap_or_default()

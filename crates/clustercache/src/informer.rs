@@ -1,10 +1,6 @@
 //! Follows one kind of one member over one connection: fills its objects, and tells watches of changes.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard},
-    time::Duration,
-};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use fleetdex_core::model::{ClusterName, causes};
 use futures::{StreamExt, pin_mut};
@@ -12,6 +8,7 @@ use kube::{
     Api, Client, ResourceExt,
     runtime::{WatchStreamExt, watcher},
 };
+use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use tokio::{sync::watch, time::sleep};
 use tokio_util::task::AbortOnDropHandle;
 
@@ -199,11 +196,11 @@ fn is_expired(error: &watcher::Error) -> bool {
 
 /// Sinks do not panic, and nothing else runs under the lock.
 fn shared<K>(state: &RwLock<State<K>>) -> RwLockReadGuard<'_, State<K>> {
-    state.read().unwrap_or_else(PoisonError::into_inner)
+    state.read()
 }
 
 fn exclusive<K>(state: &RwLock<State<K>>) -> RwLockWriteGuard<'_, State<K>> {
-    state.write().unwrap_or_else(PoisonError::into_inner)
+    state.write()
 }
 
 /// What a reconciler needs to find an object again.

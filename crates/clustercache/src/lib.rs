@@ -45,18 +45,19 @@ use std::{
     any::{Any, TypeId},
     collections::{BTreeMap, HashMap},
     fmt,
-    sync::{Arc, Mutex},
+    sync::Arc,
     time::Duration,
 };
 
 use fleetdex_clusters::{
     events::Events,
     state::Health,
-    supervisor::{Clusters, Connection, lock},
+    supervisor::{Clusters, Connection},
 };
 use fleetdex_core::model::ClusterName;
 use jiff::{SignedDuration, Timestamp};
 use kube::Client;
+use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 use tokio::sync::{OnceCell, watch as channel};
 use tokio_util::task::AbortOnDropHandle;
@@ -288,7 +289,7 @@ impl ClusterCache {
             });
         }
         let connection = self.shared.connection(cluster)?;
-        let mut members = lock(&self.shared.members);
+        let mut members = self.shared.members.lock();
         let member = members.entry(cluster.clone()).or_default();
         if member.watches.contains_key(&watch.name) {
             return Ok(());
@@ -328,7 +329,10 @@ impl ClusterCache {
         cluster: &ClusterName,
     ) -> Result<Arc<ClientCertificateKey>, CertificateKeyError> {
         self.shared.connection(cluster)?;
-        let cell = lock(&self.shared.members)
+        let cell = self
+            .shared
+            .members
+            .lock()
             .entry(cluster.clone())
             .or_default()
             .key
@@ -357,7 +361,7 @@ impl Shared {
             cluster,
             options: &self.options,
         };
-        let mut members = lock(&self.members);
+        let mut members = self.members.lock();
         let live = members
             .entry(cluster.clone())
             .or_default()
@@ -381,7 +385,7 @@ impl Shared {
             cluster,
             options: &self.options,
         };
-        let mut members = lock(&self.members);
+        let mut members = self.members.lock();
         let live = members
             .entry(cluster.clone())
             .or_default()
@@ -392,7 +396,7 @@ impl Shared {
     /// Ends what belongs to connections that are gone, and puts watches onto those that are new.
     fn catch_up(&self) {
         let clusters = self.connections.clusters();
-        let mut members = lock(&self.members);
+        let mut members = self.members.lock();
         members.retain(|cluster, _| clusters.contains(cluster));
         for (cluster, member) in members.iter_mut() {
             let context = Context {

@@ -2,11 +2,11 @@
 
 use std::{
     collections::{HashSet, VecDeque},
-    sync::{Arc, Mutex},
+    sync::Arc,
 };
 
-use fleetdex_clusters::supervisor::lock;
 use fleetdex_core::model::ClusterName;
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 /// An object of a member that is to be looked at. What happened to it is not said: a reconciler reads how it is now.
@@ -50,7 +50,7 @@ impl Queue {
 
     /// Puts something in that is not in yet, such as a request that failed and is to be tried again.
     pub fn add(&self, request: Request) {
-        let mut waiting = lock(&self.inner.waiting);
+        let mut waiting = self.inner.waiting.lock();
         if waiting.known.insert(request.clone()) {
             waiting.order.push_back(request);
             drop(waiting);
@@ -70,7 +70,7 @@ impl Queue {
 
     /// Takes the next request, if there is one.
     pub fn try_next(&self) -> Option<Request> {
-        let mut waiting = lock(&self.inner.waiting);
+        let mut waiting = self.inner.waiting.lock();
         let request = waiting.order.pop_front()?;
         waiting.known.remove(&request);
         let more = !waiting.order.is_empty();
@@ -84,7 +84,7 @@ impl Queue {
 
     /// How many requests wait.
     pub fn len(&self) -> usize {
-        lock(&self.inner.waiting).order.len()
+        self.inner.waiting.lock().order.len()
     }
 
     /// Whether nothing waits.

@@ -36,7 +36,7 @@ impl Server {
         let service = service_fn(move |request: HttpRequest<Body>| {
             let server = server.clone();
             async move {
-                if lock(&server.0).hangs {
+                if server.0.lock().hangs {
                     std::future::pending::<()>().await;
                 }
                 Ok::<_, BoxError>(server.answer(&request))
@@ -46,7 +46,7 @@ impl Server {
     }
 
     fn answer(&self, request: &HttpRequest<Body>) -> Response<UnsyncBoxBody<Bytes, BoxError>> {
-        let mut stored = lock(&self.0);
+        let mut stored = self.0.lock();
         let is_watch = request
             .uri()
             .query()
@@ -82,7 +82,7 @@ impl Server {
 
     /// Puts a node in place, or removes it, and tells the watches.
     fn node(&self, name: &str, provider: Option<&str>) {
-        let mut stored = lock(&self.0);
+        let mut stored = self.0.lock();
         stored.version += 1;
         let object = json!({ "apiVersion": "v1", "kind": "Node",
             "metadata": { "name": name, "uid": name, "resourceVersion": stored.version.to_string(),
@@ -103,7 +103,7 @@ impl Server {
     }
 
     fn requests(&self) -> usize {
-        lock(&self.0).requests.len()
+        self.0.lock().requests.len()
     }
 }
 
@@ -258,7 +258,7 @@ async fn kinds_that_are_read_live_are_never_kept() {
             .len(),
         2
     );
-    assert!(lock(&server.0).watches.is_empty());
+    assert!(server.0.lock().watches.is_empty());
 }
 
 #[tokio::test(start_paused = true)]
@@ -272,14 +272,14 @@ async fn a_kind_is_narrowed_by_its_restriction() {
             .restrict::<ConfigMap>(restriction)
             .restrict_to_namespace::<ConfigMap>("web"),
     );
-    lock(&server.0).objects.clear();
+    server.0.lock().objects.clear();
     let reader = cache.reader(&a()).unwrap();
     reader
         .list::<ConfigMap>(None, &Selector::default())
         .await
         .unwrap();
     sleep(Duration::from_secs(1)).await;
-    let requests = lock(&server.0).requests.clone();
+    let requests = server.0.lock().requests.clone();
     assert_eq!(requests.len(), 2, "{requests:?}");
     for request in requests {
         assert!(
@@ -297,7 +297,7 @@ async fn a_kind_is_narrowed_by_its_restriction() {
 #[tokio::test(start_paused = true)]
 async fn a_member_that_does_not_list_in_time_is_an_error_of_that_read() {
     let Scene { server, cache, .. } = scene(Options::new());
-    lock(&server.0).hangs = true;
+    server.0.lock().hangs = true;
     let started = Instant::now();
     let error = cache
         .reader(&a())
@@ -321,7 +321,7 @@ async fn checklist_41_42_and_43_a_watch_is_registered_once_by_its_name() {
     cache.watch(&a(), &watch, &queue).unwrap();
     cache.watch(&a(), &watch, &queue).unwrap();
     assert_eq!(taken(&queue).await, ["n1", "n2"]);
-    assert_eq!(lock(&server.0).watches.len(), 1);
+    assert_eq!(server.0.lock().watches.len(), 1);
     server.node("n2", Some("cloud://3"));
     assert_eq!(taken(&queue).await, ["n2"]);
     assert_eq!(
@@ -355,7 +355,9 @@ async fn checklist_44_a_watch_comes_back_after_a_reconnect_and_a_reader_does_not
     server.node("n3", Some("cloud://3"));
     assert_eq!(taken(&queue).await, [""; 0]);
     assert!(
-        lock(&server.0)
+        server
+            .0
+            .lock()
             .watches
             .iter()
             .all(mpsc::UnboundedSender::is_closed),
@@ -436,7 +438,7 @@ async fn an_expired_watch_lists_again_and_tells_what_was_missed() {
         .unwrap();
     assert_eq!(taken(&queue).await, ["n1", "n2"]);
     {
-        let mut stored = lock(&server.0);
+        let mut stored = server.0.lock();
         stored.watches.clear();
         stored.expired = true;
     }

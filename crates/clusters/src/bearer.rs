@@ -1,12 +1,10 @@
 //! A bearer token that can be exchanged while a connection is in use: requests from then on bear the new one, and watches
 //! that are open go on, as API servers look at a token once, when a request comes.
 
-use std::{
-    fmt,
-    sync::{Arc, PoisonError, RwLock},
-};
+use std::{fmt, sync::Arc};
 
 use http::{HeaderValue, Request, header::AUTHORIZATION};
+use parking_lot::RwLock;
 use tower::{BoxError, filter::Predicate};
 
 /// The token of one connection, if it has one. A clone is the same one: what is exchanged in one is exchanged in all.
@@ -21,7 +19,7 @@ impl Bearer {
 
     /// Puts another token in place.
     pub fn exchange(&self, token: Option<&str>) {
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = token.and_then(header);
+        *self.0.write() = token.and_then(header);
     }
 
     /// The token itself.
@@ -35,10 +33,7 @@ impl Bearer {
     }
 
     fn header(&self) -> Option<HeaderValue> {
-        self.0
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        self.0.read().clone()
     }
 }
 

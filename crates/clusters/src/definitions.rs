@@ -345,11 +345,10 @@ impl SelectableField {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Mutex;
-
     use fleetdex_core::model::Gvk;
     use http::{Request, Response};
     use kube::client::Body;
+    use parking_lot::Mutex;
     use serde_json::{Value, json};
     use tokio_util::task::AbortOnDropHandle;
     use tower::{BoxError, service_fn};
@@ -376,7 +375,7 @@ mod tests {
                 .unwrap()
                 .parse()
                 .unwrap_or_default();
-            notes.lock().unwrap().push(query);
+            notes.lock().push(query);
             let next = if number + 1 < pages.len() {
                 (number + 1).to_string()
             } else {
@@ -441,10 +440,7 @@ mod tests {
                 "widgets v1beta1 [] []"
             ]
         );
-        assert_eq!(
-            *asked.lock().unwrap(),
-            ["limit=10&continue=", "limit=10&continue=1"]
-        );
+        assert_eq!(*asked.lock(), ["limit=10&continue=", "limit=10&continue=1"]);
     }
 
     #[test]
@@ -500,8 +496,8 @@ mod tests {
         let asked = Arc::new(Mutex::new(0));
         let count = Arc::clone(&asked);
         let service = service_fn(move |_: Request<Body>| {
-            *count.lock().unwrap() += 1;
-            let list = json!({ "metadata": { "continue": count.lock().unwrap().to_string() }, "items": [] });
+            *count.lock() += 1;
+            let list = json!({ "metadata": { "continue": count.lock().to_string() }, "items": [] });
             async move { Ok::<_, BoxError>(Response::new(Body::from(list.to_string().into_bytes()))) }
         });
         assert_eq!(
@@ -511,7 +507,7 @@ mod tests {
                 .left_out,
             1
         );
-        assert_eq!(*asked.lock().unwrap(), MAX_PAGES);
+        assert_eq!(*asked.lock(), MAX_PAGES);
     }
 
     #[tokio::test]
@@ -553,10 +549,7 @@ mod tests {
         let told = Told::default();
         let notes = Arc::clone(&told);
         let note = move |found: Option<Definitions>| {
-            notes
-                .lock()
-                .unwrap()
-                .push(found.map(|found| found.iter().count()));
+            notes.lock().push(found.map(|found| found.iter().count()));
         };
         (
             AbortOnDropHandle::new(tokio::spawn(follow(
@@ -575,21 +568,18 @@ mod tests {
         let (sender, receiver) = watch::channel(Arc::new(discovery(&[DEFINITIONS])));
         let (_following, told) = follow_and_note(client, receiver);
         sleep(Duration::from_secs(1)).await;
-        assert_eq!(
-            (asked.lock().unwrap().len(), &*told.lock().unwrap()),
-            (0, &vec![Some(0)])
-        );
+        assert_eq!((asked.lock().len(), &*told.lock()), (0, &vec![Some(0)]));
         sender.send_replace(Arc::new(discovery(&[
             DEFINITIONS,
             ("example.com", "Widget", "widgets"),
         ])));
         sleep(Duration::from_secs(1)).await;
         assert_eq!(
-            (asked.lock().unwrap().len(), &*told.lock().unwrap()),
+            (asked.lock().len(), &*told.lock()),
             (1, &vec![Some(0), Some(2)])
         );
         sleep(INTERVAL).await;
-        assert_eq!(asked.lock().unwrap().len(), 2);
+        assert_eq!(asked.lock().len(), 2);
     }
 
     #[tokio::test(start_paused = true)]
@@ -601,9 +591,9 @@ mod tests {
         ])));
         let (_following, told) = follow_and_note(client, receiver);
         sleep(PATIENCE / 2).await;
-        assert_eq!(*told.lock().unwrap(), [Some(0)]);
+        assert_eq!(*told.lock(), [Some(0)]);
         sleep(INTERVAL / 2).await;
-        assert_eq!(asked.lock().unwrap().len(), 1);
+        assert_eq!(asked.lock().len(), 1);
     }
 
     #[tokio::test(start_paused = true)]
@@ -615,6 +605,6 @@ mod tests {
         ])));
         let (_following, told) = follow_and_note(Client::new(never, "default"), receiver);
         sleep(PATIENCE + Duration::from_millis(1)).await;
-        assert_eq!(told.lock().unwrap().last(), Some(&None));
+        assert_eq!(told.lock().last(), Some(&None));
     }
 }

@@ -6,19 +6,17 @@
 use std::{
     collections::BTreeMap,
     sync::{
-        Arc, Mutex, Weak,
+        Arc, Weak,
         atomic::{AtomicBool, Ordering},
     },
     time::{Duration, Instant},
 };
 
 use fleetdex_core::model::ClusterName;
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use super::{
-    state::Health,
-    supervisor::{Connection, lock},
-};
+use super::{state::Health, supervisor::Connection};
 
 /// Why there is an event. Several things may have happened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -75,7 +73,7 @@ impl Events {
     pub async fn next(&mut self) -> Option<ClusterEvent> {
         loop {
             let woken = self.subscription.woken.notified();
-            let first = lock(&self.subscription.told).waiting.pop_first();
+            let first = self.subscription.told.lock().waiting.pop_first();
             if let Some((cluster, reasons)) = first {
                 return Some(ClusterEvent { cluster, reasons });
             }
@@ -104,7 +102,7 @@ struct Told {
 
 impl Subscription {
     fn tell(&self, cluster: &ClusterName, happened: Reasons, health: &Health, now: Instant) {
-        let mut told = lock(&self.told);
+        let mut told = self.told.lock();
         let last = told.last.get(cluster).copied();
         let silent = self
             .silences
@@ -138,7 +136,7 @@ impl Publisher {
             woken: Notify::new(),
             closed: AtomicBool::new(false),
         });
-        let mut all = lock(&self.0);
+        let mut all = self.0.lock();
         all.retain(|known| known.strong_count() > 0);
         all.push(Arc::downgrade(&subscription));
         Events { subscription }
@@ -146,15 +144,15 @@ impl Publisher {
 
     /// Passes on what happened to a member.
     pub fn tell(&self, cluster: &ClusterName, happened: Reasons, health: &Health, now: Instant) {
-        for subscription in lock(&self.0).iter().filter_map(Weak::upgrade) {
+        for subscription in self.0.lock().iter().filter_map(Weak::upgrade) {
             subscription.tell(cluster, happened, health, now);
         }
     }
 
     /// A member is none any more. One of the same name later is another one.
     pub fn forget(&self, cluster: &ClusterName) {
-        for subscription in lock(&self.0).iter().filter_map(Weak::upgrade) {
-            let mut told = lock(&subscription.told);
+        for subscription in self.0.lock().iter().filter_map(Weak::upgrade) {
+            let mut told = subscription.told.lock();
             told.last.remove(cluster);
             told.waiting.remove(cluster);
         }
@@ -163,7 +161,7 @@ impl Publisher {
 
 impl Drop for Publisher {
     fn drop(&mut self) {
-        for subscription in lock(&self.0).iter().filter_map(Weak::upgrade) {
+        for subscription in self.0.lock().iter().filter_map(Weak::upgrade) {
             subscription.closed.store(true, Ordering::Release);
             subscription.woken.notify_one();
         }

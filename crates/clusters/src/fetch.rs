@@ -1,9 +1,6 @@
 //! Fetches what a member is and what it serves. Unchanged discovery costs one small `304` per path.
 
-use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use futures::{StreamExt, stream};
 use http::{
@@ -11,6 +8,7 @@ use http::{
     header::{ACCEPT, ETAG, IF_NONE_MATCH},
 };
 use kube::Client;
+use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 
 use super::{
@@ -159,7 +157,7 @@ async fn fetch_classic(
             }
         }
     }
-    found.left_out = lock(reader).left_out();
+    found.left_out = reader.lock().left_out();
     Ok(found)
 }
 
@@ -171,13 +169,10 @@ async fn fetch_resources(
 ) -> Result<Discovery, RequestError> {
     let path = version.path();
     let answer = request::get(client, &path, HeaderMap::new(), timeout).await?;
-    lock(reader)
+    reader
+        .lock()
         .resources(version, &answer.body)
         .map_err(|error| RequestError::unreadable(&path, &error))
-}
-
-fn lock(reader: &Mutex<Reader>) -> MutexGuard<'_, Reader> {
-    reader.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The member's Kubernetes version, such as `v1.36.3`.
@@ -383,7 +378,7 @@ mod tests {
                 .headers()
                 .get(IF_NONE_MATCH)
                 .is_some_and(|known| known == tag);
-            notes.lock().unwrap().push(if known {
+            notes.lock().push(if known {
                 format!("unchanged {path}")
             } else {
                 path.clone()
@@ -427,7 +422,7 @@ mod tests {
                 "{code} {body}"
             );
             assert!(!is_own(&client, None, TIMEOUT).await.unwrap());
-            assert_eq!(asked.lock().unwrap().len(), 1);
+            assert_eq!(asked.lock().len(), 1);
         }
     }
 
@@ -467,7 +462,7 @@ mod tests {
         let second = cache.refresh(&client, TIMEOUT).await.unwrap();
         assert!(Arc::ptr_eq(&first, &second));
         assert_eq!(first.served.len(), 9);
-        let mut asked = asked.lock().unwrap().clone();
+        let mut asked = asked.lock().clone();
         asked.sort();
         assert_eq!(
             asked,
@@ -588,12 +583,7 @@ mod tests {
                 .iter()
                 .eq(["autoscaling/v1", "metrics.k8s.io/v1beta1"])
         );
-        assert!(
-            !asked
-                .lock()
-                .unwrap()
-                .contains(&"/api/v1/pods/status".to_owned())
-        );
+        assert!(!asked.lock().contains(&"/api/v1/pods/status".to_owned()));
     }
 
     #[tokio::test]

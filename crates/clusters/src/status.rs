@@ -122,12 +122,13 @@ fn enablements(discovery: &Discovery) -> Vec<ApiEnablement> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::{Arc, Mutex};
+    use std::sync::Arc;
 
     use fleetdex_core::model::{Gvk, Resource};
     use http::{Request, Response};
     use http_body_util::BodyExt;
     use kube::{Client, client::Body};
+    use parking_lot::Mutex;
     use serde_json::Value;
     use tower::{BoxError, service_fn};
 
@@ -239,10 +240,7 @@ mod tests {
             async move {
                 let uri = request.uri().to_string();
                 let body = request.into_body().collect().await?.to_bytes();
-                notes
-                    .lock()
-                    .unwrap()
-                    .push((uri, serde_json::from_slice(&body)?));
+                notes.lock().push((uri, serde_json::from_slice(&body)?));
                 Ok::<_, BoxError>(Response::new(Body::from(serde_json::to_vec(&cluster())?)))
             }
         });
@@ -253,7 +251,7 @@ mod tests {
     async fn only_a_different_status_is_written() {
         let (api, written) = hub();
         assert!(write(&api, &cluster(), &state()).await.unwrap());
-        let (uri, body) = written.lock().unwrap().pop().unwrap();
+        let (uri, body) = written.lock().pop().unwrap();
         assert!(
             uri.starts_with("/apis/cluster.karmada.io/v1alpha1/clusters/a/status?"),
             "{uri}"

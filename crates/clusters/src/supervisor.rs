@@ -8,7 +8,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     panic::AssertUnwindSafe,
     sync::{
-        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
+        Arc, OnceLock,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
@@ -18,6 +18,7 @@ use fleetdex_core::model::ClusterName;
 use futures::FutureExt;
 use jiff::Timestamp;
 use kube::Client;
+use parking_lot::Mutex;
 use tokio::{
     sync::{Notify, watch},
     task::JoinSet,
@@ -199,7 +200,7 @@ impl Clusters {
     /// Makes `members` the members: starts new ones, stops others, reconnects those whose address or credentials
     /// changed, and leaves the rest alone. Must be called on a tokio runtime.
     pub fn set_members(&self, members: Vec<Member>) {
-        let mut tasks = lock(&self.tasks);
+        let mut tasks = self.tasks.lock();
         while tasks.set.try_join_next().is_some() {}
         let kept: BTreeSet<ClusterName> = members
             .iter()
@@ -221,7 +222,7 @@ impl Clusters {
 
     /// Where every member stands: a snapshot.
     pub fn states(&self) -> BTreeMap<ClusterName, MemberState> {
-        let entries = lock(&self.shared.entries);
+        let entries = self.shared.entries.lock();
         entries
             .iter()
             .map(|(name, entry)| (name.clone(), entry.state.clone()))
@@ -230,19 +231,23 @@ impl Clusters {
 
     /// Where one member stands.
     pub fn state(&self, cluster: &ClusterName) -> Option<MemberState> {
-        lock(&self.shared.entries)
+        self.shared
+            .entries
+            .lock()
             .get(cluster)
             .map(|entry| entry.state.clone())
     }
 
     /// All members, connected or not.
     pub fn names(&self) -> Vec<ClusterName> {
-        lock(&self.shared.entries).keys().cloned().collect()
+        self.shared.entries.lock().keys().cloned().collect()
     }
 
     /// The connection of a member, while there is one.
     pub fn connection(&self, cluster: &ClusterName) -> Option<Connection> {
-        lock(&self.shared.entries)
+        self.shared
+            .entries
+            .lock()
             .get(cluster)?
             .state
             .connection
@@ -251,7 +256,9 @@ impl Clusters {
 
     /// What connects and probes of a member have shown; nothing of one that is none.
     pub fn health(&self, cluster: &ClusterName) -> Health {
-        lock(&self.shared.entries)
+        self.shared
+            .entries
+            .lock()
             .get(cluster)
             .map(|entry| entry.health)
             .unwrap_or_default()
@@ -270,14 +277,14 @@ impl Clusters {
 
     /// Probes a member and reads its discovery now; connects now if it is disconnected.
     pub fn refresh(&self, cluster: &ClusterName) {
-        if let Some(running) = lock(&self.tasks).running.get(cluster) {
+        if let Some(running) = self.tasks.lock().running.get(cluster) {
             running.wake.notify_one();
         }
     }
 
     /// Waits until all tasks have ended; to be called after the shutdown token was cancelled.
     pub async fn stopped(&self) {
-        let mut set = std::mem::take(&mut lock(&self.tasks).set);
+        let mut set = std::mem::take(&mut self.tasks.lock().set);
         while set.join_next().await.is_some() {}
     }
 
@@ -368,7 +375,8 @@ impl Shared {
 
     /// What a member was last seen to serve.
     pub(super) fn discovery(&self, name: &ClusterName) -> Option<Arc<Discovery>> {
-        lock(&self.entries)
+        self.entries
+            .lock()
             .get(name)
             .and_then(|entry| entry.state.discovery.clone())
     }
@@ -381,7 +389,7 @@ impl Shared {
         health: Health,
         change: impl FnOnce(&mut MemberState),
     ) {
-        let mut entries = lock(&self.entries);
+        let mut entries = self.entries.lock();
         let Some(entry) = entries.get_mut(name).filter(|entry| entry.task == task) else {
             return;
         };
@@ -409,7 +417,7 @@ impl Shared {
         task: u64,
         found: Option<Definitions>,
     ) {
-        let mut entries = lock(&self.entries);
+        let mut entries = self.entries.lock();
         let is_known = entries
             .get(name)
             .is_some_and(|entry| entry.state.definitions.is_some());
@@ -453,7 +461,7 @@ impl Shared {
             kubernetes_version: None,
             note: None,
         };
-        lock(&self.entries).insert(
+        self.entries.lock().insert(
             member.name.clone(),
             Entry {
                 task,
@@ -465,7 +473,7 @@ impl Shared {
     }
 
     fn remove(&self, name: &ClusterName) {
-        lock(&self.entries).remove(name);
+        self.entries.lock().remove(name);
         self.events.forget(name);
         self.bump();
     }
@@ -503,11 +511,6 @@ impl std::fmt::Debug for Connection {
             .field("uid", &self.uid)
             .finish_non_exhaustive()
     }
-}
-
-/// No code that holds one of these locks can leave its data half changed, so a poisoned one is as good as any.
-pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -79,7 +79,7 @@ impl Fleet {
     }
 
     fn answers<T>(&self, use_them: impl FnOnce(&mut Answers) -> T) -> T {
-        use_them(&mut lock(&self.0))
+        use_them(&mut self.0.lock())
     }
 
     fn member(&self, name: &str, change: impl FnOnce(&mut Fake)) {

@@ -7,12 +7,13 @@
 use std::{
     future::Future,
     pin::Pin,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     task::{Context, Poll},
     time::{Duration, Instant},
 };
 
 use http::Request;
+use parking_lot::Mutex;
 use tower::{Layer, Service, ServiceExt, util::Oneshot};
 
 /// How many requests a member gets.
@@ -139,7 +140,7 @@ struct Turn {
 
 impl Turn {
     fn take(bucket: &Arc<Mutex<Bucket>>) -> Self {
-        let wait = lock(bucket).take(now());
+        let wait = bucket.lock().take(now());
         Self {
             bucket: Some(bucket.clone()),
             wait,
@@ -157,18 +158,13 @@ impl Turn {
 impl Drop for Turn {
     fn drop(&mut self) {
         if let Some(bucket) = self.bucket.take() {
-            lock(&bucket).give_back();
+            bucket.lock().give_back();
         }
     }
 }
 
 fn now() -> Instant {
     tokio::time::Instant::now().into_std()
-}
-
-/// No code that holds the lock can leave the bucket half changed.
-fn lock(bucket: &Mutex<Bucket>) -> MutexGuard<'_, Bucket> {
-    bucket.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

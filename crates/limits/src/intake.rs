@@ -13,7 +13,7 @@ use std::{
     error::Error,
     fmt,
     sync::{
-        Arc, LazyLock, Mutex, PoisonError, Weak,
+        Arc, LazyLock, Weak,
         atomic::{AtomicUsize, Ordering},
     },
     task::{Context, Poll},
@@ -25,6 +25,7 @@ use fleetdex_core::planted::{Bug, planted};
 use futures::{StreamExt as _, future::BoxFuture};
 use http::{Request, Response};
 use http_body_util::{BodyExt as _, BodyStream, StreamBody, combinators::UnsyncBoxBody};
+use parking_lot::Mutex;
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},
     time::{Instant, timeout_at},
@@ -124,7 +125,7 @@ impl Budget {
 
     /// The share of a member. While anything holds it, the same name has the same one.
     pub fn share(&self, member: &str) -> Intake {
-        let mut shares = self.0.shares.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut shares = self.0.shares.lock();
         shares.retain(|_, share| share.strong_count() > 0);
         let known = shares.get(member).and_then(Weak::upgrade);
         let share = known.unwrap_or_else(|| {

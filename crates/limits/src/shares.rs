@@ -2,14 +2,9 @@
 
 pub mod queue;
 
-use std::{
-    collections::HashMap,
-    fmt,
-    hash::Hash,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{collections::HashMap, fmt, hash::Hash, sync::Arc, time::Duration};
 
+use parking_lot::{Mutex, MutexGuard};
 use prometheus_client::metrics::counter::Counter;
 use tokio::{sync::oneshot, time::timeout};
 
@@ -103,7 +98,7 @@ impl<F: Hash + Eq + Clone> Shares<F> {
     }
 
     fn lock(&self) -> MutexGuard<'_, State<F>> {
-        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.state.lock()
     }
 
     fn leave(&self, flow: &F) {

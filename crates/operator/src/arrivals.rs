@@ -3,12 +3,13 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     time::Duration,
 };
 
 use fleetdex_core::model::{ClusterName, StoreName};
 use fleetdex_sync::pipeline::Pipeline;
+use parking_lot::Mutex;
 use tokio::{
     sync::Notify,
     time::{Instant, sleep, timeout},
@@ -41,10 +42,6 @@ pub(super) struct Arrivals {
     changed: Arc<Notify>,
 }
 
-fn lock(seen: &Seen) -> MutexGuard<'_, State> {
-    seen.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl Arrivals {
     pub(super) fn new(changed: Arc<Notify>) -> Self {
         Self {
@@ -63,7 +60,7 @@ impl Arrivals {
             return;
         }
         if self.stores != stores {
-            let mut state = lock(&self.seen);
+            let mut state = self.seen.lock();
             state.live.retain(|(store, _), _| stores.contains(store));
             state.has_looked = stores.is_empty();
         }
@@ -74,14 +71,16 @@ impl Arrivals {
 
     /// Whether queries of a cluster are answered from a store.
     pub(super) fn have(&self, store: &StoreName, cluster: &ClusterName) -> bool {
-        lock(&self.seen)
+        self.seen
+            .lock()
             .live
             .contains_key(&(store.clone(), cluster.clone()))
     }
 
     /// Whether that has been so for a while.
     pub(super) fn have_lasted(&self, store: &StoreName, cluster: &ClusterName) -> bool {
-        lock(&self.seen)
+        self.seen
+            .lock()
             .live
             .get(&(store.clone(), cluster.clone()))
             .is_some_and(|since| since.elapsed() >= LINGER)
@@ -89,7 +88,7 @@ impl Arrivals {
 
     /// Everything that has been seen; nothing until every store has been asked.
     pub(super) fn all(&self) -> Option<BTreeSet<(StoreName, ClusterName)>> {
-        let state = lock(&self.seen);
+        let state = self.seen.lock();
         state
             .has_looked
             .then(|| state.live.keys().cloned().collect())
@@ -115,7 +114,7 @@ async fn look(pipelines: BTreeMap<StoreName, Pipeline>, seen: Seen, changed: Arc
                 changed.notify_one();
             }
         }
-        if !std::mem::replace(&mut lock(&seen).has_looked, true) {
+        if !std::mem::replace(&mut seen.lock().has_looked, true) {
             changed.notify_one();
         }
         sleep(LOOK_INTERVAL).await;
@@ -124,7 +123,7 @@ async fn look(pipelines: BTreeMap<StoreName, Pipeline>, seen: Seen, changed: Arc
 
 /// Takes down what queries are answered from in a store. Whether that has changed.
 fn note(seen: &Seen, name: &StoreName, live: BTreeSet<ClusterName>) -> bool {
-    let mut state = lock(seen);
+    let mut state = seen.lock();
     let before: BTreeSet<ClusterName> = state
         .live
         .keys()

@@ -9,7 +9,7 @@ mod status;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::{Arc, Mutex as StdMutex, MutexGuard, PoisonError},
+    sync::Arc,
     time::Duration,
 };
 
@@ -34,6 +34,7 @@ use kube::{
         watcher,
     },
 };
+use parking_lot::Mutex as StdMutex;
 use publish::exchange_reports;
 use tokio::{
     sync::{Mutex, Notify, watch},
@@ -332,7 +333,7 @@ impl Reconciler {
             tracing::warn!(error = %causes(&error), "where documents go could not be recorded; what the registries say is put into effect once it is");
             return state.members.clone();
         }
-        state.fleet.hear(Arc::clone(&lock(&self.gaps)));
+        state.fleet.hear(Arc::clone(&self.gaps.lock()));
         let seen = self.seen(state);
         self.context.metrics.set_replicas(seen.share.alive());
         if state.inputs.as_ref() == Some(&seen) && !state.fleet.has_lost() {
@@ -456,10 +457,6 @@ impl Reconciler {
         }
         is_done
     }
-}
-
-fn lock<T>(mutex: &StdMutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn registry_view(registry: &ResourceRegistry) -> RegistryView {

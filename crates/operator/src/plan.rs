@@ -17,12 +17,12 @@ use fleetdex_core::{
     },
     selector::{FieldSelector, LabelSelector},
 };
+use fleetdex_sync::filter::{ObjectFilter, other_paths};
 
 use super::{
     MemberView, RegistryView, affinity,
     selection::{self, Problem},
 };
-use fleetdex_sync::filter::{ObjectFilter, other_paths};
 
 mod store;
 

@@ -2,7 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     time::Duration,
 };
 
@@ -26,6 +26,7 @@ use fleetdex_store::{
 use fleetdex_sync::pipeline::{OpenStore, Unavailable};
 use k8s_openapi::{ByteString, api::core::v1::Secret};
 use kube::{Api, Client};
+use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 
 use super::{fleet::Opener, plan::StorePlan};
@@ -85,7 +86,7 @@ impl Feeds {
             .iter()
             .map(|address| address.trim_end_matches('/').to_owned())
             .collect();
-        let mut feeds = self.feeds.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut feeds = self.feeds.lock();
         let new = || (Feed::new(self.sequence.clone()), Answers::default());
         feeds
             .entry((addresses, prefix.clone()))
@@ -306,19 +307,13 @@ impl OpenStore for RegistryStore {
         );
         let engine = engine.sharing(self.contexts.clone());
         engine.prepare().await?;
-        *self
-            .opened_with
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner) = Some(settings);
+        *self.opened_with.lock() = Some(settings);
         Ok(Arc::new(engine))
     }
 
     async fn changed(&self) -> bool {
         let now = self.settings().await;
-        let opened_with = self
-            .opened_with
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let opened_with = self.opened_with.lock();
         match now {
             Ok(settings) => opened_with.as_ref() != Some(&settings),
             // A Secret that is gone is told when the credentials are needed again; one whose owner has taken it back is used no longer.

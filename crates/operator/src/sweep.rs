@@ -2,7 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::{Arc, Mutex, OnceLock, PoisonError},
+    sync::{Arc, OnceLock},
     time::Duration,
 };
 
@@ -12,6 +12,7 @@ use fleetdex_store::{
     Checkpoints, Extent, Generation, KindExtent, Store, StoreError, Stored, bulk::Write,
 };
 use fleetdex_sync::{checkpoints::UnitKey, pipeline::Pipeline, progress::Progress};
+use parking_lot::Mutex;
 use tokio::{sync::Notify, time::Instant};
 use tokio_util::sync::CancellationToken;
 
@@ -203,10 +204,7 @@ impl Sweep {
             self.forget_checkpoints(store, cluster, kept).await?;
             tracing::info!(%cluster, documents = unwanted.len(), "deleting documents that no registry wants any more");
             let progress = Progress::new(cluster.clone(), Arc::clone(&self.changed));
-            self.deletes
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .push(Arc::clone(&progress));
+            self.deletes.lock().push(Arc::clone(&progress));
             for (id, version) in unwanted {
                 let write = Write {
                     index: generation.target.clone(),

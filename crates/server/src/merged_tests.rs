@@ -616,7 +616,6 @@ async fn views_of_an_answer_that_is_not_made_are_closed() {
         store
             .released
             .lock()
-            .unwrap()
             .iter()
             .map(|cursor| cursor.snapshot.clone())
             .collect::<Vec<_>>()

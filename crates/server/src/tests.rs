@@ -243,7 +243,7 @@ async fn owners_are_walked_down_to_the_generation_that_is_asked_for() {
             .collect::<Vec<_>>()
     };
     let main = Prepared::with(vec![]);
-    *main.relatives.lock().unwrap() = [&["deployment"][..], &["rs1", "rs2"]]
+    *main.relatives.lock() = [&["deployment"][..], &["rs1", "rs2"]]
         .map(|uids| found(uids).into_iter().collect())
         .into();
     let app = app(catalog(main.clone()));
@@ -261,7 +261,6 @@ async fn owners_are_walked_down_to_the_generation_that_is_asked_for() {
     let relations: Vec<Relation> = main
         .searched
         .lock()
-        .unwrap()
         .iter()
         .map(|asked| asked.relation.clone())
         .collect();
@@ -277,7 +276,7 @@ async fn owners_are_walked_down_to_the_generation_that_is_asked_for() {
         ]
     );
     assert_eq!(
-        main.searched.lock().unwrap()[0].namespaces,
+        main.searched.lock()[0].namespaces,
         ["shop".parse().unwrap()]
     );
 }
@@ -287,7 +286,7 @@ async fn any_seniority_takes_every_generation_until_nothing_is_new() {
     let found = |uid: &str| BTreeSet::from([relative("apps", "replicasets", uid)]);
     let main = Prepared::with(vec![]);
     // One that owns itself in the end.
-    *main.relatives.lock().unwrap() = vec![found("b"), found("a"), found("b"), found("c")].into();
+    *main.relatives.lock() = vec![found("b"), found("a"), found("b"), found("c")].into();
     fetch(
         &app(catalog(main.clone())),
         &format!("{SEARCH}/api/v1/pods?ownerUID=a&ownerSeniority=any"),
@@ -335,11 +334,7 @@ async fn an_explanation_tells_the_request_the_permission_and_the_cost_and_reads_
         (&json!(2), 2)
     );
     assert!(
-        main.counted
-            .lock()
-            .unwrap()
-            .iter()
-            .all(|(by, _)| by.is_empty()),
+        main.counted.lock().iter().all(|(by, _)| by.is_empty()),
         "only objects were counted"
     );
 }
@@ -387,7 +382,7 @@ async fn a_list_that_is_left_alone_keeps_nothing_open() {
             Ok(page(&["b"], Some(cursor(2)), None)),
         ]
     };
-    let released = |main: &Prepared| main.released.lock().unwrap().clone();
+    let released = |main: &Prepared| main.released.lock().clone();
     let pods = format!("{SEARCH}/api/v1/pods");
 
     let main = Prepared::with(pages());
@@ -536,9 +531,9 @@ async fn counts_are_an_aggregate_of_groups() {
         (&json!("Table"), vec!["Cluster", "app", "Count"])
     );
     assert_eq!(shown["rows"][1]["cells"], json!(["member2", "<none>", 1]));
-    main.counted.lock().unwrap().pop();
+    main.counted.lock().pop();
     let asked = vec![GroupKey::Cluster, GroupKey::Label("app".to_owned())];
-    assert_eq!(*main.counted.lock().unwrap(), [(asked, 2)]);
+    assert_eq!(*main.counted.lock(), [(asked, 2)]);
     assert_eq!(main.asked()[0].0.labels.to_string(), "a");
     assert_eq!(
         refusal(&app, &format!("{counts}/api/v1/pods?by=spec.color")).await,
@@ -1188,7 +1183,7 @@ async fn a_verification_has_a_line_for_every_kind_and_one_at_the_end() {
 #[tokio::test(start_paused = true)]
 async fn a_verification_that_takes_long_says_how_far_it_is() {
     let world = World::new("member1").await;
-    world.member.lock().unwrap().delay = std::time::Duration::from_secs(25);
+    world.member.lock().delay = std::time::Duration::from_secs(25);
     let mut catalog = Catalog::default();
     catalog.add_followed(followed(&world));
     let (_, text) = verify(&app(catalog), "").await;

@@ -3,11 +3,12 @@
 use std::{
     collections::BTreeMap,
     fmt, io,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    sync::{Arc, Weak},
 };
 
 use ahash::RandomState;
 use fleetdex_core::{model::IndexName, query::ResourceName};
+use parking_lot::{Mutex, MutexGuard};
 use zstd::{
     dict::{DecoderDictionary, EncoderDictionary, from_continuous},
     zstd_safe::{CCtx, DCtx, compress_bound, get_error_name, get_frame_content_size},
@@ -133,7 +134,7 @@ impl Kind {
 
 impl Codec {
     fn lock(&self) -> MutexGuard<'_, BTreeMap<ResourceName, Kind>> {
-        self.kinds.lock().unwrap_or_else(PoisonError::into_inner)
+        self.kinds.lock()
     }
 
     /// The dictionary of a kind, if it has one yet.

@@ -1,12 +1,6 @@
 //! One stored object: what it is found and ordered by, and its JSON, packed.
 
-use std::{
-    borrow::Cow,
-    cmp::Ordering,
-    collections::BTreeSet,
-    io,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::{borrow::Cow, cmp::Ordering, collections::BTreeSet, io, sync::Arc};
 
 use fleetdex_core::{
     model::{
@@ -15,6 +9,7 @@ use fleetdex_core::{
     },
     query::{Hit, ResourceName, Sort, SortKey, merge::OrderKey},
 };
+use parking_lot::{Mutex, MutexGuard};
 use serde_json::{Value, json};
 
 use super::{
@@ -302,7 +297,7 @@ impl Document {
 
     /// Held while it is unpacked, by which only those wait who read the same object.
     pub(super) fn packed(&self) -> MutexGuard<'_, Packed> {
-        self.packed.lock().unwrap_or_else(PoisonError::into_inner)
+        self.packed.lock()
     }
 }
 

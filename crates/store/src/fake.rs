@@ -9,7 +9,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
-    sync::{Arc, Mutex},
+    sync::Arc,
 };
 
 use async_trait::async_trait;
@@ -20,6 +20,7 @@ use fleetdex_core::{
         merge::{Placed, PlacedPage},
     },
 };
+use parking_lot::Mutex;
 
 use crate::{
     Checkpoints, Extent, Generation, Store, StoreError, Stored, Visit,
@@ -105,7 +106,7 @@ impl Store for Prepared {
         _: &Extent,
         visit: Visit<'_>,
     ) -> Result<(), StoreError> {
-        let documents = self.documents.lock().unwrap();
+        let documents = self.documents.lock();
         documents.iter().for_each(|(id, version)| {
             visit(Stored {
                 id,
@@ -145,29 +146,20 @@ impl Store for Prepared {
         if self.hangs {
             std::future::pending::<()>().await;
         }
-        self.asked
-            .lock()
-            .unwrap()
-            .push((query.clone(), from.cloned()));
+        self.asked.lock().push((query.clone(), from.cloned()));
         self.pages
             .lock()
-            .unwrap()
             .pop_front()
             .unwrap_or_else(|| Ok(Page::default()))
     }
 
     fn release(&self, cursor: &Cursor) {
-        self.released.lock().unwrap().push(cursor.clone());
+        self.released.lock().push(cursor.clone());
     }
 
     async fn relatives(&self, asked: &Relatives) -> Result<BTreeSet<Relative>, StoreError> {
-        self.searched.lock().unwrap().push(asked.clone());
-        Ok(self
-            .relatives
-            .lock()
-            .unwrap()
-            .pop_front()
-            .unwrap_or_default())
+        self.searched.lock().push(asked.clone());
+        Ok(self.relatives.lock().pop_front().unwrap_or_default())
     }
 
     async fn first_page(&self, query: &Query) -> Result<(Page, u64), StoreError> {
@@ -216,8 +208,8 @@ impl Store for Prepared {
         by: &[GroupKey],
         top: usize,
     ) -> Result<Groups, StoreError> {
-        self.asked.lock().unwrap().push((query.clone(), None));
-        self.counted.lock().unwrap().push((by.to_vec(), top));
+        self.asked.lock().push((query.clone(), None));
+        self.counted.lock().push((by.to_vec(), top));
         Ok(self.groups.clone())
     }
 }
@@ -232,7 +224,7 @@ impl Prepared {
 
     /// One answer more.
     pub fn add(&self, page: Result<Page, StoreError>) {
-        self.pages.lock().unwrap().push_back(page);
+        self.pages.lock().push_back(page);
     }
 
     pub fn counting(groups: Groups) -> Arc<Self> {
@@ -250,6 +242,6 @@ impl Prepared {
     }
 
     pub fn asked(&self) -> Vec<(Query, Option<Cursor>)> {
-        self.asked.lock().unwrap().clone()
+        self.asked.lock().clone()
     }
 }

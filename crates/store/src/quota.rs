@@ -5,11 +5,12 @@
 
 use std::{
     collections::{BTreeMap, VecDeque},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     time::Duration,
 };
 
 use fleetdex_core::planted::{Bug, planted};
+use parking_lot::{Mutex, MutexGuard};
 use tokio::time::Instant;
 
 /// Names of snapshots that were ended for their users' next ones, which are remembered so that users learn why.
@@ -69,7 +70,7 @@ impl Ledger {
     }
 
     fn lock(&self) -> MutexGuard<'_, Held> {
-        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut held = self.held.lock();
         let keep_alive = self.shares.keep_alive;
         held.snapshots
             .retain(|_, snapshot| snapshot.name.is_none() || snapshot.used.elapsed() < keep_alive);

@@ -1,13 +1,10 @@
 //! Terms: what documents are found by, and the positions of the documents that have them.
 
-use std::{
-    borrow::Cow,
-    fmt,
-    sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard},
-};
+use std::{borrow::Cow, fmt, sync::Arc};
 
 use ahash::{AHashMap, RandomState};
 use hashbrown::HashTable;
+use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use roaring::RoaringBitmap;
 
 /// What the keys of labels begin with, so that no label is taken for a field: no field path has a blank.
@@ -83,11 +80,11 @@ impl Eq for Vocabulary {}
 
 impl Vocabulary {
     pub(super) fn read(&self) -> RwLockReadGuard<'_, Words> {
-        self.words.read().unwrap_or_else(PoisonError::into_inner)
+        self.words.read()
     }
 
     fn lock(&self) -> RwLockWriteGuard<'_, Words> {
-        self.words.write().unwrap_or_else(PoisonError::into_inner)
+        self.words.write()
     }
 
     /// The numbers of a new document's terms.

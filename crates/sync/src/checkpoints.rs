@@ -2,7 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
 };
 
 use fleetdex_core::{
@@ -10,6 +10,7 @@ use fleetdex_core::{
     planted::{Bug, planted},
 };
 use fleetdex_store::{Checkpoint, Checkpoints, Generation, KindOfUnit};
+use parking_lot::{Mutex, MutexGuard};
 
 use super::progress::{Mark, Progress};
 
@@ -113,7 +114,7 @@ pub struct Book(Mutex<BTreeMap<ClusterName, Page>>);
 
 impl Book {
     fn lock(&self) -> MutexGuard<'_, BTreeMap<ClusterName, Page>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     /// A generation is written to from now on; `stored` is what the store remembers of the cluster.

@@ -4,7 +4,7 @@ use std::{
     borrow::Cow,
     collections::BTreeSet,
     sync::{
-        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
+        Arc, OnceLock,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
@@ -13,6 +13,7 @@ use std::{
 use fleetdex_core::model::{ClusterName, FieldPath, Version};
 use fleetdex_store::Generation;
 use k8s_openapi::jiff::Timestamp;
+use parking_lot::{Mutex, MutexGuard};
 use serde::{Deserialize, Serialize};
 use tokio::{sync::Notify, time::Instant};
 
@@ -158,12 +159,12 @@ impl Progress {
     pub fn view(&self) -> View {
         View {
             state: self.state(),
-            synced_at: lock(&self.state).synced_at,
+            synced_at: self.state.lock().synced_at,
             objects: self.objects(),
             skipped: self.skipped(),
             rejected: self.rejected(),
-            rejected_example: lock(&self.rejected).example(),
-            audits: *lock(&self.audits),
+            rejected_example: self.rejected.lock().example(),
+            audits: *self.audits.lock(),
             sought: self.sought.get().and_then(|sought| sought.findings()),
         }
     }
@@ -178,28 +179,28 @@ impl Progress {
 
     /// Where the unit is.
     pub fn state(&self) -> UnitState {
-        lock(&self.state).state.clone()
+        self.state.lock().state.clone()
     }
 
     /// Whether the store has held everything that the unit has, once at least.
     pub fn has_been_synced(&self) -> bool {
-        lock(&self.state).synced_at.is_some()
+        self.state.lock().synced_at.is_some()
     }
 
     /// The unit fills this generation from now on: what it has come to in another one says nothing of this one.
     pub fn fills(&self, generation: &Generation) {
-        lock(&self.state).generation = Some(Arc::clone(&generation.id));
+        self.state.lock().generation = Some(Arc::clone(&generation.id));
     }
 
     /// Whether a generation holds everything that the unit has.
     pub fn is_synced_in(&self, generation: &Generation) -> bool {
-        let current = lock(&self.state);
+        let current = self.state.lock();
         current.is_in(generation) && current.state == UnitState::Synced
     }
 
     /// What has kept the unit from filling a generation for at least so long.
     pub fn kept_from(&self, generation: &Generation, patience: Duration) -> Option<Obstacle> {
-        let current = lock(&self.state);
+        let current = self.state.lock();
         let is_long = current
             .failing_since
             .is_some_and(|since| since.elapsed() >= patience);
@@ -210,12 +211,12 @@ impl Progress {
 
     /// For how long every attempt has failed; nothing if the last one did not.
     pub fn failing_for(&self) -> Option<Duration> {
-        lock(&self.state).failing_since.map(|since| since.elapsed())
+        self.state.lock().failing_since.map(|since| since.elapsed())
     }
 
     /// Sets the state.
     fn set_state(&self, state: UnitState) {
-        let mut current = lock(&self.state);
+        let mut current = self.state.lock();
         if current.state == state {
             return;
         }
@@ -236,7 +237,7 @@ impl Progress {
     pub fn failing(&self, obstacle: Obstacle, reason: &'static str, mut message: String) {
         message.truncate(message.floor_char_boundary(MAX_MESSAGE_BYTES));
         message.shrink_to_fit();
-        lock(&self.state).obstacle = Some(obstacle);
+        self.state.lock().obstacle = Some(obstacle);
         self.set_state(UnitState::Failing {
             reason: Cow::Borrowed(reason),
             message,
@@ -246,7 +247,7 @@ impl Progress {
     /// A list or watch works again: a failure is over.
     pub fn recovered(&self) {
         let in_sync = {
-            let current = lock(&self.state);
+            let current = self.state.lock();
             match current.state {
                 UnitState::Failing { .. } => current.in_sync,
                 _ => return,
@@ -261,9 +262,9 @@ impl Progress {
 
     /// A complete list has to be stored before the unit is in sync again.
     pub fn list_begins(&self) {
-        lock(&self.flow).forget_marks();
+        self.flow.lock().forget_marks();
         let failing = {
-            let mut current = lock(&self.state);
+            let mut current = self.state.lock();
             current.in_sync = false;
             matches!(current.state, UnitState::Failing { .. })
         };
@@ -276,13 +277,13 @@ impl Progress {
     /// The store is as it was when everything up to `mark` was acknowledged: changes are followed from there.
     pub fn resumes(&self, mark: Mark) {
         self.objects.store(mark.objects, Ordering::Relaxed);
-        lock(&self.flow).resume(mark);
+        self.flow.lock().resume(mark);
         self.in_sync();
     }
 
     /// Everything up to a version has been sent, be it the end of a list, an event or a bookmark.
     pub fn reached(&self, version: Version) {
-        let mut flow = lock(&self.flow);
+        let mut flow = self.flow.lock();
         flow.reach(Mark {
             version,
             objects: self.objects(),
@@ -299,7 +300,7 @@ impl Progress {
     }
 
     fn in_sync(&self) {
-        let mut current = lock(&self.state);
+        let mut current = self.state.lock();
         current.in_sync = true;
         let waits = matches!(current.state, UnitState::Starting | UnitState::Listing);
         drop(current);
@@ -310,19 +311,19 @@ impl Progress {
 
     /// Up to where everything is stored; nothing while a list is under way.
     pub fn acknowledged(&self) -> Option<Mark> {
-        lock(&self.flow).acknowledged()
+        self.flow.lock().acknowledged()
     }
 
     /// What is stored is not what it should be, although every write was acknowledged: only a list puts that right.
     pub fn distrust(&self) {
-        lock(&self.flow).distrust();
+        self.flow.lock().distrust();
         self.changed.notify_one();
     }
 
     /// An audit has ended, and found so many documents wrong.
     pub fn audited(&self, drift: u64) {
         let now = Timestamp::now();
-        let mut audits = lock(&self.audits);
+        let mut audits = self.audits.lock();
         audits.last = Some(now);
         if drift > 0 {
             audits.drift += drift;
@@ -332,7 +333,7 @@ impl Progress {
 
     /// Whether the unit has to begin anew, from what is acknowledged or with a list.
     pub fn is_broken(&self) -> bool {
-        lock(&self.flow).is_broken()
+        self.flow.lock().is_broken()
     }
 
     /// How many objects the unit has.
@@ -383,7 +384,7 @@ impl Progress {
 
     /// Documents that are there as fallback documents only; [`MOST_REJECTED`] stands for that many or more.
     pub fn rejected(&self) -> u64 {
-        lock(&self.rejected).count()
+        self.rejected.lock().count()
     }
 
     /// Which documents are fallback documents, as the store has it.
@@ -392,31 +393,31 @@ impl Progress {
         for id in ids {
             rejected.add(id);
         }
-        *lock(&self.rejected) = rejected;
+        *self.rejected.lock() = rejected;
     }
 
     /// A document is there as a fallback document only.
     pub fn reject(&self, id: &Arc<str>) {
-        if lock(&self.rejected).add(id) {
+        if self.rejected.lock().add(id) {
             self.changed.notify_one();
         }
     }
 
     /// A document is there as it should be, or gone.
     pub fn accept(&self, id: &str) {
-        if lock(&self.rejected).remove(id) {
+        if self.rejected.lock().remove(id) {
             self.changed.notify_one();
         }
     }
 
     /// A ticket for one write.
     pub fn ticket(self: &Arc<Self>) -> Ticket {
-        Ticket::new(Arc::clone(self), lock(&self.flow).begin())
+        Ticket::new(Arc::clone(self), self.flow.lock().begin())
     }
 
     /// Writes that are not acknowledged yet.
     pub fn outstanding(&self) -> u64 {
-        lock(&self.flow).under_way()
+        self.flow.lock().under_way()
     }
 
     /// Waits until every write is acknowledged or given up.
@@ -431,7 +432,7 @@ impl Progress {
     }
 
     fn ended(&self, side: usize, settled: bool) {
-        let mut flow = lock(&self.flow);
+        let mut flow = self.flow.lock();
         flow.end(side, settled);
         let outstanding = flow.under_way();
         self.advance(flow);
@@ -442,10 +443,6 @@ impl Progress {
             self.changed.notify_one();
         }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -162,7 +162,9 @@ fn filter(flag: Option<&str>, environment: Option<&str>) -> Result<EnvFilter, Lo
 
 #[cfg(test)]
 mod tests {
-    use std::sync::{Arc, Mutex};
+    use std::sync::Arc;
+
+    use parking_lot::Mutex;
 
     use super::*;
 
@@ -171,7 +173,7 @@ mod tests {
 
     impl Write for Lines {
         fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-            self.0.lock().unwrap().write(bytes)
+            self.0.lock().write(bytes)
         }
 
         fn flush(&mut self) -> std::io::Result<()> {
@@ -195,7 +197,7 @@ mod tests {
             tracing::subscriber::with_default(subscriber, || {
                 tracing::warn!(id = %"X\n2026-02-03T10:00:00Z ERROR forged\r\u{1b}[2J\u{9b}2J", "the store refused a document");
             });
-            let written = String::from_utf8(lines.0.lock().unwrap().clone()).unwrap();
+            let written = String::from_utf8(lines.0.lock().clone()).unwrap();
             assert_eq!(written.matches('\n').count(), 1, "{written}");
             assert!(
                 written.ends_with('\n')

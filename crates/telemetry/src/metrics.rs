@@ -5,10 +5,11 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
 };
 
 use fleetdex_core::model::{ClusterName, Gvk, StoreName};
+use parking_lot::Mutex;
 use prometheus_client::{
     encoding::text::encode,
     metrics::{
@@ -273,10 +274,7 @@ impl Metrics {
             cluster: cluster.as_str().into(),
             kind: kind.to_string().into(),
         };
-        self.known_units
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .insert(labels.clone());
+        self.known_units.lock().insert(labels.clone());
         let event = |event| {
             let event_labels = EventLabels {
                 cluster: Arc::clone(&labels.cluster),
@@ -367,10 +365,7 @@ impl Metrics {
                 })
                 .or_default() += count;
         }
-        let mut known = self
-            .known_rejected
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known_rejected.lock();
         for gone in known.iter().filter(|labels| !current.contains_key(labels)) {
             self.rejected.remove(gone);
         }
@@ -394,10 +389,7 @@ impl Metrics {
                 phase,
             });
         }
-        let mut known = self
-            .known_units
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known_units.lock();
         let gone: Vec<UnitLabels> = known
             .iter()
             .filter(|unit| unit.cluster == name)
@@ -416,10 +408,7 @@ impl Metrics {
             kind: kind.to_string().into(),
         };
         self.remove_unit(&labels);
-        self.known_units
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .remove(&labels);
+        self.known_units.lock().remove(&labels);
     }
 
     fn remove_unit(&self, labels: &UnitLabels) {

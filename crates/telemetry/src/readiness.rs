@@ -1,10 +1,8 @@
 //! Whether the process is ready to serve, and if not, why.
 
-use std::{
-    collections::BTreeMap,
-    fmt::Write as _,
-    sync::{Arc, PoisonError, RwLock},
-};
+use std::{collections::BTreeMap, fmt::Write as _, sync::Arc};
+
+use parking_lot::RwLock;
 
 /// Named checks with a reason for each that fails. Clones share the same checks.
 ///
@@ -43,15 +41,12 @@ impl Readiness {
 
     /// The check does not exist any more, for example because what it looked at was removed.
     pub fn forget(&self, check: &str) {
-        self.0
-            .write()
-            .unwrap_or_else(PoisonError::into_inner)
-            .remove(check);
+        self.0.write().remove(check);
     }
 
     /// Whether every check passes.
     pub fn is_ready(&self) -> bool {
-        let checks = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let checks = self.0.read();
         !checks.is_empty()
             && checks
                 .values()
@@ -69,7 +64,7 @@ impl Readiness {
     }
 
     fn report_with(&self, shown: impl Fn(&str) -> String) -> String {
-        let checks = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let checks = self.0.read();
         if checks.is_empty() {
             return "[-]start: nothing has started yet\nreadyz check failed\n".to_owned();
         }
@@ -97,10 +92,7 @@ impl Readiness {
     }
 
     fn set(&self, check: &str, state: Check) {
-        self.0
-            .write()
-            .unwrap_or_else(PoisonError::into_inner)
-            .insert(check.to_owned(), state);
+        self.0.write().insert(check.to_owned(), state);
     }
 }
 

@@ -32,16 +32,13 @@ mod write;
 #[cfg(test)]
 mod tests;
 
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 pub use body::{Body, Broken};
 pub use churn::{Churn, Totals};
 pub use fault::{Extent, Fault, FaultKind};
 use fleetdex_core::model::Resource;
+use parking_lot::{Mutex, MutexGuard};
 pub use resource::{Name, usual as usual_resources};
 use serde_json::Value;
 pub use serve::serve;
@@ -201,6 +198,6 @@ impl Server {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         // Nothing panics while it holds the lock; if a test does, its message is the one to see.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }

@@ -3,7 +3,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     ops::RangeInclusive,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     time::Duration,
 };
 
@@ -14,6 +14,7 @@ use fleetdex_store::{
     opensearch::{Answers, Engine, EngineOptions, Feed, IndexSettings, OpenSearchService},
 };
 use http::Response;
+use parking_lot::{Mutex, MutexGuard};
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 use serde_json::Value;
 use tokio::time::Instant;
@@ -269,7 +270,7 @@ impl OpenSearch {
     }
 
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

@@ -2,10 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "parts of tests")]
 
-use std::{
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use fleetdex_core::{
@@ -19,6 +16,7 @@ use fleetdex_store::{
     opensearch::{Answers, Engine, EngineOptions, IndexSettings, OpenSearchService, Timeout},
 };
 use http::{Method, Request};
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use simulation::opensearch::{Fault, FaultKind, OpenSearch, Span};
 use tokio::time::Instant;
@@ -264,10 +262,10 @@ async fn bodies_of_bulk_requests_can_be_looked_at() {
     let server = OpenSearch::new(1);
     let seen = Arc::new(Mutex::new(Vec::new()));
     let sink = Arc::clone(&seen);
-    server.inspect_bulks(move |body| sink.lock().unwrap().push(body.clone()));
+    server.inspect_bulks(move |body| sink.lock().push(body.clone()));
     server.inject(Fault::RequestLost, Span::Times(1));
     bulk(&server, &index_line("a", 1)).await.unwrap_err();
-    assert_eq!(*seen.lock().unwrap(), [index_line("a", 1)]);
+    assert_eq!(*seen.lock(), [index_line("a", 1)]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -3,7 +3,7 @@
 use std::{
     collections::BTreeMap,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicU64, Ordering},
     },
 };
@@ -11,6 +11,7 @@ use std::{
 use fleetdex_api::cluster::Cluster;
 use fleetdex_core::model::ClusterName;
 use fleetdex_telemetry::{Metrics, Readiness};
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 
 use super::super::member::Member;
@@ -176,7 +177,7 @@ impl Board {
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<State>> {
-        self.feeds.lock().unwrap_or_else(PoisonError::into_inner)
+        self.feeds.lock()
     }
 }
 

@@ -3,15 +3,11 @@
 //! As [client-go does](https://kubernetes.io/docs/reference/access-authn-authz/authentication/#client-go-credential-plugins), but
 //! never with a terminal, for a limited time, and a few at once. What a plugin gave is kept until it expires.
 
-use std::{
-    collections::BTreeMap,
-    process::Stdio,
-    sync::{Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{collections::BTreeMap, process::Stdio, time::Duration};
 
 use jiff::{SignedDuration, Timestamp};
 use kube::config::{ExecAuthCluster, ExecConfig, ExecInteractiveMode};
+use parking_lot::{Mutex, MutexGuard};
 use serde::Deserialize;
 use serde_json::json;
 use tokio::{
@@ -173,7 +169,7 @@ impl Plugins {
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Kept>> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+        self.kept.lock()
     }
 }
 

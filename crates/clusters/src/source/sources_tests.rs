@@ -1,13 +1,10 @@
 //! Every source over a control plane that is a mock service.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Mutex, PoisonError},
-    time::Duration,
-};
+use std::{collections::BTreeMap, time::Duration};
 
 use http::{Request, Response, StatusCode};
 use kube::client::Body;
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tower::{BoxError, service_fn};
 
@@ -23,10 +20,7 @@ struct Hub {
 
 impl Hub {
     fn set(&self, path: &str, code: u16, body: Value) {
-        self.answers
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .insert(path.to_owned(), (code, body));
+        self.answers.lock().insert(path.to_owned(), (code, body));
     }
 
     fn list(&self, path: &str, items: &Value) {
@@ -49,16 +43,8 @@ impl Hub {
                 if query.contains("watch=true") {
                     std::future::pending::<()>().await;
                 }
-                hub.asked
-                    .lock()
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .push(format!("{path}?{query}"));
-                let found = hub
-                    .answers
-                    .lock()
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .get(&path)
-                    .cloned();
+                hub.asked.lock().push(format!("{path}?{query}"));
+                let found = hub.answers.lock().get(&path).cloned();
                 let (code, body) = found.unwrap_or((404, failure(404)));
                 let mut answer = Response::new(Body::from(serde_json::to_vec(&body)?));
                 *answer.status_mut() = StatusCode::from_u16(code)?;
@@ -69,10 +55,7 @@ impl Hub {
     }
 
     fn asked(&self) -> Vec<String> {
-        self.asked
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        self.asked.lock().clone()
     }
 }
 

@@ -10,7 +10,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
@@ -21,6 +21,7 @@ use fleetdex_core::{
     planted::{Bug, planted},
 };
 use jiff::Timestamp;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::{sync::Notify, time::sleep};
 use tokio_util::task::AbortOnDropHandle;
 
@@ -354,7 +355,7 @@ impl Results {
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<Pair, Verdict>> {
-        self.verdicts.lock().unwrap_or_else(PoisonError::into_inner)
+        self.verdicts.lock()
     }
 }
 

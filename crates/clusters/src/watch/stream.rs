@@ -506,15 +506,15 @@ mod tests {
         budget: &Budget,
         objects: usize,
         size: usize,
-    ) -> (Source, Arc<std::sync::Mutex<Vec<String>>>) {
-        let asked: Arc<std::sync::Mutex<Vec<String>>> = Arc::default();
+    ) -> (Source, Arc<parking_lot::Mutex<Vec<String>>>) {
+        let asked: Arc<parking_lot::Mutex<Vec<String>>> = Arc::default();
         let (notes, intake) = (Arc::clone(&asked), budget.share("a"));
         let service = tower::service_fn(move |request: Request<Body>| {
             let query = request.uri().query().unwrap_or_default().to_owned();
             let limit = query
                 .split('&')
                 .find_map(|pair| pair.strip_prefix("limit=")?.parse().ok());
-            notes.lock().unwrap().push(query);
+            notes.lock().push(query);
             let item = format!(
                 r#"{{"metadata":{{"name":"a","uid":"u","resourceVersion":"1"}},"spec":"{}"}}"#,
                 "x".repeat(size)
@@ -550,7 +550,7 @@ mod tests {
         let (source, asked) = source(&budget, 500, 2_000);
         let body = source.list(None, Some(500)).await.unwrap();
         assert_eq!(ListPage::parse(&body).unwrap().items.len(), 125);
-        assert_eq!(*asked.lock().unwrap(), ["limit=500", "limit=125"]);
+        assert_eq!(*asked.lock(), ["limit=500", "limit=125"]);
         drop(body);
         assert_eq!(budget.held(), 0);
     }
@@ -565,7 +565,7 @@ mod tests {
             fault.message,
             "a page of one object of pods was not read: it is longer than 262144 bytes"
         );
-        assert_eq!(asked.lock().unwrap().len(), 5);
+        assert_eq!(asked.lock().len(), 5);
         assert_eq!(
             source.list(None, None).await.unwrap_err().kind,
             FaultKind::TooLarge

@@ -9,7 +9,7 @@ use fleetdex_core::model::{IndexPrefix, StoreName};
 use fleetdex_sync::pipeline::Pipeline;
 use kube::ResourceExt;
 
-use super::{ReconcileError, Reconciler, State, lock, registry_view};
+use super::{ReconcileError, Reconciler, State, registry_view};
 use crate::{
     fleet::Fleet,
     plan::{RegistryPlan, place, plan},
@@ -143,7 +143,7 @@ impl Reconciler {
         else {
             return false;
         };
-        let reports = lock(&self.reports);
+        let reports = self.reports.lock();
         let is_swept_by = |name: &ReplicaName| {
             reports
                 .get(name)

@@ -2,7 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::{Arc, Mutex as StdMutex},
+    sync::Arc,
 };
 
 use fleetdex_clusters::MemberState;
@@ -10,10 +10,10 @@ use fleetdex_core::model::{ClusterName, StoreName, causes};
 use fleetdex_sync::progress::UnitState;
 use fleetdex_telemetry::metrics::UnitPhase;
 use kube::ResourceExt;
+use parking_lot::Mutex as StdMutex;
 
 use super::{
-    GAPS_INTERVAL, REPORT_INTERVAL, Reconciler, State, left_places::is_swept, lock,
-    status::member_health,
+    GAPS_INTERVAL, REPORT_INTERVAL, Reconciler, State, left_places::is_swept, status::member_health,
 };
 use crate::{
     gaps::Gap,
@@ -160,7 +160,7 @@ impl Reconciler {
 
     /// Keeps what has been read of the other replicas in place of what was read before.
     pub(super) fn take<T: PartialEq>(&self, kept: &StdMutex<Arc<T>>, read: T) {
-        let mut kept = lock(kept);
+        let mut kept = kept.lock();
         if **kept != read {
             *kept = Arc::new(read);
             drop(kept);

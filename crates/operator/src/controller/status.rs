@@ -19,7 +19,7 @@ use serde_json::json;
 
 use super::{
     FIELD_MANAGER, ReconcileError, Reconciler, STATUS_INTERVAL, State, left_places::old_place,
-    lock, registry_view,
+    registry_view,
 };
 use crate::{
     members::Members,
@@ -158,7 +158,7 @@ impl Reconciler {
             .store
             .as_ref()
             .map_or(Share::Whole, |store| fleet.share_of(store));
-        let reports = Arc::clone(&lock(&self.reports));
+        let reports = Arc::clone(&self.reports.lock());
         let of_other =
             |cluster: &ClusterName| share.other_reader(cluster).map(|name| reports.get(name));
         let health = |cluster: &ClusterName| match of_other(cluster) {

@@ -2,7 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::{Arc, OnceLock, PoisonError},
+    sync::{Arc, OnceLock},
 };
 
 use fleetdex_core::model::{ClusterName, StoreName};
@@ -198,12 +198,7 @@ impl Fleet {
                 continue;
             }
             sweeping.stop.cancel();
-            let deletes = std::mem::take(
-                &mut *sweeping
-                    .deletes
-                    .lock()
-                    .unwrap_or_else(PoisonError::into_inner),
-            );
+            let deletes = std::mem::take(&mut *sweeping.deletes.lock());
             self.settling
                 .extend(deletes.into_iter().map(|progress| (name.clone(), progress)));
             // A sweep that is given up here has perhaps not waited for all of its streams.

@@ -1,10 +1,6 @@
 //! The keys that continue tokens are sealed with: AES-256-GCM under random nonces, each key for about a day.
 
-use std::{
-    collections::BTreeMap,
-    fmt,
-    sync::{Arc, PoisonError, RwLock},
-};
+use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use aws_lc_rs::{
     aead::{AES_256_GCM, Aad, Nonce, RandomizedNonceKey},
@@ -12,6 +8,7 @@ use aws_lc_rs::{
 };
 use fleetdex_core::model::hex;
 use k8s_openapi::ByteString;
+use parking_lot::RwLock;
 
 use super::{LIFETIME, TokenError};
 
@@ -205,7 +202,7 @@ impl Keys {
 
     /// Replaces all of them. From now on they are only rotated by being replaced.
     pub fn replace(&self, ring: Ring) {
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = Held {
+        *self.0.write() = Held {
             ring,
             is_kept: true,
         };
@@ -213,11 +210,7 @@ impl Keys {
 
     /// The keys of now.
     pub fn ring(&self) -> Ring {
-        self.0
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .ring
-            .clone()
+        self.0.read().ring.clone()
     }
 
     /// Nothing if there is no key, or no random numbers are to be had.
@@ -246,10 +239,10 @@ impl Keys {
 
     fn rotate(&self, now: i64) {
         let is_due = |held: &Held| !held.is_kept && held.ring.rotated(now).is_some();
-        if !is_due(&self.0.read().unwrap_or_else(PoisonError::into_inner)) {
+        if !is_due(&self.0.read()) {
             return;
         }
-        let mut held = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let mut held = self.0.write();
         if let Some(ring) = held.ring.rotated(now).filter(|_| !held.is_kept) {
             held.ring = ring;
         }

@@ -4,10 +4,11 @@
 
 use std::{
     net::{IpAddr, Ipv4Addr},
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
 };
 
 use http::{HeaderMap, header::AUTHORIZATION};
+use parking_lot::Mutex;
 use rustls::pki_types::{CertificateDer, UnixTime};
 use tokio::{
     sync::watch,
@@ -63,7 +64,7 @@ impl Peer {
     }
 
     fn verdict(&self, trust: &Trust) -> Verdict {
-        let mut known = self.verdict.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.verdict.lock();
         let is_current = |verdict: &&Verdict| {
             verdict.generation == trust.generation && verdict.at.elapsed() < VERDICT_LIFETIME
         };

@@ -2,10 +2,11 @@
 
 use std::{
     path::{Path, PathBuf},
-    sync::{Arc, PoisonError, RwLock},
+    sync::Arc,
 };
 
 use fleetdex_core::model::causes;
+use parking_lot::RwLock;
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa,
     Issuer, KeyPair, KeyUsagePurpose,
@@ -63,15 +64,13 @@ impl ServingCertificate {
 
     /// New connections see another one from now on.
     pub fn replace(&self, certificate: CertifiedKey) {
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(certificate);
+        *self.0.write() = Arc::new(certificate);
     }
 }
 
 impl ResolvesServerCert for ServingCertificate {
     fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        Some(Arc::clone(
-            &self.0.read().unwrap_or_else(PoisonError::into_inner),
-        ))
+        Some(Arc::clone(&self.0.read()))
     }
 }
 

@@ -9,11 +9,7 @@
 //! - a member that has just failed is asked by one question at a time; the others get the same error at once;
 //! - the answers to one user's questions push out of what is remembered only that user's, while others have fewer.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use backon::{BackoffBuilder as _, ExponentialBuilder};
 use fleetdex_core::model::{ClusterName, causes};
@@ -24,6 +20,7 @@ use k8s_openapi::api::{
     authorization::v1::{SubjectAccessReview, SubjectAccessReviewStatus},
 };
 use kube::{Api, Client, api::PostParams};
+use parking_lot::Mutex;
 use prometheus_client::metrics::counter::Counter;
 use sha2::{Digest, Sha256};
 use tokio::time::{Instant, sleep, timeout};
@@ -137,7 +134,7 @@ impl Server {
 
     /// Why it is not to be asked now. When it is time to ask again, one question is let through, and the others wait for what becomes of it.
     fn failure(&self) -> Option<ReviewError> {
-        let mut failure = lock(&self.failure);
+        let mut failure = self.failure.lock();
         let (error, until) = failure.as_mut()?;
         let now = Instant::now();
         if now < *until {
@@ -148,15 +145,15 @@ impl Server {
     }
 
     fn has_failed(&self) -> bool {
-        lock(&self.failure).is_some()
+        self.failure.lock().is_some()
     }
 
     fn answered(&self) {
-        *lock(&self.failure) = None;
+        *self.failure.lock() = None;
     }
 
     fn failed(&self, error: &ReviewError) {
-        *lock(&self.failure) = Some((error.clone(), Instant::now() + FAILURE_LIFETIME));
+        *self.failure.lock() = Some((error.clone(), Instant::now() + FAILURE_LIFETIME));
     }
 }
 
@@ -191,7 +188,7 @@ impl Reviews {
             ..SubjectAccessReview::default()
         };
         let key = key(place, &review);
-        if let Some(known) = lock(&self.0.decisions).get(caller.name.as_str(), &key) {
+        if let Some(known) = self.0.decisions.lock().get(caller.name.as_str(), &key) {
             return Ok(known);
         }
         let user: Arc<str> = caller.name.as_str().into();
@@ -212,7 +209,7 @@ impl Reviews {
                 reason,
             })?;
         if attributes.bytes() < MAX_REMEMBERED_BYTES {
-            lock(&self.0.decisions).insert(user, key, decision.clone());
+            self.0.decisions.lock().insert(user, key, decision.clone());
         }
         Ok(decision)
     }
@@ -223,7 +220,7 @@ impl Reviews {
             Place::ControlPlane => None,
             Place::Member(name) => Some(name.clone()),
         };
-        let mut servers = lock(&self.0.servers);
+        let mut servers = self.0.servers.lock();
         if let Some(known) = servers.get(&name) {
             return Arc::clone(known);
         }
@@ -421,10 +418,6 @@ fn place_name(place: Place<'_>) -> String {
         Place::ControlPlane => "the control plane".to_owned(),
         Place::Member(name) => format!("cluster {name}"),
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -61,7 +61,6 @@ async fn a_watch_ends_when_something_that_it_rests_on_is_not_allowed_any_more() 
             .control_plane
             .rules
             .lock()
-            .unwrap()
             .retain(|rule| *rule != lost);
         let begun = Instant::now();
         let events = events(watch).await;
@@ -94,7 +93,7 @@ async fn a_watch_goes_on_as_long_as_it_is_allowed_or_nobody_can_tell() {
     let world = World::new(&WATCHING);
     assert_eq!(events(watch(&world).await).await, [Value::Null; 0]);
     let watch = watch(&world).await;
-    *world.control_plane.refuses.lock().unwrap() = true;
+    *world.control_plane.refuses.lock() = true;
     assert_eq!(events(watch).await, [Value::Null; 0]);
 }
 
@@ -117,7 +116,7 @@ async fn a_thousand_watches_of_one_caller_ask_no_more_than_one() {
 #[tokio::test(start_paused = true)]
 async fn a_watch_that_nobody_confirms_for_two_minutes_ends() {
     let control_plane = Arc::new(ControlPlane::default());
-    *control_plane.refuses.lock().unwrap() = true;
+    *control_plane.refuses.lock() = true;
     let reviews = Reviews::new(
         control_plane.client(),
         Arc::new(|_| None),
@@ -208,7 +207,7 @@ async fn a_verification_tells_nothing_of_clusters_that_the_caller_may_not_see() 
             403
         );
     }
-    world.control_plane.rules.lock().unwrap().truncate(1);
+    world.control_plane.rules.lock().truncate(1);
     assert_eq!(verified(&world, "carols", "").await.0, 401);
     tokio::time::pause();
     tokio::time::advance(Duration::from_secs(11)).await;
@@ -219,7 +218,7 @@ async fn a_verification_tells_nothing_of_clusters_that_the_caller_may_not_see() 
 async fn owners(rules: &[&'static str]) -> Option<Owners> {
     let main = Prepared::counting(held(&[("member1", "shop", 1), ("member1", "web", 1)]));
     let found = |uid: &str| [relative("apps", "deployments", uid)].into();
-    *main.relatives.lock().unwrap() = [found("top"), found("between")].into();
+    *main.relatives.lock() = [found("top"), found("between")].into();
     let world = World::over(main, &[&OUTER[..], rules].concat(), false);
     let answer = world
         .ask_as(
@@ -262,8 +261,7 @@ async fn an_owner_search_goes_only_through_objects_that_the_caller_may_list() {
 #[tokio::test]
 async fn what_is_refused_is_told_alike_whether_there_is_such_an_owner_or_not() {
     let world = World::new(&[OUTER[0], OUTER[1], "alice list /pods  "]);
-    *world.store.relatives.lock().unwrap() =
-        [[relative("apps", "deployments", "top")].into()].into();
+    *world.store.relatives.lock() = [[relative("apps", "deployments", "top")].into()].into();
     let path = format!("{SEARCH}/api/v1/pods?ownerName=web&explain=true");
     let (there, not_there) = (
         world.ask_as("alices", &path).await,

@@ -85,7 +85,7 @@ mod tests {
                 .await
                 .unwrap();
             assert_eq!(later, one);
-            let held = holder.secret.lock().unwrap().clone().unwrap();
+            let held = holder.secret.lock().clone().unwrap();
             assert!(held["data"]["ca.key"].is_string() && held["data"]["ca.crt"].is_string());
         }
     }

@@ -154,14 +154,12 @@ fn is_conflict(error: &kube::Error) -> bool {
 /// A control plane with one Secret, for tests.
 #[cfg(test)]
 pub(crate) mod fake {
-    use std::{
-        convert::Infallible,
-        sync::{Arc, Mutex},
-    };
+    use std::{convert::Infallible, sync::Arc};
 
     use http::{Method, Request, Response};
     use http_body_util::BodyExt as _;
     use kube::{Client, client::Body};
+    use parking_lot::Mutex;
     use serde_json::{Value, json};
     use tokio::sync::Barrier;
     use tower::service_fn;
@@ -180,9 +178,9 @@ pub(crate) mod fake {
             let sent: Option<Value> =
                 serde_json::from_slice(&body.collect().await.unwrap().to_bytes()).ok();
             if head.method == Method::GET {
-                let found = self.secret.lock().unwrap().clone();
+                let found = self.secret.lock().clone();
                 let number = {
-                    let mut reads = self.reads.lock().unwrap();
+                    let mut reads = self.reads.lock();
                     *reads += 1;
                     *reads
                 };
@@ -191,7 +189,7 @@ pub(crate) mod fake {
                 }
                 return found.map_or_else(|| status(404, "NotFound"), |secret| (200, secret));
             }
-            let mut held = self.secret.lock().unwrap();
+            let mut held = self.secret.lock();
             let version = |secret: &Value| {
                 secret["metadata"]["resourceVersion"]
                     .as_str()

@@ -266,7 +266,6 @@ async fn who_may_see_no_cluster_is_told_so_whatever_is_asked() {
         .control_plane
         .rules
         .lock()
-        .unwrap()
         .retain(|rule| !rule.ends_with("member1"));
     for line in [
         "GET /search/api/v1/pods",

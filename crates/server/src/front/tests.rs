@@ -1,9 +1,6 @@
 //! The front as clients meet it, with a control plane that answers what a test wants and certificates of several authorities.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, Mutex},
-};
+use std::{collections::BTreeMap, sync::Arc};
 
 use axum::{Router, body::Body, extract::Request};
 use fleetdex_core::{
@@ -16,6 +13,7 @@ use http::{Response, StatusCode};
 use http_body_util::BodyExt as _;
 use k8s_openapi::api::authorization::v1::SubjectAccessReviewSpec;
 use kube::{Client, client::Body as KubeBody};
+use parking_lot::Mutex;
 use prometheus_client::metrics::counter::Counter;
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa,
@@ -121,8 +119,8 @@ pub(super) struct ControlPlane {
 
 impl ControlPlane {
     fn answer(&self, path: &str, body: &Value) -> (u16, Value) {
-        self.asked.lock().unwrap().push(body["spec"].clone());
-        if *self.refuses.lock().unwrap() {
+        self.asked.lock().push(body["spec"].clone());
+        if *self.refuses.lock() {
             let status = json!({ "kind": "Status", "status": "Failure", "code": 403, "reason": "Forbidden", "message": "no reviews for you" });
             return (403, status);
         }
@@ -139,12 +137,7 @@ impl ControlPlane {
             let spec: SubjectAccessReviewSpec =
                 serde_json::from_value(body["spec"].clone()).unwrap();
             let words = words(&spec);
-            let allowed = self
-                .rules
-                .lock()
-                .unwrap()
-                .iter()
-                .any(|rule| fits(rule, &words));
+            let allowed = self.rules.lock().iter().any(|rule| fits(rule, &words));
             answer["status"] = json!({ "allowed": allowed });
         }
         (201, answer)
@@ -168,7 +161,7 @@ impl ControlPlane {
     }
 
     pub(super) fn count(&self) -> usize {
-        self.asked.lock().unwrap().len()
+        self.asked.lock().len()
     }
 }
 
@@ -373,13 +366,7 @@ impl World {
     }
 
     fn last_caller(&self) -> Value {
-        self.control_plane
-            .asked
-            .lock()
-            .unwrap()
-            .last()
-            .cloned()
-            .unwrap()
+        self.control_plane.asked.lock().last().cloned().unwrap()
     }
 
     /// What the store was last asked to restrict its answer to.
@@ -676,13 +663,13 @@ async fn tokens_are_reviewed_once_in_ten_seconds_and_unknown_ones_are_nobodys() 
             UNAUTHORIZED
         );
     }
-    *world.control_plane.refuses.lock().unwrap() = true;
+    *world.control_plane.refuses.lock() = true;
     assert_eq!(
         reason(world.ask_as("bobs", "/version").await),
         UNAUTHORIZED,
         "a review that fails is no yes"
     );
-    *world.control_plane.refuses.lock().unwrap() = false;
+    *world.control_plane.refuses.lock() = false;
     assert_eq!(
         world.ask_as("bobs", "/version").await.0,
         200,
@@ -754,7 +741,7 @@ async fn members_of_system_masters_need_no_review_and_health_needs_nobody() {
         (world.control_plane.count(), world.permitted()),
         (0, Permitted::Everything)
     );
-    *world.control_plane.refuses.lock().unwrap() = true;
+    *world.control_plane.refuses.lock() = true;
     assert_eq!(world.ask(None, &[], "/healthz").await.0, 200);
     assert_eq!(world.ask(None, &[], "/livez").await.0, 200);
     assert_eq!(
@@ -777,7 +764,7 @@ async fn a_review_that_fails_is_an_error_and_a_no_is_forbidden_as_the_apiserver_
         r#"403 Forbidden: forbidden: User "alice" cannot get path "/version""#
     );
     assert_eq!(world.ask_as("bobs", "/version").await.0, 403);
-    *world.control_plane.refuses.lock().unwrap() = true;
+    *world.control_plane.refuses.lock() = true;
     let down = reason(world.ask_as("bobs", &path).await);
     assert!(
         down.starts_with(
@@ -1038,7 +1025,7 @@ async fn where_members_decide_nobody_sees_more_than_each_of_them_shows() {
 #[tokio::test]
 async fn a_member_that_cannot_be_asked_shows_nothing_and_a_warning_says_so() {
     let broken = member(&["alice list /pods  "]);
-    *broken.refuses.lock().unwrap() = true;
+    *broken.refuses.lock() = true;
     for member2 in [Some(("member2", broken)), None] {
         let members = [("member1", member(&["alice list /pods  "]))]
             .into_iter()

@@ -7,18 +7,14 @@
 //!   hour do not wait behind them;
 //! - made-up tokens push no good one out of what is remembered.
 
-use std::{
-    collections::HashMap,
-    net::IpAddr,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{collections::HashMap, net::IpAddr, sync::Arc, time::Duration};
 
 use fleetdex_limits::shares::Shares;
 use futures::{
     FutureExt as _,
     future::{BoxFuture, Shared, WeakShared},
 };
+use parking_lot::Mutex;
 use prometheus_client::metrics::counter::Counter;
 use sha2::{Digest, Sha256};
 use tokio::{sync::Semaphore, time::timeout};
@@ -84,14 +80,14 @@ impl Tokens {
             return Ok(None);
         }
         let hash: Hash = Sha256::digest(token).into();
-        if let Some(caller) = lock(&self.0.good).get(&hash) {
+        if let Some(caller) = self.0.good.lock().get(&hash) {
             return Ok(Some(caller));
         }
-        if lock(&self.0.refused).get(&hash).is_some() {
+        if self.0.refused.lock().get(&hash).is_some() {
             return Ok(None);
         }
         let review = {
-            let mut under_way = lock(&self.0.under_way);
+            let mut under_way = self.0.under_way.lock();
             let known = under_way.get(&hash).and_then(WeakShared::upgrade);
             known.unwrap_or_else(|| {
                 let review = Arc::clone(&self.0)
@@ -114,7 +110,7 @@ impl Tokens {
 
 impl Inner {
     async fn review(self: Arc<Self>, hash: Hash, token: String, from: IpAddr) -> Answer {
-        let is_preferred = lock(&self.preferred).get(&hash).is_some();
+        let is_preferred = self.preferred.lock().get(&hash).is_some();
         let answer = if is_preferred {
             let Ok(Ok(_turn)) = timeout(PATIENCE, self.preferred_places.acquire()).await else {
                 return Err(ReviewError::Busy);
@@ -128,10 +124,10 @@ impl Inner {
         };
         match &answer {
             Some(caller) => {
-                lock(&self.good).insert(hash, caller.clone());
-                lock(&self.preferred).insert(hash, ());
+                self.good.lock().insert(hash, caller.clone());
+                self.preferred.lock().insert(hash, ());
             }
-            None => lock(&self.refused).insert(hash, ()),
+            None => self.refused.lock().insert(hash, ()),
         }
         Ok(answer)
     }
@@ -156,7 +152,7 @@ impl Waiting<'_> {
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         // Under the lock, so that of two that go at once the later one sees that it is the last.
-        let mut under_way = lock(&self.tokens.under_way);
+        let mut under_way = self.tokens.under_way.lock();
         self.review = None;
         if under_way
             .get(&self.hash)
@@ -173,10 +169,6 @@ impl std::fmt::Debug for Tokens {
             .field("places", &self.0.places)
             .finish_non_exhaustive()
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

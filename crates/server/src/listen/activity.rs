@@ -1,11 +1,8 @@
 //! Whether a connection is busy, and since when it is not.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::time::{Instant, sleep_until};
 
 /// How long a peer may take until its first request has arrived: line and headers, and before them the preface of HTTP/2.
@@ -121,7 +118,7 @@ impl Activity {
     }
 
     fn lock(&self) -> MutexGuard<'_, Uses> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

@@ -8,7 +8,7 @@
 
 use std::{
     pin::Pin,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     task::{Context, Poll, ready},
     time::Duration,
 };
@@ -19,6 +19,7 @@ use fleetdex_telemetry::metrics::AnswerCut;
 use http::StatusCode;
 use http_body::{Body as _, Frame, SizeHint};
 use hyper::rt::Executor;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::{
     sync::Notify,
     time::{Instant, sleep_until},
@@ -73,7 +74,7 @@ impl Times {
 
 impl Clock {
     fn lock(&self) -> MutexGuard<'_, Times> {
-        self.0.times.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.times.lock()
     }
 
     fn begin(&self, ends: Option<Instant>) {

@@ -1,10 +1,6 @@
 //! What the other replicas change of one resource, followed as long as somebody here is interested.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use fleetdex_core::{
     model::{ClusterName, FleetVersion, MAX_OBJECT_BYTES, causes},
@@ -14,6 +10,7 @@ use fleetdex_operator::replicas::{Peer, ReplicaName, Replicas};
 use fleetdex_store::changes::{Log, Reader, Retold, Unreadable};
 use futures::{AsyncBufReadExt as _, AsyncReadExt as _, future::join_all};
 use kube::Client;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::{
     sync::watch,
     time::{Instant, sleep, timeout, timeout_at},
@@ -217,7 +214,7 @@ impl Follow {
 
 impl State {
     fn interest(&self) -> MutexGuard<'_, Interest> {
-        self.interest.lock().unwrap_or_else(PoisonError::into_inner)
+        self.interest.lock()
     }
 
     /// Ends unless somebody is interested.
@@ -246,9 +243,7 @@ impl State {
     }
 
     fn known_from(&self) -> MutexGuard<'_, KnownFrom> {
-        self.known_from
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.known_from.lock()
     }
 
     /// What has changed up to now is not all known: whoever watches has to list again.
@@ -351,7 +346,7 @@ impl State {
         if self.replicas.share().may_begin(cluster) {
             return true;
         }
-        let mut tellers = self.tellers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut tellers = self.tellers.lock();
         let now = Instant::now();
         match tellers.get(cluster) {
             Some((teller, _)) if teller == replica => false,

@@ -11,12 +11,7 @@
 mod connection;
 mod follow;
 
-use std::{
-    collections::BTreeMap,
-    fmt,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
 use fleetdex_core::{
     model::{ClusterName, StoreName},
@@ -25,6 +20,7 @@ use fleetdex_core::{
 use fleetdex_operator::replicas::Replicas;
 use fleetdex_store::{changes::Log, merged::Part};
 use kube::Config;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::watch;
 
 pub use self::connection::{Connect, ConnectionError};
@@ -161,7 +157,7 @@ impl Following {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, BTreeMap<(StoreName, ResourceName), Arc<Follow>>> {
-        self.follows.lock().unwrap_or_else(PoisonError::into_inner)
+        self.follows.lock()
     }
 
     fn follow(

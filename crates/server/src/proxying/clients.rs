@@ -1,11 +1,6 @@
 //! Clients that ask members as the caller, kept for a while: a session of kubectl is many small requests.
 
-use std::{
-    collections::BTreeMap,
-    fmt,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
 use fleetdex_clusters::{
     Clusters, MemberState,
@@ -13,6 +8,7 @@ use fleetdex_clusters::{
 };
 use fleetdex_core::model::ClusterName;
 use kube::Client;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::time::Instant;
 
 use super::super::caller::Caller;
@@ -116,7 +112,7 @@ impl Clients {
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Kept>> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+        self.kept.lock()
     }
 }
 

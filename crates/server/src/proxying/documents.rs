@@ -3,12 +3,7 @@
 //! Discovery is made from what is registered. `OpenAPI` documents come from a member that serves what is asked about, as the caller, and are
 //! kept for a minute: `kubectl explain` and the validation of `kubectl apply` read the same ones again and again.
 
-use std::{
-    collections::VecDeque,
-    fmt,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{collections::VecDeque, fmt, sync::Arc, time::Duration};
 
 use axum::{
     body::{Body, Bytes},
@@ -18,6 +13,7 @@ use fleetdex_clusters::{MemberState, impersonate::Impersonation};
 use fleetdex_core::model::ClusterName;
 use http::{HeaderValue, Method, StatusCode, header, request::Parts};
 use k8s_openapi::apimachinery::pkg::version::Info;
+use parking_lot::Mutex;
 use serde_json::{Map, Value, json, value::to_raw_value};
 use tokio::time::Instant;
 
@@ -71,7 +67,7 @@ impl Kept {
 
 impl Documents {
     fn find(&self, key: &Key) -> Option<Answer> {
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.0.lock();
         let now = Instant::now();
         kept.retain(|document| now.duration_since(document.read) < FRESH);
         kept.iter()
@@ -80,7 +76,7 @@ impl Documents {
     }
 
     fn keep(&self, key: Key, answer: &Answer) {
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.0.lock();
         kept.retain(|document| document.key != key);
         // A copy: the answer itself counts among those of the user who asked first.
         let answer = Answer {
@@ -100,7 +96,7 @@ impl Documents {
 
 impl fmt::Debug for Documents {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = self.0.lock();
         out.debug_struct("Documents")
             .field("kept", &kept.len())
             .finish()

@@ -1,11 +1,6 @@
 //! Members on local ports that answer what a test wants and remember what they were asked, for tests.
 
-use std::{
-    collections::BTreeMap,
-    fs,
-    net::SocketAddr,
-    sync::{Arc, Mutex},
-};
+use std::{collections::BTreeMap, fs, net::SocketAddr, sync::Arc};
 
 use axum::{Router, body::Body, extract::Request, response::Response};
 use fleetdex_clusters::{
@@ -17,6 +12,7 @@ use fleetdex_core::query::Hit;
 use fleetdex_telemetry::Metrics;
 use http::StatusCode;
 use http_body_util::BodyExt;
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::sync::watch;
@@ -133,7 +129,6 @@ impl Fleet {
     pub(super) fn seen(&self) -> Vec<Seen> {
         self.seen
             .lock()
-            .unwrap()
             .iter()
             .filter(|seen| seen.headers.contains_key("impersonate-user"))
             .cloned()
@@ -167,7 +162,7 @@ async fn member(
         headers,
         body,
     };
-    record.lock().unwrap().push(seen.clone());
+    record.lock().push(seen.clone());
     if seen.headers.contains_key("impersonate-user") {
         return handler(&seen);
     }

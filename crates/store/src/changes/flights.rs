@@ -1,10 +1,8 @@
 //! Which writes are under way, so that somebody can wait for the end of those that are now.
 
-use std::{
-    collections::BTreeSet,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::{collections::BTreeSet, sync::Arc};
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 
 /// Writes under way. Clones share them.
@@ -32,10 +30,7 @@ pub(crate) struct Flight {
 
 impl Flights {
     fn lock(&self) -> MutexGuard<'_, UnderWay> {
-        self.0
-            .under_way
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.0.under_way.lock()
     }
 
     pub(crate) fn start(&self) -> Flight {

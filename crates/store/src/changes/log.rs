@@ -4,7 +4,7 @@ use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     fmt,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
@@ -15,6 +15,7 @@ use fleetdex_core::{
     planted::{Bug, planted},
     query::{Query, ResourceName},
 };
+use parking_lot::{Mutex, MutexGuard};
 use tokio::{
     sync::watch,
     time::{Instant, sleep, timeout},
@@ -178,7 +179,7 @@ impl Log {
     }
 
     fn lock(&self) -> MutexGuard<'_, Held> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+        self.held.lock()
     }
 
     /// The numbers that its changes have.

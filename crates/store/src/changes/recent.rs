@@ -5,11 +5,12 @@
 
 use std::{
     collections::{BTreeMap, VecDeque},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
 };
 
 use ahash::RandomState;
 use fleetdex_core::query::ResourceName;
+use parking_lot::{Mutex, MutexGuard};
 
 use super::{Change, Shown, log::Batch};
 use crate::{
@@ -51,7 +52,7 @@ struct Index {
 
 impl Recent {
     fn lock(&self) -> MutexGuard<'_, Held> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+        self.held.lock()
     }
 
     /// By what changes are found that may concern a filter; one of these is in each of them.

@@ -13,10 +13,7 @@ mod repacking;
 mod table;
 mod view;
 
-use std::{
-    collections::BTreeSet,
-    sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard},
-};
+use std::{collections::BTreeSet, sync::Arc};
 
 use async_trait::async_trait;
 use fleetdex_core::{
@@ -27,6 +24,7 @@ use fleetdex_core::{
     },
 };
 use fleetdex_limits::shares::Shares;
+use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use self::{
     generations::{Generations, Identity},
@@ -153,15 +151,11 @@ async fn blocking<T: Send + 'static>(
 
 impl Shared {
     fn read(&self) -> RwLockReadGuard<'_, Generations> {
-        self.generations
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.generations.read()
     }
 
     fn lock(&self) -> RwLockWriteGuard<'_, Generations> {
-        self.generations
-            .write()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.generations.write()
     }
 
     fn write(&self, writes: &[Write]) -> Vec<Verdict> {

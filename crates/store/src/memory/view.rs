@@ -4,11 +4,12 @@ use std::{
     borrow::Cow,
     cmp::Ordering,
     collections::{BinaryHeap, HashMap},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     time::Duration,
 };
 
 use fleetdex_core::query::{Cursor, Requester, Sort, SortKey, merge::OrderKey};
+use parking_lot::{Mutex, MutexGuard};
 use roaring::RoaringBitmap;
 use serde_json::Value;
 use tokio::time::Instant;
@@ -416,7 +417,7 @@ impl Views {
     }
 
     fn lock(&self) -> MutexGuard<'_, Open> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+        self.open.lock()
     }
 
     /// Keeps a view for a user; the text that a cursor names it by.

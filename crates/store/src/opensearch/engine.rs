@@ -865,13 +865,12 @@ fn read_hit(RawHit { id, source, .. }: RawHit<Source>) -> Result<Hit, StoreError
 
 #[cfg(test)]
 mod tests {
-    use std::sync::{Mutex, PoisonError};
-
     use fleetdex_core::{
         model::Gvk,
         query::{Grant, GroupKey, Requester, Selectable, composite::PAGE},
     };
     use http::{Request, Response};
+    use parking_lot::Mutex;
     use serde_json::json;
     use tower::{service_fn, util::BoxCloneSyncService};
 
@@ -887,10 +886,7 @@ mod tests {
             if request.method() == Method::DELETE {
                 line = format!("{line} {}", String::from_utf8_lossy(request.body()));
             }
-            record
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .push(line);
+            record.lock().push(line);
             let opens =
                 request.method() == Method::POST && request.uri().path().ends_with("point_in_time");
             let number =
@@ -940,7 +936,7 @@ mod tests {
     #[tokio::test]
     async fn only_clusters_that_may_be_seen_are_searched() {
         let paths = |asked: &Mutex<Vec<String>>| {
-            let targets = asked.lock().unwrap().drain(..).collect::<Vec<_>>();
+            let targets = asked.lock().drain(..).collect::<Vec<_>>();
             let target =
                 |path: &String| path.split(['/', '?']).nth(1).unwrap_or_default().to_owned();
             targets.iter().map(target).collect::<Vec<_>>()
@@ -986,7 +982,7 @@ mod tests {
     /// The points in time that were closed.
     async fn closed(asked: &Mutex<Vec<String>>) -> Vec<String> {
         tokio::time::sleep(Duration::from_secs(1)).await;
-        let asked = asked.lock().unwrap();
+        let asked = asked.lock();
         asked
             .iter()
             .filter_map(|line| {
@@ -1084,10 +1080,7 @@ mod tests {
         let asked = Arc::new(Mutex::new(Vec::new()));
         let record = Arc::clone(&asked);
         let service = BoxCloneSyncService::new(service_fn(move |request: Request<Bytes>| {
-            record
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .push(request.uri().path().to_owned());
+            record.lock().push(request.uri().path().to_owned());
             let asked: serde_json::Value =
                 serde_json::from_slice(request.body()).unwrap_or_default();
             let composite = &asked["aggs"]["groups"]["composite"];
@@ -1122,7 +1115,7 @@ mod tests {
             (found.groups.len(), found.total),
             (2 * PAGE + 1, 3 * (2 * PAGE as u64 + 1))
         );
-        assert_eq!(*asked.lock().unwrap(), ["/fleetdex/_search"; 3]);
+        assert_eq!(*asked.lock(), ["/fleetdex/_search"; 3]);
     }
 
     #[test]

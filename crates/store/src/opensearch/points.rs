@@ -7,7 +7,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
@@ -18,6 +18,7 @@ use fleetdex_core::{
     query::{Cursor, Requester},
 };
 use http::Method;
+use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::json;
 use tokio::runtime::Handle;
@@ -107,7 +108,7 @@ impl AllListContexts {
             .iter()
             .map(|address| address.trim_end_matches('/').to_owned())
             .collect();
-        let mut stores = self.stores.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut stores = self.stores.lock();
         stores
             .entry(addresses)
             .or_insert_with(|| ListContexts::new(self.each))

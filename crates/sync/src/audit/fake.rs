@@ -7,11 +7,7 @@
     reason = "for tests only"
 )]
 
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use fleetdex_clusters::watch::{Collection, Source};
@@ -20,6 +16,7 @@ use fleetdex_store::{Store, fake::Prepared};
 use fleetdex_telemetry::Metrics;
 use http::{Request, Response, StatusCode, header::ACCEPT};
 use kube::client::Body;
+use parking_lot::Mutex;
 use serde_json::json;
 use tokio::sync::Notify;
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
@@ -95,13 +92,13 @@ fn client(member: &Arc<Mutex<Member>>) -> kube::Client {
         let member = Arc::clone(&member);
         async move {
             let delay = {
-                let mut member = member.lock().unwrap();
+                let mut member = member.lock();
                 let accept = request.headers()[ACCEPT].to_str().unwrap().to_owned();
                 member.asked.push((request.uri().to_string(), accept));
                 member.delay
             };
             tokio::time::sleep(delay).await;
-            let member = member.lock().unwrap();
+            let member = member.lock();
             let mut response = Response::new(Body::from(member.page(request.uri()).into_bytes()));
             *response.status_mut() = member.fails.unwrap_or(StatusCode::OK);
             Ok::<_, BoxError>(response)
@@ -219,7 +216,7 @@ impl World {
         let objects = objects
             .iter()
             .map(|(uid, number)| ((*uid).to_owned(), *number));
-        self.member.lock().unwrap().objects = objects.collect();
+        self.member.lock().objects = objects.collect();
     }
 
     /// Documents of these objects are stored in these versions.
@@ -227,7 +224,7 @@ impl World {
         let documents = documents
             .iter()
             .map(|(uid, number)| (format!("v1/ConfigMap/{uid}"), version(*number)));
-        *self.store.documents.lock().unwrap() = documents.collect();
+        *self.store.documents.lock() = documents.collect();
     }
 
     /// The value of a counter.

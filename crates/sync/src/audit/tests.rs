@@ -32,7 +32,7 @@ async fn what_is_as_it_should_be_is_read_once_and_only_as_metadata() {
             ..Findings::default()
         }
     );
-    let asked = world.member.lock().unwrap().asked.clone();
+    let asked = world.member.lock().asked.clone();
     assert_eq!(asked.len(), 3, "{asked:?}");
     assert_eq!(asked[1].0, "/api/v1/configmaps?limit=500&continue=u0499");
     assert_eq!(
@@ -89,7 +89,7 @@ async fn drift_is_counted_noted_and_makes_the_stream_begin_anew() {
 async fn what_arrives_late_is_waited_for() {
     let world = World::new("member1").await;
     world.has(&[("late", 12)]);
-    world.member.lock().unwrap().version = 12;
+    world.member.lock().version = 12;
     let began = Instant::now();
     let arrives = async {
         sleep(Duration::from_secs(40)).await;
@@ -109,7 +109,7 @@ async fn what_arrives_late_is_waited_for() {
 async fn a_stream_that_stays_behind_is_not_waited_for_without_end() {
     let world = World::new("member1").await;
     world.has(&[("lost", 12)]);
-    world.member.lock().unwrap().version = 12;
+    world.member.lock().version = 12;
     assert_eq!(world.audit.run().await.unwrap().missing, 1);
 }
 
@@ -117,7 +117,7 @@ async fn a_stream_that_stays_behind_is_not_waited_for_without_end() {
 async fn changes_that_the_store_does_not_take_are_no_drift() {
     let world = World::new("member1").await;
     world.has(&[("waits", 12)]);
-    world.member.lock().unwrap().version = 12;
+    world.member.lock().version = 12;
     let generation = world
         .audit
         .outlet
@@ -146,10 +146,10 @@ async fn a_document_from_the_future_is_drift_and_a_change_after_the_list_is_none
     let other = World::new("member1").await;
     other.has(&[("a", 9)]);
     other.stores(&[("a", 11)]);
-    other.member.lock().unwrap().delay = Duration::from_secs(10);
+    other.member.lock().delay = Duration::from_secs(10);
     let changes = async {
         sleep(Duration::from_secs(15)).await;
-        other.member.lock().unwrap().version = 11;
+        other.member.lock().version = 11;
     };
     let (findings, ()) = tokio::join!(other.audit.run(), changes);
     assert_eq!(findings.unwrap().drift(), 0);
@@ -158,7 +158,7 @@ async fn a_document_from_the_future_is_drift_and_a_change_after_the_list_is_none
 #[tokio::test(start_paused = true)]
 async fn what_fails_is_named_and_counted() {
     let world = World::new("member1").await;
-    world.member.lock().unwrap().fails = Some(StatusCode::INTERNAL_SERVER_ERROR);
+    world.member.lock().fails = Some(StatusCode::INTERNAL_SERVER_ERROR);
     let failed = world.audit.run().await.unwrap_err().to_string();
     assert!(
         failed.starts_with("the member cannot be listed: "),
@@ -225,7 +225,7 @@ async fn objects_are_listed_whole_where_their_fields_decide() {
     let world = World::with("member1", filter, &mut Permits::default()).await;
     world.has(&[("unwanted", 3)]);
     assert_eq!(world.audit.run().await.unwrap(), Findings::default());
-    assert_eq!(world.member.lock().unwrap().asked[0].1, "application/json");
+    assert_eq!(world.member.lock().asked[0].1, "application/json");
 }
 
 #[tokio::test(start_paused = true)]
@@ -249,7 +249,7 @@ async fn few_audits_read_at_once() {
     let mut worlds = Vec::new();
     for cluster in ["a", "a", "b", "b", "c", "c"] {
         let world = World::with(cluster, ObjectFilter::default(), &mut permits).await;
-        world.member.lock().unwrap().delay = Duration::from_secs(10);
+        world.member.lock().delay = Duration::from_secs(10);
         worlds.push(world);
     }
     // Ten seconds each: two at a time, but not of one cluster.
@@ -273,7 +273,7 @@ async fn seconds_of(worlds: &[World]) -> u64 {
 async fn a_list_without_end_is_given_up() {
     let world = World::new("member1").await;
     let endless = |objects, delay| {
-        let mut member = world.member.lock().unwrap();
+        let mut member = world.member.lock();
         (member.endless, member.delay) = (Some(objects), delay);
     };
     endless(501, Duration::ZERO);

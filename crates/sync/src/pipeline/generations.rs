@@ -3,7 +3,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::{
-        Arc, Mutex,
+        Arc,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
@@ -14,9 +14,10 @@ use fleetdex_core::{
     query::ResourceName,
 };
 use fleetdex_store::{Generation, StoreError};
+use parking_lot::Mutex;
 use tokio::{sync::OnceCell, time::Instant};
 
-use super::{Pipeline, lock};
+use super::Pipeline;
 
 /// A cluster whose history has not gone back again for so long is taken for a sound one.
 const CALM: Duration = Duration::from_mins(10);
@@ -117,7 +118,7 @@ impl Slot {
         let generation = self.generation.get()?.clone();
         Some(Generation {
             live: self.is_live.load(Ordering::Acquire),
-            shown: lock(&self.shown).clone(),
+            shown: self.shown.lock().clone(),
             ..generation
         })
     }
@@ -139,7 +140,7 @@ impl Pipeline {
     }
 
     fn slot(&self, cluster: &ClusterName, uid: Option<&str>) -> Arc<Slot> {
-        let mut generations = lock(&self.0.generations);
+        let mut generations = self.0.generations.lock();
         let slot = generations
             .open
             .get(cluster)
@@ -167,7 +168,10 @@ impl Pipeline {
         uid: Option<&str>,
         slot: &Slot,
     ) -> Result<Generation, StoreError> {
-        let above = lock(&self.0.generations)
+        let above = self
+            .0
+            .generations
+            .lock()
             .above
             .get(cluster)
             .copied()
@@ -177,14 +181,16 @@ impl Pipeline {
         let checkpoints = store.checkpoints(cluster).await?;
         self.0.book.open(&generation, checkpoints);
         slot.is_live.store(generation.live, Ordering::Release);
-        lock(&slot.shown).clone_from(&generation.shown);
+        slot.shown.lock().clone_from(&generation.shown);
         self.0.changed.notify_one();
         Ok(generation)
     }
 
     /// Every generation that is open.
     pub fn generations(&self) -> Vec<Generation> {
-        lock(&self.0.generations)
+        self.0
+            .generations
+            .lock()
             .open
             .values()
             .filter_map(|slot| slot.generation())
@@ -193,12 +199,12 @@ impl Pipeline {
 
     /// Every cluster that has a generation, or is about to open one.
     pub fn open_clusters(&self) -> Vec<ClusterName> {
-        lock(&self.0.generations).open.keys().cloned().collect()
+        self.0.generations.lock().open.keys().cloned().collect()
     }
 
     /// The open generation of a cluster.
     pub fn open_generation_of(&self, cluster: &ClusterName) -> Option<Generation> {
-        lock(&self.0.generations).open.get(cluster)?.generation()
+        self.0.generations.lock().open.get(cluster)?.generation()
     }
 
     /// Lets queries be answered from a generation that is complete.
@@ -219,14 +225,14 @@ impl Pipeline {
     ) -> Result<(), StoreError> {
         self.opened().await.show(generation, resources).await?;
         if let Some(slot) = self.slot_of(&generation.target) {
-            lock(&slot.shown).extend(resources.iter().cloned());
+            slot.shown.lock().extend(resources.iter().cloned());
         }
         self.0.changed.notify_one();
         Ok(())
     }
 
     fn slot_of(&self, target: &IndexName) -> Option<Arc<Slot>> {
-        let generations = lock(&self.0.generations);
+        let generations = self.0.generations.lock();
         let is_target = |slot: &&Arc<Slot>| {
             slot.generation
                 .get()
@@ -237,7 +243,7 @@ impl Pipeline {
 
     /// Forgets the generation of a cluster, because it is about to be dropped.
     pub fn forget(&self, cluster: &ClusterName) {
-        lock(&self.0.generations).open.remove(cluster);
+        self.0.generations.lock().open.remove(cluster);
         self.0.book.drop_cluster(cluster);
     }
 
@@ -251,7 +257,10 @@ impl Pipeline {
 
     /// Whether a generation has been asked about like that before.
     pub fn was_stray(&self, generation: &Generation) -> bool {
-        !lock(&self.0.generations)
+        !self
+            .0
+            .generations
+            .lock()
             .strays
             .insert(Arc::clone(&generation.id))
     }
@@ -267,13 +276,13 @@ impl Pipeline {
 
     /// How long a cluster whose history went back has to wait for its next generation: not at all at first, then longer and longer.
     pub fn renewal_delay(&self, cluster: &ClusterName) -> Duration {
-        lock(&self.0.generations).renewal_delay(cluster)
+        self.0.generations.lock().renewal_delay(cluster)
     }
 
     /// The same for a cluster that has become another one if its UID is this one now. Without that, a member that shows another UID at every look would have an
     /// index made at every look.
     pub fn identity_delay(&self, cluster: &ClusterName, uid: &str) -> Duration {
-        let generations = lock(&self.0.generations);
+        let generations = self.0.generations.lock();
         if generations.is_another(cluster, uid) {
             generations.renewal_delay(cluster)
         } else {
@@ -287,7 +296,7 @@ impl Pipeline {
             return;
         }
         tracing::warn!(cluster = %generation.cluster, index = %generation.index, reason, "the cluster's history went back; a new generation is made");
-        let mut generations = lock(&self.0.generations);
+        let mut generations = self.0.generations.lock();
         generations
             .above
             .insert(generation.cluster.clone(), generation.number);
@@ -298,7 +307,7 @@ impl Pipeline {
     }
 
     fn begin_anew(&self, cluster: ClusterName) {
-        let mut generations = lock(&self.0.generations);
+        let mut generations = self.0.generations.lock();
         generations.open.remove(&cluster);
         generations.lost.insert(cluster);
         drop(generations);
@@ -307,12 +316,12 @@ impl Pipeline {
 
     /// Takes the clusters whose units have to begin anew.
     pub fn take_lost(&self) -> BTreeSet<ClusterName> {
-        std::mem::take(&mut lock(&self.0.generations).lost)
+        std::mem::take(&mut self.0.generations.lock().lost)
     }
 
     /// Whether there are such clusters.
     pub fn has_lost(&self) -> bool {
-        !lock(&self.0.generations).lost.is_empty()
+        !self.0.generations.lock().lost.is_empty()
     }
 }
 

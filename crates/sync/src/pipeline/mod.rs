@@ -7,7 +7,7 @@ mod writer;
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError, Weak,
+        Arc, Weak,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
@@ -20,6 +20,7 @@ use fleetdex_store::{Checkpoints, Store, StoreError, bulk::Write};
 use fleetdex_telemetry::metrics::StoreMetrics;
 use futures::StreamExt as _;
 use generations::Generations;
+use parking_lot::Mutex;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use writer::Writer;
@@ -177,7 +178,7 @@ impl Pipeline {
 
     /// The open store, for reading; absent until it has been reached for the first time.
     pub fn store(&self) -> Option<Arc<dyn Store>> {
-        lock(&self.0.store).clone()
+        self.0.store.lock().clone()
     }
 
     /// The open store, once there is one. Whoever waits is woken in the order of coming: a watch channel wakes in a random one, which no
@@ -217,11 +218,11 @@ impl Pipeline {
 
     /// Reads what the store holds of these clusters, once for each, and tells it from then on. The store may take its time.
     pub fn remember(&self, clusters: &BTreeSet<ClusterName>) {
-        let mut remembering = lock(&self.0.remembering);
+        let mut remembering = self.0.remembering.lock();
         if remembering.as_ref().is_some_and(|task| !task.is_finished()) {
             return;
         }
-        let known = lock(&self.0.remembered);
+        let known = self.0.remembered.lock();
         let wanted: Vec<ClusterName> = clusters
             .iter()
             .filter(|cluster| !known.contains_key(*cluster))
@@ -239,17 +240,17 @@ impl Pipeline {
 
     /// What the store holds of a cluster, if that has been asked and there is anything.
     pub fn remembered(&self, cluster: &ClusterName) -> Option<Checkpoints> {
-        lock(&self.0.remembered).get(cluster).cloned().flatten()
+        self.0.remembered.lock().get(cluster).cloned().flatten()
     }
 
     /// How many clusters have been asked about.
     pub fn remembered_count(&self) -> usize {
-        lock(&self.0.remembered).len()
+        self.0.remembered.lock().len()
     }
 
     /// Whether a write can be submitted without waiting.
     pub fn has_room(&self) -> bool {
-        lock(&self.0.pending).bytes() < self.0.limits.pending_bytes
+        self.0.pending.lock().bytes() < self.0.limits.pending_bytes
     }
 
     /// Waits until a write can be submitted.
@@ -284,7 +285,7 @@ impl Pipeline {
     /// Hands over a write, whether or not there is room for it; who can wait asks for that before. The ticket is settled when
     /// the write is.
     pub fn submit(&self, write: Write, name: Option<NameHash>, ticket: Ticket) {
-        let not_sent = lock(&self.0.pending).push(Operation {
+        let not_sent = self.0.pending.lock().push(Operation {
             write,
             name,
             ticket,
@@ -300,14 +301,14 @@ impl Pipeline {
 
     /// Whether nothing waits to be written or acknowledged.
     pub fn is_idle(&self) -> bool {
-        lock(&self.0.pending).is_empty()
+        self.0.pending.lock().is_empty()
     }
 
     /// Opens the store and writes until cancelled; then writes what is left, for `drain` at most. What waits after that is given up.
     pub async fn run(self, opener: Arc<dyn OpenStore>, cancel: CancellationToken, drain: Duration) {
         self.write_until_cancelled(opener, cancel, drain).await;
         // Other streams may wait for the end of these writes, however long this pipeline is kept.
-        let given_up = std::mem::take(&mut *lock(&self.0.pending));
+        let given_up = std::mem::take(&mut *self.0.pending.lock());
         drop(given_up);
     }
 
@@ -328,7 +329,7 @@ impl Pipeline {
                 Ok(store) => {
                     backoff = Backoff::default();
                     self.set_available(Ok(()));
-                    *lock(&self.0.store) = Some(Arc::clone(&store));
+                    *self.0.store.lock() = Some(Arc::clone(&store));
                     self.0.opened.notify_waiters();
                     Writer::new(self, store, &opener).run(&cancel, drain).await;
                 }
@@ -355,13 +356,13 @@ impl Pipeline {
     async fn open_store(&self, opener: &dyn OpenStore) -> Result<Arc<dyn Store>, Unavailable> {
         let store = opener.open().await?;
         let identities = store.identities().await?;
-        *lock(&self.0.identities) = identities;
+        *self.0.identities.lock() = identities;
         Ok(store)
     }
 
     /// The UIDs of the clusters whose documents the store held when it was opened last, by name.
     pub fn identities(&self) -> BTreeMap<ClusterName, String> {
-        lock(&self.0.identities).clone()
+        self.0.identities.lock().clone()
     }
 
     fn set_available(&self, available: Result<(), Unavailable>) {
@@ -385,7 +386,7 @@ impl Pipeline {
     }
 
     fn update_gauges(&self) {
-        let pending = lock(&self.0.pending);
+        let pending = self.0.pending.lock();
         self.0.metrics.set_pending(pending.len(), pending.bytes());
     }
 }
@@ -393,7 +394,7 @@ impl Pipeline {
 /// Reads the checkpoints of some clusters, as far as the store tells them; what it does not is asked for another time.
 async fn remember(shared: Weak<Shared>, clusters: Vec<ClusterName>) {
     let store = match shared.upgrade() {
-        Some(shared) => lock(&shared.store).clone(),
+        Some(shared) => shared.store.lock().clone(),
         None => return,
     };
     let Some(store) = store else { return };
@@ -408,7 +409,7 @@ async fn remember(shared: Weak<Shared>, clusters: Vec<ClusterName>) {
         };
         match read {
             Ok(checkpoints) => {
-                lock(&shared.remembered).insert(cluster, checkpoints);
+                shared.remembered.lock().insert(cluster, checkpoints);
             }
             Err(error) => {
                 tracing::debug!(%cluster, %error, "what is stored of a cluster cannot be read yet");
@@ -426,10 +427,6 @@ fn settle_superseded(operation: Option<Job>) {
     if let Some(operation) = operation {
         operation.ticket.settle();
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

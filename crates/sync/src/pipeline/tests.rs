@@ -39,7 +39,8 @@ impl Flaky {
     }
 
     fn roll(&self, sides: u32) -> u32 {
-        lock(&self.random)
+        self.random
+            .lock()
             .as_mut()
             .map_or(0, |random| random.random_range(0..sides))
     }
@@ -49,7 +50,7 @@ impl Flaky {
     }
 
     fn apply(&self, write: &Write) -> Verdict {
-        let mut documents = lock(&self.documents);
+        let mut documents = self.documents.lock();
         if documents
             .get(&write.id)
             .is_some_and(|(version, _)| *version > write.version)
@@ -97,17 +98,17 @@ impl Store for Flaky {
     }
 
     async fn write(&self, writes: &[Write]) -> Result<Vec<Verdict>, StoreError> {
-        *lock(&self.requests) += 1;
+        *self.requests.lock() += 1;
         for write in writes {
             assert!(
-                lock(&self.in_flight).insert(Arc::clone(&write.id)),
+                self.in_flight.lock().insert(Arc::clone(&write.id)),
                 "{} is in flight twice",
                 write.id
             );
         }
         tokio::time::sleep(Duration::from_millis(u64::from(self.roll(50)))).await;
         for write in writes {
-            lock(&self.in_flight).remove(&write.id);
+            self.in_flight.lock().remove(&write.id);
         }
         let too_large = writes.len() > 1
             && writes.iter().any(|write| {
@@ -116,7 +117,11 @@ impl Store for Flaky {
                     .as_ref()
                     .is_some_and(|body| body.starts_with(b"{\"huge\""))
             });
-        if too_large || lock(&self.takes_nothing_until).is_some_and(|until| Instant::now() < until)
+        if too_large
+            || self
+                .takes_nothing_until
+                .lock()
+                .is_some_and(|until| Instant::now() < until)
         {
             return Err(StoreError::TooLarge { bytes: 0 });
         }
@@ -296,7 +301,7 @@ async fn a_store_that_fails_ends_up_as_one_that_does_not() {
                     .await;
             }
             running.progress.drained().await;
-            stored.push(lock(&store.documents).clone());
+            stored.push(store.documents.lock().clone());
         }
         assert_eq!(stored[0], stored[1], "seed {seed}");
     }
@@ -322,7 +327,7 @@ async fn a_document_that_is_refused_gets_a_fallback_and_its_mates_are_stored() {
         .submit("good2", 3, Some("{\"kind\":\"Pod\"}".to_owned()))
         .await;
     running.progress.drained().await;
-    let documents = lock(&store.documents).clone();
+    let documents = store.documents.lock().clone();
     assert_eq!(documents.len(), 3);
     let body = documents[&Arc::from("bad")].1.clone().unwrap();
     assert!(String::from_utf8_lossy(&body).contains("\"rejected\":\"mapper_parsing_exception\""));
@@ -344,7 +349,7 @@ async fn a_request_that_is_too_large_is_split_until_the_one_document_is_found() 
             .await;
     }
     running.progress.drained().await;
-    assert_eq!(lock(&store.documents).len(), 100);
+    assert_eq!(store.documents.lock().len(), 100);
     assert_eq!(running.progress.rejected(), 1);
 }
 
@@ -363,7 +368,7 @@ async fn a_document_of_which_the_store_says_too_much_holds_up_no_other() {
             .await;
     }
     running.progress.drained().await;
-    assert_eq!(lock(&store.documents).len(), 100);
+    assert_eq!(store.documents.lock().len(), 100);
     assert_eq!(running.progress.rejected(), 1);
 }
 
@@ -371,7 +376,7 @@ async fn a_document_of_which_the_store_says_too_much_holds_up_no_other() {
 async fn what_cannot_be_made_smaller_is_kept_until_the_limit_is_lifted() {
     let store = Flaky::new(1, 0);
     let running = run(&store);
-    *lock(&store.takes_nothing_until) = Some(Instant::now() + Duration::from_mins(1));
+    *store.takes_nothing_until.lock() = Some(Instant::now() + Duration::from_mins(1));
     running.submit("deleted", 1, None).await;
     running
         .submit(
@@ -393,7 +398,7 @@ async fn what_cannot_be_made_smaller_is_kept_until_the_limit_is_lifted() {
         }))
     ));
     running.progress.drained().await;
-    assert_eq!(lock(&store.documents).len(), 2);
+    assert_eq!(store.documents.lock().len(), 2);
     assert!(!running.progress.is_broken());
 }
 
@@ -410,14 +415,14 @@ async fn what_is_submitted_before_the_stop_is_written_before_the_end() {
     tokio::time::sleep(Duration::from_millis(1)).await;
     running.cancel.cancel();
     running.task.await.unwrap();
-    assert_eq!(lock(&store.documents).len(), 500);
+    assert_eq!(store.documents.lock().len(), 500);
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_cannot_be_written_before_the_end_is_given_up_so_that_nobody_waits_for_it() {
     let store = Flaky::new(1, 0);
     let running = run(&store);
-    *lock(&store.takes_nothing_until) = Some(Instant::now() + Duration::from_hours(1));
+    *store.takes_nothing_until.lock() = Some(Instant::now() + Duration::from_hours(1));
     running.submit("a", 1, Some("{}".to_owned())).await;
     running.submit("b", 1, None).await;
     running.pipeline.opened().await;

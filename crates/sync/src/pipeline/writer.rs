@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     Job, OpenStore, Pipeline, Unavailable,
     backoff::{Backoff, MAX_DELAY, MAX_UNREACHABLE_DELAY},
-    lock, settle_superseded,
+    settle_superseded,
 };
 use crate::pending::{BatchLimits, Key};
 
@@ -373,20 +373,20 @@ impl<'p> Writer<'p> {
             BulkVerdict::Fallback => job.ticket.progress().reject(&job.write.id),
             _ => {}
         }
-        lock(&self.pipeline.0.pending).settle(&Key::of(&job.write));
+        self.pipeline.0.pending.lock().settle(&Key::of(&job.write));
         job.ticket.settle();
     }
 
     fn retry(&self, job: Job) {
         self.pipeline.0.metrics.items(BulkVerdict::Retried).inc();
         note_retry(&job.write.id);
-        settle_superseded(lock(&self.pipeline.0.pending).retry(job));
+        settle_superseded(self.pipeline.0.pending.lock().retry(job));
     }
 
     /// The index that this was for is gone, and with it everything that the write was to be added to; or the plan that it was of.
     fn give_up(&self, job: Job) {
         self.pipeline.0.metrics.items(BulkVerdict::GivenUp).inc();
-        lock(&self.pipeline.0.pending).settle(&Key::of(&job.write));
+        self.pipeline.0.pending.lock().settle(&Key::of(&job.write));
         drop(job);
     }
 
@@ -400,11 +400,11 @@ impl<'p> Writer<'p> {
             Some((Ok(body), shape)) => {
                 job.write.body = Some(body);
                 job.ticket.shape = shape;
-                settle_superseded(lock(&self.pipeline.0.pending).retry(job));
+                settle_superseded(self.pipeline.0.pending.lock().retry(job));
             }
             other => {
                 tracing::error!(id = %job.write.id, unreadable = other.is_some(), "a document is missing from the index");
-                lock(&self.pipeline.0.pending).settle(&Key::of(&job.write));
+                self.pipeline.0.pending.lock().settle(&Key::of(&job.write));
                 job.ticket.settle();
             }
         }
@@ -417,7 +417,7 @@ async fn next_batch(pipeline: &Pipeline, limits: BatchLimits, idle: bool) -> Vec
     loop {
         let notified = pipeline.0.work.notified();
         let (queued, bytes) = {
-            let pending = lock(&pipeline.0.pending);
+            let pending = pipeline.0.pending.lock();
             (pending.queued(), pending.queued_bytes())
         };
         if queued >= limits.count || bytes >= limits.bytes {
@@ -432,7 +432,7 @@ async fn next_batch(pipeline: &Pipeline, limits: BatchLimits, idle: bool) -> Vec
             () = sleep_until(due) => break,
         }
     }
-    lock(&pipeline.0.pending).take(limits)
+    pipeline.0.pending.lock().take(limits)
 }
 
 async fn sleep_until(instant: Option<Instant>) {

@@ -1,7 +1,5 @@
 //! A unit between a scripted member and the embedded store.
 
-use std::sync::Mutex;
-
 use async_trait::async_trait;
 use bytes::Bytes;
 use fleetdex_clusters::watch::Collection;
@@ -15,6 +13,7 @@ use futures::StreamExt as _;
 use http::{Request, Response, header::ACCEPT};
 use http_body_util::{BodyExt as _, Full, StreamBody, combinators::UnsyncBoxBody};
 use kube::client::Body;
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::{
     sync::{Notify, mpsc},
@@ -53,7 +52,7 @@ impl Member {
             .unwrap_or_default()
             .contains("watch=true")
         {
-            let Some(lines) = self.lines.lock().unwrap().take() else {
+            let Some(lines) = self.lines.lock().take() else {
                 return whole(String::new());
             };
             let lines = futures::stream::unfold(lines, |mut lines| async move {
@@ -73,7 +72,7 @@ impl Member {
         } else {
             &self.list
         };
-        whole(page.lock().unwrap().clone())
+        whole(page.lock().clone())
     }
 }
 
@@ -241,7 +240,7 @@ impl World {
 
     /// Sends an event, and waits until it is stored. From now on the member lists this instead.
     async fn event(&self, kind: &str, version: u64, object: &str, listed: &[String]) {
-        *self.member.metadata.lock().unwrap() = page(version, listed);
+        *self.member.metadata.lock() = page(version, listed);
         let line = format!("{{\"type\":\"{kind}\",\"object\":{object}}}\n");
         let bookmark = format!(
             "{{\"type\":\"BOOKMARK\",\"object\":{{\"metadata\":{{\"resourceVersion\":\"{version}\"}}}}}}\n"
@@ -343,7 +342,7 @@ async fn objects_that_do_not_say_which_they_are_count_until_a_list_lacks_them() 
         None,
         "it would not be counted after a restart"
     );
-    *world.member.list.lock().unwrap() = page(12, &[widget(12, "{}")]);
+    *world.member.list.lock() = page(12, &[widget(12, "{}")]);
     world
         .lines
         .send("{\"type\":\"ERROR\",\"object\":{\"code\":410}}\n".into())

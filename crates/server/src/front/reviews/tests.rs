@@ -41,7 +41,7 @@ impl ApiServer {
     }
 
     fn behaves(&self, behaviour: Behaviour) {
-        *lock(&self.behaviour) = behaviour;
+        *self.behaviour.lock() = behaviour;
     }
 
     fn asked(&self) -> usize {
@@ -57,7 +57,7 @@ impl ApiServer {
                 let bytes = request.into_body().collect().await.unwrap().to_bytes();
                 let mut review: Value = serde_json::from_slice(&bytes).unwrap();
                 sleep(REVIEW).await;
-                let behaviour = *lock(&this.behaviour);
+                let behaviour = *this.behaviour.lock();
                 let code = match behaviour {
                     Behaviour::Hangs => std::future::pending().await,
                     Behaviour::Fails => 500,

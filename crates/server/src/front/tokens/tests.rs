@@ -74,7 +74,7 @@ async fn a_token_is_reviewed_once_however_many_requests_carry_it() {
     assert_eq!(tokens.owner("bad", OFFICE).await, Ok(None));
     assert_eq!(tokens.owner("bad", OFFICE).await, Ok(None));
     assert_eq!(control_plane.asked(), 2);
-    assert!(lock(&tokens.0.under_way).is_empty());
+    assert!(tokens.0.under_way.lock().is_empty());
 }
 
 #[tokio::test(start_paused = true)]
@@ -145,7 +145,7 @@ async fn made_up_tokens_push_no_good_one_out_and_leave_nothing_behind() {
         );
     }
     assert!(
-        lock(&tokens.0.under_way).is_empty(),
+        tokens.0.under_way.lock().is_empty(),
         "though those who asked went away"
     );
     assert!(tokens.0.places.try_take(FLOOD).is_some());

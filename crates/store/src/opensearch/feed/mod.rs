@@ -13,7 +13,7 @@ mod unsettled;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    sync::{Arc, Weak},
     time::Duration,
 };
 
@@ -23,6 +23,7 @@ use fleetdex_core::{
     planted::{Bug, planted},
     query::ResourceName,
 };
+use parking_lot::{Mutex, MutexGuard};
 pub(super) use swap::Swap;
 use tokio::{
     sync::watch,
@@ -129,11 +130,7 @@ impl Feed {
     }
 
     pub(super) fn refresh_with(&self, refresher: Refresher) {
-        *self
-            .0
-            .refresher
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner) = Some(refresher);
+        *self.0.refresher.lock() = Some(refresher);
     }
 
     /// The log, kept from now on.
@@ -164,7 +161,7 @@ impl Feed {
                 state.begun = Instant::now();
                 self.0.phase.send_replace(Phase::Waking);
                 let task = AbortOnDropHandle::new(tokio::spawn(keep(Arc::downgrade(&self.0))));
-                *self.0.task.lock().unwrap_or_else(PoisonError::into_inner) = Some(task);
+                *self.0.task.lock() = Some(task);
             }
             // One that cannot begin, because refreshing fails, must not hold up every question.
             state.begun + WAKING_PATIENCE
@@ -286,7 +283,7 @@ impl State {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Makes visible what has been told until now; whether that has come about.
@@ -302,11 +299,7 @@ impl Shared {
         if until == self.log.visible() {
             return true;
         }
-        let refresher = self
-            .refresher
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone();
+        let refresher = self.refresher.lock().clone();
         let Some(refresher) = refresher else {
             return false;
         };
