@@ -385,12 +385,15 @@ fn remove_leftovers(folder: &Path) -> Result<()> {
 /// The target folder that this program was built into.
 pub fn target_folder() -> Result<PathBuf> {
     let program = std::env::current_exe().context("finding this program")?;
-    let folder = program
+    // `target/PROFILE/program`, and `target/PROFILE/deps/test`.
+    let profile = program
         .ancestors()
-        .find(|folder| folder.join("CACHEDIR.TAG").is_file());
-    let folder =
-        folder.with_context(|| format!("{} is in no cargo target folder", program.display()))?;
-    Ok(folder.to_owned())
+        .skip(1)
+        .find(|folder| !folder.ends_with("deps"));
+    let target = profile.and_then(Path::parent);
+    let target =
+        target.with_context(|| format!("{} is in no cargo target folder", program.display()))?;
+    Ok(target.to_owned())
 }
 
 /// This program's name without the hash that cargo gives to test programs.
