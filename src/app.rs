@@ -39,7 +39,8 @@ use fleetdex_telemetry::{
     Metrics, Readiness,
     admin::{self, AdminArgs},
 };
-use k8s_openapi::{api::core::v1::Namespace, jiff::Timestamp};
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Namespace;
 use kube::{
     Api, Client, Config,
     client::ClientBuilder,

@@ -30,12 +30,14 @@ mod restart;
 mod run;
 mod scrape;
 mod simulated;
+mod sizes;
 mod takeover;
 mod times;
 mod watcher;
 mod watchers;
 
-use std::{fs, time::Duration};
+use self::sizes::{CLUSTER, Sizes};
+use std::fs;
 
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
@@ -47,12 +49,6 @@ use crate::{
 };
 
 const NAMESPACE: &str = "bench";
-/// The member on a real API server.
-const CLUSTER: &str = "member1";
-/// How long anything may take.
-const DEADLINE: Duration = Duration::from_mins(5);
-/// How closely an end is watched; each look is a request to the operator.
-const LOOK: Duration = Duration::from_millis(50);
 
 /// `e2e bench`
 #[derive(Args, Debug)]
@@ -100,61 +96,6 @@ enum Part {
 
 impl Part {
     const ON_REAL_SERVERS: [Self; 3] = [Self::Sync, Self::Patches, Self::Restart];
-}
-
-/// How much is measured, and for how long.
-#[derive(Clone, Copy, Debug)]
-struct Sizes {
-    pods: usize,
-    syncs: usize,
-    /// Objects of the second look at memory.
-    objects: usize,
-    /// Between the start of writes and that of a measurement.
-    warm_up: Duration,
-    /// One try of raw `_bulk`.
-    raw: Duration,
-    churn: Duration,
-    latency: Duration,
-    outage: Duration,
-    /// How often a question is asked.
-    questions: usize,
-    /// Those who watch at a time.
-    watchers: usize,
-    /// Members of a fleet, of which a fifth is broken for a while.
-    members: usize,
-    /// Until what was used for a moment is given back, and what should not happen would have happened.
-    quiet: Duration,
-}
-
-impl Sizes {
-    const WHOLE: Self = Self {
-        pods: 20_000,
-        syncs: 3,
-        objects: 200_000,
-        warm_up: Duration::from_secs(5),
-        raw: Duration::from_secs(10),
-        churn: Duration::from_secs(30),
-        latency: Duration::from_secs(30),
-        outage: Duration::from_mins(1),
-        questions: 400,
-        watchers: 1_000,
-        members: 100,
-        quiet: Duration::from_secs(15),
-    };
-    const QUICK: Self = Self {
-        pods: 1_000,
-        syncs: 1,
-        objects: 5_000,
-        warm_up: Duration::from_secs(1),
-        raw: Duration::from_secs(2),
-        churn: Duration::from_secs(5),
-        latency: Duration::from_secs(5),
-        outage: Duration::from_secs(10),
-        questions: 40,
-        watchers: 50,
-        members: 20,
-        quiet: Duration::from_secs(3),
-    };
 }
 
 impl BenchArgs {

@@ -6,7 +6,9 @@
 mod faults;
 mod memory;
 mod report;
+mod scene;
 
+use self::scene::{MEMBERS, Scene};
 use std::{
     fs,
     time::{Duration, Instant},
@@ -21,14 +23,11 @@ use crate::{
     churn::{COLLECTIONS, Churn, Running, Tally},
     fleet::{ApiServer, Fleet, Options, Registration, target_folder, unique},
     objects::Objects,
-    operator::Operator,
-    oracle::Oracle,
     poll::{always, eventually},
     proxy::{Fault, FaultProxy},
     scenario::{self, Registry, SECRETS, register},
 };
 
-const MEMBERS: usize = 2;
 /// Names that are written to, per member; five in six are taken at any time.
 const NAMES: usize = 3_000;
 /// How long the first sync and the last repair may take on a busy machine.
@@ -54,17 +53,6 @@ pub struct SoakArgs {
     /// For how many of the minutes OpenSearch is gone, in the middle, while writes go on; 0: not at all.
     #[arg(long, default_value_t = 10.0)]
     outage_minutes: f64,
-}
-
-/// The servers, what is between them and the operator, and the operator.
-struct Scene {
-    // Dropped in this order: who uses a server goes before it.
-    operator: Operator,
-    members: Vec<FaultProxy>,
-    store: FaultProxy,
-    registry: Registry,
-    oracle: Oracle,
-    fleet: Fleet,
 }
 
 /// Runs the soak, prints what it saw and writes `target/soak/results.json`; fails unless the index is equal in the end.

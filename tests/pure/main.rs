@@ -1,6 +1,7 @@
 //! Tests of the library that need no server: laws, tables, and what the repository says of itself.
 
 mod boundaries;
+mod circles;
 mod crds;
 mod fuzz_corpus;
 mod manifests;

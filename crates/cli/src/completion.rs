@@ -21,7 +21,6 @@ use tokio::time::timeout;
 use super::{
     api::{Api, ApiError, Place},
     get::resolve::Held,
-    pages,
 };
 
 /// What tells the program that a shell asks for words.
@@ -240,7 +239,7 @@ async fn values(api: &Api, by: &str) -> Result<Vec<String>, ApiError> {
         by
     };
     let parameters = [("by", key.to_owned()), ("top", MAX_NAMES.to_string())];
-    let counts = api.count(&pages::path(resource, None), &parameters).await?;
+    let counts = api.count(&resource.path(None), &parameters).await?;
     let mut names: Vec<String> = counts
         .items
         .into_iter()

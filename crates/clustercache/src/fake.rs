@@ -10,9 +10,9 @@ use std::{
 };
 
 use fleetdex_clusters::{
+    Connection,
     events::{Events, Publisher, Reasons},
     state::Health,
-    supervisor::Connection,
 };
 use fleetdex_core::model::ClusterName;
 use kube::Client;

@@ -13,7 +13,7 @@ use tokio::{sync::watch, time::sleep};
 use tokio_util::task::AbortOnDropHandle;
 
 use super::{
-    Kind,
+    kind::Kind,
     objects::{Change, Key, Objects},
     options::{KindOptions, Transform},
 };

@@ -34,6 +34,7 @@
 pub mod fake;
 mod informer;
 mod key;
+mod kind;
 mod limit;
 mod objects;
 mod options;
@@ -44,27 +45,22 @@ mod watch;
 use std::{
     any::{Any, TypeId},
     collections::{BTreeMap, HashMap},
-    fmt,
     sync::Arc,
     time::Duration,
 };
 
-use fleetdex_clusters::{
-    events::Events,
-    state::Health,
-    supervisor::{Clusters, Connection},
-};
+use fleetdex_clusters::{Clusters, Connection, events::Events, state::Health};
 use fleetdex_core::model::ClusterName;
 use jiff::{SignedDuration, Timestamp};
 use kube::Client;
 use parking_lot::Mutex;
-use serde::de::DeserializeOwned;
 use tokio::sync::{OnceCell, watch as channel};
 use tokio_util::task::AbortOnDropHandle;
 
 use self::informer::Informer;
 pub use self::{
     key::{ClientCertificateKey, KeyError},
+    kind::Kind,
     limit::{TimedOut, limited},
     objects::Change,
     options::{Options, PROVIDER_ID, Restriction},
@@ -75,23 +71,6 @@ pub use self::{
 
 /// How long the list of a kind that is cached may take, page by page; the API server itself gives up after one minute.
 const LIST_TIMEOUT: Duration = Duration::from_secs(65);
-
-/// A kind that can be cached: one with a Rust type, built in or custom.
-pub trait Kind:
-    kube::Resource<DynamicType = ()> + Clone + fmt::Debug + DeserializeOwned + Send + Sync + 'static
-{
-}
-
-impl<K> Kind for K where
-    K: kube::Resource<DynamicType = ()>
-        + Clone
-        + fmt::Debug
-        + DeserializeOwned
-        + Send
-        + Sync
-        + 'static
-{
-}
 
 /// A member has no connection just now, or is none. Wait for the event of its connect.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

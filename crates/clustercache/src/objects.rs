@@ -8,7 +8,7 @@ use std::{
 
 use kube::ResourceExt;
 
-use super::Kind;
+use super::kind::Kind;
 
 /// What an object is found by under an index: none, one or several values.
 pub(super) type Values<K> = Arc<dyn Fn(&K) -> Vec<String> + Send + Sync>;

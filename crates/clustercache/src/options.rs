@@ -10,7 +10,7 @@ use std::{
 use k8s_openapi::{NamespaceResourceScope, api::core::v1::Node};
 use kube::{Api, Client};
 
-use super::{Kind, objects::Values};
+use super::{kind::Kind, objects::Values};
 
 /// The index of nodes by `spec.providerID`; see [`Options::nodes_by_provider_id`].
 pub const PROVIDER_ID: &str = "spec.providerID";

@@ -16,7 +16,7 @@ use fleetdex_core::model::ClusterName;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use super::{state::Health, supervisor::Connection};
+use super::{connection::Connection, state::Health};
 
 /// Why there is an event. Several things may have happened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -14,6 +14,7 @@
 mod advice;
 pub mod bearer;
 pub mod connect;
+mod connection;
 pub mod credentials;
 pub mod definitions;
 pub mod discovery;
@@ -26,6 +27,7 @@ pub mod member;
 mod proxy;
 pub mod request;
 pub mod secret_hosts;
+mod shared;
 pub mod source;
 pub mod state;
 pub mod status;
@@ -34,6 +36,8 @@ mod task;
 pub mod throttle;
 pub mod watch;
 
+pub use connection::Connection;
 pub use member::Member;
+pub use shared::MemberState;
 pub use state::{Phase, Timing};
-pub use supervisor::{Clusters, Connection, MemberState};
+pub use supervisor::Clusters;

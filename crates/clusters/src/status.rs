@@ -10,7 +10,7 @@ use kube::{
 };
 use serde_json::json;
 
-use super::{discovery::Discovery, state::Phase, supervisor::MemberState};
+use super::{discovery::Discovery, shared::MemberState, state::Phase};
 
 /// Owner of the fields that this module writes.
 const FIELD_MANAGER: &str = "fleetdex";

@@ -4,20 +4,14 @@
 //! [`Clusters::changed`] and then takes a snapshot with [`Clusters::states`].
 
 use std::{
-    borrow::Cow,
     collections::{BTreeMap, BTreeSet},
     panic::AssertUnwindSafe,
-    sync::{
-        Arc, OnceLock,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::{Arc, OnceLock, atomic::AtomicU64},
     time::Duration,
 };
 
 use fleetdex_core::model::ClusterName;
 use futures::FutureExt;
-use jiff::Timestamp;
-use kube::Client;
 use parking_lot::Mutex;
 use tokio::{
     sync::{Notify, watch},
@@ -26,130 +20,23 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    bearer::Bearer,
-    connect::{self, Connect, ConnectError},
-    credentials::{Credentials, Trust},
-    definitions::Definitions,
-    discovery::Discovery,
-    events::{Events, Publisher, Reasons},
+    connect::{Connect, ConnectError},
+    connection::Connection,
+    credentials::Credentials,
+    events::{Events, Publisher},
     fetch::OwnPod,
     member::{Access, Member},
+    shared::{MemberState, Shared},
     source::{Asking, Loader},
-    state::{Accessor, Fault, Happened, Health, Phase, Timing},
-    task::{MemberTask, moment},
+    state::{Health, Timing},
+    task::MemberTask,
 };
-
-/// A live connection to a member.
-#[derive(Clone)]
-pub struct Connection {
-    /// New on each reconnect, and never the same for two members.
-    pub id: u64,
-    /// The client.
-    pub client: Client,
-    /// UID of the member's namespace `kube-system`: another UID is another cluster. `None` if it may not be read.
-    pub uid: Option<String>,
-    /// Whether the member is the cluster that this program runs in; see [`Clusters::recognise`].
-    pub is_own: bool,
-    /// How it was made. `None` for a client that somebody else made.
-    way: Option<Way>,
-}
-
-/// What a connection was made from.
-#[derive(Clone)]
-pub(super) struct Way {
-    pub(super) credentials: Credentials,
-    pub(super) bearer: Bearer,
-}
-
-impl Connection {
-    /// A connection over a client that somebody else made.
-    pub fn new(id: u64, client: Client, uid: Option<String>) -> Self {
-        Self {
-            id,
-            client,
-            uid,
-            is_own: false,
-            way: None,
-        }
-    }
-
-    pub(super) fn made(self, way: Way, is_own: bool) -> Self {
-        Self {
-            way: Some(way),
-            is_own,
-            ..self
-        }
-    }
-
-    /// The address of the API server, if that is known.
-    pub(super) fn address(&self) -> Option<&str> {
-        self.way.as_ref().map(|way| way.credentials.server())
-    }
-
-    /// What the API server's certificate is checked against, if that is known.
-    pub(super) fn trust(&self) -> Option<&Trust> {
-        self.way.as_ref().map(|way| way.credentials.trust())
-    }
-
-    /// How the member is reached, with the token of this moment.
-    pub fn rest_config(&self) -> Option<kube::Config> {
-        let Way {
-            credentials,
-            bearer,
-        } = self.way.as_ref()?;
-        connect::rest_config(credentials, bearer).ok()
-    }
-}
-
-/// Where a member stands.
-#[derive(Clone, Debug, PartialEq)]
-pub struct MemberState {
-    /// The member as last told.
-    pub member: Arc<Member>,
-    /// Where it stands.
-    pub phase: Phase,
-    /// Why, in one CamelCase word.
-    pub reason: &'static str,
-    /// Why, and what to do about it.
-    pub message: String,
-    /// Since when it is in this phase.
-    pub since: Timestamp,
-    /// The connection, while there is one.
-    pub connection: Option<Connection>,
-    /// What it serves, as last seen; kept while it is disconnected.
-    pub discovery: Option<Arc<Discovery>>,
-    /// What it says of its custom resources, as last seen; nothing until that has been asked.
-    pub definitions: Option<Arc<Definitions>>,
-    /// Version of its Kubernetes, as last seen.
-    pub kubernetes_version: Option<String>,
-    /// What is unusual about the connection although it works.
-    pub note: Option<Cow<'static, str>>,
-}
 
 /// All members, and the tasks that keep them connected.
 pub struct Clusters {
     shared: Arc<Shared>,
     tasks: Mutex<Tasks>,
     shutdown: CancellationToken,
-}
-
-/// What the tasks share.
-pub(super) struct Shared {
-    pub(super) loader: Loader,
-    pub(super) connect: Arc<dyn Connect>,
-    pub(super) timing: Timing,
-    pub(super) own_pod: OnceLock<OwnPod>,
-    entries: Mutex<BTreeMap<ClusterName, Entry>>,
-    events: Publisher,
-    changed: watch::Sender<u64>,
-    last_connection: AtomicU64,
-}
-
-struct Entry {
-    /// The task that may publish here. One that was stopped may still be about to.
-    task: u64,
-    state: MemberState,
-    health: Health,
 }
 
 #[derive(Default)]
@@ -364,152 +251,6 @@ async fn supervise(task: MemberTask, stop: CancellationToken) {
         biased;
         () = stop.cancelled() => {}
         () = forever => {}
-    }
-}
-
-impl Shared {
-    /// A number for a new connection.
-    pub(super) fn connection_id(&self) -> u64 {
-        self.last_connection.fetch_add(1, Ordering::Relaxed) + 1
-    }
-
-    /// What a member was last seen to serve.
-    pub(super) fn discovery(&self, name: &ClusterName) -> Option<Arc<Discovery>> {
-        self.entries
-            .lock()
-            .get(name)
-            .and_then(|entry| entry.state.discovery.clone())
-    }
-
-    /// Changes the state of a member, if task `task` still runs it, and tells those who wait if anything is different.
-    pub(super) fn publish(
-        &self,
-        name: &ClusterName,
-        task: u64,
-        health: Health,
-        change: impl FnOnce(&mut MemberState),
-    ) {
-        let mut entries = self.entries.lock();
-        let Some(entry) = entries.get_mut(name).filter(|entry| entry.task == task) else {
-            return;
-        };
-        let mut state = entry.state.clone();
-        change(&mut state);
-        if state.phase != entry.state.phase {
-            state.since = Timestamp::now();
-        }
-        let different = state != entry.state;
-        let reasons = Reasons::between(entry.state.connection.as_ref(), state.connection.as_ref());
-        entry.state = state;
-        entry.health = health;
-        drop(entries);
-        if different {
-            self.bump();
-        }
-        self.events.tell(name, reasons, &health, moment().now);
-    }
-
-    /// Says what a member's custom resources are defined as, if task `task` still runs it; nothing: as before, or nothing at all. Members that
-    /// define them alike share what is known.
-    pub(super) fn set_definitions(
-        &self,
-        name: &ClusterName,
-        task: u64,
-        found: Option<Definitions>,
-    ) {
-        let mut entries = self.entries.lock();
-        let is_known = entries
-            .get(name)
-            .is_some_and(|entry| entry.state.definitions.is_some());
-        let found = match found {
-            None if is_known => return,
-            found => found.unwrap_or_default(),
-        };
-        let mut known = entries
-            .values()
-            .filter_map(|entry| entry.state.definitions.as_ref());
-        let found = known
-            .find(|known| ***known == found)
-            .cloned()
-            .unwrap_or_else(|| Arc::new(found));
-        let Some(entry) = entries.get_mut(name).filter(|entry| entry.task == task) else {
-            return;
-        };
-        if entry
-            .state
-            .definitions
-            .replace(Arc::clone(&found))
-            .is_some_and(|before| before == found)
-        {
-            return;
-        }
-        drop(entries);
-        self.bump();
-    }
-
-    fn insert(&self, task: u64, member: &Arc<Member>) {
-        let accessor = Accessor::default();
-        let state = MemberState {
-            member: member.clone(),
-            phase: accessor.phase(),
-            reason: accessor.reason(),
-            message: accessor.message(&self.timing),
-            since: Timestamp::now(),
-            connection: None,
-            discovery: None,
-            definitions: None,
-            kubernetes_version: None,
-            note: None,
-        };
-        self.entries.lock().insert(
-            member.name.clone(),
-            Entry {
-                task,
-                state,
-                health: Health::default(),
-            },
-        );
-        self.bump();
-    }
-
-    fn remove(&self, name: &ClusterName) {
-        self.entries.lock().remove(name);
-        self.events.forget(name);
-        self.bump();
-    }
-
-    fn bump(&self) {
-        self.changed.send_modify(|number| *number += 1);
-    }
-}
-
-impl MemberTask {
-    fn panicked(&self) {
-        let fault = Fault {
-            reason: "InternalError",
-            message:
-                "this program failed while it watched over the member: see its log and report it"
-                    .to_owned(),
-            unauthorized: false,
-        };
-        let mut accessor = Accessor::default();
-        accessor.observe(Happened::ConnectFailed(fault), moment(), self.timing());
-        self.show(&accessor);
-    }
-}
-
-impl PartialEq for Connection {
-    fn eq(&self, other: &Self) -> bool {
-        self.id == other.id
-    }
-}
-
-impl std::fmt::Debug for Connection {
-    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.debug_struct("Connection")
-            .field("id", &self.id)
-            .field("uid", &self.uid)
-            .finish_non_exhaustive()
     }
 }
 

@@ -10,15 +10,20 @@ use futures::{StreamExt, channel::mpsc};
 use http::{Request, Response, StatusCode};
 use http_body::Frame;
 use http_body_util::{BodyExt, StreamBody, combinators::UnsyncBoxBody};
-use kube::client::Body;
+use kube::{Client, client::Body};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep, timeout};
 use tower::{BoxError, service_fn};
 
 use super::*;
 use crate::{
-    bearer::Bearer, credentials::Impersonation, events::ClusterEvent,
-    impersonate::ImpersonateError, member::Endpoint, secret_hosts::ALLOWED_HOSTS_ANNOTATION,
+    bearer::Bearer,
+    credentials::Impersonation,
+    events::{ClusterEvent, Reasons},
+    impersonate::ImpersonateError,
+    member::Endpoint,
+    secret_hosts::ALLOWED_HOSTS_ANNOTATION,
+    state::Phase,
 };
 
 const CERTIFICATE: &str = include_str!("testdata/ca.pem");

@@ -13,6 +13,7 @@ use super::{
     advice,
     bearer::Bearer,
     connect::ConnectError,
+    connection::{Connection, Way},
     credentials::Credentials,
     definitions::{self, Definitions},
     discovery::Discovery,
@@ -20,9 +21,9 @@ use super::{
     follow::Follow,
     member::Member,
     request::RequestError,
+    shared::{MemberState, Shared, moment},
     source::Asking,
-    state::{Accessor, Fault, Happened, Moment, Next, Phase, Timing},
-    supervisor::{Connection, MemberState, Shared, Way},
+    state::{Accessor, Fault, Happened, Next, Phase, Timing},
 };
 
 const NO_IDENTITY: &str = "the namespace kube-system may not be read, so a cluster that is created anew behind this \
@@ -85,6 +86,20 @@ struct Live {
 }
 
 impl MemberTask {
+    /// Shows that the task has panicked.
+    pub(super) fn panicked(&self) {
+        let fault = Fault {
+            reason: "InternalError",
+            message:
+                "this program failed while it watched over the member: see its log and report it"
+                    .to_owned(),
+            unauthorized: false,
+        };
+        let mut accessor = Accessor::default();
+        accessor.observe(Happened::ConnectFailed(fault), moment(), self.timing());
+        self.show(&accessor);
+    }
+
     pub(super) fn new(
         id: u64,
         shared: Arc<Shared>,
@@ -444,14 +459,6 @@ impl MemberTask {
             .as_ref()
             .map_or("", |used| used.credentials.server());
         advice::fault(error, server, &member.access)
-    }
-}
-
-/// Now, and a chance.
-pub(super) fn moment() -> Moment {
-    Moment {
-        now: Instant::now().into_std(),
-        random: fastrand::f64(),
     }
 }
 

@@ -2,9 +2,11 @@
 //!
 //! One reconcile at a time, so that there is one writer of each status and nothing to lock.
 
+mod cache_status;
 mod caches;
 mod left_places;
 mod publish;
+mod reconciler;
 mod status;
 
 use std::{
@@ -13,19 +15,13 @@ use std::{
     time::Duration,
 };
 
-use caches::{CacheName, Caches};
-use fleetdex_api::registry::{FINALIZER, ResourceRegistry, ResourceRegistryStatus, StoreStatus};
-use fleetdex_clusters::{
-    Clusters, MemberState,
-    secret_hosts::SecretHosts,
-    source::{Sources, Twins},
-};
-use fleetdex_core::model::{ClusterName, StoreName, causes};
-use fleetdex_store::memory::Memory;
-use fleetdex_telemetry::{Readiness, metrics::Metrics};
+use caches::Caches;
+use fleetdex_api::registry::{FINALIZER, ResourceRegistry};
+use fleetdex_clusters::source::Twins;
+use fleetdex_core::model::causes;
 use futures::StreamExt;
 use kube::{
-    Api, Client, ResourceExt,
+    Api, ResourceExt,
     runtime::{
         Controller,
         controller::{Action, Config},
@@ -36,141 +32,34 @@ use kube::{
 };
 use parking_lot::Mutex as StdMutex;
 use publish::exchange_reports;
+pub use reconciler::{Context, Publish, ReconcileError};
+use reconciler::{GAPS_INTERVAL, Reconciler, Seen, State, registry_view};
 use tokio::{
-    sync::{Mutex, Notify, watch},
+    sync::{Mutex, watch},
     task::JoinSet,
 };
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    RegistryView,
+    FIELD_MANAGER, RegistryView,
     fleet::Fleet,
-    gaps::{Gap, ShareGaps},
     karmada,
     members::{Members, Roster},
     places::Places,
-    plan::{Plan, Stream},
     stores,
 };
-use crate::replicas::{ReplicaName, Replicas, Report, Share, report::Reports};
+use crate::replicas::{Share, report::Reports};
 
-/// Names the fields of objects that Fleetdex writes.
-const FIELD_MANAGER: &str = "fleetdex";
 /// Changes that come within this time are answered by one reconcile.
 const DEBOUNCE: Duration = Duration::from_millis(50);
-/// The status counts objects; while they change it is written this often.
-const STATUS_INTERVAL: Duration = Duration::from_secs(1);
-/// How often what answers lack is made known while it changes: with 100,000 streams that takes some hundred milliseconds.
-const GAPS_INTERVAL: Duration = Duration::from_secs(1);
 /// How often what runs is looked after when nothing changes.
 const LOOK_INTERVAL: Duration = Duration::from_secs(5);
 /// The same while the writes of a share that goes to another replica are still under way: that one waits for it.
 const HANDOVER_LOOK_INTERVAL: Duration = Duration::from_millis(200);
-/// How often a replica makes known how far its share is, if that has changed.
-const REPORT_INTERVAL: Duration = Duration::from_secs(2);
 /// After a failed write of a registry.
 const RETRY: Duration = Duration::from_secs(5);
 /// Readiness check for the custom resources.
 const CHECK: &str = "custom resources";
-
-/// What the outside may see of the plan that runs.
-pub trait Publish: Send + Sync {
-    /// A plan has been applied, or the state of a member has changed.
-    fn publish(&self, plan: &Plan, fleet: &Fleet, members: &BTreeMap<ClusterName, MemberState>);
-}
-
-/// What the controller needs.
-pub struct Context {
-    /// The control plane.
-    pub hub: Client,
-    /// The members.
-    pub clusters: Arc<Clusters>,
-    /// Where the Secrets of stores may be sent.
-    pub secret_hosts: SecretHosts,
-    /// The embedded store.
-    pub memory: Memory,
-    /// Contexts of points in time that users may hold together of each OpenSearch.
-    pub list_contexts: u64,
-    /// Where they come from.
-    pub sources: Arc<Sources>,
-    /// Where what runs is made known to the query server.
-    pub publish: Arc<dyn Publish>,
-    /// Counts.
-    pub metrics: Arc<Metrics>,
-    /// Whether the operator can work.
-    pub readiness: Readiness,
-    /// Whether the status of `Cluster` objects is ours to write, because no Karmada does.
-    pub writes_cluster_status: bool,
-    /// Notified by everything that changes a status.
-    pub changed: Arc<Notify>,
-    /// How often every kind of every member is audited; absent: never.
-    pub audit_interval: Option<Duration>,
-    /// Those that share the members.
-    pub replicas: Replicas,
-}
-
-/// A reconcile failed and is repeated.
-#[derive(Debug, thiserror::Error)]
-pub enum ReconcileError {
-    /// The registry could not be changed.
-    #[error("cannot write ResourceRegistry {name}")]
-    Write {
-        /// The registry.
-        name: String,
-        /// What the control plane said.
-        source: Box<kube::Error>,
-    },
-}
-
-struct Reconciler {
-    context: Context,
-    registries: Store<ResourceRegistry>,
-    caches: Caches,
-    recorder: Arc<Recorder>,
-    state: Mutex<State>,
-    /// What the other replicas know of their shares; read by the leader alone.
-    reports: StdMutex<Arc<BTreeMap<ReplicaName, Report>>>,
-    /// What the other replicas say that answers lack.
-    gaps: StdMutex<Arc<BTreeMap<ReplicaName, ShareGaps>>>,
-}
-
-struct State {
-    fleet: Fleet,
-    roster: Roster,
-    members: Members,
-    inputs: Option<Seen>,
-    /// What was last written, and when, for each registry.
-    written: BTreeMap<String, (ResourceRegistryStatus, std::time::Instant)>,
-    /// Where documents of each registry may be, by its UID.
-    places: BTreeMap<String, Vec<StoreStatus>>,
-    /// Those that have been written into the status of the registry.
-    recorded: BTreeMap<String, Vec<StoreStatus>>,
-    /// Whether this replica led when `places` was last brought up to date, so that nobody else has written them since.
-    led: bool,
-    /// What answers lack as it was last made known, and when.
-    published: Option<(BTreeMap<Stream, Gap>, std::time::Instant)>,
-    /// Whether that has changed since.
-    gaps_are_due: bool,
-}
-
-/// What a plan is made from, by version: while it is the same, there is nothing to plan.
-#[derive(PartialEq)]
-struct Seen {
-    members: u64,
-    sources: u64,
-    /// How often it turned out whether two members are one cluster.
-    compared: u64,
-    registries: BTreeMap<String, (Option<i64>, bool)>,
-    caches: BTreeMap<CacheName, Option<i64>>,
-    open_stores: BTreeSet<StoreName>,
-    rebuilding: BTreeSet<(StoreName, ClusterName)>,
-    unfilled: BTreeSet<Stream>,
-    /// Where documents of each registry may be.
-    places: BTreeMap<String, Vec<StoreStatus>>,
-    arrived: Option<BTreeSet<(StoreName, ClusterName)>>,
-    remembered: usize,
-    share: Share,
-}
 
 /// Runs until cancelled, then stops every stream and writes what is left.
 pub async fn run(context: Context, owner: String, cancel: CancellationToken) {
@@ -456,19 +345,6 @@ impl Reconciler {
             self.context.replicas.has_let_go(&seen.share);
         }
         is_done
-    }
-}
-
-fn registry_view(registry: &ResourceRegistry) -> RegistryView {
-    RegistryView {
-        name: registry.name_any(),
-        uid: registry.uid().unwrap_or_default(),
-        created: registry
-            .metadata
-            .creation_timestamp
-            .as_ref()
-            .map(|time| time.0),
-        spec: registry.spec.clone(),
     }
 }
 

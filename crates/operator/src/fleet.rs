@@ -4,6 +4,7 @@ mod former_places;
 mod reporting;
 mod stores;
 mod streams;
+mod sweep_task;
 mod sweeping;
 
 use std::{
@@ -26,7 +27,7 @@ use fleetdex_sync::{
 };
 use fleetdex_telemetry::metrics::Metrics;
 use futures::future::join_all;
-use sweeping::Sweeping;
+use sweep_task::Sweeping;
 use tokio::{
     sync::{Notify, Semaphore},
     time::Instant,

@@ -16,7 +16,7 @@ use fleetdex_clusters::{
     MemberState, definitions::Definitions, discovery::Discovery, source::is_left_to_another,
 };
 use fleetdex_core::model::ClusterName;
-use k8s_openapi::jiff::Timestamp;
+use jiff::Timestamp;
 
 mod activation;
 pub mod affinity;
@@ -34,6 +34,9 @@ pub mod selection;
 pub mod status;
 pub mod stores;
 pub mod sweep;
+
+/// Names the fields of objects that Fleetdex writes.
+pub(crate) const FIELD_MANAGER: &str = "fleetdex";
 
 /// A member cluster, as planning sees it.
 #[derive(Clone, Debug, PartialEq)]

@@ -7,6 +7,8 @@
 //! only loopback addresses are served, behind the token of [`auth`]: whoever can read the token file may read everything.
 
 pub mod aggregate;
+mod answers;
+mod api;
 pub mod auth;
 pub mod caller;
 pub mod catalog;
@@ -21,6 +23,7 @@ pub mod flag;
 pub mod follow;
 mod followed;
 pub mod front;
+mod gate;
 mod holding;
 pub mod list;
 pub mod listen;
@@ -38,11 +41,13 @@ mod reading;
 pub mod report;
 pub mod representation;
 pub mod request;
+mod respond;
 mod rest;
 pub mod serve;
 pub mod status;
 pub mod table;
 pub mod target;
+mod telemetry;
 pub mod verify;
 pub mod watching;
 
@@ -57,4 +62,5 @@ pub use caller::Caller;
 pub use catalog::{Catalog, Entry};
 pub use followed::Followed;
 pub use reach::Reach;
-pub use serve::{DEFAULT_ADDRESS, Server, ServerArgs, ServerError, Telemetry};
+pub use serve::{DEFAULT_ADDRESS, Server, ServerArgs, ServerError};
+pub use telemetry::Telemetry;

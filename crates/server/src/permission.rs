@@ -21,8 +21,8 @@ use super::{
         authorize::{Holders, Permission, Wanted},
         standing::Standing,
     },
+    gate::Gate,
     request::ListRequest,
-    serve::Gate,
     status::ApiError,
     target::{asked_clusters, target},
 };

@@ -9,46 +9,37 @@ use axum::{
     http::{HeaderValue, Method, StatusCode, header},
     response::Response,
 };
-use bytes::Bytes;
 use clap::Args;
 use fleetdex_clusters::Clusters;
-use fleetdex_core::query::{Requester, ResourceName};
-use fleetdex_telemetry::{Metrics, Readiness, admin};
-use serde_json::value::RawValue;
+use fleetdex_telemetry::{Readiness, admin};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    aggregate,
+    answers::{answer_counts, answer_list, answer_watch, attributes},
     auth::{TOKEN_FILE_VARIABLE, TokenFile, TokenFileError, TokenVerifier, default_token_file},
     caller::Caller,
     catalog::Catalog,
-    changes,
-    compression::{self, Compressible},
-    continue_token::Keys,
-    discovery,
-    etag::{self, Known},
-    explain,
+    changes, compression, discovery,
+    etag::Known,
     front::{
-        Entrance, Front,
+        Entrance,
         attributes::Attributes,
         identity::{IdentityHeaders, impersonates},
-        limits::{LimitArgs, Limits, UserShare},
+        limits::{LimitArgs, Limits},
     },
-    holding::holding,
-    list,
-    listen::{Arrived, ListenError, Listener, delivery::EndsBy},
-    own, owners,
+    listen::{Arrived, ListenError, Listener},
+    own,
     peers::Peers,
-    permission::{Sight, permission, sight, standing, visible_clusters},
+    permission::visible_clusters,
     proxying::{self, Members},
-    representation::{Endpoint, Form, MetaVersion, Representation},
-    request::{self, AggregateRequest, ApiRequest, ListRequest, OwnDiscovery, path_segments},
-    status::{ApiError, RETRY_AFTER_SECONDS},
-    target::{Target, target},
+    representation::{Endpoint, Representation},
+    request::{self, ApiRequest, OwnDiscovery, path_segments},
+    respond::{document, json, options, refusal, unknown_parameters, unless_known, with_warnings},
+    status::ApiError,
     verify,
-    watching::{self, Lasting},
 };
+pub use super::{api::Api, gate::Gate, telemetry::Telemetry};
 
 /// The flag that sets the address, for error messages.
 const ADDRESS_FLAG: &str = "--api-address";
@@ -165,43 +156,6 @@ impl Server {
     }
 }
 
-/// Who is let in.
-#[derive(Clone, Debug)]
-pub enum Gate {
-    /// The holder of the token, who may everything.
-    Token(TokenVerifier),
-    /// Whom the control plane knows, to what they may.
-    Front(Front),
-}
-
-/// What the server tells about itself.
-#[derive(Clone, Debug)]
-pub struct Telemetry {
-    /// Where answers are counted.
-    pub metrics: Arc<Metrics>,
-    /// What `/readyz` says.
-    pub readiness: Readiness,
-}
-
-/// What every request needs.
-#[derive(Clone, Debug)]
-pub struct Api {
-    /// What is registered now.
-    pub catalog: watch::Receiver<Arc<Catalog>>,
-    /// Where answers are counted.
-    pub metrics: Arc<Metrics>,
-    /// Who may ask.
-    pub gate: Gate,
-    /// What is taken on at a time.
-    pub limits: Limits,
-    /// Where requests about single objects go on to.
-    pub members: Arc<Members>,
-    /// The other replicas.
-    pub peers: Peers,
-    /// What continue tokens are sealed with.
-    pub keys: Keys,
-}
-
 /// The query API, with open health endpoints.
 pub fn router(api: Api, readiness: Readiness) -> Router {
     Router::new()
@@ -225,20 +179,6 @@ async fn handle(State(api): State<Api>, request: Request) -> Response {
     let response = unless_known(&known, response);
     api.metrics
         .query_answered(response.status().as_u16(), started.elapsed().as_secs_f64());
-    response
-}
-
-/// An answer that the client has already is not sent again.
-fn unless_known(known: &Known, mut response: Response) -> Response {
-    if response
-        .headers()
-        .get(header::ETAG)
-        .is_some_and(|tag| known.has(tag))
-    {
-        *response.status_mut() = StatusCode::NOT_MODIFIED;
-        response.headers_mut().remove(header::CONTENT_TYPE);
-        *response.body_mut() = Body::empty();
-    }
     response
 }
 
@@ -385,236 +325,6 @@ fn represented(request: &Request, endpoint: Endpoint) -> Result<Representation, 
     Representation::negotiate(endpoint, request.headers(), request.uri().query())
 }
 
-/// What a request was let in as, where somebody was asked.
-pub(super) fn attributes(request: &Request) -> Option<Attributes> {
-    request.extensions().get().cloned()
-}
-
-/// The parameter `onlyMetadata` says the same as a media type does, which wins.
-fn narrowed(representation: Representation, wanted: &ListRequest) -> Representation {
-    match representation.form {
-        Form::Whole if wanted.options.only_metadata => Representation {
-            form: Form::Metadata(MetaVersion::V1),
-            ..representation
-        },
-        _ => representation,
-    }
-}
-
-pub(super) async fn answer_list(
-    api: &Api,
-    caller: &Caller,
-    catalog: &Arc<Catalog>,
-    wanted: &ListRequest,
-    representation: Representation,
-) -> Result<Response, ApiError> {
-    let Found {
-        target: found,
-        warnings,
-        question,
-        ..
-    } = permitted_target(api, caller, catalog, wanted).await?;
-    if wanted.options.explain {
-        let explained = explain::list(&found, wanted).await?;
-        return Ok(with_warnings(
-            document(&explained, representation)?,
-            &warnings,
-        ));
-    }
-    let representation = narrowed(representation, wanted);
-    // Somebody who lists may watch next.
-    let _following = api.peers.follow(&found, &wanted.native).await?;
-    let response = tagged(list::answer(found, wanted, representation, caller, &api.keys).await?);
-    Ok(with_warnings(
-        response.map(|body| held(body, question)),
-        &warnings,
-    ))
-}
-
-async fn answer_counts(
-    api: &Api,
-    caller: &Caller,
-    catalog: &Arc<Catalog>,
-    wanted: &AggregateRequest,
-    representation: Representation,
-) -> Result<Response, ApiError> {
-    let Found {
-        target: found,
-        warnings,
-        question: _question,
-        ..
-    } = permitted_target(api, caller, catalog, &wanted.list).await?;
-    let answer = if wanted.list.options.explain {
-        explain::counts(&found, wanted).await?
-    } else {
-        aggregate::answer(
-            &aggregate::count(found, wanted).await?,
-            wanted,
-            representation.form,
-        )?
-    };
-    Ok(with_warnings(document(&answer, representation)?, &warnings))
-}
-
-/// The same body, which holds the memory of its question.
-fn held(body: Body, question: Vec<UserShare>) -> Body {
-    if question.is_empty() {
-        body
-    } else {
-        holding(body, question)
-    }
-}
-
-/// What answers a caller.
-pub(super) struct Found {
-    /// The store and what it is asked, restricted to what the caller may see.
-    pub(super) target: Target,
-    /// What the caller should know about the answer.
-    pub(super) warnings: Vec<String>,
-    /// What the caller may know of.
-    catalog: Arc<Catalog>,
-    /// The memory that the question takes, to be held as long as it is kept.
-    question: Vec<UserShare>,
-}
-
-/// Finds what answers a caller.
-pub(super) async fn permitted_target(
-    api: &Api,
-    caller: &Caller,
-    catalog: &Arc<Catalog>,
-    wanted: &ListRequest,
-) -> Result<Found, ApiError> {
-    let resource = ResourceName::new(&wanted.native.group, &wanted.native.plural);
-    // Owners may be of any resource.
-    let only = (!wanted.options.owner.is_asked()).then_some(&resource);
-    let catalog = sight(&api.gate, caller, catalog, &wanted.clusters, only).await?;
-    let permission = permission(&api.gate, caller, &catalog, wanted).await?;
-    let mut found = target(&catalog, wanted, permission.permitted)?;
-    found.query.requester = Requester::User(caller.name.as_str().into());
-    owners::resolve(
-        &mut found,
-        &wanted.options.owner,
-        &Sight {
-            gate: &api.gate,
-            caller,
-            catalog: &catalog,
-        },
-    )
-    .await?;
-    // In the query, and in what each store makes of it.
-    let question = api.limits.question(
-        caller,
-        found.query.bytes() * (1 + found.stores.parts().len()),
-    )?;
-    let warnings = unknown_parameters(&wanted.ignored)
-        .into_iter()
-        .chain(permission.warnings)
-        .chain(found.warnings.clone())
-        .collect();
-    Ok(Found {
-        target: found,
-        warnings,
-        catalog,
-        question,
-    })
-}
-
-/// Parameters that warnings name: as many as an answer's head has room for.
-const MAX_NAMED: usize = 16;
-/// Characters of the name of a parameter that a warning repeats.
-const MAX_NAME: usize = 64;
-
-/// Says which parameters were ignored.
-pub(super) fn unknown_parameters(names: &[String]) -> Vec<String> {
-    let short = |name: &String| name.chars().take(MAX_NAME).collect::<String>();
-    let named = names
-        .iter()
-        .take(MAX_NAMED)
-        .map(|name| format!("unknown parameter {:?} is ignored", short(name)));
-    let others = names.len().saturating_sub(MAX_NAMED);
-    named
-        .chain((others > 0).then(|| format!("{others} more unknown parameters are ignored")))
-        .collect()
-}
-
-/// Says which methods a path takes.
-pub(super) fn options(allowed: &'static str) -> Response {
-    let mut response = Response::new(Body::empty());
-    *response.status_mut() = StatusCode::NO_CONTENT;
-    response
-        .headers_mut()
-        .insert(header::ALLOW, HeaderValue::from_static(allowed));
-    response
-}
-
-pub(super) fn with_warnings(mut response: Response, warnings: &[String]) -> Response {
-    for value in warnings.iter().filter_map(|text| warning(text)) {
-        response.headers_mut().append(header::WARNING, value);
-    }
-    response
-}
-
-pub(super) async fn answer_watch(
-    api: &Api,
-    caller: &Caller,
-    catalog: &Arc<Catalog>,
-    wanted: &ListRequest,
-    representation: Representation,
-    let_in_as: Option<Attributes>,
-) -> Result<Response, ApiError> {
-    let everything = Arc::clone(catalog);
-    let Found {
-        target: found,
-        warnings,
-        catalog,
-        question,
-    } = permitted_target(api, caller, catalog, wanted).await?;
-    let representation = narrowed(representation, wanted);
-    let lasting = if wanted.rewrites_version {
-        Lasting::Long
-    } else {
-        Lasting::Short
-    };
-    let following = api.peers.follow(&found, &wanted.native).await?;
-    following.check(&catalog)?;
-    let standing = standing(&api.gate, caller, wanted, &found.query.permitted, let_in_as);
-    let (body, ends) = watching::answer(
-        &everything,
-        found,
-        wanted,
-        representation,
-        lasting,
-        &following,
-        api.catalog.clone(),
-    )
-    .await?;
-    let body = match standing {
-        Some(standing) => watching::ended_by(body, standing.lost()),
-        None => body,
-    };
-    let mut response = json(StatusCode::OK, held(body, question));
-    response.extensions_mut().insert(EndsBy(ends));
-    Ok(with_warnings(response, &warnings))
-}
-
-/// `299 - "text"`, as Kubernetes sends warnings. Characters that a header cannot carry become `?`.
-fn warning(text: &str) -> Option<HeaderValue> {
-    let plain = |letter: char| {
-        if letter.is_ascii_graphic() || letter == ' ' {
-            letter
-        } else {
-            '?'
-        }
-    };
-    let quoted = text
-        .chars()
-        .map(plain)
-        .collect::<String>()
-        .replace('\\', r"\\")
-        .replace('"', r#"\""#);
-    HeaderValue::from_str(&format!("299 - \"{quoted}\"")).ok()
-}
-
 fn wants_aggregated(request: &Request) -> bool {
     let ranges = request
         .headers()
@@ -633,65 +343,5 @@ fn aggregated_discovery() -> Response {
     response
         .headers_mut()
         .insert(header::VARY, HeaderValue::from_static("accept"));
-    response
-}
-
-/// A document that is no object, as the client wants to read it.
-pub(super) fn document(
-    json_text: &RawValue,
-    representation: Representation,
-) -> Result<Response, ApiError> {
-    let bytes = Bytes::from(representation.document(json_text.get())?);
-    let tag = Some(etag::of(&bytes));
-    Ok(tagged(list::Answer {
-        body: Body::from(bytes),
-        media_type: representation.encoding.media_type(),
-        tag,
-    }))
-}
-
-pub(super) fn tagged(answer: list::Answer) -> Response {
-    let mut response = json(StatusCode::OK, answer.body);
-    response.headers_mut().insert(
-        header::CONTENT_TYPE,
-        HeaderValue::from_static(answer.media_type),
-    );
-    response
-        .headers_mut()
-        .insert(header::VARY, HeaderValue::from_static("accept"));
-    if let Some(tag) = answer.tag {
-        response.headers_mut().insert(header::ETAG, tag);
-    }
-    response.extensions_mut().insert(Compressible);
-    response
-}
-
-fn refusal(error: &ApiError) -> Response {
-    let code = StatusCode::from_u16(error.code()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    let body = serde_json::to_vec(&error.status()).unwrap_or_default();
-    let mut response = json(code, Body::from(body));
-    let (name, value) = match error {
-        ApiError::Unauthorized | ApiError::Unauthenticated => {
-            (header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"))
-        }
-        ApiError::MethodNotAllowed { allowed, .. } => {
-            (header::ALLOW, HeaderValue::from_static(allowed))
-        }
-        ApiError::Busy(_) | ApiError::Crowded(_) | ApiError::TooManyRequests => {
-            (header::RETRY_AFTER, HeaderValue::from(RETRY_AFTER_SECONDS))
-        }
-        _ => return response,
-    };
-    response.headers_mut().insert(name, value);
-    response
-}
-
-pub(super) fn json(code: StatusCode, body: Body) -> Response {
-    let mut response = Response::new(body);
-    *response.status_mut() = code;
-    response.headers_mut().insert(
-        header::CONTENT_TYPE,
-        HeaderValue::from_static("application/json"),
-    );
     response
 }

@@ -2,22 +2,20 @@
 
 use std::{
     collections::BTreeMap,
-    fmt, io,
+    io,
     sync::{Arc, Weak},
 };
 
 use ahash::RandomState;
 use fleetdex_core::{model::IndexName, query::ResourceName};
 use parking_lot::{Mutex, MutexGuard};
-use zstd::{
-    dict::{DecoderDictionary, EncoderDictionary, from_continuous},
-    zstd_safe::{CCtx, DCtx, compress_bound, get_error_name, get_frame_content_size},
+use zstd::dict::from_continuous;
+
+use super::{
+    document::Document,
+    packed::{Dictionary, Unpacker},
 };
 
-use super::document::Document;
-
-/// How hard to pack. Of 1,000 bytes that level 3 leaves of a pod, level 19 takes another 20, in many times the time.
-const LEVEL: i32 = 3;
 /// Documents after which the first dictionary of a kind is trained. Kinds with fewer are small anyhow.
 const FIRST_TRAINING: usize = 512;
 /// After so many times as many documents another one takes its place: the first ones of a list are of one namespace, and say little about the
@@ -27,47 +25,6 @@ const TRAINING_FACTOR: usize = 2;
 const SAMPLES: usize = 1_024;
 /// The largest dictionary. Objects of a kind repeat the same few kilobytes, with names of which there are more.
 const DICTIONARY_BYTES: usize = 112 << 10;
-/// No object is larger than etcd's largest value many times over; a length beyond it is not believed.
-const MAX_OBJECT_BYTES: usize = 64 << 20;
-
-/// An object, packed.
-#[derive(Debug)]
-pub(super) struct Packed {
-    dictionary: Option<Arc<Dictionary>>,
-    bytes: Box<[u8]>,
-}
-
-/// What the objects of one kind have in common.
-pub(super) struct Dictionary {
-    packing: EncoderDictionary<'static>,
-    unpacking: DecoderDictionary<'static>,
-}
-
-impl fmt::Debug for Dictionary {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str("Dictionary")
-    }
-}
-
-impl Packed {
-    pub(super) fn len(&self) -> usize {
-        self.bytes.len()
-    }
-
-    /// The bytes of the object.
-    pub(super) fn object_len(&self) -> Option<usize> {
-        let told = get_frame_content_size(&self.bytes).ok().flatten();
-        told.and_then(|length| usize::try_from(length).ok())
-            .filter(|length| *length <= MAX_OBJECT_BYTES)
-    }
-
-    pub(super) fn is_packed_with(&self, dictionary: &Arc<Dictionary>) -> bool {
-        self.dictionary
-            .as_ref()
-            .is_some_and(|own| Arc::ptr_eq(own, dictionary))
-    }
-}
-
 /// The dictionaries of all kinds.
 #[derive(Default)]
 pub(super) struct Codec {
@@ -218,82 +175,5 @@ fn train(samples: &[Weak<Document>]) -> io::Result<Dictionary> {
         text.extend_from_slice(&sample);
     }
     let bytes = from_continuous(&text, &sizes, DICTIONARY_BYTES)?;
-    Ok(Dictionary {
-        packing: EncoderDictionary::copy(&bytes, LEVEL),
-        unpacking: DecoderDictionary::copy(&bytes),
-    })
-}
-
-/// Packs objects, one after another.
-pub(super) struct Packer {
-    context: CCtx<'static>,
-    buffer: Vec<u8>,
-}
-
-impl Packer {
-    pub(super) fn new() -> Self {
-        Self {
-            context: CCtx::create(),
-            buffer: Vec::new(),
-        }
-    }
-
-    /// Packs an object.
-    pub(super) fn pack(
-        &mut self,
-        dictionary: Option<Arc<Dictionary>>,
-        object: &[u8],
-    ) -> io::Result<Packed> {
-        self.buffer.clear();
-        self.buffer.reserve(compress_bound(object.len()));
-        let packed = match &dictionary {
-            Some(dictionary) => self.context.compress_using_cdict(
-                &mut self.buffer,
-                object,
-                dictionary.packing.as_cdict(),
-            ),
-            None => self.context.compress(&mut self.buffer, object, LEVEL),
-        };
-        packed.map_err(failure)?;
-        Ok(Packed {
-            dictionary,
-            bytes: self.buffer.as_slice().into(),
-        })
-    }
-}
-
-/// Unpacks objects, one after another.
-pub(super) struct Unpacker {
-    context: DCtx<'static>,
-}
-
-impl Unpacker {
-    pub(super) fn new() -> Self {
-        Self {
-            context: DCtx::create(),
-        }
-    }
-
-    /// The object.
-    pub(super) fn unpack(&mut self, packed: &Packed) -> io::Result<Vec<u8>> {
-        let bytes = &*packed.bytes;
-        let length = packed
-            .object_len()
-            .ok_or_else(|| io::Error::other("a packed object does not tell its length"))?;
-        let mut object = Vec::with_capacity(length);
-        let unpacked = match &packed.dictionary {
-            Some(dictionary) => self.context.decompress_using_ddict(
-                &mut object,
-                bytes,
-                dictionary.unpacking.as_ddict(),
-            ),
-            None => self.context.decompress(&mut object, bytes),
-        };
-        unpacked.map_err(failure)?;
-        Ok(object)
-    }
-}
-
-fn failure(code: usize) -> io::Error {
-    io::Error::other(get_error_name(code))
+    Ok(Dictionary::new(&bytes))
 }

@@ -13,15 +13,11 @@ use parking_lot::{Mutex, MutexGuard};
 use serde_json::{Value, json};
 
 use super::{
-    codec::{Dictionary, Packed, Packer, Unpacker},
-    draft::Content,
+    content::{Content, Identity, SEPARATOR},
+    packed::{Dictionary, Packed, Packer, Unpacker},
     terms::{Vocabulary, Words, read_numbers, write_numbers},
 };
 use crate::{KindExtent, StoreError};
-
-/// Stands between namespace and name. No name has it, and it comes before every other character, so that the joined texts are ordered as the
-/// pairs are.
-const SEPARATOR: char = '\0';
 
 /// What all documents of one kind of one generation have in common.
 #[derive(Debug, PartialEq, Eq)]
@@ -53,17 +49,6 @@ pub(super) struct Document {
     packed: Mutex<Packed>,
 }
 
-/// A document's id and UID. Almost always both follow from 16 bytes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Identity {
-    /// The id is the origin's prefix and this UUID.
-    Uuid([u8; 16]),
-    /// The id is the origin's prefix and this UID.
-    Text(Box<str>),
-    /// The id does not show the UID.
-    Apart(Box<(Box<str>, Box<str>)>),
-}
-
 /// A UID, for comparing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Uid<'a> {
@@ -86,11 +71,6 @@ pub(super) struct Place<'a> {
 
 /// What a document sorts by, one text for each field of an order.
 pub(super) type SortTexts = Box<[Option<String>]>;
-
-/// Namespace and name as documents keep them.
-pub(super) fn path(namespace: &str, name: &str) -> String {
-    format!("{namespace}{SEPARATOR}{name}")
-}
 
 impl Document {
     pub(super) fn new(origin: Arc<Origin>, content: Content) -> Self {
@@ -329,16 +309,6 @@ impl Drop for Document {
     }
 }
 
-impl Identity {
-    /// The identity of a document with an id and a UID, whose origin begins ids with `prefix`.
-    pub(super) fn new(id: &str, uid: &str, prefix: &str) -> Self {
-        if id.strip_prefix(prefix) != Some(uid) {
-            return Self::Apart(Box::new((id.into(), uid.into())));
-        }
-        uuid::parse(uid).map_or_else(|| Self::Text(uid.into()), Self::Uuid)
-    }
-}
-
 impl<'a> Uid<'a> {
     fn into_text(self) -> Cow<'a, str> {
         match self {
@@ -485,23 +455,6 @@ impl<'a> Place<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn an_identity_gives_id_and_uid_back_however_they_look() {
-        let uuid = "6f1c2e4a-0b3d-4c5e-8f70-123456789abc";
-        assert!(matches!(
-            Identity::new(&format!("v1/Pod/{uuid}"), uuid, "v1/Pod/"),
-            Identity::Uuid(_)
-        ));
-        assert!(matches!(
-            Identity::new("v1/Pod/mirror", "mirror", "v1/Pod/"),
-            Identity::Text(_)
-        ));
-        assert!(matches!(
-            Identity::new("0a1b", "long", "v1/Pod/"),
-            Identity::Apart(_)
-        ));
-    }
 
     #[test]
     fn uids_are_ordered_as_their_texts() {

@@ -2,18 +2,16 @@
 
 use std::{borrow::Cow, io, sync::Arc};
 
-use fleetdex_core::{
-    model::{Restored, Version},
-    query::ResourceName,
-};
-use k8s_openapi::jiff::Timestamp;
+use fleetdex_core::{model::Restored, query::ResourceName};
 use serde::{Deserialize, de::IgnoredAny};
 use serde_json::value::RawValue;
 
 use super::{
-    codec::{Codec, Packed, Packer},
-    document::{Identity, Origin, path},
-    terms::{Learned, NAMESPACE, OWNER, REJECTED, Vocabulary, label_key},
+    codec::Codec,
+    content::{Content, Metadata},
+    document::Origin,
+    packed::Packer,
+    terms::{NAMESPACE, OWNER, REJECTED, Vocabulary, label_key},
 };
 use crate::bulk::Write;
 
@@ -30,19 +28,6 @@ pub(super) enum DraftError {
 pub(super) struct Draft {
     pub(super) origin: Origin,
     pub(super) content: Content,
-}
-
-/// What a document is made of, besides its origin.
-pub(super) struct Content {
-    pub(super) version: Version,
-    pub(super) identity: Identity,
-    /// Namespace and name, joined by [`path`].
-    pub(super) path: String,
-    /// Seconds since 1970.
-    pub(super) created: Option<u32>,
-    pub(super) fingerprint: u64,
-    pub(super) packed: Packed,
-    pub(super) terms: Learned,
 }
 
 /// The parts of a document that are looked at.
@@ -72,44 +57,6 @@ struct Search<'a> {
     owners: Vec<String>,
     #[serde(default)]
     rejected: Option<IgnoredAny>,
-}
-
-/// The parts of an object's `metadata` that are looked at.
-#[derive(Deserialize)]
-pub(super) struct Metadata<'a> {
-    #[serde(borrow)]
-    name: Cow<'a, str>,
-    #[serde(borrow, default)]
-    pub(super) namespace: Cow<'a, str>,
-    #[serde(borrow)]
-    uid: Cow<'a, str>,
-    #[serde(borrow, default, rename = "creationTimestamp")]
-    created: Option<Cow<'a, str>>,
-}
-
-impl Content {
-    /// What a document of this id is made of, whose origin begins ids with `id_prefix`.
-    pub(super) fn new(
-        (id, id_prefix): (&str, &str),
-        version: Version,
-        metadata: &Metadata<'_>,
-        (fingerprint, packed): (u64, Packed),
-        terms: Learned,
-    ) -> Self {
-        let created = metadata
-            .created
-            .as_ref()
-            .and_then(|text| text.parse::<Timestamp>().ok());
-        Self {
-            version,
-            identity: Identity::new(id, &metadata.uid, id_prefix),
-            path: path(&metadata.namespace, &metadata.name),
-            created: created.and_then(|time| time.as_second().try_into().ok()),
-            fingerprint,
-            packed,
-            terms,
-        }
-    }
 }
 
 /// Reads and packs the document of a write.

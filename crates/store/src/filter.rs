@@ -9,8 +9,8 @@ use fleetdex_core::{
 };
 
 use super::{
-    codec::Unpacker,
     document::Document,
+    packed::Unpacker,
     terms::{NAMESPACE, OWNER, label_key},
 };
 

@@ -15,197 +15,38 @@ use std::{
 };
 
 use async_trait::async_trait;
-#[cfg(any(test, feature = "testing"))]
-use fleetdex_core::model::IndexPrefix;
 use fleetdex_core::{
-    model::{ClusterName, IndexName, Namespace, Scope, Unit, Version},
+    model::ClusterName,
     query::{
         Cursor, GroupKey, Groups, Page, Query, Relative, Relatives, ResourceName, merge::PlacedPage,
     },
 };
-use k8s_openapi::jiff::Timestamp;
-use serde::{Deserialize, Serialize};
 
 use crate::bulk::{Verdict, Write};
 
 pub mod bulk;
 pub mod changes;
 mod codec;
+mod content;
 mod document;
 mod draft;
 mod error;
+mod extent;
 #[cfg(any(test, feature = "testing"))]
 pub mod fake;
 mod filter;
+mod generation;
 pub mod memory;
 pub mod merged;
 pub mod opensearch;
+mod packed;
 mod quota;
 mod terms;
 
 use changes::Log;
 pub use error::StoreError;
-
-/// Which documents of a cluster are meant.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Extent {
-    /// Those of one kind, in one namespace or in all.
-    Kind(KindExtent),
-    /// Those that belong to none of these.
-    Outside(Vec<KindExtent>),
-}
-
-/// The documents of one kind, in one namespace or in all.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct KindExtent {
-    /// `apiVersion` of the documents.
-    pub api_version: String,
-    /// Kind of the documents.
-    pub kind: String,
-    /// Only this namespace; absent: all.
-    pub namespace: Option<Namespace>,
-}
-
-impl Extent {
-    /// The documents of a unit.
-    pub fn of(unit: &Unit) -> Self {
-        Self::Kind(KindExtent::of(unit))
-    }
-}
-
-impl KindExtent {
-    /// The kind of a unit, and its namespace if it is of one.
-    pub fn of(unit: &Unit) -> Self {
-        let namespace = match &unit.scope {
-            Scope::All => None,
-            Scope::Namespace(namespace) => Some(namespace.clone()),
-        };
-        let gvk = &unit.resource.gvk;
-        Self {
-            api_version: gvk.api_version(),
-            kind: gvk.kind.to_string(),
-            namespace,
-        }
-    }
-}
-
-/// What the documents of one cluster are kept in. Another cluster under the same name, a history that went back, or a change of what
-/// is stored makes a new one, which takes the place of the old one when it is complete.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Generation {
-    /// The cluster.
-    pub cluster: ClusterName,
-    /// Grows with each generation of the cluster.
-    pub number: u64,
-    /// The store's own id of the index: one that is made anew under the same name has another.
-    pub id: Arc<str>,
-    /// The index itself, for reading.
-    pub index: IndexName,
-    /// The alias that documents are written to.
-    pub target: IndexName,
-    /// Whether queries are answered from it.
-    pub live: bool,
-    /// The resources of which queries are answered from it although it is not live, because these are complete. Only of a first generation.
-    pub shown: BTreeSet<ResourceName>,
-    /// The older one that queries are answered from as long as it is not.
-    pub replaces: Option<Box<Generation>>,
-}
-
-impl Generation {
-    /// Whether queries about a resource are answered from it.
-    pub fn shows(&self, resource: &ResourceName) -> bool {
-        self.live || self.shown.contains(resource)
-    }
-
-    /// Whether queries about a resource are answered, from it or from the one that it replaces.
-    pub fn answers(&self, resource: &ResourceName) -> bool {
-        self.shows(resource)
-            || self
-                .replaces
-                .as_ref()
-                .is_some_and(|older| older.shows(resource))
-    }
-
-    /// Whether any query is answered from it.
-    pub fn is_read(&self) -> bool {
-        self.live || !self.shown.is_empty()
-    }
-
-    /// The first generation of a cluster, as it is right after it was made.
-    #[cfg(any(test, feature = "testing"))]
-    pub fn first(prefix: &IndexPrefix, cluster: &ClusterName) -> Self {
-        let (index, target) = (
-            prefix.generation(cluster, 1),
-            prefix.write_alias(cluster, 1),
-        );
-        let (cluster, shown) = (cluster.clone(), BTreeSet::new());
-        Self {
-            cluster,
-            number: 1,
-            id: "first".into(),
-            index,
-            target,
-            live: false,
-            shown,
-            replaces: None,
-        }
-    }
-}
-
-/// How far one unit's documents follow their member.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Checkpoint {
-    /// What of the unit is stored: hash of its selectors.
-    pub plan: String,
-    /// Every change up to it is stored.
-    pub version: Version,
-    /// How many objects there were then.
-    pub objects: u64,
-    /// What kind of objects; absent in those of former versions.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub kind: Option<KindOfUnit>,
-}
-
-/// What is known of a unit's kind without asking its member.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct KindOfUnit {
-    /// Kind of its objects.
-    pub kind: Arc<str>,
-    /// Whether they live in namespaces.
-    pub namespaced: bool,
-}
-
-/// The checkpoints of one cluster. They hold for the generation that they name and no other.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Checkpoints {
-    /// The cluster.
-    pub cluster: ClusterName,
-    /// [`Generation::number`]
-    pub generation: u64,
-    /// [`Generation::id`]
-    pub index: Arc<str>,
-    /// By unit.
-    pub units: BTreeMap<String, Checkpoint>,
-    /// When they were written, as the store tells; written by the store itself.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub at: Option<Timestamp>,
-}
-
-/// Which document is stored, and in which version.
-#[derive(Clone, Copy, Debug)]
-pub struct Stored<'s> {
-    /// Its id.
-    pub id: &'s str,
-    /// The object's resource version.
-    pub version: Version,
-    /// The object's namespace; empty: none.
-    pub namespace: &'s str,
-    /// The object's name; empty if it is longer than the store finds objects by.
-    pub name: &'s str,
-}
-
-/// Is told every document of an [`Extent`].
-pub type Visit<'v> = &'v mut (dyn FnMut(Stored<'_>) + Send);
+pub use extent::{Extent, KindExtent, Stored, Visit};
+pub use generation::{Checkpoint, Checkpoints, Generation, KindOfUnit};
 
 /// One engine that keeps documents and answers queries.
 #[async_trait]

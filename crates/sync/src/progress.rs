@@ -12,7 +12,7 @@ use std::{
 
 use fleetdex_core::model::{ClusterName, FieldPath, Version};
 use fleetdex_store::Generation;
-use k8s_openapi::jiff::Timestamp;
+use jiff::Timestamp;
 use parking_lot::{Mutex, MutexGuard};
 use serde::{Deserialize, Serialize};
 use tokio::{sync::Notify, time::Instant};
@@ -21,11 +21,13 @@ use super::sought::{Findings, Sought};
 
 mod flow;
 mod rejected;
+mod ticket;
 
 use flow::Flow;
-pub use flow::{Mark, Ticket};
+pub use flow::Mark;
 pub use rejected::MOST_REJECTED;
 use rejected::Rejected;
+pub use ticket::Ticket;
 
 /// Where a unit is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -408,11 +410,6 @@ impl Progress {
         if self.rejected.lock().remove(id) {
             self.changed.notify_one();
         }
-    }
-
-    /// A ticket for one write.
-    pub fn ticket(self: &Arc<Self>) -> Ticket {
-        Ticket::new(Arc::clone(self), self.flow.lock().begin())
     }
 
     /// Writes that are not acknowledged yet.

@@ -1,6 +1,7 @@
 //! One unit's task: reads its stream and sends every change to the store.
 
 mod list;
+mod listing;
 
 use std::{sync::Arc, time::Duration};
 
@@ -12,7 +13,7 @@ use fleetdex_core::{
 };
 use fleetdex_store::{Extent, Generation, StoreError};
 use fleetdex_telemetry::metrics::{RelistReason, UnitMetrics, WatchEvent as EventKind};
-use k8s_openapi::jiff::Timestamp;
+use jiff::Timestamp;
 use tokio::{sync::Semaphore, time::Instant};
 use tokio_util::sync::CancellationToken;
 
@@ -65,7 +66,7 @@ struct Running {
     machine: Machine,
     backoff: backon::ExponentialBackoff,
     /// The list under way.
-    list: list::Listing,
+    list: listing::Listing,
     /// Why the next list is made; nothing for the first one.
     relist: Option<RelistReason>,
     /// Whether the next list writes what is stored already.
@@ -126,7 +127,7 @@ impl UnitTask {
         tracing::info!(unit = %self.unit, generation = generation.number, from = resume.map(Version::get), "a stream begins");
         let machine = Machine::new(resume);
         let writes_again = self.writes_again && resume.is_none();
-        let list = list::Listing::default();
+        let list = listing::Listing::default();
         let mut running = Running {
             task: self,
             generation,

@@ -13,13 +13,15 @@ use fleetdex_store::bulk::{self, Write};
 use futures::{StreamExt, TryStreamExt, future, stream};
 use rand::{SeedableRng, rngs::StdRng};
 
-use super::{
-    DEADLINE, Sizes,
-    figures::{Figures, verdict},
-    pinning::Pinned,
-    raw::{self, Target},
-    simulated::{Scene, Simulated},
-};
+use super::figures::Figures;
+use super::figures::verdict;
+use super::pinning::Pinned;
+use super::raw;
+use super::raw::Target;
+use super::simulated::Scene;
+use super::simulated::Simulated;
+use super::sizes::DEADLINE;
+use super::sizes::Sizes;
 use crate::fleet::Fleet;
 
 /// Raw bulk is tried with every one of these, and this size of batches, which is that of Fleetdex; the best of them is measured.

@@ -2,11 +2,10 @@
 
 use anyhow::{Context, Result};
 
-use super::{
-    CLUSTER,
-    figures::{Figures, verdict},
-    run::Run,
-};
+use super::figures::Figures;
+use super::figures::verdict;
+use super::run::Run;
+use super::sizes::CLUSTER;
 use crate::fleet::Fleet;
 
 /// A first sync may take this many times the slower limit …

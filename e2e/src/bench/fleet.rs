@@ -5,13 +5,14 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 
-use super::{
-    DEADLINE, Sizes,
-    broken::Broken,
-    figures::{Figures, verdict},
-    members::{Extent, Members},
-    scrape::Scrape,
-};
+use super::broken::Broken;
+use super::figures::Figures;
+use super::figures::verdict;
+use super::members::Extent;
+use super::members::Members;
+use super::scrape::Scrape;
+use super::sizes::DEADLINE;
+use super::sizes::Sizes;
 use crate::{
     fleet::Fleet,
     operator::{Operator, OperatorOptions},

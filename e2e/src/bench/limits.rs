@@ -9,11 +9,12 @@ use fleetdex_core::model::IndexPrefix;
 use fleetdex_store::bulk;
 use futures::{StreamExt, TryStreamExt, stream};
 
-use super::{
-    CLUSTER,
-    figures::{Figures, verdict},
-    raw::{self, PAGE, Target},
-};
+use super::figures::Figures;
+use super::figures::verdict;
+use super::raw;
+use super::raw::PAGE;
+use super::raw::Target;
+use super::sizes::CLUSTER;
 use crate::{
     fleet::{ApiServer, Fleet},
     load::gzip_ratio,

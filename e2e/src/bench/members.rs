@@ -6,7 +6,7 @@ use anyhow::{Context, Result, ensure};
 use base64::{Engine, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
 
-use super::DEADLINE;
+use super::sizes::DEADLINE;
 use crate::{
     fleet::{
         Fleet,

@@ -2,12 +2,11 @@
 
 use anyhow::Result;
 
-use super::{
-    Sizes,
-    figures::{Figures, verdict},
-    run::Run,
-    simulated::Scene,
-};
+use super::figures::Figures;
+use super::figures::verdict;
+use super::run::Run;
+use super::simulated::Scene;
+use super::sizes::Sizes;
 use crate::fleet::Fleet;
 
 /// What the operator may use without any object, and for each of them.

@@ -8,12 +8,13 @@ use std::{
 
 use anyhow::{Result, ensure};
 
-use super::{
-    DEADLINE, LOOK, Sizes,
-    figures::{Figures, verdict},
-    run::Run,
-    simulated::Scene,
-};
+use super::figures::Figures;
+use super::figures::verdict;
+use super::run::Run;
+use super::simulated::Scene;
+use super::sizes::DEADLINE;
+use super::sizes::LOOK;
+use super::sizes::Sizes;
 use crate::{
     fleet::{Fleet, OpenSearchServer},
     poll::eventually,

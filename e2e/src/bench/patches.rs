@@ -4,7 +4,10 @@ use std::time::Instant;
 
 use anyhow::{Result, ensure};
 
-use super::{DEADLINE, LOOK, figures::Figures, run::Run};
+use super::figures::Figures;
+use super::run::Run;
+use super::sizes::DEADLINE;
+use super::sizes::LOOK;
 use crate::{fleet::ApiServer, load::Load};
 
 /// Changes every pod, and waits until everything is acknowledged.

@@ -17,12 +17,13 @@ use reqwest::{Client, RequestBuilder};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{
-    DEADLINE, Sizes,
-    figures::{Figures, verdict},
-    members::{Extent, Members},
-    times::Times,
-};
+use super::figures::Figures;
+use super::figures::verdict;
+use super::members::Extent;
+use super::members::Members;
+use super::sizes::DEADLINE;
+use super::sizes::Sizes;
+use super::times::Times;
 use crate::{
     fleet::Fleet,
     http,

@@ -14,7 +14,7 @@ use fleetdex_store::{
     opensearch::{Engine, EngineOptions, OpenSearchService},
 };
 
-use super::CLUSTER;
+use super::sizes::CLUSTER;
 use crate::{engine, fleet::Fleet};
 
 /// Objects per page.

@@ -5,12 +5,13 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
-use super::{
-    CLUSTER, DEADLINE, Sizes,
-    figures::{Figures, verdict},
-    run::Run,
-    scrape::Scrape,
-};
+use super::figures::Figures;
+use super::figures::verdict;
+use super::run::Run;
+use super::scrape::Scrape;
+use super::sizes::CLUSTER;
+use super::sizes::DEADLINE;
+use super::sizes::Sizes;
 use crate::{fleet::Fleet, objects::Objects, opensearch::OpenSearch, poll::eventually};
 
 /// A restart is short: it is looked at more closely than other things.

@@ -5,7 +5,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, ensure};
 use serde_json::json;
 
-use super::{DEADLINE, LOOK, scrape::Scrape};
+use super::scrape::Scrape;
+use super::sizes::DEADLINE;
+use super::sizes::LOOK;
 use crate::{
     fleet::Fleet,
     kubectl::Kubectl,

@@ -8,7 +8,9 @@ use reqwest::RequestBuilder;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::{DEADLINE, LOOK, run::Run};
+use super::run::Run;
+use super::sizes::DEADLINE;
+use super::sizes::LOOK;
 use crate::{
     fleet::{
         Fleet,

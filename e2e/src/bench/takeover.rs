@@ -5,10 +5,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, ensure};
 use serde_json::json;
 
-use super::{
-    DEADLINE,
-    figures::{Figures, verdict},
-};
+use super::figures::Figures;
+use super::figures::verdict;
+use super::sizes::DEADLINE;
 use crate::{
     fleet::{Fleet, Registration},
     operator::{Operator, OperatorOptions},

@@ -170,7 +170,7 @@ impl Secured {
 pub async fn watch_plainly(url: &str) -> Result<Watching> {
     let mut response = crate::http::client(None)?
         .get(url)
-        .timeout(super::DEADLINE)
+        .timeout(super::sizes::DEADLINE)
         .send()
         .await?
         .error_for_status()?;

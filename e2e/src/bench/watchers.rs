@@ -13,13 +13,17 @@ use anyhow::{Context, Result, ensure};
 use futures::{StreamExt, TryStreamExt, stream};
 use serde_json::Value;
 
-use super::{
-    DEADLINE, Sizes,
-    figures::{Figures, verdict},
-    members::{Extent, Members},
-    times::Times,
-    watcher::{Secured, Seen, Watching, watch_plainly},
-};
+use super::figures::Figures;
+use super::figures::verdict;
+use super::members::Extent;
+use super::members::Members;
+use super::sizes::DEADLINE;
+use super::sizes::Sizes;
+use super::times::Times;
+use super::watcher::Secured;
+use super::watcher::Seen;
+use super::watcher::Watching;
+use super::watcher::watch_plainly;
 use crate::{
     fleet::{Fleet, certificates::Authority},
     http,

@@ -231,7 +231,7 @@ impl ApiServer {
 fn new_tokens() -> BTreeMap<String, String> {
     let users = PLAIN_USERS.into_iter().chain([ADMIN]);
     users
-        .map(|user| (user.to_owned(), super::random_password()))
+        .map(|user| (user.to_owned(), super::password::random()))
         .collect()
 }
 

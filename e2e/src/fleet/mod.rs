@@ -7,6 +7,7 @@ pub mod certificates;
 pub mod etcd;
 mod folder;
 pub mod opensearch;
+mod password;
 pub mod ports;
 pub mod process;
 mod ready;
@@ -271,14 +272,6 @@ pub fn unique(name: &str) -> String {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     format!("{name}-{:04x}{number}", std::process::id() & 0xffff)
-}
-
-/// 24 letters and digits of every sort that password rules ask for.
-fn random_password() -> String {
-    let random: String = (0..20)
-        .map(|_| char::from(rand::random_range(b'a'..=b'z')))
-        .collect();
-    format!("{random}-A1x")
 }
 
 /// The first one is everybody's who has none.

@@ -14,10 +14,10 @@ use serde_json::json;
 use super::{
     OpenSearchKind,
     certificates::{self, Authority, Identity},
-    folder,
+    folder, password,
     ports::Port,
     process::{Process, Start},
-    random_password, ready,
+    ready,
 };
 use crate::{http, opensearch::OpenSearch, parts::Part};
 
@@ -300,7 +300,7 @@ impl Secured {
             authority,
             ca_path,
             security_admin,
-            password: random_password(),
+            password: password::random(),
         })
     }
 }

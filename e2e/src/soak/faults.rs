@@ -11,7 +11,8 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 use rand::{RngExt, SeedableRng, rngs::StdRng, seq::SliceRandom};
 use serde_json::{Value, json};
 
-use super::{MEMBERS, Scene};
+use super::scene::MEMBERS;
+use super::scene::Scene;
 use crate::{
     fleet::{ApiServer, unique},
     objects::{Objects, service_account_path},

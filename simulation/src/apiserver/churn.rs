@@ -14,9 +14,9 @@ use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use super::{
     Server,
+    name::Name,
     object::Object,
     pods::{NAMESPACES, Pod, namespace},
-    resource::Name,
     state::State,
     status::Status,
 };

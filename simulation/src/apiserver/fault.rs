@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use tokio::time::Instant;
 
-use super::resource::Name;
+use super::name::Name;
 
 macro_rules! faults {
     ($($(#[$doc:meta])* $name:ident $(($field:ty))?,)*) => {

@@ -16,9 +16,9 @@ use super::{
     discovery,
     fault::{Fault, FaultKind},
     list::{Listing, Page},
-    object::Form,
     request::{Asked, Parameters, Verb},
     resource::Target,
+    respond::object_response,
     state::State,
     status::{Status, plain},
     watch::Watch,
@@ -178,18 +178,6 @@ fn get(state: &State, asked: &Asked) -> Result<Response<Body>, Status> {
         .get(&asked.key())
         .ok_or_else(|| Status::not_found(&asked.resource, name))?;
     Ok(object_response(200, &asked.form, object, revision))
-}
-
-/// An answer of one object.
-pub(super) fn object_response(
-    code: u16,
-    form: &Form,
-    object: &super::object::Object,
-    revision: u64,
-) -> Response<Body> {
-    let mut text = String::new();
-    form.object(object, revision, &mut text);
-    body::json(code, text.into())
 }
 
 impl State {

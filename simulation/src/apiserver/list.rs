@@ -7,9 +7,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::{
-    object::{Form, Selectors, push_text},
+    json::push_text,
+    name::Name,
+    object::{Form, Selectors},
     request::Asked,
-    resource::Name,
     status::Status,
     store::{Etcd, Live},
 };

@@ -15,15 +15,21 @@ mod churn;
 mod discovery;
 mod fault;
 mod handle;
+mod identity;
+mod json;
 mod list;
+mod name;
 mod object;
+mod options;
 mod pods;
 mod request;
 mod resource;
+mod respond;
 mod serve;
 mod state;
 mod status;
 mod store;
+mod stored;
 mod template;
 mod view;
 mod watch;
@@ -32,68 +38,21 @@ mod write;
 #[cfg(test)]
 mod tests;
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc};
 
 pub use body::{Body, Broken};
 pub use churn::{Churn, Totals};
 pub use fault::{Extent, Fault, FaultKind};
-use fleetdex_core::model::Resource;
+pub use name::Name;
+pub use options::Options;
 use parking_lot::{Mutex, MutexGuard};
-pub use resource::{Name, usual as usual_resources};
+pub use resource::usual as usual_resources;
 use serde_json::Value;
 pub use serve::serve;
 use state::State;
 pub use status::Status;
+pub use stored::Stored;
 use tokio::time::Instant;
-
-/// What a server is like.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// Everything random follows from it: UIDs, and where faults strike.
-    pub seed: u64,
-    /// What is served.
-    pub resources: Vec<Resource>,
-    /// Pages have at most so many objects, whatever is asked for: to see several of them with few objects.
-    pub largest_page: Option<usize>,
-    /// How many events of a resource the watch cache holds. A watch that starts before them is answered 410.
-    pub cached_events: usize,
-    /// A request waits for a random time up to this before it is answered, so that things happen in between.
-    pub latency: Duration,
-    /// The revision of an etcd that is new.
-    pub first_revision: u64,
-    /// The time at which the server is made: the first creation timestamps.
-    pub epoch: jiff::Timestamp,
-}
-
-impl Options {
-    /// The usual resources and limits, and no latency. Creation begins on 2026-01-01.
-    pub fn new(seed: u64) -> Self {
-        let epoch =
-            jiff::Timestamp::from_second(1_767_225_600).unwrap_or(jiff::Timestamp::UNIX_EPOCH);
-        Self {
-            seed,
-            resources: usual_resources(),
-            largest_page: None,
-            cached_events: 10_000,
-            latency: Duration::ZERO,
-            first_revision: 1,
-            epoch,
-        }
-    }
-}
-
-/// An object, as a test compares it.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Stored {
-    /// Its namespace, if its resource has them.
-    pub namespace: Option<String>,
-    /// Its name.
-    pub name: String,
-    /// Its UID.
-    pub uid: String,
-    /// Its resourceVersion.
-    pub version: u64,
-}
 
 /// A running server. A clone is the same server.
 #[derive(Clone, Debug)]

@@ -9,6 +9,8 @@ use fleetdex_core::{
 use serde_json::{Map, Value};
 
 use super::{
+    identity::Identity,
+    json::{push_number, push_text},
     pods::Pod,
     resource::{is_built_in, split_key},
     status::Status,
@@ -34,13 +36,6 @@ pub(super) struct Text {
     tail: Box<str>,
     /// `,"spec":…`, without the end of the object.
     rest: Box<str>,
-}
-
-/// What the server itself sets on an object.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Identity {
-    pub(super) uid: String,
-    pub(super) created: String,
 }
 
 impl Object {
@@ -111,6 +106,12 @@ impl Object {
     }
 }
 
+impl Pod {
+    pub(super) fn object(self) -> Object {
+        Object::Pod(self)
+    }
+}
+
 fn head(key: &str, identity: &Identity) -> String {
     let (namespace, name) = split_key(key);
     let mut head = String::with_capacity(128);
@@ -158,36 +159,6 @@ fn push_member(out: &mut String, member: &str, value: &Value) {
     push_text(out, member);
     out.push(':');
     out.push_str(&value.to_string());
-}
-
-/// A JSON string.
-pub(super) fn push_text(out: &mut String, text: &str) {
-    let is_plain = text
-        .bytes()
-        .all(|byte| byte >= 0x20 && byte != b'"' && byte != b'\\');
-    if is_plain {
-        out.push('"');
-        out.push_str(text);
-        out.push('"');
-    } else {
-        out.push_str(&Value::from(text).to_string());
-    }
-}
-
-/// A number in decimal digits.
-pub(super) fn push_number(out: &mut String, number: u64) {
-    let mut digits = [0_u8; 20];
-    let mut start = digits.len();
-    let mut left = number;
-    loop {
-        start -= 1;
-        digits[start] = b'0' + u8::try_from(left % 10).unwrap_or(0);
-        left /= 10;
-        if left == 0 {
-            break;
-        }
-    }
-    out.push_str(std::str::from_utf8(&digits[start..]).unwrap_or("0"));
 }
 
 /// How a request wants objects written.
@@ -418,14 +389,5 @@ mod tests {
             400
         );
         assert_eq!(Selectors::parse("a=,=", "").unwrap_err().code, 400);
-    }
-
-    #[test]
-    fn numbers_are_written_in_full() {
-        for number in [0, 7, 10, u64::MAX] {
-            let mut text = String::new();
-            push_number(&mut text, number);
-            assert_eq!(text, number.to_string());
-        }
     }
 }

@@ -6,11 +6,7 @@ use std::sync::{Arc, LazyLock};
 
 use serde_json::{Value, json};
 
-use super::{
-    object::{Identity, Object, push_number},
-    resource::key,
-    template::Template,
-};
+use super::{identity::Identity, json::push_number, resource::key, template::Template};
 
 /// The namespaces that the pods are spread over.
 pub(super) const NAMESPACES: u32 = 20;
@@ -43,10 +39,6 @@ impl Pod {
             life: 0,
             round: 0,
         }
-    }
-
-    pub(super) fn object(self) -> Object {
-        Object::Pod(self)
     }
 
     pub(super) fn key(self) -> Arc<str> {

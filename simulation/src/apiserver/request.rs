@@ -7,8 +7,9 @@ use http::{HeaderMap, Method, Uri, header};
 use percent_encoding::percent_decode_str;
 
 use super::{
+    name::Name,
     object::{Form, Selectors},
-    resource::{Name, Target, key},
+    resource::{Target, key},
     status::Status,
 };
 

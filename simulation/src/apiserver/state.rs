@@ -9,13 +9,16 @@ use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 
 use super::{
-    Options, Stored,
     fault::{Fault, FaultKind, Faults},
+    identity::Identity,
     list::Counts,
-    object::{Form, Identity, Object},
-    resource::{Name, key, split_key},
+    name::Name,
+    object::{Form, Object},
+    options::Options,
+    resource::{key, split_key},
     status::Status,
     store::Etcd,
+    stored::Stored,
 };
 
 /// The namespaces that every cluster has.

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::{
     body::{self, Body},
-    resource::Name,
+    name::Name,
 };
 
 /// A `Status` of kind failure: what an apiserver answers instead of what was asked for.

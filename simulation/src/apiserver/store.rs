@@ -9,7 +9,7 @@ use std::{
 use fleetdex_core::model::Resource;
 use tokio::{sync::Notify, time::Instant};
 
-use super::{object::Object, resource::Name, status::Status};
+use super::{name::Name, object::Object, status::Status};
 
 /// All objects of all resources.
 #[derive(Debug)]
@@ -370,7 +370,7 @@ mod tests {
     use serde_json::{Map, json};
 
     use super::{
-        super::{object::Identity, resource::usual},
+        super::{identity::Identity, resource::usual},
         *,
     };
 

@@ -1,8 +1,8 @@
 //! What a watch shows of the changes: those of its collection, each as its client sees it.
 
 use super::{
+    name::Name,
     object::{Form, Object, Selectors},
-    resource::Name,
     store::Event,
 };
 

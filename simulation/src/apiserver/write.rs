@@ -6,9 +6,10 @@ use serde_json::{Value, json};
 
 use super::{
     body::{self, Body},
-    handle::object_response,
+    name::Name,
     request::Asked,
-    resource::{Name, key, split_key},
+    resource::{key, split_key},
+    respond::object_response,
     state::State,
     status::Status,
 };

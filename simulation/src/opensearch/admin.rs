@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value, json};
 
 use super::{
-    aliases,
-    answer::{Answer, Refusal, numbered},
+    alias, aliases,
+    answer::{Answer, Refusal, invalid_name, numbered},
     blocks,
     call::Call,
-    cluster::{Cluster, Leniency, Moment, invalid_name, named},
+    cluster::{Cluster, Leniency, Moment, named},
     faults::FaultKind,
     index::Index,
     mapping::Mapping,
@@ -67,7 +67,7 @@ pub(super) fn create(
             .transpose()?
             .unwrap_or_default(),
         mappings: body.get("mappings").cloned(),
-        aliases: aliases::read_configurations(body.get("aliases"))?,
+        aliases: alias::read_configurations(body.get("aliases"))?,
     };
     make(cluster, moment, name, wanted)?;
     Ok(Answer::ok(

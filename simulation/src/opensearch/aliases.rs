@@ -1,18 +1,16 @@
-//! Aliases: all changes of one request, or none.
-
-use std::collections::BTreeMap;
+//! Requests for aliases: all changes of one request, or none.
 
 use serde_json::{Map, Value, json};
 
 use super::{
+    alias::{check_name, read_configuration},
     answer::{Answer, Refusal},
     blocks,
     call::Call,
-    cluster::{Cluster, Leniency, Moment, invalid_name},
+    cluster::{Cluster, Leniency, Moment, named},
     faults::FaultKind,
     glob,
     index::Index,
-    query::Query,
 };
 
 /// One change of one index.
@@ -245,7 +243,7 @@ pub(super) fn get(
     ])?;
     let patterns: Vec<&str> = patterns.unwrap_or("*").split(',').collect();
     let mut shown = Map::new();
-    for name in super::cluster::named(cluster, call, target)? {
+    for name in named(cluster, call, target)? {
         let Some(index) = cluster.indices.get(&name) else {
             continue;
         };
@@ -285,57 +283,6 @@ pub(super) fn get(
         status: 404,
         body: body.into(),
     })
-}
-
-/// Reads the aliases of an index to be made, or of a template.
-pub(super) fn read_configurations(
-    aliases: Option<&Value>,
-) -> Result<BTreeMap<String, Value>, Refusal> {
-    let Some(Value::Object(members)) = aliases else {
-        return Ok(BTreeMap::new());
-    };
-    let mut read = BTreeMap::new();
-    for (alias, details) in members {
-        check_name(alias)?;
-        let details = details.as_object().cloned().unwrap_or_default();
-        read.insert(alias.clone(), read_configuration(&details)?);
-    }
-    Ok(read)
-}
-
-fn read_configuration(details: &Map<String, Value>) -> Result<Value, Refusal> {
-    let mut configuration = Map::new();
-    for (key, value) in details {
-        match key.as_str() {
-            "index" | "indices" | "alias" | "aliases" => {}
-            "is_write_index" => {
-                configuration.insert(key.clone(), value.clone());
-            }
-            "filter" => {
-                Query::read(value)?;
-                configuration.insert(key.clone(), value.clone());
-            }
-            other => {
-                let reason = format!("this simulation knows no aliases with [{other}]");
-                return Err(Refusal::new(400, "x_content_parse_exception", reason));
-            }
-        }
-    }
-    Ok(configuration.into())
-}
-
-fn check_name(alias: &str) -> Result<(), Refusal> {
-    let is_forbidden = |letter: char| " \"*\\<|,>/?".contains(letter);
-    if alias.contains(is_forbidden) {
-        let reason = format!(
-            "Invalid alias name [{alias}]: must not contain the following characters [ , \", *, \\, <, |, ,, >, /, ?]"
-        );
-        return Err(Refusal::new(400, "invalid_alias_name_exception", reason));
-    }
-    if alias.is_empty() || alias.starts_with('_') {
-        return Err(invalid_name(alias, "must not start with '_', '-', or '+'"));
-    }
-    Ok(())
 }
 
 /// 400 for an alias with the name of an index.

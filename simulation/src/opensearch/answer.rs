@@ -145,3 +145,14 @@ pub(super) fn numbered(problems: &[String]) -> String {
         .map(|(number, problem)| format!("{}: {problem};", number + 1));
     format!("Validation Failed: {}", listed.collect::<String>())
 }
+
+/// 400 for a name that no index can have.
+pub(super) fn invalid_name(name: &str, problem: &str) -> Refusal {
+    Refusal::new(
+        400,
+        "invalid_index_name_exception",
+        format!("Invalid index name [{name}], {problem}"),
+    )
+    .with("index", name)
+    .with("index_uuid", "_na_")
+}

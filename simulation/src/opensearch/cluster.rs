@@ -10,16 +10,16 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use super::{
-    answer::Refusal,
+    answer::{Refusal, invalid_name},
     call::{Call, Parameters},
     counters::Counters,
     document::Document,
-    faults::FaultKind,
+    faults::{Conditions, FaultKind},
     glob,
     index::{Index, View},
-    point_in_time::PointsInTime,
+    index_template::Template,
+    points::PointsInTime,
     query::Query,
-    template::Template,
 };
 
 /// Indices, templates, points in time.
@@ -28,17 +28,6 @@ pub(super) struct Cluster {
     pub indices: BTreeMap<String, Index>,
     pub templates: BTreeMap<String, Template>,
     pub points_in_time: PointsInTime,
-}
-
-/// What goes wrong while a request is handled.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Conditions {
-    /// Faults that are there.
-    pub active: BTreeSet<FaultKind>,
-    /// Of a hundred items, how many the queue has no room for.
-    pub rejected_items: Option<u8>,
-    /// Documents with this text are refused.
-    pub refused_text: Option<String>,
 }
 
 /// When and under which circumstances a request is handled, and what is noted of it.
@@ -298,17 +287,6 @@ impl Cluster {
         self.indices.values_mut().for_each(Index::restart);
         self.points_in_time.close_all();
     }
-}
-
-/// 400 for a name that no index can have.
-pub(super) fn invalid_name(name: &str, problem: &str) -> Refusal {
-    Refusal::new(
-        400,
-        "invalid_index_name_exception",
-        format!("Invalid index name [{name}], {problem}"),
-    )
-    .with("index", name)
-    .with("index_uuid", "_na_")
 }
 
 /// The indices that a call's expression names.

@@ -6,6 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::{
     answer::Refusal,
+    dates::parse_date,
     json::{Strict, java_text, token},
     mapping::{Dynamic, Field, Kind, Mapping, Node, Object, dynamic_definition, parsing},
 };
@@ -423,27 +424,6 @@ fn whole(value: &Value) -> Option<i64> {
             .filter(|number| number.is_finite())
             .map(|number| number as i64)
     })
-}
-
-/// Milliseconds of a date, a time, or such a number.
-pub(super) fn parse_date(text: &str) -> Option<i64> {
-    if let Ok(time) = text.parse::<jiff::Timestamp>() {
-        return Some(time.as_millisecond());
-    }
-    if let Ok(millis) = text.parse::<i64>() {
-        return Some(millis);
-    }
-    let time = text.parse::<jiff::civil::DateTime>().or_else(|_| {
-        text.parse::<jiff::civil::Date>()
-            .map(|date| date.at(0, 0, 0, 0))
-    });
-    Some(
-        time.ok()?
-            .to_zoned(jiff::tz::TimeZone::UTC)
-            .ok()?
-            .timestamp()
-            .as_millisecond(),
-    )
 }
 
 fn immense(path: &str, text: &str) -> Refusal {

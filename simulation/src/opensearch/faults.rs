@@ -1,10 +1,10 @@
 //! Faults: what goes wrong on command.
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 use tokio::time::Instant;
 
-use super::{call::Work, cluster::Conditions};
+use super::call::Work;
 
 /// Something that goes wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -198,6 +198,17 @@ struct Active {
     fault: Fault,
     until: Option<Instant>,
     left: Option<u32>,
+}
+
+/// What goes wrong while a request is handled.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Conditions {
+    /// Faults that are there.
+    pub active: BTreeSet<FaultKind>,
+    /// Of a hundred items, how many the queue has no room for.
+    pub rejected_items: Option<u8>,
+    /// Documents with this text are refused.
+    pub refused_text: Option<String>,
 }
 
 impl Faults {

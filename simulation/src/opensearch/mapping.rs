@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use serde_json::{Map, Value, json};
 
-use super::{answer::Refusal, json::java_text};
+use super::{answer::Refusal, dates::parse_date, json::java_text};
 
 /// What happens to members that have no mapping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -202,9 +202,7 @@ pub(super) fn dynamic_definition(value: &Value) -> Option<Value> {
         Value::Number(number) => {
             Some(json!({ "type": if number.is_f64() { "float" } else { "long" } }))
         }
-        Value::String(text)
-            if super::document::parse_date(text).is_some() && text.contains('-') =>
-        {
+        Value::String(text) if parse_date(text).is_some() && text.contains('-') => {
             Some(json!({ "type": "date" }))
         }
         Value::String(_) => Some(

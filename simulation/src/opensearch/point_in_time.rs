@@ -1,6 +1,6 @@
-//! Points in time: views that stay as they were.
+//! Requests for points in time: views that stay as they were.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::time::Duration;
 
 use rand::RngExt;
 use serde_json::{Map, Value, json};
@@ -12,78 +12,15 @@ use super::{
     cluster::{Cluster, Moment, named},
     faults::FaultKind,
     index::View,
-    search,
+    points::PointsInTime,
     settings::parse_duration,
+    shards,
 };
 
 /// Most that a node keeps open (`search.max_open_pit_context`).
 const MAX_OPEN: u64 = 300;
 const MAX_KEEP_ALIVE: Duration = Duration::from_hours(24);
 const ID_PREFIX: &str = "point-in-time-";
-
-/// The points in time that were ever opened.
-#[derive(Debug, Default)]
-pub(super) struct PointsInTime {
-    /// Number to point; closed ones stay, without their views, because what is said of them depends on their indices.
-    points: BTreeMap<u64, PointInTime>,
-    opened: u64,
-}
-
-#[derive(Debug)]
-struct PointInTime {
-    /// Name and uuid of each index.
-    indices: Vec<(String, String)>,
-    /// None if closed.
-    views: Option<Vec<View>>,
-    keep_alive: Duration,
-    used: Instant,
-}
-
-impl PointsInTime {
-    fn add(&mut self, views: Vec<View>, keep_alive: Duration, now: Instant) -> u64 {
-        self.opened += 1;
-        let indices = views
-            .iter()
-            .map(|view| (view.index.clone(), view.uuid.clone()))
-            .collect();
-        self.points.insert(
-            self.opened,
-            PointInTime {
-                indices,
-                views: Some(views),
-                keep_alive,
-                used: now,
-            },
-        );
-        self.opened
-    }
-
-    fn expire(&mut self, now: Instant) {
-        for point in self.points.values_mut() {
-            if now.duration_since(point.used) > point.keep_alive {
-                point.views = None;
-            }
-        }
-    }
-
-    /// How many contexts are open: one for each shard of each point.
-    pub fn open(&mut self, now: Instant) -> u64 {
-        self.expire(now);
-        self.points
-            .values()
-            .filter_map(|point| point.views.as_ref())
-            .flatten()
-            .map(|view| view.shards)
-            .sum()
-    }
-
-    /// Closes all.
-    pub fn close_all(&mut self) {
-        self.points
-            .values_mut()
-            .for_each(|point| point.views = None);
-    }
-}
 
 /// `POST /<target>/_search/point_in_time`
 pub(super) fn create(
@@ -116,15 +53,15 @@ pub(super) fn create(
     let mut views = cluster.seen(target, &names, moment.now)?;
     let shards: u64 = views.iter().map(|view| view.shards).sum();
     if cluster.points_in_time.open(moment.now) + shards > MAX_OPEN {
-        return Err(search::all_shards_failed("create_pit", &views, &too_many()));
+        return Err(shards::all_shards_failed("create_pit", &views, &too_many()));
     }
     let mut failed = 0;
     if moment.suffers(FaultKind::PointInTimeFails) {
         if !may_be_partial {
-            return Err(search::all_shards_failed(
+            return Err(shards::all_shards_failed(
                 "create_pit",
                 &views,
-                &search::no_shard(),
+                &shards::no_shard(),
             ));
         }
         failed = 1;
@@ -264,7 +201,7 @@ fn missing(number: u64, indices: &[(String, String)]) -> Refusal {
         "search_context_missing_exception",
         format!("No search context found for id [{number}]"),
     );
-    search::shards_failed(
+    shards::shards_failed(
         "query",
         indices.iter().map(|(name, _)| name.as_str()),
         &cause,

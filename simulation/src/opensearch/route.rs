@@ -5,10 +5,10 @@ use serde_json::json;
 
 use super::{
     admin, aliases,
-    answer::{Answer, Refusal},
+    answer::{Answer, Refusal, invalid_name},
     bulk,
     call::Call,
-    cluster::{Cluster, Moment, invalid_name},
+    cluster::{Cluster, Moment},
     filter_path, point_in_time, search, template,
 };
 

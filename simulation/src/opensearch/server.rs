@@ -8,17 +8,11 @@ use std::{
 };
 
 use bytes::Bytes;
-use fleetdex_core::model::IndexPrefix;
-use fleetdex_store::{
-    changes::Sequence,
-    opensearch::{Answers, Engine, EngineOptions, Feed, IndexSettings, OpenSearchService},
-};
 use http::Response;
 use parking_lot::{Mutex, MutexGuard};
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 use serde_json::Value;
 use tokio::time::Instant;
-use tower::util::BoxCloneSyncService;
 
 use super::{
     answer::{Answer, Refusal},
@@ -28,9 +22,9 @@ use super::{
     counters::Counters,
     document::Document,
     faults::{Fault, FaultKind, Faults, Span},
+    plan::Plan,
     query::Query,
     route,
-    transport::{self, Plan},
 };
 
 /// Long enough that requests of several clients overlap.
@@ -94,37 +88,6 @@ impl OpenSearch {
             inspector: None,
             life: 0,
         })))
-    }
-
-    /// What a store sends its requests to.
-    pub fn service(&self) -> OpenSearchService {
-        let server = self.clone();
-        BoxCloneSyncService::new(tower::service_fn(move |request| {
-            transport::exchange(server.clone(), request)
-        }))
-    }
-
-    /// A store on it, of which nothing is set that could be left out.
-    pub fn engine(&self, prefix: IndexPrefix) -> Engine {
-        self.engine_reading_into(prefix, Answers::default())
-    }
-
-    /// The same with its own limits for answers.
-    pub fn engine_reading_into(&self, prefix: IndexPrefix, answers: Answers) -> Engine {
-        let options = EngineOptions {
-            prefix,
-            settings: IndexSettings::default(),
-            fields: Vec::new(),
-            projection: String::new(),
-            owner: "me".to_owned(),
-            address: "simulation".to_owned(),
-        };
-        Engine::reading_into(
-            self.service(),
-            options,
-            Feed::new(Sequence::default()),
-            answers,
-        )
     }
 
     /// Lets something go wrong.

@@ -12,26 +12,9 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use super::{call::Call, server::OpenSearch};
+use super::{call::Call, plan::Plan, server::OpenSearch};
 
 const ADDRESS: &str = "http://opensearch.simulation:9200";
-
-/// What becomes of a request.
-#[derive(Debug)]
-pub(super) enum Plan {
-    /// Nobody listens.
-    Refuse,
-    /// Nobody answers.
-    Hang,
-    /// The connection breaks, and nothing is applied.
-    Cut,
-    /// This is the answer, and nothing is applied.
-    Answer(Response<Bytes>),
-    /// It is applied; the answer may get lost.
-    Handle { is_answered: bool },
-    /// The client is left without an answer, and it is applied this much later.
-    HandleLate { by: Duration, breaks_at_once: bool },
-}
 
 type Reply = Result<Response<Bytes>, TransportError>;
 

@@ -4,7 +4,12 @@
 
 use std::collections::BTreeMap;
 
-use super::{Args, Printer, Target, shape, show};
+use super::{
+    Args,
+    printer::Printer,
+    show::{shape, show},
+    targets::Target,
+};
 use crate::{
     api::{Api, ApiError, Event, TableColumn},
     console::{CommandError, Console},

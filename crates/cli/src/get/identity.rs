@@ -6,7 +6,7 @@ use fleetdex_core::model::CLUSTER_ANNOTATION;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::OutputError;
+use super::error::OutputError;
 
 /// What identifies an object of the fleet, and its labels.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

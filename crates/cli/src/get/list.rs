@@ -6,7 +6,7 @@ use fleetdex_core::terminal::escaped_json;
 use serde::Serialize as _;
 use serde_json::{Serializer, Value, json, ser::PrettyFormatter, value::RawValue};
 
-use super::OutputError;
+use super::error::OutputError;
 
 const INDENT: &[u8] = b"    ";
 /// How deep an item stands in its list.

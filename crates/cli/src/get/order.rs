@@ -8,7 +8,7 @@ use fleetdex_core::{
 };
 use serde_json::{Value, value::RawValue};
 
-use super::OutputError;
+use super::error::OutputError;
 
 /// What an object is sorted by.
 #[derive(Clone, Debug, PartialEq)]

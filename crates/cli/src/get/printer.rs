@@ -4,7 +4,7 @@
 use std::io::{self, Write};
 
 use fleetdex_core::{
-    json_path::{JsonPathError, go_text},
+    json_path::go_text,
     terminal::{escaped, escaped_line},
 };
 use serde_json::{
@@ -12,28 +12,14 @@ use serde_json::{
     value::{RawValue, to_raw_value},
 };
 
-use super::{Format, format::CustomColumn, identity::Identity, list::ListWriter, resolve::Held};
+use super::{
+    Format, error::OutputError, format::CustomColumn, identity::Identity, list::ListWriter,
+    resolve::Held,
+};
 use crate::{
     aligned::Columns,
     api::{Item, TableColumn},
 };
-
-/// An object or a list could not be shown.
-#[derive(Debug, thiserror::Error)]
-pub enum OutputError {
-    /// Standard output is closed.
-    #[error("cannot write to standard output")]
-    Write(#[from] io::Error),
-    /// The server sent something else than an object.
-    #[error("the server sent something that is no object: {0}")]
-    NoObject(serde_json::Error),
-    /// The list has no YAML form.
-    #[error("cannot write the list as YAML: {0}")]
-    Yaml(String),
-    /// The template does not fit the objects.
-    #[error(transparent)]
-    JsonPath(#[from] JsonPathError),
-}
 
 /// Tables of a fleet begin with the cluster; the namespace comes next, and then the name.
 const AFTER_CLUSTER: usize = 1;

@@ -27,10 +27,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::{
     super::{
-        fetch,
-        request::RequestError,
-        state::Phase,
-        supervisor::{Connection, MemberState},
+        connection::Connection, fetch, request::RequestError, shared::MemberState, state::Phase,
     },
     lineage::{Evidence, History, Verdict, divergence, judge},
 };

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use fleetdex_api::cluster_cache::{
     CacheCounts, CachePhase, CacheState, ClusterCacheStatus, KindTotal, ResourceRow,
 };
-use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 /// Rows that a status has at most. With more of them it has only those that are not Running, and totals.
 const MAX_ROWS: usize = 4_000;

@@ -9,7 +9,7 @@ use fleetdex_core::model::{IndexPrefix, StoreName};
 use fleetdex_sync::pipeline::Pipeline;
 use kube::ResourceExt;
 
-use super::{ReconcileError, Reconciler, State, registry_view};
+use super::reconciler::{ReconcileError, Reconciler, State, registry_view};
 use crate::{
     fleet::Fleet,
     plan::{RegistryPlan, place, plan},

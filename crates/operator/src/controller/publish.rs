@@ -13,7 +13,9 @@ use kube::ResourceExt;
 use parking_lot::Mutex as StdMutex;
 
 use super::{
-    GAPS_INTERVAL, REPORT_INTERVAL, Reconciler, State, left_places::is_swept, status::member_health,
+    left_places::is_swept,
+    reconciler::{GAPS_INTERVAL, REPORT_INTERVAL, Reconciler, State},
+    status::member_health,
 };
 use crate::{
     gaps::Gap,

@@ -6,7 +6,8 @@ use fleetdex_api::registry::{FINALIZER, OpenSearch, ResourceRegistry, ResourceRe
 use fleetdex_clusters::Phase;
 use fleetdex_core::model::{ClusterName, Unit, causes};
 use fleetdex_sync::{pipeline::Pipeline, progress::Progress};
-use k8s_openapi::{api::core::v1::ObjectReference, jiff::Timestamp};
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::ObjectReference;
 use kube::{
     Api, Resource as _, ResourceExt,
     api::{Patch, PatchParams},
@@ -18,10 +19,11 @@ use kube::{
 use serde_json::json;
 
 use super::{
-    FIELD_MANAGER, ReconcileError, Reconciler, STATUS_INTERVAL, State, left_places::old_place,
-    registry_view,
+    left_places::old_place,
+    reconciler::{ReconcileError, Reconciler, STATUS_INTERVAL, State, registry_view},
 };
 use crate::{
+    FIELD_MANAGER,
     members::Members,
     plan::{RegistryPlan, Stream, plan},
     replicas::{

@@ -4,7 +4,7 @@ use fleetdex_clusters::{
     definitions::Definitions,
     discovery::{Discovery, Served},
 };
-use k8s_openapi::jiff::Timestamp;
+use jiff::Timestamp;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 

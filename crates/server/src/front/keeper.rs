@@ -13,8 +13,8 @@ use tokio::{sync::watch, time::sleep};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    FrontArgs,
     api_service::{self, RegistrationError, ServiceName},
+    args::FrontArgs,
     certificate::{Authority, CertificateError, Content, Files, ServingCertificate, is_renewable},
     shared_authority::SharedAuthority,
     shared_secret::SecretError,

@@ -17,12 +17,11 @@ use tokio::{
 };
 use tokio_util::task::AbortOnDropHandle;
 
-use super::{
-    INTEREST,
-    connection::{Connect, ConnectionError, Lines, changes, position},
-};
+use super::connection::{Connect, ConnectionError, Lines, changes, position};
 use crate::changes::HEARTBEAT;
 
+/// How long after the last question about a resource the others are followed: as long as the log is kept.
+const INTEREST: Duration = Duration::from_mins(10);
 /// How long the first questions wait until all others are followed. Mostly some ten milliseconds.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// How long a watch waits until it knows what the others have written, which takes as long as a request to each of them.

@@ -11,7 +11,7 @@
 mod connection;
 mod follow;
 
-use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use fleetdex_core::{
     model::{ClusterName, StoreName},
@@ -29,9 +29,6 @@ use super::{
     catalog::Catalog, front::keeper::Recognition, moment::log_of, request::NativePath,
     status::ApiError, target::Target,
 };
-
-/// How long after the last question about a resource the others are followed: as long as the log is kept.
-const INTEREST: Duration = Duration::from_mins(10);
 
 /// The other replicas. Clones share what is known of them.
 #[derive(Clone, Default)]

@@ -3,105 +3,38 @@
 //! Discovery is made from what is registered. `OpenAPI` documents come from a member that serves what is asked about, as the caller, and are
 //! kept for a minute: `kubectl explain` and the validation of `kubectl apply` read the same ones again and again.
 
-use std::{collections::VecDeque, fmt, sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use axum::{
     body::{Body, Bytes},
     response::Response,
 };
-use fleetdex_clusters::{MemberState, impersonate::Impersonation};
+use fleetdex_clusters::MemberState;
 use fleetdex_core::model::ClusterName;
 use http::{HeaderValue, Method, StatusCode, header, request::Parts};
 use k8s_openapi::apimachinery::pkg::version::Info;
-use parking_lot::Mutex;
 use serde_json::{Map, Value, json, value::to_raw_value};
-use tokio::time::Instant;
 
 use super::{
     super::{
         discovery,
         representation::{Endpoint, Representation},
         request::{ApiRequest, FleetDiscovery, ignored},
-        serve,
+        respond,
         status::ApiError,
     },
-    Scope,
     clients::impersonation,
-    forward::{Answer, Destination},
+    document_cache::Key,
+    forward::Destination,
     headers,
+    scope::Scope,
 };
 
-/// How long a document is given again without asking.
-const FRESH: Duration = Duration::from_mins(1);
-/// Bytes of all documents that are kept: those of a dozen groups in both encodings, and one of everything.
-const MAX_KEPT: usize = 32 << 20;
 /// The answer to "are you there?".
 const HEALTH: [&str; 3] = ["healthz", "livez", "readyz"];
 /// The media type of discovery in one document.
 pub(super) const AGGREGATED: &str =
     "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
-
-/// Documents of members, for a short while.
-#[derive(Default)]
-pub struct Documents(Mutex<VecDeque<Kept>>);
-
-struct Kept {
-    key: Key,
-    answer: Answer,
-    read: Instant,
-}
-
-#[derive(Clone, PartialEq, Eq)]
-struct Key {
-    cluster: ClusterName,
-    who: Impersonation,
-    uri: String,
-    accept: Vec<u8>,
-}
-
-impl Kept {
-    fn size(&self) -> usize {
-        self.answer.body.len() + self.key.uri.len() + self.key.accept.len()
-    }
-}
-
-impl Documents {
-    fn find(&self, key: &Key) -> Option<Answer> {
-        let mut kept = self.0.lock();
-        let now = Instant::now();
-        kept.retain(|document| now.duration_since(document.read) < FRESH);
-        kept.iter()
-            .find(|document| document.key == *key)
-            .map(|document| document.answer.clone())
-    }
-
-    fn keep(&self, key: Key, answer: &Answer) {
-        let mut kept = self.0.lock();
-        kept.retain(|document| document.key != key);
-        // A copy: the answer itself counts among those of the user who asked first.
-        let answer = Answer {
-            body: Bytes::copy_from_slice(&answer.body),
-            ..answer.clone()
-        };
-        kept.push_back(Kept {
-            key,
-            answer,
-            read: Instant::now(),
-        });
-        while kept.iter().map(Kept::size).sum::<usize>() > MAX_KEPT {
-            kept.pop_front();
-        }
-    }
-}
-
-impl fmt::Debug for Documents {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let kept = self.0.lock();
-        out.debug_struct("Documents")
-            .field("kept", &kept.len())
-            .finish()
-    }
-}
 
 /// Answers a path that leads to no resource.
 pub(super) async fn answer(
@@ -131,23 +64,23 @@ pub(super) async fn answer(
     let path: Vec<&str> = path.iter().map(String::as_str).collect();
     let fleet = |which: &FleetDiscovery| -> Result<Response, ApiError> {
         let unknown =
-            serve::unknown_parameters(&ignored(&ApiRequest::Version, request.uri.query())?);
+            respond::unknown_parameters(&ignored(&ApiRequest::Version, request.uri.query())?);
         if matches!(which, FleetDiscovery::CoreVersions | FleetDiscovery::Groups)
             && wants_aggregated(request)
         {
             let document =
                 discovery::aggregated(scope.catalog, *which == FleetDiscovery::CoreVersions)?;
-            let mut response = serve::document(&document, Representation::PLAIN)?;
+            let mut response = respond::document(&document, Representation::PLAIN)?;
             response
                 .headers_mut()
                 .insert(header::CONTENT_TYPE, HeaderValue::from_static(AGGREGATED));
-            return Ok(serve::with_warnings(response, &unknown));
+            return Ok(respond::with_warnings(response, &unknown));
         }
-        let response = serve::document(
+        let response = respond::document(
             &discovery::fleet(scope.catalog, which)?,
             represented(request)?,
         )?;
-        Ok(serve::with_warnings(response, &unknown))
+        Ok(respond::with_warnings(response, &unknown))
     };
     match *path.as_slice() {
         [] => Ok(value(&roots())),
@@ -221,7 +154,7 @@ fn roots() -> Value {
 }
 
 fn value(document: &Value) -> Response {
-    serve::json(StatusCode::OK, Body::from(document.to_string()))
+    respond::json(StatusCode::OK, Body::from(document.to_string()))
 }
 
 fn text(content: &'static str) -> Response {
@@ -244,7 +177,7 @@ fn version(scope: &Scope<'_>, representation: Representation) -> Result<Response
         .filter_map(|text| Some((numbers(text)?, text)))
         .min();
     let Some(((major, minor, _), git_version)) = oldest else {
-        return serve::document(&discovery::version()?, representation);
+        return respond::document(&discovery::version()?, representation);
     };
     let info = Info {
         major: major.to_string(),
@@ -255,7 +188,7 @@ fn version(scope: &Scope<'_>, representation: Representation) -> Result<Response
     };
     let document =
         to_raw_value(&info).map_err(|error| ApiError::Internal(format!("the version: {error}")))?;
-    serve::document(&document, representation)
+    respond::document(&document, representation)
 }
 
 /// The numbers of `v1.36.3+more`.
@@ -360,38 +293,5 @@ mod tests {
         assert!(numbers("v1.9.11").unwrap() < numbers("v1.36.3+k3s1").unwrap());
         assert_eq!(numbers("v1.31-eks"), Some((1, 31, 0)));
         assert_eq!(numbers("main"), None);
-    }
-
-    #[test]
-    fn documents_are_kept_within_bounds() {
-        let documents = Documents::default();
-        let key = |uri: &str| Key {
-            cluster: "m".parse().unwrap(),
-            who: Impersonation::default(),
-            uri: uri.to_owned(),
-            accept: Vec::new(),
-        };
-        let answer = |bytes: usize| Answer {
-            status: StatusCode::OK,
-            headers: http::HeaderMap::new(),
-            body: vec![0; bytes].into(),
-        };
-        documents.keep(key("/a"), &answer(MAX_KEPT / 2 - 2));
-        documents.keep(key("/b"), &answer(MAX_KEPT / 2 - 2));
-        assert!(documents.find(&key("/a")).is_some() && documents.find(&key("/b")).is_some());
-        documents.keep(key("/c"), &answer(1));
-        assert!(documents.find(&key("/a")).is_none() && documents.find(&key("/c")).is_some());
-        let somebody = Impersonation {
-            user: Some("a".to_owned()),
-            ..Impersonation::default()
-        };
-        assert!(
-            documents
-                .find(&Key {
-                    who: somebody,
-                    ..key("/b")
-                })
-                .is_none()
-        );
     }
 }

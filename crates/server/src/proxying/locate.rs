@@ -11,14 +11,14 @@ use tokio::time::{Duration, timeout};
 
 use super::{
     super::{
+        answers::permitted_target,
         catalog::{Catalog, Registered},
         request::{ListRequest, NativePath},
-        serve,
         status::ApiError,
         target::{Target, target},
     },
-    Scope,
     request::ResourceInfo,
+    scope::Scope,
 };
 
 /// How long a store may take to find a name.
@@ -64,7 +64,7 @@ pub(super) async fn targets(
             store: Some(store),
             ..question(info, chosen)
         };
-        let wanted = serve::permitted_target(scope.api, scope.caller, scope.catalog, &question)
+        let wanted = permitted_target(scope.api, scope.caller, scope.catalog, &question)
             .await?
             .target;
         if !wanted.nothing_to_ask {

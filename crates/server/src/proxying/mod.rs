@@ -9,19 +9,21 @@
 
 pub mod body;
 pub mod clients;
+mod document_cache;
 pub mod documents;
 pub mod forward;
 pub mod headers;
 pub mod locate;
+mod members;
 pub mod protobuf;
 pub mod request;
+mod scope;
 pub mod tunnel;
 pub mod versions;
 
 use std::{slice, sync::Arc};
 
 use axum::{body::Body, extract::Request, response::Response};
-use fleetdex_clusters::Clusters;
 use fleetdex_core::{
     model::{
         ClusterName, Json, causes,
@@ -32,26 +34,27 @@ use fleetdex_core::{
 use http::{HeaderValue, Method, StatusCode, header};
 use http_body_util::LengthLimitError;
 use tokio::time::timeout;
-use tokio_util::sync::CancellationToken;
 
+pub use self::members::Members;
 use self::{
     body::{BodyError, BodyKind, Own},
-    clients::{Clients, impersonation},
-    documents::Documents,
-    forward::{Answer, Destination, ForwardError, Forwarder, JSON, Manner},
+    clients::impersonation,
+    forward::{Answer, Destination, ForwardError, JSON, Manner},
     request::{Asked, ResourceInfo, Verb},
+    scope::Scope,
 };
 use super::{
+    answers::{answer_list, answer_watch, attributes},
+    api::Api,
     caller::Caller,
-    catalog::{Catalog, qualified},
+    catalog::qualified,
     front::limits::MAX_BODY_BYTES,
     holding::holding,
     moment,
     percent::decode_query,
-    permission::sight,
     representation::{Endpoint, Form, Representation},
     request::list_of_fleet,
-    serve::{self, Api},
+    respond,
     status::ApiError,
     target::Target,
 };
@@ -73,28 +76,6 @@ const OF_LISTS: [&str; 11] = [
 /// How a caller says which cluster is meant.
 const HOW_TO_CHOOSE: &str = "name one cluster with the parameter clusters, or use …/proxying/karmada/proxy/clusters/<cluster> as the server";
 
-/// The members, as requests of users see them.
-#[derive(Debug)]
-pub struct Members {
-    forwarder: Forwarder,
-    documents: Documents,
-}
-
-impl Members {
-    /// Requests go on to these clusters, and sessions with them last until `cancel` is cancelled.
-    pub fn new(clusters: Arc<Clusters>, cancel: CancellationToken) -> Self {
-        Self {
-            forwarder: Forwarder::new(Clients::new(clusters), cancel),
-            documents: Documents::default(),
-        }
-    }
-
-    /// Waits until all sessions have ended; to be called after the token was cancelled.
-    pub async fn stopped(&self) {
-        self.forwarder.tunnels.stopped().await;
-    }
-}
-
 /// Answers a request below `proxying/karmada/proxy`; `inner` is the path from there on.
 pub async fn answer(
     api: &Api,
@@ -105,7 +86,7 @@ pub async fn answer(
     if request.method() == Method::OPTIONS && !request::is_proxied(inner)? {
         // Only the path is looked at: a wrong one is told as such.
         request::parse("GET", inner, None)?;
-        return Ok(serve::options(request::METHODS));
+        return Ok(respond::options(request::METHODS));
     }
     let info = request::parse(request.method().as_str(), inner, request.uri().query())?;
     let catalog = Arc::clone(&api.catalog.borrow());
@@ -123,27 +104,7 @@ pub async fn answer(
     }
 }
 
-/// What every step of one answer needs.
-pub(super) struct Scope<'s> {
-    pub(super) api: &'s Api,
-    pub(super) catalog: &'s Arc<Catalog>,
-    pub(super) caller: &'s Caller,
-}
-
 impl Scope<'_> {
-    fn members(&self) -> &Members {
-        &self.api.members
-    }
-
-    /// What the caller may know of, of the clusters that are named or of all. What the caller may do there, the members decide themselves.
-    pub(super) async fn sight(
-        &self,
-        named: &[ClusterName],
-        resource: Option<&ResourceName>,
-    ) -> Result<Arc<Catalog>, ApiError> {
-        sight(&self.api.gate, self.caller, self.catalog, named, resource).await
-    }
-
     async fn resource(
         &self,
         cluster: Option<ClusterName>,
@@ -160,8 +121,8 @@ impl Scope<'_> {
             };
             let representation = Representation::negotiate(endpoint, request.headers(), query)?;
             if list.follow.watch {
-                let let_in_as = serve::attributes(&request);
-                return serve::answer_watch(
+                let let_in_as = attributes(&request);
+                return answer_watch(
                     self.api,
                     self.caller,
                     self.catalog,
@@ -171,8 +132,7 @@ impl Scope<'_> {
                 )
                 .await;
             }
-            return serve::answer_list(self.api, self.caller, self.catalog, &list, representation)
-                .await;
+            return answer_list(self.api, self.caller, self.catalog, &list, representation).await;
         }
         let (chosen, query) = chosen(cluster, info, request.uri().query())?;
         let catalog = self
@@ -454,12 +414,12 @@ impl Onward<'_> {
         let object = tell(hit.object.get(), &told)
             .map_err(|error| ApiError::Internal(format!("an object of the index: {error}")))?;
         let body = Body::from(self.laid_out(telling, object)?);
-        let mut response = serve::json(StatusCode::OK, body);
+        let mut response = respond::json(StatusCode::OK, body);
         let media_type = HeaderValue::from_static(telling.representation.encoding.media_type());
         response
             .headers_mut()
             .insert(header::CONTENT_TYPE, media_type);
-        Ok(serve::with_warnings(
+        Ok(respond::with_warnings(
             response,
             &[format!("{why}; this is the object as it was last seen")],
         ))

@@ -5,12 +5,7 @@ use std::sync::Arc;
 use fleetdex_core::model::{IndexPrefix, Object, Projection, Projector, Resource};
 use serde_json::Value;
 
-use crate::{
-    bulk::Write,
-    codec::{Codec, Packer},
-    document::Document,
-    draft::draft,
-};
+use crate::{bulk::Write, codec::Codec, document::Document, draft::draft, packed::Packer};
 
 /// The document of an object of `member1`.
 pub(crate) fn document(resource: &Resource, object: &Value) -> Arc<Document> {

@@ -13,7 +13,7 @@ use std::{
 use fleetdex_core::{
     model::FleetVersion,
     planted::{Bug, planted},
-    query::{Query, ResourceName},
+    query::ResourceName,
 };
 use parking_lot::{Mutex, MutexGuard};
 use tokio::{
@@ -21,7 +21,7 @@ use tokio::{
     time::{Instant, sleep, timeout},
 };
 
-use super::{Change, Flights, Sequence, Tail, TooOld, Watch, WatchError, recent::Recent};
+use super::{Change, Flights, Sequence, TooOld, change::Batch, recent::Recent};
 
 /// How long changes of a whole generation, which alone fill the log, are kept for those who follow and have not seen them yet.
 const GRACE: Duration = Duration::from_secs(30);
@@ -46,22 +46,6 @@ pub struct Bounds {
     /// Whether answers may be behind the log, and show more than the version that they have. A watch then begins with the newest state of each
     /// object that has changed since, so that nobody goes back in time.
     pub answers_lag: bool,
-}
-
-/// Changes that were made in one step.
-pub(super) struct Batch {
-    /// Number of the first.
-    pub(super) first: u64,
-    pub(super) changes: Vec<Change>,
-    /// Whether another replica has made them.
-    pub(super) is_foreign: bool,
-    bytes: usize,
-}
-
-impl Batch {
-    pub(super) fn last(&self) -> u64 {
-        self.first + self.changes.len() as u64 - 1
-    }
 }
 
 /// A step of which only some resources' changes are known.
@@ -218,31 +202,6 @@ impl Log {
         )
     }
 
-    /// Follows the changes of what a query selects, from the one after `after`: a number that came with an answer or an event.
-    pub fn watch(self: &Arc<Self>, query: &Query, after: u64) -> Result<Watch, WatchError> {
-        Watch::new(Arc::clone(self), query, after)
-    }
-
-    /// The same, once everything is settled that an answer may have shown already: a watch must not begin with less.
-    pub async fn watch_settled(
-        self: &Arc<Self>,
-        query: &Query,
-        after: u64,
-    ) -> Result<Watch, WatchError> {
-        self.settle().await;
-        self.watch(query, after)
-    }
-
-    /// The same for a watch over several logs, which begins before what the answer has shown of this one: with the newest state of each object.
-    pub async fn watch_behind(
-        self: &Arc<Self>,
-        query: &Query,
-        after: u64,
-    ) -> Result<Watch, WatchError> {
-        self.settle().await;
-        Watch::behind(Arc::clone(self), query, after)
-    }
-
     /// The greatest number up to which this log is known to whoever knows all of it up to `number`: changes of other logs have numbers, too.
     pub fn reaches_to(&self, number: u64) -> u64 {
         let held = self.lock();
@@ -267,15 +226,6 @@ impl Log {
         self.bounds.answers_lag
     }
 
-    /// Follows what this replica changes of a resource, for another one: from the change after `after`, or from now on.
-    pub fn tail(
-        self: &Arc<Self>,
-        resource: &ResourceName,
-        after: Option<u64>,
-    ) -> Result<Tail, TooOld> {
-        Tail::new(Arc::clone(self), resource, after)
-    }
-
     /// The number of the last change once everything is told that is under way now.
     pub async fn settled(&self) -> u64 {
         self.settle().await;
@@ -283,7 +233,7 @@ impl Log {
     }
 
     /// Waits until everything is told that is under way now, but not for ever.
-    async fn settle(&self) {
+    pub(super) async fn settle(&self) {
         if timeout(SETTLING_PATIENCE, self.under_way.earlier_end())
             .await
             .is_err()

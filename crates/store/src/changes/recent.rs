@@ -12,7 +12,7 @@ use ahash::RandomState;
 use fleetdex_core::query::ResourceName;
 use parking_lot::{Mutex, MutexGuard};
 
-use super::{Change, Shown, log::Batch};
+use super::{Change, Shown, change::Batch};
 use crate::{
     document::Document,
     filter::{Filter, Test},

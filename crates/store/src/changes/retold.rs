@@ -13,9 +13,10 @@ use serde_json::value::RawValue;
 use super::{Change, Log};
 use crate::{
     StoreError,
-    codec::{Codec, Packer, Unpacker},
+    codec::Codec,
+    content::{Content, Metadata},
     document::{Document, Origin},
-    draft::{Content, Metadata},
+    packed::{Packer, Unpacker},
     terms::Vocabulary,
 };
 

@@ -13,7 +13,7 @@ use tokio::{runtime::Builder, time::timeout};
 use super::{
     Bounds, Change, Event, Log, Reader, Sequence, Tail, Watch, fake, log::FollowerKind, write_end,
 };
-use crate::{StoreError, codec::Unpacker, document::Document};
+use crate::{StoreError, document::Document, packed::Unpacker};
 
 const MOMENT: Duration = Duration::from_millis(1);
 

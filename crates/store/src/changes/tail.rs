@@ -15,7 +15,7 @@ use super::{
     retold,
     watch::numbered,
 };
-use crate::{StoreError, codec::Unpacker};
+use crate::{StoreError, packed::Unpacker};
 
 /// Changes that are told in one go: some hundred kilobytes of usual objects.
 const LOOK: usize = 128;
@@ -35,6 +35,17 @@ pub struct Told {
     pub position: FleetVersion,
     /// Whether this is all: the replica changes nothing any more.
     pub is_last: bool,
+}
+
+impl Log {
+    /// Follows what this replica changes of a resource, for another one: from the change after `after`, or from now on.
+    pub fn tail(
+        self: &Arc<Self>,
+        resource: &ResourceName,
+        after: Option<u64>,
+    ) -> Result<Tail, TooOld> {
+        Tail::new(Arc::clone(self), resource, after)
+    }
 }
 
 impl Tail {

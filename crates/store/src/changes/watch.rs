@@ -12,11 +12,10 @@ use fleetdex_core::{
 };
 
 use super::{
-    Change, Event, EventKind, Log, Shown, WatchError,
-    log::{Batch, FollowerKind},
+    Change, Event, EventKind, Log, Shown, WatchError, change::Batch, log::FollowerKind,
     place::Place,
 };
-use crate::{StoreError, codec::Unpacker, document::Document, filter::Filter};
+use crate::{StoreError, document::Document, filter::Filter, packed::Unpacker};
 
 /// Changes that are looked at in one go: a fraction of a millisecond, a few when all of them are wanted.
 const LOOK: usize = 256;
@@ -36,6 +35,33 @@ pub struct Watch {
     filter: Filter,
     /// By what changes are found that it may select.
     handles: Vec<u64>,
+}
+
+impl Log {
+    /// Follows the changes of what a query selects, from the one after `after`: a number that came with an answer or an event.
+    pub fn watch(self: &Arc<Self>, query: &Query, after: u64) -> Result<Watch, WatchError> {
+        Watch::new(Arc::clone(self), query, after)
+    }
+
+    /// The same, once everything is settled that an answer may have shown already: a watch must not begin with less.
+    pub async fn watch_settled(
+        self: &Arc<Self>,
+        query: &Query,
+        after: u64,
+    ) -> Result<Watch, WatchError> {
+        self.settle().await;
+        self.watch(query, after)
+    }
+
+    /// The same for a watch over several logs, which begins before what the answer has shown of this one: with the newest state of each object.
+    pub async fn watch_behind(
+        self: &Arc<Self>,
+        query: &Query,
+        after: u64,
+    ) -> Result<Watch, WatchError> {
+        self.settle().await;
+        Watch::behind(Arc::clone(self), query, after)
+    }
 }
 
 impl Watch {

@@ -9,7 +9,7 @@ use fleetdex_core::{
     },
 };
 
-use super::{reading::Asked, table::Selected};
+use super::{asked::Asked, table::Selected};
 use crate::{
     StoreError,
     document::Document,

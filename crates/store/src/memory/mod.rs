@@ -5,9 +5,11 @@
 //! a page of an answer is read from a frozen view without it. Few threads read at a time ([`reading`]), so that writes always find one.
 
 mod aggregate;
+mod asked;
 mod contents;
 mod generations;
 mod order;
+mod readers;
 mod reading;
 mod repacking;
 mod table;
@@ -34,9 +36,10 @@ pub use super::changes::{Event, EventKind, TooOld, Watch, WatchError};
 use super::{
     Checkpoints, Extent, Generation, Store, StoreError, Stored, Visit,
     changes::{Bounds, Change, Log, Sequence},
-    codec::{Codec, Packer},
+    codec::Codec,
     document::Document,
     draft::{Draft, DraftError, draft},
+    packed::Packer,
     terms::{REJECTED, Vocabulary},
 };
 use crate::bulk::{Verdict, Write};
@@ -87,7 +90,7 @@ impl Memory {
             codec: Codec::default(),
             vocabulary: Arc::default(),
             views: Views::new(),
-            readers: reading::places(),
+            readers: readers::places(),
             log: Arc::new(Log::new(sequence, LOG)),
         };
         Self {

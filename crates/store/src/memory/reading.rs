@@ -1,7 +1,8 @@
 //! Reading from the embedded store: on threads of their own, few at a time, and only as long as somebody waits for the answer.
 //!
 //! A question may have to look at every object of a kind. Guarantees:
-//! - users share the threads fairly ([`Shares`]): one user has half of them at most, whatever questions and however many of them wait;
+//! - users share the threads fairly ([`Shares`](fleetdex_limits::shares::Shares)): one user has half of them at most, whatever questions and however
+//!   many of them wait;
 //! - a question that is withdrawn (a client that has gone away, a timeout) frees its thread before the next object is unpacked, or when the order that
 //!   is being made for one cluster is made;
 //! - a view that was opened for an answer that is not taken any more is closed.
@@ -14,58 +15,25 @@ use fleetdex_core::query::{
     merge::{Placed, PlacedPage},
     owners::MAX_OWNERS,
 };
-use fleetdex_limits::shares::{Share, Shares};
-use prometheus_client::metrics::counter::Counter as Count;
-use tokio_util::sync::CancellationToken;
+use fleetdex_limits::shares::Share;
 
 use super::{
     Memory, Shared,
     aggregate::Counter,
+    asked::Asked,
     blocking,
     table::Selected,
     view::{PlacedViewPage, View, ViewPage},
 };
 use crate::{
     StoreError,
-    codec::Unpacker,
     document::{Document, Place},
     filter::Filter,
+    packed::Unpacker,
 };
 
-/// Threads that read at a time, for each core: one user, who has half of them, may use every core while no other asks. What else runs on threads
-/// (writes, names of hosts) finds more than 400 of tokio's 512 on a machine with 48 cores.
-const READERS_PER_CORE: usize = 2;
-/// Questions that wait for a thread, of which those of one user are half at most: with the default flags one user has 100 requests and 2,000 watches. An
-/// entry takes about 100 bytes.
-const QUEUE: usize = 8_192;
 /// How long a question waits for a thread, unless its request ends before.
 const PATIENCE: Duration = Duration::from_secs(30);
-
-/// The threads, none of which is taken.
-pub(super) fn places() -> Shares<Requester> {
-    Shares::new(places_in_all(), QUEUE, Count::default())
-}
-
-/// How many there are.
-pub(super) fn places_in_all() -> usize {
-    READERS_PER_CORE * std::thread::available_parallelism().map_or(1, usize::from)
-}
-
-/// Whether somebody still waits for an answer.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Asked(CancellationToken);
-
-impl Asked {
-    /// An error when the question was withdrawn. What was read of the answer is of no use then.
-    pub(super) fn still(&self) -> Result<(), StoreError> {
-        if self.0.is_cancelled() {
-            return Err(StoreError::Embedded(
-                "the question was withdrawn".to_owned(),
-            ));
-        }
-        Ok(())
-    }
-}
 
 /// One question that is answered.
 pub(super) struct Reading {

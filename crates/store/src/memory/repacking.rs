@@ -2,7 +2,7 @@
 //! meanwhile but the document itself.
 
 use super::Shared;
-use crate::codec::{Packer, Unpacker};
+use crate::packed::{Packer, Unpacker};
 
 /// Documents packed again for each that is written. Dictionaries come after twice as many documents each: that all are packed with the newest
 /// one is long before the next.

@@ -11,15 +11,15 @@ use hashbrown::HashTable;
 use roaring::RoaringBitmap;
 
 use super::{
+    asked::Asked,
     order::{Chunk, Entry, Order},
-    reading::Asked,
 };
 use crate::{
     StoreError,
-    codec::Unpacker,
+    content::Content,
     document::{Document, Origin},
-    draft::Content,
     filter::{Condition, Filter, Test, compares, is_over, is_under},
+    packed::Unpacker,
     terms::{OWNER, Postings, Vocabulary},
 };
 

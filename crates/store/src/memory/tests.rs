@@ -814,7 +814,7 @@ async fn a_question_that_is_withdrawn_leaves_its_thread_to_others() {
         });
         assert!(endless.now_or_never().is_none());
     }
-    let places = reading::places_in_all();
+    let places = readers::places_in_all();
     let mut taken = Vec::new();
     while taken.len() < places / 2 {
         // One user gets half only when what was withdrawn has left.
@@ -852,7 +852,7 @@ async fn one_user_has_half_of_the_threads_and_others_are_answered() {
             })
         })
         .collect();
-    let half = reading::places_in_all() / 2;
+    let half = readers::places_in_all() / 2;
     for _ in 0..half {
         has_begun.recv().await.unwrap();
     }

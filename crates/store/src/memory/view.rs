@@ -15,8 +15,8 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use super::{
+    asked::Asked,
     order::{Chunk, Entry, seek},
-    reading::Asked,
     table::Selected,
 };
 use crate::{

@@ -10,8 +10,8 @@ use serde_json::{Map, Value, json};
 
 use super::{
     answers::{Purpose, fewer},
+    contexts::KEEP_ALIVE,
     engine::{Engine, SearchAnswer},
-    points::KEEP_ALIVE,
 };
 use crate::StoreError;
 

@@ -2,13 +2,13 @@
 
 use fleetdex_core::model::{ClusterName, IndexName, JsonLine};
 use http::Method;
-use k8s_openapi::jiff::Timestamp;
+use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::json;
 
 use super::{
-    client::{Call, parse},
-    engine::{BULK_TIMEOUT, Engine},
+    client::{BULK_TIMEOUT, Call, parse},
+    engine::Engine,
 };
 use crate::{
     Checkpoints, StoreError,

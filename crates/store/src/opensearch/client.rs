@@ -15,6 +15,9 @@ use super::{
 };
 use crate::StoreError;
 
+/// A bulk of 2 MiB takes tens of milliseconds; a node that collects garbage or merges may take much longer.
+pub(super) const BULK_TIMEOUT: Duration = Duration::from_mins(1);
+
 /// One request: what it is for, how it is sent, how long it may take.
 pub(super) struct Call<'c> {
     /// What is tried, for error messages.

@@ -11,9 +11,10 @@ use tokio::time::Instant;
 
 use super::{
     answers::{Purpose, fewer},
+    contexts::KEEP_ALIVE,
     engine::{Engine, RawHit},
     feed::Swap,
-    points::{KEEP_ALIVE, PointInTime},
+    points::PointInTime,
     versions::by_name,
 };
 use crate::{StoreError, bulk::Write, changes::Change};

@@ -28,9 +28,9 @@ use serde_json::Value;
 
 use super::{
     answers::{Answers, MAX_DOCUMENT_BYTES, Purpose, fewer},
-    client::{Call, Client, parse},
+    client::{BULK_TIMEOUT, Call, Client, parse},
+    contexts::{KEEP_ALIVE, ListContexts},
     feed::Feed,
-    points::{KEEP_ALIVE, ListContexts},
     refresh::Refresher,
     template::{IndexSettings, index_template, state_template},
     transport::OpenSearchService,
@@ -42,8 +42,6 @@ use crate::{
     changes::{Log, Sequence},
 };
 
-/// A bulk of 2 MiB takes tens of milliseconds; a node that collects garbage or merges may take much longer.
-pub(super) const BULK_TIMEOUT: Duration = Duration::from_mins(1);
 const SEARCH_TIMEOUT: Duration = Duration::from_secs(30);
 const ADMIN_TIMEOUT: Duration = Duration::from_secs(30);
 

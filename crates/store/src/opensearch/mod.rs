@@ -5,6 +5,7 @@ mod answers;
 mod checkpoints;
 mod claim;
 mod client;
+mod contexts;
 mod difference;
 mod engine;
 mod extent;
@@ -20,9 +21,9 @@ mod versions;
 mod visible;
 
 pub use answers::{Allowance, Answers, MAX_ANSWER_BYTES};
+pub use contexts::{AllListContexts, LIST_CONTEXTS, ListContexts};
 pub use engine::{Engine, EngineOptions};
 pub use feed::Feed;
-pub use points::{AllListContexts, LIST_CONTEXTS, ListContexts};
 pub use template::{IndexSettings, MAPPING_VERSION, index_template, mappings};
 pub use transport::{
     OpenSearchService, Settings, SettingsError, Timeout, TransportError, connect, url,

@@ -6,9 +6,10 @@ use fleetdex_core::model::ClusterName;
 
 use crate::{
     bulk::Write,
-    codec::{Codec, Packer},
+    codec::Codec,
     document::{Document, Origin},
     draft::{Draft, draft},
+    packed::Packer,
     terms::Vocabulary,
 };
 

@@ -4,117 +4,23 @@
 //! when one was used last. Whoever opens one here holds it, and it is closed when it is dropped, also where a request is cancelled. What users may
 //! hold together is less than the 300, so that lists and audits of the operator find room.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
-    time::Duration,
-};
+use std::sync::atomic::Ordering;
 
 use fleetdex_core::{
     planted::{Bug, planted},
     query::{Cursor, Requester},
 };
 use http::Method;
-use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::json;
 use tokio::runtime::Handle;
 
 use super::{
     client::parse,
+    contexts::KEEP_ALIVE,
     engine::{Engine, Shards},
 };
-use crate::{
-    StoreError,
-    quota::{Full, Ledger, Shares},
-};
-
-/// How long a point in time outlives its last page.
-pub(super) const KEEP_ALIVE: &str = "5m";
-/// The same for the ledger.
-const KEPT: Duration = Duration::from_mins(5);
-/// Contexts that users may hold together, unless `--list-contexts` says otherwise: two thirds of OpenSearch's 300.
-pub const LIST_CONTEXTS: u64 = 200;
-
-/// What users hold of one OpenSearch. Clones share it.
-#[derive(Clone, Debug)]
-pub struct ListContexts(Arc<Contexts>);
-
-#[derive(Debug)]
-struct Contexts {
-    ledger: Ledger,
-    all: u64,
-    /// What the last point in time of the whole index took.
-    last: AtomicU64,
-}
-
-impl ListContexts {
-    /// So many contexts for all users, of which one user may hold half.
-    pub fn new(all: u64) -> Self {
-        let shares = Shares {
-            user: all.div_ceil(2),
-            users: all,
-            keep_alive: KEPT,
-        };
-        Self(Arc::new(Contexts {
-            ledger: Ledger::new(shares),
-            all,
-            last: AtomicU64::new(1),
-        }))
-    }
-
-    fn crowded(&self, full: Full) -> StoreError {
-        let Contexts { all, .. } = &*self.0;
-        StoreError::Crowded(match full {
-            Full::User => format!(
-                "your lists that are under way hold as much of OpenSearch as one user may ({} contexts of points in time); try again when one has ended",
-                all.div_ceil(2)
-            ),
-            Full::Users => format!(
-                "lists in pages hold as much of OpenSearch as they may ({all} contexts of points in time, --list-contexts); try again, or ask for fewer clusters"
-            ),
-        })
-    }
-}
-
-impl Default for ListContexts {
-    fn default() -> Self {
-        Self::new(LIST_CONTEXTS)
-    }
-}
-
-/// What users hold, for each OpenSearch, whatever prefixes are used there.
-#[derive(Debug)]
-pub struct AllListContexts {
-    each: u64,
-    stores: Mutex<BTreeMap<BTreeSet<String>, ListContexts>>,
-}
-
-impl AllListContexts {
-    /// So many contexts in each OpenSearch.
-    pub fn new(each: u64) -> Self {
-        Self {
-            each,
-            stores: Mutex::default(),
-        }
-    }
-
-    /// Those of the OpenSearch at these addresses.
-    pub fn of(&self, addresses: &[String]) -> ListContexts {
-        let addresses = addresses
-            .iter()
-            .map(|address| address.trim_end_matches('/').to_owned())
-            .collect();
-        let mut stores = self.stores.lock();
-        stores
-            .entry(addresses)
-            .or_insert_with(|| ListContexts::new(self.each))
-            .clone()
-    }
-}
+use crate::{StoreError, quota::Ledger};
 
 /// An open point in time. Dropped, it is closed.
 pub(super) struct PointInTime {

@@ -8,8 +8,8 @@ use serde_json::{json, value::RawValue};
 
 use super::{
     answers::fewer,
-    client::{Call, parse},
-    engine::{BULK_TIMEOUT, Engine},
+    client::{BULK_TIMEOUT, Call, parse},
+    engine::Engine,
     feed::{Batch, Before, LOG},
 };
 use crate::{StoreError, bulk::Write};

@@ -9,9 +9,9 @@ use serde_json::{Value, json};
 
 use super::{
     answers::{Purpose, fewer},
+    contexts::KEEP_ALIVE,
     engine::Engine,
     extent::extent_queries,
-    points::KEEP_ALIVE,
 };
 use crate::{Extent, Generation, StoreError, Stored, Visit};
 

@@ -2,6 +2,8 @@
 
 mod backoff;
 mod generations;
+mod opening;
+mod run;
 mod writer;
 
 use std::{
@@ -10,11 +12,9 @@ use std::{
         Arc, Weak,
         atomic::{AtomicBool, Ordering},
     },
-    time::Duration,
 };
 
 use async_trait::async_trait;
-use backoff::{Backoff, MAX_DELAY};
 use fleetdex_core::model::{ClusterName, NameHash, StoreName};
 use fleetdex_store::{Checkpoints, Store, StoreError, bulk::Write};
 use fleetdex_telemetry::metrics::StoreMetrics;
@@ -22,8 +22,7 @@ use futures::StreamExt as _;
 use generations::Generations;
 use parking_lot::Mutex;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
-use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
-use writer::Writer;
+use tokio_util::task::AbortOnDropHandle;
 
 use crate::{
     checkpoints::Book,
@@ -304,47 +303,6 @@ impl Pipeline {
         self.0.pending.lock().is_empty()
     }
 
-    /// Opens the store and writes until cancelled; then writes what is left, for `drain` at most. What waits after that is given up.
-    pub async fn run(self, opener: Arc<dyn OpenStore>, cancel: CancellationToken, drain: Duration) {
-        self.write_until_cancelled(opener, cancel, drain).await;
-        // Other streams may wait for the end of these writes, however long this pipeline is kept.
-        let given_up = std::mem::take(&mut *self.0.pending.lock());
-        drop(given_up);
-    }
-
-    async fn write_until_cancelled(
-        &self,
-        opener: Arc<dyn OpenStore>,
-        cancel: CancellationToken,
-        drain: Duration,
-    ) {
-        let mut backoff = Backoff::default();
-        while !cancel.is_cancelled() {
-            let opened = tokio::select! {
-                biased;
-                () = cancel.cancelled() => return,
-                opened = self.open_store(&*opener) => opened,
-            };
-            match opened {
-                Ok(store) => {
-                    backoff = Backoff::default();
-                    self.set_available(Ok(()));
-                    *self.0.store.lock() = Some(Arc::clone(&store));
-                    self.0.opened.notify_waiters();
-                    Writer::new(self, store, &opener).run(&cancel, drain).await;
-                }
-                Err(unavailable) => {
-                    self.set_available(Err(unavailable));
-                    tokio::select! {
-                        biased;
-                        () = cancel.cancelled() => return,
-                        () = tokio::time::sleep(backoff.next(MAX_DELAY)) => {}
-                    }
-                }
-            }
-        }
-    }
-
     /// Nothing is written any more: the other replicas may know. To be called when [`Pipeline::run`] has ended.
     pub async fn end_changes(&self) {
         if let Some(store) = self.store() {
@@ -352,37 +310,9 @@ impl Pipeline {
         }
     }
 
-    /// Opens the store, and reads whose documents it holds.
-    async fn open_store(&self, opener: &dyn OpenStore) -> Result<Arc<dyn Store>, Unavailable> {
-        let store = opener.open().await?;
-        let identities = store.identities().await?;
-        *self.0.identities.lock() = identities;
-        Ok(store)
-    }
-
     /// The UIDs of the clusters whose documents the store held when it was opened last, by name.
     pub fn identities(&self) -> BTreeMap<ClusterName, String> {
         self.0.identities.lock().clone()
-    }
-
-    fn set_available(&self, available: Result<(), Unavailable>) {
-        let name = &self.0.name;
-        let changed = self.0.availability.send_if_modified(|current| {
-            let modified = current.as_ref() != Some(&available);
-            if modified {
-                match &available {
-                    Ok(()) => tracing::info!(store = %name, "the store is available"),
-                    Err(problem) => {
-                        tracing::warn!(store = %name, reason = problem.reason, message = %problem.message, "the store is unavailable");
-                    }
-                }
-                *current = Some(available);
-            }
-            modified
-        });
-        if changed {
-            self.0.changed.notify_one();
-        }
     }
 
     fn update_gauges(&self) {

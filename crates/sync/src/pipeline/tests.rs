@@ -1,5 +1,7 @@
 //! The writer against a store that fails in every way, on a paused clock.
 
+use std::time::Duration;
+
 use fleetdex_core::{
     model::{ClusterName, IndexPrefix, JsonLine, Version},
     query::{
@@ -10,6 +12,7 @@ use fleetdex_store::{Extent, Generation, Visit, bulk::Verdict, changes::Log};
 use fleetdex_telemetry::Metrics;
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
 use super::*;
 use crate::progress::Progress;

@@ -11,23 +11,12 @@ use fleetdex_core::{
 use fleetdex_store::{Extent, StoreError, Stored};
 use serde_json::value::RawValue;
 
-use super::{Running, garbled, indexed_at};
+use super::{Running, garbled, indexed_at, listing::Listing};
 use crate::{
     outlet::{Deleted, Wait},
     progress::Obstacle,
     relist::{Known, Listed},
 };
-
-/// The list under way.
-#[derive(Default)]
-pub(super) struct Listing {
-    /// What was stored when it began.
-    known: Known,
-    /// Wanted objects that it has shown.
-    objects: u64,
-    /// Objects that it has shown and that do not say which ones they are.
-    unread: u64,
-}
 
 /// The member's history went back, as this shows.
 struct WentBack(String);

@@ -1,6 +1,6 @@
 use fleetdex_core::{
     model::{Gvk, Resource, Run},
-    query::Selectable,
+    query::{Query, Selectable},
 };
 use serde_json::json;
 use tokio::time::advance;
@@ -8,7 +8,7 @@ use tokio::time::advance;
 use super::*;
 use crate::{
     StoreError,
-    changes::{EventKind, fake},
+    changes::{EventKind, Watch, WatchError, fake},
     document::Document,
 };
 

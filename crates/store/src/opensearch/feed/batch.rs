@@ -1,14 +1,45 @@
 //! Writes on their way, and what becomes of them for those who watch.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
-use super::{Feed, Key};
+use fleetdex_core::model::IndexName;
+
+use super::{
+    Feed, Phase,
+    unsettled::{Before, Key},
+};
 use crate::{
     bulk::{Verdict, Write},
     changes::Flight,
-    document::Document,
     opensearch::packing::Packing,
 };
+
+impl Feed {
+    /// A batch is about to be written.
+    pub(in crate::opensearch) fn begin(&self, writes: &[Write]) -> Batch {
+        let state = self.0.lock();
+        let mut told = Vec::new();
+        if *self.0.phase.borrow() != Phase::Asleep {
+            let targets: BTreeSet<&IndexName> = writes.iter().map(|write| &write.index).collect();
+            let is_told = |target: &&IndexName| {
+                state.joining.contains_key(*target)
+                    || state.live.values().any(|live| live == *target)
+            };
+            let told_targets: BTreeSet<&IndexName> = targets.into_iter().filter(is_told).collect();
+            told = (0..writes.len())
+                .filter(|position| told_targets.contains(&writes[*position].index))
+                .collect();
+        }
+        let packing = Arc::clone(&state.packing);
+        Batch {
+            feed: self.clone(),
+            told,
+            packing,
+            settled: false,
+            _flight: self.0.log.under_way().start(),
+        }
+    }
+}
 
 /// Writes under way.
 pub(in crate::opensearch) struct Batch {
@@ -18,15 +49,6 @@ pub(in crate::opensearch) struct Batch {
     pub(super) packing: Arc<Packing>,
     pub(super) settled: bool,
     pub(super) _flight: Flight,
-}
-
-/// What is read of an object before it is written.
-#[derive(Clone, Debug)]
-pub(in crate::opensearch) enum Before {
-    /// What was stored, if anything was.
-    Known(Option<Arc<Document>>),
-    /// It was too much to be read.
-    Unknown,
 }
 
 impl Drop for Batch {

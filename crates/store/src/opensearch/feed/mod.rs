@@ -17,7 +17,7 @@ use std::{
     time::Duration,
 };
 
-pub(super) use batch::{Batch, Before};
+pub(super) use batch::Batch;
 use fleetdex_core::{
     model::{ClusterName, IndexName},
     planted::{Bug, planted},
@@ -30,12 +30,12 @@ use tokio::{
     time::{Instant, interval, timeout, timeout_at},
 };
 use tokio_util::task::AbortOnDropHandle;
+pub(super) use unsettled::Before;
 use unsettled::Unsettled;
 
-use super::{packing::Packing, refresh::Refresher};
+use super::{client::BULK_TIMEOUT, packing::Packing, refresh::Refresher};
 use crate::{
     Generation,
-    bulk::Write,
     changes::{Bounds, Change, Log, Sequence},
 };
 
@@ -59,7 +59,7 @@ const CALM: Duration = Duration::from_secs(5);
 /// How long a process that stops waits for other replicas to read its last changes: some milliseconds, unless the machine is busy.
 const FAREWELL: Duration = Duration::from_secs(3);
 /// The longest that a write may be under way.
-const LONGEST_FLIGHT: Duration = super::engine::BULK_TIMEOUT;
+const LONGEST_FLIGHT: Duration = BULK_TIMEOUT;
 
 /// Whether the log is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,8 +70,6 @@ enum Phase {
     Waking,
     Awake,
 }
-
-type Key = (IndexName, Arc<str>);
 
 /// The log of one OpenSearch, whoever writes to it. Clones share it; it outlives the engines that feed it.
 #[derive(Clone, Debug)]
@@ -170,31 +168,6 @@ impl Feed {
             timeout_at(patience, phase.wait_for(|phase| *phase == Phase::Awake)).await,
             Ok(Ok(_))
         )
-    }
-
-    /// A batch is about to be written.
-    pub(super) fn begin(&self, writes: &[Write]) -> Batch {
-        let state = self.0.lock();
-        let mut told = Vec::new();
-        if *self.0.phase.borrow() != Phase::Asleep {
-            let targets: BTreeSet<&IndexName> = writes.iter().map(|write| &write.index).collect();
-            let is_told = |target: &&IndexName| {
-                state.joining.contains_key(*target)
-                    || state.live.values().any(|live| live == *target)
-            };
-            let told_targets: BTreeSet<&IndexName> = targets.into_iter().filter(is_told).collect();
-            told = (0..writes.len())
-                .filter(|position| told_targets.contains(&writes[*position].index))
-                .collect();
-        }
-        let packing = Arc::clone(&state.packing);
-        Batch {
-            feed: self.clone(),
-            told,
-            packing,
-            settled: false,
-            _flight: self.0.log.under_way().start(),
-        }
     }
 
     /// Whether queries are answered from a generation, as far as that is known.

@@ -4,7 +4,6 @@ use std::{collections::HashMap, sync::Arc};
 
 use fleetdex_core::model::IndexName;
 
-use super::{Before, Key};
 use crate::{changes::Change, document::Document};
 
 /// Bytes that are remembered: as much as the log may keep, and twice what waits in a pipeline. More comes about where objects change again and again
@@ -12,6 +11,18 @@ use crate::{changes::Change, document::Document};
 const BYTES: usize = 16 << 20;
 /// About what an object takes beside its documents.
 const OBJECT_BYTES: usize = 256;
+
+/// An object: the write alias of its generation, and its id.
+pub(super) type Key = (IndexName, Arc<str>);
+
+/// What is read of an object before it is written.
+#[derive(Clone, Debug)]
+pub(in crate::opensearch) enum Before {
+    /// What was stored, if anything was.
+    Known(Option<Arc<Document>>),
+    /// It was too much to be read.
+    Unknown,
+}
 
 /// What may be stored of objects until a write of them is acknowledged.
 #[derive(Debug, Default)]

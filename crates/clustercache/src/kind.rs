@@ -1,0 +1,22 @@
+//! Kinds that can be cached.
+
+use std::fmt;
+
+use serde::de::DeserializeOwned;
+
+/// A kind that can be cached: one with a Rust type, built in or custom.
+pub trait Kind:
+    kube::Resource<DynamicType = ()> + Clone + fmt::Debug + DeserializeOwned + Send + Sync + 'static
+{
+}
+
+impl<K> Kind for K where
+    K: kube::Resource<DynamicType = ()>
+        + Clone
+        + fmt::Debug
+        + DeserializeOwned
+        + Send
+        + Sync
+        + 'static
+{
+}

@@ -1,0 +1,135 @@
+//! Objects as they are kept: packed with zstd, with a dictionary or without.
+
+use std::{fmt, io, sync::Arc};
+
+use zstd::{
+    dict::{DecoderDictionary, EncoderDictionary},
+    zstd_safe::{CCtx, DCtx, compress_bound, get_error_name, get_frame_content_size},
+};
+
+/// How hard to pack. Of 1,000 bytes that level 3 leaves of a pod, level 19 takes another 20, in many times the time.
+const LEVEL: i32 = 3;
+/// No object is larger than etcd's largest value many times over; a length beyond it is not believed.
+const MAX_OBJECT_BYTES: usize = 64 << 20;
+
+/// An object, packed.
+#[derive(Debug)]
+pub(super) struct Packed {
+    dictionary: Option<Arc<Dictionary>>,
+    bytes: Box<[u8]>,
+}
+
+/// What the objects of one kind have in common.
+pub(super) struct Dictionary {
+    packing: EncoderDictionary<'static>,
+    unpacking: DecoderDictionary<'static>,
+}
+
+impl fmt::Debug for Dictionary {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("Dictionary")
+    }
+}
+
+impl Dictionary {
+    /// One that was trained, from its bytes.
+    pub(super) fn new(bytes: &[u8]) -> Self {
+        Self {
+            packing: EncoderDictionary::copy(bytes, LEVEL),
+            unpacking: DecoderDictionary::copy(bytes),
+        }
+    }
+}
+
+impl Packed {
+    pub(super) fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// The bytes of the object.
+    pub(super) fn object_len(&self) -> Option<usize> {
+        let told = get_frame_content_size(&self.bytes).ok().flatten();
+        told.and_then(|length| usize::try_from(length).ok())
+            .filter(|length| *length <= MAX_OBJECT_BYTES)
+    }
+
+    pub(super) fn is_packed_with(&self, dictionary: &Arc<Dictionary>) -> bool {
+        self.dictionary
+            .as_ref()
+            .is_some_and(|own| Arc::ptr_eq(own, dictionary))
+    }
+}
+
+/// Packs objects, one after another.
+pub(super) struct Packer {
+    context: CCtx<'static>,
+    buffer: Vec<u8>,
+}
+
+impl Packer {
+    pub(super) fn new() -> Self {
+        Self {
+            context: CCtx::create(),
+            buffer: Vec::new(),
+        }
+    }
+
+    /// Packs an object.
+    pub(super) fn pack(
+        &mut self,
+        dictionary: Option<Arc<Dictionary>>,
+        object: &[u8],
+    ) -> io::Result<Packed> {
+        self.buffer.clear();
+        self.buffer.reserve(compress_bound(object.len()));
+        let packed = match &dictionary {
+            Some(dictionary) => self.context.compress_using_cdict(
+                &mut self.buffer,
+                object,
+                dictionary.packing.as_cdict(),
+            ),
+            None => self.context.compress(&mut self.buffer, object, LEVEL),
+        };
+        packed.map_err(failure)?;
+        Ok(Packed {
+            dictionary,
+            bytes: self.buffer.as_slice().into(),
+        })
+    }
+}
+
+/// Unpacks objects, one after another.
+pub(super) struct Unpacker {
+    context: DCtx<'static>,
+}
+
+impl Unpacker {
+    pub(super) fn new() -> Self {
+        Self {
+            context: DCtx::create(),
+        }
+    }
+
+    /// The object.
+    pub(super) fn unpack(&mut self, packed: &Packed) -> io::Result<Vec<u8>> {
+        let bytes = &*packed.bytes;
+        let length = packed
+            .object_len()
+            .ok_or_else(|| io::Error::other("a packed object does not tell its length"))?;
+        let mut object = Vec::with_capacity(length);
+        let unpacked = match &packed.dictionary {
+            Some(dictionary) => self.context.decompress_using_ddict(
+                &mut object,
+                bytes,
+                dictionary.unpacking.as_ddict(),
+            ),
+            None => self.context.decompress(&mut object, bytes),
+        };
+        unpacked.map_err(failure)?;
+        Ok(object)
+    }
+}
+
+fn failure(code: usize) -> io::Error {
+    io::Error::other(get_error_name(code))
+}

@@ -1,0 +1,409 @@
+//! No files import each other in a circle, neither directly nor through others.
+//!
+//! Cargo sees to that between crates; this looks at the files of each. A file imports another one when it names something that the other one
+//! defines; a `pub use` only passes names on. Tests and fakes may import what they like.
+
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::{Path, PathBuf},
+};
+
+use syn::{Attribute, ItemMod, ItemUse, UseTree, Visibility, visit::Visit};
+
+/// `model::document` is `["model", "document"]`; the root of a crate is empty.
+type Module = Vec<String>;
+
+/// The modules of one crate that have a file of their own.
+#[derive(Default)]
+struct Crate {
+    sources: BTreeMap<Module, Source>,
+}
+
+/// What a file names of its own crate.
+#[derive(Default)]
+struct Source {
+    /// What it uses, from the root of the crate on.
+    used: BTreeSet<Module>,
+    /// What it passes on, by the name under which it does.
+    passed_on: BTreeMap<String, Module>,
+}
+
+#[test]
+fn no_files_import_each_other_in_a_circle() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut folders: Vec<PathBuf> = fs::read_dir(root.join("crates"))
+        .unwrap()
+        .map(|entry| entry.unwrap().path().join("src"))
+        .collect();
+    folders.extend(["src", "simulation/src", "e2e/src"].map(|folder| root.join(folder)));
+    let mut files = 0;
+    let mut circles = Vec::new();
+    for folder in folders {
+        let of_crate = Crate::read(&folder);
+        files += of_crate.sources.len();
+        let name = folder.strip_prefix(root).unwrap().display();
+        circles.extend(
+            of_crate
+                .circles()
+                .into_iter()
+                .map(|circle| format!("{name}: {circle}")),
+        );
+    }
+    assert!(files > 400, "only {files} files: have they moved?");
+    assert!(
+        circles.is_empty(),
+        "files import each other:\n{}",
+        circles.join("\n")
+    );
+}
+
+#[test]
+fn circles_are_found_through_other_files_and_through_what_is_passed_on() {
+    let found = |files: &[(&str, &str)]| Crate::of(files).circles();
+    let apart = [
+        ("", "pub mod a; pub mod b; pub use a::A;"),
+        ("a", "pub struct A;"),
+        (
+            "b",
+            "use crate::A; #[cfg(test)] mod tests { use super::*; }",
+        ),
+    ];
+    assert_eq!(found(&apart), [""; 0]);
+    let direct = [
+        ("a", "use super::b::B; pub struct A;"),
+        ("b", "pub struct B; fn f() -> crate::a::A { todo!() }"),
+    ];
+    assert_eq!(found(&direct), ["a -> b, b -> a"]);
+    let passed_on = [
+        ("", "pub use a::A; pub use c::C;"),
+        ("a", "use crate::b; pub struct A; fn f() { b::f() }"),
+        ("b", "use super::{C, a}; pub fn f() {}"),
+        ("c", "pub struct C(crate::A);"),
+    ];
+    assert_eq!(found(&passed_on), ["a -> b, b -> c, c -> a"]);
+    let parent = [
+        ("p", "mod child; use child::Child; pub struct Parent;"),
+        ("p::child", "use super::Parent; pub struct Child;"),
+    ];
+    assert_eq!(found(&parent), ["p -> p::child, p::child -> p"]);
+}
+
+impl Crate {
+    fn read(folder: &Path) -> Self {
+        let mut texts = BTreeMap::new();
+        let mut folders = vec![folder.to_path_buf()];
+        while let Some(next) = folders.pop() {
+            for entry in fs::read_dir(&next).unwrap() {
+                let path = entry.unwrap().path();
+                if path.is_dir() {
+                    // Programs beside the main one are crates of their own.
+                    if !path.ends_with("bin") {
+                        folders.push(path);
+                    }
+                } else if let Some(module) = module_of(path.strip_prefix(folder).unwrap()) {
+                    texts.insert(module, fs::read_to_string(&path).unwrap());
+                }
+            }
+        }
+        Self::from_texts(texts)
+    }
+
+    fn of(files: &[(&str, &str)]) -> Self {
+        let modules = files
+            .iter()
+            .map(|(name, text)| (split(name), (*text).to_owned()));
+        Self::from_texts(modules.collect())
+    }
+
+    fn from_texts(texts: BTreeMap<Module, String>) -> Self {
+        let modules: BTreeSet<Module> = texts.keys().cloned().collect();
+        let read = |(module, text): (Module, String)| {
+            let mut reader = Reader {
+                modules: &modules,
+                module: module.clone(),
+                inside: 0,
+                imported: BTreeMap::new(),
+                source: Source::default(),
+            };
+            let file = syn::parse_file(&text).unwrap();
+            // Names first: paths may begin with them.
+            for item in &file.items {
+                if let syn::Item::Use(item) = item {
+                    reader.visit_item_use(item);
+                }
+            }
+            reader.visit_file(&file);
+            (module, reader.source)
+        };
+        Self {
+            sources: texts.into_iter().map(read).collect(),
+        }
+    }
+
+    /// Circles, each as the shortest way around from its first file.
+    fn circles(&self) -> Vec<String> {
+        let edges: BTreeMap<&Module, BTreeSet<&Module>> = self
+            .sources
+            .iter()
+            .map(|(module, source)| {
+                let homes = source.used.iter().filter_map(|path| self.home(path, 0));
+                (module, homes.filter(|home| *home != module).collect())
+            })
+            .collect();
+        let mut told = BTreeSet::new();
+        let mut circles = Vec::new();
+        for module in self.sources.keys() {
+            if told.contains(module) {
+                continue;
+            }
+            if let Some(way) = way_around(module, &edges) {
+                let steps = way
+                    .windows(2)
+                    .map(|step| format!("{} -> {}", name_of(step[0]), name_of(step[1])));
+                circles.push(steps.collect::<Vec<_>>().join(", "));
+                told.extend(way);
+            }
+        }
+        circles
+    }
+
+    /// The file that defines what a path names.
+    fn home(&self, path: &[String], passes: usize) -> Option<&Module> {
+        let length = (0..=path.len())
+            .rev()
+            .find(|length| self.sources.contains_key(&path[..*length]))?;
+        let (module, source) = self.sources.get_key_value(&path[..length])?;
+        let passed_on = path
+            .get(length)
+            .and_then(|name| source.passed_on.get(name))
+            .filter(|_| passes < 8);
+        match passed_on {
+            Some(target) => {
+                let whole = [target.as_slice(), &path[length + 1..]].concat();
+                self.home(&whole, passes + 1)
+            }
+            None => Some(module),
+        }
+    }
+}
+
+fn name_of(module: &Module) -> String {
+    if module.is_empty() {
+        "the root".to_owned()
+    } else {
+        module.join("::")
+    }
+}
+
+/// The shortest way from a file back to itself.
+fn way_around<'m>(
+    from: &'m Module,
+    edges: &BTreeMap<&'m Module, BTreeSet<&'m Module>>,
+) -> Option<Vec<&'m Module>> {
+    let mut ways = vec![vec![from]];
+    let mut seen = BTreeSet::new();
+    while !ways.is_empty() {
+        let mut longer = Vec::new();
+        for way in ways {
+            for next in &edges[way[way.len() - 1]] {
+                let mut way = way.clone();
+                way.push(*next);
+                if *next == from {
+                    return Some(way);
+                }
+                if seen.insert(*next) {
+                    longer.push(way);
+                }
+            }
+        }
+        ways = longer;
+    }
+    None
+}
+
+/// Reads what a file names.
+struct Reader<'m> {
+    modules: &'m BTreeSet<Module>,
+    /// Where it stands: the file's module, and modules within the file.
+    module: Module,
+    /// How many modules of the file it is in.
+    inside: usize,
+    /// Modules that were imported, by the names that they have here.
+    imported: BTreeMap<String, Module>,
+    source: Source,
+}
+
+impl Reader<'_> {
+    /// A path from the root of the crate on; nothing for one of another crate.
+    fn absolute(&self, path: &[String]) -> Option<Module> {
+        let mut base = self.module.clone();
+        let mut rest = path;
+        match path.first()?.as_str() {
+            "crate" => return Some(path[1..].to_vec()),
+            "self" => rest = &path[1..],
+            "super" => {
+                while rest.first().is_some_and(|part| part == "super") {
+                    base.pop()?;
+                    rest = &rest[1..];
+                }
+            }
+            first => {
+                if let Some(imported) = self.imported.get(first) {
+                    return Some([imported.as_slice(), &path[1..]].concat());
+                }
+                let child = [self.module.as_slice(), &[first.to_owned()]].concat();
+                self.modules.get(&child)?;
+            }
+        }
+        Some([base.as_slice(), rest].concat())
+    }
+}
+
+impl<'a> Visit<'a> for Reader<'_> {
+    fn visit_item(&mut self, item: &'a syn::Item) {
+        if !attributes_of(item).iter().any(is_for_tests) {
+            syn::visit::visit_item(self, item);
+        }
+    }
+
+    fn visit_impl_item_fn(&mut self, item: &'a syn::ImplItemFn) {
+        if !item.attrs.iter().any(is_for_tests) {
+            syn::visit::visit_impl_item_fn(self, item);
+        }
+    }
+
+    fn visit_item_mod(&mut self, item: &'a ItemMod) {
+        if item.content.is_some() {
+            self.module.push(item.ident.to_string());
+            self.inside += 1;
+            syn::visit::visit_item_mod(self, item);
+            self.inside -= 1;
+            self.module.pop();
+        }
+    }
+
+    fn visit_item_use(&mut self, item: &'a ItemUse) {
+        if item.attrs.iter().any(is_for_tests) {
+            return;
+        }
+        let is_passed_on = self.inside == 0 && !matches!(item.vis, Visibility::Inherited);
+        let mut leaves = Vec::new();
+        flatten(&item.tree, &mut Vec::new(), &mut leaves);
+        for (path, name) in leaves {
+            let Some(target) = self.absolute(&path) else {
+                continue;
+            };
+            if is_passed_on {
+                self.source.passed_on.insert(name, target);
+            } else if name != "*" && self.modules.contains(&target) {
+                // Only what is named of it counts.
+                self.imported.insert(name, target);
+            } else {
+                self.source.used.insert(target);
+            }
+        }
+    }
+
+    fn visit_path(&mut self, path: &'a syn::Path) {
+        let parts: Vec<String> = path
+            .segments
+            .iter()
+            .map(|segment| segment.ident.to_string())
+            .collect();
+        if parts.len() > 1 && path.leading_colon.is_none() {
+            self.source.used.extend(self.absolute(&parts));
+        }
+        syn::visit::visit_path(self, path);
+    }
+}
+
+/// The paths of a `use`, each with the name that it has afterwards.
+fn flatten(tree: &UseTree, prefix: &mut Vec<String>, leaves: &mut Vec<(Vec<String>, String)>) {
+    let whole = |prefix: &[String], name: String| -> Vec<String> {
+        if name == "self" && !prefix.is_empty() {
+            prefix.to_vec()
+        } else {
+            [prefix, &[name]].concat()
+        }
+    };
+    match tree {
+        UseTree::Path(path) => {
+            prefix.push(path.ident.to_string());
+            flatten(&path.tree, prefix, leaves);
+            prefix.pop();
+        }
+        UseTree::Name(name) => {
+            let path = whole(prefix, name.ident.to_string());
+            let last = path.last().cloned().unwrap_or_default();
+            leaves.push((path, last));
+        }
+        UseTree::Rename(rename) => {
+            let path = whole(prefix, rename.ident.to_string());
+            leaves.push((path, rename.rename.to_string()));
+        }
+        UseTree::Glob(_) => leaves.push((prefix.clone(), "*".to_owned())),
+        UseTree::Group(group) => {
+            for tree in &group.items {
+                flatten(tree, prefix, leaves);
+            }
+        }
+    }
+}
+
+/// The module of a file, by its path below `src`; nothing for what is no module, or for tests only.
+fn module_of(file: &Path) -> Option<Module> {
+    let mut module: Module = file
+        .with_extension("")
+        .iter()
+        .map(|part| part.to_string_lossy().into_owned())
+        .collect();
+    let last = module.last()?.clone();
+    let is_for_tests =
+        last.ends_with("tests") || last == "fake" || module.iter().any(|part| part == "tests");
+    if file.extension()? != "rs" || is_for_tests {
+        return None;
+    }
+    let is_root = module.len() == 1 && (last == "lib" || last == "main");
+    if is_root && last == "main" {
+        return None;
+    }
+    if is_root || last == "mod" {
+        module.pop();
+    }
+    Some(module)
+}
+
+fn split(name: &str) -> Module {
+    name.split("::")
+        .filter(|part| !part.is_empty())
+        .map(str::to_owned)
+        .collect()
+}
+
+/// `#[cfg(test)]`, and what is there for the tests of other crates.
+fn is_for_tests(attribute: &Attribute) -> bool {
+    attribute.path().is_ident("cfg")
+        && attribute.meta.require_list().is_ok_and(|list| {
+            let text = list.tokens.to_string();
+            text == "test" || text.contains("\"testing\"")
+        })
+}
+
+fn attributes_of(item: &syn::Item) -> &[Attribute] {
+    match item {
+        syn::Item::Const(item) => &item.attrs,
+        syn::Item::Enum(item) => &item.attrs,
+        syn::Item::Fn(item) => &item.attrs,
+        syn::Item::Impl(item) => &item.attrs,
+        syn::Item::Mod(item) => &item.attrs,
+        syn::Item::Static(item) => &item.attrs,
+        syn::Item::Struct(item) => &item.attrs,
+        syn::Item::Trait(item) => &item.attrs,
+        syn::Item::Type(item) => &item.attrs,
+        syn::Item::Use(item) => &item.attrs,
+        _ => &[],
+    }
+}
