@@ -63,7 +63,7 @@ pub fn field_paths(_: &mut SchemaGenerator) -> Schema {
     )
 }
 
-/// A list of paths to remove: the outer shape of an RFC 9535 `JSONPath`. [`fleetdex_core::model::Projection`] reads them in full.
+/// A list of paths to remove: the outer shape of an RFC 9535 `JSONPath`. `fleetdex_core::model::Projection` reads them in full.
 pub fn redactions(_: &mut SchemaGenerator) -> Schema {
     let path = r"self.matches('^[$]?([.]{0,2}([A-Za-z_][A-Za-z0-9_]*|[*])|\\[[^\\[\\]]+\\])+$')";
     let help = "write a JSONPath such as spec.template.spec.containers[*].env, or metadata.annotations['example.com/token'] for a key \

@@ -26,7 +26,7 @@ pub struct AdminArgs {
     pub admin_address: SocketAddr,
 }
 
-/// The admin endpoints; serve it with [`fleetdex_server::listen::Listener`].
+/// The admin endpoints; serve it with `fleetdex_server::listen::Listener`.
 pub fn router(metrics: Arc<Metrics>, readiness: Readiness) -> Router {
     Router::new()
         .route("/metrics", get(async move || encode(&metrics)))
