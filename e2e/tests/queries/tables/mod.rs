@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 mod objects;
-mod tables;
+mod rows;
 
 use std::{collections::BTreeSet, io::Read as _};
 
@@ -21,7 +21,7 @@ use fleetdex_core::kinds;
 use reqwest::{Method, RequestBuilder, StatusCode, header::HeaderMap};
 use serde_json::{Value, json};
 
-use self::tables::{Resource, differences, table};
+use self::rows::{Resource, differences, table};
 
 const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
 

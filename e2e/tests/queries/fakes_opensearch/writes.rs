@@ -7,7 +7,7 @@ use rand::{RngExt, SeedableRng, rngs::StdRng};
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::{Server, alone, compare, extend, index, item, plain, remove};
+use super::{Server, alone, compare, extend, index, item, plain, remove};
 
 #[tokio::test]
 async fn versions_decide_what_is_written() {

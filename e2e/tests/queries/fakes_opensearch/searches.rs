@@ -4,7 +4,7 @@ use anyhow::Result;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::{Server, alone, compare, index, remove};
+use super::{Server, alone, compare, index, remove};
 
 #[tokio::test]
 async fn a_point_in_time_stays_as_it_was_until_it_or_its_index_is_gone() {

@@ -6,7 +6,7 @@ use fleetdex_store::opensearch::{IndexSettings, index_template};
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::{Server, alone, compare, index};
+use super::{Server, alone, compare, index};
 
 fn template(patterns: &[&str], priority: u64, template: &Value) -> Value {
     json!({ "index_patterns": patterns, "priority": priority, "template": template })
