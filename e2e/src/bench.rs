@@ -134,6 +134,7 @@ pub async fn run(arguments: BenchArgs) -> Result<()> {
     let options = Options {
         members: 1,
         opensearch: OpenSearchKind::Plain,
+        own_opensearch: true,
         ..Options::default()
     };
     let fleet = Fleet::start(options).await?;

@@ -125,6 +125,7 @@ async fn show(args: &Args, progress: &Progress) -> Result<(Fleet, Operator)> {
         members: MEMBERS,
         opensearch: OpenSearchKind::Plain,
         dir: Some(dir),
+        own_opensearch: true,
         ..Options::default()
     };
     let fleet = Fleet::start(options).await?;

@@ -123,6 +123,7 @@ fn run(task: Task) -> Result<()> {
             let options = Options {
                 members,
                 opensearch: opensearch.into(),
+                own_opensearch: true,
                 dir: Some(dir),
                 state_file,
                 ..Options::default()

@@ -1,18 +1,18 @@
-//! What scenarios are made of: fleets with an operator each, taken in turns, and registries to try them with.
+//! What scenarios are made of: fleets with an operator each, used in turns, and registries to try them with.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
     path::Path,
+    sync::Arc,
     time::Duration,
 };
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
-use tokio::sync::{Mutex, MutexGuard, OnceCell, Semaphore, SemaphorePermit};
 
 use crate::{
-    fleet::{Fleet, OpenSearchKind, Options, Registration, unique},
+    fleet::{Fleet, OpenSearchKind, Options, Registration, idle, unique},
     objects::Objects,
     opensearch::OpenSearch,
     operator::{Operator, OperatorOptions},
@@ -26,6 +26,7 @@ pub const PATIENCE: Duration = Duration::from_secs(90);
 /// The namespace of the control plane with the members' Secrets.
 pub const SECRETS: &str = "fleet-secrets";
 
+const REGISTRIES: &str = "apis/search.karmada.io/v1alpha1/resourceregistries";
 const CRDS: [&str; 4] = [
     "cluster.karmada.io_clusters.yaml",
     "cluster.karmada.io_clustercaches.yaml",
@@ -33,115 +34,97 @@ const CRDS: [&str; 4] = [
     "search.karmada.io_resourceregistries.yaml",
 ];
 
-static ONE: Stages<1> = Stages::new();
-
-/// Fleets of a test program, each with an operator, for as many scenarios at a time: faults of one must not be seen by another.
-#[derive(Debug)]
-pub struct Stages<const COUNT: usize> {
-    free: Semaphore,
-    venues: [Venue; COUNT],
-}
-
-/// One fleet and its operator, started by the first scenario that comes here.
-#[derive(Debug)]
-struct Venue {
-    fleet: OnceCell<(Options, Fleet)>,
-    operator: OnceCell<Operator>,
-    turn: Mutex<()>,
-}
-
-/// The fleet and the operator, for one scenario at a time.
+/// A fleet and an operator, for one scenario at a time. Afterwards they stay for the next one that asks for the same options, until
+/// other servers have to start ([`idle`]).
 #[derive(Debug)]
 pub struct Stage {
     /// The servers.
-    pub fleet: &'static Fleet,
+    pub fleet: Arc<Fleet>,
     /// The operator, which runs and has all members registered.
-    pub operator: &'static Operator,
+    pub operator: Arc<Operator>,
     /// Objects of the control plane.
     pub hub: Objects,
     /// The fleet's OpenSearch.
     pub opensearch: OpenSearch,
-    // Freed in this order, so that whoever gets the permit finds a free venue.
-    _turn: MutexGuard<'static, ()>,
-    _permit: SemaphorePermit<'static>,
+    options: Options,
 }
 
-impl<const COUNT: usize> Stages<COUNT> {
-    /// Fleets that are not started before they are needed.
-    pub const fn new() -> Self {
-        Self {
-            free: Semaphore::const_new(COUNT),
-            venues: [const { Venue::new() }; COUNT],
-        }
-    }
+/// What a stage keeps for the next scenario. The operator is stopped first.
+struct Servers {
+    operator: Arc<Operator>,
+    fleet: Arc<Fleet>,
+}
 
-    /// Waits for a free fleet. All scenarios of a program want the same options.
-    pub async fn enter(&'static self, options: &Options) -> Result<Stage> {
-        let permit = self.free.acquire().await.context("waiting for a fleet")?;
-        let (venue, turn) = self.free_venue()?;
-        let start_fleet = || async {
-            Ok::<_, anyhow::Error>((options.clone(), Fleet::start(options.clone()).await?))
-        };
-        let (started, fleet) = venue.fleet.get_or_try_init(start_fleet).await?;
-        ensure!(
-            started == options,
-            "the fleet was started with {started:?}, but {options:?} was asked for"
-        );
-        let operator = venue.operator.get_or_try_init(|| start(fleet)).await?;
-        // A scenario that failed may have left servers down; the next one is about something else.
-        fleet.heal().await?;
-        if !operator.process().is_awake()? {
-            eprintln!(
-                "the operator was left dead and is started again\n{}",
-                operator.process().log_tail(20)
-            );
-            operator.restart()?;
-        }
-        Ok(Stage {
-            fleet,
-            operator,
-            hub: Objects::of(fleet.control_plane())?,
-            opensearch: fleet.opensearch()?.client()?,
-            _turn: turn,
-            _permit: permit,
+impl Servers {
+    async fn start(options: &Options) -> Result<Self> {
+        let fleet = Fleet::start(options.clone()).await?;
+        let operator = start(&fleet).await?;
+        Ok(Self {
+            operator: Arc::new(operator),
+            fleet: Arc::new(fleet),
         })
     }
 
-    /// Whoever has a permit finds one.
-    fn free_venue(&'static self) -> Result<(&'static Venue, MutexGuard<'static, ()>)> {
-        let taken = self
-            .venues
-            .iter()
-            .find_map(|venue| Some((venue, venue.turn.try_lock().ok()?)));
-        taken.context("no fleet is free")
-    }
-}
-
-impl<const COUNT: usize> Default for Stages<COUNT> {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl Venue {
-    const fn new() -> Self {
-        Self {
-            fleet: OnceCell::const_new(),
-            operator: OnceCell::const_new(),
-            turn: Mutex::const_new(()),
+    /// Makes up for what an earlier scenario may have left; fails when that is a registry.
+    async fn tidy(&self) -> Result<()> {
+        self.fleet.heal().await?;
+        let hub = Objects::of(self.fleet.control_plane())?;
+        let left = hub.get(REGISTRIES).await?;
+        let items = left["items"].as_array().context("no items")?;
+        ensure!(items.is_empty(), "registries are left: {left}");
+        if !self.operator.process().is_awake()? {
+            eprintln!(
+                "the operator was left dead and is started again\n{}",
+                self.operator.process().log_tail(20)
+            );
+            self.operator.restart()?;
         }
+        Ok(())
+    }
+}
+
+impl Drop for Stage {
+    fn drop(&mut self) {
+        let servers = Servers {
+            operator: Arc::clone(&self.operator),
+            fleet: Arc::clone(&self.fleet),
+        };
+        idle::keep(self.options.clone(), servers);
     }
 }
 
 impl Stage {
-    /// Waits for its turn with the one fleet of this program. All scenarios of a program want the same number of members.
-    pub async fn enter(members: usize) -> Result<Self> {
-        ONE.enter(&Options {
-            members,
+    /// A fleet of two members, each with a history of its own, and OpenSearch: what nearly every scenario can do with.
+    pub async fn enter() -> Result<Self> {
+        Self::with(Options {
+            members: 2,
             opensearch: OpenSearchKind::Plain,
+            own_etcds: true,
             ..Options::default()
         })
         .await
+    }
+
+    /// A fleet like this.
+    pub async fn with(options: Options) -> Result<Self> {
+        let servers = Self::servers(&options).await?;
+        Ok(Self {
+            hub: Objects::of(servers.fleet.control_plane())?,
+            opensearch: servers.fleet.opensearch()?.client()?,
+            fleet: servers.fleet,
+            operator: servers.operator,
+            options,
+        })
+    }
+
+    async fn servers(options: &Options) -> Result<Servers> {
+        if let Some(servers) = idle::take::<_, Servers>(options) {
+            match servers.tidy().await {
+                Ok(()) => return Ok(servers),
+                Err(error) => eprintln!("a fleet cannot be used again: {error:#}"),
+            }
+        }
+        Servers::start(options).await
     }
 
     /// Objects of a member.
@@ -178,7 +161,7 @@ impl Stage {
 
     /// Another operator for the same control plane, with flags besides the usual ones.
     pub async fn another_operator(&self, more_flags: &[&str]) -> Result<Operator> {
-        start_operator(self.fleet, more_flags).await
+        start_operator(&self.fleet, more_flags).await
     }
 
     /// How often the stream of each unit was started since the operator's log began.
@@ -266,8 +249,7 @@ pub async fn prepare(fleet: &Fleet) -> Result<()> {
             .await?;
         hub.get("apis/clustercaches.karmada.io/v1alpha1/clustercaches")
             .await?;
-        hub.get("apis/search.karmada.io/v1alpha1/resourceregistries")
-            .await
+        hub.get(REGISTRIES).await
     })
     .await?;
     for member in fleet.members() {
@@ -319,7 +301,7 @@ pub struct Registry {
 impl Registry {
     /// Registers `selectors` of the clusters with these names in the stage's OpenSearch. It is not applied yet.
     pub fn new(stage: &Stage, name: &str, clusters: &[&str], selectors: &Value) -> Result<Self> {
-        Self::in_fleet(stage.fleet, name, clusters, selectors)
+        Self::in_fleet(&stage.fleet, name, clusters, selectors)
     }
 
     /// As [`new`](Self::new), for a fleet that is not on a stage.
@@ -360,10 +342,7 @@ impl Registry {
 
     /// Its path on the control plane.
     pub fn path(&self) -> String {
-        format!(
-            "apis/search.karmada.io/v1alpha1/resourceregistries/{}",
-            self.name
-        )
+        format!("{REGISTRIES}/{}", self.name)
     }
 
     /// Creates it, or makes the spec effective.

@@ -139,6 +139,7 @@ impl Scene {
         let fleet = Fleet::start(Options {
             members: MEMBERS,
             own_etcds: true,
+            own_opensearch: true,
             ..Options::default()
         })
         .await?;

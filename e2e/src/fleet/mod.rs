@@ -4,8 +4,11 @@
 
 pub mod apiserver;
 pub mod certificates;
+mod dir;
 pub mod etcd;
 mod folder;
+pub mod idle;
+mod lease;
 pub mod opensearch;
 mod password;
 pub mod ports;
@@ -16,36 +19,36 @@ mod shared;
 pub mod state;
 
 use std::{
-    fs::{self, DirBuilder, File, TryLockError},
-    os::unix::fs::DirBuilderExt,
+    fs,
+    ops::Deref,
     path::{Path, PathBuf},
     sync::atomic::{AtomicU32, Ordering},
 };
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use futures::future::try_join_all;
 
 pub use self::{
-    apiserver::ApiServer, etcd::Etcd, opensearch::OpenSearchServer, process::Process,
-    registration::Registration, state::FleetState,
+    apiserver::ApiServer,
+    dir::target_folder,
+    etcd::Etcd,
+    opensearch::{OpenSearchKind, OpenSearchServer},
+    process::Process,
+    registration::Registration,
+    shared::SharedFleet,
+    state::FleetState,
 };
-use self::{apiserver::Place, certificates::Authority, process::Guard};
+use self::{
+    apiserver::Place,
+    certificates::Authority,
+    dir::{FleetDir, scratch_folder},
+    lease::Lease,
+    process::Guard,
+};
 use crate::parts::{self, Part};
 
 /// The name of the cluster that registries and members are registered with.
 pub const CONTROL_PLANE: &str = "control-plane";
-
-/// Which OpenSearch a fleet has.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum OpenSearchKind {
-    /// Version 3.4.0 over plain HTTP, for everybody.
-    #[default]
-    Plain,
-    /// Version 2.19.4 with TLS and basic authentication.
-    Secure,
-    /// None at all.
-    None,
-}
 
 /// What a fleet consists of.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -54,10 +57,14 @@ pub struct Options {
     pub members: usize,
     /// Which OpenSearch.
     pub opensearch: OpenSearchKind,
-    /// The folder for logs, certificates and kubeconfigs; by default one in `target/fleet` named after this program.
+    /// The folder for logs, certificates and kubeconfigs; by default one in `target/fleet` named after the test's module, or
+    /// after this program.
     pub dir: Option<PathBuf>,
     /// The file that describes the running fleet; by default `fleet.json` in that folder.
     pub state_file: Option<PathBuf>,
+    /// Its OpenSearch is started for it and stops with it; else it gets one that earlier fleets of this process have used,
+    /// emptied, if there is one.
+    pub own_opensearch: bool,
     /// Every member has an etcd of its own, so that its history can be set back or thrown away; else all servers share one.
     pub own_etcds: bool,
     /// Flags of the first members besides those that all have, such as `--runtime-config=autoscaling/v2=false`.
@@ -72,7 +79,7 @@ pub struct Options {
 pub struct Fleet {
     control_plane: ApiServer,
     members: Vec<ApiServer>,
-    opensearch: Option<OpenSearchServer>,
+    opensearch: Option<Store>,
     /// The control plane's, and those of the members if they have their own.
     etcds: Vec<Etcd>,
     guard: Guard,
@@ -80,12 +87,41 @@ pub struct Fleet {
     dir: FleetDir,
 }
 
+/// The OpenSearch of a fleet.
+#[derive(Debug)]
+enum Store {
+    Own(Box<OpenSearchServer>),
+    Leased(Lease),
+}
+
+impl Store {
+    async fn wait_ready(&mut self) -> Result<()> {
+        match self {
+            Self::Own(server) => server.wait_ready().await,
+            Self::Leased(lease) => lease.wait_ready().await,
+        }
+    }
+}
+
+impl Deref for Store {
+    type Target = OpenSearchServer;
+
+    fn deref(&self) -> &OpenSearchServer {
+        match self {
+            Self::Own(server) => server,
+            Self::Leased(lease) => lease,
+        }
+    }
+}
+
 impl Fleet {
     /// Starts everything in parallel and returns when all of it answers. Missing parts are built first, which takes
-    /// minutes; a server that does not come up is an error with the end of its log, and everything else is stopped.
+    /// minutes, and [idle](idle) servers are stopped; a server that does not come up is an error with the end of its log,
+    /// and everything else is stopped.
     pub async fn start(options: Options) -> Result<Self> {
         let needed = needed_parts(options.opensearch);
         tokio::task::spawn_blocking(move || {
+            idle::stop_all();
             needed.iter().try_for_each(|part| part.ensure().map(drop))
         })
         .await
@@ -98,9 +134,13 @@ impl Fleet {
         let group = guard.group();
 
         // OpenSearch takes longest. An API server waits for etcd by itself, but not long enough on a busy machine.
-        let opensearch = match options.opensearch {
+        let mut opensearch = match options.opensearch {
             OpenSearchKind::None => None,
-            kind => Some(OpenSearchServer::spawn(kind, path, &scratch, group)?),
+            kind if options.own_opensearch => {
+                let server = OpenSearchServer::spawn(kind, path, &scratch, group)?;
+                Some(Store::Own(Box::new(server)))
+            }
+            kind => Some(Store::Leased(Lease::begin(kind)?)),
         };
         let names: Vec<String> = (1..=options.members)
             .map(|number| format!("member{number}"))
@@ -141,7 +181,7 @@ impl Fleet {
 
         control_plane.wait_ready().await?;
         try_join_all(members.iter().map(ApiServer::wait_ready)).await?;
-        if let Some(server) = &opensearch {
+        if let Some(server) = &mut opensearch {
             server.wait_ready().await?;
         }
 
@@ -187,7 +227,7 @@ impl Fleet {
     /// The OpenSearch of the fleet.
     pub fn opensearch(&self) -> Result<&OpenSearchServer> {
         self.opensearch
-            .as_ref()
+            .as_deref()
             .context("this fleet was started without OpenSearch")
     }
 
@@ -251,7 +291,7 @@ impl Fleet {
             .map(ApiServer::process);
         servers
             .chain(self.etcds.iter().map(Etcd::process))
-            .chain(self.opensearch.as_ref().map(OpenSearchServer::process))
+            .chain(self.opensearch.as_deref().map(OpenSearchServer::process))
     }
 }
 
@@ -287,123 +327,6 @@ fn needed_parts(opensearch: OpenSearchKind) -> Vec<Part> {
         OpenSearchKind::None => {}
     }
     needed
-}
-
-/// A folder in the system's temporary folder, for data that is removed at the end. Other users may look inside, because
-/// root runs OpenSearch as another user.
-fn scratch_folder() -> Result<PathBuf> {
-    let path = std::env::temp_dir().join(format!(
-        "fleetdex-{}-{:08x}",
-        std::process::id(),
-        rand::random::<u32>()
-    ));
-    // The temporary folder itself may be missing where it is set for a session that has ended.
-    DirBuilder::new()
-        .recursive(true)
-        .mode(0o755)
-        .create(&path)
-        .with_context(|| format!("creating {}", path.display()))?;
-    Ok(path)
-}
-
-/// The folder of one running fleet, locked.
-#[derive(Debug)]
-struct FleetDir {
-    path: PathBuf,
-    _lock: File,
-}
-
-impl FleetDir {
-    /// Takes the wanted folder, or fails when a fleet runs in it; without a wish takes the first free one of this program.
-    fn claim(wanted: Option<&Path>) -> Result<Self> {
-        if let Some(path) = wanted {
-            let claimed = Self::try_claim(path)?;
-            return claimed.with_context(|| format!("another fleet runs in {}", path.display()));
-        }
-        let base = target_folder()?.join("fleet");
-        let program = program_name()?;
-        for number in 1..=64 {
-            let name = if number == 1 {
-                program.clone()
-            } else {
-                format!("{program}-{number}")
-            };
-            if let Some(dir) = Self::try_claim(&base.join(name))? {
-                return Ok(dir);
-            }
-        }
-        anyhow::bail!("64 fleets of {program} are running already")
-    }
-
-    fn try_claim(path: &Path) -> Result<Option<Self>> {
-        fs::create_dir_all(path).with_context(|| format!("creating {}", path.display()))?;
-        let absolute =
-            fs::canonicalize(path).with_context(|| format!("finding {}", path.display()))?;
-        let lock_path = absolute.join("lock");
-        let lock = File::create(&lock_path)
-            .with_context(|| format!("creating {}", lock_path.display()))?;
-        match lock.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Ok(None),
-            Err(TryLockError::Error(error)) => {
-                return Err(error).with_context(|| format!("locking {}", lock_path.display()));
-            }
-        }
-        remove_leftovers(&absolute)?;
-        Ok(Some(Self {
-            path: absolute,
-            _lock: lock,
-        }))
-    }
-}
-
-/// Removes what an earlier fleet wrote here, and nothing else: the folder may be one that somebody else uses too.
-fn remove_leftovers(folder: &Path) -> Result<()> {
-    for entry in fs::read_dir(folder).with_context(|| format!("reading {}", folder.display()))? {
-        let path = entry
-            .with_context(|| format!("reading {}", folder.display()))?
-            .path();
-        let is_cluster = path.join("kubeconfig").is_file();
-        let is_log = path.extension().is_some_and(|extension| extension == "log");
-        let removed = match (is_cluster, is_log) {
-            (true, _) => fs::remove_dir_all(&path),
-            (_, true) => fs::remove_file(&path),
-            _ => Ok(()),
-        };
-        removed.with_context(|| format!("removing {}", path.display()))?;
-    }
-    Ok(())
-}
-
-/// The target folder that this program was built into.
-pub fn target_folder() -> Result<PathBuf> {
-    let program = std::env::current_exe().context("finding this program")?;
-    // `target/PROFILE/program`, and `target/PROFILE/deps/test`.
-    let profile = program
-        .ancestors()
-        .skip(1)
-        .find(|folder| !folder.ends_with("deps"));
-    let target = profile.and_then(Path::parent);
-    let target =
-        target.with_context(|| format!("{} is in no cargo target folder", program.display()))?;
-    Ok(target.to_owned())
-}
-
-/// This program's name without the hash that cargo gives to test programs.
-fn program_name() -> Result<String> {
-    let program = std::env::current_exe().context("finding this program")?;
-    let name = program
-        .file_stem()
-        .context("a program without a name")?
-        .to_string_lossy()
-        .into_owned();
-    let without_hash = name
-        .rsplit_once('-')
-        .filter(|(_, hash)| hash.len() == 16)
-        .map(|(stem, _)| stem.to_owned());
-    let short = without_hash.unwrap_or(name);
-    ensure!(!short.is_empty(), "a program without a name");
-    Ok(short)
 }
 
 /// Builds or finds every part that any fleet or test needs.

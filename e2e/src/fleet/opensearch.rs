@@ -12,7 +12,6 @@ use nix::unistd::{Gid, Uid, chown};
 use serde_json::json;
 
 use super::{
-    OpenSearchKind,
     certificates::{self, Authority, Identity},
     folder, password,
     ports::Port,
@@ -26,6 +25,18 @@ const NOBODY: u32 = 65_534;
 /// The common name of the certificate that may configure the security plugin.
 const SECURITY_ADMIN: &str = "fleet-security-admin";
 const NODE: &str = "fleet-node";
+
+/// Which OpenSearch a fleet has.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum OpenSearchKind {
+    /// Version 3.4.0 over plain HTTP, for everybody.
+    #[default]
+    Plain,
+    /// Version 2.19.4 with TLS and basic authentication.
+    Secure,
+    /// None at all.
+    None,
+}
 
 /// A running OpenSearch of one node. Its data survives a restart, not the fleet.
 #[derive(Debug)]

@@ -19,7 +19,6 @@ use e2e::{
 };
 use serde_json::{Value, json};
 
-const MEMBERS: usize = 2;
 const BOTH: [&str; 2] = ["member1", "member2"];
 const CONFIG_MAPS: &str = "api/v1/configmaps";
 
@@ -46,7 +45,7 @@ async fn change(objects: &Objects, name: &str, value: &str) {
 
 #[tokio::test]
 async fn an_unknown_kind_and_an_absent_cluster_are_named_and_do_not_stop_the_rest() {
-    let stage = Stage::enter(MEMBERS).await.unwrap();
+    let stage = Stage::enter().await.unwrap();
     let ghost = unique("ghost");
     let mut selectors = config_maps();
     selectors
@@ -102,7 +101,7 @@ async fn an_unknown_kind_and_an_absent_cluster_are_named_and_do_not_stop_the_res
 
 #[tokio::test]
 async fn a_member_that_does_not_answer_keeps_its_documents_and_catches_up() {
-    let stage = Stage::enter(MEMBERS).await.unwrap();
+    let stage = Stage::enter().await.unwrap();
     let registry = Registry::new(&stage, "silent", &BOTH, &config_maps()).unwrap();
     registry.apply().await.unwrap();
     registry.until_ready().await.unwrap();
@@ -169,7 +168,7 @@ async fn a_member_that_does_not_answer_keeps_its_documents_and_catches_up() {
 
 #[tokio::test]
 async fn a_member_that_hangs_and_wakes_up_goes_on_where_it_was() {
-    let stage = Stage::enter(MEMBERS).await.unwrap();
+    let stage = Stage::enter().await.unwrap();
     let mut selectors = config_maps();
     selectors
         .as_array_mut()
@@ -190,11 +189,11 @@ async fn a_member_that_hangs_and_wakes_up_goes_on_where_it_was() {
     };
     let everything = || namespaces(maps_of(&stage, &registry, &members));
     let count = until_equal(&everything()).await.unwrap();
+    let operator = &stage.operator;
     let lists = |kind: &str| {
         let labels = format!("cluster=\"member2\",kind=\"v1/{kind}\"");
         async move {
-            stage
-                .operator
+            operator
                 .metric("fleetdex_lists_total", &labels)
                 .await
                 .unwrap()
@@ -250,7 +249,7 @@ async fn a_member_that_hangs_and_wakes_up_goes_on_where_it_was() {
 
 #[tokio::test]
 async fn a_member_with_a_missing_secret_or_a_wrong_token_is_told_and_connected_once_it_is_right() {
-    let stage = Stage::enter(MEMBERS).await.unwrap();
+    let stage = Stage::enter().await.unwrap();
     let late = unique("late");
     let member = stage.fleet.member(2).unwrap();
     let right = Registration::new(member, &late, SECRETS);
@@ -341,7 +340,7 @@ async fn until_answered(stage: &Stage, path: &str, count: usize, wanted: &[Strin
         &format!("{path}: {count} objects, warnings {wanted:?}"),
         PATIENCE,
         || async {
-            let (list, warnings) = list_with_warnings(stage.operator, path).await?;
+            let (list, warnings) = list_with_warnings(&stage.operator, path).await?;
             let found = bare_names_of(&list)?.len();
             anyhow::ensure!(
                 (found, &warnings) == (count, &wanted),
@@ -356,7 +355,7 @@ async fn until_answered(stage: &Stage, path: &str, count: usize, wanted: &[Strin
 
 #[tokio::test]
 async fn a_kind_that_a_member_forbids_hides_no_other_and_is_warned_about_until_it_may_be_read() {
-    let stage = Stage::enter(MEMBERS).await.unwrap();
+    let stage = Stage::enter().await.unwrap();
     let member = stage.member(1).unwrap();
     let cluster = unique("half");
     change(&member, "seen", "at once").await;
@@ -461,13 +460,13 @@ async fn a_kind_that_a_member_forbids_hides_no_other_and_is_warned_about_until_i
 
 #[tokio::test]
 async fn after_a_restart_with_a_member_down_its_documents_are_shown_and_said_to_be_old() {
-    let stage = Stage::enter(MEMBERS).await.unwrap();
+    let stage = Stage::enter().await.unwrap();
     change(&stage.member(2).unwrap(), "kept", "since before").await;
     let registry = Registry::new(&stage, "remembered", &BOTH, &config_maps()).unwrap();
     registry.apply().await.unwrap();
     registry.until_ready().await.unwrap();
     let of_second = format!("{CONFIG_MAPS}?clusters=member2");
-    let (before, warnings) = list_with_warnings(stage.operator, CONFIG_MAPS)
+    let (before, warnings) = list_with_warnings(&stage.operator, CONFIG_MAPS)
         .await
         .unwrap();
     assert_eq!(warnings, [""; 0]);
@@ -483,7 +482,7 @@ async fn after_a_restart_with_a_member_down_its_documents_are_shown_and_said_to_
     stage.operator.wait_ready(PATIENCE).await.unwrap();
     for path in [CONFIG_MAPS, &of_second] {
         eventually("the documents of the member that is down are shown as they were", PATIENCE, || async {
-            let (list, warnings) = list_with_warnings(stage.operator, path).await?;
+            let (list, warnings) = list_with_warnings(&stage.operator, path).await?;
             let of_members = names(&before).into_iter().filter(|name| path == CONFIG_MAPS || name.starts_with("member2/"));
             anyhow::ensure!(names(&list) == of_members.collect::<Vec<_>>(), "{list}");
             let as_of = list["metadata"]["asOf"]["member2"].as_str().unwrap_or_default();
@@ -496,7 +495,7 @@ async fn after_a_restart_with_a_member_down_its_documents_are_shown_and_said_to_
         .await
         .unwrap();
     }
-    let unknown = list_with_warnings(stage.operator, "api/v1/endpoints")
+    let unknown = list_with_warnings(&stage.operator, "api/v1/endpoints")
         .await
         .unwrap_err()
         .to_string();
@@ -524,7 +523,7 @@ async fn after_a_restart_with_a_member_down_its_documents_are_shown_and_said_to_
 #[tokio::test]
 #[allow(clippy::too_many_lines, reason = "one scenario")]
 async fn credentials_of_the_store_that_are_missing_or_wrong_are_told_and_never_left_out() {
-    let stage = Stage::enter(MEMBERS).await.unwrap();
+    let stage = Stage::enter().await.unwrap();
     let secured = Fleet::start(Options {
         opensearch: OpenSearchKind::Secure,
         ..Options::default()
@@ -660,7 +659,7 @@ async fn credentials_of_the_store_that_are_missing_or_wrong_are_told_and_never_l
 
 #[tokio::test]
 async fn a_store_that_is_down_at_the_start_is_filled_when_it_comes_up() {
-    let stage = Stage::enter(MEMBERS).await.unwrap();
+    let stage = Stage::enter().await.unwrap();
     stage
         .operator
         .terminate(Duration::from_secs(30))
@@ -691,7 +690,7 @@ async fn a_store_that_is_down_at_the_start_is_filled_when_it_comes_up() {
 
 #[tokio::test]
 async fn nothing_is_lost_when_the_store_dies_amid_changes() {
-    let stage = Stage::enter(MEMBERS).await.unwrap();
+    let stage = Stage::enter().await.unwrap();
     let member = stage.fleet.member(1).unwrap();
     let namespace = unique("busy");
     stage
@@ -755,7 +754,7 @@ async fn nothing_is_lost_when_the_store_dies_amid_changes() {
 
 #[tokio::test]
 async fn a_write_block_is_told_and_waited_out() {
-    let stage = Stage::enter(MEMBERS).await.unwrap();
+    let stage = Stage::enter().await.unwrap();
     let registry = Registry::new(&stage, "blocked", &["member1"], &config_maps()).unwrap();
     registry.apply().await.unwrap();
     registry.until_ready().await.unwrap();
@@ -787,7 +786,7 @@ async fn a_write_block_is_told_and_waited_out() {
 
 #[tokio::test]
 async fn an_index_that_somebody_deletes_is_filled_again() {
-    let stage = Stage::enter(MEMBERS).await.unwrap();
+    let stage = Stage::enter().await.unwrap();
     let registry = Registry::new(&stage, "deleted", &BOTH, &config_maps()).unwrap();
     registry.apply().await.unwrap();
     registry.until_ready().await.unwrap();

@@ -12,6 +12,7 @@ fn options(opensearch: OpenSearchKind) -> Options {
     Options {
         members: 1,
         opensearch,
+        own_opensearch: true,
         ..Options::default()
     }
 }

@@ -57,7 +57,7 @@ async fn found_by_member(member: &Objects, selector: &str) -> Result<Vec<String>
 
 #[tokio::test]
 async fn what_a_definition_makes_selectable_is_selectable_here() {
-    let stage = Stage::enter(1).await.unwrap();
+    let stage = Stage::enter().await.unwrap();
     let member = stage.member(1).unwrap();
     define(&member, &definition("paints", "Paint", &[".spec.color"]))
         .await
@@ -86,7 +86,7 @@ async fn what_a_definition_makes_selectable_is_selectable_here() {
     registry.apply().await.unwrap();
     registry.until_ready().await.unwrap();
     let store = store_at(stage.fleet.opensearch().unwrap().url(), &registry.prefix).unwrap();
-    let found = |selector: &'static str| names_by_field(stage.operator, &store, PAINTS, selector);
+    let found = |selector: &'static str| names_by_field(&stage.operator, &store, PAINTS, selector);
     let until_alike = async |selector: &'static str| {
         eventually(&format!("{selector} finds the same"), PATIENCE, || async {
             let (ours, theirs) = (

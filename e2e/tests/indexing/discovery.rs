@@ -11,7 +11,7 @@ use e2e::{
     oracle::documents,
     poll::eventually,
     questions::list_with_warnings,
-    scenario::{PATIENCE, Registry, Stage, Stages, until_equal},
+    scenario::{PATIENCE, Registry, Stage, until_equal},
 };
 use futures::StreamExt;
 use kube::{
@@ -25,8 +25,6 @@ use kube::{
 };
 use serde_json::{Value, json};
 use tokio_util::task::AbortOnDropHandle;
-
-static STAGES: Stages<1> = Stages::new();
 
 /// Serves `autoscaling/v1` and `v2`, as every API server does.
 const WITH_BOTH: &str = "member1";
@@ -50,7 +48,7 @@ async fn enter() -> Stage {
         member_flags,
         ..Options::default()
     };
-    STAGES.enter(&options).await.unwrap()
+    Stage::with(options).await.unwrap()
 }
 
 /// A custom resource definition with these versions, of which the first one is stored; and whether each is served.
@@ -223,7 +221,7 @@ async fn a_version_that_a_member_does_not_serve_is_read_in_the_one_it_prefers() 
         ("v2beta2", vec![second, first]),
     ] {
         let (list, warnings) = list_with_warnings(
-            stage.operator,
+            &stage.operator,
             &format!("apis/autoscaling/{version}/horizontalpodautoscalers"),
         )
         .await

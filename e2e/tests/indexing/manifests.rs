@@ -2,8 +2,10 @@
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
+use std::sync::Arc;
+
 use e2e::{
-    fleet::{Fleet, OpenSearchKind, Options},
+    fleet::{Fleet, OpenSearchKind, Options, SharedFleet},
     kubectl::Kubectl,
     poll::eventually,
     scenario::{PATIENCE, prepare, repository_file},
@@ -26,20 +28,21 @@ struct Refusal {
 }
 
 /// A control plane with our CRDs is all that these need.
-async fn kubectl() -> Kubectl {
+async fn control_plane() -> (Arc<SharedFleet>, Kubectl) {
     let fleet = Fleet::shared(Options {
         opensearch: OpenSearchKind::None,
         ..Options::default()
     })
     .await
     .unwrap();
-    prepare(fleet).await.unwrap();
-    fleet.control_plane().kubectl().unwrap()
+    prepare(&fleet).await.unwrap();
+    let kubectl = fleet.control_plane().kubectl().unwrap();
+    (fleet, kubectl)
 }
 
 #[tokio::test]
 async fn every_founding_example_has_its_declared_outcome() {
-    let kubectl = kubectl().await;
+    let (_fleet, kubectl) = control_plane().await;
     let examples: Vec<Example> =
         serde_saphyr::from_str(&repository_file("tests/manifests/outcomes.yaml").unwrap()).unwrap();
     let mut wrong = Vec::new();
@@ -78,7 +81,7 @@ async fn every_founding_example_has_its_declared_outcome() {
 
 /// Applies every spec of a file, and tells which ones are not refused as they should be.
 async fn wrongly_accepted(kind: &str, group: &str, file: &str) -> Vec<String> {
-    let kubectl = kubectl().await;
+    let (_fleet, kubectl) = control_plane().await;
     let refusals: Vec<Refusal> = serde_saphyr::from_str(&repository_file(file).unwrap()).unwrap();
     let mut wrong = Vec::new();
     for Refusal { spec, error } in refusals {

@@ -14,7 +14,6 @@ use e2e::{
 };
 use serde_json::{Value, json};
 
-const MEMBERS: usize = 1;
 const THINGS: &str = "apis/awkward.example.io/v1/things";
 
 /// Objects with any field at all, spec or not.
@@ -101,7 +100,7 @@ fn noise(bytes: usize) -> String {
 #[tokio::test]
 #[allow(clippy::too_many_lines, reason = "one scenario")]
 async fn awkward_objects_are_whole_documents() {
-    let stage = Stage::enter(MEMBERS).await.unwrap();
+    let stage = Stage::enter().await.unwrap();
     let (objects, namespace, registry) = furnish(&stage, "awkward").await;
     let things = things_in(&namespace);
     let awkward = [
@@ -364,7 +363,7 @@ async fn nothing_is_forged(stage: &Stage, registry: &Registry, namespace: &str, 
 
 #[tokio::test]
 async fn an_object_that_becomes_too_deep_is_known_by_its_identity_and_leaves_nothing_behind() {
-    let stage = Stage::enter(MEMBERS).await.unwrap();
+    let stage = Stage::enter().await.unwrap();
     let (objects, namespace, registry) = furnish(&stage, "too-deep").await;
     let path = format!("{}/abyss", things_in(&namespace));
     let abyss = |levels: usize| {
@@ -446,7 +445,7 @@ fn shortened(text: &str) -> String {
 #[tokio::test]
 #[allow(clippy::too_many_lines, reason = "one scenario")]
 async fn a_document_that_the_store_refuses_has_a_fallback_and_its_batch_mates_are_untouched() {
-    let stage = Stage::enter(MEMBERS).await.unwrap();
+    let stage = Stage::enter().await.unwrap();
     let (objects, namespace, registry) = furnish(&stage, "refused").await;
     let things = things_in(&namespace);
     // `status.phase` and `type` are mapped as keywords for built-in kinds; these objects have other ideas. And OpenSearch takes no
@@ -610,7 +609,7 @@ async fn until_not_rejected(stage: &Stage) {
 
 #[tokio::test]
 async fn values_of_secrets_are_nowhere_in_the_store() {
-    let stage = Stage::enter(MEMBERS).await.unwrap();
+    let stage = Stage::enter().await.unwrap();
     let (objects, namespace, registry) = furnish(&stage, "secrets").await;
     let password = format!("plain{}", noise(20));
     let manifest = json!({
@@ -683,7 +682,7 @@ async fn values_of_secrets_are_nowhere_in_the_store() {
 
 #[tokio::test]
 async fn redacted_fields_are_nowhere_in_the_store() {
-    let stage = Stage::enter(MEMBERS).await.unwrap();
+    let stage = Stage::enter().await.unwrap();
     let (objects, namespace, mut registry) = furnish(&stage, "redacted").await;
     let word = noise(24);
     let object = thing(

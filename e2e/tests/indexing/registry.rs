@@ -14,7 +14,6 @@ use e2e::{
 };
 use serde_json::{Value, json};
 
-const MEMBERS: usize = 2;
 const BOTH: [&str; 2] = ["member1", "member2"];
 const CONFIG_MAPS: &str = "api/v1/configmaps";
 const SECRETS: &str = "api/v1/secrets";
@@ -67,8 +66,8 @@ fn in_namespace(namespace: &str, plural: &str) -> String {
 
 #[tokio::test]
 async fn objects_are_documents_and_their_changes_show() {
-    let stage = Stage::enter(MEMBERS).await.unwrap();
-    let fleet = stage.fleet;
+    let stage = Stage::enter().await.unwrap();
+    let fleet = &stage.fleet;
     let members = [stage.member(1).unwrap(), stage.member(2).unwrap()];
     let mut furnished = Vec::new();
     for member in &members {
@@ -156,7 +155,7 @@ async fn objects_are_documents_and_their_changes_show() {
 #[tokio::test]
 #[allow(clippy::too_many_lines, reason = "one scenario")]
 async fn an_edit_changes_what_it_says_and_leaves_other_streams_alone() {
-    let stage = Stage::enter(MEMBERS).await.unwrap();
+    let stage = Stage::enter().await.unwrap();
     let [first, second] = [
         stage.fleet.member(1).unwrap(),
         stage.fleet.member(2).unwrap(),
@@ -315,7 +314,7 @@ fn registry_maps(stage: &Stage, prefix: &str, both: bool) -> e2e::oracle::Oracle
 
 #[tokio::test]
 async fn a_deleted_registry_leaves_what_its_neighbour_in_the_same_store_wants() {
-    let stage = Stage::enter(MEMBERS).await.unwrap();
+    let stage = Stage::enter().await.unwrap();
     let first = stage.fleet.member(1).unwrap();
     let objects = stage.member(1).unwrap();
     let namespaces = furnish(&objects).await;
@@ -357,7 +356,7 @@ async fn a_deleted_registry_leaves_what_its_neighbour_in_the_same_store_wants() 
 
 #[tokio::test]
 async fn a_deleted_cluster_takes_its_documents_along_and_a_new_one_brings_them_back() {
-    let stage = Stage::enter(MEMBERS).await.unwrap();
+    let stage = Stage::enter().await.unwrap();
     let second = stage.fleet.member(2).unwrap();
     let cluster = unique("extra");
     stage.register(2, &cluster).await.unwrap();
@@ -414,7 +413,7 @@ async fn a_deleted_cluster_takes_its_documents_along_and_a_new_one_brings_them_b
 
 #[tokio::test]
 async fn a_kind_is_indexed_as_soon_as_a_member_serves_it_and_goes_with_its_crd() {
-    let stage = Stage::enter(MEMBERS).await.unwrap();
+    let stage = Stage::enter().await.unwrap();
     let [first, second] = [
         stage.fleet.member(1).unwrap(),
         stage.fleet.member(2).unwrap(),
@@ -481,7 +480,7 @@ async fn a_kind_is_indexed_as_soon_as_a_member_serves_it_and_goes_with_its_crd()
 
 #[tokio::test]
 async fn what_changed_while_the_operator_was_away_is_caught_up_with() {
-    let stage = Stage::enter(MEMBERS).await.unwrap();
+    let stage = Stage::enter().await.unwrap();
     let objects = stage.member(1).unwrap();
     let namespaces = furnish(&objects).await;
     let [left, right] = &namespaces;
@@ -545,7 +544,7 @@ async fn what_changed_while_the_operator_was_away_is_caught_up_with() {
 
 #[tokio::test]
 async fn prefixes_that_begin_alike_are_stores_of_their_own() {
-    let stage = Stage::enter(MEMBERS).await.unwrap();
+    let stage = Stage::enter().await.unwrap();
     let second = stage.fleet.member(2).unwrap();
     let short = Registry::new(
         &stage,
@@ -599,7 +598,7 @@ async fn until_moved(stage: &Stage, registry: &Registry, left: &str) {
 #[tokio::test]
 #[allow(clippy::too_many_lines, reason = "one scenario")]
 async fn a_registry_that_moves_leaves_nothing_behind_also_after_a_restart() {
-    let stage = Stage::enter(MEMBERS).await.unwrap();
+    let stage = Stage::enter().await.unwrap();
     let objects = stage.member(1).unwrap();
     let namespaces = furnish(&objects).await;
     let direct = stage.fleet.opensearch().unwrap().url().to_owned();

@@ -1,18 +1,21 @@
 //! What tests are made of works on real servers: load, registration, users, one fleet for several tests.
 
-use std::time::Duration;
+use std::sync::Arc;
 
 use e2e::{
-    fleet::{Fleet, OpenSearchKind, Options, Registration, unique},
+    fleet::{
+        Fleet, OpenSearchKind, Options, Registration, SharedFleet, process::members_of_group,
+        unique,
+    },
     http,
     load::{Load, gzip_ratio},
-    poll::always,
 };
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
+use serde_json::json;
 
 #[expect(clippy::unwrap_used, reason = "every test needs it")]
-async fn fleet() -> &'static Fleet {
+async fn fleet() -> Arc<SharedFleet> {
     let options = Options {
         members: 1,
         opensearch: OpenSearchKind::None,
@@ -89,7 +92,8 @@ async fn a_registration_reaches_the_member_with_what_it_holds() {
 
 #[tokio::test]
 async fn a_plain_user_may_do_nothing_until_a_role_is_bound() {
-    let member = fleet().await.member(1).unwrap();
+    let fleet = fleet().await;
+    let member = fleet.member(1).unwrap();
     let pods: Api<Pod> = Api::all(member.client_of("alice").await.unwrap());
     let refused = pods
         .list(&kube::api::ListParams::default())
@@ -102,17 +106,50 @@ async fn a_plain_user_may_do_nothing_until_a_role_is_bound() {
 }
 
 #[tokio::test]
-async fn the_shared_fleet_cannot_be_asked_for_in_two_ways() {
-    let fleet = fleet().await;
-    let other = Fleet::shared(Options {
-        members: 2,
+async fn tests_that_ask_for_the_same_fleet_share_it_and_another_one_starts_when_it_is_gone() {
+    let options = Options {
+        opensearch: OpenSearchKind::None,
+        own_etcds: true,
         ..Options::default()
-    })
-    .await
-    .unwrap_err();
-    assert!(other.to_string().contains("members: 2"), "{other:#}");
-    let running = always("servers run", Duration::from_millis(200), || async {
-        fleet.check_running()
-    });
-    running.await.unwrap();
+    };
+    let first = Fleet::shared(options.clone()).await.unwrap();
+    let second = Fleet::shared(options.clone()).await.unwrap();
+    assert!(Arc::ptr_eq(&first, &second));
+    let group = first.process_group();
+    drop(first);
+    second.check_running().unwrap();
+    drop(second);
+    let other = Fleet::start(options).await.unwrap();
+    assert_ne!(other.process_group(), group);
+    assert_eq!(members_of_group(group), Vec::<u32>::new());
+}
+
+#[tokio::test]
+async fn an_opensearch_that_another_fleet_has_used_is_empty_and_awake() {
+    let options = Options::default();
+    let first = Fleet::start(options.clone()).await.unwrap();
+    let server = first.opensearch().unwrap();
+    let client = server.client().unwrap();
+    let template = json!({ "index_patterns": ["left*"], "template": { "settings": { "number_of_replicas": 0 } } });
+    client.put("_index_template/left", &template).await.unwrap();
+    client
+        .put("left-1/_doc/1", &json!({ "a": 1 }))
+        .await
+        .unwrap();
+    let view = "left-1/_search/point_in_time?keep_alive=5m";
+    client.post(view, &json!({})).await.unwrap();
+    let setting = json!({ "persistent": { "action.auto_create_index": "false" } });
+    client.put("_cluster/settings", &setting).await.unwrap();
+    server.pause().unwrap();
+    drop(first);
+
+    let second = Fleet::start(options).await.unwrap();
+    let client = second.opensearch().unwrap().client().unwrap();
+    for path in ["_cat/indices?format=json", "_cat/templates?format=json"] {
+        assert_eq!(client.get(path).await.unwrap(), json!([]), "{path}");
+    }
+    let settings = client.get("_cluster/settings").await.unwrap();
+    assert_eq!(settings, json!({ "persistent": {}, "transient": {} }));
+    let views = client.get("_search/point_in_time/_all").await.unwrap();
+    assert_eq!(views["pits"], json!([]), "{views}");
 }

@@ -12,7 +12,6 @@ use e2e::{
 use reqwest::Method;
 use serde_json::{Value, json};
 
-const MEMBERS: usize = 2;
 const BOTH: [&str; 2] = ["member1", "member2"];
 
 /// A registry of the config maps of one namespace and of all namespaces, in both members.
@@ -167,7 +166,7 @@ async fn tamper(stage: &Stage, registry: &Registry, objects: &Objects, namespace
 
 #[tokio::test]
 async fn drift_is_found_told_and_repaired() {
-    let stage = Stage::enter(MEMBERS).await.unwrap();
+    let stage = Stage::enter().await.unwrap();
     let (registry, namespace) = furnish(&stage, "drift").await;
     let clean = stage.operator.ask(&["verify"]).await.unwrap();
     eprintln!("{}{}", clean.out, clean.err);
@@ -230,7 +229,7 @@ async fn drift_is_found_told_and_repaired() {
 
 #[tokio::test]
 async fn what_cannot_be_verified_is_told() {
-    let stage = Stage::enter(MEMBERS).await.unwrap();
+    let stage = Stage::enter().await.unwrap();
     let (registry, namespace) = furnish(&stage, "unverified").await;
     let unknown = stage
         .operator

@@ -79,7 +79,7 @@ async fn any_path_reads_the_same_in_the_older_opensearch() {
 #[tokio::test]
 #[allow(clippy::too_many_lines, reason = "one scenario")]
 async fn a_registry_makes_every_path_selectable_and_takes_it_back() {
-    let stage = Stage::enter(1).await.unwrap();
+    let stage = Stage::enter().await.unwrap();
     let member = stage.member(1).unwrap();
     let namespace = unique("paths");
     member.create_namespace(&namespace).await.unwrap();
@@ -120,7 +120,7 @@ async fn a_registry_makes_every_path_selectable_and_takes_it_back() {
     let store = store_at(stage.fleet.opensearch().unwrap().url(), &registry.prefix).unwrap();
     let pods = format!("api/v1/namespaces/{namespace}/pods");
     let image = "spec.containers.image=web";
-    let refused = names_by_field(stage.operator, &store, &pods, image)
+    let refused = names_by_field(&stage.operator, &store, &pods, image)
         .await
         .unwrap()
         .unwrap_err();
@@ -135,7 +135,7 @@ async fn a_registry_makes_every_path_selectable_and_takes_it_back() {
     registry.store()["indexing"] = "Full".into();
     registry.apply().await.unwrap();
     eventually("every path is selectable", PATIENCE, || async {
-        let names = names_by_field(stage.operator, &store, &pods, image).await?;
+        let names = names_by_field(&stage.operator, &store, &pods, image).await?;
         ensure!(
             names == Ok(vec!["a".to_owned(), "b".to_owned()]),
             "{names:?}"
@@ -173,7 +173,7 @@ async fn a_registry_makes_every_path_selectable_and_takes_it_back() {
         ),
         ("spec.nothing=here", vec![]),
     ] {
-        let answer = names_by_field(stage.operator, &store, &pods, selector)
+        let answer = names_by_field(&stage.operator, &store, &pods, selector)
             .await
             .unwrap();
         assert_eq!(
@@ -199,7 +199,7 @@ async fn a_registry_makes_every_path_selectable_and_takes_it_back() {
     let secrets = format!("api/v1/namespaces/{namespace}/secrets");
     for selector in ["data.k", "data.k=bW9vbmxpZ2h0"] {
         assert_eq!(
-            names_by_field(stage.operator, &store, &secrets, selector)
+            names_by_field(&stage.operator, &store, &secrets, selector)
                 .await
                 .unwrap(),
             Ok(Vec::new()),
@@ -219,7 +219,7 @@ async fn a_registry_makes_every_path_selectable_and_takes_it_back() {
     registry.store()["indexing"] = "Selectable".into();
     registry.apply().await.unwrap();
     eventually("other paths are refused again", PATIENCE, || async {
-        let answer = names_by_field(stage.operator, &store, &pods, image).await?;
+        let answer = names_by_field(&stage.operator, &store, &pods, image).await?;
         ensure!(answer.is_err(), "{answer:?}");
         let now = generations(&stage.opensearch, &registry.prefix, "member1").await?;
         ensure!(now.len() == 1 && now != after, "{now:?}");
@@ -228,7 +228,7 @@ async fn a_registry_makes_every_path_selectable_and_takes_it_back() {
     .await
     .unwrap();
     assert_eq!(
-        names_by_field(stage.operator, &store, &pods, "status.phase=Pending")
+        names_by_field(&stage.operator, &store, &pods, "status.phase=Pending")
             .await
             .unwrap()
             .map(|names| names.len()),

@@ -1,10 +1,10 @@
 //! The table of built-in kinds and their fields, against what a real API server serves and accepts.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, sync::Arc};
 
 use anyhow::{Context, Result, ensure};
 use e2e::{
-    fleet::{ApiServer, Fleet, OpenSearchKind, Options},
+    fleet::{ApiServer, Fleet, OpenSearchKind, Options, SharedFleet},
     http,
 };
 use fleetdex_core::{
@@ -22,13 +22,13 @@ const ACCEPTED: &str =
 const CONCURRENCY: usize = 16;
 
 #[expect(clippy::unwrap_used, reason = "every test needs it")]
-async fn member() -> &'static ApiServer {
+async fn fleet() -> Arc<SharedFleet> {
     let options = Options {
         members: 1,
         opensearch: OpenSearchKind::None,
         ..Options::default()
     };
-    Fleet::shared(options).await.unwrap().member(1).unwrap()
+    Fleet::shared(options).await.unwrap()
 }
 
 async fn get(
@@ -158,7 +158,7 @@ fn order(lines: &[String]) -> Vec<&str> {
 
 #[tokio::test]
 async fn the_table_of_built_in_kinds_is_what_an_api_server_serves() {
-    let served = served(member().await).await.unwrap();
+    let served = served(fleet().await.member(1).unwrap()).await.unwrap();
     let ours = ours();
     let set = |lines: &[String]| lines.iter().cloned().collect::<BTreeSet<String>>();
     let (theirs_only, ours_only): (Vec<String>, Vec<String>) = (
@@ -180,7 +180,8 @@ async fn the_table_of_built_in_kinds_is_what_an_api_server_serves() {
 /// Every field label of any kind, put to every kind: which of them it accepts.
 #[tokio::test(flavor = "multi_thread")]
 async fn every_kind_accepts_exactly_the_field_labels_of_its_table() {
-    let server = member().await;
+    let fleet = fleet().await;
+    let server = fleet.member(1).unwrap();
     let client = http::client(Some(server.ca_pem())).unwrap();
     let labels: BTreeSet<&str> = kinds::all()
         .iter()
@@ -233,7 +234,8 @@ async fn every_kind_accepts_exactly_the_field_labels_of_its_table() {
 /// Spelled by us, understood by them.
 #[tokio::test]
 async fn an_api_server_reads_the_field_selectors_that_we_print() {
-    let server = member().await;
+    let fleet = fleet().await;
+    let server = fleet.member(1).unwrap();
     let client = http::client(Some(server.ca_pem())).unwrap();
     let label = fleetdex_core::model::FieldPath::new("metadata.name");
     for value in ["", "a", "a,b", r"a\b", "a=b", r"\,=", " ", "(é)"] {

@@ -1,11 +1,11 @@
 //! Orders and counts: the real OpenSearch, the embedded store and the naive reading of a query agree on generated objects.
 
-use std::{borrow::Cow, cmp::Ordering, collections::BTreeMap};
+use std::{borrow::Cow, cmp::Ordering, collections::BTreeMap, sync::Arc};
 
 use anyhow::{Result, ensure};
 use e2e::{
     engine::engine,
-    fleet::{Fleet, Options, unique_prefix},
+    fleet::{Fleet, Options, SharedFleet, unique_prefix},
 };
 use fleetdex_core::{
     model::{
@@ -175,15 +175,19 @@ struct Stores {
     widgets: Vec<Widget>,
     opensearch: Engine,
     memory: Memory,
+    /// Keeps the server.
+    _fleet: Arc<SharedFleet>,
 }
 
 impl Stores {
     async fn filled() -> Result<Self> {
-        let server = Fleet::shared(Options::default()).await?.opensearch()?;
+        let fleet = Fleet::shared(Options::default()).await?;
+        let server = fleet.opensearch()?;
         let prefix = unique_prefix("orders");
         let opensearch = engine(server, &prefix, 2)?;
         opensearch.prepare().await?;
         let stores = Self {
+            _fleet: Arc::clone(&fleet),
             widgets: (0..OBJECTS).map(Widget::new).collect(),
             opensearch,
             memory: Memory::new(),

@@ -1,11 +1,14 @@
 //! The store on a real OpenSearch: pages, frozen views, versions, extents.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use anyhow::{Context, Result, ensure};
 use e2e::{
     engine::engine,
-    fleet::{Fleet, OpenSearchKind, OpenSearchServer, Options, unique_prefix},
+    fleet::{Fleet, OpenSearchKind, OpenSearchServer, Options, SharedFleet, unique_prefix},
 };
 use fleetdex_core::{
     kinds,
@@ -29,41 +32,45 @@ use serde_json::{Value, json};
 const WRITES_PER_REQUEST: usize = 2_500;
 
 #[expect(clippy::unwrap_used, reason = "every test needs it")]
-async fn opensearch() -> &'static OpenSearchServer {
-    Fleet::shared(Options::default())
-        .await
-        .unwrap()
-        .opensearch()
-        .unwrap()
+async fn fleet(opensearch: OpenSearchKind) -> Arc<SharedFleet> {
+    Fleet::shared(Options {
+        opensearch,
+        ..Options::default()
+    })
+    .await
+    .unwrap()
 }
 
 /// A store of its own in an OpenSearch.
-struct Bench<'s> {
+struct Bench {
     engine: Engine,
     prefix: String,
-    server: &'s OpenSearchServer,
+    fleet: Arc<SharedFleet>,
 }
 
-impl Bench<'static> {
+impl Bench {
     async fn new() -> Result<Self> {
         Self::with_shards(1).await
     }
 
     async fn with_shards(shards: u32) -> Result<Self> {
-        Self::on(opensearch().await, shards).await
+        Self::on(OpenSearchKind::Plain, shards).await
     }
-}
 
-impl<'s> Bench<'s> {
-    async fn on(server: &'s OpenSearchServer, shards: u32) -> Result<Self> {
+    async fn on(kind: OpenSearchKind, shards: u32) -> Result<Self> {
+        let fleet = fleet(kind).await;
         let prefix = unique_prefix("store");
-        let engine = engine(server, &prefix, shards)?;
+        let engine = engine(fleet.opensearch()?, &prefix, shards)?;
         engine.prepare().await?;
         Ok(Self {
             engine,
             prefix,
-            server,
+            fleet,
         })
+    }
+
+    fn server(&self) -> Result<&OpenSearchServer> {
+        self.fleet.opensearch()
     }
 
     /// Writes objects to a cluster, each with its document's id, and makes them visible.
@@ -101,7 +108,7 @@ impl<'s> Bench<'s> {
                 "not every write was done: {verdicts:?}"
             );
         }
-        self.server
+        self.server()?
             .client()?
             .refresh(generation.index.as_str())
             .await
@@ -213,7 +220,7 @@ fn names_of(page: &Page) -> Result<Vec<String>> {
 
 /// 60 pods in two clusters and three namespaces, and 24 nodes, which have no namespace. Names and UIDs are the same in both clusters, as
 /// if both had been restored from one backup.
-async fn two_clusters(bench: &Bench<'_>) -> Result<()> {
+async fn two_clusters(bench: &Bench) -> Result<()> {
     let (pods, nodes) = (built_in("pods"), built_in("nodes"));
     for cluster in ["member1", "team/prod"] {
         let mut objects = Vec::new();
@@ -412,7 +419,7 @@ async fn a_cursor_into_a_closed_view_has_expired() {
         .unwrap()
         .next
         .unwrap();
-    let client = bench.server.client().unwrap();
+    let client = bench.server().unwrap().client().unwrap();
     let closed = client
         .send(
             Method::DELETE,
@@ -469,7 +476,7 @@ async fn every_version_is_visited_once_across_the_borders_of_pages() {
 }
 
 #[expect(clippy::unwrap_used, reason = "part of a test")]
-async fn visit_across_borders(bench: &Bench<'_>) {
+async fn visit_across_borders(bench: &Bench) {
     let resource = built_in("configmaps");
     let extent = Extent::Kind(KindExtent {
         api_version: "v1".to_owned(),
@@ -607,7 +614,7 @@ async fn a_value_too_long_to_be_kept_whole_is_not_taken_for_a_shorter_one() {
 
 /// What every kind of question finds of a resource: a list in pages, an older view, counts, and owner searches.
 async fn found(
-    bench: &Bench<'_>,
+    bench: &Bench,
     resource: &Resource,
     clusters: &[ClusterName],
 ) -> Result<BTreeMap<&'static str, usize>> {
@@ -690,7 +697,7 @@ async fn found(
 }
 
 /// All of `resources` are found by every question, whether it names the cluster or not, and nothing of `others`.
-async fn only(bench: &Bench<'_>, resources: &[&Resource], others: &[&Resource]) -> Result<()> {
+async fn only(bench: &Bench, resources: &[&Resource], others: &[&Resource]) -> Result<()> {
     let member: ClusterName = "member1".parse()?;
     for clusters in [
         Vec::new(),
@@ -712,8 +719,9 @@ async fn only(bench: &Bench<'_>, resources: &[&Resource], others: &[&Resource]) 
     Ok(())
 }
 
-async fn a_first_index_is_shown_kind_by_kind(server: &OpenSearchServer) -> Result<()> {
-    let bench = Bench::on(server, 2).await?;
+async fn a_first_index_is_shown_kind_by_kind(kind: OpenSearchKind) -> Result<()> {
+    let bench = Bench::on(kind, 2).await?;
+    let server = bench.server()?;
     let [pods, maps, secrets] = ["pods", "configmaps", "secrets"].map(built_in);
     let generation = bench.engine.open(&"member1".parse()?, None, 0).await?;
     let mut objects = Vec::new();
@@ -810,20 +818,14 @@ async fn a_first_index_is_shown_kind_by_kind(server: &OpenSearchServer) -> Resul
 
 #[tokio::test]
 async fn a_first_index_answers_every_question_about_what_is_complete_and_no_other() {
-    a_first_index_is_shown_kind_by_kind(opensearch().await)
+    a_first_index_is_shown_kind_by_kind(OpenSearchKind::Plain)
         .await
         .unwrap();
 }
 
 #[tokio::test]
 async fn a_first_index_answers_the_same_in_the_older_opensearch() {
-    let fleet = Fleet::start(Options {
-        opensearch: OpenSearchKind::Secure,
-        ..Options::default()
-    })
-    .await
-    .unwrap();
-    a_first_index_is_shown_kind_by_kind(fleet.opensearch().unwrap())
+    a_first_index_is_shown_kind_by_kind(OpenSearchKind::Secure)
         .await
         .unwrap();
 }

@@ -49,7 +49,7 @@ async fn documents(stage: &Stage, prefix: &str, cluster: &str) -> Vec<Value> {
 
 #[tokio::test]
 async fn an_object_with_line_breaks_is_stored_and_no_line_of_it_reaches_a_neighbour() {
-    let stage = Stage::enter(1).await.unwrap();
+    let stage = Stage::enter().await.unwrap();
     let member = stage.member(1).unwrap();
     let namespace = unique("victim");
     member.create_namespace(&namespace).await.unwrap();

@@ -1,6 +1,6 @@
 //! Nothing is lost: real faults, each under changes, and in the end the index holds exactly the objects of the clusters.
 //!
-//! Two scenarios run at a time, each with a fleet of its own. None asserts how long anything takes.
+//! Scenarios that run at a time have a fleet each. None asserts how long anything takes.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
@@ -13,9 +13,9 @@ mod store;
 
 use e2e::{
     churn::{Churn, Running, Tally},
-    fleet::{Options, unique},
+    fleet::unique,
     oracle::Oracle,
-    scenario::{Registry, Stage, Stages, until_equal},
+    scenario::{Registry, Stage, until_equal},
 };
 use serde_json::{Value, json};
 
@@ -25,16 +25,9 @@ const NAMES: usize = 200;
 /// Writes per second, per member.
 const RATE: u32 = 60;
 
-static STAGES: Stages<2> = Stages::new();
-
 /// A fleet of two members, each with a history of its own.
 async fn enter() -> Stage {
-    let options = Options {
-        members: 2,
-        own_etcds: true,
-        ..Options::default()
-    };
-    STAGES.enter(&options).await.unwrap()
+    Stage::enter().await.unwrap()
 }
 
 /// What is written, and indexed.

@@ -151,7 +151,7 @@ async fn two_operators_at_once_and_then_none() {
     go_on_for(&churns, 500).await;
     stop(churns).await;
     scene.until_equal().await;
-    for operator in [&second, stage.operator] {
+    for operator in [&second, &stage.operator] {
         let ended = operator.terminate(STOP).await.unwrap();
         assert!(ended.success(), "{ended}");
     }
@@ -173,10 +173,10 @@ async fn a_restart_writes_what_changed_meanwhile_and_lists_nothing() {
     scene.until_equal().await;
 
     stage.operator.terminate(STOP).await.unwrap();
-    restart(stage.operator).await;
+    restart(&stage.operator).await;
     scene.registry.until_ready().await.unwrap();
     always("nothing is written and nothing is listed", A_WHILE, || {
-        expect(stage.operator, 0, 0)
+        expect(&stage.operator, 0, 0)
     })
     .await
     .unwrap();
@@ -192,11 +192,11 @@ async fn a_restart_writes_what_changed_meanwhile_and_lists_nothing() {
     for number in 7..13 {
         put(&objects, &namespace, number, "second").await;
     }
-    restart(stage.operator).await;
+    restart(&stage.operator).await;
     scene.until_equal().await;
     scene.registry.until_ready().await.unwrap();
     always("exactly what changed is written", A_WHILE, || {
-        expect(stage.operator, 6, 4)
+        expect(&stage.operator, 6, 4)
     })
     .await
     .unwrap();
@@ -208,7 +208,7 @@ async fn a_restart_writes_what_changed_meanwhile_and_lists_nothing() {
         .await
         .unwrap();
     put(&objects, &namespace, 6, "third").await;
-    restart(stage.operator).await;
+    restart(&stage.operator).await;
     scene.ends_well().await;
 }
 
@@ -261,7 +261,7 @@ async fn a_state_index_that_somebody_deletes_costs_a_list_and_nothing_else() {
         .await
         .unwrap();
     assert!([200, 404].contains(&deleted.status), "{deleted:?}");
-    restart(stage.operator).await;
+    restart(&stage.operator).await;
     scene.until_equal().await;
     scene.registry.until_ready().await.unwrap();
     let status: Value = scene.registry.status().await.unwrap();

@@ -124,11 +124,8 @@ impl Server {
 /// Runs a script on both servers, and compares every answer.
 async fn compare(script: impl AsyncFn(&mut Server) -> Result<()>) -> Result<()> {
     http::install_tls_provider();
-    let url = Fleet::shared(Options::default())
-        .await?
-        .opensearch()?
-        .url()
-        .to_owned();
+    let fleet = Fleet::shared(Options::default()).await?;
+    let url = fleet.opensearch()?.url().to_owned();
     let mut real = Server {
         kind: Kind::Real {
             url,
