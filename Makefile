@@ -24,6 +24,11 @@ FUZZ_FLAGS := --cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer-covera
 	-Cllvm-args=-sanitizer-coverage-trace-compares -Cdebug-assertions -Ccodegen-units=1
 FUZZ_HOST = $(shell rustc -vV | sed -n 's/^host: //p')
 
+# Each file and each folder with a `main.rs` below these is a test program.
+test_programs = $(notdir $(basename $(wildcard $(1)/*.rs) $(patsubst %/main.rs,%,$(wildcard $(1)/*/main.rs))))
+E2E_TESTS := $(call test_programs,e2e/tests)
+OTHER_TESTS := $(foreach folder,tests simulation/tests $(wildcard crates/*/tests),$(call test_programs,$(folder)))
+
 STEP = @printf '\n== %s\n'
 # Runs a stage and records how long it takes; STAGES prints that.
 STAGE = ./.ci/stage
@@ -60,8 +65,12 @@ test: prerequisites ## Everything that has to pass: format, lints, tests, end-to
 	@$(STAGE) 'real parts' $(CARGO) run --locked --quiet --package e2e -- parts
 	@# All packages at once: each alone would have its dependencies built again, with other features.
 	@$(STAGE) 'test programs' $(CARGO) test --locked --workspace --no-run
-	@$(STAGE) 'unit and property tests, and end-to-end tests on the real parts' \
-		$(CARGO) test --locked --workspace -- --test-threads=$(E2E_THREADS)
+	@$(STAGE) 'unit and property tests' $(CARGO) test --locked --workspace --lib --bins $(OTHER_TESTS:%=--test %)
+	@$(STAGE) 'documentation tests' $(CARGO) test --locked --workspace --doc
+	@for program in $(E2E_TESTS); do \
+		$(STAGE) "end-to-end tests: $$program" \
+			$(CARGO) test --locked --workspace --test $$program -- --test-threads=$(E2E_THREADS) || exit 1; \
+	done
 	@$(STAGES)
 
 mutants: ## Bugs planted one by one, each of which the simulation has to find; then 10,000 seeds without one
