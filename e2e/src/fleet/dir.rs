@@ -149,3 +149,21 @@ fn program_name() -> Result<String> {
     ensure!(!short.is_empty(), "a program without a name");
     Ok(short)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_folder_of_a_test_that_failed_is_not_given_to_another_one() {
+        let path = std::env::temp_dir().join(format!("fleetdex-dir-{}", std::process::id()));
+        let wanted = path.clone();
+        let failing = std::thread::spawn(move || {
+            let _dir = FleetDir::claim(Some(&wanted)).unwrap();
+            panic!("as a test does");
+        });
+        failing.join().unwrap_err();
+        assert!(FleetDir::try_claim(&path).unwrap().is_none());
+        fs::remove_dir_all(path).unwrap();
+    }
+}

@@ -40,3 +40,38 @@ pub(super) fn stop_all() {
 fn idle() -> MutexGuard<'static, Vec<Box<dyn Any + Send>>> {
     IDLE.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, PartialEq)]
+    struct Servers(u32);
+
+    #[test]
+    fn servers_are_taken_once_with_the_options_that_they_were_started_with() {
+        keep("two members", Servers(1));
+        assert_eq!(take::<_, Servers>(&"one member"), None);
+        assert_eq!(take::<_, String>(&"two members"), None);
+        assert_eq!(take(&"two members"), Some(Servers(1)));
+        assert_eq!(take::<_, Servers>(&"two members"), None);
+    }
+
+    #[test]
+    fn what_a_failed_test_has_used_is_not_kept() {
+        struct Test;
+
+        impl Drop for Test {
+            fn drop(&mut self) {
+                keep("of a failed test", Servers(2));
+            }
+        }
+
+        let failing = std::thread::spawn(|| {
+            let _test = Test;
+            panic!("as a test does");
+        });
+        failing.join().unwrap_err();
+        assert_eq!(take::<_, Servers>(&"of a failed test"), None);
+    }
+}
