@@ -13,7 +13,7 @@ use serde_json::json;
 
 use super::{
     dir::{FleetDir, scratch_folder},
-    opensearch::{OpenSearchKind, OpenSearchServer},
+    opensearch::{OpenSearchKind, OpenSearchServer, SHORT_LIVED_JAVA},
     process::Guard,
 };
 
@@ -87,7 +87,8 @@ impl Server {
         let dir = FleetDir::claim_of("opensearch")?;
         let scratch = scratch_folder()?;
         let guard = Guard::start(std::slice::from_ref(&scratch))?;
-        let opensearch = OpenSearchServer::spawn(kind, &dir.path, &scratch, guard.group())?;
+        let opensearch =
+            OpenSearchServer::spawn(kind, SHORT_LIVED_JAVA, &dir.path, &scratch, guard.group())?;
         Ok(Arc::new(Self {
             kind,
             opensearch,

@@ -43,6 +43,7 @@ use self::{
     certificates::Authority,
     dir::{FleetDir, scratch_folder},
     lease::Lease,
+    opensearch::USUAL_JAVA,
     process::Guard,
 };
 use crate::parts::{self, Part};
@@ -137,7 +138,7 @@ impl Fleet {
         let mut opensearch = match options.opensearch {
             OpenSearchKind::None => None,
             kind if options.own_opensearch => {
-                let server = OpenSearchServer::spawn(kind, path, &scratch, group)?;
+                let server = OpenSearchServer::spawn(kind, USUAL_JAVA, path, &scratch, group)?;
                 Some(Store::Own(Box::new(server)))
             }
             kind => Some(Store::Leased(Lease::begin(kind)?)),
