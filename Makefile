@@ -13,7 +13,7 @@ BENCH_ARGS ?=
 SOAK_ARGS ?=
 E2E_THREADS ?= 2
 SEEDS ?= 500
-# The same seeds every time: a run that fails tells of the change, and not of a seed that nobody had tried.
+# The same seeds every time: a failure is then due to the change, and not to a new seed.
 FROM ?= 1
 CLEAN_SEEDS ?= 10000
 FUZZ_SECONDS ?= 60

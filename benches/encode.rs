@@ -89,14 +89,12 @@ fn watch_line_to_bulk_line(bencher: Bencher<'_, '_>) {
             let Ok(object) = Object::parse(json) else {
                 continue;
             };
-            let Ok(document) = projector.document(&object, json, "2026-11-21T10:00:00Z") else {
+            let Ok(document) = projector.document(&object, "2026-11-21T10:00:00Z") else {
                 continue;
             };
             writes.push(Write {
                 index: index.clone(),
-                id: document.id,
-                version: document.version,
-                body: Some(document.body),
+                document,
             });
         }
         encode(&writes)

@@ -11,7 +11,10 @@
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use clap::Parser;
-use fleetdex_clustercache::{Change, ClusterCache, Options, Queue, ReadError, Request, Watch};
+use fleetdex_clustercache::{
+    CacheOptions, ClusterCache, ClusterReadError, ClusterWatch, ObjectChange, ReconcileRequest,
+    WorkQueue,
+};
 use fleetdex_clusters::{
     Clusters, Timing,
     connect::Network,
@@ -49,14 +52,14 @@ async fn main() -> anyhow::Result<()> {
         Timing::default(),
         shutdown.clone(),
     ));
-    let cache = ClusterCache::new(clusters.clone(), Options::new());
+    let cache = ClusterCache::new(clusters.clone(), CacheOptions::new());
     // Before there are members, so that no connect is missed.
     let mut events = cache.events(&[Duration::from_mins(5)]);
     let path = arguments.kubeconfig.as_deref();
     let kubeconfig = read_kubeconfig(path).await?;
     clusters.set_members(contexts(&kubeconfig, path, &[]).members);
 
-    let queue = Queue::new();
+    let queue = WorkQueue::new();
     loop {
         tokio::select! {
             Some(event) = events.next() => observe(&cache, &queue, &event)?,
@@ -70,17 +73,17 @@ async fn main() -> anyhow::Result<()> {
 }
 
 /// Watches the nodes of a cluster that is connected. The watch is registered once, however often this happens.
-fn observe(cache: &ClusterCache, queue: &Queue, event: &ClusterEvent) -> anyhow::Result<()> {
+fn observe(cache: &ClusterCache, queue: &WorkQueue, event: &ClusterEvent) -> anyhow::Result<()> {
     let cluster = &event.cluster;
     tracing::info!(%cluster, reasons = ?event.reasons, "event");
     if event.reasons.probe_failure {
         tracing::warn!(%cluster, last_answer = ?cache.last_probe_success(cluster), "it does not answer");
     }
-    let nodes = Watch::new("nodes").kind_where::<Node>(labels_changed);
+    let nodes = ClusterWatch::new("nodes").kind_with_predicate::<Node>(labels_changed);
     if event.reasons.connected {
         match cache.watch(cluster, &nodes, queue) {
             // It was disconnected again meanwhile: there will be another event.
-            Ok(()) | Err(fleetdex_clustercache::WatchError::NotConnected(_)) => {}
+            Ok(()) | Err(fleetdex_clustercache::ClusterWatchError::NotConnected(_)) => {}
             Err(error) => return Err(error.into()),
         }
     }
@@ -88,15 +91,15 @@ fn observe(cache: &ClusterCache, queue: &Queue, event: &ClusterEvent) -> anyhow:
 }
 
 /// Kubelets write the status of their nodes all the time, which is of no interest here.
-fn labels_changed(change: &Change<Node>) -> bool {
+fn labels_changed(change: &ObjectChange<Node>) -> bool {
     match change {
-        Change::Modified { old, new } => old.labels() != new.labels(),
-        Change::Added(_) | Change::Resync(_) => true,
-        Change::Deleted(_) => false,
+        ObjectChange::Modified { old, new } => old.labels() != new.labels(),
+        ObjectChange::Added(_) | ObjectChange::Resync(_) => true,
+        ObjectChange::Deleted(_) => false,
     }
 }
 
-async fn reconcile(cache: &ClusterCache, queue: &Queue, request: Request) {
+async fn reconcile(cache: &ClusterCache, queue: &WorkQueue, request: ReconcileRequest) {
     if let Err(error) = label(cache, &request).await {
         tracing::warn!(?request, error = %fleetdex_core::model::causes(&*error), "a node was not labelled; it is tried again");
         let queue = queue.clone();
@@ -109,7 +112,7 @@ async fn reconcile(cache: &ClusterCache, queue: &Queue, request: Request) {
 
 async fn label(
     cache: &ClusterCache,
-    request: &Request,
+    request: &ReconcileRequest,
 ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
     // Once it is connected again, the watch brings everything back.
     let Ok(client) = cache.client(&request.cluster) else {
@@ -117,7 +120,7 @@ async fn label(
     };
     let node = match client.get::<Node>(None, &request.name).await {
         Ok(Some(node)) => node,
-        Ok(None) | Err(ReadError::NotConnected(_)) => return Ok(()),
+        Ok(None) | Err(ClusterReadError::NotConnected(_)) => return Ok(()),
         Err(error) => return Err(error.into()),
     };
     let wanted = label_value(request.cluster.as_str());

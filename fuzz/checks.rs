@@ -8,16 +8,17 @@ use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use fleetdex_clusters::watch::{ListPage, WatchEvent};
 use fleetdex_core::{
     model::{
-        ClusterName, FieldPath, Gvk, IndexPrefix, JsonLine, Object, Projection, Projector,
-        Quantity, Resource, Restored, Shape, fallback,
+        ClusterName, Document, FieldPath, Gvk, IndexPrefix, JsonLine, Object, Projection,
+        Projector, Quantity, Resource, Restored, Shape, fallback,
     },
-    query::{Cursor, Permitted, Query, ResourceName, Selectable, dsl},
+    query::{CheckedQuery, Cursor, Permitted, Query, ResourceName, Selectable, dsl},
     selector::{FieldSelector, LabelSelector},
 };
 use fleetdex_server::{
     Caller, clusterpedia,
-    continue_token::{self, Bound, Continuation, Keys},
+    continue_token::{self, Continuation, SealingKeys, TokenBinding},
     request::{self, ListRequest},
+    uri::RequestUri,
 };
 use fleetdex_store::bulk::{Write, encode};
 use serde_json::Value;
@@ -30,6 +31,13 @@ fn pods() -> Query {
     )
 }
 
+/// Builds what OpenSearch is asked, if the query is accepted.
+fn build(query: &Query) {
+    if let Ok(checked) = CheckedQuery::new(query) {
+        drop(dsl::query_clause(&checked));
+    }
+}
+
 /// A selector is refused, or printed so that it reads the same; and what it asks can be put to OpenSearch or is refused.
 pub fn selectors(bytes: &[u8]) {
     let Ok(text) = str::from_utf8(bytes) else {
@@ -38,12 +46,12 @@ pub fn selectors(bytes: &[u8]) {
     if let Ok(labels) = text.parse::<LabelSelector>() {
         assert_eq!(labels.to_string().parse(), Ok(labels.clone()), "{text:?}");
         if let Ok((labels, _)) = clusterpedia::take(labels) {
-            drop(dsl::query_clause(&Query { labels, ..pods() }));
+            build(&Query { labels, ..pods() });
         }
     }
     if let Ok(fields) = text.parse::<FieldSelector>() {
         assert_eq!(fields.to_string().parse(), Ok(fields.clone()), "{text:?}");
-        drop(dsl::query_clause(&Query { fields, ..pods() }));
+        build(&Query { fields, ..pods() });
     }
     if let Some(quantity) = Quantity::parse(text) {
         assert_eq!(
@@ -64,7 +72,8 @@ pub fn request(bytes: &[u8]) {
         return;
     };
     let (path, query) = text.split_once('\n').unwrap_or((text, ""));
-    if let Err(error) = request::parse(path, Some(query)) {
+    let parsed = RequestUri::parse(path, Some(query)).and_then(|uri| request::parse(&uri));
+    if let Err(error) = parsed {
         assert!((400..500).contains(&error.code()), "{text:?}: {error}");
     }
 }
@@ -75,17 +84,17 @@ const NOW: i64 = 1_800_000_000;
 /// Nobody forges a continue token: neither by what the bytes are, nor by what they change in a genuine one; and one that is genuine continues as it
 /// was made, for nobody else.
 pub fn continue_token(bytes: &[u8]) {
-    thread_local!(static KEYS: Keys = Keys::default());
+    thread_local!(static KEYS: SealingKeys = SealingKeys::default());
     KEYS.with(|keys| forge(keys, bytes));
 }
 
-fn forge(keys: &Keys, bytes: &[u8]) {
+fn forge(keys: &SealingKeys, bytes: &[u8]) {
     let (caller, request, permitted) = (
         Caller::local(),
         ListRequest::default(),
         Permitted::Everything,
     );
-    let bound = Bound {
+    let bound = TokenBinding {
         caller: &caller,
         request: &request,
         permitted: &permitted,
@@ -125,7 +134,7 @@ fn forge(keys: &Keys, bytes: &[u8]) {
         continue_token::open(
             keys,
             &token,
-            &Bound {
+            &TokenBinding {
                 caller: &other,
                 ..bound
             },
@@ -187,25 +196,29 @@ pub fn bulk_lines(bytes: &[u8]) {
             let Ok((object, unfit)) = Object::parse_any(json) else {
                 continue;
             };
-            let made = unfit.map_or_else(
-                || projector.document(&object, json, "2026-11-21T10:00:00Z"),
-                Err,
-            );
+            let made =
+                unfit.map_or_else(|| projector.document(&object, "2026-11-21T10:00:00Z"), Err);
             let document = made.unwrap_or_else(|unfit| {
                 projector.identity(&object, &unfit.to_string(), "2026-11-21T10:00:00Z")
             });
             let lesser =
                 |body: &JsonLine, shape| fallback(body, shape, "mapper_parsing_exception: \n");
-            let unindexed = lesser(&document.body, Shape::Unindexed).ok();
+            let whole = document.body;
+            let unindexed = whole
+                .as_ref()
+                .and_then(|body| lesser(body, Shape::Unindexed).ok());
             let identity = unindexed
                 .as_ref()
                 .and_then(|body| lesser(body, Shape::Identity).ok());
-            let bodies = [Some(document.body), unindexed, identity, None];
+            let bodies = [whole, unindexed, identity, None];
             let write = |body| Write {
                 index: target.clone(),
-                id: document.id.clone(),
-                version: document.version,
-                body,
+                document: Document {
+                    id: document.id.clone(),
+                    version: document.version,
+                    body,
+                    is_partial: false,
+                },
             };
             writes.extend(bodies.map(write));
         }

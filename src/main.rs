@@ -21,38 +21,38 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Run the operator: follow the registered clusters, and answer queries
+    /// Run the operator: index the registered clusters and serve queries
     Run {
         #[command(flatten)]
         run: Box<app::RunArgs>,
         #[command(flatten)]
         log: LogArgs,
     },
-    /// Ask the contexts of a kubeconfig as one fleet: read them into memory, and answer queries until stopped
+    /// Index the contexts of a kubeconfig in memory and serve queries until stopped
     Local {
         #[command(flatten)]
         local: local::LocalArgs,
         #[command(flatten)]
         log: LogArgs,
     },
-    /// Ask the fleet, as kubectl asks a cluster
-    Get(cli::get::Args),
-    /// Describe objects of the fleet, with their owners and Events
-    Describe(cli::describe::Args),
-    /// Count objects of the fleet, in groups
-    Count(cli::count::Args),
-    /// Check that what is stored is as the objects of the clusters, and repair what is not
-    Verify(cli::verify::Args),
+    /// List or watch objects of the fleet
+    Get(cli::get::GetArgs),
+    /// Count objects of the fleet in groups
+    Count(cli::count::CountArgs),
+    /// Compare every index with its clusters and repair drift
+    Verify(cli::verify::VerifyArgs),
     /// Print the OpenSearch request that answers a query
-    Explain(cli::explain::Args),
+    Explain(cli::explain::ExplainArgs),
+    /// Write a kubeconfig context with which kubectl uses the fleet as one cluster
+    Kubeconfig(cli::kubeconfig::KubeconfigArgs),
     /// Print the custom resource definitions
     Crd,
-    /// Print a script that completes command lines
-    Completion(cli::completion::Args),
+    /// Print a shell completion script
+    Completion(cli::completion::CompletionArgs),
 }
 
 fn main() -> ExitCode {
-    // kube and opensearch both use rustls, which wants to be told its provider once.
+    // kube and reqwest both use rustls, which needs its provider installed once per process.
     if rustls::crypto::aws_lc_rs::default_provider()
         .install_default()
         .is_err()
@@ -60,7 +60,7 @@ fn main() -> ExitCode {
         eprintln!("error: a TLS provider was installed before main");
         return ExitCode::FAILURE;
     }
-    if cli::completion::answered(command) {
+    if cli::completion::complete_if_requested(command) {
         return ExitCode::SUCCESS;
     }
     let matches = command().get_matches();
@@ -78,7 +78,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// As a plugin of kubectl it is called what people type.
+/// As a plugin of kubectl the command is called `kubectl fleetdex`.
 fn command() -> clap::Command {
     let program = std::env::args_os().next().unwrap_or_default();
     let is_plugin = Path::new(&program)
@@ -104,9 +104,6 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Get(args) => {
             return Ok(tokio::runtime::Runtime::new()?.block_on(cli::get::run(&args)));
         }
-        Command::Describe(args) => {
-            return Ok(tokio::runtime::Runtime::new()?.block_on(cli::describe::run(&args)));
-        }
         Command::Count(args) => {
             return Ok(tokio::runtime::Runtime::new()?.block_on(cli::count::run(&args)));
         }
@@ -115,6 +112,9 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         }
         Command::Explain(args) => {
             return Ok(tokio::runtime::Runtime::new()?.block_on(cli::explain::run(&args)));
+        }
+        Command::Kubeconfig(args) => {
+            return Ok(tokio::runtime::Runtime::new()?.block_on(cli::kubeconfig::run(&args)));
         }
         Command::Completion(args) => cli::completion::run(&args, &mut std::io::stdout().lock())?,
         Command::Crd => cli::crd::run(&mut std::io::stdout().lock())?,

@@ -1,7 +1,7 @@
 //! Says whether the documents of a store are exactly the objects of the clusters.
 //!
 //! It knows nothing of how Fleetdex works: it lists the API servers, reads every document of the store through the read alias, and
-//! compares. Besides, one generation of each cluster is all that may be left.
+//! compares. Besides, one revision of each cluster is all that may be left.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -84,7 +84,7 @@ impl Oracle {
         let expected = self.expected().await?;
         let differences = self.differences(&expected).await?;
         if differences.is_empty() {
-            self.check_generations().await?;
+            self.check_revisions().await?;
             return Ok(expected.len());
         }
         let mut text = format!(
@@ -129,26 +129,26 @@ impl Oracle {
     }
 
     /// Each cluster has one index, and its own alias stands for that index.
-    async fn check_generations(&self) -> Result<()> {
+    async fn check_revisions(&self) -> Result<()> {
         let clusters: BTreeSet<&str> = self
             .parts
             .iter()
             .map(|part| part.cluster.as_str())
             .collect();
         for cluster in clusters {
-            let generations = generations(&self.opensearch, &self.prefix, cluster).await?;
+            let revisions = revisions(&self.opensearch, &self.prefix, cluster).await?;
             ensure!(
-                generations.len() == 1,
-                "{cluster} has the indices {generations:?}, not one"
+                revisions.len() == 1,
+                "{cluster} has the indices {revisions:?}, not one"
             );
             let alias = read_alias(&self.prefix, cluster)?;
             let behind = self.opensearch.get(&format!("_alias/{alias}")).await?;
             let is_right = behind
                 .as_object()
-                .is_some_and(|indices| indices.keys().eq(&generations));
+                .is_some_and(|indices| indices.keys().eq(&revisions));
             ensure!(
                 is_right,
-                "the alias {alias} stands for {behind}, not for {generations:?}"
+                "the alias {alias} stands for {behind}, not for {revisions:?}"
             );
         }
         Ok(())
@@ -268,7 +268,7 @@ pub async fn indices(opensearch: &OpenSearch, prefix: &str) -> Result<Vec<String
 }
 
 /// The indices that hold documents of a cluster, finished or not.
-pub async fn generations(
+pub async fn revisions(
     opensearch: &OpenSearch,
     prefix: &str,
     cluster: &str,

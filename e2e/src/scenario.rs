@@ -170,12 +170,15 @@ impl Stage {
         let log =
             fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
         let mut starts = BTreeMap::new();
-        for line in log.lines().filter(|line| line.contains("a stream begins")) {
+        for line in log
+            .lines()
+            .filter(|line| line.contains("starting a stream"))
+        {
             let (_, fields) = line
                 .split_once("unit=")
                 .with_context(|| format!("no unit in {line}"))?;
             let (unit, _) = fields
-                .split_once(" generation=")
+                .split_once(" revision=")
                 .with_context(|| format!("no end of the unit in {line}"))?;
             *starts.entry(unit.to_owned()).or_default() += 1;
         }

@@ -204,18 +204,15 @@ async fn fill(
     projection: &Projection,
 ) -> Result<()> {
     let cluster: ClusterName = "member1".parse()?;
-    let generation = store.open(&cluster, None, 0).await?;
+    let revision = store.open(&cluster, None, 0).await?;
     let projector = Projector::new(&cluster, &resource(), projection, &fields());
     let mut writes = Vec::new();
     for object in objects.values() {
         let json = object.to_string();
-        let document = projector.document(&Object::parse(&json)?, &json, "2026-01-01T00:00:00Z")?;
-        let body = Some(document.body);
+        let document = projector.document(&Object::parse(&json)?, "2026-01-01T00:00:00Z")?;
         writes.push(Write {
-            index: generation.target.clone(),
-            id: document.id,
-            version: document.version,
-            body,
+            index: revision.target.clone(),
+            document,
         });
     }
     let verdicts = store.write(&writes).await?;
@@ -223,7 +220,7 @@ async fn fill(
         verdicts.iter().all(|verdict| *verdict == Verdict::Indexed),
         "{verdicts:?}"
     );
-    store.activate(&generation).await?;
+    store.activate(&revision).await?;
     Ok(())
 }
 

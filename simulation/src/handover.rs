@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use fleetdex_api::registry::ResourceRegistrySpec;
 use fleetdex_core::model::ClusterName;
 use fleetdex_operator::RegistryView;
-use fleetdex_sync::{pending::BatchLimits, pipeline::Limits};
+use fleetdex_sync::{pending::BatchLimits, pipeline::PipelineLimits};
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 use serde_json::json;
 use tokio::time::{Instant, sleep};
@@ -162,13 +162,13 @@ impl World {
             network: Network::new(random.random(), conditions.slowest),
             connect: Arc::new(InProcess::honest(servers.clone())),
             store: store.service(),
-            limits: Limits {
+            limits: PipelineLimits {
                 batch: BatchLimits {
                     count: random.random_range(1..20),
                     bytes: random.random_range(1_000..20_000),
                 },
                 in_flight: random.random_range(1..=3),
-                ..Limits::default()
+                ..PipelineLimits::default()
             },
             members: servers.keys().cloned().collect(),
             registries: vec![registry],

@@ -11,7 +11,7 @@ use fleetdex_api::registry::ResourceRegistrySpec;
 use fleetdex_core::model::{ClusterName, IndexPrefix};
 use fleetdex_limits::intake::{self, Budget};
 use fleetdex_operator::RegistryView;
-use fleetdex_sync::pipeline::Limits;
+use fleetdex_sync::pipeline::PipelineLimits;
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 use serde_json::json;
 use tokio::time::{Instant, sleep};
@@ -123,14 +123,14 @@ impl World {
         let connect = InProcess {
             servers: servers.clone(),
             hostile: BTreeMap::from([(MALLORY.parse()?, mallory.clone())]),
-            budget: Budget::new(intake::Limits::default()),
+            budget: Budget::new(intake::MemoryLimits::default()),
             gauge: Gauge::default(),
         };
         let surroundings = Surroundings {
             hub,
             connect: Arc::new(connect),
             store: store.service(),
-            limits: Limits::default(),
+            limits: PipelineLimits::default(),
             audit_interval: None,
         };
         let members = HONEST

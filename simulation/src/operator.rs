@@ -3,29 +3,29 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
-use fleetdex_api::{cluster::SecretReference, registry::StoreStatus};
+use fleetdex_api::{cluster::LocalSecretReference, registry::StoreStatus};
 use fleetdex_clusters::{
     Clusters, Member, Timing,
     bearer::Bearer,
     connect::{Connect, ConnectError},
     credentials::Credentials,
-    member::{Access, Endpoint},
-    source::Twins,
+    member::{ApiServerEndpoint, MemberAccess},
+    source::Duplicates,
 };
 use fleetdex_core::model::ClusterName;
 use fleetdex_limits::intake::{self, Budget};
 use fleetdex_operator::{
     RegistryView,
-    fleet::{Fleet, Opener},
-    places::Places,
     plan::StorePlan,
-    replicas::Share,
+    replicas::Assignment,
+    store_locations::StoreLocations,
+    stream_supervisor::{Opener, StreamSupervisor},
 };
 use fleetdex_store::{
-    Store,
+    IndexWriter as _,
     opensearch::{Engine, EngineOptions, IndexSettings, OpenSearchService},
 };
-use fleetdex_sync::pipeline::{Limits, OpenStore, Unavailable};
+use fleetdex_sync::pipeline::{OpenStore, OpenedStore, PipelineLimits, Unavailable};
 use fleetdex_telemetry::Metrics;
 use serde_json::json;
 use tokio::{
@@ -67,7 +67,7 @@ pub struct Surroundings {
     /// OpenSearch.
     pub store: OpenSearchService,
     /// What may wait and be under way.
-    pub limits: Limits,
+    pub limits: PipelineLimits,
     /// How often each kind is audited; absent: never.
     pub audit_interval: Option<Duration>,
 }
@@ -144,12 +144,13 @@ async fn operate(
             plan: plan.clone(),
         })
     });
-    let mut fleet =
-        Fleet::new(opener, Arc::new(Metrics::new()), Arc::clone(&changed)).with_limits(limits);
+    let mut supervisor =
+        StreamSupervisor::new(opener, Arc::new(Metrics::new()), Arc::clone(&changed))
+            .with_limits(limits);
     if let Some(interval) = audit_interval {
-        fleet = fleet.audit_every(interval);
+        supervisor = supervisor.with_audit_interval(interval);
     }
-    let mut twins = Twins::new(Arc::clone(&changed));
+    let mut duplicates = Duplicates::new(Arc::clone(&changed));
     while !stop.is_cancelled() {
         let Wanted {
             members,
@@ -157,22 +158,22 @@ async fn operate(
             places,
         } = wanted.borrow_and_update().clone();
         clusters.set_members(members.iter().map(member).collect());
-        let mut remembered = Places::default();
+        let mut recorded = StoreLocations::default();
         for (registry, place) in registries
             .iter()
             .flat_map(|registry| places.iter().map(move |place| (registry, place)))
         {
-            remembered.remember(place, &registry.name);
+            recorded.add_recorded(place, &registry.name);
         }
-        fleet.remember(remembered);
+        supervisor.record_locations(recorded);
         let mut members = clusters.states();
-        let _notes = twins.mark(
+        let _notes = duplicates.mark(
             &mut members,
-            fleet.identities().as_ref(),
-            &fleet.planned_clusters(),
+            supervisor.identities().as_ref(),
+            &supervisor.planned_clusters(),
         );
-        fleet
-            .follow(&registries, &[], &members, &Share::Whole)
+        supervisor
+            .reconcile(&registries, &[], &members, &Assignment::SingleReplica)
             .await;
         tokio::select! {
             biased;
@@ -184,20 +185,20 @@ async fn operate(
         }
         tokio::time::sleep(DEBOUNCE).await;
     }
-    fleet.shut_down().await;
+    supervisor.shut_down().await;
 }
 
 /// A cluster as the control plane describes it.
 pub fn member(name: &ClusterName) -> Member {
-    let secret = SecretReference {
+    let secret = LocalSecretReference {
         namespace: "default".to_owned(),
         name: "member".to_owned(),
     };
-    let endpoint = Endpoint {
+    let endpoint = ApiServerEndpoint {
         url: format!("https://{name}.example.com"),
         secret: Some(secret),
         insecure: true,
-        ..Endpoint::default()
+        ..ApiServerEndpoint::default()
     };
     Member {
         name: name.clone(),
@@ -209,7 +210,7 @@ pub fn member(name: &ClusterName) -> Member {
         zones: Vec::new(),
         origin: format!("Cluster {name}"),
         created: None,
-        access: Access::Endpoint(endpoint),
+        access: MemberAccess::Endpoint(endpoint),
     }
 }
 
@@ -231,7 +232,7 @@ impl InProcess {
         Self {
             servers,
             hostile: BTreeMap::new(),
-            budget: Budget::new(intake::Limits::default()),
+            budget: Budget::new(intake::MemoryLimits::default()),
             gauge: Gauge::default(),
         }
     }
@@ -287,10 +288,10 @@ struct SimulatedStore {
 
 #[async_trait]
 impl OpenStore for SimulatedStore {
-    async fn open(&self) -> Result<Arc<dyn Store>, Unavailable> {
+    async fn open(&self) -> Result<OpenedStore, Unavailable> {
         let engine = Engine::new(self.service.clone(), engine_options(&self.plan));
         engine.prepare().await?;
-        Ok(Arc::new(engine))
+        Ok(Arc::new(engine).into())
     }
 
     async fn changed(&self) -> bool {

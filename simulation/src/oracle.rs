@@ -75,7 +75,7 @@ pub fn differences(
         }
         if of_cluster.len() != 1 {
             found.push(format!(
-                "cluster {name} has the generations {of_cluster:?}, not one"
+                "cluster {name} has the revisions {of_cluster:?}, not one"
             ));
         }
         needed.extend(of_cluster);

@@ -8,25 +8,25 @@ use fleetdex_clusters::{Clusters, Timing, connect::Connect};
 use fleetdex_core::model::ClusterName;
 use fleetdex_operator::{
     RegistryView,
-    fleet::{Fleet, Opener},
     plan::StorePlan,
-    replicas::{ReplicaName, Replicas, Settings},
+    replicas::{ReplicaConfig, ReplicaName, Replicas},
+    stream_supervisor::{Opener, StreamSupervisor},
 };
 use fleetdex_server::{
     Catalog,
-    auth::TokenVerifier,
-    continue_token::Keys,
-    front::limits::{LimitArgs, Limits as Places},
+    auth::limits::{LimitArgs, RequestLimits},
+    continue_token::SealingKeys,
     peers::Peers,
-    proxying::Members,
-    serve::{Api, Gate, router},
+    proxying::MemberProxy,
+    serve::{AccessControl, ApiState, router},
+    token_file::TokenVerifier,
 };
 use fleetdex_store::{
-    Store,
+    IndexWriter as _,
     changes::Sequence,
     opensearch::{Engine, Feed, OpenSearchService},
 };
-use fleetdex_sync::pipeline::{Limits, OpenStore, Unavailable};
+use fleetdex_sync::pipeline::{OpenStore, OpenedStore, PipelineLimits, Unavailable};
 use fleetdex_telemetry::{Metrics, Readiness};
 use tokio::{
     sync::{Notify, watch},
@@ -59,7 +59,7 @@ pub struct Surroundings {
     /// OpenSearch.
     pub store: OpenSearchService,
     /// What may wait and be under way.
-    pub limits: Limits,
+    pub limits: PipelineLimits,
     /// The clusters that are members.
     pub members: Vec<ClusterName>,
     /// The registries.
@@ -128,12 +128,12 @@ async fn run(
     ));
     let mut connections = clusters.changed();
     let changed = Arc::new(Notify::new());
-    let settings = Settings {
+    let config = ReplicaConfig {
         name: name.clone(),
         namespace: "default".to_owned(),
         address: Some(address),
     };
-    let replicas = Replicas::join(leases.client(), settings, Arc::clone(&changed));
+    let replicas = Replicas::join(leases.client(), config, Arc::clone(&changed));
     let renewing = CancellationToken::new();
     let renewals = AbortOnDropHandle::new(tokio::spawn(replicas.clone().run(renewing.clone())));
 
@@ -146,18 +146,18 @@ async fn run(
             feed: feed.clone(),
         })
     });
-    let mut fleet = Fleet::new(opener, Arc::clone(&metrics), Arc::clone(&changed))
+    let mut supervisor = StreamSupervisor::new(opener, Arc::clone(&metrics), Arc::clone(&changed))
         .with_limits(limits)
-        .behind(replicas.fence());
+        .with_fence(replicas.fence());
     let (publish, catalog_reader) = watch::channel(Arc::new(Catalog::default()));
     let reach = network.clone();
-    let api = Api {
+    let api = ApiState {
         catalog: catalog_reader,
-        gate: Gate::Token(TokenVerifier::new(TOKEN)),
-        limits: Places::new(&LimitArgs::default(), &metrics),
+        access_control: AccessControl::LoopbackToken(TokenVerifier::new(TOKEN)),
+        limits: RequestLimits::new(&LimitArgs::default(), &metrics),
         metrics,
-        keys: Keys::default(),
-        members: Arc::new(Members::new(Arc::clone(&clusters), stop.child_token())),
+        keys: SealingKeys::default(),
+        members: Arc::new(MemberProxy::new(Arc::clone(&clusters), stop.child_token())),
         peers: Peers::connected(
             replicas.clone(),
             Arc::new(move |address| Ok(reach.client(address))),
@@ -166,13 +166,15 @@ async fn run(
     network.listen(address, router(api, Readiness::new()));
     clusters.set_members(members.iter().map(member).collect());
     while !stop.is_cancelled() {
-        let (share, states) = (replicas.share(), clusters.states());
-        fleet.follow(&registries, &[], &states, &share).await;
-        if let Some(plan) = fleet.plan() {
-            publish.send_replace(Arc::new(catalog(plan, &fleet, &states)));
+        let (assignment, states) = (replicas.assignment(), clusters.states());
+        supervisor
+            .reconcile(&registries, &[], &states, &assignment)
+            .await;
+        if let Some(plan) = supervisor.plan() {
+            publish.send_replace(Arc::new(catalog(plan, &supervisor, &states)));
         }
-        if fleet.let_go().await {
-            replicas.has_let_go(&share);
+        if supervisor.hand_over().await {
+            replicas.announce_released(&assignment);
         }
         tokio::select! {
             biased;
@@ -183,7 +185,7 @@ async fn run(
         }
         tokio::time::sleep(DEBOUNCE).await;
     }
-    fleet.shut_down().await;
+    supervisor.shut_down().await;
     drop(publish);
     renewing.cancel();
     // It ends by being cancelled, or has.
@@ -202,14 +204,14 @@ struct FeedingStore {
 
 #[async_trait]
 impl OpenStore for FeedingStore {
-    async fn open(&self) -> Result<Arc<dyn Store>, Unavailable> {
+    async fn open(&self) -> Result<OpenedStore, Unavailable> {
         let engine = Engine::feeding(
             self.service.clone(),
             engine_options(&self.plan),
             self.feed.clone(),
         );
         engine.prepare().await?;
-        Ok(Arc::new(engine))
+        Ok(Arc::new(engine).into())
     }
 
     async fn changed(&self) -> bool {

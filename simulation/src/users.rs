@@ -13,17 +13,18 @@ use fleetdex_core::{
 };
 use fleetdex_server::{
     Caller,
-    continue_token::{self, Bound, Keys},
-    front::limits::{LimitArgs, Limits},
+    auth::limits::{LimitArgs, RequestLimits},
+    continue_token::{self, SealingKeys, TokenBinding},
     list,
-    representation::{Encoding, Form, Representation},
+    query_plan::QueryPlan,
+    representation::{Encoding, OutputKind, Representation},
     request::{self, ApiRequest, ListRequest},
     status::ApiError,
-    target::Target,
+    uri::RequestUri,
 };
 use fleetdex_store::{
-    Store,
-    merged::{Merged, Part},
+    IndexReader,
+    merged::{Merged, StorePart},
     opensearch::Answers,
 };
 use fleetdex_telemetry::Metrics;
@@ -114,12 +115,12 @@ struct Unread {
 
 /// Everybody who asks.
 pub struct Users {
-    store: Arc<dyn Store>,
+    store: Arc<dyn IndexReader>,
     answers: Answers,
-    limits: Limits,
+    limits: RequestLimits,
     unread: Vec<Unread>,
     opensearch: OpenSearch,
-    keys: Keys,
+    keys: SealingKeys,
     people: Vec<User>,
     random: StdRng,
     held: Vec<Held>,
@@ -199,10 +200,10 @@ impl Users {
                 opensearch.engine_reading_into(IndexPrefix::default(), answers.clone()),
             ),
             answers,
-            limits: Limits::new(&places, &Metrics::new()),
+            limits: RequestLimits::new(&places, &Metrics::new()),
             unread: Vec::new(),
             opensearch: opensearch.clone(),
-            keys: Keys::default(),
+            keys: SealingKeys::default(),
             people,
             random: StdRng::seed_from_u64(seed.rotate_left(17)),
             held: Vec::new(),
@@ -327,7 +328,7 @@ impl Users {
     async fn in_a_place(
         &self,
         user: usize,
-        answer: impl Future<Output = Result<list::Answer, ApiError>>,
+        answer: impl Future<Output = Result<list::ListResponse, ApiError>>,
     ) -> Result<Result<UnsyncBoxBody<Bytes, String>, ApiError>, String> {
         let caller = &self.people[user].caller;
         let kept_out = || {
@@ -336,13 +337,13 @@ impl Users {
                 caller.name
             )
         };
-        let request = Request::default();
-        let admitted = timeout(AT_ONCE, self.limits.admit(caller, request))
+        let uri = RequestUri::parse("/", None).map_err(|error| error.to_string())?;
+        let admitted = timeout(AT_ONCE, self.limits.admit(caller, &uri, Request::default()))
             .await
             .map_err(|_| kept_out())?;
         let (place, _) = admitted.map_err(|_| kept_out())?;
         let held = place
-            .hold(async { Ok(Response::new(answer.await?.body)) })
+            .run(async { Ok(Response::new(answer.await?.body)) })
             .await;
         Ok(held.map(|response| {
             response
@@ -427,7 +428,7 @@ impl Users {
     /// What the token was some minutes ago.
     fn aged(&self, held: &Held) -> Option<String> {
         let (user, request) = (&self.people[held.user], request(held.question, None)?);
-        let bound = Bound {
+        let bound = TokenBinding {
             caller: &user.caller,
             request: &request,
             permitted: &user.permitted,
@@ -454,7 +455,7 @@ impl Users {
         asked: &ListRequest,
         limit: usize,
         rights: Option<Permitted>,
-    ) -> Option<Target> {
+    ) -> Option<QueryPlan> {
         let kind = Gvk::new("", "v1", "ConfigMap");
         let selectable = Selectable::of(&kind, &[]);
         let sort = asked
@@ -471,7 +472,7 @@ impl Users {
             limit,
         );
         let name = "opensearch".parse::<StoreName>().ok()?;
-        let part = Part {
+        let part = StorePart {
             name,
             store: Arc::clone(&self.store),
             selectable,
@@ -485,14 +486,14 @@ impl Users {
             sort: sort.map_or(all.sort.clone(), |sort| vec![sort]),
             ..all
         };
-        Some(Target {
+        Some(QueryPlan {
             stores: Merged::new(vec![part], vec![Arc::clone(&self.store)]),
             query,
             kind,
             columns: None,
             as_of: BTreeMap::new(),
             warnings: Vec::new(),
-            nothing_to_ask: false,
+            is_empty: false,
         })
     }
 
@@ -502,16 +503,16 @@ impl Users {
         asked: &ListRequest,
         limit: usize,
         rights: Option<Permitted>,
-    ) -> Result<list::Answer, ApiError> {
+    ) -> Result<list::ListResponse, ApiError> {
         let target = self
             .target(user, asked, limit, rights)
             .ok_or_else(|| ApiError::Internal("no target".to_owned()))?;
         let representation = Representation {
-            form: Form::Whole,
+            output: OutputKind::Object,
             encoding: Encoding::Json,
             pretty: false,
         };
-        list::answer(
+        list::respond(
             target,
             asked,
             representation,
@@ -683,7 +684,8 @@ impl Users {
 
 fn request(question: usize, token: Option<String>) -> Option<ListRequest> {
     let path = "/apis/search.fleetdex.io/v1alpha1/search/api/v1/configmaps";
-    match request::parse(path, Some(QUESTIONS[question])) {
+    let uri = RequestUri::parse(path, Some(QUESTIONS[question])).ok()?;
+    match request::parse(&uri) {
         Ok(ApiRequest::List(list)) => Some(ListRequest {
             continue_token: token,
             ..*list

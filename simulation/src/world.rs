@@ -11,8 +11,8 @@ use std::{
 
 use fleetdex_core::model::{ClusterName, IndexPrefix};
 use fleetdex_limits::intake::{self, Budget};
-use fleetdex_operator::plan::place;
-use fleetdex_sync::{pending::BatchLimits, pipeline::Limits};
+use fleetdex_operator::plan::store_location;
+use fleetdex_sync::{pending::BatchLimits, pipeline::PipelineLimits};
 use parking_lot::Mutex;
 use rand::{RngExt, SeedableRng, rngs::StdRng, seq::IndexedRandom};
 use serde_json::{Value, json};
@@ -259,7 +259,7 @@ impl World {
         };
         // As the leader does before anything is written there.
         for registry in &self.wanted.registries {
-            self.wanted.places.extend(place(&registry.spec));
+            self.wanted.places.extend(store_location(&registry.spec));
         }
         self.prefix = prefix.parse()?;
         self.wanted.registries = vec![self.selection.registry(prefix)?];
@@ -487,7 +487,7 @@ impl World {
             match self.visible.get_mut(&name) {
                 Some(acceptable) if !acceptable.iter().any(|ids| ids.is_subset(&shown)) => {
                     return Err(format!(
-                        "a query of {name} shows a half-filled generation: {} documents",
+                        "a query of {name} shows a half-filled revision: {} documents",
                         shown.len()
                     ));
                 }
@@ -603,11 +603,11 @@ fn check_lines(body: &[u8]) -> Result<(), String> {
 const SLACK: usize = 64 << 10;
 
 /// Little memory, so that much wants more than there is, and pages that some honest lists do not fit into.
-fn intake_limits(seed: u64) -> intake::Limits {
+fn intake_limits(seed: u64) -> intake::MemoryLimits {
     let mut random = StdRng::seed_from_u64(seed.rotate_left(17));
     let page = random.random_range(24..128) << 10;
     let share = 4 * page;
-    intake::Limits {
+    intake::MemoryLimits {
         page,
         line: page / 2,
         answer: 128 << 10,
@@ -621,7 +621,7 @@ fn intake_limits(seed: u64) -> intake::Limits {
 fn hostile_members(
     seed: u64,
     servers: &BTreeMap<ClusterName, apiserver::Server>,
-    limits: &intake::Limits,
+    limits: &intake::MemoryLimits,
 ) -> BTreeMap<ClusterName, Hostile> {
     let mut random = StdRng::seed_from_u64(seed.rotate_left(31));
     let Ok(name) = "mallory".parse() else {
@@ -692,8 +692,8 @@ fn cluster(random: &mut StdRng) -> apiserver::Server {
 }
 
 /// Limits that few objects reach.
-fn limits(random: &mut StdRng) -> Limits {
-    Limits {
+fn limits(random: &mut StdRng) -> PipelineLimits {
+    PipelineLimits {
         pending_bytes: random.random_range(2_000..50_000),
         batch: BatchLimits {
             count: random.random_range(1..20),

@@ -1,4 +1,5 @@
-//! How far each context is, in a line whenever that changes, and on a terminal also as a bar while the first sync runs.
+//! The progress of each context: a line whenever it changes, and on a terminal also a bar while the
+//! first sync runs.
 
 use std::{
     collections::BTreeMap,
@@ -9,44 +10,44 @@ use std::{
 use fleetdex_core::{model::ClusterName, terminal::escaped_line};
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// How often the bar moves while nothing happens.
+/// How often the spinner moves.
 const TICK: Duration = Duration::from_millis(120);
-/// Names that are spelt out in a line.
+/// How many names a line lists.
 const NAMES: usize = 5;
 
-/// How far a context is.
+/// The progress of a context.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Context {
-    /// Why nothing of it can be read, if that is so.
-    pub trouble: Option<String>,
-    /// Whether it is known what it serves.
+pub struct ContextProgress {
+    /// Why nothing of it can be read; `None` if it can.
+    pub failure: Option<String>,
+    /// Whether its API discovery has completed.
     pub discovered: bool,
-    /// Kinds to read, as far as they are known.
+    /// How many kinds to read, as far as they are known.
     pub kinds: usize,
-    /// Those of them that are read and followed.
+    /// How many of them are in sync.
     pub synced: usize,
-    /// Objects of these.
+    /// How many objects these have.
     pub objects: u64,
-    /// Kinds that cannot be read, with the reason.
+    /// The kinds that cannot be read, with the reason.
     pub failing: Vec<String>,
     /// Whether queries are answered from it.
     pub live: bool,
 }
 
-/// What there is to say of a context.
+/// What the line of a context states.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Stage {
     Connecting,
     Unread(String),
     Reading,
-    /// With the kinds that cannot be read.
+    /// In sync, except for these kinds.
     InSync(Vec<String>),
 }
 
-impl Context {
+impl ContextProgress {
     fn stage(&self) -> Stage {
-        if let Some(trouble) = &self.trouble {
-            return Stage::Unread(trouble.clone());
+        if let Some(failure) = &self.failure {
+            return Stage::Unread(failure.clone());
         }
         let is_answered = self.live || self.kinds == 0;
         match self.discovered {
@@ -61,7 +62,7 @@ impl Context {
     fn line(&self, name: &ClusterName) -> Option<String> {
         match self.stage() {
             Stage::Connecting | Stage::Reading => None,
-            Stage::Unread(trouble) => Some(format!("{name}: {trouble}")),
+            Stage::Unread(failure) => Some(format!("{name}: {failure}")),
             Stage::InSync(failing) if failing.is_empty() => Some(format!(
                 "{name}: in sync, {} kinds, {} objects",
                 self.synced, self.objects
@@ -90,52 +91,57 @@ impl Context {
     }
 }
 
-/// What was told last.
+/// Remembers which lines were printed, so that each is printed once.
 #[derive(Default)]
-pub struct Progress {
-    told: BTreeMap<ClusterName, Stage>,
+pub struct ProgressReporter {
+    reported: BTreeMap<ClusterName, Stage>,
     unknown: Vec<String>,
     is_complete: bool,
 }
 
-/// What is to be told now.
+/// What to print now.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct News {
-    /// One line each.
+pub struct ProgressUpdate {
+    /// The lines.
     pub lines: Vec<String>,
     /// Whether every context is in sync or has failed, for the first time.
     pub completed: bool,
 }
 
-impl Progress {
-    /// What is new. `unknown`: resources that nobody serves.
-    pub fn news(&mut self, contexts: &BTreeMap<ClusterName, Context>, unknown: &[String]) -> News {
-        let mut news = News::default();
+impl ProgressReporter {
+    /// Returns what has changed. `unknown`: resources that no context serves.
+    pub fn update(
+        &mut self,
+        contexts: &BTreeMap<ClusterName, ContextProgress>,
+        unknown: &[String],
+    ) -> ProgressUpdate {
+        let mut update = ProgressUpdate::default();
         for (name, context) in contexts {
             let stage = context.stage();
-            if self.told.get(name) != Some(&stage) {
-                news.lines.extend(context.line(name));
-                self.told.insert(name.clone(), stage);
+            if self.reported.get(name) != Some(&stage) {
+                update.lines.extend(context.line(name));
+                self.reported.insert(name.clone(), stage);
             }
         }
-        let has_settled =
-            |context: &Context| matches!(context.stage(), Stage::Unread(_) | Stage::InSync(_));
-        let are_settled = contexts.values().all(has_settled);
-        if are_settled && self.unknown != unknown {
-            news.lines.extend(
+        let is_final = |context: &ContextProgress| {
+            matches!(context.stage(), Stage::Unread(_) | Stage::InSync(_))
+        };
+        let are_final = contexts.values().all(is_final);
+        if are_final && self.unknown != unknown {
+            update.lines.extend(
                 unknown
                     .iter()
                     .map(|name| format!("no context serves a resource {name:?}")),
             );
             self.unknown = unknown.to_vec();
         }
-        news.completed = are_settled && !self.is_complete;
-        self.is_complete |= are_settled;
-        news
+        update.completed = are_final && !self.is_complete;
+        self.is_complete |= are_final;
+        update
     }
 }
 
-/// Where it is told: standard error.
+/// Prints progress to standard error.
 pub struct Display {
     bar: Option<ProgressBar>,
 }
@@ -153,10 +159,11 @@ impl Display {
         Self { bar }
     }
 
-    /// Moves the bar.
-    pub fn show(&self, contexts: &BTreeMap<ClusterName, Context>) {
+    /// Updates the bar.
+    pub fn show(&self, contexts: &BTreeMap<ClusterName, ContextProgress>) {
         let Some(bar) = &self.bar else { return };
-        let sum = |part: fn(&Context) -> usize| contexts.values().map(part).sum::<usize>() as u64;
+        let sum =
+            |part: fn(&ContextProgress) -> usize| contexts.values().map(part).sum::<usize>() as u64;
         bar.set_length(sum(|context| context.kinds));
         bar.set_position(sum(|context| context.synced));
         let objects: u64 = contexts.values().map(|context| context.objects).sum();
@@ -164,16 +171,16 @@ impl Display {
     }
 
     /// Prints a line.
-    pub fn say(&self, line: &str) {
+    pub fn print(&self, line: &str) {
         let line = escaped_line(line);
         match &self.bar {
             Some(bar) => bar.println(line),
-            // Whoever closed standard error does not want to know.
+            // An error means that standard error is closed.
             None => drop(writeln!(io::stderr(), "{line}")),
         }
     }
 
-    /// Takes the bar away.
+    /// Removes the bar.
     pub fn finish(&mut self) {
         if let Some(bar) = self.bar.take() {
             bar.finish_and_clear();
@@ -192,27 +199,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_context_is_told_of_once_and_the_end_of_the_first_sync_too() {
-        let mut progress = Progress::default();
+    fn each_context_and_the_end_of_the_first_sync_are_reported_once() {
+        let mut progress = ProgressReporter::default();
         let names: [ClusterName; 2] = ["prod", "test"].map(|name| name.parse().unwrap());
-        let reading = Context {
+        let reading = ContextProgress {
             discovered: true,
             kinds: 3,
             synced: 1,
             objects: 7,
-            ..Context::default()
+            ..ContextProgress::default()
         };
-        let synced = Context {
+        let synced = ContextProgress {
             synced: 3,
             live: true,
             objects: 9,
             ..reading.clone()
         };
-        let broken = Context {
-            trouble: Some("not reachable: connection refused".to_owned()),
-            ..Context::default()
+        let broken = ContextProgress {
+            failure: Some("not reachable: connection refused".to_owned()),
+            ..ContextProgress::default()
         };
-        let of = |first: &Context, second: &Context| {
+        let of = |first: &ContextProgress, second: &ContextProgress| {
             names
                 .iter()
                 .cloned()
@@ -220,15 +227,15 @@ mod tests {
                 .collect()
         };
         assert_eq!(
-            progress.news(&of(&Context::default(), &reading), &[]),
-            News::default()
+            progress.update(&of(&ContextProgress::default(), &reading), &[]),
+            ProgressUpdate::default()
         );
         let unknown = ["widgets".to_owned()];
         assert_eq!(
-            progress.news(&of(&synced, &reading), &unknown).lines,
+            progress.update(&of(&synced, &reading), &unknown).lines,
             ["prod: in sync, 3 kinds, 9 objects"]
         );
-        let last = progress.news(&of(&synced, &broken), &unknown);
+        let last = progress.update(&of(&synced, &broken), &unknown);
         assert_eq!(
             last.lines,
             [
@@ -238,19 +245,19 @@ mod tests {
         );
         assert!(last.completed);
         assert_eq!(
-            progress.news(&of(&synced, &broken), &unknown),
-            News::default()
+            progress.update(&of(&synced, &broken), &unknown),
+            ProgressUpdate::default()
         );
-        let some = Context {
+        let some = ContextProgress {
             synced: 2,
             failing: vec!["Node (Forbidden)".to_owned()],
             ..synced.clone()
         };
-        let news = progress.news(&of(&synced, &some), &unknown);
+        let update = progress.update(&of(&synced, &some), &unknown);
         assert_eq!(
-            news.lines,
+            update.lines,
             ["test: in sync, 2 kinds, 9 objects, but without Node (Forbidden)"]
         );
-        assert!(!news.completed);
+        assert!(!update.completed);
     }
 }

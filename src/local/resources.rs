@@ -1,15 +1,16 @@
-//! What is read of each context: resources by the names that kubectl knows them by.
+//! The resources that are read of each context, by the names that kubectl accepts.
 
 use std::collections::BTreeSet;
 
 use fleetdex_api::registry::ResourceSelector;
-use fleetdex_cli::get::resolve::{Held, resolve};
-use fleetdex_clusters::discovery::{Discovery, Served};
+use fleetdex_cli::resources::{DiscoveredResource, resolve};
+use fleetdex_clusters::discovery::{Discovery, ServedResource};
 use fleetdex_core::kinds;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIResource;
 
-/// What is read unless somebody says otherwise: what `kubectl get all` shows, and what it is mostly asked together with. Secrets and Events
-/// are not among them: the ones are nobody's business, the others are many and soon gone.
+/// The resources that are read by default: those of `kubectl get all`, and those that are mostly
+/// queried with them. Secrets and Events are left out: Secrets are confidential, and Events are
+/// many and soon gone.
 pub const DEFAULT: [&str; 20] = [
     "pods",
     "replicationcontrollers",
@@ -33,37 +34,39 @@ pub const DEFAULT: [&str; 20] = [
     "serviceaccounts",
 ];
 
-/// What some names come to.
+/// Resolves names to resources: built-in ones first, then those that the contexts serve.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Selected {
-    /// Selectors of a registry.
+pub struct SelectedResources {
+    /// Resource selectors for a registry.
     pub selectors: Vec<ResourceSelector>,
-    /// Names that stand for nothing, as far as is known.
+    /// Names that no resource has, as far as is known.
     pub unknown: BTreeSet<String>,
 }
 
-/// The resources that some names stand for: of Kubernetes itself, or else of what the contexts serve.
-pub fn select<'d>(names: &[String], discoveries: impl Iterator<Item = &'d Discovery>) -> Selected {
-    let held = held(discoveries);
-    let mut selected = Selected::default();
+/// Resolves resource names: built-in kinds first, then those that the contexts serve.
+pub fn select<'d>(
+    names: &[String],
+    discoveries: impl Iterator<Item = &'d Discovery>,
+) -> SelectedResources {
+    let discovered = discovered(discoveries);
+    let mut selected = SelectedResources::default();
     let mut known = BTreeSet::new();
     for name in names {
         let built_in = kinds::resolve(name).ok().map(kinds::BuiltIn::gvk);
         let kind = built_in
             .map(|gvk| (gvk.api_version(), gvk.kind.to_string()))
             .or_else(|| {
-                let held = resolve(name, &held)?;
-                let Held {
+                let DiscoveredResource {
                     group,
                     version,
-                    resource,
-                } = held;
+                    api,
+                } = resolve(name, &discovered)?;
                 let api_version = if group.is_empty() {
                     version.clone()
                 } else {
                     format!("{group}/{version}")
                 };
-                Some((api_version, resource.kind.clone()))
+                Some((api_version, api.kind.clone()))
             });
         match kind {
             Some(kind) => {
@@ -83,22 +86,26 @@ pub fn select<'d>(names: &[String], discoveries: impl Iterator<Item = &'d Discov
     selected
 }
 
-/// What any context serves, the preferred version of a group first.
-fn held<'d>(discoveries: impl Iterator<Item = &'d Discovery>) -> Vec<Held> {
+/// Returns the resources that any context serves, the preferred version of each group first.
+fn discovered<'d>(discoveries: impl Iterator<Item = &'d Discovery>) -> Vec<DiscoveredResource> {
     let served = discoveries
         .flat_map(|discovery| &discovery.served)
         .filter(|served| served.list_and_watch);
-    let (preferred, others): (Vec<&Served>, Vec<&Served>) =
+    let (preferred, others): (Vec<&ServedResource>, Vec<&ServedResource>) =
         served.partition(|served| served.preferred);
-    preferred.into_iter().chain(others).map(as_held).collect()
+    preferred
+        .into_iter()
+        .chain(others)
+        .map(as_discovered)
+        .collect()
 }
 
-fn as_held(served: &Served) -> Held {
+fn as_discovered(served: &ServedResource) -> DiscoveredResource {
     let resource = &served.resource;
-    Held {
+    DiscoveredResource {
         group: resource.gvk.group.to_string(),
         version: resource.gvk.version.to_string(),
-        resource: APIResource {
+        api: APIResource {
             name: resource.plural.to_string(),
             singular_name: served.singular.to_string(),
             kind: resource.gvk.kind.to_string(),
@@ -116,7 +123,7 @@ mod tests {
     use super::*;
 
     fn discovery() -> Discovery {
-        let served = |version: &str, preferred: bool| Served {
+        let served = |version: &str, preferred: bool| ServedResource {
             resource: Resource {
                 gvk: Gvk::new("cert-manager.io", version, "Certificate"),
                 plural: "certificates".into(),
@@ -126,7 +133,7 @@ mod tests {
             short_names: vec!["cert".into()],
             list_and_watch: true,
             preferred,
-            offers: std::sync::Arc::default(),
+            capabilities: std::sync::Arc::default(),
         };
         Discovery {
             served: vec![served("v1alpha2", false), served("v1", true)],
@@ -147,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn resources_are_called_as_kubectl_calls_them() {
+    fn names_resolve_as_with_kubectl() {
         assert_eq!(
             selected(&["po", "deploy", "ingress", "pods"], &[]),
             [
@@ -168,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn every_default_is_a_resource_of_kubernetes() {
+    fn every_default_is_a_built_in_resource() {
         let selected = selected(&DEFAULT, &[]);
         assert_eq!(selected.len(), DEFAULT.len());
         assert!(

@@ -9,3 +9,4 @@ mod memory_laws;
 mod query_laws;
 mod readme;
 mod selector_laws;
+mod type_names;

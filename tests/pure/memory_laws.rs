@@ -18,12 +18,12 @@ use fleetdex_core::{
         SelectableField, sort_value,
     },
     query::{
-        Grant, GroupKey, Groups, Owners, Page, Permitted, Query, Relation, Relative, Relatives,
-        Requester, ResourceName, Searchable, Selectable, Sort, SortKey, aggregate,
+        Grant, GroupKey, Groups, Owners, Page, Permitted, Query, Relation, Relative,
+        RelativesQuery, Requester, ResourceName, Searchable, Selectable, Sort, SortKey, aggregate,
     },
 };
 use fleetdex_store::{
-    Generation, Store,
+    IndexReader as _, IndexRevision, IndexWriter as _,
     bulk::{Verdict, Write},
     memory::{Event, EventKind, Memory, Watch},
 };
@@ -159,7 +159,7 @@ fn projector(cluster: usize, plural: &str) -> Projector {
 }
 
 /// The write of a step, through the code that really makes documents.
-fn write(step: &Step, generation: &Generation) -> Write {
+fn write(step: &Step, revision: &IndexRevision) -> Write {
     let widget = &step.widget;
     let mut metadata = json!({
         "name": widget.name(), "uid": widget.uid(), "resourceVersion": step.version.to_string(),
@@ -185,19 +185,13 @@ fn write(step: &Step, generation: &Generation) -> Write {
     }
     let object = json!({ "apiVersion": "example.com/v1", "kind": "Widget", "metadata": metadata, "spec": spec }).to_string();
     let projector = projector(widget.cluster, widget.plural());
-    let document = projector
-        .document(
-            &Object::parse(&object).unwrap(),
-            &object,
-            "2026-01-01T00:00:00Z",
-        )
+    let mut document = projector
+        .document(&Object::parse(&object).unwrap(), "2026-01-01T00:00:00Z")
         .unwrap();
-    let body = (!step.is_deleted).then_some(document.body);
+    document.body = document.body.filter(|_| !step.is_deleted);
     Write {
-        index: generation.target.clone(),
-        id: document.id,
-        version: document.version,
-        body,
+        index: revision.target.clone(),
+        document,
     }
 }
 
@@ -234,7 +228,7 @@ impl Model {
         .unwrap()
     }
 
-    fn relatives(&self, asked: &Relatives) -> BTreeSet<Relative> {
+    fn relatives(&self, asked: &RelativesQuery) -> BTreeSet<Relative> {
         asked.among(self.0.values().filter_map(|(_, widget)| widget.as_ref()))
     }
 
@@ -285,28 +279,28 @@ fn compare(left: &Widget, right: &Widget, sorts: &[Sort]) -> Ordering {
         .then_with(|| left.uid().cmp(&right.uid()))
 }
 
-/// A store with a live generation for each cluster.
+/// A store with a live revision for each cluster.
 struct Filled {
     memory: Memory,
-    generations: Vec<Generation>,
+    revisions: Vec<IndexRevision>,
     model: Model,
 }
 
 impl Filled {
     async fn new() -> Self {
         let memory = Memory::new();
-        let mut generations = Vec::new();
+        let mut revisions = Vec::new();
         for cluster in CLUSTERS {
-            let generation = memory
+            let revision = memory
                 .open(&cluster.parse().unwrap(), Some("uid"), 0)
                 .await
                 .unwrap();
-            memory.activate(&generation).await.unwrap();
-            generations.push(generation);
+            memory.activate(&revision).await.unwrap();
+            revisions.push(revision);
         }
         Self {
             memory,
-            generations,
+            revisions,
             model: Model::default(),
         }
     }
@@ -314,7 +308,7 @@ impl Filled {
     async fn write(&mut self, steps: &[Step]) {
         let writes: Vec<Write> = steps
             .iter()
-            .map(|step| write(step, &self.generations[step.widget.cluster]))
+            .map(|step| write(step, &self.revisions[step.widget.cluster]))
             .collect();
         let verdicts = self.memory.write(&writes).await.unwrap();
         for (step, verdict) in steps.iter().zip(verdicts) {
@@ -569,7 +563,7 @@ fn owners() -> impl Strategy<Value = Owners> {
     })
 }
 
-fn relatives() -> impl Strategy<Value = Relatives> {
+fn relatives() -> impl Strategy<Value = RelativesQuery> {
     let resource = select(vec![None, Some("widgets"), Some("gadgets")]);
     let names = collection::vec(
         select(vec!["a", "b", "ab", "x"]).prop_map(String::from),
@@ -583,7 +577,7 @@ fn relatives() -> impl Strategy<Value = Relatives> {
     let clusters = collection::vec(select(CLUSTERS.to_vec()), 0..2);
     let namespaces = collection::vec(select(vec!["a", "b"]), 0..2);
     (relation, clusters, namespaces, permitted()).prop_map(
-        |(relation, clusters, namespaces, permitted)| Relatives {
+        |(relation, clusters, namespaces, permitted)| RelativesQuery {
             clusters: clusters.iter().map(|name| name.parse().unwrap()).collect(),
             namespaces: namespaces
                 .iter()

@@ -11,8 +11,8 @@ use std::{borrow::Cow, collections::BTreeMap};
 use fleetdex_core::{
     model::{FieldPath, FieldType, Gvk, Quantity, SelectableField, number, quantity},
     query::{
-        Grant, Owners, Permitted, Query, ResourceName, Searchable, Selectable, dsl, field_term,
-        label_number_term, label_term,
+        CheckedQuery, Grant, Owners, Permitted, Query, ResourceName, Searchable, Selectable, dsl,
+        field_term, label_number_term, label_term,
     },
 };
 use proptest::{collection, prelude::*, sample::select, strategy::ValueTree as _};
@@ -367,7 +367,7 @@ proptest! {
 
     #[test]
     fn the_dsl_answers_what_the_query_matches(query in query(), objects in collection::vec(object(), 1..6)) {
-        let clause = dsl::query_clause(&query).unwrap();
+        let clause = dsl::query_clause(&CheckedQuery::new(&query).unwrap());
         for object in &objects {
             prop_assert_eq!(answers(&clause, &document(object)), query.matches(object), "{} on {:?}", clause, object);
         }

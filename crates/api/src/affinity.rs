@@ -21,7 +21,7 @@ pub struct ClusterAffinity {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::cluster_names")]
     pub cluster_names: Vec<String>,
-    /// Clusters to leave out, whatever else says.
+    /// Clusters to leave out, even if another part selects them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::cluster_names")]
     pub exclude: Vec<String>,
@@ -34,13 +34,13 @@ pub struct ClusterFieldSelector {
     /// Requirements that must all hold.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "cluster_requirements")]
-    pub match_expressions: Vec<FieldRequirement>,
+    pub match_expressions: Vec<FieldSelectorRequirement>,
 }
 
 /// One requirement on a field.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct FieldRequirement {
+pub struct FieldSelectorRequirement {
     /// The field.
     #[schemars(length(max = 256))]
     pub key: String,
@@ -73,9 +73,9 @@ fn cluster_requirements(generator: &mut SchemaGenerator) -> Schema {
     )
 }
 
-/// A bounded list of [`FieldRequirement`]s, each of which keeps the rules.
+/// A bounded list of [`FieldSelectorRequirement`]s, each of which keeps the rules.
 pub(super) fn requirements(generator: &mut SchemaGenerator, item_rules: &[(&str, &str)]) -> Schema {
-    let mut item = FieldRequirement::json_schema(generator);
+    let mut item = FieldSelectorRequirement::json_schema(generator);
     item.insert(VALIDATIONS.to_owned(), rules(item_rules));
     schemars::json_schema!({"type": "array", "maxItems": 32, "items": item})
 }

@@ -1,8 +1,8 @@
-//! `Cluster`: one member cluster and how it is reached.
+//! `Cluster`: one member cluster and how to reach it.
 //!
 //! The same kind that Karmada has, so its manifests apply unchanged: every field of upstream's
 //! [type](https://github.com/karmada-io/karmada/blob/master/pkg/apis/cluster/v1alpha1/types.go) is in the schema,
-//! whether Fleetdex uses it or not. Where Karmada runs, its own API serves this kind and ours is not installed.
+//! whether Fleetdex uses it or not. On a Karmada control plane Karmada's API serves this kind, and this CRD is not installed.
 
 #![allow(
     clippy::duplicated_attributes,
@@ -81,12 +81,11 @@ use serde::{Deserialize, Deserializer, Serialize};
 )]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterSpec {
-    /// Unique identifier of the cluster, such as the UID of its namespace `kube-system`. Told apart from the UID of
-    /// this object.
+    /// Unique identifier of the cluster, such as the UID of its namespace `kube-system`. It is not the UID of this object.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
 
-    /// How Karmada synchronises with the cluster: `Push` or `Pull`. Fleetdex reads both alike.
+    /// How Karmada synchronises with the cluster: `Push` or `Pull`. Fleetdex treats both the same.
     #[serde(
         default,
         deserialize_with = "empty_is_none",
@@ -107,11 +106,11 @@ pub struct ClusterSpec {
     /// The Secret with the credentials: key `token` (a bearer token), and key `caBundle` (PEM) unless
     /// `insecureSkipTLSVerification` is true.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub secret_ref: Option<SecretReference>,
+    pub secret_ref: Option<LocalSecretReference>,
 
     /// The Secret whose `token` may impersonate users; needed only for forwarding writes to the cluster.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub impersonator_secret_ref: Option<SecretReference>,
+    pub impersonator_secret_ref: Option<LocalSecretReference>,
 
     /// Do not verify the API server's certificate. The connection is then open to interception.
     #[serde(
@@ -138,11 +137,11 @@ pub struct ClusterSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provider: Option<String>,
 
-    /// Region that the cluster stands in.
+    /// Region of the cluster.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub region: Option<String>,
 
-    /// Zone that the cluster stands in. Superseded by `zones`; read when `zones` is empty.
+    /// Zone of the cluster. Superseded by `zones`; read when `zones` is empty.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub zone: Option<String>,
 
@@ -170,7 +169,7 @@ pub enum SyncMode {
 
 /// A Secret in a namespace.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct SecretReference {
+pub struct LocalSecretReference {
     /// Namespace of the Secret.
     pub namespace: String,
     /// Name of the Secret.
@@ -183,7 +182,7 @@ pub struct ResourceModel {
     /// The grade.
     #[schemars(range(min = 0))]
     pub grade: i64,
-    /// What a node of this grade has.
+    /// The resources of a node of this grade.
     pub ranges: Vec<ResourceModelRange>,
 }
 
@@ -193,22 +192,22 @@ pub struct ResourceModelRange {
     /// Name of the resource, such as `cpu`.
     pub name: String,
     /// Least amount, inclusive.
-    pub min: Quantity,
+    pub min: ResourceQuantity,
     /// Greatest amount, exclusive.
-    pub max: Quantity,
+    pub max: ResourceQuantity,
 }
 
 /// An amount of a resource, written as a number or as text with a suffix (`500m`, `2Gi`).
 #[derive(Serialize, Deserialize, Clone, Debug, PartialEq)]
 #[serde(untagged)]
-pub enum Quantity {
+pub enum ResourceQuantity {
     /// A plain number.
     Number(serde_json::Number),
     /// A number with a suffix.
     Text(String),
 }
 
-impl JsonSchema for Quantity {
+impl JsonSchema for ResourceQuantity {
     fn schema_name() -> Cow<'static, str> {
         "Quantity".into()
     }
@@ -221,7 +220,7 @@ impl JsonSchema for Quantity {
     }
 }
 
-/// What was last seen of a member cluster.
+/// The last observed state of a member cluster.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterStatus {
@@ -287,15 +286,15 @@ pub struct NodeSummary {
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct ResourceSummary {
-    /// What the nodes have in all.
+    /// The allocatable resources of all nodes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub allocatable: Option<BTreeMap<String, Quantity>>,
-    /// What pods wait for.
+    pub allocatable: Option<BTreeMap<String, ResourceQuantity>>,
+    /// The requests of pods that are not scheduled yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub allocating: Option<BTreeMap<String, Quantity>>,
-    /// What pods hold.
+    pub allocating: Option<BTreeMap<String, ResourceQuantity>>,
+    /// The requests of scheduled pods.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub allocated: Option<BTreeMap<String, Quantity>>,
+    pub allocated: Option<BTreeMap<String, ResourceQuantity>>,
     /// How many nodes there are of each grade.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allocatable_modelings: Option<Vec<AllocatableModeling>>,
@@ -311,17 +310,17 @@ pub struct AllocatableModeling {
     pub count: i64,
 }
 
-/// An aggregated API may hand out `""` for an absent mode; one such object must not make a whole list unreadable.
+/// Reads `""` as an absent mode. An aggregated API may return it, and one such object must not make a whole list unreadable.
 fn empty_is_none<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<SyncMode>, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged)]
-    enum Written {
+    enum RawMode {
         Mode(SyncMode),
         Other(serde::de::IgnoredAny),
     }
-    Ok(match Written::deserialize(deserializer)? {
-        Written::Mode(mode) => Some(mode),
-        Written::Other(_) => None,
+    Ok(match RawMode::deserialize(deserializer)? {
+        RawMode::Mode(mode) => Some(mode),
+        RawMode::Other(_) => None,
     })
 }
 

@@ -1,4 +1,4 @@
-//! `ClusterCache`: which kinds of which member clusters the embedded store keeps.
+//! `ClusterCache`: which kinds of which member clusters the embedded store holds.
 //!
 //! The type of Karmada's [original proposal](https://github.com/karmada-io/karmada/pull/1361), in two groups: its text names
 //! `cluster.karmada.io`, its example `clustercaches.karmada.io`. Every field of it is here, so that its manifests apply unchanged.
@@ -23,13 +23,13 @@ use super::{
 
 /// The groups that have the kind.
 pub const GROUPS: [&str; 2] = ["cluster.karmada.io", "clustercaches.karmada.io"];
-/// How often the status is written when the object does not say.
+/// The default period of writes of the status.
 const DEFAULT_PERIOD_SECONDS: u32 = 10;
 
 /// A `ClusterCache` of either group.
 pub type Cache = Object<ClusterCacheSpec, ClusterCacheStatus>;
 
-/// What to keep: which resources of which member clusters.
+/// What to cache: which resources of which member clusters.
 #[expect(clippy::duplicated_attributes, reason = "columns have types in common")]
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
@@ -69,7 +69,7 @@ pub type Cache = Object<ClusterCacheSpec, ClusterCacheStatus>;
 )]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterCacheSpec {
-    /// Which member clusters: those that any of these selects.
+    /// The member clusters that any of these selects.
     #[schemars(schema_with = "cluster_selectors")]
     pub cluster_selectors: Vec<ClusterSelector>,
     /// Which resources.
@@ -82,7 +82,7 @@ pub struct ClusterCacheSpec {
 }
 
 impl ClusterCacheSpec {
-    /// How long the status stays at least as it was written.
+    /// The minimum time between two writes of the status.
     pub fn period(&self) -> Duration {
         let seconds = self
             .status_update_period_seconds
@@ -107,14 +107,14 @@ pub struct ClusterSelector {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::cluster_names")]
     pub cluster_names: Vec<String>,
-    /// Clusters that this entry leaves out. Another entry may select them all the same.
+    /// Clusters that this entry leaves out. Another entry may select them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::cluster_names")]
     pub exclude: Vec<String>,
 }
 
 impl ClusterSelector {
-    /// The same, as a registry has it.
+    /// The same selector in the form of a registry.
     pub fn affinity(&self) -> ClusterAffinity {
         ClusterAffinity {
             label_selector: self.label_selector.clone(),
@@ -143,19 +143,19 @@ pub struct CachedResource {
     pub namespace: String,
 }
 
-/// What is kept.
+/// What is cached.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterCacheStatus {
-    /// When the object was first taken up.
+    /// When the operator first processed the object.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start_time: Option<Time>,
-    /// The generation of the spec that all this is about.
+    /// The generation of the spec that this status describes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// One row per cluster and kind. Where that would be too much for one object (over 4,000 rows), only rows that are not Running.
+    /// One row per cluster and kind. If these are too many for one object (over 4,000 rows), only rows that are not Running.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    // A list that is compared row by row would have each row in the managed fields once more.
+    // With a merge key, the managed fields would repeat every row.
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub resources: Vec<ResourceRow>,
     /// One row per kind, where `resources` has not every row.
@@ -165,7 +165,7 @@ pub struct ClusterCacheStatus {
     /// Counts over all rows, also those that are left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub summary: Option<CacheCounts>,
-    /// How many rows that are not Running had no place in `resources` either.
+    /// How many rows that are not Running did not fit into `resources`.
     #[serde(default, skip_serializing_if = "is_zero")]
     #[schemars(with = "i64")]
     pub omitted: u64,
@@ -187,18 +187,18 @@ pub struct ResourceRow {
     pub api_version: String,
     /// The kind.
     pub kind: String,
-    /// The namespace, where only one is kept.
+    /// The namespace, where only one is cached.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub namespace: String,
-    /// How it is.
+    /// The state.
     pub state: CacheState,
-    /// How many objects are kept.
+    /// How many objects are cached.
     pub total_num: i32,
     /// When state or number last changed.
     pub update_time: Time,
 }
 
-/// How one kind of one cluster is.
+/// The state of one kind of one cluster.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CacheState {
@@ -210,14 +210,14 @@ pub struct CacheState {
     pub reason: String,
 }
 
-/// How one kind of one cluster is.
+/// The state of one kind of one cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum CachePhase {
-    /// It is complete, and its changes are followed.
+    /// It is complete, and follows changes.
     Running,
-    /// It cannot be kept.
+    /// It cannot be cached.
     Failed,
-    /// Nothing has been heard of it, or not for three periods.
+    /// Its state was never reported, or not for three periods.
     #[serde(other)]
     Unknown,
 }
@@ -231,7 +231,7 @@ pub struct KindTotal {
     pub api_version: String,
     /// The kind.
     pub kind: String,
-    /// The namespace, where only one is kept.
+    /// The namespace, where only one is cached.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub namespace: String,
     /// The counts.
@@ -344,7 +344,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_period_is_ten_seconds_unless_it_is_said() {
+    fn the_period_is_ten_seconds_by_default() {
         for (said, seconds) in [
             (json!({}), 10),
             (json!({"statusUpdatePeriodSeconds": 0}), 10),

@@ -1,4 +1,4 @@
-//! Conditions of a status, as [`metav1.Condition`] wants them.
+//! Conditions of a status, as [`metav1.Condition`] defines them.
 //!
 //! [`metav1.Condition`]: https://pkg.go.dev/k8s.io/apimachinery/pkg/apis/meta/v1#Condition
 
@@ -13,16 +13,16 @@ pub const MESSAGE_LIMIT: usize = 32_768;
 /// Whether a condition holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Truth {
-    /// It does.
+    /// It holds.
     True,
-    /// It does not.
+    /// It does not hold.
     False,
-    /// Nothing is known yet.
+    /// It is not known yet.
     Unknown,
 }
 
 impl Truth {
-    /// The word that stands in `status`.
+    /// The value of `status`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::True => "True",
@@ -38,7 +38,7 @@ impl From<bool> for Truth {
     }
 }
 
-/// A condition as it is now, before it is known when it became so.
+/// The current value of a condition, without its transition time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
     /// Its type, such as `Ready`.
@@ -47,7 +47,7 @@ pub struct Finding {
     pub truth: Truth,
     /// One word in CamelCase, for programs.
     pub reason: &'static str,
-    /// For people; cut at [`MESSAGE_LIMIT`].
+    /// A message for people, cut at [`MESSAGE_LIMIT`].
     pub message: String,
 }
 
@@ -62,7 +62,7 @@ impl Finding {
         }
     }
 
-    /// A condition that does not.
+    /// A condition that does not hold.
     pub fn fails(kind: &'static str, reason: &'static str, message: impl Into<String>) -> Self {
         Self {
             kind,
@@ -72,7 +72,7 @@ impl Finding {
         }
     }
 
-    /// A condition of which nothing is known yet.
+    /// A condition that is not known yet.
     pub fn unknown(kind: &'static str, reason: &'static str, message: impl Into<String>) -> Self {
         Self {
             kind,
@@ -83,9 +83,9 @@ impl Finding {
     }
 }
 
-/// The conditions that follow from `findings` at `now`, in their order.
+/// The conditions of `findings` at `now`, in their order.
 ///
-/// `lastTransitionTime` is kept from `before` where the status is unchanged. Types that have no finding any more are left out.
+/// `lastTransitionTime` stays that of `before` if the status is unchanged. Types without a finding are removed.
 pub fn merge(
     before: &[Condition],
     findings: Vec<Finding>,
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn the_transition_time_moves_only_with_the_status() {
+    fn the_transition_time_changes_only_with_the_status() {
         let first = merge(
             &[],
             vec![Finding::fails("Ready", "Connecting", "a")],
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn a_condition_without_a_finding_goes_away() {
+    fn a_condition_without_a_finding_is_removed() {
         let first = merge(
             &[],
             vec![Finding::holds("Conflict", "OlderRegistry", "")],

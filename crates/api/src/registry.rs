@@ -10,16 +10,16 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::{
-    affinity::{ClusterAffinity, FieldRequirement, requirements},
+    affinity::{ClusterAffinity, FieldSelectorRequirement, requirements},
     schema::{self, rules},
 };
 
-/// Annotation that lets a registry go although its documents cannot be deleted.
+/// Annotation that lets a registry be deleted although its documents cannot be.
 pub const ORPHAN_ANNOTATION: &str = "fleetdex.io/orphan";
 /// Keeps a registry until its documents are gone.
 pub const FINALIZER: &str = "search.fleetdex.io/documents";
 
-/// What to index: which resources of which member clusters, and the store that keeps them.
+/// What to index: which resources of which member clusters, and in which store.
 #[expect(clippy::duplicated_attributes, reason = "columns have types in common")]
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
@@ -61,15 +61,15 @@ pub struct ResourceRegistrySpec {
     #[serde(default, deserialize_with = "null_is_empty")]
     #[schemars(schema_with = "resource_selectors")]
     pub resource_selectors: Vec<ResourceSelector>,
-    /// Where documents are kept; the embedded in-memory store when it is absent.
+    /// The store of the documents; the embedded in-memory store when it is absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backend_store: Option<BackendStore>,
-    /// Resources to leave out, whatever `resourceSelectors` says.
+    /// Resources to leave out, even if `resourceSelectors` selects them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "excluded_selectors")]
     pub exclude: Vec<ResourceSelector>,
-    /// Paths that are removed from every object before it is stored, such as `spec.template.spec.containers[*].env`. Values of Secrets
-    /// and the last-applied-configuration annotation are always removed.
+    /// Paths of the values that are removed from every object before it is stored, as `JSONPath`s of kubectl such as
+    /// `spec.template.spec.containers[*].env`. Values of Secrets and the last-applied-configuration annotation are always removed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::redactions")]
     pub redact: Vec<String>,
@@ -128,10 +128,10 @@ pub struct ObjectFieldSelector {
     /// Requirements that must all hold. The key is a dotted path such as `status.phase`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "object_requirements")]
-    pub match_expressions: Vec<FieldRequirement>,
+    pub match_expressions: Vec<FieldSelectorRequirement>,
 }
 
-/// Where documents are kept.
+/// The store of the documents.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct BackendStore {
@@ -166,7 +166,7 @@ pub struct OpenSearch {
         skip_serializing_if = "std::ops::Not::not"
     )]
     pub insecure_skip_tls_verify: bool,
-    /// What the names of all indices and aliases start with; `fleetdex` by default.
+    /// The start of the names of all indices and aliases; `fleetdex` by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64), extend("x-kubernetes-validations" = rules(PREFIX_RULES)))]
     pub index_prefix: Option<String>,
@@ -182,17 +182,17 @@ pub struct OpenSearch {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 16), extend("x-kubernetes-validations" = rules(REFRESH_RULES)))]
     pub refresh_interval: Option<String>,
-    /// What can be selected: labels and the selectable fields (`Selectable`, the default), or also any other path (`Full`).
+    /// What selectors may name: labels and the selectable fields (`Selectable`, the default), or any path (`Full`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "indexing")]
     pub indexing: Option<Indexing>,
-    /// Further fields that can be selected, as dotted paths such as `spec.template.spec.schedulerName`.
+    /// Further selectable fields, as dotted paths such as `spec.template.spec.schedulerName`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::field_paths")]
     pub field_paths: Vec<String>,
 }
 
-/// What of an object can be selected.
+/// The fields that selectors may name.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
@@ -206,7 +206,7 @@ pub enum Indexing {
 
 /// A Secret by name.
 ///
-/// Karmada accepts a reference with either part empty and then sends no credentials; here [`SecretReference::complete`] tells.
+/// Karmada accepts a reference with either part empty and then sends no credentials; here [`SecretReference::complete`] is an error.
 #[derive(
     Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
@@ -246,29 +246,29 @@ impl SecretReference {
     }
 }
 
-/// How far a registry is.
+/// The state of a registry.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ResourceRegistryStatus {
-    /// `Ready`, `StoreReachable`, `Synced`, and `Conflict` where an older registry has its way.
+    /// `Ready`, `StoreReachable`, `Synced`, and `Conflict` where the settings of an older registry apply.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
-    /// Every cluster that the registry is about.
+    /// Every selected cluster.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
-    pub clusters: Vec<ClusterStatus>,
+    pub clusters: Vec<RegistryClusterStatus>,
     /// Counts over all clusters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub summary: Option<Summary>,
-    /// Every place in OpenSearch that may hold documents of this registry. What `spec.backendStore` names no more is emptied as soon as the new
-    /// place answers in its stead, and then leaves this list.
+    /// Every store location in OpenSearch that may hold documents of this registry. One that `spec.backendStore` no longer names is emptied as soon as the
+    /// new location answers queries, and then leaves this list.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub stores: Vec<StoreStatus>,
 }
 
-/// A place in OpenSearch: what it takes to reach it, also when the registry names another one by now.
+/// A store location in OpenSearch, with what is needed to reach it after the registry has named another one.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct StoreStatus {
@@ -276,7 +276,7 @@ pub struct StoreStatus {
     pub name: String,
     /// URLs of its nodes.
     pub addresses: Vec<String>,
-    /// What the names of all indices and aliases start with.
+    /// The start of the names of all indices and aliases.
     pub index_prefix: String,
     /// Secret with user name and password.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -299,13 +299,13 @@ pub struct StoreStatus {
 /// One cluster of a registry.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct ClusterStatus {
+pub struct RegistryClusterStatus {
     /// The member.
     pub name: String,
-    /// How far it is.
+    /// The phase.
     #[schemars(with = "String")]
     pub phase: Phase,
-    /// Why it is not further.
+    /// Why it is not synced.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
     /// Documents in the store.
@@ -319,15 +319,15 @@ pub struct ClusterStatus {
     /// operator started. It is brought up to date every ten minutes, or with any other change of the status.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_audit_time: Option<Time>,
-    /// What these audits found wrong, and repaired. Absent if there was nothing since the operator started.
+    /// The drift that these audits found and repaired. Absent if there was none since the operator started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drift: Option<DriftStatus>,
-    /// The kinds that are not in sync, or that have something to tell.
+    /// The kinds that are not in sync, or that have a message.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub kinds: Vec<KindStatus>,
 }
 
-/// Documents that were not as their objects although every change seemed to have been stored.
+/// Documents that differed from their objects although every change seemed to be stored.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DriftStatus {
@@ -338,7 +338,7 @@ pub struct DriftStatus {
     pub last_found_time: Time,
 }
 
-/// A kind that is not in sync, or of which some documents are not as they should be.
+/// A kind that is not in sync, or that has wrong documents.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct KindStatus {
@@ -350,22 +350,22 @@ pub struct KindStatus {
     /// The namespace, where only one is indexed.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub namespace: String,
-    /// How far it is.
+    /// The phase.
     #[schemars(with = "String")]
     pub phase: Phase,
-    /// Why it is not further.
+    /// Why it is not synced.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
 }
 
-/// How far a cluster or a kind is.
+/// The phase of a cluster or a kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Phase {
     /// A named cluster does not exist.
     NotFound,
-    /// Nothing has been heard of it yet.
+    /// Its state is not known yet.
     Pending,
-    /// The first complete list is on its way.
+    /// The first complete list is being read.
     Syncing,
     /// Complete, and following changes.
     Synced,
@@ -380,7 +380,7 @@ pub enum Phase {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Summary {
-    /// Clusters that the registry is about.
+    /// Selected clusters.
     #[schemars(with = "i64")]
     pub clusters: u64,
     /// Documents in the store.

@@ -1,4 +1,4 @@
-//! Pieces of CRD schemas: bounded lists and text with the rules that refuse what could never work.
+//! Parts of CRD schemas: bounded lists and texts, with rules that refuse values that cannot work.
 //!
 //! Every list and text has an upper bound. The apiserver needs them to bound the cost of a CEL rule before it accepts a CRD.
 
@@ -63,11 +63,11 @@ pub fn field_paths(_: &mut SchemaGenerator) -> Schema {
     )
 }
 
-/// A list of paths to remove: the outer shape of an RFC 9535 `JSONPath`. `fleetdex_core::model::Projection` reads them in full.
+/// A list of paths to remove: the outer shape of a `JSONPath` of kubectl. `fleetdex_core::model::Projection` parses them in full.
 pub fn redactions(_: &mut SchemaGenerator) -> Schema {
-    let path = r"self.matches('^[$]?([.]{0,2}([A-Za-z_][A-Za-z0-9_]*|[*])|\\[[^\\[\\]]+\\])+$')";
-    let help = "write a JSONPath such as spec.template.spec.containers[*].env, or metadata.annotations['example.com/token'] for a key \
-                with dots or dashes";
+    let path = r"self.matches('^[{]?[$@]?([.]{0,2}(([A-Za-z0-9_/-]|\\\\[^A-Za-z0-9])+|[*])|\\[[^\\[\\]]+\\])+[}]?$')";
+    let help = "write a JSONPath such as spec.template.spec.containers[*].env, or metadata.annotations['example\\.com/token'] for a key \
+                with dots";
     texts(64, 256, &[(path, help)])
 }
 
@@ -130,18 +130,18 @@ pub fn list_of<T: JsonSchema>(generator: &mut SchemaGenerator, most: usize) -> S
     json_schema!({"type": "array", "maxItems": most, "items": items})
 }
 
-/// The same for a list that needs at least one item; `empty` says what to do.
+/// The same for a list that needs at least one item; `empty` is the message for an empty list.
 pub fn some_of<T: JsonSchema>(generator: &mut SchemaGenerator, most: usize, empty: &str) -> Schema {
     let mut schema = list_of::<T>(generator, most);
     schema.insert(VALIDATIONS.to_owned(), rules(&[("size(self) > 0", empty)]));
     schema
 }
 
-/// What to do about a list of resources without any.
+/// The message for an empty list of resources.
 pub const RESOURCES_NEEDED: &str =
     "name at least one resource, such as {apiVersion: v1, kind: Pod}";
 
-/// A list of texts, each of which keeps the rules.
+/// A list of texts, each of which follows the rules.
 fn texts(most: usize, longest: usize, item_rules: &[(&str, &str)]) -> Schema {
     let items = json!({"type": "string", "maxLength": longest, VALIDATIONS: rules(item_rules)});
     json_schema!({"type": "array", "maxItems": most, "items": items})

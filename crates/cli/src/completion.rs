@@ -1,6 +1,6 @@
-//! Completion of command lines: scripts for shells, and the words themselves, some of which the server is asked for.
+//! Shell completion: the scripts, and the candidates, some of which come from the server.
 //!
-//! A script calls the program back with the line so far, so it never gets old. kubectl completes its plugins by calling
+//! A script calls the program with the current command line, so it never gets outdated. kubectl completes its plugins by calling
 //! `kubectl_complete-<plugin>`: <https://kubernetes.io/docs/tasks/extend-kubectl/kubectl-plugins/>
 
 use std::{
@@ -19,36 +19,36 @@ use clap_complete::{
 use tokio::time::timeout;
 
 use super::{
-    api::{Api, ApiError, Place},
-    get::resolve::Held,
+    api::{Api, ClientConfig, ClientError},
+    resources::DiscoveredResource,
 };
 
-/// What tells the program that a shell asks for words.
+/// The environment variable by which a script requests candidates.
 const VARIABLE: &str = "FLEETDEX_COMPLETE";
-/// The name under which kubectl asks for words.
+/// The name under which kubectl requests candidates.
 const KUBECTL_NAME: &str = "kubectl_complete-fleetdex";
-/// `ShellCompDirectiveNoFileComp` of kubectl's command line library: no names of files.
+/// `ShellCompDirectiveNoFileComp` of Cobra, kubectl's command line library: no file names.
 const NO_FILES: &str = ":4";
-/// Nobody waits longer for a word.
-const PATIENCE: Duration = Duration::from_secs(2);
-/// Names that are offered at most.
+/// How long completion waits for the server.
+const TIMEOUT: Duration = Duration::from_secs(2);
+/// Maximum number of candidates from the server.
 const MAX_NAMES: usize = 1_000;
-/// Where clusters and namespaces are looked for first: these are everywhere, and few.
+/// Resources that every cluster has few of: clusters and namespaces are read from the first that is served.
 const SMALL_RESOURCES: [&str; 3] = ["namespaces", "nodes", "serviceaccounts"];
 
-/// Prints a script that completes command lines.
+/// Prints a shell completion script.
 #[derive(Clone, Debug, clap::Args)]
 #[command(
     after_help = "For example: source <(fleetdex completion bash). To complete `kubectl fleetdex`, too, link the program as kubectl_complete-fleetdex \
                         beside kubectl-fleetdex."
 )]
-pub struct Args {
+pub struct CompletionArgs {
     /// The shell
     #[arg(value_enum)]
     pub shell: Shell,
 }
 
-/// A shell that can be helped.
+/// A supported shell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Shell {
     /// Bash
@@ -76,7 +76,7 @@ impl Shell {
 }
 
 /// Prints the script.
-pub fn run(args: &Args, out: &mut dyn Write) -> io::Result<()> {
+pub fn run(args: &CompletionArgs, out: &mut dyn Write) -> io::Result<()> {
     let Some(script) = Shells::builtins()
         .completer(args.shell.name())
         .map(|shell| {
@@ -94,16 +94,16 @@ pub fn run(args: &Args, out: &mut dyn Write) -> io::Result<()> {
     out.write_all(&script?)
 }
 
-/// Answers if a shell, or kubectl, asks for words. Whether it did.
-pub fn answered(command: impl Fn() -> Command) -> bool {
+/// Prints candidates if a shell or kubectl requests them; returns whether one did.
+pub fn complete_if_requested(command: impl Fn() -> Command) -> bool {
     let words: Vec<OsString> = std::env::args_os().collect();
     let is_kubectl = words
         .first()
         .and_then(|program| Path::new(program).file_stem())
         .is_some_and(|name| name == KUBECTL_NAME);
     if is_kubectl {
-        // What cannot be completed, or not be told, is not completed.
-        let _told = tell_kubectl(command(), &words[1..], &mut io::stdout());
+        // Without candidates nothing is completed.
+        let _result = print_for_kubectl(command(), &words[1..], &mut io::stdout());
         return true;
     }
     let folder = std::env::current_dir().ok();
@@ -111,13 +111,17 @@ pub fn answered(command: impl Fn() -> Command) -> bool {
         .var(VARIABLE)
         .try_complete(words, folder.as_deref())
     {
-        Ok(has_answered) => has_answered,
+        Ok(has_completed) => has_completed,
         Err(error) => error.exit(),
     }
 }
 
-/// The last word is the one to complete.
-fn tell_kubectl(mut command: Command, words: &[OsString], out: &mut dyn Write) -> io::Result<()> {
+/// Prints the candidates for the last word, as Cobra expects them.
+fn print_for_kubectl(
+    mut command: Command,
+    words: &[OsString],
+    out: &mut dyn Write,
+) -> io::Result<()> {
     let line: Vec<OsString> = std::iter::once(OsString::from("fleetdex"))
         .chain(words.iter().cloned())
         .collect();
@@ -139,7 +143,7 @@ fn tell_kubectl(mut command: Command, words: &[OsString], out: &mut dyn Write) -
     writeln!(out, "{NO_FILES}")
 }
 
-/// Completes the word for resources, one or several with commas.
+/// Completes resource types, one or several separated by commas.
 pub(super) fn resources() -> ArgValueCompleter {
     ArgValueCompleter::new(|current: &OsStr| {
         let current = current.to_string_lossy();
@@ -151,14 +155,14 @@ pub(super) fn resources() -> ArgValueCompleter {
         } else {
             format!("{before},")
         };
-        offered(
+        candidates(
             &current,
-            asked(async |api| {
+            query_server(async |api| {
                 Ok(api
-                    .held()
+                    .resources()
                     .await?
                     .iter()
-                    .map(Held::qualified_plural)
+                    .map(DiscoveredResource::qualified_plural)
                     .collect())
             }),
             &prefix,
@@ -169,9 +173,9 @@ pub(super) fn resources() -> ArgValueCompleter {
 /// Completes the value of `--namespace`.
 pub(super) fn namespaces() -> ArgValueCompleter {
     ArgValueCompleter::new(|current: &OsStr| {
-        offered(
+        candidates(
             &current.to_string_lossy(),
-            asked(async |api| values(api, "namespace").await),
+            query_server(async |api| values(api, "namespace").await),
             "",
         )
     })
@@ -180,30 +184,32 @@ pub(super) fn namespaces() -> ArgValueCompleter {
 /// Completes the value of `--cluster`.
 pub(super) fn clusters() -> ArgValueCompleter {
     ArgValueCompleter::new(|current: &OsStr| {
-        offered(
+        candidates(
             &current.to_string_lossy(),
-            asked(async |api| values(api, "cluster").await),
+            query_server(async |api| values(api, "cluster").await),
             "",
         )
     })
 }
 
-fn offered(current: &str, words: Vec<String>, prefix: &str) -> Vec<CompletionCandidate> {
-    let whole = words.into_iter().map(|word| format!("{prefix}{word}"));
+fn candidates(current: &str, names: Vec<String>, prefix: &str) -> Vec<CompletionCandidate> {
+    let whole = names.into_iter().map(|word| format!("{prefix}{word}"));
     whole
         .filter(|word| word.starts_with(current) && is_plain(word))
         .map(CompletionCandidate::new)
         .collect()
 }
 
-/// Whether a shell takes a word for nothing but text. Names come from members, which may have made them up.
+/// Whether a shell reads a word as plain text. Names come from members, which are not trusted.
 fn is_plain(word: &str) -> bool {
     word.chars()
         .all(|letter| letter.is_alphanumeric() || "-_./:,@%+=".contains(letter))
 }
 
-/// Asks the server that the environment leads to. Whatever goes wrong, there are just no words.
-fn asked(question: impl AsyncFnOnce(&Api) -> Result<Vec<String>, ApiError>) -> Vec<String> {
+/// Queries the server that the environment names; returns nothing on any error.
+fn query_server(
+    request: impl AsyncFnOnce(&Api) -> Result<Vec<String>, ClientError>,
+) -> Vec<String> {
     let Ok(runtime) = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -211,29 +217,30 @@ fn asked(question: impl AsyncFnOnce(&Api) -> Result<Vec<String>, ApiError>) -> V
         return Vec::new();
     };
     runtime.block_on(async {
-        let Some(place) = Place::of_environment() else {
+        let Some(config) = ClientConfig::from_environment() else {
             return Vec::new();
         };
-        let answer = timeout(PATIENCE, async { question(&Api::new(&place).await?).await }).await;
+        let answer = timeout(TIMEOUT, async { request(&Api::new(&config).await?).await }).await;
         answer.ok().and_then(Result::ok).unwrap_or_default()
     })
 }
 
-/// The clusters or namespaces that hold anything of a resource.
-async fn values(api: &Api, by: &str) -> Result<Vec<String>, ApiError> {
-    let held = api.held().await?;
-    let usable = |entry: &&Held| {
-        by == "cluster" || entry.resource.namespaced || entry.resource.name == "namespaces"
+/// Returns the clusters or namespaces that contain objects of a common resource.
+async fn values(api: &Api, by: &str) -> Result<Vec<String>, ClientError> {
+    let resources = api.resources().await?;
+    let usable = |entry: &&DiscoveredResource| {
+        by == "cluster" || entry.api.namespaced || entry.api.name == "namespaces"
     };
     let small = SMALL_RESOURCES.iter().find_map(|name| {
-        held.iter()
+        resources
+            .iter()
             .filter(usable)
-            .find(|entry| entry.resource.name == *name)
+            .find(|entry| entry.api.name == *name)
     });
-    let Some(resource) = small.or_else(|| held.iter().find(usable)) else {
+    let Some(resource) = small.or_else(|| resources.iter().find(usable)) else {
         return Ok(Vec::new());
     };
-    let key = if by == "namespace" && resource.resource.name == "namespaces" {
+    let key = if by == "namespace" && resource.api.name == "namespaces" {
         "metadata.name"
     } else {
         by
@@ -256,7 +263,7 @@ mod tests {
     use super::*;
 
     fn command() -> Command {
-        let completion = Args::augment_args(Command::new("completion"));
+        let completion = CompletionArgs::augment_args(Command::new("completion"));
         Command::new("fleetdex").subcommand(completion).subcommand(
             Command::new("get")
                 .about("Gets")
@@ -272,22 +279,22 @@ mod tests {
     fn words(line: &[&str]) -> String {
         let line: Vec<OsString> = line.iter().map(OsString::from).collect();
         let mut out = Vec::new();
-        tell_kubectl(command(), &line, &mut out).unwrap();
+        print_for_kubectl(command(), &line, &mut out).unwrap();
         String::from_utf8(out).unwrap()
     }
 
     #[test]
-    fn kubectl_is_told_words_with_their_meaning() {
+    fn candidates_for_kubectl_have_descriptions() {
         assert_eq!(words(&["ge"]), "get\tGets\n:4\n");
         assert_eq!(words(&["get", "--output", "j"]), "json\n:4\n");
         assert!(words(&["completion", ""]).contains("zsh\tZsh\n"));
     }
 
     #[test]
-    fn every_shell_has_a_script_that_calls_the_program_back() {
+    fn every_script_calls_the_program() {
         for shell in Shell::value_variants() {
             let mut script = Vec::new();
-            run(&Args { shell: *shell }, &mut script).unwrap();
+            run(&CompletionArgs { shell: *shell }, &mut script).unwrap();
             let script = String::from_utf8(script).unwrap();
             assert!(
                 script.contains(VARIABLE) && script.contains("fleetdex"),
@@ -297,8 +304,8 @@ mod tests {
     }
 
     #[test]
-    fn a_list_is_completed_at_its_end() {
-        let offered = offered(
+    fn the_last_element_of_a_list_is_completed() {
+        let offered = candidates(
             "pods,s",
             vec!["pods".to_owned(), "services".to_owned()],
             "pods,",

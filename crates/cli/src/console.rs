@@ -1,4 +1,4 @@
-//! What commands say beside their output, and how they end.
+//! Prints warnings and errors of commands, and maps their results to exit codes.
 
 use std::{
     env,
@@ -7,12 +7,11 @@ use std::{
 };
 
 use fleetdex_core::{
-    json_path::JsonPathError,
     model::causes,
     terminal::{escaped, escaped_line},
 };
 
-use super::{ApiError, ArgsError, get::OutputError};
+use super::{ArgsError, ClientError, get::OutputError, kubeconfig::KubeconfigError};
 
 /// Bold yellow, as kubectl has it.
 const WARNING: &str = "\x1b[33;1m";
@@ -20,37 +19,34 @@ const WARNING: &str = "\x1b[33;1m";
 const ERROR: &str = "\x1b[31;1m";
 const PLAIN: &str = "\x1b[0m";
 
-/// A command cannot do what it was asked for.
+/// A command failed.
 #[derive(Debug, thiserror::Error)]
 pub enum CommandError {
-    /// The server cannot be asked, or refused.
+    /// The server cannot be reached, or refused.
     #[error(transparent)]
-    Api(#[from] ApiError),
-    /// The arguments make no query.
+    Api(#[from] ClientError),
+    /// The arguments do not form a query.
     #[error(transparent)]
     Args(#[from] ArgsError),
-    /// The server's answer cannot be shown.
+    /// The response cannot be printed.
     #[error(transparent)]
     Output(#[from] OutputError),
-    /// As kubectl words it, and why that is so here.
+    /// The message of kubectl, with the reason.
     #[error("the server doesn't have a resource type {0:?}: no ResourceRegistry selects it")]
     UnknownResource(String),
-    /// Arguments that do not fit together.
+    /// The kubeconfig cannot be built or written.
+    #[error(transparent)]
+    Kubeconfig(#[from] KubeconfigError),
+    /// The arguments contradict each other.
     #[error("{0}")]
     Usage(String),
     /// Standard output or standard error is closed.
-    #[error("cannot write the answer")]
+    #[error("cannot write the output")]
     Write(#[from] io::Error),
 }
 
-impl From<JsonPathError> for CommandError {
-    fn from(error: JsonPathError) -> Self {
-        Self::Output(error.into())
-    }
-}
-
 impl CommandError {
-    /// Whoever reads our output has seen enough, as `head` does.
+    /// Whether the reader closed the pipe, as `head` does.
     fn is_broken_pipe(&self) -> bool {
         let (Self::Write(error) | Self::Output(OutputError::Write(error))) = self else {
             return false;
@@ -61,16 +57,16 @@ impl CommandError {
 
 /// Standard output and standard error of a command.
 pub struct Console<'c> {
-    /// The answer.
+    /// Standard output.
     pub out: &'c mut dyn Write,
-    /// Everything else.
+    /// Standard error: warnings and errors.
     pub err: &'c mut dyn Write,
-    /// Whether standard error shows colours.
+    /// Whether standard error supports colours.
     pub has_colours: bool,
 }
 
 impl Console<'_> {
-    /// Tells what the server warned of.
+    /// Prints a warning.
     pub fn warn(&mut self, text: &str) -> io::Result<()> {
         let text = escaped_line(text);
         if self.has_colours {
@@ -80,9 +76,9 @@ impl Console<'_> {
         }
     }
 
-    /// Tells an error: a refusal as kubectl prints it, anything else with its causes.
-    pub fn tell(&mut self, error: &CommandError) {
-        let told = match error {
+    /// Prints an error: a refusal as kubectl prints it, any other error with its causes.
+    pub fn print_error(&mut self, error: &CommandError) {
+        let written = match error {
             CommandError::Api(refused) if refused.is_refusal() => {
                 writeln!(self.err, "{}", escaped(&refused.to_string()))
             }
@@ -91,12 +87,12 @@ impl Console<'_> {
             }
             other => writeln!(self.err, "error: {}", escaped(&causes(other))),
         };
-        // Nothing more can be done where standard error is closed, too.
-        drop(told);
+        // Nothing is left to do if standard error is closed as well.
+        drop(written);
     }
 
-    /// Whether a command did all that it was asked for; what prevented it is told.
-    pub fn end(&mut self, result: Result<bool, CommandError>) -> bool {
+    /// Flushes the output and prints an error; returns whether the command completed.
+    pub fn finish(&mut self, result: Result<bool, CommandError>) -> bool {
         match result.and_then(|is_complete| {
             self.out
                 .flush()
@@ -106,14 +102,14 @@ impl Console<'_> {
             Ok(is_complete) => is_complete,
             Err(error) if error.is_broken_pipe() => true,
             Err(error) => {
-                self.tell(&error);
+                self.print_error(&error);
                 false
             }
         }
     }
 }
 
-/// Runs a command with the process's standard output and standard error. Exit code 1 if it did not do all that it was asked for.
+/// Runs a command on the standard output and standard error of the process. The exit code is 1 unless it completed.
 pub(super) async fn run<C>(command: C) -> ExitCode
 where
     C: AsyncFnOnce(&mut Console<'_>) -> Result<bool, CommandError>,
@@ -125,54 +121,54 @@ where
         has_colours: wants_colours(),
     };
     let result = command(&mut console).await;
-    if console.end(result) {
+    if console.finish(result) {
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE
     }
 }
 
-/// On a terminal that can, unless `NO_COLOR` is set: <https://no-color.org>
+/// Colours are used on a capable terminal, unless `NO_COLOR` is set: <https://no-color.org>
 fn wants_colours() -> bool {
-    let is_unwanted = env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    let is_disabled = env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     let is_dumb = env::var_os("TERM").is_none_or(|terminal| terminal == "dumb");
-    !is_unwanted && !is_dumb && io::stderr().is_terminal()
+    !is_disabled && !is_dumb && io::stderr().is_terminal()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn ended(result: Result<bool, CommandError>, has_colours: bool) -> (bool, String) {
+    fn finished(result: Result<bool, CommandError>, has_colours: bool) -> (bool, String) {
         let (mut out, mut err) = (Vec::new(), Vec::new());
         let is_complete = Console {
             out: &mut out,
             err: &mut err,
             has_colours,
         }
-        .end(result);
+        .finish(result);
         (is_complete, String::from_utf8(err).unwrap())
     }
 
     #[test]
-    fn a_pipe_that_was_closed_is_no_error() {
+    fn a_closed_pipe_is_not_an_error() {
         let closed = || io::Error::from(io::ErrorKind::BrokenPipe);
-        assert_eq!(ended(Err(closed().into()), false), (true, String::new()));
+        assert_eq!(finished(Err(closed().into()), false), (true, String::new()));
         assert_eq!(
-            ended(Err(OutputError::Write(closed()).into()), false),
+            finished(Err(OutputError::Write(closed()).into()), false),
             (true, String::new())
         );
         let full = || CommandError::from(io::Error::from(io::ErrorKind::StorageFull));
-        assert!(!ended(Err(full()), false).0);
+        assert!(!finished(Err(full()), false).0);
     }
 
     #[test]
-    fn what_a_server_says_does_not_control_the_terminal() {
-        let (_, told) = ended(
+    fn text_of_a_server_does_not_control_the_terminal() {
+        let (_, printed) = finished(
             Err(CommandError::Usage("\u{1b}]0;title\u{7}\rno".to_owned())),
             false,
         );
-        assert_eq!(told, "error: ^[]0;title^G\\rno\n");
+        assert_eq!(printed, "error: ^[]0;title^G\\rno\n");
         let (mut out, mut err) = (Vec::new(), Vec::new());
         Console {
             out: &mut out,
@@ -185,14 +181,14 @@ mod tests {
     }
 
     #[test]
-    fn colours_are_for_terminals() {
+    fn errors_are_coloured_on_terminals_only() {
         let unknown = || Err(CommandError::UnknownResource("widgets".to_owned()));
-        let (_, plain) = ended(unknown(), false);
+        let (_, plain) = finished(unknown(), false);
         assert_eq!(
             plain,
             "error: the server doesn't have a resource type \"widgets\": no ResourceRegistry selects it\n"
         );
-        let (_, coloured) = ended(unknown(), true);
+        let (_, coloured) = finished(unknown(), true);
         assert!(
             coloured.starts_with("\u{1b}[31;1merror:\u{1b}[0m the server"),
             "{coloured}"

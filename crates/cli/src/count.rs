@@ -1,4 +1,4 @@
-//! `fleetdex count`: how many objects there are, in groups.
+//! `fleetdex count`: counts objects in groups.
 
 use std::process::ExitCode;
 
@@ -7,21 +7,23 @@ use fleetdex_core::terminal::escaped_json;
 use serde_json::{Value, json};
 
 use super::{
-    QueryArgs, aligned,
-    api::{Api, Counts, Place},
+    QueryArgs,
+    api::{Api, ClientConfig, Counts},
+    columns::write_aligned,
     console::{self, CommandError, Console},
-    get::{OutputError, targets::targets},
+    get::OutputError,
     pages::{self, Warnings},
+    targets::targets,
 };
 
-/// Stands for a value that objects do not have.
+/// Shown for a field that the objects do not have.
 const NONE: &str = "<none>";
 
 /// Counts objects of the fleet.
 #[derive(Clone, Debug, clap::Args)]
 #[command(mut_arg("limit", |limit| limit.hide(true)))]
-pub struct Args {
-    /// What to count; all namespaces unless one is given.
+pub struct CountArgs {
+    /// What to count; all namespaces by default.
     #[command(flatten)]
     pub query: QueryArgs,
 
@@ -33,7 +35,7 @@ pub struct Args {
     #[arg(long, value_name = "N", env = "FLEETDEX_TOP")]
     pub top: Option<usize>,
 
-    /// How to show it
+    /// Output format
     #[arg(
         short,
         long,
@@ -41,20 +43,20 @@ pub struct Args {
         default_value_t,
         env = "FLEETDEX_COUNT_OUTPUT"
     )]
-    pub output: Format,
+    pub output: CountFormat,
 
-    /// Leave the line of titles out
+    /// Print tables without the header line
     #[arg(long, env = "FLEETDEX_NO_HEADERS")]
     pub no_headers: bool,
 
-    /// Whom to ask.
+    /// The server.
     #[command(flatten)]
-    pub server: Place,
+    pub server: ClientConfig,
 }
 
-/// How counts are shown.
+/// How counts are printed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum Format {
+pub enum CountFormat {
     /// One line per group.
     #[default]
     Table,
@@ -64,38 +66,38 @@ pub enum Format {
     Yaml,
 }
 
-/// Asks, shows, and tells how it went.
-pub async fn run(args: &Args) -> ExitCode {
+/// Counts and prints.
+pub async fn run(args: &CountArgs) -> ExitCode {
     console::run(async |console: &mut Console<'_>| count(args, console).await).await
 }
 
-async fn count(args: &Args, console: &mut Console<'_>) -> Result<bool, CommandError> {
+async fn count(args: &CountArgs, console: &mut Console<'_>) -> Result<bool, CommandError> {
     let api = Api::new(&args.server).await?;
-    let held = api.held().await?;
+    let resources = api.resources().await?;
     let namespace = args.query.namespace()?.map(String::from);
     let mut counted = Vec::new();
     let mut warnings = Warnings::default();
-    for target in targets(&args.query.resource, &args.query.names, &held)? {
+    for target in targets(&args.query.resource, &args.query.names, &resources)? {
         let mut parameters = pages::parameters(&args.query, &target.names);
         parameters.push(("by", args.by.join(",")));
         parameters.extend(args.top.map(|top| ("top", top.to_string())));
         let mut counts = api
             .count(
-                &pages::path(&target.held, namespace.as_deref()),
+                &pages::path(&target.resource, namespace.as_deref()),
                 &parameters,
             )
             .await?;
-        warnings.tell(std::mem::take(&mut counts.warnings), console)?;
-        counted.push((target.held.qualified_plural(), counts));
+        warnings.print(std::mem::take(&mut counts.warnings), console)?;
+        counted.push((target.resource.qualified_plural(), counts));
     }
     match args.output {
-        Format::Table => table(args, &counted, console)?,
-        Format::Json => writeln!(
+        CountFormat::Table => table(args, &counted, console)?,
+        CountFormat::Json => writeln!(
             console.out,
             "{}",
             escaped_json(&format!("{:#}", document(counted)))
         )?,
-        Format::Yaml => {
+        CountFormat::Yaml => {
             let text = serde_saphyr::to_string(&document(counted));
             let text = text.map_err(|error| OutputError::Yaml(error.to_string()))?;
             write!(console.out, "{text}")?;
@@ -104,46 +106,51 @@ async fn count(args: &Args, console: &mut Console<'_>) -> Result<bool, CommandEr
     Ok(true)
 }
 
-/// Several resources have a column that tells them apart.
+/// The table of several resources has a column for the resource.
 fn table(
-    args: &Args,
+    args: &CountArgs,
     counted: &[(String, Counts)],
     console: &mut Console<'_>,
 ) -> Result<(), CommandError> {
     let with_resource = counted.len() > 1;
     let mut lines = Vec::new();
     if !args.no_headers {
-        let mut titles: Vec<String> = with_resource
+        let mut headers: Vec<String> = with_resource
             .then(|| "RESOURCE".to_owned())
             .into_iter()
             .collect();
-        titles.extend(
+        headers.extend(
             counted
                 .first()
                 .into_iter()
-                .flat_map(|(_, counts)| counts.by.iter().map(|key| title(key))),
+                .flat_map(|(_, counts)| counts.by.iter().map(|key| header(key))),
         );
-        titles.push("COUNT".to_owned());
-        lines.push(titles);
+        headers.push("COUNT".to_owned());
+        lines.push(headers);
     }
     for (resource, counts) in counted {
-        let first = || with_resource.then(|| resource.clone());
+        let resource_cell = || with_resource.then(|| resource.clone());
         for group in &counts.items {
             let values = group
                 .values
                 .iter()
                 .map(|value| value.clone().unwrap_or_else(|| NONE.to_owned()));
             lines.push(
-                first()
+                resource_cell()
                     .into_iter()
                     .chain(values)
                     .chain([group.count.to_string()])
                     .collect(),
             );
         }
-        // Nothing grouped by nothing is no group, but a count all the same.
+        // Without a key and without objects there is no group, but still a count.
         if counts.items.is_empty() && counts.by.is_empty() {
-            lines.push(first().into_iter().chain(["0".to_owned()]).collect());
+            lines.push(
+                resource_cell()
+                    .into_iter()
+                    .chain(["0".to_owned()])
+                    .collect(),
+            );
         }
     }
     let is_empty = lines.len() <= usize::from(!args.no_headers);
@@ -151,19 +158,19 @@ fn table(
         writeln!(console.err, "No resources found.")?;
         return Ok(());
     }
-    aligned::write(console.out, &lines)?;
+    write_aligned(console.out, &lines)?;
     for (resource, counts) in counted.iter().filter(|(_, counts)| counts.others > 0) {
         let Counts { others, total, .. } = counts;
         writeln!(
             console.err,
-            "{others} of {total} {resource} are in further groups; --top shows more of them."
+            "{others} of {total} {resource} are in other groups; raise --top to see them."
         )?;
     }
     Ok(())
 }
 
-/// `status.phase` has the title PHASE, `label:app` the title APP, as kubectl's columns of labels.
-fn title(key: &str) -> String {
+/// `status.phase` has the header PHASE; `label:app` has APP, as in kubectl's label columns.
+fn header(key: &str) -> String {
     let last = match key.strip_prefix("label:") {
         Some(label) => label.rsplit('/').next(),
         None => key.rsplit('.').next(),
@@ -171,7 +178,7 @@ fn title(key: &str) -> String {
     last.unwrap_or(key).to_uppercase()
 }
 
-/// One resource stands for itself, several in a list.
+/// One resource is an object, several are a list.
 fn document(counted: Vec<(String, Counts)>) -> Value {
     let one = |(resource, counts): (String, Counts)| json!({ "resource": resource, "by": counts.by, "total": counts.total, "others": counts.others, "groups": counts.items });
     let mut all: Vec<Value> = counted.into_iter().map(one).collect();
@@ -187,23 +194,23 @@ mod tests {
     use clap::Parser;
     use fleetdex_core::query::{Group, GroupKey, Groups};
     use fleetdex_server::fake::catalog;
-    use fleetdex_store::fake::Prepared;
+    use fleetdex_store::fake::PreparedReader;
 
     use super::*;
-    use crate::fake::Running;
+    use crate::test_server::TestServer;
 
     #[derive(Parser)]
     struct Command {
         #[command(flatten)]
-        args: Args,
+        args: CountArgs,
     }
 
-    async fn counting(groups: Groups) -> Running {
-        let store = Prepared::counting(groups);
-        Running::over(catalog(store.clone()), store).await
+    async fn counting(groups: Groups) -> TestServer {
+        let store = PreparedReader::counting(groups);
+        TestServer::over(catalog(store.clone()), store).await
     }
 
-    impl Running {
+    impl TestServer {
         async fn count(&self, line: &[&str]) -> (bool, String, String) {
             let args = Command::parse_from(self.words("count", line)).args;
             self.run(async |console: &mut Console<'_>| count(&args, console).await)
@@ -222,18 +229,18 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn groups_are_lines_and_what_is_left_out_is_told() {
+    async fn a_table_has_one_line_per_group_and_counts_the_omitted_ones() {
         let groups = vec![
             group(&[Some("member1"), Some("web")], 12),
             group(&[Some("member2"), None], 3),
         ];
-        let running = counting(Groups {
+        let server = counting(Groups {
             groups,
             total: 20,
             others: 5,
         })
         .await;
-        let (_, table, err) = running
+        let (_, table, err) = server
             .count(&[
                 "po",
                 "--by",
@@ -251,33 +258,33 @@ mod tests {
         ");
         assert_eq!(
             err,
-            "5 of 20 pods are in further groups; --top shows more of them.\n"
+            "5 of 20 pods are in other groups; raise --top to see them.\n"
         );
-        let (query, _) = running.store.asked().pop().unwrap();
+        let (query, _) = server.store.asked().pop().unwrap();
         assert!(query.namespaces.is_empty() && query.labels.to_string() == "a=b");
         let by = vec![
             GroupKey::Cluster,
             GroupKey::Label("app.kubernetes.io/name".to_owned()),
         ];
-        assert_eq!(running.store.counted.lock().pop(), Some((by, 2)));
+        assert_eq!(server.store.counted.lock().pop(), Some((by, 2)));
     }
 
     #[tokio::test]
     async fn without_a_key_there_is_one_number() {
-        let running = counting(Groups {
+        let server = counting(Groups {
             groups: vec![group(&[], 7)],
             total: 7,
             others: 0,
         })
         .await;
-        assert_eq!(running.count(&["pods", "--no-headers"]).await.1, "7\n");
-        let (_, several, _) = running.count(&["pods,deploy"]).await;
+        assert_eq!(server.count(&["pods", "--no-headers"]).await.1, "7\n");
+        let (_, several, _) = server.count(&["pods,deploy"]).await;
         insta::assert_snapshot!(several, @r"
         RESOURCE           COUNT
         pods               7
         deployments.apps   7
         ");
-        let (_, text, _) = running.count(&["pods", "-o", "json"]).await;
+        let (_, text, _) = server.count(&["pods", "-o", "json"]).await;
         let document: Value = serde_json::from_str(&text).unwrap();
         assert_eq!(
             document,
@@ -292,9 +299,9 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_key_that_is_none_is_refused() {
-        let running = counting(Groups::default()).await;
-        let (is_complete, _, err) = running.count(&["pods", "--by", "spec.color"]).await;
+    async fn an_unknown_key_is_refused() {
+        let server = counting(Groups::default()).await;
+        let (is_complete, _, err) = server.count(&["pods", "--by", "spec.color"]).await;
         assert!(
             !is_complete && err.starts_with("Error from server (BadRequest): parameter by: "),
             "{err}"

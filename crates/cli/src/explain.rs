@@ -1,41 +1,41 @@
-//! `fleetdex explain`: the OpenSearch request behind a query, without asking anyone, or as the server makes it.
+//! `fleetdex explain`: prints the OpenSearch request of a query, offline or as the server builds it.
 
 use std::process::ExitCode;
 
 use fleetdex_core::query::{
-    QueryError,
+    CheckedQuery, QueryError,
     dsl::{self, Paging},
 };
 use serde_json::Value;
 
 use super::{
     ArgsError, QueryArgs,
-    api::{Api, Place},
+    api::{Api, ClientConfig},
     console::{self, CommandError, Console},
-    get::targets::targets,
     pages::{Warnings, parameters, path},
+    targets::targets,
 };
 
 /// Prints the OpenSearch request body that answers a query.
 #[derive(Clone, Debug, clap::Args)]
-pub struct Args {
-    /// What to look for.
+pub struct ExplainArgs {
+    /// The query.
     #[command(flatten)]
     pub query: QueryArgs,
 
-    /// Ask the server, which knows every registered kind and what you may see; prints its request bodies, one after the other
+    /// Ask the server, which knows every registered kind and your permissions; prints its request bodies one after the other
     #[arg(long, env = "FLEETDEX_SERVER_SIDE")]
     pub server_side: bool,
 
-    /// Whom to ask.
+    /// The server.
     #[command(flatten)]
-    pub server: Place,
+    pub server: ClientConfig,
 }
 
-/// A query that cannot be explained.
+/// The query cannot be explained.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ExplainError {
-    /// The arguments make no query.
+    /// The arguments do not form a query.
     #[error(transparent)]
     Args(#[from] ArgsError),
     /// The query cannot be translated.
@@ -44,13 +44,13 @@ pub enum ExplainError {
 }
 
 /// Prints the request body, and nothing else, on standard output.
-pub async fn run(args: &Args) -> ExitCode {
+pub async fn run(args: &ExplainArgs) -> ExitCode {
     console::run(async |console: &mut Console<'_>| explain(args, console).await).await
 }
 
-async fn explain(args: &Args, console: &mut Console<'_>) -> Result<bool, CommandError> {
+async fn explain(args: &ExplainArgs, console: &mut Console<'_>) -> Result<bool, CommandError> {
     if args.server_side {
-        return ask(args, console).await;
+        return explain_on_server(args, console).await;
     }
     let body = body(args).map_err(|error| match error {
         ExplainError::Args(error) => CommandError::Args(error),
@@ -60,22 +60,25 @@ async fn explain(args: &Args, console: &mut Console<'_>) -> Result<bool, Command
     Ok(true)
 }
 
-/// The bodies as the server makes them. What else it tells goes to standard error, so that the output can be sent as it is.
-async fn ask(args: &Args, console: &mut Console<'_>) -> Result<bool, CommandError> {
+/// Prints the request bodies of the server. Everything else goes to standard error, so that the output can be sent as it is.
+async fn explain_on_server(
+    args: &ExplainArgs,
+    console: &mut Console<'_>,
+) -> Result<bool, CommandError> {
     let api = Api::new(&args.server).await?;
-    let held = api.held().await?;
+    let resources = api.resources().await?;
     let namespace = args.query.namespace()?.map(String::from);
     let mut warnings = Warnings::default();
-    for target in targets(&args.query.resource, &args.query.names, &held)? {
-        let mut asked = parameters(&args.query, &target.names);
-        asked.extend([
+    for target in targets(&args.query.resource, &args.query.names, &resources)? {
+        let mut parameters = parameters(&args.query, &target.names);
+        parameters.extend([
             ("limit", args.query.limit.to_string()),
             ("explain", "true".to_owned()),
         ]);
-        let (explanation, warned) = api
-            .explanation(&path(&target.held, namespace.as_deref()), &asked)
+        let (explanation, new_warnings) = api
+            .explanation(&path(&target.resource, namespace.as_deref()), &parameters)
             .await?;
-        warnings.tell(warned, console)?;
+        warnings.print(new_warnings, console)?;
         let of = |key: &str| &explanation[key];
         let estimate = |key: &str| &of("estimate")[key];
         writeln!(
@@ -95,14 +98,15 @@ async fn ask(args: &Args, console: &mut Console<'_>) -> Result<bool, CommandErro
     Ok(true)
 }
 
-/// The body of the `_search` request, over all clusters and namespaces unless the arguments name some.
-pub fn body(args: &Args) -> Result<Value, ExplainError> {
+/// Returns the body of the `_search` request. Without `--cluster` and `-n` it covers all clusters and
+/// namespaces.
+pub fn body(args: &ExplainArgs) -> Result<Value, ExplainError> {
     let query = args.query.offline_query()?;
     let paging = Paging {
         count_total: true,
         ..Paging::default()
     };
-    Ok(dsl::request_body(&query, &paging)?)
+    Ok(dsl::request_body(&CheckedQuery::new(&query)?, &paging))
 }
 
 #[cfg(test)]
@@ -114,7 +118,7 @@ mod tests {
     #[derive(Parser)]
     struct Command {
         #[command(flatten)]
-        args: Args,
+        args: ExplainArgs,
     }
 
     fn explain(line: &[&str]) -> Result<String, String> {
@@ -264,8 +268,7 @@ mod tests {
         );
         assert_eq!(
             explain(&["widgets"]).unwrap_err(),
-            "there is no built-in resource \"widgets\"; name a resource that is not built in fully, as plural.version.group, \
-             such as widgets.v1.example.com"
+            "there is no built-in resource \"widgets\"; write a custom resource as plural.version.group, such as widgets.v1.example.com"
         );
         assert!(
             explain(&["podz"])

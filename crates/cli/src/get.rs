@@ -1,71 +1,62 @@
-//! `fleetdex get`: objects of the whole fleet, asked of a running server and shown as kubectl shows them.
+//! `fleetdex get`: lists or watches objects of the whole fleet and prints the server's Tables.
+//!
+//! It does what kubectl cannot do over several clusters: it selects clusters, searches by owner and lets the index sort. For
+//! kubectl's own output formats, `fleetdex kubeconfig` writes a context for kubectl.
 
-use std::{
-    io::{self, IsTerminal as _},
-    process::ExitCode,
-};
+use std::process::ExitCode;
 
 mod args;
 mod error;
-mod follow;
+mod fleet_name;
 mod format;
-mod identity;
-mod list;
-mod order;
+mod list_writer;
+mod lists;
 mod printer;
-pub mod resolve;
-mod show;
-pub(super) mod targets;
 #[cfg(test)]
 mod tests;
+mod watch;
 
-pub use args::{Args, BeyondArgs, ShownArgs};
+pub use args::{FleetArgs, GetArgs, PrintArgs};
 pub use error::OutputError;
-pub use format::{CustomColumn, Format, FormatError};
-pub use identity::Identity;
+pub use format::{OutputFormat, UnknownFormat};
 
 use self::{
+    lists::print_list,
     printer::{Layout, Printer},
-    show::{shape, show},
-    targets::{Target, targets},
 };
 use super::{
     api::Api,
     console::{self, CommandError, Console},
-    pages::{Pages, Warnings, namespace, tell_missing},
+    pages::{Pages, Warnings, namespace, print_missing},
+    targets::{ResourceTarget, targets},
 };
 
-/// Asks, shows, and tells how it went: failure if the server refused or a name was not found.
-pub async fn run(args: &Args) -> ExitCode {
+/// Lists or watches. The exit code is 1 if the server refuses or a named object does not exist.
+pub async fn run(args: &GetArgs) -> ExitCode {
     console::run(async |console: &mut Console<'_>| get(args, console).await).await
 }
 
-/// Whether everything that was named was found.
-async fn get(args: &Args, console: &mut Console<'_>) -> Result<bool, CommandError> {
+/// Returns whether every named object exists.
+async fn get(args: &GetArgs, console: &mut Console<'_>) -> Result<bool, CommandError> {
     let api = Api::new(&args.server).await?;
-    let held = api.held().await?;
-    let beyond = args.beyond.parameters(&held)?;
-    let targets = targets(&args.query.resource, &args.query.names, &held)?;
+    let resources = api.resources().await?;
+    let fleet_parameters = args.fleet.parameters(&resources)?;
+    let targets = targets(&args.query.resource, &args.query.names, &resources)?;
     let namespace = namespace(&args.query, &api)?;
     let mut printer = Printer::new(layout(args, &targets, namespace.as_deref()));
-    if args.shown.follows() {
-        if !beyond.is_empty() {
+    if args.print.watch {
+        if !fleet_parameters.is_empty() {
             return Err(CommandError::Usage(
-                "--owner and --order-by cannot be watched".to_owned(),
+                "--owner and --order-by cannot be combined with --watch".to_owned(),
             ));
         }
         let [target] = targets.as_slice() else {
             return Err(CommandError::Usage(
-                "one resource can be watched at a time".to_owned(),
+                "--watch accepts one resource type".to_owned(),
             ));
         };
-        if args.shown.sort_by.is_some() {
-            console.warn(
-                "changes are shown as they come: --sort-by is about what there is at the beginning",
-            )?;
-        }
-        printer.begin(&target.held);
-        return follow::follow(
+        printer.begin(&target.resource);
+        return watch::watch(
             &api,
             args,
             target,
@@ -78,53 +69,44 @@ async fn get(args: &Args, console: &mut Console<'_>) -> Result<bool, CommandErro
     let mut is_complete = true;
     let mut warnings = Warnings::default();
     for target in &targets {
-        printer.begin(&target.held);
-        let pages = Pages::new(&api, &args.query, target, namespace.as_deref(), shape(args))
-            .in_chunks(args.shown.chunk_size)
-            .with(&beyond);
-        let shown = show(pages, args, target, &mut printer, &mut warnings, console).await?;
-        is_complete &= args.shown.ignore_not_found || tell_missing(target, &shown.found, console)?;
+        printer.begin(&target.resource);
+        let shape = args.print.output.shape();
+        let pages = Pages::new(&api, &args.query, target, namespace.as_deref(), shape)
+            .in_chunks(args.print.chunk_size)
+            .with(&fleet_parameters);
+        let list = print_list(pages, target, &mut printer, &mut warnings, console).await?;
+        is_complete &= print_missing(target, &list.found, console)?;
     }
-    let nothing = printer.is_empty();
-    if nothing
-        && args.shown.ignore_not_found
-        && targets.iter().any(|target| !target.names.is_empty())
-    {
-        return Ok(true);
-    }
+    let is_empty = printer.is_empty();
     printer.finish(console.out)?;
     console.out.flush()?;
-    if nothing && is_complete && args.shown.output.is_for_people() && !args.shown.ignore_not_found {
-        let is_namespaced = targets.iter().any(|target| target.held.resource.namespaced);
-        let place = namespace
+    if is_empty && is_complete && args.print.output.is_line_based() {
+        let is_namespaced = targets.iter().any(|target| target.resource.api.namespaced);
+        let scope = namespace
             .filter(|_| is_namespaced)
             .map(|name| format!(" in {name} namespace"))
             .unwrap_or_default();
-        writeln!(console.err, "No resources found{place}.")?;
+        writeln!(console.err, "No resources found{scope}.")?;
     }
     Ok(is_complete)
 }
 
-fn layout(args: &Args, targets: &[Target], namespace: Option<&str>) -> Layout {
+fn layout(args: &GetArgs, targets: &[ResourceTarget], namespace: Option<&str>) -> Layout {
     Layout {
-        format: args.shown.output.clone(),
+        format: args.print.output,
         with_namespace: namespace.is_none(),
         with_kind: targets.len() > 1,
-        with_headers: !args.shown.no_headers,
-        with_labels: args.shown.show_labels,
-        label_columns: args.shown.label_columns.clone(),
-        is_bare: args.shown.follows() || is_single(args, targets, namespace),
-        with_events: args.shown.follows() && args.shown.output_watch_events,
-        is_for_terminal: io::stdout().is_terminal(),
+        with_headers: !args.print.no_headers,
+        is_bare: args.print.watch || selects_one_object(args, targets, namespace),
     }
 }
 
-/// One name in one cluster, and in one namespace if it has any, is one object at most.
-fn is_single(args: &Args, targets: &[Target], namespace: Option<&str>) -> bool {
-    let [Target { held, names }] = targets else {
+/// One name in one cluster, and in one namespace if the resource is namespaced, selects at most one object.
+fn selects_one_object(args: &GetArgs, targets: &[ResourceTarget], namespace: Option<&str>) -> bool {
+    let [ResourceTarget { resource, names }] = targets else {
         return false;
     };
     names.len() == 1
         && args.query.clusters.len() == 1
-        && (namespace.is_some() || !held.resource.namespaced)
+        && (namespace.is_some() || !resource.api.namespaced)
 }

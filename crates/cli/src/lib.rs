@@ -1,19 +1,30 @@
-//! The command line: one file per subcommand.
+//! The command line: one file per subcommand, and a client of the query API.
+//!
+//! ```text
+//!  get · count · explain · verify · kubeconfig ──> api ──> server on this machine, or apiserver ──> server
+//!                    │
+//!                    └──> console: standard output, warnings, errors, exit code
+//! ```
+//!
+//! Responses are bounded and printed page by page; text from servers and members never controls the terminal; errors say
+//! what to do.
 
-mod aligned;
 mod api;
+mod columns;
 pub mod completion;
 pub mod console;
 pub mod count;
 pub mod crd;
-pub mod describe;
 pub mod explain;
-#[cfg(test)]
-mod fake;
 pub mod get;
+pub mod kubeconfig;
 mod pages;
 mod query_args;
+pub mod resources;
+mod targets;
+#[cfg(test)]
+mod test_server;
 pub mod verify;
 
-pub use api::{ApiError, Place};
+pub use api::{ClientConfig, ClientError};
 pub use query_args::{ArgsError, QueryArgs};

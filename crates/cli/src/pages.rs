@@ -1,50 +1,51 @@
-//! A list, page by page.
+//! Reads a list page by page.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
     QueryArgs,
-    api::{Api, Item, Page, Shape},
+    api::{Api, ListShape, ObjectPage},
     console::{CommandError, Console},
-    get::{resolve::Held, targets::Target},
+    resources::DiscoveredResource,
+    targets::ResourceTarget,
 };
 
-/// The pages of one resource that are left.
+/// The remaining pages of one resource.
 pub(super) struct Pages<'p> {
     api: &'p Api,
     path: String,
     parameters: BTreeMap<&'static str, String>,
-    shape: Shape,
-    left: usize,
+    shape: ListShape,
+    remaining: usize,
     chunk: usize,
-    is_over: bool,
+    is_done: bool,
 }
 
 impl<'p> Pages<'p> {
-    /// All that the arguments ask for of one resource; nothing is asked yet.
+    /// Prepares the list that the arguments select; sends no request.
     pub(super) fn new(
         api: &'p Api,
         query: &QueryArgs,
-        target: &Target,
+        target: &ResourceTarget,
         namespace: Option<&str>,
-        shape: Shape,
+        shape: ListShape,
     ) -> Self {
         let parameters = parameters(query, &target.names).into_iter().collect();
-        let left = Some(query.limit)
+        let remaining = Some(query.limit)
             .filter(|limit| *limit > 0)
             .unwrap_or(usize::MAX);
         Self {
             api,
-            path: path(&target.held, namespace),
+            path: path(&target.resource, namespace),
             parameters,
             shape,
-            left,
+            remaining,
             chunk: usize::MAX,
-            is_over: false,
+            is_done: false,
         }
     }
 
-    /// The same, so many objects at a time; with 0 as many as the server gives.
+    /// Limits one request to `size` objects; 0 means as many as the server returns.
     pub(super) fn in_chunks(self, size: usize) -> Self {
         Self {
             chunk: Some(size).filter(|size| *size > 0).unwrap_or(usize::MAX),
@@ -52,22 +53,22 @@ impl<'p> Pages<'p> {
         }
     }
 
-    /// The same with further parameters.
+    /// Adds query parameters.
     pub(super) fn with(mut self, parameters: &[(&'static str, String)]) -> Self {
         self.parameters.extend(parameters.iter().cloned());
         self
     }
 
-    /// The next page; nothing after the last one.
+    /// Returns the next page, or `None` after the last one.
     pub(super) async fn next(
         &mut self,
         warnings: &mut Warnings,
         console: &mut Console<'_>,
-    ) -> Result<Option<Page>, CommandError> {
-        if self.is_over {
+    ) -> Result<Option<ObjectPage>, CommandError> {
+        if self.is_done {
             return Ok(None);
         }
-        let limit = self.left.min(self.chunk);
+        let limit = self.remaining.min(self.chunk);
         if limit < usize::MAX {
             self.parameters.insert("limit", limit.to_string());
         }
@@ -75,38 +76,25 @@ impl<'p> Pages<'p> {
             .api
             .list(&self.path, &self.parameters, self.shape)
             .await?;
-        warnings.tell(std::mem::take(&mut page.warnings), console)?;
-        self.left = self.left.saturating_sub(page.items.len());
-        match page.next.take().filter(|_| self.left > 0) {
+        warnings.print(std::mem::take(&mut page.warnings), console)?;
+        self.remaining = self.remaining.saturating_sub(page.items.len());
+        match page.next.take().filter(|_| self.remaining > 0) {
             Some(token) => {
                 self.parameters.insert("continue", token);
             }
-            None => self.is_over = true,
+            None => self.is_done = true,
         }
         Ok(Some(page))
     }
-
-    /// Everything that is left.
-    pub(super) async fn all(
-        mut self,
-        warnings: &mut Warnings,
-        console: &mut Console<'_>,
-    ) -> Result<Vec<Item>, CommandError> {
-        let mut items = Vec::new();
-        while let Some(page) = self.next(warnings, console).await? {
-            items.extend(page.items);
-        }
-        Ok(items)
-    }
 }
 
-/// What was warned of: each text is told once.
+/// The warnings printed so far: each text is printed once.
 #[derive(Debug, Default)]
 pub(super) struct Warnings(BTreeSet<String>);
 
 impl Warnings {
-    /// Tells what is new of it.
-    pub(super) fn tell(
+    /// Prints the texts that were not printed before.
+    pub(super) fn print(
         &mut self,
         texts: Vec<String>,
         console: &mut Console<'_>,
@@ -120,7 +108,7 @@ impl Warnings {
     }
 }
 
-/// The parameters of a list, except those of paging.
+/// Returns the query parameters of a list, without those of paging.
 pub(super) fn parameters(query: &QueryArgs, names: &[String]) -> Vec<(&'static str, String)> {
     let all = [
         ("labelSelector", query.selector.clone()),
@@ -133,25 +121,25 @@ pub(super) fn parameters(query: &QueryArgs, names: &[String]) -> Vec<(&'static s
         .collect()
 }
 
-/// The collection's path; without the namespace where the resource has none.
-pub(super) fn path(held: &Held, namespace: Option<&str>) -> String {
-    held.path(namespace.filter(|_| held.resource.namespaced))
+/// Returns the path of the collection, without a namespace for a cluster-scoped resource.
+pub(super) fn path(resource: &DiscoveredResource, namespace: Option<&str>) -> String {
+    resource.path(namespace.filter(|_| resource.api.namespaced))
 }
 
-/// The namespace to look in, by kubectl's habit; nothing for all.
+/// Returns the namespace to list as kubectl chooses it: `-n`, or that of the context; `None` for all.
 pub(super) fn namespace(query: &QueryArgs, api: &Api) -> Result<Option<String>, CommandError> {
     if query.all_namespaces {
         return Ok(None);
     }
-    let given = query.namespace()?.map(String::from);
+    let named = query.namespace()?.map(String::from);
     Ok(Some(
-        given.unwrap_or_else(|| api.default_namespace().to_owned()),
+        named.unwrap_or_else(|| api.default_namespace().to_owned()),
     ))
 }
 
-/// Tells which names were not found, as kubectl does. Whether none is missing.
-pub(super) fn tell_missing(
-    target: &Target,
+/// Prints the names that do not exist, as kubectl does; returns whether all exist.
+pub(super) fn print_missing(
+    target: &ResourceTarget,
     found: &BTreeSet<String>,
     console: &mut Console<'_>,
 ) -> Result<bool, CommandError> {
@@ -164,17 +152,17 @@ pub(super) fn tell_missing(
         writeln!(
             console.err,
             "Error from server (NotFound): {} {name:?} not found",
-            target.held.qualified_plural()
+            target.resource.qualified_plural()
         )?;
     }
     Ok(absent.is_empty())
 }
 
-/// Everything, unless a limit is given: pages keep memory bounded here.
+/// Makes `--limit` unlimited by default: paging bounds the memory.
 pub(super) fn unlimited(limit: clap::Arg) -> clap::Arg {
     limit
         .default_value("0")
         .hide_default_value(true)
         .value_parser(clap::value_parser!(usize))
-        .help("At most this many objects; 0: all")
+        .help("Maximum number of objects; 0: all")
 }

@@ -1,22 +1,22 @@
-//! The arguments that say what to look for, as kubectl words them.
+//! The arguments that select objects, as in kubectl.
 
 use fleetdex_core::{
     kinds::{self, UnknownKind},
     model::{ClusterName, Gvk, InvalidName, Namespace},
-    query::{Query, ResourceName, Selectable, dsl},
+    query::{MAX_LIMIT, Query, ResourceName, Selectable},
     selector::{FieldSelector, LabelSelector, SelectorError},
 };
 
 use super::completion;
 
-/// What to look for.
+/// Selects objects.
 #[derive(Clone, Debug, PartialEq, Eq, clap::Args)]
 pub struct QueryArgs {
     /// Resource: pods, po, deployments.apps, or plural.version.group for one that is not built in
     #[arg(value_name = "RESOURCE", add = completion::resources())]
     pub resource: String,
 
-    /// Only objects of these names
+    /// Names of the objects
     #[arg(value_name = "NAME")]
     pub names: Vec<String>,
 
@@ -24,7 +24,7 @@ pub struct QueryArgs {
     #[arg(short, long, value_name = "NS", env = "FLEETDEX_NAMESPACE", add = completion::namespaces())]
     pub namespace: Option<String>,
 
-    /// Objects of all namespaces; wins over --namespace
+    /// Objects of all namespaces; overrides --namespace
     #[arg(short = 'A', long, env = "FLEETDEX_ALL_NAMESPACES")]
     pub all_namespaces: bool,
 
@@ -53,25 +53,23 @@ pub struct QueryArgs {
     #[arg(long = "cluster", value_name = "CLUSTER", value_delimiter = ',', env = "FLEETDEX_CLUSTER", add = completion::clusters())]
     pub clusters: Vec<String>,
 
-    /// At most this many objects
+    /// Maximum number of objects
     #[arg(long, value_name = "N", default_value_t = 500, value_parser = limit, env = "FLEETDEX_LIMIT")]
     pub limit: usize,
 }
 
-/// Arguments that make no query.
+/// The arguments do not form a query.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ArgsError {
-    /// Without a cluster to ask, only built-in resources have short names.
-    #[error(
-        "{0}; name a resource that is not built in fully, as plural.version.group, such as widgets.v1.example.com"
-    )]
+    /// Offline, only built-in resources have short names.
+    #[error("{0}; write a custom resource as plural.version.group, such as widgets.v1.example.com")]
     UnknownResource(UnknownKind),
     /// The value of `-l`.
     #[error("label selector {text:?}: {source}")]
     LabelSelector {
         /// The selector.
         text: String,
-        /// What is wrong with it.
+        /// The syntax error.
         source: SelectorError,
     },
     /// The value of `--field-selector`.
@@ -79,7 +77,7 @@ pub enum ArgsError {
     FieldSelector {
         /// The selector.
         text: String,
-        /// What is wrong with it.
+        /// The syntax error.
         source: SelectorError,
     },
     /// An empty name.
@@ -88,7 +86,8 @@ pub enum ArgsError {
 }
 
 impl QueryArgs {
-    /// The query, with nothing but Kubernetes' built-in kinds known. Of any other kind, every field path counts as selectable.
+    /// Builds the query with Kubernetes' built-in kinds alone. For any other kind every field path is
+    /// selectable.
     pub fn offline_query(&self) -> Result<Query, ArgsError> {
         let (resource, selectable) = known_resource(&self.resource)?;
         Ok(Query {
@@ -101,7 +100,7 @@ impl QueryArgs {
         })
     }
 
-    /// The namespace to look in; nothing for all.
+    /// Returns the namespace; `None` for all.
     pub fn namespace(&self) -> Result<Option<Namespace>, ArgsError> {
         match &self.namespace {
             Some(name) if !self.all_namespaces => Ok(Some(name.parse()?)),
@@ -134,8 +133,8 @@ impl QueryArgs {
 
 fn limit(text: &str) -> Result<usize, String> {
     match text.parse() {
-        Ok(number) if (1..=dsl::MAX_LIMIT).contains(&number) => Ok(number),
-        _ => Err(format!("must be a number from 1 to {}", dsl::MAX_LIMIT)),
+        Ok(number) if (1..=MAX_LIMIT).contains(&number) => Ok(number),
+        _ => Err(format!("must be a number from 1 to {MAX_LIMIT}")),
     }
 }
 
@@ -147,7 +146,7 @@ fn known_resource(name: &str) -> Result<(ResourceName, Selectable), ArgsError> {
     let Some((plural, version, group)) = full_name(name) else {
         return Err(ArgsError::UnknownResource(unknown));
     };
-    // A version that is not served by default: the fields are those of the group's other versions.
+    // A version that apiservers do not serve by default has the fields of the group's other versions.
     if let Some(built_in) = kinds::find_plural(group, plural) {
         return Ok(built_in_resource(built_in));
     }
@@ -162,7 +161,7 @@ fn built_in_resource(built_in: &kinds::BuiltIn) -> (ResourceName, Selectable) {
     )
 }
 
-/// Plural, version and group of a full name.
+/// Splits a full name into plural, version and group.
 fn full_name(name: &str) -> Option<(&str, &str, &str)> {
     let (plural, qualifier) = name.split_once('.')?;
     let (version, group) = qualifier.split_once('.')?;

@@ -1,4 +1,4 @@
-//! `fleetdex verify`: whether what is stored is as the objects of the clusters, asked of a running server, which finds out and repairs.
+//! `fleetdex verify`: asks a running server to compare its indices with the clusters, and prints the report. The server repairs drift.
 
 use std::{
     collections::BTreeSet,
@@ -11,68 +11,68 @@ use fleetdex_core::{
     model::causes,
     terminal::{escaped, escaped_json},
 };
-use fleetdex_server::report::{Counts, Line, Outcome, Row};
+use fleetdex_server::report::{ComparisonCounts, ReportLine, Row, VerificationResult};
 use serde_json::json;
 
 use super::{
-    aligned,
-    api::{Api, ApiError, Place},
+    api::{Api, ClientConfig, ClientError},
+    columns::write_aligned,
     completion,
 };
 
-/// Stands for a number that is not known.
+/// Shown for an unknown number.
 const UNKNOWN: &str = "-";
 
-/// Compares what is stored with the objects of the clusters.
+/// Compares every index with its clusters.
 #[derive(Clone, Debug, clap::Args)]
 #[command(
-    after_help = "Exit code: 0 everything is as it should be; 1 drift was found, and is being repaired; 2 something could not be verified."
+    after_help = "Exit code: 0 no drift; 1 drift was found and is being repaired; 2 something could not be verified."
 )]
-pub struct Args {
+pub struct VerifyArgs {
     /// Only these clusters (repeatable, or separated by commas)
     #[arg(long = "cluster", value_name = "CLUSTER", value_delimiter = ',', env = "FLEETDEX_CLUSTER", add = completion::clusters())]
     pub clusters: Vec<String>,
 
-    /// How to show it
+    /// Output format
     #[arg(short, long, value_enum, default_value_t)]
-    pub output: Format,
+    pub output: ReportFormat,
 
-    /// Whom to ask.
+    /// The server.
     #[command(flatten)]
-    pub server: Place,
+    pub server: ClientConfig,
 }
 
-/// How a report is shown.
+/// How a report is printed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum Format {
+pub enum ReportFormat {
     /// One line per kind and cluster.
     #[default]
     Table,
-    /// The same with ids of some documents that are wrong.
+    /// The same with the ids of some differing documents.
     Json,
 }
 
-/// What a report comes to, the worst first.
+/// The result of a report, the worst first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Verdict {
+enum ReportResult {
     Drift,
     NotVerified,
     Clean,
 }
 
-impl Verdict {
+impl ReportResult {
     fn of(rows: &[Row]) -> Self {
         if rows
             .iter()
-            .any(|row| matches!(row.outcome, Outcome::Drift(_)))
+            .any(|row| matches!(row.outcome, VerificationResult::Drift(_)))
         {
             return Self::Drift;
         }
-        // Where nothing is followed, nothing has been verified.
+        // Without any watched kind nothing was verified.
         let is_clean = !rows.is_empty()
             && rows
                 .iter()
-                .all(|row| matches!(row.outcome, Outcome::Clean(_)));
+                .all(|row| matches!(row.outcome, VerificationResult::Clean(_)));
         if is_clean {
             Self::Clean
         } else {
@@ -88,7 +88,7 @@ impl Verdict {
         }
     }
 
-    fn word(self) -> &'static str {
+    fn name(self) -> &'static str {
         match self {
             Self::Clean => "OK",
             Self::Drift => "Drift",
@@ -97,85 +97,86 @@ impl Verdict {
     }
 }
 
-/// There is nothing to show, or nowhere to show it.
+/// The report could not be fetched or printed.
 #[derive(Debug, thiserror::Error)]
 enum VerifyError {
-    /// The server cannot be asked, or refused.
+    /// The server cannot be reached, or refused.
     #[error(transparent)]
-    Api(#[from] ApiError),
+    Api(#[from] ClientError),
     /// Standard output or standard error is closed.
     #[error("cannot write the report")]
     Write(#[from] io::Error),
 }
 
-/// Asks, shows, and tells how it went by the exit code.
-pub async fn run(args: &Args) -> ExitCode {
+/// Verifies, prints, and returns the exit code.
+pub async fn run(args: &VerifyArgs) -> ExitCode {
     let (mut out, mut err) = (io::stdout(), io::stderr());
     ExitCode::from(verify(args, &mut out, &mut err).await)
 }
 
-/// The exit code.
-async fn verify(args: &Args, out: &mut dyn Write, err: &mut dyn Write) -> u8 {
-    let rows = match ask(args, err).await {
+/// Returns the exit code.
+async fn verify(args: &VerifyArgs, out: &mut dyn Write, err: &mut dyn Write) -> u8 {
+    let rows = match fetch(args, err).await {
         Ok(rows) => rows,
         Err(error) => {
-            tell(&error, err);
-            return Verdict::NotVerified.exit_code();
+            print_error(&error, err);
+            return ReportResult::NotVerified.exit_code();
         }
     };
-    match show(&rows, args.output, out) {
-        // Whoever reads our output has seen enough, as `head` does.
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => tell(&error.into(), err),
+    match print(&rows, args.output, out) {
+        // The reader closed the pipe, as `head` does.
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => print_error(&error.into(), err),
         _ => {}
     }
-    Verdict::of(&rows).exit_code()
+    ReportResult::of(&rows).exit_code()
 }
 
-fn tell(error: &VerifyError, err: &mut dyn Write) {
+fn print_error(error: &VerifyError, err: &mut dyn Write) {
     let text = match error {
-        // As kubectl prints it.
+        // A refusal is printed as kubectl prints it.
         VerifyError::Api(refused) if refused.is_refusal() => refused.to_string(),
         other => format!("error: {}", causes(other)),
     };
-    // Nothing more can be done where standard error is closed, too.
-    let _told = writeln!(err, "{}", escaped(&text));
+    // Nothing is left to do if standard error is closed as well.
+    let _result = writeln!(err, "{}", escaped(&text));
 }
 
-/// Every row, sorted. How far it is, is told meanwhile.
-async fn ask(args: &Args, err: &mut dyn Write) -> Result<Vec<Row>, VerifyError> {
+/// Returns every row, sorted; prints progress meanwhile.
+async fn fetch(args: &VerifyArgs, err: &mut dyn Write) -> Result<Vec<Row>, VerifyError> {
     let api = Api::new(&args.server).await?;
     let mut rows = Vec::new();
-    let mut told = Ok(());
+    let mut written = Ok(());
     api.verify(&args.clusters, |line| match line {
-        Line::Row(row) => rows.push(row),
-        Line::Progress { done, total } => told = writeln!(err, "verified {done} of {total} kinds"),
-        Line::End { .. } => {}
+        ReportLine::Row(row) => rows.push(row),
+        ReportLine::Progress { done, total } => {
+            written = writeln!(err, "verified {done} of {total} kinds");
+        }
+        ReportLine::End { .. } => {}
     })
     .await?;
-    told?;
+    written?;
     if rows.is_empty() {
         writeln!(
             err,
-            "nothing is followed: no ResourceRegistry selects anything"
+            "nothing is watched: no ResourceRegistry selects a resource"
         )?;
     }
     rows.sort_unstable();
     Ok(rows)
 }
 
-fn show(rows: &[Row], format: Format, out: &mut dyn Write) -> io::Result<()> {
+fn print(rows: &[Row], format: ReportFormat, out: &mut dyn Write) -> io::Result<()> {
     match format {
-        Format::Table if rows.is_empty() => Ok(()),
-        Format::Table => aligned::write(out, &table(rows)),
-        Format::Json => {
-            let report =
-                json!({ "kind": "Verification", "result": Verdict::of(rows).word(), "rows": rows });
+        ReportFormat::Table if rows.is_empty() => Ok(()),
+        ReportFormat::Table => write_aligned(out, &table(rows)),
+        ReportFormat::Json => {
+            let report = json!({ "kind": "Verification", "result": ReportResult::of(rows).name(), "rows": rows });
             writeln!(out, "{}", escaped_json(&format!("{report:#}")))
         }
     }
 }
 
-/// Namespaces and stores have a column where they make a difference.
+/// Namespaces and stores have a column only if the rows differ in them.
 fn table(rows: &[Row]) -> Vec<Vec<String>> {
     let with_namespace = rows.iter().any(|row| !row.namespace.is_empty());
     let with_store = rows
@@ -223,9 +224,9 @@ fn kind(row: &Row) -> String {
     }
 }
 
-fn outcome(outcome: &Outcome) -> [String; 6] {
-    let numbers = |counts: &Counts, result: &str| {
-        let Counts {
+fn outcome(outcome: &VerificationResult) -> [String; 6] {
+    let numbers = |counts: &ComparisonCounts, result: &str| {
+        let ComparisonCounts {
             objects,
             documents,
             missing,
@@ -245,9 +246,9 @@ fn outcome(outcome: &Outcome) -> [String; 6] {
         ]
     };
     match outcome {
-        Outcome::Clean(counts) => numbers(counts, "ok"),
-        Outcome::Drift(counts) => numbers(counts, "drift, being repaired"),
-        Outcome::NotVerified { reason } => {
+        VerificationResult::Clean(counts) => numbers(counts, "ok"),
+        VerificationResult::Drift(counts) => numbers(counts, "drift, being repaired"),
+        VerificationResult::NotVerified { reason } => {
             let [first, second, third, fourth, fifth] = [UNKNOWN; 5].map(str::to_owned);
             [
                 first,

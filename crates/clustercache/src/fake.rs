@@ -1,4 +1,4 @@
-//! Members without clusters, for tests of what is built on a [`ClusterCache`](super::ClusterCache).
+//! Fake members for tests of operators that use a [`ClusterCache`](super::ClusterCache).
 
 use std::{
     collections::BTreeMap,
@@ -11,38 +11,38 @@ use std::{
 
 use fleetdex_clusters::{
     Connection,
-    events::{Events, Publisher, Reasons},
-    state::Health,
+    connection_state::Health,
+    events::{ClusterEvents, EventReasons, Publisher},
 };
 use fleetdex_core::model::ClusterName;
 use kube::Client;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
-use super::Connections;
+use super::ClusterConnections;
 
 #[derive(Default)]
-struct Member {
+struct FakeMemberState {
     connection: Option<Connection>,
     health: Health,
 }
 
-/// Members that are connected and disconnected by hand, each with a client of the test's own.
+/// Fake members that a test connects and disconnects, each with a client of the test.
 #[derive(Default)]
 pub struct FakeClusters {
-    members: Mutex<BTreeMap<ClusterName, Member>>,
+    members: Mutex<BTreeMap<ClusterName, FakeMemberState>>,
     events: Publisher,
     changed: watch::Sender<u64>,
     last_connection: AtomicU64,
 }
 
 impl FakeClusters {
-    /// No members yet.
+    /// No members.
     pub fn new() -> Arc<Self> {
         Arc::new(Self::default())
     }
 
-    /// Connects a member, anew if it is connected.
+    /// Connects a member, or reconnects it.
     pub fn connect(&self, cluster: &ClusterName, client: Client) {
         let id = self.last_connection.fetch_add(1, Ordering::Relaxed) + 1;
         let connection = Connection::new(id, client, None);
@@ -54,12 +54,12 @@ impl FakeClusters {
         self.set(cluster, Some(connection), |_| health);
     }
 
-    /// Cuts a member's connection.
+    /// Disconnects a member.
     pub fn disconnect(&self, cluster: &ClusterName) {
         self.set(cluster, None, |health| health);
     }
 
-    /// Lets a probe of a member fail. The connection stays.
+    /// Reports a failed probe of a member, which stays connected.
     pub fn fail_probe(&self, cluster: &ClusterName) {
         let connection = self.connection(cluster);
         let failed = |health: Health| Health {
@@ -85,17 +85,17 @@ impl FakeClusters {
     ) {
         let mut members = self.members.lock();
         let member = members.entry(cluster.clone()).or_default();
-        let reasons = Reasons::between(member.connection.as_ref(), connection.as_ref());
+        let reasons = EventReasons::between(member.connection.as_ref(), connection.as_ref());
         member.connection = connection;
         member.health = health(member.health);
         let shown = member.health;
         drop(members);
         self.changed.send_modify(|number| *number += 1);
-        self.events.tell(cluster, reasons, &shown, now());
+        self.events.publish(cluster, reasons, &shown, now());
     }
 }
 
-impl Connections for FakeClusters {
+impl ClusterConnections for FakeClusters {
     fn clusters(&self) -> Vec<ClusterName> {
         self.members.lock().keys().cloned().collect()
     }
@@ -112,7 +112,7 @@ impl Connections for FakeClusters {
             .unwrap_or_default()
     }
 
-    fn events(&self, probe_failure: &[Duration]) -> Events {
+    fn events(&self, probe_failure: &[Duration]) -> ClusterEvents {
         self.events.subscribe(probe_failure)
     }
 

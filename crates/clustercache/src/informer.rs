@@ -1,124 +1,130 @@
-//! Follows one kind of one member over one connection: fills its objects, and tells watches of changes.
+//! The informer of one kind of one member over one connection: fills the indexer, and passes
+//! changes to event handlers.
+//!
+//! It runs on `kube::runtime::watcher`, but not on its `reflector`, whose store has no indexes and
+//! reports no old objects. An expired version that comes as an HTTP status restarts the watcher
+//! here, as the watcher itself would retry it forever.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use fleetdex_core::model::{ClusterName, causes};
 use futures::{StreamExt, pin_mut};
 use kube::{
-    Api, Client, ResourceExt,
+    Api, Client,
     runtime::{WatchStreamExt, watcher},
 };
-use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
+use parking_lot::RwLock;
 use tokio::{sync::watch, time::sleep};
 use tokio_util::task::AbortOnDropHandle;
 
 use super::{
-    kind::Kind,
-    objects::{Change, Key, Objects},
+    indexer::{Indexer, ObjectChange, ObjectKey},
     options::{KindOptions, Transform},
+    resource::CacheableResource,
 };
 
-/// Before a list that takes the place of an expired watch.
+/// Pause before a list that replaces an expired watch.
 const RELIST_PAUSE: Duration = Duration::from_secs(1);
 
-/// Where the changes of a kind go. It must not block.
-pub(super) type Sink<K> = Arc<dyn Fn(&Change<K>) + Send + Sync>;
+/// Receives the changes of a kind. It must not block.
+pub(super) type EventHandler<K> = Arc<dyn Fn(&ObjectChange<K>) + Send + Sync>;
 
-struct State<K> {
-    objects: Objects<K>,
-    sinks: Vec<Sink<K>>,
+/// Event handlers are called under the lock of this state. They do not panic.
+struct InformerState<K> {
+    indexer: Indexer<K>,
+    handlers: Vec<EventHandler<K>>,
 }
 
-/// One kind of one member. It ends with its last clone.
+/// The informer of one kind of one member. Dropping it ends the watch.
 pub(super) struct Informer<K> {
-    state: Arc<RwLock<State<K>>>,
-    filled: watch::Receiver<bool>,
+    state: Arc<RwLock<InformerState<K>>>,
+    synced: watch::Receiver<bool>,
     _task: AbortOnDropHandle<()>,
 }
 
-/// What an informer works with.
-struct Follower<K> {
+/// The task of an informer.
+struct InformerTask<K> {
     cluster: ClusterName,
-    state: Arc<RwLock<State<K>>>,
-    filled: watch::Sender<bool>,
+    state: Arc<RwLock<InformerState<K>>>,
+    synced: watch::Sender<bool>,
     transform: Transform<K>,
-    /// The list under way.
-    list: BTreeMap<Key, K>,
+    /// The list that is being read.
+    list: BTreeMap<ObjectKey, K>,
 }
 
-impl<K: Kind> Informer<K> {
-    /// Begins to follow.
+impl<K: CacheableResource> Informer<K> {
+    /// Starts to list and watch.
     pub(super) fn start(
         cluster: &ClusterName,
         client: Client,
         options: &KindOptions<K>,
         resync: Option<Duration>,
     ) -> Self {
-        let state = Arc::new(RwLock::new(State {
-            objects: Objects::new(&options.indexes),
-            sinks: Vec::new(),
+        let state = Arc::new(RwLock::new(InformerState {
+            indexer: Indexer::new(&options.indexes),
+            handlers: Vec::new(),
         }));
-        let (sender, filled) = watch::channel(false);
-        let follower = Follower {
+        let (sender, synced) = watch::channel(false);
+        let informer_task = InformerTask {
             cluster: cluster.clone(),
             state: state.clone(),
-            filled: sender,
+            synced: sender,
             transform: options.transform.clone(),
             list: BTreeMap::new(),
         };
-        let restriction = &options.restriction;
+        let selectors = &options.selectors;
         let api = (options.api)(client);
         let config = watcher::Config {
-            label_selector: restriction.label_selector.clone(),
-            field_selector: restriction.field_selector.clone(),
+            label_selector: selectors.label_selector.clone(),
+            field_selector: selectors.field_selector.clone(),
             ..watcher::Config::default()
         };
-        let task = tokio::spawn(follower.run(api, config, resync));
+        let task = tokio::spawn(informer_task.run(api, config, resync));
         Self {
             state,
-            filled,
+            synced,
             _task: AbortOnDropHandle::new(task),
         }
     }
 
-    /// Returns once there is a complete list; `false` if there never will be one.
-    pub(super) async fn filled(&self) -> bool {
-        self.filled.clone().wait_for(|filled| *filled).await.is_ok()
+    /// Waits for the first complete list; returns `false` if the informer ended before.
+    pub(super) async fn synced(&self) -> bool {
+        self.synced.clone().wait_for(|synced| *synced).await.is_ok()
     }
 
-    pub(super) fn read<T>(&self, read: impl FnOnce(&Objects<K>) -> T) -> T {
-        read(&shared(&self.state).objects)
+    pub(super) fn read<T>(&self, read: impl FnOnce(&Indexer<K>) -> T) -> T {
+        read(&self.state.read().indexer)
     }
 
-    /// Tells of all objects that there are, and from then on of all changes.
-    pub(super) fn add_sink(&self, sink: Sink<K>) {
-        let mut state = exclusive(&self.state);
-        for object in state.objects.all() {
-            sink(&Change::Added(object.clone()));
+    /// Passes all existing objects to the handler as added, and from then on all changes.
+    pub(super) fn add_event_handler(&self, handler: EventHandler<K>) {
+        let mut state = self.state.write();
+        for object in state.indexer.all() {
+            handler(&ObjectChange::Added(object.clone()));
         }
-        state.sinks.push(sink);
+        state.handlers.push(handler);
     }
 }
 
-impl<K: Kind> Follower<K> {
+impl<K: CacheableResource> InformerTask<K> {
     async fn run(mut self, api: Api<K>, config: watcher::Config, resync: Option<Duration>) {
         let state = self.state.clone();
         tokio::select! {
-            () = self.follow(api, config) => {}
-            () = tell_again(&state, resync) => {}
+            () = self.watch(api, config) => {}
+            () = resync_periodically(&state, resync) => {}
         }
     }
 
-    async fn follow(&mut self, api: Api<K>, config: watcher::Config) {
+    async fn watch(&mut self, api: Api<K>, config: watcher::Config) {
         loop {
             let events = watcher(api.clone(), config.clone()).default_backoff();
             pin_mut!(events);
             while let Some(event) = events.next().await {
                 match event {
-                    Ok(event) => self.take(event),
+                    Ok(event) => self.handle(event),
                     Err(error) => {
                         tracing::debug!(cluster = %self.cluster, kind = %K::kind(&()), error = %causes(&error), "a watch failed");
-                        // kube's watcher would ask for the same version for ever.
+                        // kube's watcher would retry the same version forever.
                         if is_expired(&error) {
                             break;
                         }
@@ -129,24 +135,29 @@ impl<K: Kind> Follower<K> {
         }
     }
 
-    fn take(&mut self, event: watcher::Event<K>) {
+    fn handle(&mut self, event: watcher::Event<K>) {
         match event {
             watcher::Event::Init => self.list.clear(),
             watcher::Event::InitApply(object) => {
                 let object = self.transformed(object);
-                self.list.insert(Key::of(&object), object);
+                self.list.insert(ObjectKey::of(&object), object);
             }
             watcher::Event::InitDone => {
                 let list = std::mem::take(&mut self.list);
-                self.change(|objects| objects.replace(list));
-                self.filled.send_replace(true);
+                self.change(|indexer| indexer.replace(list));
+                self.synced.send_replace(true);
             }
             watcher::Event::Apply(object) => {
                 let object = self.transformed(object);
-                self.change(|objects| objects.apply(object).into_iter().collect());
+                self.change(|indexer| indexer.apply(object).into_iter().collect());
             }
             watcher::Event::Delete(object) => {
-                self.change(|objects| objects.delete(&Key::of(&object)).into_iter().collect());
+                self.change(|indexer| {
+                    indexer
+                        .delete(&ObjectKey::of(&object))
+                        .into_iter()
+                        .collect()
+                });
             }
         }
     }
@@ -156,59 +167,43 @@ impl<K: Kind> Follower<K> {
         object
     }
 
-    fn change(&self, change: impl FnOnce(&mut Objects<K>) -> Vec<Change<K>>) {
-        let mut state = exclusive(&self.state);
-        let changes = change(&mut state.objects);
+    fn change(&self, change: impl FnOnce(&mut Indexer<K>) -> Vec<ObjectChange<K>>) {
+        let mut state = self.state.write();
+        let changes = change(&mut state.indexer);
         for change in &changes {
-            tell(&state.sinks, change);
+            notify(&state.handlers, change);
         }
     }
 }
 
-fn tell<K>(sinks: &[Sink<K>], change: &Change<K>) {
-    for sink in sinks {
-        sink(change);
+fn notify<K>(handlers: &[EventHandler<K>], change: &ObjectChange<K>) {
+    for handler in handlers {
+        handler(change);
     }
 }
 
-/// Tells sinks of everything each time that `period` has passed.
-async fn tell_again<K: Kind>(state: &RwLock<State<K>>, period: Option<Duration>) {
+/// Passes all objects to the handlers every `period`.
+async fn resync_periodically<K: CacheableResource>(
+    state: &RwLock<InformerState<K>>,
+    period: Option<Duration>,
+) {
     let Some(period) = period else {
         return std::future::pending().await;
     };
     loop {
         sleep(period).await;
-        let state = shared(state);
-        for object in state.objects.all() {
-            tell(&state.sinks, &Change::Resync(object.clone()));
+        let state = state.read();
+        for object in state.indexer.all() {
+            notify(&state.handlers, &ObjectChange::Resync(object.clone()));
         }
     }
 }
 
-/// Whether a watch was refused because its version is no longer there.
+/// Whether a watch was refused because its version has expired.
 fn is_expired(error: &watcher::Error) -> bool {
     let refused = match error {
         watcher::Error::WatchStartFailed(kube::Error::Api(status)) => Some(status.code),
         _ => None,
     };
     refused == Some(410)
-}
-
-/// Sinks do not panic, and nothing else runs under the lock.
-fn shared<K>(state: &RwLock<State<K>>) -> RwLockReadGuard<'_, State<K>> {
-    state.read()
-}
-
-fn exclusive<K>(state: &RwLock<State<K>>) -> RwLockWriteGuard<'_, State<K>> {
-    state.write()
-}
-
-/// What a reconciler needs to find an object again.
-pub(super) fn request<K: Kind>(cluster: &ClusterName, object: &K) -> super::Request {
-    super::Request {
-        cluster: cluster.clone(),
-        kind: K::kind(&()).into_owned(),
-        namespace: object.namespace(),
-        name: object.name_any(),
-    }
 }

@@ -1,4 +1,4 @@
-//! A key for client certificates of a member.
+//! A private key for client certificates of a member.
 
 use std::fmt;
 
@@ -7,9 +7,9 @@ use aws_lc_rs::{
     rsa::{KeyPair, KeySize},
 };
 
-/// No key could be made.
+/// The key could not be generated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("no RSA key could be made: the random numbers of this machine do not work")]
+#[error("cannot generate an RSA key: the random number generator of this machine fails")]
 pub struct KeyError;
 
 /// An RSA key of 2,048 bits, for certificates that a member's control plane signs.
@@ -18,7 +18,7 @@ pub struct ClientCertificateKey {
 }
 
 impl ClientCertificateKey {
-    /// Makes one, which takes some tenths of a second of a processor.
+    /// Generates a key, which takes some tenths of a second of CPU time.
     pub(super) fn generate() -> Result<Self, KeyError> {
         let pair = KeyPair::generate(KeySize::Rsa2048).map_err(|_| KeyError)?;
         let der: Pkcs8V1Der<'_> = pair.as_der().map_err(|_| KeyError)?;
@@ -27,12 +27,12 @@ impl ClientCertificateKey {
         })
     }
 
-    /// PKCS #8, as bytes.
+    /// The key as PKCS #8 DER.
     pub fn der(&self) -> &[u8] {
         &self.der
     }
 
-    /// PKCS #8, as PEM text.
+    /// The key as PKCS #8 PEM.
     pub fn pem(&self) -> String {
         pem::encode(&pem::Pem::new("PRIVATE KEY", self.der.as_slice()))
     }

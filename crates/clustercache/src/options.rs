@@ -1,4 +1,4 @@
-//! What a cache keeps, and how.
+//! The options of a cache.
 
 use std::{
     any::{Any, TypeId},
@@ -10,45 +10,46 @@ use std::{
 use k8s_openapi::{NamespaceResourceScope, api::core::v1::Node};
 use kube::{Api, Client};
 
-use super::{kind::Kind, objects::Values};
+use super::{indexer::IndexFunction, resource::CacheableResource};
 
-/// The index of nodes by `spec.providerID`; see [`Options::nodes_by_provider_id`].
+/// The index of nodes by `spec.providerID`; see [`CacheOptions::nodes_by_provider_id`].
 pub const PROVIDER_ID: &str = "spec.providerID";
 
-/// Longest wait for an answer that has an end, unless told otherwise. That of Cluster API's cluster cache.
+/// Default timeout of requests with a finite response. Source: Cluster API's `clustercache`.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Changes an object before it is kept.
+/// Changes an object before it is cached.
 pub(super) type Transform<K> = Arc<dyn Fn(&mut K) + Send + Sync>;
 
-/// Makes the requests of a kind.
+/// Creates the API of a kind.
 pub(super) type MakeApi<K> = Arc<dyn Fn(Client) -> Api<K> + Send + Sync>;
 
-/// What part of a kind is cached and watched; the whole kind unless narrowed.
+/// Selectors that restrict which objects of a kind are cached and watched.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Restriction {
-    /// Objects with these labels only, in Kubernetes' syntax.
+pub struct CacheSelectors {
+    /// A label selector in Kubernetes' syntax.
     pub label_selector: Option<String>,
-    /// Objects with these fields only, in Kubernetes' syntax.
+    /// A field selector in Kubernetes' syntax.
     pub field_selector: Option<String>,
 }
 
 /// How one kind is cached.
 pub(super) struct KindOptions<K> {
-    pub(super) is_live: bool,
-    pub(super) restriction: Restriction,
+    pub(super) is_uncached: bool,
+    pub(super) selectors: CacheSelectors,
     pub(super) api: MakeApi<K>,
-    pub(super) indexes: Vec<(&'static str, Values<K>)>,
+    pub(super) indexes: Vec<(&'static str, IndexFunction<K>)>,
     pub(super) transform: Transform<K>,
 }
 
-/// Objects are kept without `metadata.managedFields`, which are often half of them and of no use here.
-impl<K: Kind> Default for KindOptions<K> {
+/// By default objects are cached without `metadata.managedFields`, which are often half of their
+/// size and rarely used.
+impl<K: CacheableResource> Default for KindOptions<K> {
     fn default() -> Self {
         let transform: Transform<K> = Arc::new(|object| object.meta_mut().managed_fields = None);
         Self {
-            is_live: false,
-            restriction: Restriction::default(),
+            is_uncached: false,
+            selectors: CacheSelectors::default(),
             api: Arc::new(Api::all),
             indexes: Vec::new(),
             transform,
@@ -59,8 +60,8 @@ impl<K: Kind> Default for KindOptions<K> {
 impl<K> Clone for KindOptions<K> {
     fn clone(&self) -> Self {
         Self {
-            is_live: self.is_live,
-            restriction: self.restriction.clone(),
+            is_uncached: self.is_uncached,
+            selectors: self.selectors.clone(),
             api: self.api.clone(),
             indexes: self.indexes.clone(),
             transform: self.transform.clone(),
@@ -68,15 +69,15 @@ impl<K> Clone for KindOptions<K> {
     }
 }
 
-/// What a [`ClusterCache`](super::ClusterCache) keeps, and how. Kinds that are not mentioned are cached whole when they
-/// are first read.
-pub struct Options {
+/// The options of a [`ClusterCache`](super::ClusterCache). Kinds without options are cached
+/// completely on their first read.
+pub struct CacheOptions {
     pub(super) request_timeout: Duration,
     pub(super) resync: Option<Duration>,
     kinds: HashMap<TypeId, Box<dyn Any + Send + Sync>>,
 }
 
-impl Default for Options {
+impl Default for CacheOptions {
     fn default() -> Self {
         Self {
             request_timeout: REQUEST_TIMEOUT,
@@ -86,43 +87,44 @@ impl Default for Options {
     }
 }
 
-impl Options {
-    /// Nothing special.
+impl CacheOptions {
+    /// The default options.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Longest wait for an answer that has an end, and for a kind that is read for the first time; 10 seconds by default.
+    /// Timeout of requests with a finite response, and of the first read of a kind; 10 seconds by
+    /// default.
     #[must_use]
     pub fn request_timeout(mut self, timeout: Duration) -> Self {
         self.request_timeout = timeout;
         self
     }
 
-    /// Tells watches of every object again each time that this has passed; never by default.
+    /// Passes every object to the watches again after each period; never by default.
     #[must_use]
     pub fn resync(mut self, period: Duration) -> Self {
         self.resync = Some(period);
         self
     }
 
-    /// Always reads a kind from the member, never from memory.
+    /// Reads a kind always from the member, never from the cache.
     #[must_use]
-    pub fn read_live<K: Kind>(self) -> Self {
-        self.with::<K>(|kind| kind.is_live = true)
+    pub fn uncached<K: CacheableResource>(self) -> Self {
+        self.with::<K>(|kind| kind.is_uncached = true)
     }
 
-    /// Caches and watches a part of a kind only.
+    /// Caches and watches only the objects of a kind that match the selectors.
     #[must_use]
-    pub fn restrict<K: Kind>(self, restriction: Restriction) -> Self {
-        self.with::<K>(|kind| kind.restriction = restriction)
+    pub fn restrict<K: CacheableResource>(self, selectors: CacheSelectors) -> Self {
+        self.with::<K>(|kind| kind.selectors = selectors)
     }
 
-    /// Caches and watches one namespace of a kind only, which takes no right to see others.
+    /// Caches and watches only one namespace of a kind, which needs no rights in others.
     #[must_use]
     pub fn restrict_to_namespace<K>(self, namespace: impl Into<String>) -> Self
     where
-        K: Kind + kube::Resource<Scope = NamespaceResourceScope>,
+        K: CacheableResource + kube::Resource<Scope = NamespaceResourceScope>,
     {
         let namespace = namespace.into();
         self.with::<K>(|kind| {
@@ -130,10 +132,11 @@ impl Options {
         })
     }
 
-    /// Finds objects of a kind by what `values` says of them; see [`Reader::by_index`](super::Reader::by_index). A second
-    /// index of the same name takes the place of the first.
+    /// Adds an index of a kind by the values that `values` returns; see
+    /// [`CachedReader::by_index`](super::CachedReader::by_index). It replaces an index of the
+    /// same name.
     #[must_use]
-    pub fn index<K: Kind>(
+    pub fn index<K: CacheableResource>(
         self,
         name: &'static str,
         values: impl Fn(&K) -> Vec<String> + Send + Sync + 'static,
@@ -144,7 +147,7 @@ impl Options {
         })
     }
 
-    /// Finds nodes by the ID that their cloud knows them by, under [`PROVIDER_ID`].
+    /// Adds the index [`PROVIDER_ID`] of nodes by the ID of their cloud provider.
     #[must_use]
     pub fn nodes_by_provider_id(self) -> Self {
         self.index::<Node>(PROVIDER_ID, |node| {
@@ -153,13 +156,17 @@ impl Options {
         })
     }
 
-    /// Changes objects of a kind before they are kept, in place of leaving out their `metadata.managedFields`.
+    /// Changes objects of a kind before they are cached, in place of the default, which removes
+    /// `metadata.managedFields`.
     #[must_use]
-    pub fn transform<K: Kind>(self, transform: impl Fn(&mut K) + Send + Sync + 'static) -> Self {
+    pub fn transform<K: CacheableResource>(
+        self,
+        transform: impl Fn(&mut K) + Send + Sync + 'static,
+    ) -> Self {
         self.with::<K>(|kind| kind.transform = Arc::new(transform))
     }
 
-    pub(super) fn of<K: Kind>(&self) -> KindOptions<K> {
+    pub(super) fn of<K: CacheableResource>(&self) -> KindOptions<K> {
         let known = self
             .kinds
             .get(&TypeId::of::<K>())
@@ -167,7 +174,7 @@ impl Options {
         known.cloned().unwrap_or_default()
     }
 
-    fn with<K: Kind>(mut self, change: impl FnOnce(&mut KindOptions<K>)) -> Self {
+    fn with<K: CacheableResource>(mut self, change: impl FnOnce(&mut KindOptions<K>)) -> Self {
         let mut kind = self.of::<K>();
         change(&mut kind);
         self.kinds.insert(TypeId::of::<K>(), Box::new(kind));

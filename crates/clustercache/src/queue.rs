@@ -1,4 +1,4 @@
-//! Where watches put what changed, for a reconciler to take.
+//! The work queue between watches and a reconciler.
 
 use std::{
     collections::{HashSet, VecDeque},
@@ -6,12 +6,16 @@ use std::{
 };
 
 use fleetdex_core::model::ClusterName;
+use kube::ResourceExt;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-/// An object of a member that is to be looked at. What happened to it is not said: a reconciler reads how it is now.
+use super::resource::CacheableResource;
+
+/// An object of a member to reconcile. It does not contain the change: a reconciler reads the
+/// current state.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Request {
+pub struct ReconcileRequest {
     /// The member.
     pub cluster: ClusterName,
     /// The object's kind, such as `Node`.
@@ -22,72 +26,85 @@ pub struct Request {
     pub name: String,
 }
 
-/// What is to be looked at, in the order of coming, each object once. A clone is the same queue.
+/// Requests in the order in which they were added, each object once. Clones share the queue.
 ///
-/// It never delays those who put something in, and is bounded by the objects of the kinds that are watched.
+/// Adding never blocks. The length is bounded by the number of objects of the watched kinds.
 #[derive(Clone, Debug, Default)]
-pub struct Queue {
-    inner: Arc<Inner>,
+pub struct WorkQueue {
+    state: Arc<QueueState>,
 }
 
 #[derive(Debug, Default)]
-struct Inner {
-    waiting: Mutex<Waiting>,
+struct QueueState {
+    pending: Mutex<PendingRequests>,
     added: Notify,
 }
 
 #[derive(Debug, Default)]
-struct Waiting {
-    order: VecDeque<Request>,
-    known: HashSet<Request>,
+struct PendingRequests {
+    order: VecDeque<ReconcileRequest>,
+    queued: HashSet<ReconcileRequest>,
 }
 
-impl Queue {
+impl ReconcileRequest {
+    /// The request for an object.
+    pub(super) fn of<K: CacheableResource>(cluster: &ClusterName, object: &K) -> Self {
+        Self {
+            cluster: cluster.clone(),
+            kind: K::kind(&()).into_owned(),
+            namespace: object.namespace(),
+            name: object.name_any(),
+        }
+    }
+}
+
+impl WorkQueue {
     /// An empty queue.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Puts something in that is not in yet, such as a request that failed and is to be tried again.
-    pub fn add(&self, request: Request) {
-        let mut waiting = self.inner.waiting.lock();
-        if waiting.known.insert(request.clone()) {
-            waiting.order.push_back(request);
-            drop(waiting);
-            self.inner.added.notify_one();
+    /// Adds a request unless it is queued already. A reconciler adds a failed request again to
+    /// retry it.
+    pub fn add(&self, request: ReconcileRequest) {
+        let mut pending = self.state.pending.lock();
+        if pending.queued.insert(request.clone()) {
+            pending.order.push_back(request);
+            drop(pending);
+            self.state.added.notify_one();
         }
     }
 
-    /// Takes the next request. Cancel-safe.
-    pub async fn next(&self) -> Request {
+    /// Waits for the next request and removes it. Cancel-safe.
+    pub async fn next(&self) -> ReconcileRequest {
         loop {
             if let Some(request) = self.try_next() {
                 return request;
             }
-            self.inner.added.notified().await;
+            self.state.added.notified().await;
         }
     }
 
-    /// Takes the next request, if there is one.
-    pub fn try_next(&self) -> Option<Request> {
-        let mut waiting = self.inner.waiting.lock();
-        let request = waiting.order.pop_front()?;
-        waiting.known.remove(&request);
-        let more = !waiting.order.is_empty();
-        drop(waiting);
+    /// Removes the next request, if there is one.
+    pub fn try_next(&self) -> Option<ReconcileRequest> {
+        let mut pending = self.state.pending.lock();
+        let request = pending.order.pop_front()?;
+        pending.queued.remove(&request);
+        let more = !pending.order.is_empty();
+        drop(pending);
         if more {
-            // Another one may wait for the same queue.
-            self.inner.added.notify_one();
+            // Another consumer may be waiting.
+            self.state.added.notify_one();
         }
         Some(request)
     }
 
-    /// How many requests wait.
+    /// Number of queued requests.
     pub fn len(&self) -> usize {
-        self.inner.waiting.lock().order.len()
+        self.state.pending.lock().order.len()
     }
 
-    /// Whether nothing waits.
+    /// Whether the queue is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -97,8 +114,8 @@ impl Queue {
 mod tests {
     use super::*;
 
-    fn request(name: &str) -> Request {
-        Request {
+    fn request(name: &str) -> ReconcileRequest {
+        ReconcileRequest {
             cluster: "a".parse().unwrap(),
             kind: "Node".to_owned(),
             namespace: None,
@@ -107,8 +124,8 @@ mod tests {
     }
 
     #[test]
-    fn an_object_waits_once_and_in_the_order_of_its_first_change() {
-        let queue = Queue::new();
+    fn an_object_is_queued_once_in_the_order_of_its_first_change() {
+        let queue = WorkQueue::new();
         for name in ["b", "a", "b", "c", "a"] {
             queue.add(request(name));
         }
@@ -128,8 +145,8 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn several_takers_share_what_comes() {
-        let queue = Queue::new();
+    async fn several_consumers_share_the_requests() {
+        let queue = WorkQueue::new();
         let takers = (queue.clone(), queue.clone());
         let both = async { tokio::join!(takers.0.next(), takers.1.next()) };
         let adds = async {

@@ -1,4 +1,4 @@
-//! Reads of a member's objects.
+//! Cached and uncached reads of a member's objects.
 
 use std::{ops::Deref, sync::Arc, time::Duration};
 
@@ -10,29 +10,32 @@ use kube::{
     core::{Request as KubeRequest, Selector, SelectorExt},
 };
 
-use super::{ClusterNotConnected, Kind, Shared, informer::Informer, objects::Key};
+use super::{
+    connections::ClusterNotConnected, indexer::ObjectKey, informer::Informer,
+    members::CachedMembers, resource::CacheableResource,
+};
 
-/// A read failed.
+/// Why a read failed.
 #[derive(Debug, thiserror::Error)]
-pub enum ReadError {
-    /// The connection is gone.
+pub enum ClusterReadError {
+    /// The connection is closed.
     #[error(transparent)]
     NotConnected(#[from] ClusterNotConnected),
-    /// A kind is read for the first time, and the member has not listed it in time.
+    /// The informer of a kind has not synced in time.
     #[error(
-        "{kind} of cluster {cluster} could not be listed within {limit:?}: see whether the account may list and watch it; it is tried again all the time"
+        "{kind} of cluster {cluster} could not be listed within {limit:?}: check that the account may list and watch it; the list is retried"
     )]
-    NotFilled {
+    NotSynced {
         /// The member.
         cluster: ClusterName,
         /// The kind.
         kind: String,
-        /// How long was waited.
+        /// The timeout.
         limit: Duration,
     },
-    /// No index of that name.
+    /// There is no index of that name.
     #[error(
-        "there is no index {index:?} of {kind}: declare it with Options::index, and not for a kind that is read live"
+        "there is no index {index:?} of {kind}: declare it with CacheOptions::index, for a kind that is cached"
     )]
     NoIndex {
         /// The kind.
@@ -40,111 +43,116 @@ pub enum ReadError {
         /// The name.
         index: String,
     },
-    /// A kind that is read live could not be read.
+    /// An uncached kind could not be read.
     #[error("{kind} of cluster {cluster} could not be read")]
-    Live {
+    Uncached {
         /// The member.
         cluster: ClusterName,
         /// The kind.
         kind: String,
-        /// What the member said.
+        /// The error of the member.
         source: Box<kube::Error>,
     },
 }
 
-/// Reads from memory what one connection of a member has shown. The first read of a kind waits until all of it is there.
+/// Reads the cache of one connection of a member. The first read of a kind waits for its complete
+/// list.
 ///
-/// It ends with its connection: then every read is [`ReadError::NotConnected`].
+/// After the connection is closed, every read fails with [`ClusterReadError::NotConnected`].
 #[derive(Clone)]
-pub struct Reader {
-    pub(super) shared: Arc<Shared>,
+pub struct CachedReader {
+    pub(super) members: Arc<CachedMembers>,
     pub(super) cluster: ClusterName,
-    pub(super) connection: u64,
+    pub(super) connection_id: u64,
     pub(super) client: Client,
 }
 
-impl Reader {
+impl CachedReader {
     /// The member.
     pub fn cluster(&self) -> &ClusterName {
         &self.cluster
     }
 
-    /// One object; `None` if there is none. `namespace` is `None` for kinds without them.
-    pub async fn get<K: Kind>(
+    /// Gets one object; `None` if it does not exist. `namespace` is `None` for cluster-scoped
+    /// kinds.
+    pub async fn get<K: CacheableResource>(
         &self,
         namespace: Option<&str>,
         name: &str,
-    ) -> Result<Option<Arc<K>>, ReadError> {
-        if self.is_live::<K>() {
+    ) -> Result<Option<Arc<K>>, ClusterReadError> {
+        if self.is_uncached::<K>() {
             return Ok(self
-                .get_live(namespace, name)
+                .get_uncached(namespace, name)
                 .await
                 .map_err(|error| self.failed::<K>(error))?
                 .map(Arc::new));
         }
-        let key = Key {
+        let key = ObjectKey {
             namespace: namespace.map(str::to_owned),
             name: name.to_owned(),
         };
-        Ok(self.filled::<K>().await?.read(|objects| objects.get(&key)))
+        Ok(self.synced::<K>().await?.read(|indexer| indexer.get(&key)))
     }
 
-    /// All objects, or those of one namespace, that have the labels.
-    pub async fn list<K: Kind>(
+    /// Lists the objects of all namespaces or of one that match a label selector.
+    pub async fn list<K: CacheableResource>(
         &self,
         namespace: Option<&str>,
         labels: &Selector,
-    ) -> Result<Vec<Arc<K>>, ReadError> {
-        if self.is_live::<K>() {
+    ) -> Result<Vec<Arc<K>>, ClusterReadError> {
+        if self.is_uncached::<K>() {
             let list = self
-                .list_live::<K>(namespace, labels)
+                .list_uncached::<K>(namespace, labels)
                 .await
                 .map_err(|error| self.failed::<K>(error))?;
             return Ok(list.items.into_iter().map(Arc::new).collect());
         }
-        let wanted = |object: &&Arc<K>| {
+        let matches = |object: &&Arc<K>| {
             let here = namespace.is_none() || object.meta().namespace.as_deref() == namespace;
             here && labels.matches(object.labels())
         };
         Ok(self
-            .filled::<K>()
+            .synced::<K>()
             .await?
-            .read(|objects| objects.all().filter(wanted).cloned().collect()))
+            .read(|indexer| indexer.all().filter(matches).cloned().collect()))
     }
 
-    /// The objects with a value under an index that [`Options::index`](super::Options::index) has declared.
-    pub async fn by_index<K: Kind>(
+    /// Lists the objects with a value in an index that was declared with
+    /// [`CacheOptions::index`](super::CacheOptions::index).
+    pub async fn by_index<K: CacheableResource>(
         &self,
         index: &str,
         value: &str,
-    ) -> Result<Vec<Arc<K>>, ReadError> {
-        let none = || ReadError::NoIndex {
+    ) -> Result<Vec<Arc<K>>, ClusterReadError> {
+        let none = || ClusterReadError::NoIndex {
             kind: K::kind(&()).into_owned(),
             index: index.to_owned(),
         };
-        if self.is_live::<K>() {
+        if self.is_uncached::<K>() {
             return Err(none());
         }
-        self.filled::<K>()
+        self.synced::<K>()
             .await?
-            .read(|objects| objects.by_index(index, value))
+            .read(|indexer| indexer.by_index(index, value))
             .ok_or_else(none)
     }
 
-    fn is_live<K: Kind>(&self) -> bool {
-        self.shared.options.of::<K>().is_live
+    fn is_uncached<K: CacheableResource>(&self) -> bool {
+        self.members.options.of::<K>().is_uncached
     }
 
-    async fn filled<K: Kind>(&self) -> Result<Arc<Informer<K>>, ReadError> {
-        let informer = self.shared.informer::<K>(&self.cluster, self.connection)?;
-        let limit = self.shared.options.request_timeout;
-        match tokio::time::timeout(limit, informer.filled()).await {
+    async fn synced<K: CacheableResource>(&self) -> Result<Arc<Informer<K>>, ClusterReadError> {
+        let informer = self
+            .members
+            .informer::<K>(&self.cluster, self.connection_id)?;
+        let limit = self.members.options.request_timeout;
+        match tokio::time::timeout(limit, informer.synced()).await {
             Ok(true) => Ok(informer),
             Ok(false) => Err(ClusterNotConnected {
                 cluster: self.cluster.clone(),
             }
             .into()),
-            Err(_) => Err(ReadError::NotFilled {
+            Err(_) => Err(ClusterReadError::NotSynced {
                 cluster: self.cluster.clone(),
                 kind: K::kind(&()).into_owned(),
                 limit,
@@ -152,7 +160,7 @@ impl Reader {
         }
     }
 
-    async fn get_live<K: Kind>(
+    async fn get_uncached<K: CacheableResource>(
         &self,
         namespace: Option<&str>,
         name: &str,
@@ -163,11 +171,11 @@ impl Reader {
             .map_err(kube::Error::BuildRequest)?;
         match self.client.request(request).await {
             Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
-            answer => answer.map(Some),
+            response => response.map(Some),
         }
     }
 
-    async fn list_live<K: Kind>(
+    async fn list_uncached<K: CacheableResource>(
         &self,
         namespace: Option<&str>,
         labels: &Selector,
@@ -183,8 +191,8 @@ impl Reader {
             .await
     }
 
-    fn failed<K: Kind>(&self, source: kube::Error) -> ReadError {
-        ReadError::Live {
+    fn failed<K: CacheableResource>(&self, source: kube::Error) -> ClusterReadError {
+        ClusterReadError::Uncached {
             cluster: self.cluster.clone(),
             kind: K::kind(&()).into_owned(),
             source: Box::new(source),
@@ -192,31 +200,32 @@ impl Reader {
     }
 }
 
-/// Reads as [`Reader`] does, and writes. Every request that has an end fails when it is not answered in time.
+/// A [`CachedReader`] that can also write. Every request with a finite response has a timeout.
 #[derive(Clone)]
 pub struct ClusterClient {
-    pub(super) reader: Reader,
+    pub(super) reader: CachedReader,
 }
 
 impl ClusterClient {
-    /// A kind without namespaces, or a kind in all of them: for writes, and for reads that must be fresh.
-    pub fn all<K: Kind>(&self) -> Api<K> {
+    /// The API of a cluster-scoped kind, or of a kind in all namespaces, for writes and uncached
+    /// reads.
+    pub fn all<K: CacheableResource>(&self) -> Api<K> {
         Api::all(self.reader.client.clone())
     }
 
-    /// A kind in one namespace: for writes, and for reads that must be fresh.
+    /// The API of a kind in one namespace, for writes and uncached reads.
     pub fn namespaced<K>(&self, namespace: &str) -> Api<K>
     where
-        K: Kind + kube::Resource<Scope = NamespaceResourceScope>,
+        K: CacheableResource + kube::Resource<Scope = NamespaceResourceScope>,
     {
         Api::namespaced(self.reader.client.clone(), namespace)
     }
 }
 
 impl Deref for ClusterClient {
-    type Target = Reader;
+    type Target = CachedReader;
 
-    fn deref(&self) -> &Reader {
+    fn deref(&self) -> &CachedReader {
         &self.reader
     }
 }

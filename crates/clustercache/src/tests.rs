@@ -1,12 +1,15 @@
-//! The cache over members that are connected by hand, each with a small API server.
+//! The cache over members that the test connects, each with a small API server.
 
-use fleetdex_clusters::events::Reasons;
+use std::collections::BTreeMap;
+
+use fleetdex_clusters::events::EventReasons;
 use futures::{StreamExt, channel::mpsc};
 use http::{Request as HttpRequest, Response};
 use http_body::Frame;
 use http_body_util::{BodyExt, Full, StreamBody, combinators::UnsyncBoxBody};
 use k8s_openapi::api::core::v1::{ConfigMap, Node};
 use kube::{ResourceExt, client::Body, core::Selector};
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep, timeout};
 use tower::{BoxError, service_fn};
@@ -15,7 +18,7 @@ use super::{fake::FakeClusters, *};
 
 type Bytes = bytes::Bytes;
 
-/// Lists and watches one kind under `/api/v1/nodes` or `/api/v1/configmaps`.
+/// An API server that lists and watches `/api/v1/nodes` or `/api/v1/configmaps`.
 #[derive(Clone, Default)]
 struct Server(Arc<Mutex<Stored>>);
 
@@ -25,7 +28,7 @@ struct Stored {
     watches: Vec<mpsc::UnboundedSender<Bytes>>,
     version: u64,
     requests: Vec<String>,
-    /// What is answered to watches of old versions.
+    /// The next watch gets a 410.
     expired: bool,
     hangs: bool,
 }
@@ -80,7 +83,7 @@ impl Server {
         )
     }
 
-    /// Puts a node in place, or removes it, and tells the watches.
+    /// Sets or removes a node, and sends the event to the watches.
     fn node(&self, name: &str, provider: Option<&str>) {
         let mut stored = self.0.lock();
         stored.version += 1;
@@ -127,7 +130,7 @@ struct Scene {
 }
 
 /// A connected member with two nodes.
-fn scene(options: Options) -> Scene {
+fn scene(options: CacheOptions) -> Scene {
     let (server, members) = (Server::default(), FakeClusters::new());
     server.node("n1", Some("cloud://1"));
     server.node("n2", Some("cloud://2"));
@@ -144,7 +147,7 @@ fn names(nodes: &[Arc<Node>]) -> Vec<String> {
     nodes.iter().map(|node| node.name_any()).collect()
 }
 
-async fn taken(queue: &Queue) -> Vec<String> {
+async fn taken(queue: &WorkQueue) -> Vec<String> {
     sleep(Duration::from_secs(2)).await;
     std::iter::from_fn(|| queue.try_next())
         .map(|request| request.name)
@@ -152,10 +155,10 @@ async fn taken(queue: &Queue) -> Vec<String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn checklist_31_and_40_what_is_not_connected_is_said_to_be_so_at_once() {
-    let Scene { members, cache, .. } = scene(Options::new());
-    let (b, queue) = ("b".parse().unwrap(), Queue::new());
-    let watch = Watch::new("nodes").kind::<Node>();
+async fn checklist_31_and_40_calls_for_a_disconnected_member_fail_at_once() {
+    let Scene { members, cache, .. } = scene(CacheOptions::new());
+    let (b, queue) = ("b".parse().unwrap(), WorkQueue::new());
+    let watch = ClusterWatch::new("nodes").kind::<Node>();
     let not_connected = |cluster: &ClusterName| ClusterNotConnected {
         cluster: cluster.clone(),
     };
@@ -184,8 +187,8 @@ async fn checklist_31_and_40_what_is_not_connected_is_said_to_be_so_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn checklist_33_cached_reads_follow_the_member_without_what_the_transform_drops() {
-    let Scene { server, cache, .. } = scene(Options::new().nodes_by_provider_id());
+async fn checklist_33_cached_reads_follow_the_member_and_apply_the_transform() {
+    let Scene { server, cache, .. } = scene(CacheOptions::new().nodes_by_provider_id());
     let client = cache.client(&a()).unwrap();
     let node: Arc<Node> = client.get(None, "n1").await.unwrap().unwrap();
     assert_eq!(node.metadata.managed_fields, None);
@@ -242,8 +245,8 @@ async fn checklist_33_cached_reads_follow_the_member_without_what_the_transform_
 }
 
 #[tokio::test(start_paused = true)]
-async fn kinds_that_are_read_live_are_never_kept() {
-    let Scene { server, cache, .. } = scene(Options::new().read_live::<Node>());
+async fn uncached_kinds_are_never_stored() {
+    let Scene { server, cache, .. } = scene(CacheOptions::new().uncached::<Node>());
     let reader = cache.reader(&a()).unwrap();
     for expected in [Some("cloud://1"), Some("cloud://9")] {
         server.node("n1", expected);
@@ -262,13 +265,13 @@ async fn kinds_that_are_read_live_are_never_kept() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_kind_is_narrowed_by_its_restriction() {
-    let restriction = Restriction {
+async fn a_kind_is_restricted_by_its_selectors() {
+    let restriction = CacheSelectors {
         label_selector: Some("app=web".into()),
         field_selector: Some("metadata.name=x".into()),
     };
     let Scene { server, cache, .. } = scene(
-        Options::new()
+        CacheOptions::new()
             .restrict::<ConfigMap>(restriction)
             .restrict_to_namespace::<ConfigMap>("web"),
     );
@@ -295,8 +298,8 @@ async fn a_kind_is_narrowed_by_its_restriction() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_member_that_does_not_list_in_time_is_an_error_of_that_read() {
-    let Scene { server, cache, .. } = scene(Options::new());
+async fn a_read_fails_if_the_member_does_not_list_in_time() {
+    let Scene { server, cache, .. } = scene(CacheOptions::new());
     server.0.lock().hangs = true;
     let started = Instant::now();
     let error = cache
@@ -306,7 +309,7 @@ async fn a_member_that_does_not_list_in_time_is_an_error_of_that_read() {
         .await
         .unwrap_err();
     assert!(
-        matches!(error, ReadError::NotFilled { .. })
+        matches!(error, ClusterReadError::NotSynced { .. })
             && error.to_string().contains("Node of cluster a"),
         "{error}"
     );
@@ -315,9 +318,9 @@ async fn a_member_that_does_not_list_in_time_is_an_error_of_that_read() {
 
 #[tokio::test(start_paused = true)]
 async fn checklist_41_42_and_43_a_watch_is_registered_once_by_its_name() {
-    let Scene { server, cache, .. } = scene(Options::new());
-    let queue = Queue::new();
-    let watch = Watch::new("nodes").kind::<Node>();
+    let Scene { server, cache, .. } = scene(CacheOptions::new());
+    let queue = WorkQueue::new();
+    let watch = ClusterWatch::new("nodes").kind::<Node>();
     cache.watch(&a(), &watch, &queue).unwrap();
     cache.watch(&a(), &watch, &queue).unwrap();
     assert_eq!(taken(&queue).await, ["n1", "n2"]);
@@ -325,29 +328,29 @@ async fn checklist_41_42_and_43_a_watch_is_registered_once_by_its_name() {
     server.node("n2", Some("cloud://3"));
     assert_eq!(taken(&queue).await, ["n2"]);
     assert_eq!(
-        cache.watch(&a(), &Watch::new(""), &queue),
-        Err(WatchError::NameMissing)
+        cache.watch(&a(), &ClusterWatch::new(""), &queue),
+        Err(ClusterWatchError::NameMissing)
     );
-    let empty = cache.watch(&a(), &Watch::new("empty"), &queue);
+    let empty = cache.watch(&a(), &ClusterWatch::new("empty"), &queue);
     assert_eq!(
         empty,
-        Err(WatchError::KindsMissing {
+        Err(ClusterWatchError::KindsMissing {
             name: "empty".into()
         })
     );
 }
 
 #[tokio::test(start_paused = true)]
-async fn checklist_44_a_watch_comes_back_after_a_reconnect_and_a_reader_does_not() {
-    // There a watch is forgotten with its connection, and whoever wants it has to add it again.
+async fn checklist_44_a_watch_restarts_after_a_reconnect_and_a_reader_does_not() {
+    // In Cluster API a watch is dropped with its connection, and has to be added again.
     let Scene {
         server,
         members,
         cache,
-    } = scene(Options::new());
-    let queue = Queue::new();
+    } = scene(CacheOptions::new());
+    let queue = WorkQueue::new();
     cache
-        .watch(&a(), &Watch::new("nodes").kind::<Node>(), &queue)
+        .watch(&a(), &ClusterWatch::new("nodes").kind::<Node>(), &queue)
         .unwrap();
     let reader = cache.reader(&a()).unwrap();
     assert_eq!(taken(&queue).await, ["n1", "n2"]);
@@ -367,7 +370,7 @@ async fn checklist_44_a_watch_comes_back_after_a_reconnect_and_a_reader_does_not
     assert_eq!(taken(&queue).await, ["n1", "n2", "n3"]);
     assert!(matches!(
         reader.get::<Node>(None, "n1").await,
-        Err(ReadError::NotConnected(_))
+        Err(ClusterReadError::NotConnected(_))
     ));
     assert!(
         cache
@@ -381,14 +384,14 @@ async fn checklist_44_a_watch_comes_back_after_a_reconnect_and_a_reader_does_not
 }
 
 #[tokio::test(start_paused = true)]
-async fn checklist_45_a_watch_that_could_not_be_registered_can_be_tried_again() {
+async fn checklist_45_a_failed_registration_of_a_watch_can_be_retried() {
     let Scene {
         server,
         members,
         cache,
-    } = scene(Options::new());
-    let queue = Queue::new();
-    let watch = Watch::new("nodes").kind::<Node>();
+    } = scene(CacheOptions::new());
+    let queue = WorkQueue::new();
+    let watch = ClusterWatch::new("nodes").kind::<Node>();
     members.disconnect(&a());
     assert!(cache.watch(&a(), &watch, &queue).is_err());
     members.connect(&a(), server.client());
@@ -398,22 +401,22 @@ async fn checklist_45_a_watch_that_could_not_be_registered_can_be_tried_again() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn predicates_choose_and_resyncs_tell_again() {
-    let Scene { server, cache, .. } = scene(Options::new().resync(Duration::from_mins(10)));
-    let (moved, all) = (Queue::new(), Queue::new());
-    let other_provider = |change: &Change<Node>| match change {
-        Change::Modified { old, new } => old.spec != new.spec,
+async fn predicates_filter_changes_and_resyncs_repeat_all_objects() {
+    let Scene { server, cache, .. } = scene(CacheOptions::new().resync(Duration::from_mins(10)));
+    let (moved, all) = (WorkQueue::new(), WorkQueue::new());
+    let other_provider = |change: &ObjectChange<Node>| match change {
+        ObjectChange::Modified { old, new } => old.spec != new.spec,
         _ => false,
     };
     cache
         .watch(
             &a(),
-            &Watch::new("moved").kind_where(other_provider),
+            &ClusterWatch::new("moved").kind_with_predicate(other_provider),
             &moved,
         )
         .unwrap();
     cache
-        .watch(&a(), &Watch::new("all").kind::<Node>(), &all)
+        .watch(&a(), &ClusterWatch::new("all").kind::<Node>(), &all)
         .unwrap();
     assert_eq!(taken(&all).await, ["n1", "n2"]);
     server.node("n1", Some("cloud://1"));
@@ -430,11 +433,11 @@ async fn predicates_choose_and_resyncs_tell_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_expired_watch_lists_again_and_tells_what_was_missed() {
-    let Scene { server, cache, .. } = scene(Options::new());
-    let queue = Queue::new();
+async fn an_expired_watch_lists_again_and_reports_missed_changes() {
+    let Scene { server, cache, .. } = scene(CacheOptions::new());
+    let queue = WorkQueue::new();
     cache
-        .watch(&a(), &Watch::new("nodes").kind::<Node>(), &queue)
+        .watch(&a(), &ClusterWatch::new("nodes").kind::<Node>(), &queue)
         .unwrap();
     assert_eq!(taken(&queue).await, ["n1", "n2"]);
     {
@@ -449,15 +452,15 @@ async fn an_expired_watch_lists_again_and_tells_what_was_missed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_member_that_is_removed_takes_its_watches_along() {
+async fn removing_a_member_ends_its_watches() {
     let Scene {
         server,
         members,
         cache,
-    } = scene(Options::new());
-    let queue = Queue::new();
+    } = scene(CacheOptions::new());
+    let queue = WorkQueue::new();
     cache
-        .watch(&a(), &Watch::new("nodes").kind::<Node>(), &queue)
+        .watch(&a(), &ClusterWatch::new("nodes").kind::<Node>(), &queue)
         .unwrap();
     assert_eq!(taken(&queue).await, ["n1", "n2"]);
     members.remove(&a());
@@ -467,12 +470,12 @@ async fn a_member_that_is_removed_takes_its_watches_along() {
 }
 
 #[tokio::test]
-async fn the_key_for_client_certificates_is_made_once_and_outlives_connections() {
+async fn the_client_certificate_key_is_generated_once_and_outlives_connections() {
     let Scene {
         server,
         members,
         cache,
-    } = scene(Options::new());
+    } = scene(CacheOptions::new());
     let first = cache.client_certificate_key(&a()).await.unwrap();
     members.connect(&a(), server.client());
     tokio::task::yield_now().await;
@@ -485,17 +488,17 @@ async fn the_key_for_client_certificates_is_made_once_and_outlives_connections()
 }
 
 #[tokio::test(start_paused = true)]
-async fn events_tell_of_connects_and_failing_probes() {
+async fn events_report_connects_and_failing_probes() {
     let Scene {
         server,
         members,
         cache,
-    } = scene(Options::new());
+    } = scene(CacheOptions::new());
     let mut events = cache.events(&[Duration::from_mins(1)]);
     members.connect(&a(), server.client());
     assert_eq!(
         events.next().await.unwrap().reasons,
-        Reasons {
+        EventReasons {
             connected: true,
             disconnected: true,
             probe_failure: false

@@ -1,17 +1,23 @@
-//! What is watched in a member.
+//! Watches of kinds of a member.
 
 use std::sync::Arc;
 
-use super::{ClusterNotConnected, Context, Kind, Live, informer, objects::Change, queue::Queue};
+use super::{
+    connection_cache::{ConnectionCache, InformerContext},
+    connections::ClusterNotConnected,
+    indexer::ObjectChange,
+    queue::{ReconcileRequest, WorkQueue},
+    resource::CacheableResource,
+};
 
-/// A watch could not be registered.
+/// Why a watch could not be registered.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum WatchError {
-    /// A watch needs a name.
+pub enum ClusterWatchError {
+    /// The watch has no name.
     #[error("a watch needs a name, by which it is registered once")]
     NameMissing,
-    /// A watch needs a kind.
-    #[error("watch {name:?} has no kinds: add them with Watch::kind")]
+    /// The watch has no kinds.
+    #[error("watch {name:?} has no kinds: add them with ClusterWatch::kind")]
     KindsMissing {
         /// Its name.
         name: String,
@@ -21,18 +27,19 @@ pub enum WatchError {
     NotConnected(#[from] ClusterNotConnected),
 }
 
-/// What is watched in a member under one name. Changes go to a [`Queue`].
+/// A named watch of kinds of a member. Changes are added to a [`WorkQueue`].
 #[derive(Clone)]
-pub struct Watch {
+pub struct ClusterWatch {
     pub(super) name: Arc<str>,
     pub(super) kinds: Vec<StartWatch>,
 }
 
-/// Adds a watch of one kind to what is cached of a connection.
-pub(super) type StartWatch = Arc<dyn Fn(&mut Live, &Context<'_>, &Queue) + Send + Sync>;
+/// Starts the watch of one kind over a connection.
+pub(super) type StartWatch =
+    Arc<dyn Fn(&mut ConnectionCache, &InformerContext<'_>, &WorkQueue) + Send + Sync>;
 
-impl Watch {
-    /// A watch of nothing yet.
+impl ClusterWatch {
+    /// A watch without kinds.
     pub fn new(name: impl Into<Arc<str>>) -> Self {
         Self {
             name: name.into(),
@@ -40,36 +47,55 @@ impl Watch {
         }
     }
 
-    /// Every change of a kind.
+    /// Adds a kind.
     #[must_use]
-    pub fn kind<K: Kind>(self) -> Self {
-        self.kind_where::<K>(|_| true)
+    pub fn kind<K: CacheableResource>(self) -> Self {
+        self.kind_with_predicate::<K>(|_| true)
     }
 
-    /// The changes of a kind that `predicate` holds for.
+    /// Adds a kind whose changes are filtered by a predicate.
     #[must_use]
-    pub fn kind_where<K: Kind>(
+    pub fn kind_with_predicate<K: CacheableResource>(
         mut self,
-        predicate: impl Fn(&Change<K>) -> bool + Send + Sync + 'static,
+        predicate: impl Fn(&ObjectChange<K>) -> bool + Send + Sync + 'static,
     ) -> Self {
         let predicate = Arc::new(predicate);
-        self.kinds.push(Arc::new(move |live, context, queue| {
+        self.kinds.push(Arc::new(move |cache, context, queue| {
             let (cluster, queue, predicate) =
                 (context.cluster.clone(), queue.clone(), predicate.clone());
-            live.informer::<K>(context)
-                .add_sink(Arc::new(move |change| {
+            cache
+                .informer::<K>(context)
+                .add_event_handler(Arc::new(move |change| {
                     if predicate(change) {
-                        queue.add(informer::request(&cluster, &**change.object()));
+                        queue.add(ReconcileRequest::of(&cluster, &**change.object()));
                     }
                 }));
         }));
         self
     }
 
-    /// Begins to follow its kinds over a connection.
-    pub(super) fn start(&self, live: &mut Live, context: &Context<'_>, queue: &Queue) {
+    /// Fails if the watch cannot be registered.
+    pub(super) fn check(&self) -> Result<(), ClusterWatchError> {
+        if self.name.is_empty() {
+            return Err(ClusterWatchError::NameMissing);
+        }
+        if self.kinds.is_empty() {
+            return Err(ClusterWatchError::KindsMissing {
+                name: self.name.to_string(),
+            });
+        }
+        Ok(())
+    }
+
+    /// Starts to watch its kinds over a connection.
+    pub(super) fn start(
+        &self,
+        cache: &mut ConnectionCache,
+        context: &InformerContext<'_>,
+        queue: &WorkQueue,
+    ) {
         for kind in &self.kinds {
-            kind(live, context, queue);
+            kind(cache, context, queue);
         }
     }
 }

@@ -1,5 +1,5 @@
-//! A bearer token that can be exchanged while a connection is in use: requests from then on bear the new one, and watches
-//! that are open go on, as API servers look at a token once, when a request comes.
+//! A bearer token that can be replaced while a connection is in use. New requests carry the new
+//! token, and open watches continue, as API servers check a token only when a request arrives.
 
 use std::{fmt, sync::Arc};
 
@@ -7,22 +7,22 @@ use http::{HeaderValue, Request, header::AUTHORIZATION};
 use parking_lot::RwLock;
 use tower::{BoxError, filter::Predicate};
 
-/// The token of one connection, if it has one. A clone is the same one: what is exchanged in one is exchanged in all.
+/// The token of one connection, if it has one. Clones share the token.
 #[derive(Clone, Default)]
 pub struct Bearer(Arc<RwLock<Option<HeaderValue>>>);
 
 impl Bearer {
-    /// A token for requests; none if it holds characters that no header may have.
+    /// A token for requests; none if it has characters that are not valid in a header.
     pub fn new(token: Option<&str>) -> Self {
         Self(Arc::new(RwLock::new(token.and_then(header))))
     }
 
-    /// Puts another token in place.
-    pub fn exchange(&self, token: Option<&str>) {
+    /// Replaces the token.
+    pub fn replace(&self, token: Option<&str>) {
         *self.0.write() = token.and_then(header);
     }
 
-    /// The token itself.
+    /// The current token.
     pub fn token(&self) -> Option<String> {
         let value = self.header()?;
         value
@@ -52,7 +52,7 @@ impl fmt::Debug for Bearer {
     }
 }
 
-/// Puts the token that is valid now into each request, for [`tower::filter::FilterLayer`].
+/// Adds the current token to each request, for [`tower::filter::FilterLayer`].
 impl<B> Predicate<Request<B>> for Bearer {
     type Request = Request<B>;
 
@@ -68,28 +68,32 @@ impl<B> Predicate<Request<B>> for Bearer {
 mod tests {
     use super::*;
 
-    fn borne(bearer: &mut Bearer) -> Option<HeaderValue> {
+    fn header_of(bearer: &mut Bearer) -> Option<HeaderValue> {
         let request = bearer.check(Request::new(())).unwrap();
         request.headers().get(AUTHORIZATION).cloned()
     }
 
     #[test]
-    fn an_exchanged_token_is_that_of_every_clone() {
+    fn a_replaced_token_is_used_by_every_clone() {
         let bearer = Bearer::new(Some("old"));
         let mut in_use = bearer.clone();
-        assert_eq!(borne(&mut in_use).unwrap(), "Bearer old");
-        bearer.exchange(Some("new"));
-        assert_eq!(borne(&mut in_use).unwrap(), "Bearer new");
+        assert_eq!(header_of(&mut in_use).unwrap(), "Bearer old");
+        bearer.replace(Some("new"));
+        assert_eq!(header_of(&mut in_use).unwrap(), "Bearer new");
         assert_eq!(in_use.token().as_deref(), Some("new"));
-        assert_eq!(borne(&mut Bearer::new(None)), None);
+        assert_eq!(header_of(&mut Bearer::new(None)), None);
     }
 
     #[test]
-    fn what_no_header_may_hold_is_no_token() {
+    fn a_token_that_is_not_valid_in_a_header_is_ignored() {
         for token in ["", "two words", "a\nb", "ü"] {
             assert_eq!(Bearer::new(Some(token)).token(), None, "{token:?}");
         }
-        assert!(borne(&mut Bearer::new(Some("a"))).unwrap().is_sensitive());
+        assert!(
+            header_of(&mut Bearer::new(Some("a")))
+                .unwrap()
+                .is_sensitive()
+        );
         assert!(!format!("{:?}", Bearer::new(Some("hunter2"))).contains("hunter2"));
     }
 }

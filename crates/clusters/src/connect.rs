@@ -1,7 +1,7 @@
-//! Makes the client for a member: its address, its credentials, its proxy.
+//! Builds the client for a member from its address, credentials and proxy.
 //!
-//! The client does not retry by itself, and it puts no time limit on an answer, as a watch is an answer without end:
-//! each request brings its own limit.
+//! The client does not retry, and it has no timeout for responses, as the response to a watch does
+//! not end: each request sets its own timeout.
 
 use std::time::Duration;
 
@@ -36,25 +36,25 @@ pub use error::ConnectError;
 
 use super::{
     bearer::Bearer,
-    credentials::{Credentials, Impersonation, Trust},
+    credentials::{Credentials, Impersonation, ServerTrust},
     endpoint,
     member::Member,
     proxy::{Proxy, Scheme},
     throttle::{Rate, ThrottleLayer},
 };
 
-/// How Fleetdex names itself to members.
+/// The user agent of requests to members.
 pub const AGENT: &str = concat!("fleetdex/", env!("CARGO_PKG_VERSION"));
-/// Longest wait for TCP, proxy and TLS together.
+/// Timeout for TCP, proxy and TLS together.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// A connection that lost its peer is noticed after a few of these.
+/// Interval of TCP keepalive probes; a dead connection is detected after a few of them.
 const KEEPALIVE: Duration = Duration::from_secs(30);
 
-/// Makes clients for members.
+/// Builds clients for members.
 #[async_trait]
 pub trait Connect: Send + Sync + 'static {
-    /// A client for `member`, whose requests bear the token that `bearer` holds at the time. Nothing needs to be sent yet: the
-    /// caller probes the member next.
+    /// Returns a client for `member` whose requests carry the current token of `bearer`. It need
+    /// not send anything: the caller probes the member next.
     async fn connect(
         &self,
         member: &Member,
@@ -66,9 +66,9 @@ pub trait Connect: Send + Sync + 'static {
 /// Connects over the network.
 #[derive(Clone, Debug, Default)]
 pub struct Network {
-    /// How many requests each member gets.
+    /// The rate limit of requests to each member.
     pub rate: Rate,
-    /// Memory for what members answer.
+    /// The memory budget for responses of members.
     pub budget: Budget,
 }
 
@@ -80,7 +80,8 @@ impl Connect for Network {
         credentials: &Credentials,
         bearer: &Bearer,
     ) -> Result<Client, ConnectError> {
-        // kube and the store's client must agree on one TLS provider; a second installation is refused and harmless.
+        // kube and the store's client must use one TLS provider; a second installation is refused,
+        // which does no harm.
         let _installed_before = aws_lc_rs::default_provider().install_default();
         let config = config(credentials)?;
         let proxy = Proxy::of(credentials.proxy_url.as_deref(), &credentials.proxy_header)?;
@@ -94,7 +95,7 @@ impl Connect for Network {
     }
 }
 
-/// How a member is reached, for other clients than ours: with the token of this moment.
+/// The configuration of a member with its current token, for clients other than ours.
 pub(super) fn rest_config(
     credentials: &Credentials,
     bearer: &Bearer,
@@ -111,12 +112,12 @@ pub(super) fn rest_config(
 fn config(credentials: &Credentials) -> Result<Config, ConnectError> {
     let mut config = Config::new(server(&credentials.server)?);
     config.root_cert = match &credentials.trust {
-        Trust::System => None,
-        Trust::Roots(roots) => Some(roots.clone()),
-        // Not those of the machine either, which may have none.
-        Trust::Anyone => Some(Vec::new()),
+        ServerTrust::System => None,
+        ServerTrust::Roots(roots) => Some(roots.clone()),
+        // Not the system's certificate authorities either: the machine may have none.
+        ServerTrust::Insecure => Some(Vec::new()),
     };
-    config.accept_invalid_certs = credentials.trust == Trust::Anyone;
+    config.accept_invalid_certs = credentials.trust == ServerTrust::Insecure;
     config.tls_server_name.clone_from(&credentials.server_name);
     config.auth_info = auth_info(credentials);
     config.connect_timeout = Some(CONNECT_TIMEOUT);
@@ -126,16 +127,17 @@ fn config(credentials: &Credentials) -> Result<Config, ConnectError> {
     Ok(config)
 }
 
-/// A token beats user and password; it is borne by a layer of ours. Nothing here makes kube read a file or run a program.
+/// The authentication that kube adds. A token takes precedence over user and password; the layer
+/// [`Bearer`] adds it. Nothing here makes kube read a file or run a program.
 fn auth_info(credentials: &Credentials) -> AuthInfo {
     let mut info = AuthInfo::default();
     if let (None, Some(login)) = (&credentials.token, &credentials.password) {
         info.username = Some(login.user.clone());
         info.password = Some(login.password.clone().into());
     }
-    if let Some(identity) = &credentials.identity {
-        info.client_certificate_data = Some(STANDARD.encode(&identity.certificate));
-        info.client_key_data = Some(STANDARD.encode(&identity.key).into());
+    if let Some(client_certificate) = &credentials.client_certificate {
+        info.client_certificate_data = Some(STANDARD.encode(&client_certificate.certificate));
+        info.client_key_data = Some(STANDARD.encode(&client_certificate.key).into());
     }
     let Impersonation {
         user,
@@ -150,7 +152,7 @@ fn auth_info(credentials: &Credentials) -> AuthInfo {
     info
 }
 
-/// An address that requests can be sent to.
+/// Parses the URL of an API server.
 pub(super) fn server(url: &str) -> Result<Uri, ConnectError> {
     if url.is_empty() {
         return Err(ConnectError::EndpointMissing);
@@ -158,7 +160,7 @@ pub(super) fn server(url: &str) -> Result<Uri, ConnectError> {
     endpoint::parse(url).ok_or_else(|| ConnectError::EndpointInvalid { url: shown(url) })
 }
 
-/// The URL without what may be a password.
+/// The URL without user and password.
 fn shown(url: &str) -> String {
     match url.rsplit_once('@') {
         Some((_, host)) => format!("(hidden)@{host}"),
@@ -166,11 +168,11 @@ fn shown(url: &str) -> String {
     }
 }
 
-/// What a client has beside the layers of kube.
+/// The layers that a client has besides those of kube.
 struct Layers {
     intake: IntakeLayer,
     throttle: ThrottleLayer,
-    /// Not kube's own layer, which holds on to the token that it was made with.
+    /// In place of kube's own layer, which keeps the token that it was created with.
     bearer: Bearer,
 }
 
@@ -207,7 +209,7 @@ fn build(config: &Config, layers: Layers, proxy: Option<Proxy>) -> Result<Client
     }
 }
 
-/// The layers that kube itself would stack and ours, over a connector of ours and without kube's retries.
+/// Stacks kube's layers and ours over `connector`, without kube's retries.
 fn client<C>(config: &Config, layers: Layers, connector: C) -> Result<Client, kube::Error>
 where
     C: Service<Uri> + Clone + Send + Sync + 'static,
@@ -241,5 +243,4 @@ where
 }
 
 #[cfg(test)]
-#[path = "connect_tests.rs"]
 mod tests;

@@ -5,67 +5,73 @@ use kube::Client;
 use super::{
     bearer::Bearer,
     connect,
-    credentials::{Credentials, Trust},
+    credentials::{Credentials, ServerTrust},
 };
 
 /// A live connection to a member.
 #[derive(Clone)]
 pub struct Connection {
-    /// New on each reconnect, and never the same for two members.
+    /// A new number for each connection, unique over all members.
     pub id: u64,
     /// The client.
     pub client: Client,
-    /// UID of the member's namespace `kube-system`: another UID is another cluster. `None` if it may not be read.
+    /// The cluster UID, that of the namespace `kube-system`: another UID is another cluster. `None`
+    /// if it may not be read.
     pub uid: Option<String>,
-    /// Whether the member is the cluster that this program runs in; see [`Clusters::recognise`](super::Clusters::recognise).
+    /// Whether the member is the cluster that this program runs in; see
+    /// [`Clusters::detect_own_cluster`](super::Clusters::detect_own_cluster).
     pub is_own: bool,
-    /// How it was made. `None` for a client that somebody else made.
-    way: Option<Way>,
+    /// What the client was built from; `None` for a client built elsewhere.
+    config: Option<ConnectionConfig>,
 }
 
-/// What a connection was made from.
+/// What the client of a connection was built from.
 #[derive(Clone)]
-pub(super) struct Way {
+pub(super) struct ConnectionConfig {
     pub(super) credentials: Credentials,
     pub(super) bearer: Bearer,
 }
 
 impl Connection {
-    /// A connection over a client that somebody else made.
+    /// A connection over a client that was built elsewhere.
     pub fn new(id: u64, client: Client, uid: Option<String>) -> Self {
         Self {
             id,
             client,
             uid,
             is_own: false,
-            way: None,
+            config: None,
         }
     }
 
-    pub(super) fn made(self, way: Way, is_own: bool) -> Self {
+    pub(super) fn with_config(self, config: ConnectionConfig, is_own: bool) -> Self {
         Self {
-            way: Some(way),
+            config: Some(config),
             is_own,
             ..self
         }
     }
 
-    /// The address of the API server, if that is known.
+    /// The address of the API server, if it is known.
     pub(super) fn address(&self) -> Option<&str> {
-        self.way.as_ref().map(|way| way.credentials.server())
+        self.config
+            .as_ref()
+            .map(|config| config.credentials.server())
     }
 
-    /// What the API server's certificate is checked against, if that is known.
-    pub(super) fn trust(&self) -> Option<&Trust> {
-        self.way.as_ref().map(|way| way.credentials.trust())
+    /// How the API server's certificate is verified, if it is known.
+    pub(super) fn trust(&self) -> Option<&ServerTrust> {
+        self.config
+            .as_ref()
+            .map(|config| config.credentials.trust())
     }
 
-    /// How the member is reached, with the token of this moment.
+    /// The configuration of the member with its current token.
     pub fn rest_config(&self) -> Option<kube::Config> {
-        let Way {
+        let ConnectionConfig {
             credentials,
             bearer,
-        } = self.way.as_ref()?;
+        } = self.config.as_ref()?;
         connect::rest_config(credentials, bearer).ok()
     }
 }

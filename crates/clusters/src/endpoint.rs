@@ -2,7 +2,8 @@
 
 use http::Uri;
 
-/// An address that requests can be sent to: `https://HOST:PORT`, without user, query and fragment.
+/// Parses a URL of an API server, such as `https://HOST:PORT`; `None` if it has another scheme, a
+/// user, a query or a fragment.
 pub(super) fn parse(url: &str) -> Option<Uri> {
     let uri: Uri = url.parse().ok()?;
     let is_web = matches!(uri.scheme_str(), Some("http" | "https"));

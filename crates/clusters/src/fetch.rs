@@ -1,4 +1,5 @@
-//! Fetches what a member is and what it serves. Unchanged discovery costs one small `304` per path.
+//! Reads readiness, version, identity and discovery of a member. Unchanged discovery costs one
+//! small `304` per path.
 
 use std::{sync::Arc, time::Duration};
 
@@ -12,36 +13,38 @@ use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 
 use super::{
-    discovery::{self, Discovery, GroupVersion, Reader},
+    discovery::{self, Discovery, DiscoveryReader, GroupVersion},
     request::{self, RequestError},
-    source::Sample,
+    source::HistorySample,
 };
 
-/// The newest shape first; a server takes the first that it knows.
+/// The newest form first; a server uses the first that it supports.
 const ACCEPT_DISCOVERY: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,\
                                 application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,\
                                 application/json";
-/// Characters of a member's version at most; those of Kubernetes and its distributions have some 20.
+/// Longest version of a member, in characters; those of Kubernetes and its distributions have some
+/// 20.
 const MAX_VERSION: usize = 64;
-/// How many groups of a member without aggregated discovery are asked at a time.
+/// Concurrent requests for the groups of a member without aggregated discovery.
 const CLASSIC_REQUESTS: usize = 4;
 
-/// The discovery of one connection, and what is needed to ask only for changes of it.
+/// The discovery of one connection, with the entity tags for conditional requests.
 #[derive(Debug, Default)]
 pub struct DiscoveryCache {
-    core: Part,
-    groups: Part,
+    core: DiscoveryRoot,
+    groups: DiscoveryRoot,
     joined: Option<Arc<Discovery>>,
 }
 
 #[derive(Debug, Default)]
-struct Part {
+struct DiscoveryRoot {
     tag: Option<HeaderValue>,
     found: Discovery,
 }
 
 impl DiscoveryCache {
-    /// For a new connection to a member that served `previous` before: what of it does not answer now is still known.
+    /// For a new connection to a member that served `previous`, whose groups stay known if they do
+    /// not answer now.
     pub fn after(previous: Option<Arc<Discovery>>) -> Self {
         Self {
             joined: previous,
@@ -49,7 +52,8 @@ impl DiscoveryCache {
         }
     }
 
-    /// Asks the member again. The same `Arc` comes back when nothing changed. Each request takes at most `timeout`.
+    /// Refreshes the discovery. Returns the same `Arc` if nothing changed. Each request takes at
+    /// most `timeout`.
     pub async fn refresh(
         &mut self,
         client: &Client,
@@ -72,7 +76,7 @@ impl DiscoveryCache {
     fn join(&mut self) -> Arc<Discovery> {
         let mut found = Discovery::join(self.core.found.clone(), self.groups.found.clone());
         if let Some(previous) = &self.joined {
-            found = found.keeping_unknown_of(previous);
+            found = found.retaining_unknown_of(previous);
         }
         let same = self
             .joined
@@ -85,8 +89,8 @@ impl DiscoveryCache {
     }
 }
 
-impl Part {
-    /// The part as it is now, or `None` if it did not change.
+impl DiscoveryRoot {
+    /// Returns the current discovery, or `None` if it did not change.
     async fn fetch(
         &self,
         client: &Client,
@@ -98,9 +102,9 @@ impl Part {
         if let Some(tag) = &self.tag {
             headers.insert(IF_NONE_MATCH, tag.clone());
         }
-        let answer = match request::get(client, path, headers, timeout).await {
-            Ok(answer) => answer,
-            // A server without core groups, or without any other, is still a server; but one that had them has them.
+        let response = match request::get(client, path, headers, timeout).await {
+            Ok(response) => response,
+            // A server may lack the core group, or all others; but not if it had them before.
             Err(error)
                 if error.status() == Some(StatusCode::NOT_FOUND)
                     && self.found == Discovery::default() =>
@@ -109,18 +113,18 @@ impl Part {
             }
             Err(error) => return Err(error),
         };
-        if answer.status == StatusCode::NOT_MODIFIED {
+        if response.status == StatusCode::NOT_MODIFIED {
             return Ok(None);
         }
         let unreadable = |error: serde_json::Error| RequestError::unreadable(path, &error);
-        let mut reader = Reader::default();
-        match reader.answer(&answer.body).map_err(unreadable)? {
-            discovery::Answer::Aggregated(found) => Ok(Some(Self {
-                tag: answer.headers.get(ETAG).cloned(),
+        let mut reader = DiscoveryReader::default();
+        match reader.response(&response.body).map_err(unreadable)? {
+            discovery::DiscoveryResponse::Aggregated(found) => Ok(Some(Self {
+                tag: response.headers.get(ETAG).cloned(),
                 found,
             })),
-            discovery::Answer::Classic(versions) => {
-                drop(answer);
+            discovery::DiscoveryResponse::Classic(versions) => {
+                drop(response);
                 let found = fetch_classic(client, versions, reader, timeout).await?;
                 Ok(Some(Self { tag: None, found }))
             }
@@ -128,31 +132,31 @@ impl Part {
     }
 }
 
-/// Asks for each group and version by itself. One that does not answer is unknown; all of them failing is an error.
+/// Requests each group version. One that does not answer is unknown; it is an error if all fail.
 async fn fetch_classic(
     client: &Client,
     versions: Vec<GroupVersion>,
-    reader: Reader,
+    reader: DiscoveryReader,
     timeout: Duration,
 ) -> Result<Discovery, RequestError> {
-    let asked = versions.len();
+    let requested = versions.len();
     let reader = Mutex::new(reader);
     let reader = &reader;
-    let ask = |version: GroupVersion| async move {
+    let fetch = |version: GroupVersion| async move {
         let resources = fetch_resources(client, &version, reader, timeout).await;
         (version, resources)
     };
-    let mut answers = stream::iter(versions).map(ask).buffered(CLASSIC_REQUESTS);
+    let mut responses = stream::iter(versions).map(fetch).buffered(CLASSIC_REQUESTS);
     let mut found = Discovery::default();
-    let mut silent = 0;
-    while let Some((version, resources)) = answers.next().await {
+    let mut failed = 0;
+    while let Some((version, resources)) = responses.next().await {
         match resources {
             Ok(resources) => found = Discovery::join(found, resources),
             Err(error) if error.status() == Some(StatusCode::UNAUTHORIZED) => return Err(error),
-            Err(error) if silent + 1 == asked => return Err(error),
+            Err(error) if failed + 1 == requested => return Err(error),
             Err(error) => {
                 tracing::debug!(group_version = version.name, %error, "a group did not answer discovery");
-                silent += 1;
+                failed += 1;
                 found.unknown.insert(version.name);
             }
         }
@@ -164,14 +168,14 @@ async fn fetch_classic(
 async fn fetch_resources(
     client: &Client,
     version: &GroupVersion,
-    reader: &Mutex<Reader>,
+    reader: &Mutex<DiscoveryReader>,
     timeout: Duration,
 ) -> Result<Discovery, RequestError> {
     let path = version.path();
-    let answer = request::get(client, &path, HeaderMap::new(), timeout).await?;
+    let response = request::get(client, &path, HeaderMap::new(), timeout).await?;
     reader
         .lock()
-        .resources(version, &answer.body)
+        .resources(version, &response.body)
         .map_err(|error| RequestError::unreadable(&path, &error))
 }
 
@@ -182,11 +186,11 @@ pub async fn kubernetes_version(
 ) -> Result<String, RequestError> {
     #[derive(serde::Deserialize)]
     #[serde(rename_all = "camelCase")]
-    struct Version {
+    struct VersionInfo {
         git_version: String,
     }
-    let version: Version = get_json(client, "/version", timeout).await?;
-    // It is shown in a status: no more of it than a version has.
+    let version: VersionInfo = get_json(client, "/version", timeout).await?;
+    // It is shown in a status, so only characters that a version may have.
     Ok(version
         .git_version
         .chars()
@@ -195,13 +199,17 @@ pub async fn kubernetes_version(
         .collect())
 }
 
-/// The UID of namespace `kube-system`, which tells a cluster from another one under the same name. `None` if the
-/// member lets us not read it or has no such namespace.
-pub async fn identity(client: &Client, timeout: Duration) -> Result<Option<String>, RequestError> {
+/// The cluster UID, that of the namespace `kube-system`, which distinguishes a cluster from another
+/// one of the same name. `None` if it may not be read or there is no such namespace.
+pub async fn cluster_uid(
+    client: &Client,
+    timeout: Duration,
+) -> Result<Option<String>, RequestError> {
     uid_of(client, "/api/v1/namespaces/kube-system", timeout).await
 }
 
-/// Lists that tell a member's history: what every cluster has, and what is written all the time. The limit is [`Sample`]'s page.
+/// The lists that a history is sampled from: objects that every cluster has, and objects that are
+/// written all the time. The limit is that of [`HistorySample`].
 const HISTORY: [&str; 2] = [
     "/api/v1/namespaces?limit=500",
     "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases?limit=500",
@@ -209,16 +217,16 @@ const HISTORY: [&str; 2] = [
 const ACCEPT_METADATA: &str =
     "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
 
-/// Where a member's history stands now, list by list; `None` in the place of one that may not be read.
+/// Samples a member's history, list by list; `None` for a list that may not be read.
 pub async fn history(
     client: &Client,
     timeout: Duration,
-) -> Result<Vec<Option<Sample>>, RequestError> {
+) -> Result<Vec<Option<HistorySample>>, RequestError> {
     let mut samples = Vec::with_capacity(HISTORY.len());
     for path in HISTORY {
         let headers = HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static(ACCEPT_METADATA))]);
         samples.push(match request::get(client, path, headers, timeout).await {
-            Ok(answer) => Sample::parse(&answer.body),
+            Ok(response) => HistorySample::parse(&response.body),
             Err(error)
                 if matches!(
                     error.status(),
@@ -233,10 +241,11 @@ pub async fn history(
     Ok(samples)
 }
 
-/// Characters of a UID at most. Those of Kubernetes have 36.
+/// Longest UID, in characters. Those of Kubernetes have 36.
 const MAX_UID: usize = 64;
 
-/// Whether a text may be a UID. It stands in the settings of indices, in paths of checkpoints and in statuses.
+/// Whether a text is a valid UID. It is used in the settings of indices, in paths of checkpoints
+/// and in statuses.
 fn is_uid(text: &str) -> bool {
     (1..=MAX_UID).contains(&text.len())
         && text
@@ -244,27 +253,28 @@ fn is_uid(text: &str) -> bool {
             .all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
 }
 
-/// The UID of an object. `None` if the member lets us not read it or has no such object.
+/// The UID of an object; `None` if it may not be read or does not exist.
 async fn uid_of(
     client: &Client,
     path: &str,
     timeout: Duration,
 ) -> Result<Option<String>, RequestError> {
     #[derive(serde::Deserialize)]
-    struct Object {
-        metadata: Metadata,
+    struct UidObject {
+        metadata: UidMetadata,
     }
     #[derive(serde::Deserialize)]
-    struct Metadata {
+    struct UidMetadata {
         uid: String,
     }
-    let answer: Result<Object, _> = get_json(client, path, timeout).await;
-    match answer {
-        Ok(Object {
-            metadata: Metadata { uid },
+    let object: Result<UidObject, _> = get_json(client, path, timeout).await;
+    match object {
+        Ok(UidObject {
+            metadata: UidMetadata { uid },
         }) if is_uid(&uid) => Ok(Some(uid)),
         Ok(_) => {
-            let fault = format!("metadata.uid is not of 1 to {MAX_UID} letters, digits and -");
+            let fault =
+                format!("metadata.uid does not consist of 1 to {MAX_UID} letters, digits and -");
             Err(RequestError::Unreadable {
                 path: path.to_owned(),
                 fault,
@@ -294,7 +304,8 @@ pub struct OwnPod {
 }
 
 impl OwnPod {
-    /// From `POD_NAMESPACE`, `POD_NAME` and `POD_UID`, which the downward API sets; `None` unless all three are there.
+    /// Reads `POD_NAMESPACE`, `POD_NAME` and `POD_UID`, which the downward API sets; `None` unless
+    /// all three are set.
     pub fn from_env() -> Option<Self> {
         let read = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
         Some(Self {
@@ -305,8 +316,8 @@ impl OwnPod {
     }
 }
 
-/// Whether a member is the cluster that this program runs in: it has the same Pod. A member that lets us not read the Pod
-/// counts as another one.
+/// Whether a member is the cluster that this program runs in, as it has the same Pod. A member
+/// whose Pod may not be read counts as another cluster.
 pub async fn is_own(
     client: &Client,
     pod: Option<&OwnPod>,
@@ -330,7 +341,7 @@ pub async fn is_own(
         == Some(uid))
 }
 
-/// Whether the API server is ready to serve. Servers older than Kubernetes 1.16 only know `/healthz`.
+/// Whether the API server is ready. Servers older than Kubernetes 1.16 have only `/healthz`.
 pub async fn ready(client: &Client, timeout: Duration) -> Result<(), RequestError> {
     match request::get(client, "/readyz", HeaderMap::new(), timeout).await {
         Err(error) if error.status() == Some(StatusCode::NOT_FOUND) => {
@@ -338,7 +349,7 @@ pub async fn ready(client: &Client, timeout: Duration) -> Result<(), RequestErro
                 .await
                 .map(drop)
         }
-        answer => answer.map(drop),
+        response => response.map(drop),
     }
 }
 
@@ -347,296 +358,9 @@ async fn get_json<T: DeserializeOwned>(
     path: &str,
     timeout: Duration,
 ) -> Result<T, RequestError> {
-    let answer = request::get(client, path, HeaderMap::new(), timeout).await?;
-    serde_json::from_slice(&answer.body).map_err(|error| RequestError::unreadable(path, &error))
+    let response = request::get(client, path, HeaderMap::new(), timeout).await?;
+    serde_json::from_slice(&response.body).map_err(|error| RequestError::unreadable(path, &error))
 }
 
 #[cfg(test)]
-mod tests {
-    use http::{Request, Response};
-    use kube::client::Body;
-    use tower::{BoxError, service_fn};
-
-    use super::*;
-
-    const TIMEOUT: Duration = Duration::from_secs(5);
-
-    /// A member that answers from a table: path → status, tag, body. Everything else is 404.
-    fn member(
-        table: &[(&'static str, u16, &'static str, &'static str)],
-    ) -> (Client, Arc<Mutex<Vec<String>>>) {
-        let asked: Arc<Mutex<Vec<String>>> = Arc::default();
-        let (notes, table) = (asked.clone(), table.to_vec());
-        let service = service_fn(move |request: Request<Body>| {
-            let path = request.uri().path().to_owned();
-            let (_, code, tag, body) = table
-                .iter()
-                .find(|row| row.0 == path)
-                .copied()
-                .unwrap_or(("", 404, "", "not here"));
-            let known = request
-                .headers()
-                .get(IF_NONE_MATCH)
-                .is_some_and(|known| known == tag);
-            notes.lock().push(if known {
-                format!("unchanged {path}")
-            } else {
-                path.clone()
-            });
-            let mut response =
-                Response::new(Body::from(if known { Vec::new() } else { body.into() }));
-            *response.status_mut() = StatusCode::from_u16(if known { 304 } else { code }).unwrap();
-            if !tag.is_empty() {
-                response
-                    .headers_mut()
-                    .insert(ETAG, HeaderValue::from_static(tag));
-            }
-            async move { Ok::<_, BoxError>(response) }
-        });
-        (Client::new(service, "default"), asked)
-    }
-
-    const API: &str = include_str!("testdata/aggregated_api.json");
-    const APIS: &str = include_str!("testdata/aggregated_apis.json");
-
-    #[tokio::test]
-    async fn checklist_46_a_member_is_our_own_cluster_if_it_has_our_pod() {
-        const PATH: &str = "/api/v1/namespaces/fleet/pods/fleetdex-0";
-        let pod = OwnPod {
-            namespace: "fleet".into(),
-            name: "fleetdex-0".into(),
-            uid: "u1".into(),
-        };
-        for (code, body, expected) in [
-            (200, r#"{ "metadata": { "uid": "u1" } }"#, Some(true)),
-            (200, r#"{ "metadata": { "uid": "u2" } }"#, Some(false)),
-            (404, "", Some(false)),
-            // There no member would do that: its accounts may everything.
-            (403, "", Some(false)),
-            (500, "", None),
-        ] {
-            let (client, asked) = member(&[(PATH, code, "", body)]);
-            assert_eq!(
-                is_own(&client, Some(&pod), TIMEOUT).await.ok(),
-                expected,
-                "{code} {body}"
-            );
-            assert!(!is_own(&client, None, TIMEOUT).await.unwrap());
-            assert_eq!(asked.lock().len(), 1);
-        }
-    }
-
-    #[tokio::test]
-    async fn a_uid_is_short_and_of_few_characters() {
-        const PATH: &str = "/api/v1/namespaces/kube-system";
-        let asked = async |uid: &str| {
-            let body = serde_json::json!({ "metadata": { "uid": uid } }).to_string();
-            let (client, _) = member(&[(PATH, 200, "", Box::leak(body.into_boxed_str()))]);
-            identity(&client, TIMEOUT).await
-        };
-        for good in ["2e8bbd4b-0000-4000-8000-0123456789ab", "A", &"a".repeat(64)] {
-            assert_eq!(asked(good).await.unwrap().as_deref(), Some(good));
-        }
-        for bad in [
-            "",
-            "a b",
-            "a/b",
-            "a\n",
-            "é",
-            &"a".repeat(65),
-            &"a".repeat(1 << 20),
-        ] {
-            let error = asked(bad).await.unwrap_err();
-            assert!(
-                error.reason() == "NotKubernetes" && error.to_string().len() < 300,
-                "{error}"
-            );
-        }
-    }
-
-    #[tokio::test]
-    async fn unchanged_discovery_is_the_same_and_costs_two_requests() {
-        let (client, asked) = member(&[("/api", 200, "\"a\"", API), ("/apis", 200, "\"b\"", APIS)]);
-        let mut cache = DiscoveryCache::default();
-        let first = cache.refresh(&client, TIMEOUT).await.unwrap();
-        let second = cache.refresh(&client, TIMEOUT).await.unwrap();
-        assert!(Arc::ptr_eq(&first, &second));
-        assert_eq!(first.served.len(), 9);
-        let mut asked = asked.lock().clone();
-        asked.sort();
-        assert_eq!(
-            asked,
-            ["/api", "/apis", "unchanged /api", "unchanged /apis"]
-        );
-    }
-
-    #[tokio::test]
-    async fn a_group_that_goes_silent_keeps_its_kinds() {
-        let whole = r#"{"kind":"APIGroupDiscoveryList","items":[{"metadata":{"name":"metrics.k8s.io"},"versions":[
-            {"version":"v1beta1","freshness":"Current","resources":[{"resource":"nodes","responseKind":{"kind":"NodeMetrics"},
-             "scope":"Cluster","verbs":["get","list"]}]}]}]}"#;
-        let mut cache = DiscoveryCache::default();
-        let before = member(&[("/api", 200, "\"a\"", API), ("/apis", 200, "\"b\"", whole)]).0;
-        let after = member(&[("/api", 200, "\"a\"", API), ("/apis", 200, "\"c\"", APIS)]).0;
-        let first = cache.refresh(&before, TIMEOUT).await.unwrap();
-        let second = cache.refresh(&after, TIMEOUT).await.unwrap();
-        assert!(second.unknown.iter().eq(["metrics.k8s.io/v1beta1"]));
-        assert_eq!(second.served.last(), first.served.last());
-    }
-
-    #[tokio::test]
-    async fn all_groups_at_once_do_not_vanish() {
-        let mut cache = DiscoveryCache::default();
-        cache
-            .refresh(
-                &member(&[("/api", 200, "", API), ("/apis", 200, "", APIS)]).0,
-                TIMEOUT,
-            )
-            .await
-            .unwrap();
-        assert!(
-            cache
-                .refresh(&member(&[("/api", 200, "", API)]).0, TIMEOUT)
-                .await
-                .is_err()
-        );
-        assert!(
-            DiscoveryCache::default()
-                .refresh(&member(&[("/api", 200, "", API)]).0, TIMEOUT)
-                .await
-                .is_ok()
-        );
-    }
-
-    #[tokio::test]
-    async fn a_group_that_is_silent_after_a_reconnect_keeps_its_kinds() {
-        let client = member(&[("/api", 200, "", API), ("/apis", 200, "", APIS)]).0;
-        let mut silent = DiscoveryCache::default()
-            .refresh(&client, TIMEOUT)
-            .await
-            .unwrap()
-            .as_ref()
-            .clone();
-        silent.served.push(discovery::Served {
-            resource: fleetdex_core::model::Resource {
-                gvk: fleetdex_core::model::Gvk::new("metrics.k8s.io", "v1beta1", "NodeMetrics"),
-                plural: "nodes".into(),
-                namespaced: false,
-            },
-            ..silent.served[0].clone()
-        });
-        let before = Arc::new(silent);
-        let after = DiscoveryCache::after(Some(Arc::clone(&before)))
-            .refresh(&client, TIMEOUT)
-            .await
-            .unwrap();
-        assert!(Arc::ptr_eq(&before, &after));
-    }
-
-    #[tokio::test]
-    async fn a_member_without_tags_still_gives_the_same_discovery() {
-        let (client, _) = member(&[("/api", 200, "", API), ("/apis", 200, "", APIS)]);
-        let mut cache = DiscoveryCache::default();
-        let first = cache.refresh(&client, TIMEOUT).await.unwrap();
-        assert!(Arc::ptr_eq(
-            &first,
-            &cache.refresh(&client, TIMEOUT).await.unwrap()
-        ));
-    }
-
-    #[tokio::test]
-    async fn a_member_without_aggregated_discovery_is_asked_group_by_group() {
-        let (client, asked) = member(&[
-            ("/api", 200, "", include_str!("testdata/classic_api.json")),
-            ("/apis", 200, "", include_str!("testdata/classic_apis.json")),
-            ("/api/v1", 200, "", include_str!("testdata/classic_v1.json")),
-            (
-                "/apis/autoscaling/v2",
-                200,
-                "",
-                include_str!("testdata/classic_autoscaling_v2.json"),
-            ),
-            ("/apis/autoscaling/v1", 503, "", "service unavailable"),
-        ]);
-        let found = DiscoveryCache::default()
-            .refresh(&client, TIMEOUT)
-            .await
-            .unwrap();
-        let plurals: Vec<&str> = found
-            .served
-            .iter()
-            .map(|served| &*served.resource.plural)
-            .collect();
-        assert_eq!(
-            plurals,
-            [
-                "bindings",
-                "componentstatuses",
-                "namespaces",
-                "pods",
-                "horizontalpodautoscalers"
-            ]
-        );
-        assert!(
-            found
-                .unknown
-                .iter()
-                .eq(["autoscaling/v1", "metrics.k8s.io/v1beta1"])
-        );
-        assert!(!asked.lock().contains(&"/api/v1/pods/status".to_owned()));
-    }
-
-    #[tokio::test]
-    async fn a_member_whose_groups_all_fail_has_no_discovery() {
-        let (client, _) = member(&[
-            ("/api", 200, "", include_str!("testdata/classic_api.json")),
-            ("/apis", 200, "", include_str!("testdata/classic_apis.json")),
-        ]);
-        assert!(
-            DiscoveryCache::default()
-                .refresh(&client, TIMEOUT)
-                .await
-                .is_err()
-        );
-    }
-
-    #[tokio::test]
-    async fn something_that_is_no_api_server_is_told() {
-        let (client, _) = member(&[("/api", 200, "", "<html>"), ("/apis", 200, "", "<html>")]);
-        let error = DiscoveryCache::default()
-            .refresh(&client, TIMEOUT)
-            .await
-            .unwrap_err();
-        assert_eq!(error.reason(), "NotKubernetes");
-    }
-
-    #[tokio::test]
-    async fn an_old_server_is_ready_by_healthz() {
-        assert!(
-            ready(&member(&[("/healthz", 200, "", "ok")]).0, TIMEOUT)
-                .await
-                .is_ok()
-        );
-        assert!(
-            ready(
-                &member(&[("/readyz", 500, "", "no"), ("/healthz", 200, "", "ok")]).0,
-                TIMEOUT
-            )
-            .await
-            .is_err()
-        );
-    }
-
-    #[tokio::test]
-    async fn a_refusal_is_quoted_in_the_members_words() {
-        let status = r#"{"kind":"Status","message":"pods is forbidden","code":403}"#;
-        let error = ready(&member(&[("/readyz", 403, "", status)]).0, TIMEOUT)
-            .await
-            .unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "GET /readyz was answered 403 Forbidden: pods is forbidden"
-        );
-        assert_eq!(error.reason(), "Forbidden");
-    }
-}
+mod tests;

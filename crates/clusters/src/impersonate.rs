@@ -1,4 +1,4 @@
-//! Clients that ask a member as somebody else, for requests of users that are handed on to it.
+//! Clients that impersonate a user at a member, for user requests that are forwarded to it.
 
 use fleetdex_core::model::ClusterName;
 use kube::Client;
@@ -7,36 +7,36 @@ pub use super::credentials::Impersonation;
 use super::{
     bearer::Bearer,
     connect::ConnectError,
-    member::{Access, Endpoint, Member},
-    source::Asking,
+    member::{ApiServerEndpoint, Member, MemberAccess},
+    source::PluginCachePolicy,
     supervisor::Clusters,
 };
 
-/// No client could be made.
+/// Why no impersonating client can be built.
 #[derive(Debug, thiserror::Error)]
 pub enum ImpersonateError {
-    /// No such member.
+    /// The member does not exist.
     #[error("there is no cluster {cluster}")]
     NotAMember {
         /// Its name.
         cluster: ClusterName,
     },
-    /// A user without a name, as whom the member would answer this program itself.
+    /// The user name is blank: the member would answer as if this program itself had asked.
     #[error("cluster {cluster} cannot be asked as a user with a blank name")]
     BlankUser {
         /// Its name.
         cluster: ClusterName,
     },
-    /// A `Cluster` without a Secret for it.
+    /// The `Cluster` names no Secret for impersonation.
     #[error(
-        "cluster {cluster} cannot be asked as somebody else: name the Secret of an account that may impersonate in spec.impersonatorSecretRef"
+        "cluster {cluster} cannot be asked on behalf of a user: name the Secret of an account that may impersonate in spec.impersonatorSecretRef"
     )]
     NoImpersonator {
         /// Its name.
         cluster: ClusterName,
     },
-    /// The credentials, or what is made from them, are wrong.
-    #[error("cluster {cluster} cannot be asked as somebody else")]
+    /// The credentials cannot be used.
+    #[error("cluster {cluster} cannot be asked on behalf of a user")]
     Connect {
         /// Its name.
         cluster: ClusterName,
@@ -46,16 +46,17 @@ pub enum ImpersonateError {
 }
 
 impl Clusters {
-    /// A client that asks a member as `who`: with the token of the Secret that `spec.impersonatorSecretRef` of its `Cluster` names, as in
-    /// Karmada, or with a kubeconfig's own credentials, whose account then needs the right to impersonate. Reading the credentials takes at
-    /// most the time of a small request; nothing is sent to the member yet.
+    /// Returns a client that impersonates `user` at a member. It uses the token of the Secret that
+    /// `spec.impersonatorSecretRef` of the `Cluster` names, as in Karmada, or the credentials of a
+    /// kubeconfig, whose account then needs the right to impersonate. Reading the credentials takes
+    /// at most the timeout of a small request; nothing is sent to the member.
     ///
-    /// Each client has connections and a limit on requests of its own, and the credentials of the time at which it was made: make one for
-    /// a request or a session, and no others for each.
+    /// Each client has its own connections and rate limit, and the credentials of the time at which
+    /// it was built: build one per request or session, and reuse it there.
     pub async fn client_as(
         &self,
         cluster: &ClusterName,
-        who: Impersonation,
+        user: Impersonation,
     ) -> Result<Client, ImpersonateError> {
         let member = self
             .state(cluster)
@@ -63,7 +64,7 @@ impl Clusters {
                 cluster: cluster.clone(),
             })?
             .member;
-        if who
+        if user
             .user
             .as_deref()
             .is_some_and(|user| user.trim().is_empty())
@@ -72,13 +73,16 @@ impl Clusters {
                 cluster: cluster.clone(),
             });
         }
-        let access = impersonating(&member)?;
+        let access = impersonator_access(&member)?;
         let failed = |source| ImpersonateError::Connect {
             cluster: cluster.clone(),
             source,
         };
-        let mut credentials = self.load(&access, Asking::Again).await.map_err(failed)?;
-        credentials.impersonation = as_whom(credentials.impersonation, who);
+        let mut credentials = self
+            .load(&access, PluginCachePolicy::Use)
+            .await
+            .map_err(failed)?;
+        credentials.impersonation = effective(credentials.impersonation, user);
         let bearer = Bearer::new(credentials.token());
         self.connector()
             .connect(&member, &credentials, &bearer)
@@ -87,13 +91,13 @@ impl Clusters {
     }
 }
 
-/// How the member is reached to ask as somebody else.
-fn impersonating(member: &Member) -> Result<Access, ImpersonateError> {
-    let Access::Endpoint(endpoint) = &member.access else {
+/// The access to a member with the credentials that may impersonate.
+fn impersonator_access(member: &Member) -> Result<MemberAccess, ImpersonateError> {
+    let MemberAccess::Endpoint(endpoint) = &member.access else {
         return Ok(member.access.clone());
     };
     match &endpoint.impersonator {
-        Some(secret) => Ok(Access::Endpoint(Endpoint {
+        Some(secret) => Ok(MemberAccess::Endpoint(ApiServerEndpoint {
             secret: Some(secret.clone()),
             ..endpoint.clone()
         })),
@@ -103,12 +107,12 @@ fn impersonating(member: &Member) -> Result<Access, ImpersonateError> {
     }
 }
 
-/// A kubeconfig may impersonate by itself; who asks as nobody else keeps to that.
-fn as_whom(configured: Impersonation, who: Impersonation) -> Impersonation {
-    if who == Impersonation::default() {
+/// A kubeconfig may impersonate by itself, which applies if `requested` names no user.
+fn effective(configured: Impersonation, requested: Impersonation) -> Impersonation {
+    if requested == Impersonation::default() {
         configured
     } else {
-        who
+        requested
     }
 }
 
@@ -117,15 +121,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_impersonation_of_a_kubeconfig_stays_unless_somebody_else_is_named() {
+    fn a_kubeconfigs_impersonation_applies_unless_a_user_is_requested() {
         let user = |name: &str| Impersonation {
             user: Some(name.to_owned()),
             ..Impersonation::default()
         };
         assert_eq!(
-            as_whom(user("viewer"), Impersonation::default()),
+            effective(user("viewer"), Impersonation::default()),
             user("viewer")
         );
-        assert_eq!(as_whom(user("viewer"), user("alice")), user("alice"));
+        assert_eq!(effective(user("viewer"), user("alice")), user("alice"));
     }
 }

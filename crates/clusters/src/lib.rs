@@ -1,43 +1,46 @@
-//! Member clusters: where they come from, how they are reached, what they serve, and lists and watches of it.
+//! Member clusters: where they come from, how they are connected, what they serve, and lists and
+//! watches of their objects.
 //!
 //! ```text
 //!  Cluster objects, Secrets, kubeconfigs ──> source ──members──> supervisor ──> connect ──client──> discovery, definitions
 //!                                                                                             └──> watch ──events──> sync
 //! ```
 //!
-//! A member can neither delay nor break another one: each has a task, a connection and bounds of its own.
+//! A member can neither delay nor break another one: each has a task, a connection and limits of
+//! its own.
 //!
-//! [`source`] says which members there are and how they are reached, [`member`] who one is, [`connect`] makes a client for it, [`discovery`]
-//! reads what it serves and [`definitions`] what its custom resources are defined as, [`state`] decides when it is probed, given up and
-//! reconnected, and [`supervisor`] runs all of it, one task per member.
+//! [`source`] finds the members and reads their credentials, [`member`] describes one member,
+//! [`connect`] builds its client, [`discovery`] reads the resources that it serves and
+//! [`definitions`] its custom resource definitions, [`connection_state`] decides when it is probed,
+//! disconnected and reconnected, and [`supervisor`] runs one task per member.
 
 mod advice;
 pub mod bearer;
 pub mod connect;
 mod connection;
+pub mod connection_state;
 pub mod credentials;
+mod credentials_watcher;
 pub mod definitions;
 pub mod discovery;
 mod endpoint;
 pub mod events;
 pub mod fetch;
-mod follow;
 pub mod impersonate;
 pub mod member;
+mod member_task;
 mod proxy;
 pub mod request;
 pub mod secret_hosts;
 mod shared;
 pub mod source;
-pub mod state;
 pub mod status;
 pub mod supervisor;
-mod task;
 pub mod throttle;
 pub mod watch;
 
 pub use connection::Connection;
+pub use connection_state::{ConnectionPhase, Timing};
 pub use member::Member;
 pub use shared::MemberState;
-pub use state::{Phase, Timing};
 pub use supervisor::Clusters;

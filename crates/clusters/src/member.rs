@@ -1,8 +1,8 @@
-//! Who a member is and how its API server is reached, as a source of clusters describes it.
+//! A member cluster and how its API server is reached, as its source describes them.
 
 use std::{collections::BTreeMap, fmt, path::PathBuf};
 
-use fleetdex_api::cluster::{Cluster, SecretReference, SyncMode};
+use fleetdex_api::cluster::{Cluster, LocalSecretReference, SyncMode};
 use fleetdex_core::model::{ClusterName, InvalidName};
 use jiff::Timestamp;
 use kube::ResourceExt;
@@ -12,7 +12,7 @@ use kube::ResourceExt;
 pub struct Member {
     /// Its name, unique in the fleet.
     pub name: ClusterName,
-    /// UID of the object that describes it: another UID under the same name is another member.
+    /// UID of the object that describes it. The same name with another UID is another member.
     pub uid: String,
     /// Generation of the object that describes it.
     pub generation: Option<i64>,
@@ -22,30 +22,31 @@ pub struct Member {
     pub provider: Option<String>,
     /// Region.
     pub region: Option<String>,
-    /// Zones; the superseded single zone stands here when the object names no others.
+    /// Zones; the deprecated single zone if the object has no others.
     pub zones: Vec<String>,
     /// Where it is described, for messages: `Cluster member1`, `Secret fleet/member1`.
     pub origin: String,
-    /// Since when; `None` where nobody knows, which counts as the youngest. The oldest of several that are the same cluster is indexed.
+    /// When it was registered; `None` if unknown, which counts as youngest. Of members that are the
+    /// same cluster the oldest is indexed.
     pub created: Option<Timestamp>,
     /// How its API server is reached.
-    pub access: Access,
+    pub access: MemberAccess,
 }
 
 /// How an API server is reached.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Access {
-    /// At an address, with what a Secret holds.
-    Endpoint(Endpoint),
-    /// As a kubeconfig in a Secret says.
+pub enum MemberAccess {
+    /// By an address and the credentials in a Secret.
+    Endpoint(ApiServerEndpoint),
+    /// By a kubeconfig in a Secret.
     KubeconfigSecret(KubeconfigSecret),
-    /// As a kubeconfig file says.
+    /// By a kubeconfig file.
     KubeconfigFile(KubeconfigFile),
-    /// Not yet: its source is not done with it.
+    /// Not yet: its source does not describe it completely.
     Awaited {
-        /// Why, in one CamelCase word.
+        /// The reason, in CamelCase.
         reason: &'static str,
-        /// Why, and what to do about it.
+        /// The reason, and what to do about it.
         message: String,
     },
 }
@@ -54,54 +55,57 @@ pub enum Access {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KubeconfigSecret {
     /// The Secret.
-    pub secret: SecretReference,
-    /// The keys that may hold it; the first that is there counts.
+    pub secret: LocalSecretReference,
+    /// The keys that may hold it; the first that exists is used.
     pub keys: &'static [&'static str],
 }
 
 /// A context of a kubeconfig file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KubeconfigFile {
-    /// The file; `None`: those that kubectl reads, from `KUBECONFIG` or else `~/.kube/config`.
+    /// The file; `None` for the files that kubectl reads, from `KUBECONFIG` or else
+    /// `~/.kube/config`.
     pub path: Option<PathBuf>,
     /// The context.
     pub context: String,
 }
 
-/// What a member in Pull mode lacks.
+/// What to do about a member in Pull mode that is not reached.
 pub(super) const PULL_ADVICE: &str = "Fleetdex reads its API server itself: set spec.apiEndpoint and spec.secretRef to an address and a \
-                                      token that are good from here, or spec.proxyURL to a proxy that reaches it";
+                                      token that work from here, or spec.proxyURL to a proxy that reaches it";
 
-/// Where and how an API server is reached, as written by a person: [`super::connect`] checks it.
+/// The address of an API server and the Secret with its credentials, as a user wrote them;
+/// [`super::connect`] validates them.
 #[derive(Clone, Default, PartialEq, Eq)]
-pub struct Endpoint {
+pub struct ApiServerEndpoint {
     /// URL of the API server; empty if the object has none.
     pub url: String,
     /// The Secret with the credentials.
-    pub secret: Option<SecretReference>,
+    pub secret: Option<LocalSecretReference>,
     /// Do not verify the API server's certificate.
     pub insecure: bool,
     /// URL of the proxy to go through.
     pub proxy_url: Option<String>,
     /// Headers for the proxy.
     pub proxy_header: BTreeMap<String, String>,
-    /// The Secret whose token may ask the member as somebody else.
-    pub impersonator: Option<SecretReference>,
-    /// The member is in Karmada's Pull mode, in which an agent in it reaches the control plane and not the other way round.
+    /// The Secret whose token may impersonate users of the member.
+    pub impersonator: Option<LocalSecretReference>,
+    /// The member is in Karmada's Pull mode, in which its agent connects to the control plane.
     pub is_pulled: bool,
 }
 
 impl Member {
-    /// Whether a connection made for `other` is still right for this member: the same object, reached the same way.
-    /// Labels, provider, region and zones do not matter for that.
+    /// Whether a connection that was made for `other` is still valid for this member: the same
+    /// object with the same access. Labels, provider, region and zones do not matter.
     pub fn connects_like(&self, other: &Self) -> bool {
         self.name == other.name && self.uid == other.uid && self.access == other.access
     }
 }
 
-impl Access {
-    /// The Secrets that the connection depends on: a change of one asks for a look at [`super::source::Loader::load`].
-    pub fn secrets(&self) -> impl Iterator<Item = &SecretReference> {
+impl MemberAccess {
+    /// The Secrets that the connection depends on. When one changes,
+    /// [`super::source::Loader::load`] has to be called again.
+    pub fn secrets(&self) -> impl Iterator<Item = &LocalSecretReference> {
         let secret = match self {
             Self::Endpoint(endpoint) => endpoint.secret.as_ref(),
             Self::KubeconfigSecret(kubeconfig) => Some(&kubeconfig.secret),
@@ -110,8 +114,8 @@ impl Access {
         secret.into_iter()
     }
 
-    /// Where somebody who repairs the credentials has to look.
-    pub fn place(&self) -> String {
+    /// Where the credentials are stored, for messages.
+    pub fn location(&self) -> String {
         match self {
             Self::Endpoint(_) => "the Secret that spec.secretRef names".to_owned(),
             Self::KubeconfigSecret(KubeconfigSecret { secret, .. }) => {
@@ -159,7 +163,7 @@ impl TryFrom<&Cluster> for Member {
                 .creation_timestamp
                 .as_ref()
                 .map(|time| time.0),
-            access: access(Endpoint {
+            access: access(ApiServerEndpoint {
                 url: spec.api_endpoint.clone().unwrap_or_default(),
                 secret: spec.secret_ref.clone(),
                 insecure: spec.insecure_skip_tls_verification.unwrap_or_default(),
@@ -172,10 +176,10 @@ impl TryFrom<&Cluster> for Member {
     }
 }
 
-/// Proxy URLs and headers may carry a password, so only header names are shown.
-impl fmt::Debug for Endpoint {
+/// Proxy URLs and headers may contain a password, so only header names are shown.
+impl fmt::Debug for ApiServerEndpoint {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.debug_struct("Endpoint")
+        out.debug_struct("ApiServerEndpoint")
             .field("url", &self.url)
             .field("secret", &self.secret)
             .field("insecure", &self.insecure)
@@ -187,17 +191,18 @@ impl fmt::Debug for Endpoint {
     }
 }
 
-/// Many members in Pull mode have neither an address nor a token that are good for us. That is no fault that trying again would mend.
-fn access(endpoint: Endpoint) -> Access {
+/// Many members in Pull mode have no address or token that works from here. Retrying does not help,
+/// so they wait for a change.
+fn access(endpoint: ApiServerEndpoint) -> MemberAccess {
     let is_unreachable =
         endpoint.proxy_url.is_none() && (endpoint.url.is_empty() || endpoint.secret.is_none());
     if !(endpoint.is_pulled && is_unreachable) {
-        return Access::Endpoint(endpoint);
+        return MemberAccess::Endpoint(endpoint);
     }
-    Access::Awaited {
+    MemberAccess::Awaited {
         reason: "PullModeWithoutProxy",
         message: format!(
-            "the cluster is in Pull mode, in which nobody outside of it needs to reach it, and {PULL_ADVICE}"
+            "the cluster is in Pull mode, in which nothing outside of it needs to reach it, and {PULL_ADVICE}"
         ),
     }
 }
@@ -215,108 +220,4 @@ fn not_empty(text: Option<&String>) -> Option<String> {
 }
 
 #[cfg(test)]
-mod tests {
-    use serde_json::{Value, json};
-
-    use super::*;
-
-    fn member(spec: &Value) -> Member {
-        let cluster: Cluster = serde_json::from_value(json!({
-            "metadata": { "name": "member1", "uid": "u1", "labels": { "tier": "gold" } },
-            "spec": spec,
-        }))
-        .unwrap();
-        Member::try_from(&cluster).unwrap()
-    }
-
-    #[test]
-    fn the_single_zone_counts_only_without_zones() {
-        assert_eq!(member(&json!({ "zone": "a" })).zones, ["a"]);
-        assert_eq!(member(&json!({ "zone": "a", "zones": [] })).zones, ["a"]);
-        assert_eq!(
-            member(&json!({ "zone": "a", "zones": ["b", "c"] })).zones,
-            ["b", "c"]
-        );
-        assert_eq!(member(&json!({ "zone": "" })).zones, Vec::<String>::new());
-    }
-
-    #[test]
-    fn labels_and_places_do_not_ask_for_a_new_connection() {
-        let before = member(&json!({ "apiEndpoint": "https://a" }));
-        let mut after =
-            member(&json!({ "apiEndpoint": "https://a", "region": "eu", "zones": ["x"] }));
-        after.labels.clear();
-        assert_ne!(before, after);
-        assert!(before.connects_like(&after));
-    }
-
-    #[test]
-    fn another_endpoint_secret_proxy_or_object_asks_for_a_new_connection() {
-        let base = json!({ "apiEndpoint": "https://a" });
-        let before = member(&base);
-        for (field, value) in [
-            ("apiEndpoint", json!("https://b")),
-            ("secretRef", json!({ "namespace": "n", "name": "s" })),
-            ("insecureSkipTLSVerification", json!(true)),
-            ("proxyURL", json!("http://proxy")),
-            ("proxyHeader", json!({ "a": "b" })),
-        ] {
-            let mut changed = base.clone();
-            changed[field] = value;
-            assert!(!before.connects_like(&member(&changed)), "{field}");
-        }
-        assert!(!before.connects_like(&Member {
-            uid: "u2".into(),
-            ..before.clone()
-        }));
-    }
-
-    #[test]
-    fn a_member_in_pull_mode_that_cannot_be_reached_says_so_and_is_left_alone() {
-        let way =
-            json!({ "apiEndpoint": "https://a", "secretRef": { "namespace": "n", "name": "s" } });
-        let with = |changes: &[(&str, Value)]| {
-            let mut spec = way.clone();
-            for (field, value) in changes {
-                spec[*field] = value.clone();
-            }
-            member(&spec).access
-        };
-        let pull = ("syncMode", json!("Pull"));
-        for lacking in [("apiEndpoint", json!("")), ("secretRef", Value::Null)] {
-            let Access::Awaited { reason, message } = with(&[pull.clone(), lacking.clone()]) else {
-                panic!("{lacking:?}")
-            };
-            assert_eq!(reason, "PullModeWithoutProxy");
-            assert!(message.contains("spec.proxyURL"), "{message}");
-            assert!(
-                matches!(with(std::slice::from_ref(&lacking)), Access::Endpoint(_)),
-                "only in Pull mode"
-            );
-            let proxied = with(&[pull.clone(), lacking, ("proxyURL", json!("http://proxy"))]);
-            assert!(matches!(proxied, Access::Endpoint(_)));
-        }
-        assert!(matches!(with(&[pull]), Access::Endpoint(endpoint) if endpoint.is_pulled));
-    }
-
-    #[test]
-    fn debug_output_hides_what_a_proxy_is_told() {
-        let shown = format!(
-            "{:?}",
-            member(
-                &json!({ "proxyURL": "http://user:hunter2@p", "proxyHeader": { "Proxy-Authorization": "hunter2" } })
-            )
-        );
-        assert!(
-            shown.contains("Proxy-Authorization") && !shown.contains("hunter2"),
-            "{shown}"
-        );
-    }
-
-    #[test]
-    fn a_cluster_without_a_name_is_refused() {
-        let cluster: Cluster =
-            serde_json::from_value(json!({ "metadata": {}, "spec": {} })).unwrap();
-        assert!(Member::try_from(&cluster).is_err());
-    }
-}
+mod tests;

@@ -1,4 +1,4 @@
-//! The proxy in front of a member: its address, its credentials and its headers, checked once.
+//! The proxy in front of a member: validates its address, credentials and headers.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use percent_encoding::percent_decode_str;
 
 use super::connect::ConnectError;
 
-/// How the proxy is spoken to.
+/// The protocol of the proxy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Scheme {
     /// CONNECT over plain TCP.
@@ -24,7 +24,7 @@ pub(super) struct Proxy {
     pub(super) scheme: Scheme,
     pub(super) uri: Uri,
     pub(super) login: Option<Login>,
-    /// Sent with CONNECT; SOCKS has no headers.
+    /// Headers sent with CONNECT; SOCKS has none.
     pub(super) headers: HeaderMap,
 }
 
@@ -35,7 +35,7 @@ pub(super) struct Login {
 }
 
 impl Proxy {
-    /// Reads a proxy. The URL is never repeated in an error, as it may hold a password.
+    /// Parses a proxy. No error repeats the URL, as it may contain a password.
     pub(super) fn of(
         url: Option<&str>,
         header: &BTreeMap<String, String>,
@@ -81,7 +81,7 @@ impl Login {
     }
 }
 
-/// Values are split on commas into one header line each, as Karmada does.
+/// Parses headers. Values are split at commas into one header line each, as in Karmada.
 fn headers(header: &BTreeMap<String, String>) -> Result<HeaderMap, ConnectError> {
     let mut headers = HeaderMap::new();
     for (name, values) in header {
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn a_header_given_by_name_beats_the_login_of_the_url() {
+    fn an_explicit_header_takes_precedence_over_the_login_in_the_url() {
         let read = proxy(
             "http://user:word@proxy",
             &[("Proxy-Authorization", "Bearer abc")],

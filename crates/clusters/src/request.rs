@@ -1,77 +1,77 @@
-//! One small GET of a member's API server, with a timeout and a bounded answer.
+//! Small GET requests to an API server, with a timeout and a bounded response.
 
 use std::{error::Error, time::Duration};
 
 use bytes::Bytes;
 use fleetdex_core::model::{self, json_fault, quoted, status_message};
-use fleetdex_limits::intake::{Intake, ReadError};
+use fleetdex_limits::intake::{Intake, IntakeError};
 use http::{HeaderMap, Request, StatusCode, header};
 use kube::{Client, client::Body};
 
-/// A member did not give a usable answer.
+/// Why a request got no usable response.
 #[derive(Debug, thiserror::Error)]
 pub enum RequestError {
-    /// No answer in time.
+    /// The request timed out.
     #[error(
         "GET {path} was not answered within {timeout:?}: check that the address, the proxy and firewalls let the request through"
     )]
     TimedOut {
-        /// What was asked.
+        /// The path of the request.
         path: String,
-        /// How long was waited.
+        /// The timeout.
         timeout: Duration,
     },
-    /// The request or the answer did not get through.
+    /// The connection failed.
     #[error("GET {path} did not get through: {cause}")]
     Unreachable {
-        /// What was asked.
+        /// The path of the request.
         path: String,
-        /// Why, from the outermost cause to the innermost.
+        /// The causes, from the outermost to the innermost.
         cause: String,
     },
-    /// The member's certificate is not to be trusted.
+    /// The certificate of the API server is not trusted.
     #[error(
         "GET {path} was not sent, as the certificate of the API server is not trusted: {cause}"
     )]
     Untrusted {
-        /// What was to be asked.
+        /// The path of the request.
         path: String,
         /// What is wrong with the certificate.
         cause: String,
     },
-    /// An answer that is an error.
+    /// The response has an error status.
     #[error("GET {path} was answered {status}: {reason}")]
     Refused {
-        /// What was asked.
+        /// The path of the request.
         path: String,
         /// The HTTP status.
         status: StatusCode,
-        /// The member's own words.
+        /// The message of the response.
         reason: String,
     },
-    /// An answer of another form than expected.
+    /// The response has an unexpected form.
     #[error(
-        "the answer to GET {path} is not that of a Kubernetes API server ({fault}): check the address"
+        "the response to GET {path} is not that of a Kubernetes API server ({fault}): check the address"
     )]
     Unreadable {
-        /// What was asked.
+        /// The path of the request.
         path: String,
-        /// Where it differs; nothing of the answer itself.
+        /// Where it differs, without quoting the response.
         fault: String,
     },
-    /// The answer is longer than what is read.
-    #[error("the answer to GET {path} was not read: {refused}")]
+    /// The response exceeds a limit.
+    #[error("the response to GET {path} was not read: {refused}")]
     Unread {
-        /// What was asked for.
+        /// The path of the request.
         path: String,
-        /// Why not.
+        /// The limit.
         #[source]
-        refused: ReadError,
+        refused: IntakeError,
     },
 }
 
 impl RequestError {
-    /// The HTTP status, if there was an answer.
+    /// The HTTP status of an error response.
     pub fn status(&self) -> Option<StatusCode> {
         match self {
             Self::Refused { status, .. } => Some(*status),
@@ -79,7 +79,7 @@ impl RequestError {
         }
     }
 
-    /// The reason of a condition, in one word.
+    /// The reason for a condition, in CamelCase.
     pub fn reason(&self) -> &'static str {
         match self {
             Self::TimedOut { .. } | Self::Unreachable { .. } => "Unreachable",
@@ -99,9 +99,9 @@ impl RequestError {
     }
 }
 
-/// A successful (or `304`) answer.
+/// A response with status 2xx or 304.
 #[derive(Debug)]
-pub struct Answer {
+pub struct GetResponse {
     /// The HTTP status.
     pub status: StatusCode,
     /// The headers.
@@ -111,7 +111,7 @@ pub struct Answer {
 }
 
 impl RequestError {
-    /// The answer to `path` cannot be read.
+    /// The error for a response to `path` that cannot be parsed.
     pub fn unreadable(path: &str, error: &serde_json::Error) -> Self {
         Self::Unreadable {
             path: path.to_owned(),
@@ -120,16 +120,17 @@ impl RequestError {
     }
 }
 
-/// Asks for `path`. Answers other than 2xx and 304 are errors; the whole exchange takes at most `timeout`.
+/// Sends a GET request for `path`. Responses other than 2xx and 304 are errors; request and
+/// response take at most `timeout`.
 pub async fn get(
     client: &Client,
     path: &str,
     headers: HeaderMap,
     timeout: Duration,
-) -> Result<Answer, RequestError> {
+) -> Result<GetResponse, RequestError> {
     let exchange = exchange(client, path, headers);
     match tokio::time::timeout(timeout, exchange).await {
-        Ok(answer) => answer.and_then(|answer| accept(path, answer)),
+        Ok(response) => response.and_then(|response| accept(path, response)),
         Err(_) => Err(RequestError::TimedOut {
             path: path.to_owned(),
             timeout,
@@ -141,18 +142,18 @@ async fn exchange(
     client: &Client,
     path: &str,
     mut headers: HeaderMap,
-) -> Result<Answer, RequestError> {
+) -> Result<GetResponse, RequestError> {
     headers
         .entry(header::ACCEPT)
         .or_insert(header::HeaderValue::from_static("application/json"));
     let mut request = Request::get(path)
         .body(Body::empty())
-        .map_err(|error| lost(path, &error))?;
+        .map_err(|error| transport_error(path, &error))?;
     request.headers_mut().extend(headers);
     let response = client
         .send(request)
         .await
-        .map_err(|error| lost(path, &error))?;
+        .map_err(|error| transport_error(path, &error))?;
     let intake = Intake::of(&response);
     let (head, body) = response.into_parts();
     let read = if head.status.is_success() {
@@ -161,20 +162,20 @@ async fn exchange(
         intake.read_refusal(body).await
     };
     let unread = |error| match error {
-        ReadError::Broken(error) => lost(path, error.as_ref()),
+        IntakeError::Broken(error) => transport_error(path, error.as_ref()),
         refused => RequestError::Unread {
             path: path.to_owned(),
             refused,
         },
     };
-    Ok(Answer {
+    Ok(GetResponse {
         status: head.status,
         headers: head.headers,
         body: read.map_err(unread)?,
     })
 }
 
-fn lost(path: &str, error: &(dyn Error + 'static)) -> RequestError {
+fn transport_error(path: &str, error: &(dyn Error + 'static)) -> RequestError {
     let path = path.to_owned();
     match certificate_error(error) {
         Some(wrong) => RequestError::Untrusted {
@@ -188,17 +189,18 @@ fn lost(path: &str, error: &(dyn Error + 'static)) -> RequestError {
     }
 }
 
-/// TLS errors travel inside I/O errors, which do not name them as their source.
+/// Finds a certificate error. TLS errors are inside I/O errors, which do not return them as their
+/// source.
 fn certificate_error<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a rustls::CertificateError> {
     let mut next = Some(error);
     while let Some(error) = next {
         if let Some(rustls::Error::InvalidCertificate(wrong)) = error.downcast_ref() {
             return Some(wrong);
         }
-        let carried = error
+        let inner = error
             .downcast_ref::<std::io::Error>()
             .and_then(std::io::Error::get_ref);
-        next = match carried {
+        next = match inner {
             Some(inner) => Some(inner),
             None => error.source(),
         };
@@ -206,18 +208,19 @@ fn certificate_error<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a rustls:
     None
 }
 
-fn accept(path: &str, answer: Answer) -> Result<Answer, RequestError> {
-    if answer.status.is_success() || answer.status == StatusCode::NOT_MODIFIED {
-        return Ok(answer);
+fn accept(path: &str, response: GetResponse) -> Result<GetResponse, RequestError> {
+    if response.status.is_success() || response.status == StatusCode::NOT_MODIFIED {
+        return Ok(response);
     }
     Err(RequestError::Refused {
         path: path.to_owned(),
-        status: answer.status,
-        reason: refusal(&answer.body),
+        status: response.status,
+        reason: refusal(&response.body),
     })
 }
 
-/// The message of a `Status`, or the names of the checks of `/readyz` that failed. Nothing of any other answer is repeated.
+/// The message of a `Status`, or the names of the failed checks of `/readyz`. No other response is
+/// quoted.
 fn refusal(body: &[u8]) -> String {
     if let Some(message) = status_message(body) {
         return message;
@@ -235,12 +238,14 @@ fn refusal(body: &[u8]) -> String {
         })
         .filter(is_name);
     match failed.collect::<Vec<_>>().join(", ") {
-        none if none.is_empty() => "no Status of Kubernetes says why; check the address".to_owned(),
+        none if none.is_empty() => {
+            "the response has no Kubernetes Status; check the address".to_owned()
+        }
         names => quoted(&format!("these checks failed: {names}")),
     }
 }
 
-/// An error and its sources in one line. Wrappers that repeat their source, or say nothing, are left out.
+/// An error and its sources in one line, without wrappers that only repeat their source.
 pub fn causes(error: &(dyn Error + 'static)) -> String {
     let outermost = match error.downcast_ref() {
         Some(kube::Error::Service(inner)) => inner.as_ref(),
@@ -281,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_repeated_but_a_status_and_names_of_checks() {
+    fn only_a_status_and_names_of_checks_are_quoted() {
         assert_eq!(
             refusal(br#"{"kind":"Status","message":"forbidden"}"#),
             "forbidden"
@@ -303,18 +308,18 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_certificate_is_told_from_a_lost_connection() {
+    fn a_bad_certificate_is_distinguished_from_a_lost_connection() {
         let tls = rustls::Error::InvalidCertificate(rustls::CertificateError::UnknownIssuer);
         let error =
             kube::Error::Service(Box::new(std::io::Error::other(std::io::Error::other(tls))));
-        let untrusted = lost("/readyz", &error);
+        let untrusted = transport_error("/readyz", &error);
         assert_eq!(untrusted.reason(), "CertificateInvalid");
         assert!(
             untrusted.to_string().contains("not trusted: "),
             "{untrusted}"
         );
         assert_eq!(
-            lost("/readyz", &std::io::Error::other("reset")).reason(),
+            transport_error("/readyz", &std::io::Error::other("reset")).reason(),
             "Unreachable"
         );
     }

@@ -1,21 +1,22 @@
-//! Where the credentials in Secrets may be sent.
+//! Restricts the hosts that the credentials in Secrets may be sent to.
 //!
-//! Whoever may write a `ResourceRegistry` or a `Cluster` names a Secret and an address in it. Without a bound between the two they could have any Secret
-//! that the operator may read sent to an address of theirs. So a Secret goes only where its own annotation `fleetdex.io/allowed-hosts` says, or where
-//! the flag `--allow-secret-hosts` says, which is for Secrets that other programs write. A kubeconfig in a Secret names its address itself, so it is
-//! not asked.
+//! A `ResourceRegistry` or a `Cluster` names a Secret and an address. Without a restriction, its
+//! author could have any Secret that the operator may read sent to an address of their choice. So a
+//! Secret is sent only to hosts in its own annotation `fleetdex.io/allowed-hosts`, or in the flag
+//! `--allow-secret-hosts`, which is for Secrets that other programs write. A kubeconfig in a Secret
+//! contains its address, so it is not checked.
 
 use std::{collections::BTreeSet, fmt, net::IpAddr, str::FromStr};
 
 use clap::{Args, ValueEnum};
 use k8s_openapi::api::core::v1::Secret;
 
-/// Names the hosts that a Secret may be sent to, separated by commas.
+/// The annotation of a Secret with the hosts that it may be sent to, separated by commas.
 pub const ALLOWED_HOSTS_ANNOTATION: &str = "fleetdex.io/allowed-hosts";
 
-/// Whether Secrets are bound to hosts.
+/// Whether the restriction is enforced.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum Mode {
+pub enum SecretHostsMode {
     /// A Secret is sent only to hosts that it, or a flag, allows.
     #[default]
     Enforce,
@@ -23,46 +24,47 @@ pub enum Mode {
     Off,
 }
 
-/// Where Secrets may be sent.
+/// The hosts that Secrets may be sent to.
 #[derive(Args, Clone, Debug, Default, PartialEq, Eq)]
 pub struct SecretHosts {
-    /// `enforce`: a Secret that a Cluster or a `ResourceRegistry` names is sent only to hosts that its annotation fleetdex.io/allowed-hosts, or
-    /// --allow-secret-hosts, lists; `off`: wherever that object says.
+    /// `enforce`: a Secret that a Cluster or a `ResourceRegistry` names is sent only to hosts that
+    /// its annotation fleetdex.io/allowed-hosts, or --allow-secret-hosts, lists; `off`: wherever
+    /// that object says.
     #[arg(
         long = "secret-hosts",
         value_enum,
         default_value_t,
         env = "FLEETDEX_SECRET_HOSTS"
     )]
-    pub mode: Mode,
+    pub mode: SecretHostsMode,
 
-    /// NAMESPACE/NAME=HOST,…: hosts that Secrets without the annotation may be sent to, such as karmada-cluster/*=*.example.com,10.0.0.0/8; repeatable,
-    /// or separated by semicolons.
+    /// NAMESPACE/NAME=HOST,…: hosts that Secrets without the annotation may be sent to, such as
+    /// karmada-cluster/*=*.example.com,10.0.0.0/8; repeatable, or separated by semicolons.
     #[arg(
         long = "allow-secret-hosts",
         value_name = "NAMESPACE/NAME=HOST,…",
         value_delimiter = ';',
         env = "FLEETDEX_ALLOW_SECRET_HOSTS"
     )]
-    pub allowances: Vec<Allowance>,
+    pub allowances: Vec<SecretAllowance>,
 }
 
-/// Hosts that some Secrets may be sent to.
+/// Hosts that the matching Secrets may be sent to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Allowance {
-    namespace: Pattern,
-    name: Pattern,
+pub struct SecretAllowance {
+    namespace: NamePattern,
+    name: NamePattern,
     hosts: Vec<HostPattern>,
 }
 
-/// A namespace or a name, or all of them.
+/// Matches one namespace or name, or all.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Pattern {
+enum NamePattern {
     Any,
     Exactly(String),
 }
 
-/// Which hosts, and which port of them.
+/// Matches hosts, and optionally a port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct HostPattern {
     hosts: Hosts,
@@ -72,64 +74,64 @@ struct HostPattern {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Hosts {
     Any,
-    /// Everything below a domain, which begins with a dot.
+    /// All subdomains of a domain, which starts with a dot.
     Below(String),
     Name(String),
-    /// Addresses that agree in the first so many bits.
+    /// The addresses of a network with this prefix length.
     Network(IpAddr, u32),
 }
 
-/// Where a request goes to: a host and a port.
+/// The host and port that a request is sent to.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Destination {
+pub struct SecretDestination {
     host: String,
     port: u16,
 }
 
-/// A Secret, as the object that refers to it names it.
+/// The namespace and name of a Secret that an object refers to.
 #[derive(Clone, Copy, Debug)]
-pub struct Reference<'r> {
+pub struct SecretRef<'r> {
     /// Its namespace.
     pub namespace: &'r str,
     /// Its name.
     pub name: &'r str,
 }
 
-/// A Secret may not be sent where an object wants it sent.
+/// A Secret may not be sent to the hosts that an object names.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("Secret {namespace}/{name} may not be sent to {}: {}", list(destinations), self.remedy())]
 pub struct NotAllowed {
     namespace: String,
     name: String,
-    destinations: BTreeSet<Destination>,
+    destinations: BTreeSet<SecretDestination>,
     is_annotated: bool,
 }
 
-/// An allowance is none.
+/// A value of `--allow-secret-hosts` is not valid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not NAMESPACE/NAME=HOST,…, such as karmada-cluster/*=*.example.com,10.0.0.0/8")]
 pub struct InvalidAllowance(String);
 
-/// What a condition of an object has as its reason while its Secret may not be sent.
+/// The reason for a condition of an object whose Secret may not be sent.
 pub const REASON: &str = "HostNotAllowed";
 
 impl SecretHosts {
-    /// Sends every Secret wherever an object says.
+    /// Allows every Secret to be sent to any host.
     pub fn off() -> Self {
         Self {
-            mode: Mode::Off,
+            mode: SecretHostsMode::Off,
             allowances: Vec::new(),
         }
     }
 
-    /// Whether a Secret may be sent to all of these.
+    /// Checks that a Secret may be sent to all `destinations`.
     pub fn check(
         &self,
-        reference: Reference<'_>,
+        reference: SecretRef<'_>,
         secret: &Secret,
-        destinations: impl IntoIterator<Item = Destination>,
+        destinations: impl IntoIterator<Item = SecretDestination>,
     ) -> Result<(), NotAllowed> {
-        if self.mode == Mode::Off {
+        if self.mode == SecretHostsMode::Off {
             return Ok(());
         }
         let annotation = secret
@@ -137,8 +139,8 @@ impl SecretHosts {
             .annotations
             .as_ref()
             .and_then(|all| all.get(ALLOWED_HOSTS_ANNOTATION));
-        // An entry that cannot be read allows nothing.
-        let own: Vec<HostPattern> = annotation
+        // An invalid entry allows nothing.
+        let by_annotation: Vec<HostPattern> = annotation
             .map(|text| {
                 entries(text)
                     .filter_map(|entry| entry.parse().ok())
@@ -148,10 +150,10 @@ impl SecretHosts {
         let by_flag = self
             .allowances
             .iter()
-            .filter(|allowance| allowance.is_about(reference))
+            .filter(|allowance| allowance.matches(reference))
             .flat_map(|allowance| &allowance.hosts);
-        let allowed: Vec<&HostPattern> = own.iter().chain(by_flag).collect();
-        let refused: BTreeSet<Destination> = destinations
+        let allowed: Vec<&HostPattern> = by_annotation.iter().chain(by_flag).collect();
+        let refused: BTreeSet<SecretDestination> = destinations
             .into_iter()
             .filter(|destination| !allowed.iter().any(|pattern| pattern.matches(destination)))
             .collect();
@@ -168,8 +170,9 @@ impl SecretHosts {
     }
 }
 
-impl Reference<'_> {
-    /// Whether a Secret can have this namespace and this name. Anything else must not become part of a request's path.
+impl SecretRef<'_> {
+    /// Whether namespace and name are valid. An invalid one must not become part of a request's
+    /// path.
     pub fn is_valid(&self) -> bool {
         let is_inner =
             |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
@@ -198,7 +201,7 @@ impl NotAllowed {
         let rule = format!(
             "its annotation {ALLOWED_HOSTS_ANNOTATION} {problem}; if the credentials belong there, "
         );
-        // The command is for a shell, and the address is the words of whoever wrote the object.
+        // The command is for a shell, and the address was written by the author of the object.
         let is_plain = |text: &str| {
             text.bytes()
                 .all(|byte| byte.is_ascii_alphanumeric() || b"-._:[]".contains(&byte))
@@ -213,16 +216,16 @@ impl NotAllowed {
     }
 }
 
-fn list(destinations: &BTreeSet<Destination>) -> String {
+fn list(destinations: &BTreeSet<SecretDestination>) -> String {
     destinations
         .iter()
-        .map(Destination::to_string)
+        .map(SecretDestination::to_string)
         .collect::<Vec<_>>()
         .join(",")
 }
 
-impl Destination {
-    /// A host as a URL has it, with or without brackets, and the port of its scheme or its own.
+impl SecretDestination {
+    /// A host as in a URL, with or without brackets, and a port.
     pub fn new(host: &str, port: u16) -> Self {
         Self {
             host: canonical(host),
@@ -231,7 +234,7 @@ impl Destination {
     }
 }
 
-impl fmt::Display for Destination {
+impl fmt::Display for SecretDestination {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { host, port } = self;
         if host.contains(':') {
@@ -242,7 +245,8 @@ impl fmt::Display for Destination {
     }
 }
 
-/// One spelling of a host: lower case, without brackets and without the dot at its end; an address as it is usually written.
+/// The canonical form of a host: lower case, without brackets and trailing dot; an IP address in
+/// its usual notation.
 fn canonical(host: &str) -> String {
     let bare = host.trim_start_matches('[').trim_end_matches(']');
     match bare.parse::<IpAddr>() {
@@ -251,13 +255,13 @@ fn canonical(host: &str) -> String {
     }
 }
 
-impl Allowance {
-    fn is_about(&self, Reference { namespace, name }: Reference<'_>) -> bool {
+impl SecretAllowance {
+    fn matches(&self, SecretRef { namespace, name }: SecretRef<'_>) -> bool {
         self.namespace.matches(namespace) && self.name.matches(name)
     }
 }
 
-impl Pattern {
+impl NamePattern {
     fn new(text: &str) -> Self {
         if text == "*" {
             Self::Any
@@ -274,7 +278,7 @@ impl Pattern {
     }
 }
 
-impl FromStr for Allowance {
+impl FromStr for SecretAllowance {
     type Err = InvalidAllowance;
 
     fn from_str(text: &str) -> Result<Self, InvalidAllowance> {
@@ -291,14 +295,14 @@ impl FromStr for Allowance {
             return Err(invalid());
         }
         Ok(Self {
-            namespace: Pattern::new(namespace),
-            name: Pattern::new(name),
+            namespace: NamePattern::new(namespace),
+            name: NamePattern::new(name),
             hosts,
         })
     }
 }
 
-/// The entries of a list with commas or white space between them.
+/// The entries of a list that is separated by commas or white space.
 fn entries(text: &str) -> impl Iterator<Item = &str> {
     text.split([',', ' ', '\n', '\t', '\r'])
         .filter(|entry| !entry.is_empty())
@@ -344,7 +348,7 @@ impl FromStr for HostPattern {
 }
 
 impl HostPattern {
-    fn matches(&self, destination: &Destination) -> bool {
+    fn matches(&self, destination: &SecretDestination) -> bool {
         let is_host = match &self.hosts {
             Hosts::Any => true,
             Hosts::Below(domain) => {
@@ -372,159 +376,4 @@ fn is_within(address: IpAddr, network: IpAddr, bits: u32) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::collections::BTreeMap;
-
-    use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-
-    use super::*;
-
-    const REFERENCE: Reference<'_> = Reference {
-        namespace: "fleet",
-        name: "member1",
-    };
-
-    fn secret(allowed: Option<&str>) -> Secret {
-        let annotations = allowed
-            .map(|hosts| BTreeMap::from([(ALLOWED_HOSTS_ANNOTATION.to_owned(), hosts.to_owned())]));
-        Secret {
-            metadata: ObjectMeta {
-                annotations,
-                ..ObjectMeta::default()
-            },
-            ..Secret::default()
-        }
-    }
-
-    fn checked(
-        hosts: &SecretHosts,
-        allowed: Option<&str>,
-        host: &str,
-        port: u16,
-    ) -> Result<(), NotAllowed> {
-        hosts.check(REFERENCE, &secret(allowed), [Destination::new(host, port)])
-    }
-
-    fn is_allowed(allowed: &str, host: &str, port: u16) -> bool {
-        checked(&SecretHosts::default(), Some(allowed), host, port).is_ok()
-    }
-
-    #[test]
-    fn a_secret_goes_only_where_its_annotation_says() {
-        for (allowed, host, port) in [
-            ("os.example.com", "OS.example.com.", 9200),
-            ("a, b\nos.example.com:9200", "os.example.com", 9200),
-            ("*.example.com", "a.b.example.com", 1),
-            ("*.example.com:443", "a.example.com", 443),
-            ("10.0.0.0/8", "10.1.2.3", 6443),
-            ("fd00::/8", "[fd12::1]", 6443),
-            ("fd12::1", "[fd12:0::1]", 6443),
-            ("[fd12::1]:6443", "fd12::1", 6443),
-            ("127.0.0.1", "[::ffff:127.0.0.1]", 1),
-            ("0.0.0.0/0", "8.8.8.8", 1),
-            ("*", "anything", 1),
-        ] {
-            assert!(is_allowed(allowed, host, port), "{allowed} {host}:{port}");
-        }
-        for (allowed, host, port) in [
-            ("", "os.example.com", 9200),
-            ("os.example.com", "os.example.com.attacker.net", 9200),
-            ("os.example.com:9200", "os.example.com", 9201),
-            ("*.example.com", "example.com", 1),
-            ("*.example.com", "badexample.com", 1),
-            ("*example.com", "badexample.com", 1),
-            ("a*", "ab", 1),
-            ("10.0.0.0/8", "11.0.0.1", 1),
-            ("10.0.0.0/8", "10.attacker.net", 1),
-            ("10.0.0.0/33", "10.0.0.1", 1),
-            ("::/0", "10.0.0.1", 1),
-        ] {
-            assert!(!is_allowed(allowed, host, port), "{allowed} {host}:{port}");
-        }
-    }
-
-    #[test]
-    fn every_destination_must_be_allowed() {
-        let both = ["a", "b"].map(|host| Destination::new(host, 9200));
-        let hosts = SecretHosts::default();
-        assert!(
-            hosts
-                .check(REFERENCE, &secret(Some("a,b")), both.clone())
-                .is_ok()
-        );
-        let refused = hosts
-            .check(REFERENCE, &secret(Some("a")), both)
-            .unwrap_err();
-        assert_eq!(
-            refused
-                .destinations
-                .iter()
-                .map(Destination::to_string)
-                .collect::<Vec<_>>(),
-            ["b:9200"]
-        );
-    }
-
-    #[test]
-    fn the_message_says_what_to_do() {
-        let missing = checked(&SecretHosts::default(), None, "os.example.com", 9200).unwrap_err();
-        insta::assert_snapshot!(missing, @"Secret fleet/member1 may not be sent to os.example.com:9200: its annotation fleetdex.io/allowed-hosts is missing; if the credentials belong there, run: kubectl -n fleet annotate secret member1 'fleetdex.io/allowed-hosts=os.example.com:9200'");
-        let another =
-            checked(&SecretHosts::default(), Some("a"), "os.example.com", 9200).unwrap_err();
-        insta::assert_snapshot!(another, @"Secret fleet/member1 may not be sent to os.example.com:9200: its annotation fleetdex.io/allowed-hosts does not list that; if the credentials belong there, add os.example.com:9200 to it");
-        let injected = checked(&SecretHosts::default(), None, "a';reboot;'", 9200).unwrap_err();
-        assert!(!injected.to_string().contains("kubectl"), "{injected}");
-    }
-
-    #[test]
-    fn a_flag_allows_for_secrets_that_others_write_and_can_turn_it_off() {
-        let allowing = |text: &str| SecretHosts {
-            allowances: vec![text.parse().unwrap()],
-            ..SecretHosts::default()
-        };
-        assert!(checked(&allowing("fleet/*=10.0.0.0/8"), None, "10.0.0.1", 6443).is_ok());
-        assert!(checked(&allowing("*/*=*"), None, "anything", 1).is_ok());
-        assert!(
-            checked(
-                &allowing("fleet/member1=10.0.0.1"),
-                Some("a"),
-                "10.0.0.1",
-                6443
-            )
-            .is_ok()
-        );
-        assert!(checked(&allowing("fleet/member2=10.0.0.1"), None, "10.0.0.1", 6443).is_err());
-        assert!(checked(&allowing("other/*=*"), None, "10.0.0.1", 6443).is_err());
-        assert!(checked(&SecretHosts::off(), None, "10.0.0.1", 6443).is_ok());
-        for wrong in [
-            "",
-            "fleet",
-            "fleet/a",
-            "fleet/a=",
-            "fleet=a",
-            "/a=b",
-            "fleet/a=*b",
-            "fleet/a=10.0.0.0/99",
-        ] {
-            assert!(wrong.parse::<Allowance>().is_err(), "{wrong}");
-        }
-    }
-
-    #[test]
-    fn what_is_no_name_of_a_secret_is_none() {
-        let is_valid = |namespace, name| Reference { namespace, name }.is_valid();
-        assert!(is_valid("fleet", "member1.example.com") && is_valid("a-b", "x"));
-        for (namespace, name) in [
-            ("fleet", "../pods/a"),
-            ("fleet", "a?b"),
-            ("fleet/x", "a"),
-            ("", "a"),
-            ("a", ""),
-            ("a", "a..b"),
-            ("a", "A"),
-            ("a.b", "c"),
-        ] {
-            assert!(!is_valid(namespace, name), "{namespace} {name}");
-        }
-    }
-}
+mod tests;

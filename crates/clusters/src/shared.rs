@@ -1,4 +1,4 @@
-//! Where all members stand, as their tasks publish it.
+//! The state of all members, which their tasks publish.
 
 use std::{
     borrow::Cow,
@@ -17,66 +17,68 @@ use tokio::{sync::watch, time::Instant};
 use super::{
     connect::Connect,
     connection::Connection,
+    connection_state::{ClockReading, ConnectionPhase, ConnectionState, Health, Timing},
     definitions::Definitions,
     discovery::Discovery,
-    events::{Publisher, Reasons},
+    events::{EventReasons, Publisher},
     fetch::OwnPod,
     member::Member,
     source::Loader,
-    state::{Accessor, Health, Moment, Phase, Timing},
 };
 
-/// Where a member stands.
+/// The state of a member.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MemberState {
-    /// The member as last told.
+    /// The member as its source describes it.
     pub member: Arc<Member>,
-    /// Where it stands.
-    pub phase: Phase,
-    /// Why, in one CamelCase word.
+    /// The phase of its connection.
+    pub phase: ConnectionPhase,
+    /// The reason for the phase, in CamelCase.
     pub reason: &'static str,
-    /// Why, and what to do about it.
+    /// The reason, and what to do about it.
     pub message: String,
-    /// Since when it is in this phase.
+    /// The time of the last change of the phase.
     pub since: Timestamp,
-    /// The connection, while there is one.
+    /// The connection, while the member is connected.
     pub connection: Option<Connection>,
-    /// What it serves, as last seen; kept while it is disconnected.
+    /// The resources that it serves, by the last successful discovery; kept while it is
+    /// disconnected.
     pub discovery: Option<Arc<Discovery>>,
-    /// What it says of its custom resources, as last seen; nothing until that has been asked.
+    /// Its custom resource definitions, as last read; `None` until they have been read or have
+    /// timed out.
     pub definitions: Option<Arc<Definitions>>,
-    /// Version of its Kubernetes, as last seen.
+    /// Its Kubernetes version, as last read.
     pub kubernetes_version: Option<String>,
-    /// What is unusual about the connection although it works.
+    /// A warning about a connection that works.
     pub note: Option<Cow<'static, str>>,
 }
 
-/// What the tasks share.
-pub(super) struct Shared {
+/// The state that the supervisor and its tasks share.
+pub(super) struct SupervisorState {
     pub(super) loader: Loader,
     pub(super) connect: Arc<dyn Connect>,
     pub(super) timing: Timing,
     pub(super) own_pod: OnceLock<OwnPod>,
-    pub(super) entries: Mutex<BTreeMap<ClusterName, Entry>>,
+    pub(super) entries: Mutex<BTreeMap<ClusterName, MemberEntry>>,
     pub(super) events: Publisher,
     pub(super) changed: watch::Sender<u64>,
     pub(super) last_connection: AtomicU64,
 }
 
-pub(super) struct Entry {
-    /// The task that may publish here. One that was stopped may still be about to.
+pub(super) struct MemberEntry {
+    /// The task that may publish. A stopped task may still try to.
     pub(super) task: u64,
     pub(super) state: MemberState,
     pub(super) health: Health,
 }
 
-impl Shared {
-    /// A number for a new connection.
+impl SupervisorState {
+    /// Returns a new connection number.
     pub(super) fn connection_id(&self) -> u64 {
         self.last_connection.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// What a member was last seen to serve.
+    /// The resources that a member served at the last successful discovery.
     pub(super) fn discovery(&self, name: &ClusterName) -> Option<Arc<Discovery>> {
         self.entries
             .lock()
@@ -84,7 +86,8 @@ impl Shared {
             .and_then(|entry| entry.state.discovery.clone())
     }
 
-    /// Changes the state of a member, if task `task` still runs it, and tells those who wait if anything is different.
+    /// Changes the state of a member if `task` still runs it, and notifies receivers of
+    /// [`Clusters::changed`](super::Clusters::changed) if it differs.
     pub(super) fn publish(
         &self,
         name: &ClusterName,
@@ -102,24 +105,30 @@ impl Shared {
             state.since = Timestamp::now();
         }
         let different = state != entry.state;
-        let reasons = Reasons::between(entry.state.connection.as_ref(), state.connection.as_ref());
+        let reasons =
+            EventReasons::between(entry.state.connection.as_ref(), state.connection.as_ref());
         entry.state = state;
         entry.health = health;
         drop(entries);
         if different {
-            self.bump();
+            self.notify_changed();
         }
-        self.events.tell(name, reasons, &health, moment().now);
+        self.events
+            .publish(name, reasons, &health, clock_reading().now);
     }
 
-    /// Says what a member's custom resources are defined as, if task `task` still runs it; nothing: as before, or nothing at all. Members that
-    /// define them alike share what is known.
+    /// Sets the custom resource definitions of a member if `task` still runs it. `None` keeps the
+    /// known ones, or sets empty ones if none are known. Members with equal definitions share them.
     pub(super) fn set_definitions(
         &self,
         name: &ClusterName,
         task: u64,
         found: Option<Definitions>,
     ) {
+        let left_out = found.as_ref().map_or(0, Definitions::left_out);
+        if left_out > 0 {
+            tracing::warn!(cluster = %name, left_out, "left out custom resource definitions of a member that exceed the limits");
+        }
         let mut entries = self.entries.lock();
         let is_known = entries
             .get(name)
@@ -147,11 +156,11 @@ impl Shared {
             return;
         }
         drop(entries);
-        self.bump();
+        self.notify_changed();
     }
 
     pub(super) fn insert(&self, task: u64, member: &Arc<Member>) {
-        let accessor = Accessor::default();
+        let accessor = ConnectionState::default();
         let state = MemberState {
             member: member.clone(),
             phase: accessor.phase(),
@@ -166,29 +175,29 @@ impl Shared {
         };
         self.entries.lock().insert(
             member.name.clone(),
-            Entry {
+            MemberEntry {
                 task,
                 state,
                 health: Health::default(),
             },
         );
-        self.bump();
+        self.notify_changed();
     }
 
     pub(super) fn remove(&self, name: &ClusterName) {
         self.entries.lock().remove(name);
         self.events.forget(name);
-        self.bump();
+        self.notify_changed();
     }
 
-    fn bump(&self) {
+    fn notify_changed(&self) {
         self.changed.send_modify(|number| *number += 1);
     }
 }
 
-/// Now, and a chance.
-pub(super) fn moment() -> Moment {
-    Moment {
+/// The current time, and a random number.
+pub(super) fn clock_reading() -> ClockReading {
+    ClockReading {
         now: Instant::now().into_std(),
         random: fastrand::f64(),
     }

@@ -1,4 +1,5 @@
-//! The status of `Cluster` objects, written where Fleetdex owns the kind: only where Karmada is absent.
+//! Writes the status of `Cluster` objects, only on control planes without Karmada, where Fleetdex
+//! owns the kind.
 
 use std::collections::BTreeMap;
 
@@ -10,19 +11,20 @@ use kube::{
 };
 use serde_json::json;
 
-use super::{discovery::Discovery, shared::MemberState, state::Phase};
+use super::{connection_state::ConnectionPhase, discovery::Discovery, shared::MemberState};
 
-/// Owner of the fields that this module writes.
+/// Field manager of server-side apply.
 const FIELD_MANAGER: &str = "fleetdex";
-/// The condition that says whether the member answers.
+/// The condition type that reports whether the member answers.
 const READY: &str = "Ready";
-/// Longest message of a condition, as Kubernetes allows it.
+/// Longest condition message, in characters, that Kubernetes allows.
 const MAX_MESSAGE: usize = 32_768;
 
-/// The status that `state` calls for. `shown` is what the object says now: a condition that stays keeps its time.
-/// Fields that Fleetdex does not know stay empty, and so they stay whoever's they are.
-pub fn status(state: &MemberState, shown: Option<&ClusterStatus>) -> ClusterStatus {
-    let conditions = shown
+/// Returns the status for `state`. `current` is the status of the object: a condition whose status
+/// does not change keeps its transition time. Fields that Fleetdex does not manage stay empty, so
+/// that server-side apply leaves them to their owners.
+pub fn status(state: &MemberState, current: Option<&ClusterStatus>) -> ClusterStatus {
+    let conditions = current
         .and_then(|status| status.conditions.as_deref())
         .unwrap_or_default();
     let before = conditions.iter().find(|condition| condition.type_ == READY);
@@ -34,42 +36,42 @@ pub fn status(state: &MemberState, shown: Option<&ClusterStatus>) -> ClusterStat
     }
 }
 
-/// Writes the status of `cluster` by server-side apply, unless it says the same already. Tells whether it wrote.
+/// Writes the status of `cluster` by server-side apply, unless it is up to date. Returns whether it
+/// wrote.
 pub async fn write(
     api: &Api<Cluster>,
     cluster: &Cluster,
     state: &MemberState,
 ) -> Result<bool, kube::Error> {
-    let wanted = status(state, cluster.status.as_ref());
+    let desired = status(state, cluster.status.as_ref());
     if cluster
         .status
         .as_ref()
-        .is_some_and(|shown| says(shown, &wanted))
+        .is_some_and(|current| contains(current, &desired))
     {
         return Ok(false);
     }
-    let patch =
-        json!({ "apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster", "status": wanted });
+    let patch = json!({ "apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster", "status": desired });
     let parameters = PatchParams::apply(FIELD_MANAGER).force();
     api.patch_status(&cluster.name_any(), &parameters, &Patch::Apply(&patch))
         .await?;
     Ok(true)
 }
 
-/// Whether `shown` has all that `wanted` has; others may have added to it.
-fn says(shown: &ClusterStatus, wanted: &ClusterStatus) -> bool {
-    let conditions = shown.conditions.as_deref().unwrap_or_default();
-    let mut wanted_conditions = wanted.conditions.iter().flatten();
-    shown.kubernetes_version == wanted.kubernetes_version
-        && shown.api_enablements == wanted.api_enablements
-        && wanted_conditions.all(|condition| conditions.contains(condition))
+/// Whether `current` contains `desired`; other owners may have added to it.
+fn contains(current: &ClusterStatus, desired: &ClusterStatus) -> bool {
+    let conditions = current.conditions.as_deref().unwrap_or_default();
+    let mut desired_conditions = desired.conditions.iter().flatten();
+    current.kubernetes_version == desired.kubernetes_version
+        && current.api_enablements == desired.api_enablements
+        && desired_conditions.all(|condition| conditions.contains(condition))
 }
 
 fn ready(state: &MemberState, before: Option<&Condition>) -> Condition {
     let status = match state.phase {
-        Phase::Ready => "True",
-        Phase::Connecting | Phase::Unhealthy => "Unknown",
-        Phase::Disconnected => "False",
+        ConnectionPhase::Ready => "True",
+        ConnectionPhase::Connecting | ConnectionPhase::Unhealthy => "Unknown",
+        ConnectionPhase::Disconnected => "False",
     };
     let left_out = state
         .discovery
@@ -79,7 +81,7 @@ fn ready(state: &MemberState, before: Option<&Condition>) -> Condition {
     let message = notes.fold(state.message.clone(), |message, note| {
         format!("{message}; {note}")
     });
-    // The API server keeps whole seconds; a finer time would differ from what is read back, for ever.
+    // The API server stores whole seconds; a finer time would always differ from the stored one.
     let since = jiff::Timestamp::from_second(state.since.as_second()).unwrap_or(state.since);
     let unchanged = before.filter(|condition| condition.status == status);
     Condition {
@@ -94,7 +96,8 @@ fn ready(state: &MemberState, before: Option<&Condition>) -> Condition {
     }
 }
 
-/// In the order in which discovery names the group versions first.
+/// The served resources by group version, in the order in which discovery first names the group
+/// versions.
 fn enablements(discovery: &Discovery) -> Vec<ApiEnablement> {
     let mut enablements: Vec<ApiEnablement> = Vec::new();
     let mut positions: BTreeMap<String, usize> = BTreeMap::new();
@@ -121,166 +124,4 @@ fn enablements(discovery: &Discovery) -> Vec<ApiEnablement> {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::sync::Arc;
-
-    use fleetdex_core::model::{Gvk, Resource};
-    use http::{Request, Response};
-    use http_body_util::BodyExt;
-    use kube::{Client, client::Body};
-    use parking_lot::Mutex;
-    use serde_json::Value;
-    use tower::{BoxError, service_fn};
-
-    use super::*;
-    use crate::{discovery::Served, member::Member};
-
-    fn served(group: &str, version: &str, kind: &str, plural: &str) -> Served {
-        Served {
-            resource: Resource {
-                gvk: Gvk::new(group, version, kind),
-                plural: plural.into(),
-                namespaced: true,
-            },
-            singular: kind.to_lowercase().into(),
-            short_names: vec![],
-            list_and_watch: true,
-            preferred: true,
-            offers: Arc::default(),
-        }
-    }
-
-    fn cluster() -> Cluster {
-        serde_json::from_value(
-            json!({ "metadata": { "name": "a", "uid": "u", "generation": 3 }, "spec": {} }),
-        )
-        .unwrap()
-    }
-
-    fn state() -> MemberState {
-        let served = vec![
-            served("", "v1", "Pod", "pods"),
-            served("apps", "v1", "Deployment", "deployments"),
-            served("", "v1", "Secret", "secrets"),
-        ];
-        MemberState {
-            member: Arc::new(Member::try_from(&cluster()).unwrap()),
-            phase: Phase::Ready,
-            reason: "Ready",
-            message: "the member answers".into(),
-            since: "2026-01-02T03:04:05.678Z".parse().unwrap(),
-            connection: None,
-            discovery: Some(Arc::new(Discovery {
-                served,
-                ..Discovery::default()
-            })),
-            definitions: None,
-            kubernetes_version: Some("v1.36.3".into()),
-            note: None,
-        }
-    }
-
-    #[test]
-    fn the_status_tells_version_kinds_and_readiness() {
-        let written = serde_json::to_value(status(&state(), None)).unwrap();
-        assert_eq!(
-            written,
-            json!({
-                "kubernetesVersion": "v1.36.3",
-                "apiEnablements": [
-                    { "groupVersion": "v1", "resources": [{ "name": "pods", "kind": "Pod" }, { "name": "secrets", "kind": "Secret" }] },
-                    { "groupVersion": "apps/v1", "resources": [{ "name": "deployments", "kind": "Deployment" }] }
-                ],
-                "conditions": [{ "type": "Ready", "status": "True", "reason": "Ready", "message": "the member answers",
-                                 "observedGeneration": 3, "lastTransitionTime": "2026-01-02T03:04:05Z" }]
-            })
-        );
-    }
-
-    #[test]
-    fn a_condition_keeps_its_time_until_its_status_changes() {
-        let mut now = state();
-        let shown = status(&now, None);
-        now.since = "2026-05-05T05:05:05Z".parse().unwrap();
-        now.message = "still".into();
-        let time = |of: &ClusterStatus| {
-            of.conditions.as_ref().unwrap()[0]
-                .last_transition_time
-                .0
-                .to_string()
-        };
-        assert_eq!(time(&status(&now, Some(&shown))), "2026-01-02T03:04:05Z");
-        now.phase = Phase::Disconnected;
-        assert_eq!(time(&status(&now, Some(&shown))), "2026-05-05T05:05:05Z");
-    }
-
-    #[test]
-    fn phases_become_the_three_values_of_a_condition() {
-        let expected = [
-            (Phase::Connecting, "Unknown"),
-            (Phase::Ready, "True"),
-            (Phase::Unhealthy, "Unknown"),
-            (Phase::Disconnected, "False"),
-        ];
-        for (phase, text) in expected {
-            let written = status(&MemberState { phase, ..state() }, None);
-            assert_eq!(written.conditions.unwrap()[0].status, text);
-        }
-    }
-
-    /// URI and body of every write.
-    type Written = Arc<Mutex<Vec<(String, Value)>>>;
-
-    /// A control plane that notes what is written to it.
-    fn hub() -> (Api<Cluster>, Written) {
-        let written = Written::default();
-        let notes = written.clone();
-        let service = service_fn(move |request: Request<Body>| {
-            let notes = notes.clone();
-            async move {
-                let uri = request.uri().to_string();
-                let body = request.into_body().collect().await?.to_bytes();
-                notes.lock().push((uri, serde_json::from_slice(&body)?));
-                Ok::<_, BoxError>(Response::new(Body::from(serde_json::to_vec(&cluster())?)))
-            }
-        });
-        (Api::all(Client::new(service, "default")), written)
-    }
-
-    #[tokio::test]
-    async fn only_a_different_status_is_written() {
-        let (api, written) = hub();
-        assert!(write(&api, &cluster(), &state()).await.unwrap());
-        let (uri, body) = written.lock().pop().unwrap();
-        assert!(
-            uri.starts_with("/apis/cluster.karmada.io/v1alpha1/clusters/a/status?"),
-            "{uri}"
-        );
-        assert!(
-            uri.contains("fieldManager=fleetdex") && uri.contains("force=true"),
-            "{uri}"
-        );
-        assert_eq!(body["status"]["conditions"][0]["status"], "True");
-
-        let shown: ClusterStatus = serde_json::from_value(body["status"].clone()).unwrap();
-        let mut others = shown.clone();
-        others.remedy_actions = Some(vec!["TrafficControl".into()]);
-        let current = Cluster {
-            status: Some(others),
-            ..cluster()
-        };
-        assert!(!write(&api, &current, &state()).await.unwrap());
-        assert!(
-            write(
-                &api,
-                &current,
-                &MemberState {
-                    message: "other".into(),
-                    ..state()
-                }
-            )
-            .await
-            .unwrap()
-        );
-    }
-}
+mod tests;

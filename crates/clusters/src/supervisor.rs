@@ -1,7 +1,8 @@
-//! Runs all members: one supervised task each, so that one broken or hanging member never delays another.
+//! Supervises the member tasks, one per member, so that a broken or hanging member never delays
+//! another.
 //!
-//! Locks are held only to look up or publish, never across I/O. Whoever wants to react to a change waits on
-//! [`Clusters::changed`] and then takes a snapshot with [`Clusters::states`].
+//! Locks are held only to look up or publish, never across I/O. To react to a change, wait on
+//! [`Clusters::changed`] and then take a snapshot with [`Clusters::states`].
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -22,19 +23,19 @@ use tokio_util::sync::CancellationToken;
 use super::{
     connect::{Connect, ConnectError},
     connection::Connection,
+    connection_state::{Health, Timing},
     credentials::Credentials,
-    events::{Events, Publisher},
+    events::{ClusterEvents, Publisher},
     fetch::OwnPod,
-    member::{Access, Member},
-    shared::{MemberState, Shared},
-    source::{Asking, Loader},
-    state::{Health, Timing},
-    task::MemberTask,
+    member::{Member, MemberAccess},
+    member_task::MemberTask,
+    shared::{MemberState, SupervisorState},
+    source::{Loader, PluginCachePolicy},
 };
 
 /// All members, and the tasks that keep them connected.
 pub struct Clusters {
-    shared: Arc<Shared>,
+    shared: Arc<SupervisorState>,
     tasks: Mutex<Tasks>,
     shutdown: CancellationToken,
 }
@@ -42,11 +43,11 @@ pub struct Clusters {
 #[derive(Default)]
 struct Tasks {
     set: JoinSet<()>,
-    running: BTreeMap<ClusterName, Running>,
+    running: BTreeMap<ClusterName, RunningTask>,
     last: u64,
 }
 
-struct Running {
+struct RunningTask {
     id: u64,
     member: watch::Sender<Arc<Member>>,
     wake: Arc<Notify>,
@@ -54,14 +55,15 @@ struct Running {
 }
 
 impl Clusters {
-    /// No members yet. Credentials are read by `loader`, which a client of the control plane becomes; `shutdown` stops all tasks.
+    /// A supervisor without members. `loader` reads credentials; a client of the control plane
+    /// converts to one. `shutdown` stops all tasks.
     pub fn new(
         loader: impl Into<Loader>,
         connect: Arc<dyn Connect>,
         timing: Timing,
         shutdown: CancellationToken,
     ) -> Self {
-        let shared = Shared {
+        let shared = SupervisorState {
             loader: loader.into(),
             connect,
             timing,
@@ -78,24 +80,26 @@ impl Clusters {
         }
     }
 
-    /// Tells members that are this program's own cluster by its Pod, which is looked for at each connect from now on:
-    /// [`Connection::is_own`]. It takes the right to get that Pod. Only the first Pod counts.
-    pub fn recognise(&self, own_pod: OwnPod) {
+    /// Sets [`Connection::is_own`] for members that have the Pod that this program runs in. The Pod
+    /// is looked up at each connect from now on, which needs the right to get it. Only the first
+    /// call has an effect.
+    pub fn detect_own_cluster(&self, own_pod: OwnPod) {
         let _is_known_already = self.shared.own_pod.set(own_pod);
     }
 
-    /// Makes `members` the members: starts new ones, stops others, reconnects those whose address or credentials
-    /// changed, and leaves the rest alone. Must be called on a tokio runtime.
+    /// Replaces the set of members: starts new ones, stops removed ones, reconnects those whose
+    /// address or credentials changed, and leaves the rest alone. Must be called on a tokio
+    /// runtime.
     pub fn set_members(&self, members: Vec<Member>) {
         let mut tasks = self.tasks.lock();
         while tasks.set.try_join_next().is_some() {}
-        let kept: BTreeSet<ClusterName> = members
+        let unchanged: BTreeSet<ClusterName> = members
             .iter()
             .filter(|member| tasks.runs(member))
             .map(|member| member.name.clone())
             .collect();
         tasks.running.retain(|name, running| {
-            let keep = kept.contains(name);
+            let keep = unchanged.contains(name);
             if !keep {
                 running.stop.cancel();
                 self.shared.remove(name);
@@ -103,11 +107,11 @@ impl Clusters {
             keep
         });
         for member in members {
-            self.tell(&mut tasks, Arc::new(member));
+            self.start_or_update(&mut tasks, Arc::new(member));
         }
     }
 
-    /// Where every member stands: a snapshot.
+    /// A snapshot of the state of every member.
     pub fn states(&self) -> BTreeMap<ClusterName, MemberState> {
         let entries = self.shared.entries.lock();
         entries
@@ -116,7 +120,7 @@ impl Clusters {
             .collect()
     }
 
-    /// Where one member stands.
+    /// The state of one member.
     pub fn state(&self, cluster: &ClusterName) -> Option<MemberState> {
         self.shared
             .entries
@@ -130,7 +134,7 @@ impl Clusters {
         self.shared.entries.lock().keys().cloned().collect()
     }
 
-    /// The connection of a member, while there is one.
+    /// The connection of a member, while it is connected.
     pub fn connection(&self, cluster: &ClusterName) -> Option<Connection> {
         self.shared
             .entries
@@ -141,7 +145,7 @@ impl Clusters {
             .clone()
     }
 
-    /// What connects and probes of a member have shown; nothing of one that is none.
+    /// The results of a member's connects and probes; the default for an unknown member.
     pub fn health(&self, cluster: &ClusterName) -> Health {
         self.shared
             .entries
@@ -151,25 +155,25 @@ impl Clusters {
             .unwrap_or_default()
     }
 
-    /// Tells of each connect and disconnect of a member from now on, and once of each of these times that pass without a
-    /// successful probe.
-    pub fn events(&self, probe_failure: &[Duration]) -> Events {
+    /// Subscribes to each further connect and disconnect of a member, and to each of these
+    /// durations that passes without a successful probe.
+    pub fn events(&self, probe_failure: &[Duration]) -> ClusterEvents {
         self.shared.events.subscribe(probe_failure)
     }
 
-    /// A number that grows with every change of any state or discovery.
+    /// A number that grows with every change of any member's state or discovery.
     pub fn changed(&self) -> watch::Receiver<u64> {
         self.shared.changed.subscribe()
     }
 
-    /// Probes a member and reads its discovery now; connects now if it is disconnected.
+    /// Probes a member and refreshes its discovery now; connects now if it is disconnected.
     pub fn refresh(&self, cluster: &ClusterName) {
         if let Some(running) = self.tasks.lock().running.get(cluster) {
             running.wake.notify_one();
         }
     }
 
-    /// Waits until all tasks have ended; to be called after the shutdown token was cancelled.
+    /// Waits until all tasks have ended. Call it after cancelling the shutdown token.
     pub async fn stopped(&self) {
         let mut set = std::mem::take(&mut self.tasks.lock().set);
         while set.join_next().await.is_some() {}
@@ -177,12 +181,12 @@ impl Clusters {
 
     pub(super) async fn load(
         &self,
-        access: &Access,
-        asking: Asking,
+        access: &MemberAccess,
+        plugin_cache: PluginCachePolicy,
     ) -> Result<Credentials, ConnectError> {
         self.shared
             .loader
-            .load(access, asking, self.shared.timing.request_timeout)
+            .load(access, plugin_cache, self.shared.timing.request_timeout)
             .await
     }
 
@@ -190,7 +194,7 @@ impl Clusters {
         &*self.shared.connect
     }
 
-    fn tell(&self, tasks: &mut Tasks, member: Arc<Member>) {
+    fn start_or_update(&self, tasks: &mut Tasks, member: Arc<Member>) {
         match tasks.running.get(&member.name) {
             None => self.start(tasks, &member),
             Some(running) if *running.member.borrow() == member => {}
@@ -217,7 +221,7 @@ impl Clusters {
         tasks.set.spawn(supervise(task, stop.clone()));
         tasks.running.insert(
             member.name.clone(),
-            Running {
+            RunningTask {
                 id,
                 member: sender,
                 wake,
@@ -228,7 +232,7 @@ impl Clusters {
 }
 
 impl Tasks {
-    /// Whether a task runs for this member: the same object, not only the same name.
+    /// Whether a task runs for this member, by the UID of its object as well as its name.
     fn runs(&self, member: &Member) -> bool {
         self.running
             .get(&member.name)
@@ -236,7 +240,8 @@ impl Tasks {
     }
 }
 
-/// Starts the task again should it ever panic: that is a defect, but it must not take a member away for good.
+/// Runs a task, and restarts it if it panics: a panic is a defect, but must not disconnect a member
+/// permanently.
 async fn supervise(task: MemberTask, stop: CancellationToken) {
     let forever = async {
         loop {
@@ -255,5 +260,4 @@ async fn supervise(task: MemberTask, stop: CancellationToken) {
 }
 
 #[cfg(test)]
-#[path = "supervisor_tests.rs"]
 mod tests;

@@ -1,8 +1,8 @@
-//! A limit on the requests to one member, as Kubernetes clients have it: a bucket of tokens, one for each request, that
-//! fills at a steady rate.
+//! Client-side rate limit of the requests to one member: a token bucket, as Kubernetes clients have
+//! it.
 //!
-//! Requests go out in the order in which they came. A watch takes one token, when it is opened. Probes take none: a long
-//! queue of our own must not make a member look dead.
+//! Requests are sent in the order in which they arrive. A watch takes one token when it is opened.
+//! Probes take none: a long queue in this program must not make a member look dead.
 
 use std::{
     future::Future,
@@ -16,16 +16,16 @@ use http::Request;
 use parking_lot::Mutex;
 use tower::{Layer, Service, ServiceExt, util::Oneshot};
 
-/// How many requests a member gets.
+/// The rate limit of requests to a member.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rate {
     /// Requests per second in the long run.
     pub per_second: f64,
-    /// Requests that may go out at once after a quiet time.
+    /// Requests that may be sent at once after a pause.
     pub burst: u32,
 }
 
-/// That of Cluster API's cluster cache.
+/// The rate of Cluster API's `clustercache`.
 impl Default for Rate {
     fn default() -> Self {
         Self {
@@ -35,15 +35,15 @@ impl Default for Rate {
     }
 }
 
-/// The bucket. Its count goes below zero by those who wait.
+/// A token bucket. The number of tokens is negative while requests wait.
 #[derive(Debug)]
-struct Bucket {
+struct TokenBucket {
     rate: Rate,
     tokens: f64,
     filled: Instant,
 }
 
-impl Bucket {
+impl TokenBucket {
     fn new(rate: Rate, now: Instant) -> Self {
         Self {
             rate,
@@ -52,7 +52,7 @@ impl Bucket {
         }
     }
 
-    /// Takes a token, and says how long to wait until it is there.
+    /// Takes a token, and returns how long to wait for it.
     fn take(&mut self, now: Instant) -> Duration {
         let elapsed = now.saturating_duration_since(self.filled);
         self.filled = now;
@@ -61,23 +61,23 @@ impl Bucket {
         Duration::from_secs_f64((-self.tokens).max(0.0) / self.rate.per_second)
     }
 
-    /// Gives a token back that was not used.
+    /// Returns an unused token.
     fn give_back(&mut self) {
         self.tokens += 1.0;
     }
 }
 
-/// Puts a member's requests under its limit.
+/// Limits the rate of requests to a member.
 #[derive(Clone, Debug)]
 pub struct ThrottleLayer {
-    bucket: Arc<Mutex<Bucket>>,
+    bucket: Arc<Mutex<TokenBucket>>,
 }
 
 impl ThrottleLayer {
     /// A full bucket.
     pub fn new(rate: Rate) -> Self {
         Self {
-            bucket: Arc::new(Mutex::new(Bucket::new(rate, now()))),
+            bucket: Arc::new(Mutex::new(TokenBucket::new(rate, now()))),
         }
     }
 }
@@ -93,11 +93,11 @@ impl<S> Layer<S> for ThrottleLayer {
     }
 }
 
-/// A service under a limit.
+/// A service with a rate limit.
 #[derive(Clone, Debug)]
 pub struct Throttle<S> {
     inner: S,
-    bucket: Arc<Mutex<Bucket>>,
+    bucket: Arc<Mutex<TokenBucket>>,
 }
 
 impl<S, B> Service<Request<B>> for Throttle<S>
@@ -117,11 +117,11 @@ where
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        let turn = (!is_probe(&request)).then(|| Turn::take(&self.bucket));
+        let reservation = (!is_probe(&request)).then(|| Reservation::take(&self.bucket));
         let sent: Oneshot<S, Request<B>> = self.inner.clone().oneshot(request);
         Box::pin(async move {
-            if let Some(turn) = turn {
-                turn.come().await;
+            if let Some(reservation) = reservation {
+                reservation.wait().await;
             }
             sent.await
         })
@@ -132,14 +132,15 @@ fn is_probe<B>(request: &Request<B>) -> bool {
     matches!(request.uri().path(), "/readyz" | "/healthz")
 }
 
-/// A token that was taken. Dropped before it is there, it goes back to those who still wait.
-struct Turn {
-    bucket: Option<Arc<Mutex<Bucket>>>,
+/// A token that was taken. If it is dropped before it is available, the token is returned for other
+/// requests.
+struct Reservation {
+    bucket: Option<Arc<Mutex<TokenBucket>>>,
     wait: Duration,
 }
 
-impl Turn {
-    fn take(bucket: &Arc<Mutex<Bucket>>) -> Self {
+impl Reservation {
+    fn take(bucket: &Arc<Mutex<TokenBucket>>) -> Self {
         let wait = bucket.lock().take(now());
         Self {
             bucket: Some(bucket.clone()),
@@ -147,7 +148,7 @@ impl Turn {
         }
     }
 
-    async fn come(mut self) {
+    async fn wait(mut self) {
         if !self.wait.is_zero() {
             tokio::time::sleep(self.wait).await;
         }
@@ -155,7 +156,7 @@ impl Turn {
     }
 }
 
-impl Drop for Turn {
+impl Drop for Reservation {
     fn drop(&mut self) {
         if let Some(bucket) = self.bucket.take() {
             bucket.lock().give_back();
@@ -184,9 +185,9 @@ mod tests {
     };
 
     #[test]
-    fn a_burst_goes_out_at_once_and_the_rest_at_the_rate() {
+    fn a_burst_is_sent_at_once_and_the_rest_at_the_rate() {
         let start = Instant::now();
-        let mut bucket = Bucket::new(RATE, start);
+        let mut bucket = TokenBucket::new(RATE, start);
         let waits: Vec<u128> = (0..34).map(|_| bucket.take(start).as_millis()).collect();
         assert_eq!(waits[..30], [0; 30]);
         assert_eq!(waits[30..], [50, 100, 150, 200]);
@@ -196,11 +197,11 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_stretch_of_time_sees_more_than_the_burst_and_what_the_rate_allows(
+        fn no_interval_has_more_requests_than_burst_plus_rate(
             gaps in prop::collection::vec(0_u64..400, 1..200),
         ) {
             let mut now = Instant::now();
-            let mut bucket = Bucket::new(RATE, now);
+            let mut bucket = TokenBucket::new(RATE, now);
             let mut sent = Vec::new();
             for gap in gaps {
                 now += Duration::from_millis(gap);
@@ -227,7 +228,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn probes_pass_by_the_queue() {
+    async fn probes_do_not_wait_in_the_queue() {
         let service = throttled();
         let queue: FuturesUnordered<_> = (0..90)
             .map(|_| service.clone().oneshot(request("/api/v1/pods?watch=true")))
@@ -241,7 +242,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_gives_up_waiting_leaves_the_token_to_others() {
+    async fn a_cancelled_request_returns_its_token() {
         let service = throttled();
         for _ in 0..30 {
             service.clone().oneshot(request("/api")).await.unwrap();

@@ -1,12 +1,12 @@
-//! The words that all of Fleetdex shares: objects and their identity, selectors, queries, kinds, `JSONPath`.
+//! The types that all crates of Fleetdex share: objects and documents, selectors, queries, kinds, `JSONPath`.
 //!
 //! ```text
-//!  selector, json_path ──> query ──> kinds ──> model
+//!  query ──> selector, kinds ──> model ──> json_path
 //! ```
 //!
-//! Nothing here does I/O, waits or reads a clock: every function gives the same answer for the same arguments. [`model`] has the names,
-//! versions and documents, [`selector`] the label and field selectors of Kubernetes, [`query`] what can be asked of a store, [`kinds`] which
-//! kinds have fields and columns of their own, [`json_path`] the `JSONPath` of kubectl and of printer columns.
+//! Guarantee: nothing here does I/O, waits or reads a clock. Every function returns the same result for the same arguments. [`model`] has the names,
+//! versions and documents, [`selector`] the label and field selectors of Kubernetes, [`query`] the queries to stores, [`kinds`] the built-in kinds
+//! with their fields, [`json_path`] the `JSONPath` of kubectl, of printer columns and of redactions.
 
 pub mod json_path;
 pub mod kinds;

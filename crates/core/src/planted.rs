@@ -1,83 +1,83 @@
-//! Bugs that a build with the feature `planted-bugs` can switch on, one at a time: `make mutants` shows that the simulation finds each of
-//! them. Without the feature none of them is there.
+//! Planted bugs. A build with the feature `planted-bugs` can switch them on, one at a time; `make mutants` shows that the simulation finds each of
+//! them. A build without the feature has none of them.
 
-/// A bug.
+/// A planted bug.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bug {
-    /// An item that the store was too busy for counts as stored.
+    /// An item that a busy store refused (429) counts as stored.
     DropThrottledItem,
     /// A write counts as stored when it is sent.
     AcknowledgeBeforeResponse,
-    /// A list that broke off counts as complete: what it did not show is deleted.
+    /// An interrupted list counts as complete, so objects that it did not show are deleted.
     PruneOnInterruptedList,
-    /// HTTP 410 is tried again like any failure.
+    /// HTTP 410 is retried like any failure.
     IgnoreExpired,
-    /// Deletions are not passed on.
+    /// Deletions are dropped.
     ForgetDelete,
-    /// The objects of the last page of several are not looked at.
+    /// The objects of the last of several pages are skipped.
     SkipLastPage,
     /// "9" is newer than "10".
     CompareVersionsAsText,
-    /// A watch goes on behind the next event.
+    /// A watch resumes behind the next event.
     LoseEventAtReconnect,
-    /// A write that is sent again carries no version.
+    /// A retried write has no version.
     RetryWithoutVersion,
-    /// Deletions carry no version, so that nothing orders them with other writes.
+    /// Deletions have no version, so that they are not ordered with other writes.
     UnorderedDeletes,
-    /// Queries are answered from a generation before it is complete.
+    /// Queries see an index revision before it is complete.
     ShowHalfFilled,
-    /// Checkpoints of one index are taken for those of another one.
+    /// Checkpoints of another index are used.
     TrustOtherCheckpoints,
     /// A restored etcd is not noticed.
     IgnoreRestore,
-    /// Checkpoints run ahead of what is stored.
+    /// Checkpoints are ahead of the acknowledged writes.
     CheckpointBeforeAcknowledgement,
-    /// The checkpoints of documents that were removed stay.
+    /// The checkpoints of garbage-collected documents stay.
     KeepSweptCheckpoints,
     /// A refused document is dropped.
     DropRefusedDocument,
-    /// A place that no registry names any more is forgotten.
+    /// A store location that no registry names any more is forgotten.
     ForgetOldPlace,
-    /// A replica that stops declares that everything is told while writes are under way.
+    /// A replica that stops declares its log complete while writes are in flight.
     LeaveWithWritesUnderWay,
-    /// A replica says how far its log is only where that holds a change: others wait for ever for a number without one.
+    /// A replica announces the position of its log only with a change: others wait for ever for a number without one.
     PositionOfChangesOnly,
-    /// After changes of another replica were lost, a list counts as up to date that OpenSearch has not been refreshed for.
+    /// After changes of another replica were lost, a list counts as current although OpenSearch was not refreshed for it.
     ListBeforeRefresh,
-    /// A continue token is good for whoever has it.
+    /// A continue token is valid for any user.
     TakeTokenOfAnother,
-    /// A continue token is good for any question.
+    /// A continue token is valid for any query.
     TakeTokenForAnotherQuestion,
-    /// Further pages show what the first one could, whatever the caller may see by now.
+    /// Further pages ignore permissions that the caller has lost since the first page.
     ForgetPermissionOfFurtherPages,
-    /// A list that is cut off keeps its point in time.
+    /// A list whose client disconnects keeps its point in time open.
     LeavePointInTimeOpen,
-    /// Lists of other users end for those of one who begins very many.
+    /// Lists of other users are ended for one user who begins very many.
     EndListsOfOthers,
-    /// One user gets every place for requests that is free.
+    /// One user gets every free permit for requests.
     TakeAllPlaces,
-    /// A line break between two tokens of an object is left in a line of a bulk request.
+    /// A line break between two tokens of an object stays in a line of a bulk request.
     LineBreakInBulk,
-    /// What was read of members counts as read for ever.
+    /// Memory for responses of members is never released.
     BudgetNotGivenBack,
-    /// The limit of a body does not count what comes out of decompression: a body may be as long as it likes.
+    /// The limit of a body applies before decompression, so a decompressed body has no bound.
     LimitBeforeDecompression,
-    /// An object says by itself which cluster it is of.
+    /// The field `cluster` of an object decides its cluster.
     TrustMemberCluster,
-    /// A line of a watch may be as long as it likes.
+    /// A line of a watch has no bound.
     EndlessLine,
-    /// It is forgotten which members were indexed, so that an older one that shows their history takes their place.
+    /// The indexed members are forgotten, so that an older member with the same history replaces one of them.
     DisplaceEstablished,
-    /// The UID that a member reports is its identity: a cluster that was restored from a backup is its origin.
+    /// The reported UID alone identifies a member, so that a cluster that was restored from a backup counts as the original.
     TrustReportedUid,
-    /// Objects of one name are written as they come: one may be told before the deletion of an earlier one.
+    /// Objects of one name are written unordered, so that watchers may see one before the deletion of an earlier one.
     IgnoreNames,
-    /// A list deletes what is stored under the names of other objects when it has written those.
+    /// A list deletes stored objects after it has written newer objects of the same names.
     DeleteNamesakesLast,
 }
 
 impl Bug {
-    /// All of them.
+    /// All planted bugs.
     pub const ALL: &[Self] = &[
         Self::DropThrottledItem,
         Self::AcknowledgeBeforeResponse,
@@ -126,10 +126,10 @@ mod active {
         false
     }
 
-    /// A write of this document is sent again.
+    /// Notes that a write of this document is retried.
     pub const fn note_retry(_: &str) {}
 
-    /// Whether a write of this document was sent again.
+    /// Whether a write of this document was retried.
     pub const fn was_retried(_: &str) -> bool {
         false
     }
@@ -160,14 +160,14 @@ mod active {
         ACTIVE.get() == Some(bug)
     }
 
-    /// A write of this document is sent again.
+    /// Notes that a write of this document is retried.
     pub fn note_retry(id: &str) {
         if planted(Bug::RetryWithoutVersion) {
             RETRIED.with_borrow_mut(|retried| retried.insert(id.to_owned()));
         }
     }
 
-    /// Whether a write of this document was sent again.
+    /// Whether a write of this document was retried.
     pub fn was_retried(id: &str) -> bool {
         RETRIED.with_borrow(|retried| retried.contains(id))
     }

@@ -1,20 +1,20 @@
-//! Text of objects and of servers on its way to a terminal.
+//! Escapes text of objects and servers for a terminal.
 //!
 //! A terminal acts on control characters: they move the cursor, hide lines, set titles and, in some terminals, type commands. Kubernetes lets them into
-//! many fields, so `kubectl` shows them escaped since CVE-2021-25743. Here they are escaped as `kubectl` does, and so are those that it leaves alone:
-//! the other control characters, and the characters that change the direction of the text that follows.
+//! many fields, so `kubectl` escapes them since CVE-2021-25743. This module escapes the same characters, and those that `kubectl` leaves: the other control
+//! characters, and the characters that change the direction of the text that follows.
 //!
 //! Source of the first two rules: `terminalEscaper` of <https://pkg.go.dev/k8s.io/cli-runtime/pkg/printers>
 
 use std::{borrow::Cow, fmt::Write as _};
 
-/// Whether a terminal may act on a character instead of showing it. Line breaks and tabs are not among them.
+/// Whether a terminal may act on a character instead of showing it; false for line breaks and tabs.
 fn is_acted_on(letter: char) -> bool {
     let is_direction = matches!(letter, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     is_direction || (letter.is_control() && !matches!(letter, '\n' | '\t'))
 }
 
-/// The text with everything escaped that a terminal may act on. Line breaks and tabs stay: `^[` for the escape character, `\r`, `^G` for another
+/// The text with escapes for all characters that a terminal may act on, except line breaks and tabs: `^[` for the escape character, `\r`, `^G` for another
 /// control character of ASCII, `\u009b` for the rest.
 pub fn escaped(text: &str) -> Cow<'_, str> {
     escaped_where(text, is_acted_on, |shown, letter| match letter {
@@ -28,7 +28,7 @@ pub fn escaped(text: &str) -> Cow<'_, str> {
     })
 }
 
-/// The same for text that has to stay on one line and in one column.
+/// The text escaped as by [`escaped`], line breaks and tabs included, so that it stays on one line and in one column.
 pub fn escaped_line(text: &str) -> Cow<'_, str> {
     match escaped(text) {
         plain if !plain.contains(['\n', '\t']) => plain,
@@ -36,9 +36,9 @@ pub fn escaped_line(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// JSON with the same meaning and without anything that a terminal may act on. JSON escapes the control characters of ASCII but for DEL by itself.
+/// JSON of the same value without characters that a terminal may act on. JSON itself escapes the control characters of ASCII except DEL.
 pub fn escaped_json(json: &str) -> Cow<'_, str> {
-    // Outside of strings there are only line breaks, which stay.
+    // Outside of strings such characters are only line breaks, which stay.
     escaped_where(json, is_acted_on, write_escape)
 }
 
@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_terminal_acts_on_is_shown_as_kubectl_shows_it() {
+    fn control_characters_are_shown_as_in_kubectl() {
         assert_eq!(escaped("\u{1b}[2Jgone\r"), "^[[2Jgone\\r");
         assert_eq!(
             escaped("bell\u{7} del\u{7f} csi\u{9b}2J \u{202e}txt.exe"),
@@ -88,13 +88,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nothing_is_left_that_a_terminal_acts_on(text in any::<String>()) {
+        fn no_control_character_is_left(text in any::<String>()) {
             prop_assert!(!escaped(&text).chars().any(is_acted_on));
             prop_assert!(!escaped_line(&text).chars().any(|letter| is_acted_on(letter) || letter == '\n'));
         }
 
         #[test]
-        fn json_means_the_same_afterwards(text in any::<String>()) {
+        fn escaped_json_has_the_same_value(text in any::<String>()) {
             let json = serde_json::to_string(&text).unwrap();
             let shown = escaped_json(&json);
             prop_assert!(!shown.chars().any(is_acted_on));

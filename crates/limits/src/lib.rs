@@ -1,12 +1,14 @@
-//! Bounds on what others can make Fleetdex hold: bodies of answers, and places of users.
+//! Bounds on what others can make Fleetdex hold: memory for response bodies, and permits of users.
 //!
 //! ```text
 //!  member, store ──body──> intake ──bytes within a budget──> reader
-//!  user ──request──> shares ──a place of the user's share──> answer
+//!  user ──request──> fair_semaphore ──a permit of the user's share──> response
 //! ```
 //!
-//! [`intake`] counts the bytes of bodies while they arrive and refuses what exceeds a budget. [`shares`] divides a number of places among
-//! users, so that no user can take all of them.
+//! [`intake`] counts the bytes of bodies while they arrive and refuses what exceeds a budget.
+//! [`fair_semaphore`] divides permits among users, so that no user can take all of them.
+//! [`response_limit`] bounds single responses of the control plane.
 
+pub mod fair_semaphore;
 pub mod intake;
-pub mod shares;
+pub mod response_limit;

@@ -1,5 +1,6 @@
-//! When queries are answered from a new generation: from one that replaces another as soon as it is complete, from a first one resource by
-//! resource as these are complete, and never before.
+//! When queries are answered from a new index revision. One that replaces another is activated as
+//! soon as it is complete. The first one of a cluster becomes visible resource by resource, each as
+//! soon as it is complete, and never before.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -13,199 +14,236 @@ use fleetdex_core::{
     planted::{Bug, planted},
     query::ResourceName,
 };
-use fleetdex_store::Generation;
+use fleetdex_store::IndexRevision;
 use fleetdex_sync::{
     pipeline::Pipeline,
-    progress::{Obstacle, Progress},
+    progress::{FailureCause, Progress},
 };
 use tokio::{sync::Notify, time::Instant};
 use tokio_util::task::AbortOnDropHandle;
 
-/// How long one that replaces another waits for kinds that the member refuses. What the old one has of them is lost then; but it also has
-/// what must no longer be stored.
+/// How long a revision that replaces another waits for kinds that the member refuses. Their
+/// documents in the old revision are lost then; but the old revision also has what must no longer
+/// be stored.
 pub const REPLACING_PATIENCE: Duration = Duration::from_mins(10);
 const MAX_DELAY: Duration = Duration::from_secs(15);
-/// How long a first generation is not shown in parts, and how long between two parts: most are complete by then, and each part is a change of the
-/// cluster state of OpenSearch. With a thousand clusters that begin at once these are 200 a second, of some milliseconds each.
-const PART_INTERVAL: Duration = Duration::from_secs(5);
+/// How long no part of a first revision is shown, and how long between two parts: most are complete
+/// by then, and each part changes the cluster state of OpenSearch. With a thousand clusters that
+/// start at once these are 200 changes a second, of some milliseconds each.
+const PARTIAL_INTERVAL: Duration = Duration::from_secs(5);
 
-/// The generations that queries are not answered from yet.
+/// The revisions that queries are not answered from yet.
 pub(super) struct Activations {
-    waiting: BTreeMap<(StoreName, ClusterName), Waiting>,
+    pending: BTreeMap<(StoreName, ClusterName), PendingActivation>,
     changed: Arc<Notify>,
 }
 
-struct Waiting {
-    generation: Generation,
+struct PendingActivation {
+    revision: IndexRevision,
     since: Instant,
-    /// When a part of it was last shown, or when it was made.
-    part_shown: Instant,
-    /// Shows a part of it.
-    showing: Option<AbortOnDropHandle<()>>,
+    /// When a part of it was last shown, or when it was created.
+    last_partial: Instant,
+    /// The task that shows a part of it.
+    partial_task: Option<AbortOnDropHandle<()>>,
     task: Option<AbortOnDropHandle<()>>,
 }
 
 impl Activations {
     pub(super) fn new(changed: Arc<Notify>) -> Self {
         Self {
-            waiting: BTreeMap::new(),
+            pending: BTreeMap::new(),
             changed,
         }
     }
 
-    /// Looks what of a generation can be seen now. `units` are the streams that fill it, as far as they run, with their resources; `is_certain`:
-    /// whether these are all that there should be.
+    /// Decides what of a revision becomes visible now. `units` are the resources that are written
+    /// to it, each with its progress if its stream runs; `is_certain` states whether these are all
+    /// that there should be.
     ///
-    /// One that replaces another is seen when all of it is complete, or as much as will ever be. A first one is seen resource by resource: what is
-    /// refused or fails keeps nothing else from being seen, and is itself not seen before it is complete.
-    pub(super) fn consider(
+    /// A revision that replaces another becomes visible when all of it is complete, or as much as
+    /// will ever be. A first one becomes visible resource by resource: a resource that is refused
+    /// or fails does not delay the others, and is itself hidden until it is complete.
+    pub(super) fn update(
         &mut self,
         store: &StoreName,
         pipeline: &Pipeline,
-        generation: Generation,
+        revision: IndexRevision,
         units: &[(ResourceName, Option<&Progress>)],
         is_certain: bool,
     ) {
-        let key = (store.clone(), generation.cluster.clone());
-        if generation.live {
-            self.waiting.remove(&key);
+        let key = (store.clone(), revision.cluster.clone());
+        if revision.live {
+            self.pending.remove(&key);
             return;
         }
-        let waiting = self
-            .waiting
+        let pending = self
+            .pending
             .entry(key)
-            .or_insert_with(|| Waiting::new(generation.clone()));
-        if waiting.generation.id != generation.id {
-            *waiting = Waiting::new(generation.clone());
+            .or_insert_with(|| PendingActivation::new(revision.clone()));
+        if pending.revision.id != revision.id {
+            *pending = PendingActivation::new(revision.clone());
         }
         let is_busy = |task: &Option<AbortOnDropHandle<()>>| {
             task.as_ref().is_some_and(|task| !task.is_finished())
         };
-        if is_busy(&waiting.task) || is_busy(&waiting.showing) {
+        if is_busy(&pending.task) || is_busy(&pending.partial_task) {
             return;
         }
-        if generation.replaces.is_none() {
-            waiting.generation = generation;
-            waiting.consider_first(pipeline, units, is_certain, &self.changed);
+        if revision.replaces.is_none() {
+            pending.revision = revision;
+            pending.update_first(pipeline, units, is_certain, &self.changed);
             return;
         }
-        let is_settled = |unit: &(ResourceName, Option<&Progress>)| {
+        let is_final = |unit: &(ResourceName, Option<&Progress>)| {
             unit.1.is_some_and(|progress| {
-                progress.is_synced_in(&generation) || is_hopeless(progress, &generation)
+                progress.is_synced_to(&revision) || is_refused_for_good(progress, &revision)
             })
         };
         let is_complete =
-            planted(Bug::ShowHalfFilled) || !units.is_empty() && units.iter().all(is_settled);
-        if is_complete && (is_certain || waiting.since.elapsed() >= REPLACING_PATIENCE) {
-            waiting.activate(pipeline, &self.changed);
+            planted(Bug::ShowHalfFilled) || !units.is_empty() && units.iter().all(is_final);
+        if is_complete && (is_certain || pending.since.elapsed() >= REPLACING_PATIENCE) {
+            pending.activate(pipeline, &self.changed);
         }
     }
 
-    /// Ends everything that is under way, and waits for the end.
+    /// Aborts every activation, and waits until all have ended.
     pub(super) async fn stop(&mut self) {
-        for task in std::mem::take(&mut self.waiting)
+        for task in std::mem::take(&mut self.pending)
             .into_values()
-            .filter_map(|waiting| waiting.task)
+            .filter_map(|pending| pending.task)
         {
             task.abort();
-            // Cancelled, or done.
+            // It was aborted, or had ended.
             let _ended = task.await;
         }
     }
 }
 
-impl Waiting {
-    fn new(generation: Generation) -> Self {
+impl PendingActivation {
+    fn new(revision: IndexRevision) -> Self {
         let now = Instant::now();
         Self {
-            generation,
+            revision,
             since: now,
-            part_shown: now,
-            showing: None,
+            last_partial: now,
+            partial_task: None,
             task: None,
         }
     }
 
-    fn consider_first(
+    fn update_first(
         &mut self,
         pipeline: &Pipeline,
         units: &[(ResourceName, Option<&Progress>)],
         is_certain: bool,
         changed: &Arc<Notify>,
     ) {
-        let is_synced = |unit: &&(ResourceName, Option<&Progress>)| {
+        let is_synced = |progress: Option<&Progress>| {
             planted(Bug::ShowHalfFilled)
-                || unit
-                    .1
-                    .is_some_and(|progress| progress.is_synced_in(&self.generation))
+                || progress.is_some_and(|progress| progress.is_synced_to(&self.revision))
         };
-        let is_whole = !units.is_empty() && units.iter().all(|unit| is_synced(&unit));
+        let states: Vec<(&ResourceName, bool)> = units
+            .iter()
+            .map(|(resource, progress)| (resource, is_synced(*progress)))
+            .collect();
+        let is_whole = !states.is_empty() && states.iter().all(|(_, is_synced)| *is_synced);
         if is_whole && is_certain {
             self.activate(pipeline, changed);
             return;
         }
-        let incomplete: BTreeSet<&ResourceName> = units
-            .iter()
-            .filter(|unit| !is_synced(unit))
-            .map(|(resource, _)| resource)
-            .collect();
-        let complete = units
-            .iter()
-            .map(|(resource, _)| resource)
-            .filter(|resource| !incomplete.contains(resource));
-        let resources: BTreeSet<ResourceName> = complete.cloned().collect();
-        if resources.is_subset(&self.generation.shown) || self.part_shown.elapsed() < PART_INTERVAL
+        let resources = complete_resources(&states);
+        if resources.is_subset(&self.revision.shown)
+            || self.last_partial.elapsed() < PARTIAL_INTERVAL
         {
             return;
         }
-        self.part_shown = Instant::now();
-        let showing = show(
+        self.last_partial = Instant::now();
+        let partial_task = show(
             pipeline.clone(),
-            self.generation.clone(),
+            self.revision.clone(),
             resources,
             Arc::clone(changed),
         );
-        self.showing = Some(AbortOnDropHandle::new(tokio::spawn(showing)));
+        self.partial_task = Some(AbortOnDropHandle::new(tokio::spawn(partial_task)));
     }
 
     fn activate(&mut self, pipeline: &Pipeline, changed: &Arc<Notify>) {
-        let activation = activate(
-            pipeline.clone(),
-            self.generation.clone(),
-            Arc::clone(changed),
-        );
+        let activation = activate(pipeline.clone(), self.revision.clone(), Arc::clone(changed));
         self.task = Some(AbortOnDropHandle::new(tokio::spawn(activation)));
     }
 }
 
-/// Whether there is no use in waiting for a unit any longer.
-pub(super) fn is_hopeless(progress: &Progress, generation: &Generation) -> bool {
-    progress.kept_from(generation, REPLACING_PATIENCE) == Some(Obstacle::Refusal)
+/// The resources of which every stream is in sync.
+fn complete_resources(states: &[(&ResourceName, bool)]) -> BTreeSet<ResourceName> {
+    let incomplete: BTreeSet<&ResourceName> = states
+        .iter()
+        .filter(|(_, is_synced)| !is_synced)
+        .map(|(resource, _)| *resource)
+        .collect();
+    states
+        .iter()
+        .map(|(resource, _)| *resource)
+        .filter(|resource| !incomplete.contains(resource))
+        .cloned()
+        .collect()
 }
 
-/// Once: what is complete by the next time may be more.
+/// Whether the member has refused a stream for so long that nothing waits for it any more.
+pub(super) fn is_refused_for_good(progress: &Progress, revision: &IndexRevision) -> bool {
+    progress.blocking_failure(revision, REPLACING_PATIENCE) == Some(FailureCause::Refusal)
+}
+
+/// Tries once: by the next attempt more resources may be complete.
 async fn show(
     pipeline: Pipeline,
-    generation: Generation,
+    revision: IndexRevision,
     resources: BTreeSet<ResourceName>,
     changed: Arc<Notify>,
 ) {
-    if let Err(error) = pipeline.show(&generation, &resources).await {
-        tracing::debug!(index = %generation.index, %error, "what is complete of a generation cannot be shown yet");
+    if let Err(error) = pipeline.show(&revision, &resources).await {
+        tracing::debug!(index = %revision.index, %error, "cannot show the complete resources of a revision yet");
     }
     changed.notify_one();
 }
 
-async fn activate(pipeline: Pipeline, generation: Generation, changed: Arc<Notify>) {
+async fn activate(pipeline: Pipeline, revision: IndexRevision, changed: Arc<Notify>) {
     let schedule = ExponentialBuilder::default()
         .with_min_delay(Duration::from_millis(500))
         .with_max_delay(MAX_DELAY)
         .with_jitter()
         .without_max_times();
     let mut delays = schedule.build();
-    while let Err(error) = pipeline.activate(&generation).await {
-        tracing::debug!(index = %generation.index, %error, "a generation cannot be made the live one yet");
+    while let Err(error) = pipeline.activate(&revision).await {
+        tracing::debug!(index = %revision.index, %error, "cannot activate a revision yet");
         tokio::time::sleep(delays.next().unwrap_or(MAX_DELAY)).await;
     }
     changed.notify_one();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_resource_is_complete_when_its_streams_of_all_namespaces_are_in_sync() {
+        let (pods, nodes) = (
+            ResourceName::new("", "pods"),
+            ResourceName::new("", "nodes"),
+        );
+        for (states, expected) in [
+            (&[][..], &[][..]),
+            (&[(&pods, true)], &[&pods]),
+            (&[(&pods, false)], &[]),
+            (&[(&pods, true), (&nodes, false)], &[&pods]),
+            (&[(&pods, true), (&pods, false), (&nodes, true)], &[&nodes]),
+            (
+                &[(&pods, true), (&pods, true), (&nodes, true)],
+                &[&nodes, &pods],
+            ),
+        ] {
+            let expected: BTreeSet<ResourceName> =
+                expected.iter().map(|&name| name.clone()).collect();
+            assert_eq!(complete_resources(states), expected, "{states:?}");
+        }
+    }
 }

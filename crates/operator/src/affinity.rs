@@ -1,9 +1,10 @@
 //! Which clusters a `ClusterAffinity` selects, with Karmada's meaning.
 //!
-//! The rules are those of [`util.ClusterMatches`](https://github.com/karmada-io/karmada/blob/master/pkg/util/selector.go): all parts must
-//! hold, `exclude` wins, and a requirement that makes no sense selects nothing.
+//! The rules are those of
+//! [`util.ClusterMatches`](https://github.com/karmada-io/karmada/blob/master/pkg/util/selector.go):
+//! all parts must hold, `exclude` wins, and a requirement that makes no sense selects nothing.
 
-use fleetdex_api::affinity::{ClusterAffinity, ClusterFieldSelector, FieldRequirement};
+use fleetdex_api::affinity::{ClusterAffinity, ClusterFieldSelector, FieldSelectorRequirement};
 use fleetdex_core::selector::{LabelRequirement, LabelSelector, LabelTest};
 
 use super::MemberView;
@@ -15,7 +16,7 @@ pub fn matches(affinity: &ClusterAffinity, cluster: &MemberView) -> bool {
         return false;
     }
     let named = affinity.cluster_names.is_empty()
-        || affinity.cluster_names.iter().any(|wanted| wanted == name);
+        || affinity.cluster_names.iter().any(|desired| desired == name);
     named
         && labels_match(affinity, cluster)
         && affinity
@@ -43,7 +44,7 @@ fn fields_match(selector: &ClusterFieldSelector, cluster: &MemberView) -> bool {
 }
 
 /// A cluster can span several zones: `In`, `Gt` and `Lt` want any of them, `NotIn` none.
-fn zones_match(requirement: &FieldRequirement, zones: &[String]) -> bool {
+fn zones_match(requirement: &FieldSelectorRequirement, zones: &[String]) -> bool {
     let overlaps = || zones.iter().any(|zone| requirement.values.contains(zone));
     match requirement.operator.as_str() {
         "In" => overlaps(),
@@ -55,8 +56,9 @@ fn zones_match(requirement: &FieldRequirement, zones: &[String]) -> bool {
     }
 }
 
-/// `provider` and `region` are compared like labels that are absent when they are empty; any other key is an absent label.
-fn field_matches(requirement: &FieldRequirement, cluster: &MemberView) -> bool {
+/// `provider` and `region` are compared like labels that are absent when they are empty; any other
+/// key is an absent label.
+fn field_matches(requirement: &FieldSelectorRequirement, cluster: &MemberView) -> bool {
     let value = match requirement.key.as_str() {
         "provider" => cluster.provider.as_str(),
         "region" => cluster.region.as_str(),
@@ -65,7 +67,7 @@ fn field_matches(requirement: &FieldRequirement, cluster: &MemberView) -> bool {
     value_matches(requirement, value)
 }
 
-fn value_matches(requirement: &FieldRequirement, value: &str) -> bool {
+fn value_matches(requirement: &FieldSelectorRequirement, value: &str) -> bool {
     let Some(requirement) = as_label(requirement) else {
         return false;
     };
@@ -74,7 +76,7 @@ fn value_matches(requirement: &FieldRequirement, value: &str) -> bool {
 }
 
 /// `None` for what Kubernetes refuses as a label requirement.
-fn as_label(requirement: &FieldRequirement) -> Option<LabelRequirement> {
+fn as_label(requirement: &FieldSelectorRequirement) -> Option<LabelRequirement> {
     let values = &requirement.values;
     let test = match (requirement.operator.as_str(), values.as_slice()) {
         ("In", _) => LabelTest::In(values.iter().cloned().collect()),
@@ -103,7 +105,7 @@ mod tests {
             zones: vec!["z1".to_owned(), "z2".to_owned()],
             discovery: None,
             definitions: None,
-            left_to_another: false,
+            is_duplicate: false,
         }
     }
 
@@ -199,7 +201,7 @@ mod tests {
             ("Lt", "7", false),
             ("Lt", "x", false),
         ] {
-            let requirement = FieldRequirement {
+            let requirement = FieldSelectorRequirement {
                 key: "zone".into(),
                 operator: operator.into(),
                 values: vec![bound.into()],
@@ -220,7 +222,7 @@ mod tests {
             ("Exists", false),
             ("DoesNotExist", true),
         ] {
-            let requirement = FieldRequirement {
+            let requirement = FieldSelectorRequirement {
                 key: "zone".into(),
                 operator: operator.into(),
                 values: vec!["z1".into()],

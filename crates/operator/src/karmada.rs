@@ -1,5 +1,6 @@
-//! A Karmada control plane serves two of our groups itself: `cluster.karmada.io`, which stays Karmada's, and, while karmada-search is
-//! installed, `search.karmada.io`, which then hides our registries.
+//! A Karmada control plane itself serves two of the API groups that Fleetdex uses:
+//! `cluster.karmada.io`, which stays Karmada's, and, while karmada-search is installed,
+//! `search.karmada.io`, which then hides the registries of Fleetdex.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -17,11 +18,12 @@ const SEARCH: &str = "v1alpha1.search.karmada.io";
 /// Serves `Cluster` on a Karmada control plane.
 const CLUSTER: &str = "v1alpha1.cluster.karmada.io";
 const CHECK: &str = "search.karmada.io";
-/// Removing karmada-search takes people longer than this.
+/// How often to check. Removing karmada-search takes people longer than this.
 const INTERVAL: Duration = Duration::from_secs(30);
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Whether Karmada serves `Cluster` objects, and with that writes their status. When it cannot be told, it does not.
+/// Whether Karmada serves `Cluster` objects, and therefore writes their statuses. If that cannot be
+/// determined, it does not.
 pub async fn serves_clusters(hub: &Client) -> bool {
     aggregated(hub, CLUSTER).await.is_some()
 }
@@ -44,9 +46,10 @@ async fn aggregated(hub: &Client, name: &str) -> Option<APIService> {
     }
 }
 
-/// Says, for as long as it is so, that karmada-search hides the registries: in the log, on `/readyz` and as an Event.
+/// Reports that karmada-search hides the registries, for as long as it does: in the log, on
+/// `/readyz` and as an Event.
 pub async fn watch_search(hub: Client, readiness: Readiness, recorder: Arc<Recorder>) {
-    let mut told = BTreeSet::new();
+    let mut reported = BTreeSet::new();
     loop {
         match aggregated(&hub, SEARCH).await {
             Some(service) => {
@@ -55,7 +58,7 @@ pub async fn watch_search(hub: Client, readiness: Readiness, recorder: Arc<Recor
                      remove karmada-search and then the APIService (kubectl delete apiservice {SEARCH})"
                 );
                 readiness.not_ready(CHECK, message.clone());
-                if told.insert(service.metadata.uid.clone()) {
+                if reported.insert(service.metadata.uid.clone()) {
                     tracing::warn!("{message}");
                     announce(&recorder, &service, message).await;
                 }

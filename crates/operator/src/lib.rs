@@ -1,44 +1,44 @@
-//! The operator: which objects of which members are indexed, where, and by which replica.
+//! The operator: decides which objects of which members are indexed, where, and by which replica.
 //!
 //! ```text
 //!  ResourceRegistry ──┐
-//!  members ───────────┼──> plan ──streams──> fleet ──> units of sync ──> stores
-//!  replicas ──────────┘                        └──> status, reports, sweep of what is no longer wanted
+//!  members ───────────┼──> plan ──streams──> stream supervisor ──> units of sync ──> stores
+//!  replicas ──────────┘                        └──> status, replica reports, garbage collection
 //! ```
 //!
-//! [`plan`] is a function of registries, members and replicas; [`controller`] reconciles what runs with what is planned, and writes the
-//! status.
+//! [`plan`] is a pure function of registries, members and replicas. [`controller`] makes what runs
+//! match the plan, and writes the status.
 
 use std::{collections::BTreeMap, sync::Arc};
 
 use fleetdex_api::registry::ResourceRegistrySpec;
 use fleetdex_clusters::{
-    MemberState, definitions::Definitions, discovery::Discovery, source::is_left_to_another,
+    MemberState, definitions::Definitions, discovery::Discovery, source::is_duplicate,
 };
 use fleetdex_core::model::ClusterName;
 use jiff::Timestamp;
 
 mod activation;
 pub mod affinity;
-mod arrivals;
-pub mod cache;
+pub mod cluster_cache;
+pub mod completeness;
 pub mod controller;
-pub mod fleet;
-pub mod gaps;
+pub mod garbage_collection;
 pub mod karmada;
+mod live_clusters;
 pub mod members;
-pub mod places;
 pub mod plan;
 pub mod replicas;
 pub mod selection;
 pub mod status;
+pub mod store_locations;
 pub mod stores;
-pub mod sweep;
+pub mod stream_supervisor;
 
-/// Names the fields of objects that Fleetdex writes.
+/// The field manager of server-side apply.
 pub(crate) const FIELD_MANAGER: &str = "fleetdex";
 
-/// A member cluster, as planning sees it.
+/// A member cluster as the planner sees it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MemberView {
     /// Its name.
@@ -51,12 +51,12 @@ pub struct MemberView {
     pub region: String,
     /// `spec.zones`.
     pub zones: Vec<String>,
-    /// What it serves; `None` until it has been asked.
+    /// What it serves; `None` until its first discovery.
     pub discovery: Option<Arc<Discovery>>,
-    /// What its custom resources are defined as; `None` until it has been asked.
+    /// How its custom resources are defined; `None` until they have been read.
     pub definitions: Option<Arc<Definitions>>,
     /// Whether it is the same cluster as another member, under whose name it is indexed.
-    pub left_to_another: bool,
+    pub is_duplicate: bool,
 }
 
 impl From<&MemberState> for MemberView {
@@ -70,20 +70,20 @@ impl From<&MemberState> for MemberView {
             zones: member.zones.clone(),
             discovery: state.discovery.clone(),
             definitions: state.definitions.clone(),
-            left_to_another: is_left_to_another(state),
+            is_duplicate: is_duplicate(state),
         }
     }
 }
 
-/// A registry, as planning sees it.
+/// A registry as the planner sees it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RegistryView {
     /// Its name.
     pub name: String,
     /// Its UID.
     pub uid: String,
-    /// When it was created; the oldest registry of a store decides what cannot be united.
+    /// When it was created. The oldest registry of a store decides what cannot be united.
     pub created: Option<Timestamp>,
-    /// What it asks for.
+    /// Its spec.
     pub spec: ResourceRegistrySpec,
 }

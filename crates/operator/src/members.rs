@@ -1,4 +1,5 @@
-//! The members of the fleet: what the sources say, told to the supervisor, and what comes of it.
+//! The members of the fleet: passes what the sources of clusters contain to the connections, and
+//! collects the state of each member.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -7,60 +8,63 @@ use std::{
 
 use fleetdex_api::cluster::Cluster;
 use fleetdex_clusters::{
-    Clusters, Member, MemberState, Phase,
-    source::{Established, SAME_CLUSTER_AS, Snapshot, Sources, Twins, is_left_to_another},
+    Clusters, ConnectionPhase, Member, MemberState,
+    source::{
+        Duplicates, IndexedClusterUids, MemberSnapshot, SAME_CLUSTER_AS, Sources, is_duplicate,
+    },
     status as cluster_status,
 };
 use fleetdex_core::model::{ClusterName, causes};
 use fleetdex_telemetry::metrics::Metrics;
 use kube::{Api, Client, ResourceExt};
 
-/// The reason of a registration whose name another member has.
+/// The reason of a registration under a name that another member has.
 const NAME_TAKEN: &str = "NameTaken";
 
-/// The members, and what there is to tell about them.
+/// The members, and what the status says about them.
 #[derive(Clone, Debug, Default)]
-pub struct Members {
-    /// Where each of them stands.
+pub struct MemberStates {
+    /// The state of each.
     pub states: BTreeMap<ClusterName, MemberState>,
-    /// Sources that have not been read yet: there may be more members, of which nothing may be deleted.
-    pub unread: Vec<String>,
+    /// Sources that have not been read yet. There may be more members, whose documents must not be
+    /// deleted.
+    pub unread_sources: Vec<String>,
     /// What is wrong with the registration of a member that works.
     pub notes: BTreeMap<ClusterName, String>,
 }
 
-/// Keeps the supervisor up to date.
-pub struct Roster {
+/// Keeps the connections to members in line with the sources.
+pub struct MemberReconciler {
     /// The control plane.
     pub hub: Client,
-    /// The supervisor.
+    /// The connections to the members.
     pub clusters: Arc<Clusters>,
-    /// Where members come from.
+    /// The sources of clusters.
     pub sources: Arc<Sources>,
-    /// Counts.
+    /// Metrics.
     pub metrics: Arc<Metrics>,
-    /// Whether the status of `Cluster` objects is ours to write.
+    /// Whether this installation writes the status of `Cluster` objects.
     pub writes_cluster_status: bool,
     /// Which members are the same cluster.
-    pub twins: Twins,
-    /// Members that were told last.
+    pub duplicates: Duplicates,
+    /// The members of the last update.
     pub known: BTreeSet<ClusterName>,
 }
 
-impl Roster {
-    /// Tells the supervisor which members there are, and answers what it knows of them. `leads`: whether this replica writes statuses.
-    /// `established`: which clusters there are documents of; nothing while that is not known. `planned`: which members the plan indexes that was
-    /// made of the last answer.
+impl MemberReconciler {
+    /// Sets the members, and returns their states. `is_leader`: whether this replica writes
+    /// statuses. `indexed`: which clusters have documents; `None` while that is unknown. `planned`:
+    /// the members that the plan of the last update indexes.
     pub async fn update(
         &mut self,
-        leads: bool,
-        established: Option<&Established>,
+        is_leader: bool,
+        indexed: Option<&IndexedClusterUids>,
         planned: &BTreeSet<ClusterName>,
-    ) -> Members {
-        let Snapshot {
+    ) -> MemberStates {
+        let MemberSnapshot {
             members,
-            taken,
-            unread,
+            name_conflicts,
+            unread_sources,
             clusters,
         } = self.sources.snapshot();
         self.clusters.set_members(members);
@@ -68,28 +72,26 @@ impl Roster {
         self.count(&states);
         let mut notes = BTreeMap::new();
         if !self.sources.allow_same_cluster() {
-            notes = self.twins.mark(&mut states, established, planned);
+            notes = self.duplicates.mark(&mut states, indexed, planned);
         }
-        let twins = states
-            .values()
-            .filter(|state| is_left_to_another(state))
-            .count();
-        self.metrics.set_clusters_left_out(SAME_CLUSTER_AS, twins);
+        let duplicates = states.values().filter(|state| is_duplicate(state)).count();
         self.metrics
-            .set_clusters_left_out(NAME_TAKEN, taken.values().map(Vec::len).sum());
-        if self.writes_cluster_status && leads {
-            self.write_cluster_statuses(&clusters, &states, &taken)
+            .set_clusters_ignored(SAME_CLUSTER_AS, duplicates);
+        self.metrics
+            .set_clusters_ignored(NAME_TAKEN, name_conflicts.values().map(Vec::len).sum());
+        if self.writes_cluster_status && is_leader {
+            self.write_cluster_statuses(&clusters, &states, &name_conflicts)
                 .await;
         }
-        for (name, others) in &taken {
+        for (name, others) in &name_conflicts {
             notes
                 .entry(name.clone())
                 .and_modify(|known| *known = format!("{known}; {}", note(others)))
                 .or_insert_with(|| note(others));
         }
-        Members {
+        MemberStates {
             states,
-            unread,
+            unread_sources,
             notes,
         }
     }
@@ -109,7 +111,7 @@ impl Roster {
         &self,
         clusters: &[Arc<Cluster>],
         states: &BTreeMap<ClusterName, MemberState>,
-        taken: &BTreeMap<ClusterName, Vec<Member>>,
+        name_conflicts: &BTreeMap<ClusterName, Vec<Member>>,
     ) {
         let api = Api::<Cluster>::all(self.hub.clone());
         for cluster in clusters {
@@ -120,7 +122,7 @@ impl Roster {
                 continue;
             };
             let uid = cluster.uid().unwrap_or_default();
-            let other = taken
+            let other = name_conflicts
                 .get(name_of_member)
                 .and_then(|others| others.iter().find(|other| other.uid == uid));
             let left_out = other.map(|other| left_out(other, state));
@@ -136,16 +138,16 @@ impl Roster {
 fn note(others: &[Member]) -> String {
     let origins: Vec<&str> = others.iter().map(|other| other.origin.as_str()).collect();
     format!(
-        "{NAME_TAKEN}: left out, because they name their cluster so too and are younger: {}",
+        "{NAME_TAKEN}: these younger registrations of the same name are left out: {}",
         origins.join(", ")
     )
 }
 
-/// What is shown of a `Cluster` whose name another member has.
+/// The state of a `Cluster` whose name another member has.
 fn left_out(other: &Member, first: &MemberState) -> MemberState {
     MemberState {
         member: Arc::new(other.clone()),
-        phase: Phase::Disconnected,
+        phase: ConnectionPhase::Disconnected,
         reason: NAME_TAKEN,
         message: format!(
             "{} was registered under this name first; rename one of the two",

@@ -1,12 +1,13 @@
-//! Which resources of one member a selector names: resolved by what that member serves.
+//! Which resources of one member a selector matches, by what that member serves.
 
 use std::collections::BTreeSet;
 
 use fleetdex_api::registry::ResourceSelector;
-use fleetdex_clusters::discovery::{Discovery, Served};
-use fleetdex_core::model::Resource;
+use fleetdex_clusters::discovery::{Discovery, ServedResource};
+use fleetdex_core::model::{Resource, split_api_version};
 
-/// Groups that the apiserver serves itself, in the order in which a kind without `apiVersion` is looked up.
+/// Groups that the API server serves itself, in the order in which a kind without `apiVersion` is
+/// resolved.
 const BUILT_IN: [&str; 24] = [
     "",
     "apps",
@@ -34,8 +35,8 @@ const BUILT_IN: [&str; 24] = [
     "extensions",
 ];
 
-/// Kinds that show the same objects as another group. A wildcard takes them once, from the group that stands last; to name the other
-/// group asks for it all the same.
+/// Kinds that show the same objects as another group. A wildcard selects them once, from the group
+/// in the last column; a selector that names the other group selects it all the same.
 const SERVED_TWICE: [(&str, &str, &str); 6] = [
     ("events.k8s.io", "Event", ""),
     ("extensions", "Deployment", "apps"),
@@ -45,15 +46,15 @@ const SERVED_TWICE: [(&str, &str, &str); 6] = [
     ("extensions", "NetworkPolicy", "networking.k8s.io"),
 ];
 
-/// Groups of metrics, which can never be watched: which of their kinds there are does not matter. A server of metrics that is down is
-/// too common to leave everything else uncertain.
+/// Groups of metrics, which can never be watched: which kinds they have does not matter. A metrics
+/// server that is down is too common to leave everything else uncertain.
 const METRICS: [&str; 3] = [
     "metrics.k8s.io",
     "custom.metrics.k8s.io",
     "external.metrics.k8s.io",
 ];
 
-/// Why a selector names no resource of a member, or maybe not all.
+/// Why a selector matches no resource of a member, or perhaps not all.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Problem {
     /// The member does not serve it.
@@ -72,7 +73,7 @@ pub enum Problem {
         /// The groups.
         groups: Vec<String>,
     },
-    /// It exists, but there is nothing to list or watch.
+    /// The member serves it, but it cannot be listed and watched.
     #[error("the server's {kind:?}{} cannot be listed and watched", in_version(.api_version))]
     NotListable {
         /// The kind as the selector has it.
@@ -80,26 +81,27 @@ pub enum Problem {
         /// The `apiVersion` as the selector has it.
         api_version: String,
     },
-    /// A group did not answer, so that nothing certain can be said.
-    #[error("the server did not answer for {}: which resources {} means there is not certain", some_of(.groups), quoted(.kind, .api_version))]
+    /// The discovery of a group failed, so that nothing is certain.
+    #[error("the server did not answer for {}: it is not certain which resources {} stands for", some_of(.groups), quoted(.kind, .api_version))]
     Incomplete {
         /// The kind as the selector has it.
         kind: String,
         /// The `apiVersion` as the selector has it.
         api_version: String,
-        /// Groups or group versions that did not answer.
+        /// The groups or group versions whose discovery failed.
         groups: Vec<String>,
     },
 }
 
 impl Problem {
-    /// Whether it is known which documents should exist in spite of it, so that others may be deleted.
+    /// Whether it is certain which documents should exist in spite of the problem, so that others
+    /// may be deleted.
     pub fn is_certain(&self) -> bool {
         matches!(self, Self::UnknownKind { .. } | Self::NotListable { .. })
     }
 }
 
-/// Groups that a problem names at most; a member may list thousands.
+/// How many groups a problem names; a member may list thousands.
 const MAX_GROUPS: usize = 10;
 
 fn some_of(groups: &[String]) -> String {
@@ -124,17 +126,17 @@ fn quoted(kind: &str, api_version: &str) -> String {
     format!("{kind:?}{}", in_version(api_version))
 }
 
-/// What a selector names on one member.
+/// The resources that a selector matches on one member.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Selection {
     /// The resources, without repetition.
     pub resources: Vec<Resource>,
-    /// Why these are none or maybe not all.
+    /// Why these are none, or perhaps not all.
     pub problem: Option<Problem>,
 }
 
 impl Selection {
-    fn of(served: &Served) -> Self {
+    fn of(served: &ServedResource) -> Self {
         Self {
             resources: vec![served.resource.clone()],
             problem: None,
@@ -149,7 +151,7 @@ impl Selection {
     }
 }
 
-/// What a selector names on a member.
+/// Resolves a selector on a member.
 pub fn resolve(selector: &ResourceSelector, discovery: &Discovery) -> Selection {
     let resolver = Resolver {
         selector,
@@ -169,10 +171,11 @@ struct Resolver<'a> {
 }
 
 impl<'a> Resolver<'a> {
-    /// The version that is named, or else the group's preferred one. While a version of the group is not known, neither is which of them
-    /// that is: a choice made now could be another one later, and each choice removes the documents of the one before.
+    /// The version that the selector names, or else the group's preferred one. While a version of
+    /// the group is unknown, so is the preferred one: a choice made now could change later, and
+    /// each choice deletes the documents of the previous one.
     fn kind_of(&self, api_version: &str) -> Selection {
-        let (group, version) = split(api_version);
+        let (group, version) = split_api_version(api_version);
         let of_group = || {
             self.served_as_kind()
                 .filter(|served| served.resource.gvk.group.as_ref() == group)
@@ -181,7 +184,7 @@ impl<'a> Resolver<'a> {
         if let Some(exact) = listable().find(|served| &*served.resource.gvk.version == version) {
             return Selection::of(exact);
         }
-        let unanswered = self.unanswered(|other| split(other).0 == group);
+        let unanswered = self.unanswered(|other| split_api_version(other).0 == group);
         if !unanswered.is_empty() {
             return Selection::failed(self.incomplete(unanswered));
         }
@@ -201,7 +204,8 @@ impl<'a> Resolver<'a> {
             .iter()
             .copied()
             .find(|group| groups.contains(group));
-        let unanswered = self.unanswered(|other| could_come_before(split(other).0, built_in));
+        let unanswered =
+            self.unanswered(|other| could_come_before(split_api_version(other).0, built_in));
         let group = match (built_in, groups.len()) {
             (Some(group), _) => group,
             (None, 0) if !unanswered.is_empty() => {
@@ -220,7 +224,10 @@ impl<'a> Resolver<'a> {
                 });
             }
         };
-        if unanswered.iter().any(|other| split(other).0 == group) {
+        if unanswered
+            .iter()
+            .any(|other| split_api_version(other).0 == group)
+        {
             return self.in_known_version(group, unanswered);
         }
         let best = best_version(listable().filter(|served| &*served.resource.gvk.group == group));
@@ -234,10 +241,11 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    /// Of a group of which not every version is known, the preferred one if that is.
+    /// The preferred version of a group of which not every version is known, if that one is.
     fn in_known_version(&self, group: &str, unanswered: Vec<String>) -> Selection {
-        let of_group =
-            |served: &&Served| served.list_and_watch && &*served.resource.gvk.group == group;
+        let of_group = |served: &&ServedResource| {
+            served.list_and_watch && &*served.resource.gvk.group == group
+        };
         let preferred = self
             .served_as_kind()
             .filter(of_group)
@@ -252,9 +260,10 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    /// Every listable kind of a group version; of the group's preferred version when the member does not serve this one.
+    /// Every listable kind of a group version, or of the group's preferred version if the member
+    /// does not serve this one.
     fn every_kind_of(&self, api_version: &str) -> Selection {
-        let (group, version) = split(api_version);
+        let (group, version) = split_api_version(api_version);
         let of_group = || {
             self.discovery
                 .served
@@ -266,13 +275,13 @@ impl<'a> Resolver<'a> {
             if is_served {
                 other == api_version
             } else {
-                split(other).0 == group
+                split_api_version(other).0 == group
             }
         });
         if !is_served && !unanswered.is_empty() {
             return Selection::failed(self.incomplete(unanswered));
         }
-        let wanted = of_group()
+        let matching = of_group()
             .filter(|served| served.list_and_watch)
             .filter(|served| {
                 if is_served {
@@ -281,7 +290,7 @@ impl<'a> Resolver<'a> {
                     served.preferred
                 }
             });
-        let resources = one_per_kind(wanted);
+        let resources = one_per_kind(matching);
         let problem = match (unanswered.is_empty(), resources.is_empty()) {
             (false, _) => Some(self.incomplete(unanswered)),
             (true, true) => Some(self.unknown()),
@@ -290,7 +299,7 @@ impl<'a> Resolver<'a> {
         Selection { resources, problem }
     }
 
-    /// Every listable kind once, in the group's preferred version as far as that has it.
+    /// Every listable kind once, in the group's preferred version where that has it.
     fn everything(&self) -> Selection {
         let listable = || {
             self.discovery
@@ -300,7 +309,7 @@ impl<'a> Resolver<'a> {
         };
         let preferred = listable().filter(|served| served.preferred);
         let others = listable().filter(|served| !served.preferred);
-        let unanswered = self.unanswered(|other| !METRICS.contains(&split(other).0));
+        let unanswered = self.unanswered(|other| !METRICS.contains(&split_api_version(other).0));
         let problem = (!unanswered.is_empty()).then(|| self.incomplete(unanswered));
         Selection {
             resources: one_per_kind(preferred.chain(others)),
@@ -308,7 +317,7 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    fn shown_elsewhere(&self, served: &Served) -> bool {
+    fn shown_elsewhere(&self, served: &ServedResource) -> bool {
         let gvk = &served.resource.gvk;
         let Some((_, _, home)) = SERVED_TWICE
             .iter()
@@ -323,7 +332,7 @@ impl<'a> Resolver<'a> {
         })
     }
 
-    fn served_as_kind(&self) -> impl Iterator<Item = &'a Served> {
+    fn served_as_kind(&self) -> impl Iterator<Item = &'a ServedResource> {
         let kind = self.selector.kind.as_str();
         self.discovery
             .served
@@ -363,22 +372,20 @@ impl<'a> Resolver<'a> {
     }
 }
 
-/// Whether a kind without `apiVersion` could be that of `group`, had the group answered, although this built-in one has it.
+/// Whether a kind without `apiVersion` could be that of `group`, whose discovery failed, although
+/// this built-in group has it.
 fn could_come_before(group: &str, built_in: Option<&str>) -> bool {
-    let rank = |wanted: &str| BUILT_IN.iter().position(|known| *known == wanted);
+    let rank = |name: &str| BUILT_IN.iter().position(|known| *known == name);
     match built_in.and_then(rank) {
         Some(found) => rank(group).is_some_and(|rank| rank <= found),
         None => !METRICS.contains(&group),
     }
 }
 
-/// Group and version of an `apiVersion`.
-fn split(api_version: &str) -> (&str, &str) {
-    api_version.split_once('/').unwrap_or(("", api_version))
-}
-
 /// The group's preferred version, else the first one.
-fn best_version<'a>(mut candidates: impl Iterator<Item = &'a Served>) -> Option<&'a Served> {
+fn best_version<'a>(
+    mut candidates: impl Iterator<Item = &'a ServedResource>,
+) -> Option<&'a ServedResource> {
     let first = candidates.next()?;
     if first.preferred {
         return Some(first);
@@ -387,7 +394,7 @@ fn best_version<'a>(mut candidates: impl Iterator<Item = &'a Served>) -> Option<
 }
 
 /// The first resource of each group and kind.
-fn one_per_kind<'a>(candidates: impl Iterator<Item = &'a Served>) -> Vec<Resource> {
+fn one_per_kind<'a>(candidates: impl Iterator<Item = &'a ServedResource>) -> Vec<Resource> {
     let mut seen = BTreeSet::new();
     candidates
         .map(|served| &served.resource)

@@ -9,13 +9,13 @@ use std::{
 use async_trait::async_trait;
 use base64::Engine as _;
 use fleetdex_api::registry::{OpenSearch, SecretReference};
-use fleetdex_clusters::secret_hosts::{self, Destination, Reference, SecretHosts};
+use fleetdex_clusters::secret_hosts::{self, SecretDestination, SecretHosts, SecretRef};
 use fleetdex_core::{
     kinds,
     model::{FieldPath, Gvk, IndexPrefix, hex},
 };
 use fleetdex_store::{
-    Store,
+    IndexWriter as _,
     changes::Sequence,
     memory::Memory,
     opensearch::{
@@ -23,20 +23,21 @@ use fleetdex_store::{
         Settings, SettingsError, connect, url,
     },
 };
-use fleetdex_sync::pipeline::{OpenStore, Unavailable};
+use fleetdex_sync::pipeline::{OpenStore, OpenedStore, Unavailable};
 use k8s_openapi::{ByteString, api::core::v1::Secret};
 use kube::{Api, Client};
 use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 
-use super::{fleet::Opener, plan::StorePlan};
+use super::{plan::StorePlan, stream_supervisor::Opener};
 
-/// How long the control plane may take to show a Secret.
+/// How long the control plane may take to return a Secret.
 const SECRET_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Opens stores as registries describe them: in `memory`, or in OpenSearch with the Secrets that they name, of which there are none without a
-/// control plane, and which go only where `hosts` allows. `owner` names this installation in the indices; `list_contexts` is what users may hold
-/// of each OpenSearch.
+/// Returns what opens the stores of plans: in `memory`, or in OpenSearch with the Secrets that the
+/// registry names. Without a control plane there are no Secrets. They are sent only where `hosts`
+/// allows. `owner` identifies this installation in the indices; `list_contexts` is what users may
+/// hold of each OpenSearch.
 pub fn opener(
     hub: Option<Client>,
     hosts: SecretHosts,
@@ -68,15 +69,16 @@ pub fn opener(
     })
 }
 
-/// Where a store in OpenSearch is: its addresses and its prefix.
-type Location = (BTreeSet<String>, IndexPrefix);
+/// The addresses and the prefix of a store in OpenSearch.
+type AddressesAndPrefix = (BTreeSet<String>, IndexPrefix);
 
-/// The logs of all stores in OpenSearch, and the memory for their answers. A store that is opened again, with other credentials or for documents of
-/// another shape, goes on with its log, so that nobody who watches notices. There are as many as there have been registries with other addresses, and
-/// one that nobody follows takes next to nothing.
+/// The change logs of all stores in OpenSearch, and the memory for their responses. A store that is
+/// reopened, with other credentials or for documents of another shape, continues its log, so that
+/// watches are not interrupted. There are as many as there have been registries with other
+/// addresses, and one that has no watches takes next to nothing.
 struct Feeds {
     sequence: Sequence,
-    feeds: Mutex<BTreeMap<Location, (Feed, Answers)>>,
+    feeds: Mutex<BTreeMap<AddressesAndPrefix, (Feed, Answers)>>,
 }
 
 impl Feeds {
@@ -95,13 +97,13 @@ impl Feeds {
     }
 }
 
-/// The store in this process, which is always there.
+/// The embedded store of this process, which is always available.
 struct EmbeddedStore(Memory);
 
 #[async_trait]
 impl OpenStore for EmbeddedStore {
-    async fn open(&self) -> Result<Arc<dyn Store>, Unavailable> {
-        Ok(Arc::new(self.0.clone()))
+    async fn open(&self) -> Result<OpenedStore, Unavailable> {
+        Ok(Arc::new(self.0.clone()).into())
     }
 
     async fn changed(&self) -> bool {
@@ -109,7 +111,7 @@ impl OpenStore for EmbeddedStore {
     }
 }
 
-/// Opens the OpenSearch store of a plan, with the Secrets that it names.
+/// Opens the OpenSearch store of a plan, with the Secrets that the registry names.
 struct RegistryStore {
     hub: Option<Client>,
     hosts: SecretHosts,
@@ -153,7 +155,8 @@ impl RegistryStore {
         Ok(settings)
     }
 
-    /// There is never a silent fall-back to no authentication: a Secret that is named has to be there.
+    /// Reads a Secret, and checks that it may be sent to the store. A Secret that is named has to
+    /// exist: there is never a silent fallback to no authentication.
     async fn secret<'r>(
         &self,
         field: &str,
@@ -168,64 +171,56 @@ impl RegistryStore {
             return Ok(None);
         };
         let SecretReference { namespace, name } = reference;
-        let named = Reference { namespace, name };
+        let unavailable = |reason: &'static str, problem: String| Unavailable {
+            reason,
+            message: format!("backendStore.openSearch.{field}: {problem}"),
+        };
+        let named = SecretRef { namespace, name };
         if !named.is_valid() {
-            let message = format!(
-                "backendStore.openSearch.{field}: {namespace:?} and {name:?} are no namespace and name of a Secret"
+            let problem = format!(
+                "{namespace:?} and {name:?} are not a valid namespace and name of a Secret"
             );
-            return Err(Unavailable {
-                reason: "InvalidSecretRef",
-                message,
-            });
+            return Err(unavailable("InvalidSecretRef", problem));
         }
-        let Some(hub) = self.hub.clone() else {
-            let message = format!(
-                "backendStore.openSearch.{field}: there is no control plane to read Secret {namespace}/{name} from"
+        let found = self
+            .read_secret(namespace, name)
+            .await
+            .map_err(|problem| unavailable("SecretUnreadable", problem))?;
+        let Some(secret) = found else {
+            let problem = format!(
+                "Secret {namespace}/{name} does not exist; create it, or remove the reference"
             );
-            return Err(Unavailable {
-                reason: "SecretUnreadable",
-                message,
-            });
+            return Err(unavailable("SecretNotFound", problem));
+        };
+        self.hosts
+            .check(named, &secret, self.destinations()?)
+            .map_err(|error| unavailable(secret_hosts::REASON, error.to_string()))?;
+        Ok(Some((reference, secret)))
+    }
+
+    /// A Secret, if it exists, or why it cannot be read.
+    async fn read_secret(&self, namespace: &str, name: &str) -> Result<Option<Secret>, String> {
+        let Some(hub) = self.hub.clone() else {
+            return Err(format!(
+                "there is no control plane to read Secret {namespace}/{name} from"
+            ));
         };
         let secrets = Api::<Secret>::namespaced(hub, namespace);
-        let Ok(found) = tokio::time::timeout(SECRET_TIMEOUT, secrets.get_opt(name)).await else {
-            return Err(Unavailable {
-                reason: "SecretUnreadable",
-                message: format!(
-                    "backendStore.openSearch.{field}: the control plane did not show Secret {namespace}/{name} within {} s",
-                    SECRET_TIMEOUT.as_secs()
-                ),
-            });
-        };
-        match found {
-            Ok(Some(secret)) => {
-                let checked = self.hosts.check(named, &secret, self.destinations()?);
-                checked.map_err(|error| Unavailable {
-                    reason: secret_hosts::REASON,
-                    message: format!("backendStore.openSearch.{field}: {error}"),
-                })?;
-                Ok(Some((reference, secret)))
-            }
-            Ok(None) => Err(Unavailable {
-                reason: "SecretNotFound",
-                message: format!(
-                    "backendStore.openSearch.{field}: Secret {namespace}/{name} does not exist; create it, or remove the reference"
-                ),
-            }),
-            Err(error) => Err(Unavailable {
-                reason: "SecretUnreadable",
-                message: format!(
-                    "backendStore.openSearch.{field}: Secret {namespace}/{name} cannot be read: {error}"
-                ),
-            }),
+        match tokio::time::timeout(SECRET_TIMEOUT, secrets.get_opt(name)).await {
+            Ok(Ok(found)) => Ok(found),
+            Ok(Err(error)) => Err(format!("Secret {namespace}/{name} cannot be read: {error}")),
+            Err(_) => Err(format!(
+                "the control plane did not return Secret {namespace}/{name} within {} s",
+                SECRET_TIMEOUT.as_secs()
+            )),
         }
     }
 
-    /// Where the credentials go.
-    fn destinations(&self) -> Result<Vec<Destination>, Unavailable> {
+    /// The hosts that receive the credentials.
+    fn destinations(&self) -> Result<Vec<SecretDestination>, Unavailable> {
         let destination = |address: &String| {
             let url = url(address)?;
-            Ok(Destination::new(
+            Ok(SecretDestination::new(
                 url.host_str().unwrap_or_default(),
                 url.port_or_known_default().unwrap_or_default(),
             ))
@@ -248,9 +243,9 @@ impl RegistryStore {
             ..
         } = &self.config;
         let defaults = IndexSettings::default();
-        let count = |wanted: Option<i32>, default: u32| {
-            wanted
-                .and_then(|wanted| u32::try_from(wanted).ok())
+        let count = |desired: Option<i32>, default: u32| {
+            desired
+                .and_then(|desired| u32::try_from(desired).ok())
                 .unwrap_or(default)
         };
         let fields = mapped_fields(self.plan.projection.field_paths());
@@ -272,14 +267,14 @@ impl RegistryStore {
     }
 }
 
-/// Changes with everything that decides what is in a document and what of it can be searched.
+/// A hash of everything that decides what a document contains and what of it can be searched.
 fn shape(plan: &StorePlan, fields: &[FieldPath]) -> String {
     let fields: Vec<&str> = fields.iter().map(FieldPath::as_str).collect();
     let text = format!("{} {:?} {fields:?}", plan.projection.hash(), plan.indexing);
     hex(&Sha256::digest(text.as_bytes())[..8])
 }
 
-/// The selectable fields of all built-in kinds, where their values stand, and those of the registries.
+/// The paths of the selectable fields of all built-in kinds, and those of the registries.
 fn mapped_fields(extra: &[FieldPath]) -> Vec<FieldPath> {
     let built_in = kinds::all().iter().flat_map(|kind| {
         let gvk = Gvk::new(kind.group, kind.version, kind.kind);
@@ -296,7 +291,7 @@ fn mapped_fields(extra: &[FieldPath]) -> Vec<FieldPath> {
 
 #[async_trait]
 impl OpenStore for RegistryStore {
-    async fn open(&self) -> Result<Arc<dyn Store>, Unavailable> {
+    async fn open(&self) -> Result<OpenedStore, Unavailable> {
         let settings = self.settings().await?;
         let service = connect(&settings).map_err(|error| invalid_settings(&error))?;
         let engine = Engine::reading_into(
@@ -308,7 +303,7 @@ impl OpenStore for RegistryStore {
         let engine = engine.sharing(self.contexts.clone());
         engine.prepare().await?;
         *self.opened_with.lock() = Some(settings);
-        Ok(Arc::new(engine))
+        Ok(Arc::new(engine).into())
     }
 
     async fn changed(&self) -> bool {
@@ -316,7 +311,8 @@ impl OpenStore for RegistryStore {
         let opened_with = self.opened_with.lock();
         match now {
             Ok(settings) => opened_with.as_ref() != Some(&settings),
-            // A Secret that is gone is told when the credentials are needed again; one whose owner has taken it back is used no longer.
+            // A Secret that was deleted is reported when the credentials are needed again. One
+            // whose owner no longer allows its use is not used any longer.
             Err(unavailable) => unavailable.reason == secret_hosts::REASON,
         }
     }
@@ -329,7 +325,7 @@ fn invalid_settings(error: &SettingsError) -> Unavailable {
     }
 }
 
-/// The first of the keys that the Secret has, as text.
+/// The value of the first of the keys that the Secret has, as text.
 fn text(
     reference: &SecretReference,
     secret: &Secret,
@@ -350,7 +346,7 @@ fn text(
     String::from_utf8(bytes.clone()).map_err(|_| invalid("is not UTF-8 text at key"))
 }
 
-/// PEM as it stands, or in base64 as Kubernetes' `caBundle` fields have it.
+/// PEM as it is, or in base64 as in Kubernetes' `caBundle` fields.
 fn pem(text: &str) -> Vec<u8> {
     let compact: String = text.split_whitespace().collect();
     match base64::engine::general_purpose::STANDARD.decode(compact) {
@@ -394,7 +390,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn credentials_go_to_no_address_that_their_secret_does_not_allow() {
+    async fn credentials_are_sent_only_to_addresses_that_their_secret_allows() {
         for field in ["secretRef", "clientCertSecretRef"] {
             let addresses = ["https://a.example.com:9200", "https://b.example.com"];
             assert!(
@@ -421,12 +417,12 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_secret_that_is_taken_back_is_used_no_longer() {
+    async fn a_secret_whose_permission_is_withdrawn_is_not_used_any_longer() {
         assert!(store("b", &["https://a"], "secretRef").changed().await);
     }
 
     #[tokio::test]
-    async fn a_reference_that_names_no_secret_is_not_made_a_path_of() {
+    async fn an_invalid_secret_reference_is_not_used_as_a_path() {
         let mut odd = store("*", &["https://a"], "secretRef");
         odd.config.secret_ref = Some(SecretReference {
             namespace: "search".to_owned(),

@@ -1,47 +1,45 @@
-//! Counts: which groups are asked for, and the answer.
+//! Counts of objects by group.
 
 use std::time::Duration;
 
-use fleetdex_core::query::{Group, GroupKey, Groups, aggregate::grouped};
+use fleetdex_core::query::{Group, GroupKey, Groups, aggregate::resolve_group_keys};
 use serde_json::{Value, json, value::RawValue};
 use tokio::time::timeout;
 
 use super::{
-    representation::{Form, MetaVersion},
+    query_plan::{QueryPlan, refused},
+    representation::{MetaVersion, OutputKind},
     request::{AggregateRequest, GROUPS, VERSION},
     status::ApiError,
-    target::{Target, refused},
 };
 
-/// How long the store may take for all groups: some dozen pages of the largest answer.
+/// How long the stores may take for all groups: some dozen pages for the largest result.
 const TIMEOUT: Duration = Duration::from_mins(1);
 
-/// Counts what a list would show.
-pub async fn count(target: Target, request: &AggregateRequest) -> Result<Groups, ApiError> {
-    for part in target.stores.parts() {
-        grouped(&part.query(&target.query), &request.by)
+/// Counts the objects that a list would show.
+pub async fn count(plan: QueryPlan, request: &AggregateRequest) -> Result<Groups, ApiError> {
+    for part in plan.stores.parts() {
+        resolve_group_keys(&part.query(&plan.query), &request.by)
             .map_err(|error| refused("by", &error, &part.name))?;
     }
-    if target.nothing_to_ask {
+    if plan.is_empty {
         return Ok(Groups::default());
     }
     let counted = timeout(
         TIMEOUT,
-        target
-            .stores
-            .aggregate(&target.query, &request.by, request.top),
+        plan.stores.aggregate(&plan.query, &request.by, request.top),
     )
     .await;
     Ok(counted.map_err(|_| ApiError::Timeout(TIMEOUT.as_secs()))??)
 }
 
-/// The answer as JSON: an `Aggregate`, or the same as a Table.
-pub fn answer(
+/// The result as JSON: an `Aggregate`, or the same as a Table.
+pub fn document(
     groups: &Groups,
     request: &AggregateRequest,
-    form: Form,
+    output: OutputKind,
 ) -> Result<Box<RawValue>, ApiError> {
-    if let Form::Table(version, _) = form {
+    if let OutputKind::Table(version, _) = output {
         return raw(&table(groups, request, version));
     }
     let items: Vec<Value> = groups
@@ -88,12 +86,12 @@ fn table(groups: &Groups, request: &AggregateRequest, version: MetaVersion) -> V
     })
 }
 
-/// A document that is made here.
+/// Serializes a document.
 pub fn raw(document: &Value) -> Result<Box<RawValue>, ApiError> {
     serde_json::value::to_raw_value(document).map_err(|error| ApiError::Internal(error.to_string()))
 }
 
-/// A key as requests name it.
+/// A key as it is written in the parameter `by`.
 pub fn name(key: &GroupKey) -> String {
     match key {
         GroupKey::Cluster => "cluster".to_owned(),

@@ -1,253 +1,170 @@
-//! The token that a loopback server asks for: made at start, kept in a file that only its owner reads, gone at the end.
+//! TLS, authentication and authorization, all delegated to the control plane.
+//!
+//! Follows the rules for servers behind Kubernetes' aggregation layer: the API server in front is
+//! trusted because of its client certificate and nothing else, and every request is authorized
+//! again here, because clients can reach this server without it.
 
-use std::{
-    fs::{self, OpenOptions},
-    io::{self, Write as _},
-    os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _},
-    path::{Path, PathBuf},
-};
-
-use base64::{
-    Engine as _,
-    engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD},
-};
-use sha2::{Digest, Sha256};
-
-/// Random bytes of a token.
-const TOKEN_BYTES: usize = 32;
-/// Only the owner reads and writes.
-const FILE_MODE: u32 = 0o600;
-/// Only the owner enters.
-const FOLDER_MODE: u32 = 0o700;
-
-/// The environment variable of `--token-file`.
-pub const TOKEN_FILE_VARIABLE: &str = "FLEETDEX_TOKEN_FILE";
-
-/// Where server and `fleetdex get` look for the token unless `--token-file` says otherwise:
-/// `$XDG_RUNTIME_DIR/fleetdex/token`, or `/tmp/fleetdex/token` where there is no such folder.
-pub fn default_token_file() -> PathBuf {
-    let runtime = std::env::var_os("XDG_RUNTIME_DIR").filter(|folder| !folder.is_empty());
-    runtime
-        .map_or_else(|| PathBuf::from("/tmp"), PathBuf::from)
-        .join("fleetdex")
-        .join("token")
-}
-
-/// The token file could not be made.
-#[derive(Debug, thiserror::Error)]
-pub enum TokenFileError {
-    /// The system refused.
-    #[error("cannot write the token file {}; choose another with --token-file", .path.display())]
-    Write {
-        /// The file.
-        path: PathBuf,
-        /// What the system said.
-        source: io::Error,
-    },
-    /// Somebody else made the folder and could put another file in its place.
-    #[error("the folder {} belongs to another user; choose another place with --token-file", .folder.display())]
-    ForeignFolder {
-        /// The folder.
-        folder: PathBuf,
-    },
-}
-
-/// A token in its file. The file is removed when this is dropped, unless another server has taken it over.
-#[derive(Debug)]
-pub struct TokenFile {
-    path: PathBuf,
-    token: String,
-}
-
-impl TokenFile {
-    /// Makes a new token and writes it. An old file is replaced in one step, so readers see the old or the new token.
-    pub fn create(path: &Path) -> Result<Self, TokenFileError> {
-        let failed = |source| TokenFileError::Write {
-            path: path.to_owned(),
-            source,
-        };
-        let token = URL_SAFE_NO_PAD.encode(rand::random::<[u8; TOKEN_BYTES]>());
-        let folder = path
-            .parent()
-            .filter(|parent| !parent.as_os_str().is_empty())
-            .unwrap_or_else(|| Path::new("."));
-        fs::DirBuilder::new()
-            .recursive(true)
-            .mode(FOLDER_MODE)
-            .create(folder)
-            .map_err(failed)?;
-        let draft = folder.join(format!(".token-{:016x}", rand::random::<u64>()));
-        let placed = place(&draft, path, folder, &token);
-        if placed.is_err() {
-            // Already gone if it was renamed or never made; the error that counts is the first one.
-            let _removed = fs::remove_file(&draft);
-        }
-        match placed {
-            Ok(true) => Ok(Self {
-                path: path.to_owned(),
-                token,
-            }),
-            Ok(false) => {
-                let _removed = fs::remove_file(&draft);
-                Err(TokenFileError::ForeignFolder {
-                    folder: folder.to_owned(),
-                })
-            }
-            Err(source) => Err(failed(source)),
-        }
-    }
-
-    /// What requests have to carry.
-    pub fn verifier(&self) -> TokenVerifier {
-        TokenVerifier::new(&self.token)
-    }
-
-    /// Where it is.
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-}
-
-impl Drop for TokenFile {
-    fn drop(&mut self) {
-        let is_ours = fs::read_to_string(&self.path).is_ok_and(|text| text == self.token);
-        if is_ours && let Err(error) = fs::remove_file(&self.path) {
-            tracing::warn!(path = %self.path.display(), %error, "cannot remove the token file");
-        }
-    }
-}
-
-/// Writes the draft and renames it; `false` if the folder is neither ours nor root's. Whose we are tells the draft.
-fn place(draft: &Path, path: &Path, folder: &Path, token: &str) -> io::Result<bool> {
-    let mut file = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(FILE_MODE)
-        .open(draft)?;
-    let owner = fs::metadata(folder)?.uid();
-    if owner != 0 && owner != file.metadata()?.uid() {
-        return Ok(false);
-    }
-    file.write_all(token.as_bytes())?;
-    fs::rename(draft, path)?;
-    Ok(true)
-}
-
-/// Knows a token when it sees one. Holds and compares hashes, so that timing tells nothing about the token.
-#[derive(Clone, Debug)]
-pub struct TokenVerifier([u8; 32]);
-
-impl TokenVerifier {
-    /// Accepts this token only.
-    pub fn new(token: &str) -> Self {
-        Self(Sha256::digest(token).into())
-    }
-
-    /// Whether the value of an `Authorization` header carries the token: as a bearer's, or as the password of a user of any name, because
-    /// kubectl sends no token to a server without TLS, but a password that stands in its URL.
-    pub fn accepts(&self, authorization: Option<&str>) -> bool {
-        let presented = authorization.and_then(presented).unwrap_or_default();
-        let digest: [u8; 32] = Sha256::digest(presented).into();
-        let difference = self
-            .0
-            .iter()
-            .zip(digest)
-            .fold(0, |sum, (ours, theirs)| sum | (ours ^ theirs));
-        difference == 0
-    }
-}
-
-fn presented(authorization: &str) -> Option<String> {
-    let (scheme, credentials) = authorization.split_once(' ')?;
-    if scheme.eq_ignore_ascii_case("bearer") {
-        return Some(credentials.trim().to_owned());
-    }
-    let decoded = scheme
-        .eq_ignore_ascii_case("basic")
-        .then(|| STANDARD.decode(credentials.trim()).ok())??;
-    let text = String::from_utf8(decoded).ok()?;
-    text.split_once(':')
-        .map(|(_user, password)| password.to_owned())
-}
+pub mod api_service;
+mod args;
+pub mod attributes;
+pub mod authenticate;
+pub mod authorize;
+pub mod certificate;
+pub mod certificate_rotation;
+pub mod client_trust;
+pub mod client_trust_reflector;
+pub mod expiring_cache;
+pub mod identity;
+pub mod limits;
+pub mod reauthorization;
+pub mod reviews;
+pub mod shared_authority;
+pub mod shared_secret;
+pub mod tls;
+pub mod tokens;
 
 #[cfg(test)]
-mod tests {
-    use super::*;
+mod tests;
 
-    #[test]
-    fn the_file_is_private_and_goes_with_its_server() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("deep/er/token");
-        let token_file = TokenFile::create(&path).unwrap();
-        let token = fs::read_to_string(&path).unwrap();
-        assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
-        assert_eq!(
-            fs::metadata(path.parent().unwrap()).unwrap().mode() & 0o777,
-            0o700
-        );
-        assert_eq!(URL_SAFE_NO_PAD.decode(&token).unwrap().len(), 32);
-        assert!(
-            token_file
-                .verifier()
-                .accepts(Some(&format!("Bearer {token}")))
-        );
-        drop(token_file);
-        assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 0);
-    }
+use std::sync::Arc;
 
-    #[test]
-    fn a_second_server_takes_the_file_over_and_keeps_it() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("token");
-        fs::write(&path, "left behind by a crash, readable for everyone").unwrap();
-        let first = TokenFile::create(&path).unwrap();
-        let second = TokenFile::create(&path).unwrap();
-        drop(first);
-        let token = fs::read_to_string(&path).unwrap();
-        assert!(second.verifier().accepts(Some(&format!("bearer {token}"))));
-        assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
-    }
+use axum::extract::Request;
+use fleetdex_clusters::Clusters;
+use fleetdex_core::model::ClusterName;
+use fleetdex_telemetry::Metrics;
+use kube::Client;
+use rustls::ServerConfig;
+use tokio::{sync::watch, task::JoinSet};
+use tokio_util::sync::CancellationToken;
 
-    #[test]
-    fn a_file_that_cannot_be_written_names_the_flag() {
-        let folder = tempfile::tempdir().unwrap();
-        let blocked = folder.path().join("file");
-        fs::write(&blocked, "").unwrap();
-        let error = TokenFile::create(&blocked.join("token")).unwrap_err();
-        assert!(error.to_string().contains("--token-file"), "{error}");
-        fs::create_dir(folder.path().join("token")).unwrap();
-        assert!(TokenFile::create(&folder.path().join("token")).is_err());
-        assert_eq!(
-            fs::read_dir(folder.path()).unwrap().count(),
-            2,
-            "a draft was left behind"
-        );
-    }
+pub use self::args::SecureServingArgs;
+use self::{
+    authenticate::{Authenticator, RemoteClient},
+    authorize::{AuthorizationMode, Authorizer},
+    certificate_rotation::{CertificateRotation, CertificateRotationError, PeerTrust},
+    client_trust::ClientTrust,
+    reviews::Reviews,
+    shared_secret::SharedSecret,
+    tokens::TokenAuthenticator,
+};
+use super::{
+    caller::Caller,
+    continue_token::{SealingKeys, key_rotation::KeyRotation},
+    status::ApiError,
+    telemetry::Telemetry,
+};
 
-    #[test]
-    fn only_the_token_itself_is_accepted() {
-        let verifier = TokenVerifier::new("secret");
-        assert!(verifier.accepts(Some("Bearer secret")));
-        let basic = |text: &str| format!("Basic {}", STANDARD.encode(text));
-        assert!(verifier.accepts(Some(&basic("anybody:secret"))));
-        for refused in [
-            basic("secret"),
-            basic("secret:"),
-            basic("a:b:secret"),
-            "Basic !".to_owned(),
-        ] {
-            assert!(!verifier.accepts(Some(&refused)), "{refused:?}");
-        }
-        for refused in [
-            None,
-            Some(""),
-            Some("secret"),
-            Some("Bearer"),
-            Some("Bearer "),
-            Some("Basic secret"),
-            Some("Bearer secre"),
-        ] {
-            assert!(!verifier.accepts(refused), "{refused:?}");
+/// Authenticates and authorizes requests by asking the control plane.
+#[derive(Clone, Debug)]
+pub struct DelegatedAuth {
+    authenticator: Authenticator,
+    authorizer: Authorizer,
+}
+
+/// What a server over TLS needs.
+#[derive(Debug)]
+pub struct SecureServing {
+    /// Authenticates and authorizes each request.
+    pub auth: DelegatedAuth,
+    /// The TLS configuration.
+    pub tls: Arc<ServerConfig>,
+    /// How replicas verify each other's servers.
+    pub peer_trust: watch::Receiver<Option<PeerTrust>>,
+    /// The keys of continue tokens.
+    pub keys: SealingKeys,
+}
+
+impl DelegatedAuth {
+    /// Verifies certificates against `trust`, and asks `reviews` about tokens and rights.
+    pub fn new(
+        trust: watch::Receiver<Arc<ClientTrust>>,
+        reviews: Reviews,
+        mode: AuthorizationMode,
+        metrics: &Metrics,
+    ) -> Self {
+        let tokens =
+            TokenAuthenticator::new(reviews.clone(), metrics.rejected_requests("token_reviews"));
+        Self {
+            authenticator: Authenticator::new(trust, tokens),
+            authorizer: Authorizer::new(reviews, mode),
         }
     }
+
+    /// Authenticates the caller of a request, and removes the credentials from the request.
+    pub async fn authenticate(&self, request: &mut Request) -> Result<Caller, ApiError> {
+        let client = request
+            .extensions()
+            .get::<Arc<RemoteClient>>()
+            .cloned()
+            .unwrap_or_else(RemoteClient::unknown);
+        let caller = self
+            .authenticator
+            .authenticate(&client, request.headers())
+            .await;
+        self.authenticator.strip(request.headers_mut());
+        caller
+    }
+
+    /// Decides what callers are allowed to see.
+    pub fn authorizer(&self) -> &Authorizer {
+        &self.authorizer
+    }
+}
+
+/// Prepares secure serving, and starts the tasks that keep certificates, trust and keys up to date.
+/// `clusters` gives the members, which are asked only if their rights decide. Replicas share their
+/// Secrets in the Service's namespace, or else in `replica_namespace`.
+pub async fn start(
+    args: &SecureServingArgs,
+    replica_namespace: Option<&str>,
+    control_plane: Client,
+    clusters: Arc<Clusters>,
+    telemetry: &Telemetry,
+    tasks: &mut JoinSet<()>,
+    cancel: &CancellationToken,
+) -> Result<SecureServing, CertificateRotationError> {
+    let Telemetry { metrics, readiness } = telemetry;
+    let rotation =
+        CertificateRotation::start(args, control_plane.clone(), readiness.clone()).await?;
+    let tls = tls::config(rotation.certificate()).map_err(CertificateRotationError::Tls)?;
+    let (sender, trust) = watch::channel(Arc::new(ClientTrust::new(
+        args.requestheader_allow_any_name,
+    )));
+    let members = move |name: &ClusterName| {
+        clusters
+            .connection(name)
+            .map(|connection| connection.client)
+    };
+    let reviews = Reviews::new(
+        control_plane.clone(),
+        Arc::new(members),
+        args.api_audiences.clone(),
+        metrics.rejected_requests("access_reviews"),
+    );
+    let auth = DelegatedAuth::new(trust, reviews, args.authorization, metrics);
+    tasks.spawn(client_trust_reflector::run(
+        control_plane.clone(),
+        sender,
+        readiness.clone(),
+        cancel.clone(),
+    ));
+    let peer_trust = rotation.peer_trust();
+    tasks.spawn(rotation.run(cancel.clone()));
+    let keys = SealingKeys::default();
+    if let Some(namespace) = args
+        .api_service
+        .as_ref()
+        .map(|service| service.namespace.as_str())
+        .or(replica_namespace)
+    {
+        let secret = SharedSecret::new(control_plane, namespace, &args.continue_token_secret);
+        let key_rotation = KeyRotation::start(keys.clone(), secret, readiness.clone()).await;
+        tasks.spawn(key_rotation.run(cancel.clone()));
+    }
+    Ok(SecureServing {
+        auth,
+        tls,
+        peer_trust,
+        keys,
+    })
 }

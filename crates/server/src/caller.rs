@@ -1,27 +1,27 @@
-//! Who asks.
+//! The authenticated user of a request.
 
 use std::collections::BTreeMap;
 
-/// The group whose members may everything, in Kubernetes and here.
+/// The group whose members have all rights, in Kubernetes and here.
 pub const MASTERS: &str = "system:masters";
-/// The name of whoever holds the token of a loopback server.
+/// The user name of the holder of a loopback server's token.
 const LOCAL: &str = "fleetdex:local";
 
-/// Who asks.
+/// The authenticated user of a request, like `user.Info` of Kubernetes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Caller {
     /// User name.
     pub name: String,
-    /// What tells users of the same name apart.
+    /// Distinguishes users of the same name.
     pub uid: Option<String>,
-    /// Groups, in the order that they were told in.
+    /// Groups, in the authenticator's order.
     pub groups: Vec<String>,
-    /// Whatever else the authenticator says about the user.
+    /// Further attributes that the authenticator gives.
     pub extra: BTreeMap<String, Vec<String>>,
 }
 
 impl Caller {
-    /// Whoever holds the token of a loopback server, who may everything.
+    /// The holder of a loopback server's token, who has all rights.
     pub fn local() -> Self {
         Self {
             name: LOCAL.to_owned(),
@@ -31,13 +31,13 @@ impl Caller {
         }
     }
 
-    /// Whether this is [`Self::local`]. No other authenticator gives a name that begins with `fleetdex:`.
+    /// Whether this is [`Self::local`]. Authenticators refuse this name.
     pub fn is_local(&self) -> bool {
         self.name == LOCAL
     }
 
-    /// Whether nobody has to be asked what the caller may do.
-    pub fn may_everything(&self) -> bool {
+    /// Whether the caller is allowed everything without a review.
+    pub fn is_superuser(&self) -> bool {
         self.groups.iter().any(|group| group == MASTERS)
     }
 }
@@ -47,17 +47,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_holder_of_the_token_may_everything_and_others_of_that_group_are_not_taken_for_it() {
-        assert!(Caller::local().is_local() && Caller::local().may_everything());
+    fn the_token_holder_is_a_superuser_and_other_superusers_are_not_local() {
+        assert!(Caller::local().is_local() && Caller::local().is_superuser());
         let admin = Caller {
             name: "admin".to_owned(),
             ..Caller::local()
         };
-        assert!(admin.may_everything() && !admin.is_local());
+        assert!(admin.is_superuser() && !admin.is_local());
         let user = Caller {
             groups: vec!["system:authenticated".to_owned()],
             ..admin
         };
-        assert!(!user.may_everything());
+        assert!(!user.is_superuser());
     }
 }

@@ -1,8 +1,10 @@
-//! What this replica changes, for the other replicas: they tell it to those who watch there.
+//! The changes of this replica, for the other replicas, which send them to their watches.
 //!
-//! `changes/<native path>?store=…&watch=true` is a stream of lines ([`fleetdex_store::changes::Reader`]); without `watch`, one line that says how far
-//! this replica is once what is under way is done. Everything of the resource is in it, whoever may see what of it: beside `get` on `changes/*` that
-//! takes `replicate` on `changes`, which replicas have and people need not.
+//! `changes/<native path>?store=…&watch=true` is a stream of lines
+//! ([`fleetdex_store::changes::LineReader`]); without `watch`, one line with this replica's version
+//! once the changes in flight have ended. It contains all objects of the resource, whatever the
+//! caller can see: so the caller needs, besides `get` on `changes/*`, the verb `replicate` on
+//! `changes`, which replicas have and users do not need.
 
 use std::{convert::Infallible, sync::Arc, time::Duration};
 
@@ -11,7 +13,7 @@ use bytes::Bytes;
 use fleetdex_core::query::ResourceName;
 use fleetdex_store::{
     StoreError,
-    changes::{Tail, Told, write_end, write_position},
+    changes::{ReplicationLines, Tail, write_end, write_position},
 };
 use futures::{Stream, stream::unfold};
 use tokio::{
@@ -21,26 +23,27 @@ use tokio::{
 
 use super::{
     catalog::Catalog,
-    moment::{log_of, number},
     request::ChangesRequest,
+    snapshot::{log_of, sequence_number},
     status::ApiError,
 };
 
-/// How often something is told, so that the other replica knows that this one is there.
+/// Interval of lines without changes, which show that this replica is alive.
 pub const HEARTBEAT: Duration = Duration::from_secs(5);
 
-/// Begins to tell.
-pub async fn answer(
+/// Starts the response to another replica. The stream ends when the sender of `shutdown` is
+/// dropped.
+pub async fn respond(
     catalog: &Catalog,
-    wanted: &ChangesRequest,
-    registered: watch::Receiver<Arc<Catalog>>,
+    request: &ChangesRequest,
+    shutdown: watch::Receiver<Arc<Catalog>>,
 ) -> Result<Body, ApiError> {
     let ChangesRequest {
-        native,
+        resource: resource_path,
         store: name,
         watch,
         since,
-    } = wanted;
+    } = request;
     let store = catalog
         .store(name)
         .ok_or_else(|| ApiError::Unavailable(format!("store {name} is not connected yet")))?;
@@ -52,38 +55,38 @@ pub async fn answer(
         return Ok(line.into());
     }
     let after = since
-        .map(|version| number(std::slice::from_ref(&log), version))
+        .map(|version| sequence_number(std::slice::from_ref(&log), version))
         .transpose()?;
-    let resource = ResourceName::new(&native.group, &native.plural);
-    let unknown =
-        |_| ApiError::VersionExpired("the changes since then are not known any more".to_owned());
-    let tail = log.tail(&resource, after).map_err(unknown)?;
-    let telling = Telling {
+    let resource = ResourceName::new(&resource_path.group, &resource_path.plural);
+    let expired =
+        |_| ApiError::VersionExpired("the changes since then are no longer known".to_owned());
+    let tail = log.tail(&resource, after).map_err(expired)?;
+    let stream = ChangeStream {
         tail,
-        registered,
+        shutdown,
         next_heartbeat: Instant::now(),
     };
-    Ok(Body::from_stream(telling.chunks()))
+    Ok(Body::from_stream(stream.chunks()))
 }
 
-/// A replica that is told.
-struct Telling {
+/// The changes for one other replica.
+struct ChangeStream {
     tail: Tail,
-    /// Ends when this replica stops.
-    registered: watch::Receiver<Arc<Catalog>>,
+    /// Closed when this replica stops.
+    shutdown: watch::Receiver<Arc<Catalog>>,
     next_heartbeat: Instant,
 }
 
-impl Telling {
+impl ChangeStream {
     fn chunks(self) -> impl Stream<Item = Result<Bytes, Infallible>> {
         unfold(Some(self), async |state| {
-            let mut telling = state?;
-            match telling.next().await {
-                Ok((lines, true)) => Some((Ok(lines.into()), Some(telling))),
+            let mut stream = state?;
+            match stream.next().await {
+                Ok((lines, true)) => Some((Ok(lines.into()), Some(stream))),
                 Ok((lines, false)) => Some((Ok(lines.into()), None)),
-                // The other replica notices that the stream does not end as it should.
+                // The other replica notices that the last line is missing.
                 Err(error) => {
-                    tracing::debug!(%error, "another replica is not told any more");
+                    tracing::debug!(%error, "ending the changes for another replica with an error");
                     None
                 }
             }
@@ -95,15 +98,15 @@ impl Telling {
         loop {
             tokio::select! {
                 biased;
-                changed = self.registered.changed() => {
+                changed = self.shutdown.changed() => {
                     if changed.is_err() {
                         return Ok((self.rest()?, false));
                     }
                 }
-                told = self.tail.next() => {
-                    let mut told = told?;
-                    let lines = std::mem::take(&mut told.lines);
-                    return Ok((ended_or_at(&told, lines)?, !told.is_last));
+                changes = self.tail.next() => {
+                    let mut changes = changes?;
+                    let lines = std::mem::take(&mut changes.lines);
+                    return Ok((with_position(&changes, lines)?, !changes.is_last));
                 }
                 () = sleep_until(self.next_heartbeat) => {
                     self.next_heartbeat = Instant::now() + HEARTBEAT;
@@ -115,28 +118,29 @@ impl Telling {
         }
     }
 
-    /// What is left when this replica stops. That this is all only the log can say: where a write is given up whose outcome is not known, it does
-    /// not, and the other replica takes the end of the stream for a connection that broke.
+    /// The last changes when this replica stops. Only the log can declare that they are complete.
+    /// If a write was abandoned without a known outcome, it does not, and the other replica treats
+    /// the end of the stream as a broken connection.
     fn rest(&mut self) -> Result<Vec<u8>, StoreError> {
         let mut lines = Vec::new();
         loop {
             let before = self.tail.position();
-            let mut told = self.tail.now()?;
-            lines.append(&mut told.lines);
-            if told.is_last || told.position == before {
-                return ended_or_at(&told, lines);
+            let mut changes = self.tail.available()?;
+            lines.append(&mut changes.lines);
+            if changes.is_last || changes.position == before {
+                return with_position(&changes, lines);
             }
         }
     }
 }
 
-/// Lines, and how far they go.
-fn ended_or_at(told: &Told, mut lines: Vec<u8>) -> Result<Vec<u8>, StoreError> {
-    let write = if told.is_last {
+/// Appends the line with the position after the changes, or with the end.
+fn with_position(changes: &ReplicationLines, mut lines: Vec<u8>) -> Result<Vec<u8>, StoreError> {
+    let write = if changes.is_last {
         write_end
     } else {
         write_position
     };
-    write(&mut lines, told.position)?;
+    write(&mut lines, changes.position)?;
     Ok(lines)
 }

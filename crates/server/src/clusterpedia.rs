@@ -1,17 +1,17 @@
-//! Clusterpedia's search labels: pseudo-labels in a label selector that stand for parameters, so that `kubectl -l` can send them.
+//! Clusterpedia's search labels: requirements in a label selector that set query parameters, so that `kubectl -l` can send them.
 //!
-//! Exact keys only, in both spellings that its documents and its code have; what is not understood is refused, and never taken for a label.
+//! Keys are matched exactly, with both prefixes that its documents and its code have. An unknown search label is refused, and never selects by a label.
 //! Source: <https://clusterpedia.io/docs/usage/search/>
 
 use fleetdex_core::selector::{LabelRequirement, LabelSelector, LabelTest};
 
-/// What its keys begin with.
+/// The prefixes of the keys.
 const PREFIXES: [&str; 2] = [
     "search.clusterpedia.io/",
     "internalstorage.clusterpedia.io/",
 ];
 
-/// A key's name, the parameter that it stands for, and whether that takes several values.
+/// The name of a key, its query parameter, and whether that takes several values.
 const KEYS: [(&str, &str, bool); 14] = [
     ("clusters", "clusters", true),
     ("namespaces", "namespaces", true),
@@ -29,8 +29,8 @@ const KEYS: [(&str, &str, bool); 14] = [
     ("with-remaining-count", "withRemainingCount", false),
 ];
 
-/// Parts of Clusterpedia's search that are not there, and what to do instead.
-const ABSENT: [(&str, &str); 4] = [
+/// Search labels that are not supported, and what to do instead.
+const UNSUPPORTED: [(&str, &str); 4] = [
     (
         "offset",
         "pages are not numbered; use the continue token of the page before",
@@ -40,71 +40,68 @@ const ABSENT: [(&str, &str); 4] = [
         "inject-events",
         "ask for the events with a field selector on involvedObject.uid",
     ),
-    ("forward", "this server answers from its index alone"),
+    ("forward", "this server answers from its index only"),
 ];
 
-/// A parameter that a label stands for.
+/// A query parameter that a search label sets.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Pseudo {
+pub struct SearchLabel {
     /// The parameter.
     pub parameter: &'static str,
-    /// Its value, as a URL has it.
+    /// Its value, as in a URL.
     pub value: String,
 }
 
-/// Takes the pseudo-labels out of a selector.
-pub fn take(selector: LabelSelector) -> Result<(LabelSelector, Vec<Pseudo>), String> {
-    let is_pseudo = |requirement: &LabelRequirement| {
+/// Splits a selector into labels and search labels.
+pub fn take(selector: LabelSelector) -> Result<(LabelSelector, Vec<SearchLabel>), String> {
+    let is_search_label = |requirement: &LabelRequirement| {
         PREFIXES
             .iter()
             .any(|prefix| requirement.key().starts_with(prefix))
     };
-    if !selector.requirements().any(is_pseudo) {
+    if !selector.requirements().any(is_search_label) {
         return Ok((selector, Vec::new()));
     }
-    let mut pseudos: Vec<Pseudo> = Vec::new();
+    let mut found: Vec<SearchLabel> = Vec::new();
     for requirement in selector
         .requirements()
-        .filter(|requirement| is_pseudo(requirement))
+        .filter(|requirement| is_search_label(requirement))
     {
-        let pseudo = read(requirement)?;
-        if pseudos
-            .iter()
-            .any(|known| known.parameter == pseudo.parameter)
-        {
+        let label = read(requirement)?;
+        if found.iter().any(|known| known.parameter == label.parameter) {
             return Err(format!(
-                "label {} asks for {} a second time",
+                "label {} sets the parameter {} a second time",
                 requirement.key(),
-                pseudo.parameter
+                label.parameter
             ));
         }
-        pseudos.push(pseudo);
+        found.push(label);
     }
     let labels = selector
         .requirements()
-        .filter(|requirement| !is_pseudo(requirement))
+        .filter(|requirement| !is_search_label(requirement))
         .cloned()
         .collect();
-    Ok((labels, pseudos))
+    Ok((labels, found))
 }
 
-fn read(requirement: &LabelRequirement) -> Result<Pseudo, String> {
+fn read(requirement: &LabelRequirement) -> Result<SearchLabel, String> {
     let key = requirement.key();
     let name = key.split_once('/').map_or(key, |(_, name)| name);
-    if let Some((_, instead)) = ABSENT.iter().find(|(known, _)| *known == name) {
+    if let Some((_, instead)) = UNSUPPORTED.iter().find(|(known, _)| *known == name) {
         return Err(format!("label {key} is not supported: {instead}"));
     }
     let Some((_, parameter, many)) = KEYS.iter().find(|(known, ..)| *known == name) else {
         let known: Vec<&str> = KEYS.iter().map(|(known, ..)| *known).collect();
         return Err(format!(
-            "label {key} is no option of Clusterpedia's; below {} these are: {}",
+            "label {key} is not a search label of Clusterpedia; those of {} are: {}",
             PREFIXES[0],
             known.join(", ")
         ));
     };
     let LabelTest::In(values) = requirement.test() else {
         return Err(format!(
-            "label {key} stands for the parameter {parameter} and takes only '=' and 'in'"
+            "label {key} sets the parameter {parameter} and takes only '=' and 'in'"
         ));
     };
     let values: Vec<&str> = values.iter().map(String::as_str).collect();
@@ -119,7 +116,7 @@ fn read(requirement: &LabelRequirement) -> Result<Pseudo, String> {
     } else {
         joined
     };
-    Ok(Pseudo { parameter, value })
+    Ok(SearchLabel { parameter, value })
 }
 
 /// `field_desc`, because a label's value has no blanks.
@@ -136,10 +133,10 @@ mod tests {
     use super::*;
 
     fn taken(selector: &str) -> Result<String, String> {
-        let (labels, pseudos) = take(selector.parse().unwrap())?;
-        let shown: Vec<String> = pseudos
+        let (labels, found) = take(selector.parse().unwrap())?;
+        let shown: Vec<String> = found
             .iter()
-            .map(|pseudo| format!("{}={}", pseudo.parameter, pseudo.value))
+            .map(|label| format!("{}={}", label.parameter, label.value))
             .collect();
         Ok(format!("{labels} | {}", shown.join("&")))
     }
@@ -179,14 +176,14 @@ mod tests {
             .map(|selector| taken(selector).unwrap_err())
             .collect();
         insta::assert_snapshot!(messages.join("\n"), @"
-        label search.clusterpedia.io/clusters stands for the parameter clusters and takes only '=' and 'in'
-        label search.clusterpedia.io/names stands for the parameter names and takes only '=' and 'in'
-        label search.clusterpedia.io/since stands for the parameter since and takes only '=' and 'in'
-        label search.clusterpedia.io/since stands for the parameter since and takes only '=' and 'in'
-        label search.clusterpedia.io/limit stands for the parameter limit and takes only '=' and 'in'
+        label search.clusterpedia.io/clusters sets the parameter clusters and takes only '=' and 'in'
+        label search.clusterpedia.io/names sets the parameter names and takes only '=' and 'in'
+        label search.clusterpedia.io/since sets the parameter since and takes only '=' and 'in'
+        label search.clusterpedia.io/since sets the parameter since and takes only '=' and 'in'
+        label search.clusterpedia.io/limit sets the parameter limit and takes only '=' and 'in'
         label search.clusterpedia.io/orderby takes one value; give several, in their order, with the parameter orderBy
-        label search.clusterpedia.io/size asks for limit a second time
-        label search.clusterpedia.io/color is no option of Clusterpedia's; below search.clusterpedia.io/ these are: clusters, namespaces, names, orderby, owner-uid, owner-name, owner-gr, owner-seniority, since, before, limit, size, with-continue, with-remaining-count
+        label search.clusterpedia.io/size sets the parameter limit a second time
+        label search.clusterpedia.io/color is not a search label of Clusterpedia; those of search.clusterpedia.io/ are: clusters, namespaces, names, orderby, owner-uid, owner-name, owner-gr, owner-seniority, since, before, limit, size, with-continue, with-remaining-count
         label search.clusterpedia.io/offset is not supported: pages are not numbered; use the continue token of the page before
         label internalstorage.clusterpedia.io/fuzzy-name is not supported: names are only found whole; use names
         ");

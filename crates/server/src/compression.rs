@@ -1,7 +1,7 @@
-//! Large answers are sent compressed to clients that accept it, as Kubernetes' API server sends them.
+//! Compression of large responses for clients that accept it, as in Kubernetes' API server.
 //!
-//! Streams whose pieces must not wait for one another, such as events and logs, stay as they are: only what is marked
-//! [`Compressible`] is compressed.
+//! Streams whose pieces must not wait for one another, such as events and logs, stay as they are: only responses marked
+//! [`Compressible`] are compressed.
 
 use axum::http::Response;
 use http_body::Body;
@@ -10,15 +10,15 @@ use tower_http::{
     compression::{CompressionLayer, predicate::Predicate},
 };
 
-/// Smaller answers cost more time than they save. The API server's limit.
+/// Compressing smaller responses costs more time than it saves. The API server's limit.
 const SMALLEST: u64 = 128 * 1024;
 
-/// Marks an answer, as an extension, that may be compressed.
+/// Extension of a response that may be compressed.
 #[derive(Clone, Copy, Debug)]
 pub struct Compressible;
 
-/// Compresses what is marked and large, or of unknown size. The fastest level takes a tenth of the time of the usual one, and makes
-/// alike objects almost as small.
+/// Compresses responses that are marked and large or of unknown size. The fastest level takes a tenth of the time of the default one, and
+/// compresses similar objects almost as well.
 pub fn layer() -> CompressionLayer<IfLarge> {
     CompressionLayer::new()
         .gzip(true)
@@ -26,7 +26,7 @@ pub fn layer() -> CompressionLayer<IfLarge> {
         .compress_when(IfLarge)
 }
 
-/// Whether an answer is marked and large.
+/// Whether a response is marked and large.
 #[derive(Clone, Copy, Debug)]
 pub struct IfLarge;
 

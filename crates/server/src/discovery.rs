@@ -1,6 +1,7 @@
-//! Discovery documents: of the server's own groups, and of what is registered as an apiserver would tell it.
+//! Discovery documents: of the server's own groups, and of the registered resources as an API
+//! server would serve them.
 //!
-//! The server's own groups have the classic form only; clients that prefer the aggregated one fall back to it.
+//! [`group_discovery`](super::group_discovery) has aggregated discovery of the server's own groups.
 
 use std::{cmp::Reverse, collections::BTreeMap, sync::Arc};
 
@@ -19,13 +20,13 @@ use serde_json::{
 };
 
 use super::{
-    catalog::{Catalog, Registered},
-    request::{FleetDiscovery, GROUPS, OwnDiscovery, VERSION},
+    catalog::{Catalog, RegisteredResource},
+    request::{FleetDiscovery, GROUPS, GroupDiscovery, VERSION},
     status::ApiError,
 };
 
-/// The resources of the server's own groups. Most are reached through sub-paths only, and so have no verbs.
-pub(super) const OWN_RESOURCES: [(&str, &str, &[&str]); 5] = [
+/// The resources of the server's own groups. Most have only paths below them, and so no verbs.
+pub(super) const GROUP_RESOURCES: [(&str, &str, &[&str]); 5] = [
     ("aggregate", "Aggregate", &[]),
     ("clusters", "Cluster", &[]),
     ("proxying", "Proxying", &[]),
@@ -33,7 +34,7 @@ pub(super) const OWN_RESOURCES: [(&str, &str, &[&str]); 5] = [
     ("verify", "Verification", &["create"]),
 ];
 
-/// Which version runs, in the shape of `kubectl version`.
+/// The server's version, in the format of `/version`.
 pub fn version() -> Result<Box<RawValue>, ApiError> {
     json(&Info {
         major: env!("CARGO_PKG_VERSION_MAJOR").to_owned(),
@@ -45,23 +46,23 @@ pub fn version() -> Result<Box<RawValue>, ApiError> {
 }
 
 /// Discovery of the server's own groups.
-pub fn own(request: &OwnDiscovery) -> Result<Box<RawValue>, ApiError> {
+pub fn group_discovery(request: &GroupDiscovery) -> Result<Box<RawValue>, ApiError> {
     let group = |name: &str| group(name, &[VERSION.to_owned()]);
     match request {
-        OwnDiscovery::Groups => json(&APIGroupList {
+        GroupDiscovery::Groups => json(&APIGroupList {
             groups: GROUPS.map(group).to_vec(),
         }),
-        OwnDiscovery::Group(name) => json(&group(name)),
-        OwnDiscovery::Resources(name) => json(&APIResourceList {
+        GroupDiscovery::Group(name) => json(&group(name)),
+        GroupDiscovery::Resources(name) => json(&APIResourceList {
             group_version: format!("{name}/{VERSION}"),
-            resources: OWN_RESOURCES
-                .map(|(plural, kind, verbs)| own_resource(plural, kind, verbs))
+            resources: GROUP_RESOURCES
+                .map(|(plural, kind, verbs)| group_resource(plural, kind, verbs))
                 .to_vec(),
         }),
     }
 }
 
-fn own_resource(plural: &str, kind: &str, verbs: &[&str]) -> APIResource {
+fn group_resource(plural: &str, kind: &str, verbs: &[&str]) -> APIResource {
     APIResource {
         name: plural.to_owned(),
         singular_name: kind.to_ascii_lowercase(),
@@ -72,7 +73,7 @@ fn own_resource(plural: &str, kind: &str, verbs: &[&str]) -> APIResource {
     }
 }
 
-/// Discovery of what is registered.
+/// Discovery of the registered resources.
 pub fn fleet(catalog: &Catalog, request: &FleetDiscovery) -> Result<Box<RawValue>, ApiError> {
     let mut groups = versions_by_group(catalog);
     match request {
@@ -100,7 +101,7 @@ pub fn fleet(catalog: &Catalog, request: &FleetDiscovery) -> Result<Box<RawValue
 }
 
 fn resources(catalog: &Catalog, group: &str, version: &str) -> Result<Box<RawValue>, ApiError> {
-    let in_version = |registered: &&Registered| {
+    let in_version = |registered: &&RegisteredResource| {
         &*registered.name.group == group
             && registered.versions.iter().any(|known| &**known == version)
     };
@@ -127,21 +128,25 @@ fn resources(catalog: &Catalog, group: &str, version: &str) -> Result<Box<RawVal
 }
 
 /// A resource and its subresources.
-fn fleet_resources(registered: &Registered) -> Vec<APIResource> {
-    let own = &registered.name;
-    let below = registered.offers.subresources.iter().map(|subresource| {
-        let is_other = subresource.kind.group != own.group
-            || !registered.versions.contains(&subresource.kind.version);
-        APIResource {
-            name: format!("{}/{}", own.plural, subresource.name),
-            kind: subresource.kind.kind.to_string(),
-            group: is_other.then(|| subresource.kind.group.to_string()),
-            version: is_other.then(|| subresource.kind.version.to_string()),
-            namespaced: registered.namespaced,
-            verbs: texts(&subresource.verbs),
-            ..APIResource::default()
-        }
-    });
+fn fleet_resources(registered: &RegisteredResource) -> Vec<APIResource> {
+    let name = &registered.name;
+    let below = registered
+        .capabilities
+        .subresources
+        .iter()
+        .map(|subresource| {
+            let is_other = subresource.kind.group != name.group
+                || !registered.versions.contains(&subresource.kind.version);
+            APIResource {
+                name: format!("{}/{}", name.plural, subresource.name),
+                kind: subresource.kind.kind.to_string(),
+                group: is_other.then(|| subresource.kind.group.to_string()),
+                version: is_other.then(|| subresource.kind.version.to_string()),
+                namespaced: registered.namespaced,
+                verbs: texts(&subresource.verbs),
+                ..APIResource::default()
+            }
+        });
     [fleet_resource(registered)]
         .into_iter()
         .chain(below)
@@ -152,21 +157,22 @@ fn texts(words: &[Arc<str>]) -> Vec<String> {
     words.iter().map(ToString::to_string).collect()
 }
 
-/// What of a resource's verbs is served: one request never goes to several members.
-fn served_verbs(registered: &Registered) -> Vec<String> {
-    texts(&registered.offers.verbs)
+/// The verbs that are served: `deletecollection` is not, because a request never goes to several
+/// members.
+fn served_verbs(registered: &RegisteredResource) -> Vec<String> {
+    texts(&registered.capabilities.verbs)
         .into_iter()
         .filter(|verb| verb != "deletecollection")
         .collect()
 }
 
-fn fleet_resource(registered: &Registered) -> APIResource {
+fn fleet_resource(registered: &RegisteredResource) -> APIResource {
     let short_names: Vec<String> = registered
         .short_names
         .iter()
         .map(ToString::to_string)
         .collect();
-    let categories = texts(&registered.offers.categories);
+    let categories = texts(&registered.capabilities.categories);
     APIResource {
         name: registered.name.plural.to_string(),
         singular_name: registered.singular.to_string(),
@@ -179,7 +185,7 @@ fn fleet_resource(registered: &Registered) -> APIResource {
     }
 }
 
-/// Discovery of what is registered in one document: of the core group, or of all others.
+/// Aggregated discovery of the registered resources: of the core group, or of all other groups.
 pub fn aggregated(catalog: &Catalog, core: bool) -> Result<Box<RawValue>, ApiError> {
     let groups = versions_by_group(catalog)
         .into_iter()
@@ -187,7 +193,7 @@ pub fn aggregated(catalog: &Catalog, core: bool) -> Result<Box<RawValue>, ApiErr
     let items: Vec<Value> = groups
         .map(|(group, versions)| {
             let versions = versions.iter().map(|version| {
-                let in_version = |registered: &&Registered| {
+                let in_version = |registered: &&RegisteredResource| {
                     *registered.name.group == *group && registered.versions.iter().any(|known| **known == **version)
                 };
                 let resources: Vec<Value> =
@@ -202,9 +208,9 @@ pub fn aggregated(catalog: &Catalog, core: bool) -> Result<Box<RawValue>, ApiErr
     )
 }
 
-fn aggregated_resource(registered: &Registered, version: &str) -> Value {
+fn aggregated_resource(registered: &RegisteredResource, version: &str) -> Value {
     let subresources: Vec<Value> = registered
-        .offers
+        .capabilities
         .subresources
         .iter()
         .map(|subresource| {
@@ -225,7 +231,7 @@ fn aggregated_resource(registered: &Registered, version: &str) -> Value {
     if let Some(members) = resource.as_object_mut() {
         let lists = [
             ("shortNames", json!(registered.short_names)),
-            ("categories", json!(registered.offers.categories)),
+            ("categories", json!(registered.capabilities.categories)),
             ("subresources", Value::Array(subresources)),
         ];
         members.extend(

@@ -1,4 +1,4 @@
-//! Hashes of answers, so that a client that asks again need not be sent the same.
+//! `ETag`s of responses, so that a client that repeats a request gets 304.
 //!
 //! Source of the rules: <https://www.rfc-editor.org/rfc/rfc9110#section-8.8.3>
 
@@ -6,22 +6,22 @@ use aws_lc_rs::digest::{SHA256, digest};
 use fleetdex_core::model::hex;
 use http::{HeaderMap, HeaderValue, header};
 
-/// Bytes of the hash that are told: no two answers share them by chance.
-const TOLD_BYTES: usize = 16;
+/// Bytes of the hash in a tag: no two responses share them by chance.
+const TAG_BYTES: usize = 16;
 
-/// The tag of an answer. It is weak, because the same answer may be sent compressed or not.
-pub fn of(answer: &[u8]) -> HeaderValue {
-    let hash = digest(&SHA256, answer);
-    let tag = format!("W/\"{}\"", hex(&hash.as_ref()[..TOLD_BYTES]));
+/// The tag of a response. It is weak, because the same response may be sent compressed or not.
+pub fn of(body: &[u8]) -> HeaderValue {
+    let hash = digest(&SHA256, body);
+    let tag = format!("W/\"{}\"", hex(&hash.as_ref()[..TAG_BYTES]));
     HeaderValue::from_str(&tag).unwrap_or(HeaderValue::from_static("W/\"\""))
 }
 
-/// The answers that a client has already, by its header `If-None-Match`.
+/// The header `If-None-Match`: the tags of responses that a client has already.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Known(Vec<String>);
+pub struct IfNoneMatch(Vec<String>);
 
-impl Known {
-    /// Those that a request names.
+impl IfNoneMatch {
+    /// Reads the header of a request.
     pub fn of(headers: &HeaderMap) -> Self {
         let lines = headers
             .get_all(header::IF_NONE_MATCH)
@@ -35,7 +35,7 @@ impl Known {
         )
     }
 
-    /// Whether one of them is the answer with this tag.
+    /// Whether the client has the response with this tag.
     pub fn has(&self, tag: &HeaderValue) -> bool {
         let Ok(tag) = tag.to_str() else { return false };
         self.0
@@ -55,9 +55,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_answer_is_known_by_its_tag_however_it_is_written() {
+    fn a_tag_matches_weak_and_strong_spellings_lists_and_the_wildcard() {
         let tag = of(b"answer");
-        assert_eq!((&tag, tag.len()), (&of(b"answer"), 2 + 2 + 2 * TOLD_BYTES));
+        assert_eq!((&tag, tag.len()), (&of(b"answer"), 2 + 2 + 2 * TAG_BYTES));
         assert_ne!(tag, of(b"another"));
         let text = tag.to_str().unwrap();
         let has = |value: &str| {
@@ -65,7 +65,7 @@ mod tests {
                 header::IF_NONE_MATCH,
                 HeaderValue::from_str(value).unwrap(),
             )]);
-            Known::of(&headers).has(&tag)
+            IfNoneMatch::of(&headers).has(&tag)
         };
         assert!(
             has(text)
@@ -73,6 +73,6 @@ mod tests {
                 && has(&format!("\"x\" , {text}"))
                 && has(text.strip_prefix("W/").unwrap())
         );
-        assert!(!has("\"x\"") && !has("") && !Known::default().has(&tag));
+        assert!(!has("\"x\"") && !has("") && !IfNoneMatch::default().has(&tag));
     }
 }

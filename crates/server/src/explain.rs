@@ -1,11 +1,11 @@
-//! How a question would be answered, instead of the answer: what OpenSearch is asked, what the caller may see, and what it costs.
+//! Explanations of queries: the OpenSearch requests, what the caller may see, and an estimate of the cost.
 //!
-//! Owners are looked for even so, because the question names them.
+//! Owners are looked up even so, because the OpenSearch requests name them.
 
 use std::time::Duration;
 
 use fleetdex_core::query::{
-    Grant, Permitted, QueryError,
+    CheckedQuery, Grant, Permitted, QueryError,
     composite::{self, composites},
     dsl::{self, Paging},
 };
@@ -14,36 +14,36 @@ use tokio::time::timeout;
 
 use super::{
     aggregate::raw,
+    query_plan::QueryPlan,
     request::{AggregateRequest, GROUPS, ListRequest, VERSION},
     status::ApiError,
-    target::Target,
 };
 
 /// How long the store may take to count.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Explains a list.
-pub async fn list(target: &Target, request: &ListRequest) -> Result<Box<RawValue>, ApiError> {
+pub async fn list(plan: &QueryPlan, request: &ListRequest) -> Result<Box<RawValue>, ApiError> {
     let paging = Paging {
         look_ahead: true,
         ..Paging::default()
     };
     let mut bodies = Vec::new();
-    for part in target.stores.parts() {
-        bodies.push(vec![
-            dsl::request_body(&part.query(&target.query), &paging)
-                .map_err(|error| refused(&error))?,
-        ]);
+    for part in plan.stores.parts() {
+        bodies.push(vec![dsl::request_body(
+            &CheckedQuery::new(&part.query(&plan.query)).map_err(|error| refused(&error))?,
+            &paging,
+        )]);
     }
-    let objects = count(target).await?;
-    let page = target.query.limit as u64;
+    let objects = count(plan).await?;
+    let page = plan.query.limit as u64;
     let pages = if request.limit.is_some() {
         objects.min(1)
     } else {
         objects.div_ceil(page)
     };
-    answer(
-        target,
+    document(
+        plan,
         &bodies,
         json!({ "objects": objects, "pageSize": page, "pages": pages }),
     )
@@ -51,40 +51,39 @@ pub async fn list(target: &Target, request: &ListRequest) -> Result<Box<RawValue
 
 /// Explains counts.
 pub async fn counts(
-    target: &Target,
+    plan: &QueryPlan,
     request: &AggregateRequest,
 ) -> Result<Box<RawValue>, ApiError> {
     let mut bodies = Vec::new();
-    for part in target.stores.parts() {
-        let requests = composites(&part.query(&target.query), &request.by)
-            .map_err(|error| super::target::refused("by", &error, &part.name))?;
-        let of_part: Result<Vec<Value>, QueryError> = requests
+    for part in plan.stores.parts() {
+        let requests = composites(&part.query(&plan.query), &request.by)
+            .map_err(|error| super::query_plan::refused("by", &error, &part.name))?;
+        let of_part = requests
             .iter()
-            .map(|request| request.body(None, composite::PAGE))
-            .collect();
-        bodies.push(of_part.map_err(|error| refused(&error))?);
+            .map(|request| request.body(None, composite::PAGE));
+        bodies.push(of_part.collect());
     }
-    answer(target, &bodies, json!({ "objects": count(target).await? }))
+    document(plan, &bodies, json!({ "objects": count(plan).await? }))
 }
 
 fn refused(error: &QueryError) -> ApiError {
     ApiError::bad_request(error.to_string())
 }
 
-/// Objects that the query selects: counted in the index, none is read.
-async fn count(target: &Target) -> Result<u64, ApiError> {
-    if target.nothing_to_ask {
+/// The number of objects that the query selects, counted in the index.
+async fn count(plan: &QueryPlan) -> Result<u64, ApiError> {
+    if plan.is_empty {
         return Ok(0);
     }
-    let counted = timeout(TIMEOUT, target.stores.aggregate(&target.query, &[], 1)).await;
+    let counted = timeout(TIMEOUT, plan.stores.aggregate(&plan.query, &[], 1)).await;
     Ok(counted
         .map_err(|_| ApiError::Timeout(TIMEOUT.as_secs()))??
         .total)
 }
 
-/// `bodies`: what each store is asked.
-fn answer(
-    target: &Target,
+/// The explanation; `bodies` are the request bodies of each store.
+fn document(
+    plan: &QueryPlan,
     bodies: &[Vec<Value>],
     mut estimate: Value,
 ) -> Result<Box<RawValue>, ApiError> {
@@ -92,7 +91,7 @@ fn answer(
     let size = requests
         .iter()
         .map(|request| size(&request["query"]))
-        .fold(Size::default(), Size::plus);
+        .fold(QuerySize::default(), QuerySize::plus);
     estimate["requests"] = requests.len().into();
     estimate["clauses"] = size.clauses.into();
     estimate["values"] = size.values.into();
@@ -100,13 +99,13 @@ fn answer(
         "kind": "Explanation",
         "apiVersion": format!("{}/{VERSION}", GROUPS[0]),
         "metadata": {},
-        "store": target.stores.names(),
-        "permitted": permitted(&target.query.permitted),
+        "store": plan.stores.names(),
+        "permitted": permitted(&plan.query.permitted),
         "estimate": estimate,
         "requests": requests,
     });
     if bodies.len() > 1 {
-        let stores = target.stores.parts().iter().zip(bodies);
+        let stores = plan.stores.parts().iter().zip(bodies);
         explanation["stores"] = stores
             .map(|(part, requests)| json!({ "store": part.name.as_str(), "requests": requests }))
             .collect();
@@ -114,7 +113,7 @@ fn answer(
     raw(&explanation)
 }
 
-/// `"everything"`, or the clusters and namespaces of which an object has to be in one.
+/// `"everything"`, or the clusters and namespaces that the caller may see.
 fn permitted(permitted: &Permitted) -> Value {
     let list =
         |names: Option<Vec<String>>| names.map_or_else(|| json!("all"), |names| json!(names));
@@ -135,14 +134,14 @@ fn permitted(permitted: &Permitted) -> Value {
     }
 }
 
-/// How much a query asks at once.
+/// The size of a query.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Size {
+struct QuerySize {
     clauses: usize,
     values: usize,
 }
 
-impl Size {
+impl QuerySize {
     fn plus(self, other: Self) -> Self {
         Self {
             clauses: self.clauses + other.clauses,
@@ -151,10 +150,10 @@ impl Size {
     }
 }
 
-/// The clauses that are no combination of others, and the values that they name.
-fn size(clause: &Value) -> Size {
+/// Counts the leaf clauses and their values.
+fn size(clause: &Value) -> QuerySize {
     let Some((kind, body)) = clause.as_object().and_then(|members| members.iter().next()) else {
-        return Size::default();
+        return QuerySize::default();
     };
     if kind == "bool" {
         let parts = body
@@ -165,7 +164,7 @@ fn size(clause: &Value) -> Size {
             .filter_map(Value::as_array)
             .flatten()
             .map(size)
-            .fold(Size::default(), Size::plus);
+            .fold(QuerySize::default(), QuerySize::plus);
     }
     let values = body
         .as_object()
@@ -176,7 +175,7 @@ fn size(clause: &Value) -> Size {
             Value::Object(bounds) => bounds.len(),
             _ => 1,
         });
-    Size {
+    QuerySize {
         clauses: 1,
         values: values.sum(),
     }
@@ -187,14 +186,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn clauses_and_values_are_counted_wherever_they_stand() {
+    fn clauses_and_values_are_counted_at_every_depth() {
         let query = json!({ "bool": {
             "filter": [{ "term": { "a": "b" } }, { "terms": { "c": ["d", "e"] } }, { "bool": { "should": [{ "match_all": {} }] } }],
             "must_not": [{ "range": { "f": { "gt": "g", "lt": "h" } } }],
         } });
         assert_eq!(
             size(&query),
-            Size {
+            QuerySize {
                 clauses: 4,
                 values: 5
             }

@@ -12,18 +12,18 @@ use std::sync::Arc;
 use fleetdex_clusters::{
     Clusters, Timing,
     connect::Network,
-    discovery::{Offers, Served},
+    discovery::{ResourceCapabilities, ServedResource},
     source::Loader,
 };
 use fleetdex_core::{
     model::{ClusterName, Gvk, Resource, StoreName},
     query::{Cursor, Hit, Page, Relative, ResourceName},
 };
-use fleetdex_store::Store;
+use fleetdex_store::IndexReader;
 use serde_json::{json, value::to_raw_value};
 use tokio_util::sync::CancellationToken;
 
-use super::catalog::{Catalog, Entry};
+use super::catalog::{Catalog, CatalogEntry};
 
 pub fn cursor(position: u32) -> Cursor {
     Cursor {
@@ -66,8 +66,8 @@ pub fn store(name: &str) -> StoreName {
     name.parse().unwrap()
 }
 
-pub fn served(gvk: Gvk, plural: &str, namespaced: bool, short_names: &[&str]) -> Served {
-    Served {
+pub fn served(gvk: Gvk, plural: &str, namespaced: bool, short_names: &[&str]) -> ServedResource {
+    ServedResource {
         singular: gvk.kind.to_ascii_lowercase().into(),
         resource: Resource {
             gvk,
@@ -77,7 +77,7 @@ pub fn served(gvk: Gvk, plural: &str, namespaced: bool, short_names: &[&str]) ->
         short_names: short_names.iter().map(|name| (*name).into()).collect(),
         list_and_watch: true,
         preferred: true,
-        offers: Arc::new(Offers {
+        capabilities: Arc::new(ResourceCapabilities {
             verbs: [
                 "create",
                 "delete",
@@ -96,12 +96,13 @@ pub fn served(gvk: Gvk, plural: &str, namespaced: bool, short_names: &[&str]) ->
     }
 }
 
-pub fn pods() -> Served {
+pub fn pods() -> ServedResource {
     served(Gvk::new("", "v1", "Pod"), "pods", true, &["po"])
 }
 
-/// Pods in member1 and member2, nodes in member1, deployments of an old and a new version: all in the store `main`.
-pub fn catalog(main: Arc<dyn Store>) -> Catalog {
+/// Pods in member1 and member2, nodes in member1, deployments of an old and a new version: all in
+/// the store `main`.
+pub fn catalog(main: Arc<dyn IndexReader>) -> Catalog {
     let mut catalog = Catalog::default();
     catalog.add_store(store("main"), main);
     catalog.add_registry("workloads");
@@ -138,9 +139,9 @@ pub fn catalog(main: Arc<dyn Store>) -> Catalog {
     catalog
 }
 
-pub fn add(catalog: &mut Catalog, store_name: &str, cluster_name: &str, served: &Served) {
+pub fn add(catalog: &mut Catalog, store_name: &str, cluster_name: &str, served: &ServedResource) {
     let (in_store, of_cluster) = (store(store_name), cluster(cluster_name));
-    catalog.add(Entry {
+    catalog.add(CatalogEntry {
         served,
         cluster: &of_cluster,
         store: &in_store,
@@ -149,7 +150,7 @@ pub fn add(catalog: &mut Catalog, store_name: &str, cluster_name: &str, served: 
     });
 }
 
-/// Members there are none.
+/// No members.
 pub fn no_clusters() -> Arc<Clusters> {
     let (loader, network) = (
         Loader::without_control_plane(),

@@ -1,6 +1,6 @@
-//! Parameters that are true or false.
+//! Boolean query parameters.
 
-/// What a parameter says that stands in the query: `0` and `false`, in any case, are no; anything else is yes, no value at all included.
+/// The value of a boolean parameter that is present: `0` and `false`, in any case, are false; everything else is true, no value included.
 ///
 /// Source: `Convert_Slice_string_To_bool` of <https://pkg.go.dev/k8s.io/apimachinery/pkg/runtime>
 pub fn flag(value: &str) -> bool {
@@ -12,7 +12,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_zero_and_false_are_no() {
+    fn only_zero_and_false_are_false() {
         assert!(
             ["0", "false", "False", "FALSE"]
                 .iter()

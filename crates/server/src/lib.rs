@@ -1,14 +1,17 @@
-//! The query API: Kubernetes list requests over the whole fleet, answered from the stores; and verification of what is in them.
+//! The query API: Kubernetes list and watch requests over the whole fleet, served from the stores;
+//! and verification of the stores' content.
 //!
-//! A request passes through pure steps, each its own module: [`request`] reads path and query, [`target`] finds the stores in the
-//! [`catalog`], [`status`] tells failures. [`list`] streams the answer, [`serve`] holds it together on the port of [`listen`].
+//! A request passes through pure steps, each its own module: [`request`] parses path and query,
+//! [`query_plan`] finds the stores in the [`catalog`], [`status`] turns errors into responses.
+//! [`list`] streams the response. [`serve`] connects the steps to the port of [`listen`].
 //!
-//! Who asks and what they may is decided in [`front`], by what the control plane says; [`permission`] restricts answers to it. Without the front
-//! only loopback addresses are served, behind the token of [`auth`]: whoever can read the token file may read everything.
+//! [`auth`] delegates authentication and authorization to the control plane; [`permission`]
+//! restricts responses accordingly. Without `auth` only loopback addresses are served, and every
+//! request needs the token of [`token_file`], whose holder can read everything.
 
+mod access_control;
 pub mod aggregate;
-mod answers;
-mod api;
+mod api_state;
 pub mod auth;
 pub mod caller;
 pub mod catalog;
@@ -16,51 +19,50 @@ pub mod changes;
 pub mod clusterpedia;
 mod compression;
 pub mod continue_token;
+pub mod coverage;
 pub mod discovery;
 mod etag;
 pub mod explain;
 pub mod flag;
-pub mod follow;
-mod followed;
-pub mod front;
-mod gate;
-mod holding;
+pub mod group_discovery;
+mod guarded_body;
+mod handlers;
 pub mod list;
 pub mod listen;
-pub mod moment;
-pub mod options;
-pub mod own;
 pub mod owners;
 mod page_memory;
+mod page_reader;
 pub mod peers;
 pub mod percent;
 pub mod permission;
+mod planned_stream;
 pub mod proxying;
-pub mod reach;
-mod reading;
+pub mod query_plan;
+mod remaining_pages;
 pub mod report;
 pub mod representation;
 pub mod request;
-mod respond;
-mod rest;
+mod response;
+pub mod search_options;
 pub mod serve;
+pub mod snapshot;
 pub mod status;
 pub mod table;
-pub mod target;
 mod telemetry;
+pub mod token_file;
+pub mod uri;
 pub mod verify;
-pub mod watching;
+pub mod watch_options;
+pub mod watch_response;
 
 #[cfg(any(test, feature = "testing"))]
 pub mod fake;
 #[cfg(test)]
-mod merged_tests;
-#[cfg(test)]
 mod tests;
 
 pub use caller::Caller;
-pub use catalog::{Catalog, Entry};
-pub use followed::Followed;
-pub use reach::Reach;
+pub use catalog::{Catalog, CatalogEntry};
+pub use coverage::StoreCoverage;
+pub use planned_stream::PlannedStream;
 pub use serve::{DEFAULT_ADDRESS, Server, ServerArgs, ServerError};
 pub use telemetry::Telemetry;

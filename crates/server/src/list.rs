@@ -1,9 +1,8 @@
-//! The answer to a list: stored objects, spliced as they are into `<Kind>List`, or shown as another
-//! [representation](super::representation) wants it.
+//! Responses to lists: stored objects, spliced as they are into `<Kind>List`, or encoded in another [representation](super::representation).
 //!
-//! With a limit the answer is one page and a token for the next. Without one it is everything: pages are read from the store
+//! With a limit the response is one page and a continue token. Without one it is the whole list: pages are read from the store
 //! one after another, as fast as the client takes them, so that one request never holds more than one page of
-//! [`PAGE`](super::target::PAGE) objects. An error of the first page is a `Status`; one of a later page comes too late for
+//! [`PAGE`](super::query_plan::PAGE) objects. An error of the first page is a `Status`; one of a later page comes too late for
 //! that and cuts the connection, which every HTTP client notices.
 
 use axum::{body::Body, http::HeaderValue};
@@ -19,43 +18,44 @@ use serde_json::json;
 
 use super::{
     caller::Caller,
-    continue_token::{self, Bound, Continuation, Keys, TokenError},
-    etag, moment,
+    continue_token::{self, Continuation, SealingKeys, TokenBinding, TokenError},
+    etag,
     page_memory::SMALL_PAGE_BYTES,
-    reading::{self, CHUNK_BYTES, PAGE_TIMEOUT, Reading},
-    representation::{Representation, Sheet},
+    page_reader::{self, CHUNK_BYTES, PAGE_TIMEOUT, PageReader},
+    query_plan::QueryPlan,
+    representation::{ListEncoder, Representation},
     request::ListRequest,
+    snapshot,
     status::ApiError,
-    target::Target,
 };
 
-/// Objects of an answer that is made as a whole before it is sent, so that it can have a hash: bounds what hashing costs a request that
-/// nobody repeats, to about half a millisecond.
+/// Bytes of objects in a response that is buffered whole, so that it can have an `ETag`. The bound keeps hashing below about half a
+/// millisecond for requests that are never repeated.
 const TAGGED_BYTES: usize = SMALL_PAGE_BYTES;
-/// What is set aside for what stands around the objects of such an answer.
+/// Room for what surrounds the objects of a buffered response.
 const HEAD_BYTES: usize = 4 * 1024;
 
-/// The answer to a list.
+/// The response to a list.
 #[derive(Debug)]
-pub struct Answer {
-    /// Its bytes, or what makes them.
+pub struct ListResponse {
+    /// The encoded list, buffered or streamed.
     pub body: Body,
-    /// Their media type.
+    /// The media type of the body.
     pub media_type: &'static str,
-    /// The hash of an answer that is in memory as a whole.
+    /// The `ETag` of a buffered body.
     pub tag: Option<HeaderValue>,
 }
 
-/// Asks the store for the first page, and makes an answer of it and what follows. `caller` is who gets it, and alone may ask for the next page.
-pub async fn answer(
-    target: Target,
+/// Reads the first page and makes the response. The continue token is bound to `caller`.
+pub async fn respond(
+    plan: QueryPlan,
     request: &ListRequest,
     representation: Representation,
     caller: &Caller,
-    keys: &Keys,
-) -> Result<Answer, ApiError> {
-    let permitted = target.query.permitted.clone();
-    let bound = Bound {
+    keys: &SealingKeys,
+) -> Result<ListResponse, ApiError> {
+    let permitted = plan.query.permitted.clone();
+    let bound = TokenBinding {
         caller,
         request,
         permitted: &permitted,
@@ -63,62 +63,62 @@ pub async fn answer(
     let from = request
         .continue_token
         .as_deref()
-        .map(|text| continued(text, &target.stores, &bound, keys))
+        .map(|text| continued(text, &plan.stores, &bound, keys))
         .transpose()?;
-    let layout = target.layout(representation);
-    let (stores, query) = (target.stores.clone(), target.query);
+    let object_encoder = plan.encoder(representation);
+    let (stores, query) = (plan.stores.clone(), plan.query);
     let (first, version) = match &from {
-        _ if target.nothing_to_ask => (Page::default(), moment::now(&stores).await?),
-        Some((cursor, version)) => (reading::read(&stores, &query, cursor).await?, *version),
-        None => moment::first_page(&stores, &query, &request.follow, PAGE_TIMEOUT).await?,
+        _ if plan.is_empty => (Page::default(), snapshot::current_version(&stores).await?),
+        Some((cursor, version)) => (page_reader::read(&stores, &query, cursor).await?, *version),
+        None => snapshot::first_page(&stores, &query, &request.watch_options, PAGE_TIMEOUT).await?,
     };
     let one_page = request.limit.is_some();
     let remaining = first.remaining;
-    let reading = Reading::begin(stores, query, first, from.is_some(), one_page).await?;
+    let reader = PageReader::begin(stores, query, first, from.is_some(), one_page).await?;
     let mut metadata = json!({ "resourceVersion": version.to_string() });
-    if let Some(cursor) = reading.cursor().filter(|_| one_page) {
-        let cursors = target.stores.split(cursor);
+    if let Some(cursor) = reader.cursor().filter(|_| one_page) {
+        let cursors = plan.stores.split(cursor);
         metadata["continue"] = token(&Continuation { version, cursors }, &bound, keys)?.into();
         if let Some(remaining) = remaining.filter(|_| !request.options.without_remaining_count) {
             metadata["remainingItemCount"] = remaining.into();
         }
     }
-    if !target.as_of.is_empty() {
-        metadata["asOf"] = json!(target.as_of);
+    if !plan.as_of.is_empty() {
+        metadata["asOf"] = json!(plan.as_of);
     }
-    let sheet = layout.sheet(&metadata);
-    let media_type = sheet.media_type();
-    let is_small = reading.is_whole() && reading.bytes() <= TAGGED_BYTES;
-    let list = Unsent {
-        sheet,
-        reading,
+    let encoder = object_encoder.list(&metadata);
+    let media_type = encoder.media_type();
+    let is_small = reader.is_whole() && reader.bytes() <= TAGGED_BYTES;
+    let list = ListStream {
+        encoder,
+        reader,
         rewritten_to: request.rewrites_version.then_some(version),
     };
     if is_small {
         let bytes = list.whole().await?;
-        return Ok(Answer {
+        return Ok(ListResponse {
             tag: Some(etag::of(&bytes)),
             body: Body::from(bytes),
             media_type,
         });
     }
-    Ok(Answer {
+    Ok(ListResponse {
         body: Body::from_stream(list.chunks()),
         media_type,
         tag: None,
     })
 }
 
-/// Where a token goes on in the stores that answer, and the version that the first page showed.
+/// The cursor and the resource version of a continue token.
 fn continued(
     text: &str,
     stores: &Merged,
-    bound: &Bound<'_>,
-    keys: &Keys,
+    bound: &TokenBinding<'_>,
+    keys: &SealingKeys,
 ) -> Result<(Cursor, FleetVersion), ApiError> {
     let opened = continue_token::open(keys, text, bound, Timestamp::now().as_second());
     let Continuation { version, cursors } = opened.map_err(refused_token)?;
-    // A registry that has moved to another store meanwhile.
+    // The registry may have moved to another store.
     let cursor = stores.join(cursors).ok_or(ApiError::Expired)?;
     Ok((cursor, version))
 }
@@ -133,7 +133,11 @@ fn refused_token(error: TokenError) -> ApiError {
     }
 }
 
-fn token(continuation: &Continuation, bound: &Bound<'_>, keys: &Keys) -> Result<String, ApiError> {
+fn token(
+    continuation: &Continuation,
+    bound: &TokenBinding<'_>,
+    keys: &SealingKeys,
+) -> Result<String, ApiError> {
     let token = continue_token::seal(keys, continuation, bound, Timestamp::now().as_second())
         .map_err(|error| ApiError::Internal(error.to_string()))?;
     if token.len() > continue_token::MAX_BYTES {
@@ -146,18 +150,18 @@ fn token(continuation: &Continuation, bound: &Bound<'_>, keys: &Keys) -> Result<
     Ok(token)
 }
 
-/// What of a list is still to be sent.
-struct Unsent {
-    sheet: Sheet,
-    reading: Reading,
-    /// The version that objects have in place of their member's.
+/// A list on its way to the client.
+struct ListStream {
+    encoder: ListEncoder,
+    reader: PageReader,
+    /// The resource version of the fleet that replaces those of members.
     rewritten_to: Option<FleetVersion>,
 }
 
-impl Unsent {
-    /// All of a list whose only page is here.
+impl ListStream {
+    /// The whole list, whose only page is in memory.
     async fn whole(mut self) -> Result<Bytes, ApiError> {
-        let mut bytes = Vec::with_capacity(self.reading.bytes() + self.reading.len() + HEAD_BYTES);
+        let mut bytes = Vec::with_capacity(self.reader.bytes() + self.reader.len() + HEAD_BYTES);
         while !self.write_next(&mut bytes).await? {}
         Ok(bytes.into())
     }
@@ -167,12 +171,12 @@ impl Unsent {
             let Some((mut list, taken)) = state else {
                 return Ok(None);
             };
-            let chunk = match list.reading.keep_pace(taken) {
+            let chunk = match list.reader.keep_pace(taken) {
                 Ok(()) => list.chunk().await,
                 Err(error) => Err(error),
             };
             let (chunk, is_last) = chunk.inspect_err(|error| {
-                let resource = &list.reading.resource().plural;
+                let resource = &list.reader.resource().plural;
                 tracing::warn!(%error, %resource, "a list was cut short");
             })?;
             let taken = chunk.len();
@@ -190,16 +194,16 @@ impl Unsent {
         Ok((chunk.into(), is_last))
     }
 
-    /// Writes the next object, or the end of the list. Whether it was the end.
+    /// Writes the next object, or the end of the list. Returns whether it was the end.
     async fn write_next(&mut self, out: &mut Vec<u8>) -> Result<bool, ApiError> {
-        let Some(hit) = self.reading.next().await? else {
-            self.sheet.finish(out)?;
-            self.reading.leave();
+        let Some(hit) = self.reader.next().await? else {
+            self.encoder.finish(out)?;
+            self.reader.leave();
             return Ok(true);
         };
         match self.rewritten_to {
-            None => self.sheet.write(out, &hit)?,
-            Some(version) => self.sheet.write(
+            None => self.encoder.write(out, &hit)?,
+            Some(version) => self.encoder.write(
                 out,
                 &Hit {
                     object: with_fleet_version(&hit.object, version),

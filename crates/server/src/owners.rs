@@ -1,30 +1,31 @@
-//! Owner searches: from owners down to the generation that is asked for, whatever kinds lie between.
+//! Owner searches: resolves owners down to the requested level, through objects of any kind.
 //!
-//! Only what the stores hold is walked: where a registry leaves out `ReplicaSets`, no Pod is found from its Deployment. And only what the caller
-//! may list: otherwise what is found at the end would tell of what lies between.
+//! They pass only through stored objects: where a registry omits `ReplicaSets`, no Pod is found
+//! from its Deployment. And only through objects that the caller can list: otherwise the result
+//! would reveal what lies between.
 
 use std::time::Duration;
 
-use fleetdex_core::query::{Owners, Relation, Relatives, owners::MAX_OWNERS};
+use fleetdex_core::query::{Owners, Relation, RelativesQuery, owners::MAX_OWNERS};
 use tokio::time::timeout;
 
 use super::{
-    options::{MAX_SENIORITY, OwnerSearch, Seniority},
-    permission::Sight,
+    permission::VisibilityFilter,
+    query_plan::QueryPlan,
+    search_options::{MAX_SENIORITY, OwnerSearch, Seniority},
     status::ApiError,
-    target::Target,
 };
 
-/// How long the store may take for one generation.
+/// Timeout of the query for one level.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Finds the direct owners of what is asked for, and makes them part of the query.
+/// Finds the direct owners of the requested objects, and adds them to the query.
 pub async fn resolve(
-    target: &mut Target,
+    plan: &mut QueryPlan,
     search: &OwnerSearch,
-    sight: &Sight<'_>,
+    filter: &VisibilityFilter<'_>,
 ) -> Result<(), ApiError> {
-    if !search.is_asked() || target.nothing_to_ask {
+    if !search.is_given() || plan.is_empty {
         return Ok(());
     }
     let mut owners = Owners::default();
@@ -36,42 +37,46 @@ pub async fn resolve(
             resource: search.resource.clone(),
             names: search.names.clone(),
         };
-        owners.extend(find(target, named, sight).await?);
+        owners.extend(find(plan, named, filter).await?);
     }
     let mut all = owners.clone();
-    let (generations, any) = match search.seniority {
-        Seniority::Exactly(generations) => (generations, false),
+    let (levels, any) = match search.seniority {
+        Seniority::Exactly(levels) => (levels, false),
         Seniority::Any => (MAX_SENIORITY, true),
     };
-    for _ in 0..generations {
+    for _ in 0..levels {
         if owners.is_empty() {
             break;
         }
-        owners = find(target, Relation::OwnedBy(owners), sight).await?;
+        owners = find(plan, Relation::OwnedBy(owners), filter).await?;
         let before = all.len();
         all.extend(owners.clone());
         check(&all)?;
-        // Owners that own one another would be walked for ever.
+        // Objects that own each other form a circle.
         if any && all.len() == before {
             break;
         }
     }
-    target.query.owners = Some(if any { all } else { owners });
+    plan.query.owners = Some(if any { all } else { owners });
     Ok(())
 }
 
-async fn find(target: &Target, relation: Relation, sight: &Sight<'_>) -> Result<Owners, ApiError> {
-    let query = &target.query;
-    let asked = Relatives {
+async fn find(
+    plan: &QueryPlan,
+    relation: Relation,
+    filter: &VisibilityFilter<'_>,
+) -> Result<Owners, ApiError> {
+    let query = &plan.query;
+    let relatives = RelativesQuery {
         clusters: query.clusters.clone(),
         namespaces: query.namespaces.clone(),
         permitted: query.permitted.clone(),
         requester: query.requester.clone(),
         relation,
     };
-    let found = timeout(TIMEOUT, target.stores.relatives(&asked)).await;
+    let found = timeout(TIMEOUT, plan.stores.relatives(&relatives)).await;
     let found = found.map_err(|_| ApiError::Timeout(TIMEOUT.as_secs()))??;
-    Ok(sight.of(found).await?.into_iter().collect())
+    Ok(filter.visible(found).await?.into_iter().collect())
 }
 
 fn check(owners: &Owners) -> Result<(), ApiError> {
@@ -79,7 +84,7 @@ fn check(owners: &Owners) -> Result<(), ApiError> {
         return Ok(());
     }
     Err(ApiError::bad_request(format!(
-        "the owner search meets {} owners, and at most {MAX_OWNERS} are possible; name a namespace, a cluster or fewer owners",
+        "the owner search finds {} owners, more than the limit of {MAX_OWNERS}; name a namespace, a cluster or fewer owners",
         owners.len()
     )))
 }

@@ -1,5 +1,5 @@
-//! Memory for the large pages of answers that are being sent: a bound for each user, and one for all. While others wait for memory, an answer that its
-//! client takes slowly is cut short.
+//! Memory for the large pages of responses that are being sent: limited for each user, and for all.
+//! While others wait for memory, responses that clients read slowly are cut.
 
 use std::{
     sync::{Arc, LazyLock},
@@ -7,20 +7,20 @@ use std::{
 };
 
 use fleetdex_core::query::Requester;
-use fleetdex_limits::intake::{Budget, Hold, Limits, ReadError};
+use fleetdex_limits::intake::{Budget, IntakeError, MemoryLimits, MemoryReservation};
 use tokio::time::timeout;
 
 use super::status::ApiError;
 
-/// Pages of at most so many bytes are not counted: there are no more of them than requests in flight.
+/// Pages of up to this size are not counted: there are no more of them than requests in flight.
 pub(super) const SMALL_PAGE_BYTES: usize = 512 << 10;
-/// The longest page of usual objects; a longer one counts as one of this length.
+/// The largest page of usual objects; a larger one counts as this size.
 const PAGE_BYTES: usize = 32 << 20;
 /// How long a page waits for memory.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// What the pages of one user may hold, and those of all, beside one more page.
-const LIMITS: Limits = Limits {
+/// The memory for the pages of one user, and of all users, beside one more page.
+const LIMITS: MemoryLimits = MemoryLimits {
     page: PAGE_BYTES,
     line: 0,
     answer: PAGE_BYTES,
@@ -29,60 +29,61 @@ const LIMITS: Limits = Limits {
     shared: 192 << 20,
 };
 
-/// Memory for the page of one answer at a time.
+/// The memory of one response, for one page at a time.
 pub(super) struct PageMemory {
     budget: Budget,
-    /// Nobody for what this program does by itself, which is not counted.
+    /// `None` for the operator's own queries, which are not counted.
     user: Option<Arc<str>>,
-    hold: Option<Hold>,
+    reservation: Option<MemoryReservation>,
 }
 
 impl PageMemory {
-    /// Memory of this process.
+    /// Memory of the process's budget.
     pub(super) fn of(requester: &Requester) -> Self {
-        static OF_THIS_PROCESS: LazyLock<Budget> = LazyLock::new(|| Budget::new(LIMITS));
+        static BUDGET: LazyLock<Budget> = LazyLock::new(|| Budget::new(LIMITS));
         let user = match requester {
             Requester::User(name) => Some(Arc::clone(name)),
             Requester::Operator => None,
         };
         Self {
-            budget: OF_THIS_PROCESS.clone(),
+            budget: BUDGET.clone(),
             user,
-            hold: None,
+            reservation: None,
         }
     }
 
-    /// Gives back the memory of the page before, and takes that for a page of so many bytes.
+    /// Releases the memory of the previous page, and reserves memory for a page of `bytes`.
     pub(super) async fn take(&mut self, bytes: usize) -> Result<(), ApiError> {
-        self.hold = None;
+        self.reservation = None;
         let Some(user) = self.user.as_deref().filter(|_| bytes > SMALL_PAGE_BYTES) else {
             return Ok(());
         };
-        let mut hold = self.budget.share(user).hold();
-        let taken = timeout(PATIENCE, hold.grow(bytes))
+        let mut reservation = self.budget.share(user).reservation();
+        let taken = timeout(TIMEOUT, reservation.grow(bytes))
             .await
-            .map_err(|_| ApiError::Timeout(PATIENCE.as_secs()))?;
+            .map_err(|_| ApiError::Timeout(TIMEOUT.as_secs()))?;
         taken.map_err(|error| refused(&error))?;
-        self.hold = Some(hold);
+        self.reservation = Some(reservation);
         Ok(())
     }
 
-    /// The client has taken so many bytes of the page since the last call. An error if that is slow, and others wait.
+    /// Records that the client has read `bytes` of the page since the last call. An error if that
+    /// is too slow while others wait.
     pub(super) fn keep_pace(&mut self, bytes: usize) -> Result<(), ApiError> {
-        self.hold
+        self.reservation
             .as_mut()
-            .map_or(Ok(()), |hold| hold.keep_pace(bytes))
+            .map_or(Ok(()), |reservation| reservation.keep_pace(bytes))
             .map_err(|error| refused(&error))
     }
 }
 
-fn refused(error: &ReadError) -> ApiError {
+fn refused(error: &IntakeError) -> ApiError {
     match error {
-        ReadError::Crowded(bytes) => ApiError::Busy(format!(
-            "{bytes} bytes of answers that you have asked for are not read yet; read those first, or ask for fewer objects at a time"
+        IntakeError::ShareExhausted(bytes) => ApiError::Busy(format!(
+            "{bytes} bytes of your responses are unread; read those first, or request fewer objects at a time"
         )),
-        ReadError::Slow => ApiError::Busy(
-            "the answer was read too slowly while others waited for memory".to_owned(),
+        IntakeError::Slow => ApiError::Busy(
+            "the response was read too slowly while others waited for memory".to_owned(),
         ),
         other => ApiError::Busy(other.to_string()),
     }
@@ -100,18 +101,18 @@ mod tests {
         PageMemory {
             budget: budget.clone(),
             user: Some(user.into()),
-            hold: None,
+            reservation: None,
         }
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_pages_of_one_user_have_a_bound_and_small_ones_are_not_counted() {
+    async fn the_pages_of_one_user_are_limited_and_small_pages_are_not_counted() {
         let budget = Budget::new(LIMITS);
         let [mut first, mut second, mut third] = [(); 3].map(|()| memory(&budget, "mallory"));
         first.take(32 * MIB).await.unwrap();
         second.take(31 * MIB).await.unwrap();
         let refused = third.take(2 * MIB).await.unwrap_err();
-        insta::assert_snapshot!(refused, @"66060288 bytes of answers that you have asked for are not read yet; read those first, or ask for fewer objects at a time; try again");
+        insta::assert_snapshot!(refused, @"66060288 bytes of your responses are unread; read those first, or request fewer objects at a time; try again");
         third.take(SMALL_PAGE_BYTES).await.unwrap();
         memory(&budget, "alice").take(32 * MIB).await.unwrap();
         second.take(MIB).await.unwrap();
@@ -121,7 +122,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn lists_that_are_taken_slowly_give_way_to_those_that_wait_for_memory() {
+    async fn slowly_read_lists_are_cut_while_others_wait_for_memory() {
         let budget = Budget::new(LIMITS);
         let mut slow = Vec::new();
         for number in 0..7 {
@@ -138,13 +139,13 @@ mod tests {
         }
         let mut other = memory(&budget, "other");
         let waits = tokio::spawn(async move { other.take(32 * MIB).await });
-        let mut kept = slow.len();
+        let mut left = slow.len();
         while !waits.is_finished() {
             sleep(Duration::from_secs(1)).await;
             slow.retain_mut(|list| list.keep_pace(64 << 10).is_ok());
-            kept = kept.min(slow.len());
+            left = left.min(slow.len());
         }
         waits.await.unwrap().unwrap();
-        assert!(kept < 7);
+        assert!(left < 7);
     }
 }

@@ -1,4 +1,6 @@
-//! Percent-encoding, strictly: what is malformed is an error, never passed on.
+//! Strict percent-encoding: malformed text is an error.
+
+use std::borrow::Cow;
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
@@ -8,22 +10,26 @@ pub enum PercentError {
     /// A percent sign without two hexadecimal digits behind it.
     #[error("{0:?} has a '%' that two hexadecimal digits do not follow")]
     Digits(String),
-    /// The decoded bytes are no UTF-8.
+    /// The decoded bytes are not UTF-8.
     #[error("{0:?} does not decode to UTF-8")]
     Utf8(String),
 }
 
 /// Decodes one segment of a path.
-pub fn decode_segment(text: &str) -> Result<String, PercentError> {
+pub fn decode_segment(text: &str) -> Result<Cow<'_, str>, PercentError> {
     decode(text, false)
 }
 
-/// Decodes a key or a value of a query, where `+` is a blank.
-pub fn decode_query(text: &str) -> Result<String, PercentError> {
+/// Decodes a key or a value of a query, where `+` is a space.
+pub fn decode_query(text: &str) -> Result<Cow<'_, str>, PercentError> {
     decode(text, true)
 }
 
-fn decode(text: &str, plus_is_blank: bool) -> Result<String, PercentError> {
+fn decode(text: &str, plus_is_space: bool) -> Result<Cow<'_, str>, PercentError> {
+    let is_encoded = text.contains('%') || (plus_is_space && text.contains('+'));
+    if !is_encoded {
+        return Ok(Cow::Borrowed(text));
+    }
     let mut decoded = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let Some((&byte, after)) = rest.split_first() {
@@ -38,11 +44,13 @@ fn decode(text: &str, plus_is_blank: bool) -> Result<String, PercentError> {
                 );
                 rest = behind;
             }
-            b'+' if plus_is_blank => decoded.push(b' '),
+            b'+' if plus_is_space => decoded.push(b' '),
             plain => decoded.push(plain),
         }
     }
-    String::from_utf8(decoded).map_err(|_| PercentError::Utf8(text.to_owned()))
+    String::from_utf8(decoded)
+        .map(Cow::Owned)
+        .map_err(|_| PercentError::Utf8(text.to_owned()))
 }
 
 fn hexadecimal(digits: &[u8]) -> Option<u8> {
@@ -52,7 +60,7 @@ fn hexadecimal(digits: &[u8]) -> Option<u8> {
     })
 }
 
-/// What stands for itself everywhere in a URL.
+/// Characters that need no encoding anywhere in a URL.
 const UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'.')
@@ -71,13 +79,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_plus_is_a_blank_only_in_a_query() {
+    fn a_plus_is_a_space_only_in_a_query() {
         assert_eq!(decode_query("a+b%2Bc").unwrap(), "a b+c");
         assert_eq!(decode_segment("a+b%2fc").unwrap(), "a+b/c");
     }
 
     #[test]
-    fn what_is_malformed_is_refused() {
+    fn malformed_text_is_refused() {
         for malformed in ["%", "a%2", "%zz", "%+1", "%e"] {
             assert_eq!(
                 decode_query(malformed),
@@ -94,7 +102,7 @@ mod tests {
         #[test]
         fn whatever_is_encoded_decodes_to_itself(text in ".*") {
             let encoded = encode(&text);
-            prop_assert_eq!(decode_query(&encoded).unwrap(), text.clone());
+            prop_assert_eq!(decode_query(&encoded).unwrap(), &*text);
             prop_assert_eq!(decode_segment(&encoded).unwrap(), text);
         }
     }

@@ -1,4 +1,5 @@
-//! What of a list the caller may see: the place where the front's decisions meet the catalog and the stores.
+//! What a caller is permitted to see: applies the authorizer's decisions to the catalog and the
+//! stores.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -14,90 +15,92 @@ use fleetdex_core::{
 use tokio::time::timeout;
 
 use super::{
+    access_control::AccessControl,
+    auth::{
+        attributes::Attributes,
+        authorize::{AccessRequest, NamespaceLister, Permission},
+        reauthorization::Reauthorization,
+    },
     caller::Caller,
     catalog::Catalog,
-    front::{
-        attributes::Attributes,
-        authorize::{Holders, Permission, Wanted},
-        standing::Standing,
-    },
-    gate::Gate,
+    query_plan::{plan, requested_clusters},
     request::ListRequest,
     status::ApiError,
-    target::{asked_clusters, target},
 };
 
-/// How long the store may take to tell which namespaces hold objects.
+/// Timeout of the query for the namespaces that hold objects.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The part of the catalog that a request is answered from: what its caller may know of, and nothing that depends on other clusters. Every path
-/// that leads to members or to what is stored of them begins here.
+/// The part of the catalog that the caller of a request can see; nothing in it depends on other
+/// clusters. Every request for members or for stored objects starts here.
 ///
-/// A name that the caller may not see is refused alike whether a cluster has it or not; a cluster that is not named and may not be seen is one
-/// that does not exist. `resource`: the only one that the request is about.
-pub async fn sight(
-    gate: &Gate,
+/// The refusal of a cluster's name is the same whether the cluster exists or not. Clusters that are
+/// not named and not visible are omitted. `resource`: the only resource of the request, if it has
+/// one.
+pub async fn visible_catalog(
+    access_control: &AccessControl,
     caller: &Caller,
     catalog: &Arc<Catalog>,
     named: &[ClusterName],
     resource: Option<&ResourceName>,
 ) -> Result<Arc<Catalog>, ApiError> {
     Ok(
-        match visible_clusters(gate, caller, catalog, named).await? {
+        match visible_clusters(access_control, caller, catalog, named).await? {
             None => Arc::clone(catalog),
-            Some(visible) => Arc::new(catalog.seen_by(&visible, resource)),
+            Some(visible) => Arc::new(catalog.visible_to(&visible, resource)),
         },
     )
 }
 
-/// The clusters that a caller may see, of those that are named or of all that there are; nothing if it is all of them.
+/// The clusters that a caller can see, of the named ones or else of all; `None` for all clusters.
 pub async fn visible_clusters(
-    gate: &Gate,
+    access_control: &AccessControl,
     caller: &Caller,
     catalog: &Catalog,
     named: &[ClusterName],
 ) -> Result<Option<BTreeSet<ClusterName>>, ApiError> {
-    let Gate::Front(front) = gate else {
+    let AccessControl::Delegated(auth) = access_control else {
         return Ok(None);
     };
-    front
-        .authorizer()
+    auth.authorizer()
         .clusters(caller, named, catalog.clusters())
         .await
 }
 
-/// What of the objects that a request asks for its caller may see. `catalog`: what the caller may know of. An error if it is nothing.
+/// What of the requested objects the caller can see; an error if it is nothing. `catalog`: what
+/// [`visible_catalog`] returned.
 pub async fn permission(
-    gate: &Gate,
+    access_control: &AccessControl,
     caller: &Caller,
     catalog: &Catalog,
     request: &ListRequest,
 ) -> Result<Permission, ApiError> {
-    let Gate::Front(front) = gate else {
+    let AccessControl::Delegated(auth) = access_control else {
         return Ok(Permission::default());
     };
-    let native = &request.native;
-    let resource = ResourceName::new(&native.group, &native.plural);
-    // What is not registered is not found, whoever asks.
+    let resource_path = &request.resource;
+    let resource = ResourceName::new(&resource_path.group, &resource_path.plural);
+    // A resource that is not registered is 404 for all callers.
     let Some(registered) = catalog.find(&resource) else {
         return Ok(Permission::default());
     };
-    let clusters: Vec<ClusterName> = asked_clusters(registered, request).into_iter().collect();
-    let wanted = Wanted {
+    let clusters: Vec<ClusterName> = requested_clusters(registered, request)
+        .into_iter()
+        .collect();
+    let access = AccessRequest {
         verb: verb(request),
         resource: &resource,
-        version: &native.version,
+        version: &resource_path.version,
         namespaced: registered.namespaced,
-        name: native.name.as_deref(),
+        name: resource_path.name.as_deref(),
         namespaces: &request.namespaces,
         clusters: &clusters,
-        only_these: catalog.is_restricted(),
+        only_these_clusters: catalog.is_restricted(),
     };
-    front
-        .authorizer()
+    auth.authorizer()
         .permission(
             caller,
-            &wanted,
+            &access,
             &StoredNamespaces {
                 caller,
                 catalog,
@@ -107,43 +110,44 @@ pub async fn permission(
         .await
 }
 
-/// What a watch goes on by; nothing if nobody has to be asked.
-pub fn standing(
-    gate: &Gate,
+/// The reauthorization of a watch; `None` if its caller needs none. `outer`: the attributes by
+/// which the request was authorized.
+pub fn reauthorization(
+    access_control: &AccessControl,
     caller: &Caller,
     request: &ListRequest,
     permitted: &Permitted,
-    let_in_as: Option<Attributes>,
-) -> Option<Standing> {
-    let Gate::Front(front) = gate else {
+    outer: Option<Attributes>,
+) -> Option<Reauthorization> {
+    let AccessControl::Delegated(auth) = access_control else {
         return None;
     };
-    let native = &request.native;
-    (!caller.may_everything()).then_some(Standing {
-        authorizer: front.authorizer().clone(),
+    let resource_path = &request.resource;
+    (!caller.is_superuser()).then_some(Reauthorization {
+        authorizer: auth.authorizer().clone(),
         caller: caller.clone(),
-        outer: let_in_as?,
-        resource: ResourceName::new(&native.group, &native.plural),
-        version: native.version.clone(),
-        name: native.name.clone(),
+        outer: outer?,
+        resource: ResourceName::new(&resource_path.group, &resource_path.plural),
+        version: resource_path.version.clone(),
+        name: resource_path.name.clone(),
         permitted: permitted.clone(),
     })
 }
 
-/// What somebody sees of objects of any kind.
-pub struct Sight<'s> {
-    /// Who decides.
-    pub gate: &'s Gate,
-    /// Who looks.
+/// Filters objects of any kind by what a caller can see.
+pub struct VisibilityFilter<'s> {
+    /// Decides.
+    pub access_control: &'s AccessControl,
+    /// The caller.
     pub caller: &'s Caller,
-    /// What the caller may know of.
+    /// What [`visible_catalog`] returned.
     pub catalog: &'s Catalog,
 }
 
-impl Sight<'_> {
-    /// Those of some objects that the caller may list.
-    pub async fn of(&self, found: BTreeSet<Relative>) -> Result<Vec<Relative>, ApiError> {
-        let Gate::Front(front) = self.gate else {
+impl VisibilityFilter<'_> {
+    /// The objects of `found` that the caller can list.
+    pub async fn visible(&self, found: BTreeSet<Relative>) -> Result<Vec<Relative>, ApiError> {
+        let AccessControl::Delegated(auth) = self.access_control else {
             return Ok(found.into_iter().collect());
         };
         let mut by_resource: BTreeMap<ResourceName, Vec<Relative>> = BTreeMap::new();
@@ -153,9 +157,9 @@ impl Sight<'_> {
                 .or_default()
                 .push(relative);
         }
-        let mut seen = Vec::new();
+        let mut visible = Vec::new();
         for (resource, relatives) in by_resource {
-            // What is not registered any more has no version to ask about.
+            // A resource that is no longer registered has no version to review.
             let Some(registered) = self.catalog.find(&resource) else {
                 continue;
             };
@@ -165,7 +169,7 @@ impl Sight<'_> {
                 .iter()
                 .map(|relative| relative.namespace.as_str())
                 .collect();
-            let wanted = Wanted {
+            let access = AccessRequest {
                 verb: "list",
                 resource: &resource,
                 version: registered.versions.first().map_or("", |version| version),
@@ -176,47 +180,47 @@ impl Sight<'_> {
                     .filter_map(|name| name.parse().ok())
                     .collect::<Vec<_>>(),
                 clusters: &clusters.into_iter().cloned().collect::<Vec<_>>(),
-                only_these: self.catalog.is_restricted(),
+                only_these_clusters: self.catalog.is_restricted(),
             };
-            match front
+            match auth
                 .authorizer()
-                .permission(self.caller, &wanted, &NoOthers)
+                .permission(self.caller, &access, &NoNamespaces)
                 .await
             {
                 Ok(Permission { permitted, .. }) => {
-                    let may_be_seen = |relative: &Relative| {
+                    let is_visible = |relative: &Relative| {
                         permitted.allows(relative.cluster.as_str(), &relative.namespace)
                     };
-                    seen.extend(relatives.into_iter().filter(may_be_seen));
+                    visible.extend(relatives.into_iter().filter(is_visible));
                 }
                 Err(ApiError::Forbidden(_)) => {}
                 Err(error) => return Err(error),
             }
         }
-        Ok(seen)
+        Ok(visible)
     }
 }
 
-/// No namespaces but those of the objects in question.
-struct NoOthers;
+/// Lists no namespaces: the access request names those of the objects.
+struct NoNamespaces;
 
 #[async_trait]
-impl Holders for NoOthers {
+impl NamespaceLister for NoNamespaces {
     async fn namespaces(&self) -> Result<BTreeMap<ClusterName, Vec<Namespace>>, ApiError> {
         Ok(BTreeMap::new())
     }
 }
 
-/// What a list or watch is for somebody who may see it.
+/// The verb that permits a list or watch.
 fn verb(request: &ListRequest) -> &'static str {
-    match request.native.name {
-        _ if request.follow.watch => "watch",
+    match request.resource.name {
+        _ if request.watch_options.watch => "watch",
         Some(_) => "get",
         None => "list",
     }
 }
 
-/// The namespaces that hold the resource in the stores that would answer.
+/// Lists the namespaces that hold the resource in the request's stores.
 struct StoredNamespaces<'r> {
     caller: &'r Caller,
     catalog: &'r Catalog,
@@ -224,13 +228,13 @@ struct StoredNamespaces<'r> {
 }
 
 #[async_trait]
-impl Holders for StoredNamespaces<'_> {
+impl NamespaceLister for StoredNamespaces<'_> {
     async fn namespaces(&self) -> Result<BTreeMap<ClusterName, Vec<Namespace>>, ApiError> {
-        let found = target(self.catalog, self.request, Permitted::Everything)?;
-        if found.nothing_to_ask {
+        let found = plan(self.catalog, self.request, Permitted::Everything)?;
+        if found.is_empty {
             return Ok(BTreeMap::new());
         }
-        // Of all objects, so that a refusal tells nothing about which of them selectors match.
+        // Of all objects, so that a refusal does not reveal which of them the selectors match.
         let Query {
             resource,
             selectable,
@@ -240,7 +244,7 @@ impl Holders for StoredNamespaces<'_> {
             ..
         } = found.query;
         let permitted = self.within();
-        // The caller waits among its own questions, and nothing is kept open that would end the caller's lists.
+        // Counts as the caller's query, and opens no view that would evict the caller's lists.
         let requester = Requester::User(self.caller.name.as_str().into());
         let everything = Query {
             clusters,
@@ -250,8 +254,8 @@ impl Holders for StoredNamespaces<'_> {
             ..Query::all_of(resource, selectable, limit)
         };
         let keys = [GroupKey::Cluster, GroupKey::Namespace];
-        let asked = timeout(TIMEOUT, found.stores.groups(&everything, &keys)).await;
-        let groups = asked.map_err(|_| ApiError::Timeout(TIMEOUT.as_secs()))??;
+        let counted = timeout(TIMEOUT, found.stores.groups(&everything, &keys)).await;
+        let groups = counted.map_err(|_| ApiError::Timeout(TIMEOUT.as_secs()))??;
         let mut held: BTreeMap<ClusterName, Vec<Namespace>> = BTreeMap::new();
         for group in groups.groups {
             let [Some(cluster), Some(namespace)] = group.values.as_slice() else {
@@ -267,7 +271,7 @@ impl Holders for StoredNamespaces<'_> {
 }
 
 impl StoredNamespaces<'_> {
-    /// The clusters that the caller may know of: what others hold decides nothing.
+    /// The clusters that the caller can see: others must not influence the decision.
     fn within(&self) -> Permitted {
         if !self.catalog.is_restricted() {
             return Permitted::Everything;

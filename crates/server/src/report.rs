@@ -1,24 +1,24 @@
-//! What a verification tells: a line of JSON for each kind of each cluster as soon as it is known, lines in between that say how far it
-//! is, and one line at the end, without which the report is not complete.
+//! The report of a verification: a line of JSON for each kind of each cluster as soon as its result
+//! is known, progress lines in between, and a last line, without which the report is incomplete.
 
 use serde::{Deserialize, Serialize};
 
-/// One line.
+/// A line of the report.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Line {
+pub enum ReportLine {
     /// The result of one kind.
     Row(Row),
-    /// How many results there are, and how many there will be. Also shows that the connection is alive.
+    /// The progress. Also shows that the connection is alive.
     Progress {
         /// Results so far.
         done: usize,
         /// Results at the end.
         total: usize,
     },
-    /// Nothing follows.
+    /// The last line.
     End {
-        /// How many results there were.
+        /// The number of results.
         rows: usize,
     },
 }
@@ -29,42 +29,42 @@ pub enum Line {
 pub struct Row {
     /// The member.
     pub cluster: String,
-    /// `apiVersion` of the kind; absent where kinds are not known.
+    /// `apiVersion` of the kind; absent if the kinds are unknown.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub api_version: String,
-    /// The kind; absent where kinds are not known.
+    /// The kind; absent if the kinds are unknown.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub kind: String,
-    /// The namespace, where only that one is followed.
+    /// The namespace, if the stream is of one namespace.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub namespace: String,
     /// The store.
     pub store: String,
-    /// What came out.
+    /// The result.
     #[serde(flatten)]
-    pub outcome: Outcome,
+    pub outcome: VerificationResult,
 }
 
-/// What came out of the verification of one kind.
+/// The result of verifying one kind.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(tag = "result")]
-pub enum Outcome {
-    /// Every document is as its object.
+pub enum VerificationResult {
+    /// Every document matches its object.
     #[serde(rename = "OK")]
-    Clean(Counts),
-    /// Some are not. They are being repaired.
-    Drift(Counts),
-    /// Not known.
+    Clean(ComparisonCounts),
+    /// Some do not. They are being repaired.
+    Drift(ComparisonCounts),
+    /// Unknown.
     NotVerified {
-        /// Why.
+        /// The reason.
         reason: String,
     },
 }
 
-/// What was compared, and what was wrong.
+/// How many objects and documents were compared, and how many differ.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Counts {
+pub struct ComparisonCounts {
     /// Objects that should be stored.
     pub objects: u64,
     /// Documents.
@@ -73,9 +73,9 @@ pub struct Counts {
     pub missing: u64,
     /// Documents of another version than the object.
     pub differing: u64,
-    /// Documents of no object that should be stored.
+    /// Documents without an object that should be stored.
     pub surplus: u64,
-    /// Ids of some documents that are wrong.
+    /// Ids of some wrong documents.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub examples: Vec<String>,
 }
@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_are_flat_and_read_back_as_they_were_written() {
+    fn lines_are_flat_and_survive_a_round_trip() {
         let row = |outcome| Row {
             cluster: "member1".to_owned(),
             api_version: "v1".to_owned(),
@@ -94,21 +94,21 @@ mod tests {
             store: "http://opensearch:9200/fleetdex".to_owned(),
             outcome,
         };
-        let drift = Counts {
+        let drift = ComparisonCounts {
             objects: 3,
             documents: 2,
             missing: 1,
             examples: vec!["v1/Pod/u".to_owned()],
-            ..Counts::default()
+            ..ComparisonCounts::default()
         };
         let lines = [
-            Line::Row(row(Outcome::Clean(Counts::default()))),
-            Line::Row(row(Outcome::Drift(drift))),
-            Line::Row(row(Outcome::NotVerified {
+            ReportLine::Row(row(VerificationResult::Clean(ComparisonCounts::default()))),
+            ReportLine::Row(row(VerificationResult::Drift(drift))),
+            ReportLine::Row(row(VerificationResult::NotVerified {
                 reason: "disconnected".to_owned(),
             })),
-            Line::Progress { done: 1, total: 3 },
-            Line::End { rows: 3 },
+            ReportLine::Progress { done: 1, total: 3 },
+            ReportLine::End { rows: 3 },
         ];
         let texts = lines
             .each_ref()
@@ -122,7 +122,7 @@ mod tests {
         "#);
         let read = texts
             .each_ref()
-            .map(|text| serde_json::from_str::<Line>(text).unwrap());
+            .map(|text| serde_json::from_str::<ReportLine>(text).unwrap());
         assert_eq!(read, lines);
     }
 }

@@ -1,4 +1,4 @@
-//! The query API: finds out who asks, what they want and may, and has it answered.
+//! The query API: authenticates, limits, authorizes and routes requests.
 
 use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Instant};
 
@@ -15,36 +15,39 @@ use fleetdex_telemetry::{Readiness, admin};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+pub use super::{access_control::AccessControl, api_state::ApiState, telemetry::Telemetry};
 use super::{
-    answers::{answer_counts, answer_list, answer_watch, attributes},
-    auth::{TOKEN_FILE_VARIABLE, TokenFile, TokenFileError, TokenVerifier, default_token_file},
+    auth::{
+        SecureServing,
+        attributes::Attributes,
+        identity::{IdentityHeaders, impersonates},
+        limits::{LimitArgs, RequestLimits},
+    },
     caller::Caller,
     catalog::Catalog,
     changes, compression, discovery,
-    etag::Known,
-    front::{
-        Entrance,
-        attributes::Attributes,
-        identity::{IdentityHeaders, impersonates},
-        limits::{LimitArgs, Limits},
-    },
-    listen::{Arrived, ListenError, Listener},
-    own,
+    etag::IfNoneMatch,
+    group_discovery,
+    handlers::{attributes, count_objects, list_objects, watch_objects},
+    listen::{ListenError, Listener, RequestHandle},
     peers::Peers,
     permission::visible_clusters,
-    proxying::{self, Members},
+    proxying::{self, MemberProxy},
     representation::{Endpoint, Representation},
-    request::{self, ApiRequest, OwnDiscovery, path_segments},
-    respond::{document, json, options, refusal, unknown_parameters, unless_known, with_warnings},
+    request::{self, ApiRequest, GroupDiscovery},
+    response::{document, json, not_modified, options, refusal, unknown_parameters, with_warnings},
     status::ApiError,
+    token_file::{
+        TOKEN_FILE_VARIABLE, TokenFile, TokenFileError, TokenVerifier, default_token_file,
+    },
+    uri::{QueryParameters, RequestUri},
     verify,
 };
-pub use super::{api::Api, gate::Gate, telemetry::Telemetry};
 
 /// The flag that sets the address, for error messages.
 const ADDRESS_FLAG: &str = "--api-address";
 
-/// Where the query API is served unless somebody says otherwise, and where `fleetdex get` looks for it.
+/// Where the query API is served by default, and where `fleetdex get` looks for it.
 pub const DEFAULT_ADDRESS: &str = "127.0.0.1:8443";
 
 /// The flags of the query API.
@@ -66,20 +69,20 @@ pub struct ServerArgs {
 /// The query API could not be started.
 #[derive(Debug, thiserror::Error)]
 pub enum ServerError {
-    /// Without authentication of clients nobody from outside may ask.
+    /// Without client authentication the server must not be reachable from other machines.
     #[error(
-        "{ADDRESS_FLAG} {0} is no loopback address, and without --api-service or --tls-cert-file this server knows no other clients; use 127.0.0.1 or [::1]"
+        "{ADDRESS_FLAG} {0} is not a loopback address, and without --api-service or --tls-cert-file the server cannot authenticate other clients; use 127.0.0.1 or [::1]"
     )]
     NotLoopback(SocketAddr),
-    /// The port is not to be had.
+    /// The port cannot be opened.
     #[error(transparent)]
     Listen(#[from] ListenError),
-    /// The token file is not to be had.
+    /// The token file cannot be written.
     #[error(transparent)]
     TokenFile(#[from] TokenFileError),
 }
 
-/// The query API, listening.
+/// The query API with an open port.
 #[derive(Debug)]
 pub struct Server {
     listener: Listener,
@@ -88,7 +91,8 @@ pub struct Server {
 }
 
 impl Server {
-    /// Opens the port, then writes the token file: whoever finds the file finds the server. `serves_others`: not only this machine.
+    /// Opens the port, then writes the token file, so that the server is reachable once the file exists. `serves_others`: clients outside this machine are
+    /// served, too.
     pub async fn bind(args: &ServerArgs, serves_others: bool) -> Result<Self, ServerError> {
         if !serves_others && !args.api_address.ip().to_canonical().is_loopback() {
             return Err(ServerError::NotLoopback(args.api_address));
@@ -102,49 +106,49 @@ impl Server {
         })
     }
 
-    /// Where it listens.
+    /// The address it listens on.
     pub fn address(&self) -> SocketAddr {
         self.listener.address()
     }
 
-    /// Answers until cancelled, then removes the token file. Without an entrance only the holder of the token is answered; with one, that
+    /// Serves until cancelled, then removes the token file. Without `secure_serving` only the holder of the token is served; with it, that
     /// caller still is, over plain HTTP from this machine.
     pub async fn run(
         self,
         catalog: watch::Receiver<Arc<Catalog>>,
         clusters: Arc<Clusters>,
         telemetry: Telemetry,
-        entrance: Option<Entrance>,
+        secure_serving: Option<SecureServing>,
         peers: Peers,
         cancel: CancellationToken,
     ) {
         let Telemetry { metrics, readiness } = telemetry;
-        let gate = Gate::Token(self.token_file.verifier());
-        let members = Arc::new(Members::new(clusters, cancel.clone()));
-        let keys = entrance
+        let access_control = AccessControl::LoopbackToken(self.token_file.verifier());
+        let members = Arc::new(MemberProxy::new(clusters, cancel.clone()));
+        let keys = secure_serving
             .as_ref()
-            .map(|entrance| entrance.keys.clone())
+            .map(|secure_serving| secure_serving.keys.clone())
             .unwrap_or_default();
         let (limits, listener) = (
-            Limits::new(&self.limits, &metrics),
+            RequestLimits::new(&self.limits, &metrics),
             self.listener.counting(Arc::clone(&metrics)),
         );
-        let local = Api {
+        let local = ApiState {
             catalog,
             metrics,
-            gate,
+            access_control,
             limits,
             members: Arc::clone(&members),
             peers,
             keys,
         };
         let (address, token_file) = (listener.address(), self.token_file.path().display());
-        tracing::info!(%address, %token_file, secured = entrance.is_some(), "serving the query API");
-        match entrance {
+        tracing::info!(%address, %token_file, secured = secure_serving.is_some(), "serving the query API");
+        match secure_serving {
             None => listener.serve(router(local, readiness), cancel).await,
-            Some(Entrance { front, tls, .. }) => {
-                let secured = Api {
-                    gate: Gate::Front(front),
+            Some(SecureServing { auth, tls, .. }) => {
+                let secured = ApiState {
+                    access_control: AccessControl::Delegated(auth),
                     ..local.clone()
                 };
                 let (secured, local) =
@@ -157,7 +161,7 @@ impl Server {
 }
 
 /// The query API, with open health endpoints.
-pub fn router(api: Api, readiness: Readiness) -> Router {
+pub fn router(api: ApiState, readiness: Readiness) -> Router {
     Router::new()
         .fallback(handle)
         .with_state(api)
@@ -165,10 +169,10 @@ pub fn router(api: Api, readiness: Readiness) -> Router {
         .merge(admin::health_without_reasons(readiness))
 }
 
-async fn handle(State(api): State<Api>, request: Request) -> Response {
+async fn handle(State(api): State<ApiState>, request: Request) -> Response {
     let started = Instant::now();
     let path = request.uri().path().to_owned();
-    let known = Known::of(request.headers());
+    let known = IfNoneMatch::of(request.headers());
     let response = match Box::pin(admit(&api, request)).await {
         Ok(response) => response,
         Err(error) => {
@@ -176,38 +180,47 @@ async fn handle(State(api): State<Api>, request: Request) -> Response {
             refusal(&error)
         }
     };
-    let response = unless_known(&known, response);
+    let response = not_modified(&known, response);
     api.metrics
         .query_answered(response.status().as_u16(), started.elapsed().as_secs_f64());
     response
 }
 
-/// Finds out who asks and whether they may; what proves it goes no further.
-async fn admit(api: &Api, mut request: Request) -> Result<Response, ApiError> {
+/// Authenticates the caller and takes a slot for the request. Credentials are removed from it.
+async fn admit(api: &ApiState, mut request: Request) -> Result<Response, ApiError> {
     let impersonates = impersonates(request.headers());
-    let caller = match &api.gate {
-        Gate::Token(verifier) => token_holder(verifier, &mut request)?,
-        Gate::Front(front) => front.caller(&mut request).await?,
+    let caller = match &api.access_control {
+        AccessControl::LoopbackToken(verifier) => token_holder(verifier, &mut request)?,
+        AccessControl::Delegated(auth) => auth.authenticate(&mut request).await?,
     };
-    if let Some(arrived) = request.extensions_mut().remove::<Arrived>() {
-        arrived.caller_is_known();
+    if let Some(handle) = request.extensions_mut().remove::<RequestHandle>() {
+        handle.mark_authenticated();
     }
     if impersonates {
         return Err(ApiError::bad_request(
-            "this server impersonates nobody; ask by way of the control plane",
+            "this server does not support impersonation; send the request through the control plane",
         ));
     }
-    let (place, request) = api.limits.admit(&caller, request).await?;
-    place.hold(Box::pin(checked(api, &caller, request))).await
+    let uri = request.uri().clone();
+    let uri = RequestUri::parse(uri.path(), uri.query())?;
+    let (in_flight, request) = api.limits.admit(&caller, &uri, request).await?;
+    in_flight
+        .run(Box::pin(authorize(api, &caller, &uri, request)))
+        .await
 }
 
-async fn checked(api: &Api, caller: &Caller, mut request: Request) -> Result<Response, ApiError> {
-    if let Gate::Front(front) = &api.gate {
-        let attributes = Attributes::of(request.method(), &path_segments(request.uri().path())?);
-        front.authorizer().check(caller, &attributes).await?;
+async fn authorize(
+    api: &ApiState,
+    caller: &Caller,
+    uri: &RequestUri<'_>,
+    mut request: Request,
+) -> Result<Response, ApiError> {
+    if let AccessControl::Delegated(auth) = &api.access_control {
+        let attributes = Attributes::of(request.method(), uri);
+        auth.authorizer().check(caller, &attributes).await?;
         request.extensions_mut().insert(attributes);
     }
-    answer(api, caller, request).await
+    route(api, caller, uri, request).await
 }
 
 fn token_holder(verifier: &TokenVerifier, request: &mut Request) -> Result<Caller, ApiError> {
@@ -224,13 +237,18 @@ fn token_holder(verifier: &TokenVerifier, request: &mut Request) -> Result<Calle
     }
 }
 
-/// Answers one request of somebody who is known. The whole request arrives here, with its body and the means to upgrade the connection.
-async fn answer(api: &Api, caller: &Caller, request: Request) -> Result<Response, ApiError> {
-    if let Some(inner) = proxying::request::below(request.uri().path()).map(str::to_owned) {
-        return Box::pin(proxying::answer(api, caller, &inner, request)).await;
+/// Routes an authorized request, with its body and the means to upgrade the connection.
+async fn route(
+    api: &ApiState,
+    caller: &Caller,
+    uri: &RequestUri<'_>,
+    request: Request,
+) -> Result<Response, ApiError> {
+    if let Some(path) = proxying::request::below(uri) {
+        return Box::pin(proxying::handle(api, caller, uri, &path, request)).await;
     }
-    let wanted = request::parse(request.uri().path(), request.uri().query())?;
-    let allowed = wanted.method();
+    let parsed = request::parse(uri)?;
+    let allowed = parsed.method();
     if request.method() == Method::OPTIONS {
         return Ok(options(if allowed == "GET" {
             "GET, HEAD, OPTIONS"
@@ -238,7 +256,7 @@ async fn answer(api: &Api, caller: &Caller, request: Request) -> Result<Response
             "POST, OPTIONS"
         }));
     }
-    // The answer to HEAD is that to GET, of which only the head is sent.
+    // The response to HEAD is the head of the response to GET.
     let method = if request.method() == Method::HEAD {
         "GET"
     } else {
@@ -250,40 +268,41 @@ async fn answer(api: &Api, caller: &Caller, request: Request) -> Result<Response
             allowed,
         });
     }
-    let ignored = unknown_parameters(&request::ignored(&wanted, request.uri().query())?);
+    let ignored = unknown_parameters(&request::ignored(&parsed, uri.query())?);
     Ok(with_warnings(
-        served(api, caller, wanted, request).await?,
+        respond(api, caller, parsed, uri.query(), request).await?,
         &ignored,
     ))
 }
 
-/// The answer to a request that is understood.
-async fn served(
-    api: &Api,
+/// The response to a parsed request.
+async fn respond(
+    api: &ApiState,
     caller: &Caller,
-    wanted: ApiRequest,
+    parsed: ApiRequest,
+    query: &QueryParameters<'_>,
     request: Request,
 ) -> Result<Response, ApiError> {
     let catalog = Arc::clone(&api.catalog.borrow());
-    match wanted {
+    match parsed {
         ApiRequest::Version => document(
             &discovery::version()?,
-            represented(&request, Endpoint::Document)?,
+            represented(&request, query, Endpoint::Document)?,
         ),
-        ApiRequest::Own(OwnDiscovery::Groups) if wants_aggregated(&request) => {
+        ApiRequest::Discovery(GroupDiscovery::Groups) if wants_aggregated(&request) => {
             Ok(aggregated_discovery())
         }
-        ApiRequest::Own(which) => document(
-            &discovery::own(&which)?,
-            represented(&request, Endpoint::Document)?,
+        ApiRequest::Discovery(which) => document(
+            &discovery::group_discovery(&which)?,
+            represented(&request, query, Endpoint::Document)?,
         ),
         ApiRequest::OpenApi(which) => document(
-            &own::open_api(which)?,
-            represented(&request, Endpoint::Document)?,
+            &group_discovery::open_api(which)?,
+            represented(&request, query, Endpoint::Document)?,
         ),
-        ApiRequest::List(list) if list.follow.watch => {
-            let representation = represented(&request, Endpoint::Watch)?;
-            answer_watch(
+        ApiRequest::List(list) if list.watch_options.watch => {
+            let representation = represented(&request, query, Endpoint::Watch)?;
+            watch_objects(
                 api,
                 caller,
                 &catalog,
@@ -294,35 +313,39 @@ async fn served(
             .await
         }
         ApiRequest::List(list) => {
-            let representation = represented(&request, Endpoint::List)?;
-            answer_list(api, caller, &catalog, &list, representation).await
+            let representation = represented(&request, query, Endpoint::List)?;
+            list_objects(api, caller, &catalog, &list, representation).await
         }
         ApiRequest::Aggregate(counts) => {
-            let representation = represented(&request, Endpoint::Counts)?;
-            answer_counts(api, caller, &catalog, &counts, representation).await
+            let representation = represented(&request, query, Endpoint::Counts)?;
+            count_objects(api, caller, &catalog, &counts, representation).await
         }
-        ApiRequest::Changes(wanted) => {
-            if let Gate::Front(front) = &api.gate {
-                front
-                    .authorizer()
+        ApiRequest::Changes(changes_request) => {
+            if let AccessControl::Delegated(auth) = &api.access_control {
+                auth.authorizer()
                     .check(caller, &Attributes::of_replication())
                     .await?;
             }
-            let body = changes::answer(&catalog, &wanted, api.catalog.clone()).await?;
+            let body = changes::respond(&catalog, &changes_request, api.catalog.clone()).await?;
             Ok(json(StatusCode::OK, body))
         }
         ApiRequest::Verify(clusters) => {
-            let visible = visible_clusters(&api.gate, caller, &catalog, &clusters).await?;
+            let visible =
+                visible_clusters(&api.access_control, caller, &catalog, &clusters).await?;
             Ok(json(
                 StatusCode::OK,
-                verify::answer(&catalog, &clusters, visible.as_ref())?,
+                verify::respond(&catalog, &clusters, visible.as_ref())?,
             ))
         }
     }
 }
 
-fn represented(request: &Request, endpoint: Endpoint) -> Result<Representation, ApiError> {
-    Representation::negotiate(endpoint, request.headers(), request.uri().query())
+fn represented(
+    request: &Request,
+    query: &QueryParameters<'_>,
+    endpoint: Endpoint,
+) -> Result<Representation, ApiError> {
+    Representation::negotiate(endpoint, request.headers(), query)
 }
 
 fn wants_aggregated(request: &Request) -> bool {
@@ -331,14 +354,17 @@ fn wants_aggregated(request: &Request) -> bool {
         .get_all(header::ACCEPT)
         .iter()
         .map(|value| value.to_str().unwrap_or_default());
-    own::wants_aggregated(&ranges.collect::<Vec<_>>().join(","))
+    group_discovery::wants_aggregated(&ranges.collect::<Vec<_>>().join(","))
 }
 
 fn aggregated_discovery() -> Response {
-    let mut response = json(StatusCode::OK, Body::from(own::aggregated().to_string()));
+    let mut response = json(
+        StatusCode::OK,
+        Body::from(group_discovery::aggregated().to_string()),
+    );
     response.headers_mut().insert(
         header::CONTENT_TYPE,
-        HeaderValue::from_static(own::AGGREGATED_TYPE),
+        HeaderValue::from_static(group_discovery::AGGREGATED_TYPE),
     );
     response
         .headers_mut()

@@ -1,14 +1,14 @@
-//! Metrics and readiness of the server, which its parts report to.
+//! The metrics and the readiness that all parts of the server report to.
 
 use std::sync::Arc;
 
 use fleetdex_telemetry::{Metrics, Readiness};
 
-/// What the server tells about itself.
+/// What the server reports about itself.
 #[derive(Clone, Debug)]
 pub struct Telemetry {
-    /// Where answers are counted.
+    /// The metrics.
     pub metrics: Arc<Metrics>,
-    /// What `/readyz` says.
+    /// The checks of `/readyz`.
     pub readiness: Readiness,
 }

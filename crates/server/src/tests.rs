@@ -1,5 +1,7 @@
 //! The query API as a client sees it, over stores in memory.
 
+mod merged;
+
 use std::{collections::BTreeSet, sync::Arc};
 
 use axum::{
@@ -11,8 +13,8 @@ use fleetdex_core::{
     model::{FieldPath, FieldType},
     query::{Cursor, Group, GroupKey, Groups, Relation, ResourceName, Sort, SortKey},
 };
-use fleetdex_store::{StoreError, fake::Prepared};
-use fleetdex_sync::audit::fake::World;
+use fleetdex_store::{StoreError, fake::PreparedReader};
+use fleetdex_sync::audit::fake::AuditFixture;
 use fleetdex_telemetry::{Metrics, Readiness};
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
@@ -21,34 +23,37 @@ use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
 
 use super::{
-    auth::TokenVerifier,
+    auth::limits::{LimitArgs, RequestLimits},
     catalog::Catalog,
-    continue_token::Keys,
+    continue_token::SealingKeys,
     fake::{self, add, catalog, cluster, cursor, page, pods, relative, store},
-    followed::Followed,
-    front::limits::{LimitArgs, Limits},
     peers::Peers,
-    proxying::Members,
-    report::Line,
-    serve::{Api, Gate, router},
+    planned_stream::PlannedStream,
+    proxying::MemberProxy,
+    report::ReportLine,
+    serve::{AccessControl, ApiState, router},
+    token_file::TokenVerifier,
 };
 
 const SEARCH: &str = "/apis/search.fleetdex.io/v1alpha1/search";
 
 fn app(catalog: Catalog) -> Router {
     let (_sender, receiver) = watch::channel(Arc::new(catalog));
-    let members = Arc::new(Members::new(fake::no_clusters(), CancellationToken::new()));
-    let gate = Gate::Token(TokenVerifier::new("secret"));
+    let members = Arc::new(MemberProxy::new(
+        fake::no_clusters(),
+        CancellationToken::new(),
+    ));
+    let access_control = AccessControl::LoopbackToken(TokenVerifier::new("secret"));
     let metrics = Arc::new(Metrics::new());
-    let limits = Limits::new(&LimitArgs::default(), &metrics);
-    let api = Api {
+    let limits = RequestLimits::new(&LimitArgs::default(), &metrics);
+    let api = ApiState {
         catalog: receiver,
         metrics,
-        gate,
+        access_control,
         limits,
         members,
         peers: Peers::default(),
-        keys: Keys::default(),
+        keys: SealingKeys::default(),
     };
     router(api, Readiness::new())
 }
@@ -87,8 +92,8 @@ async fn refusal(app: &Router, path: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_list_without_a_limit_is_everything_that_the_store_has() {
-    let main = Prepared::with(vec![
+async fn a_list_without_a_limit_is_complete() {
+    let main = PreparedReader::with(vec![
         Ok(page(&["a", "b"], Some(cursor(2)), Some(3))),
         Ok(page(&["c"], Some(cursor(3)), None)),
         Ok(page(&["d"], None, Some(0))),
@@ -105,8 +110,8 @@ async fn a_list_without_a_limit_is_everything_that_the_store_has() {
 }
 
 #[tokio::test]
-async fn a_limit_gives_one_page_and_the_token_for_the_next() {
-    let main = Prepared::with(vec![
+async fn a_limit_gives_one_page_and_a_continue_token() {
+    let main = PreparedReader::with(vec![
         Ok(page(&["a"], Some(cursor(1)), Some(7))),
         Ok(page(&["b"], None, None)),
     ]);
@@ -138,7 +143,7 @@ async fn a_limit_gives_one_page_and_the_token_for_the_next() {
 
 #[tokio::test]
 async fn a_page_is_never_larger_than_memory_allows() {
-    let main = Prepared::with(vec![]);
+    let main = PreparedReader::with(vec![]);
     fetch(
         &app(catalog(main.clone())),
         &format!("{SEARCH}/api/v1/pods?limit=100000"),
@@ -149,7 +154,7 @@ async fn a_page_is_never_larger_than_memory_allows() {
 
 #[tokio::test]
 async fn path_and_parameters_become_the_query() {
-    let main = Prepared::with(vec![]);
+    let main = PreparedReader::with(vec![]);
     let path = "api/v1/namespaces/web/pods/p-1?clusters=member2&fieldSelector=status.phase!%3DRunning&labelSelector=!canary";
     fetch(&app(catalog(main.clone())), &format!("{SEARCH}/{path}")).await;
     let (query, _) = main.asked().pop().unwrap();
@@ -161,8 +166,8 @@ async fn path_and_parameters_become_the_query() {
 }
 
 #[tokio::test]
-async fn what_is_not_of_this_moment_says_of_which() {
-    let mut stale = catalog(Prepared::with(vec![]));
+async fn stale_clusters_are_listed_with_their_time() {
+    let mut stale = catalog(PreparedReader::with(vec![]));
     stale.add_stale(
         cluster("member2"),
         "2026-02-03T10:00:00Z".parse().unwrap(),
@@ -180,8 +185,8 @@ async fn what_is_not_of_this_moment_says_of_which() {
 }
 
 #[tokio::test]
-async fn an_order_and_times_reach_the_store() {
-    let main = Prepared::with(vec![]);
+async fn order_and_creation_times_reach_the_store() {
+    let main = PreparedReader::with(vec![]);
     let app = app(catalog(main.clone()));
     let query =
         "orderBy=spec.host+desc,created_at,status.podIPs&since=1970-01-01&before=1769860800";
@@ -212,8 +217,8 @@ async fn an_order_and_times_reach_the_store() {
 }
 
 #[tokio::test]
-async fn pseudo_labels_are_parameters_and_those_of_the_url_win() {
-    let main = Prepared::with(vec![]);
+async fn search_labels_set_parameters_and_those_of_the_url_win() {
+    let main = PreparedReader::with(vec![]);
     let app = app(catalog(main.clone()));
     let labels = "labelSelector=a%3Db,search.clusterpedia.io/names+in+(x,y),search.clusterpedia.io/limit%3D7";
     fetch(&app, &format!("{SEARCH}/api/v1/pods?{labels}&names=z")).await;
@@ -229,20 +234,20 @@ async fn pseudo_labels_are_parameters_and_those_of_the_url_win() {
     .await;
     assert!(
         refused.starts_with(
-            "400 BadRequest: parameter labelSelector: label search.clusterpedia.io/x is no option"
+            "400 BadRequest: parameter labelSelector: label search.clusterpedia.io/x is not a search label"
         ),
         "{refused}"
     );
 }
 
 #[tokio::test]
-async fn owners_are_walked_down_to_the_generation_that_is_asked_for() {
+async fn owners_are_resolved_down_to_the_requested_generation() {
     let found = |uids: &[&str]| {
         uids.iter()
             .map(|uid| relative("apps", "replicasets", uid))
             .collect::<Vec<_>>()
     };
-    let main = Prepared::with(vec![]);
+    let main = PreparedReader::with(vec![]);
     *main.relatives.lock() = [&["deployment"][..], &["rs1", "rs2"]]
         .map(|uids| found(uids).into_iter().collect())
         .into();
@@ -282,9 +287,9 @@ async fn owners_are_walked_down_to_the_generation_that_is_asked_for() {
 }
 
 #[tokio::test]
-async fn any_seniority_takes_every_generation_until_nothing_is_new() {
+async fn any_seniority_resolves_all_generations() {
     let found = |uid: &str| BTreeSet::from([relative("apps", "replicasets", uid)]);
-    let main = Prepared::with(vec![]);
+    let main = PreparedReader::with(vec![]);
     // One that owns itself in the end.
     *main.relatives.lock() = vec![found("b"), found("a"), found("b"), found("c")].into();
     fetch(
@@ -294,15 +299,15 @@ async fn any_seniority_takes_every_generation_until_nothing_is_new() {
     .await;
     let owners = main.asked().pop().unwrap().0.owners.unwrap();
     assert!(
-        owners.own("member1", ["a"])
-            && owners.own("member1", ["b"])
-            && !owners.own("member1", ["c"])
+        owners.matches("member1", ["a"])
+            && owners.matches("member1", ["b"])
+            && !owners.matches("member1", ["c"])
     );
 }
 
 #[tokio::test]
-async fn an_explanation_tells_the_request_the_permission_and_the_cost_and_reads_no_object() {
-    let main = Prepared::counting(Groups {
+async fn an_explanation_has_the_request_the_permission_and_the_cost_and_reads_no_object() {
+    let main = PreparedReader::counting(Groups {
         groups: Vec::new(),
         total: 2_500,
         others: 0,
@@ -341,7 +346,7 @@ async fn an_explanation_tells_the_request_the_permission_and_the_cost_and_reads_
 
 #[tokio::test]
 async fn only_metadata_is_a_list_of_partial_objects() {
-    let main = Prepared::with(vec![Ok(page(&["a"], None, None))]);
+    let main = PreparedReader::with(vec![Ok(page(&["a"], None, None))]);
     let (_, list) = fetch(
         &app(catalog(main)),
         &format!("{SEARCH}/api/v1/pods?onlyMetadata=true"),
@@ -357,16 +362,16 @@ async fn only_metadata_is_a_list_of_partial_objects() {
 }
 
 #[tokio::test]
-async fn large_lists_that_nobody_reads_are_bounded_for_each_user() {
+async fn large_unread_lists_are_bounded_for_each_user() {
     let large = "x".repeat(24 << 20);
-    let main = Prepared::with((0..4).map(|_| Ok(page(&[&large], None, None))).collect());
+    let main = PreparedReader::with((0..4).map(|_| Ok(page(&[&large], None, None))).collect());
     let app = app(catalog(main));
     let pods = format!("{SEARCH}/api/v1/pods");
     let unread = [send(&app, get(&pods)).await, send(&app, get(&pods)).await];
     assert_eq!(unread.each_ref().map(Response::status), [StatusCode::OK; 2]);
     let refused = refusal(&app, &pods).await;
     assert!(
-        refused.starts_with("429 TooManyRequests: 50462720 bytes of answers"),
+        refused.starts_with("429 TooManyRequests: 50462720 bytes of your responses are unread"),
         "{refused}"
     );
     drop(unread);
@@ -374,7 +379,7 @@ async fn large_lists_that_nobody_reads_are_bounded_for_each_user() {
 }
 
 #[tokio::test]
-async fn a_list_that_is_left_alone_keeps_nothing_open() {
+async fn an_abandoned_list_keeps_no_snapshot_open() {
     let large = "x".repeat(600 << 10);
     let pages = || {
         vec![
@@ -382,35 +387,35 @@ async fn a_list_that_is_left_alone_keeps_nothing_open() {
             Ok(page(&["b"], Some(cursor(2)), None)),
         ]
     };
-    let released = |main: &Prepared| main.released.lock().clone();
+    let released = |main: &PreparedReader| main.released.lock().clone();
     let pods = format!("{SEARCH}/api/v1/pods");
 
-    let main = Prepared::with(pages());
+    let main = PreparedReader::with(pages());
     let response = send(&app(catalog(main.clone())), get(&pods)).await;
     assert!(released(&main).is_empty());
     drop(response);
     assert_eq!(released(&main), [cursor(1)], "nobody reads on");
 
-    let main = Prepared::with([pages(), vec![Err(StoreError::Expired)]].concat());
+    let main = PreparedReader::with([pages(), vec![Err(StoreError::Expired)]].concat());
     let response = send(&app(catalog(main.clone())), get(&pods)).await;
     assert!(response.into_body().collect().await.is_err());
     assert_eq!(released(&main), [cursor(2)], "a list that is cut short");
 
-    let main = Prepared::with(pages());
+    let main = PreparedReader::with(pages());
     fetch(&app(catalog(main.clone())), &format!("{pods}?limit=1")).await;
     assert!(released(&main).is_empty(), "the client has a token");
-    let main = Prepared::with(vec![Ok(page(&[&large], Some(cursor(1)), None))]);
+    let main = PreparedReader::with(vec![Ok(page(&[&large], Some(cursor(1)), None))]);
     drop(send(&app(catalog(main.clone())), get(&format!("{pods}?limit=1"))).await);
     assert_eq!(
         released(&main),
         [cursor(1)],
         "the client has only a part of the answer"
     );
-    let main = Prepared::with(vec![Ok(page(&[&large], Some(cursor(1)), None))]);
+    let main = PreparedReader::with(vec![Ok(page(&[&large], Some(cursor(1)), None))]);
     fetch(&app(catalog(main.clone())), &format!("{pods}?limit=1")).await;
     assert!(released(&main).is_empty());
 
-    let main = Prepared::with(pages());
+    let main = PreparedReader::with(pages());
     drop(
         send(
             &app(catalog(main.clone())),
@@ -426,8 +431,8 @@ async fn a_list_that_is_left_alone_keeps_nothing_open() {
 }
 
 #[tokio::test]
-async fn hostile_input_is_refused_with_what_and_where() {
-    let app = app(catalog(Prepared::with(vec![])));
+async fn hostile_input_is_refused_with_its_position() {
+    let app = app(catalog(PreparedReader::with(vec![])));
     let many = |count: usize| {
         (0..count)
             .map(|number| format!("l{number}"))
@@ -471,13 +476,13 @@ async fn hostile_input_is_refused_with_what_and_where() {
     400 BadRequest: parameter labelSelector: "a.*=b": at character 1: label key "a.*" is invalid: must consist of letters, digits, '-', '_' or '.', and start and end with a letter or digit
     400 BadRequest: parameter fieldSelector: field "status.phase" holds no numbers, and '>', '>=', '<' and '<=' compare numbers and quantities
     400 BadRequest: parameter fieldSelector: field label not supported: _source; these are: metadata.name, metadata.namespace, spec.host, spec.hostNetwork, spec.nodeName, spec.restartPolicy, spe…
-    400 BadRequest: parameter limit: "18446744073709551616" is no whole number from 0 up
+    400 BadRequest: parameter limit: "18446744073709551616" is not a whole number of 0 or more
     400 BadRequest: parameter continue: the continue token is malformed; start the list again without it
     400 BadRequest: parameter continue: the continue token is malformed; start the list again without it
     400 BadRequest: query: "%35%" has a '%' that two hexadecimal digits do not follow
     400 BadRequest: parameter "limit" is given twice
-    400 BadRequest: path: "../kube-system" is no name: it is '.' or '..', or has a '/' or a '%'
-    400 BadRequest: path: ".." is no name: it is '.' or '..', or has a '/' or a '%'
+    400 BadRequest: path: "../kube-system" is not a valid name: it is '.' or '..', or has a '/' or a '%'
+    400 BadRequest: path: ".." is not a valid name: it is '.' or '..', or has a '/' or a '%'
     404 NotFound: path "/apis/search.fleetdex.io/v1alpha1/search/api/v1/pods/../secrets": subresource "secrets" is not in the index, only objects are
     400 BadRequest: path: "%ff%fe" does not decode to UTF-8
     400 BadRequest: path "/apis/search.fleetdex.io/v1alpha1/search/api/v1//pods" has an empty segment
@@ -499,7 +504,7 @@ async fn counts_are_an_aggregate_of_groups() {
         group([Some("member1"), Some("web")], 3),
         group([Some("member2"), None], 1),
     ];
-    let main = Prepared::counting(Groups {
+    let main = PreparedReader::counting(Groups {
         groups,
         total: 6,
         others: 2,
@@ -547,9 +552,9 @@ async fn counts_are_an_aggregate_of_groups() {
 }
 
 #[tokio::test]
-async fn a_name_that_nobody_has_is_an_empty_list() {
+async fn a_name_in_no_cluster_is_an_empty_list() {
     let (code, list) = fetch(
-        &app(catalog(Prepared::with(vec![]))),
+        &app(catalog(PreparedReader::with(vec![]))),
         &format!("{SEARCH}/api/v1/nodes/absent"),
     )
     .await;
@@ -560,8 +565,8 @@ async fn a_name_that_nobody_has_is_an_empty_list() {
 }
 
 #[tokio::test]
-async fn what_is_not_registered_is_not_found_and_says_what_would_change_that() {
-    let app = app(catalog(Prepared::with(vec![])));
+async fn an_unregistered_resource_is_not_found_with_a_remedy() {
+    let app = app(catalog(PreparedReader::with(vec![])));
     let clusters = "/apis/search.fleetdex.io/v1alpha1/clusters";
     let refused = [
         format!("{SEARCH}/api/v1/secrets"),
@@ -577,15 +582,15 @@ async fn what_is_not_registered_is_not_found_and_says_what_would_change_that() {
     insta::assert_snapshot!(messages.join("\n"), @r#"
     404 NotFound: no ResourceRegistry selects secrets: add it to spec.resourceSelectors of one (workloads)
     404 NotFound: deployments.apps is not registered in version latest, but in v1, v1beta1
-    404 NotFound: nodes live in no namespace
+    404 NotFound: nodes are not namespaced
     404 NotFound: clusters.search.fleetdex.io "member9" not found: no ResourceRegistry selects a member of this name
     404 NotFound: no ResourceRegistry selects nodes of cluster member2
     "#);
 }
 
 #[tokio::test]
-async fn any_version_of_the_group_finds_the_objects_and_says_in_which_versions_they_are() {
-    let app = app(catalog(Prepared::with(vec![])));
+async fn any_version_of_the_group_finds_the_objects_with_a_warning_about_their_versions() {
+    let app = app(catalog(PreparedReader::with(vec![])));
     let mut lines = Vec::new();
     for path in [
         "v1/deployments",
@@ -615,7 +620,7 @@ async fn any_version_of_the_group_finds_the_objects_and_says_in_which_versions_t
 }
 
 #[tokio::test]
-async fn without_any_registry_the_answer_says_to_create_one() {
+async fn without_any_registry_the_error_says_to_create_one() {
     assert_eq!(
         refusal(&app(Catalog::default()), &format!("{SEARCH}/api/v1/pods")).await,
         "404 NotFound: no ResourceRegistry selects pods: there is no ResourceRegistry yet; create one"
@@ -623,8 +628,8 @@ async fn without_any_registry_the_answer_says_to_create_one() {
 }
 
 #[tokio::test]
-async fn selectors_that_make_no_sense_are_refused_with_what_and_where() {
-    let app = app(catalog(Prepared::with(vec![])));
+async fn invalid_selectors_are_refused_with_their_position() {
+    let app = app(catalog(PreparedReader::with(vec![])));
     let mut messages = Vec::new();
     for query in [
         "labelSelector=a+in+(b",
@@ -641,7 +646,7 @@ async fn selectors_that_make_no_sense_are_refused_with_what_and_where() {
     insta::assert_snapshot!(messages.join("\n"), @r#"
     400 BadRequest: parameter labelSelector: "a in (b": at character 8: found end of text, expected a value, ',' or ')'
     400 BadRequest: parameter fieldSelector: field label not supported: spec.color; these are: metadata.name, metadata.namespace, spec.host, spec.hostNetwork, spec.nodeName, spec.restartPolicy, spec.schedulerName, spec.serviceAccountName, status.nominatedNodeName, status.phase, status.podIP, status.podIPs; spec.backendStore.openSearch.fieldPaths of a ResourceRegistry makes others selectable
-    400 BadRequest: parameter namespaces: nodes live in no namespace
+    400 BadRequest: parameter namespaces: nodes are not namespaced
     "#);
 }
 
@@ -655,7 +660,7 @@ async fn errors_of_the_store_become_statuses_that_clients_act_on() {
         status: 429,
         reason: "queue full".to_owned(),
     };
-    let main = Prepared::with(vec![Err(StoreError::Expired), Err(unreachable), Err(busy)]);
+    let main = PreparedReader::with(vec![Err(StoreError::Expired), Err(unreachable), Err(busy)]);
     let app = app(catalog(main));
     let pods = format!("{SEARCH}/api/v1/pods");
     assert!(
@@ -674,8 +679,8 @@ async fn errors_of_the_store_become_statuses_that_clients_act_on() {
 }
 
 #[tokio::test]
-async fn an_error_after_the_first_page_cuts_the_answer_instead_of_ending_it() {
-    let main = Prepared::with(vec![
+async fn an_error_after_the_first_page_cuts_the_response_instead_of_ending_it() {
+    let main = PreparedReader::with(vec![
         Ok(page(&["a"], Some(cursor(1)), None)),
         Err(StoreError::Expired),
     ]);
@@ -687,7 +692,7 @@ async fn an_error_after_the_first_page_cuts_the_answer_instead_of_ending_it() {
 #[tokio::test(start_paused = true)]
 async fn a_store_that_hangs_is_a_timeout() {
     let refused = refusal(
-        &app(catalog(Prepared::hanging())),
+        &app(catalog(PreparedReader::hanging())),
         &format!("{SEARCH}/api/v1/pods"),
     )
     .await;
@@ -698,8 +703,8 @@ async fn a_store_that_hangs_is_a_timeout() {
 }
 
 #[tokio::test]
-async fn old_answers_and_unknown_clusters_are_told_in_warnings() {
-    let mut stale = catalog(Prepared::with(vec![]));
+async fn stale_and_unknown_clusters_are_named_in_warnings() {
+    let mut stale = catalog(PreparedReader::with(vec![]));
     stale.add_stale(
         cluster("member2"),
         jiff::Timestamp::UNIX_EPOCH,
@@ -728,8 +733,8 @@ async fn old_answers_and_unknown_clusters_are_told_in_warnings() {
 }
 
 #[tokio::test]
-async fn what_an_answer_lacks_is_told_in_warnings_of_bounded_length() {
-    let mut partial = catalog(Prepared::with(vec![]));
+async fn gaps_of_a_result_are_named_in_warnings_of_bounded_length() {
+    let mut partial = catalog(PreparedReader::with(vec![]));
     let pods = ResourceName::new("", "pods");
     partial.add_gap(
         (cluster("member1"), None),
@@ -741,7 +746,7 @@ async fn what_an_answer_lacks_is_told_in_warnings_of_bounded_length() {
         pods,
         format!("pods in db: {}", "x".repeat(2_000)),
     );
-    partial.add_unread(cluster("member3"), "not read".to_owned());
+    partial.add_undiscovered(cluster("member3"), "not read".to_owned());
     let app = app(partial);
     let warnings = async |path: &str| {
         let response = send(&app, get(&format!("{SEARCH}/{path}"))).await;
@@ -781,8 +786,8 @@ async fn what_an_answer_lacks_is_told_in_warnings_of_bounded_length() {
 }
 
 #[tokio::test]
-async fn asking_only_clusters_that_hold_nothing_gives_nothing() {
-    let main = Prepared::with(vec![Ok(page(&["wrong"], None, None))]);
+async fn a_list_of_clusters_without_the_resource_is_empty() {
+    let main = PreparedReader::with(vec![Ok(page(&["wrong"], None, None))]);
     let (code, list) = fetch(
         &app(catalog(main.clone())),
         &format!("{SEARCH}/api/v1/nodes?clusters=member2"),
@@ -793,8 +798,8 @@ async fn asking_only_clusters_that_hold_nothing_gives_nothing() {
 }
 
 #[tokio::test]
-async fn what_is_not_there_is_not_found_as_with_an_apiserver() {
-    let app = app(catalog(Prepared::with(vec![])));
+async fn unknown_paths_are_not_found_as_with_an_apiserver() {
+    let app = app(catalog(PreparedReader::with(vec![])));
     let mut lines = Vec::new();
     for path in [
         "search/api/v1/nothings",
@@ -829,8 +834,8 @@ async fn what_is_not_there_is_not_found_as_with_an_apiserver() {
 }
 
 #[tokio::test]
-async fn all_stores_answer_that_hold_a_part_unless_the_client_names_one() {
-    let (main, other) = (Prepared::with(vec![]), Prepared::with(vec![]));
+async fn all_stores_with_a_part_are_queried_unless_the_client_names_one() {
+    let (main, other) = (PreparedReader::with(vec![]), PreparedReader::with(vec![]));
     let mut two = catalog(main.clone());
     two.add_store(store("other"), other.clone());
     add(&mut two, "other", "member3", &pods());
@@ -855,7 +860,7 @@ async fn all_stores_answer_that_hold_a_part_unless_the_client_names_one() {
 
 #[tokio::test]
 async fn only_the_token_opens_anything_but_health() {
-    let app = app(catalog(Prepared::with(vec![])));
+    let app = app(catalog(PreparedReader::with(vec![])));
     for path in [
         &format!("{SEARCH}/api/v1/pods"),
         "/version",
@@ -874,8 +879,8 @@ async fn only_the_token_opens_anything_but_health() {
 }
 
 #[tokio::test]
-async fn methods_and_media_types_that_are_not_served_are_statuses_too() {
-    let app = app(catalog(Prepared::with(vec![])));
+async fn unserved_methods_and_media_types_are_statuses_too() {
+    let app = app(catalog(PreparedReader::with(vec![])));
     let pods = format!("{SEARCH}/api/v1/pods");
     let authorized = |method: &str| {
         Request::builder()
@@ -912,8 +917,12 @@ async fn methods_and_media_types_that_are_not_served_are_statuses_too() {
 }
 
 #[tokio::test]
-async fn the_methods_of_a_path_are_told_and_the_head_of_an_answer_is_sent() {
-    let app = app(catalog(Prepared::with(vec![Ok(page(&["a"], None, None))])));
+async fn options_and_head_are_served() {
+    let app = app(catalog(PreparedReader::with(vec![Ok(page(
+        &["a"],
+        None,
+        None,
+    ))])));
     let ask = async |method: &str, path: &str| {
         let request = Request::builder()
             .method(method)
@@ -940,7 +949,7 @@ async fn the_methods_of_a_path_are_told_and_the_head_of_an_answer_is_sent() {
 
 #[tokio::test]
 async fn unknown_parameters_are_ignored_with_a_warning_each() {
-    let app = app(catalog(Prepared::with(vec![])));
+    let app = app(catalog(PreparedReader::with(vec![])));
     let warnings = async |path: &str| {
         let response = send(&app, get(path)).await;
         assert_eq!(response.status(), StatusCode::OK, "{path}");
@@ -964,7 +973,7 @@ async fn unknown_parameters_are_ignored_with_a_warning_each() {
             "{path}"
         );
     }
-    let main = Prepared::counting(Groups {
+    let main = PreparedReader::counting(Groups {
         groups: vec![],
         total: 0,
         others: 0,
@@ -987,9 +996,9 @@ async fn unknown_parameters_are_ignored_with_a_warning_each() {
 }
 
 #[tokio::test]
-async fn a_table_or_yaml_is_sent_to_who_wants_it() {
+async fn a_table_or_yaml_is_sent_to_clients_that_accept_it() {
     let fetch_as = async |media: &str| {
-        let main = Prepared::with(vec![
+        let main = PreparedReader::with(vec![
             Ok(page(&["a"], Some(cursor(1)), None)),
             Ok(page(&["b"], None, None)),
         ]);
@@ -1033,8 +1042,8 @@ async fn a_table_or_yaml_is_sent_to_who_wants_it() {
 }
 
 #[tokio::test]
-async fn an_answer_that_the_client_has_already_is_not_sent_again() {
-    let main = Prepared::with(
+async fn a_response_that_the_client_has_already_is_not_sent_again() {
+    let main = PreparedReader::with(
         (0..4)
             .map(|_| Ok(page(&["a"], None, None)))
             .chain([Ok(page(&["b"], None, None))])
@@ -1083,13 +1092,13 @@ async fn an_answer_that_the_client_has_already_is_not_sent_again() {
 }
 
 #[tokio::test]
-async fn large_answers_are_compressed_for_those_who_can_read_it() {
+async fn large_responses_are_compressed_for_clients_that_accept_it() {
     let names: Vec<String> = (0..5_000)
         .map(|number| format!("a-rather-long-name-of-a-pod-{number}"))
         .collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let ask = async |count: usize, accepted: &str| {
-        let main = Prepared::with(vec![Ok(page(&names[..count], None, None))]);
+        let main = PreparedReader::with(vec![Ok(page(&names[..count], None, None))]);
         let mut request = get(&format!("{SEARCH}/api/v1/pods"));
         request
             .headers_mut()
@@ -1123,8 +1132,8 @@ async fn large_answers_are_compressed_for_those_who_can_read_it() {
 }
 
 /// The config maps of member1, as the plan has them in the store `main`.
-fn followed(world: &World) -> Followed {
-    Followed {
+fn followed(world: &AuditFixture) -> PlannedStream {
+    PlannedStream {
         unit: world.audit.unit.clone(),
         store: store("main"),
         audit: Ok(Arc::clone(&world.audit)),
@@ -1148,20 +1157,23 @@ async fn verify(app: &Router, query: &str) -> (u16, String) {
 
 #[tokio::test(start_paused = true)]
 async fn a_verification_has_a_line_for_every_kind_and_one_at_the_end() {
-    let (clean, drifted) = (World::new("member1").await, World::new("member2").await);
+    let (clean, drifted) = (
+        AuditFixture::new("member1").await,
+        AuditFixture::new("member2").await,
+    );
     clean.has(&[("a", 3)]);
     clean.stores(&[("a", 3)]);
     drifted.has(&[("a", 3), ("b", 4)]);
     drifted.stores(&[("b", 2), ("c", 1)]);
     let mut catalog = Catalog::default();
-    catalog.add_followed(followed(&clean));
-    catalog.add_followed(followed(&drifted));
-    let lost = World::new("member3").await;
-    catalog.add_followed(Followed {
+    catalog.add_stream(followed(&clean));
+    catalog.add_stream(followed(&drifted));
+    let lost = AuditFixture::new("member3").await;
+    catalog.add_stream(PlannedStream {
         audit: Err("the cluster is disconnected".to_owned()),
         ..followed(&lost)
     });
-    catalog.add_uncertain(cluster("member4"), store("main"));
+    catalog.add_incomplete(cluster("member4"), store("main"));
     let app = app(catalog);
     let (code, text) = verify(&app, "").await;
     assert_eq!(code, 200);
@@ -1177,28 +1189,28 @@ async fn a_verification_has_a_line_for_every_kind_and_one_at_the_end() {
     let (_, of_one) = verify(&app, "?clusters=member1").await;
     assert_eq!(of_one.lines().count(), 2, "{of_one}");
     let again = verify(&app, "?clusters=member2").await.1;
-    assert!(again.contains("about to be read anew"), "{again}");
+    assert!(again.contains("about to be restarted"), "{again}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_verification_that_takes_long_says_how_far_it_is() {
-    let world = World::new("member1").await;
+async fn a_long_verification_reports_its_progress() {
+    let world = AuditFixture::new("member1").await;
     world.member.lock().delay = std::time::Duration::from_secs(25);
     let mut catalog = Catalog::default();
-    catalog.add_followed(followed(&world));
+    catalog.add_stream(followed(&world));
     let (_, text) = verify(&app(catalog), "").await;
-    let lines: Vec<Line> = text
+    let lines: Vec<ReportLine> = text
         .lines()
         .map(|line| serde_json::from_str(line).unwrap())
         .collect();
-    let progress = Line::Progress { done: 0, total: 1 };
+    let progress = ReportLine::Progress { done: 0, total: 1 };
     assert_eq!(lines[..2], [progress.clone(), progress], "{text}");
     assert_eq!(lines.len(), 4, "{text}");
 }
 
 #[tokio::test]
-async fn only_clusters_that_are_followed_can_be_verified_and_only_with_post() {
-    let app = app(catalog(Prepared::with(vec![])));
+async fn only_indexed_clusters_can_be_verified_and_only_with_post() {
+    let app = app(catalog(PreparedReader::with(vec![])));
     let (code, text) = verify(&app, "?clusters=member9").await;
     assert!(
         code == 404 && text.contains("no ResourceRegistry selects a member of this name"),
@@ -1219,8 +1231,8 @@ async fn only_clusters_that_are_followed_can_be_verified_and_only_with_post() {
 }
 
 #[tokio::test]
-async fn discovery_tells_what_is_registered_as_an_apiserver_would() {
-    let app = app(catalog(Prepared::with(vec![])));
+async fn discovery_lists_the_registered_resources_as_an_apiserver_would() {
+    let app = app(catalog(PreparedReader::with(vec![])));
     let proxy = "/apis/search.fleetdex.io/v1alpha1/proxying/karmada/proxy";
     let mut documents = Vec::new();
     for path in [
@@ -1244,11 +1256,11 @@ async fn discovery_tells_what_is_registered_as_an_apiserver_would() {
     "#);
     assert_eq!(
         refusal(&app, &format!("{proxy}/apis/batch/v1")).await,
-        "404 NotFound: the server has nothing at /apis/batch/v1"
+        "404 NotFound: the server could not find /apis/batch/v1"
     );
     assert_eq!(
         refusal(&app, &format!("{proxy}/apis/batch")).await,
-        "404 NotFound: the server has nothing at /apis/batch"
+        "404 NotFound: the server could not find /apis/batch"
     );
 }
 
@@ -1269,13 +1281,14 @@ async fn the_servers_own_groups_are_discoverable() {
     {"apiVersion":"v1","kind":"APIResourceList","groupVersion":"search.fleetdex.io/v1alpha1","resources":[{"kind":"Aggregate","name":"aggregate","namespaced":false,"singularName":"aggregate","verbs":[]},{"kind":"Cluster","name":"clusters","namespaced":false,"singularName":"cluster","verbs":[]},{"kind":"Proxying","name":"proxying","namespaced":false,"singularName":"proxying","verbs":[]},{"kind":"Search","name":"search","namespaced":false,"singularName":"search","verbs":[]},{"kind":"Verification","name":"verify","namespaced":false,"singularName":"verification","verbs":["create"]}]}
     "#);
     let mut wanting = get("/apis");
-    wanting
-        .headers_mut()
-        .insert("accept", super::own::AGGREGATED_TYPE.parse().unwrap());
+    wanting.headers_mut().insert(
+        "accept",
+        super::group_discovery::AGGREGATED_TYPE.parse().unwrap(),
+    );
     let together = send(&app, wanting).await;
     assert_eq!(
         together.headers()["content-type"],
-        super::own::AGGREGATED_TYPE
+        super::group_discovery::AGGREGATED_TYPE
     );
     assert_eq!(body(together).await["kind"], "APIGroupDiscoveryList");
     for path in [

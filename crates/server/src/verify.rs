@@ -1,4 +1,4 @@
-//! Verification: audits of the kinds that are followed, now, told line by line as they end.
+//! Verification: audits all streams now, and reports each result as soon as it is known.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -16,21 +16,22 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::{
     catalog::Catalog,
-    followed::Followed,
-    report::{Counts, Line, Outcome, Row},
+    planned_stream::PlannedStream,
+    report::{ComparisonCounts, ReportLine, Row, VerificationResult},
     status::ApiError,
 };
 
-/// Audits under way for one request. Few of them read at any time, whoever asks; the others wait for their turn, or for changes to arrive.
-const UNDER_WAY: usize = 16;
-/// How often to say how far it is. Clients take a connection for dead that says nothing for a minute.
+/// Concurrent audits of one request. Few of them read at any time, over all requests; the others
+/// wait for a permit, or for changes to arrive.
+const CONCURRENT: usize = 16;
+/// The interval of progress lines. Clients close a connection that is silent for a minute.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(10);
-/// Lines that wait for a slow client. One that does not read at all holds up its own verification and nothing else: audits that have begun
-/// go on without it.
-const WAITING_LINES: usize = 64;
+/// Lines that wait for a slow client. A client that does not read stops its own verification and
+/// nothing else: running audits continue without it.
+const QUEUED_LINES: usize = 64;
 
-impl Followed {
-    fn row(&self, outcome: Outcome) -> Row {
+impl PlannedStream {
+    fn row(&self, outcome: VerificationResult) -> Row {
         let gvk = &self.unit.resource.gvk;
         Row {
             cluster: self.unit.cluster.to_string(),
@@ -48,7 +49,7 @@ impl Followed {
     async fn verify(self) -> Row {
         let outcome = match &self.audit {
             Ok(audit) => outcome(audit.run().await),
-            Err(reason) => Outcome::NotVerified {
+            Err(reason) => VerificationResult::NotVerified {
                 reason: reason.clone(),
             },
         };
@@ -56,11 +57,11 @@ impl Followed {
     }
 }
 
-fn outcome(audited: Result<Findings, AuditError>) -> Outcome {
+fn outcome(audited: Result<Findings, AuditError>) -> VerificationResult {
     let findings = match audited {
         Ok(findings) => findings,
         Err(error) => {
-            return Outcome::NotVerified {
+            return VerificationResult::NotVerified {
                 reason: causes(&error),
             };
         }
@@ -74,7 +75,7 @@ fn outcome(audited: Result<Findings, AuditError>) -> Outcome {
         surplus,
         examples,
     } = findings;
-    let counts = Counts {
+    let counts = ComparisonCounts {
         objects: listed,
         documents: stored,
         missing,
@@ -83,45 +84,45 @@ fn outcome(audited: Result<Findings, AuditError>) -> Outcome {
         examples,
     };
     if has_drift {
-        Outcome::Drift(counts)
+        VerificationResult::Drift(counts)
     } else {
-        Outcome::Clean(counts)
+        VerificationResult::Clean(counts)
     }
 }
 
-/// Begins to verify these clusters, or all of them, as far as they are `visible`. The body ends when all is verified; dropping it ends the
-/// verification.
-pub fn answer(
+/// Starts to verify these clusters, or all of them, as far as they are `visible`. The body ends
+/// when everything is verified; dropping it cancels the verification.
+pub fn respond(
     catalog: &Catalog,
     clusters: &[ClusterName],
     visible: Option<&BTreeSet<ClusterName>>,
 ) -> Result<Body, ApiError> {
-    if let Some(unknown) = clusters.iter().find(|name| !catalog.follows_cluster(name)) {
+    if let Some(unknown) = clusters.iter().find(|name| !catalog.has_streams_of(name)) {
         return Err(ApiError::NoSuchCluster(unknown.clone()));
     }
-    let is_asked = |name: &ClusterName| {
+    let is_requested = |name: &ClusterName| {
         (clusters.is_empty() || clusters.contains(name))
             && visible.is_none_or(|visible| visible.contains(name))
     };
-    let followed = spread(
+    let streams = interleaved(
         catalog
-            .followed()
+            .streams()
             .iter()
-            .filter(|followed| is_asked(&followed.unit.cluster)),
+            .filter(|stream| is_requested(&stream.unit.cluster)),
     );
-    let unknown = catalog
-        .uncertain()
+    let incomplete = catalog
+        .incomplete()
         .iter()
-        .filter(|(cluster, _)| is_asked(cluster))
-        .map(uncertain_row)
+        .filter(|(cluster, _)| is_requested(cluster))
+        .map(incomplete_row)
         .collect();
-    let (sender, receiver) = mpsc::channel(WAITING_LINES);
-    let task = AbortOnDropHandle::new(tokio::spawn(verify(followed, unknown, sender)));
+    let (sender, receiver) = mpsc::channel(QUEUED_LINES);
+    let task = AbortOnDropHandle::new(tokio::spawn(verify(streams, incomplete, sender)));
     Ok(Body::from_stream(lines(receiver, task)))
 }
 
-/// A cluster of which something may be missing that nobody knows of.
-fn uncertain_row((cluster, store): &(ClusterName, StoreName)) -> Row {
+/// The row of a cluster that may lack streams.
+fn incomplete_row((cluster, store): &(ClusterName, StoreName)) -> Row {
     let reason = "not all of the kinds that should be stored are known; the status of its registries says why".to_owned();
     Row {
         cluster: cluster.to_string(),
@@ -129,39 +130,44 @@ fn uncertain_row((cluster, store): &(ClusterName, StoreName)) -> Row {
         kind: String::new(),
         namespace: String::new(),
         store: store.to_string(),
-        outcome: Outcome::NotVerified { reason },
+        outcome: VerificationResult::NotVerified { reason },
     }
 }
 
-/// One of each cluster in turn, because those of one cluster wait for each other.
-fn spread<'f>(all: impl Iterator<Item = &'f Followed>) -> Vec<Followed> {
-    let mut seen: BTreeMap<&ClusterName, usize> = BTreeMap::new();
-    let mut numbered: Vec<(usize, &Followed)> = Vec::new();
-    for followed in all {
-        let count = seen.entry(&followed.unit.cluster).or_default();
-        numbered.push((*count, followed));
+/// One stream of each cluster in turn, because audits of one cluster wait for each other.
+fn interleaved<'s>(all: impl Iterator<Item = &'s PlannedStream>) -> Vec<PlannedStream> {
+    let mut counts: BTreeMap<&ClusterName, usize> = BTreeMap::new();
+    let mut numbered: Vec<(usize, &PlannedStream)> = Vec::new();
+    for stream in all {
+        let count = counts.entry(&stream.unit.cluster).or_default();
+        numbered.push((*count, stream));
         *count += 1;
     }
     numbered.sort_by_key(|(number, _)| *number);
     numbered
         .into_iter()
-        .map(|(_, followed)| followed.clone())
+        .map(|(_, stream)| stream.clone())
         .collect()
 }
 
-/// Sends everything there is to tell, unless nobody listens any more.
-async fn verify(followed: Vec<Followed>, known: Vec<Row>, sender: mpsc::Sender<Line>) {
-    let total = followed.len() + known.len();
-    let mut waiting = followed.into_iter();
-    // Tasks of their own: one that has a permit to read must not depend on how fast the client takes lines.
+/// Sends the whole report, unless the client leaves.
+async fn verify(
+    streams: Vec<PlannedStream>,
+    incomplete: Vec<Row>,
+    sender: mpsc::Sender<ReportLine>,
+) {
+    let total = streams.len() + incomplete.len();
+    let mut waiting = streams.into_iter();
+    // Tasks of their own: an audit with a permit to read must not wait for the client to read
+    // lines.
     let mut audits: JoinSet<Row> = JoinSet::new();
-    for first in waiting.by_ref().take(UNDER_WAY) {
+    for first in waiting.by_ref().take(CONCURRENT) {
         audits.spawn(first.verify());
     }
     let mut done = 0;
-    for row in known {
+    for row in incomplete {
         done += 1;
-        if sender.send(Line::Row(row)).await.is_err() {
+        if sender.send(ReportLine::Row(row)).await.is_err() {
             return;
         }
     }
@@ -174,7 +180,7 @@ async fn verify(followed: Vec<Followed>, known: Vec<Row>, sender: mpsc::Sender<L
                 Ok(row) => {
                     done += 1;
                     waiting.next().map(|next| audits.spawn(next.verify()));
-                    Line::Row(row)
+                    ReportLine::Row(row)
                 }
                 Err(error) => {
                     // Without the last line the client knows that the report is not complete.
@@ -182,18 +188,18 @@ async fn verify(followed: Vec<Followed>, known: Vec<Row>, sender: mpsc::Sender<L
                     return;
                 }
             },
-            _ = progress.tick() => Line::Progress { done, total },
+            _ = progress.tick() => ReportLine::Progress { done, total },
         };
         if sender.send(line).await.is_err() {
             return;
         }
     }
-    // Whether anybody hears it makes no difference any more.
-    let _heard = sender.send(Line::End { rows: done }).await;
+    // Fails if the client has left, which makes no difference at the end.
+    let _sent = sender.send(ReportLine::End { rows: done }).await;
 }
 
 fn lines(
-    receiver: mpsc::Receiver<Line>,
+    receiver: mpsc::Receiver<ReportLine>,
     task: AbortOnDropHandle<()>,
 ) -> impl Stream<Item = Result<Bytes, Infallible>> {
     unfold((receiver, task), async |(mut receiver, task)| {

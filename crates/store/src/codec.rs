@@ -1,4 +1,5 @@
-//! Objects of one kind are alike: packed with a dictionary that was trained on the first of them, they take a fraction of their size.
+//! Dictionaries: objects of one kind are alike, and packed with a dictionary that was trained on
+//! the first of them they take a fraction of their size.
 
 use std::{
     collections::BTreeMap,
@@ -12,69 +13,72 @@ use parking_lot::{Mutex, MutexGuard};
 use zstd::dict::from_continuous;
 
 use super::{
-    document::Document,
+    document::StoredDocument,
     packed::{Dictionary, Unpacker},
 };
 
-/// Documents after which the first dictionary of a kind is trained. Kinds with fewer are small anyhow.
+/// Documents after which the first dictionary of a kind is trained. Kinds with fewer are small
+/// anyway.
 const FIRST_TRAINING: usize = 512;
-/// After so many times as many documents another one takes its place: the first ones of a list are of one namespace, and say little about the
-/// others. What is packed by then is packed again, so that in all each document is packed about twice.
+/// Growth of the number of documents between dictionaries: the first objects of a list are of one
+/// namespace, and say little about the others. Earlier documents are packed again, so that in all
+/// each document is packed about twice.
 const TRAINING_FACTOR: usize = 2;
 /// Documents that a dictionary is trained on, out of all so far.
 const SAMPLES: usize = 1_024;
-/// The largest dictionary. Objects of a kind repeat the same few kilobytes, with names of which there are more.
+/// Bytes of the largest dictionary. Objects of a kind repeat the same few kilobytes, and a larger
+/// number of names.
 const DICTIONARY_BYTES: usize = 112 << 10;
 /// The dictionaries of all kinds.
 #[derive(Default)]
 pub(super) struct Codec {
-    kinds: Mutex<BTreeMap<ResourceName, Kind>>,
+    kinds: Mutex<BTreeMap<ResourceName, KindDictionary>>,
     hasher: RandomState,
 }
 
-/// Documents of one kind that are packed again, because there is a better dictionary.
+/// A pass that packs the documents of one kind again, with a better dictionary.
 pub(super) struct Repacking {
     pub(super) resource: ResourceName,
     pub(super) dictionary: Arc<Dictionary>,
-    /// How far it is.
-    pub(super) walk: Walk,
+    /// How far the pass is.
+    pub(super) position: RepackPosition,
 }
 
-/// How far somebody is who goes through the documents of a kind, a few at a time.
+/// Where a pass over the documents of a kind continues.
 #[derive(Default)]
-pub(super) struct Walk {
-    /// The generation; nothing: the first.
+pub(super) struct RepackPosition {
+    /// The write alias of the revision; `None`: the first.
     pub(super) target: Option<IndexName>,
     /// The next position in it.
     pub(super) position: u32,
 }
 
-/// How far the dictionary of a kind is.
-struct Kind {
+/// The dictionary of a kind, and its training.
+struct KindDictionary {
     dictionary: Option<Arc<Dictionary>>,
-    /// Some of the documents so far, each with the same chance.
-    samples: Vec<Weak<Document>>,
+    /// A uniform sample of the documents so far.
+    samples: Vec<Weak<StoredDocument>>,
     seen: usize,
     next_training: usize,
-    /// How far packing with the dictionary again is; nothing if it is done, or if somebody is at it.
-    walk: Option<Walk>,
+    /// Where the pass with the dictionary continues; `None` if it is done or running.
+    repack: Option<RepackPosition>,
 }
 
-impl Default for Kind {
+impl Default for KindDictionary {
     fn default() -> Self {
         Self {
             dictionary: None,
             samples: Vec::new(),
             seen: 0,
             next_training: FIRST_TRAINING,
-            walk: None,
+            repack: None,
         }
     }
 }
 
-impl Kind {
-    /// Takes a document as a sample, perhaps; gives the samples when it is time to train.
-    fn take(&mut self, document: &Arc<Document>) -> Option<Vec<Weak<Document>>> {
+impl KindDictionary {
+    /// Samples a document; returns the samples when it is time to train.
+    fn sample(&mut self, document: &Arc<StoredDocument>) -> Option<Vec<Weak<StoredDocument>>> {
         self.seen += 1;
         if self.samples.len() < SAMPLES {
             self.samples.push(Arc::downgrade(document));
@@ -90,7 +94,7 @@ impl Kind {
 }
 
 impl Codec {
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<ResourceName, Kind>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<ResourceName, KindDictionary>> {
         self.kinds.lock()
     }
 
@@ -99,19 +103,21 @@ impl Codec {
         self.lock().get(resource)?.dictionary.clone()
     }
 
-    /// Tells objects apart: two that are different have the same one by a chance of one in 2⁶⁴, which nobody outside can better.
+    /// Fingerprint of an object: two different objects share one with a chance of 2⁻⁶⁴, which no
+    /// member can improve.
     pub(super) fn fingerprint(&self, object: &[u8]) -> u64 {
         self.hasher.hash_one(object)
     }
 
-    /// What is to be packed again, to be handed back with [`put_back`](Self::put_back) unless it is done.
+    /// Takes a pass to continue, to be returned with [`put_back`](Self::put_back) unless it is
+    /// done.
     pub(super) fn take_repacking(&self) -> Option<Repacking> {
         self.lock().iter_mut().find_map(|(resource, kind)| {
             let dictionary = Arc::clone(kind.dictionary.as_ref()?);
             Some(Repacking {
                 resource: resource.clone(),
                 dictionary,
-                walk: kind.walk.take()?,
+                position: kind.repack.take()?,
             })
         })
     }
@@ -120,31 +126,33 @@ impl Codec {
         let Repacking {
             resource,
             dictionary,
-            walk,
+            position,
         } = repacking;
         let mut kinds = self.lock();
         let kind = kinds.get_mut(&resource);
-        // With a newer dictionary all begins anew.
+        // With a newer dictionary the pass starts again.
         if let Some(kind) = kind.filter(|kind| {
             kind.dictionary
                 .as_ref()
                 .is_some_and(|newest| Arc::ptr_eq(newest, &dictionary))
         }) {
-            kind.walk = Some(walk);
+            kind.repack = Some(position);
         }
     }
 
-    /// Learns from new documents.
-    pub(super) fn learn<'d>(&self, documents: impl Iterator<Item = &'d Arc<Document>>) {
+    /// Samples new documents, and trains dictionaries.
+    pub(super) fn sample<'d>(&self, documents: impl Iterator<Item = &'d Arc<StoredDocument>>) {
         let mut complete = Vec::new();
         {
             let mut kinds = self.lock();
             for document in documents {
                 let resource = &document.origin.resource;
                 if !kinds.contains_key(resource) {
-                    kinds.insert(resource.clone(), Kind::default());
+                    kinds.insert(resource.clone(), KindDictionary::default());
                 }
-                let samples = kinds.get_mut(resource).and_then(|kind| kind.take(document));
+                let samples = kinds
+                    .get_mut(resource)
+                    .and_then(|kind| kind.sample(document));
                 complete.extend(samples.map(|samples| (resource.clone(), samples)));
             }
         }
@@ -154,19 +162,19 @@ impl Codec {
                     tracing::debug!(resource = %resource.plural, samples = samples.len(), "trained a dictionary");
                     let mut kinds = self.lock();
                     let kind = kinds.entry(resource).or_default();
-                    (kind.dictionary, kind.walk) =
-                        (Some(Arc::new(dictionary)), Some(Walk::default()));
+                    (kind.dictionary, kind.repack) =
+                        (Some(Arc::new(dictionary)), Some(RepackPosition::default()));
                 }
                 Err(error) => {
-                    tracing::debug!(resource = %resource.plural, %error, "nothing to train a dictionary on");
+                    tracing::debug!(resource = %resource.plural, %error, "cannot train a dictionary");
                 }
             }
         }
     }
 }
 
-/// A dictionary of those samples that are still there.
-fn train(samples: &[Weak<Document>]) -> io::Result<Dictionary> {
+/// Trains a dictionary on the samples that still exist.
+fn train(samples: &[Weak<StoredDocument>]) -> io::Result<Dictionary> {
     let (mut text, mut sizes) = (Vec::new(), Vec::new());
     let mut unpacker = Unpacker::new();
     for document in samples.iter().filter_map(Weak::upgrade) {

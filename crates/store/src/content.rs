@@ -1,4 +1,5 @@
-//! What a document is made of besides what all of its kind have in common: its identity, its path, its terms, and its object, packed.
+//! The parts of a document that it does not share with others of its kind: identity, path, terms
+//! and packed object.
 
 use std::borrow::Cow;
 
@@ -6,39 +7,39 @@ use fleetdex_core::model::{Version, uuid};
 use jiff::Timestamp;
 use serde::Deserialize;
 
-use super::{packed::Packed, terms::Learned};
+use super::{packed::Packed, terms::TermNumbers};
 
-/// Stands between namespace and name. No name has it, and it comes before every other character, so that the joined texts are ordered as the
-/// pairs are.
+/// Separates namespace and name. No name has it, and it sorts before every other character, so that
+/// the joined texts are ordered as the pairs are.
 pub(super) const SEPARATOR: char = '\0';
 
-/// What a document is made of, besides its origin.
+/// A document without its origin.
 pub(super) struct Content {
     pub(super) version: Version,
-    pub(super) identity: Identity,
+    pub(super) identity: DocumentIdentity,
     /// Namespace and name, joined by [`path`].
     pub(super) path: String,
     /// Seconds since 1970.
     pub(super) created: Option<u32>,
     pub(super) fingerprint: u64,
     pub(super) packed: Packed,
-    pub(super) terms: Learned,
+    pub(super) terms: TermNumbers,
 }
 
 /// A document's id and UID. Almost always both follow from 16 bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Identity {
+pub(super) enum DocumentIdentity {
     /// The id is the origin's prefix and this UUID.
     Uuid([u8; 16]),
     /// The id is the origin's prefix and this UID.
     Text(Box<str>),
-    /// The id does not show the UID.
+    /// Id and UID, where the id does not contain the UID.
     Apart(Box<(Box<str>, Box<str>)>),
 }
 
-/// The parts of an object's `metadata` that are looked at.
+/// The parts of an object's `metadata` that documents need.
 #[derive(Deserialize)]
-pub(super) struct Metadata<'a> {
+pub(super) struct IndexedMetadata<'a> {
     #[serde(borrow)]
     name: Cow<'a, str>,
     #[serde(borrow, default)]
@@ -49,19 +50,19 @@ pub(super) struct Metadata<'a> {
     created: Option<Cow<'a, str>>,
 }
 
-/// Namespace and name as documents keep them.
+/// Namespace and name as documents hold them.
 pub(super) fn path(namespace: &str, name: &str) -> String {
     format!("{namespace}{SEPARATOR}{name}")
 }
 
 impl Content {
-    /// What a document of this id is made of, whose origin begins ids with `id_prefix`.
+    /// The content of a document with this id, whose origin begins ids with `id_prefix`.
     pub(super) fn new(
         (id, id_prefix): (&str, &str),
         version: Version,
-        metadata: &Metadata<'_>,
+        metadata: &IndexedMetadata<'_>,
         (fingerprint, packed): (u64, Packed),
-        terms: Learned,
+        terms: TermNumbers,
     ) -> Self {
         let created = metadata
             .created
@@ -69,7 +70,7 @@ impl Content {
             .and_then(|text| text.parse::<Timestamp>().ok());
         Self {
             version,
-            identity: Identity::new(id, &metadata.uid, id_prefix),
+            identity: DocumentIdentity::new(id, &metadata.uid, id_prefix),
             path: path(&metadata.namespace, &metadata.name),
             created: created.and_then(|time| time.as_second().try_into().ok()),
             fingerprint,
@@ -79,7 +80,7 @@ impl Content {
     }
 }
 
-impl Identity {
+impl DocumentIdentity {
     /// The identity of a document with an id and a UID, whose origin begins ids with `prefix`.
     pub(super) fn new(id: &str, uid: &str, prefix: &str) -> Self {
         if id.strip_prefix(prefix) != Some(uid) {
@@ -97,16 +98,16 @@ mod tests {
     fn an_identity_gives_id_and_uid_back_however_they_look() {
         let uuid = "6f1c2e4a-0b3d-4c5e-8f70-123456789abc";
         assert!(matches!(
-            Identity::new(&format!("v1/Pod/{uuid}"), uuid, "v1/Pod/"),
-            Identity::Uuid(_)
+            DocumentIdentity::new(&format!("v1/Pod/{uuid}"), uuid, "v1/Pod/"),
+            DocumentIdentity::Uuid(_)
         ));
         assert!(matches!(
-            Identity::new("v1/Pod/mirror", "mirror", "v1/Pod/"),
-            Identity::Text(_)
+            DocumentIdentity::new("v1/Pod/mirror", "mirror", "v1/Pod/"),
+            DocumentIdentity::Text(_)
         ));
         assert!(matches!(
-            Identity::new("0a1b", "long", "v1/Pod/"),
-            Identity::Apart(_)
+            DocumentIdentity::new("0a1b", "long", "v1/Pod/"),
+            DocumentIdentity::Apart(_)
         ));
     }
 }

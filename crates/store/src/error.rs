@@ -1,24 +1,24 @@
-//! What a store can fail with, and what that means for the caller.
+//! Errors of stores, and what they mean for the caller.
 
-/// A store could not do what it was asked.
+/// A store operation failed.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum StoreError {
-    /// No answer: connection refused or cut, TLS failure, timeout.
+    /// No response: connection refused or cut, TLS failure, timeout.
     #[error("cannot reach OpenSearch at {address}: {reason}")]
     Unreachable {
-        /// The node that was asked.
+        /// The node.
         address: String,
-        /// What the transport said.
+        /// The transport's error.
         reason: String,
     },
     /// 401 or 403 of the security plugin.
     #[error("OpenSearch at {address} refused the credentials (HTTP {status}): {reason}")]
     Unauthorized {
-        /// The node that was asked.
+        /// The node.
         address: String,
         /// HTTP status.
         status: u16,
-        /// What it said.
+        /// OpenSearch's reason.
         reason: String,
     },
     /// 429 or 5xx: overloaded, full or starting.
@@ -26,7 +26,7 @@ pub enum StoreError {
     Busy {
         /// HTTP status.
         status: u16,
-        /// What it said.
+        /// OpenSearch's reason.
         reason: String,
     },
     /// 413: the request was too large.
@@ -35,59 +35,59 @@ pub enum StoreError {
         /// Bytes sent.
         bytes: usize,
     },
-    /// The answer is longer than is read of one.
+    /// The response is longer than its limit.
     #[error(
         "OpenSearch's answer to {operation} is longer than {limit} bytes, which is all that is read of one"
     )]
     AnswerTooLarge {
-        /// What was tried.
+        /// The operation.
         operation: String,
-        /// How long an answer may be.
+        /// The limit of a response.
         limit: usize,
     },
     /// The request was understood and refused.
     #[error("OpenSearch refused {operation} (HTTP {status}): {reason}")]
     Refused {
-        /// What was tried.
+        /// The operation.
         operation: String,
         /// HTTP status.
         status: u16,
-        /// What it said.
+        /// OpenSearch's reason.
         reason: String,
     },
-    /// The answer was no valid answer.
+    /// The response was invalid.
     #[error("OpenSearch gave no valid answer to {operation}: {reason}")]
     Garbled {
-        /// What was tried.
+        /// The operation.
         operation: String,
         /// What was wrong.
         reason: String,
     },
-    /// An index of the name that is needed is not ours.
+    /// An index of the required name belongs to another owner.
     #[error(
         "index {index} belongs to {owner}; give this registry another indexPrefix, or delete that index if nobody needs it"
     )]
     Foreign {
         /// The index.
         index: String,
-        /// Whose it is.
+        /// Its owner.
         owner: String,
     },
-    /// The embedded store could not do it.
+    /// The embedded store failed.
     #[error("the embedded store failed: {0}")]
     Embedded(String),
-    /// A query that this store cannot answer, such as a field that is not selectable.
+    /// A query that this store cannot answer, such as one of a field that is not selectable.
     #[error("{0}")]
     Invalid(String),
-    /// A cursor whose snapshot was closed for another one of the same user.
+    /// A cursor whose view was closed for another one of the same user.
     #[error(
         "the continue token has expired: you have begun more lists since than one user may have open, and the one that was left alone the longest has ended; start the list again without it"
     )]
     Superseded,
-    /// As many snapshots are open as may be.
+    /// The limit of open views is reached.
     #[error("{0}")]
     Crowded(String),
-    /// A cursor whose snapshot is gone.
+    /// A cursor whose view is gone.
     #[error("the continue token has expired; start the list again without it")]
     Expired,
 }

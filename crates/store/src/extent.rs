@@ -1,13 +1,13 @@
-//! Which documents of a cluster a visit goes through, and what it is told of each.
+//! Extents: which documents of a cluster a visit covers.
 
 use fleetdex_core::model::{Namespace, Scope, Unit, Version};
 
-/// Which documents of a cluster are meant.
+/// Documents of a cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Extent {
     /// Those of one kind, in one namespace or in all.
     Kind(KindExtent),
-    /// Those that belong to none of these.
+    /// Those outside of all of these.
     Outside(Vec<KindExtent>),
 }
 
@@ -30,7 +30,7 @@ impl Extent {
 }
 
 impl KindExtent {
-    /// The kind of a unit, and its namespace if it is of one.
+    /// The kind of a unit, and its namespace if it has one.
     pub fn of(unit: &Unit) -> Self {
         let namespace = match &unit.scope {
             Scope::All => None,
@@ -45,18 +45,18 @@ impl KindExtent {
     }
 }
 
-/// Which document is stored, and in which version.
+/// The id and version of a stored document.
 #[derive(Clone, Copy, Debug)]
-pub struct Stored<'s> {
+pub struct StoredVersion<'s> {
     /// Its id.
     pub id: &'s str,
     /// The object's resource version.
     pub version: Version,
     /// The object's namespace; empty: none.
     pub namespace: &'s str,
-    /// The object's name; empty if it is longer than the store finds objects by.
+    /// The object's name; empty if it is too long to be indexed.
     pub name: &'s str,
 }
 
-/// Is told every document of an [`Extent`].
-pub type Visit<'v> = &'v mut (dyn FnMut(Stored<'_>) + Send);
+/// Called for every document of an [`Extent`].
+pub type Visit<'v> = &'v mut (dyn FnMut(StoredVersion<'_>) + Send);

@@ -1,4 +1,4 @@
-//! A store that answers what a test prepared.
+//! A reader and a writer whose responses a test prepares.
 #![allow(
     missing_docs,
     clippy::missing_panics_doc,
@@ -16,39 +16,37 @@ use async_trait::async_trait;
 use fleetdex_core::{
     model::{ClusterName, IndexPrefix, Version},
     query::{
-        Cursor, GroupKey, Groups, Page, Query, Relative, Relatives, ResourceName,
-        merge::{Placed, PlacedPage},
+        Cursor, GroupKey, Groups, Page, Query, Relative, RelativesQuery, ResourceName,
+        merge::{SortedHit, SortedPage},
     },
 };
 use parking_lot::Mutex;
 
 use crate::{
-    Checkpoints, Extent, Generation, Store, StoreError, Stored, Visit,
+    Checkpoints, Extent, IndexReader, IndexRevision, IndexWriter, StoreError, StoredVersion, Visit,
     bulk::{Verdict, Write},
     changes::Log,
 };
 
-/// Answers with what was prepared, page by page, and remembers what it was asked.
-pub struct Prepared {
-    /// Never answers.
+/// Returns prepared pages, and records the queries.
+pub struct PreparedReader {
+    /// Never responds.
     hangs: bool,
     pages: Mutex<VecDeque<Result<Page, StoreError>>>,
     asked: Mutex<Vec<(Query, Option<Cursor>)>>,
     /// The cursors that were released.
     pub released: Mutex<Vec<Cursor>>,
-    /// Nothing changes.
+    /// A log without changes.
     pub log: Arc<Log>,
-    /// The answer to every aggregation, and what was asked.
+    /// The result of every aggregation.
     pub groups: Groups,
-    /// The answers to owner searches, and what was asked.
+    /// The results of owner searches, and the queries.
     pub relatives: Mutex<VecDeque<BTreeSet<Relative>>>,
-    pub searched: Mutex<Vec<Relatives>>,
+    pub searched: Mutex<Vec<RelativesQuery>>,
     pub counted: Mutex<Vec<(Vec<GroupKey>, usize)>>,
-    /// What is stored of any unit, by id.
-    pub documents: Mutex<BTreeMap<String, Version>>,
 }
 
-impl Default for Prepared {
+impl Default for PreparedReader {
     fn default() -> Self {
         Self {
             hangs: false,
@@ -60,88 +58,12 @@ impl Default for Prepared {
             relatives: Mutex::default(),
             searched: Mutex::default(),
             counted: Mutex::default(),
-            documents: Mutex::default(),
         }
     }
 }
 
 #[async_trait]
-impl Store for Prepared {
-    async fn prepare(&self) -> Result<(), StoreError> {
-        Ok(())
-    }
-
-    async fn lost(&self, _: &[Generation]) -> Result<BTreeSet<ClusterName>, StoreError> {
-        Ok(BTreeSet::new())
-    }
-
-    async fn open(
-        &self,
-        cluster: &ClusterName,
-        _: Option<&str>,
-        _: u64,
-    ) -> Result<Generation, StoreError> {
-        Ok(Generation::first(&IndexPrefix::default(), cluster))
-    }
-
-    async fn activate(&self, _: &Generation) -> Result<(), StoreError> {
-        Ok(())
-    }
-
-    async fn show(&self, _: &Generation, _: &BTreeSet<ResourceName>) -> Result<(), StoreError> {
-        Ok(())
-    }
-
-    async fn generations(&self) -> Result<Vec<Generation>, StoreError> {
-        Ok(Vec::new())
-    }
-
-    async fn write(&self, _: &[Write]) -> Result<Vec<Verdict>, StoreError> {
-        Ok(Vec::new())
-    }
-
-    async fn visit_versions(
-        &self,
-        _: &Generation,
-        _: &Extent,
-        visit: Visit<'_>,
-    ) -> Result<(), StoreError> {
-        let documents = self.documents.lock();
-        documents.iter().for_each(|(id, version)| {
-            visit(Stored {
-                id,
-                version: *version,
-                namespace: "",
-                name: id,
-            });
-        });
-        Ok(())
-    }
-
-    async fn rejected(&self, _: &Generation, _: &Extent) -> Result<Vec<Arc<str>>, StoreError> {
-        Ok(Vec::new())
-    }
-
-    async fn checkpoints(&self, _: &ClusterName) -> Result<Option<Checkpoints>, StoreError> {
-        Ok(None)
-    }
-
-    async fn save_checkpoints(&self, _: &[Checkpoints]) -> Result<(), StoreError> {
-        Ok(())
-    }
-
-    async fn drop_generation(&self, _: &Generation) -> Result<(), StoreError> {
-        Ok(())
-    }
-
-    async fn retire(&self) -> Result<(), StoreError> {
-        Ok(())
-    }
-
-    async fn drop_cluster(&self, _: &ClusterName) -> Result<(), StoreError> {
-        Ok(())
-    }
-
+impl IndexReader for PreparedReader {
     async fn search(&self, query: &Query, from: Option<&Cursor>) -> Result<Page, StoreError> {
         if self.hangs {
             std::future::pending::<()>().await;
@@ -157,8 +79,8 @@ impl Store for Prepared {
         self.released.lock().push(cursor.clone());
     }
 
-    async fn relatives(&self, asked: &Relatives) -> Result<BTreeSet<Relative>, StoreError> {
-        self.searched.lock().push(asked.clone());
+    async fn relatives(&self, query: &RelativesQuery) -> Result<BTreeSet<Relative>, StoreError> {
+        self.searched.lock().push(query.clone());
         Ok(self.relatives.lock().pop_front().unwrap_or_default())
     }
 
@@ -166,23 +88,23 @@ impl Store for Prepared {
         Ok((self.search(query, None).await?, self.log.newest()))
     }
 
-    async fn placed_page(
+    async fn sorted_page(
         &self,
         query: &Query,
         from: Option<&Cursor>,
-    ) -> Result<PlacedPage, StoreError> {
+    ) -> Result<SortedPage, StoreError> {
         let Page {
             items,
             next,
             remaining,
         } = self.search(query, from).await?;
-        let placed = |hit| Placed {
+        let placed = |hit| SortedHit {
             hit,
             order: Vec::new(),
             after: Vec::new(),
         };
         let (items, more) = (items.into_iter().map(placed).collect(), next.is_some());
-        Ok(PlacedPage {
+        Ok(SortedPage {
             items,
             view: next.map(|next| next.snapshot),
             more,
@@ -194,11 +116,11 @@ impl Store for Prepared {
         Ok("view".to_owned())
     }
 
-    async fn moment(&self, _: &ResourceName) -> Result<u64, StoreError> {
+    async fn visible_sequence(&self, _: &ResourceName) -> Result<u64, StoreError> {
         Ok(self.log.newest())
     }
 
-    async fn changes(&self) -> Result<Arc<Log>, StoreError> {
+    async fn change_log(&self) -> Result<Arc<Log>, StoreError> {
         Ok(Arc::clone(&self.log))
     }
 
@@ -214,7 +136,7 @@ impl Store for Prepared {
     }
 }
 
-impl Prepared {
+impl PreparedReader {
     pub fn with(pages: Vec<Result<Page, StoreError>>) -> Arc<Self> {
         Arc::new(Self {
             pages: Mutex::new(pages.into()),
@@ -222,7 +144,7 @@ impl Prepared {
         })
     }
 
-    /// One answer more.
+    /// Adds a result.
     pub fn add(&self, page: Result<Page, StoreError>) {
         self.pages.lock().push_back(page);
     }
@@ -243,5 +165,110 @@ impl Prepared {
 
     pub fn asked(&self) -> Vec<(Query, Option<Cursor>)> {
         self.asked.lock().clone()
+    }
+}
+
+/// What becomes of a batch.
+#[async_trait]
+pub trait WriteBatch: Send + Sync {
+    async fn write_batch(&self, writes: &[Write]) -> Result<Vec<Verdict>, StoreError>;
+}
+
+/// A writer that shows prepared documents and hands each batch to a test. Everything else succeeds
+/// and finds nothing.
+#[derive(Default)]
+pub struct PreparedWriter {
+    /// The documents of every unit, versions by id.
+    pub documents: Mutex<BTreeMap<String, Version>>,
+    batches: Option<Arc<dyn WriteBatch>>,
+}
+
+impl PreparedWriter {
+    pub fn writing_to(batches: Arc<dyn WriteBatch>) -> Self {
+        Self {
+            batches: Some(batches),
+            ..Self::default()
+        }
+    }
+}
+
+#[async_trait]
+impl IndexWriter for PreparedWriter {
+    async fn prepare(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    async fn lost(&self, _: &[IndexRevision]) -> Result<BTreeSet<ClusterName>, StoreError> {
+        Ok(BTreeSet::new())
+    }
+
+    async fn open(
+        &self,
+        cluster: &ClusterName,
+        _: Option<&str>,
+        _: u64,
+    ) -> Result<IndexRevision, StoreError> {
+        Ok(IndexRevision::first(&IndexPrefix::default(), cluster))
+    }
+
+    async fn activate(&self, _: &IndexRevision) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    async fn show(&self, _: &IndexRevision, _: &BTreeSet<ResourceName>) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    async fn revisions(&self) -> Result<Vec<IndexRevision>, StoreError> {
+        Ok(Vec::new())
+    }
+
+    async fn write(&self, writes: &[Write]) -> Result<Vec<Verdict>, StoreError> {
+        match &self.batches {
+            Some(batches) => batches.write_batch(writes).await,
+            None => Ok(Vec::new()),
+        }
+    }
+
+    async fn visit_versions(
+        &self,
+        _: &IndexRevision,
+        _: &Extent,
+        visit: Visit<'_>,
+    ) -> Result<(), StoreError> {
+        let documents = self.documents.lock();
+        documents.iter().for_each(|(id, version)| {
+            visit(StoredVersion {
+                id,
+                version: *version,
+                namespace: "",
+                name: id,
+            });
+        });
+        Ok(())
+    }
+
+    async fn rejected(&self, _: &IndexRevision, _: &Extent) -> Result<Vec<Arc<str>>, StoreError> {
+        Ok(Vec::new())
+    }
+
+    async fn checkpoints(&self, _: &ClusterName) -> Result<Option<Checkpoints>, StoreError> {
+        Ok(None)
+    }
+
+    async fn save_checkpoints(&self, _: &[Checkpoints]) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    async fn drop_revision(&self, _: &IndexRevision) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    async fn retire(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    async fn drop_cluster(&self, _: &ClusterName) -> Result<(), StoreError> {
+        Ok(())
     }
 }

@@ -1,15 +1,15 @@
-//! What a query asks of terms: the same as its translation for OpenSearch (`query::dsl`) asks of keywords.
+//! Filters: a query's conditions on terms, equal to its translation for OpenSearch (`query::dsl`).
 
 use std::{borrow::Cow, collections::BTreeSet};
 
 use fleetdex_core::{
     model::{ClusterName, FieldPath, Quantity, number::parse_integer},
-    query::{InCluster, Owners, Permitted, Query, QueryError, Selectable, dsl::MAX_LIMIT},
+    query::{InCluster, Owners, Permitted, Query, QueryError, Selectable},
     selector::{Comparison, FieldRequirement, FieldTest, LabelRequirement, LabelTest},
 };
 
 use super::{
-    document::Document,
+    document::StoredDocument,
     packed::Unpacker,
     terms::{NAMESPACE, OWNER, label_key},
 };
@@ -18,23 +18,23 @@ use super::{
 #[derive(Clone, Debug, Default)]
 pub(super) struct Filter {
     conditions: Vec<Condition>,
-    /// Conditions on paths that have no terms, but are looked up in the object itself.
+    /// Conditions on paths that have no terms, which are looked up in the object itself.
     on_object: Vec<Condition>,
     paths: BTreeSet<FieldPath>,
-    /// What the caller may see differs between clusters.
+    /// What the caller may see, which differs between clusters.
     permitted: Permitted,
-    /// So does who owns them.
+    /// The owners, which differ between clusters, too.
     owners: Option<Owners>,
 }
 
 /// One condition.
 #[derive(Clone, Debug)]
 pub(super) struct Condition {
-    /// What a document has to have, or must not have.
+    /// What a document must have or, if negated, must not have.
     pub(super) test: Test,
-    /// It must not.
+    /// Whether the test must fail.
     pub(super) negated: bool,
-    /// Or else one of these values of the same key: `in (,a)`.
+    /// Alternative: one of these values of the same key: `in (,a)`.
     pub(super) or_else: Option<Test>,
 }
 
@@ -50,30 +50,23 @@ pub(super) enum Test {
     Key(String),
     /// A key with a value that is not empty.
     NotEmpty(String),
-    /// A key with an integer over this one.
+    /// A key with an integer greater than this one.
     Over(String, i64),
-    /// A key with an integer under this one.
+    /// A key with an integer less than this one.
     Under(String, i64),
-    /// A name of these.
+    /// One of these names.
     Name(BTreeSet<String>),
     /// A key with a number or a quantity that compares like this.
     Compares(String, Comparison, Quantity),
-    /// Created in these seconds, the second bound left out.
+    /// Created from the first second until before the second one.
     Created(Option<i64>, Option<i64>),
-    /// None has.
+    /// Never holds.
     Nothing,
 }
 
 impl Filter {
-    /// The conditions of a query, which is refused as the translation for OpenSearch refuses it.
+    /// The conditions of a query; refuses what the translation for OpenSearch refuses.
     pub(super) fn new(query: &Query) -> Result<Self, QueryError> {
-        if query.limit > MAX_LIMIT {
-            return Err(QueryError::TooLarge {
-                what: "objects in one page",
-                found: query.limit,
-                limit: MAX_LIMIT,
-            });
-        }
         query.check()?;
         let mut filter = Self {
             permitted: query.permitted.clone(),
@@ -88,7 +81,8 @@ impl Filter {
             });
         }
         if query.since.is_some() || query.before.is_some() {
-            // Objects have whole seconds: the first one that is not earlier, and the first one that is too late.
+            // Creation times are whole seconds: the first one that is not earlier, and the first
+            // one that is too late.
             let seconds = |bound: Option<i64>| {
                 bound.map(|millis| {
                     millis.div_euclid(1_000) + i64::from(millis.rem_euclid(1_000) > 0)
@@ -108,7 +102,7 @@ impl Filter {
         Ok(filter)
     }
 
-    /// The conditions on the documents of one cluster; nothing if none of them may be seen.
+    /// The conditions on the documents of one cluster; `None` if the caller may see none of them.
     pub(super) fn in_cluster(&self, cluster: &ClusterName) -> Option<Cow<'_, Self>> {
         let namespaces = match self.permitted.in_cluster(cluster) {
             InCluster::Nothing => return None,
@@ -138,8 +132,8 @@ impl Filter {
         &self.conditions
     }
 
-    /// Whether all of it holds for a document.
-    pub(super) fn matches(&self, document: &Document) -> bool {
+    /// Whether it matches a document.
+    pub(super) fn matches(&self, document: &StoredDocument) -> bool {
         if !self
             .permitted
             .allows(document.origin.cluster.as_str(), document.namespace())
@@ -153,9 +147,11 @@ impl Filter {
             && (self.on_object.is_empty() || self.matches_object(document, &mut Unpacker::new()))
     }
 
-    fn matches_terms(&self, document: &Document) -> bool {
-        let words = document.origin.vocabulary.read();
-        let terms = document.terms().filter_map(|number| words.term(number));
+    fn matches_terms(&self, document: &StoredDocument) -> bool {
+        let vocabulary = document.origin.vocabulary.read();
+        let terms = document
+            .terms()
+            .filter_map(|number| vocabulary.term(number));
         let terms: Vec<(&str, &str)> = terms.map(|term| (term.key(), term.value())).collect();
         let references = terms
             .iter()
@@ -164,7 +160,7 @@ impl Filter {
         let is_owned = self
             .owners
             .as_ref()
-            .is_none_or(|owners| owners.own(document.origin.cluster.as_str(), references));
+            .is_none_or(|owners| owners.matches(document.origin.cluster.as_str(), references));
         is_owned
             && self
                 .conditions
@@ -172,13 +168,18 @@ impl Filter {
                 .all(|condition| condition.holds(document, &terms))
     }
 
-    /// Whether the object has to be looked at, too.
-    pub(super) fn asks_object(&self) -> bool {
+    /// Whether it reads the object itself, too.
+    pub(super) fn needs_object(&self) -> bool {
         !self.on_object.is_empty()
     }
 
-    /// Whether that holds which is asked of the object itself. It takes some microseconds, and the lock of nothing but the document.
-    pub(super) fn matches_object(&self, document: &Document, unpacker: &mut Unpacker) -> bool {
+    /// Whether the conditions on the object itself hold. It takes some microseconds, and locks only
+    /// the document.
+    pub(super) fn matches_object(
+        &self,
+        document: &StoredDocument,
+        unpacker: &mut Unpacker,
+    ) -> bool {
         let found = document.leaves(&self.paths, unpacker);
         let found: Vec<(&str, &str)> = found
             .iter()
@@ -245,7 +246,7 @@ impl Filter {
     }
 }
 
-/// What a requirement asks of the values of a field.
+/// The conditions of a field requirement.
 fn field_conditions(path: &FieldPath, test: &FieldTest, selectable: &Selectable) -> Vec<Condition> {
     let key = path.as_str();
     let require = |test| Condition {
@@ -296,7 +297,7 @@ fn values_test<'v>(key: &str, values: impl Iterator<Item = &'v String>) -> Test 
 
 impl Condition {
     /// `terms` are keys and values that the document has.
-    fn holds(&self, document: &Document, terms: &[(&str, &str)]) -> bool {
+    fn holds(&self, document: &StoredDocument, terms: &[(&str, &str)]) -> bool {
         let holds = self.test.holds(document, terms) != self.negated;
         holds
             || self
@@ -307,7 +308,7 @@ impl Condition {
 }
 
 impl Test {
-    fn holds(&self, document: &Document, terms: &[(&str, &str)]) -> bool {
+    fn holds(&self, document: &StoredDocument, terms: &[(&str, &str)]) -> bool {
         let any = |key: &str, holds: &dyn Fn(&str) -> bool| {
             terms
                 .iter()

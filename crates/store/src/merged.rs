@@ -1,4 +1,7 @@
-//! Several stores that are asked as one: each answers for its part of the clusters and namespaces, and no two parts overlap.
+//! Several stores as one: each covers its part of the clusters and namespaces, and no two parts
+//! overlap.
+
+mod part;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -6,191 +9,48 @@ use std::{
 };
 
 use fleetdex_core::{
-    model::{ClusterName, FleetVersion, StoreName},
+    model::{FleetVersion, StoreName},
     query::{
-        Cursor, Grant, GroupKey, Groups, Page, Query, Relative, Relatives, Selectable,
-        aggregate::Tally,
-        merge::{PlacedPage, Position, Taken, merge},
+        Cursor, GroupKey, Groups, Page, Query, Relative, RelativesQuery,
+        aggregate::GroupCounts,
+        merge::{SortedPage, StorePosition, merge},
     },
 };
 use futures::future::try_join_all;
 use serde_json::json;
 
+pub use self::part::StorePart;
+use self::part::{OpenView, PageRest, ReadPage};
 use super::{
-    Store, StoreError,
+    IndexReader, StoreError,
     changes::{Log, MergedWatch, WatchError},
 };
 
-/// The part that one store has of an answer.
-#[derive(Clone)]
-pub struct Part {
-    /// The store's name.
-    pub name: StoreName,
-    /// The store.
-    pub store: Arc<dyn Store>,
-    /// What field selectors may name there.
-    pub selectable: Selectable,
-    /// What it answers for; absent: for everything that it holds.
-    pub area: Option<Vec<Grant>>,
-}
-
-/// Stores that answer together.
+/// Stores that are queried together.
 #[derive(Clone)]
 pub struct Merged {
-    parts: Vec<Part>,
-    /// What owners are looked for in: they are of any kind, so that the parts of one kind are not enough.
-    others: Vec<Arc<dyn Store>>,
-}
-
-impl Part {
-    /// What this store is asked of a query.
-    pub fn query(&self, query: &Query) -> Query {
-        let mut own = Query {
-            selectable: self.selectable.clone(),
-            ..query.clone()
-        };
-        let Some(area) = &self.area else { return own };
-        let is_asked =
-            |name: &&ClusterName| query.clusters.is_empty() || query.clusters.contains(name);
-        let clusters: BTreeSet<&ClusterName> = area
-            .iter()
-            .flat_map(|grant| &grant.clusters)
-            .flatten()
-            .filter(is_asked)
-            .collect();
-        if area.iter().any(|grant| grant.namespaces.is_some()) || clusters.is_empty() {
-            own.permitted = query.permitted.within(area);
-        }
-        if !clusters.is_empty() {
-            own.clusters = clusters.into_iter().cloned().collect();
-        }
-        own
-    }
-
-    async fn page(&self, query: &Query, from: Option<&Position>) -> Result<ReadPage, StoreError> {
-        let cursor = from.map(|from| Cursor {
-            snapshot: from.view.clone(),
-            after: from.after.clone(),
-            remaining: from.left,
-        });
-        let mut page = self
-            .store
-            .placed_page(&self.query(query), cursor.as_ref())
-            .await?;
-        let view = page.view.take().map(|name| OpenView {
-            store: Arc::clone(&self.store),
-            name,
-            is_new: from.is_none(),
-        });
-        Ok(ReadPage { page, view })
-    }
-
-    /// Where the next page begins, if anything is left: `count` objects of the page have been taken, the last one of them with `after`.
-    async fn rest(
-        &self,
-        query: &Query,
-        from: Option<&Position>,
-        page: Rest,
-        taken: Taken,
-    ) -> Result<Option<(Position, OpenView)>, StoreError> {
-        let unused = page.count - taken.count;
-        if unused == 0 && !page.more {
-            if let Some(view) = page.view {
-                view.close();
-            }
-            return Ok(None);
-        }
-        let view = match page.view {
-            Some(view) => view,
-            None => {
-                let name = self.store.open_view(&self.query(query)).await?;
-                OpenView {
-                    store: Arc::clone(&self.store),
-                    name,
-                    is_new: true,
-                }
-            }
-        };
-        let after = taken
-            .after
-            .or_else(|| from.map(|from| from.after.clone()))
-            .unwrap_or_default();
-        let behind = if page.more { page.remaining } else { Some(0) };
-        let left = behind.map(|behind| behind + unused as u64);
-        Ok(Some((
-            Position {
-                store: self.name.to_string(),
-                view: view.name.clone(),
-                after,
-                left,
-            },
-            view,
-        )))
-    }
-}
-
-/// A page of one store, and the view that it was read from.
-#[derive(Default)]
-struct ReadPage {
-    page: PlacedPage,
-    view: Option<OpenView>,
-}
-
-/// The open view of one store. One that was opened for an answer that is not made, because another store fails or the request ends, is closed when this is
-/// dropped; one that the client knows from an earlier page stays open for the next attempt.
-struct OpenView {
-    store: Arc<dyn Store>,
-    name: String,
-    is_new: bool,
-}
-
-impl OpenView {
-    /// Leaves it open for the next page.
-    fn keep(mut self) {
-        self.is_new = false;
-    }
-
-    /// Closes it, as nothing more is read from it.
-    fn close(mut self) {
-        self.is_new = true;
-    }
-}
-
-impl Drop for OpenView {
-    fn drop(&mut self) {
-        if self.is_new {
-            self.store.release(&Cursor {
-                snapshot: std::mem::take(&mut self.name),
-                after: Vec::new(),
-                remaining: None,
-            });
-        }
-    }
-}
-
-/// What of a page is needed once its objects are merged.
-struct Rest {
-    count: usize,
-    view: Option<OpenView>,
-    more: bool,
-    remaining: Option<u64>,
+    parts: Vec<StorePart>,
+    /// Every store, for owner searches: owners are of any kind, so the parts of one kind are not
+    /// enough.
+    others: Vec<Arc<dyn IndexReader>>,
 }
 
 impl Merged {
-    /// Stores with parts that do not overlap. `others`: every store in which owners are looked for.
-    pub fn new(parts: Vec<Part>, others: Vec<Arc<dyn Store>>) -> Self {
+    /// Merges stores whose parts do not overlap. `others`: every store, for owner searches.
+    pub fn new(parts: Vec<StorePart>, others: Vec<Arc<dyn IndexReader>>) -> Self {
         Self { parts, others }
     }
 
     /// The parts.
-    pub fn parts(&self) -> &[Part] {
+    pub fn parts(&self) -> &[StorePart] {
         &self.parts
     }
 
-    /// Whether another one gives the same answers to the same questions: of the same stores, each with the same part.
+    /// Whether another one returns the same results: of the same stores, each with the same part.
     pub fn is_like(&self, other: &Self) -> bool {
-        let is_alike =
-            |(left, right): (&Part, &Part)| left.name == right.name && left.area == right.area;
+        let is_alike = |(left, right): (&StorePart, &StorePart)| {
+            left.name == right.name && left.area == right.area
+        };
         self.parts.len() == other.parts.len() && self.parts.iter().zip(&other.parts).all(is_alike)
     }
 
@@ -203,9 +63,9 @@ impl Merged {
             .join(", ")
     }
 
-    /// The logs of the parts' changes, in the order of the parts.
+    /// The logs of the parts, in the order of the parts.
     pub async fn logs(&self) -> Result<Vec<Arc<Log>>, StoreError> {
-        try_join_all(self.parts.iter().map(|part| part.store.changes())).await
+        try_join_all(self.parts.iter().map(|part| part.store.change_log())).await
     }
 
     /// The first page, and the number up to which it is sure to show the changes of every log.
@@ -215,20 +75,20 @@ impl Merged {
         }
         let asked = self.parts.iter().map(async |part| {
             // Before the page is read, which may show more.
-            let moment = part.store.moment(&query.resource).await?;
+            let visible = part.store.visible_sequence(&query.resource).await?;
             let page = part.page(query, None).await?;
-            Ok::<_, StoreError>((page, part.store.changes().await?.reaches_to(moment)))
+            Ok::<_, StoreError>((page, part.store.change_log().await?.reaches_to(visible)))
         });
-        let (pages, moments): (Vec<ReadPage>, Vec<u64>) =
+        let (pages, visible): (Vec<ReadPage>, Vec<u64>) =
             try_join_all(asked).await?.into_iter().unzip();
         let page = self.merged(query, &vec![None; pages.len()], pages).await?;
-        Ok((page, moments.into_iter().min().unwrap_or_default()))
+        Ok((page, visible.into_iter().min().unwrap_or_default()))
     }
 
     /// A further page.
     pub async fn search(&self, query: &Query, from: &Cursor) -> Result<Page, StoreError> {
         if let [only] = self.parts.as_slice() {
-            // Of several stores, before all of it came to be in one.
+            // A cursor from when the objects were in several stores.
             let is_merged = from.snapshot.is_empty();
             return if is_merged {
                 Err(StoreError::Expired)
@@ -249,11 +109,11 @@ impl Merged {
         self.merged(query, &positions, pages).await
     }
 
-    /// Where each part is, if it is not at its end; nothing if the cursor is one of other stores.
-    fn positions(&self, cursor: &Cursor) -> Option<Vec<Option<Position>>> {
-        let mut left: BTreeMap<String, Position> = BTreeMap::new();
+    /// The position of each part that is not at its end; `None` if the cursor is of other stores.
+    fn positions(&self, cursor: &Cursor) -> Option<Vec<Option<StorePosition>>> {
+        let mut left: BTreeMap<String, StorePosition> = BTreeMap::new();
         for value in &cursor.after {
-            let position: Position = serde_json::from_value(value.clone()).ok()?;
+            let position: StorePosition = serde_json::from_value(value.clone()).ok()?;
             left.insert(position.store.clone(), position);
         }
         let positions = self
@@ -267,19 +127,19 @@ impl Merged {
     async fn merged(
         &self,
         query: &Query,
-        from: &[Option<Position>],
+        from: &[Option<StorePosition>],
         pages: Vec<ReadPage>,
     ) -> Result<Page, StoreError> {
         let mut rests = Vec::with_capacity(pages.len());
         let mut items = Vec::with_capacity(pages.len());
         for ReadPage { page, view } in pages {
-            let PlacedPage {
+            let SortedPage {
                 items: placed,
                 view: _,
                 more,
                 remaining,
             } = page;
-            rests.push(Rest {
+            rests.push(PageRest {
                 count: placed.len(),
                 view,
                 more,
@@ -295,7 +155,7 @@ impl Merged {
                 views.push(view);
             }
         }
-        // From here on it is the cursor that knows them.
+        // From here on the cursor owns them.
         views.into_iter().for_each(OpenView::keep);
         if positions.is_empty() {
             return Ok(Page {
@@ -320,13 +180,13 @@ impl Merged {
         })
     }
 
-    /// The cursor of each store, in which a part that is at its end has one without a view.
+    /// The cursor of each store; that of a part at its end has no view.
     pub fn split(&self, cursor: &Cursor) -> BTreeMap<StoreName, Cursor> {
         if let [only] = self.parts.as_slice() {
             return [(only.name.clone(), cursor.clone())].into();
         }
         let positions = self.positions(cursor).unwrap_or_default();
-        let of_part = |(part, position): (&Part, Option<Position>)| {
+        let of_part = |(part, position): (&StorePart, Option<StorePosition>)| {
             let ended = || Cursor {
                 snapshot: String::new(),
                 after: Vec::new(),
@@ -342,7 +202,7 @@ impl Merged {
         self.parts.iter().zip(positions).map(of_part).collect()
     }
 
-    /// The cursor that was [split](Self::split); nothing if it is one of other stores.
+    /// Joins cursors that were [split](Self::split); `None` if they are of other stores.
     pub fn join(&self, mut cursors: BTreeMap<StoreName, Cursor>) -> Option<Cursor> {
         let is_of_these = cursors.len() == self.parts.len()
             && self
@@ -364,7 +224,7 @@ impl Merged {
                 after,
                 remaining,
             } = cursor;
-            json!(Position {
+            json!(StorePosition {
                 store: store.to_string(),
                 view: snapshot,
                 after,
@@ -378,21 +238,21 @@ impl Merged {
         })
     }
 
-    /// Says that an answer is being read to its end from the views of a cursor.
+    /// Protects the views of a cursor, which are being read to their end.
     pub fn pin(&self, cursor: &Cursor) {
         for (part, cursor) in self.open_views(cursor) {
             part.store.pin(&cursor);
         }
     }
 
-    /// Closes the views of a cursor, as nothing more is read from them. Does not wait.
+    /// Closes the views of a cursor that is read no further. Does not wait.
     pub fn release(&self, cursor: &Cursor) {
         for (part, cursor) in self.open_views(cursor) {
             part.store.release(&cursor);
         }
     }
 
-    fn open_views(&self, cursor: &Cursor) -> Vec<(&Part, Cursor)> {
+    fn open_views(&self, cursor: &Cursor) -> Vec<(&StorePart, Cursor)> {
         let mut cursors = self.split(cursor);
         let open = self
             .parts
@@ -402,9 +262,13 @@ impl Merged {
             .collect()
     }
 
-    /// Finds objects of any kind by what owner searches go by. An object that several stores hold is found once.
-    pub async fn relatives(&self, asked: &Relatives) -> Result<BTreeSet<Relative>, StoreError> {
-        let found = try_join_all(self.others.iter().map(|store| store.relatives(asked))).await?;
+    /// Finds objects of any kind by the keys of owner searches. An object in several stores is
+    /// found once.
+    pub async fn relatives(
+        &self,
+        query: &RelativesQuery,
+    ) -> Result<BTreeSet<Relative>, StoreError> {
+        let found = try_join_all(self.others.iter().map(|store| store.relatives(query))).await?;
         Ok(found.into_iter().flatten().collect())
     }
 
@@ -426,7 +290,7 @@ impl Merged {
         tallied(try_join_all(counted).await?, top)
     }
 
-    /// The groups that the objects of a query are in, and about how many each has. No store keeps anything open for it.
+    /// The groups that the objects of a query are in, with approximate counts. Opens no views.
     pub async fn groups(&self, query: &Query, by: &[GroupKey]) -> Result<Groups, StoreError> {
         let found = self
             .parts
@@ -435,7 +299,8 @@ impl Merged {
         tallied(try_join_all(found).await?, usize::MAX)
     }
 
-    /// Follows the changes of what a query selects, from the one after `after`, once everything is settled that an answer may have shown.
+    /// Follows the changes of a query's objects after `after`, after the writes in flight whose
+    /// objects a list may already have shown.
     pub async fn watch(
         &self,
         logs: &[Arc<Log>],
@@ -462,7 +327,7 @@ impl Merged {
 
 /// The largest groups of several stores together.
 fn tallied(parts: Vec<Groups>, top: usize) -> Result<Groups, StoreError> {
-    let mut tally = Tally::default();
+    let mut tally = GroupCounts::default();
     for group in parts.into_iter().flat_map(|groups| groups.groups) {
         tally
             .add(group.values, group.count)
@@ -471,7 +336,7 @@ fn tallied(parts: Vec<Groups>, top: usize) -> Result<Groups, StoreError> {
     Ok(tally.largest(top))
 }
 
-/// The number of the last change of several logs up to which everything is in every answer from now on, as a version.
+/// The fleet version up to which every list shows the changes of all logs from now on.
 pub fn version(logs: &[Arc<Log>]) -> Option<FleetVersion> {
     let number = logs.iter().map(|log| log.reaches_to(log.visible())).min()?;
     match logs {

@@ -1,4 +1,4 @@
-//! Objects as they are kept: packed with zstd, with a dictionary or without.
+//! Objects packed with zstd, with a dictionary or without.
 
 use std::{fmt, io, sync::Arc};
 
@@ -7,19 +7,21 @@ use zstd::{
     zstd_safe::{CCtx, DCtx, compress_bound, get_error_name, get_frame_content_size},
 };
 
-/// How hard to pack. Of 1,000 bytes that level 3 leaves of a pod, level 19 takes another 20, in many times the time.
+/// Compression level. Of 1,000 bytes that level 3 leaves of a pod, level 19 saves another 20, in
+/// many times the time.
 const LEVEL: i32 = 3;
-/// No object is larger than etcd's largest value many times over; a length beyond it is not believed.
+/// No object is larger than a few times etcd's largest value; a packed object that claims more is
+/// not unpacked.
 const MAX_OBJECT_BYTES: usize = 64 << 20;
 
-/// An object, packed.
+/// A packed object.
 #[derive(Debug)]
 pub(super) struct Packed {
     dictionary: Option<Arc<Dictionary>>,
     bytes: Box<[u8]>,
 }
 
-/// What the objects of one kind have in common.
+/// A dictionary of one kind.
 pub(super) struct Dictionary {
     packing: EncoderDictionary<'static>,
     unpacking: DecoderDictionary<'static>,
@@ -32,7 +34,7 @@ impl fmt::Debug for Dictionary {
 }
 
 impl Dictionary {
-    /// One that was trained, from its bytes.
+    /// A trained dictionary, from its bytes.
     pub(super) fn new(bytes: &[u8]) -> Self {
         Self {
             packing: EncoderDictionary::copy(bytes, LEVEL),
@@ -46,10 +48,11 @@ impl Packed {
         self.bytes.len()
     }
 
-    /// The bytes of the object.
+    /// The length of the object.
     pub(super) fn object_len(&self) -> Option<usize> {
-        let told = get_frame_content_size(&self.bytes).ok().flatten();
-        told.and_then(|length| usize::try_from(length).ok())
+        let claimed = get_frame_content_size(&self.bytes).ok().flatten();
+        claimed
+            .and_then(|length| usize::try_from(length).ok())
             .filter(|length| *length <= MAX_OBJECT_BYTES)
     }
 
@@ -60,7 +63,7 @@ impl Packed {
     }
 }
 
-/// Packs objects, one after another.
+/// Packs objects one after another.
 pub(super) struct Packer {
     context: CCtx<'static>,
     buffer: Vec<u8>,
@@ -98,7 +101,7 @@ impl Packer {
     }
 }
 
-/// Unpacks objects, one after another.
+/// Unpacks objects one after another.
 pub(super) struct Unpacker {
     context: DCtx<'static>,
 }
@@ -110,12 +113,12 @@ impl Unpacker {
         }
     }
 
-    /// The object.
+    /// The unpacked object.
     pub(super) fn unpack(&mut self, packed: &Packed) -> io::Result<Vec<u8>> {
         let bytes = &*packed.bytes;
         let length = packed
             .object_len()
-            .ok_or_else(|| io::Error::other("a packed object does not tell its length"))?;
+            .ok_or_else(|| io::Error::other("a packed object has no valid length"))?;
         let mut object = Vec::with_capacity(length);
         let unpacked = match &packed.dictionary {
             Some(dictionary) => self.context.decompress_using_ddict(

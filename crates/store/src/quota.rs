@@ -1,7 +1,7 @@
-//! What a store keeps open for the pages of lists, shared fairly: each user has a share, and what one opens beyond it ends what that user opened
-//! before, never another user's.
+//! The views that a store holds open for the pages of lists, shared fairly: each user has a share,
+//! and a view beyond it closes an earlier one of that user, never another user's.
 //!
-//! The operator's own work is not counted here: what all users may hold together leaves room for it.
+//! The operator's own views are not counted here: the limit for all users leaves room for them.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -13,63 +13,63 @@ use fleetdex_core::planted::{Bug, planted};
 use parking_lot::{Mutex, MutexGuard};
 use tokio::time::Instant;
 
-/// Names of snapshots that were ended for their users' next ones, which are remembered so that users learn why.
+/// Names of closed views to remember, so that users learn why theirs have ended.
 const ENDED: usize = 4_096;
 
 /// What may be open at a time, in units of the store.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Shares {
-    /// By one user, but one snapshot in any case.
+pub(super) struct ViewLimits {
+    /// For one user, but at least one view.
     pub user: u64,
-    /// By all users together, but one snapshot in any case.
+    /// For all users together, but at least one view.
     pub users: u64,
-    /// How long a snapshot outlives its last use.
+    /// How long a view outlives its last use.
     pub keep_alive: Duration,
 }
 
-/// Nothing more can be opened, and nothing of the user's can end for it.
+/// Nothing more can be opened, and no view of the user can be closed for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Full {
-    /// The user's own lists are under way.
+pub(super) enum QuotaExceeded {
+    /// The user's own lists are in progress.
     User,
     /// Other users hold everything.
     Users,
 }
 
-/// Who holds what. Snapshots have numbers from the start, and names once they are open.
+/// Who holds which views. Views have numbers from the start, and names once they are open.
 #[derive(Debug)]
-pub(super) struct Ledger {
-    shares: Shares,
-    held: Mutex<Held>,
+pub(super) struct ViewQuota {
+    shares: ViewLimits,
+    held: Mutex<QuotaState>,
 }
 
 #[derive(Debug, Default)]
-struct Held {
-    snapshots: BTreeMap<u64, Snapshot>,
+struct QuotaState {
+    snapshots: BTreeMap<u64, CountedView>,
     last: u64,
     ended: VecDeque<Arc<str>>,
 }
 
 #[derive(Debug)]
-struct Snapshot {
+struct CountedView {
     user: Arc<str>,
     /// Absent while it is being opened.
     name: Option<Arc<str>>,
     cost: u64,
     used: Instant,
-    /// Whether an answer is read from it that ends with it.
+    /// Whether a list is being read from it to its end.
     is_pinned: bool,
 }
 
-impl Ledger {
-    pub(super) fn new(shares: Shares) -> Self {
+impl ViewQuota {
+    pub(super) fn new(shares: ViewLimits) -> Self {
         Self {
             shares,
             held: Mutex::default(),
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Held> {
+    fn lock(&self) -> MutexGuard<'_, QuotaState> {
         let mut held = self.held.lock();
         let keep_alive = self.shares.keep_alive;
         held.snapshots
@@ -77,13 +77,18 @@ impl Ledger {
         held
     }
 
-    /// Makes room for a snapshot of a user: its number, and the names of those that have to end for it.
-    pub(super) fn reserve(&self, user: &Arc<str>, cost: u64) -> Result<(u64, Vec<Arc<str>>), Full> {
+    /// Reserves room for a view of a user; returns its number, and the names of those that have to
+    /// be closed for it.
+    pub(super) fn reserve(
+        &self,
+        user: &Arc<str>,
+        cost: u64,
+    ) -> Result<(u64, Vec<Arc<str>>), QuotaExceeded> {
         let mut held = self.lock();
         let ended = held.end_for(user, cost, self.shares)?;
         held.last += 1;
         let number = held.last;
-        let snapshot = Snapshot {
+        let snapshot = CountedView {
             user: Arc::clone(user),
             name: None,
             cost,
@@ -94,19 +99,19 @@ impl Ledger {
         Ok((number, ended))
     }
 
-    /// Says under which name a snapshot was opened, and what it costs in truth.
+    /// Records the name and the actual cost of an opened view.
     pub(super) fn opened(&self, number: u64, name: Arc<str>, cost: u64) {
         if let Some(snapshot) = self.lock().snapshots.get_mut(&number) {
             (snapshot.name, snapshot.cost, snapshot.used) = (Some(name), cost, Instant::now());
         }
     }
 
-    /// Takes a snapshot out that was not opened.
+    /// Removes a view that was not opened.
     pub(super) fn cancel(&self, number: u64) {
         self.lock().snapshots.remove(&number);
     }
 
-    /// Says that a snapshot is used; whether it is in the ledger.
+    /// Records that a view is used; whether it is known.
     pub(super) fn used(&self, name: &str) -> bool {
         let mut held = self.lock();
         let found = held.find(name);
@@ -115,26 +120,26 @@ impl Ledger {
             .is_some()
     }
 
-    /// Says that an answer is read from a snapshot that ends with it: it does not end for another one.
+    /// Protects a view that a list is being read from to its end.
     pub(super) fn pin(&self, name: &str) {
         if let Some(snapshot) = self.lock().find(name) {
             snapshot.is_pinned = true;
         }
     }
 
-    /// Takes a snapshot out that has been closed.
+    /// Removes a view that has been closed.
     pub(super) fn closed(&self, name: &str) {
         self.lock()
             .snapshots
             .retain(|_, snapshot| snapshot.name.as_deref() != Some(name));
     }
 
-    /// Whether a snapshot was ended for another one of its user.
+    /// Whether a view was closed for another one of its user.
     pub(super) fn has_ended(&self, name: &str) -> bool {
         self.lock().ended.iter().any(|ended| **ended == *name)
     }
 
-    /// What is held by everybody.
+    /// The cost of all views.
     #[cfg(test)]
     fn cost(&self) -> u64 {
         self.lock()
@@ -145,20 +150,20 @@ impl Ledger {
     }
 }
 
-impl Held {
-    fn find(&mut self, name: &str) -> Option<&mut Snapshot> {
+impl QuotaState {
+    fn find(&mut self, name: &str) -> Option<&mut CountedView> {
         self.snapshots
             .values_mut()
             .find(|snapshot| snapshot.name.as_deref() == Some(name))
     }
 
-    /// Ends snapshots of a user, those first that have not been used for the longest, until there is room for another one.
+    /// Closes views of a user, the least recently used first, until there is room for another one.
     fn end_for(
         &mut self,
         user: &Arc<str>,
         cost: u64,
-        shares: Shares,
-    ) -> Result<Vec<Arc<str>>, Full> {
+        shares: ViewLimits,
+    ) -> Result<Vec<Arc<str>>, QuotaExceeded> {
         let (mut own, mut all, mut ends) = (0, 0, Vec::new());
         for (number, snapshot) in &self.snapshots {
             all += snapshot.cost;
@@ -176,9 +181,9 @@ impl Held {
         while is_over(own, shares.user) || is_over(all, shares.users) {
             let Some((_, number, freed)) = ends.next() else {
                 return Err(if is_over(own, shares.user) {
-                    Full::User
+                    QuotaExceeded::User
                 } else {
-                    Full::Users
+                    QuotaExceeded::Users
                 });
             };
             (own, all) = (own - freed, all - freed);
@@ -201,13 +206,18 @@ mod tests {
 
     use super::*;
 
-    const SHARES: Shares = Shares {
+    const SHARES: ViewLimits = ViewLimits {
         user: 10,
         users: 25,
         keep_alive: Duration::from_mins(5),
     };
 
-    fn open(ledger: &Ledger, user: &str, name: &str, cost: u64) -> Result<Vec<String>, Full> {
+    fn open(
+        ledger: &ViewQuota,
+        user: &str,
+        name: &str,
+        cost: u64,
+    ) -> Result<Vec<String>, QuotaExceeded> {
         let (number, ended) = ledger.reserve(&user.into(), cost)?;
         ledger.opened(number, name.into(), cost);
         Ok(ended.iter().map(ToString::to_string).collect())
@@ -215,7 +225,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_user_who_opens_too_much_loses_what_was_used_longest_ago() {
-        let ledger = Ledger::new(SHARES);
+        let ledger = ViewQuota::new(SHARES);
         for name in ["a1", "a2", "a3"] {
             tokio::time::advance(Duration::from_secs(1)).await;
             assert_eq!(open(&ledger, "a", name, 3), Ok(Vec::new()));
@@ -227,7 +237,7 @@ mod tests {
         assert!(ledger.has_ended("a2") && !ledger.used("a2") && ledger.used("a1"));
         assert_eq!(
             open(&ledger, "a", "large", 24),
-            Err(Full::Users),
+            Err(QuotaExceeded::Users),
             "b holds 9 of 25"
         );
         ledger.closed("b1");
@@ -236,7 +246,7 @@ mod tests {
             Ok(3),
             "one of any size is possible"
         );
-        assert_eq!(open(&ledger, "b", "b2", 1), Err(Full::Users));
+        assert_eq!(open(&ledger, "b", "b2", 1), Err(QuotaExceeded::Users));
         tokio::time::advance(SHARES.keep_alive).await;
         assert_eq!(
             open(&ledger, "b", "b2", 1),
@@ -247,10 +257,10 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn answers_that_are_being_read_do_not_end_for_others() {
-        let ledger = Ledger::new(SHARES);
+        let ledger = ViewQuota::new(SHARES);
         open(&ledger, "a", "a1", 6).unwrap();
         ledger.pin("a1");
-        assert_eq!(open(&ledger, "a", "a2", 5), Err(Full::User));
+        assert_eq!(open(&ledger, "a", "a2", 5), Err(QuotaExceeded::User));
         assert_eq!(open(&ledger, "a", "a2", 4), Ok(Vec::new()));
         let (number, _) = ledger.reserve(&"b".into(), 7).unwrap();
         ledger.cancel(number);
@@ -258,12 +268,13 @@ mod tests {
     }
 
     proptest! {
-        /// Nobody loses anything because of what others open, and all stay within what users may hold.
+        /// Nobody loses anything because of what others open, and all stay within what users may
+        /// hold.
         #[test]
         fn nobody_loses_anything_because_of_others(steps in prop::collection::vec((0..4_usize, 1..8_u64, any::<bool>()), 1..80)) {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
             runtime.block_on(async {
-                let ledger = Ledger::new(SHARES);
+                let ledger = ViewQuota::new(SHARES);
                 for (number, (user, cost, pins)) in steps.into_iter().enumerate() {
                     tokio::time::advance(Duration::from_millis(10)).await;
                     let name = format!("{user}-{number}");

@@ -1,4 +1,5 @@
-//! The checkpoints of one store: from which version each unit can go on, as the store remembers it and as it is now.
+//! Tracks the checkpoints of one store: from which version each unit can resume, as stored and as
+//! it is now.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -9,10 +10,10 @@ use fleetdex_core::{
     model::{ClusterName, Gvk, Resource, Scope, Unit},
     planted::{Bug, planted},
 };
-use fleetdex_store::{Checkpoint, Checkpoints, Generation, KindOfUnit};
+use fleetdex_store::{Checkpoint, Checkpoints, IndexRevision, KindOfUnit};
 use parking_lot::{Mutex, MutexGuard};
 
-use super::progress::{Mark, Progress};
+use super::progress::{Progress, StreamPosition};
 
 /// Names a unit within its cluster.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -29,7 +30,7 @@ impl From<&Unit> for UnitKey {
     }
 }
 
-/// The resources that checkpoints are of, as far as they tell. A kind whose list was under way has none.
+/// The resources that checkpoints name. A kind whose list was in progress has no checkpoint.
 pub fn resources(checkpoints: &Checkpoints) -> BTreeSet<Resource> {
     let resource = |(key, checkpoint): (&String, &Checkpoint)| {
         let KindOfUnit { kind, namespaced } = checkpoint.kind.as_ref()?;
@@ -37,9 +38,8 @@ pub fn resources(checkpoints: &Checkpoints) -> BTreeSet<Resource> {
             .split_once('@')
             .map_or(key.as_str(), |(unit, _namespace)| unit);
         let (api_version, plural) = unit.rsplit_once('/')?;
-        let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
         Some(Resource {
-            gvk: Gvk::new(group, version, kind),
+            gvk: Gvk::from_api_version(api_version, kind),
             plural: plural.into(),
             namespaced: *namespaced,
         })
@@ -47,29 +47,30 @@ pub fn resources(checkpoints: &Checkpoints) -> BTreeSet<Resource> {
     checkpoints.units.iter().filter_map(resource).collect()
 }
 
-/// Where a unit is.
-enum Entry {
-    /// As it was when the process started.
-    Remembered(Checkpoint),
-    /// As its progress says, now and whenever the book is read.
-    Followed {
+/// The checkpoint of a unit.
+enum TrackedUnit {
+    /// As it was stored when the process started.
+    Stored(Checkpoint),
+    /// As the progress of the running unit is at the time of the call.
+    Running {
         plan: String,
         kind: KindOfUnit,
         progress: Arc<Progress>,
     },
 }
 
-impl Entry {
+impl TrackedUnit {
     fn checkpoint(&self) -> Option<Checkpoint> {
         match self {
-            Self::Remembered(checkpoint) => Some(checkpoint.clone()),
-            Self::Followed {
+            Self::Stored(checkpoint) => Some(checkpoint.clone()),
+            Self::Running {
                 plan,
                 kind,
                 progress,
             } => {
-                // What a list could not read is counted by the next list, and only while its version is not gone on from.
-                let Mark { version, objects } = progress
+                // Objects that a list could not identify are counted by the next list, and only if
+                // the unit does not resume.
+                let StreamPosition { version, objects } = progress
                     .acknowledged()
                     .filter(|_| progress.skipped() == 0)?;
                 Some(Checkpoint {
@@ -83,16 +84,16 @@ impl Entry {
     }
 }
 
-/// One cluster's checkpoints.
-struct Page {
-    generation: u64,
+/// The checkpoints of one cluster.
+struct TrackedCluster {
+    revision: u64,
     index: Arc<str>,
-    units: BTreeMap<UnitKey, Entry>,
-    /// What the store has.
+    units: BTreeMap<UnitKey, TrackedUnit>,
+    /// What the store holds.
     saved: Option<Checkpoints>,
 }
 
-impl Page {
+impl TrackedCluster {
     fn checkpoints(&self, cluster: &ClusterName) -> Checkpoints {
         let units = self
             .units
@@ -100,7 +101,7 @@ impl Page {
             .filter_map(|(key, entry)| Some((key.0.clone(), entry.checkpoint()?)));
         Checkpoints {
             cluster: cluster.clone(),
-            generation: self.generation,
+            revision: self.revision,
             index: Arc::clone(&self.index),
             units: units.collect(),
             at: None,
@@ -110,64 +111,75 @@ impl Page {
 
 /// The checkpoints of all clusters of a store.
 #[derive(Default)]
-pub struct Book(Mutex<BTreeMap<ClusterName, Page>>);
+pub struct CheckpointTracker(Mutex<BTreeMap<ClusterName, TrackedCluster>>);
 
-impl Book {
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<ClusterName, Page>> {
+impl CheckpointTracker {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<ClusterName, TrackedCluster>> {
         self.0.lock()
     }
 
-    /// A generation is written to from now on; `stored` is what the store remembers of the cluster.
-    pub fn open(&self, generation: &Generation, stored: Option<Checkpoints>) {
-        let mut pages = self.lock();
-        if pages
-            .get(&generation.cluster)
-            .is_some_and(|page| page.index == generation.id)
+    /// Starts with an index revision that is opened. `stored`: the checkpoints of the cluster in
+    /// the store.
+    pub fn open(&self, revision: &IndexRevision, stored: Option<Checkpoints>) {
+        let mut clusters = self.lock();
+        if clusters
+            .get(&revision.cluster)
+            .is_some_and(|tracked| tracked.index == revision.id)
         {
             return;
         }
         let is_of_this = |stored: &&Checkpoints| {
-            stored.index == generation.id || planted(Bug::TrustOtherCheckpoints)
+            stored.index == revision.id || planted(Bug::TrustOtherCheckpoints)
         };
         let of_this = stored
             .iter()
             .filter(is_of_this)
             .flat_map(|stored| &stored.units);
         let units = of_this
-            .map(|(key, checkpoint)| (UnitKey(key.clone()), Entry::Remembered(checkpoint.clone())))
+            .map(|(key, checkpoint)| {
+                (
+                    UnitKey(key.clone()),
+                    TrackedUnit::Stored(checkpoint.clone()),
+                )
+            })
             .collect();
-        // When they were written does not count when they are compared.
+        // The time of writing is not compared.
         let saved = stored.map(|stored| Checkpoints { at: None, ..stored });
-        let page = Page {
-            generation: generation.number,
-            index: Arc::clone(&generation.id),
+        let tracked = TrackedCluster {
+            revision: revision.number,
+            index: Arc::clone(&revision.id),
             units,
             saved,
         };
-        pages.insert(generation.cluster.clone(), page);
+        clusters.insert(revision.cluster.clone(), tracked);
     }
 
-    /// From where a unit can go on in a generation, if it is planned as it was.
-    pub fn resume(&self, generation: &Generation, key: &UnitKey, plan: &str) -> Option<Mark> {
-        let pages = self.lock();
-        let page = pages
-            .get(&generation.cluster)
-            .filter(|page| page.index == generation.id)?;
-        let checkpoint = page
+    /// The position that a unit can resume from in an index revision, if its plan is unchanged.
+    pub fn resume(
+        &self,
+        revision: &IndexRevision,
+        key: &UnitKey,
+        plan: &str,
+    ) -> Option<StreamPosition> {
+        let clusters = self.lock();
+        let tracked = clusters
+            .get(&revision.cluster)
+            .filter(|tracked| tracked.index == revision.id)?;
+        let checkpoint = tracked
             .units
             .get(key)?
             .checkpoint()
             .filter(|checkpoint| checkpoint.plan == plan)?;
-        Some(Mark {
+        Some(StreamPosition {
             version: checkpoint.version,
             objects: checkpoint.objects,
         })
     }
 
-    /// A unit's checkpoint is what its progress says from now on.
-    pub fn follow(
+    /// Takes the checkpoint of a unit from its progress from now on.
+    pub fn track(
         &self,
-        generation: &Generation,
+        revision: &IndexRevision,
         unit: &Unit,
         plan: String,
         progress: Arc<Progress>,
@@ -179,14 +191,14 @@ impl Book {
             kind: Arc::clone(&gvk.kind),
             namespaced: *namespaced,
         };
-        if let Some(page) = self
+        if let Some(tracked) = self
             .lock()
-            .get_mut(&generation.cluster)
-            .filter(|page| page.index == generation.id)
+            .get_mut(&revision.cluster)
+            .filter(|tracked| tracked.index == revision.id)
         {
-            page.units.insert(
+            tracked.units.insert(
                 UnitKey::from(unit),
-                Entry::Followed {
+                TrackedUnit::Running {
                     plan,
                     kind,
                     progress,
@@ -195,43 +207,44 @@ impl Book {
         }
     }
 
-    /// Forgets the units of a cluster that are not among these: their documents are about to be deleted.
+    /// Forgets the units of a cluster that are not in `keys`: their documents are about to be
+    /// deleted.
     pub fn retain(&self, cluster: &ClusterName, keys: &BTreeSet<UnitKey>) {
-        if let Some(page) = self.lock().get_mut(cluster)
+        if let Some(tracked) = self.lock().get_mut(cluster)
             && !planted(Bug::KeepSweptCheckpoints)
         {
-            page.units.retain(|key, _| keys.contains(key));
+            tracked.units.retain(|key, _| keys.contains(key));
         }
     }
 
-    /// Whether the store's checkpoints of a cluster have been read.
+    /// Whether the stored checkpoints of a cluster were read.
     pub fn is_open(&self, cluster: &ClusterName) -> bool {
         self.lock().contains_key(cluster)
     }
 
     /// Forgets a cluster that has no documents any more.
-    pub fn drop_cluster(&self, cluster: &ClusterName) {
+    pub fn remove_cluster(&self, cluster: &ClusterName) {
         self.lock().remove(cluster);
     }
 
-    /// What the store does not have yet.
+    /// The checkpoints that are not saved yet.
     pub fn unsaved(&self) -> Vec<Checkpoints> {
-        let pages = self.lock();
-        let current = pages
+        let clusters = self.lock();
+        let current = clusters
             .iter()
-            .map(|(cluster, page)| (page, page.checkpoints(cluster)));
+            .map(|(cluster, tracked)| (tracked, tracked.checkpoints(cluster)));
         current
-            .filter(|(page, checkpoints)| page.saved.as_ref() != Some(checkpoints))
+            .filter(|(tracked, checkpoints)| tracked.saved.as_ref() != Some(checkpoints))
             .map(|(_, checkpoints)| checkpoints)
             .collect()
     }
 
-    /// The store has these now.
+    /// Notes that checkpoints were saved.
     pub fn saved(&self, checkpoints: Vec<Checkpoints>) {
-        let mut pages = self.lock();
+        let mut clusters = self.lock();
         for saved in checkpoints {
-            if let Some(page) = pages.get_mut(&saved.cluster) {
-                page.saved = Some(saved);
+            if let Some(tracked) = clusters.get_mut(&saved.cluster) {
+                tracked.saved = Some(saved);
             }
         }
     }
@@ -243,13 +256,13 @@ mod tests {
 
     use super::*;
 
-    fn generation(number: u64, id: &str) -> Generation {
+    fn revision(number: u64, id: &str) -> IndexRevision {
         let cluster: ClusterName = "member1".parse().unwrap();
         let prefix = IndexPrefix::default();
-        Generation {
+        IndexRevision {
             number,
             id: id.into(),
-            index: prefix.generation(&cluster, number),
+            index: prefix.revision(&cluster, number),
             target: prefix.write_alias(&cluster, number),
             live: true,
             shown: BTreeSet::new(),
@@ -258,8 +271,8 @@ mod tests {
         }
     }
 
-    fn mark(version: &str) -> Mark {
-        Mark {
+    fn position(version: &str) -> StreamPosition {
+        StreamPosition {
             version: version.parse().unwrap(),
             objects: 3,
         }
@@ -278,7 +291,7 @@ mod tests {
         };
         Checkpoints {
             cluster: "member1".parse().unwrap(),
-            generation: 1,
+            revision: 1,
             index: index.into(),
             units: BTreeMap::from([("v1/pods".to_owned(), checkpoint)]),
             at: None,
@@ -299,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn checkpoints_tell_which_resources_are_stored() {
+    fn checkpoints_name_the_stored_resources() {
         let checkpoint = |kind: &str, namespaced| Checkpoint {
             kind: Some(KindOfUnit {
                 kind: kind.into(),
@@ -326,7 +339,7 @@ mod tests {
             units,
             ..stored("a")
         });
-        let told: Vec<String> = found
+        let names: Vec<String> = found
             .iter()
             .map(|found| {
                 format!(
@@ -338,52 +351,52 @@ mod tests {
             })
             .collect();
         assert_eq!(
-            told,
+            names,
             ["v1 nodes false", "v1 pods true", "apps/v1 deployments true"]
         );
     }
 
     #[test]
-    fn a_checkpoint_holds_for_the_index_and_the_plan_that_it_was_made_for() {
+    fn a_checkpoint_is_valid_for_its_index_and_plan_only() {
         let key = UnitKey("v1/pods".to_owned());
-        let book = Book::default();
-        book.open(&generation(1, "a"), Some(stored("a")));
+        let tracker = CheckpointTracker::default();
+        tracker.open(&revision(1, "a"), Some(stored("a")));
         assert_eq!(
-            book.resume(&generation(1, "a"), &key, "all"),
-            Some(mark("7"))
+            tracker.resume(&revision(1, "a"), &key, "all"),
+            Some(position("7"))
         );
-        assert_eq!(book.resume(&generation(1, "a"), &key, "some"), None);
-        assert_eq!(book.resume(&generation(1, "b"), &key, "all"), None);
-        book.open(&generation(1, "b"), Some(stored("a")));
+        assert_eq!(tracker.resume(&revision(1, "a"), &key, "some"), None);
+        assert_eq!(tracker.resume(&revision(1, "b"), &key, "all"), None);
+        tracker.open(&revision(1, "b"), Some(stored("a")));
         assert_eq!(
-            book.resume(&generation(1, "b"), &key, "all"),
+            tracker.resume(&revision(1, "b"), &key, "all"),
             None,
-            "the index was made anew under its old name"
+            "the index was created again under its old name"
         );
     }
 
     #[test]
-    fn what_changed_is_saved_once() {
+    fn a_changed_checkpoint_is_saved_once() {
         let key = UnitKey("v1/pods".to_owned());
-        let book = Book::default();
-        let current = generation(1, "a");
-        book.open(&current, Some(stored("a")));
-        assert_eq!(book.unsaved(), Vec::new());
+        let tracker = CheckpointTracker::default();
+        let current = revision(1, "a");
+        tracker.open(&current, Some(stored("a")));
+        assert_eq!(tracker.unsaved(), Vec::new());
         let progress = Progress::new(current.cluster.clone(), Arc::default());
-        progress.resumes(mark("7"));
-        book.follow(&current, &pods(), "all".to_owned(), Arc::clone(&progress));
-        assert_eq!(book.unsaved(), Vec::new());
+        progress.resume_from(position("7"));
+        tracker.track(&current, &pods(), "all".to_owned(), Arc::clone(&progress));
+        assert_eq!(tracker.unsaved(), Vec::new());
         progress.reached("9".parse().unwrap());
-        let unsaved = book.unsaved();
+        let unsaved = tracker.unsaved();
         assert_eq!(unsaved[0].units["v1/pods"].version.get(), 9);
-        book.saved(unsaved);
-        assert_eq!(book.unsaved(), Vec::new());
-        progress.list_begins();
+        tracker.saved(unsaved);
+        assert_eq!(tracker.unsaved(), Vec::new());
+        progress.list_started();
         assert!(
-            book.unsaved()[0].units.is_empty(),
-            "while a list is under way there is nothing to go on from"
+            tracker.unsaved()[0].units.is_empty(),
+            "there is no checkpoint while a list is in progress"
         );
-        book.retain(&current.cluster, &BTreeSet::new());
-        assert_eq!(book.resume(&current, &key, "all"), None);
+        tracker.retain(&current.cluster, &BTreeSet::new());
+        assert_eq!(tracker.resume(&current, &key, "all"), None);
     }
 }

@@ -1,25 +1,25 @@
-//! Which objects of a resource one selector of a registry wants.
+//! Decides which objects of a resource one selector of a registry selects.
 
 use std::collections::BTreeSet;
 
 use fleetdex_api::registry::{ObjectFieldSelector, ResourceRegistrySpec, ResourceSelector};
 use fleetdex_core::{
-    model::{FieldPath, Namespace, Resource, SelectableField},
+    model::{FieldPath, Namespace, Resource, SelectableField, split_api_version},
     selector::{FieldRequirement, FieldSelector, FieldTest, InvalidRequirement, LabelSelector},
 };
 
-/// A selector of a registry has a label or field selector that cannot be read.
+/// A label or field selector of a registry is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidSelector {
-    /// Its label selector.
+    /// The label selector.
     #[error("labelSelector of {kind}: {reason}")]
     Labels {
         /// Kind of the resource selector.
         kind: String,
-        /// What is wrong.
+        /// Why it is invalid.
         reason: InvalidRequirement,
     },
-    /// Its field selector.
+    /// The field selector.
     #[error(
         "fieldSelector of {kind}: unknown operator {operator:?} of {key:?}, expected In, NotIn, Exists or DoesNotExist"
     )]
@@ -33,29 +33,30 @@ pub enum InvalidSelector {
     },
 }
 
-/// Objects of one resource: those of `allow`, without those of any `deny`.
+/// Selects the objects of one resource that `allow` holds for and no `deny` does.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ObjectFilter {
     allow: Criteria,
     deny: Vec<Criteria>,
 }
 
-/// All of these must hold; the default holds for every object.
+/// Conditions that must all hold; the default holds for every object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Criteria {
     /// Only these namespaces; `None`: all.
     namespaces: Option<BTreeSet<Namespace>>,
-    /// Not these.
+    /// None of these namespaces.
     excluded: BTreeSet<Namespace>,
     labels: LabelSelector,
     fields: FieldSelector,
 }
 
 impl ObjectFilter {
-    /// The filter of `selector`, one of the selectors of `spec`, for a resource that it names. `None` when `spec.exclude` leaves nothing.
+    /// The filter of `selector`, one of the selectors of `spec`, for a resource that it names.
+    /// `None` when `spec.exclude` leaves nothing.
     ///
-    /// A resource without namespaces has no use for them: an allowing selector's are ignored, and a denying selector that names some is not
-    /// about it.
+    /// For a cluster-scoped resource, namespaces of an allowing selector are ignored, and a denying
+    /// selector with namespaces does not apply.
     pub fn new(
         selector: &ResourceSelector,
         spec: &ResourceRegistrySpec,
@@ -73,7 +74,7 @@ impl ObjectFilter {
             .filter(|excluded| excludes(excluded, resource))
         {
             let criteria = Criteria::new(excluded)?;
-            if !resource.namespaced && criteria.asks_for_namespaces() {
+            if !resource.namespaced && criteria.names_namespaces() {
                 continue;
             }
             if criteria.selects_objects() || !criteria.excluded.is_empty() {
@@ -88,18 +89,19 @@ impl ObjectFilter {
         Ok(allow.without_excluded().map(|allow| Self { allow, deny }))
     }
 
-    /// Whether it wants every object, whatever its labels and fields.
-    pub fn wants_everything(&self) -> bool {
+    /// Whether the filter selects every object.
+    pub fn selects_everything(&self) -> bool {
         self.deny.is_empty() && self.allow == Criteria::default()
     }
 
-    /// Whether name, namespace and labels are enough to tell whether it wants an object.
+    /// Whether name, namespace and labels suffice to decide whether an object is selected.
     pub fn decides_by_metadata(&self) -> bool {
         self.paths().next().is_none()
     }
 
-    /// Whether it wants an object. `label` gives the object's labels by key; `meets` says whether a field meets a requirement.
-    pub fn wants<'a>(
+    /// Whether the filter selects an object. `label` returns a label of the object; `meets` decides
+    /// whether a field meets a requirement.
+    pub fn selects<'a>(
         &self,
         namespace: Option<&str>,
         label: impl Fn(&str) -> Option<&'a str>,
@@ -109,12 +111,13 @@ impl ObjectFilter {
         holds(&self.allow) && !self.deny.iter().any(holds)
     }
 
-    /// The only namespaces that it wants objects of; `None`: all.
+    /// The only namespaces whose objects are selected; `None`: all.
     pub fn namespaces(&self) -> Option<&BTreeSet<Namespace>> {
         self.allow.namespaces.as_ref()
     }
 
-    /// Every path of an object that it reads, `metadata.name` and `metadata.namespace` aside.
+    /// Every path of an object that the filter reads, except `metadata.name` and
+    /// `metadata.namespace`.
     pub fn paths(&self) -> impl Iterator<Item = &FieldPath> {
         let criteria = std::iter::once(&self.allow).chain(&self.deny);
         let paths = criteria.flat_map(|criteria| {
@@ -126,28 +129,28 @@ impl ObjectFilter {
         paths.filter(|path| !matches!(path.as_str(), "metadata.name" | "metadata.namespace"))
     }
 
-    /// Whether it wants every object of some namespaces, whatever its labels and fields.
+    /// Whether the namespace alone decides whether an object is selected.
     pub fn decides_by_namespace(&self) -> bool {
         self.deny.is_empty() && !self.allow.selects_objects()
     }
 
-    /// Namespaces that it wants no objects of.
+    /// Namespaces whose objects are not selected.
     pub fn excluded_namespaces(&self) -> &BTreeSet<Namespace> {
         &self.allow.excluded
     }
 
-    /// Labels that every wanted object has.
+    /// Labels that every selected object has.
     pub fn labels(&self) -> &LabelSelector {
         &self.allow.labels
     }
 
-    /// Fields that every wanted object has.
+    /// Fields that every selected object has.
     pub fn fields(&self) -> &FieldSelector {
         &self.allow.fields
     }
 }
 
-/// The paths that filters name and that are no selectable fields.
+/// The paths that filters name and that are not selectable fields.
 pub fn other_paths<'f>(
     filters: impl Iterator<Item = &'f ObjectFilter>,
     fields: &[SelectableField],
@@ -160,13 +163,14 @@ pub fn other_paths<'f>(
         .collect()
 }
 
-/// Whether an `exclude` selector is about a resource. Versions do not matter: all of them show the same objects. Without an `apiVersion` it
-/// is about the kind in every group, so that more is left out rather than less.
+/// Whether an `exclude` selector applies to a resource. The version does not matter, because all
+/// versions show the same objects. Without an `apiVersion` the selector applies to the kind in
+/// every group: it excludes more rather than less.
 fn excludes(selector: &ResourceSelector, resource: &Resource) -> bool {
     let group_matches = match selector.api_version() {
         None | Some("*") => true,
         Some(api_version) => {
-            let group = api_version.split_once('/').map_or("", |(group, _)| group);
+            let (group, _) = split_api_version(api_version);
             group == &*resource.gvk.group
         }
     };
@@ -199,7 +203,7 @@ impl Criteria {
         })
     }
 
-    /// The same with `excluded` taken out of `namespaces`; `None` when none is left.
+    /// The same without the excluded namespaces; `None` when none is left.
     fn without_excluded(mut self) -> Option<Self> {
         if let Some(namespaces) = &mut self.namespaces {
             namespaces.retain(|namespace| !self.excluded.contains(namespace));
@@ -211,7 +215,7 @@ impl Criteria {
         Some(self)
     }
 
-    fn asks_for_namespaces(&self) -> bool {
+    fn names_namespaces(&self) -> bool {
         self.namespaces.is_some() || !self.excluded.is_empty()
     }
 
@@ -226,7 +230,7 @@ impl Criteria {
         meets: impl Fn(&FieldRequirement) -> bool,
     ) -> bool {
         let among = |names: &BTreeSet<Namespace>| {
-            namespace.is_some_and(|own| names.iter().any(|name| name.as_str() == own))
+            namespace.is_some_and(|namespace| names.iter().any(|name| name.as_str() == namespace))
         };
         self.namespaces.as_ref().is_none_or(among)
             && !among(&self.excluded)
@@ -291,8 +295,8 @@ mod tests {
         ObjectFilter::new(&spec.resource_selectors[0], &spec, &resource).unwrap()
     }
 
-    fn wants(filter: &ObjectFilter, namespace: &str, app: &str, phase: &str) -> bool {
-        filter.wants(
+    fn selects(filter: &ObjectFilter, namespace: &str, app: &str, phase: &str) -> bool {
+        filter.selects(
             Some(namespace),
             |key| (key == "app").then_some(app),
             |requirement| {
@@ -302,29 +306,29 @@ mod tests {
     }
 
     #[test]
-    fn namespaces_labels_and_fields_must_all_fit() {
+    fn namespaces_labels_and_fields_must_all_match() {
         let selector = json!({
             "kind": "Pod", "namespaces": ["web", "db"],
             "labelSelector": {"matchLabels": {"app": "a"}},
             "fieldSelector": {"matchExpressions": [{"key": "status.phase", "operator": "In", "values": ["Running"]}]},
         });
         let filter = filter(selector, json!([]), true).unwrap();
-        assert!(wants(&filter, "web", "a", "Running"));
-        assert!(!wants(&filter, "other", "a", "Running"));
-        assert!(!wants(&filter, "web", "b", "Running"));
-        assert!(!wants(&filter, "web", "a", "Pending"));
+        assert!(selects(&filter, "web", "a", "Running"));
+        assert!(!selects(&filter, "other", "a", "Running"));
+        assert!(!selects(&filter, "web", "b", "Running"));
+        assert!(!selects(&filter, "web", "a", "Pending"));
     }
 
     #[test]
-    fn excluded_namespaces_are_left_out() {
+    fn excluded_namespaces_are_not_selected() {
         let filter = filter(
             json!({"kind": "Pod", "excludeNamespaces": ["web"]}),
             json!([]),
             true,
         )
         .unwrap();
-        assert!(!wants(&filter, "web", "a", ""));
-        assert!(wants(&filter, "db", "a", ""));
+        assert!(!selects(&filter, "web", "a", ""));
+        assert!(selects(&filter, "db", "a", ""));
     }
 
     #[test]
@@ -352,9 +356,9 @@ mod tests {
         let by_label = json!([{"kind": "Pod", "namespace": "web", "labelSelector": {"matchLabels": {"app": "a"}}}]);
         let without_a = filter(pods(), by_label, true).unwrap();
         assert!(
-            !wants(&without_a, "web", "a", "")
-                && wants(&without_a, "web", "b", "")
-                && wants(&without_a, "db", "a", "")
+            !selects(&without_a, "web", "a", "")
+                && selects(&without_a, "web", "b", "")
+                && selects(&without_a, "db", "a", "")
         );
         let only_db = filter(
             pods(),
@@ -362,7 +366,7 @@ mod tests {
             true,
         )
         .unwrap();
-        assert!(!wants(&only_db, "web", "a", "") && wants(&only_db, "db", "a", ""));
+        assert!(!selects(&only_db, "web", "a", "") && selects(&only_db, "db", "a", ""));
         assert!(
             filter(
                 pods(),
@@ -374,10 +378,10 @@ mod tests {
     }
 
     #[test]
-    fn namespaces_do_not_touch_resources_that_have_none() {
+    fn namespaces_are_ignored_for_cluster_scoped_resources() {
         let exclude = json!([{"kind": "*", "apiVersion": "*", "namespace": "web"}]);
         let filter = filter(json!({"kind": "Pod", "namespace": "web"}), exclude, false).unwrap();
-        assert!(filter.wants(None, |_| None, |_| false));
+        assert!(filter.selects(None, |_| None, |_| false));
     }
 
     #[test]
@@ -389,6 +393,6 @@ mod tests {
             true,
         )
         .unwrap();
-        assert!(wants(&filter, "web", "a", "Running") && !wants(&filter, "web", "a", ""));
+        assert!(selects(&filter, "web", "a", "Running") && !selects(&filter, "web", "a", ""));
     }
 }

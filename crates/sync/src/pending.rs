@@ -1,4 +1,4 @@
-//! What waits to be written: the newest change per document, bounded in bytes, at most one write of a document in flight.
+//! Queues the newest write of each document, with at most one write of a document in flight.
 
 use std::{collections::VecDeque, mem, sync::Arc};
 
@@ -9,33 +9,33 @@ use fleetdex_core::{
 };
 use fleetdex_store::bulk::{Write, encoded_len};
 
-/// A document: its alias and its id.
+/// Names a document.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Key {
-    /// The alias of the document's cluster.
+pub struct PendingKey {
+    /// The write alias of its cluster.
     pub index: IndexName,
-    /// The document's id.
+    /// Its id.
     pub id: Arc<str>,
 }
 
-impl Key {
+impl PendingKey {
     /// The document that a write changes.
     pub fn of(write: &Write) -> Self {
         Self {
             index: write.index.clone(),
-            id: Arc::clone(&write.id),
+            id: Arc::clone(&write.document.id),
         }
     }
 }
 
-/// A write and its ticket: whatever the submitter wants back when the write is settled.
+/// A write and its ticket, which the submitter gets back when the write ends.
 #[derive(Clone, Debug)]
 pub struct Operation<T> {
     /// The change.
     pub write: Write,
-    /// The name of the object, where it is known.
+    /// The hash of the object's name, where it is known.
     pub name: Option<NameHash>,
-    /// The submitter's.
+    /// The ticket of the submitter.
     pub ticket: T,
 }
 
@@ -44,19 +44,19 @@ pub struct Operation<T> {
 pub struct BatchLimits {
     /// At most this many writes.
     pub count: usize,
-    /// At most this many bytes, unless one write alone is larger.
+    /// At most this many bytes, unless a single write is larger.
     pub bytes: usize,
 }
 
-/// The changes of one document.
-struct Slot<T> {
-    /// The name that it has to wait for, or that others wait for because of it.
+/// The writes of one document.
+struct PendingDocument<T> {
+    /// The name that the document waits for, or that it holds while others wait.
     name: Option<Name>,
-    state: State<T>,
+    state: WriteState<T>,
 }
 
-enum State<T> {
-    /// Another document has its name, and comes first.
+enum WriteState<T> {
+    /// Another document holds its name and is written first.
     Waiting(Operation<T>),
     Queued(Operation<T>),
     InFlight {
@@ -65,25 +65,29 @@ enum State<T> {
     },
 }
 
-/// Documents that wait for one name. A member that shows more objects of one name than an API server can have must not fill the room of all with what
-/// is written one by one: they are not kept in order.
+/// The most documents that wait for one name. A member that shows more objects of one name than an
+/// API server can have must not fill the queue with writes that go out one by one: beyond this they
+/// are not ordered.
 const MAX_WAITING: usize = 8;
 
-/// A name, and the alias of the cluster.
+/// The name of an object, and the alias of its cluster.
 type Name = (IndexName, NameHash);
 
-/// The pending changes of one store.
+/// The pending writes of one store.
 ///
-/// Guarantees: a write replaces an older one of the same document and never a newer one; two writes of one document are
-/// never in flight together, nor are writes of two documents whose objects have one name, up to `MAX_WAITING`: the one that came first is
-/// settled before the other is sent. Every ticket comes back exactly once, from `push` or through the operations of a batch.
+/// Guarantees:
+/// - a write replaces an older write of the same document, never a newer one;
+/// - two writes of one document are never in flight together;
+/// - neither are writes of two documents whose objects have one name, up to `MAX_WAITING`: the
+///   first one completes before the other is sent;
+/// - every ticket comes back exactly once, from `push`, `retry` or the operations of a batch.
 pub struct Pending<T> {
-    slots: AHashMap<Key, Slot<T>>,
-    queue: VecDeque<Key>,
+    documents: AHashMap<PendingKey, PendingDocument<T>>,
+    queue: VecDeque<PendingKey>,
     /// Names of documents that are queued or in flight.
-    taken: AHashSet<Name>,
-    /// Documents that wait for their names, in the order in which they came.
-    waiting: AHashMap<Name, VecDeque<Key>>,
+    names_in_use: AHashSet<Name>,
+    /// Documents that wait for their names, in the order of arrival.
+    waiting: AHashMap<Name, VecDeque<PendingKey>>,
     bytes: usize,
     queued_bytes: usize,
 }
@@ -91,9 +95,9 @@ pub struct Pending<T> {
 impl<T> Default for Pending<T> {
     fn default() -> Self {
         Self {
-            slots: AHashMap::new(),
+            documents: AHashMap::new(),
             queue: VecDeque::new(),
-            taken: AHashSet::new(),
+            names_in_use: AHashSet::new(),
             waiting: AHashMap::new(),
             bytes: 0,
             queued_bytes: 0,
@@ -102,36 +106,40 @@ impl<T> Default for Pending<T> {
 }
 
 impl<T> Pending<T> {
-    /// Adds a change. Gives back the operation that is not going to be sent: an older pending one of the same document,
-    /// or the given one itself when a newer one is pending.
+    /// Adds a write. Returns the operation that will not be sent: an older pending one of the same
+    /// document, or the given one when a newer one is pending.
     pub fn push(&mut self, operation: Operation<T>) -> Option<Operation<T>> {
         let size = encoded_len(&operation.write);
-        let key = Key::of(&operation.write);
-        let Some(slot) = self.slots.get_mut(&key) else {
+        let key = PendingKey::of(&operation.write);
+        let Some(document) = self.documents.get_mut(&key) else {
             self.add(key, operation);
             return None;
         };
-        if slot.name.is_none() {
+        if document.name.is_none() {
             let name = operation.name.map(|name| (key.index.clone(), name));
-            slot.name = name.filter(|name| self.taken.insert(name.clone()));
+            document.name = name.filter(|name| self.names_in_use.insert(name.clone()));
         }
-        let is_older =
-            |pending: &Operation<T>| is_newer(pending.write.version, operation.write.version);
-        let replaced = match &mut slot.state {
-            State::Waiting(pending)
-            | State::Queued(pending)
-            | State::InFlight {
+        let is_older = |pending: &Operation<T>| {
+            is_newer(
+                pending.write.document.version,
+                operation.write.document.version,
+            )
+        };
+        let replaced = match &mut document.state {
+            WriteState::Waiting(pending)
+            | WriteState::Queued(pending)
+            | WriteState::InFlight {
                 newer: Some(pending),
                 ..
             } if is_older(pending) => {
                 return Some(operation);
             }
-            State::Waiting(pending) => Some(mem::replace(pending, operation)),
-            State::Queued(pending) => {
+            WriteState::Waiting(pending) => Some(mem::replace(pending, operation)),
+            WriteState::Queued(pending) => {
                 self.queued_bytes = self.queued_bytes + size - encoded_len(&pending.write);
                 Some(mem::replace(pending, operation))
             }
-            State::InFlight { newer, .. } => newer.replace(operation),
+            WriteState::InFlight { newer, .. } => newer.replace(operation),
         };
         self.bytes = self.bytes + size
             - replaced
@@ -140,8 +148,8 @@ impl<T> Pending<T> {
         replaced
     }
 
-    /// Adds the first change of a document.
-    fn add(&mut self, key: Key, operation: Operation<T>) {
+    /// Adds the first write of a document.
+    fn add(&mut self, key: PendingKey, operation: Operation<T>) {
         self.bytes += encoded_len(&operation.write);
         let name = operation
             .name
@@ -150,7 +158,7 @@ impl<T> Pending<T> {
         let Some(name) = name else {
             return self.enqueue(key, None, operation);
         };
-        if self.taken.insert(name.clone()) {
+        if self.names_in_use.insert(name.clone()) {
             return self.enqueue(key, Some(name), operation);
         }
         let waiting = self.waiting.entry(name.clone()).or_default();
@@ -158,52 +166,52 @@ impl<T> Pending<T> {
             return self.enqueue(key, None, operation);
         }
         waiting.push_back(key.clone());
-        self.slots.insert(
+        self.documents.insert(
             key,
-            Slot {
+            PendingDocument {
                 name: Some(name),
-                state: State::Waiting(operation),
+                state: WriteState::Waiting(operation),
             },
         );
     }
 
-    fn enqueue(&mut self, key: Key, name: Option<Name>, operation: Operation<T>) {
+    fn enqueue(&mut self, key: PendingKey, name: Option<Name>, operation: Operation<T>) {
         self.queued_bytes += encoded_len(&operation.write);
         self.queue.push_back(key.clone());
-        self.slots.insert(
+        self.documents.insert(
             key,
-            Slot {
+            PendingDocument {
                 name,
-                state: State::Queued(operation),
+                state: WriteState::Queued(operation),
             },
         );
     }
 
-    /// Nothing more is to be written of the document that had a name.
+    /// Passes a name on to the next document that waits for it.
     fn release(&mut self, name: Name) {
         while let Some(key) = self.waiting.get_mut(&name).and_then(VecDeque::pop_front) {
-            if let Some(Slot {
-                state: State::Waiting(operation),
+            if let Some(PendingDocument {
+                state: WriteState::Waiting(operation),
                 ..
-            }) = self.slots.remove(&key)
+            }) = self.documents.remove(&key)
             {
                 return self.enqueue(key, Some(name), operation);
             }
         }
         self.waiting.remove(&name);
-        self.taken.remove(&name);
+        self.names_in_use.remove(&name);
     }
 
-    /// Takes the oldest changes, up to the limits, and marks them as in flight.
+    /// Takes the oldest writes up to the limits, which are in flight then.
     pub fn take(&mut self, limits: BatchLimits) -> Vec<Operation<T>> {
         let mut batch = Vec::new();
         let mut batch_bytes = 0;
         while let Some(key) = self.queue.front() {
-            let Some(slot) = self.slots.get_mut(key) else {
+            let Some(document) = self.documents.get_mut(key) else {
                 self.queue.pop_front();
                 continue;
             };
-            let State::Queued(next) = &slot.state else {
+            let WriteState::Queued(next) = &document.state else {
                 self.queue.pop_front();
                 continue;
             };
@@ -213,9 +221,9 @@ impl<T> Pending<T> {
             {
                 break;
             }
-            if let State::Queued(operation) = mem::replace(
-                &mut slot.state,
-                State::InFlight {
+            if let WriteState::Queued(operation) = mem::replace(
+                &mut document.state,
+                WriteState::InFlight {
                     bytes: size,
                     newer: None,
                 },
@@ -229,37 +237,38 @@ impl<T> Pending<T> {
         batch
     }
 
-    /// An operation in flight has ended for good.
-    pub fn settle(&mut self, key: &Key) {
-        let Some(Slot {
+    /// Ends an operation in flight.
+    pub fn complete(&mut self, key: &PendingKey) {
+        let Some(PendingDocument {
             name,
-            state: State::InFlight { bytes, newer },
-        }) = self.slots.remove(key)
+            state: WriteState::InFlight { bytes, newer },
+        }) = self.documents.remove(key)
         else {
             return;
         };
         self.bytes -= bytes;
         match (newer, name) {
-            // It keeps its name, as its changes came before those that wait for that.
+            // It keeps the name, because its write was pushed before those that wait for the name.
             (Some(newer), name) => self.enqueue(key.clone(), name, newer),
             (None, Some(name)) => self.release(name),
             (None, None) => {}
         }
     }
 
-    /// An operation in flight has to be sent again. Gives it back when a newer change has come meanwhile, which is sent instead.
+    /// Queues an operation in flight again. Returns it if a newer write of the document is sent
+    /// instead.
     pub fn retry(&mut self, operation: Operation<T>) -> Option<Operation<T>> {
-        let key = Key::of(&operation.write);
-        let Some(Slot {
+        let key = PendingKey::of(&operation.write);
+        let Some(PendingDocument {
             name,
-            state: State::InFlight { bytes, newer },
-        }) = self.slots.remove(&key)
+            state: WriteState::InFlight { bytes, newer },
+        }) = self.documents.remove(&key)
         else {
             return self.push(operation);
         };
         self.bytes -= bytes;
-        let (next, given_back) = match newer {
-            Some(newer) if newer.write.version >= operation.write.version => {
+        let (next, superseded) = match newer {
+            Some(newer) if newer.write.document.version >= operation.write.document.version => {
                 (newer, Some(operation))
             }
             older => {
@@ -269,39 +278,43 @@ impl<T> Pending<T> {
             }
         };
         self.enqueue(key, name, next);
-        given_back
+        superseded
     }
 
-    /// Bytes of all changes, in flight or not.
+    /// Bytes of all writes, queued or in flight.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Bytes that can be taken.
+    /// Bytes of the writes that can be taken.
     pub fn queued_bytes(&self) -> usize {
         self.queued_bytes
     }
 
-    /// Documents with a change, in flight or not.
+    /// The number of documents with a write, queued or in flight.
     pub fn len(&self) -> usize {
-        self.slots.len()
+        self.documents.len()
     }
 
     /// Whether nothing is pending.
     pub fn is_empty(&self) -> bool {
-        self.slots.is_empty()
+        self.documents.is_empty()
     }
 
-    /// Changes that can be taken.
+    /// The number of writes that can be taken.
     pub fn queued(&self) -> usize {
         self.queue.len()
     }
 
-    /// The version pending for a document, for tests and diagnostics.
-    pub fn version(&self, key: &Key) -> Option<Version> {
-        match &self.slots.get(key)?.state {
-            State::Waiting(operation) | State::Queued(operation) => Some(operation.write.version),
-            State::InFlight { newer, .. } => newer.as_ref().map(|newer| newer.write.version),
+    /// The version that is queued for a document, for tests and diagnostics.
+    pub fn version(&self, key: &PendingKey) -> Option<Version> {
+        match &self.documents.get(key)?.state {
+            WriteState::Waiting(operation) | WriteState::Queued(operation) => {
+                Some(operation.write.document.version)
+            }
+            WriteState::InFlight { newer, .. } => {
+                newer.as_ref().map(|newer| newer.write.document.version)
+            }
         }
     }
 }
@@ -317,20 +330,23 @@ fn is_newer(left: Version, right: Version) -> bool {
 mod tests {
     use std::collections::{BTreeMap, BTreeSet};
 
-    use fleetdex_core::model::{IndexPrefix, JsonLine};
+    use fleetdex_core::model::{Document, IndexPrefix, JsonLine};
     use proptest::prelude::*;
 
     use super::*;
 
-    /// Documents 2 and 3 have one name, and 4 and 5.
+    /// Documents 2 and 3 have the same name; so do 4 and 5.
     fn operation(id: u8, version: u64, ticket: usize) -> Operation<usize> {
         Operation {
             name: (id > 1).then(|| NameHash::new("v1/Pod/", "web", &format!("{}", id / 2))),
             write: Write {
                 index: IndexPrefix::default().all(),
-                id: format!("id{id}").into(),
-                version: version.to_string().parse().unwrap(),
-                body: Some(JsonLine::new(vec![b'x'; usize::from(id) * 10])),
+                document: Document {
+                    id: format!("id{id}").into(),
+                    version: version.to_string().parse().unwrap(),
+                    body: Some(JsonLine::new(vec![b'x'; usize::from(id) * 10])),
+                    is_partial: false,
+                },
             },
             ticket,
         }
@@ -342,29 +358,29 @@ mod tests {
     };
 
     #[test]
-    fn the_newest_change_of_a_document_wins_and_an_older_one_comes_back() {
+    fn the_newest_write_of_a_document_replaces_an_older_one() {
         let mut pending = Pending::default();
         assert!(pending.push(operation(1, 5, 0)).is_none());
         assert_eq!(pending.push(operation(1, 7, 1)).unwrap().ticket, 0);
         assert_eq!(pending.push(operation(1, 6, 2)).unwrap().ticket, 2);
         let batch = pending.take(LIMITS);
         assert_eq!(batch.len(), 1);
-        assert_eq!(batch[0].write.version.get(), 7);
+        assert_eq!(batch[0].write.document.version.get(), 7);
     }
 
     #[test]
-    fn a_change_of_a_document_in_flight_waits() {
+    fn a_write_of_a_document_in_flight_waits() {
         let mut pending = Pending::default();
         pending.push(operation(1, 5, 0));
         let batch = pending.take(LIMITS);
         pending.push(operation(1, 6, 1));
         assert!(pending.take(LIMITS).is_empty());
-        pending.settle(&Key::of(&batch[0].write));
+        pending.complete(&PendingKey::of(&batch[0].write));
         assert_eq!(pending.take(LIMITS)[0].ticket, 1);
     }
 
     #[test]
-    fn a_retry_gives_way_to_a_newer_change() {
+    fn a_newer_write_replaces_a_retry() {
         let mut pending = Pending::default();
         pending.push(operation(1, 5, 0));
         let mut batch = pending.take(LIMITS);
@@ -374,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_is_written_when_the_deletion_of_its_namesake_is_settled() {
+    fn an_object_is_written_after_the_deletion_of_its_namesake_completes() {
         let mut pending = Pending::default();
         for (id, version) in [(2, 5), (3, 7), (1, 8), (2, 6)] {
             pending.push(operation(id, version, usize::from(id)));
@@ -382,7 +398,7 @@ mod tests {
         let ids = |batch: &[Operation<usize>]| {
             batch
                 .iter()
-                .map(|operation| operation.write.id.to_string())
+                .map(|operation| operation.write.document.id.to_string())
                 .collect::<Vec<_>>()
         };
         let mut batch = pending.take(LIMITS);
@@ -395,18 +411,18 @@ mod tests {
         let batch = pending.take(LIMITS);
         assert_eq!(ids(&batch), ["id2"]);
         pending.push(operation(2, 9, 4));
-        pending.settle(&Key::of(&batch[0].write));
+        pending.complete(&PendingKey::of(&batch[0].write));
         let batch = pending.take(LIMITS);
         assert_eq!(
-            (ids(&batch), batch[0].write.version.get()),
+            (ids(&batch), batch[0].write.document.version.get()),
             (vec!["id2".to_owned()], 9)
         );
-        pending.settle(&Key::of(&batch[0].write));
+        pending.complete(&PendingKey::of(&batch[0].write));
         assert_eq!(ids(&pending.take(LIMITS)), ["id3"]);
     }
 
     #[test]
-    fn objects_of_one_name_do_not_fill_the_room_of_all() {
+    fn objects_of_one_name_do_not_fill_the_queue() {
         let mut pending = Pending::default();
         let name = operation(2, 1, 0).name;
         for id in 20..120 {
@@ -420,7 +436,7 @@ mod tests {
             bytes: 1 << 20,
         };
         assert_eq!(pending.take(all).len(), 100 - MAX_WAITING);
-        // A change without a name takes part from the first one on that has it.
+        // A write without a name is ordered from the first write with a name on.
         let (unnamed, named) = (
             Operation {
                 name: None,
@@ -435,19 +451,19 @@ mod tests {
     }
 
     #[derive(Debug, Clone)]
-    enum Step {
+    enum PendingStep {
         Push(u8, u64),
         Take,
         Settle,
         Retry,
     }
 
-    fn step() -> impl Strategy<Value = Step> {
+    fn step() -> impl Strategy<Value = PendingStep> {
         prop_oneof![
-            4 => (0_u8..6, 1_u64..20).prop_map(|(id, version)| Step::Push(id, version)),
-            2 => Just(Step::Take),
-            2 => Just(Step::Settle),
-            1 => Just(Step::Retry),
+            4 => (0_u8..6, 1_u64..20).prop_map(|(id, version)| PendingStep::Push(id, version)),
+            2 => Just(PendingStep::Take),
+            2 => Just(PendingStep::Settle),
+            1 => Just(PendingStep::Retry),
         ]
     }
 
@@ -455,42 +471,42 @@ mod tests {
         #[test]
         fn the_store_ends_with_the_newest_version_and_every_ticket_comes_back_once(steps in prop::collection::vec(step(), 0..200)) {
             let mut pending = Pending::default();
-            let mut flying: Vec<Operation<usize>> = Vec::new();
+            let mut in_flight: Vec<Operation<usize>> = Vec::new();
             let mut stored: BTreeMap<Arc<str>, u64> = BTreeMap::new();
             let mut newest: BTreeMap<Arc<str>, u64> = BTreeMap::new();
             let mut back = BTreeSet::new();
             let mut tickets = 0;
             let mut steps = steps;
-            // Drain at the end, in whatever state the steps left.
-            steps.extend(std::iter::repeat_n([Step::Take, Step::Settle, Step::Settle, Step::Settle], 300).flatten());
+            // Drain at the end.
+            steps.extend(std::iter::repeat_n([PendingStep::Take, PendingStep::Settle, PendingStep::Settle, PendingStep::Settle], 300).flatten());
             for step in steps {
                 let returned = match step {
-                    Step::Push(id, version) => {
+                    PendingStep::Push(id, version) => {
                         let operation = operation(id, version, tickets);
                         tickets += 1;
-                        let best = newest.entry(Arc::clone(&operation.write.id)).or_default();
+                        let best = newest.entry(Arc::clone(&operation.write.document.id)).or_default();
                         *best = version.max(*best);
                         pending.push(operation)
                     }
-                    Step::Take => {
+                    PendingStep::Take => {
                         for operation in pending.take(LIMITS) {
-                            prop_assert!(flying.iter().all(|other| other.write.id != operation.write.id));
-                            prop_assert!(operation.name.is_none() || flying.iter().all(|other| other.name != operation.name));
-                            flying.push(operation);
+                            prop_assert!(in_flight.iter().all(|other| other.write.document.id != operation.write.document.id));
+                            prop_assert!(operation.name.is_none() || in_flight.iter().all(|other| other.name != operation.name));
+                            in_flight.push(operation);
                         }
                         None
                     }
-                    Step::Settle => {
-                        if flying.is_empty() { continue }
-                        let operation = flying.remove(0);
-                        pending.settle(&Key::of(&operation.write));
-                        let version = stored.entry(Arc::clone(&operation.write.id)).or_default();
-                        *version = operation.write.version.get().max(*version);
+                    PendingStep::Settle => {
+                        if in_flight.is_empty() { continue }
+                        let operation = in_flight.remove(0);
+                        pending.complete(&PendingKey::of(&operation.write));
+                        let version = stored.entry(Arc::clone(&operation.write.document.id)).or_default();
+                        *version = operation.write.document.version.get().max(*version);
                         Some(operation)
                     }
-                    Step::Retry => {
-                        if flying.is_empty() { continue }
-                        let operation = flying.remove(0);
+                    PendingStep::Retry => {
+                        if in_flight.is_empty() { continue }
+                        let operation = in_flight.remove(0);
                         pending.retry(operation)
                     }
                 };
@@ -501,7 +517,7 @@ mod tests {
             prop_assert!(pending.is_empty());
             prop_assert_eq!(pending.bytes(), 0);
             prop_assert_eq!(pending.queued_bytes(), 0);
-            prop_assert!(pending.taken.is_empty() && pending.waiting.is_empty());
+            prop_assert!(pending.names_in_use.is_empty() && pending.waiting.is_empty());
             prop_assert_eq!(back.len(), tickets);
             prop_assert_eq!(stored, newest);
         }

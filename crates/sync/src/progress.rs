@@ -1,4 +1,5 @@
-//! How far a unit has come, for status, metrics and checkpoints: up to which version everything it sent is acknowledged.
+//! The progress of a unit, for status, metrics and checkpoints: up to which version its writes are
+//! acknowledged.
 
 use std::{
     borrow::Cow,
@@ -11,132 +12,133 @@ use std::{
 };
 
 use fleetdex_core::model::{ClusterName, FieldPath, Version};
-use fleetdex_store::Generation;
+use fleetdex_store::IndexRevision;
 use jiff::Timestamp;
 use parking_lot::{Mutex, MutexGuard};
 use serde::{Deserialize, Serialize};
 use tokio::{sync::Notify, time::Instant};
 
-use super::sought::{Findings, Sought};
+use crate::path_presence::{MissingPaths, PathPresence};
 
-mod flow;
+mod ack_tracker;
 mod rejected;
 mod ticket;
 
-use flow::Flow;
-pub use flow::Mark;
-pub use rejected::MOST_REJECTED;
-use rejected::Rejected;
+use ack_tracker::AckTracker;
+pub use ack_tracker::StreamPosition;
+pub use rejected::MAX_REJECTED;
+use rejected::RejectedDocuments;
 pub use ticket::Ticket;
 
-/// Where a unit is.
+/// The state of a unit.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum UnitState {
-    /// Not begun, or waiting for its stores.
+    /// It has not begun, or waits for its store.
     Starting,
-    /// Reading the list, or waiting for its writes to be acknowledged.
+    /// It reads the list, or waits for the acknowledgement of its writes.
     Listing,
-    /// The store holds the list; changes are followed.
+    /// The store holds the list; the unit watches changes.
     Synced,
-    /// The last attempt failed; the next one follows.
+    /// The last attempt failed; the unit retries.
     Failing {
         /// CamelCase.
         reason: Cow<'static, str>,
-        /// What the member or the store said.
+        /// The message of the member or the store.
         message: String,
     },
 }
 
-/// Bytes of a failure's message. Statuses and the reports of replicas hold those of many kinds of many clusters in an object of 1.5 MiB.
+/// Bytes of the message of a failure. Statuses and the reports of replicas hold the messages of
+/// many kinds of many clusters in an object of 1.5 MiB.
 const MAX_MESSAGE_BYTES: usize = 512;
 
-/// What keeps a unit from going on.
+/// What caused a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Obstacle {
+pub enum FailureCause {
     /// The store.
     Store,
-    /// The member, in a way that may pass.
+    /// The member, and a retry may succeed.
     Member,
-    /// The member, which refuses this kind until somebody changes something.
+    /// The member, which refuses this kind until someone changes its configuration.
     Refusal,
 }
 
-/// The progress of one unit. Shared by the unit's task, its writes and the status.
+/// The progress of one unit, shared by its task, its writes and the status.
 #[derive(Debug)]
 pub struct Progress {
     cluster: ClusterName,
     drained: Notify,
     objects: AtomicU64,
     skipped: AtomicU64,
-    rejected: Mutex<Rejected>,
-    flow: Mutex<Flow>,
-    state: Mutex<Snapshot>,
-    audits: Mutex<Audited>,
-    sought: OnceLock<Arc<Sought>>,
+    rejected: Mutex<RejectedDocuments>,
+    acks: Mutex<AckTracker>,
+    state: Mutex<SyncState>,
+    audits: Mutex<AuditSummary>,
+    filter_paths: OnceLock<Arc<PathPresence>>,
     changed: Arc<Notify>,
 }
 
-/// What the audits of a unit have come to.
+/// The results of the audits of a unit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Audited {
+pub struct AuditSummary {
     /// When the last one ended.
     pub last: Option<Timestamp>,
-    /// Documents that were found wrong, by all of them together.
+    /// Documents that all audits together found wrong.
     pub drift: u64,
-    /// When any were last found wrong.
+    /// When an audit last found any.
     pub drift_found: Option<Timestamp>,
 }
 
-/// What a progress says at one time.
+/// A snapshot of the progress of a unit. Replicas exchange it as JSON.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct View {
-    /// Where the unit is.
+pub struct UnitStatus {
+    /// The state of the unit.
     pub state: UnitState,
     /// When the store last held a complete list.
     pub synced_at: Option<Timestamp>,
     /// How many objects the unit has.
     pub objects: u64,
-    /// Objects that do not say which ones they are: of the last list, and of the watch since then.
+    /// Objects of the last list, and of the watch since then, that cannot be identified.
     pub skipped: u64,
-    /// Documents that are there as fallback documents only; [`MOST_REJECTED`] stands for that many or more.
+    /// Fallback documents; [`MAX_REJECTED`] means that many or more.
     pub rejected: u64,
     /// One of those documents.
     pub rejected_example: Option<Arc<str>>,
-    /// What audits have come to.
-    pub audits: Audited,
-    /// What was found at the paths that filters name beside selectable fields; nothing before a complete list.
-    #[serde(default)]
-    pub sought: Option<Findings>,
+    /// The results of audits.
+    pub audits: AuditSummary,
+    /// Paths that filters name and at which no object has a value; absent before a complete list.
+    #[serde(default, rename = "sought")]
+    pub filter_paths: Option<MissingPaths>,
 }
 
 #[derive(Clone, Debug)]
-struct Snapshot {
+struct SyncState {
     state: UnitState,
     synced_at: Option<Timestamp>,
     /// Whether the store holds a complete list and everything after it.
     in_sync: bool,
     failing_since: Option<Instant>,
-    obstacle: Option<Obstacle>,
-    /// The id of the generation that all this is about.
-    generation: Option<Arc<str>>,
+    obstacle: Option<FailureCause>,
+    /// The id of the index revision that the state is of.
+    revision: Option<Arc<str>>,
 }
 
-impl Snapshot {
-    fn is_in(&self, generation: &Generation) -> bool {
-        self.generation.as_ref() == Some(&generation.id)
+impl SyncState {
+    fn is_in(&self, revision: &IndexRevision) -> bool {
+        self.revision.as_ref() == Some(&revision.id)
     }
 }
 
 impl Progress {
     /// Progress of a unit of `cluster`; `changed` is notified of every change of state.
     pub fn new(cluster: ClusterName, changed: Arc<Notify>) -> Arc<Self> {
-        let state = Snapshot {
+        let state = SyncState {
             state: UnitState::Starting,
             synced_at: None,
             in_sync: false,
             failing_since: None,
             obstacle: None,
-            generation: None,
+            revision: None,
         };
         Arc::new(Self {
             cluster,
@@ -144,10 +146,10 @@ impl Progress {
             objects: AtomicU64::new(0),
             skipped: AtomicU64::new(0),
             rejected: Mutex::default(),
-            flow: Mutex::default(),
+            acks: Mutex::default(),
             state: Mutex::new(state),
             audits: Mutex::default(),
-            sought: OnceLock::new(),
+            filter_paths: OnceLock::new(),
             changed,
         })
     }
@@ -157,9 +159,9 @@ impl Progress {
         &self.cluster
     }
 
-    /// All of it, as it is now.
-    pub fn view(&self) -> View {
-        View {
+    /// A snapshot of the progress.
+    pub fn status(&self) -> UnitStatus {
+        UnitStatus {
             state: self.state(),
             synced_at: self.state.lock().synced_at,
             objects: self.objects(),
@@ -167,56 +169,62 @@ impl Progress {
             rejected: self.rejected(),
             rejected_example: self.rejected.lock().example(),
             audits: *self.audits.lock(),
-            sought: self.sought.get().and_then(|sought| sought.findings()),
+            filter_paths: self.filter_paths.get().and_then(|paths| paths.missing()),
         }
     }
 
-    /// Follows what objects have at these paths, from the first call on.
-    pub fn seek(&self, paths: BTreeSet<FieldPath>) -> Arc<Sought> {
+    /// Tracks which of these paths have values in objects. Later calls return the paths of the
+    /// first call.
+    pub fn track_paths(&self, paths: BTreeSet<FieldPath>) -> Arc<PathPresence> {
         Arc::clone(
-            self.sought
-                .get_or_init(|| Arc::new(Sought::new(paths, Arc::clone(&self.changed)))),
+            self.filter_paths
+                .get_or_init(|| Arc::new(PathPresence::new(paths, Arc::clone(&self.changed)))),
         )
     }
 
-    /// Where the unit is.
+    /// The state of the unit.
     pub fn state(&self) -> UnitState {
         self.state.lock().state.clone()
     }
 
-    /// Whether the store has held everything that the unit has, once at least.
+    /// Whether the unit was in sync at least once.
     pub fn has_been_synced(&self) -> bool {
         self.state.lock().synced_at.is_some()
     }
 
-    /// The unit fills this generation from now on: what it has come to in another one says nothing of this one.
-    pub fn fills(&self, generation: &Generation) {
-        self.state.lock().generation = Some(Arc::clone(&generation.id));
+    /// Sets the index revision that the unit writes to. Progress in another revision does not count
+    /// for it.
+    pub fn set_revision(&self, revision: &IndexRevision) {
+        self.state.lock().revision = Some(Arc::clone(&revision.id));
     }
 
-    /// Whether a generation holds everything that the unit has.
-    pub fn is_synced_in(&self, generation: &Generation) -> bool {
+    /// Whether an index revision holds all objects of the unit.
+    pub fn is_synced_to(&self, revision: &IndexRevision) -> bool {
         let current = self.state.lock();
-        current.is_in(generation) && current.state == UnitState::Synced
+        current.is_in(revision) && current.state == UnitState::Synced
     }
 
-    /// What has kept the unit from filling a generation for at least so long.
-    pub fn kept_from(&self, generation: &Generation, patience: Duration) -> Option<Obstacle> {
+    /// The cause of a failure that has kept the unit from filling an index revision for at least
+    /// `duration`.
+    pub fn blocking_failure(
+        &self,
+        revision: &IndexRevision,
+        duration: Duration,
+    ) -> Option<FailureCause> {
         let current = self.state.lock();
         let is_long = current
             .failing_since
-            .is_some_and(|since| since.elapsed() >= patience);
+            .is_some_and(|since| since.elapsed() >= duration);
         current
             .obstacle
-            .filter(|_| is_long && current.is_in(generation))
+            .filter(|_| is_long && current.is_in(revision))
     }
 
-    /// For how long every attempt has failed; nothing if the last one did not.
+    /// For how long every attempt has failed; `None` if the last one succeeded.
     pub fn failing_for(&self) -> Option<Duration> {
         self.state.lock().failing_since.map(|since| since.elapsed())
     }
 
-    /// Sets the state.
     fn set_state(&self, state: UnitState) {
         let mut current = self.state.lock();
         if current.state == state {
@@ -235,8 +243,8 @@ impl Progress {
         self.changed.notify_one();
     }
 
-    /// The last attempt failed. Of the message 512 bytes are kept.
-    pub fn failing(&self, obstacle: Obstacle, reason: &'static str, mut message: String) {
+    /// Notes a failed attempt. 512 bytes of the message are retained.
+    pub fn failing(&self, obstacle: FailureCause, reason: &'static str, mut message: String) {
         message.truncate(message.floor_char_boundary(MAX_MESSAGE_BYTES));
         message.shrink_to_fit();
         self.state.lock().obstacle = Some(obstacle);
@@ -246,7 +254,7 @@ impl Progress {
         });
     }
 
-    /// A list or watch works again: a failure is over.
+    /// Notes that a list or watch succeeded, which ends a failure.
     pub fn recovered(&self) {
         let in_sync = {
             let current = self.state.lock();
@@ -262,9 +270,9 @@ impl Progress {
         });
     }
 
-    /// A complete list has to be stored before the unit is in sync again.
-    pub fn list_begins(&self) {
-        self.flow.lock().forget_marks();
+    /// Notes that a list has begun. The unit is in sync again when the complete list is stored.
+    pub fn list_started(&self) {
+        self.acks.lock().forget_positions();
         let failing = {
             let mut current = self.state.lock();
             current.in_sync = false;
@@ -276,26 +284,27 @@ impl Progress {
         }
     }
 
-    /// The store is as it was when everything up to `mark` was acknowledged: changes are followed from there.
-    pub fn resumes(&self, mark: Mark) {
-        self.objects.store(mark.objects, Ordering::Relaxed);
-        self.flow.lock().resume(mark);
+    /// Resumes from a position up to which everything is stored.
+    pub fn resume_from(&self, position: StreamPosition) {
+        self.objects.store(position.objects, Ordering::Relaxed);
+        self.acks.lock().resume(position);
         self.in_sync();
     }
 
-    /// Everything up to a version has been sent, be it the end of a list, an event or a bookmark.
+    /// Notes that everything up to a version was submitted, by the end of a list, an event or a
+    /// bookmark.
     pub fn reached(&self, version: Version) {
-        let mut flow = self.flow.lock();
-        flow.reach(Mark {
+        let mut acks = self.acks.lock();
+        acks.reach(StreamPosition {
             version,
             objects: self.objects(),
         });
-        self.advance(flow);
+        self.advance(acks);
     }
 
-    fn advance(&self, mut flow: MutexGuard<'_, Flow>) {
-        let acknowledged = flow.advance();
-        drop(flow);
+    fn advance(&self, mut acks: MutexGuard<'_, AckTracker>) {
+        let acknowledged = acks.advance();
+        drop(acks);
         if acknowledged {
             self.in_sync();
         }
@@ -311,19 +320,20 @@ impl Progress {
         }
     }
 
-    /// Up to where everything is stored; nothing while a list is under way.
-    pub fn acknowledged(&self) -> Option<Mark> {
-        self.flow.lock().acknowledged()
+    /// The position up to which everything is stored; `None` while the unit is listed.
+    pub fn acknowledged(&self) -> Option<StreamPosition> {
+        self.acks.lock().acknowledged()
     }
 
-    /// What is stored is not what it should be, although every write was acknowledged: only a list puts that right.
-    pub fn distrust(&self) {
-        self.flow.lock().distrust();
+    /// Notes that stored documents are wrong although every write was acknowledged. Only a list
+    /// repairs them.
+    pub fn require_list(&self) {
+        self.acks.lock().require_list();
         self.changed.notify_one();
     }
 
-    /// An audit has ended, and found so many documents wrong.
-    pub fn audited(&self, drift: u64) {
+    /// Records an audit that found `drift` wrong documents.
+    pub fn record_audit(&self, drift: u64) {
         let now = Timestamp::now();
         let mut audits = self.audits.lock();
         audits.last = Some(now);
@@ -333,9 +343,9 @@ impl Progress {
         }
     }
 
-    /// Whether the unit has to begin anew, from what is acknowledged or with a list.
+    /// Whether the unit has to be restarted, from what is acknowledged or with a list.
     pub fn is_broken(&self) -> bool {
-        self.flow.lock().is_broken()
+        self.acks.lock().is_broken()
     }
 
     /// How many objects the unit has.
@@ -349,7 +359,7 @@ impl Progress {
         self.changed.notify_one();
     }
 
-    /// An object came or went.
+    /// Counts an object that was added or deleted.
     pub fn object_added(&self, added: bool) {
         let update = |count: u64| {
             Some(if added {
@@ -367,57 +377,57 @@ impl Progress {
         }
     }
 
-    /// An object did not say which one it is.
+    /// Counts an object that cannot be identified.
     pub fn skip(&self) {
         self.skipped.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Sets how many objects of a list did not say which ones they are.
+    /// Sets how many objects of a list cannot be identified.
     pub fn set_skipped(&self, count: u64) {
         if self.skipped.swap(count, Ordering::Relaxed) != count {
             self.changed.notify_one();
         }
     }
 
-    /// Objects that do not say which ones they are: of the last list, and of the watch since then.
+    /// Objects of the last list, and of the watch since then, that cannot be identified.
     pub fn skipped(&self) -> u64 {
         self.skipped.load(Ordering::Relaxed)
     }
 
-    /// Documents that are there as fallback documents only; [`MOST_REJECTED`] stands for that many or more.
+    /// The number of fallback documents; [`MAX_REJECTED`] means that many or more.
     pub fn rejected(&self) -> u64 {
         self.rejected.lock().count()
     }
 
-    /// Which documents are fallback documents, as the store has it.
+    /// Sets the ids of the fallback documents that are stored.
     pub fn set_rejected(&self, ids: &[Arc<str>]) {
-        let mut rejected = Rejected::default();
+        let mut rejected = RejectedDocuments::default();
         for id in ids {
             rejected.add(id);
         }
         *self.rejected.lock() = rejected;
     }
 
-    /// A document is there as a fallback document only.
+    /// Notes that a document is stored as a fallback document.
     pub fn reject(&self, id: &Arc<str>) {
         if self.rejected.lock().add(id) {
             self.changed.notify_one();
         }
     }
 
-    /// A document is there as it should be, or gone.
+    /// Notes that a document is stored whole, or deleted.
     pub fn accept(&self, id: &str) {
         if self.rejected.lock().remove(id) {
             self.changed.notify_one();
         }
     }
 
-    /// Writes that are not acknowledged yet.
+    /// The number of writes that are not acknowledged yet.
     pub fn outstanding(&self) -> u64 {
-        self.flow.lock().under_way()
+        self.acks.lock().in_flight()
     }
 
-    /// Waits until every write is acknowledged or given up.
+    /// Waits until every write is acknowledged or dropped.
     pub async fn drained(&self) {
         loop {
             let notified = self.drained.notified();
@@ -428,15 +438,15 @@ impl Progress {
         }
     }
 
-    fn ended(&self, side: usize, settled: bool) {
-        let mut flow = self.flow.lock();
-        flow.end(side, settled);
-        let outstanding = flow.under_way();
-        self.advance(flow);
+    fn ended(&self, side: usize, acknowledged: bool) {
+        let mut acks = self.acks.lock();
+        acks.end(side, acknowledged);
+        let outstanding = acks.in_flight();
+        self.advance(acks);
         if outstanding == 0 {
             self.drained.notify_waiters();
         }
-        if !settled {
+        if !acknowledged {
             self.changed.notify_one();
         }
     }
@@ -455,13 +465,15 @@ mod tests {
     }
 
     fn acknowledged(progress: &Progress) -> Option<u64> {
-        progress.acknowledged().map(|mark| mark.version.get())
+        progress
+            .acknowledged()
+            .map(|position| position.version.get())
     }
 
     #[test]
-    fn little_of_what_a_member_says_is_kept() {
+    fn a_long_message_is_truncated() {
         let progress = progress();
-        progress.failing(Obstacle::Member, "InvalidAnswer", "ä".repeat(17 << 20));
+        progress.failing(FailureCause::Member, "InvalidAnswer", "ä".repeat(17 << 20));
         let UnitState::Failing { message, .. } = progress.state() else {
             panic!()
         };
@@ -469,50 +481,50 @@ mod tests {
     }
 
     #[test]
-    fn a_version_is_acknowledged_when_every_write_up_to_it_is_and_not_before() {
+    fn a_version_is_acknowledged_with_the_last_write_up_to_it() {
         let progress = progress();
         let first = progress.ticket();
         progress.reached(version(1));
         let second = progress.ticket();
         progress.reached(version(2));
         assert_eq!(acknowledged(&progress), None);
-        second.settle();
+        second.acknowledge();
         assert_eq!(acknowledged(&progress), None);
-        first.settle();
+        first.acknowledge();
         assert_eq!(acknowledged(&progress), Some(2));
     }
 
     #[test]
-    fn writes_without_end_do_not_hold_up_earlier_ones() {
+    fn a_continuous_stream_of_writes_still_acknowledges_versions() {
         let progress = progress();
         let mut last = progress.ticket();
         for number in 1..100 {
             progress.reached(version(number));
             let next = progress.ticket();
-            last.settle();
+            last.acknowledge();
             last = next;
         }
         assert!(acknowledged(&progress) >= Some(97));
-        last.settle();
+        last.acknowledge();
         assert_eq!(acknowledged(&progress), Some(99));
     }
 
     #[test]
-    fn nothing_after_a_write_that_was_given_up_is_acknowledged_before_a_list() {
+    fn nothing_after_a_dropped_write_is_acknowledged_before_a_list() {
         let progress = progress();
         progress.reached(version(1));
         drop(progress.ticket());
         progress.reached(version(2));
         assert_eq!(acknowledged(&progress), Some(1));
         assert!(progress.is_broken());
-        progress.list_begins();
+        progress.list_started();
         let ticket = progress.ticket();
         progress.reached(version(5));
         assert_eq!(
             (acknowledged(&progress), progress.state()),
             (None, UnitState::Listing)
         );
-        ticket.settle();
+        ticket.acknowledge();
         assert_eq!(
             (acknowledged(&progress), progress.state()),
             (Some(5), UnitState::Synced)
@@ -520,17 +532,17 @@ mod tests {
     }
 
     #[test]
-    fn writes_from_before_a_list_do_not_count_for_it() {
+    fn a_list_also_waits_for_earlier_writes() {
         let progress = progress();
         let before = progress.ticket();
-        progress.list_begins();
+        progress.list_started();
         progress.reached(version(5));
         assert_eq!(
             acknowledged(&progress),
             None,
             "the list waits for them, in case they are of the same documents"
         );
-        before.settle();
+        before.acknowledge();
         assert_eq!(acknowledged(&progress), Some(5));
     }
 }

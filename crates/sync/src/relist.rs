@@ -1,48 +1,51 @@
-//! What is stored against what a list shows: what to write, what to delete, and whether the member's history went back.
+//! Compares the stored documents with a list: what to write, what to delete, and whether the
+//! member's history went back.
 
 use std::sync::Arc;
 
 use ahash::{AHashMap, AHashSet};
 use fleetdex_core::model::{NameHash, Version, uuid};
 
-/// What is to be done about an object of a list.
+/// What to do about a listed object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Listed {
-    /// It is not stored: write it, after what was stored under its name is deleted.
-    New,
+pub enum ListedAction {
+    /// It is not stored: write it after the documents of its name are deleted.
+    Create,
     /// It is stored in an older version: write it.
-    Write,
-    /// It is stored as it is: nothing to do.
-    Same,
-    /// A later version of it is stored than a later list shows. That cannot be, unless the member's etcd was restored.
-    WentBack,
+    Update,
+    /// It is stored in this version: nothing to do.
+    Unchanged,
+    /// A later version is stored than a later list shows. That happens only when the member's etcd
+    /// was restored.
+    HistoryWentBack,
 }
 
-/// The id of a document. Almost always it follows from 16 bytes.
+/// The id of a document. Almost every id takes 16 bytes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum Id {
-    /// It is the prefix of the unit's ids and this UUID.
+enum DocumentId {
+    /// The prefix of the unit's ids and this UUID.
     Uuid([u8; 16]),
     Whole(Box<str>),
 }
 
-/// The documents that a unit had before a list. What is left at the end of the list is no longer there. Each takes some 80 bytes.
+/// The documents that were stored before a list. Those that the list does not show are gone from
+/// the member. Each takes some 80 bytes.
 #[derive(Debug, Default)]
-pub struct Known {
-    /// What the unit's ids begin with.
+pub struct StoredDocuments {
+    /// The prefix of the unit's ids.
     prefix: Box<str>,
-    /// Those that have not been listed.
-    versions: AHashMap<Id, Version>,
-    /// All, in the order in which they came.
-    documents: Vec<(Id, Option<NameHash>)>,
-    /// Positions in that by names, once somebody has asked.
+    /// The documents that were not listed yet.
+    versions: AHashMap<DocumentId, Version>,
+    /// All documents, in the order in which they were added.
+    documents: Vec<(DocumentId, Option<NameHash>)>,
+    /// Positions in `documents`, sorted by name; made when it is first used.
     by_name: Option<Vec<u32>>,
-    /// Names of which no document is left.
-    looked_up: AHashSet<NameHash>,
+    /// Names whose unlisted documents were removed.
+    names_removed: AHashSet<NameHash>,
 }
 
-impl Known {
-    /// Nothing is stored of a unit whose ids begin with `prefix`.
+impl StoredDocuments {
+    /// No documents, of a unit whose ids begin with `prefix`.
     pub fn new(prefix: &str) -> Self {
         Self {
             prefix: prefix.into(),
@@ -50,31 +53,32 @@ impl Known {
         }
     }
 
-    /// A document was stored when the list was about to begin. `name` is nothing where the store does not tell it.
+    /// Adds a document. `name` is `None` where the store does not return it.
     pub fn add(&mut self, id: &str, version: Version, name: Option<NameHash>) {
         let id = self.id(id);
         self.versions.insert(id.clone(), version);
         self.documents.push((id, name));
     }
 
-    /// The list shows an object that is wanted.
-    pub fn listed(&mut self, id: &str, version: Version) -> Listed {
+    /// Compares a listed object that is selected with its document, which counts as listed then.
+    pub fn listed(&mut self, id: &str, version: Version) -> ListedAction {
         match self.versions.remove(&self.id(id)) {
-            Some(stored) if stored == version => Listed::Same,
-            Some(stored) if stored > version => Listed::WentBack,
-            Some(_) => Listed::Write,
-            None => Listed::New,
+            Some(stored) if stored == version => ListedAction::Unchanged,
+            Some(stored) if stored > version => ListedAction::HistoryWentBack,
+            Some(_) => ListedAction::Update,
+            None => ListedAction::Create,
         }
     }
 
-    /// The list shows an object that is not wanted: the version of its document, if it has one.
-    pub fn unwanted(&mut self, id: &str) -> Option<Version> {
+    /// Removes the document of a listed object that is not selected. Returns its version.
+    pub fn remove_unselected(&mut self, id: &str) -> Option<Version> {
         self.versions.remove(&self.id(id))
     }
 
-    /// Documents that have not been listed, and whose name a listed object has that is not stored: their objects are gone. They count as listed then.
-    pub fn namesakes(&mut self, name: NameHash) -> Vec<(Arc<str>, Version)> {
-        if self.versions.is_empty() || self.looked_up.contains(&name) {
+    /// Removes and returns the unlisted documents whose name a listed object has that is not
+    /// stored: their objects are gone.
+    pub fn remove_namesakes(&mut self, name: NameHash) -> Vec<(Arc<str>, Version)> {
+        if self.versions.is_empty() || self.names_removed.contains(&name) {
             return Vec::new();
         }
         let documents = &self.documents;
@@ -97,18 +101,18 @@ impl Known {
             .map(|(id, version)| (id.text(&self.prefix), version))
             .collect();
         if !found.is_empty() {
-            self.looked_up.insert(name);
+            self.names_removed.insert(name);
         }
         found
     }
 
-    /// The latest version of a document that has not been listed.
-    pub fn latest_absent(&self) -> Option<Version> {
+    /// The latest version of an unlisted document.
+    pub fn latest_unlisted(&self) -> Option<Version> {
         self.versions.values().max().copied()
     }
 
-    /// The documents that have not been listed.
-    pub fn into_absent(self) -> Vec<(Arc<str>, Version, Option<NameHash>)> {
+    /// The unlisted documents.
+    pub fn into_unlisted(self) -> Vec<(Arc<str>, Version, Option<NameHash>)> {
         let Self {
             prefix,
             mut versions,
@@ -123,13 +127,13 @@ impl Known {
             .collect()
     }
 
-    fn id(&self, text: &str) -> Id {
+    fn id(&self, text: &str) -> DocumentId {
         let uuid = text.strip_prefix(&*self.prefix).and_then(uuid::parse);
-        uuid.map_or_else(|| Id::Whole(text.into()), Id::Uuid)
+        uuid.map_or_else(|| DocumentId::Whole(text.into()), DocumentId::Uuid)
     }
 }
 
-impl Id {
+impl DocumentId {
     fn text(&self, prefix: &str) -> Arc<str> {
         match self {
             Self::Uuid(bytes) => format!("{prefix}{}", uuid::text(*bytes)).into(),
@@ -158,17 +162,17 @@ mod tests {
 
     #[test]
     fn a_stored_version_above_the_listed_one_means_that_history_went_back() {
-        let mut known = Known::new(PREFIX);
+        let mut known = StoredDocuments::new(PREFIX);
         known.add("a", version(9), Some(named("a")));
         known.add("b", version(12), None);
-        assert_eq!(known.listed("a", version(5)), Listed::WentBack);
-        assert_eq!(known.latest_absent(), Some(version(12)));
+        assert_eq!(known.listed("a", version(5)), ListedAction::HistoryWentBack);
+        assert_eq!(known.latest_unlisted(), Some(version(12)));
     }
 
     #[test]
-    fn documents_whose_name_another_object_has_now_are_told() {
+    fn documents_whose_name_another_object_has_are_removed() {
         let uuid = "v1/Pod/6f1c2e4a-0b3d-4c5e-8f70-123456789abc";
-        let mut known = Known::new(PREFIX);
+        let mut known = StoredDocuments::new(PREFIX);
         for (id, name) in [
             (uuid, "a"),
             ("v1/Pod/odd", "a"),
@@ -177,18 +181,21 @@ mod tests {
         ] {
             known.add(id, version(3), Some(named(name)));
         }
-        assert_eq!(known.listed("v1/Pod/listed", version(3)), Listed::Same);
+        assert_eq!(
+            known.listed("v1/Pod/listed", version(3)),
+            ListedAction::Unchanged
+        );
         let mut found: Vec<String> = known
-            .namesakes(named("a"))
+            .remove_namesakes(named("a"))
             .into_iter()
             .map(|(id, _)| id.to_string())
             .collect();
         found.sort();
         assert_eq!(found, [uuid, "v1/Pod/odd"]);
-        assert!(known.namesakes(named("a")).is_empty());
+        assert!(known.remove_namesakes(named("a")).is_empty());
         assert!(
             known
-                .into_absent()
+                .into_unlisted()
                 .into_iter()
                 .map(|(id, ..)| id)
                 .eq([Arc::from("v1/Pod/other")])
@@ -197,12 +204,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_done_makes_the_stored_documents_those_of_the_list(
+        fn the_actions_make_the_stored_documents_equal_to_the_list(
             stored in prop::collection::btree_map("[a-e]{1,2}", 1_u64..20, 0..20),
             listed in prop::collection::btree_map("[a-e]{1,2}", 20_u64..40, 0..20),
             kept in prop::collection::vec(any::<bool>(), 20),
         ) {
-            // Some of the listed objects are those that are stored already. Ids that begin alike have one name; at most one of them is listed.
+            // Some of the listed objects are those that are stored already. Ids that begin alike
+            // have one name; at most one of them is listed.
             let name = |id: &str| id[..1].to_owned();
             let mut names = std::collections::BTreeSet::new();
             let listed: BTreeMap<String, u64> = listed
@@ -211,7 +219,7 @@ mod tests {
                 .zip(kept)
                 .map(|((id, number), keep)| { let same = stored.get(&id).filter(|_| keep).copied(); (id, same.unwrap_or(number)) })
                 .collect();
-            let mut known = Known::new(PREFIX);
+            let mut known = StoredDocuments::new(PREFIX);
             for (id, number) in &stored {
                 known.add(id, version(*number), Some(named(&name(id))));
             }
@@ -219,18 +227,18 @@ mod tests {
             let mut written = 0;
             for (id, number) in &listed {
                 let outcome = known.listed(id, version(*number));
-                if outcome == Listed::New {
-                    for (other, _) in known.namesakes(named(&name(id))) {
+                if outcome == ListedAction::Create {
+                    for (other, _) in known.remove_namesakes(named(&name(id))) {
                         result.remove(&*other);
                     }
                     prop_assert!(result.keys().all(|other| name(other) != name(id)));
                 }
-                if matches!(outcome, Listed::New | Listed::Write) {
+                if matches!(outcome, ListedAction::Create | ListedAction::Update) {
                     result.insert(id.clone(), *number);
                     written += 1;
                 }
             }
-            for (id, stored_version, _) in known.into_absent() {
+            for (id, stored_version, _) in known.into_unlisted() {
                 prop_assert_eq!(Some(stored_version), stored.get(&*id).map(|number| version(*number)));
                 result.remove(&*id);
             }

@@ -1,4 +1,7 @@
-//! One unit's task: reads its stream and sends every change to the store.
+//! The task of one unit: lists and watches it, and writes every change to the store.
+//!
+//! A unit is one kind of one cluster, in one namespace or in all: what one list and watch stream
+//! serves.
 
 mod list;
 mod listing;
@@ -6,13 +9,15 @@ mod listing;
 use std::{sync::Arc, time::Duration};
 
 use backon::{BackoffBuilder, ExponentialBuilder};
-use fleetdex_clusters::watch::{Fault, FaultKind, Machine, Pause, Source, Step, WatchEvent};
+use fleetdex_clusters::watch::{
+    FaultKind, ListWatchMachine, ListWatchStep, ListerWatcher, Pause, StreamFault, WatchEvent,
+};
 use fleetdex_core::{
-    model::{Object, ObjectError, Unit, Version},
+    model::{Document, NameHash, Object, ObjectError, Unit, Version},
     planted::{Bug, planted},
 };
-use fleetdex_store::{Extent, Generation, StoreError};
-use fleetdex_telemetry::metrics::{RelistReason, UnitMetrics, WatchEvent as EventKind};
+use fleetdex_store::{Extent, IndexRevision, StoreError};
+use fleetdex_telemetry::metrics::{EventType, RelistReason, UnitMetrics};
 use jiff::Timestamp;
 use tokio::{sync::Semaphore, time::Instant};
 use tokio_util::sync::CancellationToken;
@@ -20,61 +25,63 @@ use tokio_util::sync::CancellationToken;
 use super::{
     audit::Audit,
     checkpoints::UnitKey,
-    outlet::{Deleted, Outlet, Wait},
-    progress::{Obstacle, Progress},
+    progress::{FailureCause, Progress},
+    sink::{Sink, Wait},
 };
 
-/// Lists of one member that are read at once: each holds up to two pages in memory.
+/// Concurrent lists of one member. Each holds up to two pages in memory.
 pub const LISTS_PER_CLUSTER: usize = 2;
-/// Watches that ended together come back spread over this time.
+/// Watches that ended together are opened again spread over this time.
 const RESTART_JITTER_MILLIS: std::ops::Range<u64> = 0..1_000;
 
-/// Everything that a unit's task needs.
+/// The task of a unit, before it runs.
 pub struct UnitTask {
     /// The unit.
     pub unit: Unit,
-    /// UID of the cluster, if it is known.
+    /// The UID of the cluster, if it is known.
     pub uid: Option<String>,
-    /// Streams that were here before, perhaps with writes under way.
+    /// Former streams of the unit, perhaps with writes in flight.
     pub predecessors: Vec<Arc<Progress>>,
     /// Its lists and watches.
-    pub source: Source,
-    /// Where its objects go.
-    pub outlet: Arc<Outlet>,
-    /// Changes with the objects that are wanted: what was stored for another plan is no place to go on from.
+    pub source: ListerWatcher,
+    /// Receives its objects.
+    pub sink: Arc<Sink>,
+    /// Identifies which objects are selected. A checkpoint of another plan is not resumed from.
     pub plan: String,
-    /// Whether what is stored may have been made for another plan although its versions are those of the member.
+    /// Whether stored documents may be of another plan although their versions are those of the
+    /// member. The next list writes them again then.
     pub writes_again: bool,
-    /// Whether the member leaves out some objects, so that one that is not listed may still be there.
+    /// Whether selectors are sent to the member, so that an object that it does not list may still
+    /// exist.
     pub is_selective: bool,
-    /// Told how far it has come.
+    /// Its progress.
     pub progress: Arc<Progress>,
-    /// Bounds the lists of its cluster.
+    /// Bounds the concurrent lists of its cluster.
     pub lists: Arc<Semaphore>,
     /// Its counters.
     pub metrics: UnitMetrics,
-    /// Compares what is stored with what the member has.
+    /// Compares the stored documents with the objects of the member.
     pub audit: Arc<Audit>,
-    /// How often it does so by itself; absent: never.
+    /// The interval between audits; absent: none.
     pub audit_interval: Option<Duration>,
 }
 
-/// The task's state while it runs.
-struct Running {
+/// The task while it runs.
+struct UnitRunner {
     task: UnitTask,
-    generation: Generation,
-    machine: Machine,
+    revision: IndexRevision,
+    machine: ListWatchMachine,
     backoff: backon::ExponentialBackoff,
-    /// The list under way.
+    /// The list in progress.
     list: listing::Listing,
-    /// Why the next list is made; nothing for the first one.
+    /// Why the unit is listed again; `None` for the first list.
     relist: Option<RelistReason>,
-    /// Whether the next list writes what is stored already.
+    /// Whether the next list also writes unchanged objects.
     writes_again: bool,
     skips: SkipLog,
 }
 
-/// When a skipped object was logged last, and how many have been skipped since.
+/// Limits the log lines about skipped objects.
 #[derive(Default)]
 struct SkipLog {
     logged: Option<Instant>,
@@ -82,7 +89,7 @@ struct SkipLog {
 }
 
 impl SkipLog {
-    /// How many objects a line in the log would be about; nothing if the last line is too recent.
+    /// Counts one object. Returns how many objects to log; `None` if the last line is too recent.
     fn count(&mut self) -> Option<u64> {
         self.unlogged += 1;
         if self
@@ -106,31 +113,31 @@ impl UnitTask {
         };
         let audits = audits(self.audit_interval);
         cancel
-            .run_until_cancelled(async { tokio::join!(self.follow(), audits) })
+            .run_until_cancelled(async { tokio::join!(self.run_stream(), audits) })
             .await;
     }
 
-    async fn follow(self) {
+    async fn run_stream(self) {
         let mut backoff = backoff();
-        let generation = loop {
+        let revision = loop {
             match self.open().await {
-                Ok(generation) => break generation,
+                Ok(revision) => break revision,
                 Err(error) => {
                     self.progress
-                        .failing(Obstacle::Store, error.reason(), error.to_string());
+                        .failing(FailureCause::Store, error.reason(), error.to_string());
                     tokio::time::sleep(backoff.next().unwrap_or(MAX_DELAY)).await;
                 }
             }
         };
         self.progress.recovered();
-        let resume = self.resume(&generation);
-        tracing::info!(unit = %self.unit, generation = generation.number, from = resume.map(Version::get), "a stream begins");
-        let machine = Machine::new(resume);
+        let resume = self.resume(&revision);
+        tracing::info!(unit = %self.unit, revision = revision.number, from = resume.map(Version::get), "starting a stream");
+        let machine = ListWatchMachine::new(resume);
         let writes_again = self.writes_again && resume.is_none();
         let list = listing::Listing::default();
-        let mut running = Running {
+        let mut runner = UnitRunner {
             task: self,
-            generation,
+            revision,
             machine,
             backoff,
             list,
@@ -138,12 +145,12 @@ impl UnitTask {
             writes_again,
             skips: SkipLog::default(),
         };
-        running.follow().await;
+        runner.run().await;
     }
 
-    /// The generation to write to has to be there before anything is written.
-    async fn open(&self) -> Result<Generation, StoreError> {
-        let pipeline = &self.outlet.pipeline;
+    /// Opens the index revision to write to.
+    async fn open(&self) -> Result<IndexRevision, StoreError> {
+        let pipeline = &self.sink.pipeline;
         let uid = self.uid.as_deref();
         let delay = uid.map_or(Duration::ZERO, |uid| {
             pipeline.identity_delay(&self.unit.cluster, uid)
@@ -154,46 +161,47 @@ impl UnitTask {
                 delay.as_secs()
             );
             self.progress
-                .failing(Obstacle::Member, "IdentityChanged", message);
+                .failing(FailureCause::Member, "IdentityChanged", message);
             tokio::time::sleep(delay).await;
         }
-        let generation = pipeline.generation(&self.unit.cluster, uid).await?;
+        let revision = pipeline.revision(&self.unit.cluster, uid).await?;
         let rejected = pipeline
             .opened()
             .await
-            .rejected(&generation, &Extent::of(&self.unit))
+            .rejected(&revision, &Extent::of(&self.unit))
             .await?;
         self.progress.set_rejected(&rejected);
-        Ok(generation)
+        Ok(revision)
     }
 
-    /// Where to go on, if the documents are known to be as they were at some version.
-    fn resume(&self, generation: &Generation) -> Option<Version> {
-        let book = self.outlet.pipeline.checkpoints();
+    /// The version to resume the watch from; `None` if the unit has to be listed.
+    fn resume(&self, revision: &IndexRevision) -> Option<Version> {
+        let tracker = self.sink.pipeline.checkpoints();
         let key = UnitKey::from(&self.unit);
-        let mark = book.resume(generation, &key, &self.plan);
-        match mark {
-            Some(mark) => self.progress.resumes(mark),
-            None => self.progress.list_begins(),
+        let position = tracker.resume(revision, &key, &self.plan);
+        match position {
+            Some(position) => self.progress.resume_from(position),
+            None => self.progress.list_started(),
         }
-        self.progress.fills(generation);
-        book.follow(
-            generation,
+        self.progress.set_revision(revision);
+        tracker.track(
+            revision,
             &self.unit,
             self.plan.clone(),
             Arc::clone(&self.progress),
         );
-        mark.map(|mark| mark.version)
+        position.map(|position| position.version)
     }
 }
 
 const MAX_DELAY: Duration = Duration::from_secs(30);
-/// Time between two lines about skipped objects: a page may have 500,000 of them.
+/// The least time between two log lines about skipped objects: a page may have 500,000 of them.
 const SKIP_LOG_INTERVAL: Duration = Duration::from_mins(1);
-/// How long a watch may stay unread. A store that works makes room sooner, and the buffers of the connection hold what comes meanwhile.
-const PATIENCE: Duration = Duration::from_millis(500);
+/// How long a watch may stay unread. A working store makes room sooner, and the buffers of the
+/// connection hold what arrives meanwhile.
+const MAX_UNREAD: Duration = Duration::from_millis(500);
 
-/// Source of the figures: client-go's reflector.
+/// The figures of client-go's reflector.
 fn backoff() -> backon::ExponentialBackoff {
     ExponentialBuilder::default()
         .with_min_delay(Duration::from_millis(800))
@@ -203,31 +211,31 @@ fn backoff() -> backon::ExponentialBackoff {
         .build()
 }
 
-/// Why a kind that discovery names is answered 404. `was_served`: whether it was read before.
-fn not_served(was_served: bool, answer: &str) -> String {
+/// Explains a 404 for a kind that discovery names. `was_served`: whether it was read before.
+fn not_served(was_served: bool, response: &str) -> String {
     if was_served {
         format!(
-            "the member does not serve it any more ({answer}): its definition is gone or being replaced; the documents stay until discovery \
+            "the member does not serve it any more ({response}): its definition is gone or being replaced; the documents stay until discovery \
              leaves it out, and are read again if it is served again"
         )
     } else {
         format!(
-            "the member names it in its discovery and does not serve it yet ({answer}): its definition is new or being removed; it is asked \
+            "the member names it in its discovery and does not serve it yet ({response}): its definition is new or being removed; it is asked \
              for again"
         )
     }
 }
 
-impl Running {
-    async fn follow(&mut self) {
+impl UnitRunner {
+    async fn run(&mut self) {
         loop {
             let outcome = match self.machine.step() {
-                Step::List {
+                ListWatchStep::List {
                     continue_token,
                     limit,
                 } => self.list(continue_token, limit).await,
-                Step::Check { known } => self.check(known).await,
-                Step::Watch { from } => self.watch(from).await,
+                ListWatchStep::Check { known } => self.check(known).await,
+                ListWatchStep::Watch { from } => self.watch(from).await,
             };
             let pause = match outcome {
                 Ok(pause) => pause,
@@ -237,18 +245,18 @@ impl Running {
         }
     }
 
-    fn note_fault(&mut self, fault: &Fault) -> Pause {
+    fn note_fault(&mut self, fault: &StreamFault) -> Pause {
         let unit = &self.task.unit;
         tracing::debug!(%unit, %fault, "a list or watch failed");
-        self.task.metrics.events(EventKind::Error).inc();
+        self.task.metrics.events(EventType::Error).inc();
         let reason = if fault.kind == FaultKind::Expired {
             self.task.metrics.watch_expired.inc();
             RelistReason::Expired
         } else {
             let obstacle = if fault.kind.is_refusal() {
-                Obstacle::Refusal
+                FailureCause::Refusal
             } else {
-                Obstacle::Member
+                FailureCause::Member
             };
             let message = match fault.kind {
                 FaultKind::NotFound => {
@@ -288,25 +296,25 @@ impl Running {
         self.task.progress.recovered();
     }
 
-    /// What the member showed cannot be, unless its history went back: the store has to be filled anew, beside what it has.
-    /// Whoever runs this task ends it then.
-    async fn went_back(&self, what: &str) -> Pause {
+    /// Replaces the index revision, because only a member whose history went back shows such
+    /// versions. Never returns then: the supervisor ends this task.
+    async fn history_went_back(&self, what: &str) -> Pause {
         if planted(Bug::IgnoreRestore) {
             return Pause::Backoff;
         }
-        let pipeline = &self.task.outlet.pipeline;
-        let delay = pipeline.renewal_delay(&self.task.unit.cluster);
+        let pipeline = &self.task.sink.pipeline;
+        let delay = pipeline.replacement_delay(&self.task.unit.cluster);
         if !delay.is_zero() {
             self.task
                 .progress
-                .failing(Obstacle::Member, "HistoryWentBack", what.to_owned());
+                .failing(FailureCause::Member, "HistoryWentBack", what.to_owned());
             tokio::time::sleep(delay).await;
         }
-        pipeline.renew(&self.generation, &format!("{}: {what}", self.task.unit));
+        pipeline.replace_revision(&self.revision, &format!("{}: {what}", self.task.unit));
         std::future::pending().await
     }
 
-    async fn check(&mut self, known: Version) -> Result<Pause, Fault> {
+    async fn check(&mut self, known: Version) -> Result<Pause, StreamFault> {
         let current = self.task.source.current_version().await?;
         if self.machine.checked(current) {
             return Ok(Pause::None);
@@ -314,10 +322,10 @@ impl Running {
         let what = format!(
             "the member is at resourceVersion {current}, and was at {known}; its etcd was restored or replaced"
         );
-        Ok(self.went_back(&what).await)
+        Ok(self.history_went_back(&what).await)
     }
 
-    async fn watch(&mut self, from: Version) -> Result<Pause, Fault> {
+    async fn watch(&mut self, from: Version) -> Result<Pause, StreamFault> {
         let from = if planted(Bug::LoseEventAtReconnect) {
             from.next()
         } else {
@@ -327,35 +335,36 @@ impl Running {
         self.task.metrics.watch_restarts.inc();
         self.succeeded();
         loop {
-            // Sink pressure must not sit on the socket: the apiserver closes watches that are not read.
-            if tokio::time::timeout(PATIENCE, self.task.outlet.pipeline.room())
+            // Backpressure must not reach the socket: the API server closes a watch that is not
+            // read.
+            if tokio::time::timeout(MAX_UNREAD, self.task.sink.pipeline.wait_for_room())
                 .await
                 .is_err()
             {
                 drop(lines);
                 self.task.metrics.watch_paused.inc();
-                self.task.outlet.pipeline.room().await;
+                self.task.sink.pipeline.wait_for_room().await;
                 return Ok(Pause::None);
             }
             let Some(line) = lines.next().await? else {
                 return Ok(self.machine.watch_ended());
             };
-            if !self.take_line(&line).await? {
+            if !self.handle_line(&line).await? {
                 self.relist = Some(RelistReason::Error);
                 return Ok(Pause::Backoff);
             }
         }
     }
 
-    /// Whether the watch can go on.
-    async fn take_line(&mut self, line: &[u8]) -> Result<bool, Fault> {
+    /// Handles one line. Returns whether the watch can go on.
+    async fn handle_line(&mut self, line: &[u8]) -> Result<bool, StreamFault> {
         let metrics = &self.task.metrics;
         let (json, kind) = match WatchEvent::parse(line).map_err(|error| garbled(&error))? {
-            WatchEvent::Added(json) => (json, EventKind::Added),
-            WatchEvent::Modified(json) => (json, EventKind::Modified),
-            WatchEvent::Deleted(json) => (json, EventKind::Deleted),
+            WatchEvent::Added(json) => (json, EventType::Added),
+            WatchEvent::Modified(json) => (json, EventType::Modified),
+            WatchEvent::Deleted(json) => (json, EventType::Deleted),
             WatchEvent::Bookmark(version) => {
-                metrics.events(EventKind::Bookmark).inc();
+                metrics.events(EventType::Bookmark).inc();
                 return Ok(self.reached(version));
             }
             WatchEvent::Error(fault) => return Err(fault),
@@ -363,39 +372,32 @@ impl Running {
         metrics.events(kind).inc();
         let (object, unfit) = match Object::parse_any(json) {
             Ok(parsed) => parsed,
-            // A broken line may hide any change; an object of an odd shape is just that object.
+            // A truncated line may hide any change; an object of an unexpected shape is only that
+            // object.
             Err(error) if error.is_cut_off() => return Err(garbled(&error)),
             Err(error) => {
                 self.skip(&error);
                 return Ok(true);
             }
         };
-        let outlet = &self.task.outlet;
-        if planted(Bug::ForgetDelete) && kind == EventKind::Deleted {
+        let sink = &self.task.sink;
+        if planted(Bug::ForgetDelete) && kind == EventType::Deleted {
             return Ok(self.reached(object.version()));
         }
-        let is_wanted = outlet.wants(&object);
-        if is_wanted && kind != EventKind::Modified {
-            self.task.progress.object_added(kind == EventKind::Added);
+        let is_selected = sink.selects(&object);
+        if is_selected && kind != EventType::Modified {
+            self.task.progress.object_added(kind == EventType::Added);
         }
-        if is_wanted && kind != EventKind::Deleted {
-            self.index(&object, unfit, json, &indexed_at(), Wait::Never)
+        if is_selected && kind != EventType::Deleted {
+            let name = sink.name(&object);
+            self.index(&object, unfit, name, &indexed_at(), Wait::Never)
                 .await;
         } else {
-            // Also an object that is no longer wanted: the delete of an absent document costs little.
-            let id = outlet.projector.id(object.uid());
-            let deleted = Deleted {
-                id,
-                version: object.version(),
-                name: Some(outlet.name(&object)),
-            };
-            outlet
-                .delete(
-                    &self.task.progress,
-                    &self.generation.target,
-                    deleted,
-                    Wait::Never,
-                )
+            // Also for an object that is no longer selected: deleting an absent document costs
+            // little.
+            let id = sink.projector.id(object.uid());
+            let deletion = Document::deletion(id, object.version());
+            self.write(deletion, Some(sink.name(&object)), Wait::Never)
                 .await;
         }
         Ok(self.reached(object.version()))
@@ -412,47 +414,47 @@ impl Running {
     fn skip(&mut self, error: &dyn std::error::Error) {
         self.task.progress.skip();
         if let Some(objects) = self.skips.count() {
-            tracing::warn!(unit = %self.task.unit, %error, objects, "objects are skipped; the last error is shown");
+            tracing::warn!(unit = %self.task.unit, %error, objects, "skipped objects that cannot be identified; the last error is shown");
         }
     }
 
-    /// Writes the document of an object; of one that cannot be stored, for whatever reason, which object it is and that reason.
+    /// Writes the document of an object. Of an object that cannot be stored, it writes the identity
+    /// and the reason.
     async fn index(
         &self,
         object: &Object<'_>,
         unfit: Option<ObjectError>,
-        json: &str,
+        name: NameHash,
         now: &str,
         wait: Wait,
     ) {
-        let outlet = &self.task.outlet;
-        let made = unfit.map_or_else(|| outlet.projector.document(object, json, now), Err);
-        let document = made.unwrap_or_else(|unfit| {
+        let sink = &self.task.sink;
+        let projected = unfit.map_or_else(|| sink.projector.document(object, now), Err);
+        let document = projected.unwrap_or_else(|unfit| {
             let reason = unfit.to_string();
-            tracing::debug!(unit = %self.task.unit, uid = ?object.uid(), reason, "only the identity of an object is stored");
-            outlet.projector.identity(object, &reason, now)
+            tracing::debug!(unit = %self.task.unit, uid = ?object.uid(), reason, "storing only the identity of an object");
+            sink.projector.identity(object, &reason, now)
         });
-        outlet
-            .index(
-                &self.task.progress,
-                &self.generation.target,
-                document,
-                outlet.name(object),
-                wait,
-            )
+        self.write(document, Some(name), wait).await;
+    }
+
+    async fn write(&self, document: Document, name: Option<NameHash>, wait: Wait) {
+        let UnitTask { sink, progress, .. } = &self.task;
+        sink.write(progress, &self.revision.target, document, name, wait)
             .await;
     }
 }
 
-/// The present time, for `search.indexedAt`; always as long, so that a simulated run fills its batches alike.
+/// The current time for `search.indexedAt`. Its length is constant, so that simulated runs fill
+/// batches alike.
 fn indexed_at() -> String {
     Timestamp::now()
         .strftime("%Y-%m-%dT%H:%M:%S.%3fZ")
         .to_string()
 }
 
-fn garbled(error: &dyn std::error::Error) -> Fault {
-    Fault {
+fn garbled(error: &dyn std::error::Error) -> StreamFault {
+    StreamFault {
         kind: FaultKind::Garbled,
         message: error.to_string(),
     }

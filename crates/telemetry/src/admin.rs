@@ -1,4 +1,5 @@
-//! The admin port: `/metrics`, `/healthz` and `/readyz`, open to whoever reaches it. Nothing here tells object names.
+//! The admin port: `/metrics`, `/healthz` and `/readyz`, without authentication. No response names
+//! an object.
 
 use std::{net::SocketAddr, sync::Arc};
 
@@ -26,19 +27,20 @@ pub struct AdminArgs {
     pub admin_address: SocketAddr,
 }
 
-/// The admin endpoints; serve it with `fleetdex_server::listen::Listener`.
+/// The admin endpoints, for `fleetdex_server::listen::Listener`.
 pub fn router(metrics: Arc<Metrics>, readiness: Readiness) -> Router {
     Router::new()
         .route("/metrics", get(async move || encode(&metrics)))
         .merge(health(readiness))
 }
 
-/// `/healthz`, `/livez` and `/readyz`, which stand on every port.
+/// `/healthz`, `/livez` and `/readyz`, which every port serves.
 pub fn health(readiness: Readiness) -> Router {
     probes(readiness, Readiness::report)
 }
 
-/// The same for a port that users reach: which checks fail, and not why, as reasons name addresses.
+/// The same for a port that users reach. It names failing checks without reasons, because reasons
+/// name addresses.
 pub fn health_without_reasons(readiness: Readiness) -> Router {
     probes(readiness, Readiness::report_without_reasons)
 }
@@ -88,7 +90,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_admin_port_tells_metrics_health_and_why_it_is_not_ready() {
+    async fn the_admin_port_serves_metrics_health_and_the_reasons_for_not_being_ready() {
         let readiness = Readiness::new();
         let app = router(Arc::new(Metrics::new()), readiness.clone());
         assert_eq!(

@@ -1,11 +1,11 @@
-//! What code that runs for each event holds of the metrics: atomics that were looked up once.
+//! Metric handles for code that runs for each event: atomics that are looked up once.
 
 use prometheus_client::metrics::{
     counter::Counter, family::Family, gauge::Gauge, histogram::Histogram,
 };
 
 use super::{
-    labels::{BulkOutcome, BulkVerdict, Drift, RelistLabels, RelistReason, UnitLabels, WatchEvent},
+    labels::{BulkOutcome, BulkVerdict, Drift, EventType, RelistLabels, RelistReason, UnitLabels},
     metrics::saturating,
 };
 
@@ -17,21 +17,21 @@ pub struct UnitMetrics {
     pub(super) deleted: Counter,
     pub(super) bookmarks: Counter,
     pub(super) errors: Counter,
-    /// Pages of lists that were read.
+    /// Pages of lists.
     pub lists: Counter,
     /// Bytes of those pages.
     pub list_bytes: Counter,
-    /// Watches that ended and were opened again.
+    /// Watches that were opened.
     pub watch_restarts: Counter,
-    /// 410 answers, as a status or as an event.
+    /// Responses and events with code 410.
     pub watch_expired: Counter,
-    /// Watches that were given up for a while because the store is slower.
+    /// Watches that were closed for a while because the store is slower than the member.
     pub watch_paused: Counter,
-    /// Listed objects that were stored as they are.
+    /// Listed objects that were stored in the same version already.
     pub unchanged: Counter,
-    /// Audits that came to a result.
+    /// Audits with a result.
     pub audits: Counter,
-    /// Audits that came to none.
+    /// Audits without a result.
     pub audits_failed: Counter,
     pub(super) missing: Counter,
     pub(super) differing: Counter,
@@ -42,17 +42,17 @@ pub struct UnitMetrics {
 
 impl UnitMetrics {
     /// The counter of one type of event.
-    pub fn events(&self, event: WatchEvent) -> &Counter {
+    pub fn events(&self, event: EventType) -> &Counter {
         match event {
-            WatchEvent::Added => &self.added,
-            WatchEvent::Modified => &self.modified,
-            WatchEvent::Deleted => &self.deleted,
-            WatchEvent::Bookmark => &self.bookmarks,
-            WatchEvent::Error => &self.errors,
+            EventType::Added => &self.added,
+            EventType::Modified => &self.modified,
+            EventType::Deleted => &self.deleted,
+            EventType::Bookmark => &self.bookmarks,
+            EventType::Error => &self.errors,
         }
     }
 
-    /// The counter of one sort of drift.
+    /// The counter of one kind of drift.
     pub fn drift(&self, drift: Drift) -> &Counter {
         match drift {
             Drift::Missing => &self.missing,
@@ -61,7 +61,7 @@ impl UnitMetrics {
         }
     }
 
-    /// Counts a complete list after the first.
+    /// Counts a complete list after the first one.
     pub fn relisted(&self, reason: RelistReason) {
         let UnitLabels { cluster, kind } = self.labels.clone();
         self.relists
@@ -87,22 +87,22 @@ pub struct StoreMetrics {
     pub(super) rejected: Counter,
     pub(super) fallback: Counter,
     pub(super) given_up: Counter,
-    /// Generations that took the place of one whose cluster's history went back.
-    pub renewed: Counter,
+    /// Index revisions that were replaced because the history of their cluster went back.
+    pub revisions_replaced: Counter,
     /// Bytes of bulk requests, before compression.
     pub bulk_bytes: Counter,
-    /// Bulk requests that wait for their answer.
-    pub bulk_in_flight: Gauge,
-    /// Changes that wait to be sent.
+    /// Bulk requests that wait for their response.
+    pub bulk_requests_in_flight: Gauge,
+    /// Documents with a write that is queued or in flight.
     pub pending_documents: Gauge,
-    /// Their bytes.
+    /// The bytes of those writes.
     pub pending_bytes: Gauge,
     /// Seconds from an event's arrival to the store's acknowledgement.
     pub event_to_ack: Histogram,
 }
 
 impl StoreMetrics {
-    /// The counter of requests that ended so.
+    /// The counter of requests with an outcome.
     pub fn requests(&self, outcome: BulkOutcome) -> &Counter {
         match outcome {
             BulkOutcome::Answered => &self.answered,
@@ -110,7 +110,7 @@ impl StoreMetrics {
         }
     }
 
-    /// The counter of items of which this became.
+    /// The counter of items with a verdict.
     pub fn items(&self, verdict: BulkVerdict) -> &Counter {
         match verdict {
             BulkVerdict::Indexed => &self.indexed,
@@ -124,7 +124,7 @@ impl StoreMetrics {
         }
     }
 
-    /// Sets what waits to be sent.
+    /// Sets the gauges of pending writes.
     pub fn set_pending(&self, documents: usize, bytes: usize) {
         self.pending_documents.set(saturating(documents));
         self.pending_bytes.set(saturating(bytes));

@@ -1,13 +1,13 @@
-//! The labels of metrics: closed sets of words, and clusters, kinds and stores.
+//! The labels of metrics: closed sets of values, and clusters, kinds and stores.
 
 use std::sync::Arc;
 
 use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue, LabelValueEncoder};
 
-/// What a watch delivered.
+/// The type of an event of a watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[expect(missing_docs, reason = "the events of the watch protocol")]
-pub enum WatchEvent {
+#[expect(missing_docs, reason = "the event types of the watch protocol")]
+pub enum EventType {
     Added,
     Modified,
     Deleted,
@@ -15,113 +15,113 @@ pub enum WatchEvent {
     Error,
 }
 
-/// Why a list was made although the unit had been listed before.
+/// Why a unit was listed again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RelistReason {
-    /// 410: the version that the watch would resume from is gone.
+    /// 410: the resourceVersion to resume the watch from is gone.
     Expired,
-    /// The watch failed in a way that leaves its state in doubt.
+    /// The watch failed, and its state is in doubt.
     Error,
 }
 
-/// What became of one item of a bulk request.
+/// The result of one item of a bulk request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum BulkVerdict {
-    /// Created or updated.
+    /// The document was created or updated.
     Indexed,
-    /// Deleted.
+    /// The document was deleted.
     Deleted,
-    /// The store holds a newer version already (409).
+    /// The store already holds a newer version (409).
     Superseded,
-    /// The document to delete was not there (404).
+    /// The document to delete did not exist (404).
     Absent,
-    /// Sent again later (429, 5xx).
+    /// The item is sent again later (429, 5xx).
     Retried,
-    /// Refused by the store; a fallback document takes its place.
+    /// The store refused the document; a fallback document replaces it.
     Rejected,
     /// A fallback document was stored.
     Fallback,
-    /// Not written, because its index is gone; everything of its cluster is read again.
+    /// The item was dropped because its index is gone; all objects of its cluster are read again.
     GivenUp,
 }
 
-/// How a bulk request as a whole ended.
+/// The outcome of a whole bulk request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum BulkOutcome {
-    /// Answered item by item.
+    /// The store answered item by item.
     Answered,
-    /// Refused as a whole, or the connection failed.
+    /// The store refused the request, or the connection failed.
     Failed,
 }
 
-/// In which way a document is not what it should be.
+/// How a document differs from its object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Drift {
-    /// The object has none.
+    /// The object has no document.
     Missing,
-    /// It is of another version than the object.
+    /// The document is of another version than the object.
     Differing,
-    /// There is no such object, or it is not wanted.
+    /// The document has no object, or one that no registry selects.
     Surplus,
 }
 
-/// Why an answer was ended before its time.
+/// Why a response was aborted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum AnswerCut {
-    /// The client took nothing of it for too long.
-    Unread,
-    /// It went on after it had to be over.
-    Over,
+pub enum AbortReason {
+    /// The client read nothing of it for too long.
+    SlowClient,
+    /// It was not finished at its deadline.
+    DeadlineExceeded,
 }
 
-/// Why a connection to one of our ports was ended, or not begun.
+/// Why a connection to a port of this process was closed or refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum ConnectionEnd {
-    /// There was no room for it.
+pub enum CloseReason {
+    /// The limit of connections was reached.
     Refused,
-    /// It was idle, and another one needed the room.
-    Displaced,
+    /// It was idle, and was closed for a new connection.
+    Evicted,
     /// It had been idle for too long.
     Idle,
 }
 
-/// Where a unit is in its life.
+/// The phase of a unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum UnitPhase {
-    /// Reading the complete list.
+    /// It reads the complete list.
     Listing,
-    /// Following changes.
+    /// It watches changes.
     Watching,
-    /// Failed, and waiting to try again.
+    /// It failed and waits to retry.
     Waiting,
-    /// Cannot work until something outside changes: kind not served, access denied.
+    /// It cannot work until someone acts: the kind is not served, or access is denied.
     Failed,
 }
 
 impl UnitPhase {
-    /// Every phase, so that a gauge can be written for each.
+    /// Every phase, so that each gets a gauge.
     pub const ALL: [Self; 4] = [Self::Listing, Self::Watching, Self::Waiting, Self::Failed];
 }
 
-/// Gives the variants the words that stand in series.
-macro_rules! label_words {
-    ($($label:ident { $($variant:ident => $word:literal),+ })+) => {$(
+/// Implements [`EncodeLabelValue`] with the value of each variant.
+macro_rules! label_values {
+    ($($label:ident { $($variant:ident => $value:literal),+ })+) => {$(
         impl EncodeLabelValue for $label {
             fn encode(&self, encoder: &mut LabelValueEncoder) -> Result<(), std::fmt::Error> {
-                let word = match self { $(Self::$variant => $word),+ };
-                word.encode(encoder)
+                let value = match self { $(Self::$variant => $value),+ };
+                value.encode(encoder)
             }
         }
     )+};
 }
 
-label_words! {
-    WatchEvent { Added => "added", Modified => "modified", Deleted => "deleted", Bookmark => "bookmark", Error => "error" }
+label_values! {
+    EventType { Added => "added", Modified => "modified", Deleted => "deleted", Bookmark => "bookmark", Error => "error" }
     RelistReason { Expired => "expired", Error => "error" }
     BulkVerdict { Indexed => "indexed", Deleted => "deleted", Superseded => "superseded", Absent => "absent", Retried => "retried", Rejected => "rejected", Fallback => "fallback", GivenUp => "given_up" }
     Drift { Missing => "missing", Differing => "differing", Surplus => "surplus" }
-    AnswerCut { Unread => "unread", Over => "over" }
-    ConnectionEnd { Refused => "refused", Displaced => "displaced", Idle => "idle" }
+    AbortReason { SlowClient => "slow_client", DeadlineExceeded => "deadline_exceeded" }
+    CloseReason { Refused => "refused", Evicted => "evicted", Idle => "idle" }
     BulkOutcome { Answered => "answered", Failed => "failed" }
     UnitPhase { Listing => "listing", Watching => "watching", Waiting => "waiting", Failed => "failed" }
 }
@@ -136,7 +136,7 @@ pub(super) struct UnitLabels {
 pub(super) struct EventLabels {
     pub(super) cluster: Arc<str>,
     pub(super) kind: Arc<str>,
-    pub(super) event: WatchEvent,
+    pub(super) event: EventType,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -197,16 +197,16 @@ pub(super) struct CodeLabels {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub(super) struct PlaceLabels {
-    pub(super) places: Arc<str>,
+pub(super) struct LimitLabels {
+    pub(super) limit: Arc<str>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub(super) struct CutLabels {
-    pub(super) reason: AnswerCut,
+pub(super) struct AbortLabels {
+    pub(super) reason: AbortReason,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub(super) struct EndLabels {
-    pub(super) reason: ConnectionEnd,
+pub(super) struct CloseLabels {
+    pub(super) reason: CloseReason,
 }

@@ -1,6 +1,7 @@
-//! What the operator tells about itself: logs, metrics and the admin endpoints.
+//! Logs, metrics and admin endpoints of a process.
 //!
-//! Nothing here ever carries the name of an object: label sets are bounded by clusters, kinds and stores.
+//! No metric and no response holds the name of an object: label sets are bounded by clusters, kinds
+//! and stores.
 
 pub mod admin;
 mod handles;

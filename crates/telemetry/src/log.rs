@@ -6,23 +6,25 @@ use clap::{Args, ValueEnum};
 use fleetdex_core::terminal::escaped_line;
 use tracing_subscriber::{EnvFilter, filter::ParseError};
 
-/// What is logged when neither `--log-level` nor `RUST_LOG` says otherwise.
+/// The filter without `--log-level` and `RUST_LOG`.
 const DEFAULT_FILTER: &str = "info";
 
-/// The flags that every long-running command has.
+/// The flags of every long-running command.
 #[derive(Args, Clone, Debug, Default)]
 pub struct LogArgs {
     /// Format of log lines.
     #[arg(long, env = "FLEETDEX_LOG_FORMAT", value_enum, default_value_t)]
     pub log_format: LogFormat,
 
-    /// What to log: a level, or directives such as `info,fleetdex_clusters::watch=debug`. Without it `RUST_LOG` counts, then `info`.
+    /// What to log: a level, or directives such as `info,fleetdex_clusters::watch=debug`. Without
+    /// it `RUST_LOG` is used, then `info`.
     #[arg(long, env = "FLEETDEX_LOG_LEVEL")]
     pub log_level: Option<String>,
 }
 
 impl LogArgs {
-    /// The same, with nothing but errors unless something else was asked for: for programs that tell people what they do.
+    /// The same, but only errors unless a level is set: for programs that report their progress
+    /// themselves.
     #[must_use]
     pub fn quiet(&self) -> Self {
         let is_set = self.log_level.is_some() || std::env::var_os("RUST_LOG").is_some();
@@ -50,28 +52,29 @@ pub enum LogFormat {
 /// Logging could not be set up.
 #[derive(Debug, thiserror::Error)]
 pub enum LogError {
-    /// The filter is no filter.
+    /// The filter is invalid.
     #[error(
         "cannot read the log filter {filter:?} (from --log-level or RUST_LOG; try `debug` or `info,fleetdex_clusters::watch=debug`)"
     )]
     Filter {
-        /// What was given.
+        /// The filter.
         filter: String,
-        /// What is wrong with it.
+        /// Why it is invalid.
         source: ParseError,
     },
-    /// There is a global subscriber already.
+    /// A global subscriber is already installed.
     #[error("logging was set up twice")]
     Again,
 }
 
-/// Installs the process-wide subscriber. Lines go to standard error, so that standard output stays the answer's.
+/// Installs the process-wide subscriber. Lines go to standard error; standard output is for
+/// results.
 pub fn init(args: &LogArgs) -> Result<(), LogError> {
     let filter = filter(
         args.log_level.as_deref(),
         std::env::var("RUST_LOG").ok().as_deref(),
     )?;
-    // Colours are for terminals; in a file they are noise.
+    // Colours are only for terminals.
     let colours = std::io::stderr().is_terminal();
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter)
@@ -87,11 +90,13 @@ pub fn init(args: &LogArgs) -> Result<(), LogError> {
     installed.map_err(|_| LogError::Again)
 }
 
-/// Writes each event as one line that a terminal only shows. What members, users and stores say stands in the fields of events: a line break in it would begin a
-/// line that looks like one of our own, and `tracing_subscriber` escapes control characters in messages only. It writes an event in one piece.
+/// Writes each event as one line without control characters. Fields of events hold text of members,
+/// users and stores; a line break in it would begin a line that looks like a log line of Fleetdex,
+/// and `tracing_subscriber` escapes control characters in messages only. It calls `write` once for
+/// each event.
 struct OneLine<W> {
     out: W,
-    /// Whether the sequences of our own colours are let through.
+    /// Whether colour sequences pass through.
     colours: bool,
 }
 
@@ -129,7 +134,7 @@ fn shown(line: &str, colours: bool) -> String {
     shown
 }
 
-/// The length of the rest of a sequence that changes colours, such as `[2m`; 0 for any other.
+/// The length of the rest of a colour sequence, such as `[2m`; 0 for any other sequence.
 fn colour_length(after_escape: &str) -> usize {
     let Some(rest) = after_escape.strip_prefix('[') else {
         return 0;
@@ -145,7 +150,7 @@ fn colour_length(after_escape: &str) -> usize {
     }
 }
 
-/// The flag wins over the environment; both empty is the default.
+/// The filter of the flag, else of the environment, else the default.
 fn filter(flag: Option<&str>, environment: Option<&str>) -> Result<EnvFilter, LogError> {
     let given = flag
         .or(environment)
@@ -169,9 +174,9 @@ mod tests {
     use super::*;
 
     #[derive(Clone, Default)]
-    struct Lines(Arc<Mutex<Vec<u8>>>);
+    struct CapturedLines(Arc<Mutex<Vec<u8>>>);
 
-    impl Write for Lines {
+    impl Write for CapturedLines {
         fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
             self.0.lock().write(bytes)
         }
@@ -182,9 +187,9 @@ mod tests {
     }
 
     #[test]
-    fn what_a_member_says_begins_no_line_and_moves_no_cursor() {
+    fn text_of_a_member_cannot_forge_lines_or_move_the_cursor() {
         for colours in [false, true] {
-            let lines = Lines::default();
+            let lines = CapturedLines::default();
             let out = lines.clone();
             let writer = move || OneLine {
                 out: out.clone(),
@@ -207,7 +212,7 @@ mod tests {
             assert_eq!(
                 written.contains("\u{1b}[2m"),
                 colours,
-                "our own colours are let through: {written:?}"
+                "colours of log lines pass through: {written:?}"
             );
         }
     }

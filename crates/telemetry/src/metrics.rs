@@ -1,7 +1,8 @@
 //! Metrics in the `OpenMetrics` text format.
 //!
-//! Label sets are bounded: clusters, kinds (`apps/v1/Deployment`) and stores, never object names. What runs per event asks
-//! once for its handles ([`Metrics::unit`], [`Metrics::store`]) and then only touches atomics.
+//! Names follow <https://prometheus.io/docs/practices/naming/>. Label sets are bounded: clusters,
+//! kinds (`apps/v1/Deployment`) and stores, never object names. Code that runs for each event looks
+//! up its handles once ([`Metrics::unit`], [`Metrics::store`]) and then only touches atomics.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -23,20 +24,20 @@ use prometheus_client::{
 };
 
 use super::labels::{
-    ClusterLabels, CodeLabels, CutLabels, DriftLabels, EndLabels, EventLabels, OutcomeLabels,
-    PhaseLabels, PlaceLabels, ReasonLabels, RelistLabels, SourceLabels, StoreLabels, UnitLabels,
+    AbortLabels, CloseLabels, ClusterLabels, CodeLabels, DriftLabels, EventLabels, LimitLabels,
+    OutcomeLabels, PhaseLabels, ReasonLabels, RelistLabels, SourceLabels, StoreLabels, UnitLabels,
     VerdictLabels,
 };
 pub use super::{
     handles::{StoreMetrics, UnitMetrics},
     labels::{
-        AnswerCut, BulkOutcome, BulkVerdict, ConnectionEnd, Drift, RelistReason, UnitPhase,
-        WatchEvent,
+        AbortReason, BulkOutcome, BulkVerdict, CloseReason, Drift, EventType, RelistReason,
+        UnitPhase,
     },
 };
 
-/// Upper bounds of the event-to-acknowledged buckets: 5 ms to 164 s, each double the one before. A healthy store acknowledges well
-/// under a second, and a slow one shows up to minutes.
+/// Upper bounds of the buckets from event to acknowledgement: 5 ms to 164 s, doubling. A healthy
+/// store acknowledges well under a second, a slow one in up to minutes.
 const ACK_BUCKETS: (f64, f64, u16) = (0.005, 2.0, 16);
 /// Upper bounds of the query buckets: 1 ms to 33 s.
 const QUERY_BUCKETS: (f64, f64, u16) = (0.001, 2.0, 16);
@@ -50,9 +51,9 @@ type Seconds = Family<StoreLabels, Histogram, fn() -> Histogram>;
 #[derive(Debug)]
 pub struct Metrics {
     registry: Registry,
-    /// Which units have series, so that they go when their cluster goes.
+    /// Units that have series, which are removed with their cluster.
     known_units: Mutex<BTreeSet<UnitLabels>>,
-    /// Which of them have documents that the store refused.
+    /// Units that have fallback documents.
     known_rejected: Mutex<BTreeSet<UnitLabels>>,
     watch_events: Family<EventLabels, Counter>,
     lists: Family<UnitLabels, Counter>,
@@ -68,22 +69,22 @@ pub struct Metrics {
     rejected: Family<UnitLabels, Gauge>,
     cluster_up: Family<ClusterLabels, Gauge>,
     cluster_source_up: Family<SourceLabels, Gauge>,
-    clusters_left_out: Family<ReasonLabels, Gauge>,
+    clusters_ignored: Family<ReasonLabels, Gauge>,
     units: Family<PhaseLabels, Gauge>,
     bulk_requests: Family<OutcomeLabels, Counter>,
     bulk_items: Family<VerdictLabels, Counter>,
     bulk_bytes: Family<StoreLabels, Counter>,
-    bulk_in_flight: Family<StoreLabels, Gauge>,
+    bulk_requests_in_flight: Family<StoreLabels, Gauge>,
     pending_documents: Family<StoreLabels, Gauge>,
     pending_bytes: Family<StoreLabels, Gauge>,
     event_to_ack: Seconds,
-    generations_renewed: Family<StoreLabels, Counter>,
+    index_revisions_replaced: Family<StoreLabels, Counter>,
     replicas: Gauge,
     query_requests: Family<CodeLabels, Counter>,
-    query_seconds: Histogram,
-    requests_refused: Family<PlaceLabels, Counter>,
-    answers_cut: Family<CutLabels, Counter>,
-    connections_ended: Family<EndLabels, Counter>,
+    query_duration: Histogram,
+    requests_rejected: Family<LimitLabels, Counter>,
+    responses_aborted: Family<AbortLabels, Counter>,
+    connections_closed: Family<CloseLabels, Counter>,
 }
 
 impl Default for Metrics {
@@ -113,22 +114,22 @@ impl Metrics {
             rejected: Family::default(),
             cluster_up: Family::default(),
             cluster_source_up: Family::default(),
-            clusters_left_out: Family::default(),
+            clusters_ignored: Family::default(),
             units: Family::default(),
             bulk_requests: Family::default(),
             bulk_items: Family::default(),
             bulk_bytes: Family::default(),
-            bulk_in_flight: Family::default(),
+            bulk_requests_in_flight: Family::default(),
             pending_documents: Family::default(),
             pending_bytes: Family::default(),
             event_to_ack: Family::new_with_constructor(|| histogram(ACK_BUCKETS)),
-            generations_renewed: Family::default(),
+            index_revisions_replaced: Family::default(),
             replicas: Gauge::default(),
             query_requests: Family::default(),
-            query_seconds: histogram(QUERY_BUCKETS),
-            requests_refused: Family::default(),
-            answers_cut: Family::default(),
-            connections_ended: Family::default(),
+            query_duration: histogram(QUERY_BUCKETS),
+            requests_rejected: Family::default(),
+            responses_aborted: Family::default(),
+            connections_closed: Family::default(),
         };
         metrics.register_reading();
         metrics.register_writing();
@@ -140,60 +141,78 @@ impl Metrics {
         let registry = &mut self.registry;
         registry.register(
             "watch_events",
-            "Events that watches delivered",
+            "Events received from watches",
             self.watch_events.clone(),
         );
         registry.register(
             "lists",
-            "List requests that were completed, one per page",
+            "List requests that succeeded, one for each page",
             self.lists.clone(),
         );
         registry.register(
             "list_bytes",
-            "Bytes of list answers after decompression",
+            "Bytes of list responses after decompression",
             self.list_bytes.clone(),
         );
         registry.register(
             "relists",
-            "Complete lists after the first, by cause",
+            "Complete lists after the first one, by reason",
             self.relists.clone(),
         );
         registry.register(
             "watch_restarts",
-            "Watches that ended and were opened again",
+            "Watches that were opened",
             self.watch_restarts.clone(),
         );
-        let expired = "Answers that said the version to resume from is gone (410), as a status or as an event";
-        registry.register("watch_expired", expired, self.watch_expired.clone());
-        let paused =
-            "Watches that were given up for a while because the store is slower than the member";
-        registry.register("watch_paused", paused, self.watch_paused.clone());
-        let unchanged = "Listed objects that were stored as they are, so that nothing was written";
-        registry.register("list_unchanged", unchanged, self.list_unchanged.clone());
+        registry.register(
+            "watch_expired",
+            "Responses or events with code 410: the resourceVersion to resume from is gone",
+            self.watch_expired.clone(),
+        );
+        registry.register(
+            "watch_paused",
+            "Watches that were closed for a while because the store is slower than the member",
+            self.watch_paused.clone(),
+        );
+        registry.register(
+            "list_unchanged",
+            "Listed objects that were stored in the same version already and not written",
+            self.list_unchanged.clone(),
+        );
         registry.register(
             "audits",
-            "Comparisons of what is stored with what the member has",
+            "Audits that compared the stored documents with the objects of the member",
             self.audits.clone(),
         );
-        let failed = "Audits that came to no result, because the member or the store failed or the kind was not in sync";
-        registry.register("audits_failed", failed, self.audits_failed.clone());
-        let drift = "Documents that an audit found missing, of another version, or of no object";
-        registry.register("drift_documents", drift, self.drift.clone());
-        let rejected = "Documents by which only a part of their objects can be found: the store refused them, or the objects are too large or too deep";
-        registry.register("rejected_documents", rejected, self.rejected.clone());
+        registry.register(
+            "audits_failed",
+            "Audits without a result: the member or the store failed, or the kind was not in sync",
+            self.audits_failed.clone(),
+        );
+        registry.register(
+            "drift_documents",
+            "Documents that an audit found missing, of another version, or without an object",
+            self.drift.clone(),
+        );
+        registry.register(
+            "rejected_documents",
+            "Fallback documents, by which only a part of their objects can be found: the store refused the whole document, or the object is too large or too deep",
+            self.rejected.clone(),
+        );
         registry.register(
             "cluster_up",
-            "Whether a member answers (1) or not (0)",
+            "Whether the API server of a member answers (1) or not (0)",
             self.cluster_up.clone(),
         );
-        let source =
-            "Whether a source of clusters has been read and can be followed (1) or not (0)";
-        registry.register("cluster_source_up", source, self.cluster_source_up.clone());
-        let left_out = "Registrations of clusters that are left out for another one";
         registry.register(
-            "clusters_left_out",
-            left_out,
-            self.clusters_left_out.clone(),
+            "cluster_source_up",
+            "Whether a source of clusters was read and can be watched (1) or not (0)",
+            self.cluster_source_up.clone(),
+        );
+        registry.register(
+            "clusters_ignored",
+            "Registrations of clusters that are ignored in favor of another registration",
+            self.clusters_ignored.clone(),
         );
         registry.register(
             "units",
@@ -206,69 +225,86 @@ impl Metrics {
         let registry = &mut self.registry;
         registry.register(
             "bulk_requests",
-            "Bulk requests that ended",
+            "Bulk requests that completed, by outcome",
             self.bulk_requests.clone(),
         );
         registry.register(
             "bulk_items",
-            "Items of bulk requests by what became of them",
+            "Items of bulk requests, by verdict of the store",
             self.bulk_items.clone(),
         );
         registry.register(
             "bulk_bytes",
-            "Bytes of bulk requests, before compression",
+            "Bytes of bulk requests before compression",
             self.bulk_bytes.clone(),
         );
         registry.register(
-            "bulk_in_flight",
-            "Bulk requests that wait for their answer",
-            self.bulk_in_flight.clone(),
+            "bulk_requests_in_flight",
+            "Bulk requests that wait for their response",
+            self.bulk_requests_in_flight.clone(),
         );
         registry.register(
             "pending_documents",
-            "Changes that wait to be sent",
+            "Documents with a write that is queued or in flight",
             self.pending_documents.clone(),
         );
         registry.register(
             "pending_bytes",
-            "Bytes of the changes that wait to be sent",
+            "Bytes of the writes that are queued or in flight",
             self.pending_bytes.clone(),
         );
-        let renewed = "Generations made because a cluster's history went back";
         registry.register(
-            "generations_renewed",
-            renewed,
-            self.generations_renewed.clone(),
+            "index_revisions_replaced",
+            "Index revisions that were replaced because a cluster's history went back",
+            self.index_revisions_replaced.clone(),
         );
-        let to_ack = "Seconds from an event's arrival to the store's acknowledgement";
-        registry.register("event_to_ack_seconds", to_ack, self.event_to_ack.clone());
+        registry.register(
+            "event_to_ack_seconds",
+            "Seconds from the arrival of an event to the store's acknowledgement",
+            self.event_to_ack.clone(),
+        );
     }
 
     fn register_serving(&mut self) {
         let registry = &mut self.registry;
-        let replicas = "Replicas that share the clusters, as this one sees it; 0: it may read none, because its Lease is not renewed";
-        registry.register("replicas", replicas, self.replicas.clone());
+        registry.register(
+            "replicas",
+            "Replicas that share the clusters, as seen by this replica; 0 while its Lease is not renewed and it may read none",
+            self.replicas.clone(),
+        );
         registry.register(
             "query_requests",
-            "Answered requests of the query API by HTTP status",
+            "Requests that the query API answered, by HTTP status",
             self.query_requests.clone(),
         );
-        let seconds = "Seconds until the first byte of an answer of the query API";
-        registry.register("query_seconds", seconds, self.query_seconds.clone());
-        let refused = "Requests that got no place of a kind: all were taken, or the share of the user or address was";
-        registry.register("requests_refused", refused, self.requests_refused.clone());
-        let cut = "Answers that were ended because the client did not take them, or because their time was over";
-        registry.register("answers_cut", cut, self.answers_cut.clone());
-        let ended = "Connections to our ports that were refused, or ended while they were idle";
-        registry.register("connections_ended", ended, self.connections_ended.clone());
+        registry.register(
+            "query_duration_seconds",
+            "Seconds until the first byte of a response of the query API",
+            self.query_duration.clone(),
+        );
+        registry.register(
+            "requests_rejected",
+            "Requests that were rejected because a concurrency limit was reached, in total or for their user or address",
+            self.requests_rejected.clone(),
+        );
+        registry.register(
+            "responses_aborted",
+            "Responses that were aborted because the client did not read them, or at their deadline",
+            self.responses_aborted.clone(),
+        );
+        registry.register(
+            "connections_closed",
+            "Connections to the ports of this process that were refused, or closed while they were idle",
+            self.connections_closed.clone(),
+        );
         registry.register(
             "build",
-            "What runs",
+            "The version of this process",
             Info::new(vec![("version", env!("CARGO_PKG_VERSION"))]),
         );
     }
 
-    /// The handles of one cluster's kind. Scopes of the same kind share them.
+    /// The handles of one kind of one cluster. Units of the same kind share them.
     pub fn unit(&self, cluster: &ClusterName, kind: &Gvk) -> UnitMetrics {
         let labels = UnitLabels {
             cluster: cluster.as_str().into(),
@@ -292,11 +328,11 @@ impl Metrics {
             self.drift.get_or_create_owned(&drift_labels)
         };
         UnitMetrics {
-            added: event(WatchEvent::Added),
-            modified: event(WatchEvent::Modified),
-            deleted: event(WatchEvent::Deleted),
-            bookmarks: event(WatchEvent::Bookmark),
-            errors: event(WatchEvent::Error),
+            added: event(EventType::Added),
+            modified: event(EventType::Modified),
+            deleted: event(EventType::Deleted),
+            bookmarks: event(EventType::Bookmark),
+            errors: event(EventType::Error),
             lists: self.lists.get_or_create_owned(&labels),
             list_bytes: self.list_bytes.get_or_create_owned(&labels),
             watch_restarts: self.watch_restarts.get_or_create_owned(&labels),
@@ -313,7 +349,7 @@ impl Metrics {
         }
     }
 
-    /// Whether a member answers.
+    /// Sets whether a member answers.
     pub fn set_cluster_up(&self, cluster: &ClusterName, up: bool) {
         self.cluster_up
             .get_or_create(&ClusterLabels {
@@ -322,12 +358,12 @@ impl Metrics {
             .set(i64::from(up));
     }
 
-    /// How many replicas share the clusters.
+    /// Sets how many replicas share the clusters.
     pub fn set_replicas(&self, count: usize) {
         self.replicas.set(saturating(count));
     }
 
-    /// Whether a source of clusters has been read and can be followed.
+    /// Sets whether a source of clusters was read and can be watched.
     pub fn set_cluster_source_up(&self, source: &str, up: bool) {
         self.cluster_source_up
             .get_or_create(&SourceLabels {
@@ -336,16 +372,16 @@ impl Metrics {
             .set(i64::from(up));
     }
 
-    /// How many registrations of clusters are left out, for a reason such as `NameTaken`.
-    pub fn set_clusters_left_out(&self, reason: &'static str, count: usize) {
-        self.clusters_left_out
+    /// Sets how many registrations of clusters are ignored, for a reason such as `NameTaken`.
+    pub fn set_clusters_ignored(&self, reason: &'static str, count: usize) {
+        self.clusters_ignored
             .get_or_create(&ReasonLabels {
                 reason: reason.into(),
             })
             .set(saturating(count));
     }
 
-    /// How many units of a cluster are in a phase.
+    /// Sets how many units of a cluster are in a phase.
     pub fn set_units(&self, cluster: &ClusterName, phase: UnitPhase, count: usize) {
         let labels = PhaseLabels {
             cluster: cluster.as_str().into(),
@@ -354,7 +390,7 @@ impl Metrics {
         self.units.get_or_create(&labels).set(saturating(count));
     }
 
-    /// How many documents of each kind the store has refused; a kind without any has no series.
+    /// Sets the number of fallback documents of each kind; a kind without any has no series.
     pub fn set_rejected<'u>(&self, counts: impl Iterator<Item = (&'u ClusterName, &'u Gvk, u64)>) {
         let mut current: BTreeMap<UnitLabels, u64> = BTreeMap::new();
         for (cluster, kind, count) in counts.filter(|(_, _, count)| *count > 0) {
@@ -377,7 +413,7 @@ impl Metrics {
         *known = current.into_keys().collect();
     }
 
-    /// Removes every series of a member that is gone.
+    /// Removes every series of a member that was removed.
     pub fn forget_cluster(&self, cluster: &ClusterName) {
         let name: Arc<str> = cluster.as_str().into();
         self.cluster_up.remove(&ClusterLabels {
@@ -401,7 +437,8 @@ impl Metrics {
         }
     }
 
-    /// Removes the series of one kind of one cluster, when its last stream has ended.
+    /// Removes the series of one kind of one cluster. Call it when the last stream of the kind has
+    /// ended.
     pub fn forget_unit(&self, cluster: &ClusterName, kind: &Gvk) {
         let labels = UnitLabels {
             cluster: cluster.as_str().into(),
@@ -412,8 +449,8 @@ impl Metrics {
     }
 
     fn remove_unit(&self, labels: &UnitLabels) {
+        use EventType as Event;
         use RelistReason as Reason;
-        use WatchEvent as Event;
         let by_unit = [
             &self.lists,
             &self.list_bytes,
@@ -486,39 +523,41 @@ impl Metrics {
             rejected: items(BulkVerdict::Rejected),
             fallback: items(BulkVerdict::Fallback),
             given_up: items(BulkVerdict::GivenUp),
-            renewed: self.generations_renewed.get_or_create_owned(&labels),
+            revisions_replaced: self.index_revisions_replaced.get_or_create_owned(&labels),
             bulk_bytes: self.bulk_bytes.get_or_create_owned(&labels),
-            bulk_in_flight: self.bulk_in_flight.get_or_create_owned(&labels),
+            bulk_requests_in_flight: self.bulk_requests_in_flight.get_or_create_owned(&labels),
             pending_documents: self.pending_documents.get_or_create_owned(&labels),
             pending_bytes: self.pending_bytes.get_or_create_owned(&labels),
             event_to_ack: self.event_to_ack.get_or_create_owned(&labels),
         }
     }
 
-    /// Counts one answered request of the query API.
+    /// Counts one request that the query API answered.
     pub fn query_answered(&self, code: u16, seconds: f64) {
         self.query_requests
             .get_or_create(&CodeLabels { code })
             .inc();
-        self.query_seconds.observe(seconds);
+        self.query_duration.observe(seconds);
     }
 
-    /// Counts requests that get no place of a kind, such as `requests`.
-    pub fn refused_requests(&self, places: &'static str) -> Counter {
-        self.requests_refused.get_or_create_owned(&PlaceLabels {
-            places: places.into(),
+    /// The counter of requests that a limit such as `sessions` rejects.
+    pub fn rejected_requests(&self, limit: &'static str) -> Counter {
+        self.requests_rejected.get_or_create_owned(&LimitLabels {
+            limit: limit.into(),
         })
     }
 
-    /// Counts one answer that was ended before its time.
-    pub fn answer_cut(&self, reason: AnswerCut) {
-        self.answers_cut.get_or_create(&CutLabels { reason }).inc();
+    /// Counts one response that was aborted.
+    pub fn response_aborted(&self, reason: AbortReason) {
+        self.responses_aborted
+            .get_or_create(&AbortLabels { reason })
+            .inc();
     }
 
-    /// Counts one connection that was ended, or not begun.
-    pub fn connection_ended(&self, reason: ConnectionEnd) {
-        self.connections_ended
-            .get_or_create(&EndLabels { reason })
+    /// Counts one connection that was closed or refused.
+    pub fn connection_closed(&self, reason: CloseReason) {
+        self.connections_closed
+            .get_or_create(&CloseLabels { reason })
             .inc();
     }
 
@@ -547,10 +586,10 @@ mod tests {
     }
 
     #[test]
-    fn series_carry_the_cluster_the_kind_and_what_happened() {
+    fn series_have_the_documented_names_and_labels() {
         let metrics = Metrics::new();
         let unit = metrics.unit(&"member1".parse().unwrap(), &pods());
-        unit.events(WatchEvent::Modified).inc();
+        unit.events(EventType::Modified).inc();
         unit.relisted(RelistReason::Expired);
         let store = metrics.store(&"main".parse().unwrap());
         store.items(BulkVerdict::Superseded).inc_by(3);
@@ -559,9 +598,9 @@ mod tests {
         metrics.set_cluster_up(&"member1".parse().unwrap(), true);
         metrics.set_units(&"member1".parse().unwrap(), UnitPhase::Watching, 4);
         metrics.query_answered(410, 0.1);
-        metrics.refused_requests("sessions").inc();
-        metrics.answer_cut(AnswerCut::Unread);
-        metrics.connection_ended(ConnectionEnd::Displaced);
+        metrics.rejected_requests("sessions").inc();
+        metrics.response_aborted(AbortReason::SlowClient);
+        metrics.connection_closed(CloseReason::Evicted);
         let text = metrics.encode().unwrap();
         for line in [
             r#"fleetdex_watch_events_total{cluster="member1",kind="v1/Pod",event="modified"} 1"#,
@@ -572,9 +611,9 @@ mod tests {
             r#"fleetdex_cluster_up{cluster="member1"} 1"#,
             r#"fleetdex_units{cluster="member1",phase="watching"} 4"#,
             r#"fleetdex_query_requests_total{code="410"} 1"#,
-            r#"fleetdex_requests_refused_total{places="sessions"} 1"#,
-            r#"fleetdex_answers_cut_total{reason="unread"} 1"#,
-            r#"fleetdex_connections_ended_total{reason="displaced"} 1"#,
+            r#"fleetdex_requests_rejected_total{limit="sessions"} 1"#,
+            r#"fleetdex_responses_aborted_total{reason="slow_client"} 1"#,
+            r#"fleetdex_connections_closed_total{reason="evicted"} 1"#,
         ] {
             assert!(
                 text.lines().any(|found| found == line),
@@ -585,7 +624,7 @@ mod tests {
     }
 
     #[test]
-    fn refused_documents_are_counted_by_kind_while_there_are_any() {
+    fn a_kind_without_fallback_documents_has_no_series() {
         let metrics = Metrics::new();
         let (cluster, pod) = ("member1".parse().unwrap(), pods());
         metrics.set_rejected(
@@ -610,11 +649,11 @@ mod tests {
     }
 
     #[test]
-    fn a_cluster_that_goes_takes_its_series_along_and_leaves_the_others() {
+    fn only_the_series_of_a_removed_cluster_are_removed() {
         let metrics = Metrics::new();
         for cluster in ["member1", "member2"] {
             let unit = metrics.unit(&cluster.parse().unwrap(), &pods());
-            unit.events(WatchEvent::Added).inc();
+            unit.events(EventType::Added).inc();
             unit.relisted(RelistReason::Error);
             metrics.set_cluster_up(&cluster.parse().unwrap(), false);
             metrics.set_units(&cluster.parse().unwrap(), UnitPhase::Listing, 1);

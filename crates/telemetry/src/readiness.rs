@@ -4,42 +4,44 @@ use std::{collections::BTreeMap, fmt::Write as _, sync::Arc};
 
 use parking_lot::RwLock;
 
-/// Named checks with a reason for each that fails. Clones share the same checks.
+/// Named checks, with a reason for each that fails. Clones share the checks.
 ///
-/// A process without any check is not ready: something has to say that it has started.
+/// A process without any check has not started yet, and is not ready.
 #[derive(Clone, Debug, Default)]
-pub struct Readiness(Arc<RwLock<BTreeMap<String, Check>>>);
+pub struct Readiness(Arc<RwLock<BTreeMap<String, CheckState>>>);
 
 #[derive(Clone, Debug)]
-enum Check {
+enum CheckState {
     Passes,
-    /// Something is wrong that does not keep the process from serving.
+    /// Something is wrong, but the process can serve.
     Degraded(String),
     Fails(String),
 }
 
 impl Readiness {
-    /// Readiness with no check yet: not ready.
+    /// Readiness without any check: not ready.
     pub fn new() -> Self {
         Self::default()
     }
 
     /// The check passes.
     pub fn ready(&self, check: &str) {
-        self.set(check, Check::Passes);
+        self.set(check, CheckState::Passes);
     }
 
-    /// The check fails, because of `reason`, which is shown to anyone who may reach the port: no secrets.
+    /// The check fails because of `reason`. Everyone who reaches the port can read the reason, so
+    /// it holds no secrets.
     pub fn not_ready(&self, check: &str, reason: impl Into<String>) {
-        self.set(check, Check::Fails(reason.into()));
+        self.set(check, CheckState::Fails(reason.into()));
     }
 
-    /// The check passes, but for `reason`, which is shown as one of [`Self::not_ready`] is.
+    /// The check passes, but is degraded because of `reason`, which is shown like that of
+    /// [`Self::not_ready`].
     pub fn degraded(&self, check: &str, reason: impl Into<String>) {
-        self.set(check, Check::Degraded(reason.into()));
+        self.set(check, CheckState::Degraded(reason.into()));
     }
 
-    /// The check does not exist any more, for example because what it looked at was removed.
+    /// Removes the check, for example because what it checks was removed.
     pub fn forget(&self, check: &str) {
         self.0.write().remove(check);
     }
@@ -50,15 +52,15 @@ impl Readiness {
         !checks.is_empty()
             && checks
                 .values()
-                .all(|check| !matches!(check, Check::Fails(_)))
+                .all(|check| !matches!(check, CheckState::Fails(_)))
     }
 
-    /// One line per check as Kubernetes' own components print them, then the verdict.
+    /// One line for each check in the format of Kubernetes' components, then the overall result.
     pub fn report(&self) -> String {
         self.report_with(ToOwned::to_owned)
     }
 
-    /// The same for those who need not know more than which checks fail, as Kubernetes' own components have it.
+    /// The same without reasons, as Kubernetes' components print it.
     pub fn report_without_reasons(&self) -> String {
         self.report_with(|_| "reason withheld".to_owned())
     }
@@ -72,11 +74,11 @@ impl Readiness {
         let mut passed = true;
         for (check, state) in checks.iter() {
             let line = match state {
-                Check::Passes => writeln!(report, "[+]{check} ok"),
-                Check::Degraded(reason) => {
+                CheckState::Passes => writeln!(report, "[+]{check} ok"),
+                CheckState::Degraded(reason) => {
                     writeln!(report, "[+]{check} degraded: {}", shown(reason))
                 }
-                Check::Fails(reason) => {
+                CheckState::Fails(reason) => {
                     passed = false;
                     writeln!(report, "[-]{check} failed: {}", shown(reason))
                 }
@@ -91,7 +93,7 @@ impl Readiness {
         report
     }
 
-    fn set(&self, check: &str, state: Check) {
+    fn set(&self, check: &str, state: CheckState) {
         self.0.write().insert(check.to_owned(), state);
     }
 }

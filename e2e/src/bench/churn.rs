@@ -132,7 +132,7 @@ impl Raw {
         target.activate().await?;
         let version = writes
             .iter()
-            .map(|write| write.version.get())
+            .map(|write| write.document.version.get())
             .max()
             .unwrap_or_default();
         Ok(Self {
@@ -153,7 +153,7 @@ impl Raw {
             .collect();
         for write in &mut writes {
             self.version += 1;
-            write.version = self.version.to_string().parse()?;
+            write.document.version = self.version.to_string().parse()?;
         }
         Ok(bulk::encode(&writes).body)
     }

@@ -161,7 +161,8 @@ async fn until_drained(run: &Run, events: f64) -> Result<()> {
 
 fn report(outage: Outage, seen: &Seen, sizes: &Sizes, figures: &mut Figures) {
     let seconds = seen.recovery.as_secs_f64();
-    let limit = fleetdex_sync::pipeline::Limits::default().pending_bytes as f64 + SLACK_BYTES;
+    let limit =
+        fleetdex_sync::pipeline::PipelineLimits::default().pending_bytes as f64 + SLACK_BYTES;
     let name = if outage == Outage::Killed {
         "recovery"
     } else {

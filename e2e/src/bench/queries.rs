@@ -8,8 +8,8 @@ use fleetdex_core::{
     kinds,
     model::Gvk,
     query::{
-        Query, ResourceName, Selectable,
-        dsl::{self, Paging, Snapshot},
+        CheckedQuery, Query, ResourceName, Selectable,
+        dsl::{self, Paging, PointInTime},
     },
 };
 use futures::future::try_join_all;
@@ -171,12 +171,12 @@ impl<'f> Asker<'f> {
                     ..everything()
                 };
                 let body = dsl::request_body(
-                    &query,
+                    &CheckedQuery::new(&query)?,
                     &Paging {
                         look_ahead: true,
                         ..Paging::default()
                     },
-                )?;
+                );
                 let url = format!(
                     "{}/{NAME}/_search?ignore_unavailable=true&allow_no_indices=true",
                     self.opensearch
@@ -407,15 +407,17 @@ async fn bare_scan(asker: &Asker<'_>) -> Result<(f64, usize)> {
         .context("no point in time")?
         .to_owned();
     let mut paging = Paging {
-        snapshot: Some(Snapshot {
+        point_in_time: Some(PointInTime {
             id,
             keep_alive: "1m".to_owned(),
         }),
         ..Paging::default()
     };
+    let query = everything();
+    let checked = CheckedQuery::new(&query)?;
     let mut found = 0;
     loop {
-        let body = dsl::request_body(&everything(), &paging)?;
+        let body = dsl::request_body(&checked, &paging);
         let answer = asker
             .body(
                 asker
@@ -432,7 +434,7 @@ async fn bare_scan(asker: &Asker<'_>) -> Result<(f64, usize)> {
         paging.after.clone_from(&last.sort);
     }
     let seconds = started.elapsed().as_secs_f64();
-    let body = json!({ "pit_id": [paging.snapshot.context("no point in time")?.id] });
+    let body = json!({ "pit_id": [paging.point_in_time.context("no point in time")?.id] });
     asker
         .body(
             asker

@@ -3,13 +3,13 @@
 
 use anyhow::{Context, Result, ensure};
 use bytes::Bytes;
-use fleetdex_clusters::watch::{Collection, ListPage, Source, WatchEvent};
+use fleetdex_clusters::watch::{Collection, ListPage, ListerWatcher, WatchEvent};
 use fleetdex_core::{
     kinds,
     model::{Gvk, IndexName, Object, Projection, Projector, Resource, Scope},
 };
 use fleetdex_store::{
-    Generation, Store,
+    IndexRevision, IndexWriter as _,
     bulk::{self, Write},
     opensearch::{Engine, EngineOptions, OpenSearchService},
 };
@@ -37,7 +37,7 @@ pub async fn pages(client: kube::Client) -> Result<Vec<Bytes>> {
         label_selector: None,
         field_selector: None,
     };
-    let source = Source::new(client, collection);
+    let source = ListerWatcher::new(client, collection);
     let mut bodies = Vec::new();
     let mut token = None;
     loop {
@@ -87,12 +87,10 @@ pub fn to_write(projector: &Projector, index: &IndexName, line: &[u8]) -> Result
     let WatchEvent::Added(json) = WatchEvent::parse(line)? else {
         anyhow::bail!("not an ADDED event")
     };
-    let document = projector.document(&Object::parse(json)?, json, "2026-01-01T00:00:00Z")?;
+    let document = projector.document(&Object::parse(json)?, "2026-01-01T00:00:00Z")?;
     Ok(Write {
         index: index.clone(),
-        id: document.id,
-        version: document.version,
-        body: Some(document.body),
+        document,
     })
 }
 
@@ -101,7 +99,7 @@ pub fn to_write(projector: &Projector, index: &IndexName, line: &[u8]) -> Result
 pub struct Target {
     engine: Engine,
     service: OpenSearchService,
-    generation: Generation,
+    revision: IndexRevision,
 }
 
 impl Target {
@@ -109,11 +107,11 @@ impl Target {
     pub async fn open(fleet: &Fleet, prefix: &str) -> Result<Self> {
         let (engine, service) = engine(fleet, prefix)?;
         engine.prepare().await?;
-        let generation = engine.open(&CLUSTER.parse()?, None, 0).await?;
+        let revision = engine.open(&CLUSTER.parse()?, None, 0).await?;
         Ok(Self {
             engine,
             service,
-            generation,
+            revision,
         })
     }
 
@@ -122,7 +120,7 @@ impl Target {
         let projector = projector()?;
         lines
             .iter()
-            .map(|line| to_write(&projector, &self.generation.target, line))
+            .map(|line| to_write(&projector, &self.revision.target, line))
             .collect()
     }
 
@@ -152,7 +150,7 @@ impl Target {
     /// Lets queries see the index, as Fleetdex does when it is filled.
     pub async fn activate(&self) -> Result<()> {
         self.engine
-            .activate(&self.generation)
+            .activate(&self.revision)
             .await
             .context("activating an index of the benchmark")
     }
@@ -160,7 +158,7 @@ impl Target {
     /// Removes the index.
     pub async fn remove(self) -> Result<()> {
         self.engine
-            .drop_cluster(&self.generation.cluster)
+            .drop_cluster(&self.revision.cluster)
             .await
             .context("removing an index of the benchmark")
     }

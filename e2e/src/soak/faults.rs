@@ -16,7 +16,7 @@ use super::scene::Scene;
 use crate::{
     fleet::{ApiServer, unique},
     objects::{Objects, service_account_path},
-    oracle::generations,
+    oracle::revisions,
     poll::eventually,
     proxy::{Fault, FaultProxy},
     scenario::{PATIENCE, secret_path},
@@ -302,7 +302,7 @@ async fn cut(proxy: &FaultProxy) -> Result<()> {
 
 async fn delete_index(scene: &Scene, cluster: &str) -> Result<()> {
     let client = scene.fleet.opensearch()?.client()?;
-    for index in generations(&client, &scene.registry.prefix, cluster).await? {
+    for index in revisions(&client, &scene.registry.prefix, cluster).await? {
         client.delete(&index).await?;
     }
     Ok(())

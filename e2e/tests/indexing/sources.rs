@@ -9,7 +9,7 @@ use e2e::{
     fleet::{ApiServer, Fleet, Options, Registration},
     objects::{Objects, config_map_path},
     operator::{Operator, OperatorOptions},
-    oracle::generations,
+    oracle::revisions,
     poll::{always, eventually},
     scenario::{
         PATIENCE, Registry, SECRETS, cluster_path, register, repository_file, secret_path,
@@ -425,7 +425,7 @@ async fn a_cluster_that_is_registered_twice_is_indexed_once_and_goes_over_to_the
     );
     assert!(
         operator
-            .metric("fleetdex_clusters_left_out", "NameTaken")
+            .metric("fleetdex_clusters_ignored", "NameTaken")
             .await
             .unwrap()
             > 0.5
@@ -451,7 +451,7 @@ struct Restored {
     operator: Operator,
     registry: Registry,
     /// The indices of `origin`, which nothing may take away.
-    generations: Vec<String>,
+    revisions: Vec<String>,
 }
 
 impl Restored {
@@ -459,8 +459,8 @@ impl Restored {
         self.fleet.member(number).unwrap()
     }
 
-    async fn generations(&self) -> Vec<String> {
-        generations(
+    async fn revisions(&self) -> Vec<String> {
+        revisions(
             &self.fleet.opensearch().unwrap().client().unwrap(),
             &self.registry.prefix,
             "origin",
@@ -571,10 +571,10 @@ async fn a_restored_cluster_is_indexed_beside_its_origin_and_no_other_member_dis
         fleet,
         operator,
         registry,
-        generations: Vec::new(),
+        revisions: Vec::new(),
     };
     scene.until_both_are_indexed().await;
-    scene.generations = scene.generations().await;
+    scene.revisions = scene.revisions().await;
 
     // The older registration is pointed to the cluster that another one has already.
     register(&hub, &Registration::new(scene.member(1), "elder", SECRETS))
@@ -584,7 +584,7 @@ async fn a_restored_cluster_is_indexed_beside_its_origin_and_no_other_member_dis
     scene.restart_operator().await;
     put_config_map(scene.member(1), "after-a-restart").await;
     scene.until_elder_is_left_out().await;
-    assert_eq!(scene.generations().await, scene.generations);
+    assert_eq!(scene.revisions().await, scene.revisions);
 
     // It is pointed back, to a cluster that was restored from a backup of the other one meanwhile.
     scene.fleet.etcd_of(1).save(&backup).await.unwrap();
@@ -605,7 +605,7 @@ async fn a_restored_cluster_is_indexed_beside_its_origin_and_no_other_member_dis
     }
     scene.until_both_are_indexed().await;
     scene.until_both_say_so().await;
-    assert_eq!(scene.generations().await, scene.generations);
+    assert_eq!(scene.revisions().await, scene.revisions);
 
     // Both have been indexed under this UID now; the older one becomes the same cluster once more, and takes nothing away.
     register(&hub, &Registration::new(scene.member(1), "elder", SECRETS))
@@ -613,7 +613,7 @@ async fn a_restored_cluster_is_indexed_beside_its_origin_and_no_other_member_dis
         .unwrap();
     scene
         .registry
-        .until_phase("origin", "Synced", "nothing tells them apart now")
+        .until_phase("origin", "Synced", "they cannot be distinguished now")
         .await
         .unwrap();
     put_config_map(scene.member(1), "at-the-end").await;
@@ -629,6 +629,6 @@ async fn a_restored_cluster_is_indexed_beside_its_origin_and_no_other_member_dis
     )
     .await
     .unwrap();
-    assert_eq!(scene.generations().await, scene.generations);
+    assert_eq!(scene.revisions().await, scene.revisions);
     scene.registry.remove().await.unwrap();
 }

@@ -1,4 +1,5 @@
-//! The command line against real clusters: what it prints is what kubectl prints of the same objects, and it ends as kubectl ends.
+//! The command line against real clusters: it prints what kubectl prints of the same objects, it exits as kubectl exits, and it
+//! gives kubectl a context for the fleet.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
@@ -18,26 +19,6 @@ use tokio::{
     io::{AsyncBufReadExt, BufReader},
     time::timeout,
 };
-
-/// Templates and columns that both programs are given; the objects are those of one cluster.
-const OUTPUTS: [&str; 16] = [
-    "jsonpath={.items[*].metadata.name}",
-    "jsonpath={range .items[*]}{.metadata.name}{\"\\t\"}{.status.phase}{\"\\n\"}{end}",
-    "jsonpath={range .items[*]}{.metadata.name}:{range .spec.containers[*]} {.name}={.image}{end};{end}",
-    "jsonpath={.items[?(@.metadata.labels.app==\"web\")].metadata.name}",
-    "jsonpath={.items[?(@.metadata.labels.tier)].metadata.name}",
-    "jsonpath={.items[?(@.spec.containers[0].ports[0].containerPort>80)].metadata.name}",
-    "jsonpath={.items[*]['metadata.name', 'spec.restartPolicy']}",
-    "jsonpath={.items[0].metadata.labels}",
-    "jsonpath={.items[*].metadata.labels.app\\.kubernetes\\.io/name}",
-    "jsonpath={.items[-1:].spec.containers[*].name}|{.items[0:2].metadata.name}|{.items[1,0].metadata.name}",
-    "jsonpath={.items[*].spec.containers[*].ports}{.items[0].nowhere}{.kind}",
-    "jsonpath={.items[0].spec.containers[*].args[*]}",
-    "custom-columns=NAME:.metadata.name,LABELS:.metadata.labels,PORTS:.spec.containers[*].ports[*].containerPort,NONE:.a.b",
-    "custom-columns=NAME:metadata.name,ARGS:{.spec.containers[*].args}",
-    "json",
-    "yaml",
-];
 
 struct Setting {
     fleet: Fleet,
@@ -111,68 +92,52 @@ fn pod(name: &str) -> Value {
 #[tokio::test]
 async fn the_command_line_prints_and_ends_as_kubectl() {
     let setting = Setting::start().await;
-    outputs_are_kubectls(&setting).await;
-    lists_come_in_the_order_and_with_the_labels_that_are_asked_for(&setting.local).await;
-    ends_tell_what_came_of_it(&setting.local).await;
+    outputs_equal_those_of_kubectl(&setting).await;
+    lists_are_sorted_by_the_index_and_select_clusters(&setting.local).await;
+    exit_codes_say_how_commands_ended(&setting.local).await;
     counts_add_up(&setting.local).await;
-    descriptions_hold_the_events(&setting).await;
-    changes_are_shown_as_they_come(&setting).await;
+    kubectl_uses_the_context_of_the_fleet(&setting).await;
+    a_watch_prints_every_change(&setting).await;
     pipes_may_be_closed(&setting.local).await;
-    without_a_server_it_says_what_to_do(&setting).await;
+    without_a_server_errors_say_what_to_do(&setting).await;
 }
 
-/// Objects of the index lack managed fields, which kubectl does not show either, and carry their cluster.
-async fn outputs_are_kubectls(setting: &Setting) {
-    for output in OUTPUTS {
+/// Objects of the index lack managed fields, which kubectl does not print either, and carry their cluster.
+async fn outputs_equal_those_of_kubectl(setting: &Setting) {
+    for output in ["json", "yaml"] {
         let theirs = setting
             .kubectl()
             .output(&["get", "pods", "-n", "web", "-o", output])
             .await
             .unwrap();
-        let ours = setting
-            .local
-            .ask(&[
-                "get",
-                "pods",
-                "-n",
-                "web",
-                "--cluster",
-                "east",
-                "-o",
-                output,
-            ])
-            .await
-            .unwrap();
+        let arguments = [
+            "get",
+            "pods",
+            "-n",
+            "web",
+            "--cluster",
+            "east",
+            "-o",
+            output,
+        ];
+        let ours = setting.local.ask(&arguments).await.unwrap();
         match output {
             "json" => assert_eq!(
                 unmarked(serde_json::from_str(&ours.out).unwrap()),
                 serde_json::from_str::<Value>(&theirs.stdout).unwrap()
             ),
-            "yaml" => assert_eq!(ours.out.lines().next(), theirs.stdout.lines().next()),
-            _ => assert_eq!(
-                ours.out, theirs.stdout,
-                "{output}\n{}{}",
-                ours.err, theirs.stderr
-            ),
+            _ => assert_eq!(ours.out.lines().next(), theirs.stdout.lines().next()),
         }
     }
-    let sorted = [
-        "get",
-        "pods",
-        "-n",
-        "web",
-        "--sort-by",
-        ".metadata.name",
-        "-o",
-        "custom-columns=N:.metadata.name",
-    ];
-    let theirs = setting.kubectl().output(&sorted).await.unwrap();
-    let ours = setting
+    let foreign = setting
         .local
-        .ask(&[sorted.as_slice(), &["--cluster", "east"]].concat())
+        .ask(&["get", "pods", "-o", "jsonpath={.items}"])
         .await
         .unwrap();
-    assert_eq!(ours.out, theirs.stdout, "the order of --sort-by");
+    assert!(
+        foreign.code == 2 && foreign.err.contains("fleetdex kubeconfig"),
+        "{foreign:?}"
+    );
 }
 
 fn unmarked(mut list: Value) -> Value {
@@ -183,15 +148,14 @@ fn unmarked(mut list: Value) -> Value {
     list
 }
 
-async fn lists_come_in_the_order_and_with_the_labels_that_are_asked_for(local: &Local) {
+async fn lists_are_sorted_by_the_index_and_select_clusters(local: &Local) {
     let ran = local
         .ask(&[
             "get",
             "pods",
             "-A",
-            "-L",
-            "app",
-            "--sort-by=.metadata.name",
+            "--order-by",
+            "metadata.name",
             "-l",
             "app",
         ])
@@ -202,24 +166,18 @@ async fn lists_come_in_the_order_and_with_the_labels_that_are_asked_for(local: &
         .lines()
         .map(|line| line.split_whitespace().collect())
         .collect();
-    assert_eq!(
-        rows[0],
-        [
-            "CLUSTER",
-            "NAMESPACE",
-            "NAME",
-            "READY",
-            "STATUS",
-            "RESTARTS",
-            "AGE",
-            "APP"
-        ],
-        "{}",
-        ran.out
-    );
+    let headers = [
+        "CLUSTER",
+        "NAMESPACE",
+        "NAME",
+        "READY",
+        "STATUS",
+        "RESTARTS",
+        "AGE",
+    ];
+    assert_eq!(rows[0], headers, "{}", ran.out);
     let names: Vec<&str> = rows[1..].iter().map(|row| row[2]).collect();
     assert_eq!(names, ["api", "web-10", "web-10", "web-9"]);
-    assert_eq!(rows[1].last(), Some(&"api"));
     let several = local
         .get(&["pods,namespaces", "-A", "--cluster", "west"])
         .await
@@ -232,7 +190,7 @@ async fn lists_come_in_the_order_and_with_the_labels_that_are_asked_for(local: &
     );
 }
 
-async fn ends_tell_what_came_of_it(local: &Local) {
+async fn exit_codes_say_how_commands_ended(local: &Local) {
     let gone = local.ask(&["get", "pod/gone", "-n", "web"]).await.unwrap();
     assert_eq!(
         (gone.code, gone.out.as_str(), gone.err.as_str()),
@@ -242,14 +200,6 @@ async fn ends_tell_what_came_of_it(local: &Local) {
             "Error from server (NotFound): pods \"gone\" not found\n"
         )
     );
-    let ignored = local
-        .ask(&["get", "pod/gone", "-n", "web", "--ignore-not-found"])
-        .await
-        .unwrap();
-    assert_eq!(
-        (ignored.code, ignored.out, ignored.err),
-        (0, String::new(), String::new())
-    );
     let none = local.ask(&["get", "pods"]).await.unwrap();
     assert_eq!(
         (none.code, none.out.as_str(), none.err.as_str()),
@@ -258,7 +208,6 @@ async fn ends_tell_what_came_of_it(local: &Local) {
     for wrong in [
         ["get", "widgets"].as_slice(),
         &["get", "pods", "-l", "a in (b"],
-        &["describe", "pod/gone", "-n", "web"],
     ] {
         let ran = local.ask(wrong).await.unwrap();
         assert!(
@@ -294,7 +243,7 @@ async fn counts_add_up(local: &Local) {
         (top.out.as_str(), top.err.as_str()),
         (
             "east   3\n",
-            "1 of 4 pods are in further groups; --top shows more of them.\n"
+            "1 of 4 pods are in other groups; raise --top to see them.\n"
         )
     );
     let all = local
@@ -312,35 +261,60 @@ async fn counts_add_up(local: &Local) {
     assert_eq!(all.out, "3\n");
 }
 
-async fn descriptions_hold_the_events(setting: &Setting) {
+/// What kubectl can do over one cluster it does over the fleet, with a context of `fleetdex kubeconfig`.
+async fn kubectl_uses_the_context_of_the_fleet(setting: &Setting) {
     let east = Objects::of(setting.fleet.member(1).unwrap()).unwrap();
+    let get_uid = [
+        "get",
+        "pod/api",
+        "-n",
+        "web",
+        "-o",
+        "jsonpath={.metadata.uid}",
+    ];
+    let uid = setting.kubectl().run(&get_uid).await.unwrap();
     let event = json!({
         "apiVersion": "v1", "kind": "Event", "metadata": { "name": "api.1" }, "type": "Warning", "reason": "BackOff", "count": 3,
-        "involvedObject": { "apiVersion": "v1", "kind": "Pod", "namespace": "web", "name": "api" },
+        "involvedObject": { "apiVersion": "v1", "kind": "Pod", "namespace": "web", "name": "api", "uid": uid },
         "source": { "component": "kubelet" }, "message": "back-off", "lastTimestamp": "2026-01-01T00:00:00Z",
     });
     east.create("api/v1/namespaces/web/events", &event)
         .await
         .unwrap();
-    let parts = [
-        "Name:         api\n",
-        "Cluster:      east\n",
-        "Labels:       app=api\n",
-        "  Restart Policy:",
-        "  Warning   BackOff",
-    ];
-    eventually("describe shows the Event", PATIENCE, || async {
-        let ran = setting
+    let path = setting.fleet.dir().join("merged");
+    fs::write(&path, kubeconfig(&setting.fleet).to_string()).unwrap();
+    for change in ["created", "modified"] {
+        let output = setting
             .local
-            .ask(&["describe", "pod/api", "-n", "web"])
+            .command(&["kubeconfig", "--merge"])
+            .unwrap()
+            .env("KUBECONFIG", &path)
+            .output()
+            .await
+            .unwrap();
+        let printed = String::from_utf8_lossy(&output.stdout);
+        let expected = format!("Context \"fleet\" {change} in {}.\n", path.display());
+        assert_eq!(printed, expected, "{output:?}");
+    }
+    let kubectl = Kubectl::new(&path).unwrap();
+    let current = kubectl.run(&["config", "current-context"]).await.unwrap();
+    assert_eq!(current, "east\n");
+    let template = "jsonpath={range .items[*]}{.metadata.name}{\"\\n\"}{end}";
+    let fleet = ["--context", "fleet", "-n", "web"];
+    let names = kubectl
+        .run(&[&fleet[..], &["get", "pods", "-o", template]].concat())
+        .await
+        .unwrap();
+    let mut names: Vec<&str> = names.lines().collect();
+    names.sort_unstable();
+    assert_eq!(names, ["api", "web-10", "web-10", "web-9"]);
+    eventually("kubectl describe prints the Event", PATIENCE, || async {
+        let described = kubectl
+            .run(&[&fleet[..], &["describe", "pod/api"]].concat())
             .await?;
-        let missing: Vec<&&str> = parts
-            .iter()
-            .filter(|part| !ran.out.contains(**part))
-            .collect();
         ensure!(
-            ran.code == 0 && missing.is_empty(),
-            "missing {missing:?}: {ran:?}"
+            described.contains("app=api") && described.contains("BackOff"),
+            "{described}"
         );
         Ok(())
     })
@@ -348,17 +322,16 @@ async fn descriptions_hold_the_events(setting: &Setting) {
     .unwrap();
 }
 
-/// A pod that comes, changes and goes, in whichever cluster.
-async fn changes_are_shown_as_they_come(setting: &Setting) {
+/// A `ConfigMap` is added, modified and deleted in one of the clusters.
+async fn a_watch_prints_every_change(setting: &Setting) {
     let arguments = [
         "get",
         "cm",
         "-n",
         "web",
         "-w",
-        "--output-watch-events",
         "--field-selector",
-        "metadata.name=told",
+        "metadata.name=watched",
     ];
     let mut command = setting.local.command(&arguments).unwrap();
     let mut child = command
@@ -367,9 +340,9 @@ async fn changes_are_shown_as_they_come(setting: &Setting) {
         .spawn()
         .unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-    // Watching begins where the list ended, whenever that is: an object that was there before it is told as ADDED all the same.
+    // The watch begins where the list ended; an object that existed before it is in the list.
     let west = Objects::of(setting.fleet.member(2).unwrap()).unwrap();
-    west.apply_config_map("web", "told", &json!({ "a": "b" }))
+    west.apply_config_map("web", "watched", &json!({ "a": "b" }))
         .await
         .unwrap();
     let mut next = async || -> Result<Vec<String>> {
@@ -378,22 +351,16 @@ async fn changes_are_shown_as_they_come(setting: &Setting) {
             .unwrap_or_default();
         Ok(line.split_whitespace().map(str::to_owned).collect())
     };
-    assert_eq!(
-        next().await.unwrap(),
-        ["EVENT", "CLUSTER", "NAME", "DATA", "AGE"]
-    );
-    assert_eq!(next().await.unwrap()[..4], ["ADDED", "west", "told", "1"]);
-    west.apply_config_map("web", "told", &json!({ "a": "b", "c": "d" }))
+    assert_eq!(next().await.unwrap(), ["CLUSTER", "NAME", "DATA", "AGE"]);
+    assert_eq!(next().await.unwrap()[..3], ["west", "watched", "1"]);
+    west.apply_config_map("web", "watched", &json!({ "a": "b", "c": "d" }))
         .await
         .unwrap();
-    assert_eq!(
-        next().await.unwrap()[..4],
-        ["MODIFIED", "west", "told", "2"]
-    );
-    west.delete("api/v1/namespaces/web/configmaps/told")
+    assert_eq!(next().await.unwrap()[..3], ["west", "watched", "2"]);
+    west.delete("api/v1/namespaces/web/configmaps/watched")
         .await
         .unwrap();
-    assert_eq!(next().await.unwrap()[..4], ["DELETED", "west", "told", "2"]);
+    assert_eq!(next().await.unwrap()[..3], ["west", "watched", "2"]);
     child.kill().await.unwrap();
 }
 
@@ -416,8 +383,8 @@ async fn pipes_may_be_closed(local: &Local) {
     );
 }
 
-/// A member has no `APIService` of ours: that is what it says, and not what its apiserver said.
-async fn without_a_server_it_says_what_to_do(setting: &Setting) {
+/// A member has no `APIService` of Fleetdex; the error says so instead of quoting its apiserver.
+async fn without_a_server_errors_say_what_to_do(setting: &Setting) {
     let kubeconfig = setting
         .fleet
         .member(1)
@@ -433,7 +400,7 @@ async fn without_a_server_it_says_what_to_do(setting: &Setting) {
     assert!(
         absent.code == 1
             && absent.err.contains(
-                "does not know the API search.fleetdex.io/v1alpha1: its APIService is not there"
+                "does not serve the API search.fleetdex.io/v1alpha1: its APIService does not exist"
             ),
         "{absent:?}"
     );
@@ -459,7 +426,7 @@ async fn without_a_server_it_says_what_to_do(setting: &Setting) {
         .await
         .unwrap();
     assert!(
-        both.code == 2 && both.err.contains("give one of the two"),
+        both.code == 2 && both.err.contains("use one of the two"),
         "{both:?}"
     );
 }

@@ -6,13 +6,13 @@ use anyhow::{Result, ensure};
 use e2e::{
     engine,
     fleet::{Fleet, OpenSearchKind, OpenSearchServer, Options, unique, unique_prefix},
-    oracle::generations,
+    oracle::revisions,
     poll::eventually,
     questions::{names_by_field, store_at},
     scenario::{PATIENCE, Registry, Stage},
 };
 use fleetdex_store::{
-    Store,
+    IndexWriter as _,
     opensearch::{Engine, EngineOptions, IndexSettings},
 };
 use serde_json::json;
@@ -129,7 +129,7 @@ async fn a_registry_makes_every_path_selectable_and_takes_it_back() {
         "{refused}"
     );
 
-    let before = generations(&stage.opensearch, &registry.prefix, "member1")
+    let before = revisions(&stage.opensearch, &registry.prefix, "member1")
         .await
         .unwrap();
     registry.store()["indexing"] = "Full".into();
@@ -144,7 +144,7 @@ async fn a_registry_makes_every_path_selectable_and_takes_it_back() {
     })
     .await
     .unwrap();
-    let after = generations(&stage.opensearch, &registry.prefix, "member1")
+    let after = revisions(&stage.opensearch, &registry.prefix, "member1")
         .await
         .unwrap();
     assert!(after.len() == 1 && after != before, "{after:?}");
@@ -221,7 +221,7 @@ async fn a_registry_makes_every_path_selectable_and_takes_it_back() {
     eventually("other paths are refused again", PATIENCE, || async {
         let answer = names_by_field(&stage.operator, &store, &pods, image).await?;
         ensure!(answer.is_err(), "{answer:?}");
-        let now = generations(&stage.opensearch, &registry.prefix, "member1").await?;
+        let now = revisions(&stage.opensearch, &registry.prefix, "member1").await?;
         ensure!(now.len() == 1 && now != after, "{now:?}");
         Ok(())
     })

@@ -13,11 +13,13 @@ use fleetdex_core::{
         sort_value,
     },
     query::{
-        Cursor, GroupKey, Groups, Owners, Permitted, Query, Relation, Relatives, Requester,
+        Cursor, GroupKey, Groups, Owners, Permitted, Query, Relation, RelativesQuery, Requester,
         ResourceName, Searchable, Selectable, Sort, SortKey, aggregate,
     },
 };
-use fleetdex_store::{Store, bulk::Write, memory::Memory, opensearch::Engine};
+use fleetdex_store::{
+    IndexReader as _, IndexWriter as _, Store, bulk::Write, memory::Memory, opensearch::Engine,
+};
 use serde_json::{Value, json};
 
 const OBJECTS: usize = 3_000;
@@ -206,8 +208,8 @@ impl Stores {
         };
         for cluster in CLUSTERS {
             let name = cluster.parse()?;
-            let generation = store.open(&name, None, 0).await?;
-            store.activate(&generation).await?;
+            let revision = store.open(&name, None, 0).await?;
+            store.activate(&revision).await?;
             let projector = Projector::new(&name, &resource, &Projection::default(), &fields());
             let mut writes = Vec::new();
             for widget in self
@@ -217,13 +219,10 @@ impl Stores {
             {
                 let json = widget.json();
                 let document =
-                    projector.document(&Object::parse(&json)?, &json, "2026-01-01T00:00:00Z")?;
-                let body = Some(document.body);
+                    projector.document(&Object::parse(&json)?, "2026-01-01T00:00:00Z")?;
                 writes.push(Write {
-                    index: generation.target.clone(),
-                    id: document.id,
-                    version: document.version,
-                    body,
+                    index: revision.target.clone(),
+                    document,
                 });
             }
             let verdicts = store.write(&writes).await?;
@@ -270,7 +269,7 @@ impl Stores {
         Ok(expected.len())
     }
 
-    async fn relatives(&self, asked: &Relatives) -> Result<usize> {
+    async fn relatives(&self, asked: &RelativesQuery) -> Result<usize> {
         let expected = asked.among(&self.widgets);
         let (memory, opensearch) = (
             self.memory.relatives(asked).await?,
@@ -465,7 +464,7 @@ async fn check_owners(stores: &Stores) -> Result<()> {
             let (permitted, requester, relation) =
                 (Permitted::Everything, Requester::Operator, relation.clone());
             seen += stores
-                .relatives(&Relatives {
+                .relatives(&RelativesQuery {
                     clusters,
                     namespaces,
                     permitted,
@@ -476,7 +475,7 @@ async fn check_owners(stores: &Stores) -> Result<()> {
         }
     }
     let not_mine = named(Some("gadgets"));
-    let asked = Relatives {
+    let asked = RelativesQuery {
         clusters: vec![],
         namespaces: vec![],
         permitted: Permitted::Everything,

@@ -21,12 +21,12 @@ use e2e::{
 use fleetdex_core::{
     model::{ClusterName, FieldValues, Object, Projection, Projector, Scope},
     query::{
-        Query, ResourceName, Searchable, Selectable,
+        CheckedQuery, Query, ResourceName, Searchable, Selectable,
         dsl::{self, Paging},
     },
 };
 use fleetdex_store::{
-    Store,
+    IndexWriter as _,
     bulk::{Verdict, Write},
 };
 use futures::{StreamExt, TryStreamExt, stream};
@@ -180,7 +180,6 @@ struct Kind<'l> {
 }
 
 struct Item<'l> {
-    json: &'l str,
     object: Object<'l>,
     values: FieldValues<'l>,
 }
@@ -196,14 +195,9 @@ impl<'l> Kind<'l> {
         );
         let mut items = Vec::new();
         for item in &list.items {
-            let json = item.get();
-            let object = Object::parse(json)?;
+            let object = Object::parse(item.get())?;
             let values = projector.field_values(&object);
-            items.push(Item {
-                json,
-                object,
-                values,
-            });
+            items.push(Item { object, values });
         }
         let selectable = Selectable::of(&family.resource.gvk, &family.fields);
         Ok(Self {
@@ -389,8 +383,10 @@ impl Question<'_, '_> {
             difference("the API server", member, "memory", memory);
         }
         if let Some(query) = &self.query {
-            let clause = dsl::query_clause(query)
-                .map_or_else(|error| error.to_string(), |clause| clause.to_string());
+            let clause = CheckedQuery::new(query).map_or_else(
+                |error| error.to_string(),
+                |checked| dsl::query_clause(&checked).to_string(),
+            );
             let _ = writeln!(text, "    {clause}");
         }
         text
@@ -414,19 +410,17 @@ async fn index(server: &OpenSearchServer, kinds: &[Kind<'_>]) -> Result<()> {
     let cluster: ClusterName = CLUSTER.parse()?;
     let engine = engine(server, PREFIX, 1)?;
     engine.prepare().await?;
-    let generation = engine.open(&cluster, None, 0).await?;
-    engine.activate(&generation).await?;
+    let revision = engine.open(&cluster, None, 0).await?;
+    engine.activate(&revision).await?;
     let mut writes = Vec::new();
     for kind in kinds {
         for item in &kind.items {
-            let document =
-                kind.projector
-                    .document(&item.object, item.json, "2026-01-01T00:00:00Z")?;
+            let document = kind
+                .projector
+                .document(&item.object, "2026-01-01T00:00:00Z")?;
             writes.push(Write {
-                index: generation.target.clone(),
-                id: document.id,
-                version: document.version,
-                body: Some(document.body),
+                index: revision.target.clone(),
+                document,
             });
         }
     }
@@ -478,7 +472,7 @@ async fn search_together(
     }
     let mut body = String::new();
     for query in queries {
-        let mut search = dsl::request_body(query, &Paging::default())?;
+        let mut search = dsl::request_body(&CheckedQuery::new(query)?, &Paging::default());
         search["_source"] = false.into();
         let _ = writeln!(body, "{}\n{search}", json!({ "index": PREFIX }));
     }
@@ -500,7 +494,11 @@ async fn search_together(
     let mut found = Vec::new();
     for (query, response) in queries.iter().zip(responses) {
         let complete = response["timed_out"] == false && response["_shards"]["failed"] == 0;
-        ensure!(complete, "{response} to {}", dsl::query_clause(query)?);
+        ensure!(
+            complete,
+            "{response} to {}",
+            dsl::query_clause(&CheckedQuery::new(query)?)
+        );
         let hits = response["hits"]["hits"]
             .as_array()
             .map_or(&[][..], Vec::as_slice);

@@ -17,12 +17,12 @@ use fleetdex_core::{
         Projector, Resource, SelectableField,
     },
     query::{
-        Cursor, GroupKey, Hit, Page, Permitted, Query, Relation, Relatives, Requester,
+        Cursor, GroupKey, Hit, Page, Permitted, Query, Relation, RelativesQuery, Requester,
         ResourceName, Selectable, Sort, SortKey,
     },
 };
 use fleetdex_store::{
-    Extent, Generation, KindExtent, Store, StoreError,
+    Extent, IndexReader as _, IndexRevision, IndexWriter as _, KindExtent, StoreError,
     bulk::{Verdict, Write},
     opensearch::Engine,
 };
@@ -75,14 +75,14 @@ impl Bench {
 
     /// Writes objects to a cluster, each with its document's id, and makes them visible.
     async fn write(&self, cluster: &str, objects: &[Made]) -> Result<()> {
-        let generation = self.engine.open(&cluster.parse()?, None, 0).await?;
-        self.engine.activate(&generation).await?;
-        self.fill(&generation, objects).await
+        let revision = self.engine.open(&cluster.parse()?, None, 0).await?;
+        self.engine.activate(&revision).await?;
+        self.fill(&revision, objects).await
     }
 
-    /// Writes objects to a generation, seen or not.
-    async fn fill(&self, generation: &Generation, objects: &[Made]) -> Result<()> {
-        let name = &generation.cluster;
+    /// Writes objects to a revision, seen or not.
+    async fn fill(&self, revision: &IndexRevision, objects: &[Made]) -> Result<()> {
+        let name = &revision.cluster;
         let mut projectors: BTreeMap<Resource, Projector> = BTreeMap::new();
         let mut writes = Vec::with_capacity(objects.len());
         for made in objects {
@@ -90,14 +90,12 @@ impl Bench {
                 Projector::new(name, &made.resource, &Projection::default(), &made.fields)
             });
             let json = made.object.to_string();
-            let document =
-                projector.document(&Object::parse(&json)?, &json, "2026-01-01T00:00:00Z")?;
-            let body = (!made.deleted).then_some(document.body);
+            let mut document =
+                projector.document(&Object::parse(&json)?, "2026-01-01T00:00:00Z")?;
+            document.body = document.body.filter(|_| !made.deleted);
             writes.push(Write {
-                index: generation.target.clone(),
-                id: document.id,
-                version: document.version,
-                body,
+                index: revision.target.clone(),
+                document,
             });
         }
         for chunk in writes.chunks(WRITES_PER_REQUEST) {
@@ -110,7 +108,7 @@ impl Bench {
         }
         self.server()?
             .client()?
-            .refresh(generation.index.as_str())
+            .refresh(revision.index.as_str())
             .await
     }
 
@@ -145,9 +143,9 @@ impl Bench {
     async fn versions(&self, cluster: &str, extent: &Extent) -> Result<Vec<String>> {
         let mut seen = Vec::new();
         let name: ClusterName = cluster.parse()?;
-        let generation = self.engine.open(&name, None, 0).await?;
+        let revision = self.engine.open(&name, None, 0).await?;
         self.engine
-            .visit_versions(&generation, extent, &mut |stored| {
+            .visit_versions(&revision, extent, &mut |stored| {
                 seen.push(format!("{} {}", stored.id, stored.version));
             })
             .await?;
@@ -649,7 +647,7 @@ async fn found(
     let mut placed = 0;
     let mut from: Option<Cursor> = None;
     loop {
-        let page = bench.engine.placed_page(&all, from.as_ref()).await?;
+        let page = bench.engine.sorted_page(&all, from.as_ref()).await?;
         placed += page.items.len();
         let Some((view, last)) = page
             .view
@@ -676,7 +674,7 @@ async fn found(
             .map(|number| format!("{}-{number}", resource.plural))
             .collect(),
     };
-    let asked = Relatives {
+    let asked = RelativesQuery {
         clusters: clusters.to_vec(),
         namespaces: Vec::new(),
         permitted: Permitted::Everything,
@@ -723,7 +721,7 @@ async fn a_first_index_is_shown_kind_by_kind(kind: OpenSearchKind) -> Result<()>
     let bench = Bench::on(kind, 2).await?;
     let server = bench.server()?;
     let [pods, maps, secrets] = ["pods", "configmaps", "secrets"].map(built_in);
-    let generation = bench.engine.open(&"member1".parse()?, None, 0).await?;
+    let revision = bench.engine.open(&"member1".parse()?, None, 0).await?;
     let mut objects = Vec::new();
     for resource in [&pods, &maps, &secrets] {
         for number in 0..30 {
@@ -734,7 +732,7 @@ async fn a_first_index_is_shown_kind_by_kind(kind: OpenSearchKind) -> Result<()>
             objects.push(made);
         }
     }
-    bench.fill(&generation, &objects).await?;
+    bench.fill(&revision, &objects).await?;
     let client = server.client()?;
     let alias = format!("{}-member1", bench.prefix);
     only(&bench, &[], &[&pods, &maps, &secrets])
@@ -744,7 +742,7 @@ async fn a_first_index_is_shown_kind_by_kind(kind: OpenSearchKind) -> Result<()>
     let name_of = ResourceName::from;
     bench
         .engine
-        .show(&generation, &BTreeSet::from([name_of(&pods)]))
+        .show(&revision, &BTreeSet::from([name_of(&pods)]))
         .await?;
     only(&bench, &[&pods], &[&maps, &secrets])
         .await
@@ -762,7 +760,7 @@ async fn a_first_index_is_shown_kind_by_kind(kind: OpenSearchKind) -> Result<()>
 
     bench
         .engine
-        .show(&generation, &BTreeSet::from([name_of(&maps)]))
+        .show(&revision, &BTreeSet::from([name_of(&maps)]))
         .await?;
     only(&bench, &[&pods, &maps], &[&secrets])
         .await
@@ -783,7 +781,7 @@ async fn a_first_index_is_shown_kind_by_kind(kind: OpenSearchKind) -> Result<()>
         .await?;
     ensure!(all.len() == 90, "{} versions", all.len());
     let replaced =
-        json!({ "docs": [{ "_index": generation.target, "_id": "v1/Secret/a-secrets-0" }] });
+        json!({ "docs": [{ "_index": revision.target, "_id": "v1/Secret/a-secrets-0" }] });
     let replaced = client.post("_mget", &replaced).await?;
     ensure!(replaced["docs"][0]["found"] == true, "{replaced}");
 
@@ -796,12 +794,12 @@ async fn a_first_index_is_shown_kind_by_kind(kind: OpenSearchKind) -> Result<()>
         "{seen:?}"
     );
 
-    bench.engine.activate(&generation).await?;
+    bench.engine.activate(&revision).await?;
     only(&bench, &[&pods, &maps, &secrets], &[])
         .await
         .context("everything is shown")?;
-    let aliases = client.get(&format!("{}/_alias", generation.index)).await?;
-    let of_index = &aliases[generation.index.as_str()]["aliases"];
+    let aliases = client.get(&format!("{}/_alias", revision.index)).await?;
+    let of_index = &aliases[revision.index.as_str()]["aliases"];
     ensure!(
         of_index[alias.as_str()] == json!({}) && of_index[bench.prefix.as_str()] == json!({}),
         "{aliases}"
@@ -809,7 +807,7 @@ async fn a_first_index_is_shown_kind_by_kind(kind: OpenSearchKind) -> Result<()>
     // What is shown stays shown.
     bench
         .engine
-        .show(&generation, &BTreeSet::from([name_of(&pods)]))
+        .show(&revision, &BTreeSet::from([name_of(&pods)]))
         .await?;
     only(&bench, &[&pods, &maps, &secrets], &[])
         .await

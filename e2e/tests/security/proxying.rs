@@ -31,18 +31,19 @@ use e2e::{
 use fleetdex_clusters::{
     Clusters, Timing,
     connect::Network,
-    discovery::Served,
+    discovery::ServedResource,
     source::{Loader, contexts, read_kubeconfig},
 };
 use fleetdex_core::model::{ClusterName, Gvk, Resource, StoreName};
 use fleetdex_server::{
-    Caller, Catalog, Entry,
-    auth::TokenVerifier,
-    continue_token::Keys,
-    front::limits::{LimitArgs, Limits},
+    Caller, Catalog, CatalogEntry,
+    auth::limits::{LimitArgs, RequestLimits},
+    continue_token::SealingKeys,
     peers::Peers,
-    proxying::{self, Members},
-    serve::{Api, Gate},
+    proxying::{self, MemberProxy},
+    serve::{AccessControl, ApiState},
+    token_file::TokenVerifier,
+    uri::RequestUri,
 };
 use fleetdex_store::memory::Memory;
 use fleetdex_telemetry::Metrics;
@@ -680,7 +681,7 @@ fn catalog_of_pods(cluster: &ClusterName) -> Catalog {
     let store: StoreName = "embedded".parse().unwrap();
     let mut catalog = Catalog::default();
     catalog.add_store(store.clone(), Arc::new(Memory::new()));
-    let served = Served {
+    let served = ServedResource {
         resource: Resource {
             gvk: Gvk::new("", "v1", "Pod"),
             plural: "pods".into(),
@@ -690,9 +691,9 @@ fn catalog_of_pods(cluster: &ClusterName) -> Catalog {
         short_names: Vec::new(),
         list_and_watch: true,
         preferred: true,
-        offers: Arc::default(),
+        capabilities: Arc::default(),
     };
-    catalog.add(Entry {
+    catalog.add(CatalogEntry {
         served: &served,
         cluster,
         store: &store,
@@ -703,7 +704,7 @@ fn catalog_of_pods(cluster: &ClusterName) -> Catalog {
 }
 
 /// Reads a log as a user.
-async fn log_of(api: &Api, user: &str) -> (u16, String) {
+async fn log_of(api: &ApiState, user: &str) -> (u16, String) {
     let path = "/clusters/east/api/v1/namespaces/web/pods/web-1/log";
     let request = ::http::Request::get(format!("{PROXY}{path}?container=main"))
         .body(Body::empty())
@@ -713,7 +714,12 @@ async fn log_of(api: &Api, user: &str) -> (u16, String) {
         groups: vec!["system:authenticated".to_owned()],
         ..Caller::local()
     };
-    let response = proxying::answer(api, &caller, path, request).await.unwrap();
+    let uri = request.uri().clone();
+    let uri = RequestUri::parse(uri.path(), uri.query()).unwrap();
+    let proxied = proxying::request::below(&uri).unwrap();
+    let response = proxying::handle(api, &caller, &uri, &proxied, request)
+        .await
+        .unwrap();
     let code = response.status().as_u16();
     (
         code,
@@ -870,18 +876,18 @@ async fn logs_and_sessions_reach_a_kubelet_with_the_rights_of_the_user() {
     );
     clusters.set_members(contexts(&kubeconfig, Some(&world.kubeconfig), &[]).members);
     let (_sender, catalog) = watch::channel(Arc::new(catalog_of_pods(&"east".parse().unwrap())));
-    let members = Arc::new(Members::new(Arc::new(clusters), cancel.clone()));
+    let members = Arc::new(MemberProxy::new(Arc::new(clusters), cancel.clone()));
     let metrics = Arc::new(Metrics::new());
-    let limits = Limits::new(&LimitArgs::default(), &metrics);
-    let gate = Gate::Token(TokenVerifier::new("unused"));
-    let api = Api {
+    let limits = RequestLimits::new(&LimitArgs::default(), &metrics);
+    let access_control = AccessControl::LoopbackToken(TokenVerifier::new("unused"));
+    let api = ApiState {
         catalog,
         metrics,
-        gate,
+        access_control,
         limits,
         members,
         peers: Peers::default(),
-        keys: Keys::default(),
+        keys: SealingKeys::default(),
     };
     eventually("the right of alice is there", PATIENCE, || async {
         let (code, text) = log_of(&api, "alice").await;

@@ -1,6 +1,6 @@
 //! An apiserver with its etcd: objects with a history of revisions, lists in pages, watches, and faults.
 //!
-//! One [`Server`] is one cluster. It answers as a kube-apiserver 1.36 does in what Fleetdex asks of it; `e2e/tests/fakes_apiserver.rs`
+//! One [`Server`] is one cluster. It answers as a kube-apiserver 1.36 does in what Fleetdex asks of it; `e2e/tests/queries/fakes_apiserver.rs`
 //! compares the two. Deliberately different:
 //!
 //! - Watches have to name a resourceVersion from which they start.

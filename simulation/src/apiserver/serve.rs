@@ -102,12 +102,12 @@ fn told(answer: &impl Serialize) -> Result<Response<Body>, Status> {
 mod tests {
     use std::time::Duration;
 
-    use fleetdex_api::cluster::{Cluster, SecretReference};
+    use fleetdex_api::cluster::{Cluster, LocalSecretReference};
     use fleetdex_clusters::{
         bearer::Bearer,
         connect::{Connect, Network},
         credentials::Credentials,
-        member::{Access, Member},
+        member::{Member, MemberAccess},
     };
     use k8s_openapi::api::core::v1::{Pod, Secret};
     use kube::{Api, api::ListParams};
@@ -214,12 +214,12 @@ mod tests {
         .unwrap();
         let secret: Secret =
             serde_json::from_value(json!({ "data": { "token": "dG9rZW4=" } })).unwrap();
-        let reference = SecretReference {
+        let reference = LocalSecretReference {
             namespace: "fleet".into(),
             name: "fake".into(),
         };
         let member = Member::try_from(&cluster).unwrap();
-        let Access::Endpoint(endpoint) = &member.access else {
+        let MemberAccess::Endpoint(endpoint) = &member.access else {
             panic!("{:?}", member.access)
         };
         let credentials = Credentials::from_secret(endpoint, &reference, &secret).unwrap();

@@ -64,12 +64,12 @@ fn names(list: &Value) -> Vec<&str> {
 }
 
 /// A watch whose lines are read one by one.
-struct Reader {
+struct DiscoveryReader {
     body: Body,
     text: String,
 }
 
-impl Reader {
+impl DiscoveryReader {
     async fn open(server: &Server, from: u64, more: &str) -> Self {
         let request = Request::get(format!("{MAPS}?watch=1&resourceVersion={from}{more}"))
             .body(Bytes::new())
@@ -269,7 +269,7 @@ async fn metadata_only_lists_have_nothing_else() {
 async fn a_watch_tells_changes_and_transitions_of_its_selectors() {
     let server = server();
     let start = map(&server, "old", "1").version;
-    let mut watch = Reader::open(&server, start, "&labelSelector=value%3D1").await;
+    let mut watch = DiscoveryReader::open(&server, start, "&labelSelector=value%3D1").await;
     let added = map(&server, "a", "1").version;
     assert_eq!(watch.event().await, event("ADDED", "a", added));
     map(&server, "b", "2");
@@ -309,7 +309,7 @@ async fn a_write_that_changes_nothing_is_none_and_a_new_object_of_an_old_name_is
 async fn bookmarks_come_every_minute_and_before_the_end() {
     let server = server();
     let start = server.revision();
-    let mut watch = Reader::open(
+    let mut watch = DiscoveryReader::open(
         &server,
         start,
         "&allowWatchBookmarks=true&timeoutSeconds=100",
@@ -335,14 +335,14 @@ async fn a_watch_from_before_the_cache_is_told_so_in_the_stream() {
     let server = server();
     let start = map(&server, "a", "1").version;
     map(&server, "a", "2");
-    let mut watch = Reader::open(&server, start, "").await;
+    let mut watch = DiscoveryReader::open(&server, start, "").await;
     server.compact(server.revision());
     assert_eq!(
         watch.next().await,
         Ok(None),
         "a watch that has not read everything ends"
     );
-    let mut watch = Reader::open(&server, start, "").await;
+    let mut watch = DiscoveryReader::open(&server, start, "").await;
     assert_eq!(watch.event().await, event("ERROR", "Expired", 0));
     assert_eq!(watch.next().await, Ok(None));
 }
@@ -350,7 +350,7 @@ async fn a_watch_from_before_the_cache_is_told_so_in_the_stream() {
 #[tokio::test(start_paused = true)]
 async fn compaction_does_not_end_a_watch_that_has_seen_everything() {
     let server = server();
-    let mut watch = Reader::open(&server, server.revision(), "").await;
+    let mut watch = DiscoveryReader::open(&server, server.revision(), "").await;
     map(&server, "a", "1");
     assert_eq!(watch.event().await.0, "ADDED");
     server
@@ -368,7 +368,7 @@ async fn compaction_does_not_end_a_watch_that_has_seen_everything() {
 async fn a_restart_cuts_watches_and_none_goes_on_from_before() {
     let server = server();
     let start = server.revision();
-    let mut watch = Reader::open(&server, start, "").await;
+    let mut watch = DiscoveryReader::open(&server, start, "").await;
     let seen = map(&server, "a", "1").version;
     assert_eq!(watch.event().await.0, "ADDED");
     server
@@ -380,10 +380,14 @@ async fn a_restart_cuts_watches_and_none_goes_on_from_before() {
     server.restart();
     assert!(watch.next().await.is_err());
     assert_eq!(
-        Reader::open(&server, seen, "").await.event().await.0,
+        DiscoveryReader::open(&server, seen, "")
+            .await
+            .event()
+            .await
+            .0,
         "ERROR"
     );
-    let mut resumed = Reader::open(&server, server.revision(), "").await;
+    let mut resumed = DiscoveryReader::open(&server, server.revision(), "").await;
     map(&server, "b", "1");
     assert_eq!(resumed.event().await.1, "b");
 }
@@ -396,7 +400,7 @@ async fn a_restored_cluster_swallows_events_up_to_where_a_watch_thinks_it_is() {
     let ahead = map(&server, "c", "1").version;
     server.restore(point).unwrap();
     assert_eq!(server.revision(), point);
-    let mut watch = Reader::open(&server, ahead, "&allowWatchBookmarks=true").await;
+    let mut watch = DiscoveryReader::open(&server, ahead, "&allowWatchBookmarks=true").await;
     let again = map(&server, "b", "1");
     assert_eq!((again.version, again.uid == old.uid), (old.version, false));
     map(&server, "d", "1");
@@ -413,7 +417,7 @@ async fn a_recreated_cluster_is_another_one() {
     let server = server();
     let before = (server.identity(), server.revision());
     map(&server, "a", "1");
-    let mut watch = Reader::open(&server, server.revision(), "").await;
+    let mut watch = DiscoveryReader::open(&server, server.revision(), "").await;
     server.recreate();
     assert!(watch.next().await.is_err());
     assert_ne!(server.identity(), before.0);
@@ -484,7 +488,7 @@ async fn objects_are_written_by_requests_as_by_kubectl() {
 
 #[tokio::test(start_paused = true)]
 async fn a_member_looks_as_fleetdex_wants_to_see_it() {
-    use fleetdex_clusters::discovery::{Answer, Reader, parse_answer};
+    use fleetdex_clusters::discovery::{DiscoveryReader, DiscoveryResponse, parse_response};
 
     let server = server();
     assert_eq!(get(&server, "/readyz").await, (200, json!("ok")));
@@ -506,7 +510,7 @@ async fn a_member_looks_as_fleetdex_wants_to_see_it() {
             .unwrap()
             .to_owned();
         let body = response.into_body().collect().await.unwrap().to_bytes();
-        let Answer::Aggregated(discovery) = parse_answer(&body).unwrap() else {
+        let DiscoveryResponse::Aggregated(discovery) = parse_response(&body).unwrap() else {
             panic!("not aggregated")
         };
         assert!(
@@ -519,14 +523,14 @@ async fn a_member_looks_as_fleetdex_wants_to_see_it() {
         assert_eq!(server.respond(ask(&tag)).await.unwrap().status(), 304);
     }
     assert_eq!(found, 8);
-    let Answer::Classic(versions) =
-        parse_answer(ok(&server, "/apis").await.to_string().as_bytes()).unwrap()
+    let DiscoveryResponse::Classic(versions) =
+        parse_response(ok(&server, "/apis").await.to_string().as_bytes()).unwrap()
     else {
         panic!()
     };
     for version in versions {
         assert!(
-            !Reader::default()
+            !DiscoveryReader::default()
                 .resources(
                     &version,
                     ok(&server, &version.path()).await.to_string().as_bytes()
@@ -688,7 +692,7 @@ mod faults {
     #[tokio::test(start_paused = true)]
     async fn running_watches_are_closed_cut_frozen_and_failed() {
         let server = server();
-        let open = || Reader::open(&server, server.revision(), "&timeoutSeconds=60");
+        let open = || DiscoveryReader::open(&server, server.revision(), "&timeoutSeconds=60");
         server.inject(Fault::CloseWatch, Extent::Times(1));
         assert_eq!(open().await.next().await, Ok(None));
 
@@ -734,7 +738,7 @@ mod faults {
     async fn late_changes_keep_their_order_and_bookmarks_do_not_overtake_them() {
         let server = server();
         let start = server.revision();
-        let mut watch = Reader::open(&server, start, "&allowWatchBookmarks=true").await;
+        let mut watch = DiscoveryReader::open(&server, start, "&allowWatchBookmarks=true").await;
         server.inject(Fault::Lag(Duration::from_secs(90)), Extent::Times(1));
         let late = map(&server, "a", "1").version;
         let next = map(&server, "b", "1").version;
@@ -761,7 +765,7 @@ mod faults {
     async fn a_swallowed_change_is_never_seen_by_a_watch() {
         let server = server();
         let start = server.revision();
-        let mut watch = Reader::open(&server, start, "").await;
+        let mut watch = DiscoveryReader::open(&server, start, "").await;
         server.inject(Fault::Swallow, Extent::Times(1));
         assert!(watch.is_silent().await);
         map(&server, "lost", "1");
@@ -769,7 +773,11 @@ mod faults {
         map(&server, "seen", "1");
         assert_eq!(watch.event().await.1, "seen");
         assert_eq!(
-            Reader::open(&server, start, "").await.event().await.1,
+            DiscoveryReader::open(&server, start, "")
+                .await
+                .event()
+                .await
+                .1,
             "seen"
         );
         assert_eq!(names(&ok(&server, MAPS).await), ["lost", "seen"]);
@@ -778,7 +786,7 @@ mod faults {
     #[tokio::test(start_paused = true)]
     async fn an_old_change_is_seen_again() {
         let server = server();
-        let mut watch = Reader::open(&server, server.revision(), "").await;
+        let mut watch = DiscoveryReader::open(&server, server.revision(), "").await;
         let first = map(&server, "a", "1").version;
         assert_eq!(watch.event().await.2, first);
         server.inject(Fault::Replay, Extent::Times(1));

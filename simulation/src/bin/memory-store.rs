@@ -13,7 +13,9 @@ use fleetdex_core::{
     model::{Gvk, Object, Projection, Projector, Resource},
     query::{Query, ResourceName, Selectable},
 };
-use fleetdex_store::{Generation, Store, bulk::Write, memory::Memory};
+use fleetdex_store::{
+    IndexReader as _, IndexRevision, IndexWriter as _, bulk::Write, memory::Memory,
+};
 use kube::{Client, Config};
 use serde::Deserialize;
 use serde_json::{json, value::RawValue};
@@ -91,7 +93,7 @@ async fn main() -> Result<()> {
     let memory = Memory::new();
     let before = resident()?;
     let started = Instant::now();
-    let generations = fill(&memory, &client, &arguments).await?;
+    let revisions = fill(&memory, &client, &arguments).await?;
     let filling = started.elapsed();
     drop(server);
     ensure!(
@@ -101,8 +103,8 @@ async fn main() -> Result<()> {
         arguments.objects
     );
     let after = resident()?;
-    for generation in &generations {
-        memory.activate(generation).await?;
+    for revision in &revisions {
+        memory.activate(revision).await?;
     }
     let of_selector = ask(&memory, "app.kubernetes.io/name=service-07,tier=batch").await?;
     let of_all = ask(&memory, "").await?;
@@ -125,15 +127,19 @@ fn pods() -> Resource {
     }
 }
 
-async fn fill(memory: &Memory, client: &Client, arguments: &Arguments) -> Result<Vec<Generation>> {
+async fn fill(
+    memory: &Memory,
+    client: &Client,
+    arguments: &Arguments,
+) -> Result<Vec<IndexRevision>> {
     let mut targets = Vec::new();
     for number in 0..arguments.clusters {
         let cluster = format!("member{number}").parse()?;
-        let generation = memory.open(&cluster, None, 0).await?;
+        let revision = memory.open(&cluster, None, 0).await?;
         let fields = kinds::selectable_fields(&pods().gvk).unwrap_or_default();
         targets.push((
             Projector::new(&cluster, &pods(), &Projection::default(), fields),
-            generation,
+            revision,
         ));
     }
     let mut next = String::new();
@@ -143,19 +149,13 @@ async fn fill(memory: &Memory, client: &Client, arguments: &Arguments) -> Result
             .request_text(http::Request::get(path).body(Vec::new())?)
             .await?;
         let list: List<'_> = serde_json::from_str(&text)?;
-        let (projector, generation) = &targets[page % targets.len()];
+        let (projector, revision) = &targets[page % targets.len()];
         let write = |item: &&RawValue| {
-            let document = projector.document(
-                &Object::parse(item.get())?,
-                item.get(),
-                "2026-01-01T00:00:00Z",
-            )?;
-            let body = Some(document.body);
+            let document =
+                projector.document(&Object::parse(item.get())?, "2026-01-01T00:00:00Z")?;
             Ok(Write {
-                index: generation.target.clone(),
-                id: document.id,
-                version: document.version,
-                body,
+                index: revision.target.clone(),
+                document,
             })
         };
         let writes: Vec<Write> = list.items.iter().map(write).collect::<Result<_>>()?;
@@ -165,10 +165,7 @@ async fn fill(memory: &Memory, client: &Client, arguments: &Arguments) -> Result
         }
         next = list.metadata.next;
     }
-    Ok(targets
-        .into_iter()
-        .map(|(_, generation)| generation)
-        .collect())
+    Ok(targets.into_iter().map(|(_, revision)| revision).collect())
 }
 
 /// Half of the answers, and all but one of a hundred, took at most these times.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use fleetdex_limits::intake::ReadError;
+use fleetdex_limits::intake::IntakeError;
 use fleetdex_store::opensearch::{Allowance, Timeout, TransportError};
 use http::{Request, Response};
 use http_body_util::Full;
@@ -59,7 +59,7 @@ async fn read(answer: Response<Bytes>, allowance: &Allowance) -> Reply {
     let (parts, body) = answer.into_parts();
     match allowance.read(parts.status, Full::new(body)).await {
         Ok(body) => Ok(Response::from_parts(parts, body)),
-        Err(ReadError::TooLarge(limit)) => Err(TransportError::TooLong {
+        Err(IntakeError::TooLarge(limit)) => Err(TransportError::TooLong {
             address: ADDRESS.to_owned(),
             limit,
         }),

@@ -14,7 +14,7 @@ use fleetdex_clusters::{
 };
 use fleetdex_core::model::{ClusterName, IndexPrefix};
 use fleetdex_operator::RegistryView;
-use fleetdex_sync::pipeline::Limits;
+use fleetdex_sync::pipeline::PipelineLimits;
 use http::{Request, Response};
 use http_body_util::Full;
 use kube::{Client, client::Body};
@@ -164,7 +164,7 @@ async fn run(with_broken: bool) -> Seen {
             broken: broken.clone(),
         }),
         store: store.service(),
-        limits: Limits::default(),
+        limits: PipelineLimits::default(),
         audit_interval: None,
     };
     let wanted = Wanted {
@@ -283,7 +283,7 @@ impl TwoKinds {
                 server.clone(),
             )]))),
             store: store.service(),
-            limits: Limits::default(),
+            limits: PipelineLimits::default(),
             audit_interval: None,
         };
         let operator = Operator::start(surroundings, Self::wanted("fleetdex"));

@@ -1,7 +1,7 @@
-//! Field selectors of any path on the simulated OpenSearch; `e2e/tests/every_path.rs` asks the real ones the same.
+//! Field selectors of any path on the simulated OpenSearch; `e2e/tests/queries/every_path.rs` asks the real ones the same.
 
 use fleetdex_store::{
-    Store,
+    IndexWriter as _,
     opensearch::{Engine, EngineOptions, IndexSettings},
 };
 use simulation::{every_path::ask, opensearch::OpenSearch};

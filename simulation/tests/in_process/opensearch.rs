@@ -6,11 +6,11 @@ use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use fleetdex_core::{
-    model::{ClusterName, Gvk, JsonLine},
+    model::{ClusterName, Document, Gvk, JsonLine},
     query::{Query, ResourceName, Selectable},
 };
 use fleetdex_store::{
-    Extent, Generation, KindExtent, Store, StoreError,
+    Extent, IndexReader as _, IndexRevision, IndexWriter as _, KindExtent, StoreError,
     bulk::{Verdict, Write},
     changes::EventKind,
     opensearch::{Answers, Engine, EngineOptions, IndexSettings, OpenSearchService, Timeout},
@@ -338,17 +338,20 @@ async fn the_same_seed_is_the_same_run() {
     assert_ne!(run(7).await, run(8).await);
 }
 
-fn write(generation: &Generation, name: &str, version: u64, is_delete: bool) -> Write {
+fn write(revision: &IndexRevision, name: &str, version: u64, is_delete: bool) -> Write {
     let body = json!({
         "apiVersion": "v1", "kind": "Pod", "cluster": "member1",
         "metadata": { "name": name, "uid": name, "labels": { "app.kubernetes.io/name": "web" } },
         "search": { "resource": "pods", "group": "", "labels": ["app.kubernetes.io/name=web"] },
     });
     Write {
-        index: generation.target.clone(),
-        id: format!("v1/Pod/{name}").into(),
-        version: version.to_string().parse().unwrap(),
-        body: (!is_delete).then(|| JsonLine::new(body.to_string())),
+        index: revision.target.clone(),
+        document: Document {
+            id: format!("v1/Pod/{name}").into(),
+            version: version.to_string().parse().unwrap(),
+            body: (!is_delete).then(|| JsonLine::new(body.to_string())),
+            is_partial: false,
+        },
     }
 }
 
@@ -358,22 +361,22 @@ async fn the_real_store_works_on_it() {
     let engine = server.engine("fleetdex".parse().unwrap());
     let cluster: ClusterName = "member1".parse().unwrap();
     engine.prepare().await.unwrap();
-    let generation = engine.open(&cluster, Some("uid"), 0).await.unwrap();
+    let revision = engine.open(&cluster, Some("uid"), 0).await.unwrap();
     assert_eq!(
         engine.open(&cluster, Some("uid"), 0).await.unwrap(),
-        generation
+        revision
     );
     let writes: Vec<Write> = (0..5)
-        .map(|number| write(&generation, &format!("pod-{number}"), 10 + number, false))
+        .map(|number| write(&revision, &format!("pod-{number}"), 10 + number, false))
         .collect();
     assert_eq!(
         engine.write(&writes).await.unwrap(),
         vec![Verdict::Indexed; 5]
     );
     let more = [
-        write(&generation, "pod-1", 9, false),
-        write(&generation, "pod-2", 20, true),
-        write(&generation, "pod-9", 20, true),
+        write(&revision, "pod-1", 9, false),
+        write(&revision, "pod-2", 20, true),
+        write(&revision, "pod-9", 20, true),
     ];
     assert_eq!(
         engine.write(&more).await.unwrap(),
@@ -386,7 +389,7 @@ async fn the_real_store_works_on_it() {
     });
     let mut seen = Vec::new();
     engine
-        .visit_versions(&generation, &extent, &mut |stored| {
+        .visit_versions(&revision, &extent, &mut |stored| {
             seen.push(format!("{} {}", stored.id, stored.version));
         })
         .await
@@ -401,10 +404,10 @@ async fn the_real_store_works_on_it() {
         ]
     );
     assert_eq!(server.open_points_in_time(), 0);
-    assert_eq!(server.counters().written_to[generation.index.as_str()], 6);
+    assert_eq!(server.counters().written_to[revision.index.as_str()], 6);
 
     assert!(!server.aliases().contains_key("fleetdex"));
-    engine.activate(&generation).await.unwrap();
+    engine.activate(&revision).await.unwrap();
     assert_eq!(server.documents("fleetdex").len(), 4);
 
     server.inject(Fault::Unauthorized, Span::Times(1));
@@ -412,7 +415,7 @@ async fn the_real_store_works_on_it() {
         engine.write(&writes).await,
         Err(StoreError::Unauthorized { status: 401, .. })
     ));
-    server.delete_index(generation.index.as_str());
+    server.delete_index(revision.index.as_str());
     for missing in [&writes[..1], &more[1..2]] {
         let gone = engine.write(missing).await.unwrap();
         assert!(matches!(gone[..], [Verdict::IndexMissing(_)]), "{gone:?}");
@@ -439,10 +442,10 @@ fn installation(server: &OpenSearch, owner: &str, prefix: &str) -> Engine {
 }
 
 /// Opens a cluster, and answers queries from it.
-async fn fill(engine: &Engine, cluster: &str) -> Result<Generation, StoreError> {
-    let generation = engine.open(&cluster.parse().unwrap(), None, 0).await?;
-    engine.activate(&generation).await?;
-    Ok(generation)
+async fn fill(engine: &Engine, cluster: &str) -> Result<IndexRevision, StoreError> {
+    let revision = engine.open(&cluster.parse().unwrap(), None, 0).await?;
+    engine.activate(&revision).await?;
+    Ok(revision)
 }
 
 fn refusal<T: std::fmt::Debug>(outcome: Result<T, StoreError>) -> String {
@@ -542,31 +545,30 @@ async fn an_alias_over_indices_of_another_is_never_joined() {
 }
 
 /// A document of so many bytes beside its metadata.
-fn large(generation: &Generation, name: &str, version: u64, bytes: usize) -> Write {
-    let plain = write(generation, name, version, false);
-    let mut document: Value = serde_json::from_slice(&plain.body.unwrap()).unwrap();
+fn large(revision: &IndexRevision, name: &str, version: u64, bytes: usize) -> Write {
+    let mut plain = write(revision, name, version, false);
+    let mut document: Value =
+        serde_json::from_slice(plain.document.body.as_deref().unwrap()).unwrap();
     document["data"] = json!({ "blob": "x".repeat(bytes) });
-    Write {
-        body: Some(JsonLine::new(document.to_string())),
-        ..plain
-    }
+    plain.document.body = Some(JsonLine::new(document.to_string()));
+    plain
 }
 
 const KIB: usize = 1 << 10;
 /// What is read of an answer in these tests.
 const SHORT: usize = 300 * KIB;
 
-/// A store of whose answers little is read, with its generation, which queries are answered from.
-async fn short_answers(server: &OpenSearch) -> (Engine, Answers, Generation) {
+/// A store of whose answers little is read, with its revision, which queries are answered from.
+async fn short_answers(server: &OpenSearch) -> (Engine, Answers, IndexRevision) {
     let answers = Answers::of_at_most(SHORT);
     let engine = server.engine_reading_into("fleetdex".parse().unwrap(), answers.clone());
     engine.prepare().await.unwrap();
-    let generation = engine
+    let revision = engine
         .open(&"member1".parse().unwrap(), Some("uid"), 0)
         .await
         .unwrap();
-    engine.activate(&generation).await.unwrap();
-    (engine, answers, generation)
+    engine.activate(&revision).await.unwrap();
+    (engine, answers, revision)
 }
 
 async fn fill_with(engine: &Engine, server: &OpenSearch, writes: Vec<Write>) {
@@ -610,14 +612,14 @@ async fn a_page_that_is_too_long_has_fewer_objects_and_no_object_is_left_out() {
         (70 * KIB, [vec![1; 36], vec![4]].concat()),
     ] {
         let server = OpenSearch::new(1);
-        let (engine, answers, generation) = short_answers(&server).await;
+        let (engine, answers, revision) = short_answers(&server).await;
         let names = pod_names(40);
         fill_with(
             &engine,
             &server,
             names
                 .iter()
-                .map(|name| large(&generation, name, 1, bytes))
+                .map(|name| large(&revision, name, 1, bytes))
                 .collect(),
         )
         .await;
@@ -634,14 +636,14 @@ async fn a_page_that_is_too_long_has_fewer_objects_and_no_object_is_left_out() {
 #[tokio::test(start_paused = true)]
 async fn objects_that_fill_an_answer_each_come_one_at_a_time() {
     let server = OpenSearch::new(1);
-    let (engine, _, generation) = short_answers(&server).await;
+    let (engine, _, revision) = short_answers(&server).await;
     let names = pod_names(3);
     fill_with(
         &engine,
         &server,
         names
             .iter()
-            .map(|name| large(&generation, name, 1, 250 * KIB))
+            .map(|name| large(&revision, name, 1, 250 * KIB))
             .collect(),
     )
     .await;
@@ -653,13 +655,13 @@ async fn objects_that_fill_an_answer_each_come_one_at_a_time() {
 #[tokio::test(start_paused = true)]
 async fn an_object_that_is_larger_than_an_answer_is_named() {
     let server = OpenSearch::new(1);
-    let (engine, answers, generation) = short_answers(&server).await;
+    let (engine, answers, revision) = short_answers(&server).await;
     fill_with(
         &engine,
         &server,
         vec![
-            write(&generation, "pod-a", 1, false),
-            large(&generation, "pod-b", 1, 400 * KIB),
+            write(&revision, "pod-a", 1, false),
+            large(&revision, "pod-b", 1, 400 * KIB),
         ],
     )
     .await;
@@ -677,20 +679,13 @@ async fn an_object_that_is_larger_than_an_answer_is_named() {
 #[tokio::test(start_paused = true)]
 async fn ids_and_versions_are_read_however_long_they_are() {
     let server = OpenSearch::new(1);
-    let (engine, _, generation) = short_answers(&server).await;
+    let (engine, _, revision) = short_answers(&server).await;
     let uid = "u".repeat(2_000);
     let writes: Vec<Write> = (0..400)
         .map(|number| {
-            let plain = write(
-                &generation,
-                &format!("{uid}-{number:03}"),
-                10 + number,
-                false,
-            );
-            Write {
-                id: format!("v1/Pod/{number:03}").into(),
-                ..plain
-            }
+            let mut write = write(&revision, &format!("{uid}-{number:03}"), 10 + number, false);
+            write.document.id = format!("v1/Pod/{number:03}").into();
+            write
         })
         .collect();
     engine.write(&writes).await.unwrap();
@@ -701,7 +696,7 @@ async fn ids_and_versions_are_read_however_long_they_are() {
     });
     let mut seen = Vec::new();
     engine
-        .visit_versions(&generation, &extent, &mut |stored| {
+        .visit_versions(&revision, &extent, &mut |stored| {
             seen.push(format!("{} {}", stored.id, stored.version));
         })
         .await
@@ -715,26 +710,26 @@ async fn ids_and_versions_are_read_however_long_they_are() {
 #[tokio::test(start_paused = true)]
 async fn what_a_batch_replaces_is_read_in_parts_and_holds_up_no_write() {
     let server = OpenSearch::new(1);
-    let (engine, answers, generation) = short_answers(&server).await;
+    let (engine, answers, revision) = short_answers(&server).await;
     let names = pod_names(30);
     fill_with(
         &engine,
         &server,
         names
             .iter()
-            .map(|name| large(&generation, name, 1, 50 * KIB))
+            .map(|name| large(&revision, name, 1, 50 * KIB))
             .collect(),
     )
     .await;
     let selectable = Selectable::of(&Gvk::new("", "v1", "Pod"), &[]);
     let query = Query::all_of(ResourceName::new("", "pods"), selectable, 20);
-    let log = engine.changes().await.unwrap();
+    let log = engine.change_log().await.unwrap();
     let (_, after) = engine.first_page(&query).await.unwrap();
     let mut watch = log.watch_settled(&query, after).await.unwrap();
     let replace = |version| {
         names
             .iter()
-            .map(|name| write(&generation, name, version, false))
+            .map(|name| write(&revision, name, version, false))
             .collect::<Vec<_>>()
     };
     assert_eq!(
@@ -754,7 +749,7 @@ async fn what_a_batch_replaces_is_read_in_parts_and_holds_up_no_write() {
     // One that no answer has room for: the write goes on, and who watches lists again.
     assert_eq!(
         engine
-            .write(&[large(&generation, "pod-000", 3, 400 * KIB)])
+            .write(&[large(&revision, "pod-000", 3, 400 * KIB)])
             .await
             .unwrap(),
         [Verdict::Indexed]
@@ -780,16 +775,16 @@ async fn a_document_that_no_answer_could_have_room_for_is_not_written() {
     let server = OpenSearch::new(1);
     let engine = server.engine("fleetdex".parse().unwrap());
     engine.prepare().await.unwrap();
-    let generation = engine
+    let revision = engine
         .open(&"member1".parse().unwrap(), Some("uid"), 0)
         .await
         .unwrap();
     let (small, huge) = (
-        write(&generation, "pod-a", 1, false),
-        large(&generation, "pod-b", 1, 24 << 20),
+        write(&revision, "pod-a", 1, false),
+        large(&revision, "pod-b", 1, 24 << 20),
     );
     let verdicts = engine
-        .write(&[small, huge.clone(), write(&generation, "pod-c", 1, false)])
+        .write(&[small, huge.clone(), write(&revision, "pod-c", 1, false)])
         .await
         .unwrap();
     assert!(
@@ -809,14 +804,14 @@ async fn a_document_that_no_answer_could_have_room_for_is_not_written() {
 async fn many_questions_at_once_take_no_more_memory_than_they_may_and_the_operator_does_not_wait_for_them()
  {
     let server = OpenSearch::new(1);
-    let (engine, answers, generation) = short_answers(&server).await;
+    let (engine, answers, revision) = short_answers(&server).await;
     let names = pod_names(40);
     fill_with(
         &engine,
         &server,
         names
             .iter()
-            .map(|name| large(&generation, name, 1, 50 * KIB))
+            .map(|name| large(&revision, name, 1, 50 * KIB))
             .collect(),
     )
     .await;
@@ -825,7 +820,7 @@ async fn many_questions_at_once_take_no_more_memory_than_they_may_and_the_operat
         for version in 2..50 {
             assert_eq!(
                 engine
-                    .write(&[write(&generation, "other", version, false)])
+                    .write(&[write(&revision, "other", version, false)])
                     .await
                     .unwrap(),
                 [Verdict::Indexed]

@@ -13,27 +13,27 @@ use std::{
 use fleetdex_clusters::{
     Clusters, Timing,
     connect::Network,
-    discovery::{Offers, Served},
+    discovery::{ResourceCapabilities, ServedResource},
     source::Loader,
 };
 use fleetdex_core::model::{ClusterName, Gvk, Object, Projection, Projector, Resource, StoreName};
 use fleetdex_server::{
-    Catalog, Entry,
-    continue_token::Keys,
-    front::{
-        Front,
-        authenticate::Peer,
-        authorize::Mode,
-        limits::{LimitArgs, Limits},
+    Catalog, CatalogEntry,
+    auth::{
+        DelegatedAuth,
+        authenticate::RemoteClient,
+        authorize::AuthorizationMode,
+        client_trust::ClientTrust,
+        limits::{LimitArgs, RequestLimits},
         reviews::Reviews,
-        trust::Trust,
     },
+    continue_token::SealingKeys,
     peers::Peers,
-    proxying::Members,
-    serve::{Api, Gate, router},
+    proxying::MemberProxy,
+    serve::{AccessControl, ApiState, router},
 };
 use fleetdex_store::{
-    Store,
+    IndexReader, Store,
     bulk::{Verdict, Write},
     memory::Memory,
     opensearch::Answers,
@@ -166,10 +166,11 @@ impl Fleet {
         store.prepare().await.unwrap();
         let in_store: StoreName = "main".parse().unwrap();
         let (mut things, mut catalog) = (BTreeSet::new(), Catalog::default());
-        catalog.add_store(in_store.clone(), Arc::clone(&store));
+        let reader: Arc<dyn IndexReader> = Arc::clone(&store) as _;
+        catalog.add_store(in_store.clone(), reader);
         for name in CLUSTERS {
             let of_cluster: ClusterName = name.parse().unwrap();
-            let generation = store.open(&of_cluster, Some(name), 0).await.unwrap();
+            let revision = store.open(&of_cluster, Some(name), 0).await.unwrap();
             let mut writes = Vec::new();
             for kind in KINDS {
                 // Some clusters do not have some kinds.
@@ -183,7 +184,7 @@ impl Fleet {
                     namespaced: kind.4,
                 };
                 let (served, fields) = (served(&resource), &[]);
-                catalog.add(Entry {
+                catalog.add(CatalogEntry {
                     served: &served,
                     cluster: &of_cluster,
                     store: &in_store,
@@ -200,19 +201,11 @@ impl Fleet {
                     if is_new {
                         let text = object(&thing).to_string();
                         let document = projector
-                            .document(
-                                &Object::parse(&text).unwrap(),
-                                &text,
-                                "2026-01-01T00:00:00Z",
-                            )
+                            .document(&Object::parse(&text).unwrap(), "2026-01-01T00:00:00Z")
                             .unwrap();
-                        let (id, version, body) =
-                            (document.id, document.version, Some(document.body));
                         writes.push(Write {
-                            index: generation.target.clone(),
-                            id,
-                            version,
-                            body,
+                            index: revision.target.clone(),
+                            document,
                         });
                         things.insert(thing);
                     }
@@ -225,7 +218,7 @@ impl Fleet {
                     "{verdicts:?}"
                 );
             }
-            store.activate(&generation).await.unwrap();
+            store.activate(&revision).await.unwrap();
         }
         Self { things, catalog }
     }
@@ -382,17 +375,17 @@ fn placed(item: &Value) -> (String, String, String) {
     )
 }
 
-fn served(resource: &Resource) -> Served {
+fn served(resource: &Resource) -> ServedResource {
     let verbs = ["get", "list", "watch"].map(Arc::from).to_vec();
-    Served {
+    ServedResource {
         singular: resource.gvk.kind.to_ascii_lowercase().into(),
         resource: resource.clone(),
         short_names: Vec::new(),
         list_and_watch: true,
         preferred: true,
-        offers: Arc::new(Offers {
+        capabilities: Arc::new(ResourceCapabilities {
             verbs,
-            ..Offers::default()
+            ..ResourceCapabilities::default()
         }),
     }
 }
@@ -451,17 +444,22 @@ fn allows(rule: &str, asked: &[String]) -> bool {
 }
 
 /// The API over a catalog, which is to be kept as long as it is asked.
-fn api(rules: Vec<String>, catalog: watch::Receiver<Arc<Catalog>>) -> Api {
-    let (_, trust) = watch::channel(Arc::new(Trust::new(false)));
+fn api(rules: Vec<String>, catalog: watch::Receiver<Arc<Catalog>>) -> ApiState {
+    let (_, trust) = watch::channel(Arc::new(ClientTrust::new(false)));
     let metrics = Arc::new(Metrics::new());
     let reviews = Reviews::new(
         control_plane(rules),
         Arc::new(|_: &ClusterName| None),
         Vec::new(),
-        metrics.refused_requests("reviews"),
+        metrics.rejected_requests("reviews"),
     );
-    let gate = Gate::Front(Front::new(trust, reviews, Mode::ControlPlane, &metrics));
-    let limits = Limits::new(&LimitArgs::default(), &metrics);
+    let access_control = AccessControl::Delegated(DelegatedAuth::new(
+        trust,
+        reviews,
+        AuthorizationMode::ControlPlane,
+        &metrics,
+    ));
+    let limits = RequestLimits::new(&LimitArgs::default(), &metrics);
     let (loader, network) = (
         Loader::without_control_plane(),
         Arc::new(Network::default()),
@@ -472,20 +470,20 @@ fn api(rules: Vec<String>, catalog: watch::Receiver<Arc<Catalog>>) -> Api {
         Timing::default(),
         CancellationToken::new(),
     ));
-    let members = Arc::new(Members::new(none, CancellationToken::new()));
-    Api {
+    let members = Arc::new(MemberProxy::new(none, CancellationToken::new()));
+    ApiState {
         catalog,
         metrics,
-        gate,
+        access_control,
         limits,
         members,
         peers: Peers::default(),
-        keys: Keys::default(),
+        keys: SealingKeys::default(),
     }
 }
 
 struct Asker<'w> {
-    api: &'w Api,
+    api: &'w ApiState,
     name: &'static str,
 }
 
@@ -497,9 +495,10 @@ impl Asker<'_> {
             .header("authorization", bearer)
             .body(Empty::new())
             .unwrap();
-        request
-            .extensions_mut()
-            .insert(Peer::at(IpAddr::V4(Ipv4Addr::LOCALHOST), Vec::new()));
+        request.extensions_mut().insert(RemoteClient::at(
+            IpAddr::V4(Ipv4Addr::LOCALHOST),
+            Vec::new(),
+        ));
         let response = router(self.api.clone(), Readiness::new())
             .oneshot(request)
             .await

@@ -17,7 +17,7 @@ use fleetdex_core::{
     query::{Query, ResourceName, Selectable},
 };
 use fleetdex_store::{
-    Generation, Store, StoreError,
+    IndexRevision, Store, StoreError,
     bulk::{Verdict, Write},
     changes::{EventKind, Watch, WatchError},
     memory::Memory,
@@ -44,7 +44,7 @@ struct World {
     store: Arc<dyn Store>,
     server: Option<OpenSearch>,
     /// Also whether queries are answered from it.
-    generations: Mutex<BTreeMap<String, Generation>>,
+    revisions: Mutex<BTreeMap<String, IndexRevision>>,
     there: Mutex<Objects>,
     /// The UIDs of the objects that have had a name, the last one last.
     uids: Mutex<BTreeMap<(String, String), Vec<String>>>,
@@ -54,7 +54,7 @@ struct World {
 }
 
 fn write(
-    generation: &Generation,
+    revision: &IndexRevision,
     (name, uid): (&str, &str),
     version: u64,
     label: Option<&str>,
@@ -69,20 +69,14 @@ fn write(
         plural: "pods".into(),
         namespaced: true,
     };
-    let projector = Projector::new(&generation.cluster, &resource, &Projection::default(), &[]);
-    let document = projector
-        .document(
-            &Object::parse(&json).unwrap(),
-            &json,
-            "2026-01-01T00:00:00Z",
-        )
+    let projector = Projector::new(&revision.cluster, &resource, &Projection::default(), &[]);
+    let mut document = projector
+        .document(&Object::parse(&json).unwrap(), "2026-01-01T00:00:00Z")
         .unwrap();
-    let body = label.map(|_| document.body);
+    document.body = document.body.filter(|_| label.is_some());
     Write {
-        index: generation.target.clone(),
-        id: document.id,
-        version: document.version,
-        body,
+        index: revision.target.clone(),
+        document,
     }
 }
 
@@ -120,28 +114,32 @@ impl World {
     /// The same, but objects change again while the store is in trouble: what is tried again is something newer.
     async fn write_changing(
         &self,
-        generation: &Generation,
+        revision: &IndexRevision,
         names: BTreeSet<String>,
         random: &mut StdRng,
     ) {
-        let mut writes = self.change(generation, &names, random).await;
+        let mut writes = self.change(revision, &names, random).await;
         while !writes.is_empty() {
             writes = self.write_once(writes).await;
             if !writes.is_empty() {
                 // Some may be listed meanwhile, and some be seen by nobody.
                 sleep(Duration::from_millis(random.random_range(0..1_500))).await;
                 // An object is not made again before the deletion of the one before is settled.
-                let changed = writes.iter().filter(|write| write.body.is_some());
+                let changed = writes.iter().filter(|write| write.document.body.is_some());
                 let left: BTreeSet<&str> = changed
-                    .filter_map(|write| write.id.rsplit("uid-").next())
+                    .filter_map(|write| write.document.id.rsplit("uid-").next())
                     .collect();
                 let names = names
                     .iter()
                     .filter(|name| left.contains(name.as_str()) && random.random_bool(0.7));
                 let newer = self
-                    .change(generation, &names.cloned().collect(), random)
+                    .change(revision, &names.cloned().collect(), random)
                     .await;
-                writes.retain(|write| newer.iter().all(|newer| newer.id != write.id));
+                writes.retain(|write| {
+                    newer
+                        .iter()
+                        .all(|newer| newer.document.id != write.document.id)
+                });
                 writes.extend(newer);
             }
         }
@@ -166,7 +164,7 @@ impl World {
     /// Changes objects of a cluster, and gives what is to be written.
     async fn change(
         &self,
-        generation: &Generation,
+        revision: &IndexRevision,
         names: &BTreeSet<String>,
         random: &mut StdRng,
     ) -> Vec<Write> {
@@ -177,7 +175,7 @@ impl World {
             let label = random
                 .random_bool(0.75)
                 .then(|| LABELS[random.random_range(0..LABELS.len())]);
-            let key = (generation.cluster.to_string(), name.clone());
+            let key = (revision.cluster.to_string(), name.clone());
             let uid = self
                 .uid(&key, label.is_some() && !there.contains_key(&key), random)
                 .await;
@@ -185,32 +183,29 @@ impl World {
                 Some(label) => drop(there.insert(key, (version, label.to_owned()))),
                 None => drop(there.remove(&key)),
             }
-            writes.push(write(generation, (name, &uid), version, label));
+            writes.push(write(revision, (name, &uid), version, label));
         }
         writes
     }
 
     async fn write_some(&self, random: &mut StdRng) {
-        let generations = self.generations.lock().await;
-        let Some(generation) = generations.get(CLUSTERS[random.random_range(0..CLUSTERS.len())])
-        else {
+        let revisions = self.revisions.lock().await;
+        let Some(revision) = revisions.get(CLUSTERS[random.random_range(0..CLUSTERS.len())]) else {
             return;
         };
         let names = (0..random.random_range(1..6))
             .map(|_| format!("pod-{}", random.random_range(0..8)))
             .collect();
-        self.write_changing(generation, names, random).await;
+        self.write_changing(revision, names, random).await;
     }
 
-    /// Lets a cluster join, or takes the next generation of it.
+    /// Lets a cluster join, or takes the next revision of it.
     async fn swap(&self, name: &str, random: &mut StdRng) {
         self.swaps.fetch_add(1, Ordering::Relaxed);
         let cluster: ClusterName = name.parse().unwrap();
-        let mut generations = self.generations.lock().await;
-        let above = generations
-            .get(name)
-            .map_or(0, |generation| generation.number);
-        let generation = until_done(|| self.store.open(&cluster, Some("uid"), above)).await;
+        let mut revisions = self.revisions.lock().await;
+        let above = revisions.get(name).map_or(0, |revision| revision.number);
+        let revision = until_done(|| self.store.open(&cluster, Some("uid"), above)).await;
         let mut writes = Vec::new();
         let mut there = self.there.lock().await;
         let known: Vec<(String, u64, String)> = there
@@ -230,9 +225,9 @@ impl World {
                 1..=3 => {
                     let version = self.next_version();
                     there.insert(key, (version, "web".to_owned()));
-                    writes.push(write(&generation, (&pod, &uid), version, Some("web")));
+                    writes.push(write(&revision, (&pod, &uid), version, Some("web")));
                 }
-                _ => writes.push(write(&generation, (&pod, &uid), version, Some(&label))),
+                _ => writes.push(write(&revision, (&pod, &uid), version, Some(&label))),
             }
         }
         self.write(writes).await;
@@ -241,48 +236,43 @@ impl World {
         let key = (name.to_owned(), "late".to_owned());
         let uid = self.uid(&key, !there.contains_key(&key), random).await;
         there.insert(key, (version, "api".to_owned()));
-        let late = self.write(vec![write(
-            &generation,
-            ("late", &uid),
-            version,
-            Some("api"),
-        )]);
-        // A first generation may be shown in parts, with or without pods, before it is live, if it ever is.
+        let late = self.write(vec![write(&revision, ("late", &uid), version, Some("api"))]);
+        // A first revision may be shown in parts, with or without pods, before it is live, if it ever is.
         let (pods, nodes) = (
             ResourceName::new("", "pods"),
             ResourceName::new("", "nodes"),
         );
         let mut shown = BTreeSet::new();
-        if generation.replaces.is_none() && random.random_bool(0.3) {
+        if revision.replaces.is_none() && random.random_bool(0.3) {
             shown.insert(nodes);
-            until_done(|| self.store.show(&generation, &shown)).await;
+            until_done(|| self.store.show(&revision, &shown)).await;
         }
-        if generation.replaces.is_none() && random.random_bool(0.3) {
+        if revision.replaces.is_none() && random.random_bool(0.3) {
             shown.insert(pods);
-            tokio::join!(late, until_done(|| self.store.show(&generation, &shown)));
+            tokio::join!(late, until_done(|| self.store.show(&revision, &shown)));
         } else {
-            tokio::join!(late, until_done(|| self.store.activate(&generation)));
+            tokio::join!(late, until_done(|| self.store.activate(&revision)));
         }
         let live = !shown.contains(&ResourceName::new("", "pods"));
         let goes_on = !live && random.random_bool(0.5);
         if goes_on {
-            until_done(|| self.store.activate(&generation)).await;
+            until_done(|| self.store.activate(&revision)).await;
         }
         let live = live || goes_on;
-        generations.insert(
+        revisions.insert(
             name.to_owned(),
-            Generation {
+            IndexRevision {
                 live,
                 shown,
-                ..generation
+                ..revision
             },
         );
     }
 
     async fn drop_cluster(&self, name: &str) {
         self.swaps.fetch_add(1, Ordering::Relaxed);
-        let mut generations = self.generations.lock().await;
-        if generations.remove(name).is_some() {
+        let mut revisions = self.revisions.lock().await;
+        if revisions.remove(name).is_some() {
             self.there.lock().await.retain(|(of, _), _| of != name);
             until_done(|| async { self.store.drop_cluster(&name.parse().unwrap()).await }).await;
         }
@@ -373,7 +363,7 @@ impl<'w> Client<'w> {
     }
 
     async fn begin(&mut self, after: u64) -> Result<(), StoreError> {
-        let log = self.world.store.changes().await?;
+        let log = self.world.store.change_log().await?;
         match log.watch_settled(&self.query, after).await {
             Ok(watch) => self.watch = Some(watch),
             Err(WatchError::TooOld(_)) => self.watch = None,
@@ -502,7 +492,7 @@ async fn hold(seed: u64, on: On, with_swaps: bool, with_faults: bool) -> usize {
     let world = World {
         store,
         server,
-        generations: Mutex::default(),
+        revisions: Mutex::default(),
         there: Mutex::default(),
         uids: Mutex::default(),
         version: AtomicU64::new(10),
@@ -581,7 +571,7 @@ fn a_list_and_what_follows_make_the_whole_on_opensearch() {
 }
 
 #[test]
-fn generations_that_are_swapped_do_not_end_a_watch() {
+fn revisions_that_are_swapped_do_not_end_a_watch() {
     let lists = hold_for(100..140, On::OpenSearch, true, false);
     assert_eq!(lists, 40 * SELECTORS.len(), "nobody ever has to list again");
 }

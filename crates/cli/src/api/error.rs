@@ -1,4 +1,4 @@
-//! What can go wrong between the command line and the server, and what to do about it.
+//! Errors between the command line and the server, with what to do about them.
 
 use std::{io, path::PathBuf};
 
@@ -6,114 +6,114 @@ use fleetdex_clusters::source::KubeconfigProblem;
 use fleetdex_server::request::GROUPS;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Status;
 
-/// What lies under a failed request.
+/// The cause of a failed request.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// The server cannot be asked, or did not answer as asked.
+/// The server cannot be reached, or did not answer as requested.
 #[derive(Debug, thiserror::Error)]
-pub enum ApiError {
-    /// The token is not there.
-    #[error("cannot read the token file {}; is `fleetdex run` or `fleetdex local` at work on this machine, as this user? Name another file with --token-file, or a kubeconfig with --kubeconfig", .path.display())]
+pub enum ClientError {
+    /// The token file cannot be read.
+    #[error("cannot read the token file {}; is `fleetdex run` or `fleetdex local` running on this machine, as this user? Use another file with --token-file, or a kubeconfig with --kubeconfig", .path.display())]
     TokenFile {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the operating system.
         source: io::Error,
     },
-    /// The server's address is none.
-    #[error("--server {server:?} is no http or https URL: {reason}")]
+    /// The server's address is invalid.
+    #[error("--server {server:?} is not an http or https URL: {reason}")]
     Address {
         /// The address.
         server: String,
-        /// What is wrong.
+        /// The reason.
         reason: String,
     },
-    /// The token would be readable on the network.
+    /// The token would be sent unencrypted over the network.
     #[error(
-        "--server {0:?} is not on this machine, and over plain http the token would be readable on the way; use https"
+        "--server {0:?} is not on this machine, and plain http would expose the token; use https"
     )]
     Exposed(String),
-    /// The client could not be built.
+    /// The HTTP client could not be built.
     #[error("cannot set up the HTTP client")]
     Client(#[source] BoxError),
-    /// There is no kubeconfig that can be read.
+    /// No kubeconfig can be read.
     #[error(
-        "cannot read the kubeconfig; name one with --kubeconfig, or a server with --server: `fleetdex local` starts one on this machine"
+        "cannot read the kubeconfig; use another with --kubeconfig, or a server with --server; `fleetdex local` starts one on this machine"
     )]
     Kubeconfig(#[source] KubeconfigProblem),
-    /// The context, or what it names, is no use.
-    #[error("cannot use {place}")]
+    /// The context, or its cluster or user, is unusable.
+    #[error("cannot use {server}")]
     Context {
         /// The context and its file.
-        place: String,
-        /// What kube said.
+        server: String,
+        /// The error of the kube client.
         source: BoxError,
     },
-    /// No answer.
-    #[error("cannot reach {place}{remedy}")]
+    /// The server cannot be reached.
+    #[error("cannot reach {server}{remedy}")]
     Unreachable {
         /// The server's address, or the context.
-        place: String,
+        server: String,
         /// What to do.
         remedy: &'static str,
-        /// What the client said.
+        /// The error of the HTTP client.
         source: BoxError,
     },
-    /// No answer in time.
-    #[error("{place} gave no answer within {seconds} s")]
-    Silent {
+    /// The server did not answer in time.
+    #[error("{server} did not answer within {seconds} s")]
+    Timeout {
         /// The server's address, or the context.
-        place: String,
-        /// How long it was given.
+        server: String,
+        /// The timeout.
         seconds: u64,
     },
     /// The server refused.
     #[error("{}{}", refusal(.status), .remedy.as_deref().unwrap_or_default())]
     Refused {
-        /// What it said.
+        /// Its Status.
         status: Box<Status>,
         /// What to do, on a line of its own.
         remedy: Option<String>,
     },
     /// The apiserver has no such API group.
     #[error(
-        "{place} does not know the API {group}/v1alpha1: its APIService is not there; install Fleetdex there with its chart, or name another cluster with --context, or a server with --server",
+        "{server} does not serve the API {group}/v1alpha1: its APIService does not exist; install Fleetdex there with its chart, or use another cluster with --context, or a server with --server",
         group = GROUPS[0]
     )]
     NotInstalled {
         /// The context.
-        place: String,
+        server: String,
     },
-    /// The aggregation layer has nobody to hand requests to.
+    /// The aggregation layer cannot reach Fleetdex.
     #[error(
-        "{place} cannot reach Fleetdex ({said}); see `kubectl get apiservice v1alpha1.{group}` and the Pods behind its Service",
+        "{server} cannot reach Fleetdex ({message}); see `kubectl get apiservice v1alpha1.{group}` and the Pods behind its Service",
         group = GROUPS[0]
     )]
     NotAvailable {
         /// The context.
-        place: String,
-        /// What the apiserver said.
-        said: String,
+        server: String,
+        /// The message of the apiserver.
+        message: String,
     },
-    /// The answer is not what the API promises.
-    #[error("the server answered {path} with something that is no answer (HTTP {code}): {reason}")]
-    Garbled {
-        /// What was asked for.
+    /// The response is not of the promised form.
+    #[error("the server sent a malformed response for {path} (HTTP {code}): {reason}")]
+    Malformed {
+        /// The requested path.
         path: String,
         /// HTTP status.
         code: u16,
-        /// What is wrong.
+        /// The reason.
         reason: String,
     },
     /// The last line of a report is missing.
-    #[error("{place} ended its report before it was complete; was it stopped?")]
-    CutOff {
+    #[error("{server} ended its report before it was complete; was the server stopped?")]
+    Truncated {
         /// The server's address, or the context.
-        place: String,
+        server: String,
     },
 }
 
-/// As kubectl words it.
+/// Formats a Status as kubectl does.
 fn refusal(status: &Status) -> String {
     let reason = status.reason.as_deref().unwrap_or("Unknown");
     format!(
@@ -122,8 +122,8 @@ fn refusal(status: &Status) -> String {
     )
 }
 
-impl ApiError {
-    /// What a server said in the middle of an answer.
+impl ClientError {
+    /// A Status in the middle of a response.
     pub(super) fn refused(status: Status) -> Self {
         Self::Refused {
             status: Box::new(status),
@@ -131,42 +131,42 @@ impl ApiError {
         }
     }
 
-    /// The server's own refusal, which is shown as kubectl shows it.
+    /// Whether this is a refusal of the server, which is printed as kubectl prints it.
     pub fn is_refusal(&self) -> bool {
         matches!(self, Self::Refused { .. })
     }
 
-    /// What an answer that is none of success means. Behind an apiserver there are two that may have given it.
-    pub(super) fn of_answer(
-        place: &str,
+    /// Classifies an unsuccessful response. It may come from an apiserver or from the server behind it.
+    pub(super) fn from_response(
+        server: &str,
         is_behind_apiserver: bool,
         path: &str,
         code: u16,
         body: &[u8],
     ) -> Self {
-        let said = String::from_utf8_lossy(&body[..body.len().min(MAX_QUOTED)])
+        let message = String::from_utf8_lossy(&body[..body.len().min(MAX_QUOTED)])
             .trim()
             .to_owned();
         match (serde_json::from_slice::<Status>(body), code) {
             (Ok(status), _) if status.status.is_some() => {
-                let remedy = outer_right(&status).filter(|_| is_behind_apiserver);
+                let remedy = missing_outer_permission(&status).filter(|_| is_behind_apiserver);
                 Self::Refused {
                     status: Box::new(status),
                     remedy,
                 }
             }
             (_, 404) if is_behind_apiserver => Self::NotInstalled {
-                place: place.to_owned(),
+                server: server.to_owned(),
             },
             (_, 502..=504) if is_behind_apiserver => Self::NotAvailable {
-                place: place.to_owned(),
-                said,
+                server: server.to_owned(),
+                message,
             },
             (read, _) => {
                 let reason = read
                     .err()
-                    .map_or_else(|| "no Status".to_owned(), |error| error.to_string());
-                Self::Garbled {
+                    .map_or_else(|| "not a Status".to_owned(), |error| error.to_string());
+                Self::Malformed {
                     path: path.to_owned(),
                     code,
                     reason,
@@ -176,11 +176,12 @@ impl ApiError {
     }
 }
 
-/// Bytes of somebody's answer that an error quotes.
+/// Maximum length in bytes of a quoted response.
 const MAX_QUOTED: usize = 300;
 
-/// The apiserver's own RBAC names our group when it refuses; the server behind it names the resource that was asked for.
-fn outer_right(status: &Status) -> Option<String> {
+/// Explains a refusal by the RBAC of the apiserver: it names our API group, while the server behind it names the
+/// requested resource.
+fn missing_outer_permission(status: &Status) -> Option<String> {
     let is_outer = status.code == Some(403)
         && status
             .message
@@ -190,8 +191,8 @@ fn outer_right(status: &Status) -> Option<String> {
     let group = GROUPS[0];
     is_outer.then(|| {
         format!(
-            "\nTo ask Fleetdex through the apiserver you need the verb get in the API group {group}: let somebody bind the chart's ClusterRole \
-             <release>-user to you."
+            "\nTo query Fleetdex through the apiserver you need the verb get in the API group {group}: ask an administrator to bind the \
+             chart's ClusterRole <release>-user to you."
         )
     })
 }
@@ -200,8 +201,8 @@ fn outer_right(status: &Status) -> Option<String> {
 mod tests {
     use super::*;
 
-    fn told(is_behind_apiserver: bool, code: u16, body: &str) -> String {
-        ApiError::of_answer(
+    fn message(is_behind_apiserver: bool, code: u16, body: &str) -> String {
+        ClientError::from_response(
             "context prod",
             is_behind_apiserver,
             "/apis",
@@ -212,27 +213,26 @@ mod tests {
     }
 
     #[test]
-    fn what_the_aggregation_layer_says_is_told_with_what_to_do() {
-        insta::assert_snapshot!(told(true, 404, "404 page not found\n"), @"context prod does not know the API search.fleetdex.io/v1alpha1: its APIService is not there; install Fleetdex there with its chart, or name another cluster with --context, or a server with --server");
-        insta::assert_snapshot!(told(true, 503, "service unavailable\n"), @"context prod cannot reach Fleetdex (service unavailable); see `kubectl get apiservice v1alpha1.search.fleetdex.io` and the Pods behind its Service");
+    fn errors_of_the_aggregation_layer_say_what_to_do() {
+        insta::assert_snapshot!(message(true, 404, "404 page not found\n"), @"context prod does not serve the API search.fleetdex.io/v1alpha1: its APIService does not exist; install Fleetdex there with its chart, or use another cluster with --context, or a server with --server");
+        insta::assert_snapshot!(message(true, 503, "service unavailable\n"), @"context prod cannot reach Fleetdex (service unavailable); see `kubectl get apiservice v1alpha1.search.fleetdex.io` and the Pods behind its Service");
         let denied = r#"{"kind":"Status","status":"Failure","code":403,"reason":"Forbidden","message":"search.search.fleetdex.io \"api\" is forbidden"}"#;
-        insta::assert_snapshot!(told(true, 403, denied), @r#"
+        insta::assert_snapshot!(message(true, 403, denied), @r#"
         Error from server (Forbidden): search.search.fleetdex.io "api" is forbidden
-        To ask Fleetdex through the apiserver you need the verb get in the API group search.fleetdex.io: let somebody bind the chart's ClusterRole <release>-user to you.
+        To query Fleetdex through the apiserver you need the verb get in the API group search.fleetdex.io: ask an administrator to bind the chart's ClusterRole <release>-user to you.
         "#);
     }
 
     #[test]
-    fn a_refusal_of_the_server_stands_for_itself() {
+    fn a_refusal_of_the_server_is_printed_unchanged() {
         let denied = r#"{"kind":"Status","status":"Failure","code":403,"reason":"Forbidden","message":"pods is forbidden"}"#;
         assert_eq!(
-            told(true, 403, denied),
+            message(true, 403, denied),
             "Error from server (Forbidden): pods is forbidden"
         );
         assert!(
-            told(false, 404, "404 page not found").starts_with(
-                "the server answered /apis with something that is no answer (HTTP 404)"
-            )
+            message(false, 404, "404 page not found")
+                .starts_with("the server sent a malformed response for /apis (HTTP 404)")
         );
     }
 }

@@ -1,4 +1,4 @@
-//! One request and its answer, whichever way leads to the server.
+//! Sends one request and receives its response, directly or through an apiserver.
 
 use std::{path::Path, time::Duration};
 
@@ -12,37 +12,38 @@ use reqwest::{Client, Url, redirect};
 use tokio::time::timeout;
 
 use super::{
-    error::{ApiError, BoxError},
-    place::Place,
+    client_config::{ClientConfig, FLEET_PATH},
+    error::{BoxError, ClientError},
 };
 
-/// How long the server may take to accept a connection.
+/// Connect timeout of a server on this machine.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// The same over a network, a credential plugin aside.
-const FAR_CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
-/// How long an answer may take to begin, and each piece of it to come. The server gives its store half of that, counts the whole of it.
-const SILENCE_TIMEOUT: Duration = Duration::from_mins(1);
+/// Connect timeout over a network, without the time of a credential plugin.
+const REMOTE_CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
+/// Timeout of the response headers and of each piece of the body. The server allows its store half of it, and the
+/// whole of it for counts.
+const IDLE_TIMEOUT: Duration = Duration::from_mins(1);
 
-/// Where kubectl looks unless told otherwise.
+/// The namespace of a context without one.
 const DEFAULT_NAMESPACE: &str = "default";
 
-/// What is to come of an answer.
-pub type Body = UnsyncBoxBody<Bytes, BoxError>;
+/// The body of a response.
+pub type ResponseBody = UnsyncBoxBody<Bytes, BoxError>;
 
-/// A way to a server.
+/// A connection to a server.
 #[derive(Clone)]
 pub struct Transport {
-    way: Way,
-    place: String,
+    client: HttpClient,
+    server: String,
     namespace: String,
 }
 
 #[derive(Clone)]
-enum Way {
-    /// With the token of a file.
+enum HttpClient {
+    /// Directly, with the token of a file.
     Direct {
         client: Client,
-        server: String,
+        url: String,
         token: String,
     },
     /// Through an apiserver, with the credentials of a kubeconfig.
@@ -51,7 +52,7 @@ enum Way {
 
 /// A request.
 #[derive(Clone, Debug)]
-pub struct Call<'c> {
+pub struct HttpCall<'c> {
     /// `GET` or `POST`.
     pub method: Method,
     /// Path and query.
@@ -60,61 +61,64 @@ pub struct Call<'c> {
     pub accept: &'static str,
 }
 
-/// A good answer.
-pub struct Answer {
+/// A successful response.
+pub struct ApiResponse {
     /// Its headers.
     pub headers: HeaderMap,
     /// Its status.
     pub code: StatusCode,
-    body: Body,
-    place: String,
+    body: ResponseBody,
+    server: String,
     remedy: &'static str,
 }
 
 impl Transport {
-    /// Reads the token or the kubeconfig; asks nothing yet.
-    pub async fn new(place: &Place) -> Result<Self, ApiError> {
-        match place {
-            Place::Direct { server, token_file } => Self::direct(server, token_file),
-            Place::Apiserver {
+    /// Reads the token or the kubeconfig; sends no request.
+    pub async fn new(config: &ClientConfig) -> Result<Self, ClientError> {
+        match config {
+            ClientConfig::Direct { server, token_file } => Self::direct(server, token_file),
+            ClientConfig::Apiserver {
                 kubeconfig,
                 context,
             } => Self::apiserver(kubeconfig.as_deref(), context.as_deref()).await,
         }
     }
 
-    /// Proxies from the environment are not used: the token stays on this machine.
-    fn direct(server: &str, token_file: &Path) -> Result<Self, ApiError> {
+    /// Ignores proxies of the environment, so that the token stays on this machine.
+    fn direct(server: &str, token_file: &Path) -> Result<Self, ClientError> {
         check_address(server)?;
-        let token = std::fs::read_to_string(token_file).map_err(|source| ApiError::TokenFile {
-            path: token_file.to_owned(),
-            source,
-        })?;
+        let token =
+            std::fs::read_to_string(token_file).map_err(|source| ClientError::TokenFile {
+                path: token_file.to_owned(),
+                source,
+            })?;
         let client = Client::builder()
             .no_proxy()
             .redirect(redirect::Policy::none())
             .connect_timeout(CONNECT_TIMEOUT)
             .build()
-            .map_err(|error| ApiError::Client(error.into()))?;
+            .map_err(|error| ClientError::Client(error.into()))?;
         let server = server.trim_end_matches('/').to_owned();
-        let place = format!("the server at {server}");
-        let way = Way::Direct {
+        let description = format!("the server at {server}");
+        let client = HttpClient::Direct {
             client,
-            server,
+            url: server,
             token: token.trim().to_owned(),
         };
         Ok(Self {
-            way,
-            place,
+            client,
+            server: description,
             namespace: DEFAULT_NAMESPACE.to_owned(),
         })
     }
 
-    async fn apiserver(path: Option<&Path>, context: Option<&str>) -> Result<Self, ApiError> {
-        let kubeconfig = read_kubeconfig(path).await.map_err(ApiError::Kubeconfig)?;
-        let place = named(&kubeconfig, path, context);
-        let unusable = |source: BoxError| ApiError::Context {
-            place: place.clone(),
+    async fn apiserver(path: Option<&Path>, context: Option<&str>) -> Result<Self, ClientError> {
+        let kubeconfig = read_kubeconfig(path)
+            .await
+            .map_err(ClientError::Kubeconfig)?;
+        let server = describe_context(&kubeconfig, path, context);
+        let unusable = |source: BoxError| ClientError::Context {
+            server: server.clone(),
             source,
         };
         let options = KubeConfigOptions {
@@ -123,66 +127,67 @@ impl Transport {
         };
         let read = kube::Config::from_custom_kubeconfig(kubeconfig, &options).await;
         let mut config = read.map_err(|error| unusable(error.into()))?;
-        config.connect_timeout = Some(FAR_CONNECT_TIMEOUT);
-        // Silence is bounded here, for each piece of an answer.
+        config.connect_timeout = Some(REMOTE_CONNECT_TIMEOUT);
+        // The timeouts here apply to each piece of a response.
         config.read_timeout = None;
         config.default_retry = false;
+        config.cluster_url = without_fleet_path(config.cluster_url);
         let namespace = config.default_namespace.clone();
         let client = kube::Client::try_from(config).map_err(|error| unusable(error.into()))?;
         Ok(Self {
-            way: Way::Apiserver(client),
-            place,
+            client: HttpClient::Apiserver(client),
+            server,
             namespace,
         })
     }
 
-    /// Who is asked, for messages.
-    pub fn place(&self) -> &str {
-        &self.place
+    /// Returns a description of the server for messages.
+    pub fn server(&self) -> &str {
+        &self.server
     }
 
-    /// The namespace to look in unless another is named: that of the context.
+    /// Returns the namespace of the context, or `default`.
     pub fn default_namespace(&self) -> &str {
         &self.namespace
     }
 
-    /// Sends a request. Gives the answer if it is a good one.
-    pub async fn send(&self, call: &Call<'_>) -> Result<Answer, ApiError> {
+    /// Sends a request; returns a successful response.
+    pub async fn send(&self, call: &HttpCall<'_>) -> Result<ApiResponse, ClientError> {
         let sending = async {
-            match &self.way {
-                Way::Direct {
-                    client,
-                    server,
-                    token,
-                } => direct(client, &format!("{server}{}", call.path), token, call).await,
-                Way::Apiserver(client) => through(client, call).await,
+            match &self.client {
+                HttpClient::Direct { client, url, token } => {
+                    send_direct(client, &format!("{url}{}", call.path), token, call).await
+                }
+                HttpClient::Apiserver(client) => send_through_apiserver(client, call).await,
             }
         };
-        let (place, remedy) = (self.place.clone(), self.remedy());
-        let answered = timeout(SILENCE_TIMEOUT, sending)
+        let (server, remedy) = (self.server.clone(), self.remedy());
+        let received = timeout(IDLE_TIMEOUT, sending)
             .await
-            .map_err(|_| silent(&place))?;
-        let response = answered.map_err(|source| ApiError::Unreachable {
-            place: place.clone(),
+            .map_err(|_| timed_out(&server))?;
+        let response = received.map_err(|source| ClientError::Unreachable {
+            server: server.clone(),
             remedy,
             source,
         })?;
         let (parts, body) = response.into_parts();
-        let answer = Answer {
+        let response = ApiResponse {
             headers: parts.headers,
             code: parts.status,
             body,
-            place,
+            server,
             remedy,
         };
-        if answer.code.is_success() {
-            return Ok(answer);
+        if response.code.is_success() {
+            return Ok(response);
         }
-        let (code, is_behind_apiserver) =
-            (answer.code.as_u16(), matches!(self.way, Way::Apiserver(_)));
-        let body = answer.bytes().await?;
-        Err(ApiError::of_answer(
-            &self.place,
+        let (code, is_behind_apiserver) = (
+            response.code.as_u16(),
+            matches!(self.client, HttpClient::Apiserver(_)),
+        );
+        let body = response.bytes().await?;
+        Err(ClientError::from_response(
+            &self.server,
             is_behind_apiserver,
             call.path,
             code,
@@ -191,48 +196,40 @@ impl Transport {
     }
 
     fn remedy(&self) -> &'static str {
-        match self.way {
-            Way::Direct { .. } => {
-                "; is `fleetdex run` or `fleetdex local` at work there? Name another with --server"
+        match self.client {
+            HttpClient::Direct { .. } => {
+                "; is `fleetdex run` or `fleetdex local` running there? Use another server with --server"
             }
-            Way::Apiserver(_) => {
-                "; does kubectl reach it? Name another with --context, or a server with --server"
+            HttpClient::Apiserver(_) => {
+                "; does kubectl reach it? Use another cluster with --context, or a server with --server"
             }
         }
     }
 }
 
-impl Answer {
-    /// Everything that is left of it.
-    pub async fn bytes(mut self) -> Result<Vec<u8>, ApiError> {
+impl ApiResponse {
+    /// Reads the rest of the body.
+    pub async fn bytes(mut self) -> Result<Vec<u8>, ClientError> {
         let mut bytes = Vec::new();
-        while let Some(piece) = self.piece(Some(SILENCE_TIMEOUT)).await? {
+        while let Some(piece) = self.next().await? {
             bytes.extend_from_slice(&piece);
         }
         Ok(bytes)
     }
 
-    /// The next piece; nothing at the end. Silence of a minute is an error.
-    pub async fn next(&mut self) -> Result<Option<Bytes>, ApiError> {
-        self.piece(Some(SILENCE_TIMEOUT)).await
-    }
-
-    async fn piece(&mut self, silence: Option<Duration>) -> Result<Option<Bytes>, ApiError> {
+    /// Returns the next piece of the body, or `None` at its end. Fails if none comes within a minute.
+    pub async fn next(&mut self) -> Result<Option<Bytes>, ClientError> {
         loop {
-            let coming = self.body.frame();
-            let frame = match silence {
-                Some(limit) => timeout(limit, coming)
-                    .await
-                    .map_err(|_| silent(&self.place))?,
-                None => coming.await,
-            };
+            let frame = timeout(IDLE_TIMEOUT, self.body.frame())
+                .await
+                .map_err(|_| timed_out(&self.server))?;
             let Some(frame) = frame else { return Ok(None) };
-            let frame = frame.map_err(|source| ApiError::Unreachable {
-                place: self.place.clone(),
+            let frame = frame.map_err(|source| ClientError::Unreachable {
+                server: self.server.clone(),
                 remedy: self.remedy,
                 source,
             })?;
-            // Trailers say nothing that anybody here needs.
+            // Trailers are ignored.
             if let Ok(data) = frame.into_data() {
                 return Ok(Some(data));
             }
@@ -240,19 +237,19 @@ impl Answer {
     }
 }
 
-fn silent(place: &str) -> ApiError {
-    ApiError::Silent {
-        place: place.to_owned(),
-        seconds: SILENCE_TIMEOUT.as_secs(),
+fn timed_out(server: &str) -> ClientError {
+    ClientError::Timeout {
+        server: server.to_owned(),
+        seconds: IDLE_TIMEOUT.as_secs(),
     }
 }
 
-async fn direct(
+async fn send_direct(
     client: &Client,
     url: &str,
     token: &str,
-    call: &Call<'_>,
-) -> Result<http::Response<Body>, BoxError> {
+    call: &HttpCall<'_>,
+) -> Result<http::Response<ResponseBody>, BoxError> {
     let request = client
         .request(call.method.clone(), url)
         .bearer_auth(token)
@@ -261,7 +258,10 @@ async fn direct(
     Ok(response.map(|body| body.map_err(Into::into).boxed_unsync()))
 }
 
-async fn through(client: &kube::Client, call: &Call<'_>) -> Result<http::Response<Body>, BoxError> {
+async fn send_through_apiserver(
+    client: &kube::Client,
+    call: &HttpCall<'_>,
+) -> Result<http::Response<ResponseBody>, BoxError> {
     let request = Request::builder()
         .method(call.method.clone())
         .uri(call.path)
@@ -272,8 +272,15 @@ async fn through(client: &kube::Client, call: &Call<'_>) -> Result<http::Respons
     Ok(response.map(|body| body.map_err(Into::into).boxed_unsync()))
 }
 
-/// The context and its file, for messages.
-fn named(kubeconfig: &Kubeconfig, path: Option<&Path>, context: Option<&str>) -> String {
+/// Removes the path of the fleet, which a context of `fleetdex kubeconfig` has, from the URL of the apiserver.
+fn without_fleet_path(url: http::Uri) -> http::Uri {
+    let text = url.to_string();
+    let server = text.trim_end_matches('/').strip_suffix(FLEET_PATH);
+    server.and_then(|server| server.parse().ok()).unwrap_or(url)
+}
+
+/// Describes the context and its file for messages.
+fn describe_context(kubeconfig: &Kubeconfig, path: Option<&Path>, context: Option<&str>) -> String {
     let file = path.map_or_else(
         || "your kubeconfig".to_owned(),
         |path| format!("kubeconfig {}", path.display()),
@@ -288,21 +295,21 @@ fn named(kubeconfig: &Kubeconfig, path: Option<&Path>, context: Option<&str>) ->
     }
 }
 
-fn check_address(server: &str) -> Result<(), ApiError> {
-    let invalid = |reason: String| ApiError::Address {
+fn check_address(server: &str) -> Result<(), ClientError> {
+    let invalid = |reason: String| ClientError::Address {
         server: server.to_owned(),
         reason,
     };
     let url = Url::parse(server).map_err(|error| invalid(causes(&error)))?;
     match (url.scheme(), url.host_str()) {
         ("https", Some(_)) => Ok(()),
-        ("http", Some(host)) if is_this_machine(host) => Ok(()),
-        ("http", Some(_)) => Err(ApiError::Exposed(server.to_owned())),
-        (scheme, _) => Err(invalid(format!("its scheme is {scheme}"))),
+        ("http", Some(host)) if is_loopback_host(host) => Ok(()),
+        ("http", Some(_)) => Err(ClientError::Exposed(server.to_owned())),
+        (scheme, _) => Err(invalid(format!("the scheme is {scheme}"))),
     }
 }
 
-fn is_this_machine(host: &str) -> bool {
+fn is_loopback_host(host: &str) -> bool {
     let address = host.trim_start_matches('[').trim_end_matches(']');
     host == "localhost"
         || address
@@ -315,7 +322,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_token_is_never_sent_in_the_clear_to_another_machine() {
+    fn the_token_is_never_sent_unencrypted_to_another_machine() {
         for allowed in [
             "http://127.0.0.1:8443",
             "http://localhost:1",
@@ -325,18 +332,18 @@ mod tests {
             assert!(check_address(allowed).is_ok(), "{allowed}");
         }
         let exposed = check_address("http://fleetdex.example.com:8443").unwrap_err();
-        assert!(matches!(exposed, ApiError::Exposed(_)), "{exposed}");
+        assert!(matches!(exposed, ClientError::Exposed(_)), "{exposed}");
         for invalid in ["", "127.0.0.1:8443", "ftp://127.0.0.1", "unix:/run/x"] {
             assert!(
-                matches!(check_address(invalid), Err(ApiError::Address { .. })),
+                matches!(check_address(invalid), Err(ClientError::Address { .. })),
                 "{invalid}"
             );
         }
     }
 
     #[tokio::test]
-    async fn what_is_missing_is_told_with_the_flags_that_name_another() {
-        let direct = Place::Direct {
+    async fn a_missing_file_is_named_with_its_flag() {
+        let direct = ClientConfig::Direct {
             server: "http://127.0.0.1:1".to_owned(),
             token_file: "/nowhere/token".into(),
         };
@@ -345,7 +352,7 @@ mod tests {
             error.contains("/nowhere/token") && error.contains("--token-file"),
             "{error}"
         );
-        let apiserver = Place::Apiserver {
+        let apiserver = ClientConfig::Apiserver {
             kubeconfig: Some("/nowhere/config".into()),
             context: None,
         };
@@ -357,7 +364,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_context_that_is_not_there_is_named() {
+    async fn an_unknown_context_is_named() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("config");
         std::fs::write(
@@ -365,11 +372,11 @@ mod tests {
             "apiVersion: v1\nkind: Config\ncurrent-context: a\ncontexts: []\n",
         )
         .unwrap();
-        let place = Place::Apiserver {
+        let config = ClientConfig::Apiserver {
             kubeconfig: Some(path.clone()),
             context: Some("prod".to_owned()),
         };
-        let error = causes(&Transport::new(&place).await.err().unwrap());
+        let error = causes(&Transport::new(&config).await.err().unwrap());
         assert!(
             error.contains(&format!(
                 "cannot use context prod of kubeconfig {}",

@@ -1,114 +1,112 @@
-//! The events of a watch, as they come.
+//! Reads the events of a watch.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ListMeta, Status};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::{
-    Item, Page, RawTable, Shape, TableColumn, error::ApiError, garbled, transport::Answer,
+    ListItem, ListShape, ObjectPage, RawTable, TableColumn, error::ClientError, malformed_response,
+    transport::ApiResponse,
 };
 
-/// An event that is longer is none: an object has at most 1.5 MiB in etcd, and grows somewhat as JSON.
+/// Maximum length of an event: etcd limits an object to 1.5 MiB, and it grows somewhat as JSON.
 const MAX_EVENT_BYTES: usize = 16 * 1024 * 1024;
-/// HTTP status of a version that is gone.
+/// HTTP status of an expired resource version.
 const GONE: i32 = 410;
 
-/// A watch that goes on until the server ends it, which is within a minute.
-pub struct Watch {
-    answer: Answer,
+/// A watch; the server ends it within a minute.
+pub struct WatchReader {
+    response: ApiResponse,
     path: String,
-    shape: Shape,
-    unread: Vec<u8>,
+    shape: ListShape,
+    buffer: Vec<u8>,
 }
 
-/// What a watch tells.
+/// An event of a watch.
 #[derive(Debug)]
-pub enum Event {
-    /// An object came, changed or went.
+pub enum TableEvent {
+    /// An object was added, modified or deleted.
     Object {
-        /// `ADDED`, `MODIFIED` or `DELETED`.
-        kind: String,
-        /// The object as it is now, or was last.
-        item: Item,
+        /// The object, or its last state.
+        item: ListItem,
         /// The columns, of the first event of a Table.
         columns: Vec<TableColumn>,
-        /// Where to go on.
+        /// Its resource version.
         version: Option<String>,
     },
-    /// Nothing happened until this version.
+    /// There are no other changes up to this resource version.
     Bookmark(Option<String>),
-    /// The server does not know any more what happened.
-    Gone,
+    /// The resource version has expired.
+    Expired,
 }
 
 #[derive(Deserialize)]
-struct RawEvent {
+struct EncodedEvent {
     #[serde(rename = "type")]
     kind: String,
     object: Box<RawValue>,
 }
 
 #[derive(Deserialize)]
-struct Versioned {
+struct WatchedVersion {
     #[serde(default)]
     metadata: ListMeta,
 }
 
-impl Watch {
-    pub(super) fn new(answer: Answer, path: String, shape: Shape) -> Self {
+impl WatchReader {
+    pub(super) fn new(response: ApiResponse, path: String, shape: ListShape) -> Self {
         Self {
-            answer,
+            response,
             path,
             shape,
-            unread: Vec::new(),
+            buffer: Vec::new(),
         }
     }
 
-    /// The next event; nothing at the end.
-    pub async fn next(&mut self) -> Result<Option<Event>, ApiError> {
+    /// Returns the next event, or `None` at the end.
+    pub async fn next(&mut self) -> Result<Option<TableEvent>, ClientError> {
         loop {
-            if let Some(end) = memchr::memchr(b'\n', &self.unread) {
-                let line: Vec<u8> = self.unread.drain(..=end).collect();
+            if let Some(end) = memchr::memchr(b'\n', &self.buffer) {
+                let line: Vec<u8> = self.buffer.drain(..=end).collect();
                 if line.trim_ascii().is_empty() {
                     continue;
                 }
                 return self.event(&line).map(Some);
             }
-            if self.unread.len() > MAX_EVENT_BYTES {
+            if self.buffer.len() > MAX_EVENT_BYTES {
                 let reason = format!("an event of more than {MAX_EVENT_BYTES} bytes");
-                return Err(ApiError::Garbled {
+                return Err(ClientError::Malformed {
                     path: self.path.clone(),
-                    code: self.answer.code.as_u16(),
+                    code: self.response.code.as_u16(),
                     reason,
                 });
             }
-            match self.answer.next().await? {
-                Some(piece) => self.unread.extend_from_slice(&piece),
+            match self.response.next().await? {
+                Some(piece) => self.buffer.extend_from_slice(&piece),
                 None => return Ok(None),
             }
         }
     }
 
-    fn event(&self, line: &[u8]) -> Result<Event, ApiError> {
-        let unread = |error| garbled(&self.path, self.answer.code.as_u16(), &error);
-        let RawEvent { kind, object } = serde_json::from_slice(line).map_err(unread)?;
+    fn event(&self, line: &[u8]) -> Result<TableEvent, ClientError> {
+        let malformed = |error| malformed_response(&self.path, self.response.code.as_u16(), &error);
+        let EncodedEvent { kind, object } = serde_json::from_slice(line).map_err(malformed)?;
         if kind == "ERROR" {
-            let status: Status = serde_json::from_str(object.get()).map_err(unread)?;
+            let status: Status = serde_json::from_str(object.get()).map_err(malformed)?;
             return if status.code == Some(GONE) {
-                Ok(Event::Gone)
+                Ok(TableEvent::Expired)
             } else {
-                Err(ApiError::refused(status))
+                Err(ClientError::refused(status))
             };
         }
-        let Versioned { metadata } = serde_json::from_str(object.get()).map_err(unread)?;
+        let WatchedVersion { metadata } = serde_json::from_str(object.get()).map_err(malformed)?;
         let version = metadata.resource_version;
         if kind == "BOOKMARK" {
-            return Ok(Event::Bookmark(version));
+            return Ok(TableEvent::Bookmark(version));
         }
-        if self.shape == Shape::Objects {
-            return Ok(Event::Object {
-                kind,
-                item: Item {
+        if self.shape == ListShape::Objects {
+            return Ok(TableEvent::Object {
+                item: ListItem {
                     object,
                     cells: Vec::new(),
                 },
@@ -116,20 +114,19 @@ impl Watch {
                 version,
             });
         }
-        let table: RawTable = serde_json::from_str(object.get()).map_err(unread)?;
-        let Page {
+        let table: RawTable = serde_json::from_str(object.get()).map_err(malformed)?;
+        let ObjectPage {
             mut items, columns, ..
         } = table.into();
         if items.len() != 1 {
             let reason = format!("an event with {} rows", items.len());
-            return Err(ApiError::Garbled {
+            return Err(ClientError::Malformed {
                 path: self.path.clone(),
-                code: self.answer.code.as_u16(),
+                code: self.response.code.as_u16(),
                 reason,
             });
         }
-        Ok(Event::Object {
-            kind,
+        Ok(TableEvent::Object {
             item: items.remove(0),
             columns,
             version,

@@ -7,23 +7,23 @@ use fleetdex_core::{
 };
 use fleetdex_server::{
     Server, ServerArgs, ServerError,
+    auth::limits::LimitArgs,
     fake::{catalog, cluster, cursor},
-    front::limits::LimitArgs,
 };
-use fleetdex_store::{StoreError, fake::Prepared};
+use fleetdex_store::{StoreError, fake::PreparedReader};
 use jiff::Timestamp;
 use serde_json::{json, value::to_raw_value};
 
 use super::*;
-use crate::fake::{Running, hit, two_pods};
+use crate::test_server::{TestServer, hit, two_pods};
 
 #[derive(Parser)]
 struct Command {
     #[command(flatten)]
-    args: Args,
+    args: GetArgs,
 }
 
-impl Running {
+impl TestServer {
     /// Whether all was found, standard output and standard error.
     async fn get(&self, line: &[&str]) -> (bool, String, String) {
         let args = Command::parse_from(self.words("get", line)).args;
@@ -33,16 +33,16 @@ impl Running {
 }
 
 #[test]
-fn the_arguments_fit_together_and_no_limit_means_everything() {
+fn the_arguments_are_consistent_and_unlimited_by_default() {
     use clap::CommandFactory;
     Command::command().debug_assert();
     assert_eq!(Command::parse_from(["get", "pods"]).args.query.limit, 0);
 }
 
 #[tokio::test]
-async fn a_table_starts_with_the_cluster_and_looks_like_kubectls() {
-    let running = Running::with(vec![Ok(two_pods()), Ok(two_pods()), Ok(two_pods())]).await;
-    let (found, table, err) = running.get(&["po", "-A"]).await;
+async fn a_table_begins_with_the_cluster_and_looks_like_that_of_kubectl() {
+    let server = TestServer::with(vec![Ok(two_pods()), Ok(two_pods()), Ok(two_pods())]).await;
+    let (found, table, err) = server.get(&["po", "-A"]).await;
     assert!(found && err.is_empty(), "{err}");
     // How old they are depends on when this is read.
     let lines: Vec<&str> = table.lines().collect();
@@ -58,7 +58,7 @@ async fn a_table_starts_with_the_cluster_and_looks_like_kubectls() {
         lines[2].starts_with("member2   kube-system   dns     0/1     Pending   0          "),
         "{table}"
     );
-    let (_, wide, _) = running.get(&["pods", "-o", "wide"]).await;
+    let (_, wide, _) = server.get(&["pods", "-o", "wide"]).await;
     let header: Vec<&str> = wide
         .lines()
         .next()
@@ -82,7 +82,7 @@ async fn a_table_starts_with_the_cluster_and_looks_like_kubectls() {
     assert_eq!(header, titles);
     let first: Vec<&str> = wide.lines().nth(1).unwrap().split_whitespace().collect();
     assert_eq!(first[6..], ["<none>", "n1", "<none>", "<none>"]);
-    let (_, names, _) = running.get(&["pod", "-o", "name"]).await;
+    let (_, names, _) = server.get(&["pod", "-o", "name"]).await;
     assert_eq!(names, "member1/pod/web-1\nmember2/pod/dns\n");
 }
 
@@ -95,14 +95,14 @@ async fn json_and_yaml_are_lists_of_whole_objects() {
             remaining: None,
         })
     };
-    let running = Running::with(vec![one(), one()]).await;
-    let (_, json_text, _) = running.get(&["pods", "-o", "json"]).await;
+    let server = TestServer::with(vec![one(), one()]).await;
+    let (_, json_text, _) = server.get(&["pods", "-o", "json"]).await;
     let list: serde_json::Value = serde_json::from_str(&json_text).unwrap();
     assert_eq!(
         (&list["kind"], &list["items"][0]["metadata"]["name"]),
         (&json!("List"), &json!("web-1"))
     );
-    let (_, yaml, _) = running.get(&["pods", "-o", "yaml"]).await;
+    let (_, yaml, _) = server.get(&["pods", "-o", "yaml"]).await;
     insta::assert_snapshot!(yaml, @r#"
     apiVersion: v1
     items:
@@ -130,7 +130,7 @@ async fn json_and_yaml_are_lists_of_whole_objects() {
 }
 
 #[tokio::test]
-async fn awkward_texts_survive_yaml() {
+async fn awkward_strings_survive_yaml() {
     let texts = [
         "",
         " lead",
@@ -181,26 +181,26 @@ async fn awkward_texts_survive_yaml() {
         cluster: cluster("member1"),
         object: to_raw_value(&object).unwrap().into(),
     }];
-    let running = Running::with(vec![Ok(Page {
+    let server = TestServer::with(vec![Ok(Page {
         items,
         next: None,
         remaining: None,
     })])
     .await;
-    let (_, yaml, err) = running.get(&["pods", "-o", "yaml"]).await;
+    let (_, yaml, err) = server.get(&["pods", "-o", "yaml"]).await;
     let read_back: serde_json::Value = serde_saphyr::from_str(&yaml).unwrap();
     assert_eq!(read_back["items"][0], object, "{yaml}{err}");
 }
 
 #[tokio::test]
-async fn the_namespace_is_default_unless_one_or_all_are_asked_for() {
-    let running = Running::with(vec![]).await;
-    let (_, _, nothing) = running.get(&["pods"]).await;
+async fn the_namespace_is_default_unless_one_or_all_are_requested() {
+    let server = TestServer::with(vec![]).await;
+    let (_, _, nothing) = server.get(&["pods"]).await;
     assert_eq!(nothing, "No resources found in default namespace.\n");
-    running.get(&["pods", "-n", "web"]).await;
-    running.get(&["pods", "-A"]).await;
-    running.get(&["nodes", "-n", "web"]).await;
-    let namespaces = running
+    server.get(&["pods", "-n", "web"]).await;
+    server.get(&["pods", "-A"]).await;
+    server.get(&["nodes", "-n", "web"]).await;
+    let namespaces = server
         .store
         .asked()
         .into_iter()
@@ -212,8 +212,8 @@ async fn the_namespace_is_default_unless_one_or_all_are_asked_for() {
 }
 
 #[tokio::test]
-async fn arguments_reach_the_store_as_they_were_meant() {
-    let running = Running::with(vec![]).await;
+async fn arguments_become_the_query_of_the_store() {
+    let server = TestServer::with(vec![]).await;
     let line = [
         "deploy",
         "a b",
@@ -225,8 +225,8 @@ async fn arguments_reach_the_store_as_they_were_meant() {
         "--cluster",
         "member2",
     ];
-    running.get(&line).await;
-    let (query, _) = running.store.asked().pop().unwrap();
+    server.get(&line).await;
+    let (query, _) = server.store.asked().pop().unwrap();
     assert_eq!(query.names, ["a b", "c"]);
     assert_eq!(
         query.labels.to_string(),
@@ -244,7 +244,7 @@ async fn arguments_reach_the_store_as_they_were_meant() {
 }
 
 #[tokio::test]
-async fn pages_are_followed_to_the_end_or_to_the_limit() {
+async fn pages_are_read_to_the_end_or_to_the_limit() {
     let first = || {
         Ok(Page {
             items: vec![hit("member1", "a", "p1")],
@@ -259,14 +259,14 @@ async fn pages_are_followed_to_the_end_or_to_the_limit() {
             remaining: None,
         })
     };
-    let running = Running::with(vec![first(), second(), first()]).await;
-    let (_, all, err) = running.get(&["pods", "-A", "-o", "name"]).await;
+    let server = TestServer::with(vec![first(), second(), first()]).await;
+    let (_, all, err) = server.get(&["pods", "-A", "-o", "name"]).await;
     assert_eq!(all, "member1/pod/p1\nmember1/pod/p2\n", "{err}");
-    let (_, limited, _) = running
+    let (_, limited, _) = server
         .get(&["pods", "-A", "-o", "name", "--limit", "1"])
         .await;
     assert_eq!(limited, "member1/pod/p1\n");
-    let limits: Vec<usize> = running
+    let limits: Vec<usize> = server
         .store
         .asked()
         .into_iter()
@@ -276,16 +276,16 @@ async fn pages_are_followed_to_the_end_or_to_the_limit() {
 }
 
 #[tokio::test]
-async fn a_name_that_is_nowhere_is_a_failure_that_names_it() {
-    let running = Running::with(vec![Ok(two_pods())]).await;
-    let (found, table, err) = running.get(&["pods", "web-1", "gone"]).await;
+async fn a_name_that_does_not_exist_is_an_error() {
+    let server = TestServer::with(vec![Ok(two_pods())]).await;
+    let (found, table, err) = server.get(&["pods", "web-1", "gone"]).await;
     assert!(!found);
     assert!(table.contains("web-1"));
     assert_eq!(
         err,
         "Error from server (NotFound): pods \"gone\" not found\n"
     );
-    let (slash, _, missing) = running.get(&["pod/other"]).await;
+    let (slash, _, missing) = server.get(&["pod/other"]).await;
     assert_eq!(
         (slash, missing.as_str()),
         (
@@ -296,7 +296,7 @@ async fn a_name_that_is_nowhere_is_a_failure_that_names_it() {
 }
 
 #[tokio::test]
-async fn nothing_of_an_object_controls_the_terminal() {
+async fn text_of_an_object_does_not_control_the_terminal() {
     let text = "\u{1b}]0;title\u{7}\r\u{9b}2J\u{7f}\u{202e}";
     let object = serde_json::json!({ "apiVersion": "v1", "kind": "Pod",
         "metadata": { "name": "web", "namespace": "default", "labels": { "app": text, "c1": "\u{9b}2J", "c0": "\u{1b}c", "del": "\u{7f}" }, "annotations": { CLUSTER_ANNOTATION: "member1" } },
@@ -311,16 +311,10 @@ async fn nothing_of_an_object_controls_the_terminal() {
             ..Page::default()
         })
     };
-    let outputs = [
-        "table",
-        "wide",
-        "json",
-        "yaml",
-        "custom-columns=PHASE:.status.phase",
-    ];
-    let running = Running::with(outputs.iter().map(|_| page()).collect()).await;
+    let outputs = ["table", "wide", "json", "yaml"];
+    let server = TestServer::with(outputs.iter().map(|_| page()).collect()).await;
     for output in outputs {
-        let (_, shown, err) = running.get(&["pods", "-o", output, "--show-labels"]).await;
+        let (_, shown, err) = server.get(&["pods", "-o", output]).await;
         assert!(shown.contains("title"), "{output}: {shown} {err}");
         // YAML has no escapes outside of quotes, and kubectl leaves what changes the direction of text alone everywhere.
         let is_direction = |letter: char| letter == '\u{202e}' && output != "yaml";
@@ -332,31 +326,31 @@ async fn nothing_of_an_object_controls_the_terminal() {
 
 #[tokio::test]
 async fn refusals_and_warnings_go_to_standard_error() {
-    let store = Prepared::with(vec![Err(StoreError::Expired)]);
+    let store = PreparedReader::with(vec![Err(StoreError::Expired)]);
     let mut stale = catalog(store.clone());
     stale.add_stale(
         cluster("member1"),
         Timestamp::UNIX_EPOCH,
         "disconnected since noon",
     );
-    let running = Running::over(stale, store).await;
-    let (found, _, expired) = running.get(&["pods"]).await;
+    let server = TestServer::over(stale, store).await;
+    let (found, _, expired) = server.get(&["pods"]).await;
     assert!(!found);
     assert_eq!(
         expired,
         "Error from server (Expired): the continue token has expired; start the list again without it\n"
     );
-    let (_, _, warned) = running.get(&["pods"]).await;
+    let (_, _, warned) = server.get(&["pods"]).await;
     assert!(
         warned.starts_with("Warning: cluster member1 is disconnected since noon\n"),
         "{warned}"
     );
-    let (_, _, selector) = running.get(&["pods", "-l", "a in (b"]).await;
+    let (_, _, selector) = server.get(&["pods", "-l", "a in (b"]).await;
     assert!(
         selector.starts_with("Error from server (BadRequest): parameter labelSelector"),
         "{selector}"
     );
-    let (_, _, unknown) = running.get(&["widgets"]).await;
+    let (_, _, unknown) = server.get(&["widgets"]).await;
     assert_eq!(
         unknown,
         "error: the server doesn't have a resource type \"widgets\": no ResourceRegistry selects it\n"
@@ -364,28 +358,28 @@ async fn refusals_and_warnings_go_to_standard_error() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_gone_leaves_no_token_and_an_error_that_helps() {
-    let running = Running::with(vec![]).await;
-    let token_file = running.token_file();
+async fn a_stopped_server_leaves_no_token_file_and_a_helpful_error() {
+    let server = TestServer::with(vec![]).await;
+    let token_file = server.token_file();
     let token = fs::read_to_string(&token_file).unwrap();
     fs::write(&token_file, "wrong").unwrap();
-    let (_, _, refused) = running.get(&["pods"]).await;
+    let (_, _, refused) = server.get(&["pods"]).await;
     assert!(
         refused.starts_with("Error from server (Unauthorized)"),
         "{refused}"
     );
     fs::write(&token_file, token).unwrap();
-    running.cancel.cancel();
-    while running.is_running() {
+    server.cancel.cancel();
+    while server.is_running() {
         tokio::task::yield_now().await;
     }
-    let (_, _, without_token) = running.get(&["pods"]).await;
+    let (_, _, without_token) = server.get(&["pods"]).await;
     assert!(
         without_token.starts_with("error: cannot read the token file"),
         "{without_token}"
     );
     fs::write(&token_file, "old").unwrap();
-    let (_, _, unreachable) = running.get(&["pods"]).await;
+    let (_, _, unreachable) = server.get(&["pods"]).await;
     assert!(
         unreachable.starts_with("error: cannot reach the server at http://127.0.0.1:"),
         "{unreachable}"
@@ -409,132 +403,9 @@ async fn only_loopback_addresses_are_served() {
 }
 
 #[tokio::test]
-async fn labels_titles_and_order_are_shown_as_kubectl_shows_them() {
-    let labelled = |name: &str, labels: serde_json::Value, created: &str| {
-        let object = json!({
-            "apiVersion": "v1", "kind": "Pod",
-            "metadata": { "name": name, "namespace": "default", "labels": labels, "creationTimestamp": created,
-                          "annotations": { fleetdex_core::model::CLUSTER_ANNOTATION: "member1" } },
-            "spec": { "containers": [{ "name": "a" }] }, "status": { "phase": "Pending" }, "data": { "a": "b" },
-        });
-        Hit {
-            cluster: cluster("member1"),
-            object: to_raw_value(&object).unwrap().into(),
-        }
-    };
-    let page = || {
-        let items = vec![
-            labelled(
-                "web-10",
-                json!({ "app.kubernetes.io/name": "web", "tier": "front" }),
-                "2026-01-01T00:00:00Z",
-            ),
-            labelled("web-9", json!({}), "2025-01-01T00:00:00Z"),
-        ];
-        Ok(Page {
-            items,
-            next: None,
-            remaining: None,
-        })
-    };
-    let running = Running::with(vec![page(), page(), page(), page()]).await;
-    let columns = "custom-columns=NAME:.metadata.name,TIER:.metadata.labels.tier,DATA:.data";
-    let (_, custom, err) = running
-        .get(&["po", "-o", columns, "--sort-by", "metadata.name"])
-        .await;
-    insta::assert_snapshot!(custom, @r"
-    NAME     TIER     DATA
-    web-10   front    map[a:b]
-    web-9    <none>   map[a:b]
-    ");
-    assert_eq!(err, "");
-    let (_, bare, _) = running
-        .get(&[
-            "po",
-            "-o",
-            columns,
-            "--no-headers",
-            "--sort-by={.metadata.creationTimestamp}",
-        ])
-        .await;
-    assert_eq!(
-        bare,
-        "web-9    <none>   map[a:b]\nweb-10   front    map[a:b]\n"
-    );
-    let (_, table, err) = running
-        .get(&[
-            "po",
-            "-L",
-            "app.kubernetes.io/name,tier",
-            "--show-labels",
-            "--sort-by=.metadata.name",
-        ])
-        .await;
-    assert_eq!(err, "");
-    let shown: Vec<Vec<&str>> = table
-        .lines()
-        .map(|line| line.split_whitespace().collect())
-        .collect();
-    assert_eq!(
-        shown[0],
-        [
-            "CLUSTER", "NAME", "READY", "STATUS", "RESTARTS", "AGE", "NAME", "TIER", "LABELS"
-        ]
-    );
-    assert_eq!(
-        [shown[1][1], shown[1][6], shown[1][8]],
-        ["web-10", "web", "app.kubernetes.io/name=web,tier=front"]
-    );
-    assert_eq!(
-        [shown[2][1], shown[2][6], shown[2][8]],
-        ["web-9", "<none>", "<none>"]
-    );
-}
-
-#[tokio::test]
-async fn templates_are_given_the_whole_list_or_the_one_object() {
-    let one = || {
-        Ok(Page {
-            items: vec![hit("member1", "default", "web-1")],
-            next: None,
-            remaining: None,
-        })
-    };
-    let running = Running::with(vec![Ok(two_pods()), one(), one(), Ok(Page::default())]).await;
-    let template = "jsonpath={range .items[*]}{.metadata.name}{\"\\n\"}{end}";
-    assert_eq!(
-        running.get(&["pods", "-A", "-o", template]).await.1,
-        "web-1\ndns\n"
-    );
-    let named = [
-        "pod/web-1",
-        "--cluster",
-        "member1",
-        "-o",
-        "jsonpath={.metadata.name}",
-    ];
-    assert_eq!(running.get(&named).await.1, "web-1");
-    let (_, json_text, _) = running
-        .get(&["pod/web-1", "--cluster", "member1", "-o", "json"])
-        .await;
-    assert!(
-        json_text.starts_with("{\n    \"apiVersion\": \"v1\",\n    \"kind\": \"Pod\","),
-        "{json_text}"
-    );
-    assert_eq!(
-        running.get(&named).await,
-        (
-            false,
-            String::new(),
-            "Error from server (NotFound): pods \"web-1\" not found\n".to_owned()
-        )
-    );
-}
-
-#[tokio::test]
-async fn lists_are_laid_out_as_kubectls() {
-    let running = Running::with(vec![Ok(two_pods()), Ok(Page::default())]).await;
-    let (_, text, _) = running.get(&["pods", "-A", "-o", "json"]).await;
+async fn lists_are_formatted_as_by_kubectl() {
+    let server = TestServer::with(vec![Ok(two_pods()), Ok(Page::default())]).await;
+    let (_, text, _) = server.get(&["pods", "-A", "-o", "json"]).await;
     assert!(
         text.starts_with("{\n    \"apiVersion\": \"v1\",\n    \"items\": [\n        {\n            \"apiVersion\": \"v1\","),
         "{text}"
@@ -542,7 +413,7 @@ async fn lists_are_laid_out_as_kubectls() {
     assert!(text.ends_with(
         "\n        }\n    ],\n    \"kind\": \"List\",\n    \"metadata\": {\n        \"resourceVersion\": \"\"\n    }\n}\n"
     ));
-    let (_, empty, _) = running.get(&["pods", "-A", "-o", "json"]).await;
+    let (_, empty, _) = server.get(&["pods", "-A", "-o", "json"]).await;
     let list: serde_json::Value = serde_json::from_str(&empty).unwrap();
     assert_eq!(
         list,
@@ -551,45 +422,30 @@ async fn lists_are_laid_out_as_kubectls() {
 }
 
 #[tokio::test]
-async fn several_resources_come_one_after_the_other() {
-    let running = Running::with(vec![Ok(two_pods()), Ok(two_pods())]).await;
-    let (_, tables, err) = running.get(&["pods,deploy", "-A"]).await;
+async fn several_resources_are_printed_one_after_the_other() {
+    let server = TestServer::with(vec![Ok(two_pods()), Ok(two_pods())]).await;
+    let (_, tables, err) = server.get(&["pods,deploy", "-A"]).await;
     let tables: Vec<&str> = tables.split("\n\n").collect();
     assert!(
         tables[0].contains("member1   default       pod/web-1 "),
         "{tables:?}{err}"
     );
     assert!(tables[1].contains("deployment.apps/web-1 "), "{tables:?}");
-    let (found, _, mixed) = running.get(&["pods/a", "b"]).await;
+    let (found, _, mixed) = server.get(&["pods/a", "b"]).await;
     assert!(!found && mixed.contains("TYPE/NAME"), "{mixed}");
 }
 
 #[tokio::test]
-async fn what_may_be_missing_is_no_error() {
-    let running = Running::with(vec![]).await;
-    for line in [
-        ["pod/gone", "--ignore-not-found"].as_slice(),
-        &["pods", "gone", "--ignore-not-found", "-o", "json"],
-    ] {
-        assert_eq!(
-            running.get(line).await,
-            (true, String::new(), String::new()),
-            "{line:?}"
-        );
-    }
-}
-
-#[tokio::test]
-async fn chunks_are_as_large_as_asked_for() {
-    let running = Running::with(vec![]).await;
+async fn chunks_have_the_requested_size() {
+    let server = TestServer::with(vec![]).await;
     for size in ["0", "7"] {
-        running.get(&["pods", "--chunk-size", size]).await;
+        server.get(&["pods", "--chunk-size", size]).await;
     }
-    let limits: Vec<usize> = running
+    let limits: Vec<usize> = server
         .store
         .asked()
         .into_iter()
         .map(|(query, _)| query.limit)
         .collect();
-    assert_eq!(limits, [fleetdex_server::target::PAGE, 7]);
+    assert_eq!(limits, [fleetdex_server::query_plan::PAGE, 7]);
 }

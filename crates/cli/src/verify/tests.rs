@@ -2,12 +2,12 @@ use std::sync::Arc;
 
 use clap::Parser;
 use fleetdex_server::{
-    Catalog, Followed, Server, ServerArgs, Telemetry,
+    Catalog, PlannedStream, Server, ServerArgs, Telemetry,
+    auth::limits::LimitArgs,
     fake::{no_clusters, store},
-    front::limits::LimitArgs,
     peers::Peers,
 };
-use fleetdex_sync::audit::fake::World;
+use fleetdex_sync::audit::fake::AuditFixture;
 use fleetdex_telemetry::{Metrics, Readiness};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -17,10 +17,10 @@ use super::*;
 #[derive(Parser)]
 struct Command {
     #[command(flatten)]
-    args: Args,
+    args: VerifyArgs,
 }
 
-fn row(cluster: &str, kind: &str, outcome: Outcome) -> Row {
+fn row(cluster: &str, kind: &str, outcome: VerificationResult) -> Row {
     Row {
         cluster: cluster.to_owned(),
         api_version: "apps/v1".to_owned(),
@@ -31,33 +31,33 @@ fn row(cluster: &str, kind: &str, outcome: Outcome) -> Row {
     }
 }
 
-fn clean() -> Outcome {
-    Outcome::Clean(Counts {
+fn clean() -> VerificationResult {
+    VerificationResult::Clean(ComparisonCounts {
         objects: 12,
         documents: 12,
-        ..Counts::default()
+        ..ComparisonCounts::default()
     })
 }
 
-fn drift() -> Outcome {
-    Outcome::Drift(Counts {
+fn drift() -> VerificationResult {
+    VerificationResult::Drift(ComparisonCounts {
         objects: 1_200,
         documents: 1_201,
         missing: 1,
         surplus: 2,
-        ..Counts::default()
+        ..ComparisonCounts::default()
     })
 }
 
-fn unknown() -> Outcome {
-    Outcome::NotVerified {
+fn unknown() -> VerificationResult {
+    VerificationResult::NotVerified {
         reason: "the cluster is disconnected".to_owned(),
     }
 }
 
-fn shown(rows: &[Row], format: Format) -> String {
+fn printed(rows: &[Row], format: ReportFormat) -> String {
     let mut out = Vec::new();
-    show(rows, format, &mut out).unwrap();
+    print(rows, format, &mut out).unwrap();
     String::from_utf8(out).unwrap()
 }
 
@@ -87,13 +87,13 @@ fn the_arguments_fit_together() {
 }
 
 #[test]
-fn a_table_has_a_line_per_kind_and_columns_that_make_a_difference() {
+fn a_table_has_one_line_per_kind_and_only_the_columns_that_differ() {
     let rows = [
         row("member1", "Deployment", clean()),
         row("member1", "StatefulSet", drift()),
         row("member2", "", unknown()),
     ];
-    insta::assert_snapshot!(shown(&rows, Format::Table), @r"
+    insta::assert_snapshot!(printed(&rows, ReportFormat::Table), @r"
     CLUSTER   KIND                  OBJECTS   DOCUMENTS   MISSING   DIFFERING   SURPLUS   RESULT
     member1   apps/v1/Deployment    12        12          0         0           0         ok
     member1   apps/v1/StatefulSet   1200      1201        1         0           2         drift, being repaired
@@ -104,19 +104,19 @@ fn a_table_has_a_line_per_kind_and_columns_that_make_a_difference() {
         store: "other".to_owned(),
         ..row("member1", "Deployment", clean())
     };
-    insta::assert_snapshot!(shown(&[rows[0].clone(), in_namespace], Format::Table), @r"
+    insta::assert_snapshot!(printed(&[rows[0].clone(), in_namespace], ReportFormat::Table), @r"
     CLUSTER   KIND                 NAMESPACE   STORE   OBJECTS   DOCUMENTS   MISSING   DIFFERING   SURPLUS   RESULT
     member1   apps/v1/Deployment               main    12        12          0         0           0         ok
     member1   apps/v1/Deployment   web         other   12        12          0         0           0         ok
     ");
-    assert_eq!(shown(&[], Format::Table), "");
+    assert_eq!(printed(&[], ReportFormat::Table), "");
 }
 
 #[test]
-fn json_has_the_verdict_and_the_rows() {
-    let report: serde_json::Value = serde_json::from_str(&shown(
+fn json_has_the_result_and_the_rows() {
+    let report: serde_json::Value = serde_json::from_str(&printed(
         &[row("member1", "Deployment", drift())],
-        Format::Json,
+        ReportFormat::Json,
     ))
     .unwrap();
     assert_eq!(
@@ -127,13 +127,13 @@ fn json_has_the_verdict_and_the_rows() {
 }
 
 #[test]
-fn the_exit_code_is_the_worst_that_is_certain() {
-    let code = |outcomes: Vec<Outcome>| {
+fn the_exit_code_is_that_of_the_worst_row() {
+    let code = |outcomes: Vec<VerificationResult>| {
         let rows: Vec<Row> = outcomes
             .into_iter()
             .map(|outcome| row("member1", "Deployment", outcome))
             .collect();
-        Verdict::of(&rows).exit_code()
+        ReportResult::of(&rows).exit_code()
     };
     assert_eq!(code(vec![clean(), clean()]), 0);
     assert_eq!(code(vec![clean(), unknown(), drift()]), 1);
@@ -142,7 +142,7 @@ fn the_exit_code_is_the_worst_that_is_certain() {
 }
 
 #[tokio::test]
-async fn a_running_server_is_asked_and_what_it_refuses_is_told() {
+async fn a_running_server_verifies_and_its_refusal_is_printed() {
     // The HTTP client wants a provider even though nothing here is encrypted; another test may have been first.
     let _first = rustls::crypto::aws_lc_rs::default_provider().install_default();
     let folder = tempfile::tempdir().unwrap();
@@ -157,16 +157,16 @@ async fn a_running_server_is_asked_and_what_it_refuses_is_told() {
         format!("http://{}", server.address()),
         token_file.display().to_string(),
     );
-    let world = World::new("member1").await;
+    let world = AuditFixture::new("member1").await;
     world.has(&[("a", 3)]);
     world.stores(&[("a", 3)]);
     let mut catalog = Catalog::default();
-    let followed = Followed {
+    let followed = PlannedStream {
         unit: world.audit.unit.clone(),
         store: store("main"),
         audit: Ok(Arc::clone(&world.audit)),
     };
-    catalog.add_followed(followed);
+    catalog.add_stream(followed);
     let (catalogs, reader) = watch::channel(Arc::new(catalog));
     let telemetry = Telemetry {
         metrics: Arc::new(Metrics::new()),
@@ -200,7 +200,7 @@ async fn a_running_server_is_asked_and_what_it_refuses_is_told() {
         (code, err.as_str()),
         (
             2,
-            "nothing is followed: no ResourceRegistry selects anything\n"
+            "nothing is watched: no ResourceRegistry selects a resource\n"
         )
     );
     cancel.cancel();
@@ -214,13 +214,14 @@ async fn a_running_server_is_asked_and_what_it_refuses_is_told() {
 
 /// A report that ends before its last line must not look like a good one.
 #[tokio::test]
-async fn a_report_that_is_cut_off_is_no_report() {
+async fn a_report_without_its_last_line_is_an_error() {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     let _first = rustls::crypto::aws_lc_rs::default_provider().install_default();
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());
     let token = tempfile::NamedTempFile::new().unwrap();
-    let line = serde_json::to_string(&Line::Row(row("member1", "Deployment", clean()))).unwrap();
+    let line =
+        serde_json::to_string(&ReportLine::Row(row("member1", "Deployment", clean()))).unwrap();
     let answer = format!(
         "HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{line}\n",
         line.len() + 1

@@ -1,4 +1,4 @@
-//! Why no client could be made for a member.
+//! Why no client can be built for a member.
 
 use crate::{
     credentials::{CredentialsError, SecretName},
@@ -6,30 +6,31 @@ use crate::{
     source::KubeconfigProblem,
 };
 
-/// No client could be made for a member. No message holds anything of a Secret or of a proxy's URL.
+/// Why no client can be built for a member. No message contains data of a Secret or of a proxy's
+/// URL.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
-    /// No address.
+    /// The address is missing.
     #[error(
         "spec.apiEndpoint is empty: set it to the URL of the member's API server, such as https://10.0.0.1:6443"
     )]
     EndpointMissing,
-    /// An address that is none.
+    /// The address is not valid.
     #[error(
         "spec.apiEndpoint {url:?} is not the URL of an API server: write it as https://HOST:PORT, without user, query and fragment"
     )]
     EndpointInvalid {
-        /// What was written.
+        /// The address, without user and password.
         url: String,
     },
-    /// No Secret is named.
+    /// No Secret is referenced.
     #[error(
         "spec.secretRef is missing: name the Secret that holds the member's token and caBundle"
     )]
     SecretRefMissing,
     /// The Secret does not exist.
     #[error(
-        "Secret {secret} does not exist: create it with the keys token and caBundle; it is looked for again soon"
+        "Secret {secret} does not exist: create it with the keys token and caBundle; the next attempt follows soon"
     )]
     SecretNotFound {
         /// Its name.
@@ -46,58 +47,58 @@ pub enum ConnectError {
     SecretUnreadable {
         /// Its name.
         secret: SecretName,
-        /// What the control plane answered.
+        /// The error of the control plane.
         cause: String,
     },
     /// The Secret may not be sent to the member's address.
     #[error(transparent)]
     HostNotAllowed(#[from] NotAllowed),
-    /// The Secret's content does not fit.
+    /// The Secret has missing or invalid keys.
     #[error(transparent)]
     Credentials(#[from] CredentialsError),
-    /// A kubeconfig does not fit.
-    #[error("{place} cannot be used")]
+    /// A kubeconfig cannot be used.
+    #[error("{location} cannot be used")]
     Kubeconfig {
         /// Where it is.
-        place: String,
+        location: String,
         /// What is wrong with it.
         #[source]
         problem: KubeconfigProblem,
     },
-    /// The source is not done with the member.
+    /// The source has not yet described how the member is reached.
     #[error("{message}")]
     Awaited {
-        /// Why, in one CamelCase word.
+        /// The reason, in CamelCase.
         reason: &'static str,
-        /// Why, and what to do about it.
+        /// The reason, and what to do about it.
         message: String,
     },
-    /// There is no control plane to read Secrets from.
+    /// There is no control plane that has the Secret.
     #[error("Secret {secret} cannot be read without a control plane")]
     NoControlPlane {
         /// Its name.
         secret: SecretName,
     },
-    /// An unknown kind of proxy.
+    /// The address of the proxy is not valid.
     #[error(
-        "the address of the proxy (spec.proxyURL of a Cluster, proxy-url of a kubeconfig) is none: write it as http://HOST:PORT, https://HOST:PORT or socks5://HOST:PORT"
+        "the address of the proxy (spec.proxyURL of a Cluster, proxy-url of a kubeconfig) is not valid: write it as http://HOST:PORT, https://HOST:PORT or socks5://HOST:PORT"
     )]
     ProxyInvalid,
-    /// A header that cannot be sent.
+    /// A header for the proxy is not valid.
     #[error(
-        "spec.proxyHeader {name:?} cannot be sent: check the letters of its name and of its value"
+        "spec.proxyHeader {name:?} is not a valid header: check the characters of its name and its value"
     )]
     ProxyHeaderInvalid {
         /// Its name.
         name: String,
     },
-    /// TLS could not be set up.
+    /// TLS could not be configured.
     #[error("TLS to the member could not be set up")]
     Tls(#[source] Box<kube::Error>),
 }
 
 impl ConnectError {
-    /// The reason of a condition, in one word.
+    /// The reason for a condition, in CamelCase.
     pub fn reason(&self) -> &'static str {
         match self {
             Self::EndpointMissing => "EndpointMissing",

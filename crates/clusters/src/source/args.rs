@@ -30,8 +30,9 @@ pub struct SourceArgs {
     )]
     pub cluster_source: Vec<SourceKind>,
 
-    /// Namespace to look in for Cluster API's Clusters and for labelled Secrets; may be given several times. Without it Clusters are
-    /// looked for in all namespaces, and Secrets in that of the control plane's context or of the Pod.
+    /// Namespace to look in for Cluster API's Clusters and for labelled Secrets; may be given
+    /// several times. Without it Clusters are looked for in all namespaces, and Secrets in that of
+    /// the control plane's context or of the Pod.
     #[arg(
         long,
         env = "FLEETDEX_CLUSTER_NAMESPACE",
@@ -48,7 +49,8 @@ pub struct SourceArgs {
     #[arg(long, env = "FLEETDEX_KUBECONFIG_CLUSTERS", value_name = "FILE")]
     pub kubeconfig_clusters: Option<PathBuf>,
 
-    /// Context of that kubeconfig to make a member; may be given several times. Without it all of them.
+    /// Context of that kubeconfig to make a member; may be given several times. Without it all of
+    /// them.
     #[arg(
         long,
         env = "FLEETDEX_CLUSTER_CONTEXT",
@@ -57,12 +59,13 @@ pub struct SourceArgs {
     )]
     pub cluster_context: Vec<String>,
 
-    /// Index a cluster under each of its names when it is registered several times; otherwise only the oldest registration counts.
+    /// Index a cluster under each of its names when it is registered several times; otherwise only
+    /// the oldest registration counts.
     #[arg(long, env = "FLEETDEX_ALLOW_SAME_CLUSTER")]
     pub allow_same_cluster: bool,
 }
 
-/// Flags that contradict each other.
+/// A flag for a source that is not selected.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{flag} has no effect without --cluster-source {source_name}: add that, or leave the flag out"
@@ -70,17 +73,18 @@ pub struct SourceArgs {
 pub struct UselessFlag {
     /// The flag.
     pub flag: &'static str,
-    /// The source that it is for.
+    /// The source that the flag belongs to.
     pub source_name: &'static str,
 }
 
 impl SourceArgs {
-    /// Whether members come from there.
+    /// Whether this source is selected.
     pub fn has(&self, kind: SourceKind) -> bool {
         self.cluster_source.contains(&kind)
     }
 
-    /// Refuses flags of sources that are not chosen: whoever gives them expects something of them.
+    /// Rejects flags of sources that are not selected: a flag without effect is a mistake of the
+    /// user.
     pub fn check(&self) -> Result<(), UselessFlag> {
         let of_namespaces = self.has(SourceKind::ClusterApi) || self.has(SourceKind::Secrets);
         let (of_api, of_file) = (
@@ -123,13 +127,13 @@ mod tests {
     use super::*;
 
     #[derive(Parser)]
-    struct Command {
+    struct TestCommand {
         #[command(flatten)]
         sources: SourceArgs,
     }
 
     fn parse(arguments: &[&str]) -> SourceArgs {
-        Command::try_parse_from([&["fleetdex"], arguments].concat())
+        TestCommand::try_parse_from([&["fleetdex"], arguments].concat())
             .unwrap()
             .sources
     }
@@ -158,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flag_of_a_source_that_is_not_chosen_is_refused() {
+    fn a_flag_of_a_source_that_is_not_selected_is_refused() {
         for (flag, source) in [
             ("--cluster-namespace=a", "secrets"),
             ("--cluster-api-watch-filter=a", "cluster-api"),

@@ -1,11 +1,12 @@
-//! Members that Cluster API's `Cluster` objects describe. Nothing is ever written to them.
+//! Members described by Cluster API's `Cluster` objects, which are never written.
 //!
-//! A Cluster is a member from when its infrastructure is provisioned, and stays one until the object is gone: neither `paused` nor a
-//! deletion under way makes its objects less worth finding.
+//! A Cluster is connected once its infrastructure is provisioned, and stays a member until the
+//! object is gone: the objects of a cluster that is paused or being deleted are still worth
+//! finding.
 
 use std::{convert::Infallible, time::Duration};
 
-use fleetdex_api::cluster::SecretReference;
+use fleetdex_api::cluster::LocalSecretReference;
 use http::HeaderMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIGroup;
 use kube::{
@@ -17,79 +18,84 @@ use tokio::time::sleep;
 
 use super::{
     super::{
-        member::{Access, KubeconfigSecret, Member},
+        member::{KubeconfigSecret, Member, MemberAccess},
         request,
     },
-    board::{Entry, Feed},
-    mirror::{RETRY, explain, follow},
+    aggregator::{SourceEntry, SourceWriter},
+    reflector::{RETRY, explain, reflect},
 };
 
 const GROUP: &str = "cluster.x-k8s.io";
-/// The versions that are understood, the best first.
+/// The supported versions, the preferred one first.
 const VERSIONS: [&str; 2] = ["v1beta2", "v1beta1"];
-/// The label that shares Clusters among controllers.
+/// The label that assigns Clusters to controllers.
 const WATCH_FILTER: &str = "cluster.x-k8s.io/watch-filter";
-/// The key of a Secret `<name>-kubeconfig`.
+/// The key of a Secret `<name>-kubeconfig` that holds the kubeconfig.
 const KEYS: &[&str] = &["value"];
 const HELP: &str = "install Cluster API, or choose other sources with --cluster-source";
-/// Longest wait for the versions of the group.
-const LIMIT: Duration = Duration::from_secs(5);
+/// Timeout of the request for the versions of the group.
+const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Where to look for Clusters.
+/// Which Clusters to watch.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Extent {
-    /// The namespace; `None`: all.
+pub(super) struct ClusterApiScope {
+    /// The namespace; `None` for all namespaces.
     pub(super) namespace: Option<String>,
-    /// The value of the watch filter's label; `None`: whatever they have.
+    /// The value of the watch filter label; `None` for any value.
     pub(super) watch_filter: Option<String>,
 }
 
-/// Follows the Clusters in a version that is served.
-pub(super) async fn run(hub: Client, extent: Extent, feed: Feed) -> Infallible {
+/// Reflects the Clusters in a version that is served.
+pub(super) async fn run(hub: Client, scope: ClusterApiScope, writer: SourceWriter) -> Infallible {
     loop {
         match served_version(&hub).await {
-            Ok(version) => follow_version(&hub, version, &extent, &feed).await,
-            Err(message) => feed.trouble(message),
+            Ok(version) => reflect_version(&hub, version, &scope, &writer).await,
+            Err(message) => writer.report_error(message),
         }
         sleep(RETRY).await;
     }
 }
 
-async fn follow_version(hub: &Client, version: &str, extent: &Extent, feed: &Feed) {
+async fn reflect_version(
+    hub: &Client,
+    version: &str,
+    scope: &ClusterApiScope,
+    writer: &SourceWriter,
+) {
     let resource = ApiResource::from_gvk_with_plural(
         &GroupVersionKind::gvk(GROUP, version, "Cluster"),
         "clusters",
     );
-    let api: Api<DynamicObject> = match &extent.namespace {
+    let api: Api<DynamicObject> = match &scope.namespace {
         Some(namespace) => Api::namespaced_with(hub.clone(), namespace, &resource),
         None => Api::all_with(hub.clone(), &resource),
     };
-    let config = match &extent.watch_filter {
+    let config = match &scope.watch_filter {
         Some(value) => Config::default().labels(&format!("{WATCH_FILTER}={value}")),
         None => Config::default(),
     };
-    follow(api, config, feed, HELP, |cluster| {
-        let known = feed.member(&format!(
+    reflect(api, config, writer, HELP, |cluster| {
+        let previous = writer.member(&format!(
             "{}/{}",
             cluster.namespace().unwrap_or_default(),
             cluster.name_any()
         ));
-        Some(entry(&cluster, known))
+        Some(entry(&cluster, previous))
     })
     .await;
 }
 
-/// The best version that the control plane serves.
+/// The preferred version that the control plane serves.
 async fn served_version(hub: &Client) -> Result<&'static str, String> {
-    let answer = request::get(hub, &format!("/apis/{GROUP}"), HeaderMap::new(), LIMIT).await;
-    let answer = answer.map_err(|error| {
+    let response = request::get(hub, &format!("/apis/{GROUP}"), HeaderMap::new(), TIMEOUT).await;
+    let response = response.map_err(|error| {
         explain(
             error.status().map(|status| status.as_u16()),
             &error.to_string(),
             HELP,
         )
     })?;
-    let group: APIGroup = serde_json::from_slice(&answer.body)
+    let group: APIGroup = serde_json::from_slice(&response.body)
         .map_err(|_| format!("/apis/{GROUP} was not answered by an APIGroup"))?;
     let is_served = |version: &&str| {
         group
@@ -100,20 +106,22 @@ async fn served_version(hub: &Client) -> Result<&'static str, String> {
     let served = VERSIONS.into_iter().find(is_served);
     served.ok_or_else(|| {
         format!(
-            "none of its versions that are understood is served: {}",
+            "it is served in none of the supported versions: {}",
             VERSIONS.join(", ")
         )
     })
 }
 
-/// `known`: the member that it was before.
-fn entry(cluster: &DynamicObject, known: Option<Member>) -> Entry {
+/// `previous` is the member that the Cluster described before.
+fn entry(cluster: &DynamicObject, previous: Option<Member>) -> SourceEntry {
     let (namespace, name) = (cluster.namespace().unwrap_or_default(), cluster.name_any());
     let uid = cluster.uid().unwrap_or_default();
-    let connected_before = known
-        .filter(|member| member.uid == uid && matches!(member.access, Access::KubeconfigSecret(_)));
+    let connected_before = previous.filter(|member| {
+        member.uid == uid && matches!(member.access, MemberAccess::KubeconfigSecret(_))
+    });
     let access = match connected_before {
-        // Infrastructure that is being repaired is no reason to let a cluster go that may answer.
+        // Infrastructure that is being repaired does not mean that the cluster is unreachable: keep
+        // the connection.
         Some(member) => member.access,
         None => access(cluster, &namespace, &name),
     };
@@ -132,13 +140,13 @@ fn entry(cluster: &DynamicObject, known: Option<Member>) -> Entry {
             access,
         }),
     };
-    Entry {
+    SourceEntry {
         member,
         cluster: None,
     }
 }
 
-fn access(cluster: &DynamicObject, namespace: &str, name: &str) -> Access {
+fn access(cluster: &DynamicObject, namespace: &str, name: &str) -> MemberAccess {
     let status = &cluster.data["status"];
     let provisioned = [
         &status["initialization"]["infrastructureProvisioned"],
@@ -147,15 +155,15 @@ fn access(cluster: &DynamicObject, namespace: &str, name: &str) -> Access {
     .iter()
     .any(|field| **field == true);
     if !provisioned {
-        let message = "its infrastructure is not provisioned yet; it is connected to as soon as Cluster API says so".to_owned();
-        return Access::Awaited {
+        let message = "its infrastructure is not provisioned yet; the cluster is connected as soon as Cluster API reports that it is".to_owned();
+        return MemberAccess::Awaited {
             reason: "WaitingForInfrastructure",
             message,
         };
     }
-    let secret = SecretReference {
+    let secret = LocalSecretReference {
         namespace: namespace.to_owned(),
         name: format!("{name}-kubeconfig"),
     };
-    Access::KubeconfigSecret(KubeconfigSecret { secret, keys: KEYS })
+    MemberAccess::KubeconfigSecret(KubeconfigSecret { secret, keys: KEYS })
 }

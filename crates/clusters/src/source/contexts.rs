@@ -7,38 +7,42 @@ use std::{
 
 use kube::config::Kubeconfig;
 
-use super::super::member::{Access, KubeconfigFile, Member};
+use super::super::member::{KubeconfigFile, Member, MemberAccess};
 
-/// What the contexts of a kubeconfig come to.
+/// The members that the contexts of a kubeconfig describe.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Contexts {
-    /// One for each context, by the name of the context.
+pub struct KubeconfigContexts {
+    /// One member per context, with the name of the context.
     pub members: Vec<Member>,
-    /// Contexts that were asked for and are not there.
+    /// Selected contexts that do not exist.
     pub absent: Vec<String>,
 }
 
-/// The contexts of a kubeconfig that was read from `path` (`None`: from where kubectl reads it), or those of them that are `wanted`.
-/// A name that stands there twice counts once, as kubectl counts it.
-pub fn contexts(kubeconfig: &Kubeconfig, path: Option<&Path>, wanted: &[String]) -> Contexts {
-    let mut there: BTreeSet<&str> = kubeconfig
+/// Returns the contexts of a kubeconfig that was read from `path` (`None`: from the files that
+/// kubectl reads), or only those in `selected`. A duplicate name counts once, as in kubectl.
+pub fn contexts(
+    kubeconfig: &Kubeconfig,
+    path: Option<&Path>,
+    selected: &[String],
+) -> KubeconfigContexts {
+    let mut names: BTreeSet<&str> = kubeconfig
         .contexts
         .iter()
         .map(|context| context.name.as_str())
         .collect();
-    let absent = wanted
+    let absent = selected
         .iter()
-        .filter(|name| !there.contains(name.as_str()))
+        .filter(|name| !names.contains(name.as_str()))
         .cloned()
         .collect();
-    if !wanted.is_empty() {
-        there.retain(|name| wanted.iter().any(|wanted| wanted == name));
+    if !selected.is_empty() {
+        names.retain(|name| selected.iter().any(|selected| selected == name));
     }
-    let members = there
+    let members = names
         .into_iter()
         .filter_map(|name| member(name, path))
         .collect();
-    Contexts { members, absent }
+    KubeconfigContexts { members, absent }
 }
 
 /// `None` for a context whose name is empty.
@@ -57,7 +61,7 @@ fn member(context: &str, path: Option<&Path>) -> Option<Member> {
         zones: Vec::new(),
         origin: file.to_string(),
         created: None,
-        access: Access::KubeconfigFile(file),
+        access: MemberAccess::KubeconfigFile(file),
     })
 }
 
@@ -73,7 +77,7 @@ mod tests {
         serde_json::from_value(serde_json::json!({ "contexts": contexts })).unwrap()
     }
 
-    fn names(contexts: &Contexts) -> Vec<&str> {
+    fn names(contexts: &KubeconfigContexts) -> Vec<&str> {
         contexts
             .members
             .iter()
@@ -82,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn every_context_is_a_member_or_only_those_that_are_wanted() {
+    fn every_context_is_a_member_unless_some_are_selected() {
         let config = kubeconfig(&["b", "arn:aws:eks:eu-west-1:1:cluster/Prod", "b", ""]);
         let all = contexts(&config, None, &[]);
         assert_eq!(names(&all), ["arn:aws:eks:eu-west-1:1:cluster/Prod", "b"]);

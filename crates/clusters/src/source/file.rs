@@ -1,32 +1,37 @@
-//! Members that the contexts of a kubeconfig file describe. The file is read again and again, so that contexts come and go with it.
+//! Members described by the contexts of a kubeconfig file. The file is polled, so that added and
+//! removed contexts take effect.
 
 use std::{collections::BTreeMap, convert::Infallible, path::PathBuf, time::Duration};
 
 use tokio::time::sleep;
 
 use super::{
-    board::{Entry, Feed},
-    contexts::{Contexts, contexts},
+    aggregator::{SourceEntry, SourceWriter},
+    contexts::{KubeconfigContexts, contexts},
     load::read_kubeconfig,
 };
 
-/// From one look at the file to the next.
+/// Time between two reads of the file.
 const INTERVAL: Duration = Duration::from_secs(5);
 
-/// Follows a kubeconfig, or the `wanted` contexts of it.
-pub(super) async fn run(path: Option<PathBuf>, wanted: Vec<String>, feed: Feed) -> Infallible {
-    let mut seen: Option<Contexts> = None;
+/// Polls a kubeconfig for all contexts, or for those in `selected`.
+pub(super) async fn run(
+    path: Option<PathBuf>,
+    selected: Vec<String>,
+    writer: SourceWriter,
+) -> Infallible {
+    let mut last: Option<KubeconfigContexts> = None;
     loop {
         match read_kubeconfig(path.as_deref()).await {
             Err(problem) => {
-                feed.trouble(problem.to_string());
-                seen = None;
+                writer.report_error(problem.to_string());
+                last = None;
             }
             Ok(kubeconfig) => {
-                let now = contexts(&kubeconfig, path.as_deref(), &wanted);
-                if seen.as_ref() != Some(&now) {
-                    tell(&feed, &now);
-                    seen = Some(now);
+                let now = contexts(&kubeconfig, path.as_deref(), &selected);
+                if last.as_ref() != Some(&now) {
+                    write(&writer, &now);
+                    last = Some(now);
                 }
             }
         }
@@ -34,19 +39,19 @@ pub(super) async fn run(path: Option<PathBuf>, wanted: Vec<String>, feed: Feed) 
     }
 }
 
-fn tell(feed: &Feed, now: &Contexts) {
-    let entry = |member| Entry {
+fn write(writer: &SourceWriter, now: &KubeconfigContexts) {
+    let entry = |member| SourceEntry {
         member: Ok(member),
         cluster: None,
     };
-    let entries: BTreeMap<String, Entry> = now
+    let entries: BTreeMap<String, SourceEntry> = now
         .members
         .iter()
         .map(|member| (member.name.to_string(), entry(member.clone())))
         .collect();
-    feed.replace(entries);
+    writer.replace(entries);
     let absent = now.absent.join(", ");
-    feed.missing(
+    writer.report_missing(
         (!absent.is_empty())
             .then(|| format!("there is no such context in the kubeconfig: {absent}")),
     );

@@ -1,4 +1,4 @@
-//! Members that Karmada's `Cluster` objects describe.
+//! Members described by Karmada's `Cluster` objects.
 
 use std::{convert::Infallible, sync::Arc};
 
@@ -8,19 +8,19 @@ use tokio::time::sleep;
 
 use super::{
     super::member::Member,
-    board::{Entry, Feed},
-    mirror::{RETRY, follow},
+    aggregator::{SourceEntry, SourceWriter},
+    reflector::{RETRY, reflect},
 };
 
 const HELP: &str = "install the CRDs (fleetdex crd), or choose other sources with --cluster-source";
 
-/// Follows all `Cluster` objects.
-pub(super) async fn run(hub: Client, feed: Feed) -> Infallible {
+/// Reflects all `Cluster` objects.
+pub(super) async fn run(hub: Client, writer: SourceWriter) -> Infallible {
     loop {
-        follow(
+        reflect(
             Api::<Cluster>::all(hub.clone()),
             Config::default(),
-            &feed,
+            &writer,
             HELP,
             |cluster| Some(entry(cluster)),
         )
@@ -29,16 +29,16 @@ pub(super) async fn run(hub: Client, feed: Feed) -> Infallible {
     }
 }
 
-/// A Cluster that is being deleted is no member any more, although it may be there for long.
-fn entry(cluster: Cluster) -> Entry {
+/// A `Cluster` that is being deleted is no longer a member, even while finalizers keep the object.
+fn entry(cluster: Cluster) -> SourceEntry {
     let cluster = Arc::new(cluster);
     if cluster.metadata.deletion_timestamp.is_some() {
-        return Entry {
+        return SourceEntry {
             member: Err("it is being deleted".to_owned()),
             cluster: None,
         };
     }
-    Entry {
+    SourceEntry {
         member: Member::try_from(&*cluster).map_err(|error| error.to_string()),
         cluster: Some(cluster),
     }

@@ -1,9 +1,10 @@
-//! What a kubeconfig says about one cluster, and what of it is refused.
+//! Reads the credentials of one context of a kubeconfig.
 //!
-//! A kubeconfig in a Secret is somebody else's: it may hold credentials, but it may not make this program run a plugin or read a
-//! file, whose content would then be sent to a server of its choice.
+//! A kubeconfig in a Secret is untrusted: it may contain credentials, but it must not make this
+//! program run a plugin or read a file, whose content would then be sent to a server that the
+//! kubeconfig chooses.
 
-use std::path::PathBuf;
+mod problem;
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use hyper_util::client::proxy::matcher::Matcher;
@@ -15,127 +16,31 @@ use tokio::io::AsyncReadExt;
 use super::{
     super::{
         credentials::{
-            Credentials, Identity, Impersonation, Password, Trust, bearer, usable_certificates,
+            ClientCertificate, Credentials, Impersonation, Password, ServerTrust, bearer,
+            usable_certificates,
         },
         endpoint,
     },
-    plugin::{PluginError, Plugins},
+    plugin::Plugins,
 };
 
-/// Greatest file that a kubeconfig may name: certificates, keys and tokens are some kilobytes.
+pub use self::problem::KubeconfigProblem;
+
+/// Largest file, in bytes, that a kubeconfig may name: certificates, keys and tokens have some
+/// kilobytes.
 const MAX_FILE: u64 = 1 << 20;
-/// Names that are spelt out in a message.
+/// Context names listed in a message, at most.
 const MAX_NAMES: usize = 10;
 
-/// A kubeconfig gives no connection. No message holds anything secret of it.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum KubeconfigProblem {
-    /// No kubeconfig at all.
-    #[error("it is not a kubeconfig: YAML or JSON with clusters, users and contexts is expected")]
-    Unreadable,
-    /// The file cannot be read.
-    #[error("it cannot be read: {0}")]
-    FileUnreadable(String),
-    /// The Secret has no kubeconfig.
-    #[error("the Secret has no key {0}: store the kubeconfig there, once base64-encoded")]
-    KeyMissing(String),
-    /// No such context.
-    #[error("there is no context {name:?}; there is {known}")]
-    ContextNotFound {
-        /// The context.
-        name: String,
-        /// Those that there are.
-        known: String,
-    },
-    /// Several contexts, and none is the current one.
-    #[error("it has no current-context, and not just one context: set current-context")]
-    CurrentContextMissing,
-    /// A context that names something which is not there.
-    #[error("context {context:?} names the {what} {name:?}, which is not in it")]
-    Dangling {
-        /// The context.
-        context: String,
-        /// `cluster` or `user`.
-        what: &'static str,
-        /// The name.
-        name: String,
-    },
-    /// No usable address.
-    #[error(
-        "server of its cluster is not the URL of an API server: write it as https://HOST:PORT, without user, query and fragment"
-    )]
-    ServerInvalid,
-    /// A plugin in a Secret.
-    #[error(
-        "it wants a program to be run (exec), which is only done for the kubeconfig file of whoever starts fleetdex: store a token or a client certificate instead"
-    )]
-    ExecRefused,
-    /// A legacy plugin.
-    #[error(
-        "it uses auth-provider, which kubectl has given up too: use exec in a kubeconfig file, or a token"
-    )]
-    AuthProviderRefused,
-    /// A file named in a Secret.
-    #[error(
-        "{0} names a file, which is only read for the kubeconfig file of whoever starts fleetdex: put the content into {0}-data, or the token into token"
-    )]
-    FileRefused(&'static str),
-    /// A file that it names.
-    #[error("{field} {path}: {cause}")]
-    NamedFile {
-        /// The field.
-        field: &'static str,
-        /// The file.
-        path: PathBuf,
-        /// Why it cannot be read.
-        cause: String,
-    },
-    /// A value of another form.
-    #[error("{field} does not hold {expected}")]
-    Invalid {
-        /// The field.
-        field: &'static str,
-        /// What it should hold.
-        expected: &'static str,
-    },
-    /// Half of a client certificate.
-    #[error("a client certificate needs client-certificate-data and client-key-data")]
-    IdentityIncomplete,
-    /// A plugin gave nothing.
-    #[error(transparent)]
-    Plugin(#[from] PluginError),
-}
-
-impl KubeconfigProblem {
-    /// The reason of a condition, in one word.
-    pub fn reason(&self) -> &'static str {
-        match self {
-            Self::FileUnreadable(_) | Self::NamedFile { .. } => "FileUnreadable",
-            Self::KeyMissing(_) => "SecretInvalid",
-            Self::ContextNotFound { .. } => "ContextNotFound",
-            Self::ExecRefused => "ExecRefused",
-            Self::AuthProviderRefused => "AuthProviderRefused",
-            Self::FileRefused(_) => "FileRefused",
-            Self::Plugin(_) => "ExecFailed",
-            Self::Unreadable
-            | Self::CurrentContextMissing
-            | Self::Dangling { .. }
-            | Self::ServerInvalid
-            | Self::Invalid { .. }
-            | Self::IdentityIncomplete => "KubeconfigInvalid",
-        }
-    }
-}
-
-/// What a context of a kubeconfig names.
+/// A context with the cluster and user that it names.
 #[derive(Clone, Debug)]
-pub struct Entry {
+pub struct ResolvedContext {
     cluster: Cluster,
     user: AuthInfo,
 }
 
-impl Entry {
-    /// Of the context with this name, or else of the current one, or else of the only one.
+impl ResolvedContext {
+    /// Resolves the context with this name, else the current context, else the only context.
     pub fn of(kubeconfig: &Kubeconfig, context: Option<&str>) -> Result<Self, KubeconfigProblem> {
         let context = find_context(kubeconfig, context)?;
         let dangling = |what: &'static str, name: &str| KubeconfigProblem::Dangling {
@@ -162,8 +67,9 @@ impl Entry {
         Ok(Self { cluster, user })
     }
 
-    /// Refuses what a kubeconfig that is not one's own must not make a program do.
-    pub fn refuse_reach(&self) -> Result<(), KubeconfigProblem> {
+    /// Fails if the context runs a plugin or reads a file, which an untrusted kubeconfig must not
+    /// do.
+    pub fn refuse_plugins_and_files(&self) -> Result<(), KubeconfigProblem> {
         if self.user.exec.is_some() {
             return Err(KubeconfigProblem::ExecRefused);
         }
@@ -181,11 +87,12 @@ impl Entry {
         Ok(())
     }
 
-    /// The credentials, with what files and plugins give. `anew`: those of before were refused.
+    /// The credentials, including those from files and plugins. `bypass_cache`: runs the plugin
+    /// even if its last result has not expired.
     pub async fn credentials(
         &self,
         plugins: &Plugins,
-        anew: bool,
+        bypass_cache: bool,
     ) -> Result<Credentials, KubeconfigProblem> {
         if self.user.auth_provider.is_some() {
             return Err(KubeconfigProblem::AuthProviderRefused);
@@ -201,35 +108,40 @@ impl Entry {
                 .tls_server_name
                 .clone()
                 .filter(|name| !name.is_empty()),
-            identity: self.identity().await?,
+            client_certificate: self.client_certificate().await?,
             password: self.password(),
             impersonation: self.impersonation(),
             proxy_url: self.cluster.proxy_url.clone().filter(|url| !url.is_empty()),
             ..Credentials::default()
         };
-        self.ask_plugin(&mut credentials, plugins, anew).await?;
+        self.run_plugin(&mut credentials, plugins, bypass_cache)
+            .await?;
         Ok(credentials)
     }
 
-    async fn ask_plugin(
+    async fn run_plugin(
         &self,
         credentials: &mut Credentials,
         plugins: &Plugins,
-        anew: bool,
+        bypass_cache: bool,
     ) -> Result<(), KubeconfigProblem> {
-        let has_one = credentials.token.is_some() || credentials.password.is_some();
-        let Some(exec) = self.user.exec.as_ref().filter(|_| !has_one) else {
+        let has_login = credentials.token.is_some() || credentials.password.is_some();
+        let Some(exec) = self.user.exec.as_ref().filter(|_| !has_login) else {
             return Ok(());
         };
-        let cluster = self.for_plugin(credentials).await?;
-        let given = plugins.ask(exec, Some(&cluster), anew).await?;
-        credentials.token = given.token;
-        credentials.identity = given.identity.or(credentials.identity.take());
+        let cluster = self.cluster_info(credentials).await?;
+        let credential = plugins
+            .credential(exec, Some(&cluster), bypass_cache)
+            .await?;
+        credentials.token = credential.token;
+        credentials.client_certificate = credential
+            .client_certificate
+            .or(credentials.client_certificate.take());
         Ok(())
     }
 
-    /// What a plugin with `provideClusterInfo` is told.
-    async fn for_plugin(
+    /// The cluster information for a plugin with `provideClusterInfo`.
+    async fn cluster_info(
         &self,
         credentials: &Credentials,
     ) -> Result<ExecAuthCluster, KubeconfigProblem> {
@@ -260,7 +172,7 @@ impl Entry {
         .await
     }
 
-    /// A token file beats the token: it is renewed by somebody.
+    /// A token file takes precedence over an inline token, because it can be renewed.
     async fn token(&self) -> Result<Option<String>, KubeconfigProblem> {
         let inline = self
             .user
@@ -291,12 +203,12 @@ impl Entry {
         bearer(token.as_bytes()).map(Some).ok_or(invalid)
     }
 
-    async fn trust(&self) -> Result<Trust, KubeconfigProblem> {
+    async fn trust(&self) -> Result<ServerTrust, KubeconfigProblem> {
         if self.cluster.insecure_skip_tls_verify.unwrap_or_default() {
-            return Ok(Trust::Anyone);
+            return Ok(ServerTrust::Insecure);
         }
         let Some(bundle) = self.authority().await? else {
-            return Ok(Trust::System);
+            return Ok(ServerTrust::System);
         };
         let roots = usable_certificates(&bundle);
         if roots.is_empty() {
@@ -306,10 +218,10 @@ impl Entry {
                 expected,
             });
         }
-        Ok(Trust::Roots(roots))
+        Ok(ServerTrust::Roots(roots))
     }
 
-    async fn identity(&self) -> Result<Option<Identity>, KubeconfigProblem> {
+    async fn client_certificate(&self) -> Result<Option<ClientCertificate>, KubeconfigProblem> {
         let user = &self.user;
         let (data, file) = (
             user.client_certificate_data.as_deref(),
@@ -333,8 +245,8 @@ impl Entry {
         .await?;
         match (certificate, key) {
             (None, None) => Ok(None),
-            (Some(certificate), Some(key)) => Ok(Some(Identity { certificate, key })),
-            _ => Err(KubeconfigProblem::IdentityIncomplete),
+            (Some(certificate), Some(key)) => Ok(Some(ClientCertificate { certificate, key })),
+            _ => Err(KubeconfigProblem::ClientCertificateIncomplete),
         }
     }
 
@@ -365,7 +277,7 @@ impl Entry {
     }
 }
 
-/// Without `proxy-url`, kubectl goes through the proxy that the environment names: so do we for its file.
+/// Sets the proxy from the environment if there is no `proxy-url`, as kubectl does.
 pub(super) fn use_proxy_of_environment(credentials: &mut Credentials) {
     if credentials.proxy_url.is_some() {
         return;
@@ -398,13 +310,13 @@ pub(super) fn use_proxy_of_environment(credentials: &mut Credentials) {
 
 fn find_context<'k>(
     kubeconfig: &'k Kubeconfig,
-    wanted: Option<&str>,
+    requested: Option<&str>,
 ) -> Result<&'k NamedContext, KubeconfigProblem> {
     let current = kubeconfig
         .current_context
         .as_deref()
         .filter(|name| !name.is_empty());
-    match (wanted.or(current), kubeconfig.contexts.as_slice()) {
+    match (requested.or(current), kubeconfig.contexts.as_slice()) {
         (Some(name), contexts) => contexts
             .iter()
             .find(|context| context.name == name)
@@ -430,7 +342,7 @@ fn names(contexts: &[NamedContext]) -> String {
     }
 }
 
-/// Data in the kubeconfig beats the file that it names.
+/// Inline data takes precedence over the file that the kubeconfig names.
 async fn content(
     [data_field, file_field]: [&'static str; 2],
     data: Option<&str>,
@@ -475,5 +387,4 @@ async fn read_file(field: &'static str, path: &str) -> Result<Vec<u8>, Kubeconfi
 }
 
 #[cfg(test)]
-#[path = "kubeconfig_tests.rs"]
 mod tests;

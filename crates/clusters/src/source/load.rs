@@ -1,8 +1,8 @@
-//! Reads the credentials of a member, wherever they are.
+//! Reads the credentials of a member from a Secret or a kubeconfig.
 
 use std::{path::Path, time::Duration};
 
-use fleetdex_api::cluster::SecretReference;
+use fleetdex_api::cluster::LocalSecretReference;
 use http::Uri;
 use k8s_openapi::api::core::v1::Secret;
 use kube::{Api, Client, config::Kubeconfig};
@@ -12,43 +12,45 @@ use super::{
     super::{
         connect::{self, ConnectError},
         credentials::{Credentials, SecretName, key},
-        member::{Access, Endpoint, KubeconfigFile, KubeconfigSecret},
+        member::{ApiServerEndpoint, KubeconfigFile, KubeconfigSecret, MemberAccess},
         proxy::{Proxy, Scheme},
         request::causes,
     },
-    kubeconfig::{Entry, KubeconfigProblem, use_proxy_of_environment},
+    kubeconfig::{KubeconfigProblem, ResolvedContext, use_proxy_of_environment},
     plugin::Plugins,
 };
-use crate::secret_hosts::{Destination, Reference, SecretHosts};
+use crate::secret_hosts::{SecretDestination, SecretHosts, SecretRef};
 
-/// Where SOCKS proxies listen unless their URL says otherwise.
+/// Default port of SOCKS proxies.
 const SOCKS_PORT: u16 = 1080;
 
-/// Reads credentials: from Secrets of the control plane, if there is one, and from kubeconfig files.
+/// Reads credentials from Secrets of the control plane, if there is one, and from kubeconfig files.
 pub struct Loader {
     hub: Option<Client>,
     hosts: SecretHosts,
     plugins: Plugins,
 }
 
-/// Whether credentials that were read before still do.
+/// Whether the cached result of a credential plugin may be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Asking {
-    /// For a new connection, perhaps because those of before were refused: a credential plugin is asked again.
-    Anew,
-    /// To see whether there are other ones: what a credential plugin gave stands until it expires.
-    Again,
+pub enum PluginCachePolicy {
+    /// Runs the plugin again: for a new connection, perhaps because the member refused the last
+    /// credentials.
+    Bypass,
+    /// Uses the cached result until it expires: to see whether the credentials have changed.
+    Use,
 }
 
 impl From<Client> for Loader {
-    /// Secrets are read through `hub`, and go only where their annotations say.
+    /// Reads Secrets through `hub`, and sends them only where their annotations allow.
     fn from(hub: Client) -> Self {
         Self::new(hub, SecretHosts::default())
     }
 }
 
 impl Loader {
-    /// Secrets are read through `hub`. Those that an object with an address names go only where `hosts` allows.
+    /// Reads Secrets through `hub`. A Secret that an object names together with an address is sent
+    /// only where `hosts` allows.
     pub fn new(hub: Client, hosts: SecretHosts) -> Self {
         Self {
             hub: Some(hub),
@@ -57,7 +59,7 @@ impl Loader {
         }
     }
 
-    /// For kubeconfig files only.
+    /// Reads kubeconfig files only.
     pub fn without_control_plane() -> Self {
         Self {
             hub: None,
@@ -66,24 +68,24 @@ impl Loader {
         }
     }
 
-    /// The control plane, if there is one.
+    /// The client of the control plane, if there is one.
     pub fn hub(&self) -> Option<&Client> {
         self.hub.as_ref()
     }
 
-    /// The credentials of a member as they are now. Each request to the control plane takes at most `limit`; a credential plugin may
-    /// take 30 seconds.
+    /// Reads the current credentials of a member. Each request to the control plane takes at most
+    /// `limit`; a credential plugin may take 30 seconds.
     pub async fn load(
         &self,
-        access: &Access,
-        asking: Asking,
+        access: &MemberAccess,
+        plugin_cache: PluginCachePolicy,
         limit: Duration,
     ) -> Result<Credentials, ConnectError> {
         match access {
-            Access::Endpoint(endpoint) => self.of_endpoint(endpoint, limit).await,
-            Access::KubeconfigSecret(kubeconfig) => self.of_secret(kubeconfig, limit).await,
-            Access::KubeconfigFile(file) => self.of_file(file, asking).await,
-            Access::Awaited { reason, message } => Err(ConnectError::Awaited {
+            MemberAccess::Endpoint(endpoint) => self.of_endpoint(endpoint, limit).await,
+            MemberAccess::KubeconfigSecret(kubeconfig) => self.of_secret(kubeconfig, limit).await,
+            MemberAccess::KubeconfigFile(file) => self.of_file(file, plugin_cache).await,
+            MemberAccess::Awaited { reason, message } => Err(ConnectError::Awaited {
                 reason,
                 message: message.clone(),
             }),
@@ -92,7 +94,7 @@ impl Loader {
 
     async fn of_endpoint(
         &self,
-        endpoint: &Endpoint,
+        endpoint: &ApiServerEndpoint,
         limit: Duration,
     ) -> Result<Credentials, ConnectError> {
         let reference = endpoint
@@ -100,9 +102,9 @@ impl Loader {
             .as_ref()
             .ok_or(ConnectError::SecretRefMissing)?;
         let secret = self.secret(reference, limit).await?;
-        let SecretReference { namespace, name } = reference;
+        let LocalSecretReference { namespace, name } = reference;
         self.hosts.check(
-            Reference { namespace, name },
+            SecretRef { namespace, name },
             &secret,
             destinations(endpoint)?,
         )?;
@@ -114,19 +116,19 @@ impl Loader {
         kubeconfig: &KubeconfigSecret,
         limit: Duration,
     ) -> Result<Credentials, ConnectError> {
-        let SecretReference { namespace, name } = &kubeconfig.secret;
-        let place = || format!("the kubeconfig in Secret {namespace}/{name}");
+        let LocalSecretReference { namespace, name } = &kubeconfig.secret;
+        let location = || format!("the kubeconfig in Secret {namespace}/{name}");
         let refused = |problem| ConnectError::Kubeconfig {
-            place: place(),
+            location: location(),
             problem,
         };
         let secret = self.secret(&kubeconfig.secret, limit).await?;
         let content = kubeconfig.keys.iter().find_map(|name| key(&secret, name));
         let content = content
             .ok_or_else(|| refused(KubeconfigProblem::KeyMissing(kubeconfig.keys.join(" or "))))?;
-        let entry = foreign_entry(content).map_err(refused)?;
-        // Nothing of it asks a plugin: that has been refused.
-        entry
+        let context = untrusted_context(content).map_err(refused)?;
+        // No plugin runs: a kubeconfig with one has been refused.
+        context
             .credentials(&self.plugins, false)
             .await
             .map_err(refused)
@@ -135,18 +137,18 @@ impl Loader {
     async fn of_file(
         &self,
         file: &KubeconfigFile,
-        asking: Asking,
+        plugin_cache: PluginCachePolicy,
     ) -> Result<Credentials, ConnectError> {
         let refused = |problem| ConnectError::Kubeconfig {
-            place: file.to_string(),
+            location: file.to_string(),
             problem,
         };
         let kubeconfig = read_kubeconfig(file.path.as_deref())
             .await
             .map_err(refused)?;
-        let entry = Entry::of(&kubeconfig, Some(&file.context)).map_err(refused)?;
-        let mut credentials = entry
-            .credentials(&self.plugins, asking == Asking::Anew)
+        let context = ResolvedContext::of(&kubeconfig, Some(&file.context)).map_err(refused)?;
+        let mut credentials = context
+            .credentials(&self.plugins, plugin_cache == PluginCachePolicy::Bypass)
             .await
             .map_err(refused)?;
         use_proxy_of_environment(&mut credentials);
@@ -155,11 +157,11 @@ impl Loader {
 
     async fn secret(
         &self,
-        reference: &SecretReference,
+        reference: &LocalSecretReference,
         limit: Duration,
     ) -> Result<Secret, ConnectError> {
         let secret = || SecretName(reference.clone());
-        if !(Reference {
+        if !(SecretRef {
             namespace: &reference.namespace,
             name: &reference.name,
         })
@@ -172,23 +174,25 @@ impl Loader {
             .clone()
             .ok_or_else(|| ConnectError::NoControlPlane { secret: secret() })?;
         let secrets: Api<Secret> = Api::namespaced(hub, &reference.namespace);
-        // Not from a cache, which may be that of another API server than the one whose watch told of a change.
+        // Not from a watch cache, which may lag behind on another API server than the one whose
+        // watch reported a change.
         match timeout(limit, secrets.get(&reference.name)).await {
-            Ok(answer) => answer.map_err(|error| unreadable(reference, error)),
+            Ok(response) => response.map_err(|error| unreadable(reference, error)),
             Err(_) => Err(ConnectError::SecretUnreadable {
                 secret: secret(),
-                cause: format!("no answer within {limit:?}"),
+                cause: format!("no response within {limit:?}"),
             }),
         }
     }
 }
 
-/// Where the credentials of an endpoint go: to its API server, and past its proxy, which may read them unless the connection through it is verified.
-fn destinations(endpoint: &Endpoint) -> Result<Vec<Destination>, ConnectError> {
+/// Where the credentials of an endpoint are sent: to its API server, and through its proxy, which
+/// can read them unless the connection through it is verified.
+fn destinations(endpoint: &ApiServerEndpoint) -> Result<Vec<SecretDestination>, ConnectError> {
     let server = connect::server(&endpoint.url)?;
     let proxy = Proxy::of(endpoint.proxy_url.as_deref(), &endpoint.proxy_header)?;
     let destination = |uri: &Uri, default: u16| {
-        Destination::new(
+        SecretDestination::new(
             uri.host().unwrap_or_default(),
             uri.port_u16().unwrap_or(default),
         )
@@ -208,7 +212,7 @@ fn destinations(endpoint: &Endpoint) -> Result<Vec<Destination>, ConnectError> {
     Ok(destinations)
 }
 
-/// Reads a kubeconfig file, or those that kubectl reads.
+/// Reads a kubeconfig file, or without `path` the files that kubectl reads.
 pub async fn read_kubeconfig(path: Option<&Path>) -> Result<Kubeconfig, KubeconfigProblem> {
     let path = path.map(Path::to_owned);
     let reading = tokio::task::spawn_blocking(move || match path {
@@ -223,30 +227,30 @@ pub async fn read_kubeconfig(path: Option<&Path>) -> Result<Kubeconfig, Kubeconf
         Ok(Err(error @ kube::config::KubeconfigError::FindPath)) => {
             Err(KubeconfigProblem::FileUnreadable(error.to_string()))
         }
-        // The parser's own words would quote the file, with what is secret in it.
+        // The parser's message would quote the file with its secrets.
         Ok(Err(_)) => Err(KubeconfigProblem::Unreadable),
         Err(error) => Err(KubeconfigProblem::FileUnreadable(error.to_string())),
     }
 }
 
-/// The entry of a kubeconfig that somebody else wrote.
-fn foreign_entry(content: &[u8]) -> Result<Entry, KubeconfigProblem> {
+/// The current context of an untrusted kubeconfig.
+fn untrusted_context(content: &[u8]) -> Result<ResolvedContext, KubeconfigProblem> {
     let text = std::str::from_utf8(content).map_err(|_| KubeconfigProblem::Unreadable)?;
     let kubeconfig = Kubeconfig::from_yaml(text).map_err(|_| KubeconfigProblem::Unreadable)?;
-    let entry = Entry::of(&kubeconfig, None)?;
-    entry.refuse_reach()?;
-    Ok(entry)
+    let context = ResolvedContext::of(&kubeconfig, None)?;
+    context.refuse_plugins_and_files()?;
+    Ok(context)
 }
 
-fn unreadable(reference: &SecretReference, error: kube::Error) -> ConnectError {
+fn unreadable(reference: &LocalSecretReference, error: kube::Error) -> ConnectError {
     let secret = SecretName(reference.clone());
     match error {
         kube::Error::Api(status) if status.code == 404 => ConnectError::SecretNotFound { secret },
         kube::Error::Api(status) if status.code == 403 => ConnectError::SecretForbidden { secret },
-        // An answer that cannot be decoded could be quoted in the error, with what is in it.
+        // The error could quote a response that cannot be decoded, with the secrets in it.
         kube::Error::SerdeError(_) => ConnectError::SecretUnreadable {
             secret,
-            cause: "the answer is not a Secret".to_owned(),
+            cause: "the response is not a Secret".to_owned(),
         },
         other => ConnectError::SecretUnreadable {
             secret,
@@ -256,5 +260,4 @@ fn unreadable(reference: &SecretReference, error: kube::Error) -> ConnectError {
 }
 
 #[cfg(test)]
-#[path = "load_tests.rs"]
 mod tests;

@@ -1,7 +1,10 @@
-//! Credential plugins (`exec`) of the user's own kubeconfig: programs that print a token or a client certificate.
+//! Runs credential plugins (`exec`) of the user's kubeconfig: programs that print a token or a
+//! client certificate.
 //!
-//! As [client-go does](https://kubernetes.io/docs/reference/access-authn-authz/authentication/#client-go-credential-plugins), but
-//! never with a terminal, for a limited time, and a few at once. What a plugin gave is kept until it expires.
+//! Works as in
+//! [client-go](https://kubernetes.io/docs/reference/access-authn-authz/authentication/#client-go-credential-plugins),
+//! but without a terminal, with a timeout, and with few plugins at a time. A credential is cached
+//! until it expires.
 
 use std::{collections::BTreeMap, process::Stdio, time::Duration};
 
@@ -17,75 +20,76 @@ use tokio::{
     time::timeout,
 };
 
-use super::super::credentials::{Identity, bearer};
+use super::super::credentials::{ClientCertificate, bearer};
 
-/// Longest time that a plugin may take. They ask an identity provider over the network.
-const LIMIT: Duration = Duration::from_secs(30);
-/// Plugins that run at once: many are large interpreters, and a kubeconfig may name hundreds.
-const AT_ONCE: usize = 4;
-/// What is kept of a plugin's output; a credential is some kilobytes.
+/// Longest time that a plugin may run. Plugins usually call an identity provider over the network.
+const TIMEOUT: Duration = Duration::from_secs(30);
+/// Plugins that run at a time: many are large interpreters, and a kubeconfig may name hundreds.
+const MAX_CONCURRENT: usize = 4;
+/// Bytes read from each of a plugin's output streams, at most; a credential has some kilobytes.
 const MAX_OUTPUT: u64 = 1 << 20;
-/// How much of a plugin's own words is shown.
-const MAX_WORDS: usize = 300;
-/// Kept credentials: one for each context of a kubeconfig, and of those that a file had before.
-const MAX_KEPT: usize = 4_096;
-/// A credential is asked for anew this long before it expires.
-const EARLY: SignedDuration = SignedDuration::from_mins(1);
-/// A credential that does not say when it expires is asked for again after this.
-const UNSAID: SignedDuration = SignedDuration::from_mins(10);
+/// Characters of a plugin's standard error that are shown.
+const MAX_STDERR_CHARS: usize = 300;
+/// Cached credentials, at most: one per context of a kubeconfig, and those of contexts that it had
+/// before.
+const MAX_CACHED: usize = 4_096;
+/// A credential is renewed this long before it expires.
+const EXPIRY_MARGIN: SignedDuration = SignedDuration::from_mins(1);
+/// Lifetime of a credential without expiration timestamp.
+const DEFAULT_LIFETIME: SignedDuration = SignedDuration::from_mins(10);
 
-/// What a plugin gave.
+/// A credential that a plugin printed.
 #[derive(Clone, Default)]
-pub struct Given {
+pub struct PluginCredential {
     /// A bearer token.
     pub(super) token: Option<String>,
     /// A client certificate.
-    pub(super) identity: Option<Identity>,
+    pub(super) client_certificate: Option<ClientCertificate>,
 }
 
-/// A plugin gave nothing. What it wrote to its standard output is never shown.
+/// Why a plugin gave no credential. Its standard output is never shown.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PluginError {
-    /// No command.
+    /// The configuration has no command.
     #[error("exec has no command: name the program that prints the credentials")]
     CommandMissing,
-    /// It wants a terminal.
+    /// The plugin needs a terminal.
     #[error(
-        "the plugin {command} needs a terminal (interactiveMode: Always): use one that can do without"
+        "the plugin {command} needs a terminal (interactiveMode: Always): use one that works without a terminal"
     )]
     Interactive {
         /// The program.
         command: String,
     },
-    /// It did not start.
+    /// The plugin could not be started.
     #[error("the plugin {command} did not start: {cause}. {hint}")]
     NotStarted {
         /// The program.
         command: String,
         /// Why.
         cause: String,
-        /// What the kubeconfig says about getting it.
+        /// The install hint of the kubeconfig.
         hint: String,
     },
-    /// It took too long.
+    /// The plugin exceeded the time limit.
     #[error(
-        "the plugin {command} was stopped, as it was not done within {LIMIT:?}; run it in a terminal to see what it waits for"
+        "the plugin {command} was killed, as it did not finish within {TIMEOUT:?}; run it in a terminal to see what it waits for"
     )]
     TooSlow {
         /// The program.
         command: String,
     },
-    /// It failed.
-    #[error("the plugin {command} failed ({status}): {words}")]
+    /// The plugin failed.
+    #[error("the plugin {command} failed ({status}): {stderr_tail}")]
     Failed {
         /// The program.
         command: String,
         /// Its exit code or signal.
         status: String,
-        /// The end of what it wrote to its standard error.
-        words: String,
+        /// The end of its standard error.
+        stderr_tail: String,
     },
-    /// It printed something else.
+    /// The plugin printed something else.
     #[error(
         "the plugin {command} printed no ExecCredential with a token or a client certificate and key"
     )]
@@ -95,26 +99,26 @@ pub enum PluginError {
     },
 }
 
-/// Runs plugins and keeps what they gave.
+/// Runs plugins and caches their credentials.
 pub struct Plugins {
-    kept: Mutex<BTreeMap<String, Kept>>,
+    cached: Mutex<BTreeMap<String, CachedCredential>>,
     permits: Semaphore,
 }
 
-struct Kept {
-    given: Given,
-    until: Timestamp,
+struct CachedCredential {
+    credential: PluginCredential,
+    expires: Timestamp,
 }
 
-/// What a plugin prints, as JSON or YAML.
+/// The output of a plugin, as JSON or YAML.
 #[derive(Deserialize)]
-struct Printed {
-    status: Option<Status>,
+struct ExecCredential {
+    status: Option<ExecCredentialStatus>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Status {
+struct ExecCredentialStatus {
     token: Option<String>,
     client_certificate_data: Option<String>,
     client_key_data: Option<String>,
@@ -124,60 +128,68 @@ struct Status {
 impl Default for Plugins {
     fn default() -> Self {
         Self {
-            kept: Mutex::default(),
-            permits: Semaphore::new(AT_ONCE),
+            cached: Mutex::default(),
+            permits: Semaphore::new(MAX_CONCURRENT),
         }
     }
 }
 
 impl Plugins {
-    /// What the plugin gave and is still good, or gives now. `anew`: what it gave before was refused.
-    pub async fn ask(
+    /// Returns the cached credential, or runs the plugin. `bypass_cache`: always runs it, as the
+    /// member may have refused the last credential.
+    pub async fn credential(
         &self,
         exec: &ExecConfig,
         cluster: Option<&ExecAuthCluster>,
-        anew: bool,
-    ) -> Result<Given, PluginError> {
-        let question = serde_json::to_string(&(exec, cluster)).unwrap_or_default();
-        if !anew && let Some(kept) = self.kept(&question) {
-            return Ok(kept);
+        bypass_cache: bool,
+    ) -> Result<PluginCredential, PluginError> {
+        let key = serde_json::to_string(&(exec, cluster)).unwrap_or_default();
+        if !bypass_cache && let Some(cached) = self.cached(&key) {
+            return Ok(cached);
         }
         let Ok(_permit) = self.permits.acquire().await else {
             return Err(PluginError::CommandMissing);
         };
-        let (given, until) = run(exec, cluster).await?;
-        self.keep(question, given.clone(), until);
-        Ok(given)
+        let (credential, expires) = run(exec, cluster).await?;
+        self.cache(key, credential.clone(), expires);
+        Ok(credential)
     }
 
-    fn kept(&self, question: &str) -> Option<Given> {
-        let kept = self.lock();
-        kept.get(question)
-            .filter(|kept| Timestamp::now() < kept.until)
-            .map(|kept| kept.given.clone())
+    fn cached(&self, key: &str) -> Option<PluginCredential> {
+        let cached = self.lock();
+        cached
+            .get(key)
+            .filter(|cached| Timestamp::now() < cached.expires)
+            .map(|cached| cached.credential.clone())
     }
 
-    fn keep(&self, question: String, given: Given, until: Timestamp) {
-        let mut kept = self.lock();
-        if kept.len() >= MAX_KEPT {
+    fn cache(&self, key: String, credential: PluginCredential, expires: Timestamp) {
+        let mut cached = self.lock();
+        if cached.len() >= MAX_CACHED {
             let now = Timestamp::now();
-            kept.retain(|_, kept| now < kept.until);
+            cached.retain(|_, cached| now < cached.expires);
         }
-        if kept.len() < MAX_KEPT {
-            kept.insert(question, Kept { given, until });
+        if cached.len() < MAX_CACHED {
+            cached.insert(
+                key,
+                CachedCredential {
+                    credential,
+                    expires,
+                },
+            );
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Kept>> {
-        self.kept.lock()
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, CachedCredential>> {
+        self.cached.lock()
     }
 }
 
-/// Runs a plugin. It is killed when this is dropped.
+/// Runs a plugin, which is killed when the future is dropped.
 async fn run(
     exec: &ExecConfig,
     cluster: Option<&ExecAuthCluster>,
-) -> Result<(Given, Timestamp), PluginError> {
+) -> Result<(PluginCredential, Timestamp), PluginError> {
     let name = exec
         .command
         .clone()
@@ -195,17 +207,17 @@ async fn run(
             .clone()
             .unwrap_or_else(|| "Is it installed and in PATH?".to_owned()),
     })?;
-    match timeout(LIMIT, output(child)).await {
+    match timeout(TIMEOUT, output(child)).await {
         Err(_) => Err(PluginError::TooSlow { command: name }),
         Ok(Err(error)) => Err(PluginError::Failed {
             command: name,
             status: error.to_string(),
-            words: String::new(),
+            stderr_tail: String::new(),
         }),
         Ok(Ok(output)) if !output.status.success() => Err(PluginError::Failed {
             command: name,
             status: output.status.to_string(),
-            words: words(&output.stderr),
+            stderr_tail: stderr_tail(&output.stderr),
         }),
         Ok(Ok(output)) => {
             read(&output.stdout, Timestamp::now()).ok_or(PluginError::Unreadable { command: name })
@@ -235,7 +247,7 @@ fn command(name: &str, exec: &ExecConfig, cluster: Option<&ExecAuthCluster>) -> 
     command
 }
 
-/// Waits for the end of a plugin, and keeps only so much of what it writes.
+/// Waits until a plugin exits, and returns the start of its output streams.
 async fn output(mut child: Child) -> std::io::Result<std::process::Output> {
     let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
     let (stdout, stderr, status) = tokio::join!(start_of(stdout), start_of(stderr), child.wait());
@@ -254,38 +266,43 @@ async fn start_of(stream: Option<impl AsyncRead + Unpin>) -> std::io::Result<Vec
     Ok(read)
 }
 
-/// The end of what a plugin wrote to its standard error, in one line.
-fn words(stderr: &[u8]) -> String {
+/// The end of a plugin's standard error, in one line.
+fn stderr_tail(stderr: &[u8]) -> String {
     let text = String::from_utf8_lossy(stderr);
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    let start = line.chars().count().saturating_sub(MAX_WORDS);
+    let start = line.chars().count().saturating_sub(MAX_STDERR_CHARS);
     line.chars().skip(start).collect()
 }
 
-fn read(printed: &[u8], now: Timestamp) -> Option<(Given, Timestamp)> {
-    let printed: Printed = serde_saphyr::from_slice(printed).ok()?;
+fn read(printed: &[u8], now: Timestamp) -> Option<(PluginCredential, Timestamp)> {
+    let printed: ExecCredential = serde_saphyr::from_slice(printed).ok()?;
     let status = printed.status?;
     let token = match status.token.filter(|token| !token.is_empty()) {
         Some(token) => Some(bearer(token.trim().as_bytes())?),
         None => None,
     };
-    let identity = match (status.client_certificate_data, status.client_key_data) {
-        (Some(certificate), Some(key)) => Some(Identity {
+    let client_certificate = match (status.client_certificate_data, status.client_key_data) {
+        (Some(certificate), Some(key)) => Some(ClientCertificate {
             certificate: certificate.into_bytes(),
             key: key.into_bytes(),
         }),
         _ => None,
     };
-    if token.is_none() && identity.is_none() {
+    if token.is_none() && client_certificate.is_none() {
         return None;
     }
-    let until = match status.expiration_timestamp {
-        Some(text) => text.parse::<Timestamp>().ok()? - EARLY,
-        None => now + UNSAID,
+    let expires = match status.expiration_timestamp {
+        Some(text) => text.parse::<Timestamp>().ok()? - EXPIRY_MARGIN,
+        None => now + DEFAULT_LIFETIME,
     };
-    Some((Given { token, identity }, until))
+    Some((
+        PluginCredential {
+            token,
+            client_certificate,
+        },
+        expires,
+    ))
 }
 
 #[cfg(test)]
-#[path = "plugin_tests.rs"]
 mod tests;

@@ -1,33 +1,34 @@
-//! Members that labelled Secrets describe, each with a kubeconfig.
+//! Members described by labelled Secrets, each with a kubeconfig.
 //!
-//! Only the metadata of the Secrets is watched. The content of one is read when its member is connected to.
+//! Only the metadata of the Secrets is watched. The data of a Secret is read when its member is
+//! connected.
 
 use std::convert::Infallible;
 
-use fleetdex_api::cluster::SecretReference;
+use fleetdex_api::cluster::LocalSecretReference;
 use k8s_openapi::api::core::v1::Secret;
 use kube::{Api, Client, ResourceExt, core::PartialObjectMeta, runtime::watcher::Config};
 use tokio::time::sleep;
 
 use super::{
-    super::member::{Access, KubeconfigSecret, Member},
-    board::{Entry, Feed},
-    mirror::{RETRY, follow},
+    super::member::{KubeconfigSecret, Member, MemberAccess},
+    aggregator::{SourceEntry, SourceWriter},
+    reflector::{RETRY, reflect},
 };
 
 /// The label of a Secret that holds a kubeconfig; its value is the member's name.
 pub const LABEL: &str = "fleetdex.io/cluster";
-/// Where in the Secret the kubeconfig may be.
+/// The keys of the Secret that may hold the kubeconfig.
 const KEYS: &[&str] = &["kubeconfig", "value"];
 
-/// Follows the labelled Secrets of a namespace.
-pub(super) async fn run(hub: Client, namespace: String, feed: Feed) -> Infallible {
+/// Reflects the labelled Secrets of a namespace.
+pub(super) async fn run(hub: Client, namespace: String, writer: SourceWriter) -> Infallible {
     loop {
         let secrets: Api<PartialObjectMeta<Secret>> = Api::namespaced(hub.clone(), &namespace);
-        follow(
+        reflect(
             secrets,
             Config::default().labels(LABEL),
-            &feed,
+            &writer,
             "is it a Kubernetes API server?",
             |secret| entry(&secret),
         )
@@ -37,9 +38,9 @@ pub(super) async fn run(hub: Client, namespace: String, feed: Feed) -> Infallibl
 }
 
 /// `None` for a Secret without the label.
-fn entry(secret: &PartialObjectMeta<Secret>) -> Option<Entry> {
+fn entry(secret: &PartialObjectMeta<Secret>) -> Option<SourceEntry> {
     let name = secret.labels().get(LABEL)?;
-    let reference = SecretReference {
+    let reference = LocalSecretReference {
         namespace: secret.namespace().unwrap_or_default(),
         name: secret.name_any(),
     };
@@ -57,13 +58,13 @@ fn entry(secret: &PartialObjectMeta<Secret>) -> Option<Entry> {
             zones: Vec::new(),
             origin: format!("Secret {}/{}", reference.namespace, reference.name),
             created: secret.creation_timestamp().map(|time| time.0),
-            access: Access::KubeconfigSecret(KubeconfigSecret {
+            access: MemberAccess::KubeconfigSecret(KubeconfigSecret {
                 secret: reference,
                 keys: KEYS,
             }),
         }),
     };
-    Some(Entry {
+    Some(SourceEntry {
         member,
         cluster: None,
     })

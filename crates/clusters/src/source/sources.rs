@@ -1,4 +1,4 @@
-//! The chosen sources, running.
+//! Runs the selected sources of clusters.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -11,22 +11,23 @@ use tokio::{
 };
 
 use super::{
+    aggregator::{MemberAggregator, MemberSnapshot, SourceWriter},
     args::{SourceArgs, SourceKind},
-    board::{Board, Feed, Snapshot},
     cluster_api, file, karmada, secrets,
 };
 
-/// How long the first answers of the sources are waited for at the start, so that what is read in a moment is not told to be missing.
-const PATIENCE: Duration = Duration::from_secs(10);
-/// From one look at whether they have answered to the next.
-const LOOK: Duration = Duration::from_millis(20);
+/// Longest wait at the start for the first list of every source, so that clusters that are about to
+/// be listed are not reported as missing.
+const INITIAL_SYNC_TIMEOUT: Duration = Duration::from_secs(10);
+/// Time between two checks of whether the sources have reported.
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// The sources of clusters.
 pub struct Sources {
-    board: Arc<Board>,
+    aggregator: Arc<MemberAggregator>,
     hub: Client,
     args: SourceArgs,
-    begun: Instant,
+    started: Instant,
 }
 
 impl Sources {
@@ -39,21 +40,23 @@ impl Sources {
         changed: Arc<Notify>,
     ) -> Self {
         Self {
-            board: Board::new(metrics, readiness, changed),
+            aggregator: MemberAggregator::new(metrics, readiness, changed),
             hub,
             args,
-            begun: Instant::now(),
+            started: Instant::now(),
         }
     }
 
-    /// Starts to follow them, each in a task of its own, so that one that cannot be read delays no other.
+    /// Starts every source in a task of its own, so that a source that fails delays no other.
     pub fn start(&self, tasks: &mut JoinSet<()>) {
         let chosen: BTreeSet<SourceKind> = self.args.cluster_source.iter().copied().collect();
         for kind in chosen {
             match kind {
                 SourceKind::Karmada => {
-                    let feed = self.board.feed("Cluster objects of Karmada".to_owned());
-                    spawn(tasks, karmada::run(self.hub.clone(), feed));
+                    let writer = self
+                        .aggregator
+                        .add_source("Cluster objects of Karmada".to_owned());
+                    spawn(tasks, karmada::run(self.hub.clone(), writer));
                 }
                 SourceKind::ClusterApi => self.start_cluster_api(tasks),
                 SourceKind::Secrets => self.start_secrets(tasks),
@@ -62,21 +65,23 @@ impl Sources {
         }
     }
 
-    /// Waits until every source has been read or has failed, but only for some seconds from the start.
-    pub async fn settled(&self) {
-        while !self.board.is_settled() && self.begun.elapsed() < PATIENCE {
-            sleep(LOOK).await;
+    /// Waits until every source has been listed or has failed, at most 10 seconds from the start.
+    pub async fn wait_for_initial_sync(&self) {
+        while !self.aggregator.has_every_source_reported()
+            && self.started.elapsed() < INITIAL_SYNC_TIMEOUT
+        {
+            sleep(POLL_INTERVAL).await;
         }
     }
 
-    /// What is known of the members now.
-    pub fn snapshot(&self) -> Snapshot {
-        self.board.snapshot()
+    /// The members that are known now.
+    pub fn snapshot(&self) -> MemberSnapshot {
+        self.aggregator.snapshot()
     }
 
     /// A number that grows with every change.
     pub fn version(&self) -> u64 {
-        self.board.version()
+        self.aggregator.version()
     }
 
     /// Whether a cluster that is registered several times is indexed under each of its names.
@@ -92,13 +97,13 @@ impl Sources {
                 Some(namespace) => format!("Cluster API in namespace {namespace}"),
                 None => "Cluster API".to_owned(),
             };
-            let extent = cluster_api::Extent {
+            let scope = cluster_api::ClusterApiScope {
                 namespace,
                 watch_filter: self.args.cluster_api_watch_filter.clone(),
             };
             spawn(
                 tasks,
-                cluster_api::run(self.hub.clone(), extent, self.board.feed(label)),
+                cluster_api::run(self.hub.clone(), scope, self.aggregator.add_source(label)),
             );
         }
     }
@@ -110,8 +115,10 @@ impl Sources {
             namespaces.insert(self.hub.default_namespace().to_owned());
         }
         for namespace in namespaces {
-            let feed: Feed = self.board.feed(format!("Secrets in namespace {namespace}"));
-            spawn(tasks, secrets::run(self.hub.clone(), namespace, feed));
+            let writer: SourceWriter = self
+                .aggregator
+                .add_source(format!("Secrets in namespace {namespace}"));
+            spawn(tasks, secrets::run(self.hub.clone(), namespace, writer));
         }
     }
 
@@ -126,13 +133,13 @@ impl Sources {
             file::run(
                 path,
                 self.args.cluster_context.clone(),
-                self.board.feed(label),
+                self.aggregator.add_source(label),
             ),
         );
     }
 }
 
-/// None of them ever ends by itself.
+/// Spawns a source, which never ends by itself.
 fn spawn(
     tasks: &mut JoinSet<()>,
     source: impl Future<Output = std::convert::Infallible> + Send + 'static,
@@ -143,5 +150,4 @@ fn spawn(
 }
 
 #[cfg(test)]
-#[path = "sources_tests.rs"]
 mod tests;

@@ -1,4 +1,4 @@
-//! The bytes of list pages and watch lines, parsed no further than needed.
+//! Parses list pages and watch lines, and leaves the objects in them as raw JSON.
 
 use std::fmt;
 
@@ -9,59 +9,62 @@ use serde::{
 };
 use serde_json::value::RawValue;
 
-use super::{Fault, FaultKind};
+use super::{FaultKind, StreamFault};
 
-/// A list page or watch line that cannot be read.
+/// Why a list page or watch line cannot be parsed.
 #[derive(Debug, thiserror::Error)]
 pub enum EventError {
-    /// Not JSON of the expected shape, perhaps cut off.
+    /// Not JSON of the expected form, perhaps truncated.
     #[error("malformed: {}", json_fault(.0))]
     Malformed(#[from] serde_json::Error),
     /// Not UTF-8.
     #[error("malformed: {0}")]
     Encoding(#[from] std::str::Utf8Error),
-    /// No usable resource version.
+    /// The resource version is missing or not a number.
     #[error(transparent)]
     Version(#[from] fleetdex_core::model::InvalidVersion),
-    /// More objects than were asked for, and more to come: a server that knows no pages sends all of them at once.
-    #[error("a page has {objects} objects where {limit} were asked for, and is not the last one")]
+    /// The page has more objects than the limit, and is not the last one. A server without
+    /// pagination sends all objects at once.
+    #[error("a page has {objects} objects, more than the limit {limit}, and is not the last one")]
     Overfull {
-        /// What it has.
+        /// Number of objects.
         objects: usize,
-        /// What was asked for.
+        /// The requested limit.
         limit: u32,
     },
-    /// An event type that Kubernetes does not document.
+    /// The event type is not one of Kubernetes'.
     #[error("unknown event type \"{0}\"")]
     UnknownType(String),
-    /// The token for the next page is longer than tokens are.
+    /// The continue token is too long.
     #[error("the continue token has {0} bytes, more than {MAX_TOKEN}")]
     LongToken(usize),
 }
 
-/// API servers encode a version and a key in it: some hundred bytes. It is kept between two pages, and sent in a path, of which servers take 8 KiB at least.
+/// Longest continue token, in bytes. API servers encode a version and a key in it, some hundred
+/// bytes. It is kept between two pages and sent in a URL, of which servers accept at least 8 KiB.
 pub const MAX_TOKEN: usize = 8 << 10;
 
 /// One page of a list.
 #[derive(Debug)]
 pub struct ListPage<'a> {
-    /// The revision that all pages of this list show.
+    /// The version, which all pages of the list share.
     pub version: Version,
-    /// Where the next page starts.
+    /// Where the next page starts; `None` on the last page.
     pub continue_token: Option<String>,
-    /// The objects as they came.
+    /// The objects as raw JSON.
     pub items: Vec<&'a RawValue>,
 }
 
 #[derive(Deserialize)]
-struct RawList<'a> {
+struct RawListPage<'a> {
     metadata: ListMeta,
     #[serde(borrow, default)]
     items: Option<Items<'a>>,
 }
 
-/// More than 500 objects come only from servers that know no pages, and 500,000 of them fill the largest page with 67 bytes each, which is less than
-/// an object's identity. What is shorter is made to take more memory than it has bytes.
+/// Objects per page, at most. Only servers without pagination send more than 500. 500,000 objects
+/// of 67 bytes each fill the largest page, and the name and UID of an object alone are longer.
+/// Shorter objects are an attempt to use more memory than bytes sent.
 const MAX_ITEMS: usize = 500_000;
 
 struct Items<'a>(Vec<&'a RawValue>);
@@ -104,9 +107,9 @@ struct ListMeta {
 }
 
 impl<'a> ListPage<'a> {
-    /// Reads the body of a list response.
+    /// Parses the body of a list response.
     pub fn parse(body: &'a [u8]) -> Result<Self, EventError> {
-        let list: RawList<'a> = serde_json::from_slice(body)?;
+        let list: RawListPage<'a> = serde_json::from_slice(body)?;
         let length = list.metadata.continue_token.len();
         if length > MAX_TOKEN {
             return Err(EventError::LongToken(length));
@@ -118,7 +121,7 @@ impl<'a> ListPage<'a> {
         })
     }
 
-    /// The page, unless it has more objects than were asked for and is not the last one.
+    /// Fails if the page has more objects than `limit` and is not the last one.
     pub fn within(self, limit: Option<u32>) -> Result<Self, EventError> {
         let objects = self.items.len();
         match limit {
@@ -130,23 +133,23 @@ impl<'a> ListPage<'a> {
     }
 }
 
-/// One line of a watch; objects are JSON text that has not been looked into yet.
+/// One line of a watch, with the object as raw JSON that has not been parsed.
 #[derive(Debug)]
 pub enum WatchEvent<'a> {
-    /// An object was added, or began to match the selectors.
+    /// An object was added, or now matches the selectors.
     Added(&'a str),
     /// An object changed.
     Modified(&'a str),
-    /// An object was deleted, or stopped matching; its resource version is that of the deletion.
+    /// An object was deleted, or no longer matches; its resource version is that of the deletion.
     Deleted(&'a str),
-    /// Everything up to this version has been sent.
+    /// All changes up to this version have been sent.
     Bookmark(Version),
-    /// The stream cannot go on.
-    Error(Fault),
+    /// The watch failed.
+    Error(StreamFault),
 }
 
 #[derive(Deserialize)]
-struct RawEvent<'a> {
+struct RawWatchEvent<'a> {
     #[serde(rename = "type", borrow)]
     kind: std::borrow::Cow<'a, str>,
     #[serde(borrow)]
@@ -165,13 +168,13 @@ struct BookmarkMeta {
 }
 
 impl<'a> WatchEvent<'a> {
-    /// Reads one line.
+    /// Parses one line.
     pub fn parse(line: &'a [u8]) -> Result<Self, EventError> {
         let line = std::str::from_utf8(line)?;
         match split(line) {
             Some((kind, object)) => Self::of(kind, object),
             None => {
-                let event: RawEvent<'a> = serde_json::from_str(line)?;
+                let event: RawWatchEvent<'a> = serde_json::from_str(line)?;
                 Self::of(&event.kind, event.object.get())
             }
         }
@@ -192,8 +195,9 @@ impl<'a> WatchEvent<'a> {
     }
 }
 
-/// Type and object of a line as apiservers write it, `{"type":"…","object":{…}}`, without a look at every byte of the object: whether
-/// that is JSON shows when it is parsed. Anything else takes the long way.
+/// Splits a line as API servers write it, `{"type":"…","object":{…}}`, into type and object without
+/// scanning the object, whose syntax is checked when it is parsed. `None` for any other form, which
+/// needs a JSON parser.
 fn split(line: &str) -> Option<(&str, &str)> {
     let (kind, rest) = line.strip_prefix("{\"type\":\"")?.split_once('"')?;
     let object = rest
@@ -205,7 +209,7 @@ fn split(line: &str) -> Option<(&str, &str)> {
 
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase", default)]
-struct Status {
+struct RawStatus {
     code: u16,
     reason: String,
     details: Option<Details>,
@@ -217,12 +221,13 @@ struct Details {
     retry_after_seconds: u64,
 }
 
-/// What a `Status` object, or an HTTP status with any body, means. Both ways of saying 410 are the same here.
-pub(super) fn status_fault(body: &[u8], http_status: Option<u16>) -> Fault {
-    let status: Status = serde_json::from_slice(body).unwrap_or_default();
+/// Converts a `Status` object, or an HTTP status with any body, to a fault. A 410 is the same in
+/// both forms.
+pub(super) fn status_fault(body: &[u8], http_status: Option<u16>) -> StreamFault {
+    let status: RawStatus = serde_json::from_slice(body).unwrap_or_default();
     let code = http_status.unwrap_or(status.code);
     let message =
-        status_message(body).unwrap_or_else(|| "no Status of Kubernetes says why".to_owned());
+        status_message(body).unwrap_or_else(|| "the response has no Kubernetes Status".to_owned());
     let retry_after = status
         .details
         .map_or(0, |details| details.retry_after_seconds);
@@ -239,124 +244,11 @@ pub(super) fn status_fault(body: &[u8], http_status: Option<u16>) -> Fault {
         400 | 422 => FaultKind::Invalid,
         _ => FaultKind::Server,
     };
-    Fault {
+    StreamFault {
         kind,
         message: format!("HTTP {code}: {message}"),
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_page_gives_its_items_untouched() {
-        let body = br#"{"kind":"PodList","metadata":{"resourceVersion":"9","continue":"abc"},"items":[{"a": 1},{}]}"#;
-        let page = ListPage::parse(body).unwrap();
-        assert_eq!(page.version.get(), 9);
-        assert_eq!(page.continue_token.as_deref(), Some("abc"));
-        assert_eq!(page.items[0].get(), r#"{"a": 1}"#);
-        assert!(
-            ListPage::parse(br#"{"metadata":{"resourceVersion":"9"},"items":null}"#)
-                .unwrap()
-                .items
-                .is_empty()
-        );
-        assert!(ListPage::parse(br#"{"metadata":{"resourceVersion":"9"},"items":[{"#).is_err());
-    }
-
-    #[test]
-    fn more_than_was_asked_for_comes_only_from_servers_that_know_no_pages() {
-        let page = |next: &str| {
-            format!(
-                r#"{{"metadata":{{"resourceVersion":"9","continue":"{next}"}},"items":[{{}},{{}},{{}}]}}"#
-            )
-        };
-        let within = |next: &str, limit| {
-            ListPage::parse(page(next).as_bytes())
-                .and_then(|page| page.within(limit))
-                .is_ok()
-        };
-        assert!(within("", Some(2)) && within("x", Some(3)) && within("x", None));
-        assert!(!within("x", Some(2)));
-    }
-
-    #[test]
-    fn a_members_words_come_short_and_on_one_line_into_faults() {
-        let long = format!("\\n\\u001b{}", "A".repeat(1 << 20));
-        let object = format!(r#"{{"metadata":{{"resourceVersion":"{long}"}}}}"#);
-        let of_list = |list: String| ListPage::parse(list.as_bytes()).unwrap_err().to_string();
-        let of_watch = |line: String| WatchEvent::parse(line.as_bytes()).unwrap_err().to_string();
-        for fault in [
-            of_list(object.clone()),
-            of_list(format!(r#"{{"metadata":"{long}"}}"#)),
-            of_list(format!(
-                r#"{{"metadata":{{"resourceVersion":"1"}},"items":"{long}"}}"#
-            )),
-            of_watch(format!(r#"{{"type":"BOOKMARK","object":{object}}}"#)),
-            of_watch(format!(r#"{{"type":"{long}","object":{{}}}}"#)),
-            of_watch(format!(r#""{long}""#)),
-        ] {
-            assert!(
-                fault.len() < 1_000 && !fault.contains(['\n', '\u{1b}']),
-                "{fault}"
-            );
-        }
-    }
-
-    #[test]
-    fn a_continue_token_has_a_limit() {
-        let page = |length: usize| {
-            format!(
-                r#"{{"metadata":{{"resourceVersion":"1","continue":"{}"}},"items":[]}}"#,
-                "A".repeat(length)
-            )
-        };
-        assert!(ListPage::parse(page(MAX_TOKEN).as_bytes()).is_ok());
-        assert!(matches!(
-            ListPage::parse(page(MAX_TOKEN + 1).as_bytes()),
-            Err(EventError::LongToken(_))
-        ));
-    }
-
-    #[test]
-    fn an_expired_version_is_recognised_in_the_stream_and_as_a_status() {
-        let status = r#"{"kind":"Status","code":410,"reason":"Expired","message":"too old"}"#;
-        let line = format!(r#"{{"type":"ERROR","object":{status}}}"#);
-        let WatchEvent::Error(fault) = WatchEvent::parse(line.as_bytes()).unwrap() else {
-            panic!("no error")
-        };
-        assert_eq!(fault.kind, FaultKind::Expired);
-        assert_eq!(
-            status_fault(status.as_bytes(), Some(410)).kind,
-            FaultKind::Expired
-        );
-        assert_eq!(status_fault(b"gone", Some(410)).kind, FaultKind::Expired);
-    }
-
-    #[test]
-    fn events_and_bookmarks_are_told_apart() {
-        let object = r#"{"metadata":{"resourceVersion":"12"}}"#;
-        let parse = |kind: &str| format!(r#"{{"type":"{kind}","object":{object}}}"#);
-        assert!(matches!(
-            WatchEvent::parse(parse("ADDED").as_bytes()).unwrap(),
-            WatchEvent::Added(_)
-        ));
-        assert!(matches!(
-            WatchEvent::parse(parse("DELETED").as_bytes()).unwrap(),
-            WatchEvent::Deleted(_)
-        ));
-        assert!(
-            matches!(WatchEvent::parse(parse("BOOKMARK").as_bytes()).unwrap(), WatchEvent::Bookmark(version) if version.get() == 12)
-        );
-        assert!(matches!(
-            WatchEvent::parse(parse("NEW").as_bytes()),
-            Err(EventError::UnknownType(_))
-        ));
-        let other_order = format!(r#"{{ "object": {object}, "type": "ADDED" }}"#);
-        assert!(
-            matches!(WatchEvent::parse(other_order.as_bytes()).unwrap(), WatchEvent::Added(text) if text == object)
-        );
-        assert!(WatchEvent::parse(b"{\"type\":\"ADDED\",\"obj").is_err());
-    }
-}
+mod tests;

@@ -1,4 +1,5 @@
-//! What a unit does next: list pages, then watch, then watch again or list again. No I/O, no clock.
+//! The state machine of a unit's list and watch: list pages, then watch, then resume the watch or
+//! list again. No I/O, no clock.
 
 use std::fmt;
 
@@ -9,31 +10,33 @@ use fleetdex_core::{
 
 /// Objects per list page. Smaller pages cost round trips, larger ones memory: 500 pods are 2–3 MB.
 const PAGE_SIZE: u32 = 500;
-/// After so many lists in a row whose continue token expired, the list is asked for in one piece: it is then slower than
-/// the member's compaction, and would never end in pages.
+/// After so many lists in a row whose continue token expired, the list is requested without a
+/// limit: reading it in pages then takes longer than the member's compaction interval, and would
+/// never end.
 const EXPIRED_BEFORE_UNPAGED: u8 = 2;
 
-/// What to do next.
+/// The next step of a unit.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Step {
-    /// Ask for a list page.
+pub enum ListWatchStep {
+    /// Request a list page.
     List {
-        /// Where it starts; absent: a new list begins, and nothing of an earlier one counts.
+        /// Where the page starts; `None` starts a new list, and discards any earlier one.
         continue_token: Option<String>,
-        /// How many objects; absent: all.
+        /// Number of objects; `None` for all.
         limit: Option<u32>,
     },
-    /// Ask for the member's present version, and compare it with what is known.
+    /// Request the member's current version, and compare it with the known one.
     ///
-    /// A member whose etcd was restored from a backup is behind; it would accept a watch from its future and say nothing
-    /// until it gets there (kubernetes/kubernetes#107457).
+    /// A member whose etcd was restored from a backup is behind. It would accept a watch from a
+    /// future version and send nothing until it reaches that version
+    /// (kubernetes/kubernetes#107457).
     Check {
-        /// Everything up to it is known.
+        /// All changes up to this version are known.
         known: Version,
     },
-    /// Watch from a version on.
+    /// Watch from a version.
     Watch {
-        /// Everything up to it is known.
+        /// All changes up to this version are known.
         from: Version,
     },
 }
@@ -43,41 +46,51 @@ pub enum Step {
 pub enum PageOutcome {
     /// More pages follow.
     More,
-    /// This was the last page of a list that shows one revision.
+    /// This was the last page, and all pages have one version.
     Complete,
-    /// The page shows another revision than the pages before: the list begins anew.
+    /// The page has another version than the pages before: the list has to be restarted.
     Inconsistent,
 }
 
 /// How long to wait before the next step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pause {
-    /// Not at all.
+    /// No pause.
     None,
-    /// A short random time, so that streams that ended together do not come back together.
+    /// A short random time, so that streams that ended together do not restart together.
     Jitter,
     /// Longer with each failure in a row.
     Backoff,
-    /// As long as the server asks, in seconds, and at least the backoff.
+    /// The seconds that the server requests, and at least the backoff.
     RetryAfter(u64),
 }
 
 /// A failure of a list or watch.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Fault {
-    /// What kind.
+pub struct StreamFault {
+    /// The kind of failure.
     pub kind: FaultKind,
-    /// What the server or the transport said.
+    /// The message of the server or the transport.
     pub message: String,
 }
 
-impl fmt::Display for Fault {
+impl StreamFault {
+    /// A failure of the transport.
+    pub(super) fn transport(message: String) -> Self {
+        Self {
+            kind: FaultKind::Transport,
+            message,
+        }
+    }
+}
+
+impl fmt::Display for StreamFault {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str(&self.message)
     }
 }
 
-/// Failures that are answered differently.
+/// The kinds of failures that are handled differently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FaultKind {
     /// 410: the version or the continue token is no longer available.
@@ -86,29 +99,29 @@ pub enum FaultKind {
     Unauthorized,
     /// 403
     Forbidden,
-    /// 404: the resource is not served (any more).
+    /// 404: the resource is not served, or no longer.
     NotFound,
-    /// 405: the resource cannot be listed or watched, whatever discovery says.
+    /// 405: the resource cannot be listed or watched, although discovery says so.
     NotAllowed,
     /// 429
     Throttled {
-        /// What the server asks for; 0: nothing.
+        /// The delay that the server requests; 0 for none.
         retry_after_seconds: u64,
     },
-    /// 400 or 422: the request itself is refused.
+    /// 400 or 422: the server rejects the request.
     Invalid,
-    /// 5xx and everything else.
+    /// 5xx and every other status.
     Server,
-    /// No answer, or one that was cut off.
+    /// No response, or an incomplete one.
     Transport,
-    /// An answer that cannot be read.
+    /// A response that cannot be parsed.
     Garbled,
-    /// The answer is longer than answers may be.
+    /// The response exceeds the size limit.
     TooLarge,
 }
 
 impl FaultKind {
-    /// Whether the member understands and refuses, so that waiting alone does not help.
+    /// Whether the member refuses the request, so that retrying alone does not help.
     pub fn is_refusal(self) -> bool {
         matches!(
             self,
@@ -116,7 +129,7 @@ impl FaultKind {
         )
     }
 
-    /// The reason of a condition, in CamelCase.
+    /// The reason for a condition, in CamelCase.
     pub fn reason(self) -> &'static str {
         match self {
             Self::Expired => "Expired",
@@ -135,7 +148,7 @@ impl FaultKind {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum State {
+enum ListWatchState {
     Listing {
         version: Option<Version>,
         continue_token: Option<String>,
@@ -148,18 +161,18 @@ enum State {
     },
 }
 
-/// The state of one unit's stream.
+/// The list and watch of one unit.
 #[derive(Clone, Debug)]
-pub struct Machine {
-    state: State,
+pub struct ListWatchMachine {
+    state: ListWatchState,
     expired_lists: u8,
 }
 
-impl Machine {
-    /// A machine that resumes from a version, or begins with a list.
+impl ListWatchMachine {
+    /// Resumes from a version, or starts with a list.
     pub fn new(resume: Option<Version>) -> Self {
         let state = match resume {
-            Some(version) => State::Checking { version },
+            Some(version) => ListWatchState::Checking { version },
             None => new_list(),
         };
         Self {
@@ -168,29 +181,31 @@ impl Machine {
         }
     }
 
-    /// What to do next.
-    pub fn step(&self) -> Step {
+    /// The next step of a unit.
+    pub fn step(&self) -> ListWatchStep {
         match &self.state {
-            State::Listing { continue_token, .. } => Step::List {
+            ListWatchState::Listing { continue_token, .. } => ListWatchStep::List {
                 continue_token: continue_token.clone(),
                 limit: (self.expired_lists < EXPIRED_BEFORE_UNPAGED).then_some(PAGE_SIZE),
             },
-            State::Checking { version } => Step::Check { known: *version },
-            State::Watching { version } => Step::Watch { from: *version },
+            ListWatchState::Checking { version } => ListWatchStep::Check { known: *version },
+            ListWatchState::Watching { version } => ListWatchStep::Watch { from: *version },
         }
     }
 
-    /// The version up to which everything is known; absent while a list is under way.
+    /// The version up to which all changes are known; `None` during a list.
     pub fn known_version(&self) -> Option<Version> {
         match self.state {
-            State::Checking { version } | State::Watching { version } => Some(version),
-            State::Listing { .. } => None,
+            ListWatchState::Checking { version } | ListWatchState::Watching { version } => {
+                Some(version)
+            }
+            ListWatchState::Listing { .. } => None,
         }
     }
 
-    /// A page has been read.
+    /// Call after a list page was read.
     pub fn page_listed(&mut self, page_version: Version, next: Option<String>) -> PageOutcome {
-        let State::Listing { version, .. } = &self.state else {
+        let ListWatchState::Listing { version, .. } = &self.state else {
             return PageOutcome::Inconsistent;
         };
         if version.is_some_and(|version| version != page_version) {
@@ -198,38 +213,39 @@ impl Machine {
             return PageOutcome::Inconsistent;
         }
         if next.is_some() {
-            self.state = State::Listing {
+            self.state = ListWatchState::Listing {
                 version: Some(page_version),
                 continue_token: next,
             };
             return PageOutcome::More;
         }
         self.expired_lists = 0;
-        self.state = State::Watching {
+        self.state = ListWatchState::Watching {
             version: page_version,
         };
         PageOutcome::Complete
     }
 
-    /// The member has said which version it is at. False: it went back, so that nothing that is known of it can be trusted.
+    /// Call with the member's current version. Returns false if it went back, so that no known
+    /// state is valid.
     #[must_use]
     pub fn checked(&mut self, current: Version) -> bool {
-        let State::Checking { version } = self.state else {
+        let ListWatchState::Checking { version } = self.state else {
             return true;
         };
         if current < version {
             self.state = new_list();
             return false;
         }
-        self.state = State::Watching { version };
+        self.state = ListWatchState::Watching { version };
         true
     }
 
-    /// An event or a bookmark of the watch has been taken over. False: it is older than what came before, which a watch never
-    /// sends of one history; a list will show what is true.
+    /// Call with the version of each event and bookmark. Returns false if it is older than the one
+    /// before, which a watch of one history never sends; a new list then restores the true state.
     #[must_use]
     pub fn reached(&mut self, event_version: Version) -> bool {
-        let State::Watching { version } = &mut self.state else {
+        let ListWatchState::Watching { version } = &mut self.state else {
             return true;
         };
         if event_version < *version {
@@ -240,23 +256,25 @@ impl Machine {
         true
     }
 
-    /// The watch ended as watches do: at its deadline, or because the server restarts.
+    /// Call after a watch ended normally: at its deadline, or because the server restarts.
     pub fn watch_ended(&self) -> Pause {
         Pause::Jitter
     }
 
-    /// What is in the store can no longer be trusted to hold what was sent: list again.
+    /// Starts a new list, because the store may have lost documents that were written.
     pub fn relist(&mut self) {
         self.state = new_list();
     }
 
-    /// A list or watch failed.
+    /// Call after a list or watch failed.
     pub fn failed(&mut self, kind: FaultKind) -> Pause {
         match (kind, &self.state) {
-            (FaultKind::Expired, State::Watching { .. }) if planted(Bug::IgnoreExpired) => {
+            (FaultKind::Expired, ListWatchState::Watching { .. })
+                if planted(Bug::IgnoreExpired) =>
+            {
                 Pause::Backoff
             }
-            (FaultKind::Expired, State::Listing { .. }) => {
+            (FaultKind::Expired, ListWatchState::Listing { .. }) => {
                 self.expired_lists = self.expired_lists.saturating_add(1);
                 self.state = new_list();
                 Pause::Backoff
@@ -265,39 +283,41 @@ impl Machine {
                 self.state = new_list();
                 Pause::Jitter
             }
-            // A line that cannot be read may hide a change; only a list brings it back.
-            (FaultKind::Garbled, State::Watching { .. }) => {
+            // A line that cannot be parsed may contain a change; only a list recovers it.
+            (FaultKind::Garbled, ListWatchState::Watching { .. }) => {
                 self.state = new_list();
                 Pause::Backoff
             }
-            // A list gets around a change that is too large, as it shows what came of it: perhaps one that fits, and later than the watch was.
-            (FaultKind::TooLarge, State::Watching { .. }) => {
+            // A list skips a change that is too large: it returns a later state of the object,
+            // which may fit.
+            (FaultKind::TooLarge, ListWatchState::Watching { .. }) => {
                 self.state = new_list();
                 retry_pause(kind)
             }
-            // In one piece it is too large: then in pages once more.
-            (FaultKind::TooLarge, State::Listing { .. })
+            // The list without a limit is too large: read it in pages again.
+            (FaultKind::TooLarge, ListWatchState::Listing { .. })
                 if self.expired_lists >= EXPIRED_BEFORE_UNPAGED =>
             {
                 self.expired_lists = 0;
                 self.state = new_list();
                 Pause::Backoff
             }
-            // The member may have been away, and come back as another.
-            (_, State::Watching { version }) => {
-                self.state = State::Checking { version: *version };
+            // The member may have been replaced by another one in the meantime.
+            (_, ListWatchState::Watching { version }) => {
+                self.state = ListWatchState::Checking { version: *version };
                 retry_pause(kind)
             }
-            // Everything else leaves what is known untouched: the same page or the same version is asked for again.
+            // All other failures keep the state: the same page or version is requested again.
             _ => retry_pause(kind),
         }
     }
 }
 
-/// Only another program behind the address changes this. When that is installed, discovery mostly changes as well, and the stream is
-/// started anew.
+/// A 405 changes only when another server program is installed. Then discovery usually changes as
+/// well, and the stream is restarted.
 const NOT_ALLOWED_SECONDS: u64 = 600;
-/// How long a member is spared that sends more than is read: each look at it costs both sides as much as the largest page.
+/// Pause after a response that is too large: each attempt costs both sides as much as the largest
+/// page.
 const TOO_LARGE_SECONDS: u64 = 60;
 
 fn retry_pause(kind: FaultKind) -> Pause {
@@ -311,226 +331,12 @@ fn retry_pause(kind: FaultKind) -> Pause {
     }
 }
 
-fn new_list() -> State {
-    State::Listing {
+fn new_list() -> ListWatchState {
+    ListWatchState::Listing {
         version: None,
         continue_token: None,
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    fn version(number: u64) -> Version {
-        number.to_string().parse().unwrap()
-    }
-
-    #[test]
-    fn pages_lead_to_a_watch_from_the_lists_version() {
-        let mut machine = Machine::new(None);
-        assert_eq!(
-            machine.step(),
-            Step::List {
-                continue_token: None,
-                limit: Some(500)
-            }
-        );
-        assert_eq!(
-            machine.page_listed(version(5), Some("t".to_owned())),
-            PageOutcome::More
-        );
-        assert_eq!(
-            machine.step(),
-            Step::List {
-                continue_token: Some("t".to_owned()),
-                limit: Some(500)
-            }
-        );
-        assert_eq!(machine.page_listed(version(5), None), PageOutcome::Complete);
-        assert_eq!(machine.step(), Step::Watch { from: version(5) });
-    }
-
-    #[test]
-    fn a_watch_resumes_where_it_was() {
-        let mut machine = Machine::new(Some(version(5)));
-        assert_eq!(machine.step(), Step::Check { known: version(5) });
-        assert!(machine.checked(version(7)));
-        assert!(machine.reached(version(9)));
-        assert_eq!(machine.watch_ended(), Pause::Jitter);
-        assert_eq!(machine.step(), Step::Watch { from: version(9) });
-        assert_eq!(machine.failed(FaultKind::Transport), Pause::Backoff);
-        assert_eq!(machine.step(), Step::Check { known: version(9) });
-        assert!(machine.checked(version(9)));
-        assert_eq!(machine.step(), Step::Watch { from: version(9) });
-    }
-
-    #[test]
-    fn a_member_that_went_back_is_listed() {
-        let list = Step::List {
-            continue_token: None,
-            limit: Some(500),
-        };
-        let mut machine = Machine::new(Some(version(5)));
-        assert!(!machine.checked(version(4)));
-        assert_eq!(machine.step(), list);
-        let mut machine = Machine::new(Some(version(5)));
-        assert!(machine.checked(version(5)) && !machine.reached(version(3)));
-        assert_eq!(machine.step(), list);
-    }
-
-    #[test]
-    fn an_expired_version_leads_to_a_new_list() {
-        let mut machine = Machine::new(Some(version(5)));
-        machine.failed(FaultKind::Expired);
-        assert_eq!(
-            machine.step(),
-            Step::List {
-                continue_token: None,
-                limit: Some(500)
-            }
-        );
-    }
-
-    #[test]
-    fn a_list_whose_token_expires_again_and_again_is_asked_for_in_one_piece() {
-        let mut machine = Machine::new(None);
-        for _ in 0..2 {
-            machine.page_listed(version(5), Some("t".to_owned()));
-            machine.failed(FaultKind::Expired);
-        }
-        assert_eq!(
-            machine.step(),
-            Step::List {
-                continue_token: None,
-                limit: None
-            }
-        );
-    }
-
-    #[test]
-    fn pages_of_different_revisions_are_no_list() {
-        let mut machine = Machine::new(None);
-        machine.page_listed(version(5), Some("t".to_owned()));
-        assert_eq!(
-            machine.page_listed(version(6), None),
-            PageOutcome::Inconsistent
-        );
-        assert_eq!(
-            machine.step(),
-            Step::List {
-                continue_token: None,
-                limit: Some(500)
-            }
-        );
-    }
-
-    #[test]
-    fn a_server_that_asks_for_time_gets_it() {
-        let mut machine = Machine::new(None);
-        assert_eq!(
-            machine.failed(FaultKind::Throttled {
-                retry_after_seconds: 7
-            }),
-            Pause::RetryAfter(7)
-        );
-    }
-
-    #[test]
-    fn what_cannot_be_watched_is_left_in_peace() {
-        assert_eq!(
-            Machine::new(None).failed(FaultKind::NotAllowed),
-            Pause::RetryAfter(600)
-        );
-        let mut watching = Machine::new(Some(version(5)));
-        assert!(watching.checked(version(5)));
-        assert_eq!(
-            watching.failed(FaultKind::NotAllowed),
-            Pause::RetryAfter(600)
-        );
-    }
-
-    #[test]
-    fn what_is_too_large_is_listed_and_not_at_once() {
-        let mut watching = Machine::new(Some(version(5)));
-        assert!(watching.checked(version(5)));
-        assert_eq!(watching.failed(FaultKind::TooLarge), Pause::RetryAfter(60));
-        let list = Step::List {
-            continue_token: None,
-            limit: Some(500),
-        };
-        assert_eq!(watching.step(), list);
-        assert_eq!(watching.failed(FaultKind::TooLarge), Pause::RetryAfter(60));
-        for _ in 0..2 {
-            watching.failed(FaultKind::Expired);
-        }
-        assert_eq!(
-            watching.step(),
-            Step::List {
-                continue_token: None,
-                limit: None
-            }
-        );
-        assert_eq!(watching.failed(FaultKind::TooLarge), Pause::Backoff);
-        assert_eq!(watching.step(), list);
-    }
-
-    #[derive(Clone, Debug)]
-    enum Input {
-        Page(u64, bool),
-        Reached(u64),
-        Ended,
-        Failed(FaultKind),
-    }
-
-    fn input() -> impl Strategy<Value = Input> {
-        let kinds = vec![
-            FaultKind::Expired,
-            FaultKind::Transport,
-            FaultKind::Server,
-            FaultKind::Garbled,
-            FaultKind::Forbidden,
-        ];
-        prop_oneof![
-            (1_u64..4, any::<bool>()).prop_map(|(version, more)| Input::Page(version, more)),
-            (1_u64..50).prop_map(Input::Reached),
-            Just(Input::Ended),
-            prop::sample::select(kinds).prop_map(Input::Failed),
-        ]
-    }
-
-    proptest! {
-        #[test]
-        fn a_list_counts_as_complete_only_when_every_page_of_it_showed_one_revision(inputs in prop::collection::vec(input(), 0..100)) {
-            let mut machine = Machine::new(None);
-            let mut pages: Vec<u64> = Vec::new();
-            for input in inputs {
-                let listing = matches!(machine.step(), Step::List { .. });
-                if matches!(machine.step(), Step::List { continue_token: None, .. }) {
-                    pages.clear();
-                }
-                match input {
-                    Input::Page(number, more) if listing => {
-                        pages.push(number);
-                        let outcome = machine.page_listed(version(number), more.then(|| "t".to_owned()));
-                        if outcome == PageOutcome::Complete {
-                            prop_assert!(pages.iter().all(|page| *page == number));
-                            prop_assert_eq!(machine.known_version(), Some(version(number)));
-                        }
-                    }
-                    Input::Page(..) => {}
-                    Input::Reached(number) => {
-                        let before = machine.known_version();
-                        if machine.reached(version(number)) {
-                            prop_assert!(machine.known_version() >= before);
-                        }
-                    }
-                    Input::Ended => { machine.watch_ended(); }
-                    Input::Failed(kind) => { machine.failed(kind); }
-                }
-            }
-        }
-    }
-}
+mod tests;

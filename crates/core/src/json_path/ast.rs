@@ -1,20 +1,22 @@
-//! What paths and templates are made of.
+//! The syntax tree of paths and templates.
 
-/// From values to values.
+use serde_json::Value;
+
+/// One step of a path, which selects values in values.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Step {
+pub(super) enum PathStep {
     /// The value of a key.
     Field(String),
     /// `.*`
     Wildcard,
-    /// `..`: the value and everything in it that holds something.
+    /// `..`: the value and every collection in it that is not empty.
     Recursive,
     /// `[2]`, `[-1:]`, `[*]`
     Slice(Slice),
     /// `[?(…)]`
-    Filter(Filter),
+    Filter(FilterExpression),
     /// `['a','b']`, `[0,2]`
-    Union(Vec<Vec<Step>>),
+    Union(Vec<Vec<PathStep>>),
 }
 
 #[derive(Clone, Debug, PartialEq, Default)]
@@ -27,15 +29,15 @@ pub(super) struct Slice {
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Filter {
+pub(super) enum FilterExpression {
     Exists(Expression),
-    Compare(Expression, Comparison, Expression),
+    Compare(Expression, ComparisonOperator, Expression),
 }
 
-/// What stands in the braces of a template, or on one side of a comparison.
+/// The expression in the braces of a template, or on one side of a comparison.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Expression {
-    Path(Vec<Step>),
+    Path(Vec<PathStep>),
     Literal(Literal),
 }
 
@@ -49,7 +51,7 @@ pub(super) enum Literal {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Comparison {
+pub(super) enum ComparisonOperator {
     Equal,
     NotEqual,
     Less,
@@ -58,10 +60,10 @@ pub(super) enum Comparison {
     GreaterOrEqual,
 }
 
-/// A path or a template that is none, or that does not fit what it is given.
+/// A path or a template cannot be parsed, or does not fit the value that it is applied to.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum JsonPathError {
-    /// The text is none.
+    /// The text cannot be parsed.
     #[error("JSONPath {template:?}: {problem}")]
     Parse {
         /// The text.
@@ -85,7 +87,7 @@ pub enum JsonPathError {
         /// Before which item it ends.
         end: usize,
     },
-    /// `[…]` of something else than a list.
+    /// `[…]` of a value that is no list.
     #[error("{0} is not a list")]
     NoList(String),
     /// A filter compares a list of values.
@@ -94,7 +96,18 @@ pub enum JsonPathError {
     /// A filter compares a number with a text, or the like.
     #[error("incompatible types for comparison: {0} and {1}")]
     Incompatible(String, String),
-    /// Recursive descent multiplies what there is.
+    /// The path finds or looks at too many values: recursive descent multiplies them.
     #[error("more than {0} values on the way")]
     TooMany(usize),
+}
+
+impl From<&Literal> for Value {
+    fn from(literal: &Literal) -> Self {
+        match literal {
+            Literal::Text(text) => text.as_str().into(),
+            Literal::Integer(number) => (*number).into(),
+            Literal::Float(number) => (*number).into(),
+            Literal::Flag(flag) => (*flag).into(),
+        }
+    }
 }

@@ -1,33 +1,35 @@
-//! From steps and a value to values.
+//! Evaluates paths as kubectl does: the values that the steps select.
 
 use std::{cell::Cell, cmp::Ordering};
 
 use super::{
-    ast::{Comparison, Expression, Filter, JsonPathError, Literal, Slice, Step},
-    json::{Json, Scalar},
+    ast::{
+        ComparisonOperator, Expression, FilterExpression, JsonPathError, Literal, PathStep, Slice,
+    },
+    json::{JsonValue, Scalar},
     print::{scalar_text, text},
 };
 
-/// A walk through a value.
+/// An evaluation and its bounds.
 #[derive(Clone, Copy)]
-pub(super) struct Walk<'l> {
+pub(super) struct Evaluation<'l> {
     /// Values that it may find after any step.
     pub most: usize,
     /// Values that it may still look at in all its steps; absent: any number.
     pub looks: Option<&'l Cell<usize>>,
 }
 
-impl Walk<'_> {
+impl Evaluation<'_> {
     /// Without any bound.
-    pub const UNBOUNDED: Walk<'static> = Walk {
+    pub const UNBOUNDED: Evaluation<'static> = Evaluation {
         most: usize::MAX,
         looks: None,
     };
 
-    /// Where the steps lead.
-    pub fn steps<'v, T: Json>(
+    /// The values that the steps select.
+    pub fn steps<'v, T: JsonValue>(
         self,
-        steps: &[Step],
+        steps: &[PathStep],
         from: Vec<&'v T>,
     ) -> Result<Vec<&'v T>, JsonPathError> {
         let mut values = from;
@@ -37,37 +39,37 @@ impl Walk<'_> {
         Ok(values)
     }
 
-    fn step<'v, T: Json>(
+    fn step<'v, T: JsonValue>(
         self,
-        step: &Step,
+        step: &PathStep,
         values: Vec<&'v T>,
     ) -> Result<Vec<&'v T>, JsonPathError> {
         let mut found = Vec::new();
         match step {
-            Step::Field(key) => {
+            PathStep::Field(key) => {
                 for value in values {
                     // The key may be looked for among all members.
                     self.look(1 + value.members().size_hint().0)?;
                     found.extend(value.member(key));
                 }
             }
-            Step::Wildcard => self.add(&mut found, values.into_iter().flat_map(children))?,
-            Step::Recursive => {
+            PathStep::Wildcard => self.add(&mut found, values.into_iter().flat_map(children))?,
+            PathStep::Recursive => {
                 for value in values {
                     self.descend(value, &mut found)?;
                 }
             }
-            Step::Slice(slice) => {
+            PathStep::Slice(slice) => {
                 for value in values {
                     self.add(&mut found, slice.of(value)?)?;
                 }
             }
-            Step::Filter(filter) => {
+            PathStep::Filter(filter) => {
                 for value in values {
                     self.filter(filter, value, &mut found)?;
                 }
             }
-            Step::Union(branches) => {
+            PathStep::Union(branches) => {
                 // One branch after the other, each for all values.
                 for branch in branches {
                     self.add(&mut found, self.steps(branch, values.clone())?)?;
@@ -90,7 +92,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Adds to what a step has found, which never becomes more than may be found: one value may be reached on several ways.
+    /// Adds values to those that a step has found, up to the bound. One value may be reached on several ways.
     fn add<'v, T>(
         self,
         found: &mut Vec<&'v T>,
@@ -107,7 +109,7 @@ impl Walk<'_> {
     }
 
     /// Every collection with something in it, itself included. Parsed JSON is at most 128 levels deep.
-    fn descend<'v, T: Json>(
+    fn descend<'v, T: JsonValue>(
         self,
         value: &'v T,
         found: &mut Vec<&'v T>,
@@ -121,9 +123,9 @@ impl Walk<'_> {
         inside.try_for_each(|child| self.descend(child, found))
     }
 
-    fn filter<'v, T: Json>(
+    fn filter<'v, T: JsonValue>(
         self,
-        filter: &Filter,
+        filter: &FilterExpression,
         value: &'v T,
         found: &mut Vec<&'v T>,
     ) -> Result<(), JsonPathError> {
@@ -136,16 +138,22 @@ impl Walk<'_> {
         Ok(())
     }
 
-    fn passes<T: Json>(self, filter: &Filter, item: &T) -> Result<bool, JsonPathError> {
+    fn passes<T: JsonValue>(
+        self,
+        filter: &FilterExpression,
+        item: &T,
+    ) -> Result<bool, JsonPathError> {
         match filter {
-            Filter::Exists(Expression::Literal(_)) => Ok(true),
-            Filter::Exists(Expression::Path(steps)) => match self.steps(steps, vec![item]) {
-                Ok(found) => Ok(!found.is_empty()),
-                Err(error @ JsonPathError::TooMany(_)) => Err(error),
-                // Kubernetes takes what it had before the step that failed for what was found.
-                Err(_) => Ok(true),
-            },
-            Filter::Compare(left, comparison, right) => {
+            FilterExpression::Exists(Expression::Literal(_)) => Ok(true),
+            FilterExpression::Exists(Expression::Path(steps)) => {
+                match self.steps(steps, vec![item]) {
+                    Ok(found) => Ok(!found.is_empty()),
+                    Err(error @ JsonPathError::TooMany(_)) => Err(error),
+                    // Kubernetes counts the values before the step that failed as found.
+                    Err(_) => Ok(true),
+                }
+            }
+            FilterExpression::Compare(left, comparison, right) => {
                 let (Some(left), Some(right)) =
                     (self.operand(left, item)?, self.operand(right, item)?)
                 else {
@@ -156,8 +164,8 @@ impl Walk<'_> {
         }
     }
 
-    /// What a side of a comparison is for one item, if it is there.
-    fn operand<'v, T: Json>(
+    /// The value of one side of a comparison for one item; `None` if it is absent.
+    fn operand<'v, T: JsonValue>(
         self,
         side: &'v Expression,
         item: &'v T,
@@ -183,7 +191,7 @@ enum Operand<'v, T> {
     Collection(&'v T),
 }
 
-impl<T: Json> Operand<'_, T> {
+impl<T: JsonValue> Operand<'_, T> {
     fn text(&self) -> String {
         match self {
             Self::Scalar(scalar) => scalar_text(*scalar),
@@ -192,8 +200,8 @@ impl<T: Json> Operand<'_, T> {
     }
 }
 
-impl Comparison {
-    fn holds<T: Json>(
+impl ComparisonOperator {
+    fn holds<T: JsonValue>(
         self,
         left: &Operand<'_, T>,
         right: &Operand<'_, T>,
@@ -235,7 +243,7 @@ impl Literal {
 
 impl Slice {
     /// As Kubernetes has it: an index or a slice beyond the list is an error, an empty slice is not.
-    fn of<'v, T: Json>(
+    fn of<'v, T: JsonValue>(
         &self,
         value: &'v T,
     ) -> Result<impl Iterator<Item = &'v T> + use<'v, T>, JsonPathError> {
@@ -282,7 +290,7 @@ impl Slice {
     }
 }
 
-fn children<T: Json>(value: &T) -> impl Iterator<Item = &T> {
+fn children<T: JsonValue>(value: &T) -> impl Iterator<Item = &T> {
     value
         .items()
         .unwrap_or_default()
@@ -290,8 +298,8 @@ fn children<T: Json>(value: &T) -> impl Iterator<Item = &T> {
         .chain(value.members())
 }
 
-/// The items of a list; none of what is null.
-fn list<T: Json>(value: &T) -> Result<&[T], JsonPathError> {
+/// The items of a list; `null` has none.
+fn list<T: JsonValue>(value: &T) -> Result<&[T], JsonPathError> {
     match value.items() {
         Some(items) => Ok(items),
         None if value.scalar() == Some(Scalar::Null) => Ok(&[]),

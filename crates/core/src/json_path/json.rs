@@ -1,4 +1,4 @@
-//! The JSON that paths walk through, however it is kept.
+//! The JSON that paths are evaluated on, in any representation.
 
 use std::cmp::Ordering;
 
@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 /// A value of JSON.
-pub trait Json: Serialize + Sized {
+pub trait JsonValue: Serialize + Sized {
     /// The value, if it is neither a list nor a map.
     fn scalar(&self) -> Option<Scalar<'_>>;
 
@@ -47,7 +47,7 @@ impl Scalar<'_> {
     }
 }
 
-impl Json for Value {
+impl JsonValue for Value {
     fn scalar(&self) -> Option<Scalar<'_>> {
         Some(match self {
             Self::Null => Scalar::Null,

@@ -1,21 +1,42 @@
-//! From text to steps.
+//! Parses paths and expressions.
 
-use super::ast::{Comparison, Expression, Filter, Literal, Slice, Step};
+use super::{
+    ast::{ComparisonOperator, Expression, FilterExpression, PathStep},
+    literal::{quoted, slice, word},
+    unambiguous::{
+        check_escaped, check_key_letter, check_operand, check_root, ends_key, quoted_key,
+    },
+};
 
-/// Steps of one path with all that are in it: bounds what the columns of a definition make us do for a row.
+/// Steps of one path, those in its filters and unions included. Bounds the work that the printer columns of a definition cause for each row.
 const MAX_STEPS: usize = 64;
 
-const COMPARISONS: [(&str, Comparison); 6] = [
-    ("==", Comparison::Equal),
-    ("!=", Comparison::NotEqual),
-    ("<=", Comparison::LessOrEqual),
-    (">=", Comparison::GreaterOrEqual),
-    ("<", Comparison::Less),
-    (">", Comparison::Greater),
+const COMPARISONS: [(&str, ComparisonOperator); 6] = [
+    ("==", ComparisonOperator::Equal),
+    ("!=", ComparisonOperator::NotEqual),
+    ("<=", ComparisonOperator::LessOrEqual),
+    (">=", ComparisonOperator::GreaterOrEqual),
+    ("<", ComparisonOperator::Less),
+    (">", ComparisonOperator::Greater),
 ];
 
-/// A path, with or without braces and the dot that it begins with.
-pub(super) fn relaxed_path(text: &str) -> Result<Vec<Step>, String> {
+/// Parses a path, with or without braces and its first dot, as kubectl does.
+pub(super) fn relaxed_path(text: &str) -> Result<Vec<PathStep>, String> {
+    let mut parser = PathParser::default();
+    parser.path(&bare_path(text)?)
+}
+
+/// Parses a path as [`relaxed_path`] does, and refuses one that RFC 9535 reads in another way.
+pub(super) fn unambiguous_path(text: &str) -> Result<Vec<PathStep>, String> {
+    let mut parser = PathParser {
+        is_unambiguous: true,
+        ..PathParser::default()
+    };
+    parser.path(&bare_path(text)?)
+}
+
+/// A path without braces and with its first dot.
+fn bare_path(text: &str) -> Result<String, String> {
     let trimmed = text.trim();
     let bare = match trimmed.strip_prefix('{') {
         Some(rest) => rest.strip_suffix('}').ok_or("a brace { is not closed")?,
@@ -31,27 +52,29 @@ pub(super) fn relaxed_path(text: &str) -> Result<Vec<Step>, String> {
         return Err("expected a path, such as .metadata.name".to_owned());
     }
     let begins_as_path = bare.starts_with(['.', '[', '@', '$']);
-    path(&if begins_as_path {
+    Ok(if begins_as_path {
         bare.to_owned()
     } else {
         format!(".{bare}")
     })
 }
 
-/// A path that begins as paths do.
-pub(super) fn path(text: &str) -> Result<Vec<Step>, String> {
-    Parser::default().path(text)
+/// Parses a path that begins with a dot, a bracket, `@` or `$`.
+#[cfg(test)]
+pub(super) fn path(text: &str) -> Result<Vec<PathStep>, String> {
+    PathParser::default().path(text)
 }
 
-/// A path, or what stands for itself.
+/// Parses a path or a literal.
+#[cfg(test)]
 pub(super) fn expression(text: &str) -> Result<Expression, String> {
-    Parser::default().expression(text)
+    PathParser::default().expression(text)
 }
 
-/// Where something stands that is in no quotes and has no backslash before it.
+/// The first position, outside of quotes and not behind a backslash, from which the rest of the text matches.
 pub(super) fn position_outside_quotes(
     text: &str,
-    is_there: impl Fn(&str) -> bool,
+    matches_rest: impl Fn(&str) -> bool,
 ) -> Option<usize> {
     let mut quote = None;
     let mut escaped = false;
@@ -60,7 +83,7 @@ pub(super) fn position_outside_quotes(
             _ if escaped => escaped = false,
             (_, '\\') => escaped = true,
             (Some(open), _) => quote = quote.filter(|_| letter != open),
-            (None, _) if is_there(&text[position..]) => return Some(position),
+            (None, _) if matches_rest(&text[position..]) => return Some(position),
             (None, '"' | '\'') => quote = Some(letter),
             _ => {}
         }
@@ -68,14 +91,17 @@ pub(super) fn position_outside_quotes(
     None
 }
 
-/// Reads one path, and those in it.
+/// Parses one path, and the paths in its filters and unions.
 #[derive(Default)]
-struct Parser {
+struct PathParser {
     steps: usize,
+    /// Refuse what RFC 9535 reads in another way.
+    is_unambiguous: bool,
+    in_filter: bool,
 }
 
-impl Parser {
-    fn path(&mut self, text: &str) -> Result<Vec<Step>, String> {
+impl PathParser {
+    fn path(&mut self, text: &str) -> Result<Vec<PathStep>, String> {
         match self.expression(text)? {
             Expression::Path(steps) => Ok(steps),
             Expression::Literal(_) => Err(format!(
@@ -87,33 +113,43 @@ impl Parser {
     fn expression(&mut self, text: &str) -> Result<Expression, String> {
         let mut steps = Vec::new();
         let mut literal = None;
-        let mut rest = text.trim_start();
+        let begin = text.trim_start();
+        let mut rest = begin;
         while let Some(letter) = rest.chars().next() {
             let before = steps.len();
             let used = match letter {
-                ' ' | '@' | '$' => 1,
+                ' ' => 1,
+                '@' | '$' => {
+                    if self.is_unambiguous {
+                        check_root(letter, rest.len() == begin.len(), self.in_filter)?;
+                    }
+                    1
+                }
                 '.' => self.dotted(rest, &mut steps)?,
                 '[' => self.bracket(rest, &mut steps)?,
                 _ => {
-                    // As in kubectl, what stands for itself takes the place of all before it.
+                    // As in kubectl, a literal replaces what stands before it.
                     let (length, value) = if matches!(letter, '"' | '\'') {
                         quoted(rest)?
                     } else {
                         word(rest)?
                     };
+                    if self.is_unambiguous && rest.len() < begin.len() {
+                        return Err(format!("unexpected {:?}", &rest[..length]));
+                    }
                     literal = Some(value);
                     length
                 }
             };
             if literal.is_some() && steps.len() > before {
-                return Err(format!("{rest:?} follows something that is no path"));
+                return Err(format!("{rest:?} follows a literal"));
             }
             rest = &rest[used..];
         }
         Ok(literal.map_or(Expression::Path(steps), Expression::Literal))
     }
 
-    fn push(&mut self, steps: &mut Vec<Step>, step: Step) -> Result<(), String> {
+    fn push(&mut self, steps: &mut Vec<PathStep>, step: PathStep) -> Result<(), String> {
         self.count()?;
         steps.push(step);
         Ok(())
@@ -127,15 +163,15 @@ impl Parser {
         Ok(())
     }
 
-    /// `.field`, `.*`, `..`; how much of the text that is.
-    fn dotted(&mut self, text: &str, steps: &mut Vec<Step>) -> Result<usize, String> {
+    /// Parses `.field`, `.*` or `..`. Returns the length that it read.
+    fn dotted(&mut self, text: &str, steps: &mut Vec<PathStep>) -> Result<usize, String> {
         let Some(rest) = text.strip_prefix("..") else {
             return Ok(1 + self.key(&text[1..], steps)?);
         };
-        if steps.last() == Some(&Step::Recursive) {
+        if steps.last() == Some(&PathStep::Recursive) {
             return Err("two descents in a row".to_owned());
         }
-        self.push(steps, Step::Recursive)?;
+        self.push(steps, PathStep::Recursive)?;
         let begins_key = rest
             .starts_with(|letter: char| letter.is_alphanumeric() || matches!(letter, '_' | '*'));
         Ok(2 + if begins_key {
@@ -145,54 +181,60 @@ impl Parser {
         })
     }
 
-    /// A name up to the next mark; a backslash takes the mark's meaning away.
-    fn key(&mut self, text: &str, steps: &mut Vec<Step>) -> Result<usize, String> {
-        let ends = |letter: &char| {
-            matches!(
-                letter,
-                ' ' | '\t' | '\r' | '\n' | '.' | ',' | '[' | ']' | '$' | '@' | '{' | '}'
-            )
-        };
+    /// Parses a key up to the next mark. A backslash takes a mark's meaning away. Returns the length that it read.
+    fn key(&mut self, text: &str, steps: &mut Vec<PathStep>) -> Result<usize, String> {
         let mut name = String::new();
+        let mut problem = None;
         let mut letters = text.char_indices();
         let mut end = text.len();
         while let Some((position, letter)) = letters.next() {
             match letter {
-                '\\' => name.extend(
-                    letters
-                        .next()
-                        .map(|(_, escaped)| escaped)
-                        .filter(|escaped| *escaped != '\\'),
-                ),
-                letter if ends(&letter) => {
+                '\\' => {
+                    let escaped = letters.next().map(|(_, escaped)| escaped);
+                    if self.is_unambiguous {
+                        check_escaped(escaped)?;
+                    }
+                    name.extend(escaped.filter(|escaped| *escaped != '\\'));
+                }
+                letter if ends_key(letter) => {
                     end = position;
                     break;
                 }
-                letter => name.push(letter),
+                letter => {
+                    if self.is_unambiguous && problem.is_none() {
+                        problem = check_key_letter(&name, letter).err();
+                    }
+                    name.push(letter);
+                }
             }
         }
-        match name.as_str() {
-            // `.` alone is what is there.
-            "" => {}
-            "*" => self.push(steps, Step::Wildcard)?,
-            _ => self.push(steps, Step::Field(name))?,
+        match (name.as_str(), problem) {
+            ("", _) if self.is_unambiguous => return Err("a dot has no key behind it".to_owned()),
+            // `.` alone is the value itself.
+            ("", _) => {}
+            ("*", _) if self.is_unambiguous && text.starts_with('\\') => {
+                return Err("\\* is every key, as in kubectl; write * for that".to_owned());
+            }
+            ("*", _) => self.push(steps, PathStep::Wildcard)?,
+            (_, Some(problem)) => return Err(problem),
+            (_, None) => self.push(steps, PathStep::Field(name))?,
         }
         Ok(end)
     }
 
-    /// What stands in brackets: a filter, or what [`Self::subscript`] reads, or several of that.
-    fn bracket(&mut self, text: &str, steps: &mut Vec<Step>) -> Result<usize, String> {
+    /// Parses brackets: a filter, or one or several subscripts. Returns the length that it read.
+    fn bracket(&mut self, text: &str, steps: &mut Vec<PathStep>) -> Result<usize, String> {
         let unclosed = || "a bracket [ is not closed".to_owned();
         if let Some(rest) = text.strip_prefix("[?(") {
             let length = position_outside_quotes(rest, |rest| rest.starts_with(")]"))
                 .ok_or_else(unclosed)?;
             let filter = self.filter(&rest[..length])?;
-            self.push(steps, Step::Filter(filter))?;
+            self.push(steps, PathStep::Filter(filter))?;
             return Ok("[?(".len() + length + ")]".len());
         }
         let length = position_outside_quotes(&text[1..], |rest| rest.starts_with(']'))
             .ok_or_else(unclosed)?;
-        let mut branches: Vec<Vec<Step>> = Vec::new();
+        let mut branches: Vec<Vec<PathStep>> = Vec::new();
         let mut rest = &text[1..=length];
         while let Some(comma) = position_outside_quotes(rest, |rest| rest.starts_with(',')) {
             // A branch is walked even if there is no step in it.
@@ -205,31 +247,45 @@ impl Parser {
             steps.extend(last);
         } else {
             branches.push(last);
-            self.push(steps, Step::Union(branches))?;
+            self.push(steps, PathStep::Union(branches))?;
         }
         Ok(length + "[]".len())
     }
 
-    /// `'key'`, `*`, `2`, `0:3`, `-1:`, `::2`
-    fn subscript(&mut self, text: &str) -> Result<Vec<Step>, String> {
+    /// Parses `'key'`, `*`, `2`, `0:3`, `-1:` or `::2`.
+    fn subscript(&mut self, text: &str) -> Result<Vec<PathStep>, String> {
         let quote = text
             .chars()
             .next()
             .filter(|letter| matches!(letter, '\'' | '"'));
-        if let Some(inner) = quote.and_then(|quote| text[1..].strip_suffix(quote)) {
-            // As in kubectl, a dot in the quotes still parts keys unless it has a backslash.
+        let mut steps = Vec::new();
+        if let Some(quote) = quote
+            && let Some(inner) = text[1..].strip_suffix(quote)
+        {
+            if self.is_unambiguous {
+                let key = quoted_key(inner, quote)?;
+                self.push(&mut steps, PathStep::Field(key))?;
+                return Ok(steps);
+            }
+            // As in kubectl, a dot in quotes separates keys unless it has a backslash.
             return self.path(&format!(".{inner}"));
         }
-        let mut steps = Vec::new();
-        self.push(&mut steps, Step::Slice(slice(text)?))?;
+        self.push(&mut steps, PathStep::Slice(slice(text)?))?;
         Ok(steps)
     }
 
-    fn filter(&mut self, text: &str) -> Result<Filter, String> {
+    fn filter(&mut self, text: &str) -> Result<FilterExpression, String> {
+        let outer = std::mem::replace(&mut self.in_filter, true);
+        let filter = self.filter_expression(text);
+        self.in_filter = outer;
+        filter
+    }
+
+    fn filter_expression(&mut self, text: &str) -> Result<FilterExpression, String> {
         let Some(position) =
             position_outside_quotes(text, |rest| rest.starts_with(['=', '!', '<', '>']))
         else {
-            return self.expression(text).map(Filter::Exists);
+            return self.expression(text).map(FilterExpression::Exists);
         };
         let (left, rest) = text.split_at(position);
         let operator = rest
@@ -241,112 +297,19 @@ impl Parser {
             .find(|(written, _)| *written == operator)
         else {
             return Err(format!(
-                "{operator} compares nothing; these do: ==, !=, <, <=, >, >="
+                "{operator} is no comparison; these are: ==, !=, <, <=, >, >="
             ));
         };
         if left.trim().is_empty() || right.trim().is_empty() {
-            return Err(format!("the filter {text:?} compares nothing"));
-        }
-        Ok(Filter::Compare(
-            self.expression(left)?,
-            comparison,
-            self.expression(right)?,
-        ))
-    }
-}
-
-/// The length of a quoted text, quotes included, and what it says.
-fn quoted(text: &str) -> Result<(usize, Literal), String> {
-    let mut letters = text.char_indices();
-    let quote = letters.next().map_or('"', |(_, quote)| quote);
-    let mut said = String::new();
-    while let Some((position, letter)) = letters.next() {
-        match letter {
-            _ if letter == quote => return Ok((position + 1, Literal::Text(said))),
-            '\\' => match letters.next().map(|(_, escaped)| escaped) {
-                Some('n') => said.push('\n'),
-                Some('t') => said.push('\t'),
-                Some('r') => said.push('\r'),
-                Some(escaped @ ('\\' | '"' | '\'')) => said.push(escaped),
-                Some(other) => {
-                    return Err(format!(
-                        "\\{other} in quotes is nothing that is known; \\n, \\t, \\r, \\\\ and quotes are"
-                    ));
-                }
-                None => break,
-            },
-            plain => said.push(plain),
-        }
-    }
-    Err(format!("a quote {quote} is not closed"))
-}
-
-/// A number, `true` or `false`, and its length.
-fn word(text: &str) -> Result<(usize, Literal), String> {
-    let is_part =
-        |letter: char| letter.is_alphanumeric() || matches!(letter, '_' | '-' | '+' | '.');
-    let end = text.find(|letter| !is_part(letter)).unwrap_or(text.len());
-    let word = &text[..end];
-    let literal = match word {
-        "true" => Literal::Flag(true),
-        "false" => Literal::Flag(false),
-        "" => {
             return Err(format!(
-                "unexpected {:?}",
-                text.chars().next().unwrap_or_default()
+                "the filter {text:?} lacks a side of its comparison"
             ));
         }
-        "range" | "end" => {
-            return Err(format!(
-                "{word} stands alone in its braces, or before a path"
-            ));
+        let (first, second) = (self.expression(left)?, self.expression(right)?);
+        if self.is_unambiguous {
+            check_operand(left, &first)?;
+            check_operand(right, &second)?;
         }
-        _ => match (word.parse::<i64>(), word.parse::<f64>()) {
-            (Ok(number), _) => Literal::Integer(number),
-            (_, Ok(number))
-                if word.starts_with(|letter: char| {
-                    letter.is_ascii_digit() || matches!(letter, '-' | '+')
-                }) =>
-            {
-                Literal::Float(number)
-            }
-            _ => {
-                return Err(format!(
-                    "{word:?} is no path; paths begin with a dot, such as .{word}"
-                ));
-            }
-        },
-    };
-    Ok((end, literal))
-}
-
-/// `*`, `2`, `0:3`, `-1:`, `::2`
-fn slice(text: &str) -> Result<Slice, String> {
-    if text == "*" {
-        return Ok(Slice::default());
+        Ok(FilterExpression::Compare(first, comparison, second))
     }
-    let invalid = || format!("[{text}] is neither an index, a slice, a filter nor a key in quotes");
-    let mut numbers = [None; 3];
-    let parts: Vec<&str> = text.split(':').collect();
-    if text.is_empty() || parts.len() > numbers.len() {
-        return Err(invalid());
-    }
-    for (number, part) in numbers.iter_mut().zip(&parts) {
-        *number = if part.is_empty() {
-            None
-        } else {
-            Some(part.parse::<i64>().map_err(|_| invalid())?)
-        };
-    }
-    let [start, end, step] = numbers;
-    let step = step.map(|step| usize::try_from(step).ok().filter(|step| *step > 0));
-    if step == Some(None) {
-        return Err(format!("[{text}]: the step must be above 0"));
-    }
-    Ok(Slice {
-        start,
-        end,
-        step: step.flatten(),
-        is_index: parts.len() == 1,
-    })
 }

@@ -1,19 +1,17 @@
-//! Values as Go prints them, which is how kubectl and API servers print what paths find.
+//! Prints values as Go does, as kubectl and API servers print the results of paths.
 
-use std::collections::BTreeMap;
+use serde_json::json;
 
-use serde_json::{Value, json};
+use super::json::{JsonValue, Scalar};
 
-use super::json::{Json, Scalar};
-
-/// A value that a path found: texts bare, lists and maps as JSON with sorted keys.
-pub fn text<T: Json>(value: &T) -> String {
+/// The text of a value: strings without quotes, lists and maps as JSON with sorted keys.
+pub fn text<T: JsonValue>(value: &T) -> String {
     if let Some(scalar) = value.scalar() {
         return scalar_text(scalar);
     }
     let mut sorted = json!(value);
     sorted.sort_all_objects();
-    // These letters are written so in JSON that may stand in a web page, which is what Go's encoder assumes.
+    // Go's encoder escapes these letters, so that its JSON may stand in a web page.
     sorted
         .to_string()
         .replace('&', "\\u0026")
@@ -44,26 +42,5 @@ fn float_text(number: f64) -> String {
             None => format!("{digits}e+{exponent:0>2}"),
         },
         None => scientific,
-    }
-}
-
-/// A value in a custom column of kubectl: lists and maps in Go's own notation.
-pub fn go_text(value: &Value) -> String {
-    match value {
-        Value::Null => "<nil>".to_owned(),
-        Value::Array(elements) => format!(
-            "[{}]",
-            elements.iter().map(go_text).collect::<Vec<_>>().join(" ")
-        ),
-        Value::Object(entries) => {
-            // By the key alone: in `key:value` the colon would count, too.
-            let sorted: BTreeMap<&String, &Value> = entries.iter().collect();
-            let pairs: Vec<String> = sorted
-                .into_iter()
-                .map(|(key, value)| format!("{key}:{}", go_text(value)))
-                .collect();
-            format!("map[{}]", pairs.join(" "))
-        }
-        other => text(other),
     }
 }

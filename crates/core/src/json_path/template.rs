@@ -1,31 +1,31 @@
-//! kubectl's templates: `{range .items[*]}{.metadata.name}{"\n"}{end}`.
+//! kubectl's `JSONPath` templates: `{range .items[*]}{.metadata.name}{"\n"}{end}`.
 
 use super::{
-    ast::{Expression, JsonPathError, Step},
-    evaluate::Walk,
-    json::Json,
+    ast::{Expression, JsonPathError, PathStep},
+    evaluate::Evaluation,
+    json::JsonValue,
     parse::{expression, path, position_outside_quotes},
     print::{scalar_text, text},
 };
 
-/// Ranges in ranges at most; a person writes two or three.
+/// Nested ranges at most; a person writes two or three.
 const MAX_DEPTH: usize = 32;
 
-/// A text with paths in braces. It prints as much as is asked for: the machine is that of the person who wrote it.
+/// A text with paths in braces. Rendering has no bound: it runs on the machine of the person who wrote the template.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Template(Vec<Part>);
+pub struct Template(Vec<TemplatePart>);
 
 #[derive(Clone, Debug, PartialEq)]
-enum Part {
+enum TemplatePart {
     Text(String),
     Expression(Expression),
-    Range(Vec<Step>, Vec<Part>),
+    Range(Vec<PathStep>, Vec<TemplatePart>),
 }
 
-/// What stands between two braces.
+/// The content of a pair of braces.
 enum Action {
     Expression(Expression),
-    Range(Vec<Step>),
+    Range(Vec<PathStep>),
     End,
 }
 
@@ -44,35 +44,35 @@ impl std::str::FromStr for Template {
 
 impl Template {
     /// The text of a value.
-    pub fn render<T: Json>(&self, value: &T) -> Result<String, JsonPathError> {
+    pub fn render<T: JsonValue>(&self, value: &T) -> Result<String, JsonPathError> {
         let mut out = String::new();
         render(&self.0, value, &mut out)?;
         Ok(out)
     }
 }
 
-fn parse(text: &str) -> Result<Vec<Part>, String> {
-    let mut open: Vec<(Vec<Step>, Vec<Part>)> = Vec::new();
+fn parse(text: &str) -> Result<Vec<TemplatePart>, String> {
+    let mut open: Vec<(Vec<PathStep>, Vec<TemplatePart>)> = Vec::new();
     let mut parts = Vec::new();
     let mut rest = text;
     while let Some(start) = rest.find('{') {
         if start > 0 {
-            parts.push(Part::Text(rest[..start].to_owned()));
+            parts.push(TemplatePart::Text(rest[..start].to_owned()));
         }
         let inside = &rest[start + 1..];
         let length = position_outside_quotes(inside, |rest| rest.starts_with('}'))
             .ok_or("a brace { is not closed")?;
         rest = &inside[length + 1..];
         match action(&inside[..length])? {
-            Action::Expression(expression) => parts.push(Part::Expression(expression)),
+            Action::Expression(expression) => parts.push(TemplatePart::Expression(expression)),
             Action::Range(steps) if open.len() < MAX_DEPTH => {
                 open.push((steps, std::mem::take(&mut parts)));
             }
-            Action::Range(_) => return Err(format!("more than {MAX_DEPTH} ranges in one another")),
+            Action::Range(_) => return Err(format!("more than {MAX_DEPTH} nested ranges")),
             Action::End => {
                 let (steps, outer) = open.pop().ok_or("{end} without {range}")?;
                 let body = std::mem::replace(&mut parts, outer);
-                parts.push(Part::Range(steps, body));
+                parts.push(TemplatePart::Range(steps, body));
             }
         }
     }
@@ -80,7 +80,7 @@ fn parse(text: &str) -> Result<Vec<Part>, String> {
         return Err("{range} without {end}".to_owned());
     }
     if !rest.is_empty() {
-        parts.push(Part::Text(rest.to_owned()));
+        parts.push(TemplatePart::Text(rest.to_owned()));
     }
     Ok(parts)
 }
@@ -98,23 +98,27 @@ fn action(text: &str) -> Result<Action, String> {
     }
 }
 
-fn render<T: Json>(parts: &[Part], value: &T, out: &mut String) -> Result<(), JsonPathError> {
+fn render<T: JsonValue>(
+    parts: &[TemplatePart],
+    value: &T,
+    out: &mut String,
+) -> Result<(), JsonPathError> {
     for part in parts {
         match part {
-            Part::Text(text) => out.push_str(text),
-            Part::Expression(Expression::Literal(literal)) => {
+            TemplatePart::Text(text) => out.push_str(text),
+            TemplatePart::Expression(Expression::Literal(literal)) => {
                 out.push_str(&scalar_text(literal.scalar()));
             }
-            Part::Expression(Expression::Path(steps)) => {
-                let texts: Vec<String> = Walk::UNBOUNDED
+            TemplatePart::Expression(Expression::Path(steps)) => {
+                let texts: Vec<String> = Evaluation::UNBOUNDED
                     .steps(steps, vec![value])?
                     .into_iter()
                     .map(text)
                     .collect();
                 out.push_str(&texts.join(" "));
             }
-            Part::Range(steps, body) => {
-                for item in Walk::UNBOUNDED.steps(steps, vec![value])? {
+            TemplatePart::Range(steps, body) => {
+                for item in Evaluation::UNBOUNDED.steps(steps, vec![value])? {
                     render(body, item, out)?;
                 }
             }

@@ -1,6 +1,7 @@
+use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::*;
+use super::{template::Template, *};
 
 fn pods() -> Value {
     json!({ "kind": "List", "items": [
@@ -103,7 +104,7 @@ fn paths_may_leave_braces_and_the_first_dot_out() {
         " {.metadata.name} ",
         "$.metadata.name",
     ] {
-        let parsed: Path = path.parse().unwrap();
+        let parsed: JsonPath = path.parse().unwrap();
         let pods = pods();
         assert_eq!(
             parsed.find(&pods["items"][0]).unwrap(),
@@ -112,7 +113,7 @@ fn paths_may_leave_braces_and_the_first_dot_out() {
         );
     }
     for path in ["", "{}", "{.a", "{.a}{.b}", "a}"] {
-        assert!(path.parse::<Path>().is_err(), "{path}");
+        assert!(path.parse::<JsonPath>().is_err(), "{path}");
     }
 }
 
@@ -124,8 +125,8 @@ fn mistakes_are_named() {
     insta::assert_snapshot!(problem("{end}"), @r#"JSONPath "{end}": {end} without {range}"#);
     insta::assert_snapshot!(problem("{name}"), @r#"JSONPath "{name}": "name" is no path; paths begin with a dot, such as .name"#);
     insta::assert_snapshot!(problem("{.a[b]}"), @r#"JSONPath "{.a[b]}": [b] is neither an index, a slice, a filter nor a key in quotes"#);
-    insta::assert_snapshot!(problem("{.a[?(@.b=~'x')]}"), @r#"JSONPath "{.a[?(@.b=~'x')]}": = compares nothing; these do: ==, !=, <, <=, >, >="#);
-    insta::assert_snapshot!(problem(r#"{"\q"}"#), @r#"JSONPath "{\"\\q\"}": \q in quotes is nothing that is known; \n, \t, \r, \\ and quotes are"#);
+    insta::assert_snapshot!(problem("{.a[?(@.b=~'x')]}"), @r#"JSONPath "{.a[?(@.b=~'x')]}": = is no comparison; these are: ==, !=, <, <=, >, >="#);
+    insta::assert_snapshot!(problem(r#"{"\q"}"#), @r#"JSONPath "{\"\\q\"}": unknown escape \q in quotes; \n, \t, \r, \\ and escaped quotes are known"#);
     let failure = |text: &str| {
         text.parse::<Template>()
             .unwrap()
@@ -145,19 +146,11 @@ fn mistakes_are_named() {
 }
 
 #[test]
-fn custom_columns_show_lists_and_maps_as_go_does() {
-    assert_eq!(
-        go_text(&json!({ "b": [1, "x"], "a": { "c": null } })),
-        "map[a:map[c:<nil>] b:[1 x]]"
-    );
-}
-
-#[test]
 fn paths_find_what_kubectl_finds() {
     let object = json!({ "a": { "b.c/d": 1, "list": [{ "n": "x", "v": 1 }, { "n": "y", "v": 2 }, { "n": "z", "v": 3, "w": { "v": 4 } }], "q": "a'b" } });
     let found = |path: &str| {
         let parsed = path
-            .parse::<Path>()
+            .parse::<JsonPath>()
             .and_then(|path| Ok(json!(path.find(&object)?)));
         parsed.map_or_else(|error| error.to_string(), |found| found.to_string())
     };
@@ -238,7 +231,7 @@ fn paths_find_what_kubectl_finds() {
     .a[ → JSONPath ".a[": a bracket [ is not closed
     .a[x] → JSONPath ".a[x]": [x] is neither an index, a slice, a filter nor a key in quotes
     .a....b → JSONPath ".a....b": two descents in a row
-    .a[?(@.n=1)] → JSONPath ".a[?(@.n=1)]": = compares nothing; these do: ==, !=, <, <=, >, >=
+    .a[?(@.n=1)] → JSONPath ".a[?(@.n=1)]": = is no comparison; these are: ==, !=, <, <=, >, >=
     .a[?(@.n → JSONPath ".a[?(@.n": a bracket [ is not closed
     "#);
 }
@@ -247,14 +240,14 @@ fn paths_find_what_kubectl_finds() {
 fn a_path_has_a_bound_of_steps_and_of_what_it_may_find() {
     let long = ".a".repeat(65);
     assert!(
-        long.parse::<Path>()
+        long.parse::<JsonPath>()
             .unwrap_err()
             .to_string()
             .ends_with("more than 64 steps")
     );
     let wide = format!(".a[{}0]", "0,".repeat(64));
     assert!(
-        wide.parse::<Path>()
+        wide.parse::<JsonPath>()
             .unwrap_err()
             .to_string()
             .ends_with("more than 64 steps")
@@ -262,7 +255,7 @@ fn a_path_has_a_bound_of_steps_and_of_what_it_may_find() {
     let empty = format!("..[{}'']", "'',".repeat(63));
     assert!(
         empty
-            .parse::<Path>()
+            .parse::<JsonPath>()
             .unwrap_err()
             .to_string()
             .ends_with("more than 64 steps")
@@ -276,7 +269,7 @@ fn a_path_has_a_bound_of_steps_and_of_what_it_may_find() {
         ("[0,0,0][0:2]", 6),
         ("[0,0,0][?(@)]", 6),
     ] {
-        let path: Path = path.parse().unwrap();
+        let path: JsonPath = path.parse().unwrap();
         assert_eq!(
             path.find_within(&value, count - 1),
             Err(JsonPathError::TooMany(count - 1))
@@ -293,7 +286,7 @@ fn a_path_has_a_bound_of_steps_and_of_what_it_may_find() {
         ("['a','a']..x", 39),
         (".a[?(@.x)]", 39),
     ] {
-        let path: Path = path.parse().unwrap();
+        let path: JsonPath = path.parse().unwrap();
         assert_eq!(
             path.find_within(&wide, most),
             Err(JsonPathError::TooMany(most))
@@ -303,7 +296,7 @@ fn a_path_has_a_bound_of_steps_and_of_what_it_may_find() {
             Ok(0)
         );
     }
-    let path: Path = "..[*]".parse().unwrap();
+    let path: JsonPath = "..[*]".parse().unwrap();
     assert_eq!(path.find_within(&value, 7), Err(JsonPathError::TooMany(7)));
     assert_eq!(
         path.find_within(&value, 14).map(|found| found.len()),
@@ -324,5 +317,94 @@ fn numbers_are_printed_as_go_prints_them() {
         (json!(-0.000_012_34), "-1.234e-05"),
     ] {
         assert_eq!(text(&number), printed);
+    }
+}
+
+#[test]
+fn locations_miss_no_value_for_an_error_of_kubectl() {
+    let object = json!({
+        "map": { "a": 1, "b": { "n": "x" } },
+        "list": [{ "n": "x", "v": 1 }, { "v": 2 }, { "n": "y", "v": "3" }],
+    });
+    let located = |path: &str| {
+        let step = |step: &LocationStep| match step {
+            LocationStep::Element(index) => format!("/{index}"),
+            LocationStep::Member(key) => format!("/{key}"),
+        };
+        let locations = path.parse::<JsonPath>().unwrap().locations(&object);
+        let texts: Vec<String> = locations
+            .iter()
+            .map(|location| location.iter().map(step).collect())
+            .collect();
+        texts.join(" ")
+    };
+    for (path, expected) in [
+        (".map[*]", "/map/a /map/b"),
+        (".map[?(@.n)]", "/map/b"),
+        (".list[5]", ""),
+        (".list[-5]", ""),
+        (".list[-1].n", "/list/2/n"),
+        (".list[1:9]", "/list/1 /list/2"),
+        (".list[-9:1]", "/list/0"),
+        (".list[2:1]", ""),
+        (".list[::2]", "/list/0 /list/2"),
+        (".list[?(@.n!='x')]", "/list/1 /list/2"),
+        (".list[?(@.v>=2)]", "/list/1"),
+        (".list[?(@.v=='3')].n", "/list/2/n"),
+        ("..n", "/list/0/n /list/2/n /map/b/n"),
+        ("['map','map'].a", "/map/a"),
+        (".list.n", ""),
+    ] {
+        assert_eq!(located(path), expected, "{path}");
+    }
+}
+
+fn json_value() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(json!(null)),
+        (0..3_u8).prop_map(|number| json!(number)),
+        "[ab]".prop_map(Value::from)
+    ];
+    leaf.prop_recursive(4, 24, 4, |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+            prop::collection::btree_map("[abc]", inner, 0..4)
+                .prop_map(|members| members.into_iter().collect()),
+        ]
+    })
+}
+
+fn path_text() -> impl Strategy<Value = String> {
+    let step = prop_oneof![
+        (-3..4_i8).prop_map(|index| format!("[{index}]")),
+        "[abc]".prop_map(|key| format!(".{key}")),
+        Just("[*]".to_owned()),
+        Just(".*".to_owned()),
+        Just("[0:2]".to_owned()),
+        Just("..a".to_owned()),
+        Just("..[0]".to_owned()),
+        Just("['a','b']".to_owned()),
+        Just("[?(@.a)]".to_owned()),
+        Just("[?(@.a==1)]".to_owned()),
+        Just("[?(@.a!=1)]".to_owned()),
+    ];
+    prop::collection::vec(step, 1..4).prop_map(|steps| steps.concat())
+}
+
+proptest! {
+    #[test]
+    fn every_value_that_a_path_finds_has_a_location(text in path_text(), value in json_value()) {
+        let path: JsonPath = text.parse().unwrap();
+        let at = |location: &NodeLocation| {
+            location.iter().fold(&value, |value, step| match step {
+                LocationStep::Element(index) => &value[*index],
+                LocationStep::Member(key) => &value[key],
+            })
+        };
+        let located: Vec<*const Value> =
+            path.locations(&value).iter().map(|location| std::ptr::from_ref(at(location))).collect();
+        for found in path.find(&value).unwrap_or_default() {
+            prop_assert!(located.contains(&std::ptr::from_ref(found)), "{} in {}", found, value);
+        }
     }
 }

@@ -1,14 +1,14 @@
-//! Which fields an apiserver selects by, for the kinds that have more than `metadata.name` and `metadata.namespace`.
+//! The selectable fields of built-in kinds that have more than `metadata.name` and `metadata.namespace`.
 //!
-//! From the `AddFieldLabelConversionFunc` of each API (what it accepts) and the `ToSelectableFields` of each registry (what that
-//! reads) in Kubernetes 1.36. Both are alike in every version of a group, so the version does not matter here.
+//! Source: the `AddFieldLabelConversionFunc` of each API (which labels it accepts) and the `ToSelectableFields` of each registry (which
+//! fields these read) in Kubernetes 1.36. Both are the same in every version of a group, so the version does not matter here.
 
 use std::sync::LazyLock;
 
 use super::table;
 use crate::model::{FieldPath, FieldType, Gvk, SelectableField};
 
-/// The fields of a built-in kind that its documents hold for field selectors, besides name and namespace; nothing for any other kind.
+/// The fields that documents of a built-in kind hold for field selectors, besides name and namespace; `None` for any other kind.
 pub fn selectable_fields(gvk: &Gvk) -> Option<&'static [SelectableField]> {
     static STORED: LazyLock<Vec<Vec<SelectableField>>> =
         LazyLock::new(|| TABLE.iter().map(Selectables::stored).collect());
@@ -19,10 +19,10 @@ pub fn selectable_fields(gvk: &Gvk) -> Option<&'static [SelectableField]> {
     is_built_in.then_some(&[])
 }
 
-/// Every label that a field selector may name for a kind, by the apiserver's own list, and the field it reads. A label without a field
+/// Every label that a field selector may name for a kind according to the apiserver, and the field that it reads. A label without a field
 /// always reads empty.
 ///
-/// A kind that the apiserver knows no list for has `metadata.name` and `metadata.namespace`, the latter always empty if it has none.
+/// A kind without a list in the apiserver has `metadata.name` and `metadata.namespace`, which is always empty for a cluster-scoped kind.
 pub fn field_labels(
     gvk: &Gvk,
 ) -> impl Iterator<Item = (&'static str, Option<&'static str>)> + use<> {
@@ -54,20 +54,20 @@ impl Selectables {
 }
 
 enum Field {
-    /// Stands in the object under its own path.
-    Own(&'static str, FieldType),
-    /// Stands elsewhere: the first of the paths that is not empty.
+    /// The value at the same path of the object.
+    SamePath(&'static str, FieldType),
+    /// The first value that is not empty, of those at other paths.
     From(&'static str, FieldType, &'static [&'static str]),
     /// An old name of another field.
     Alias(&'static str, &'static str),
-    /// The apiserver accepts it, and never fills it.
+    /// The apiserver accepts the label, and never sets the field.
     AlwaysEmpty(&'static str),
 }
 
 impl Field {
     fn stored(&self) -> Option<SelectableField> {
         let (path, kind, sources) = match *self {
-            Self::Own(path, kind) => (path, kind, &[path][..]),
+            Self::SamePath(path, kind) => (path, kind, &[path][..]),
             Self::From(path, kind, sources) => (path, kind, sources),
             Self::Alias(..) | Self::AlwaysEmpty(_) => return None,
         };
@@ -84,7 +84,7 @@ impl Field {
 
     fn label(&self) -> (&'static str, Option<&'static str>) {
         match *self {
-            Self::Own(path, _) | Self::From(path, ..) => (path, Some(path)),
+            Self::SamePath(path, _) | Self::From(path, ..) => (path, Some(path)),
             Self::Alias(label, path) => (label, Some(path)),
             Self::AlwaysEmpty(label) => (label, None),
         }
@@ -95,7 +95,7 @@ const NAMESPACED: &[&str] = &["metadata.name", "metadata.namespace"];
 const NAME_ONLY: &[&str] = &["metadata.name"];
 
 const fn text(path: &'static str) -> Field {
-    Field::Own(path, FieldType::Text)
+    Field::SamePath(path, FieldType::Text)
 }
 
 const fn kind(
@@ -128,26 +128,26 @@ const TABLE: &[Selectables] = &[
         text("type"),
     ]),
     kind("", "Namespace", NAME_ONLY, &[text("status.phase")]),
-    kind("", "Node", NAME_ONLY, &[Field::Own("spec.unschedulable", FieldType::Flag)]),
+    kind("", "Node", NAME_ONLY, &[Field::SamePath("spec.unschedulable", FieldType::Flag)]),
     kind("", "Pod", NAMESPACED, &[
         text("spec.nodeName"),
         text("spec.restartPolicy"),
         text("spec.schedulerName"),
         text("spec.serviceAccountName"),
-        Field::Own("spec.hostNetwork", FieldType::Flag),
+        Field::SamePath("spec.hostNetwork", FieldType::Flag),
         text("status.phase"),
         text("status.podIP"),
         text("status.nominatedNodeName"),
         Field::Alias("spec.host", "spec.nodeName"),
         Field::AlwaysEmpty("status.podIPs"),
     ]),
-    kind("", "ReplicationController", NAMESPACED, &[Field::Own("status.replicas", FieldType::Number)]),
+    kind("", "ReplicationController", NAMESPACED, &[Field::SamePath("status.replicas", FieldType::Number)]),
     kind("", "Secret", NAMESPACED, &[text("type")]),
     kind("", "Service", NAMESPACED, &[text("spec.clusterIP"), text("spec.type")]),
     kind("batch", "Job", NAMESPACED, &[Field::From("status.successful", FieldType::Number, &["status.succeeded"])]),
     kind("certificates.k8s.io", "CertificateSigningRequest", NAME_ONLY, &[text("spec.signerName")]),
     kind("certificates.k8s.io", "ClusterTrustBundle", NAME_ONLY, &[text("spec.signerName")]),
-    // Namespaced, and yet metadata.namespace is not on its list.
+    // Namespaced, but the apiserver does not list metadata.namespace for it.
     kind("certificates.k8s.io", "PodCertificateRequest", NAME_ONLY, &[
         text("spec.signerName"),
         text("spec.podName"),

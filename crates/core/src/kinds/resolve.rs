@@ -1,4 +1,4 @@
-//! Names of resources, as kubectl understands them.
+//! Resolves names of resources as kubectl does.
 
 use super::table::{BuiltIn, all};
 
@@ -20,10 +20,10 @@ fn suggestion(similar: &[String]) -> String {
     }
 }
 
-/// The resource that a name stands for: plural, singular, kind or short name, alone or followed by `.group` or `.version.group`.
+/// Resolves a name to a resource: plural, singular, kind or short name, alone or followed by `.group` or `.version.group`.
 ///
-/// Like kubectl it takes the start of a group's name for the group where no version is named, ignores case except in short names, and
-/// prefers the core group.
+/// As in kubectl, the start of a group's name matches the group if no version is named, case matters only in short names, and the core
+/// group comes first.
 pub fn resolve(name: &str) -> Result<&'static BuiltIn, UnknownKind> {
     let unknown = |word: &str| UnknownKind {
         name: name.to_owned(),
@@ -56,7 +56,7 @@ fn is_called(entry: &BuiltIn, word: &str) -> bool {
         || entry.short_names.contains(&word)
 }
 
-/// The first candidate of the group, or else of a group that starts like it.
+/// The first candidate of the group, else of a group whose name starts with it.
 fn first_of_group(candidates: &[&'static BuiltIn], group: &str) -> Option<&'static BuiltIn> {
     let exact = candidates.iter().find(|entry| entry.group == group);
     let starts_alike = || {
@@ -67,7 +67,7 @@ fn first_of_group(candidates: &[&'static BuiltIn], group: &str) -> Option<&'stat
     exact.or_else(starts_alike).copied()
 }
 
-/// Plurals that a slip of the finger away is the word, nearest first.
+/// Plurals from which the word differs by a typing error, nearest first.
 fn similar_names(word: &str) -> Vec<String> {
     let lower = word.to_ascii_lowercase();
     let tolerance = (lower.len() / 3).min(2);
@@ -86,7 +86,7 @@ fn similar_names(word: &str) -> Vec<String> {
     near.into_iter().map(|(_, name)| name).take(3).collect()
 }
 
-/// How many letters to insert, delete or replace to come from one word to the other.
+/// The edit distance of two words: letters to insert, delete or replace.
 fn distance(from: &str, to: &str) -> usize {
     let target: Vec<char> = to.chars().collect();
     let mut row: Vec<usize> = (0..=target.len()).collect();
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_name_is_refused_with_those_that_are_near() {
+    fn an_unknown_name_is_refused_with_similar_ones() {
         let refused = |name: &str| resolve(name).unwrap_err().to_string();
         assert_eq!(refused("pdos"), r#"there is no built-in resource "pdos""#);
         assert_eq!(

@@ -17,7 +17,7 @@ pub struct BuiltIn {
     pub plural: &'static str,
     /// Short names, as kubectl accepts them.
     pub short_names: &'static [&'static str],
-    /// Whether its objects live in namespaces.
+    /// Whether its objects have namespaces.
     pub namespaced: bool,
     /// Whether this is the group's preferred version.
     pub preferred: bool,
@@ -29,7 +29,7 @@ impl BuiltIn {
         Gvk::new(self.group, self.version, self.kind)
     }
 
-    /// The resource, in the words of the model.
+    /// The resource, as a type of the model.
     pub fn resource(&self) -> Resource {
         Resource {
             gvk: self.gvk(),
@@ -38,12 +38,12 @@ impl BuiltIn {
         }
     }
 
-    /// The singular name: of every built-in kind it is the kind in lower case.
+    /// The singular name: for every built-in kind the kind in lower case.
     pub fn singular(&self) -> String {
         self.kind.to_ascii_lowercase()
     }
 
-    /// The name that tells it from a resource of another group, such as `deployments.apps`.
+    /// The name with its group, such as `deployments.apps`, which is unique.
     pub fn qualified_name(&self) -> String {
         if self.group.is_empty() {
             self.plural.to_owned()
@@ -56,7 +56,7 @@ impl BuiltIn {
 /// Every built-in resource: the core group first, then the groups in the apiserver's order, the preferred version of each first.
 pub fn all() -> &'static [BuiltIn] {
     static ALL: LazyLock<Vec<BuiltIn>> =
-        LazyLock::new(|| TABLE.iter().flat_map(Served::resources).collect());
+        LazyLock::new(|| TABLE.iter().flat_map(BuiltInVersion::resources).collect());
     &ALL
 }
 
@@ -68,14 +68,14 @@ pub fn find(gvk: &Gvk) -> Option<&'static BuiltIn> {
     all().iter().find(same)
 }
 
-/// Whether a kind is built in, in whatever version.
+/// Whether a kind is built in, in any version.
 pub fn is_built_in(gvk: &Gvk) -> bool {
     all()
         .iter()
         .any(|entry| entry.group == &*gvk.group && entry.kind == &*gvk.kind)
 }
 
-/// The built-in resource behind a URL, in the group's preferred version.
+/// The built-in resource of a group and plural, in the group's preferred version.
 pub fn find_plural(group: &str, plural: &str) -> Option<&'static BuiltIn> {
     all()
         .iter()
@@ -83,20 +83,20 @@ pub fn find_plural(group: &str, plural: &str) -> Option<&'static BuiltIn> {
 }
 
 /// One version of a group.
-struct Served {
+struct BuiltInVersion {
     group: &'static str,
     version: &'static str,
     preferred: bool,
     /// Kind, plural and short names.
-    namespaced: &'static [Row],
-    cluster_wide: &'static [Row],
+    namespaced: &'static [KindRow],
+    cluster_wide: &'static [KindRow],
 }
 
-type Row = (&'static str, &'static str, &'static [&'static str]);
+type KindRow = (&'static str, &'static str, &'static [&'static str]);
 
-impl Served {
+impl BuiltInVersion {
     fn resources(&self) -> impl Iterator<Item = BuiltIn> {
-        let entry = |(kind, plural, short_names): Row, namespaced| BuiltIn {
+        let entry = |(kind, plural, short_names): KindRow, namespaced| BuiltIn {
             group: self.group,
             version: self.version,
             kind,
@@ -114,10 +114,10 @@ impl Served {
 const fn preferred(
     group: &'static str,
     version: &'static str,
-    namespaced: &'static [Row],
-    cluster_wide: &'static [Row],
-) -> Served {
-    Served {
+    namespaced: &'static [KindRow],
+    cluster_wide: &'static [KindRow],
+) -> BuiltInVersion {
+    BuiltInVersion {
         group,
         version,
         preferred: true,
@@ -129,10 +129,10 @@ const fn preferred(
 const fn older(
     group: &'static str,
     version: &'static str,
-    namespaced: &'static [Row],
-    cluster_wide: &'static [Row],
-) -> Served {
-    Served {
+    namespaced: &'static [KindRow],
+    cluster_wide: &'static [KindRow],
+) -> BuiltInVersion {
+    BuiltInVersion {
         group,
         version,
         preferred: false,
@@ -141,10 +141,10 @@ const fn older(
     }
 }
 
-// Not here: what cannot be watched (componentstatuses), what can only be created (reviews, bindings), and the alpha and beta
-// versions, all of which are off by default in 1.36. A test compares this with a real apiserver's discovery.
+// Left out: resources that cannot be watched (componentstatuses), that can only be created (reviews, bindings), and the alpha and beta
+// versions, all of which are off by default in 1.36. A test compares this table with the discovery of a real apiserver.
 #[rustfmt::skip]
-const TABLE: &[Served] = &[
+const TABLE: &[BuiltInVersion] = &[
     preferred("", "v1", &[
         ("ConfigMap", "configmaps", &["cm"]),
         ("Endpoints", "endpoints", &["ep"]),

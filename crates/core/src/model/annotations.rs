@@ -1,13 +1,13 @@
-//! Which annotations are stored with their values.
+//! Decides which annotations are stored with their values.
 //!
-//! An annotation may hold a copy of what must not be stored: `kubectl apply` and other tools keep the whole object as it was applied in one. Such a
-//! copy would show what `redact` removes, and of a Secret everything.
+//! An annotation may hold a copy of a value that must not be stored: `kubectl apply` and other tools keep the applied object in one. Such a copy would show
+//! what `redact` removes, and all values of a Secret.
 
 use serde_json::value::RawValue;
 
 use super::{Object, well_known::LAST_APPLIED};
 
-/// Hold a copy of their object, or of the greater part of it, as their tool applied it: kapp, Banzai Cloud's object matcher, Rancher, Kopf and KUDO.
+/// Annotations with a copy of their object, or of most of it, as a tool applied it: kapp, Banzai Cloud's object matcher, Rancher, Kopf and KUDO.
 const COPIES: &[&str] = &[
     "banzaicloud.com/last-applied",
     "kapp.k14s.io/original",
@@ -19,7 +19,7 @@ const COPIES: &[&str] = &[
 ];
 
 /// Annotations of Secrets whose values name other objects, certificates or how a tool works. They never hold a value of the Secret, nor a hash of one,
-/// from which a short value could be guessed. Every other annotation of a Secret may.
+/// from which a short value could be guessed. Any other annotation of a Secret may.
 ///
 /// Sources: <https://kubernetes.io/docs/reference/labels-annotations-taints/>, <https://cert-manager.io/docs/reference/annotations/>, and
 /// the documentation of Helm, Argo CD, Flux, Karmada, Sealed Secrets, `OpenShift` and Rancher.
@@ -75,8 +75,8 @@ const SHOWN_OF_SECRETS: &[&str] = &[
     "work.karmada.io/namespace",
 ];
 
-/// The object with no value at the annotations whose values are not stored, and their paths, where there are any such annotations. An annotation that
-/// had no value before is not among them.
+/// The object with empty values for the annotations whose values are not stored, and the paths of these annotations; `None` if there are none. An
+/// annotation that was empty before is not among them.
 pub(super) fn without_hidden_values<'a>(
     object: &Object<'a>,
     is_secret: bool,
@@ -121,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_copy_of_an_object_is_shown_of_a_secret() {
+    fn no_copy_of_a_secret_is_stored() {
         assert!(COPIES.iter().all(|key| !SHOWN_OF_SECRETS.contains(key)
             && hides_value(key, true)
             && hides_value(key, false)));

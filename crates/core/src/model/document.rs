@@ -1,4 +1,4 @@
-//! Objects as documents: the native object plus what searching needs.
+//! Builds documents from objects: the native object, and the terms that queries search.
 
 use std::{borrow::Cow, sync::Arc};
 
@@ -6,8 +6,8 @@ use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
 
 use super::{
-    ClusterName, FieldPath, FieldType, Leaves, NameHash, Object, ObjectError, Projection, Quantity,
-    Resource, SelectableField, Version,
+    ClusterName, FieldPath, FieldType, LeafVisitor, NameHash, Object, ObjectError, Projection,
+    Quantity, Resource, SelectableField, Version,
     annotations::without_hidden_values,
     flat, hex,
     json::{PathTree, RawMembers, write_key, write_text},
@@ -15,58 +15,70 @@ use super::{
     number,
     order::{sort_field, sort_value, sorted_value},
     quantity,
-    well_known::{LAST_APPLIED, MAX_FIELD_VALUE_BYTES, OWN_KEYS, REDACTED_ANNOTATION},
+    well_known::{DOCUMENT_KEYS, LAST_APPLIED, MAX_FIELD_VALUE_BYTES, REDACTED_ANNOTATION},
 };
 use crate::planted::{Bug, planted};
 
 mod restore;
 
-pub use restore::{Restored, Source};
+pub use restore::{HitSource, Restored};
 
 /// `OpenSearch` refuses longer ids.
 const MAX_ID_BYTES: usize = 512;
-/// The terms of one object's leaves, with their paths. The largest objects, definitions of custom resources with a megabyte of schema, have a few
-/// megabytes; one that somebody has made to have more would take hundreds.
+/// Bytes of the terms of one object's leaves, with their paths. The largest objects, definitions of custom resources with a megabyte of schema, have a
+/// few megabytes; an object that is built to have more would have hundreds.
 const MAX_LEAF_TERMS_BYTES: usize = 16 << 20;
-/// Room for everything but `spec`, `status` and the like; more is made where it does not do.
+/// Initial room for everything but `spec`, `status` and the like.
 const METADATA_BYTES: usize = 1536;
-/// Ends a cut value. Even if the cut takes off three bytes more to keep a character whole, the value stays longer than any that a
-/// query may ask for, so that none takes a cut value for a whole one.
+/// Ends a cut value. Even if the cut removes three more bytes to keep a character whole, the value stays longer than any value of a
+/// query, so that no query matches a cut value.
 const CUT_MARK: &str = " (cut)";
 
-/// Whether a top-level member of an object is stored in `search.native`: its name is one of [`OWN_KEYS`], or has a dot.
+/// Whether a top-level member of an object is stored in `search.native`: its name is one of [`DOCUMENT_KEYS`] or has a dot.
 ///
-/// `OpenSearch` reads a name with a dot as a path, also at the top: `search.resource` would be one more value of the field that every query
-/// trusts, and `metadata.namespace` one more namespace. API servers keep such members of custom resources whose schema preserves unknown fields.
-/// Within `metadata` and below other members a dot leads to no field of ours, so that these stay where they are.
-fn is_kept_aside(name: &str) -> bool {
-    OWN_KEYS.contains(&name) || name.contains('.')
+/// `OpenSearch` reads a name with a dot as a path, also at the top: `search.resource` would add a value to the field that every query
+/// trusts, and `metadata.namespace` a namespace. API servers keep such members of custom resources whose schema preserves unknown fields.
+/// Within `metadata` and below other members a dot leads to no field that queries trust, so these members stay where they are.
+fn is_set_aside(name: &str) -> bool {
+    DOCUMENT_KEYS.contains(&name) || name.contains('.')
 }
 
-/// A document, ready to be written.
+/// One version of a document, ready to be written.
 #[derive(Clone, Debug)]
 pub struct Document {
     /// `<apiVersion>/<kind>/<uid>`, or a hash of it.
     pub id: Arc<str>,
-    /// The object's resource version.
+    /// The object's resource version; for a deletion, that of the deletion.
     pub version: Version,
-    /// The document.
-    pub body: JsonLine,
-    /// Whether `search.rejected` says that not all of the object can be found by it.
+    /// The document; absent: it is to be deleted.
+    pub body: Option<JsonLine>,
+    /// Whether `search.rejected` is set, because queries cannot find the document by all of the object.
     pub is_partial: bool,
+}
+
+impl Document {
+    /// The deletion of a document.
+    pub fn deletion(id: Arc<str>, version: Version) -> Self {
+        Self {
+            id,
+            version,
+            body: None,
+            is_partial: false,
+        }
+    }
 }
 
 /// The values of an object's selectable fields, in the order of its [`Projector::fields`].
 pub struct FieldValues<'a>(Vec<(usize, Cow<'a, str>)>);
 
-/// Turns the objects of one resource of one cluster into documents.
+/// Builds the documents of the objects of one resource of one cluster.
 #[derive(Clone, Debug)]
 pub struct Projector {
     projection: Projection,
     fields: Arc<[SelectableField]>,
     /// Leaves are indices into `sources`.
     tree: PathTree,
-    /// For every source path: the fields that read it, and its rank among the sources of each.
+    /// For each source path: the fields that read it, and its rank among the sources of each field.
     sources: Vec<Vec<(usize, usize)>>,
     /// `{"apiVersion":…,"kind":…,"cluster":…,"search":{"resource":…,"group":…`
     head: Vec<u8>,
@@ -77,8 +89,8 @@ pub struct Projector {
 }
 
 impl Projector {
-    /// A projector for one resource of one cluster. `fields` are the kind's selectable fields; `metadata.name` and
-    /// `metadata.namespace` have fields of their own in every document and need not be among them.
+    /// A projector for one resource of one cluster. `fields` are the kind's selectable fields without `metadata.name` and
+    /// `metadata.namespace`, which every document has under their own paths.
     pub fn new(
         cluster: &ClusterName,
         resource: &Resource,
@@ -141,7 +153,7 @@ impl Projector {
         }
     }
 
-    /// The selectable fields of the documents, `metadata.name` and `metadata.namespace` aside.
+    /// The selectable fields of the documents, without `metadata.name` and `metadata.namespace`.
     pub fn fields(&self) -> &[SelectableField] {
         &self.fields
     }
@@ -155,12 +167,12 @@ impl Projector {
         hex(&Sha256::digest(id.as_bytes())).into()
     }
 
-    /// What the ids of its documents begin with, unless they are hashes.
+    /// The start of the ids of its documents, unless they are hashes.
     pub fn id_prefix(&self) -> &str {
         &self.id_prefix
     }
 
-    /// The name of an object, among those of its kind.
+    /// The hash of an object's name, for comparison with objects of its kind.
     pub fn name(&self, namespace: &str, name: &str) -> NameHash {
         NameHash::new(&self.id_prefix, namespace, name)
     }
@@ -183,7 +195,7 @@ impl Projector {
         FieldValues(values)
     }
 
-    /// Appends the values of one field: those of its first source that has any, else what an absent value reads.
+    /// Appends the values of one field: those of the first source that has any, else the value that an absent field reads.
     fn values_of<'a>(
         &self,
         field: usize,
@@ -210,25 +222,20 @@ impl Projector {
         }
     }
 
-    /// The document of an object. `indexed_at` is an RFC 3339 time; `json` is what `object` was parsed from.
-    pub fn document(
-        &self,
-        object: &Object<'_>,
-        json: &str,
-        indexed_at: &str,
-    ) -> Result<Document, ObjectError> {
+    /// The document of an object. `indexed_at` is an RFC 3339 time. Where the projection redacts anything, the redacted text is parsed once more.
+    pub fn document(&self, object: &Object<'_>, indexed_at: &str) -> Result<Document, ObjectError> {
         if self.projection.redacts_nothing() {
             return Ok(self.without_hidden_values(object, Vec::new(), indexed_at));
         }
         let (redacted, removed) = self
             .projection
-            .redacted(json)
+            .redacted(object.json)
             .map_err(ObjectError::Unredactable)?;
         let removed = removed.into_iter().map(str::to_owned).collect();
         Ok(self.without_hidden_values(&Object::parse(redacted.get())?, removed, indexed_at))
     }
 
-    /// The document of an object that cannot be stored: which object it is, and why there is no more of it.
+    /// The document of an object that cannot be stored: its identity, and the reason.
     pub fn identity(&self, object: &Object<'_>, reason: &str, indexed_at: &str) -> Document {
         let mut out = self.head.clone();
         write_key(&mut out, "rejected");
@@ -242,12 +249,12 @@ impl Projector {
         Document {
             id: self.id(object.uid()),
             version: object.version(),
-            body: JsonLine::new(out),
+            body: Some(JsonLine::new(out)),
             is_partial: true,
         }
     }
 
-    /// `removed`: the paths of what is not stored already.
+    /// `removed`: the paths of the values that redactions have removed.
     fn without_hidden_values(
         &self,
         object: &Object<'_>,
@@ -307,7 +314,7 @@ impl Projector {
         write_key(&mut out, "metadata");
         write_metadata(&mut out, object, &removed.join(", "));
         for (key, value) in &object.rest {
-            if is_kept_aside(&key.0) && !(planted(Bug::TrustMemberCluster) && key.0 == "cluster") {
+            if is_set_aside(&key.0) && !(planted(Bug::TrustMemberCluster) && key.0 == "cluster") {
                 continue;
             }
             if let Some((_, fit)) = flat.iter().find(|(name, _)| *name == key.0) {
@@ -326,17 +333,17 @@ impl Projector {
         Document {
             id: self.id(object.uid()),
             version: object.version(),
-            body: JsonLine::new(out),
+            body: Some(JsonLine::new(out)),
             is_partial,
         }
     }
 
-    /// Whether a top-level member is there with its keys only.
+    /// Whether a top-level member is stored with its keys only.
     fn hides(&self, key: &str) -> bool {
         self.hides_data && matches!(key, "data" | "stringData")
     }
 
-    /// What the leaves of an object are found by, where every path is selectable.
+    /// The terms of the leaves of an object; none unless every path is selectable.
     fn leaf_terms(&self, object: &Object<'_>) -> LeafTerms<'_> {
         let mut found = LeafTerms {
             projector: self,
@@ -346,7 +353,7 @@ impl Projector {
         };
         if self.projection.is_full() {
             object.leaves(&self.api_version, &self.kind, &mut found);
-            // Elements of an array are often alike.
+            // Elements of an array are often equal.
             for list in [&mut found.terms, &mut found.numbers] {
                 list.sort_unstable();
                 list.dedup();
@@ -397,12 +404,15 @@ impl Projector {
         write_list(out, "numbers", labels.chain(fields).chain(numbers));
     }
 
-    /// The least value of each field, for ordering and grouping.
+    /// Writes the least value of each field, for sorting and grouping.
     fn write_sort_values(&self, out: &mut Vec<u8>, values: &FieldValues<'_>) {
         let mut any = false;
         for (position, field) in self.fields.iter().enumerate() {
-            let own = values.0.iter().filter(|(of, _)| *of == position);
-            let Some(least) = own.map(|(_, value)| sort_value(field.kind, value)).min() else {
+            let of_field = values.0.iter().filter(|(of, _)| *of == position);
+            let Some(least) = of_field
+                .map(|(_, value)| sort_value(field.kind, value))
+                .min()
+            else {
                 continue;
             };
             if field.kind.reads_without_sort_value() == Some(sorted_value(&least)) {
@@ -437,16 +447,16 @@ impl FieldValues<'_> {
     }
 }
 
-/// The terms of leaves that are not selectable fields anyhow.
+/// The terms of leaves that are not selectable fields already.
 struct LeafTerms<'p> {
     projector: &'p Projector,
     terms: Vec<String>,
     numbers: Vec<String>,
-    /// Bytes that more of them may take; none when that was not enough.
+    /// Bytes left for more terms; 0 once they did not suffice.
     room: usize,
 }
 
-impl Leaves for LeafTerms<'_> {
+impl LeafVisitor for LeafTerms<'_> {
     fn enters(&self, path: &str) -> bool {
         !self.projector.hides(path)
     }
@@ -472,7 +482,7 @@ impl Leaves for LeafTerms<'_> {
     }
 }
 
-/// The values below `metadata`, most of which is parsed already.
+/// Collects the values below `metadata`, most of which is parsed already.
 fn collect_metadata<'a>(
     tree: &PathTree,
     object: &Object<'a>,
@@ -517,7 +527,7 @@ fn collect_metadata<'a>(
     }
 }
 
-/// The value of a selectable field as a term holds it: whole, or unmistakably cut.
+/// The value of a selectable field in a term: whole, or cut with a mark.
 fn stored_value(value: &str) -> Cow<'_, str> {
     if value.len() <= MAX_FIELD_VALUE_BYTES {
         return Cow::Borrowed(value);
@@ -543,7 +553,7 @@ fn write_label_terms(out: &mut Vec<u8>, object: &Object<'_>) {
     );
 }
 
-/// Writes `"key":[…]`, or nothing when there is no item.
+/// Writes `"key":[…]`, or nothing without an item.
 fn write_list<'i>(out: &mut Vec<u8>, key: &str, items: impl Iterator<Item = Cow<'i, str>>) {
     let mut any = false;
     for item in items {
@@ -561,27 +571,27 @@ fn write_list<'i>(out: &mut Vec<u8>, key: &str, items: impl Iterator<Item = Cow<
     }
 }
 
-/// Members of the object that [are kept aside](is_kept_aside), and those that the document holds only in part.
+/// Writes the members of the object that [are set aside](is_set_aside), and those that the document indexes only in part.
 fn write_native(out: &mut Vec<u8>, object: &Object<'_>, partial: &[(&str, Vec<u8>)]) {
-    let is_native = |key: &str| is_kept_aside(key) || partial.iter().any(|(name, _)| *name == key);
-    let mut taken = object
+    let is_native = |key: &str| is_set_aside(key) || partial.iter().any(|(name, _)| *name == key);
+    let mut written = object
         .rest
         .iter()
         .filter(|(key, _)| is_native(&key.0))
         .peekable();
-    if taken.peek().is_none() {
+    if written.peek().is_none() {
         return;
     }
     write_key(out, "native");
     out.push(b'{');
-    for (key, value) in taken {
+    for (key, value) in written {
         write_key(out, &key.0);
         out.extend_from_slice(value.get().as_bytes());
     }
     out.push(b'}');
 }
 
-/// `redacted` says what is not stored of the object; empty: nothing.
+/// `redacted` lists what is not stored of the object; empty: nothing.
 fn write_metadata(out: &mut Vec<u8>, object: &Object<'_>, redacted: &str) {
     let metadata = &object.metadata;
     out.push(b'{');
@@ -620,7 +630,7 @@ fn write_metadata(out: &mut Vec<u8>, object: &Object<'_>, redacted: &str) {
         out.push(b'{');
         for (key, value) in annotations {
             write_key(out, &key.0);
-            // No text is empty text, as Kubernetes reads it.
+            // Kubernetes reads null as the empty text.
             let written = if value.get() == "null" {
                 "\"\""
             } else {
@@ -641,7 +651,7 @@ fn write_metadata(out: &mut Vec<u8>, object: &Object<'_>, redacted: &str) {
     out.push(b'}');
 }
 
-/// The keys of a Secret's data, each with an empty value.
+/// Writes the keys of a Secret's data, each with an empty value.
 fn write_hidden(out: &mut Vec<u8>, data: &RawValue) {
     let members: RawMembers<'_> = serde_json::from_str(data.get()).unwrap_or_default();
     out.push(b'{');

@@ -1,4 +1,4 @@
-//! What stands in for a document that the store refused.
+//! Fallback documents, which replace documents that the store refused.
 
 use ahash::AHashSet;
 use serde_json::value::RawValue;
@@ -10,20 +10,20 @@ use super::{
     well_known::{MAX_FIELD_VALUE_BYTES, REDACTED_ANNOTATION},
 };
 
-/// How much of an object a document holds. A store that refuses one is offered the next.
+/// How much of an object a document holds. After a store has refused one shape, it gets the next.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Shape {
-    /// All of it, searchable as the mapping says.
+    /// The whole object, searchable as the mapping defines.
     #[default]
     Whole,
-    /// All of it, but only identity and labels are searchable; the rest is in `search.native`.
+    /// The whole object, of which only identity and labels are searchable; the rest is in `search.native`.
     Unindexed,
     /// Nothing but its identity.
     Identity,
 }
 
 impl Shape {
-    /// What to offer a store that refused this one.
+    /// The shape to try after this one was refused.
     pub fn next(self) -> Option<Self> {
         match self {
             Self::Whole => Some(Self::Unindexed),
@@ -33,10 +33,10 @@ impl Shape {
     }
 }
 
-/// Members of a document that tell what it is.
+/// Members of a document that identify it.
 const IDENTITY: [&str; 3] = ["apiVersion", "kind", "cluster"];
 
-/// Makes a document of a lesser shape from one that was refused, with the reason in `search.rejected`.
+/// Builds a document of a lesser shape from a refused one, with the reason in `search.rejected`.
 pub fn fallback(body: &[u8], shape: Shape, reason: &str) -> Result<JsonLine, serde_json::Error> {
     let document: RawMembers<'_> = serde_json::from_slice(body)?;
     let search = members(&document, "search")?;
@@ -49,7 +49,7 @@ pub fn fallback(body: &[u8], shape: Shape, reason: &str) -> Result<JsonLine, ser
     write_key(&mut out, "search");
     out.push(b'{');
     write_members(&mut out, &search, |key| kept.contains(&key));
-    // A reason may quote what was refused.
+    // A reason may quote the refused document.
     let reason = if shape == Shape::Identity {
         reason.split(':').next().unwrap_or(reason)
     } else {
@@ -86,7 +86,7 @@ pub fn fallback(body: &[u8], shape: Shape, reason: &str) -> Result<JsonLine, ser
     Ok(JsonLine::new(out))
 }
 
-/// The members of a member, which may be absent.
+/// The members of a JSON object within another one; none if it is absent.
 fn members<'d>(of: &RawMembers<'d>, name: &str) -> Result<RawMembers<'d>, serde_json::Error> {
     let member: Option<&'d RawValue> =
         of.0.iter()
@@ -97,8 +97,8 @@ fn members<'d>(of: &RawMembers<'d>, name: &str) -> Result<RawMembers<'d>, serde_
     })
 }
 
-fn write_members(out: &mut Vec<u8>, members: &RawMembers<'_>, wanted: impl Fn(&str) -> bool) {
-    for (key, value) in members.0.iter().filter(|(key, _)| wanted(&key.0)) {
+fn write_members(out: &mut Vec<u8>, members: &RawMembers<'_>, is_written: impl Fn(&str) -> bool) {
+    for (key, value) in members.0.iter().filter(|(key, _)| is_written(&key.0)) {
         write_key(out, &key.0);
         out.extend_from_slice(value.get().as_bytes());
     }

@@ -22,7 +22,7 @@ impl FieldPath {
         &self.0
     }
 
-    /// The same path as documents spell it that hold every leaf: brackets only where they are needed. Nothing if they hold no such path.
+    /// The path as documents with every leaf write it: brackets only where they are needed. `None` if no document holds such a path.
     pub fn canonical(&self) -> Option<Self> {
         let mut path = String::with_capacity(self.0.len());
         let is_held = self.segments().all(|name| push_name(&mut path, name))
@@ -30,7 +30,7 @@ impl FieldPath {
         (is_held && path.len() <= MAX_PATH_BYTES).then(|| Self(path.into()))
     }
 
-    /// The names of the path, outermost first; those in `['…']` may have dots.
+    /// The keys of the path, outermost first; those in `['…']` may have dots.
     pub fn segments(&self) -> impl Iterator<Item = &str> {
         let mut rest = Some(&*self.0);
         std::iter::from_fn(move || {
@@ -60,7 +60,7 @@ impl fmt::Display for FieldPath {
     }
 }
 
-/// What the apiserver compares where the field is absent.
+/// The type of a field: the value that the apiserver compares if the field is absent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum FieldType {
     /// Text; absent reads `""`.
@@ -69,13 +69,13 @@ pub enum FieldType {
     Number,
     /// A flag; absent reads `false`.
     Flag,
-    /// A field of a custom resource or a registry's `fieldPaths`: absent means that the object has no such field, which reads `""`
-    /// in the apiserver's comparison too.
+    /// A field of a custom resource or a registry's `fieldPaths`. If it is absent, the document has no term for it, and it reads `""` as in the
+    /// apiserver.
     Optional,
 }
 
 impl FieldType {
-    /// What an absent field reads.
+    /// The value that an absent field reads.
     pub const fn absent(self) -> &'static str {
         match self {
             Self::Text | Self::Optional => "",
@@ -89,8 +89,7 @@ impl FieldType {
         matches!(self, Self::Number | Self::Optional)
     }
 
-    /// What a document that has no value to sort by reads, if it reads anything: empty text is left out of documents, and comes first as a
-    /// missing value does.
+    /// The value that a document without a sort value reads, if any: documents leave empty text out, which sorts first as a missing value does.
     pub const fn reads_without_sort_value(self) -> Option<&'static str> {
         match self {
             Self::Text => Some(""),
@@ -99,12 +98,12 @@ impl FieldType {
     }
 }
 
-/// A field that selectors may name, and where its value stands in the object.
+/// A field that selectors may name, and the paths of its value in the object.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct SelectableField {
     /// The name in a field selector.
     pub path: FieldPath,
-    /// Where the value stands, tried in order until one is not empty. Mostly just `path`; `source` of an Event is
+    /// The paths of the value, tried in order until one is not empty. Usually only `path`; `source` of an Event is
     /// `source.component`, else `reportingComponent`.
     pub sources: Vec<FieldPath>,
     /// How an absent value reads.

@@ -1,4 +1,4 @@
-//! Lists of which only the first elements are taken.
+//! Lists of which only the first elements are kept in memory.
 
 use std::{fmt, marker::PhantomData};
 
@@ -7,12 +7,12 @@ use serde::{
     de::{IgnoredAny, SeqAccess, Visitor},
 };
 
-/// The first `N` elements of a list; of the others only how many they are, so that a list takes no more memory than its limit.
+/// The first `N` elements of a list, and the number of the others, so that a list takes no more memory than its limit.
 #[derive(Debug)]
 pub struct First<T, const N: usize> {
-    /// Those that are taken.
+    /// The first elements.
     pub first: Vec<T>,
-    /// How many more there are.
+    /// The number of the others.
     pub more: usize,
 }
 
@@ -40,7 +40,7 @@ impl<'de, T: Deserialize<'de>, const N: usize> Visitor<'de> for FirstVisitor<T, 
         out.write_str("a list")
     }
 
-    /// As Go writes an empty list.
+    /// Go writes an empty list as `null`.
     fn visit_unit<E>(self) -> Result<Self::Value, E> {
         Ok(First::default())
     }

@@ -1,7 +1,7 @@
-//! What `OpenSearch` can take as a `flat_object`: with `indexing: Full`, `spec` and `status` are such fields.
+//! Fits `spec` and `status` into `flat_object` fields, which they are with `indexing: Full`.
 //!
-//! It refuses a document with anything but objects there, and one with a leaf that makes too long a term; and objects that are nested deep enough
-//! end its process (see [`MAX_DEPTH`]). Such a member is kept whole beside, and indexed without what is too much.
+//! `OpenSearch` refuses a document with a value other than an object there, and one with a leaf whose term is too long; deeply nested objects end its
+//! process (see [`MAX_DEPTH`]). The document keeps such a member whole in `search.native`, and indexes it without what `OpenSearch` refuses.
 
 use serde_json::value::RawValue;
 
@@ -14,10 +14,10 @@ use super::{
 
 /// The members that are flat objects.
 const FLAT_KEYS: [&str; 2] = ["spec", "status"];
-/// Bytes of a leaf and its path: Lucene takes 32,766 for a term, and `OpenSearch` puts the name of the field in front once more.
+/// Bytes of a leaf and its path: Lucene takes 32,766 for a term, and `OpenSearch` prefixes it with the name of the field.
 const MAX_LEAF_BYTES: usize = 32_000;
 
-/// The flat members of an object that cannot be indexed as they are, and what of them can.
+/// The flat members of an object that cannot be indexed as they are, each with the JSON that can.
 pub(super) fn unfit(object: &Object<'_>) -> Vec<(&'static str, Vec<u8>)> {
     let members = FLAT_KEYS
         .iter()
@@ -27,14 +27,14 @@ pub(super) fn unfit(object: &Object<'_>) -> Vec<(&'static str, Vec<u8>)> {
         .collect()
 }
 
-/// What can be indexed of a value; nothing if that is all of it.
+/// The part of a value that can be indexed; `None` if that is the whole value.
 fn substitute(value: &RawValue) -> Option<Vec<u8>> {
     match value.get().as_bytes().first() {
         Some(b'{') => {}
         _ if value.get() == "null" => return None,
         _ => return Some(b"null".to_vec()),
     }
-    // No leaf and its path are longer than all of it.
+    // A leaf and its path are shorter than the whole value.
     if value.get().len() <= MAX_LEAF_BYTES && depth(value.get()) <= MAX_DEPTH {
         return None;
     }
@@ -46,7 +46,7 @@ fn substitute(value: &RawValue) -> Option<Vec<u8>> {
     fitting.is_cut.then_some(fitting.out)
 }
 
-/// How many objects and arrays are within one another.
+/// The levels of nested objects and arrays.
 fn depth(json: &str) -> usize {
     let (mut depth, mut deepest, mut in_text, mut is_escaped) = (0_usize, 0, false, false);
     for byte in json.bytes() {
@@ -65,7 +65,7 @@ fn depth(json: &str) -> usize {
     deepest
 }
 
-/// A value without what is too much.
+/// Writes a value without what `OpenSearch` refuses.
 struct Fitting {
     out: Vec<u8>,
     is_cut: bool,
@@ -75,7 +75,7 @@ impl Fitting {
     fn write(&mut self, value: &RawValue, depth: usize, path_bytes: usize) {
         let json = value.get();
         match json.as_bytes().first() {
-            Some(b'{' | b'[') if depth == MAX_DEPTH => self.leave_out(),
+            Some(b'{' | b'[') if depth == MAX_DEPTH => self.omit(),
             Some(b'{') => {
                 let members: RawMembers<'_> = serde_json::from_str(json).unwrap_or_default();
                 self.out.push(b'{');
@@ -104,11 +104,11 @@ impl Fitting {
                 write_text(&mut self.out, &number::cut(&text.0, MAX_FIELD_VALUE_BYTES));
                 self.is_cut = true;
             }
-            _ => self.leave_out(),
+            _ => self.omit(),
         }
     }
 
-    fn leave_out(&mut self) {
+    fn omit(&mut self) {
         self.out.extend_from_slice(b"null");
         self.is_cut = true;
     }
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fits_is_indexed_as_it_stands() {
+    fn a_value_that_fits_is_indexed_unchanged() {
         for json in [r#"{"a":{"b":[1,"{[",null]},"c":"\"}"}"#, "{}", "null"] {
             assert_eq!(indexed(json), None);
         }
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_object_is_not_indexed() {
+    fn a_value_other_than_an_object_is_not_indexed() {
         for json in [r#""text""#, "5", "[1]", "true"] {
             assert_eq!(indexed(json).as_deref(), Some("null"));
         }
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_nested_too_deep_is_left_out() {
+    fn deeply_nested_values_are_left_out() {
         let nested =
             |levels: usize| format!("{}1{}", r#"{"a":"#.repeat(levels), "}".repeat(levels));
         assert_eq!(indexed(&nested(MAX_DEPTH)), None);

@@ -1,24 +1,24 @@
-//! Versions of the whole fleet: what `resourceVersion` is in lists and watches over many clusters.
+//! Versions of the fleet: the `resourceVersion` of lists and watches over many clusters.
 //!
-//! Guarantees: a positive decimal integer below 2^63 that only grows as long as the clock does, as newer clients of Kubernetes compare them
-//! (KEP-5504); and one that another replica or an earlier run has made is recognised, and never taken for one of this run.
+//! Guarantees: a version is a positive decimal integer below 2^63, and grows as long as the clock does not go back, because newer Kubernetes clients compare
+//! versions (KEP-5504). A version of another replica or of an earlier run is never taken for one of this run.
 
 use std::{fmt, num::NonZeroU64, str::FromStr};
 
 /// 2024-01-01T00:00:00Z in milliseconds since 1970.
 const EPOCH_MILLIS: u64 = 1_704_067_200_000;
-/// How many changes a run may number for each millisecond that it lasts before its numbers meet those of a later run: 2 to this.
+/// A run may number 2 to this power changes for each millisecond that it lasts, before its numbers reach those of a later run.
 const SEQUENCE_BITS: u32 = 15;
-/// Bits that tell replicas apart.
+/// Bits of the replica's tag.
 const TAG_BITS: u32 = 8;
-/// So that every version is below 2^63: until the year 2058.
+/// Keeps every version below 2^63, until the year 2058.
 const MAX_POSITION: u64 = (1 << (63 - TAG_BITS)) - 1;
 
 /// A version of the fleet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FleetVersion(NonZeroU64);
 
-/// The text is no version of a fleet, whoever may have made it.
+/// The text is no version of any fleet.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{text:?} is no resourceVersion of the fleet: those are positive decimal integers, as lists and watches over the fleet give them"
@@ -52,14 +52,14 @@ impl fmt::Display for FleetVersion {
 
 /// One run of one replica, which numbers changes from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Run {
+pub struct ReplicaRun {
     /// The position of number 0.
     first: u64,
     tag: u8,
 }
 
-impl Run {
-    /// A run that began at a time, in milliseconds since 1970. `tag` is that of the replica.
+impl ReplicaRun {
+    /// A run of the replica with this tag that began at a time, in milliseconds since 1970.
     pub fn new(began_millis: u64, tag: u8) -> Self {
         let first = began_millis
             .saturating_sub(EPOCH_MILLIS)
@@ -70,7 +70,7 @@ impl Run {
         }
     }
 
-    /// The tag of a replica with an ordinal, such as a Pod of a `StatefulSet`: `fleetdex-3`. Nothing if its name does not end in one.
+    /// The tag of a replica whose name ends in an ordinal, such as a Pod of a `StatefulSet`: `fleetdex-3`; `None` for any other name.
     pub fn tag_of(replica: &str) -> Option<u8> {
         let (_, ordinal) = replica.rsplit_once('-')?;
         let is_plain = ordinal == "0" || !ordinal.starts_with('0');
@@ -86,7 +86,7 @@ impl Run {
         FleetVersion(NonZeroU64::new(number).unwrap_or(NonZeroU64::MIN))
     }
 
-    /// The number of a change that this run has made, `newest` being the last one; nothing for a version of another run or replica.
+    /// The number of a change of this run, whose last one is `newest`; `None` for a version of another run or replica.
     pub fn sequence(self, version: FleetVersion, newest: u64) -> Option<u64> {
         let number = version.0.get();
         let is_of_replica = number & ((1 << TAG_BITS) - 1) == u64::from(self.tag);
@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     /// Ten years from 2024 on.
-    fn moments() -> impl Strategy<Value = u64> {
+    fn start_times() -> impl Strategy<Value = u64> {
         EPOCH_MILLIS..EPOCH_MILLIS + 315_360_000_000
     }
 
@@ -144,7 +144,7 @@ mod tests {
             "a-b",
             "7",
         ]
-        .map(Run::tag_of);
+        .map(ReplicaRun::tag_of);
         assert_eq!(
             tags,
             [Some(0), Some(3), Some(255), None, None, None, None, None]
@@ -152,9 +152,9 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_is_wrong_makes_versions_nevertheless() {
+    fn a_wrong_clock_makes_valid_versions() {
         for began in [0, 1, u64::MAX] {
-            let run = Run::new(began, 7);
+            let run = ReplicaRun::new(began, 7);
             let versions = [run.version(1), run.version(2)];
             assert!(versions[0] < versions[1], "{versions:?}");
             assert_eq!(run.sequence(versions[1], 2), Some(2));
@@ -163,8 +163,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_version_is_read_as_it_was_written(began in moments(), tag: u8, sequence in 1_u64..1 << 40) {
-            let run = Run::new(began, tag);
+        fn a_version_is_read_as_it_was_written(began in start_times(), tag: u8, sequence in 1_u64..1 << 40) {
+            let run = ReplicaRun::new(began, tag);
             let version = run.version(sequence);
             let read: FleetVersion = version.to_string().parse().unwrap();
             prop_assert_eq!(read, version);
@@ -174,10 +174,10 @@ mod tests {
 
         #[test]
         fn versions_grow_with_every_change_and_every_run(
-            began in moments(), lasted in 1_u64..1_000_000_000, tags: (u8, u8), sequences: (u32, u16),
+            began in start_times(), lasted in 1_u64..1_000_000_000, tags: (u8, u8), sequences: (u32, u16),
         ) {
-            let earlier = Run::new(began, tags.0);
-            let later = Run::new(began + lasted, tags.1);
+            let earlier = ReplicaRun::new(began, tags.0);
+            let later = ReplicaRun::new(began + lasted, tags.1);
             let made = u64::from(sequences.0).min(lasted << SEQUENCE_BITS).max(1) - 1;
             prop_assert!(earlier.version(made) < earlier.version(made + 1));
             prop_assert!(earlier.version(made) < later.version(u64::from(sequences.1) + 1));
@@ -185,9 +185,9 @@ mod tests {
 
         #[test]
         fn a_version_of_another_run_or_replica_is_never_taken_for_ours(
-            began in moments(), other in moments(), tags: (u8, u8), newest in 0_u64..10_000, sequence in 1_u64..20_000,
+            began in start_times(), other in start_times(), tags: (u8, u8), newest in 0_u64..10_000, sequence in 1_u64..20_000,
         ) {
-            let (ours, theirs) = (Run::new(began, tags.0), Run::new(other, tags.1));
+            let (ours, theirs) = (ReplicaRun::new(began, tags.0), ReplicaRun::new(other, tags.1));
             let found = ours.sequence(theirs.version(sequence), newest);
             let is_same = began == other && tags.0 == tags.1;
             prop_assert_eq!(found.is_some(), is_same && sequence <= newest);

@@ -1,7 +1,7 @@
 //! Names of indices and aliases, and the reversible escaping of cluster names in them.
 //!
-//! A prefix has no `-` and no `.`, and an escaped cluster name has no `.`. So the first of these two characters ends the prefix of every
-//! name, and two different prefixes have no name in common, whatever their clusters are called.
+//! A prefix has no `-` and no `.`, and an escaped cluster name has no `.`. So the first of these two characters ends the prefix of every name, and the
+//! names of two prefixes differ for all clusters.
 
 use std::{fmt, fmt::Write as _, str::FromStr, sync::Arc};
 
@@ -18,7 +18,7 @@ use super::{ClusterName, hex};
 )]
 pub struct InvalidPrefix(String);
 
-/// What every index and alias of one store starts with (`fleetdex` by default).
+/// The start of the names of all indices and aliases of one store (`fleetdex` by default).
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct IndexPrefix(Arc<str>);
@@ -29,28 +29,28 @@ impl IndexPrefix {
         &self.0
     }
 
-    /// The alias that always stands for the complete documents of one cluster.
+    /// The alias for the complete documents of one cluster.
     pub fn cluster_alias(&self, cluster: &ClusterName) -> IndexName {
         IndexName(format!("{}-{}", self.0, escape(cluster.as_str())).into())
     }
 
-    /// The index of one generation of a cluster's documents.
-    pub fn generation(&self, cluster: &ClusterName, generation: u64) -> IndexName {
-        IndexName(format!("{}-{}.g{generation}", self.0, escape(cluster.as_str())).into())
+    /// The index of one revision of a cluster's documents.
+    pub fn revision(&self, cluster: &ClusterName, revision: u64) -> IndexName {
+        IndexName(format!("{}-{}.g{revision}", self.0, escape(cluster.as_str())).into())
     }
 
-    /// The alias through which one generation is written, whether or not queries are answered from it.
-    pub fn write_alias(&self, cluster: &ClusterName, generation: u64) -> IndexName {
-        IndexName(format!("{}-{}.w{generation}", self.0, escape(cluster.as_str())).into())
+    /// The alias through which one revision is written, whether or not queries are answered from it.
+    pub fn write_alias(&self, cluster: &ClusterName, revision: u64) -> IndexName {
+        IndexName(format!("{}-{}.w{revision}", self.0, escape(cluster.as_str())).into())
     }
 
-    /// What all generations of all clusters match, and no index of another prefix.
-    pub fn every_generation(&self) -> IndexName {
+    /// A pattern that all revisions of all clusters match, and no index of another prefix.
+    pub fn every_revision(&self) -> IndexName {
         IndexName(format!("{}-*.g*", self.0).into())
     }
 
-    /// What all generations of one cluster match. Cluster names are escaped, so nothing else does.
-    pub fn generations(&self, cluster: &ClusterName) -> IndexName {
+    /// A pattern that all revisions of one cluster match, and nothing else, because cluster names are escaped.
+    pub fn revisions(&self, cluster: &ClusterName) -> IndexName {
         IndexName(format!("{}-{}.g*", self.0, escape(cluster.as_str())).into())
     }
 
@@ -119,24 +119,24 @@ impl fmt::Display for IndexName {
     }
 }
 
-/// Longest escaped name. An index name may have 255 bytes, of which 64 are for the prefix and 23 for `-`, `.g` and the generation.
+/// Longest escaped name. An index name may have 255 bytes, of which 64 are for the prefix and 23 for `-`, `.g` and the revision.
 const MAX_ESCAPED: usize = 168;
-/// What stands between the start of a long name and its hash. No escaped byte looks like it.
+/// Separates the start of a long name from its hash. No escaped byte looks like it.
 const CUT: &str = "_z";
 /// Bytes of the hash of a long name.
 const HASH_BYTES: usize = 16;
 
-/// Lower-case letters, digits and `-` stand for themselves, every other byte is `_` and two hex digits: reversible, so that
-/// no two clusters share an index, and free of `.`, so that no cluster name can look like a generation of another.
+/// Escapes a cluster name: lower-case letters, digits and `-` stay, every other byte is `_` and two hex digits. This is reversible, so that
+/// no two clusters share an index, and has no `.`, so that no cluster name looks like a revision of another.
 ///
-/// A name that would be too long is its start, `_z` and a hash; the whole name stands in the index's `_meta` and in each document.
+/// A name that would be too long is its start, `_z` and a hash; the index's `_meta` and each document have the whole name.
 fn escape(name: &str) -> String {
     let escaped = escape_bytes(name.bytes());
     if escaped.len() <= MAX_ESCAPED {
         return escaped;
     }
     let room = MAX_ESCAPED - CUT.len() - 2 * HASH_BYTES;
-    // Every byte is at most three, and none is cut in two.
+    // Every byte takes at most three, and no escape is cut.
     let start = escape_bytes(name.bytes().take(room / 3));
     let hash = Sha256::digest(name.as_bytes());
     format!("{start}{CUT}{}", hex(&hash[..HASH_BYTES]))
@@ -164,7 +164,7 @@ mod tests {
 
     use super::*;
 
-    /// The name that was escaped, unless it was too long for that.
+    /// The name before escaping; `None` if it was too long.
     fn unescape(escaped: &str) -> Option<String> {
         let mut name = Vec::with_capacity(escaped.len());
         let mut rest = escaped.bytes();
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn awkward_cluster_names_stay_apart() {
+    fn cluster_names_with_odd_letters_have_different_indices() {
         let prefix = IndexPrefix::default();
         let alias = |name: &str| prefix.cluster_alias(&name.parse().unwrap()).to_string();
         assert_eq!(alias("member1"), "fleetdex-member1");
@@ -202,7 +202,7 @@ mod tests {
         ] {
             let name: ClusterName = name.parse().unwrap();
             let prefix: IndexPrefix = "p".repeat(64).parse().unwrap();
-            let index = prefix.generation(&name, u64::MAX).to_string();
+            let index = prefix.revision(&name, u64::MAX).to_string();
             assert!(index.len() <= 255, "{index}");
             assert!(
                 index.bytes().all(|byte| byte.is_ascii_lowercase()
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn long_names_stay_apart_from_each_other_and_from_short_ones() {
+    fn long_names_differ_from_each_other_and_from_short_ones() {
         let long = |end: &str| escape(&format!("{}{end}", "x".repeat(300)));
         assert_ne!(long("a"), long("b"));
         assert_eq!(
@@ -262,12 +262,12 @@ mod tests {
     fn names(
         prefix: &IndexPrefix,
         cluster: &ClusterName,
-        generation: u64,
+        revision: u64,
     ) -> (BTreeSet<IndexName>, BTreeSet<IndexName>) {
         let of_cluster = [
             prefix.cluster_alias(cluster),
-            prefix.generation(cluster, generation),
-            prefix.write_alias(cluster, generation),
+            prefix.revision(cluster, revision),
+            prefix.write_alias(cluster, revision),
         ];
         (of_cluster.into(), [prefix.all(), prefix.state()].into())
     }
@@ -285,27 +285,27 @@ mod tests {
         fn no_name_of_one_prefix_or_cluster_is_a_name_of_another(
             prefixes in proptest::array::uniform2("[ab][ab_1]{0,3}"),
             clusters in proptest::array::uniform2(cluster_names()),
-            generations in proptest::array::uniform2(1_u64..12),
+            revisions in proptest::array::uniform2(1_u64..12),
         ) {
             let prefixes = prefixes.map(|prefix| prefix.parse::<IndexPrefix>().unwrap());
-            let (of_one, shared) = names(&prefixes[0], &clusters[0], generations[0]);
-            let (of_other, shared_by_other) = names(&prefixes[1], &clusters[1], generations[1]);
+            let (of_one, shared) = names(&prefixes[0], &clusters[0], revisions[0]);
+            let (of_other, shared_by_other) = names(&prefixes[1], &clusters[1], revisions[1]);
             proptest::prop_assert!(of_one.is_disjoint(&shared_by_other) && of_other.is_disjoint(&shared));
             if prefixes[0] != prefixes[1] {
                 proptest::prop_assert!(shared.is_disjoint(&shared_by_other));
             }
             if prefixes[0] != prefixes[1] || clusters[0] != clusters[1] {
                 proptest::prop_assert!(of_one.is_disjoint(&of_other), "{of_one:?} {of_other:?}");
-                let pattern = prefixes[0].generations(&clusters[0]);
+                let pattern = prefixes[0].revisions(&clusters[0]);
                 for name in of_other.iter().chain(&shared_by_other) {
                     proptest::prop_assert!(!matches(pattern.as_str(), name.as_str()), "{pattern} {name}");
                 }
             }
             // The pattern of the index template, and of what is looked for.
-            let pattern = prefixes[0].every_generation();
+            let pattern = prefixes[0].every_revision();
             for name in of_other.iter().chain(&shared_by_other).chain(&shared) {
-                let is_generation = *name == prefixes[1].generation(&clusters[1], generations[1]);
-                let expected = is_generation && prefixes[0] == prefixes[1];
+                let is_revision = *name == prefixes[1].revision(&clusters[1], revisions[1]);
+                let expected = is_revision && prefixes[0] == prefixes[1];
                 proptest::prop_assert_eq!(matches(pattern.as_str(), name.as_str()), expected, "{} {}", pattern, name);
             }
         }

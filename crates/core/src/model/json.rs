@@ -1,4 +1,4 @@
-//! Borrowed JSON: parse what is needed, pass the rest through as the bytes that came.
+//! Borrowed JSON: parses what is needed, and passes the rest through as bytes.
 
 use std::{borrow::Cow, fmt};
 
@@ -10,15 +10,15 @@ use serde_json::value::RawValue;
 
 use super::json_line::compacted;
 
-/// JSON in one line that has been read as such before, or was put together of what has: it passes through without being parsed again.
+/// JSON in one line that was parsed before, or was composed of such JSON. It is passed through without being parsed again.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Json(Box<str>);
 
 impl Json {
-    /// What was read or written as JSON. Line breaks between its tokens are removed, so that it fits into any line protocol.
+    /// Takes text that was read or written as JSON. Removes line breaks between its tokens, so that it fits into any line protocol.
     pub fn known(json: impl Into<Box<str>>) -> Self {
         let json = json.into();
-        // What is left out of UTF-8 is whole characters, so that it stays UTF-8.
+        // Whole characters are removed, so that the text stays UTF-8.
         let compacted = compacted(json.as_bytes()).and_then(|line| String::from_utf8(line).ok());
         Self(compacted.map_or(json, Into::into))
     }
@@ -125,7 +125,7 @@ pub fn write<T: Serialize + ?Sized>(out: &mut Vec<u8>, value: &T) {
     serde_json::to_writer(out, value).expect("serialising into memory");
 }
 
-/// Appends a string in quotes, escaped. Most text of Kubernetes needs no escape, so that is looked for first.
+/// Appends a string in quotes, escaped. Most text of Kubernetes needs no escape, which is checked first.
 pub fn write_text(out: &mut Vec<u8>, text: &str) {
     let plain = text
         .bytes()
@@ -148,7 +148,7 @@ pub fn write_key(out: &mut Vec<u8>, key: &str) {
     out.push(b':');
 }
 
-/// A tree of paths; the leaves carry the position of the path in the caller's list.
+/// A tree of paths. Each leaf has the position of its path in the caller's list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PathTree {
     children: Vec<(Box<str>, PathTree)>,
@@ -189,14 +189,14 @@ impl PathTree {
     /// Collects the scalar values at the tree's paths below `value`, as text.
     pub fn collect<'a>(&self, value: &'a RawValue, found: &mut Vec<(usize, Cow<'a, str>)>) {
         let mut deserializer = serde_json::Deserializer::from_str(value.get());
-        // A value that is not of the shape that the path expects has no such field.
+        // A value of another shape than the path expects has no such field.
         if let Err(mismatch) = (Collect { tree: self, found }).deserialize(&mut deserializer) {
             tracing::trace!(%mismatch, "a field path ends at another shape");
         }
     }
 }
 
-/// What a visitor of any JSON does with what is neither text nor made of parts: its own `scalar` gets it as text, as field selectors compare it.
+/// The visitor methods for scalars other than texts: each calls `scalar` with the text that field selectors compare.
 macro_rules! visit_scalars {
     () => {
         type Value = ();

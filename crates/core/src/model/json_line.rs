@@ -6,16 +6,16 @@ use bytes::Bytes;
 
 use crate::planted::{Bug, planted};
 
-/// JSON in one line: no byte of it is a line feed or a carriage return, whatever it was made of.
+/// JSON in one line: no byte of it is a line feed or a carriage return.
 ///
-/// Bulk requests, watches and the streams between replicas separate JSON by line feeds. Between two tokens of JSON a line break
-/// is whitespace, so that bytes of a member that pass through as they came could end a line and begin one of their own.
+/// Bulk requests, watches and the streams between replicas separate JSON by line feeds. Between two tokens of JSON a line break is
+/// whitespace, so that the unchanged bytes of a member could end a line and begin another one.
 #[derive(Clone, PartialEq, Eq)]
 pub struct JsonLine(Bytes);
 
 impl JsonLine {
-    /// Takes JSON. Where there is a line break in it, all whitespace between its tokens is removed; mostly there is none, and
-    /// the bytes are kept.
+    /// Takes JSON. If it has a line break, all whitespace between its tokens is removed. Most JSON has none, and keeps its
+    /// bytes.
     pub fn new(json: impl Into<Bytes>) -> Self {
         let json = json.into();
         Self(compacted(&json).map_or(json, Bytes::from))
@@ -42,7 +42,7 @@ impl fmt::Debug for JsonLine {
     }
 }
 
-/// The same JSON without a line break; nothing if it has none.
+/// The JSON without line breaks; `None` if it has none.
 pub(super) fn compacted(json: &[u8]) -> Option<Vec<u8>> {
     memchr::memchr2(b'\n', b'\r', json)?;
     if planted(Bug::LineBreakInBulk) {
@@ -52,7 +52,7 @@ pub(super) fn compacted(json: &[u8]) -> Option<Vec<u8>> {
     let (mut in_string, mut is_escaped) = (false, false);
     for &byte in json {
         let is_break = matches!(byte, b'\n' | b'\r');
-        // JSON has no line break in a string: what has one is no JSON, and must not become a line of its own all the same.
+        // A string of JSON has no line break. Text that has one is no JSON, and must not begin a line all the same.
         if is_break || (!in_string && matches!(byte, b' ' | b'\t')) {
             continue;
         }
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn whitespace_between_tokens_goes_and_text_stays() {
+    fn only_whitespace_between_tokens_is_removed() {
         assert_eq!(
             line("{\"a b\" :\r\n [ 1,\t2 ],\n\"c\": \" \\\" \\n\\\\\" }\n"),
             r#"{"a b":[1,2],"c":" \" \n\\"}"#
@@ -105,7 +105,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn json_of_any_layout_says_the_same_in_one_line(value in value()) {
+        fn json_of_any_layout_keeps_its_value_in_one_line(value in value()) {
             let pretty = serde_json::to_string_pretty(&value).unwrap().replace('\n', "\r\n");
             let line = line(&pretty);
             prop_assert!(!line.contains(['\n', '\r']));
@@ -113,7 +113,7 @@ mod tests {
         }
 
         #[test]
-        fn no_bytes_at_all_make_a_line_break(bytes in prop::collection::vec(prop::sample::select(b"{}[]\",:\\ \t\r\nx".to_vec()), 0..60)) {
+        fn no_bytes_produce_a_line_break(bytes in prop::collection::vec(prop::sample::select(b"{}[]\",:\\ \t\r\nx".to_vec()), 0..60)) {
             prop_assert!(memchr::memchr2(b'\n', b'\r', &JsonLine::new(bytes)).is_none());
         }
     }

@@ -1,7 +1,7 @@
-//! Every leaf of an object: its path, and what it reads.
+//! Visits every leaf of an object: its path and its value.
 //!
-//! Where everything is indexed, documents hold the leaves as terms; elsewhere they are looked up in the object itself. Both go through the same
-//! walk, so that a field selector of any path finds the same.
+//! With `indexing: Full` documents hold the leaves as terms; otherwise a store reads them from the object. Both use the same walk, so that a field selector
+//! of any path has the same result.
 
 use std::{borrow::Cow, fmt};
 
@@ -17,27 +17,27 @@ use super::{
     well_known::{CLUSTER_ANNOTATION, LAST_APPLIED, REDACTED_ANNOTATION},
 };
 
-/// Longer paths are of no leaf: with its value, a term stays far below what a keyword may have.
+/// Bytes of the path of a leaf. Leaves with longer paths are skipped, so that a term with its value stays far below the limit of a keyword.
 pub const MAX_PATH_BYTES: usize = 1024;
-/// Objects and arrays within one another, beyond which there are no leaves: `OpenSearch` goes as deep as a `flat_object` does, and ends with a
-/// stack overflow, all of it, between 200 and 900.
+/// Nested objects and arrays. Deeper leaves are skipped: `OpenSearch` parses a `flat_object` recursively, and a node ends with a stack overflow between
+/// 200 and 900 levels.
 pub const MAX_DEPTH: usize = 64;
-/// Annotations that answers have of their own, or never have.
-const OWN_ANNOTATIONS: [&str; 3] = [LAST_APPLIED, REDACTED_ANNOTATION, CLUSTER_ANNOTATION];
+/// Annotations that Fleetdex adds or removes, so that no leaf is stored for them.
+const SKIPPED_ANNOTATIONS: [&str; 3] = [LAST_APPLIED, REDACTED_ANNOTATION, CLUSTER_ANNOTATION];
 
-/// Is shown leaves.
-pub trait Leaves {
-    /// Whether leaves at this path, or below it, are of interest.
+/// Receives the leaves of an object.
+pub trait LeafVisitor {
+    /// Whether to visit leaves at this path or below it.
     fn enters(&self, path: &str) -> bool;
 
-    /// One value at a path; of an array there are several. Never empty, as a value that is empty reads like none.
+    /// Receives a value at a path; an array has several. The value is never empty, because an empty value reads like an absent one.
     fn leaf(&mut self, path: &str, value: Cow<'_, str>);
 }
 
 impl Object<'_> {
-    /// Shows all leaves, but for `metadata.name` and `metadata.namespace`, which every document has anyhow.
-    pub fn leaves(&self, api_version: &str, kind: &str, leaves: &mut impl Leaves) {
-        let mut walk = Walk {
+    /// Visits all leaves except `metadata.name` and `metadata.namespace`, which every document has under their own paths.
+    pub fn leaves(&self, api_version: &str, kind: &str, leaves: &mut impl LeafVisitor) {
+        let mut walk = LeafWalk {
             path: String::new(),
             depth: 0,
             leaves,
@@ -56,7 +56,7 @@ impl Object<'_> {
                     .annotations
                     .0
                     .iter()
-                    .filter(|(key, _)| !OWN_ANNOTATIONS.contains(&&*key.0));
+                    .filter(|(key, _)| !SKIPPED_ANNOTATIONS.contains(&&*key.0));
                 annotations.for_each(|(key, value)| walk.raw(&key.0, value));
             });
             metadata
@@ -70,14 +70,14 @@ impl Object<'_> {
     }
 }
 
-struct Walk<'w, L> {
+struct LeafWalk<'w, L> {
     path: String,
     depth: usize,
     leaves: &'w mut L,
 }
 
-impl<L: Leaves> Walk<'_, L> {
-    /// Goes down to a name, if a path can have it and it is of interest.
+impl<L: LeafVisitor> LeafWalk<'_, L> {
+    /// Descends to a key, if a path can hold it and the visitor enters it.
     fn below(&mut self, name: &str, visit: impl FnOnce(&mut Self)) {
         let length = self.path.len();
         if push_name(&mut self.path, name)
@@ -109,7 +109,7 @@ impl<L: Leaves> Walk<'_, L> {
     }
 }
 
-/// Adds a name to a path, as [`FieldPath`](super::FieldPath) reads it. Whether it has it: a name that no selector can write is not added.
+/// Adds a key to a path, in the notation of [`FieldPath`](super::FieldPath). Returns false, and adds nothing, for a key that no selector can write.
 pub(super) fn push_name(path: &mut String, name: &str) -> bool {
     if name.contains('=') {
         return false;
@@ -130,10 +130,10 @@ pub(super) fn push_name(path: &mut String, name: &str) -> bool {
     true
 }
 
-/// The values at a walk's path and below it.
-struct Values<'v, 'w, L>(&'v mut Walk<'w, L>);
+/// Deserializes the values at the path of a walk and below it.
+struct Values<'v, 'w, L>(&'v mut LeafWalk<'w, L>);
 
-impl<'de, L: Leaves> DeserializeSeed<'de> for Values<'_, '_, L> {
+impl<'de, L: LeafVisitor> DeserializeSeed<'de> for Values<'_, '_, L> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
@@ -144,13 +144,13 @@ impl<'de, L: Leaves> DeserializeSeed<'de> for Values<'_, '_, L> {
     }
 }
 
-impl<L: Leaves> Values<'_, '_, L> {
+impl<L: LeafVisitor> Values<'_, '_, L> {
     fn scalar(self, value: Cow<'_, str>) {
         self.0.value(value);
     }
 }
 
-impl<'de, L: Leaves> Visitor<'de> for Values<'_, '_, L> {
+impl<'de, L: LeafVisitor> Visitor<'de> for Values<'_, '_, L> {
     visit_scalars!();
 
     fn visit_str<E>(self, value: &str) -> Result<(), E> {
@@ -205,21 +205,20 @@ mod tests {
         let projector = Projector::new(&"member1".parse().unwrap(), &resource, &projection, &[]);
         let json = object.to_string();
         let document = projector
-            .document(
-                &Object::parse(&json).unwrap(),
-                &json,
-                "2026-01-01T00:00:00Z",
-            )
+            .document(&Object::parse(&json).unwrap(), "2026-01-01T00:00:00Z")
             .unwrap();
         let Restored {
             object: restored, ..
-        } = serde_json::from_slice(&document.body).unwrap();
+        } = serde_json::from_slice(document.body.as_deref().unwrap()).unwrap();
         let mut restored: Value = serde_json::from_str(restored.get()).unwrap();
         restored["metadata"]
             .as_object_mut()
             .unwrap()
             .remove("annotations");
-        (serde_json::from_slice(&document.body).unwrap(), restored)
+        (
+            serde_json::from_slice(document.body.as_deref().unwrap()).unwrap(),
+            restored,
+        )
     }
 
     fn leaves(document: &Value) -> Vec<&str> {

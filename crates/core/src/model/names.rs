@@ -79,7 +79,7 @@ name_type!(
 );
 
 impl StoreName {
-    /// The store in this process. Those in OpenSearch are named by their prefix and a hash of their addresses.
+    /// The store in this process. Stores in OpenSearch are named by their prefix and a hash of their addresses.
     pub fn embedded() -> Self {
         Self("embedded".into())
     }

@@ -1,4 +1,4 @@
-//! Numbers as keywords whose order is the numbers' order.
+//! Formats numbers as keywords that sort like the numbers.
 
 use std::borrow::Cow;
 
@@ -8,7 +8,7 @@ pub fn ordered(number: i64) -> String {
     format!("{shifted:020}")
 }
 
-/// Parses as Go's `strconv.ParseInt(text, 10, 64)` does, which decides what `>` and `<` see.
+/// Parses an integer as Go's `strconv.ParseInt(text, 10, 64)` does, which Kubernetes uses for `>` and `<`.
 pub fn parse_integer(text: &str) -> Option<i64> {
     text.parse().ok()
 }
@@ -18,7 +18,7 @@ pub fn label_term(key: &str, number: i64) -> String {
     format!("label {key}={}", ordered(number))
 }
 
-/// The largest prefix of `text` that has at most `limit` bytes.
+/// The longest prefix of `text` with at most `limit` bytes.
 pub fn cut(text: &str, limit: usize) -> Cow<'_, str> {
     if text.len() <= limit {
         return Cow::Borrowed(text);

@@ -1,4 +1,4 @@
-//! An object as it came from a member: metadata parsed, everything else untouched bytes.
+//! Objects of members: the metadata parsed, everything else as the bytes that were received.
 
 use std::{borrow::Cow, fmt};
 
@@ -14,16 +14,16 @@ use super::{
     json_fault,
 };
 
-/// Bytes of an object. etcd takes none over 1.5 MiB unless it is told to, an API server none over 3 MiB; JSON may be longer than what they count. What is
-/// made of an object in memory is about ten times as much at worst, and one object is looked at on each core.
+/// Bytes of an object. By default etcd takes 1.5 MiB and an API server 3 MiB; JSON may be longer than the form that they count. Processing an object takes about
+/// ten times as much memory at worst, for one object on each core.
 pub const MAX_OBJECT_BYTES: usize = 8 << 20;
-/// How deep an object is nested. Schemas in definitions of custom resources come to about 100, and API servers take 10,000; OpenSearch reads no
-/// document that is deeper than 1,000, and many readers of JSON nothing that is deeper than 512.
+/// Levels of nesting of an object. Schemas in definitions of custom resources have about 100, and API servers take 10,000; OpenSearch reads no
+/// document with more than 1,000, and many JSON parsers nothing with more than 512.
 const MAX_DEPTH: usize = 500;
 
 /// Whether JSON is nested deeper than [`MAX_DEPTH`].
 fn is_deep(json: &[u8]) -> bool {
-    // Few objects have as many brackets; counting them takes a fraction of the time of finding strings.
+    // Few objects have so many brackets; counting them takes a fraction of the time of finding strings.
     let brackets = json
         .iter()
         .filter(|byte| matches!(byte, b'{' | b'['))
@@ -52,20 +52,20 @@ fn is_deep(json: &[u8]) -> bool {
 /// Why an object of a list or watch cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ObjectError {
-    /// No valid object of Kubernetes.
+    /// It is no valid Kubernetes object.
     #[error("the object is malformed: {}", json_fault(.0))]
     Malformed(#[from] serde_json::Error),
     /// A mandatory field of its metadata is missing.
     #[error("the object has no metadata.{0}")]
     Missing(&'static str),
-    /// It is longer than objects are.
+    /// It has too many bytes.
     #[error("the object has {0} bytes, more than the {MAX_OBJECT_BYTES} that are indexed")]
     TooLarge(usize),
-    /// It is nested deeper than objects are.
+    /// It has too many levels of nesting.
     #[error("the object is nested deeper than the {MAX_DEPTH} levels that are indexed")]
     TooDeep,
-    /// What must not be stored cannot be looked for in it, mostly because it is nested deeper than the 127 levels that are looked into for that.
-    #[error("what `redact` removes cannot be looked for in the object: {0}")]
+    /// Redactions cannot be applied, mostly because the object has more than the 127 levels of nesting that redaction parses.
+    #[error("`redact` cannot be applied to the object: {0}")]
     Unredactable(serde_json::Error),
     /// The resource version cannot be ordered.
     #[error(transparent)]
@@ -73,7 +73,7 @@ pub enum ObjectError {
 }
 
 impl ObjectError {
-    /// Whether the text is no JSON at all, as when it was cut off, rather than JSON of another shape.
+    /// Whether the text is no JSON, for example because it was cut off, rather than JSON of another shape.
     pub fn is_cut_off(&self) -> bool {
         matches!(self, Self::Malformed(error) if error.is_syntax() || error.is_eof())
     }
@@ -82,16 +82,18 @@ impl ObjectError {
 /// An object, borrowed from the bytes of a list page or a watch line.
 #[derive(Clone, Debug)]
 pub struct Object<'a> {
-    pub(crate) metadata: Metadata<'a>,
+    /// The JSON that it was parsed from.
+    pub(crate) json: &'a str,
+    pub(crate) metadata: ObjectMetadata<'a>,
     /// Top-level members other than `apiVersion`, `kind` and `metadata`, in their order.
     pub(crate) rest: Vec<(Text<'a>, &'a RawValue)>,
     version: Version,
 }
 
 impl<'a> Object<'a> {
-    /// Parses an object; one that cannot be indexed as far as it says which one it is, with the reason why it cannot.
+    /// Parses an object. For one that cannot be indexed but can be identified, also returns the reason.
     ///
-    /// Of an object that is too large only the metadata is there.
+    /// An object that is too large has only its metadata.
     pub fn parse_any(json: &'a str) -> Result<(Self, Option<ObjectError>), ObjectError> {
         let unfit = match Self::parse(json) {
             Ok(object) => return Ok((object, None)),
@@ -112,7 +114,7 @@ impl<'a> Object<'a> {
             }
             _ => return Err(unfit),
         };
-        Ok((Self::new(top)?, Some(unfit)))
+        Ok((Self::new(json, top)?, Some(unfit)))
     }
 
     /// Parses the metadata of an object.
@@ -123,10 +125,10 @@ impl<'a> Object<'a> {
         if is_deep(json.as_bytes()) {
             return Err(ObjectError::TooDeep);
         }
-        Self::new(serde_json::from_str(json)?)
+        Self::new(json, serde_json::from_str(json)?)
     }
 
-    fn new(top: TopLevel<'a>) -> Result<Self, ObjectError> {
+    fn new(json: &'a str, top: TopLevel<'a>) -> Result<Self, ObjectError> {
         let metadata = top.metadata.ok_or(ObjectError::Missing("name"))?;
         if metadata.name.0.is_empty() {
             return Err(ObjectError::Missing("name"));
@@ -136,29 +138,31 @@ impl<'a> Object<'a> {
         }
         let version = metadata.resource_version.0.parse()?;
         Ok(Self {
+            json,
             metadata,
             rest: top.rest,
             version,
         })
     }
 
-    /// The object with nothing but what names it.
+    /// The object with nothing but its name, namespace, UID and version.
     pub(crate) fn identity(&self) -> Self {
-        let Metadata {
+        let ObjectMetadata {
             name,
             namespace,
             uid,
             resource_version,
             ..
         } = &self.metadata;
-        let metadata = Metadata {
+        let metadata = ObjectMetadata {
             name: name.clone(),
             namespace: namespace.clone(),
             uid: uid.clone(),
             resource_version: resource_version.clone(),
-            ..Metadata::default()
+            ..ObjectMetadata::default()
         };
         Self {
+            json: self.json,
             metadata,
             rest: Vec::new(),
             version: self.version,
@@ -217,7 +221,7 @@ impl<'a> Object<'a> {
     }
 }
 
-/// What is read of an object that is too large.
+/// The part of a too large object that is parsed.
 #[derive(Deserialize)]
 struct OnlyMetadata<'a> {
     #[serde(borrow)]
@@ -225,7 +229,7 @@ struct OnlyMetadata<'a> {
 }
 
 struct TopLevel<'a> {
-    metadata: Option<Metadata<'a>>,
+    metadata: Option<ObjectMetadata<'a>>,
     rest: Vec<(Text<'a>, &'a RawValue)>,
 }
 
@@ -262,7 +266,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for TopLevel<'a> {
 
 /// The parts of `metadata` that the index needs, and the rest of it as raw members. `managedFields` is skipped.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Metadata<'a> {
+pub(crate) struct ObjectMetadata<'a> {
     pub name: Text<'a>,
     pub namespace: Option<Text<'a>>,
     pub uid: Text<'a>,
@@ -273,21 +277,24 @@ pub(crate) struct Metadata<'a> {
     pub rest: Vec<(Text<'a>, &'a RawValue)>,
 }
 
-impl<'de: 'a, 'a> Deserialize<'de> for Metadata<'a> {
+impl<'de: 'a, 'a> Deserialize<'de> for ObjectMetadata<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct MetadataVisitor;
 
         impl<'de> Visitor<'de> for MetadataVisitor {
-            type Value = Metadata<'de>;
+            type Value = ObjectMetadata<'de>;
 
             fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
                 out.write_str("metadata")
             }
 
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Metadata<'de>, A::Error> {
-                let mut metadata = Metadata {
+            fn visit_map<A: MapAccess<'de>>(
+                self,
+                mut map: A,
+            ) -> Result<ObjectMetadata<'de>, A::Error> {
+                let mut metadata = ObjectMetadata {
                     rest: Vec::with_capacity(6),
-                    ..Metadata::default()
+                    ..ObjectMetadata::default()
                 };
                 while let Some(key) = map.next_key::<Text<'de>>()? {
                     match &*key.0 {

@@ -1,14 +1,14 @@
-//! The values that documents are ordered and grouped by: one text for each selectable field.
+//! The values by which documents are sorted and grouped: one text for each selectable field.
 
 use super::{FieldPath, FieldType, MAX_FIELD_VALUE_BYTES, Quantity, number};
 
-/// The name of a field's value in `search.sort`. One level, so that `spec.a` and `spec.a.b` of two kinds can both be there: a dot becomes
-/// a slash, and a slash two.
+/// The key of a field in `search.sort`. It has one level, so that a mapping can have both `spec.a` and `spec.a.b` of two kinds: a dot becomes a
+/// slash, and a slash two.
 pub fn sort_field(path: &FieldPath) -> String {
     path.as_str().replace('/', "//").replace('.', "/")
 }
 
-/// What a value sorts by: numbers before texts. The value stands behind the first `=`.
+/// The text by which a value sorts, numbers before texts. The value follows the first `=`.
 pub fn sort_value(kind: FieldType, value: &str) -> String {
     let value = number::cut(value, MAX_FIELD_VALUE_BYTES);
     let quantity = kind
@@ -21,7 +21,7 @@ pub fn sort_value(kind: FieldType, value: &str) -> String {
     )
 }
 
-/// The value of which [`sort_value`] has made a text.
+/// The value in a text of [`sort_value`].
 pub fn sorted_value(text: &str) -> &str {
     text.split_once('=').map_or(text, |(_, value)| value)
 }
@@ -31,7 +31,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_sort_as_numbers_where_they_are_some_and_come_back() {
+    fn numbers_sort_as_numbers_and_values_can_be_read_back() {
         let mut values = ["10", "9", "b", "500m", "2Gi", "-1", "a=b", ""]
             .map(|value| sort_value(FieldType::Optional, value));
         values.sort();

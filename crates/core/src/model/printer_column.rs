@@ -1,4 +1,4 @@
-//! What a custom resource definition says about showing its objects.
+//! Printer columns of custom resource definitions.
 
 use std::sync::Arc;
 
@@ -18,12 +18,12 @@ pub struct PrinterColumn {
     /// Format of the type; may be empty.
     #[serde(default)]
     pub format: Arc<str>,
-    /// What it means; may be empty.
+    /// Its description; may be empty.
     #[serde(default)]
     pub description: Arc<str>,
     /// Columns above 0 are shown only in wide tables.
     #[serde(default)]
     pub priority: i32,
-    /// Where its value is in an object, such as `.spec.replicas`.
+    /// The `JSONPath` of its value in an object, such as `.spec.replicas`.
     pub json_path: Arc<str>,
 }

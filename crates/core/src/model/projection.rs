@@ -1,12 +1,12 @@
-//! What of an object is stored: redactions and extra selectable fields.
+//! Projections: which parts of an object are stored, and which further fields are selectable.
 
-use std::{collections::BTreeSet, fmt, sync::Arc};
+use std::{collections::BTreeSet, sync::Arc};
 
 use serde_json::{Value, value::RawValue};
-use serde_json_path::{JsonPath, NormalizedPath, PathElement};
 use sha2::{Digest, Sha256};
 
 use super::{FieldPath, hex};
+use crate::json_path::{JsonPath, JsonPathError, LocationStep, NodeLocation};
 
 /// Names the rules by which every document is made. It is part of every hash, so that documents made by older rules are built again. The rules of
 /// this name: documents list what was removed, Secrets keep the values of well-known annotations only, each redaction removes all that it selects, and
@@ -14,44 +14,56 @@ use super::{FieldPath, hex};
 const RULES: &[u8] =
     b"marked, secrets' annotations listed, redactions located first, dotted names aside";
 
-/// A redaction is no `JSONPath`.
+/// A redaction cannot be read, or another dialect of `JSONPath` reads it in another way.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "redact: {path:?} is no JSONPath (RFC 9535), such as $.spec.template.spec.containers[*].env: {reason}"
-)]
-pub struct InvalidPath {
-    /// The path as written.
-    pub path: String,
-    /// What is wrong with it.
-    pub reason: String,
-}
+#[error("redact: {0}")]
+pub struct InvalidRedaction(JsonPathError);
 
-/// What of an object is stored. Part of a store, united over the registries that share it.
-#[derive(Clone, Default)]
+/// Which parts of an object are stored, and which further fields are selectable. A store has one projection: that of all registries that share it.
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Projection {
-    redact: Arc<[(String, JsonPath)]>,
+    redactions: Arc<[Redaction]>,
     field_paths: Arc<[FieldPath]>,
     is_full: bool,
 }
 
-impl Projection {
-    /// A projection that removes what the `JSONPath`s of `redact` select (a leading `$.` may be left out) and makes
-    /// `field_paths` selectable in addition to what the apiserver supports.
-    pub fn new(redact: &[String], field_paths: &[FieldPath]) -> Result<Self, InvalidPath> {
-        let mut parsed = Vec::with_capacity(redact.len());
-        for path in redact {
-            let full = match path.strip_prefix('$') {
-                Some(_) => path.clone(),
-                None => format!("$.{}", path.trim_start_matches('.')),
-            };
-            let query = JsonPath::parse(&full).map_err(|error| InvalidPath {
-                path: path.clone(),
-                reason: error.to_string(),
-            })?;
-            parsed.push((full, query));
-        }
+/// What one path removes.
+#[derive(Clone, Debug, PartialEq)]
+struct Redaction {
+    /// The path as documents list it, from `$` on.
+    text: String,
+    path: JsonPath,
+}
+
+impl Redaction {
+    fn parse(text: &str) -> Result<Self, InvalidRedaction> {
+        let path = JsonPath::unambiguous(text).map_err(InvalidRedaction)?;
+        let trimmed = text.trim();
+        let bare = trimmed
+            .strip_prefix('{')
+            .and_then(|rest| rest.strip_suffix('}'))
+            .unwrap_or(trimmed);
+        let rest = bare.strip_prefix(['$', '@']).unwrap_or(bare);
+        let dot = if rest.is_empty() || rest.starts_with(['.', '[']) {
+            ""
+        } else {
+            "."
+        };
         Ok(Self {
-            redact: parsed.into(),
+            text: format!("${dot}{rest}"),
+            path,
+        })
+    }
+}
+
+impl Projection {
+    /// A projection that removes what the `JSONPath`s of `redact` select, and makes `field_paths` selectable in addition to the fields of the
+    /// apiserver.
+    pub fn new(redact: &[String], field_paths: &[FieldPath]) -> Result<Self, InvalidRedaction> {
+        let redactions: Result<Vec<Redaction>, InvalidRedaction> =
+            redact.iter().map(|text| Redaction::parse(text)).collect();
+        Ok(Self {
+            redactions: redactions?.into(),
             field_paths: field_paths.into(),
             is_full: false,
         })
@@ -76,17 +88,17 @@ impl Projection {
         &self.field_paths
     }
 
-    /// Whether nothing has to be removed.
+    /// Whether there is no redaction.
     pub fn redacts_nothing(&self) -> bool {
-        self.redact.is_empty()
+        self.redactions.is_empty()
     }
 
     /// A short hash that changes whenever the stored documents would.
     pub fn hash(&self) -> String {
         let mut hasher = Sha256::new();
         hasher.update(RULES);
-        for (path, _) in self.redact.iter() {
-            hasher.update(path.as_bytes());
+        for redaction in self.redactions.iter() {
+            hasher.update(redaction.text.as_bytes());
             hasher.update([0]);
         }
         hasher.update([1]);
@@ -101,114 +113,64 @@ impl Projection {
         hex(&digest[..8])
     }
 
-    /// The object without what must not be stored, and the paths at which there was any of that.
+    /// The object without what the redactions select, and the redactions that selected anything.
     ///
-    /// All paths are looked up in the object as it came, so that none depends on what another one removes.
+    /// All paths are evaluated on the original object, so that none depends on what another one removes.
     pub(crate) fn redacted(
         &self,
         json: &str,
     ) -> Result<(Box<RawValue>, Vec<&str>), serde_json::Error> {
         let mut object: Value = serde_json::from_str(json)?;
-        let mut removed = Vec::new();
-        let mut places: BTreeSet<Place> = BTreeSet::new();
-        for (path, query) in self.redact.iter() {
-            let located = query.query_located(&object);
-            let mut selected = located
-                .locations()
-                .map(place)
-                .filter(|place| !is_kept(place))
-                .peekable();
-            if selected.peek().is_some() {
-                removed.push(path.as_str());
+        let mut effective = Vec::new();
+        let mut removed: BTreeSet<NodeLocation> = BTreeSet::new();
+        for redaction in self.redactions.iter() {
+            let mut selected = redaction.path.locations(&object);
+            selected.retain(|location| !is_identity(location));
+            if !selected.is_empty() {
+                effective.push(redaction.text.as_str());
             }
-            places.extend(selected);
+            removed.extend(selected);
         }
-        // Backwards: what is inside before what it is in, and later elements first, so that no removal moves what is still to be removed.
-        for place in places.iter().rev() {
-            remove(&mut object, place);
+        // Backwards: inner values before outer ones and later elements first, so that no removal moves what is still to be removed.
+        for location in removed.iter().rev() {
+            remove(&mut object, location);
         }
-        Ok((serde_json::value::to_raw_value(&object)?, removed))
+        Ok((serde_json::value::to_raw_value(&object)?, effective))
     }
-}
-
-/// The steps from the object to one of its values.
-type Place = Vec<Step>;
-
-/// A step into an array or an object. Steps into one array are ordered by its elements.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Step {
-    Element(usize),
-    Member(String),
-}
-
-fn place(path: &NormalizedPath<'_>) -> Place {
-    let step = |element: &PathElement<'_>| match element {
-        PathElement::Index(index) => Step::Element(*index),
-        PathElement::Name(name) => Step::Member((*name).to_owned()),
-    };
-    path.iter().map(step).collect()
 }
 
 /// Members of `metadata` that stay, with `metadata` itself and the object.
 const IDENTITY: [&str; 4] = ["name", "namespace", "uid", "resourceVersion"];
 
-/// Identity always stays.
-fn is_kept(place: &Place) -> bool {
-    match place.as_slice() {
+/// Whether a location holds the object's identity, which no redaction removes.
+fn is_identity(location: &NodeLocation) -> bool {
+    match location.as_slice() {
         [] => true,
-        [Step::Member(top)] => top == "metadata",
-        [Step::Member(top), Step::Member(name)] => {
+        [LocationStep::Member(top)] => top == "metadata",
+        [LocationStep::Member(top), LocationStep::Member(name)] => {
             top == "metadata" && IDENTITY.contains(&name.as_str())
         }
         _ => false,
     }
 }
 
-/// Removes the value at a place.
-fn remove(object: &mut Value, place: &Place) {
-    let Some((last, parents)) = place.split_last() else {
+/// Removes the value at a location.
+fn remove(object: &mut Value, location: &NodeLocation) {
+    let Some((last, parents)) = location.split_last() else {
         return;
     };
     let parent = parents.iter().try_fold(object, |value, step| match step {
-        Step::Element(index) => value.get_mut(*index),
-        Step::Member(name) => value.get_mut(name),
+        LocationStep::Element(index) => value.get_mut(*index),
+        LocationStep::Member(name) => value.get_mut(name),
     });
     match (parent, last) {
-        (Some(Value::Object(members)), Step::Member(name)) => {
+        (Some(Value::Object(members)), LocationStep::Member(name)) => {
             members.remove(name);
         }
-        (Some(Value::Array(elements)), Step::Element(index)) if *index < elements.len() => {
+        (Some(Value::Array(elements)), LocationStep::Element(index)) if *index < elements.len() => {
             elements.remove(*index);
         }
         _ => {}
-    }
-}
-
-impl PartialEq for Projection {
-    fn eq(&self, other: &Self) -> bool {
-        let paths = |projection: &Self| {
-            projection
-                .redact
-                .iter()
-                .map(|(path, _)| path.clone())
-                .collect::<Vec<_>>()
-        };
-        paths(self) == paths(other)
-            && self.field_paths == other.field_paths
-            && self.is_full == other.is_full
-    }
-}
-
-impl fmt::Debug for Projection {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.debug_struct("Projection")
-            .field(
-                "redact",
-                &self.redact.iter().map(|(path, _)| path).collect::<Vec<_>>(),
-            )
-            .field("field_paths", &self.field_paths)
-            .field("is_full", &self.is_full)
-            .finish()
     }
 }
 
@@ -293,7 +255,7 @@ mod tests {
         );
         // A selection by what another path removes.
         assert_eq!(
-            redacted(&["spec.args[*].a", "spec.args[?@.a == 3]"], nested),
+            redacted(&["spec.args[*].a", "spec.args[?(@.a == 3)]"], nested),
             r#"{"spec":{"args":[{"b":2}]}}"#
         );
     }
@@ -327,22 +289,29 @@ mod tests {
             Just("[*]".to_owned()),
             Just("[0:2]".to_owned()),
             Just("..a".to_owned()),
-            Just("[?@.a == 1]".to_owned()),
+            Just("[?(@.a == 1)]".to_owned()),
+            Just("[?(@.a != 1)]".to_owned()),
+            Just("['a','b']".to_owned()),
+            Just("[0,-1]".to_owned()),
         ];
         prop::collection::vec(step, 1..4).prop_map(|steps| format!("$.spec{}", steps.concat()))
     }
 
-    /// What is left of a value when everything at these places goes, told without removing anything.
-    fn without(value: &Value, at: &Place, places: &BTreeSet<Place>) -> Option<Value> {
-        let below = |step: Step| at.iter().cloned().chain([step]).collect::<Place>();
-        if places.contains(at) {
+    /// The rest of a value without the values at these locations, built instead of removed.
+    fn without(
+        value: &Value,
+        at: &NodeLocation,
+        removed: &BTreeSet<NodeLocation>,
+    ) -> Option<Value> {
+        let below = |step| at.iter().cloned().chain([step]).collect::<NodeLocation>();
+        if removed.contains(at) {
             return None;
         }
         Some(match value {
             Value::Array(elements) => {
                 let left = elements.iter().enumerate();
                 left.filter_map(|(index, element)| {
-                    without(element, &below(Step::Element(index)), places)
+                    without(element, &below(LocationStep::Element(index)), removed)
                 })
                 .collect()
             }
@@ -351,7 +320,7 @@ mod tests {
                 let left = left.filter_map(|(name, member)| {
                     Some((
                         name.clone(),
-                        without(member, &below(Step::Member(name.clone())), places)?,
+                        without(member, &below(LocationStep::Member(name.clone())), removed)?,
                     ))
                 });
                 Value::Object(left.collect())
@@ -367,10 +336,7 @@ mod tests {
             paths in prop::collection::vec(json_path(), 1..5),
         ) {
             let object = json!({ "metadata": { "name": "a" }, "spec": spec });
-            let located = paths.iter().flat_map(|path| {
-                let query = JsonPath::parse(path).unwrap();
-                query.query_located(&object).locations().map(place).collect::<Vec<_>>()
-            });
+            let located = paths.iter().flat_map(|path| JsonPath::unambiguous(path).unwrap().locations(&object));
             let expected = without(&object, &Vec::new(), &located.collect());
             let (left, _) = Projection::new(&paths, &[]).unwrap().redacted(&object.to_string()).unwrap();
             prop_assert_eq!(serde_json::from_str::<Value>(left.get()).ok(), expected);
@@ -378,9 +344,100 @@ mod tests {
     }
 
     #[test]
-    fn a_broken_path_is_refused_by_name() {
-        let error = Projection::new(&["spec[".to_owned()], &[]).unwrap_err();
-        assert!(error.to_string().contains("\"spec[\""), "{error}");
+    fn a_path_may_have_any_form_that_kubectl_takes() {
+        let json = r#"{"metadata":{"name":"a","annotations":{"example.com/token":"t"}},"spec":{"token":"t"}}"#;
+        for path in [
+            "spec.token",
+            ".spec.token",
+            "$.spec.token",
+            "{.spec.token}",
+            "{$.spec.token}",
+            " {spec['token']} ",
+        ] {
+            let projection = Projection::new(&[path.to_owned()], &[]).unwrap();
+            let (left, effective) = projection.redacted(json).unwrap();
+            assert!(left.get().ends_with(r#""spec":{}}"#), "{path}: {left}");
+            assert!(effective[0].starts_with("$.spec"), "{path}: {effective:?}");
+        }
+        for path in [
+            r"metadata.annotations.example\.com/token",
+            r"metadata.annotations['example\.com/token']",
+        ] {
+            assert!(
+                redacted(&[path], json).contains(r#""annotations":{}"#),
+                "{path}"
+            );
+        }
+        assert_eq!(
+            redacted(&["..token"], json),
+            json.replace(r#""token":"t""#, "")
+        );
+    }
+
+    /// Each of these selected something as RFC 9535 reads it, or is easily written for something else than kubectl reads.
+    #[test]
+    fn a_path_that_kubectl_reads_in_another_way_is_refused_with_what_to_write() {
+        let refusal = |path: &str| {
+            Projection::new(&[path.to_owned()], &[])
+                .map_or_else(|error| error.to_string(), |_| "accepted".to_owned())
+        };
+        let paths = [
+            "metadata.annotations['example.com/token']",
+            r"metadata.annotations['example\.com/a.b']",
+            "data['a[0]']",
+            "data['a b']",
+            "data['*']",
+            "data['']",
+            r"data['a\u0062']",
+            r"data['a\\b']",
+            "data.*[?@.a == 3]",
+            "spec.list[?(@.a == $.spec.b)]",
+            "spec.list[?(@.a && @.b)]",
+            "spec.list[?(@.a&&@.b)]",
+            "spec.list[?(@.a == 1 || @.b == 2)]",
+            "spec.list[?(!@.a)]",
+            "spec.list[?(length(@.a) > 3)]",
+            "spec.list[?(match(@.a, 'x'))]",
+            "spec.list[?(@.a == null)]",
+            "spec.list[?(@.*.a == 1)]",
+            "spec.list[?(@.a[-1] == 1)]",
+            "spec.list[::-1]",
+            "spec.list.length()",
+            "spec.a?",
+            "spec.a$.b",
+            "spec.",
+            "spec[",
+            ".",
+        ];
+        let lines: Vec<String> = paths.iter().map(|path| refusal(path)).collect();
+        insta::assert_snapshot!(lines.join("\n"), @r#"
+        redact: JSONPath "metadata.annotations['example.com/token']": a '.' in quotes ends the key, as in kubectl; write ['example\.com/token'] for one key
+        redact: JSONPath "metadata.annotations['example\\.com/a.b']": a '.' in quotes ends the key, as in kubectl; write ['example\.com/a\.b'] for one key
+        redact: JSONPath "data['a[0]']": a '[' in quotes ends the key, as in kubectl; write ['a\[0\]'] for one key
+        redact: JSONPath "data['a b']": a ' ' in quotes ends the key, as in kubectl; write ['a\ b'] for one key
+        redact: JSONPath "data['*']": ['*'] is every key, as in kubectl; write [*] for that
+        redact: JSONPath "data['']": there is no key in ['']
+        redact: JSONPath "data['a\\u0062']": a key cannot have the escape \u; a backslash stands before a dot, a quote or another mark
+        redact: JSONPath "data['a\\\\b']": a key cannot have the escape \\; a backslash stands before a dot, a quote or another mark
+        redact: JSONPath "data.*[?@.a == 3]": a filter stands in parentheses; write [?(@.a == 3)]
+        redact: JSONPath "spec.list[?(@.a == $.spec.b)]": $ in a filter is the same as @, the item, and not the whole object; compare with a literal
+        redact: JSONPath "spec.list[?(@.a && @.b)]": Kubernetes' JSONPath has no && and no ||; write one path for each alternative
+        redact: JSONPath "spec.list[?(@.a&&@.b)]": Kubernetes' JSONPath has no && and no ||; write one path for each alternative
+        redact: JSONPath "spec.list[?(@.a == 1 || @.b == 2)]": Kubernetes' JSONPath has no && and no ||; write one path for each alternative
+        redact: JSONPath "spec.list[?(!@.a)]": ! is no comparison; these are: ==, !=, <, <=, >, >=
+        redact: JSONPath "spec.list[?(length(@.a) > 3)]": length() is a function, and Kubernetes' JSONPath has none; compare a field instead
+        redact: JSONPath "spec.list[?(match(@.a, 'x'))]": match() is a function, and Kubernetes' JSONPath has none; compare a field instead
+        redact: JSONPath "spec.list[?(@.a == null)]": a filter cannot compare with null; write [?(@.key)] for a key that is there
+        redact: JSONPath "spec.list[?(@.*.a == 1)]": a filter cannot compare @.*.a; it compares paths of fields and of indices from 0 up
+        redact: JSONPath "spec.list[?(@.a[-1] == 1)]": a filter cannot compare @.a[-1]; it compares paths of fields and of indices from 0 up
+        redact: JSONPath "spec.list[::-1]": [::-1]: the step must be above 0
+        redact: JSONPath "spec.list.length()": length() is a function, and Kubernetes' JSONPath has none; compare a field instead
+        redact: JSONPath "spec.a?": a key with '?' needs quotes, such as ['a?']
+        redact: JSONPath "spec.a$.b": $ begins a path; write \$ if it is a letter of a key
+        redact: JSONPath "spec.": a dot has no key behind it
+        redact: JSONPath "spec[": a bracket [ is not closed
+        redact: JSONPath ".": a dot has no key behind it
+        "#);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Numbers as Kubernetes writes them: `3`, `500m`, `2Gi`, `1e3`.
+//! Quantities, the numbers of Kubernetes: `3`, `500m`, `2Gi`, `1e3`.
 //!
 //! Source of the grammar: <https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/quantity/>
 
@@ -6,7 +6,7 @@ use std::fmt;
 
 use super::number::ordered;
 
-/// Longer texts are no quantities: what an API server writes has far fewer digits.
+/// Longer texts are no quantities: API servers write far fewer digits.
 const MAX_BYTES: usize = 40;
 const NANOS: i128 = 1_000_000_000;
 
@@ -15,7 +15,7 @@ const NANOS: i128 = 1_000_000_000;
 pub struct Quantity(i128);
 
 impl Quantity {
-    /// Reads a quantity; nothing if the text is none, or one beyond ±2^63.
+    /// Parses a quantity; `None` if the text is none, or one beyond ±2^63.
     pub fn parse(text: &str) -> Option<Self> {
         if text.len() > MAX_BYTES {
             return None;
@@ -49,7 +49,7 @@ impl Quantity {
             .map(|_| Self(signed))
     }
 
-    /// A text whose order is the order of the quantities; that of an integer is [`number::ordered`](super::number::ordered).
+    /// A text that sorts like the quantity; that of an integer is [`number::ordered`](super::number::ordered).
     pub fn ordered(self) -> String {
         let whole = i64::try_from(self.0.div_euclid(NANOS)).unwrap_or(i64::MAX);
         match self.0.rem_euclid(NANOS) {
@@ -60,7 +60,7 @@ impl Quantity {
 }
 
 impl fmt::Display for Quantity {
-    /// As a decimal number, which is read as the same quantity.
+    /// Writes a decimal number, which parses as the same quantity.
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let sign = if self.0 < 0 { "-" } else { "" };
         let (whole, fraction) = (self.0.abs() / NANOS, self.0.abs() % NANOS);
@@ -105,7 +105,7 @@ fn scale(suffix: &str) -> Option<(i128, i32)> {
     }
 }
 
-/// A number that is not negative times a power of ten, rounded up.
+/// A non-negative number times a power of ten, rounded up.
 fn shift(number: i128, power: i32) -> Option<i128> {
     let factor = 10_i128.checked_pow(power.unsigned_abs());
     match factor {
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn quantities_mean_what_they_mean_in_kubernetes() {
+    fn quantities_have_the_values_of_kubernetes() {
         for (left, right) in [
             ("2Gi", "2147483648"),
             ("500m", "0.5"),
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_quantity_or_too_large_is_none() {
+    fn other_texts_and_too_large_numbers_are_no_quantities() {
         for text in [
             "", "-", ".", "1..2", "1.2.3", "1 Gi", "Gi", "1gi", "1e", "1e1.5", "1e99", "8Ei",
             "10.0.0.1", "1_000", "0x1",
@@ -175,7 +175,7 @@ mod tests {
         }
 
         #[test]
-        fn any_text_is_read_or_not_but_never_fails(text in "[-+.0-9eEkKMGi]{0,45}") {
+        fn parsing_any_text_never_panics(text in "[-+.0-9eEkKMGi]{0,45}") {
             if let Some(quantity) = Quantity::parse(&text) {
                 prop_assert_eq!(Quantity::parse(&quantity.to_string()), Some(quantity));
                 prop_assert!(quantity.ordered().len() <= 30);

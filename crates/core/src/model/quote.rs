@@ -1,17 +1,16 @@
-//! What of another server's answer an error may repeat.
+//! Quotes of other servers' responses in errors.
 //!
-//! Addresses of members and stores come from objects that people write, and errors end up in statuses that they read. If an error repeated any answer,
-//! an address of something else within the network would show them what it says. So errors repeat only what an error of the expected kind has at the
-//! expected place, and never JSON that could not be read.
+//! Users write the addresses of members and stores into objects, and read errors in the status of these objects. An error that quoted any response would show
+//! them the content of other servers in the network. So errors quote only the message of an error of the expected kind, and never JSON that could not be parsed.
 
 use serde::Deserialize;
 
 use crate::terminal::escaped_line;
 
-/// Characters of a server's own words in an error at most.
+/// Characters that an error quotes at most.
 const MAX_QUOTED: usize = 300;
 
-/// Another server's words as an error repeats them: on one line, escaped, and at most 300 characters.
+/// Another server's text for an error: on one line, escaped, at most 300 characters.
 pub fn quoted(text: &str) -> String {
     let mut letters = text.trim().chars();
     let mut short: String = letters.by_ref().take(MAX_QUOTED).collect();
@@ -24,15 +23,15 @@ pub fn quoted(text: &str) -> String {
 /// The message of a `Status` of Kubernetes; nothing of any other body.
 pub fn status_message(body: &[u8]) -> Option<String> {
     #[derive(Deserialize)]
-    struct Status {
+    struct StatusBody {
         kind: String,
         message: String,
     }
-    let Status { kind, message } = serde_json::from_slice(body).ok()?;
+    let StatusBody { kind, message } = serde_json::from_slice(body).ok()?;
     (kind == "Status").then(|| quoted(&message))
 }
 
-/// Where JSON is not what was expected, without the values that stand there.
+/// The position and the kind of an error in JSON, without any values.
 pub fn json_fault(error: &serde_json::Error) -> String {
     let problem = match error.classify() {
         serde_json::error::Category::Io | serde_json::error::Category::Eof => "it is cut off",
@@ -51,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_status_is_repeated_shortly_and_on_one_line() {
+    fn only_the_message_of_a_status_is_quoted_short_and_on_one_line() {
         let status = format!(
             r#"{{"kind":"Status","message":"a\n\u001b{}"}}"#,
             "x".repeat(400)
@@ -74,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn json_that_cannot_be_read_is_not_repeated() {
+    fn json_that_cannot_be_parsed_is_not_quoted() {
         let error = serde_json::from_str::<u8>(r#""hunter2""#).unwrap_err();
         assert!(error.to_string().contains("hunter2"));
         assert_eq!(

@@ -15,6 +15,11 @@ pub struct Gvk {
     pub kind: Arc<str>,
 }
 
+/// The group and the version of an `apiVersion`. The core group is empty.
+pub fn split_api_version(api_version: &str) -> (&str, &str) {
+    api_version.split_once('/').unwrap_or(("", api_version))
+}
+
 impl Gvk {
     /// A kind from its parts.
     pub fn new(group: &str, version: &str, kind: &str) -> Self {
@@ -27,7 +32,7 @@ impl Gvk {
 
     /// A kind from an `apiVersion` (`v1`, `apps/v1`) and a kind.
     pub fn from_api_version(api_version: &str, kind: &str) -> Self {
-        let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+        let (group, version) = split_api_version(api_version);
         Self::new(group, version, kind)
     }
 
@@ -60,7 +65,7 @@ pub struct Resource {
     pub gvk: Gvk,
     /// The plural that stands in URLs, such as `pods`.
     pub plural: Arc<str>,
-    /// Whether its objects live in namespaces.
+    /// Whether its objects have namespaces.
     pub namespaced: bool,
 }
 
@@ -85,7 +90,7 @@ impl Resource {
     }
 }
 
-/// Which part of a resource one stream covers.
+/// The part of a resource that one stream covers.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Scope {
     /// All namespaces, or a resource that has none.
@@ -94,7 +99,7 @@ pub enum Scope {
     Namespace(Namespace),
 }
 
-/// One list+watch stream: a resource of a cluster, in one scope, whoever asked for it.
+/// What one list/watch stream serves: a resource of a cluster, in one scope, for all registries that select it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Unit {
     /// The member.

@@ -1,6 +1,6 @@
-//! UUIDs in 16 bytes: what almost every UID is.
+//! UUIDs in 16 bytes: almost every UID is one.
 
-/// The bytes of a UUID in the one spelling that [`text`] gives back.
+/// The bytes of a UUID in the spelling that [`text`] writes; `None` for any other text.
 pub fn parse(text: &str) -> Option<[u8; 16]> {
     let text = text.as_bytes();
     if text.len() != 36 {
@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_one_spelling_is_read() {
+    fn only_one_spelling_is_parsed() {
         let uuid = "6f1c2e4a-0b3d-4c5e-8f70-123456789abc";
         assert_eq!(parse(uuid).map(text).as_deref(), Some(uuid));
         for other in [

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::quoted;
 
-/// The text is no resource version that can be ordered. It is a member's own, and repeated as such.
+/// The text is no resource version that can be ordered. The error quotes the text of the member.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("resourceVersion \"{0}\" is not a positive decimal number")]
 pub struct InvalidVersion(String);
@@ -27,7 +27,7 @@ impl Version {
 }
 
 impl Version {
-    /// A planted bug's idea of where to go on.
+    /// The version from which a watch with a planted bug resumes.
     #[must_use]
     pub fn next(self) -> Self {
         Self(self.0.saturating_add(1))
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_version_is_repeated_shortly_and_on_one_line() {
+    fn an_invalid_version_is_quoted_short_and_on_one_line() {
         let long = format!("1\n\u{1b}{}", "A".repeat(1 << 20));
         let error = long.parse::<Version>().unwrap_err().to_string();
         assert!(

@@ -1,18 +1,18 @@
-//! Annotations and keys with a meaning of their own.
+//! Annotations, keys and limits that several modules share.
 
-/// The annotation on every answered object that names its member. Source: Karmada's search API.
+/// The annotation with the member of an object, on every object in a response. Source: Karmada's search API.
 pub const CLUSTER_ANNOTATION: &str = "resource.karmada.io/cached-from-cluster";
-/// The annotation that keeps the `resourceVersion` that an object has in its own cluster.
-pub const OWN_VERSION_ANNOTATION: &str = "fleetdex.io/resource-version";
-/// The annotation of an object of which something is not stored: what that is, as `JSONPath`s.
+/// The annotation with the `resourceVersion` of an object in its member.
+pub const MEMBER_VERSION_ANNOTATION: &str = "fleetdex.io/resource-version";
+/// The annotation with the `JSONPath`s of what is not stored of an object.
 pub const REDACTED_ANNOTATION: &str = "fleetdex.io/redacted";
-/// The annotation of an object that was answered from the index although it should have come from its member: why.
+/// The annotation with the reason why an object comes from the index instead of its member.
 pub const INDEXED_ANNOTATION: &str = "fleetdex.io/answered-from-index";
-/// kubectl's copy of the whole object, with the values of a Secret.
+/// The annotation in which kubectl keeps a copy of the whole object, values of Secrets included.
 pub(super) const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-/// Keys that the document needs for itself.
-pub(super) const OWN_KEYS: [&str; 2] = ["cluster", "search"];
+/// Top-level keys that a document adds to those of its object.
+pub(super) const DOCUMENT_KEYS: [&str; 2] = ["cluster", "search"];
 
-/// Longer values of selectable fields are cut; a query for a longer one is refused.
+/// Bytes of the value of a selectable field: documents hold longer ones cut, and a query for a longer one is refused.
 pub const MAX_FIELD_VALUE_BYTES: usize = 1024;

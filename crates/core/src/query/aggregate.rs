@@ -1,17 +1,17 @@
-//! Counting objects in groups: what is asked, and what every store has to answer.
+//! Aggregations: counts of objects by group, and the reference that every store must agree with.
 
 use std::collections::HashMap;
 
-use super::{Query, QueryError, Searchable, selectable::Ordered};
+use super::{Query, QueryError, Searchable, selectable::SortField};
 use crate::model::{FieldPath, FieldType, sort_value, sorted_value};
 
-/// Keys of one question at most: each label among them doubles what OpenSearch is asked.
+/// Keys of one aggregation at most: each label among them doubles the requests to OpenSearch.
 pub const MAX_KEYS: usize = 4;
 
-/// Groups of one answer at most, before the largest are taken: some 100 bytes each here, and a dozen requests to OpenSearch.
+/// Groups of one aggregation at most, before the largest are selected: each takes some 100 bytes here, all of them a dozen requests to OpenSearch.
 pub const MAX_GROUPS: usize = 100_000;
 
-/// What objects are grouped by.
+/// A key that objects are grouped by.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum GroupKey {
     /// The member.
@@ -20,46 +20,46 @@ pub enum GroupKey {
     Namespace,
     /// The value of a label.
     Label(String),
-    /// What a selectable field reads; of several values the least.
+    /// The value of a selectable field; of several values the least.
     Field(FieldPath),
 }
 
-/// The objects that are alike by all keys.
+/// The objects with the same values of all keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Group {
-    /// One value for each key; nothing where the objects have none.
+    /// One value for each key; `None` if the objects have none.
     pub values: Vec<Option<String>>,
     /// How many objects there are.
     pub count: u64,
 }
 
-/// An answer: the largest groups first, then by their values.
+/// The result of an aggregation: the largest groups first, then by their values.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Groups {
     /// The groups.
     pub groups: Vec<Group>,
     /// Objects in all groups.
     pub total: u64,
-    /// Objects in groups that are not shown.
+    /// Objects in the groups beyond the largest.
     pub others: u64,
 }
 
-/// A group key, as a store reads it.
+/// A group key with its field resolved.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Grouped {
+pub enum ResolvedGroupKey {
     /// The member.
     Cluster,
     /// The value of a label.
     Label(String),
     /// A field.
-    Ordered(Ordered),
+    SortField(SortField),
 }
 
-/// How many objects each group has, while they are counted.
+/// The number of objects of each group, while they are counted.
 #[derive(Debug, Default)]
-pub struct Tally(HashMap<Vec<Option<String>>, u64>);
+pub struct GroupCounts(HashMap<Vec<Option<String>>, u64>);
 
-impl Tally {
+impl GroupCounts {
     /// Adds objects to a group.
     pub fn add(&mut self, values: Vec<Option<String>>, count: u64) -> Result<(), QueryError> {
         *self.0.entry(values).or_default() += count;
@@ -73,7 +73,7 @@ impl Tally {
         Ok(())
     }
 
-    /// The answer with the `top` largest groups.
+    /// The result with the `top` largest groups.
     pub fn largest(self, top: usize) -> Groups {
         let total = self.0.values().sum();
         let mut groups: Vec<Group> = self
@@ -97,8 +97,11 @@ impl Tally {
     }
 }
 
-/// The keys, as stores read them; refused where a field is not selectable, or where there are too many.
-pub fn grouped(query: &Query, by: &[GroupKey]) -> Result<Vec<Grouped>, QueryError> {
+/// Resolves group keys. Refuses a field that is not selectable, and too many keys.
+pub fn resolve_group_keys(
+    query: &Query,
+    by: &[GroupKey],
+) -> Result<Vec<ResolvedGroupKey>, QueryError> {
     if by.len() > MAX_KEYS {
         return Err(QueryError::TooLarge {
             what: "keys to group by",
@@ -107,15 +110,17 @@ pub fn grouped(query: &Query, by: &[GroupKey]) -> Result<Vec<Grouped>, QueryErro
         });
     }
     let read = |key: &GroupKey| match key {
-        GroupKey::Cluster => Ok(Grouped::Cluster),
-        GroupKey::Namespace => Ok(Grouped::Ordered(Ordered::Namespace)),
-        GroupKey::Label(label) => Ok(Grouped::Label(label.clone())),
-        GroupKey::Field(path) => Ok(Grouped::Ordered(query.selectable.ordered(path.as_str())?)),
+        GroupKey::Cluster => Ok(ResolvedGroupKey::Cluster),
+        GroupKey::Namespace => Ok(ResolvedGroupKey::SortField(SortField::Namespace)),
+        GroupKey::Label(label) => Ok(ResolvedGroupKey::Label(label.clone())),
+        GroupKey::Field(path) => Ok(ResolvedGroupKey::SortField(
+            query.selectable.sort_field(path.as_str())?,
+        )),
     };
     by.iter().map(read).collect()
 }
 
-/// The answer over some objects: the meaning that every store has to keep.
+/// Aggregates some objects. This is the reference that every store must agree with.
 pub fn aggregate<'o, S: Searchable + 'o>(
     objects: impl IntoIterator<Item = &'o S>,
     query: &Query,
@@ -123,26 +128,26 @@ pub fn aggregate<'o, S: Searchable + 'o>(
     top: usize,
 ) -> Result<Groups, QueryError> {
     query.check()?;
-    let keys = grouped(query, by)?;
-    let mut tally = Tally::default();
+    let keys = resolve_group_keys(query, by)?;
+    let mut counts = GroupCounts::default();
     for object in objects.into_iter().filter(|object| query.matches(*object)) {
-        tally.add(keys.iter().map(|key| key.value(object)).collect(), 1)?;
+        counts.add(keys.iter().map(|key| key.value(object)).collect(), 1)?;
     }
-    Ok(tally.largest(top))
+    Ok(counts.largest(top))
 }
 
-impl Grouped {
+impl ResolvedGroupKey {
     fn value(&self, object: &impl Searchable) -> Option<String> {
         let text = |text: &str| Some(text.to_owned());
         match self {
             Self::Cluster => text(object.cluster()),
             Self::Label(key) => object.label(key).map(str::to_owned),
-            Self::Ordered(Ordered::Always(value)) => text(value),
-            Self::Ordered(Ordered::Name) => text(object.name()),
-            Self::Ordered(Ordered::Namespace) => {
+            Self::SortField(SortField::Always(value)) => text(value),
+            Self::SortField(SortField::Name) => text(object.name()),
+            Self::SortField(SortField::Namespace) => {
                 text(object.namespace()).filter(|namespace| !namespace.is_empty())
             }
-            Self::Ordered(Ordered::Field(path, kind)) => {
+            Self::SortField(SortField::Field(path, kind)) => {
                 let read = object
                     .field(path.as_str())
                     .filter(|value| *kind != FieldType::Optional || !value.is_empty());
@@ -159,26 +164,26 @@ mod tests {
 
     #[test]
     fn the_largest_groups_come_first_and_the_rest_is_counted() {
-        let mut tally = Tally::default();
+        let mut counts = GroupCounts::default();
         for (value, count) in [("a", 2), ("b", 5), ("c", 2), ("d", 1)] {
-            tally.add(vec![Some(value.to_owned())], count).unwrap();
+            counts.add(vec![Some(value.to_owned())], count).unwrap();
         }
-        tally.add(vec![None], 2).unwrap();
-        let answer = tally.largest(3);
-        let shown: Vec<(Option<&str>, u64)> = answer
+        counts.add(vec![None], 2).unwrap();
+        let result = counts.largest(3);
+        let shown: Vec<(Option<&str>, u64)> = result
             .groups
             .iter()
             .map(|group| (group.values[0].as_deref(), group.count))
             .collect();
         assert_eq!(shown, [(Some("b"), 5), (None, 2), (Some("a"), 2)]);
-        assert_eq!((answer.total, answer.others), (12, 3));
+        assert_eq!((result.total, result.others), (12, 3));
     }
 
     #[test]
-    fn more_groups_than_one_answer_holds_are_refused() {
-        let mut tally = Tally::default();
+    fn too_many_groups_are_refused() {
+        let mut counts = GroupCounts::default();
         let filled =
-            (0..=MAX_GROUPS).try_for_each(|number| tally.add(vec![Some(number.to_string())], 1));
+            (0..=MAX_GROUPS).try_for_each(|number| counts.add(vec![Some(number.to_string())], 1));
         assert!(
             filled
                 .unwrap_err()

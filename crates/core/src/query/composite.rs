@@ -1,15 +1,17 @@
-//! Groups to OpenSearch's `composite` aggregations, which count exactly and come in pages.
+//! Translates aggregations to OpenSearch's `composite` aggregations, which count exactly and have pages.
 //!
-//! Labels are terms `key=value` of one field. A source over that field goes through all labels of an object, so the first label's key is
-//! sought, and terms of other keys are passed over; objects without a label are counted by a request of their own.
+//! Labels are terms `key=value` of one field. A source over that field visits all labels of an object, so the aggregation starts at the first label's key,
+//! and skips the terms of other keys. A further request counts the objects without the label.
+
+use std::borrow::Cow;
 
 use serde_json::{Map, Value, json};
 
 use super::{
-    Query, QueryError,
-    aggregate::{GroupKey, Grouped, grouped},
+    CheckedQuery, Query, QueryError,
+    aggregate::{GroupKey, ResolvedGroupKey, resolve_group_keys},
     dsl::query_clause,
-    selectable::Ordered,
+    selectable::SortField,
 };
 use crate::{
     model::{sort_field, sorted_value},
@@ -19,35 +21,35 @@ use crate::{
 /// Buckets of one page: OpenSearch makes 65,535 at most for one request (`search.max_buckets`).
 pub const PAGE: usize = 10_000;
 
-/// One request, asked page by page: the objects that have some of the labels and not the others.
+/// One request with pages: the objects that have some of the labels and lack the others.
 #[derive(Clone, Debug)]
 pub struct Composite {
-    query: Query,
-    keys: Vec<Key>,
+    query: CheckedQuery<'static>,
+    keys: Vec<KeySource>,
 }
 
-/// A key, and what of a bucket tells its value.
+/// The source of the value of a group key.
 #[derive(Clone, Debug)]
-enum Key {
+enum KeySource {
     /// The same for all objects of the request.
     Always(Option<String>),
-    /// The value behind `key=`.
+    /// The text behind `key=` of a label's term.
     Label(String),
-    /// A field's value as it stands.
+    /// The value of a field.
     Plain(&'static str),
-    /// A value of `search.sort`, and what is read without one.
+    /// A value of `search.sort`, and the value of documents without one.
     Sorted(String, Option<&'static str>),
 }
 
 /// Values and count of one bucket.
-pub type Bucket = (Vec<Option<String>>, u64);
+pub type CompositeBucket = (Vec<Option<String>>, u64);
 
 /// The requests that count all objects of a query once.
 pub fn composites(query: &Query, by: &[GroupKey]) -> Result<Vec<Composite>, QueryError> {
-    let keys = grouped(query, by)?;
+    let keys = resolve_group_keys(query, by)?;
     let mut labels: Vec<&str> = Vec::new();
     for key in &keys {
-        if let Grouped::Label(label) = key
+        if let ResolvedGroupKey::Label(label) = key
             && !labels.contains(&label.as_str())
         {
             labels.push(label);
@@ -76,23 +78,25 @@ pub fn composites(query: &Query, by: &[GroupKey]) -> Result<Vec<Composite>, Quer
             ..query.clone()
         };
         requests.push(Composite {
-            query: restricted,
-            keys: keys.iter().map(|key| Key::of(key, &has)).collect(),
+            query: CheckedQuery::of(Cow::Owned(restricted))?,
+            keys: keys.iter().map(|key| KeySource::of(key, &has)).collect(),
         });
     }
     Ok(requests)
 }
 
-impl Key {
-    fn of(key: &Grouped, has: &impl Fn(&str) -> bool) -> Self {
+impl KeySource {
+    fn of(key: &ResolvedGroupKey, has: &impl Fn(&str) -> bool) -> Self {
         match key {
-            Grouped::Cluster => Self::Plain("cluster"),
-            Grouped::Label(label) if has(label) => Self::Label(label.clone()),
-            Grouped::Label(_) => Self::Always(None),
-            Grouped::Ordered(Ordered::Always(value)) => Self::Always(Some((*value).to_owned())),
-            Grouped::Ordered(Ordered::Name) => Self::Plain("metadata.name"),
-            Grouped::Ordered(Ordered::Namespace) => Self::Plain("metadata.namespace"),
-            Grouped::Ordered(Ordered::Field(path, kind)) => Self::Sorted(
+            ResolvedGroupKey::Cluster => Self::Plain("cluster"),
+            ResolvedGroupKey::Label(label) if has(label) => Self::Label(label.clone()),
+            ResolvedGroupKey::Label(_) => Self::Always(None),
+            ResolvedGroupKey::SortField(SortField::Always(value)) => {
+                Self::Always(Some((*value).to_owned()))
+            }
+            ResolvedGroupKey::SortField(SortField::Name) => Self::Plain("metadata.name"),
+            ResolvedGroupKey::SortField(SortField::Namespace) => Self::Plain("metadata.namespace"),
+            ResolvedGroupKey::SortField(SortField::Field(path, kind)) => Self::Sorted(
                 format!("search.sort.{}", sort_field(path)),
                 kind.reads_without_sort_value(),
             ),
@@ -108,10 +112,10 @@ impl Key {
         }
     }
 
-    /// What a bucket's value says of this key; nothing if the bucket is about another label.
+    /// The value of this key in a bucket; `None` if the bucket belongs to another label.
     #[expect(
         clippy::option_option,
-        reason = "a bucket that tells nothing is not one that tells of no value"
+        reason = "a bucket of another label differs from a bucket without a value"
     )]
     fn read(&self, found: &Value) -> Option<Option<String>> {
         let text = found.as_str();
@@ -130,34 +134,34 @@ impl Key {
 }
 
 impl Composite {
-    /// The body of the `_search` for so many buckets after another one, [`PAGE`] at most.
-    pub fn body(&self, after: Option<&Value>, size: usize) -> Result<Value, QueryError> {
+    /// The body of the `_search` for `size` buckets, [`PAGE`] at most, after another bucket.
+    pub fn body(&self, after: Option<&Value>, size: usize) -> Value {
         let mut body =
-            json!({ "size": 0, "track_total_hits": false, "query": query_clause(&self.query)? });
+            json!({ "size": 0, "track_total_hits": false, "query": query_clause(&self.query) });
         let sources = self.sources();
         if sources.is_empty() {
             body["track_total_hits"] = true.into();
-            return Ok(body);
+            return body;
         }
         let mut composite = json!({ "size": size, "sources": sources });
         if let Some(after) = after.cloned().or_else(|| self.start()) {
             composite["after"] = after;
         }
         body["aggs"] = json!({ "groups": { "composite": composite } });
-        Ok(body)
+        body
     }
 
-    /// The values of all objects, where nothing tells them apart.
+    /// The values of the only group; `None` if there may be several.
     pub fn only_group(&self) -> Option<Vec<Option<String>>> {
-        let value = |key: &Key| match key {
-            Key::Always(value) => Some(value.clone()),
+        let value = |key: &KeySource| match key {
+            KeySource::Always(value) => Some(value.clone()),
             _ => None,
         };
         self.keys.iter().map(value).collect()
     }
 
-    /// What a bucket counts; nothing if it is about labels that were not asked for.
-    pub fn read(&self, key: &Map<String, Value>, count: u64) -> Option<Bucket> {
+    /// The values and the count of a bucket; `None` if it belongs to other labels than the requested ones.
+    pub fn read(&self, key: &Map<String, Value>, count: u64) -> Option<CompositeBucket> {
         let found = |number: usize| key.get(&name(number)).unwrap_or(&Value::Null);
         let values: Option<Vec<_>> = self
             .keys
@@ -168,7 +172,7 @@ impl Composite {
         Some((values?, count))
     }
 
-    /// Whether no bucket after this one can be about the labels that were asked for.
+    /// Whether no bucket after this one can belong to the requested labels.
     pub fn is_over(&self, key: &Map<String, Value>) -> bool {
         let Some((number, label)) = self.first_label() else {
             return false;
@@ -177,7 +181,7 @@ impl Composite {
             .get(&name(number))
             .and_then(Value::as_str)
             .unwrap_or_default();
-        // '=' is followed by '>': beyond it no term begins with "key=".
+        // '>' follows '=' in ASCII: beyond it no term starts with "key=".
         last >= format!("{label}>").as_str()
     }
 
@@ -186,12 +190,12 @@ impl Composite {
             .iter()
             .enumerate()
             .find_map(|(number, key)| match key {
-                Key::Label(label) => Some((number, label.as_str())),
+                KeySource::Label(label) => Some((number, label.as_str())),
                 _ => None,
             })
     }
 
-    /// The positions of the keys that have a source, the first label before all others: buckets come in that order.
+    /// The positions of the keys that have a source, the first label before all others: buckets are sorted in that order.
     fn in_order(&self) -> impl Iterator<Item = (usize, &str)> {
         let first = self.first_label().map(|(number, _)| number);
         let rest = (0..self.keys.len()).filter(move |number| Some(*number) != first);
@@ -206,14 +210,14 @@ impl Composite {
         self.in_order().map(source).collect()
     }
 
-    /// A place right before the first label's terms.
+    /// The `after` key right before the first label's terms.
     fn start(&self) -> Option<Value> {
         let (first, label) = self.first_label()?;
         let mut after: Map<String, Value> = self
             .in_order()
             .map(|(number, _)| (name(number), Value::Null))
             .collect();
-        // '<' comes right before '='.
+        // '<' precedes '=' in ASCII.
         after.insert(name(first), format!("{label}<").into());
         Some(after.into())
     }
@@ -240,7 +244,7 @@ mod tests {
         let bodies = composites(&pods(), by).unwrap();
         let lines: Vec<String> = bodies
             .iter()
-            .map(|request| request.body(None, PAGE).unwrap().to_string())
+            .map(|request| request.body(None, PAGE).to_string())
             .collect();
         lines.join("\n")
     }
@@ -256,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn a_label_is_sought_and_the_objects_without_it_are_counted_apart() {
+    fn a_label_starts_at_its_key_and_the_objects_without_it_are_counted_separately() {
         insta::assert_snapshot!(requests(&[GroupKey::Cluster, GroupKey::Label("app".to_owned())]), @r#"
         {"size":0,"track_total_hits":false,"query":{"bool":{"filter":[{"term":{"search.group":""}},{"term":{"search.resource":"pods"}}],"must_not":[{"term":{"search.labelKeys":"app"}}]}},"aggs":{"groups":{"composite":{"size":10000,"sources":[{"by0":{"terms":{"field":"cluster","missing_bucket":true}}}]}}}}
         {"size":0,"track_total_hits":false,"query":{"bool":{"filter":[{"term":{"search.group":""}},{"term":{"search.resource":"pods"}},{"term":{"search.labelKeys":"app"}}]}},"aggs":{"groups":{"composite":{"size":10000,"sources":[{"by1":{"terms":{"field":"search.labels","missing_bucket":true}}},{"by0":{"terms":{"field":"cluster","missing_bucket":true}}}],"after":{"by1":"app<","by0":null}}}}}
@@ -264,13 +268,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_the_same_for_all_objects_takes_no_aggregation() {
+    fn a_value_that_all_objects_share_needs_no_aggregation() {
         insta::assert_snapshot!(requests(&[GroupKey::Field(FieldPath::new("status.podIPs"))]), @r#"{"size":0,"track_total_hits":true,"query":{"bool":{"filter":[{"term":{"search.group":""}},{"term":{"search.resource":"pods"}}]}}}"#);
         insta::assert_snapshot!(requests(&[]), @r#"{"size":0,"track_total_hits":true,"query":{"bool":{"filter":[{"term":{"search.group":""}},{"term":{"search.resource":"pods"}}]}}}"#);
     }
 
     #[test]
-    fn buckets_of_other_labels_are_passed_over_and_end_the_search_behind_the_label() {
+    fn buckets_of_other_labels_are_skipped_and_end_the_search_behind_the_label() {
         let request = &composites(
             &pods(),
             &[GroupKey::Label("app".to_owned()), GroupKey::Cluster],
@@ -301,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_grouped_by_is_refused_with_what_can() {
+    fn an_invalid_group_key_is_refused_with_the_valid_ones() {
         let refused = composites(&pods(), &[GroupKey::Field(FieldPath::new("spec.color"))])
             .unwrap_err()
             .to_string();

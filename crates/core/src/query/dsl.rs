@@ -1,36 +1,28 @@
-//! Queries to the JSON of OpenSearch's `_search`.
+//! Translates checked queries to the JSON of OpenSearch's `_search`.
 
 use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
 use super::{
-    Grant, Owners, Permitted, Query, QueryError, Relation, Relatives, Sort, SortKey, field_term,
-    label_number_term, label_term, owners::MAX_OWNERS,
+    CheckedQuery, CheckedRelatives, Grant, Owners, Permitted, Query, Relation, Sort, SortKey,
+    checked::StoredField, field_term, label_number_term, label_term, owners::MAX_OWNERS,
 };
 use crate::{
     model::{Quantity, quantity, sort_field},
-    selector::{Comparison, FieldRequirement, FieldTest, LabelRequirement, LabelTest},
+    selector::{Comparison, FieldTest, LabelRequirement, LabelTest},
 };
 
-/// Clauses of one `bool` query that OpenSearch takes (`indices.query.bool.max_clause_count`).
-const MAX_CLAUSES: usize = 1024;
-
-/// Values of one `terms` query that OpenSearch takes (`index.max_terms_count`).
-const MAX_VALUES: usize = 65_536;
-
-/// Objects of one page at most: OpenSearch gives 10,000 hits (`index.max_result_window`), and one more than the page tells whether
-/// another page follows.
-pub const MAX_LIMIT: usize = 9_999;
-
-/// Which page of an answer to ask for, and how.
+/// Which page of a list to ask for, and how.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Paging {
     /// The point in time to read from.
-    pub snapshot: Option<Snapshot>,
+    pub point_in_time: Option<PointInTime>,
     /// Sort values of the last object of the page before; empty for the first page.
     pub after: Vec<Value>,
-    /// Ask for one object more than the query's limit, which tells whether another page follows.
+    /// Objects in the page, if fewer than the query's limit.
+    pub limit: Option<usize>,
+    /// Ask for one object more than the page holds, which shows whether another page follows.
     pub look_ahead: bool,
     /// Count every match exactly, which costs time.
     pub count_total: bool,
@@ -38,41 +30,37 @@ pub struct Paging {
 
 /// An open point in time of OpenSearch.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Snapshot {
+pub struct PointInTime {
     /// Its `pit_id`.
     pub id: String,
     /// How much longer to keep it open, such as `5m`.
     pub keep_alive: String,
 }
 
-/// The body of the `_search` request that answers one page of a query.
-pub fn request_body(query: &Query, paging: &Paging) -> Result<Value, QueryError> {
-    if query.limit > MAX_LIMIT {
-        return Err(QueryError::TooLarge {
-            what: "objects in one page",
-            found: query.limit,
-            limit: MAX_LIMIT,
-        });
-    }
-    let size = query.limit + usize::from(paging.look_ahead);
+/// The body of the `_search` request for one page of a query.
+pub fn request_body(checked: &CheckedQuery<'_>, paging: &Paging) -> Value {
+    let query = checked.query();
+    let limit = paging
+        .limit
+        .map_or(query.limit, |limit| limit.min(query.limit));
     let mut body = json!({
-        "size": size,
+        "size": limit + usize::from(paging.look_ahead),
         "track_total_hits": paging.count_total,
-        "query": query_clause(query)?,
+        "query": query_clause(checked),
         "sort": sort(query),
     });
-    if let Some(snapshot) = &paging.snapshot {
-        body["pit"] = json!({ "id": snapshot.id, "keep_alive": snapshot.keep_alive });
+    if let Some(PointInTime { id, keep_alive }) = &paging.point_in_time {
+        body["pit"] = json!({ "id": id, "keep_alive": keep_alive });
     }
     if !paging.after.is_empty() {
         body["search_after"] = Value::Array(paging.after.clone());
     }
-    Ok(body)
+    body
 }
 
 /// The `query` part alone, for `_count` and `_delete_by_query`.
-pub fn query_clause(query: &Query) -> Result<Value, QueryError> {
-    query.check()?;
+pub fn query_clause(checked: &CheckedQuery<'_>) -> Value {
+    let query = checked.query();
     let mut clauses = Clauses::default();
     clauses
         .filter
@@ -80,50 +68,39 @@ pub fn query_clause(query: &Query) -> Result<Value, QueryError> {
     clauses
         .filter
         .push(term("search.resource", &query.resource.plural));
-    clauses.one_of(
-        "cluster",
-        query.clusters.iter().map(ToString::to_string).collect(),
-    )?;
-    clauses.one_of(
-        "metadata.namespace",
-        query.namespaces.iter().map(ToString::to_string).collect(),
-    )?;
-    clauses.one_of("metadata.name", query.names.clone())?;
-    clauses.permission(&query.permitted)?;
+    clauses.one_of("cluster", texts(&query.clusters));
+    clauses.one_of("metadata.namespace", texts(&query.namespaces));
+    clauses.one_of("metadata.name", query.names.clone());
+    clauses.permission(&query.permitted);
     clauses.created(query);
     if let Some(owners) = &query.owners {
-        clauses.owned(owners)?;
+        clauses.owned(owners);
     }
     for requirement in query.labels.requirements() {
-        clauses.label(requirement)?;
+        clauses.label(requirement);
     }
-    for requirement in query.fields.requirements() {
-        clauses.field(query, requirement)?;
+    for (requirement, field) in checked.fields() {
+        clauses.field(&requirement.test, field);
     }
     clauses.into_bool()
 }
 
-/// The body of the `_search` that finds relatives: what is told of each are its sort values ([`RELATIVE_KEYS`]). One more than may be found tells that there are
-/// too many.
-pub fn relatives_body(asked: &Relatives) -> Result<Value, QueryError> {
+/// The body of the `_search` that finds relatives. The sort values ([`RELATIVE_KEYS`]) are all that it returns of each. The body asks for an exact count up to
+/// one more than may be found, so that too many are noticed.
+pub fn relatives_body(checked: CheckedRelatives<'_>) -> Value {
+    let relatives = checked.relatives();
     let mut clauses = Clauses::default();
-    clauses.one_of(
-        "cluster",
-        asked.clusters.iter().map(ToString::to_string).collect(),
-    )?;
-    if !asked.namespaces.is_empty() {
-        let inside = any_of(
-            "metadata.namespace",
-            asked.namespaces.iter().map(ToString::to_string).collect(),
-        )?;
+    clauses.one_of("cluster", texts(&relatives.clusters));
+    if !relatives.namespaces.is_empty() {
+        let inside = any_of("metadata.namespace", texts(&relatives.namespaces));
         let outside =
             json!({ "bool": { "must_not": [{ "exists": { "field": "metadata.namespace" } }] } });
         clauses
             .filter
             .push(json!({ "bool": { "should": [inside, outside], "minimum_should_match": 1 } }));
     }
-    clauses.permission(&asked.permitted)?;
-    match &asked.relation {
+    clauses.permission(&relatives.permitted);
+    match &relatives.relation {
         Relation::Named { resource, names } => {
             if let Some(resource) = resource {
                 clauses.filter.push(term("search.group", &resource.group));
@@ -131,20 +108,20 @@ pub fn relatives_body(asked: &Relatives) -> Result<Value, QueryError> {
                     .filter
                     .push(term("search.resource", &resource.plural));
             }
-            clauses.filter.push(any_of("metadata.name", names.clone())?);
+            clauses.filter.push(any_of("metadata.name", names.clone()));
         }
-        Relation::OwnedBy(owners) => clauses.owned(owners)?,
+        Relation::OwnedBy(owners) => clauses.owned(owners),
     }
-    Ok(json!({
+    json!({
         "size": MAX_OWNERS,
         "track_total_hits": MAX_OWNERS + 1,
         "_source": false,
-        "query": clauses.into_bool()?,
+        "query": clauses.into_bool(),
         "sort": RELATIVE_KEYS.map(|key| json!({ key: { "order": "asc" } })),
-    }))
+    })
 }
 
-/// What is told of a relative: its cluster, UID, group, plural, and namespace if it has one.
+/// The sort keys of a search for relatives: cluster, UID, group, plural, and namespace where there is one.
 pub const RELATIVE_KEYS: [&str; 5] = [
     "cluster",
     "metadata.uid",
@@ -161,53 +138,24 @@ struct Clauses {
 }
 
 impl Clauses {
-    /// No values at all ask for nothing.
-    fn one_of(&mut self, field: &str, values: Vec<String>) -> Result<(), QueryError> {
+    /// Requires one of some values; anything if there are none.
+    fn one_of(&mut self, field: &str, values: Vec<String>) {
         if !values.is_empty() {
-            self.filter.push(any_of(field, values)?);
+            self.filter.push(any_of(field, values));
         }
-        Ok(())
     }
 
-    fn permission(&mut self, permitted: &Permitted) -> Result<(), QueryError> {
+    fn permission(&mut self, permitted: &Permitted) {
         let Permitted::Only(grants) = permitted else {
-            return Ok(());
+            return;
         };
-        let covering: Vec<&Grant> = grants.iter().filter(|grant| !grant.is_empty()).collect();
         let mut alternatives = Vec::new();
-        for grant in covering {
-            let mut parts = Self::default();
-            parts.one_of(
-                "cluster",
-                grant
-                    .clusters
-                    .iter()
-                    .flatten()
-                    .map(ToString::to_string)
-                    .collect(),
-            )?;
-            parts.one_of(
-                "metadata.namespace",
-                grant
-                    .namespaces
-                    .iter()
-                    .flatten()
-                    .map(ToString::to_string)
-                    .collect(),
-            )?;
+        for grant in grants.iter().filter(|grant| !grant.is_empty()) {
+            let parts = Self::of_grant(grant);
             if parts.filter.is_empty() {
-                return Ok(());
+                return;
             }
             alternatives.push(parts.filter);
-        }
-        // OpenSearch counts the clauses of alternatives, too.
-        let found = alternatives.iter().map(Vec::len).sum();
-        if found > MAX_CLAUSES {
-            return Err(QueryError::TooLarge {
-                what: "permissions",
-                found,
-                limit: MAX_CLAUSES,
-            });
         }
         match alternatives.pop() {
             None => self.filter.push(json!({ "match_none": {} })),
@@ -222,7 +170,16 @@ impl Clauses {
                     .push(json!({ "bool": { "should": should, "minimum_should_match": 1 } }));
             }
         }
-        Ok(())
+    }
+
+    fn of_grant(grant: &Grant) -> Self {
+        let mut parts = Self::default();
+        parts.one_of("cluster", texts(grant.clusters.iter().flatten()));
+        parts.one_of(
+            "metadata.namespace",
+            texts(grant.namespaces.iter().flatten()),
+        );
+        parts
     }
 
     fn created(&mut self, query: &Query) {
@@ -235,34 +192,22 @@ impl Clauses {
         }
     }
 
-    fn owned(&mut self, owners: &Owners) -> Result<(), QueryError> {
+    fn owned(&mut self, owners: &Owners) {
         let mut alternatives = Vec::new();
         for (cluster, uids) in owners.by_cluster() {
             let mut parts = Self::default();
-            parts.one_of("cluster", cluster.iter().map(ToString::to_string).collect())?;
-            parts
-                .filter
-                .push(any_of("search.owners", uids.iter().cloned().collect())?);
+            parts.one_of("cluster", texts(cluster));
+            parts.filter.push(any_of("search.owners", texts(uids)));
             alternatives.push(json!({ "bool": { "filter": parts.filter } }));
-        }
-        // Each has a clause for its cluster and one for its owners.
-        if alternatives.len() > MAX_CLAUSES / 2 {
-            let (found, limit) = (alternatives.len(), MAX_CLAUSES / 2);
-            return Err(QueryError::TooLarge {
-                what: "clusters with owners",
-                found,
-                limit,
-            });
         }
         self.filter.push(if alternatives.is_empty() {
             json!({ "match_none": {} })
         } else {
             json!({ "bool": { "should": alternatives, "minimum_should_match": 1 } })
         });
-        Ok(())
     }
 
-    fn label(&mut self, requirement: &LabelRequirement) -> Result<(), QueryError> {
+    fn label(&mut self, requirement: &LabelRequirement) {
         let key = requirement.key();
         let terms = |values: &BTreeSet<String>| {
             any_of(
@@ -271,8 +216,8 @@ impl Clauses {
             )
         };
         match requirement.test() {
-            LabelTest::In(values) => self.filter.push(terms(values)?),
-            LabelTest::NotIn(values) => self.must_not.push(terms(values)?),
+            LabelTest::In(values) => self.filter.push(terms(values)),
+            LabelTest::NotIn(values) => self.must_not.push(terms(values)),
             LabelTest::Exists => self.filter.push(term("search.labelKeys", key)),
             LabelTest::DoesNotExist => self.must_not.push(term("search.labelKeys", key)),
             LabelTest::GreaterThan(bound) => {
@@ -284,104 +229,64 @@ impl Clauses {
                 self.filter.push(range("search.numbers", &under));
             }
         }
-        Ok(())
     }
 
-    fn field(&mut self, query: &Query, requirement: &FieldRequirement) -> Result<(), QueryError> {
-        let test = &requirement.test;
-        let Some(path) = query.selectable.stored_path(requirement.path.as_str())? else {
+    /// `field`: absent for one that always reads empty.
+    fn field(&mut self, test: &FieldTest, field: Option<&StoredField>) {
+        let Some(field) = field else {
             let everything_or_nothing = if test.accepts("") {
                 "match_all"
             } else {
                 "match_none"
             };
             self.filter.push(json!({ everything_or_nothing: {} }));
-            return Ok(());
+            return;
         };
-        let field = StoredField {
-            path: path.as_str(),
-            always_stored: query.selectable.is_always_stored(&path),
-        };
-        if let FieldTest::Compares(comparison, bound) = test {
-            self.filter.push(field.compares(*comparison, *bound));
-            return Ok(());
-        }
-        let asks_for_empty = !field.has_term_for_empty() && test.values().contains("");
-        let named: Vec<&String> = test
-            .values()
-            .iter()
-            .filter(|value| !(asks_for_empty && value.is_empty()))
-            .collect();
-        match (test, asks_for_empty, named.is_empty()) {
-            (FieldTest::In(_), false, _) => self.filter.push(field.reads_one_of(&named)?),
-            (FieldTest::NotIn(_), false, _) => self.must_not.push(field.reads_one_of(&named)?),
+        let tests_empty = field.tests_empty(test);
+        let values = field.term_values(test);
+        match (test, tests_empty, values.is_empty()) {
+            (FieldTest::Compares(comparison, bound), ..) => {
+                self.filter.push(field.compares(*comparison, *bound));
+            }
+            (FieldTest::In(_), false, _) => self.filter.push(field.reads_one_of(&values)),
+            (FieldTest::NotIn(_), false, _) => self.must_not.push(field.reads_one_of(&values)),
             (FieldTest::In(_), true, true) => self.must_not.push(field.is_not_empty()),
             (FieldTest::In(_), true, false) => {
                 let empty = json!({ "bool": { "must_not": [field.is_not_empty()] } });
-                let either = json!({ "bool": { "should": [empty, field.reads_one_of(&named)?], "minimum_should_match": 1 } });
+                let either = json!({ "bool": { "should": [empty, field.reads_one_of(&values)], "minimum_should_match": 1 } });
                 self.filter.push(either);
             }
-            (FieldTest::Compares(..), ..) => {}
             (FieldTest::NotIn(_), true, true) => self.filter.push(field.is_not_empty()),
             (FieldTest::NotIn(_), true, false) => {
                 self.filter.push(field.is_not_empty());
-                self.must_not.push(field.reads_one_of(&named)?);
+                self.must_not.push(field.reads_one_of(&values));
             }
         }
-        Ok(())
     }
 
-    fn into_bool(self) -> Result<Value, QueryError> {
-        let found = self.filter.len() + self.must_not.len();
-        if found > MAX_CLAUSES {
-            return Err(QueryError::TooLarge {
-                what: "requirements",
-                found,
-                limit: MAX_CLAUSES,
-            });
-        }
+    fn into_bool(self) -> Value {
         let mut clauses = Map::new();
         clauses.insert("filter".to_owned(), self.filter.into());
         if !self.must_not.is_empty() {
             clauses.insert("must_not".to_owned(), self.must_not.into());
         }
-        Ok(json!({ "bool": clauses }))
+        json!({ "bool": clauses })
     }
 }
 
-/// A selectable field, and where documents hold it.
-struct StoredField<'a> {
-    path: &'a str,
-    /// Every document has a term for it.
-    always_stored: bool,
-}
-
-impl StoredField<'_> {
-    /// Name and namespace are mapped under their own paths.
-    fn has_own_field(&self) -> bool {
-        matches!(self.path, "metadata.name" | "metadata.namespace")
-    }
-
-    /// An absent optional field reads empty, too, but has no term that says so.
-    fn has_term_for_empty(&self) -> bool {
-        self.always_stored && !self.has_own_field()
-    }
-
-    fn reads_one_of(&self, values: &[&String]) -> Result<Value, QueryError> {
-        if self.has_own_field() {
-            return any_of(self.path, values.iter().map(ToString::to_string).collect());
+impl StoredField {
+    fn reads_one_of(&self, values: &[&String]) -> Value {
+        if self.is_mapped() {
+            return any_of(self.path.as_str(), texts(values));
         }
-        any_of(
-            "search.fields",
-            values
-                .iter()
-                .map(|value| field_term(self.path, value))
-                .collect(),
-        )
+        let terms = values
+            .iter()
+            .map(|value| field_term(self.path.as_str(), value));
+        any_of("search.fields", terms.collect())
     }
 
     fn compares(&self, comparison: Comparison, bound: Quantity) -> Value {
-        let bound = quantity::field_term(self.path, bound);
+        let bound = quantity::field_term(self.path.as_str(), bound);
         // '>' follows '=' in ASCII: all numbers of the field lie between these.
         let (least, beyond) = (format!("{}=", self.path), format!("{}>", self.path));
         let bounds = match comparison {
@@ -394,8 +299,8 @@ impl StoredField<'_> {
     }
 
     fn is_not_empty(&self) -> Value {
-        if self.has_own_field() {
-            return json!({ "exists": { "field": self.path } });
+        if self.is_mapped() {
+            return json!({ "exists": { "field": self.path.as_str() } });
         }
         // '>' follows '=' in ASCII: what lies between these starts with "path=" and goes on.
         range(
@@ -403,6 +308,10 @@ impl StoredField<'_> {
             &json!({ "gt": format!("{}=", self.path), "lt": format!("{}>", self.path) }),
         )
     }
+}
+
+fn texts<T: ToString>(values: impl IntoIterator<Item = T>) -> Vec<String> {
+    values.into_iter().map(|value| value.to_string()).collect()
 }
 
 fn term(field: &str, value: &str) -> Value {
@@ -413,26 +322,19 @@ fn range(field: &str, bounds: &Value) -> Value {
     json!({ "range": { field: bounds } })
 }
 
-fn any_of(field: &str, mut values: Vec<String>) -> Result<Value, QueryError> {
-    if values.len() > MAX_VALUES {
-        return Err(QueryError::TooLarge {
-            what: "values in one set",
-            found: values.len(),
-            limit: MAX_VALUES,
-        });
-    }
+fn any_of(field: &str, mut values: Vec<String>) -> Value {
     match (values.pop(), values.is_empty()) {
-        (Some(only), true) => Ok(term(field, &only)),
+        (Some(only), true) => term(field, &only),
         (last, _) => {
             values.extend(last);
-            Ok(json!({ "terms": { field: values } }))
+            json!({ "terms": { field: values } })
         }
     }
 }
 
-/// The query's keys, then what tells equal ones apart, so that no page repeats or loses an object.
+/// The query's sort keys, followed by a tie-breaker, so that no page repeats or loses an object.
 ///
-/// Not `_shard_doc`, which OpenSearch 2 does not know: cluster, UID and version tell all documents of a resource apart.
+/// The tie-breaker is cluster, UID and version, which identify each document of a resource. OpenSearch 2 has no `_shard_doc`.
 fn sort(query: &Query) -> Value {
     let mut keys: Vec<Value> = query.sort.iter().map(sort_key).collect();
     if query.sort.iter().all(|sort| sort.key != SortKey::Cluster) {
@@ -445,8 +347,8 @@ fn sort(query: &Query) -> Value {
 
 fn sort_key(sort: &Sort) -> Value {
     let order = if sort.descending { "desc" } else { "asc" };
-    // An object without a namespace sorts as if it were empty, one without a time as the oldest. Always said: left to its default,
-    // OpenSearch loses objects without a time between pages.
+    // An object without a namespace sorts as if it were empty, one without a time as the oldest. `missing` is always set: with its
+    // default, OpenSearch loses objects without a time between pages.
     let missing = if sort.descending { "_last" } else { "_first" };
     match &sort.key {
         SortKey::Namespace => {

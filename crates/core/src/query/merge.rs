@@ -1,4 +1,4 @@
-//! Answers that several stores give together: each has a part of the objects, in the same order.
+//! Merges the pages of several stores, each of which has a part of the objects in the same order.
 
 use std::cmp::Ordering;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::{Hit, Sort};
 
-/// What an object sorts by, for one key of the order. An absent value comes before every other one.
+/// The value of an object for one sort key. An absent value sorts before every other one.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum OrderKey {
     /// A time, in milliseconds since 1970.
@@ -17,29 +17,29 @@ pub enum OrderKey {
 }
 
 impl OrderKey {
-    /// The key of a text, which counts as absent if it is empty: an object without a namespace has none.
+    /// The value of a text, absent if it is empty: an object without a namespace has none.
     pub fn of_text(text: &str) -> Option<Self> {
         (!text.is_empty()).then(|| Self::Text(text.to_owned()))
     }
 }
 
-/// An object of a page, and where it stands in the answer.
+/// An object of a page with its sort position.
 #[derive(Clone, Debug)]
-pub struct Placed {
+pub struct SortedHit {
     /// The object.
     pub hit: Hit,
-    /// One value for each key of the order, then cluster, UID and `apiVersion`. The same in every store.
+    /// One value for each sort key, then cluster, UID and `apiVersion`. The same in every store.
     pub order: Vec<Option<OrderKey>>,
-    /// [`Cursor::after`](super::Cursor::after) of a page that goes on behind it, in the store that gave it.
+    /// [`Cursor::after`](super::Cursor::after) of the page that starts behind it, in the store that returned it.
     pub after: Vec<Value>,
 }
 
-/// One page of the part that one store has of an answer.
+/// One page of one store.
 #[derive(Clone, Debug, Default)]
-pub struct PlacedPage {
+pub struct SortedPage {
     /// The objects, in order.
-    pub items: Vec<Placed>,
-    /// The view that it was read from. It stays open.
+    pub items: Vec<SortedHit>,
+    /// The open view that the page was read from.
     pub view: Option<String>,
     /// Whether more objects come after this page.
     pub more: bool,
@@ -47,44 +47,44 @@ pub struct PlacedPage {
     pub remaining: Option<u64>,
 }
 
-/// Where the next page of one store begins.
+/// Where the next page of one store starts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Position {
+pub struct StorePosition {
     /// The store.
     pub store: String,
     /// Its frozen view.
     pub view: String,
-    /// Behind the object with these sort values; empty: at the beginning.
+    /// The sort values of the object before it; empty: at the beginning.
     pub after: Vec<Value>,
-    /// How many objects are left, where that is known.
+    /// How many objects are left, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub left: Option<u64>,
 }
 
-/// How much of a page is part of a merged one.
+/// How many objects of a page are in a merged page.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Taken {
+pub struct TakenHits {
     /// How many objects.
     pub count: usize,
-    /// [`Placed::after`] of the last one of them.
+    /// [`SortedHit::after`] of the last one of them.
     pub after: Option<Vec<Value>>,
 }
 
-/// Takes the first `limit` objects of several pages, each with whether more objects come after it. Gives them, and how much of each page they are. They
-/// are fewer where a page of fewer ends: what comes after it may be next.
+/// Merges the first `limit` objects of several pages, each with a flag whether more objects come after it. Returns the objects, and how many are of each page.
+/// They are fewer if a page ends that has more behind it, because the next object may be there.
 pub fn merge(
-    pages: Vec<(Vec<Placed>, bool)>,
+    pages: Vec<(Vec<SortedHit>, bool)>,
     sorts: &[Sort],
     limit: usize,
-) -> (Vec<Hit>, Vec<Taken>) {
-    let mut taken = vec![Taken::default(); pages.len()];
+) -> (Vec<Hit>, Vec<TakenHits>) {
+    let mut taken = vec![TakenHits::default(); pages.len()];
     let mut pages: Vec<_> = pages
         .into_iter()
         .map(|(page, more)| (page.into_iter().peekable(), more))
         .collect();
     let mut merged = Vec::new();
     'objects: while merged.len() < limit {
-        let mut first: Option<(usize, &Placed)> = None;
+        let mut first: Option<(usize, &SortedHit)> = None;
         for (number, (page, more)) in pages.iter_mut().enumerate() {
             let Some(head) = page.peek() else {
                 if *more {
@@ -101,10 +101,10 @@ pub fn merge(
         let Some(number) = first.map(|(number, _)| number) else {
             break;
         };
-        let Some(Placed { hit, after, .. }) = pages[number].0.next() else {
+        let Some(SortedHit { hit, after, .. }) = pages[number].0.next() else {
             break;
         };
-        taken[number] = Taken {
+        taken[number] = TakenHits {
             count: taken[number].count + 1,
             after: Some(after),
         };
@@ -113,7 +113,7 @@ pub fn merge(
     (merged, taken)
 }
 
-/// The order of an answer. What stands behind the keys of the order tells equal objects apart.
+/// Compares the sort positions of two objects. The values behind the sort keys break ties.
 pub fn compare(left: &[Option<OrderKey>], right: &[Option<OrderKey>], sorts: &[Sort]) -> Ordering {
     let pairs = left.iter().zip(right).enumerate();
     let orders = pairs.map(|(position, (left, right))| {
@@ -135,10 +135,10 @@ mod tests {
     use super::*;
     use crate::query::SortKey;
 
-    fn placed(text: &str, number: i64) -> Placed {
+    fn placed(text: &str, number: i64) -> SortedHit {
         let object =
             serde_json::value::to_raw_value(&json!({ "metadata": { "name": text } })).unwrap();
-        Placed {
+        SortedHit {
             hit: Hit {
                 cluster: "member1".parse().unwrap(),
                 object: object.into(),
@@ -156,11 +156,11 @@ mod tests {
             limit in 0_usize..20,
         ) {
             let sorts = [Sort { key: SortKey::Name, descending }];
-            let ordered = |mut page: Vec<Placed>| {
+            let ordered = |mut page: Vec<SortedHit>| {
                 page.sort_by(|left, right| compare(&left.order, &right.order, &sorts));
                 page
             };
-            let pages: Vec<Vec<Placed>> = parts
+            let pages: Vec<Vec<SortedHit>> = parts
                 .iter()
                 .map(|part| ordered(part.iter().map(|(text, number)| placed(text, *number)).collect()))
                 .collect();
@@ -171,7 +171,7 @@ mod tests {
             prop_assert_eq!(taken.iter().map(|taken| taken.count).sum::<usize>(), merged.len());
         }
 
-        /// Pages may have fewer objects than were asked for, each as it comes.
+        /// Each page may have fewer objects than requested.
         #[test]
         fn pages_of_any_size_add_up_to_the_sorted_whole(
             parts in prop::collection::vec(prop::collection::vec(("[a-c]{0,2}", 0_i64..5), 0..8), 0..4),
@@ -179,10 +179,10 @@ mod tests {
             limit in 1_usize..6,
         ) {
             let sorts = [Sort { key: SortKey::Name, descending: false }];
-            let mut left: Vec<Vec<Placed>> = parts
+            let mut left: Vec<Vec<SortedHit>> = parts
                 .iter()
                 .map(|part| {
-                    let mut page: Vec<Placed> = part.iter().map(|(text, number)| placed(text, *number)).collect();
+                    let mut page: Vec<SortedHit> = part.iter().map(|(text, number)| placed(text, *number)).collect();
                     page.sort_by(|left, right| compare(&left.order, &right.order, &sorts));
                     page
                 })
@@ -192,7 +192,7 @@ mod tests {
             let mut sizes = sizes.iter().cycle();
             let mut found = Vec::new();
             while left.iter().any(|part| !part.is_empty()) {
-                let page = |part: &Vec<Placed>| {
+                let page = |part: &Vec<SortedHit>| {
                     let size = sizes.next().map_or(1, |size| *size).min(limit).min(part.len());
                     (part[..size].to_vec(), size < part.len())
                 };

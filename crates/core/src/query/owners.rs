@@ -1,14 +1,14 @@
-//! Owners: the objects whose dependants are asked for.
+//! Owners, the objects whose dependants a query selects.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Permitted, Requester, ResourceName, Searchable};
 use crate::model::{ClusterName, Namespace};
 
-/// Owners of one query at most: OpenSearch takes 65,536 values, and all of them are held here.
+/// Owners of one query at most: OpenSearch takes 65,536 values, and all of them are in memory here.
 pub const MAX_OWNERS: usize = 10_000;
 
-/// Objects by their UIDs, in one cluster or, where it is not known which, in any.
+/// Objects by their UIDs, in one cluster or, if the cluster is unknown, in any.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Owners {
     uids: BTreeMap<Option<ClusterName>, BTreeSet<String>>,
@@ -20,7 +20,7 @@ impl Owners {
         self.uids.entry(cluster).or_default().insert(uid.to_owned());
     }
 
-    /// Adds others.
+    /// Adds other owners.
     pub fn extend(&mut self, others: Self) {
         for (cluster, uids) in others.uids {
             self.uids.entry(cluster).or_default().extend(uids);
@@ -34,12 +34,12 @@ impl Owners {
             .map(|(cluster, uids)| (cluster.as_ref(), uids))
     }
 
-    /// How many objects they are.
+    /// The number of objects.
     pub fn len(&self) -> usize {
         self.uids.values().map(BTreeSet::len).sum()
     }
 
-    /// Whether there is none, so that nothing is owned by any of them.
+    /// Whether there is no owner, so that no object has one of them.
     pub fn is_empty(&self) -> bool {
         self.uids.is_empty()
     }
@@ -54,8 +54,8 @@ impl Owners {
             .collect()
     }
 
-    /// Whether one of some owner references of an object of a cluster is among them.
-    pub fn own<U: AsRef<str>>(
+    /// Whether one of the owner references of an object of a cluster refers to one of these owners.
+    pub fn matches<U: AsRef<str>>(
         &self,
         cluster: &str,
         references: impl IntoIterator<Item = U>,
@@ -78,7 +78,7 @@ impl FromIterator<Relative> for Owners {
     }
 }
 
-/// An object that an owner search has met.
+/// An object that a search for owners or dependants has found.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Relative {
     /// The member that holds it.
@@ -91,30 +91,30 @@ pub struct Relative {
     pub uid: String,
 }
 
-/// Objects of any kind, looked for as owners or on the way to dependants.
+/// A search for objects of any kind that are owners, or are between owners and dependants.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Relatives {
+pub struct RelativesQuery {
     /// Only in these clusters; empty: all.
     pub clusters: Vec<ClusterName>,
-    /// Only in these namespaces, or in none; empty: everywhere.
+    /// Only in these namespaces, or cluster-scoped; empty: everywhere.
     pub namespaces: Vec<Namespace>,
-    /// What of them the caller may see.
+    /// The objects that the caller may see.
     pub permitted: Permitted,
-    /// Whose share of the store the question counts in.
+    /// The requester whose share of the store the search uses.
     pub requester: Requester,
-    /// Which ones.
+    /// Which objects to find.
     pub relation: Relation,
 }
 
-impl Relatives {
-    /// Those among some objects: the meaning that every store has to keep.
+impl RelativesQuery {
+    /// The matching objects among some objects. This is the reference that every store must agree with.
     pub fn among<'o, S: Searchable + 'o>(
         &self,
         objects: impl IntoIterator<Item = &'o S>,
     ) -> BTreeSet<Relative> {
         let mut found = BTreeSet::new();
         for object in objects.into_iter().filter(|object| self.selects(*object)) {
-            // A name that a cluster cannot have is none of its objects.
+            // No cluster has an invalid name.
             let Ok(cluster) = object.cluster().parse() else {
                 continue;
             };
@@ -148,7 +148,7 @@ impl Relatives {
                     .is_none_or(|resource| resource == object.resource());
                 is_of && names.iter().any(|name| name == object.name())
             }
-            Relation::OwnedBy(owners) => owners.own(object.cluster(), object.owners()),
+            Relation::OwnedBy(owners) => owners.matches(object.cluster(), object.owners()),
         };
         in_cluster
             && in_namespace
@@ -157,17 +157,17 @@ impl Relatives {
     }
 }
 
-/// Which objects are looked for.
+/// Which objects a search finds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Relation {
-    /// Those with these names, of one resource or of any.
+    /// Objects with these names, of one resource or of any.
     Named {
         /// The resource; absent: any.
         resource: Option<ResourceName>,
         /// The names.
         names: Vec<String>,
     },
-    /// Those that one of these owns.
+    /// Objects with one of these owners.
     OwnedBy(Owners),
 }
 
@@ -176,12 +176,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_owner_of_a_cluster_owns_nothing_in_another() {
+    fn an_owner_matches_only_in_its_own_cluster() {
         let mut owners = Owners::default();
         owners.insert(Some("a".parse().unwrap()), "u1");
         owners.insert(None, "u2");
-        assert!(owners.own("a", ["u0", "u1"]) && !owners.own("b", ["u1"]));
-        assert!(owners.own("b", ["u2"]) && !owners.own("a", [""; 0]));
+        assert!(owners.matches("a", ["u0", "u1"]) && !owners.matches("b", ["u1"]));
+        assert!(owners.matches("b", ["u2"]) && !owners.matches("a", [""; 0]));
         assert_eq!((owners.len(), owners.is_empty()), (2, false));
     }
 }

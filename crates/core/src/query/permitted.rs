@@ -1,16 +1,16 @@
-//! What of a store's documents an answer may hold, whatever is asked for.
+//! Permissions: which documents of a store a caller may see.
 
 use std::collections::BTreeSet;
 
 use crate::model::{ClusterName, Namespace};
 
-/// What the caller may see of a resource. Part of the query, so that pages and counts are those of what may be seen.
+/// The objects of a resource that the caller may see. It is part of the query, so that pages and counts contain nothing else.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Permitted {
     /// Every object.
     #[default]
     Everything,
-    /// What at least one of these covers; nothing at all if there are none.
+    /// The objects that at least one of these grants covers; no object without a grant.
     Only(Vec<Grant>),
 }
 
@@ -23,7 +23,7 @@ pub struct Grant {
     pub namespaces: Option<Vec<Namespace>>,
 }
 
-/// What of one cluster may be seen.
+/// The objects of one cluster that a caller may see.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum InCluster<'p> {
     /// Everything.
@@ -43,7 +43,7 @@ impl Permitted {
         }
     }
 
-    /// What of a cluster may be seen.
+    /// The objects of a cluster that may be seen.
     pub fn in_cluster(&self, cluster: &ClusterName) -> InCluster<'_> {
         let Self::Only(grants) = self else {
             return InCluster::Everything;
@@ -65,28 +65,28 @@ impl Permitted {
         }
     }
 
-    /// The clusters, of those asked for (empty: all), of which anything may be seen; `None`: all there are.
-    pub fn clusters(&self, asked: &[ClusterName]) -> Option<Vec<ClusterName>> {
-        let of_asked = || Some(asked.to_vec()).filter(|names| !names.is_empty());
+    /// The requested clusters (empty: all) of which any object may be seen; `None`: all clusters.
+    pub fn clusters(&self, requested: &[ClusterName]) -> Option<Vec<ClusterName>> {
+        let of_requested = || Some(requested.to_vec()).filter(|names| !names.is_empty());
         let Self::Only(grants) = self else {
-            return of_asked();
+            return of_requested();
         };
         let mut named = BTreeSet::new();
         for grant in grants.iter().filter(|grant| !grant.is_empty()) {
             let Some(clusters) = &grant.clusters else {
-                return of_asked();
+                return of_requested();
             };
             named.extend(
                 clusters
                     .iter()
-                    .filter(|name| asked.is_empty() || asked.contains(name))
+                    .filter(|name| requested.is_empty() || requested.contains(name))
                     .cloned(),
             );
         }
         Some(named.into_iter().collect())
     }
 
-    /// What of it is also covered by one of some grants.
+    /// The part of the permission that some grants cover, too.
     #[must_use]
     pub fn within(&self, area: &[Grant]) -> Self {
         match self {
@@ -100,7 +100,7 @@ impl Permitted {
         }
     }
 
-    /// The same text for permissions that are written alike but for their order.
+    /// A text that is the same for permissions that differ only in the order of their parts.
     pub fn canonical(&self) -> String {
         let Self::Only(grants) = self else {
             return "everything".to_owned();
@@ -126,7 +126,7 @@ impl Grant {
             || self.namespaces.as_ref().is_some_and(Vec::is_empty)
     }
 
-    /// What both cover.
+    /// The grant for what both grants cover.
     fn and(&self, other: &Self) -> Self {
         fn common<T: Clone + PartialEq>(
             left: Option<&Vec<T>>,
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn clusters_of_which_nothing_may_be_seen_are_not_asked() {
+    fn clusters_without_a_visible_object_are_left_out() {
         let names = |clusters: Option<Vec<ClusterName>>| {
             clusters.map(|names| {
                 names
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn order_makes_no_other_permission_but_anything_else_does() {
+    fn the_canonical_text_ignores_order_and_nothing_else() {
         let text = |grants: Vec<Grant>| Permitted::Only(grants).canonical();
         let (one, two) = (
             grant(Some(&["a", "b"]), None),

@@ -1,4 +1,4 @@
-//! Which fields a field selector may name, for one kind.
+//! The fields that a field selector may name, for one kind.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -7,19 +7,19 @@ use crate::{
     model::{FieldPath, FieldType, Gvk, SelectableField},
 };
 
-/// A field selector names a field that the kind does not support, in the words of an apiserver.
+/// A field selector names a field that the kind does not support. The message begins as that of an apiserver.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("field label not supported: {label}; these are: {}", Listed(.supported))]
+#[error("field label not supported: {label}; these are: {}", CommaSeparated(.supported))]
 pub struct UnsupportedField {
     /// The field, as the selector names it.
     pub label: String,
-    /// The fields that it could have named.
+    /// The supported fields.
     pub supported: Vec<String>,
 }
 
-struct Listed<'a>(&'a [String]);
+struct CommaSeparated<'a>(&'a [String]);
 
-impl fmt::Display for Listed<'_> {
+impl fmt::Display for CommaSeparated<'_> {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str(&self.0.join(", "))
     }
@@ -28,17 +28,17 @@ impl fmt::Display for Listed<'_> {
 /// The fields that a field selector may name, for one kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Selectable {
-    /// What each field label reads: a stored field, or always the empty text.
+    /// The stored field that each field label reads; `None`: it always reads the empty text.
     labels: BTreeMap<String, Option<FieldPath>>,
-    /// How a stored field reads where it is absent.
+    /// The types of stored fields, which decide how an absent field reads.
     types: BTreeMap<FieldPath, FieldType>,
-    /// Any other path is selectable too.
+    /// Any other path is selectable, too.
     open: bool,
 }
 
-/// What objects are ordered or grouped by.
+/// The field that objects are sorted or grouped by.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Ordered {
+pub enum SortField {
     /// The same for all of them.
     Always(&'static str),
     /// `metadata.name`
@@ -50,7 +50,7 @@ pub enum Ordered {
 }
 
 impl Selectable {
-    /// What the apiserver supports for a built-in kind, or `metadata.name` and `metadata.namespace` for another one, and the given fields:
+    /// The fields that the apiserver supports for a built-in kind, or `metadata.name` and `metadata.namespace` for another one, and the `registered` fields:
     /// `selectableFields` of a custom resource definition, `fieldPaths` of a registry.
     pub fn of(gvk: &Gvk, registered: &[SelectableField]) -> Self {
         let labels = kinds::field_labels(gvk)
@@ -78,14 +78,14 @@ impl Selectable {
         selectable
     }
 
-    /// The same, and any other path: where everything is indexed, or where it is not known what is.
+    /// The same with any other path: for stores that index everything, and if the indexed fields are unknown.
     #[must_use]
     pub fn and_any_path(mut self) -> Self {
         self.open = true;
         self
     }
 
-    /// The field that a label of a field selector reads; nothing for a label that always reads empty.
+    /// The stored field that a label of a field selector reads; `None` for a label that always reads empty.
     pub fn stored_path(&self, label: &str) -> Result<Option<FieldPath>, UnsupportedField> {
         match self.labels.get(label) {
             Some(path) => Ok(path.clone()),
@@ -107,22 +107,22 @@ impl Selectable {
         }
     }
 
-    /// Whether it is one of the fields that are known for the kind, and not only some path.
+    /// Whether the path is one of the fields of the kind, and not any other path.
     pub fn is_known(&self, path: &FieldPath) -> bool {
         matches!(path.as_str(), "metadata.name" | "metadata.namespace")
             || self.types.contains_key(path)
     }
 
-    /// What objects are ordered and grouped by when a client names this field; refused where documents hold no single value of it.
-    pub fn ordered(&self, label: &str) -> Result<Ordered, UnsupportedField> {
+    /// The field that objects are sorted and grouped by when a client names this label. Refuses a field of which documents have no sort value.
+    pub fn sort_field(&self, label: &str) -> Result<SortField, UnsupportedField> {
         let Some(path) = self.stored_path(label)? else {
-            return Ok(Ordered::Always(""));
+            return Ok(SortField::Always(""));
         };
         match path.as_str() {
-            "metadata.name" => Ok(Ordered::Name),
-            "metadata.namespace" => Ok(Ordered::Namespace),
+            "metadata.name" => Ok(SortField::Name),
+            "metadata.namespace" => Ok(SortField::Namespace),
             _ => match self.types.get(&path) {
-                Some(kind) => Ok(Ordered::Field(path, *kind)),
+                Some(kind) => Ok(SortField::Field(path, *kind)),
                 None => Err(self.unsupported(label)),
             },
         }
@@ -135,13 +135,13 @@ impl Selectable {
             .is_some_and(|kind| *kind != FieldType::Optional)
     }
 
-    /// Whether its values can be compared as numbers. Of a field that is not known, that may be.
+    /// Whether the values of a field can be compared as numbers. An unknown field may have numbers.
     pub fn holds_numbers(&self, path: &FieldPath) -> bool {
         let is_own = matches!(path.as_str(), "metadata.name" | "metadata.namespace");
         !is_own && self.types.get(path).is_none_or(|kind| kind.holds_numbers())
     }
 
-    /// What a field reads where it is absent.
+    /// The value that a field reads if it is absent.
     pub fn absent(&self, path: &str) -> &'static str {
         self.types
             .get(&FieldPath::new(path))

@@ -1,4 +1,4 @@
-//! The keywords under which documents are found: how the translation of queries spells what the writer of documents wrote.
+//! The terms of documents, which the translation of queries spells as the writer of documents does.
 
 use crate::model::number;
 
@@ -7,7 +7,7 @@ pub fn label_term(key: &str, value: &str) -> String {
     format!("{key}={value}")
 }
 
-/// The term of a label's number in `search.numbers`: in the order of the numbers for one label.
+/// The term of a label's number in `search.numbers`. The terms of one label sort like the numbers.
 pub fn label_number_term(key: &str, value: i64) -> String {
     number::label_term(key, value)
 }

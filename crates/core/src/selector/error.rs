@@ -1,6 +1,6 @@
-//! What can be wrong with a selector.
+//! Errors of selectors.
 
-/// A selector that Kubernetes would refuse, too.
+/// A selector that Kubernetes refuses, too.
 ///
 /// Positions count characters from 1.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -8,34 +8,34 @@ pub enum SelectorError {
     /// The text does not follow the grammar.
     #[error("at character {position}: found {found}, expected {expected}")]
     Unexpected {
-        /// Where it stands.
+        /// Its position.
         position: usize,
-        /// What stands there, quoted, or `end of text`.
+        /// The text at this position, quoted, or `end of text`.
         found: String,
-        /// What could have stood there.
+        /// The valid alternatives.
         expected: &'static str,
     },
     /// A key or a value breaks the rules for labels.
     #[error("at character {position}: {source}")]
     Invalid {
-        /// Where the requirement's key or value stands.
+        /// The position of the requirement's key or value.
         position: usize,
-        /// Which rule.
+        /// The broken rule.
         source: InvalidRequirement,
     },
-    /// A backslash in a field selector's value before something that needs none.
+    /// A backslash in a field selector's value precedes a letter that has no escape.
     #[error("at character {position}: unknown escape {found}, expected one of {expected}")]
     UnknownEscape {
-        /// Where the backslash stands.
+        /// The position of the backslash.
         position: usize,
-        /// The backslash and what follows, quoted.
+        /// The backslash and the letter behind it, quoted.
         found: String,
-        /// The escapes there are.
+        /// The valid escapes.
         expected: &'static str,
     },
 }
 
-/// A requirement that no label could ever meet, or that names an unknown operator.
+/// A requirement that no label can meet, or with an unknown operator.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidRequirement {
     /// No label can have this key.

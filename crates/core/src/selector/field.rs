@@ -1,7 +1,7 @@
-//! Field selectors: the grammar and the meaning of `k8s.io/apimachinery/pkg/fields`, and three forms more.
+//! Field selectors: the grammar and the meaning of `k8s.io/apimachinery/pkg/fields`, and further forms.
 //!
-//! Kubernetes knows `path=value`, `path==value` and `path!=value`, with `\,`, `\=` and `\\` in values. The forms that are ours
-//! are short for what it knows, or for several of its requests:
+//! Kubernetes has `path=value`, `path==value` and `path!=value`, with `\,`, `\=` and `\\` in values. The further forms are short for
+//! these, or for several requests to Kubernetes:
 //!
 //! | form | means |
 //! |---|---|
@@ -9,10 +9,10 @@
 //! | `path notin (a,b)` | `path!=a,path!=b` |
 //! | `path` | `path!=`: it does not read empty |
 //! | `!path` | `path=`: it reads empty |
-//! | `path>5`, `path>=500m`, `path<2Gi`, `path<=-1` | it reads a number or a quantity above, from, below, up to that one |
+//! | `path>5`, `path>=500m`, `path<2Gi`, `path<=-1` | it reads a number or a quantity above, from, below, up to this one |
 //!
-//! In a set, blanks around a value do not count, and `\(`, `\)` and a backslash before a blank are escapes too. None of these forms means
-//! something else to an apiserver: it knows no field label with a blank or a parenthesis, and refuses a term without `=`.
+//! In a set, blanks around a value are ignored, and `\(`, `\)` and a backslash before a blank are escapes, too. None of these forms means
+//! something else to an apiserver: it has no field label with a blank or a parenthesis, and refuses a term without `=`.
 
 use std::{
     borrow::Cow,
@@ -27,7 +27,7 @@ pub(super) const BLANKS: [char; 4] = [' ', '\t', '\r', '\n'];
 
 /// A field selector: requirements that an object's fields must all meet. The default has none and matches everything.
 ///
-/// Canonical: sorted, without repetitions, with one [`FieldTest::NotIn`] per path. Which paths a kind supports is not known here.
+/// Canonical: sorted, without repetitions, with one [`FieldTest::NotIn`] per path. It does not check which paths a kind supports.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct FieldSelector {
     requirements: BTreeSet<FieldRequirement>,
@@ -38,11 +38,11 @@ pub struct FieldSelector {
 pub struct FieldRequirement {
     /// The field, as the selector names it.
     pub path: FieldPath,
-    /// What is asked of it.
+    /// The test of its value.
     pub test: FieldTest,
 }
 
-/// What a requirement asks of its field, whose value is always text; an absent field reads `""`, `0` or `false` by its type.
+/// The test of a field's value, which is always text; an absent field reads `""`, `0` or `false` by its type.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum FieldTest {
     /// It reads one of these.
@@ -67,7 +67,7 @@ pub enum Comparison {
 }
 
 impl Comparison {
-    /// Whether a number compares so with the bound.
+    /// Whether a number compares in this way with the bound.
     pub fn holds(self, number: Quantity, bound: Quantity) -> bool {
         match self {
             Self::Above => number > bound,
@@ -88,7 +88,7 @@ impl Comparison {
 }
 
 impl FieldSelector {
-    /// Whether it has no requirement and so matches everything.
+    /// Whether it has no requirement, so that it matches everything.
     pub fn is_empty(&self) -> bool {
         self.requirements.is_empty()
     }
@@ -98,7 +98,7 @@ impl FieldSelector {
         self.requirements.iter()
     }
 
-    /// Whether fields meet every requirement; `value` gives what a field reads, and nothing reads `""`.
+    /// Whether fields meet every requirement; `value` returns the value of a field, and `None` reads `""`.
     pub fn matches<'a>(&self, value: impl Fn(&str) -> Option<Cow<'a, str>>) -> bool {
         self.requirements.iter().all(|requirement| {
             let read = value(requirement.path.as_str()).unwrap_or_default();
@@ -106,8 +106,8 @@ impl FieldSelector {
         })
     }
 
-    /// The text that asks the same of an apiserver; nothing if that takes several requests, because a field may read one of several values, or
-    /// cannot be asked, because it compares numbers.
+    /// The same selector for an apiserver; `None` if that takes several requests, because a field may read one of several values, or is
+    /// impossible, because it compares numbers.
     pub fn to_kubernetes(&self) -> Option<String> {
         let asks_one = |requirement: &FieldRequirement| match &requirement.test {
             FieldTest::In(values) => values.len() == 1,
@@ -146,7 +146,7 @@ impl FromIterator<FieldRequirement> for FieldSelector {
 }
 
 impl FieldTest {
-    /// Whether a field that reads this meets the requirement.
+    /// Whether a field with this value meets the requirement.
     pub fn accepts(&self, read: &str) -> bool {
         match self {
             Self::In(values) => values.contains(read),
@@ -157,8 +157,8 @@ impl FieldTest {
         }
     }
 
-    /// Whether a field that reads these meets the requirement: several where its path leads through an array, none where it is absent, which
-    /// reads `""`. One of them is enough, and none may be one that is excluded.
+    /// Whether a field with these values meets the requirement. A path through an array has several values; an absent field has none, which
+    /// reads `""`. `In` needs one matching value, `NotIn` no excluded one.
     pub fn accepts_among<'v>(&self, mut read: impl Iterator<Item = &'v str>) -> bool {
         let Some(first) = read.next() else {
             return self.accepts("");
@@ -170,7 +170,7 @@ impl FieldTest {
         }
     }
 
-    /// The values that are asked for or excluded; none where numbers are compared.
+    /// The required or excluded values; none for a comparison.
     pub fn values(&self) -> &BTreeSet<String> {
         static NONE: BTreeSet<String> = BTreeSet::new();
         match self {
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn what_kubernetes_accepts_keeps_its_meaning() {
+    fn selectors_of_kubernetes_keep_their_meaning() {
         let same = |text: &str, expected: &str| {
             assert_eq!(canonical(text).as_deref(), Ok(expected), "{text:?}");
         };
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn our_forms_are_short_for_kubernetes_own() {
+    fn further_forms_are_short_for_those_of_kubernetes() {
         let same = |text: &str, expected: &str| {
             assert_eq!(canonical(text).as_deref(), Ok(expected), "{text:?}");
         };
@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_says_what_stands_where_and_what_should() {
+    fn an_error_names_position_found_text_and_expected_text() {
         let refused = |text: &str| canonical(text).unwrap_err();
         assert_eq!(
             refused("a=b,c=d=e"),

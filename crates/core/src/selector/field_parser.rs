@@ -1,4 +1,4 @@
-//! Reads field selectors.
+//! Parses field selectors.
 
 use std::{collections::BTreeSet, str::FromStr};
 
@@ -23,9 +23,9 @@ impl FromStr for FieldSelector {
     }
 }
 
-/// The requirements of a selector, as they stand.
+/// Parses the requirements of a selector, in the order of the text.
 fn parse(text: &str) -> Result<Vec<FieldRequirement>, SelectorError> {
-    let mut parser = Parser { text, next: 0 };
+    let mut parser = FieldSelectorParser { text, next: 0 };
     let mut requirements = Vec::new();
     while parser.next < text.len() {
         requirements.extend(parser.term()?);
@@ -33,15 +33,15 @@ fn parse(text: &str) -> Result<Vec<FieldRequirement>, SelectorError> {
     Ok(requirements)
 }
 
-/// Reads term by term; each method leaves `next` after what it read.
-struct Parser<'a> {
+/// Parses term by term; each method leaves `next` behind what it parsed.
+struct FieldSelectorParser<'a> {
     text: &'a str,
     /// In bytes.
     next: usize,
 }
 
-impl<'a> Parser<'a> {
-    /// A term and the comma after it. Nothing is asked by an empty term, nor by one with neither path nor value: an apiserver drops both.
+impl<'a> FieldSelectorParser<'a> {
+    /// Parses a term and the comma after it. As in an apiserver, an empty term and one without path and value are dropped.
     fn term(&mut self) -> Result<Option<FieldRequirement>, SelectorError> {
         if let Some(head) = SetHead::at_start_of(self.rest()) {
             return self.set(&head).map(Some);
@@ -74,7 +74,7 @@ impl<'a> Parser<'a> {
         }))
     }
 
-    /// An apiserver knows no field label with `<` or `>`, so nothing that it accepts means something else here.
+    /// An apiserver has no field label with `<` or `>`, so that no selector that it accepts changes its meaning.
     fn comparison(
         &self,
         term: &str,
@@ -175,7 +175,7 @@ impl<'a> Parser<'a> {
         })
     }
 
-    /// Up to the `,` or `)` that ends it, without the blanks around it.
+    /// Parses a value up to the `,` or `)` that ends it, without the blanks around it.
     fn set_value(&mut self) -> Result<String, SelectorError> {
         let mut value = String::new();
         let mut length_without_blanks = 0;
@@ -208,10 +208,10 @@ impl<'a> Parser<'a> {
         Ok(value)
     }
 
-    /// The value of a `path=value` term, which starts at `start`.
+    /// Parses the value of a `path=value` term, which starts at `start`.
     fn unescape(&self, escaped: &str, start: usize) -> Result<String, SelectorError> {
         let end = start + escaped.len();
-        let mut inner = Parser {
+        let mut inner = FieldSelectorParser {
             text: &self.text[..end],
             next: start,
         };
@@ -235,7 +235,7 @@ impl<'a> Parser<'a> {
         Ok(value)
     }
 
-    /// A backslash and the character that it protects.
+    /// Parses a backslash and the character that it escapes.
     fn escaped(
         &mut self,
         known: impl Fn(char) -> bool,
@@ -273,7 +273,7 @@ impl<'a> Parser<'a> {
         self.text[..byte].chars().count() + 1
     }
 
-    /// The character just read, or the end of the text, is not what the grammar wants.
+    /// The error for the last character, or for the end of the text.
     fn unexpected_next(&self, found: Option<char>, expected: &'static str) -> SelectorError {
         let start = self.next - found.map_or(0, char::len_utf8);
         let text = found.map_or_else(
@@ -329,7 +329,7 @@ fn is_path_character(character: char) -> bool {
         && !matches!(character, ',' | '=' | '!' | '(' | ')' | '\\' | '<' | '>')
 }
 
-/// The text before the first comma that no backslash protects.
+/// The text before the first comma without a backslash.
 fn until_comma(text: &str) -> &str {
     let mut protected = false;
     for (index, character) in text.char_indices() {
@@ -343,7 +343,7 @@ fn until_comma(text: &str) -> &str {
     text
 }
 
-/// Path, operator and escaped value; the first operator counts, whatever stands before it.
+/// Path, operator and escaped value. The first operator counts.
 fn split_operator(term: &str) -> Option<(&str, &str, &str)> {
     let equal = term.find('=')?;
     let (start, operator) = if term[..equal].ends_with('!') {

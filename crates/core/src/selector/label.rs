@@ -18,14 +18,14 @@ pub struct LabelSelector {
     requirements: BTreeSet<LabelRequirement>,
 }
 
-/// One requirement on one label; its key and values could stand on an object.
+/// One requirement on one label; an object could have its key and values.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LabelRequirement {
     key: String,
     test: LabelTest,
 }
 
-/// What a requirement asks of its label.
+/// The test of a label.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum LabelTest {
     /// The label exists with one of these values.
@@ -36,15 +36,15 @@ pub enum LabelTest {
     Exists,
     /// The label is absent.
     DoesNotExist,
-    /// The label is an integer over this one.
+    /// The label is an integer greater than this one.
     GreaterThan(i64),
-    /// The label is an integer under this one.
+    /// The label is an integer less than this one.
     LessThan(i64),
 }
 
 impl LabelSelector {
-    /// A selector from the `metav1.LabelSelector` of an API object. The empty object matches everything; what an absent one
-    /// means is the caller's to know.
+    /// A selector from the `metav1.LabelSelector` of an API object. The empty object matches everything; the caller decides what an absent one
+    /// means.
     pub fn from_api(api: &meta::LabelSelector) -> Result<Self, InvalidRequirement> {
         let mut requirements = BTreeSet::new();
         for (key, value) in api.match_labels.iter().flatten() {
@@ -59,7 +59,7 @@ impl LabelSelector {
         Ok(Self { requirements })
     }
 
-    /// Whether it has no requirement and so matches everything.
+    /// Whether it has no requirement, so that it matches everything.
     pub fn is_empty(&self) -> bool {
         self.requirements.is_empty()
     }
@@ -69,7 +69,7 @@ impl LabelSelector {
         self.requirements.iter()
     }
 
-    /// Whether labels meet every requirement; `label` looks a label up by its key.
+    /// Whether labels meet every requirement; `label` returns the value of a key.
     pub fn matches<'a>(&self, label: impl Fn(&str) -> Option<&'a str>) -> bool {
         self.requirements
             .iter()
@@ -86,8 +86,8 @@ impl FromIterator<LabelRequirement> for LabelSelector {
 }
 
 impl LabelRequirement {
-    /// A requirement, checked by the apiserver's rules for keys and values. An empty set of values, or a negative number, which no
-    /// selector text can express, is refused.
+    /// A requirement that the apiserver's rules for keys and values allow. Refuses an empty set of values and a negative number, which no
+    /// selector text can express.
     pub fn new(key: &str, test: LabelTest) -> Result<Self, InvalidRequirement> {
         check_key(key)?;
         match &test {
@@ -118,7 +118,7 @@ impl LabelRequirement {
         &self.key
     }
 
-    /// What is asked of it.
+    /// The test of its value.
     pub fn test(&self) -> &LabelTest {
         &self.test
     }
@@ -209,7 +209,7 @@ impl FromStr for LabelSelector {
     type Err = SelectorError;
 
     fn from_str(text: &str) -> Result<Self, SelectorError> {
-        Parser {
+        LabelSelectorParser {
             text,
             lexemes: tokens(text),
             next: 0,
@@ -219,13 +219,13 @@ impl FromStr for LabelSelector {
 }
 
 /// Recursive descent over the tokens, one method per rule of the grammar.
-struct Parser<'a> {
+struct LabelSelectorParser<'a> {
     text: &'a str,
     lexemes: Vec<Lexeme<'a>>,
     next: usize,
 }
 
-impl<'a> Parser<'a> {
+impl<'a> LabelSelectorParser<'a> {
     fn selector(mut self) -> Result<LabelSelector, SelectorError> {
         let mut requirements = BTreeSet::new();
         if self.peek() == Token::End {
@@ -283,7 +283,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// A word, or nothing at all, which is the empty value.
+    /// Parses a word; its absence is the empty value.
     fn value(&mut self) -> Result<&'a str, SelectorError> {
         if matches!(self.peek(), Token::End | Token::Comma) {
             return Ok("");
@@ -311,7 +311,7 @@ impl<'a> Parser<'a> {
         })
     }
 
-    /// Values between parentheses; nothing before, between or after commas is the empty value, as is `()`.
+    /// Parses values between parentheses; an absent value before, between or after commas is the empty value, as is `()`.
     fn value_set(&mut self) -> Result<BTreeSet<String>, SelectorError> {
         let open = self.take();
         if open.token != Token::Open {
@@ -340,7 +340,7 @@ impl<'a> Parser<'a> {
             .map_or(Token::End, |lexeme| lexeme.token)
     }
 
-    /// The next token; the end of the text can be taken again and again.
+    /// Takes the next token; the end of the text is returned any number of times.
     fn take(&mut self) -> Lexeme<'a> {
         let end = Lexeme {
             token: Token::End,
@@ -455,7 +455,7 @@ mod tests {
     }
 
     #[test]
-    fn what_kubectl_accepts_is_accepted_and_printed_in_one_form() {
+    fn selectors_of_kubectl_are_accepted_and_printed_in_one_form() {
         let same = |text: &str, expected: &str| {
             assert_eq!(canonical(text).as_deref(), Ok(expected), "{text:?}");
         };
@@ -479,7 +479,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_says_what_stands_where_and_what_should() {
+    fn an_error_names_position_found_text_and_expected_text() {
         let refused = |text: &str| canonical(text).unwrap_err();
         assert_eq!(
             refused("a=b,"),
@@ -560,7 +560,7 @@ mod tests {
     }
 
     #[test]
-    fn a_selector_object_becomes_the_same_as_its_text() {
+    fn a_selector_object_equals_its_text() {
         let from = |json: serde_json::Value| {
             let api: meta::LabelSelector = serde_json::from_value(json).unwrap();
             LabelSelector::from_api(&api)
@@ -600,7 +600,7 @@ mod tests {
     }
 
     #[test]
-    fn an_absent_label_is_different_from_every_value_and_over_or_under_none() {
+    fn an_absent_label_differs_from_every_value_and_is_neither_greater_nor_less() {
         let matches = |text: &str| {
             text.parse::<LabelSelector>()
                 .unwrap()

@@ -1,6 +1,6 @@
-//! The tokens of a label selector, as `k8s.io/apimachinery/pkg/labels` cuts them.
+//! Splits label selectors into tokens, as `k8s.io/apimachinery/pkg/labels` does.
 
-/// One token. `in` and `notin` are words: whether they are operators depends on where they stand.
+/// One token. `in` and `notin` are words: the parser decides whether they are operators.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Token<'a> {
     Word(&'a str),
@@ -25,7 +25,7 @@ pub(super) struct Lexeme<'a> {
 
 /// The tokens of the text; the last one, and only that, is [`Token::End`].
 ///
-/// Kubernetes' lexer swallows a NUL after a token, and takes it for the end of the text where a token should start; so does this.
+/// As Kubernetes' lexer does, this one skips a NUL after a token, and takes a NUL at the start of a token for the end of the text.
 pub(super) fn tokens(text: &str) -> Vec<Lexeme<'_>> {
     let mut lexemes = Vec::new();
     let mut position = 0;

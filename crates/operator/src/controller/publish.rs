@@ -1,4 +1,4 @@
-//! What the controller says to the server, to metrics and to other replicas.
+//! What the controller publishes: to the query API, to metrics and to the other replicas.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -13,64 +13,85 @@ use kube::ResourceExt;
 use parking_lot::Mutex as StdMutex;
 
 use super::{
-    left_places::is_swept,
-    reconciler::{GAPS_INTERVAL, REPORT_INTERVAL, Reconciler, State},
-    status::member_health,
+    former_locations::is_cleaned_up,
+    observed_registry::member_health,
+    reconciler::{COMPLETENESS_INTERVAL, ControllerState, REPORT_INTERVAL, Reconciler},
 };
 use crate::{
-    gaps::Gap,
-    plan::Stream,
+    completeness::IncompleteReason,
+    plan::StreamKey,
     replicas::{
-        Report,
-        report::{Heard, Reports, cluster_key, unit_views},
+        ReplicaReport,
+        report::{PeerReports, ReplicaReports, cluster_key, unit_statuses},
     },
 };
 
-/// Makes what this replica knows of its share known to the others: to the leader what the status needs, to all of them what answers lack.
-pub(super) async fn exchange_reports(reconciler: Arc<Reconciler>, mut reports: Reports) {
+/// Exchanges reports with the other replicas: with the leader what statuses need, with all of them
+/// the completeness of streams.
+pub(super) async fn exchange_reports(reconciler: Arc<Reconciler>, mut reports: ReplicaReports) {
     loop {
-        let (report, gaps) = {
+        let (report, completeness) = {
             let state = reconciler.state.lock().await;
-            (reconciler.report(&state), state.fleet.share_gaps())
+            (
+                reconciler.report(&state),
+                state.supervisor.completeness_report(),
+            )
         };
-        if let Err(error) = reports.write(report, gaps).await {
-            tracing::debug!(error = %causes(&error), "the report of this replica was not written; the next attempt follows");
+        if let Err(error) = reports.write(report, completeness).await {
+            tracing::debug!(error = %causes(&error), "cannot write the report of this replica; it is retried");
         }
-        let read = if reconciler.context.replicas.share().leads() {
-            reports.read().await.map(|Heard { reports, gaps }| {
-                reconciler.take(&reconciler.reports, reports);
-                gaps
-            })
+        let read = if reconciler.context.replicas.assignment().is_leader() {
+            reports.read().await.map(
+                |PeerReports {
+                     reports,
+                     completeness,
+                 }| {
+                    reconciler.replace_if_changed(&reconciler.peer_reports, reports);
+                    completeness
+                },
+            )
         } else {
-            reports.read_gaps().await
+            reports.read_peer_completeness().await
         };
         match read {
-            Ok(gaps) => reconciler.take(&reconciler.gaps, gaps),
+            Ok(completeness) => {
+                reconciler.replace_if_changed(&reconciler.peer_completeness, completeness);
+            }
             Err(error) => {
-                tracing::debug!(error = %causes(&error), "the reports of the other replicas were not read");
+                tracing::debug!(error = %causes(&error), "cannot read the reports of the other replicas; it is retried");
             }
         }
         tokio::time::sleep(REPORT_INTERVAL).await;
     }
 }
 
-/// The stores of which some first list is under way.
-pub(super) fn first_lists(gaps: &BTreeMap<Stream, Gap>) -> BTreeSet<&StoreName> {
-    gaps.iter()
-        .filter(|(_, gap)| **gap == Gap::FirstList)
+/// The stores with a first list that has not ended.
+pub(super) fn first_lists(
+    incomplete_streams: &BTreeMap<StreamKey, IncompleteReason>,
+) -> BTreeSet<&StoreName> {
+    incomplete_streams
+        .iter()
+        .filter(|(_, incomplete_reason)| **incomplete_reason == IncompleteReason::FirstList)
         .map(|(stream, _)| &stream.store)
         .collect()
 }
 
 impl Reconciler {
-    pub(super) fn count_units(&self, State { fleet, members, .. }: &State) {
-        // Also of clusters that have no stream here any more.
+    pub(super) fn count_units(
+        &self,
+        ControllerState {
+            supervisor,
+            members,
+            ..
+        }: &ControllerState,
+    ) {
+        // Clusters without streams here count, too.
         let none = members
             .states
             .keys()
             .flat_map(|cluster| UnitPhase::ALL.map(|phase| ((cluster, phase), 0)));
         let mut counts: BTreeMap<(&ClusterName, UnitPhase), usize> = none.collect();
-        for (Stream { unit, .. }, progress) in fleet.streams() {
+        for (StreamKey { unit, .. }, progress) in supervisor.streams() {
             let phase = match progress.state() {
                 UnitState::Starting | UnitState::Listing => UnitPhase::Listing,
                 UnitState::Synced => UnitPhase::Watching,
@@ -88,84 +109,107 @@ impl Reconciler {
         for ((cluster, phase), count) in counts {
             self.context.metrics.set_units(cluster, phase, count);
         }
-        let rejected = fleet.streams().map(|(stream, progress)| {
+        let rejected = supervisor.streams().map(|(stream, progress)| {
             let unit = &stream.unit;
             (&unit.cluster, &unit.resource.gvk, progress.rejected())
         });
         self.context.metrics.set_rejected(rejected);
     }
 
-    pub(super) fn publish(&self, state: &mut State, members: &BTreeMap<ClusterName, MemberState>) {
-        if let Some(plan) = state.fleet.plan() {
-            self.context.publish.publish(plan, &state.fleet, members);
-            state.published = Some((state.fleet.gaps(), std::time::Instant::now()));
-            state.gaps_are_due = false;
+    pub(super) fn publish(
+        &self,
+        state: &mut ControllerState,
+        members: &BTreeMap<ClusterName, MemberState>,
+    ) {
+        if let Some(plan) = state.supervisor.plan() {
+            self.context
+                .publish
+                .publish(plan, &state.supervisor, members);
+            state.published = Some((
+                state.supervisor.incomplete_streams(),
+                std::time::Instant::now(),
+            ));
+            state.publication_is_due = false;
         }
     }
 
-    /// Makes known what answers lack if that has changed: at once when the first lists of a store are over, so that a registry that is ready has
-    /// no more warnings, and otherwise not for each kind of a first sync by itself.
-    pub(super) fn publish_gaps(&self, state: &mut State) {
-        let gaps = state.fleet.gaps();
+    /// Publishes the completeness of streams if it has changed. It is published at once when the
+    /// first lists of a store have ended, so that a registry that is ready has no more warnings,
+    /// and otherwise in intervals, so that each kind of a first sync does not publish by itself.
+    pub(super) fn publish_completeness(&self, state: &mut ControllerState) {
+        let incomplete_streams = state.supervisor.incomplete_streams();
         let Some((published, at)) = &state.published else {
             return;
         };
-        let is_over = || {
+        let first_lists_ended = || {
             first_lists(published)
-                .difference(&first_lists(&gaps))
+                .difference(&first_lists(&incomplete_streams))
                 .next()
                 .is_some()
         };
-        state.gaps_are_due = *published != gaps;
-        if state.gaps_are_due && (at.elapsed() >= GAPS_INTERVAL || is_over()) {
+        state.publication_is_due = *published != incomplete_streams;
+        if state.publication_is_due
+            && (at.elapsed() >= COMPLETENESS_INTERVAL || first_lists_ended())
+        {
             let members = state.members.states.clone();
             self.publish(state, &members);
         }
     }
 
-    /// What this replica knows of its share.
-    pub(super) fn report(&self, state: &State) -> Report {
-        let Some(share) = state.inputs.as_ref().map(|seen| &seen.share) else {
-            return Report::default();
+    /// The report of this replica about the clusters that are assigned to it.
+    pub(super) fn report(&self, state: &ControllerState) -> ReplicaReport {
+        let Some(assignment) = state.inputs.as_ref().map(|inputs| &inputs.assignment) else {
+            return ReplicaReport::default();
         };
-        let fleet = &state.fleet;
-        let units = unit_views(
-            fleet
+        let supervisor = &state.supervisor;
+        let units = unit_statuses(
+            supervisor
                 .streams()
-                .map(|(stream, progress)| (stream, progress.view())),
+                .map(|(stream, progress)| (stream, progress.status())),
         );
         let members = &state.members;
-        let own = || members.states.keys().filter(|name| share.keeps(name));
-        let stores = || fleet.plan().into_iter().flat_map(|plan| plan.stores.keys());
-        let live = own().flat_map(|name| stores().map(move |store| (store, name)));
+        let assigned = || {
+            members
+                .states
+                .keys()
+                .filter(|name| assignment.may_keep(name))
+        };
+        let stores = || {
+            supervisor
+                .plan()
+                .into_iter()
+                .flat_map(|plan| plan.stores.keys())
+        };
+        let live = assigned().flat_map(|name| stores().map(move |store| (store, name)));
         let registries = self.registries.state();
         let leaving = registries
             .iter()
             .filter(|registry| registry.metadata.deletion_timestamp.is_some());
-        Report {
+        ReplicaReport {
             units,
             live: live
-                .filter(|(store, name)| fleet.is_live(store, name))
+                .filter(|(store, name)| supervisor.is_live(store, name))
                 .map(|(store, name)| cluster_key(store, name))
                 .collect(),
-            health: own()
+            health: assigned()
                 .filter_map(|name| Some((name.to_string(), member_health(members, name)?)))
                 .collect(),
-            group: share.settled_group().unwrap_or_default(),
-            swept: leaving
-                .filter(|registry| is_swept(state, registry))
+            replicas: assignment.agreed_replicas().unwrap_or_default(),
+            cleaned_up: leaving
+                .filter(|registry| is_cleaned_up(state, registry))
                 .filter_map(|registry| registry.uid())
-                .chain(fleet.swept_places().map(ToString::to_string))
+                .chain(supervisor.emptied_locations().map(ToString::to_string))
                 .collect(),
         }
     }
 
-    /// Keeps what has been read of the other replicas in place of what was read before.
-    pub(super) fn take<T: PartialEq>(&self, kept: &StdMutex<Arc<T>>, read: T) {
-        let mut kept = kept.lock();
-        if **kept != read {
-            *kept = Arc::new(read);
-            drop(kept);
+    /// Replaces what was read from the other replicas before, and notifies the controller if it
+    /// differs.
+    pub(super) fn replace_if_changed<T: PartialEq>(&self, stored: &StdMutex<Arc<T>>, read: T) {
+        let mut stored = stored.lock();
+        if **stored != read {
+            *stored = Arc::new(read);
+            drop(stored);
             self.context.changed.notify_one();
         }
     }

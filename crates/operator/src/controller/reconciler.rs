@@ -1,4 +1,4 @@
-//! What a reconcile works with, and what it keeps from one to the next.
+//! What a reconcile works with, and what it retains from one to the next.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -7,42 +7,59 @@ use std::{
 };
 
 use fleetdex_api::registry::{ResourceRegistry, ResourceRegistryStatus, StoreStatus};
-use fleetdex_clusters::{Clusters, MemberState, secret_hosts::SecretHosts, source::Sources};
+use fleetdex_clusters::{
+    Clusters, MemberState,
+    secret_hosts::SecretHosts,
+    source::{Duplicates, Sources},
+};
 use fleetdex_core::model::{ClusterName, StoreName};
 use fleetdex_store::memory::Memory;
 use fleetdex_telemetry::{Readiness, metrics::Metrics};
 use kube::{
     Client, ResourceExt,
-    runtime::{events::Recorder, reflector::Store},
+    runtime::{
+        events::{Recorder, Reporter},
+        reflector::Store,
+    },
 };
 use parking_lot::Mutex as StdMutex;
-use tokio::sync::{Mutex, Notify};
-
-use super::caches::{CacheName, Caches};
-use crate::{
-    RegistryView,
-    fleet::Fleet,
-    gaps::{Gap, ShareGaps},
-    members::{Members, Roster},
-    plan::{Plan, Stream},
-    replicas::{ReplicaName, Replicas, Report, Share},
+use tokio::{
+    sync::{Mutex, Notify},
+    task::JoinSet,
 };
 
-/// The status counts objects; while they change it is written this often.
+use super::cluster_caches::{ClusterCacheName, ClusterCaches};
+use crate::{
+    FIELD_MANAGER, RegistryView,
+    completeness::{CompletenessReport, IncompleteReason},
+    members::{MemberReconciler, MemberStates},
+    plan::{Plan, StreamKey},
+    replicas::{Assignment, ReplicaName, ReplicaReport, Replicas},
+    stores,
+    stream_supervisor::StreamSupervisor,
+};
+
+/// How often a status is written while only its object counts change.
 pub(super) const STATUS_INTERVAL: Duration = Duration::from_secs(1);
-/// How often what answers lack is made known while it changes: with 100,000 streams that takes some hundred milliseconds.
-pub(super) const GAPS_INTERVAL: Duration = Duration::from_secs(1);
-/// How often a replica makes known how far its share is, if that has changed.
+/// How often the completeness of streams is published while it changes: with 100,000 streams that
+/// takes some hundred milliseconds.
+pub(super) const COMPLETENESS_INTERVAL: Duration = Duration::from_secs(1);
+/// How often a replica writes its report, if that has changed.
 pub(super) const REPORT_INTERVAL: Duration = Duration::from_secs(2);
 
-/// What the outside may see of the plan that runs.
+/// Makes what runs visible to the query API.
 pub trait Publish: Send + Sync {
     /// A plan has been applied, or the state of a member has changed.
-    fn publish(&self, plan: &Plan, fleet: &Fleet, members: &BTreeMap<ClusterName, MemberState>);
+    fn publish(
+        &self,
+        plan: &Plan,
+        supervisor: &StreamSupervisor,
+        members: &BTreeMap<ClusterName, MemberState>,
+    );
 }
 
 /// What the controller needs.
-pub struct Context {
+pub struct ControllerContext {
     /// The control plane.
     pub hub: Client,
     /// The members.
@@ -51,90 +68,91 @@ pub struct Context {
     pub secret_hosts: SecretHosts,
     /// The embedded store.
     pub memory: Memory,
-    /// Contexts of points in time that users may hold together of each OpenSearch.
+    /// How many contexts of points in time users together may hold of each OpenSearch.
     pub list_contexts: u64,
-    /// Where they come from.
+    /// The sources of clusters.
     pub sources: Arc<Sources>,
-    /// Where what runs is made known to the query server.
+    /// Publishes what runs to the query API.
     pub publish: Arc<dyn Publish>,
-    /// Counts.
+    /// Metrics.
     pub metrics: Arc<Metrics>,
-    /// Whether the operator can work.
+    /// The readiness of the operator.
     pub readiness: Readiness,
-    /// Whether the status of `Cluster` objects is ours to write, because no Karmada does.
+    /// Whether this installation writes the status of `Cluster` objects, because no Karmada does.
     pub writes_cluster_status: bool,
     /// Notified by everything that changes a status.
     pub changed: Arc<Notify>,
-    /// How often every kind of every member is audited; absent: never.
+    /// How often every kind of every member is audited; `None`: never.
     pub audit_interval: Option<Duration>,
-    /// Those that share the members.
+    /// This replica among those that the clusters are assigned to.
     pub replicas: Replicas,
 }
 
-/// A reconcile failed and is repeated.
+/// A reconcile failed and is retried.
 #[derive(Debug, thiserror::Error)]
 pub enum ReconcileError {
-    /// The registry could not be changed.
+    /// The registry could not be written.
     #[error("cannot write ResourceRegistry {name}")]
     Write {
         /// The registry.
         name: String,
-        /// What the control plane said.
+        /// The response of the control plane.
         source: Box<kube::Error>,
     },
 }
 
 pub(super) struct Reconciler {
-    pub(super) context: Context,
+    pub(super) context: ControllerContext,
     pub(super) registries: Store<ResourceRegistry>,
-    pub(super) caches: Caches,
+    pub(super) caches: ClusterCaches,
     pub(super) recorder: Arc<Recorder>,
-    pub(super) state: Mutex<State>,
-    /// What the other replicas know of their shares; read by the leader alone.
-    pub(super) reports: StdMutex<Arc<BTreeMap<ReplicaName, Report>>>,
-    /// What the other replicas say that answers lack.
-    pub(super) gaps: StdMutex<Arc<BTreeMap<ReplicaName, ShareGaps>>>,
+    pub(super) state: Mutex<ControllerState>,
+    /// The reports of the other replicas; only the leader reads them.
+    pub(super) peer_reports: StdMutex<Arc<BTreeMap<ReplicaName, ReplicaReport>>>,
+    /// The completeness reports of the other replicas.
+    pub(super) peer_completeness: StdMutex<Arc<BTreeMap<ReplicaName, CompletenessReport>>>,
 }
 
-pub(super) struct State {
-    pub(super) fleet: Fleet,
-    pub(super) roster: Roster,
-    pub(super) members: Members,
-    pub(super) inputs: Option<Seen>,
-    /// What was last written, and when, for each registry.
+pub(super) struct ControllerState {
+    pub(super) supervisor: StreamSupervisor,
+    pub(super) member_reconciler: MemberReconciler,
+    pub(super) members: MemberStates,
+    pub(super) inputs: Option<PlanInputs>,
+    /// The status that was written last, and when, for each registry.
     pub(super) written: BTreeMap<String, (ResourceRegistryStatus, std::time::Instant)>,
-    /// Where documents of each registry may be, by its UID.
-    pub(super) places: BTreeMap<String, Vec<StoreStatus>>,
-    /// Those that have been written into the status of the registry.
-    pub(super) recorded: BTreeMap<String, Vec<StoreStatus>>,
-    /// Whether this replica led when `places` was last brought up to date, so that nobody else has written them since.
-    pub(super) led: bool,
-    /// What answers lack as it was last made known, and when.
-    pub(super) published: Option<(BTreeMap<Stream, Gap>, std::time::Instant)>,
-    /// Whether that has changed since.
-    pub(super) gaps_are_due: bool,
+    /// The locations that may have documents of each registry, by its UID.
+    pub(super) locations: BTreeMap<String, Vec<StoreStatus>>,
+    /// The locations that the status of each registry records, by its UID.
+    pub(super) recorded_locations: BTreeMap<String, Vec<StoreStatus>>,
+    /// Whether this replica led when `locations` was last updated, so that no other replica has
+    /// changed them since.
+    pub(super) was_leader: bool,
+    /// The incomplete streams as last published, and when.
+    pub(super) published: Option<(BTreeMap<StreamKey, IncompleteReason>, std::time::Instant)>,
+    /// Whether they have changed since.
+    pub(super) publication_is_due: bool,
 }
 
-/// What a plan is made from, by version: while it is the same, there is nothing to plan.
+/// The inputs of a plan, by version. While they are the same, there is nothing to plan.
 #[derive(PartialEq)]
-pub(super) struct Seen {
+pub(super) struct PlanInputs {
     pub(super) members: u64,
     pub(super) sources: u64,
-    /// How often it turned out whether two members are one cluster.
+    /// How often the comparison of members for duplicates had a new result.
     pub(super) compared: u64,
     pub(super) registries: BTreeMap<String, (Option<i64>, bool)>,
-    pub(super) caches: BTreeMap<CacheName, Option<i64>>,
+    pub(super) caches: BTreeMap<ClusterCacheName, Option<i64>>,
     pub(super) open_stores: BTreeSet<StoreName>,
     pub(super) rebuilding: BTreeSet<(StoreName, ClusterName)>,
-    pub(super) unfilled: BTreeSet<Stream>,
-    /// Where documents of each registry may be.
-    pub(super) places: BTreeMap<String, Vec<StoreStatus>>,
-    pub(super) arrived: Option<BTreeSet<(StoreName, ClusterName)>>,
-    pub(super) remembered: usize,
-    pub(super) share: Share,
+    pub(super) streams_missing_fields: BTreeSet<StreamKey>,
+    /// The locations that may have documents of each registry.
+    pub(super) locations: BTreeMap<String, Vec<StoreStatus>>,
+    pub(super) live_clusters: Option<BTreeSet<(StoreName, ClusterName)>>,
+    pub(super) recalled_clusters: usize,
+    pub(super) assignment: Assignment,
 }
 
-/// A registry as planning sees it.
+/// A registry as the planner sees it.
 pub(super) fn registry_view(registry: &ResourceRegistry) -> RegistryView {
     RegistryView {
         name: registry.name_any(),
@@ -145,5 +163,72 @@ pub(super) fn registry_view(registry: &ResourceRegistry) -> RegistryView {
             .as_ref()
             .map(|time| time.0),
         spec: registry.spec.clone(),
+    }
+}
+
+impl Reconciler {
+    /// Starts the reflectors of `ClusterCache` objects; nothing else runs yet.
+    pub(super) fn new(
+        context: ControllerContext,
+        owner: String,
+        registries: Store<ResourceRegistry>,
+        tasks: &mut JoinSet<()>,
+    ) -> Self {
+        let reporter = Reporter {
+            controller: FIELD_MANAGER.to_owned(),
+            instance: None,
+        };
+        Self {
+            registries,
+            caches: ClusterCaches::watch(&context.hub, &context.changed, tasks),
+            recorder: Arc::new(Recorder::new(context.hub.clone(), reporter)),
+            state: Mutex::new(ControllerState {
+                supervisor: stream_supervisor(&context, owner),
+                member_reconciler: member_reconciler(&context),
+                members: MemberStates::default(),
+                inputs: None,
+                written: BTreeMap::new(),
+                locations: BTreeMap::new(),
+                recorded_locations: BTreeMap::new(),
+                was_leader: false,
+                published: None,
+                publication_is_due: false,
+            }),
+            peer_reports: StdMutex::default(),
+            peer_completeness: StdMutex::default(),
+            context,
+        }
+    }
+}
+
+fn stream_supervisor(context: &ControllerContext, owner: String) -> StreamSupervisor {
+    let opener = stores::opener(
+        Some(context.hub.clone()),
+        context.secret_hosts.clone(),
+        owner,
+        context.memory.clone(),
+        context.list_contexts,
+    );
+    let supervisor = StreamSupervisor::new(
+        opener,
+        Arc::clone(&context.metrics),
+        Arc::clone(&context.changed),
+    )
+    .with_fence(context.replicas.fence());
+    match context.audit_interval {
+        Some(interval) => supervisor.with_audit_interval(interval),
+        None => supervisor,
+    }
+}
+
+fn member_reconciler(context: &ControllerContext) -> MemberReconciler {
+    MemberReconciler {
+        hub: context.hub.clone(),
+        clusters: Arc::clone(&context.clusters),
+        sources: Arc::clone(&context.sources),
+        metrics: Arc::clone(&context.metrics),
+        writes_cluster_status: context.writes_cluster_status,
+        duplicates: Duplicates::new(Arc::clone(&context.changed)),
+        known: BTreeSet::new(),
     }
 }

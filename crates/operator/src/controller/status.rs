@@ -1,11 +1,9 @@
-//! Writes the status of registries, their finalizers and their events.
+//! Writes the statuses of registries, their finalizers and their Events.
 
-use std::{borrow::Cow, collections::BTreeSet, sync::Arc};
+use std::{collections::BTreeSet, sync::Arc};
 
-use fleetdex_api::registry::{FINALIZER, OpenSearch, ResourceRegistry, ResourceRegistryStatus};
-use fleetdex_clusters::Phase;
-use fleetdex_core::model::{ClusterName, Unit, causes};
-use fleetdex_sync::{pipeline::Pipeline, progress::Progress};
+use fleetdex_api::registry::{FINALIZER, ResourceRegistry, ResourceRegistryStatus};
+use fleetdex_core::model::causes;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::{
@@ -19,18 +17,16 @@ use kube::{
 use serde_json::json;
 
 use super::{
-    left_places::old_place,
-    reconciler::{ReconcileError, Reconciler, STATUS_INTERVAL, State, registry_view},
+    former_locations::former_location,
+    observed_registry::{ObservedRegistry, unread_sources},
+    reconciler::{ControllerState, ReconcileError, Reconciler, STATUS_INTERVAL, registry_view},
 };
 use crate::{
     FIELD_MANAGER,
-    members::Members,
-    plan::{RegistryPlan, Stream, plan},
-    replicas::{
-        Share,
-        report::{cluster_key, stream_key},
-    },
-    status::{Access, Inputs, MemberHealth, is_news, status},
+    members::MemberStates,
+    plan::plan,
+    replicas::Assignment,
+    status::{StatusInputs, needs_write, status},
 };
 
 pub(super) fn phases(
@@ -49,44 +45,6 @@ pub(super) fn phases(
         .collect()
 }
 
-pub(super) fn access(config: &OpenSearch) -> Access {
-    let named = |reference: &Option<fleetdex_api::registry::SecretReference>| {
-        reference
-            .as_ref()
-            .is_some_and(|reference| !reference.name.is_empty() || !reference.namespace.is_empty())
-    };
-    let is_anonymous = !named(&config.secret_ref) && !named(&config.client_cert_secret_ref);
-    if is_anonymous {
-        Access::Anonymous
-    } else {
-        Access::Authenticated
-    }
-}
-
-pub(super) fn member_health(members: &Members, cluster: &ClusterName) -> Option<MemberHealth> {
-    let state = members.states.get(cluster)?;
-    let ready =
-        state.connection.is_some() && matches!(state.phase, Phase::Ready | Phase::Unhealthy);
-    let note = members.notes.get(cluster).cloned();
-    Some(MemberHealth {
-        ready,
-        reason: Cow::Borrowed(state.reason),
-        message: state.message.clone(),
-        note,
-    })
-}
-
-/// The sources that a registry may find more clusters in: none if it names its clusters and all of them have been found.
-pub(super) fn unread<'m>(
-    members: &'m Members,
-    registry: &ResourceRegistry,
-    plan: &RegistryPlan,
-) -> &'m [String] {
-    let all_found =
-        !registry.spec.target_cluster.cluster_names.is_empty() && plan.not_found.is_empty();
-    if all_found { &[] } else { &members.unread }
-}
-
 impl Reconciler {
     pub(super) async fn set_finalizer(
         &self,
@@ -102,7 +60,8 @@ impl Reconciler {
         let finalizers: Vec<String> = others
             .chain(present.then(|| FINALIZER.to_owned()))
             .collect();
-        // The resource version keeps a finalizer that somebody else adds meanwhile.
+        // The resource version makes the write fail if another client has changed the finalizers
+        // meanwhile.
         let patch = json!({ "metadata": { "finalizers": finalizers, "resourceVersion": registry.resource_version() } });
         let api = Api::<ResourceRegistry>::all(self.context.hub.clone());
         match api
@@ -111,7 +70,7 @@ impl Reconciler {
         {
             Ok(_) => Ok(()),
             Err(kube::Error::Api(status)) if status.is_not_found() => Ok(()),
-            // A newer version of it is on its way here.
+            // The newer version is about to arrive here.
             Err(kube::Error::Api(status)) if status.is_conflict() => Ok(()),
             Err(source) => Err(ReconcileError::Write {
                 name,
@@ -122,12 +81,12 @@ impl Reconciler {
 
     pub(super) async fn write_status(
         &self,
-        state: &mut State,
+        state: &mut ControllerState,
         registry: &ResourceRegistry,
-        members: &Members,
+        members: &MemberStates,
     ) -> Result<Action, ReconcileError> {
         let name = registry.name_any();
-        let Some(applied) = state.fleet.plan() else {
+        let Some(applied) = state.supervisor.plan() else {
             return Ok(Action::await_change());
         };
         let alone;
@@ -142,96 +101,57 @@ impl Reconciler {
             }
         };
         let before = registry.status.clone().unwrap_or_default();
-        let fleet = &state.fleet;
-        let store = registry_plan
-            .store
-            .as_ref()
-            .and_then(|store| fleet.pipeline(store))
-            .and_then(Pipeline::availability);
-        let store_plan = registry_plan
-            .store
-            .as_ref()
-            .and_then(|store| applied.stores.get(store));
-        let access = store_plan
-            .and_then(|plan| plan.config.as_ref())
-            .map_or(Access::Embedded, access);
-        let now = Timestamp::now();
-        let share = registry_plan
-            .store
-            .as_ref()
-            .map_or(Share::Whole, |store| fleet.share_of(store));
-        let reports = Arc::clone(&self.reports.lock());
-        let of_other =
-            |cluster: &ClusterName| share.other_reader(cluster).map(|name| reports.get(name));
-        let health = |cluster: &ClusterName| match of_other(cluster) {
-            Some(report) => report.and_then(|report| report.health.get(cluster.as_str()).cloned()),
-            None => member_health(members, cluster),
+        let supervisor = &state.supervisor;
+        let store = registry_plan.store.as_ref();
+        let observed = ObservedRegistry {
+            name: &name,
+            plan: registry_plan,
+            applied,
+            supervisor,
+            members,
+            assignment: store.map_or(Assignment::SingleReplica, |store| {
+                supervisor.assignment_for(store)
+            }),
+            peer_reports: Arc::clone(&self.peer_reports.lock()),
         };
-        let live = |cluster: &ClusterName| {
-            registry_plan
-                .store
-                .as_ref()
-                .is_some_and(|store| match of_other(cluster) {
-                    Some(report) => report
-                        .is_some_and(|report| report.live.contains(&cluster_key(store, cluster))),
-                    None => fleet.is_live(store, cluster),
-                })
-        };
-        let progress = |unit: &Unit| {
-            let stream = Stream {
-                unit: unit.clone(),
-                store: registry_plan.store.clone()?,
-            };
-            match of_other(&unit.cluster) {
-                Some(report) => report?.units.get(&stream_key(&stream)).cloned(),
-                None => fleet.progress(&stream).map(Progress::view),
-            }
-        };
-        let sought = |unit: &Unit| {
-            let stream = Stream {
-                unit: unit.clone(),
-                store: registry_plan.store.clone()?,
-            };
-            let unit_plan = applied.units.get(&stream)?;
-            Some(unit_plan.sought_by(&name, &unit.resource.gvk))
-        };
-        let places = state
-            .places
+        let locations = state
+            .locations
             .get(&registry.uid().unwrap_or_default())
             .cloned()
             .unwrap_or_default();
-        let old = places
+        let former_locations = locations
             .iter()
-            .filter_map(|place| old_place(fleet, registry_plan, &name, place))
+            .filter_map(|location| former_location(supervisor, registry_plan, &name, location))
             .collect();
-        let new = status(&Inputs {
-            stores: places.clone(),
-            old,
+        let new = status(&StatusInputs {
+            stores: locations,
+            former_locations,
             plan: registry_plan,
-            store,
-            access,
-            health: &health,
-            unread: unread(members, registry, registry_plan),
-            live: &live,
-            progress: &progress,
-            sought: &|unit| sought(unit).unwrap_or_default(),
+            store: observed.availability(),
+            store_access: observed.store_access(),
+            health: &|cluster| observed.health(cluster),
+            unread_sources: unread_sources(members, registry, registry_plan),
+            live: &|cluster| observed.is_live(cluster),
+            progress: &|unit| observed.progress(unit),
+            selector_paths: &|unit| observed.selector_paths(unit),
             generation: registry.metadata.generation,
             before: &before.conditions,
-            now,
+            now: Timestamp::now(),
         });
         self.write_if_new(state, registry, &before, new).await
     }
 
-    /// Writes a status that says something new; one in which only counts have changed no more than once a second.
+    /// Writes a status that has changed; one in which only counts have changed at most once a
+    /// second.
     async fn write_if_new(
         &self,
-        state: &mut State,
+        state: &mut ControllerState,
         registry: &ResourceRegistry,
         before: &ResourceRegistryStatus,
         new: ResourceRegistryStatus,
     ) -> Result<Action, ReconcileError> {
         let name = registry.name_any();
-        if !is_news(&new, before) {
+        if !needs_write(&new, before) {
             state.written.remove(&name);
             return Ok(Action::await_change());
         }
@@ -243,7 +163,7 @@ impl Reconciler {
             return Ok(Action::requeue(STATUS_INTERVAL));
         }
         self.patch_status(registry, &new).await?;
-        self.announce(registry, before, &new).await;
+        self.emit_event(registry, before, &new).await;
         state.written.insert(name, (new, std::time::Instant::now()));
         Ok(Action::await_change())
     }
@@ -267,7 +187,7 @@ impl Reconciler {
             .await
         {
             Ok(_) => Ok(()),
-            Err(kube::Error::Api(answer)) if answer.is_not_found() => Ok(()),
+            Err(kube::Error::Api(status)) if status.is_not_found() => Ok(()),
             Err(source) => Err(ReconcileError::Write {
                 name,
                 source: Box::new(source),
@@ -275,8 +195,8 @@ impl Reconciler {
         }
     }
 
-    /// An event when a registry becomes ready or ceases to be.
-    pub(super) async fn announce(
+    /// Emits an Event when a registry becomes ready or stops being ready.
+    pub(super) async fn emit_event(
         &self,
         registry: &ResourceRegistry,
         before: &ResourceRegistryStatus,
@@ -286,8 +206,9 @@ impl Reconciler {
         let Some(ready) = find(&after.conditions, "Ready") else {
             return;
         };
-        let unchanged = find(&before.conditions, "Ready")
-            .is_some_and(|old| old.status == ready.status && old.reason == ready.reason);
+        let unchanged = find(&before.conditions, "Ready").is_some_and(|earlier| {
+            earlier.status == ready.status && earlier.reason == ready.reason
+        });
         if unchanged || ready.reason == "Syncing" || ready.reason == "Connecting" {
             return;
         }

@@ -1,17 +1,20 @@
 //! Which registries share a store, and what it takes from each.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use fleetdex_api::registry::{Indexing, OpenSearch, ResourceRegistrySpec, StoreStatus};
 use fleetdex_core::model::{
-    FieldPath, Gvk, IndexPrefix, InvalidPath, InvalidPrefix, Projection, Resource, StoreName, hex,
+    FieldPath, Gvk, IndexPrefix, InvalidPrefix, InvalidRedaction, Projection, Resource, StoreName,
+    hex,
 };
+use fleetdex_sync::filter::ObjectFilter;
 use sha2::{Digest, Sha256};
 
-use super::{ObjectFilter, Plan, RegistryPlan, RegistryView, StorePlan};
+use super::model::{Plan, RegistryPlan, StorePlan};
+use crate::RegistryView;
 
 impl Plan {
-    /// Adds what a registry asks of its store. Older registries come first.
+    /// Adds what a registry specifies for its store. Older registries come first.
     pub(super) fn join_store(&mut self, registry: &RegistryView) -> RegistryPlan {
         let config = registry
             .spec
@@ -50,15 +53,16 @@ impl Plan {
 }
 
 impl StorePlan {
-    /// A place in OpenSearch that is only to be read and emptied; nothing if it is none.
-    pub fn of_place(place: &StoreStatus) -> Option<(StoreName, Self)> {
+    /// A location that the status of a registry records, which is only to be read and emptied;
+    /// `None` if it is not valid.
+    pub fn of_recorded_location(location: &StoreStatus) -> Option<(StoreName, Self)> {
         let config = OpenSearch {
-            addresses: place.addresses.clone(),
-            secret_ref: place.secret_ref.clone(),
-            ca_bundle: place.ca_bundle.clone(),
-            client_cert_secret_ref: place.client_cert_secret_ref.clone(),
-            insecure_skip_tls_verify: place.insecure_skip_tls_verify,
-            index_prefix: Some(place.index_prefix.clone()),
+            addresses: location.addresses.clone(),
+            secret_ref: location.secret_ref.clone(),
+            ca_bundle: location.ca_bundle.clone(),
+            client_cert_secret_ref: location.client_cert_secret_ref.clone(),
+            insecure_skip_tls_verify: location.insecure_skip_tls_verify,
+            index_prefix: Some(location.index_prefix.clone()),
             ..OpenSearch::default()
         };
         let (name, prefix) = named(&config).ok()?;
@@ -75,8 +79,9 @@ impl StorePlan {
     }
 }
 
-/// The place in OpenSearch that a registry names, as its status keeps it; nothing if it names none that can be.
-pub fn place(spec: &ResourceRegistrySpec) -> Option<StoreStatus> {
+/// The location in OpenSearch that a registry names, as its status records it; `None` if it names
+/// none that is valid.
+pub fn store_location(spec: &ResourceRegistrySpec) -> Option<StoreStatus> {
     let config = spec.backend_store.as_ref()?.open_search.as_ref()?;
     let (name, prefix) = named(config).ok()?;
     Some(StoreStatus {
@@ -90,10 +95,11 @@ pub fn place(spec: &ResourceRegistrySpec) -> Option<StoreStatus> {
     })
 }
 
-/// Name and prefix of an OpenSearch store, or why there can be none.
+/// The name and prefix of an OpenSearch store, or why they are not valid.
 fn named(config: &OpenSearch) -> Result<(StoreName, IndexPrefix), String> {
     let prefix = prefix(config).map_err(|error| error.to_string())?;
-    // The schema refuses them, too; this is for objects that are older than that rule.
+    // The schema refuses such addresses, too; this check is for objects that are older than that
+    // rule.
     if config.addresses.iter().any(|address| address.contains('@')) {
         return Err(CREDENTIALS_IN_ADDRESS.to_owned());
     }
@@ -103,17 +109,17 @@ fn named(config: &OpenSearch) -> Result<(StoreName, IndexPrefix), String> {
     Ok((name, prefix))
 }
 
-/// Says what to do about an address that shows a password to everybody who may read the registry.
+/// What to do about an address that shows a password to everybody who may read the registry.
 const CREDENTIALS_IN_ADDRESS: &str = "backendStore.openSearch.addresses holds a user or a password before '@': put them into a Secret with the keys \
                                       username and password, and name it in secretRef";
 
 impl StorePlan {
-    /// Unites what can be united, and tells what cannot.
+    /// Unites what can be united. Returns what cannot.
     fn join(&mut self, younger: StorePlan) -> Option<String> {
         self.redact.extend(younger.redact);
         self.field_paths.extend(younger.field_paths);
         self.indexing = self.indexing.max(younger.indexing);
-        // Each registry's redactions have been read on their own before.
+        // The redactions of each registry have been parsed before.
         if let Ok(projection) = projection(&self.redact, &self.field_paths, self.indexing) {
             self.projection = projection;
         }
@@ -165,9 +171,8 @@ impl StorePlan {
     }
 }
 
-/// What one registry asks of its store, and why nothing of it can be stored if that is so.
-///
-/// Redactions that can be read hold even then, for the registries that share the store.
+/// What one registry specifies for its store, and why nothing of it can be stored, if so. Valid
+/// redactions apply even then, for the registries that share the store.
 fn request(
     name: &str,
     spec: &ResourceRegistrySpec,
@@ -208,6 +213,26 @@ fn request(
     )
 }
 
+/// Stops every registry of a store while one of them has a redaction that cannot be read. The
+/// redactions of all registries hold for all objects of their store, so the others would store what
+/// that one removes.
+pub(super) fn stop_beside_unreadable_redactions(joined: &mut [(&RegistryView, RegistryPlan)]) {
+    let mut unreadable: BTreeMap<StoreName, &str> = BTreeMap::new();
+    for (registry, plan) in joined.iter() {
+        if let Some(store) = &plan.store
+            && Projection::new(&registry.spec.redact, &[]).is_err()
+        {
+            unreadable.entry(store.clone()).or_insert(&registry.name);
+        }
+    }
+    for (_, plan) in joined.iter_mut().filter(|(_, plan)| plan.invalid.is_none()) {
+        let culprit = plan.store.as_ref().and_then(|store| unreadable.get(store));
+        plan.invalid = culprit.map(|name| {
+            format!("ResourceRegistry {name} shares this store and has a redaction that cannot be read, which would hold here, too: correct it")
+        });
+    }
+}
+
 fn prefix(config: &OpenSearch) -> Result<IndexPrefix, InvalidPrefix> {
     config
         .index_prefix
@@ -219,7 +244,7 @@ fn projection(
     redact: &BTreeSet<String>,
     field_paths: &BTreeSet<FieldPath>,
     indexing: Indexing,
-) -> Result<Projection, InvalidPath> {
+) -> Result<Projection, InvalidRedaction> {
     let redact: Vec<String> = redact.iter().cloned().collect();
     let field_paths: Vec<FieldPath> = field_paths.iter().cloned().collect();
     let projection = Projection::new(&redact, &field_paths)?;
@@ -230,7 +255,8 @@ fn projection(
     })
 }
 
-/// The first label or field selector that cannot be read. An `exclude` that cannot be read must not let its objects through.
+/// The first label or field selector that cannot be parsed. An `exclude` that cannot be parsed must
+/// not let its objects through.
 fn unreadable_selector(spec: &ResourceRegistrySpec) -> Option<String> {
     let any = Resource {
         gvk: Gvk::new("", "", ""),
@@ -244,10 +270,11 @@ fn unreadable_selector(spec: &ResourceRegistrySpec) -> Option<String> {
         .map(|error| error.to_string())
 }
 
-/// The name of the store at these addresses under this prefix, or `None` without an address. Registries with the same set of addresses and the same
-/// prefix share a store.
+/// The name of the store at these addresses under this prefix, or `None` without an address.
+/// Registries with the same set of addresses and the same prefix share a store.
 ///
-/// Users of the query API see the name and may ask for it, so it has a hash in place of the addresses: `<prefix>-<16 hexadecimal digits>`.
+/// Users of the query API see the name and may ask for it, so it has a hash in place of the
+/// addresses: `<prefix>-<16 hexadecimal digits>`.
 pub fn store_name(addresses: &[String], prefix: &IndexPrefix) -> Option<StoreName> {
     let nodes: BTreeSet<String> = addresses.iter().map(|address| node(address)).collect();
     if nodes.is_empty() {
@@ -258,7 +285,7 @@ pub fn store_name(addresses: &[String], prefix: &IndexPrefix) -> Option<StoreNam
     format!("{}-{hash}", prefix.as_str()).parse().ok()
 }
 
-/// An address in one spelling.
+/// An address in its canonical spelling.
 fn node(address: &str) -> String {
     let trimmed = address.trim_end_matches('/');
     let Some((scheme, rest)) = trimmed.split_once("://") else {

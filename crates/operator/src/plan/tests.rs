@@ -2,27 +2,28 @@ use std::sync::Arc;
 
 use fleetdex_clusters::{
     definitions::Definitions,
-    discovery::{Discovery, Served},
+    discovery::{Discovery, ServedResource},
 };
+use fleetdex_core::model::{Gvk, Resource, Scope, StoreName};
 use jiff::Timestamp;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::*;
+use super::{resolve::group_kind, *};
 
-fn served(api_version: &str, kind: &str, namespaced: bool, preferred: bool) -> Served {
+fn served(api_version: &str, kind: &str, namespaced: bool, preferred: bool) -> ServedResource {
     let resource = Resource {
         gvk: Gvk::from_api_version(api_version, kind),
         plural: format!("{}s", kind.to_lowercase()).into(),
         namespaced,
     };
-    Served {
+    ServedResource {
         resource,
         singular: kind.to_lowercase().into(),
         short_names: Vec::new(),
         list_and_watch: true,
         preferred,
-        offers: std::sync::Arc::default(),
+        capabilities: std::sync::Arc::default(),
     }
 }
 
@@ -58,21 +59,21 @@ fn member_with(name: &str, discovery: Option<Discovery>) -> MemberView {
         zones: Vec::new(),
         discovery: discovery.map(Arc::new),
         definitions: Some(Arc::default()),
-        left_to_another: false,
+        is_duplicate: false,
     }
 }
 
 #[test]
-fn a_member_that_is_left_to_another_has_a_row_and_nothing_of_it_is_stored() {
-    let mut twin = member("twin");
-    twin.left_to_another = true;
+fn a_duplicate_member_has_a_row_and_nothing_of_it_is_stored() {
+    let mut duplicate = member("twin");
+    duplicate.is_duplicate = true;
     let plan = plan(
         &[registry(
             "one",
             1,
             json!([{ "apiVersion": "v1", "kind": "Pod" }]),
         )],
-        &[member("first"), twin],
+        &[member("first"), duplicate],
     );
     let names: Vec<&str> = plan.registries["one"]
         .clusters
@@ -116,7 +117,7 @@ fn registry(name: &str, created: i64, selectors: Value) -> RegistryView {
 }
 
 #[test]
-fn custom_resources_wait_for_their_definitions_and_have_the_fields_of_these() {
+fn custom_resources_wait_for_their_definitions_and_get_the_fields_of_these() {
     let selectors = json!([{ "apiVersion": "v1", "kind": "Pod" }, { "apiVersion": "b.example/v1", "kind": "Gadget" }]);
     let registries = [registry("r", 1, selectors)];
     let unknown = MemberView {
@@ -303,7 +304,7 @@ fn everything_is_every_kind_once() {
 }
 
 #[test]
-fn nothing_is_certain_while_a_group_does_not_answer() {
+fn nothing_is_certain_while_discovery_of_a_group_fails() {
     let broken = Discovery {
         unknown: ["metrics.example/v1".to_owned()].into(),
         ..discovery()
@@ -319,7 +320,7 @@ fn nothing_is_certain_while_a_group_does_not_answer() {
     assert_eq!(
         problems(&named),
         [
-            r#"the server did not answer for metrics.example/v1: which resources "Thing" in metrics.example/v1 means there is not certain"#
+            r#"the server did not answer for metrics.example/v1: it is not certain which resources "Thing" in metrics.example/v1 stands for"#
         ]
     );
     let unnamed = of(json!({"kind": "Thing"}));
@@ -331,7 +332,7 @@ fn nothing_is_certain_while_a_group_does_not_answer() {
 }
 
 #[test]
-fn a_member_that_has_not_been_asked_has_no_units_and_nothing_is_certain() {
+fn a_member_without_discovery_has_no_units_and_nothing_is_certain() {
     let plan = plan(
         &[registry("r", 1, json!([{"kind": "Pod"}]))],
         &[member_with("m1", None)],
@@ -348,14 +349,15 @@ fn a_member_that_has_not_been_asked_has_no_units_and_nothing_is_certain() {
 }
 
 #[test]
-fn a_resource_is_one_stream_if_anyone_wants_all_namespaces_and_else_one_per_namespace() {
+fn a_resource_is_one_stream_if_any_route_selects_all_namespaces_and_else_one_per_namespace() {
     let named = planned(
         json!([{"kind": "Pod", "namespace": "web"}, {"kind": "Pod", "namespaces": ["db", "web"]}]),
     );
     assert_eq!(units(&named), ["m1:v1/Pod in db", "m1:v1/Pod in web"]);
     let routes: Vec<usize> = named.units.values().map(|unit| unit.routes.len()).collect();
     assert_eq!(routes, [1, 2]);
-    let extent = Extent::Namespaces(["db".parse().unwrap(), "web".parse().unwrap()].into());
+    let extent =
+        NamespaceExtent::Namespaces(["db".parse().unwrap(), "web".parse().unwrap()].into());
     assert_eq!(
         coverage(&named).kinds.values().collect::<Vec<_>>(),
         [&extent]
@@ -366,12 +368,12 @@ fn a_resource_is_one_stream_if_anyone_wants_all_namespaces_and_else_one_per_name
     assert_eq!(units(&all), ["m1:v1/Pod"]);
     assert_eq!(
         coverage(&all).kinds.values().collect::<Vec<_>>(),
-        [&Extent::All]
+        [&NamespaceExtent::All]
     );
 }
 
 #[test]
-fn two_versions_of_a_kind_are_one_stream_in_the_version_that_was_asked_for_first() {
+fn two_versions_of_a_kind_are_one_stream_in_the_version_that_was_selected_first() {
     let widgets =
         |version: &str| json!([{"kind": "Widget", "apiVersion": format!("a.example/{version}")}]);
     let plan = plan(
@@ -394,13 +396,13 @@ fn two_versions_of_a_kind_are_one_stream_in_the_version_that_was_asked_for_first
     assert_eq!(
         notes("young"),
         [
-            "a.example/v2/Widget is stored in version v1, which was asked for before: an object is stored once"
+            "a.example/v2/Widget is stored in version v1, which was selected before: an object is stored once"
         ]
     );
 }
 
 #[test]
-fn a_stream_whose_version_is_no_longer_served_is_replaced_by_that_of_another_one() {
+fn a_stream_whose_version_is_no_longer_served_is_replaced_by_one_of_another_version() {
     let selectors = json!([{"kind": "Widget", "apiVersion": "a.example/v2"}, {"kind": "Gadget"}]);
     let of = |discovery: Discovery| {
         plan(
@@ -414,7 +416,7 @@ fn a_stream_whose_version_is_no_longer_served_is_replaced_by_that_of_another_one
         served.group_version() != "a.example/v2" && &*served.resource.gvk.kind != "Gadget"
     });
     let after = of(later);
-    let names = |streams: BTreeSet<Stream>| {
+    let names = |streams: BTreeSet<StreamKey>| {
         streams
             .iter()
             .map(|stream| stream.unit.to_string())
@@ -426,13 +428,13 @@ fn a_stream_whose_version_is_no_longer_served_is_replaced_by_that_of_another_one
 }
 
 #[test]
-fn a_namespace_of_a_kind_without_namespaces_is_ignored_and_said() {
+fn a_namespace_of_a_cluster_scoped_kind_is_ignored_with_a_note() {
     let plan = planned(json!([{"kind": "Node", "namespace": "web"}]));
     assert_eq!(units(&plan), ["m1:v1/Node"]);
     let cluster = plan.registries["r"].clusters.values().next().unwrap();
     assert_eq!(
         cluster.notes.iter().collect::<Vec<_>>(),
-        ["v1/Node has no namespaces: all of it is indexed"]
+        ["v1/Node is cluster-scoped: all of it is indexed"]
     );
 }
 
@@ -492,13 +494,13 @@ fn exclude_takes_kinds_and_namespaces_out() {
     let wants = |namespace: &str| {
         pods.routes[0]
             .filter
-            .wants(Some(namespace), |_| None, |_| true)
+            .selects(Some(namespace), |_| None, |_| true)
     };
     assert!(wants("web") && !wants("kube-system"));
 }
 
 #[test]
-fn clusters_are_selected_and_missing_names_are_told() {
+fn clusters_are_selected_and_missing_names_are_reported() {
     let mut registry = registry("r", 1, json!([{"kind": "Pod"}]));
     registry.spec.target_cluster.cluster_names = vec!["m2".to_owned(), "gone".to_owned()];
     let plan = plan(&[registry], &[member("m1"), member("m2")]);
@@ -572,7 +574,7 @@ fn registries_of_one_store_unite_redactions_and_fields_and_the_oldest_decides_th
 }
 
 #[test]
-fn another_prefix_is_another_store_with_streams_of_its_own() {
+fn another_prefix_is_another_store_with_its_own_streams() {
     let store = |prefix: &str| json!({"addresses": ["http://os:9200"], "indexPrefix": prefix});
     let plan = plan(
         &[
@@ -613,7 +615,7 @@ fn registries_without_a_backend_share_the_embedded_store() {
 }
 
 #[test]
-fn a_registry_whose_store_cannot_be_starts_nothing() {
+fn a_registry_without_a_valid_store_starts_nothing() {
     let spec = json!({"resourceSelectors": [{"kind": "Pod"}], "backendStore": {"openSearch": {"addresses": []}}});
     let plan = plan(&[registry_from("r", 1, spec)], &[member("m1")]);
     assert!(plan.stores.is_empty() && plan.units.is_empty() && plan.scopes.is_empty());
@@ -622,29 +624,36 @@ fn a_registry_whose_store_cannot_be_starts_nothing() {
 }
 
 #[test]
-fn an_invalid_redaction_stops_its_registry_but_deletes_nothing() {
-    let store = || json!({"addresses": ["http://os:9200"]});
-    let bad = with_store("bad", 1, store(), &["spec.a", "spec[?"]);
-    let plan = plan(&[bad, with_store("good", 2, store(), &[])], &[member("m1")]);
-    assert!(
-        plan.registries["bad"]
-            .invalid
-            .as_deref()
-            .unwrap()
-            .contains("spec[?")
+fn an_unreadable_redaction_stops_every_registry_of_its_store_but_deletes_nothing() {
+    let store = |prefix: &str| json!({"addresses": ["http://os:9200"], "indexPrefix": prefix});
+    let bad = with_store(
+        "bad",
+        1,
+        store("shared"),
+        &["spec.a", "metadata.labels['a.b']"],
+    );
+    let beside = with_store("beside", 2, store("shared"), &[]);
+    let elsewhere = with_store("elsewhere", 3, store("other"), &[]);
+    let plan = plan(&[bad, beside, elsewhere], &[member("m1")]);
+    let invalid = |name: &str| plan.registries[name].invalid.as_deref().unwrap_or_default();
+    assert_eq!(
+        invalid("bad"),
+        r#"redact: JSONPath "metadata.labels['a.b']": a '.' in quotes ends the key, as in kubectl; write ['a\.b'] for one key"#
     );
     assert_eq!(
-        plan.stores
-            .values()
-            .next()
-            .unwrap()
-            .redact
-            .iter()
-            .collect::<Vec<_>>(),
+        invalid("beside"),
+        "ResourceRegistry bad shares this store and has a redaction that cannot be read, which would hold here, too: correct it"
+    );
+    assert_eq!(invalid("elsewhere"), "");
+    let shared = plan.registries["bad"].store.as_ref().unwrap();
+    assert_eq!(
+        plan.stores[shared].redact.iter().collect::<Vec<_>>(),
         ["spec.a"]
     );
-    assert_eq!(plan.units.values().next().unwrap().routes.len(), 1);
-    assert!(!coverage(&plan).certain);
+    assert_eq!(units(&plan), ["m1:v1/Pod"]);
+    assert!(plan.units.keys().all(|stream| stream.store != *shared));
+    let certain = |name: &StoreName| plan.scopes[&(name.clone(), "m1".parse().unwrap())].certain;
+    assert!(!certain(shared) && certain(plan.registries["elsewhere"].store.as_ref().unwrap()));
 }
 
 fn any_selector() -> impl Strategy<Value = Value> {
@@ -704,16 +713,16 @@ proptest! {
     #[test]
     fn every_stream_has_a_route_and_its_routes_are_within_what_may_exist(a in any_registry("a"), b in any_registry("b")) {
         let plan = plan(&[a, b], &[member("m1"), member("m2")]);
-        for (Stream { unit, store }, planned) in &plan.units {
-            prop_assert!(!planned.routes.is_empty(), "{unit} runs for nobody");
+        for (StreamKey { unit, store }, planned) in &plan.units {
+            prop_assert!(!planned.routes.is_empty(), "{unit} runs without a route");
             for route in &planned.routes {
                 prop_assert_eq!(&route.store, store);
                 let coverage = &plan.scopes[&(route.store.clone(), unit.cluster.clone())];
                 let extent = &coverage.kinds[&unit.resource.gvk];
                 let covered = match (extent, &unit.scope) {
-                    (Extent::All, _) => true,
-                    (Extent::Namespaces(names), Scope::Namespace(namespace)) => names.contains(namespace),
-                    (Extent::Namespaces(names), Scope::All) => route.filter.namespaces().is_some_and(|own| own.is_subset(names)),
+                    (NamespaceExtent::All, _) => true,
+                    (NamespaceExtent::Namespaces(names), Scope::Namespace(namespace)) => names.contains(namespace),
+                    (NamespaceExtent::Namespaces(names), Scope::All) => route.filter.namespaces().is_some_and(|own| own.is_subset(names)),
                 };
                 prop_assert!(covered, "{unit} for {}", route.registry);
                 prop_assert!(plan.registries[&route.registry].clusters[&unit.cluster].units.contains(unit));

@@ -1,4 +1,5 @@
-//! What a replica knows of its share, for the status that the leader writes: kept in a `ConfigMap` beside its Lease.
+//! What a replica reports about the clusters that it reads, for the statuses that the leader
+//! writes: stored in a `ConfigMap` beside its Lease.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -9,7 +10,7 @@ use std::{
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use flate2::{Compression, read::GzDecoder, write::GzEncoder};
 use fleetdex_core::model::{ClusterName, StoreName, causes};
-use fleetdex_sync::progress::{UnitState, View};
+use fleetdex_sync::progress::{UnitState, UnitStatus};
 use k8s_openapi::{
     ByteString, api::core::v1::ConfigMap, apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
@@ -21,158 +22,177 @@ use serde::{Deserialize, Serialize};
 use tokio::time::timeout;
 
 use super::{
-    lease::{LABEL, Replicas, object_name, replica_of},
-    share::{Group, ReplicaName},
+    assignment::{ReplicaName, ReplicaNames},
+    handle::Replicas,
+    lease_object::{REPLICA_LABEL, object_name, replica_of},
 };
-use crate::{gaps::ShareGaps, plan::Stream, status::MemberHealth};
+use crate::{completeness::CompletenessReport, plan::StreamKey, status::MemberHealth};
 
-/// Where the report is in the `ConfigMap`: JSON, gzip.
-const KEY: &str = "report.json.gz";
-/// What answers lack, in the metadata of the `ConfigMap`, so that every replica can read it without the reports: JSON, gzip, base64.
-const GAPS: &str = "fleetdex.io/gaps";
-/// The size of that annotation, at most: all annotations of an object may have 256 KiB. A thousand clusters of which something else is to be said
-/// each take 60 kB; beyond the bound nothing is said, and the other replicas warn that they do not know.
-const MAX_GAPS: usize = 128 << 10;
-/// Names the fields that this writes.
+/// The key of the report in the `ConfigMap`: JSON, gzip.
+const REPORT_KEY: &str = "report.json.gz";
+/// The completeness of streams, in the metadata of the `ConfigMap`, so that every replica can read
+/// it without the reports: JSON, gzip, base64.
+const COMPLETENESS_ANNOTATION: &str = "fleetdex.io/gaps";
+/// The largest size of that annotation: all annotations of an object may have 256 KiB. A thousand
+/// clusters that all differ take 60 kB. Beyond the limit the annotation is left out, and the other
+/// replicas warn that the completeness is unknown.
+const MAX_COMPLETENESS_BYTES: usize = 128 << 10;
+/// The field manager of server-side apply.
 const FIELD_MANAGER: &str = "fleetdex-replica";
 /// How long the control plane may take for one request.
 const TIMEOUT: Duration = Duration::from_secs(5);
-/// The size of a report when it is unpacked, at most. etcd takes objects of 1.5 MiB; a report packs to less than a tenth.
-const MAX_REPORT: u64 = 16 << 20;
+/// The largest size of an unpacked report. etcd takes objects of 1.5 MiB; a report packs to less
+/// than a tenth.
+const MAX_REPORT_BYTES: u64 = 16 << 20;
 
-/// Failing streams of a cluster that are reported with what the member or the store said; the status of a registry names as many. Those words do not pack as well
-/// as everything else does: all kinds of one member that makes them up would take more than etcd takes.
+/// How many failing streams of a cluster are reported with the message of the member or the store;
+/// the status of a registry names as many. Those messages do not pack as well as everything else:
+/// all kinds of a member that invents them would take more than etcd takes.
 const MAX_QUOTED: usize = 20;
 
-/// What a replica knows of its share.
+/// What a replica reports about the clusters that it reads.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Report {
-    /// How far the streams are, by [`stream_key`].
-    pub units: BTreeMap<String, View>,
-    /// Clusters whose queries are answered from what the streams write, by [`cluster_key`].
+pub struct ReplicaReport {
+    /// The progress of the streams, by [`stream_key`].
+    pub units: BTreeMap<String, UnitStatus>,
+    /// The clusters whose queries are answered from what the streams write, by [`cluster_key`].
     pub live: BTreeSet<String>,
-    /// How the clusters are.
+    /// The health of the clusters.
     pub health: BTreeMap<String, MemberHealth>,
-    /// Among which replicas everything is shared out; empty while anything is being handed over.
-    pub group: Group,
-    /// UIDs of registries that are being deleted, of which nothing is left in the share of that group.
-    pub swept: BTreeSet<String>,
+    /// The replicas among which the clusters are assigned; empty during a handover.
+    #[serde(rename = "group")]
+    pub replicas: ReplicaNames,
+    /// UIDs of registries that are being deleted, and names of former store locations, of which
+    /// nothing is left in the clusters that are assigned to this one of these replicas.
+    #[serde(rename = "swept")]
+    pub cleaned_up: BTreeSet<String>,
 }
 
-/// Names a stream in reports.
-pub fn stream_key(stream: &Stream) -> String {
+/// Identifies a stream in reports.
+pub fn stream_key(stream: &StreamKey) -> String {
     format!("{} {}", stream.store, stream.unit)
 }
 
-/// How far streams are, as it is reported: of each cluster only so many views hold the words of others.
-pub fn unit_views<'a>(streams: impl Iterator<Item = (&'a Stream, View)>) -> BTreeMap<String, View> {
+/// The progress of streams as it is reported: only so many of each cluster have the messages of
+/// members and stores.
+pub fn unit_statuses<'a>(
+    streams: impl Iterator<Item = (&'a StreamKey, UnitStatus)>,
+) -> BTreeMap<String, UnitStatus> {
     let mut quoted: BTreeMap<&ClusterName, usize> = BTreeMap::new();
-    let mut views = BTreeMap::new();
-    for (stream, mut view) in streams {
-        let has_words =
-            matches!(view.state, UnitState::Failing { .. }) || view.rejected_example.is_some();
+    let mut statuses = BTreeMap::new();
+    for (stream, mut status) in streams {
+        let has_message =
+            matches!(status.state, UnitState::Failing { .. }) || status.rejected_example.is_some();
         let count = quoted.entry(&stream.unit.cluster).or_default();
-        *count += usize::from(has_words);
+        *count += usize::from(has_message);
         if *count > MAX_QUOTED {
-            view.rejected_example = None;
-            if let UnitState::Failing { message, .. } = &mut view.state {
-                "many kinds of this cluster fail; the log of its replica says why"
+            status.rejected_example = None;
+            if let UnitState::Failing { message, .. } = &mut status.state {
+                "many kinds of this cluster fail; the log of the replica that reads it gives the reasons"
                     .clone_into(message);
             }
         }
-        views.insert(stream_key(stream), view);
+        statuses.insert(stream_key(stream), status);
     }
-    views
+    statuses
 }
 
-/// Names a store's cluster in reports.
+/// Identifies a cluster in a store in reports.
 pub fn cluster_key(store: &StoreName, cluster: &ClusterName) -> String {
     format!("{store} {cluster}")
 }
 
-/// A report could not be written or read; the next attempt follows.
+/// A report could not be written or read; that is retried.
 #[derive(Debug, thiserror::Error)]
 pub enum ReportError {
-    /// The control plane gave no answer.
+    /// The control plane did not respond in time.
     #[error("the control plane does not answer within {} s", TIMEOUT.as_secs())]
     Timeout,
-    /// The control plane refused.
+    /// The control plane refused the request.
     #[error("cannot {doing} ConfigMaps of replicas")]
     Refused {
-        /// What was to be done.
+        /// The verb of the request.
         doing: &'static str,
-        /// What it said.
+        /// The response.
         source: Box<kube::Error>,
     },
-    /// It cannot be packed.
+    /// It could not be packed.
     #[error("cannot pack a report")]
     Pack(#[from] std::io::Error),
-    /// It is no JSON.
-    #[error("a report is no valid JSON")]
+    /// It is not valid JSON.
+    #[error("a report is not valid JSON")]
     Json(#[from] serde_json::Error),
 }
 
-/// The reports of all replicas.
-pub struct Reports {
+/// Reads and writes the reports of replicas.
+pub struct ReplicaReports {
     replicas: Replicas,
     config_maps: Api<ConfigMap>,
     name: String,
-    written: Option<(Report, ShareGaps)>,
+    written: Option<(ReplicaReport, CompletenessReport)>,
 }
 
-/// What the other replicas have written that are alive.
+/// What the other replicas that are alive have written.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Heard {
-    /// What they know of their shares.
-    pub reports: BTreeMap<ReplicaName, Report>,
-    /// What answers lack of the clusters that they read.
-    pub gaps: BTreeMap<ReplicaName, ShareGaps>,
+pub struct PeerReports {
+    /// Their reports.
+    pub reports: BTreeMap<ReplicaName, ReplicaReport>,
+    /// Their completeness reports.
+    pub completeness: BTreeMap<ReplicaName, CompletenessReport>,
 }
 
-impl Reports {
-    /// The reports of a group of replicas; nothing if there is one only.
+impl ReplicaReports {
+    /// The reports of several replicas; `None` if there is one only.
     pub fn of(replicas: &Replicas) -> Option<Self> {
-        let settings = replicas.settings()?;
-        let config_maps = Api::namespaced(replicas.hub()?.clone(), &settings.namespace);
+        let config = replicas.config()?;
+        let config_maps = Api::namespaced(replicas.hub()?.clone(), &config.namespace);
         Some(Self {
             replicas: replicas.clone(),
             config_maps,
-            name: object_name(&settings.name),
+            name: object_name(&config.name),
             written: None,
         })
     }
 
-    /// Writes this replica's report, and what answers lack of its share, if that is not what it was.
-    pub async fn write(&mut self, report: Report, gaps: ShareGaps) -> Result<(), ReportError> {
-        // Before there is a Lease nobody would remove the report.
+    /// Writes the report of this replica, and the completeness of its streams, unless they are the
+    /// same as last time.
+    pub async fn write(
+        &mut self,
+        report: ReplicaReport,
+        completeness: CompletenessReport,
+    ) -> Result<(), ReportError> {
+        // Without a Lease as its owner, nothing would delete the report.
         let Some(owner) = self.replicas.owner() else {
             return Ok(());
         };
         if self
             .written
             .as_ref()
-            .is_some_and(|(of_report, of_gaps)| *of_report == report && *of_gaps == gaps)
+            .is_some_and(|(of_report, of_gaps)| *of_report == report && *of_gaps == completeness)
         {
             return Ok(());
         }
         let config_map = ConfigMap {
             metadata: ObjectMeta {
                 name: Some(self.name.clone()),
-                labels: Some(BTreeMap::from([(LABEL.to_owned(), "true".to_owned())])),
-                annotations: pack_gaps(&gaps)?
-                    .map(|packed| BTreeMap::from([(GAPS.to_owned(), packed)])),
+                labels: Some(BTreeMap::from([(
+                    REPLICA_LABEL.to_owned(),
+                    "true".to_owned(),
+                )])),
+                annotations: pack_completeness(&completeness)?
+                    .map(|packed| BTreeMap::from([(COMPLETENESS_ANNOTATION.to_owned(), packed)])),
                 owner_references: Some(vec![owner]),
                 ..ObjectMeta::default()
             },
             binary_data: Some(BTreeMap::from([(
-                KEY.to_owned(),
+                REPORT_KEY.to_owned(),
                 ByteString(pack(&report)?),
             )])),
             ..ConfigMap::default()
         };
         let parameters = PatchParams::apply(FIELD_MANAGER).force();
         let patch = Patch::Apply(&config_map);
-        let answer = timeout(
+        let response = timeout(
             TIMEOUT,
             self.config_maps.patch(&self.name, &parameters, &patch),
         )
@@ -181,38 +201,46 @@ impl Reports {
             doing: "write",
             source: Box::new(source),
         };
-        answer.map_err(|_| ReportError::Timeout)?.map_err(refused)?;
-        self.written = Some((report, gaps));
+        response
+            .map_err(|_| ReportError::Timeout)?
+            .map_err(refused)?;
+        self.written = Some((report, completeness));
         Ok(())
     }
 
-    /// What answers lack of the clusters that the others read, as they say.
-    pub async fn read_gaps(&self) -> Result<BTreeMap<ReplicaName, ShareGaps>, ReportError> {
-        let parameters = ListParams::default().labels(LABEL);
-        let answer = timeout(TIMEOUT, self.config_maps.list_metadata(&parameters)).await;
+    /// The completeness reports of the other replicas that are alive.
+    pub async fn read_peer_completeness(
+        &self,
+    ) -> Result<BTreeMap<ReplicaName, CompletenessReport>, ReportError> {
+        let parameters = ListParams::default().labels(REPLICA_LABEL);
+        let response = timeout(TIMEOUT, self.config_maps.list_metadata(&parameters)).await;
         let refused = |source| ReportError::Refused {
             doing: "list",
             source: Box::new(source),
         };
-        let found = answer.map_err(|_| ReportError::Timeout)?.map_err(refused)?;
-        let alive = self.replicas.others();
-        let said = |config_map: PartialObjectMeta<ConfigMap>| {
+        let found = response
+            .map_err(|_| ReportError::Timeout)?
+            .map_err(refused)?;
+        let alive = self.replicas.peer_names();
+        let read = |config_map: PartialObjectMeta<ConfigMap>| {
             let name = replica_of(&config_map).filter(|name| alive.contains(name))?;
-            Some((name, gaps_of(&config_map)))
+            Some((name, read_completeness(&config_map)))
         };
-        Ok(found.into_iter().filter_map(said).collect())
+        Ok(found.into_iter().filter_map(read).collect())
     }
 
-    /// The reports of the others that are alive, too.
-    pub async fn read(&self) -> Result<Heard, ReportError> {
-        let parameters = ListParams::default().labels(LABEL);
-        let answer = timeout(TIMEOUT, self.config_maps.list(&parameters)).await;
+    /// The reports and the completeness reports of the other replicas that are alive.
+    pub async fn read(&self) -> Result<PeerReports, ReportError> {
+        let parameters = ListParams::default().labels(REPLICA_LABEL);
+        let response = timeout(TIMEOUT, self.config_maps.list(&parameters)).await;
         let refused = |source| ReportError::Refused {
             doing: "list",
             source: Box::new(source),
         };
-        let found = answer.map_err(|_| ReportError::Timeout)?.map_err(refused)?;
-        let alive = self.replicas.others();
+        let found = response
+            .map_err(|_| ReportError::Timeout)?
+            .map_err(refused)?;
+        let alive = self.replicas.peer_names();
         let named = |config_map: ConfigMap| {
             Some((
                 replica_of(&config_map).filter(|name| alive.contains(name))?,
@@ -220,68 +248,70 @@ impl Reports {
             ))
         };
         let named: Vec<(ReplicaName, ConfigMap)> = found.into_iter().filter_map(named).collect();
-        let gaps = named
+        let completeness = named
             .iter()
-            .map(|(name, config_map)| (name.clone(), gaps_of(config_map)))
+            .map(|(name, config_map)| (name.clone(), read_completeness(config_map)))
             .collect();
         let packed = named.into_iter().filter_map(|(name, config_map)| {
-            let ByteString(packed) = config_map.binary_data?.remove(KEY)?;
+            let ByteString(packed) = config_map.binary_data?.remove(REPORT_KEY)?;
             Some((name, packed))
         });
-        Ok(Heard {
+        Ok(PeerReports {
             reports: readable(packed),
-            gaps,
+            completeness,
         })
     }
 }
 
-/// A report that cannot be read hides its own replica's share only.
-fn readable(packed: impl Iterator<Item = (ReplicaName, Vec<u8>)>) -> BTreeMap<ReplicaName, Report> {
+/// The reports that can be read. One that cannot hides only its own replica's clusters.
+fn readable(
+    packed: impl Iterator<Item = (ReplicaName, Vec<u8>)>,
+) -> BTreeMap<ReplicaName, ReplicaReport> {
     let mut reports = BTreeMap::new();
     for (replica, packed) in packed {
         match unpack(&packed) {
             Ok(report) => drop(reports.insert(replica, report)),
             Err(error) => {
-                tracing::warn!(%replica, error = %causes(&error), "the report of a replica cannot be read");
+                tracing::warn!(%replica, error = %causes(&error), "cannot read the report of a replica");
             }
         }
     }
     reports
 }
 
-fn pack(report: &Report) -> Result<Vec<u8>, ReportError> {
+fn pack(report: &ReplicaReport) -> Result<Vec<u8>, ReportError> {
     Ok(compress(&serde_json::to_vec(report)?)?)
 }
 
-fn unpack(packed: &[u8]) -> Result<Report, ReportError> {
+fn unpack(packed: &[u8]) -> Result<ReplicaReport, ReportError> {
     Ok(serde_json::from_slice(&decompress(packed)?)?)
 }
 
-/// Nothing if it is too long.
-fn pack_gaps(gaps: &ShareGaps) -> Result<Option<String>, ReportError> {
-    let packed = STANDARD.encode(compress(&gaps.to_json()?)?);
-    if packed.len() > MAX_GAPS {
+/// Packs a completeness report; `None` if it is too long.
+fn pack_completeness(completeness: &CompletenessReport) -> Result<Option<String>, ReportError> {
+    let packed = STANDARD.encode(compress(&completeness.to_json()?)?);
+    if packed.len() > MAX_COMPLETENESS_BYTES {
         tracing::debug!(
             bytes = packed.len(),
-            "what answers lack is too long to be said to the other replicas"
+            "the completeness report is too long for the other replicas"
         );
         return Ok(None);
     }
     Ok(Some(packed))
 }
 
-/// What a replica says that answers lack; nothing of what it does not say, or says in a way that is not understood here.
-fn gaps_of(config_map: &impl ResourceExt) -> ShareGaps {
-    let Some(text) = config_map.annotations().get(GAPS) else {
-        return ShareGaps::default();
+/// The completeness report on a `ConfigMap`; empty if it is absent, or not understood here.
+fn read_completeness(config_map: &impl ResourceExt) -> CompletenessReport {
+    let Some(text) = config_map.annotations().get(COMPLETENESS_ANNOTATION) else {
+        return CompletenessReport::default();
     };
-    let read = || -> Result<ShareGaps, ReportError> {
+    let read = || -> Result<CompletenessReport, ReportError> {
         let packed = STANDARD.decode(text).map_err(std::io::Error::other)?;
-        Ok(ShareGaps::from_json(&decompress(&packed)?)?)
+        Ok(CompletenessReport::from_json(&decompress(&packed)?)?)
     };
     read().unwrap_or_else(|error| {
-        tracing::debug!(config_map = config_map.name_any(), %error, "what a replica says that answers lack cannot be read");
-        ShareGaps::default()
+        tracing::debug!(config_map = config_map.name_any(), %error, "cannot read the completeness report of a replica");
+        CompletenessReport::default()
     })
 }
 
@@ -294,224 +324,10 @@ fn compress(bytes: &[u8]) -> std::io::Result<Vec<u8>> {
 fn decompress(packed: &[u8]) -> std::io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     GzDecoder::new(packed)
-        .take(MAX_REPORT)
+        .take(MAX_REPORT_BYTES)
         .read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
 #[cfg(test)]
-mod tests {
-    use fleetdex_core::model::{Gvk, Resource, Scope, Unit};
-    use fleetdex_sync::progress::Audited;
-
-    use super::*;
-
-    fn view(objects: u64) -> View {
-        View {
-            sought: None,
-            state: UnitState::Synced,
-            synced_at: Some("2026-02-03T10:00:00Z".parse().unwrap()),
-            objects,
-            skipped: 0,
-            rejected: 0,
-            rejected_example: None,
-            audits: Audited::default(),
-        }
-    }
-
-    #[test]
-    fn a_report_of_a_large_share_fits_into_an_object() {
-        let kinds = |cluster: u64| (0..30_u64).map(move |kind| (cluster, kind));
-        let units = (0..1_000).flat_map(kinds).map(|(cluster, kind)| {
-            (format!("https://opensearch.example.com:9200/fleetdex member{cluster}:apps/v1/Kind{kind}"), view(cluster * kind))
-        });
-        let report = Report {
-            units: units.collect(),
-            ..Report::default()
-        };
-        let packed = pack(&report).unwrap();
-        assert!(
-            packed.len() < 700_000,
-            "{} bytes; base64 adds a third",
-            packed.len()
-        );
-        assert_eq!(unpack(&packed).unwrap(), report);
-    }
-
-    #[test]
-    fn a_member_whose_kinds_all_fail_with_words_of_its_own_does_not_fill_a_report() {
-        let words = || {
-            std::iter::repeat_with(fastrand::alphanumeric)
-                .take(512)
-                .collect::<String>()
-        };
-        let stream = |kind: usize| {
-            let gvk = Gvk::new("apps", "v1", &format!("Kind{kind}"));
-            let resource = Resource {
-                gvk,
-                plural: format!("kinds{kind}").as_str().into(),
-                namespaced: true,
-            };
-            Stream {
-                unit: Unit {
-                    cluster: "evil".parse().unwrap(),
-                    resource,
-                    scope: Scope::All,
-                },
-                store: "main".parse().unwrap(),
-            }
-        };
-        let streams: Vec<Stream> = (0..10_000).map(stream).collect();
-        let failing = || UnitState::Failing {
-            reason: "InvalidAnswer".into(),
-            message: words(),
-        };
-        let views = || View {
-            state: failing(),
-            rejected: 1,
-            rejected_example: Some(words().as_str().into()),
-            ..view(0)
-        };
-        let units = unit_views(streams.iter().map(|stream| (stream, views())));
-        assert_eq!(units.len(), 10_000);
-        assert_eq!(
-            units
-                .values()
-                .filter(|view| view.rejected_example.is_some())
-                .count(),
-            MAX_QUOTED
-        );
-        let packed = pack(&Report {
-            units,
-            ..Report::default()
-        })
-        .unwrap();
-        assert!(
-            packed.len() < 700_000,
-            "{} bytes; base64 adds a third",
-            packed.len()
-        );
-    }
-
-    #[test]
-    fn a_report_that_cannot_be_read_does_not_hide_the_others() {
-        let replica = |name: &str| name.parse::<ReplicaName>().unwrap();
-        let good = pack(&Report::default()).unwrap();
-        let cut = pack(&Report {
-            swept: [String::from_utf8(vec![b'a'; 17 << 20]).unwrap()].into(),
-            ..Report::default()
-        })
-        .unwrap();
-        let packed = [
-            (replica("a"), good.clone()),
-            (replica("b"), cut),
-            (replica("c"), b"no gzip".to_vec()),
-            (replica("d"), good),
-        ];
-        let read: Vec<ReplicaName> = readable(packed.into_iter()).into_keys().collect();
-        assert_eq!(read, [replica("a"), replica("d")]);
-    }
-
-    #[test]
-    fn what_answers_lack_of_many_clusters_fits_into_an_annotation_or_is_left_out() {
-        use fleetdex_core::model::{Gvk, Resource, Scope, Unit};
-
-        use crate::gaps::{Gap, Known};
-        let known = |clusters: u64, gap: &dyn Fn(u64, u64) -> Option<Gap>| -> Known {
-            let of_cluster = |cluster: u64| {
-                (0..30).map(move |kind| {
-                    let gvk = Gvk::new("apps.example.com", "v1", &format!("Kind{kind}"));
-                    let resource = Resource {
-                        gvk,
-                        plural: format!("kind{kind}s").into(),
-                        namespaced: true,
-                    };
-                    let unit = Unit {
-                        cluster: format!("member{cluster}").parse().unwrap(),
-                        resource,
-                        scope: Scope::All,
-                    };
-                    (
-                        cluster,
-                        kind,
-                        Stream {
-                            unit,
-                            store: "fleetdex-0123456789abcdef".parse().unwrap(),
-                        },
-                    )
-                })
-            };
-            let streams = (0..clusters).flat_map(of_cluster);
-            streams
-                .map(|(cluster, kind, stream)| (stream, gap(cluster, kind)))
-                .collect()
-        };
-        let packed = |known: &Known| pack_gaps(&ShareGaps::of(known)).unwrap();
-        // Every cluster has got as far as no other.
-        let filling = known(1_000, &|cluster, kind| {
-            (((cluster * 7_919) >> (kind % 13)) & 1 == 0).then_some(Gap::FirstList)
-        });
-        let text = packed(&filling).unwrap();
-        assert!(text.len() < MAX_GAPS, "{} bytes", text.len());
-        let annotations = Some(BTreeMap::from([(GAPS.to_owned(), text)]));
-        let mut config_map = ConfigMap {
-            metadata: ObjectMeta {
-                annotations,
-                ..ObjectMeta::default()
-            },
-            ..ConfigMap::default()
-        };
-        assert_eq!(gaps_of(&config_map), ShareGaps::of(&filling));
-        // Random names do not pack.
-        let reason = |cluster: u64, kind: u64| {
-            format!(
-                "{:x}",
-                fastrand::Rng::with_seed(cluster * 30 + kind).u128(..)
-            )
-        };
-        let failing = |cluster, kind| {
-            Some(Gap::Failing {
-                reason: reason(cluster, kind).into(),
-                is_shown: false,
-                is_given_up: false,
-            })
-        };
-        assert_eq!(packed(&known(500, &failing)), None);
-        for broken in ["%", "aGVsbG8="] {
-            config_map.metadata.annotations =
-                Some(BTreeMap::from([(GAPS.to_owned(), broken.to_owned())]));
-            assert_eq!(gaps_of(&config_map), ShareGaps::default());
-        }
-    }
-
-    #[test]
-    fn what_failed_is_reported_as_it_is() {
-        let failing = UnitState::Failing {
-            reason: "Forbidden".into(),
-            message: "pods is forbidden".to_owned(),
-        };
-        let report = Report {
-            units: BTreeMap::from([(
-                "store member1:v1/Pod".to_owned(),
-                View {
-                    state: failing,
-                    ..view(0)
-                },
-            )]),
-            live: BTreeSet::from(["store member1".to_owned()]),
-            health: BTreeMap::from([(
-                "member1".to_owned(),
-                MemberHealth {
-                    ready: false,
-                    reason: "Unreachable".into(),
-                    message: "no route".to_owned(),
-                    note: None,
-                },
-            )]),
-            group: Group::from(["fleetdex-0".parse().unwrap()]),
-            swept: BTreeSet::from(["uid".to_owned()]),
-        };
-        assert_eq!(unpack(&pack(&report).unwrap()).unwrap(), report);
-        assert!(unpack(b"not gzip").is_err());
-    }
-}
+mod tests;

@@ -27,7 +27,8 @@ const SERVED: [(&str, &str, bool); 14] = [
 /// A member that serves these group versions and did not answer for those.
 fn member(answered: &[&str], unknown: &[&str]) -> Discovery {
     let preferred = |api_version: &str| {
-        let of_group = |other: &&&str| split(other).0 == split(api_version).0;
+        let of_group =
+            |other: &&&str| split_api_version(other).0 == split_api_version(api_version).0;
         answered
             .iter()
             .chain(unknown)
@@ -37,7 +38,7 @@ fn member(answered: &[&str], unknown: &[&str]) -> Discovery {
     let rows = SERVED
         .iter()
         .filter(|(api_version, ..)| answered.contains(api_version));
-    let served = rows.map(|(api_version, kind, list_and_watch)| Served {
+    let served = rows.map(|(api_version, kind, list_and_watch)| ServedResource {
         resource: Resource {
             gvk: Gvk::from_api_version(api_version, kind),
             plural: format!("{}s", kind.to_lowercase()).into(),
@@ -47,7 +48,7 @@ fn member(answered: &[&str], unknown: &[&str]) -> Discovery {
         short_names: Vec::new(),
         list_and_watch: *list_and_watch,
         preferred: preferred(api_version),
-        offers: std::sync::Arc::default(),
+        capabilities: std::sync::Arc::default(),
     });
     Discovery {
         served: served.collect(),
@@ -81,7 +82,7 @@ fn resolved(api_version: &str, kind: &str, discovery: &Discovery) -> String {
 }
 
 #[test]
-fn a_version_that_is_not_served_is_the_preferred_one_of_its_group() {
+fn a_version_that_is_not_served_resolves_to_the_preferred_one_of_its_group() {
     let all = member(&versions(), &[]);
     assert_eq!(
         resolved("autoscaling/v1", "HorizontalPodAutoscaler", &all),
@@ -103,7 +104,7 @@ fn a_version_that_is_not_served_is_the_preferred_one_of_its_group() {
 }
 
 #[test]
-fn a_kind_without_a_version_is_built_in_before_it_is_custom_and_only_custom_groups_tie() {
+fn a_kind_without_a_version_resolves_to_built_in_groups_first_and_only_custom_groups_tie() {
     let all = member(&versions(), &[]);
     assert_eq!(resolved("", "Event", &all), "v1/Event");
     assert_eq!(
@@ -128,10 +129,10 @@ fn a_kind_without_a_version_is_built_in_before_it_is_custom_and_only_custom_grou
 }
 
 #[test]
-fn what_is_known_is_followed_while_a_group_that_could_change_it_does_not_answer() {
+fn known_resources_stay_selected_while_discovery_of_a_group_that_could_change_them_fails() {
     let uncertain = |of: &str| {
         format!(
-            "the server did not answer for networking.k8s.io/v1: which resources {of} means there is not certain"
+            "the server did not answer for networking.k8s.io/v1: it is not certain which resources {of} stands for"
         )
     };
     let without_networking = member(
@@ -197,9 +198,10 @@ fn any_selector() -> impl Strategy<Value = ResourceSelector> {
 }
 
 proptest! {
-    /// Documents are deleted only where the selection is certain: so it must be what it was before the outage.
+    /// Documents are deleted only where the selection is certain: so it must be what it was before
+    /// the outage.
     #[test]
-    fn a_group_that_does_not_answer_changes_nothing_for_certain(
+    fn failed_discovery_of_a_group_changes_no_selection_that_is_certain(
         selector in any_selector(),
         served in subsequence(versions(), 0..=versions().len()),
         lost in prop::collection::vec(any::<bool>(), versions().len()),
@@ -219,7 +221,7 @@ proptest! {
     }
 
     #[test]
-    fn a_selection_is_of_resources_that_can_be_watched_and_of_each_kind_once(
+    fn a_selection_has_only_watchable_resources_and_each_kind_once(
         selector in any_selector(),
         served in subsequence(versions(), 0..=versions().len()),
     ) {

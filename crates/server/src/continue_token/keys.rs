@@ -1,4 +1,4 @@
-//! The keys that continue tokens are sealed with: AES-256-GCM under random nonces, each key for about a day.
+//! The keys that seal continue tokens: AES-256-GCM with random nonces, each key for about a day.
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
@@ -12,23 +12,25 @@ use parking_lot::RwLock;
 
 use super::{LIFETIME, TokenError};
 
-/// The first byte of each token: how the rest is made.
+/// The first byte of each token: its format.
 const FORMAT: u8 = 1;
 const ID_BYTES: usize = 8;
 const KEY_BYTES: usize = 32;
 const NONCE_BYTES: usize = 12;
-/// Format and id of the key, which are authenticated, too.
+/// Format and key id, which are authenticated, too.
 const HEADER_BYTES: usize = 1 + ID_BYTES;
-/// After how many seconds there is a new key. Random nonces of 96 bits are safe for 2^32 tokens of one key: 49,000 a second for a day.
+/// Seconds until a key is rotated. Random nonces of 96 bits are safe for 2^32 tokens of one key:
+/// 49,000 a second for a day.
 const ROTATION: i64 = 24 * 3600;
-/// For how many seconds a key waits until tokens are sealed with it: twice over, every replica looks for new ones within 30 s, and their clocks
-/// differ by no more than another minute.
-const SETTLING: i64 = 120;
-/// How many seconds a key is still known after the next one has come: longer than any token that it has sealed counts.
-const KEPT: i64 = SETTLING + LIFETIME.as_secs().cast_signed() + 600;
+/// Seconds until a new key seals tokens: twice the 30 s within which every replica checks for new
+/// keys, and a minute for the difference of their clocks.
+const PROPAGATION: i64 = 120;
+/// Seconds for which a key is retained after its successor was created: longer than any token that
+/// it has sealed is valid.
+const RETENTION: i64 = PROPAGATION + LIFETIME.as_secs().cast_signed() + 600;
 
 /// One key.
-pub struct Key {
+pub struct SealingKey {
     id: [u8; ID_BYTES],
     /// Seconds since 1970.
     made: i64,
@@ -36,9 +38,9 @@ pub struct Key {
     cipher: RandomizedNonceKey,
 }
 
-impl Key {
-    /// A random one; nothing if this machine has no random numbers.
-    pub fn make(now: i64) -> Option<Self> {
+impl SealingKey {
+    /// A random key; `None` if this machine has no random numbers.
+    pub fn generate(now: i64) -> Option<Self> {
         let (mut id, mut bytes) = ([0; ID_BYTES], [0; KEY_BYTES]);
         rand::fill(&mut id)
             .and_then(|()| rand::fill(&mut bytes))
@@ -62,7 +64,7 @@ impl Key {
         header
     }
 
-    /// Header, nonce, and what is sealed.
+    /// Header, nonce and sealed content.
     fn seal(&self, mut content: Vec<u8>) -> Option<Vec<u8>> {
         let header = self.header();
         let nonce = self
@@ -85,22 +87,22 @@ impl Key {
     }
 }
 
-impl fmt::Debug for Key {
+impl fmt::Debug for SealingKey {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.debug_struct("Key")
+        out.debug_struct("SealingKey")
             .field("id", &hex(&self.id))
             .field("made", &self.made)
             .finish_non_exhaustive()
     }
 }
 
-/// The keys that count at a time, the oldest first.
+/// The keys that are valid at one time, the oldest first.
 #[derive(Clone, Debug, Default)]
-pub struct Ring(Vec<Arc<Key>>);
+pub struct KeyRing(Vec<Arc<SealingKey>>);
 
-impl Ring {
-    /// With one key.
-    pub fn of(key: Key) -> Self {
+impl KeyRing {
+    /// A ring with one key.
+    pub fn of(key: SealingKey) -> Self {
         Self(vec![Arc::new(key)])
     }
 
@@ -109,9 +111,9 @@ impl Ring {
         self.0.is_empty()
     }
 
-    /// The keys of a Secret's data; what is none is passed over.
+    /// The keys in a Secret's data; ignores other data.
     pub fn read(data: &BTreeMap<String, ByteString>) -> Self {
-        let mut keys: Vec<Arc<Key>> = data
+        let mut keys: Vec<Arc<SealingKey>> = data
             .iter()
             .filter_map(|(name, value)| read_key(name, &value.0))
             .map(Arc::new)
@@ -120,9 +122,9 @@ impl Ring {
         Self(keys)
     }
 
-    /// The keys as a Secret holds them.
+    /// The keys as data of a Secret.
     pub fn data(&self) -> BTreeMap<String, ByteString> {
-        let entry = |key: &Arc<Key>| {
+        let entry = |key: &Arc<SealingKey>| {
             (
                 format!("{}.{}", key.made, hex(&key.id)),
                 ByteString(key.bytes.to_vec()),
@@ -131,89 +133,90 @@ impl Ring {
         self.0.iter().map(entry).collect()
     }
 
-    /// What the keys should be from now on, if that is other: a new one when the newest is old, and without those that nothing is sealed with.
+    /// The ring with a new key if the newest is old, and without keys whose tokens have all
+    /// expired; `None` if nothing changes.
     pub fn rotated(&self, now: i64) -> Option<Self> {
         let mut keys = self.0.clone();
         if keys
             .last()
             .is_none_or(|newest| newest.made + ROTATION <= now)
         {
-            keys.push(Arc::new(Key::make(now)?));
+            keys.push(Arc::new(SealingKey::generate(now)?));
         }
         let successors: Vec<i64> = keys.iter().skip(1).map(|key| key.made).collect();
         let superseded = successors
             .iter()
-            .take_while(|made| **made + KEPT <= now)
+            .take_while(|made| **made + RETENTION <= now)
             .count();
         keys.drain(..superseded);
         (keys.len() != self.0.len() || superseded > 0).then_some(Self(keys))
     }
 
-    /// The newest key that all replicas know by now, or else the oldest.
-    fn current(&self, now: i64) -> Option<&Arc<Key>> {
+    /// The newest key that all replicas know by now, or else the oldest key.
+    fn current(&self, now: i64) -> Option<&Arc<SealingKey>> {
         self.0
             .iter()
-            .rfind(|key| key.made + SETTLING <= now)
+            .rfind(|key| key.made + PROPAGATION <= now)
             .or_else(|| self.0.first())
     }
 
-    fn find(&self, id: &[u8]) -> Option<&Arc<Key>> {
+    fn find(&self, id: &[u8]) -> Option<&Arc<SealingKey>> {
         self.0.iter().find(|key| key.id == id)
     }
 }
 
-fn read_key(name: &str, bytes: &[u8]) -> Option<Key> {
+fn read_key(name: &str, bytes: &[u8]) -> Option<SealingKey> {
     let (made, id) = name.split_once('.')?;
     let id = u64::from_str_radix(id, 16)
         .ok()
         .filter(|_| id.len() == 2 * ID_BYTES)?;
-    Key::new(id.to_be_bytes(), made.parse().ok()?, bytes.try_into().ok()?)
+    SealingKey::new(id.to_be_bytes(), made.parse().ok()?, bytes.try_into().ok()?)
 }
 
-/// The keys that tokens are sealed and opened with. Clones share them.
+/// The keys that seal and open tokens. Clones share them.
 #[derive(Clone, Debug)]
-pub struct Keys(Arc<RwLock<Held>>);
+pub struct SealingKeys(Arc<RwLock<KeyState>>);
 
 #[derive(Debug)]
-struct Held {
-    ring: Ring,
-    /// Whether another part of the program replaces them.
-    is_kept: bool,
+struct KeyState {
+    ring: KeyRing,
+    /// Whether they are rotated by [`SealingKeys::replace`] only.
+    is_managed: bool,
 }
 
-impl Default for Keys {
-    /// Keys of this process alone, rotated by themselves.
+impl Default for SealingKeys {
+    /// Keys of this process alone, which rotate by themselves.
     fn default() -> Self {
-        Self(Arc::new(RwLock::new(Held {
-            ring: Ring::default(),
-            is_kept: false,
+        Self(Arc::new(RwLock::new(KeyState {
+            ring: KeyRing::default(),
+            is_managed: false,
         })))
     }
 }
 
-impl Keys {
-    /// These keys, until they are replaced.
-    pub fn kept(ring: Ring) -> Self {
-        Self(Arc::new(RwLock::new(Held {
+impl SealingKeys {
+    /// Keys that rotate only by [`Self::replace`].
+    pub fn managed(ring: KeyRing) -> Self {
+        Self(Arc::new(RwLock::new(KeyState {
             ring,
-            is_kept: true,
+            is_managed: true,
         })))
     }
 
-    /// Replaces all of them. From now on they are only rotated by being replaced.
-    pub fn replace(&self, ring: Ring) {
-        *self.0.write() = Held {
+    /// Replaces all keys. From now on they rotate only by this method.
+    pub fn replace(&self, ring: KeyRing) {
+        *self.0.write() = KeyState {
             ring,
-            is_kept: true,
+            is_managed: true,
         };
     }
 
-    /// The keys of now.
-    pub fn ring(&self) -> Ring {
+    /// The current keys.
+    pub fn ring(&self) -> KeyRing {
         self.0.read().ring.clone()
     }
 
-    /// Nothing if there is no key, or no random numbers are to be had.
+    /// Seals content; `None` without a key, or without random numbers.
     pub(super) fn seal(&self, content: Vec<u8>, now: i64) -> Option<Vec<u8>> {
         self.rotate(now);
         let ring = self.ring();
@@ -231,19 +234,19 @@ impl Keys {
         if format != [FORMAT] || content.len() < AES_256_GCM.tag_len() {
             return Err(TokenError::Malformed);
         }
-        // It may be one that was thrown away, or of an earlier run.
+        // The key may have been dropped, or be of an earlier run.
         let ring = self.ring();
         let key = ring.find(id).ok_or(TokenError::Expired)?;
         key.open(nonce, content).ok_or(TokenError::Malformed)
     }
 
     fn rotate(&self, now: i64) {
-        let is_due = |held: &Held| !held.is_kept && held.ring.rotated(now).is_some();
+        let is_due = |held: &KeyState| !held.is_managed && held.ring.rotated(now).is_some();
         if !is_due(&self.0.read()) {
             return;
         }
         let mut held = self.0.write();
-        if let Some(ring) = held.ring.rotated(now).filter(|_| !held.is_kept) {
+        if let Some(ring) = held.ring.rotated(now).filter(|_| !held.is_managed) {
             held.ring = ring;
         }
     }
@@ -256,13 +259,13 @@ mod tests {
     const HOUR: i64 = 3600;
     const NOW: i64 = 1_800_000_000;
 
-    fn ids(ring: &Ring) -> Vec<[u8; ID_BYTES]> {
+    fn ids(ring: &KeyRing) -> Vec<[u8; ID_BYTES]> {
         ring.0.iter().map(|key| key.id).collect()
     }
 
     #[test]
-    fn what_a_key_has_sealed_is_opened_until_no_token_of_it_counts_any_more() {
-        let keys = Keys::default();
+    fn a_key_opens_its_tokens_until_all_of_them_have_expired() {
+        let keys = SealingKeys::default();
         let sealed = keys.seal(b"content".to_vec(), NOW).unwrap();
         let mut last_of_first = NOW;
         for now in (NOW..NOW + 30 * HOUR).step_by(30) {
@@ -276,7 +279,7 @@ mod tests {
             }
         }
         assert!(
-            (ROTATION..ROTATION + SETTLING + 30).contains(&(last_of_first - NOW)),
+            (ROTATION..ROTATION + PROPAGATION + 30).contains(&(last_of_first - NOW)),
             "{last_of_first}"
         );
         assert_eq!(keys.open(&sealed), Err(TokenError::Expired));
@@ -284,16 +287,19 @@ mod tests {
     }
 
     #[test]
-    fn a_replica_that_has_not_looked_for_a_minute_knows_every_key_that_is_used() {
-        let mut stored = Ring::default();
-        let (here, there) = (Keys::kept(Ring::default()), Keys::kept(Ring::default()));
+    fn a_replica_that_checks_once_a_minute_knows_every_key_in_use() {
+        let mut stored = KeyRing::default();
+        let (here, there) = (
+            SealingKeys::managed(KeyRing::default()),
+            SealingKeys::managed(KeyRing::default()),
+        );
         for now in (NOW..NOW + 60 * HOUR).step_by(10) {
             if let Some(ring) = stored.rotated(now) {
                 stored = ring;
             }
-            here.replace(Ring::read(&stored.data()));
+            here.replace(KeyRing::read(&stored.data()));
             if (now - NOW) % 60 == 0 {
-                there.replace(Ring::read(&stored.data()));
+                there.replace(KeyRing::read(&stored.data()));
             }
             let sealed = here.seal(b"here".to_vec(), now).unwrap();
             assert_eq!(there.open(&sealed).as_deref(), Ok(&b"here"[..]));
@@ -303,8 +309,8 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_what_they_were_when_they_are_read_again() {
-        let ring = Ring::of(Key::make(NOW).unwrap())
+    fn keys_survive_a_round_trip_through_a_secret() {
+        let ring = KeyRing::of(SealingKey::generate(NOW).unwrap())
             .rotated(NOW + ROTATION)
             .unwrap();
         let mut data = ring.data();
@@ -317,9 +323,9 @@ mod tests {
             ]
             .map(|(name, bytes)| (name.to_owned(), ByteString(bytes))),
         );
-        let read = Ring::read(&data);
+        let read = KeyRing::read(&data);
         assert_eq!(ids(&read), ids(&ring));
-        let (ours, theirs) = (Keys::kept(ring), Keys::kept(read));
+        let (ours, theirs) = (SealingKeys::managed(ring), SealingKeys::managed(read));
         assert_eq!(
             theirs
                 .open(&ours.seal(b"x".to_vec(), NOW).unwrap())
@@ -330,16 +336,16 @@ mod tests {
 
     #[test]
     fn a_key_is_not_printed() {
-        let key = Key::new([7; ID_BYTES], NOW, [42; KEY_BYTES]).unwrap();
+        let key = SealingKey::new([7; ID_BYTES], NOW, [42; KEY_BYTES]).unwrap();
         assert_eq!(
             format!("{key:?}"),
-            r#"Key { id: "0707070707070707", made: 1800000000, .. }"#
+            r#"SealingKey { id: "0707070707070707", made: 1800000000, .. }"#
         );
     }
 
     #[test]
     fn without_a_key_nothing_is_sealed_or_opened() {
-        let keys = Keys::kept(Ring::default());
+        let keys = SealingKeys::managed(KeyRing::default());
         assert_eq!(keys.seal(Vec::new(), NOW), None);
         assert_eq!(keys.open(&[FORMAT; 64]), Err(TokenError::Expired));
     }

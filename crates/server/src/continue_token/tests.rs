@@ -3,15 +3,16 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
-use crate::request::{self, ApiRequest};
+use crate::{
+    request::{self, ApiRequest},
+    uri::RequestUri,
+};
 
 const NOW: i64 = 1_800_000_000;
 
 fn request(parameters: &str) -> ListRequest {
-    match request::parse(
-        "/apis/search.fleetdex.io/v1alpha1/search/api/v1/pods",
-        Some(parameters),
-    ) {
+    let path = "/apis/search.fleetdex.io/v1alpha1/search/api/v1/pods";
+    match request::parse(&RequestUri::parse(path, Some(parameters)).unwrap()) {
         Ok(ApiRequest::List(list)) => *list,
         other => panic!("{other:?}"),
     }
@@ -58,27 +59,27 @@ fn continuation(snapshot: &str) -> Continuation {
     }
 }
 
-/// What alice asks.
-struct Asked {
-    keys: Keys,
+/// A query of alice.
+struct TokenQuery {
+    keys: SealingKeys,
     caller: Caller,
     request: ListRequest,
     permitted: Permitted,
 }
 
-impl Asked {
+impl TokenQuery {
     fn new() -> Self {
         let (caller, request) = (user("alice"), request("labelSelector=a+in+(b,c)&limit=2"));
         Self {
-            keys: Keys::default(),
+            keys: SealingKeys::default(),
             caller,
             request,
             permitted: only(&["web", "db"]),
         }
     }
 
-    fn bound(&self) -> Bound<'_> {
-        Bound {
+    fn binding(&self) -> TokenBinding<'_> {
+        TokenBinding {
             caller: &self.caller,
             request: &self.request,
             permitted: &self.permitted,
@@ -86,18 +87,18 @@ impl Asked {
     }
 
     fn token(&self) -> String {
-        seal(&self.keys, &continuation("pit-1"), &self.bound(), NOW).unwrap()
+        seal(&self.keys, &continuation("pit-1"), &self.binding(), NOW).unwrap()
     }
 
     fn open(&self, token: &str) -> Result<Continuation, TokenError> {
-        open(&self.keys, token, &self.bound(), NOW)
+        open(&self.keys, token, &self.binding(), NOW)
     }
 }
 
 #[test]
-fn a_token_continues_the_same_question_with_any_limit() {
-    let asked = Asked::new();
-    let token = asked.token();
+fn a_token_continues_the_same_query_with_any_limit() {
+    let query = TokenQuery::new();
+    let token = query.token();
     for same in [
         "labelSelector=a+in+(c,+b)",
         "limit=500&labelSelector=a+in+(b,c)&continue=x&onlyMetadata=true",
@@ -105,11 +106,11 @@ fn a_token_continues_the_same_question_with_any_limit() {
         let same = request(same);
         assert_eq!(
             open(
-                &asked.keys,
+                &query.keys,
                 &token,
-                &Bound {
+                &TokenBinding {
                     request: &same,
-                    ..asked.bound()
+                    ..query.binding()
                 },
                 NOW
             ),
@@ -119,9 +120,9 @@ fn a_token_continues_the_same_question_with_any_limit() {
 }
 
 #[test]
-fn a_token_continues_no_other_question() {
-    let asked = Asked::new();
-    let token = asked.token();
+fn a_token_continues_no_other_query() {
+    let query = TokenQuery::new();
+    let token = query.token();
     let mut others: Vec<ListRequest> = [
         "clusters=a",
         "namespaces=web",
@@ -135,21 +136,21 @@ fn a_token_continues_no_other_question() {
     .map(|more| request(&format!("labelSelector=a+in+(b,c)&{more}")))
     .into();
     others.push(request(""));
-    let native = request::NativePath {
+    let resource_path = request::ResourcePath {
         plural: "secrets".to_owned(),
-        ..asked.request.native.clone()
+        ..query.request.resource.clone()
     };
     others.push(ListRequest {
-        native,
-        ..asked.request.clone()
+        resource: resource_path,
+        ..query.request.clone()
     });
     for other in others {
         let opened = open(
-            &asked.keys,
+            &query.keys,
             &token,
-            &Bound {
+            &TokenBinding {
                 request: &other,
-                ..asked.bound()
+                ..query.binding()
             },
             NOW,
         );
@@ -158,20 +159,20 @@ fn a_token_continues_no_other_question() {
 }
 
 #[test]
-fn a_token_continues_for_nobody_else() {
-    let asked = Asked::new();
-    let token = asked.token();
+fn a_token_is_refused_for_another_user() {
+    let query = TokenQuery::new();
+    let token = query.token();
     let of_uid = Caller {
         uid: Some("1".to_owned()),
         ..user("alice")
     };
     for other in [user("bob"), Caller::local(), of_uid] {
         let opened = open(
-            &asked.keys,
+            &query.keys,
             &token,
-            &Bound {
+            &TokenBinding {
                 caller: &other,
-                ..asked.bound()
+                ..query.binding()
             },
             NOW,
         );
@@ -183,11 +184,11 @@ fn a_token_continues_for_nobody_else() {
     };
     assert!(
         open(
-            &asked.keys,
+            &query.keys,
             &token,
-            &Bound {
+            &TokenBinding {
                 caller: &in_more_groups,
-                ..asked.bound()
+                ..query.binding()
             },
             NOW
         )
@@ -196,16 +197,16 @@ fn a_token_continues_for_nobody_else() {
 }
 
 #[test]
-fn a_token_continues_only_for_those_who_may_see_the_same() {
-    let asked = Asked::new();
-    let token = asked.token();
+fn a_token_is_refused_after_a_change_of_permissions() {
+    let query = TokenQuery::new();
+    let token = query.token();
     let opened = |permitted: &Permitted| {
         open(
-            &asked.keys,
+            &query.keys,
             &token,
-            &Bound {
+            &TokenBinding {
                 permitted,
-                ..asked.bound()
+                ..query.binding()
             },
             NOW,
         )
@@ -221,43 +222,48 @@ fn a_token_continues_only_for_those_who_may_see_the_same() {
 }
 
 #[test]
-fn a_token_ends_after_its_lifetime() {
-    let asked = Asked::new();
-    let token = asked.token();
-    assert!(open(&asked.keys, &token, &asked.bound(), NOW + 300).is_ok());
+fn a_token_expires() {
+    let query = TokenQuery::new();
+    let token = query.token();
+    assert!(open(&query.keys, &token, &query.binding(), NOW + 300).is_ok());
     assert_eq!(
-        open(&asked.keys, &token, &asked.bound(), NOW + 301),
+        open(&query.keys, &token, &query.binding(), NOW + 301),
         Err(TokenError::Expired)
     );
 }
 
 #[test]
-fn a_token_of_another_installation_is_none_here() {
-    let asked = Asked::new();
+fn a_token_of_another_installation_is_refused() {
+    let query = TokenQuery::new();
     assert_eq!(
-        open(&Keys::default(), &asked.token(), &asked.bound(), NOW),
+        open(
+            &SealingKeys::default(),
+            &query.token(),
+            &query.binding(),
+            NOW
+        ),
         Err(TokenError::Expired)
     );
-    // With the same id of another key, too.
+    // Also with the id of another key.
     let mut data = {
-        asked.token();
-        asked.keys.ring().data()
+        query.token();
+        query.keys.ring().data()
     };
     for key in data.values_mut() {
         key.0[0] ^= 1;
     }
-    let other = Keys::kept(Ring::read(&data));
+    let other = SealingKeys::managed(KeyRing::read(&data));
     assert_eq!(
-        open(&other, &asked.token(), &asked.bound(), NOW),
+        open(&other, &query.token(), &query.binding(), NOW),
         Err(TokenError::Malformed)
     );
 }
 
 #[test]
-fn what_is_no_token_is_malformed() {
-    let asked = Asked::new();
-    let plain = URL_SAFE_NO_PAD.encode(deflated(&Content::encode(
-        &asked.bound(),
+fn anything_else_is_malformed() {
+    let query = TokenQuery::new();
+    let plain = URL_SAFE_NO_PAD.encode(deflated(&TokenPayload::encode(
+        &query.binding(),
         &continuation("pit"),
         NOW,
     )));
@@ -271,9 +277,9 @@ fn what_is_no_token_is_malformed() {
         &format!("{plain}.7"),
         &"A".repeat(MAX_BYTES + 1),
     ] {
-        assert_eq!(asked.open(text), Err(TokenError::Malformed), "{text:?}");
+        assert_eq!(query.open(text), Err(TokenError::Malformed), "{text:?}");
     }
-    // Even one that is sealed by us: content that is not what it should be, or too much of it.
+    // Even with a valid seal: invalid content, or too much of it.
     for content in [
         deflated(b"{}"),
         deflated(b"{}\n"),
@@ -281,15 +287,15 @@ fn what_is_no_token_is_malformed() {
         deflated(&vec![b' '; 64 << 20]),
     ] {
         assert!(content.len() < 100_000);
-        let sealed = URL_SAFE_NO_PAD.encode(asked.keys.seal(content, NOW).unwrap());
-        assert_eq!(asked.open(&sealed), Err(TokenError::Malformed));
+        let sealed = URL_SAFE_NO_PAD.encode(query.keys.seal(content, NOW).unwrap());
+        assert_eq!(query.open(&sealed), Err(TokenError::Malformed));
     }
 }
 
 #[test]
-fn a_token_shows_nothing_and_no_two_are_alike() {
-    let asked = Asked::new();
-    let tokens = [asked.token(), asked.token()];
+fn a_token_reveals_nothing_and_no_two_are_equal() {
+    let query = TokenQuery::new();
+    let tokens = [query.token(), query.token()];
     assert_ne!(tokens[0], tokens[1]);
     for token in tokens {
         let bytes = URL_SAFE_NO_PAD.decode(&token).unwrap();
@@ -301,7 +307,7 @@ fn a_token_shows_nothing_and_no_two_are_alike() {
         };
         assert!(!shows(&bytes), "{token}");
         for from in 0..bytes.len() {
-            // Chance makes bytes that can be inflated, too, but not to these words.
+            // Random bytes may be inflatable, but not to these words.
             let mut inflated = Vec::new();
             let _ended = ZlibDecoder::new(&bytes[from..])
                 .take(1 << 16)
@@ -312,36 +318,36 @@ fn a_token_shows_nothing_and_no_two_are_alike() {
 }
 
 proptest! {
-    /// Whatever is changed in a token of somebody, it is refused.
+    /// Every change of a token is refused.
     #[test]
     fn no_change_of_a_token_is_accepted(at in any::<prop::sample::Index>(), by in 1..=255_u8, cut in any::<prop::sample::Index>(), grown in prop::collection::vec(any::<u8>(), 1..40)) {
-        let asked = Asked::new();
-        let bytes = URL_SAFE_NO_PAD.decode(asked.token()).unwrap();
-        let other = URL_SAFE_NO_PAD.decode(asked.token()).unwrap();
+        let query = TokenQuery::new();
+        let bytes = URL_SAFE_NO_PAD.decode(query.token()).unwrap();
+        let other = URL_SAFE_NO_PAD.decode(query.token()).unwrap();
         let mut changed = bytes.clone();
         changed[at.index(bytes.len())] ^= by;
         let cut = cut.index(bytes.len());
         let spliced = [&bytes[..cut], &other[cut..]].concat();
         for forged in [changed, bytes[..cut].to_vec(), [&bytes, &grown[..]].concat(), grown.clone(), spliced] {
             if forged != bytes && forged != other {
-                prop_assert!(asked.open(&URL_SAFE_NO_PAD.encode(&forged)).is_err());
+                prop_assert!(query.open(&URL_SAFE_NO_PAD.encode(&forged)).is_err());
             }
         }
     }
 
-    /// A cursor comes back as it was, whatever a store names its views by.
+    /// Cursors survive, whatever ids a store gives its views.
     #[test]
-    fn a_continuation_comes_back_as_it_was(snapshots in prop::collection::vec(".{0,200}|[A-Za-z0-9_-]{0,40}={0,2}", 0..4), remaining in any::<Option<u64>>()) {
-        let asked = Asked::new();
+    fn a_continuation_survives_a_round_trip(snapshots in prop::collection::vec(".{0,200}|[A-Za-z0-9_-]{0,40}={0,2}", 0..4), remaining in any::<Option<u64>>()) {
+        let query = TokenQuery::new();
         let cursor = |snapshot: String| Cursor { after: vec![json!(snapshot)], snapshot, remaining };
         let cursors = snapshots.into_iter().enumerate().map(|(number, text)| (format!("s{number}").parse().unwrap(), cursor(text)));
         let continuation = Continuation { version: "7".parse().unwrap(), cursors: cursors.collect() };
-        let token = seal(&asked.keys, &continuation, &asked.bound(), NOW).unwrap();
-        prop_assert_eq!(asked.open(&token), Ok(continuation));
+        let token = seal(&query.keys, &continuation, &query.binding(), NOW).unwrap();
+        prop_assert_eq!(query.open(&token), Ok(continuation));
     }
 }
 
-/// What OpenSearch 3.4 says of each shard: index, its UUID, shard, node, context and session.
+/// What OpenSearch 3.4 encodes for each shard: index, its UUID, shard, node, context and session.
 fn point_in_time(shards: usize) -> String {
     let mut bytes = Vec::new();
     for number in 0..shards {
@@ -360,11 +366,11 @@ fn point_in_time(shards: usize) -> String {
 
 #[test]
 fn a_point_in_time_over_a_thousand_shards_fits_into_a_url() {
-    let asked = Asked::new();
+    let query = TokenQuery::new();
     for shards in [1, 2, 3, 1_000] {
         let continuation = continuation(&point_in_time(shards));
-        let token = seal(&asked.keys, &continuation, &asked.bound(), NOW).unwrap();
+        let token = seal(&query.keys, &continuation, &query.binding(), NOW).unwrap();
         assert!(token.len() < 560 + 42 * shards, "{shards}: {}", token.len());
-        assert_eq!(asked.open(&token), Ok(continuation));
+        assert_eq!(query.open(&token), Ok(continuation));
     }
 }

@@ -1,58 +1,60 @@
-//! Whether a connection is busy, and since when it is not.
+//! Tracks the requests of a connection, to decide whether it is idle.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use parking_lot::{Mutex, MutexGuard};
 use tokio::time::{Instant, sleep_until};
 
-/// How long a peer may take until its first request has arrived: line and headers, and before them the preface of HTTP/2.
+/// How long a client may take to send its first request: line and headers, and before them the
+/// preface of HTTP/2.
 const FIRST_REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long a connection is kept on which no request is under way. Over HTTP/1.1 the time to send the next head is shorter.
+/// How long a connection without a request in flight stays open. For HTTP/1.1 the timeout of the
+/// next request's head is shorter.
 const IDLE_TIMEOUT: Duration = Duration::from_mins(5);
-
-/// How long a piece of an answer may wait for its peer until the connection counts as idle. A peer that reads takes a piece of 64 KiB within this time
-/// over 0.5 Mbit/s.
-const TAKING_PATIENCE: Duration = Duration::from_secs(1);
+/// How long a piece of a response may stay unread until the connection counts as idle. A client
+/// that reads takes a piece of 64 KiB within this time over 0.5 Mbit/s.
+const UNREAD_TOLERANCE: Duration = Duration::from_secs(1);
 
 /// The requests of one connection.
 #[derive(Debug)]
-pub struct Activity(Mutex<Uses>);
+pub struct Activity(Mutex<RequestTimes>);
 
 #[derive(Debug)]
-struct Uses {
-    /// Those under way, by their numbers.
-    requests: HashMap<u64, Use>,
+struct RequestTimes {
+    /// The requests in flight, by number.
+    requests: HashMap<u64, ActiveRequest>,
     last: u64,
-    /// When the last one began or ended.
+    /// When the last request began or ended.
     changed: Instant,
-    /// When the last one ended whose caller was known; or else when the connection began.
+    /// When the last request of an authenticated caller ended; before that, when the connection
+    /// was opened.
     used: Instant,
     has_served: bool,
 }
 
 #[derive(Debug, Default)]
-struct Use {
-    is_caller_known: bool,
-    /// Since when a piece of the answer waits to be taken.
-    waits_since: Option<Instant>,
+struct ActiveRequest {
+    is_authenticated: bool,
+    /// Since when a piece of the response is unread.
+    unread_since: Option<Instant>,
 }
 
-/// A request that is under way until this is dropped.
+/// Keeps a request in flight until it is dropped.
 #[derive(Debug)]
-pub struct UnderWay(Arrived);
+pub struct RequestGuard(RequestHandle);
 
-/// A request that has arrived on a connection, as an extension of the request.
+/// The connection's record of a request, as an extension of the request.
 #[derive(Clone, Debug)]
-pub struct Arrived {
+pub struct RequestHandle {
     activity: Arc<Activity>,
     number: u64,
 }
 
 impl Activity {
-    /// A connection that begins now.
+    /// A connection that is opened now.
     pub fn new() -> Arc<Self> {
         let now = Instant::now();
-        let uses = Uses {
+        let uses = RequestTimes {
             requests: HashMap::new(),
             last: 0,
             changed: now,
@@ -62,39 +64,40 @@ impl Activity {
         Arc::new(Self(Mutex::new(uses)))
     }
 
-    /// A request has arrived.
-    pub fn begin(self: &Arc<Self>) -> UnderWay {
+    /// Records a new request.
+    pub fn begin(self: &Arc<Self>) -> RequestGuard {
         let mut uses = self.lock();
         uses.last += 1;
         let number = uses.last;
-        uses.requests.insert(number, Use::default());
+        uses.requests.insert(number, ActiveRequest::default());
         uses.has_served = true;
         uses.changed = Instant::now();
-        UnderWay(Arrived {
+        RequestGuard(RequestHandle {
             activity: Arc::clone(self),
             number,
         })
     }
 
-    /// Since when the connection may end for another one; nothing while it is busy. It is busy while a request of a known caller is under way, unless its
-    /// answer has been waiting for the peer for [`TAKING_PATIENCE`]: whoever has no credentials, or does not read, keeps nobody out.
+    /// Since when another connection may evict this one; `None` while it is busy. It is busy
+    /// while a request of an authenticated caller is in flight, unless its response has been unread
+    /// for [`UNREAD_TOLERANCE`]: clients that have no credentials, or do not read, block no other.
     pub fn idle_since(&self) -> Option<Instant> {
         let (uses, now) = (self.lock(), Instant::now());
         let mut since = uses.used;
         for request in uses
             .requests
             .values()
-            .filter(|request| request.is_caller_known)
+            .filter(|request| request.is_authenticated)
         {
-            let waits_since = request
-                .waits_since
-                .filter(|since| now.duration_since(*since) >= TAKING_PATIENCE)?;
-            since = since.max(waits_since);
+            let unread_since = request
+                .unread_since
+                .filter(|since| now.duration_since(*since) >= UNREAD_TOLERANCE)?;
+            since = since.max(unread_since);
         }
         Some(since)
     }
 
-    /// Since when no request is under way, whoever sent it; nothing while one is.
+    /// Since when no request is in flight, authenticated or not; `None` while one is.
     fn quiet_since(&self) -> Option<Instant> {
         let uses = self.lock();
         uses.requests.is_empty().then_some(uses.changed)
@@ -117,43 +120,43 @@ impl Activity {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Uses> {
+    fn lock(&self) -> MutexGuard<'_, RequestTimes> {
         self.0.lock()
     }
 }
 
-impl UnderWay {
-    /// What the request says of itself to whoever answers it.
-    pub fn arrived(&self) -> Arrived {
+impl RequestGuard {
+    /// The handle for the request's extensions.
+    pub fn handle(&self) -> RequestHandle {
         self.0.clone()
     }
 
-    /// A piece of the answer waits to be taken from now on.
-    pub fn waits(&self) {
+    /// A piece of the response is unread from now on.
+    pub fn piece_unread(&self) {
         self.0
-            .change(|request| request.waits_since = Some(Instant::now()));
+            .change(|request| request.unread_since = Some(Instant::now()));
     }
 
-    /// What waited has been taken.
-    pub fn goes_on(&self) {
-        self.0.change(|request| request.waits_since = None);
+    /// The client has read the piece.
+    pub fn piece_read(&self) {
+        self.0.change(|request| request.unread_since = None);
     }
 }
 
-impl Arrived {
-    /// The server knows who sent the request: the connection is busy with it from now on.
-    pub fn caller_is_known(&self) {
-        self.change(|request| request.is_caller_known = true);
+impl RequestHandle {
+    /// The caller is authenticated: the connection is busy with the request from now on.
+    pub fn mark_authenticated(&self) {
+        self.change(|request| request.is_authenticated = true);
     }
 
-    fn change(&self, change: impl FnOnce(&mut Use)) {
+    fn change(&self, change: impl FnOnce(&mut ActiveRequest)) {
         if let Some(request) = self.activity.lock().requests.get_mut(&self.number) {
             change(request);
         }
     }
 }
 
-impl Drop for UnderWay {
+impl Drop for RequestGuard {
     fn drop(&mut self) {
         let mut uses = self.0.activity.lock();
         let now = Instant::now();
@@ -161,7 +164,7 @@ impl Drop for UnderWay {
         if uses
             .requests
             .remove(&self.0.number)
-            .is_some_and(|request| request.is_caller_known)
+            .is_some_and(|request| request.is_authenticated)
         {
             uses.used = now;
         }
@@ -175,7 +178,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_connection_without_a_request_idles_soon_and_one_that_was_used_later() {
+    async fn an_unused_connection_becomes_idle_earlier_than_a_used_one() {
         let begun = Instant::now();
         Activity::new().idles().await;
         assert_eq!(begun.elapsed(), FIRST_REQUEST_TIMEOUT);
@@ -193,39 +196,43 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn only_a_known_caller_who_takes_the_answer_keeps_a_connection_busy() {
+    async fn only_an_authenticated_caller_that_reads_keeps_a_connection_busy() {
         let (begun, activity) = (Instant::now(), Activity::new());
         sleep(Duration::from_secs(5)).await;
         let (unknown, known) = (activity.begin(), activity.begin());
-        assert_eq!(activity.idle_since(), Some(begun), "nobody is known yet");
-        known.arrived().caller_is_known();
+        assert_eq!(
+            activity.idle_since(),
+            Some(begun),
+            "no caller is authenticated yet"
+        );
+        known.handle().mark_authenticated();
         assert_eq!(activity.idle_since(), None);
         drop(unknown);
-        known.waits();
-        let waits_since = Instant::now();
-        sleep(TAKING_PATIENCE / 2).await;
-        assert_eq!(activity.idle_since(), None, "a peer may take a moment");
-        sleep(TAKING_PATIENCE).await;
-        assert_eq!(activity.idle_since(), Some(waits_since));
+        known.piece_unread();
+        let unread_since = Instant::now();
+        sleep(UNREAD_TOLERANCE / 2).await;
+        assert_eq!(activity.idle_since(), None, "a client may pause");
+        sleep(UNREAD_TOLERANCE).await;
+        assert_eq!(activity.idle_since(), Some(unread_since));
         let other = activity.begin();
-        other.arrived().caller_is_known();
+        other.handle().mark_authenticated();
         assert_eq!(
             activity.idle_since(),
             None,
-            "one that is not taken does not make others idle"
+            "an unread response does not make other requests idle"
         );
         drop(other);
-        known.goes_on();
+        known.piece_read();
         assert_eq!(activity.idle_since(), None);
         drop(known);
         assert_eq!(activity.idle_since(), Some(Instant::now()));
         let late = activity.begin();
-        let arrived = late.arrived();
+        let handle = late.handle();
         drop(late);
-        arrived.caller_is_known();
+        handle.mark_authenticated();
         assert!(
             activity.idle_since().is_some(),
-            "what is over changes nothing"
+            "a request that has ended changes nothing"
         );
     }
 }

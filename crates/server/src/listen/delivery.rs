@@ -1,10 +1,13 @@
-//! Answers that are not taken are ended: the stream of HTTP/2 is reset, the connection of HTTP/1.1 closed, and everything that the answer holds is freed.
+//! Cuts responses that are not read: resets the HTTP/2 stream or closes the HTTP/1.1 connection,
+//! and frees everything that the response holds.
 //!
-//! Nothing of hyper does that: while a peer takes nothing, the body is not asked for more, and cannot end itself. So each answer has a [`Clock`], which
-//! its body sets and stops, and a second future beside the one that sends it, which looks at the clock. What is sent is cut in pieces, so that a large
-//! piece has as much time as many small ones.
+//! hyper has no such timeout: while a client reads nothing, hyper does not poll the body, which
+//! cannot end itself. So each response has a [`ResponseTimer`], which its body starts and stops,
+//! and which a second future beside the sending one waits for. Bodies are sent in pieces, so that
+//! each 64 KiB have the same time however the handler produces them.
 //!
-//! Guarantee: an answer of which a piece of 64 KiB is not taken for 30 seconds ends, and so does one that goes on after it has to be over.
+//! Guarantee: a response ends when a piece of 64 KiB is unread for 30 seconds, or at its
+//! [`ResponseDeadline`].
 
 use std::{
     pin::Pin,
@@ -15,7 +18,7 @@ use std::{
 
 use axum::{body::Body, response::Response};
 use bytes::Bytes;
-use fleetdex_telemetry::metrics::AnswerCut;
+use fleetdex_telemetry::metrics::AbortReason;
 use http::StatusCode;
 use http_body::{Body as _, Frame, SizeHint};
 use hyper::rt::Executor;
@@ -25,46 +28,48 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 
-use super::{activity::UnderWay, counts::Counts};
+use super::{activity::RequestGuard, connection_metrics::ConnectionMetrics};
 
-/// How long a peer may take for one piece of an answer: 2 kB/s at least.
-pub const PATIENCE: Duration = Duration::from_secs(30);
+/// How long a client may take to read one piece of a response: 2 kB/s at least.
+pub const PIECE_TIMEOUT: Duration = Duration::from_secs(30);
 /// Bytes of a piece.
 pub const PIECE_BYTES: usize = 64 * 1024;
 
 tokio::task_local! {
-    /// The clock of what is being answered: a connection of HTTP/1.1, or a stream of HTTP/2.
-    static CLOCK: Clock;
+    /// The timer of the HTTP/1.1 connection or HTTP/2 stream that the task serves.
+    static TIMER: ResponseTimer;
 }
 
-/// When an answer has to be over, whatever happens. An extension of the response.
+/// When a response ends at the latest. An extension of the response.
 #[derive(Clone, Copy, Debug)]
-pub struct EndsBy(pub Instant);
+pub struct ResponseDeadline(pub Instant);
 
-/// Watches over one answer at a time.
+/// The timeouts of one response at a time.
 #[derive(Clone, Debug, Default)]
-struct Clock(Arc<Inner>);
+struct ResponseTimer(Arc<TimerState>);
 
 #[derive(Debug, Default)]
-struct Inner {
-    times: Mutex<Times>,
-    /// The end of the answer has become known.
-    ends: Notify,
+struct TimerState {
+    deadlines: Mutex<TimerDeadlines>,
+    /// Notified when a response with a deadline starts.
+    deadline_set: Notify,
 }
 
 #[derive(Debug, Default)]
-struct Times {
-    /// Since when a piece waits to be taken.
-    waits_since: Option<Instant>,
-    ends: Option<Instant>,
+struct TimerDeadlines {
+    /// Since when a piece is unread.
+    unread_since: Option<Instant>,
+    response: Option<Instant>,
 }
 
-impl Times {
-    fn due(&self) -> Option<(Instant, AnswerCut)> {
+impl TimerDeadlines {
+    fn due(&self) -> Option<(Instant, AbortReason)> {
         let unread = self
-            .waits_since
-            .map(|since| (since + PATIENCE, AnswerCut::Unread));
-        let over = self.ends.map(|ends| (ends, AnswerCut::Over));
+            .unread_since
+            .map(|since| (since + PIECE_TIMEOUT, AbortReason::SlowClient));
+        let over = self
+            .response
+            .map(|deadline| (deadline, AbortReason::DeadlineExceeded));
         [unread, over]
             .into_iter()
             .flatten()
@@ -72,118 +77,121 @@ impl Times {
     }
 }
 
-impl Clock {
-    fn lock(&self) -> MutexGuard<'_, Times> {
-        self.0.times.lock()
+impl ResponseTimer {
+    fn lock(&self) -> MutexGuard<'_, TimerDeadlines> {
+        self.0.deadlines.lock()
     }
 
-    fn begin(&self, ends: Option<Instant>) {
-        *self.lock() = Times {
-            waits_since: Some(Instant::now()),
-            ends,
+    fn start(&self, response: Option<Instant>) {
+        *self.lock() = TimerDeadlines {
+            unread_since: Some(Instant::now()),
+            response,
         };
-        if ends.is_some() {
-            self.0.ends.notify_one();
+        if response.is_some() {
+            self.0.deadline_set.notify_one();
         }
     }
 
-    fn hands_out(&self) {
-        self.lock().waits_since = Some(Instant::now());
+    fn piece_unread(&self) {
+        self.lock().unread_since = Some(Instant::now());
     }
 
-    fn is_taken(&self) {
-        self.lock().waits_since = None;
+    fn piece_read(&self) {
+        self.lock().unread_since = None;
     }
 
     fn stop(&self) {
-        *self.lock() = Times::default();
+        *self.lock() = TimerDeadlines::default();
     }
 
-    /// Waits until the answer has to be ended. What begins to wait meanwhile is due no earlier than it is looked at again.
-    async fn is_due(&self) -> AnswerCut {
+    /// Waits until a timeout expires. It wakes at least every [`PIECE_TIMEOUT`], and no piece that
+    /// becomes unread meanwhile expires before that.
+    async fn expired(&self) -> AbortReason {
         loop {
             let due = self.lock().due();
             let now = Instant::now();
             let at = match due {
-                Some((at, why)) if at <= now => return why,
-                Some((at, _)) => at.min(now + PATIENCE),
-                None => now + PATIENCE,
+                Some((at, reason)) if at <= now => return reason,
+                Some((at, _)) => at.min(now + PIECE_TIMEOUT),
+                None => now + PIECE_TIMEOUT,
             };
             tokio::select! {
                 () = sleep_until(at) => {}
-                () = self.0.ends.notified() => {}
+                () = self.0.deadline_set.notified() => {}
             }
         }
     }
 }
 
-/// Sends answers until one of them has to be ended; what has been sent of it is all then.
-pub(super) async fn while_taken<A: Future>(answering: A) -> Result<A::Output, AnswerCut> {
-    let clock = Clock::default();
-    let watched = async {
+/// Runs `sending`, a connection or stream, until a timeout of one of its responses expires.
+pub(super) async fn cut_if_unread<S: Future>(sending: S) -> Result<S::Output, AbortReason> {
+    let timer = ResponseTimer::default();
+    let timed = async {
         tokio::select! {
-            // The clock first: when it strikes, hyper would take what has room in its buffers, as if the peer had taken something.
+            // The timer first: at its expiry hyper would poll the body for what its buffers have
+            // room for, as if the client had read something.
             biased;
-            why = clock.is_due() => Err(why),
-            output = answering => Ok(output),
+            reason = timer.expired() => Err(reason),
+            output = sending => Ok(output),
         }
     };
-    CLOCK.scope(clock.clone(), watched).await
+    TIMER.scope(timer.clone(), timed).await
 }
 
-/// Runs the streams of HTTP/2 connections: a stream that is dropped is reset.
+/// Runs the streams of HTTP/2 connections. Dropping a stream resets it.
 #[derive(Clone)]
-pub(super) struct Streams(pub(super) Counts);
+pub(super) struct StreamExecutor(pub(super) ConnectionMetrics);
 
-impl<S> Executor<S> for Streams
+impl<S> Executor<S> for StreamExecutor
 where
     S: Future + Send + 'static,
     S::Output: Send,
 {
     fn execute(&self, stream: S) {
-        let counts = self.0.clone();
+        let metrics = self.0.clone();
         tokio::spawn(async move {
-            if let Err(why) = while_taken(stream).await {
-                counts.cut(why);
+            if let Err(reason) = cut_if_unread(stream).await {
+                metrics.aborted(reason);
             }
         });
     }
 }
 
-/// The same answer, watched by the clock of the connection or stream that sends it.
-pub(super) fn watched(mut response: Response, request: UnderWay) -> Response {
+/// Puts a response under the timer of the connection or stream that sends it.
+pub(super) fn timed(mut response: Response, request: RequestGuard) -> Response {
     if response.status() == StatusCode::SWITCHING_PROTOCOLS {
         return response;
     }
-    let ends = response
+    let deadline = response
         .extensions_mut()
-        .remove::<EndsBy>()
-        .map(|EndsBy(at)| at);
-    let clock = CLOCK.try_with(Clone::clone).unwrap_or_default();
-    clock.begin(ends);
-    request.waits();
+        .remove::<ResponseDeadline>()
+        .map(|ResponseDeadline(at)| at);
+    let timer = TIMER.try_with(Clone::clone).unwrap_or_default();
+    timer.start(deadline);
+    request.piece_unread();
     response.map(|body| {
-        Body::new(Delivery {
+        Body::new(DeliveryBody {
             body,
             rest: Bytes::new(),
-            clock,
+            timer,
             request,
         })
     })
 }
 
-/// A body that is handed out in pieces.
-struct Delivery {
+/// A body that is sent in pieces.
+struct DeliveryBody {
     body: Body,
-    /// What is left of its last frame.
+    /// The unsent rest of the last frame.
     rest: Bytes,
-    clock: Clock,
-    request: UnderWay,
+    timer: ResponseTimer,
+    request: RequestGuard,
 }
 
-impl Delivery {
-    /// The next piece of what is left. The last byte of a body goes by itself: hyper asks for it when the peer has room for all that comes before, so
-    /// that an answer that is not taken is not over when its last piece has been handed out.
+impl DeliveryBody {
+    /// The next piece of the rest. The last byte of a body is a piece of its own: hyper polls for
+    /// it once the client has room for everything before it, so that an unread response does not
+    /// end when its last piece is handed to hyper.
     fn piece(&mut self) -> Bytes {
         let is_last =
             self.rest.len() <= PIECE_BYTES && self.rest.len() > 1 && self.body.is_end_stream();
@@ -192,13 +200,13 @@ impl Delivery {
         } else {
             self.rest.len().min(PIECE_BYTES)
         };
-        self.clock.hands_out();
-        self.request.waits();
+        self.timer.piece_unread();
+        self.request.piece_unread();
         self.rest.split_to(length)
     }
 }
 
-impl http_body::Body for Delivery {
+impl http_body::Body for DeliveryBody {
     type Data = Bytes;
     type Error = axum::Error;
 
@@ -206,8 +214,8 @@ impl http_body::Body for Delivery {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        self.clock.is_taken();
-        self.request.goes_on();
+        self.timer.piece_read();
+        self.request.piece_read();
         if self.rest.is_empty() {
             let frame = match ready!(Pin::new(&mut self.body).poll_frame(context)) {
                 Some(Ok(frame)) => frame,
@@ -237,9 +245,9 @@ impl http_body::Body for Delivery {
     }
 }
 
-impl Drop for Delivery {
+impl Drop for DeliveryBody {
     fn drop(&mut self) {
-        self.clock.stop();
+        self.timer.stop();
     }
 }
 
@@ -250,28 +258,28 @@ mod tests {
 
     use super::{super::activity::Activity, *};
 
-    fn delivery(body: Body, ends: Option<Instant>) -> Body {
+    fn delivery(body: Body, deadline: Option<Instant>) -> Body {
         let mut response = Response::new(body);
-        if let Some(at) = ends {
-            response.extensions_mut().insert(EndsBy(at));
+        if let Some(at) = deadline {
+            response.extensions_mut().insert(ResponseDeadline(at));
         }
-        watched(response, Activity::new().begin()).into_body()
+        timed(response, Activity::new().begin()).into_body()
     }
 
-    /// Takes a piece each so many seconds; how many bytes came, unless the answer was ended.
-    async fn taken_every(
+    /// Reads a piece every `seconds`; returns how many bytes came, unless the response was cut.
+    async fn read_every(
         seconds: u64,
         body: Body,
-        ends: Option<Instant>,
-    ) -> Result<usize, AnswerCut> {
-        while_taken(async move {
-            let mut body = delivery(body, ends);
-            let mut taken = 0;
+        deadline: Option<Instant>,
+    ) -> Result<usize, AbortReason> {
+        cut_if_unread(async move {
+            let mut body = delivery(body, deadline);
+            let mut read = 0;
             while let Some(frame) = body.frame().await {
-                taken += frame.unwrap().into_data().unwrap().len();
+                read += frame.unwrap().into_data().unwrap().len();
                 sleep(Duration::from_secs(seconds)).await;
             }
-            taken
+            read
         })
         .await
     }
@@ -281,37 +289,40 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_answer_that_is_taken_slowly_goes_on_and_one_that_is_not_taken_ends() {
+    async fn a_response_that_is_read_slowly_continues_and_an_unread_one_is_cut() {
         let begun = Instant::now();
         assert_eq!(
-            taken_every(29, large(), None).await,
+            read_every(29, large(), None).await,
             Ok(10 * PIECE_BYTES + 7)
         );
         assert!(begun.elapsed() > 10 * Duration::from_secs(29));
         let begun = Instant::now();
-        assert_eq!(taken_every(31, large(), None).await, Err(AnswerCut::Unread));
-        assert_eq!(begun.elapsed(), PATIENCE);
+        assert_eq!(
+            read_every(31, large(), None).await,
+            Err(AbortReason::SlowClient)
+        );
+        assert_eq!(begun.elapsed(), PIECE_TIMEOUT);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_watch_that_has_nothing_to_say_may_be_silent_until_its_end() {
+    async fn a_watch_without_events_stays_open_until_its_deadline() {
         let silent = || {
             Body::from_stream(futures::stream::pending::<
                 Result<Bytes, std::convert::Infallible>,
             >())
         };
         let begun = Instant::now();
-        let ends = begun + Duration::from_hours(1);
+        let deadline = begun + Duration::from_hours(1);
         assert_eq!(
-            taken_every(0, silent(), Some(ends)).await,
-            Err(AnswerCut::Over)
+            read_every(0, silent(), Some(deadline)).await,
+            Err(AbortReason::DeadlineExceeded)
         );
         assert_eq!(begun.elapsed(), Duration::from_hours(1));
         let short = Instant::now() + Duration::from_secs(5);
         assert_eq!(
-            taken_every(60, large(), Some(short)).await,
-            Err(AnswerCut::Over),
-            "though it is not read"
+            read_every(60, large(), Some(short)).await,
+            Err(AbortReason::DeadlineExceeded),
+            "even while it is unread"
         );
     }
 

@@ -1,5 +1,6 @@
-//! Connections to the servers of other replicas: with the credentials for the control plane, which knows all replicas, and only to a server that shows
-//! a certificate of the source that this one's own is from.
+//! Connections to the servers of other replicas: with the credentials for the control plane, which
+//! authenticates all replicas, and only to servers whose certificate has the same source as this
+//! replica's own.
 
 use std::{net::SocketAddr, pin::Pin, sync::Arc, time::Duration};
 
@@ -10,81 +11,81 @@ use kube::{Client, Config};
 use tokio::{sync::watch, time::timeout};
 
 use crate::{
-    front::keeper::Recognition,
+    auth::certificate_rotation::PeerTrust,
     percent,
-    request::{GROUPS, NativePath, VERSION},
+    request::{GROUPS, ResourcePath, VERSION},
 };
 
-/// How long it may take until an answer begins.
+/// Timeout until a response begins.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Why another replica is not followed.
+/// Another replica cannot be reached.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectionError {
     /// Its certificate cannot be verified.
-    #[error("this replica has no certificate yet, so it cannot know the others'")]
-    NotRecognisable,
-    /// No answer begins.
-    #[error("it does not answer within {} s", TIMEOUT.as_secs())]
+    #[error("this replica has no certificate yet, so it cannot verify those of others")]
+    NoPeerTrust,
+    /// No response begins.
+    #[error("it does not respond within {} s", TIMEOUT.as_secs())]
     Timeout,
-    /// No connection, or an answer that is an error.
-    #[error("it cannot be asked: {}", causes(.0))]
+    /// No connection, or an error as response.
+    #[error("the request to it failed: {}", causes(.0))]
     Refused(#[from] Box<kube::Error>),
     /// 410: its log begins later.
-    #[error("it does not know its changes since then any more")]
+    #[error("it no longer knows its changes since then")]
     TooOld,
-    /// The address is none.
-    #[error("the request cannot be made")]
+    /// The address is invalid.
+    #[error("cannot build the request")]
     Request(#[from] http::Error),
 }
 
-/// Makes a client of the replica at an address.
-pub type Connect = Arc<dyn Fn(SocketAddr) -> Result<Client, ConnectionError> + Send + Sync>;
+/// Creates a client for the replica at an address.
+pub type ConnectFn = Arc<dyn Fn(SocketAddr) -> Result<Client, ConnectionError> + Send + Sync>;
 
 pub(super) type Lines = Pin<Box<dyn AsyncBufRead + Send>>;
 
-/// The path at which another replica tells what it changes of a resource.
-pub(super) fn path(native: &NativePath, store: &StoreName) -> String {
-    let group = if native.group.is_empty() {
+/// The path of a resource's changes at another replica.
+pub(super) fn path(resource_path: &ResourcePath, store: &StoreName) -> String {
+    let group = if resource_path.group.is_empty() {
         "api".to_owned()
     } else {
-        format!("apis/{}", native.group)
+        format!("apis/{}", resource_path.group)
     };
     let store = percent::encode(&store.to_string());
     format!(
         "/apis/{}/{VERSION}/changes/{group}/{}/{}?store={store}",
-        GROUPS[0], native.version, native.plural
+        GROUPS[0], resource_path.version, resource_path.plural
     )
 }
 
 /// Connections over TLS with the credentials for the control plane.
 pub(super) fn over_tls(
     config: Config,
-    recognition: watch::Receiver<Option<Recognition>>,
-) -> Connect {
+    peer_trust: watch::Receiver<Option<PeerTrust>>,
+) -> ConnectFn {
     Arc::new(move |address| {
-        let recognition = recognition
+        let peer_trust = peer_trust
             .borrow()
             .clone()
-            .ok_or(ConnectionError::NotRecognisable)?;
+            .ok_or(ConnectionError::NoPeerTrust)?;
         let mut config = config.clone();
         config.cluster_url = format!("https://{address}")
             .parse::<http::Uri>()
             .map_err(http::Error::from)?;
-        config.root_cert = Some(recognition.authorities);
+        config.root_cert = Some(peer_trust.authorities);
         config.root_cert_file = None;
-        config.tls_server_name = recognition.name;
+        config.tls_server_name = peer_trust.name;
         config.accept_invalid_certs = false;
         config.proxy_url = None;
         config.default_retry = false;
         config.connect_timeout = Some(TIMEOUT);
-        // Heartbeats come more often, and those who read know how long they wait for them.
+        // The reader of the changes has a timeout of its own, which heartbeats renew.
         config.read_timeout = None;
         Client::try_from(config).map_err(|error| Box::new(error).into())
     })
 }
 
-/// The changes from a version on, or from now on.
+/// The changes after a version, or from now on.
 pub(super) async fn changes(
     client: &Client,
     path: &str,
@@ -96,7 +97,7 @@ pub(super) async fn changes(
     ask(client, format!("{path}&watch=true{since}")).await
 }
 
-/// A line that says how far the replica is once what is under way is done.
+/// One line with the replica's version once its changes in flight have ended.
 pub(super) async fn position(client: &Client, path: &str) -> Result<Lines, ConnectionError> {
     ask(client, path.to_owned()).await
 }

@@ -8,71 +8,72 @@ use fleetdex_core::model::ClusterName;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use super::forward::Answer;
+use super::forward::MemberResponse;
 
-/// How long a document is given again without asking.
-const FRESH: Duration = Duration::from_mins(1);
-/// Bytes of all documents that are kept: those of a dozen groups in both encodings, and one of everything.
-const MAX_KEPT: usize = 32 << 20;
+/// How long a document is fresh.
+const TTL: Duration = Duration::from_mins(1);
+/// Bytes of all cached documents: those of a dozen groups in both encodings, and one of everything.
+const MAX_BYTES: usize = 32 << 20;
 
-/// Documents of members, for a short while.
+/// Documents of members, for [`TTL`].
 #[derive(Default)]
-pub(super) struct Documents(Mutex<VecDeque<Kept>>);
+pub(super) struct DocumentCache(Mutex<VecDeque<CachedDocument>>);
 
-struct Kept {
-    key: Key,
-    answer: Answer,
+struct CachedDocument {
+    key: DocumentKey,
+    response: MemberResponse,
     read: Instant,
 }
 
 #[derive(Clone, PartialEq, Eq)]
-pub(super) struct Key {
+pub(super) struct DocumentKey {
     pub(super) cluster: ClusterName,
     pub(super) who: Impersonation,
     pub(super) uri: String,
     pub(super) accept: Vec<u8>,
 }
 
-impl Kept {
+impl CachedDocument {
     fn size(&self) -> usize {
-        self.answer.body.len() + self.key.uri.len() + self.key.accept.len()
+        self.response.body.len() + self.key.uri.len() + self.key.accept.len()
     }
 }
 
-impl Documents {
-    pub(super) fn find(&self, key: &Key) -> Option<Answer> {
-        let mut kept = self.0.lock();
+impl DocumentCache {
+    pub(super) fn get(&self, key: &DocumentKey) -> Option<MemberResponse> {
+        let mut cached = self.0.lock();
         let now = Instant::now();
-        kept.retain(|document| now.duration_since(document.read) < FRESH);
-        kept.iter()
+        cached.retain(|document| now.duration_since(document.read) < TTL);
+        cached
+            .iter()
             .find(|document| document.key == *key)
-            .map(|document| document.answer.clone())
+            .map(|document| document.response.clone())
     }
 
-    pub(super) fn keep(&self, key: Key, answer: &Answer) {
-        let mut kept = self.0.lock();
-        kept.retain(|document| document.key != key);
-        // A copy: the answer itself counts among those of the user who asked first.
-        let answer = Answer {
-            body: Bytes::copy_from_slice(&answer.body),
-            ..answer.clone()
+    pub(super) fn insert(&self, key: DocumentKey, response: &MemberResponse) {
+        let mut cached = self.0.lock();
+        cached.retain(|document| document.key != key);
+        // A copy, as the memory of the response is reserved for the user who asked first.
+        let response = MemberResponse {
+            body: Bytes::copy_from_slice(&response.body),
+            ..response.clone()
         };
-        kept.push_back(Kept {
+        cached.push_back(CachedDocument {
             key,
-            answer,
+            response,
             read: Instant::now(),
         });
-        while kept.iter().map(Kept::size).sum::<usize>() > MAX_KEPT {
-            kept.pop_front();
+        while cached.iter().map(CachedDocument::size).sum::<usize>() > MAX_BYTES {
+            cached.pop_front();
         }
     }
 }
 
-impl fmt::Debug for Documents {
+impl fmt::Debug for DocumentCache {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let kept = self.0.lock();
-        out.debug_struct("Documents")
-            .field("kept", &kept.len())
+        let cached = self.0.lock();
+        out.debug_struct("DocumentCache")
+            .field("cached", &cached.len())
             .finish()
     }
 }
@@ -84,32 +85,32 @@ mod tests {
     use super::*;
 
     #[test]
-    fn documents_are_kept_within_bounds() {
-        let documents = Documents::default();
-        let key = |uri: &str| Key {
+    fn the_cache_is_bounded_and_separates_users() {
+        let documents = DocumentCache::default();
+        let key = |uri: &str| DocumentKey {
             cluster: "m".parse().unwrap(),
             who: Impersonation::default(),
             uri: uri.to_owned(),
             accept: Vec::new(),
         };
-        let answer = |bytes: usize| Answer {
+        let response = |bytes: usize| MemberResponse {
             status: StatusCode::OK,
             headers: http::HeaderMap::new(),
             body: vec![0; bytes].into(),
         };
-        documents.keep(key("/a"), &answer(MAX_KEPT / 2 - 2));
-        documents.keep(key("/b"), &answer(MAX_KEPT / 2 - 2));
-        assert!(documents.find(&key("/a")).is_some() && documents.find(&key("/b")).is_some());
-        documents.keep(key("/c"), &answer(1));
-        assert!(documents.find(&key("/a")).is_none() && documents.find(&key("/c")).is_some());
-        let somebody = Impersonation {
+        documents.insert(key("/a"), &response(MAX_BYTES / 2 - 2));
+        documents.insert(key("/b"), &response(MAX_BYTES / 2 - 2));
+        assert!(documents.get(&key("/a")).is_some() && documents.get(&key("/b")).is_some());
+        documents.insert(key("/c"), &response(1));
+        assert!(documents.get(&key("/a")).is_none() && documents.get(&key("/c")).is_some());
+        let alice = Impersonation {
             user: Some("a".to_owned()),
             ..Impersonation::default()
         };
         assert!(
             documents
-                .find(&Key {
-                    who: somebody,
+                .get(&DocumentKey {
+                    who: alice,
                     ..key("/b")
                 })
                 .is_none()

@@ -1,7 +1,7 @@
-//! What clients read before they ask for objects: discovery, the version, `OpenAPI`.
+//! Non-resource requests: discovery, the version, `OpenAPI`.
 //!
-//! Discovery is made from what is registered. `OpenAPI` documents come from a member that serves what is asked about, as the caller, and are
-//! kept for a minute: `kubectl explain` and the validation of `kubectl apply` read the same ones again and again.
+//! Discovery lists the registered resources. `OpenAPI` documents come from a member that serves the group, impersonating the caller, and are
+//! cached for a minute: `kubectl explain` and the validation of `kubectl apply` read the same ones again and again.
 
 use std::sync::Arc;
 
@@ -20,27 +20,29 @@ use super::{
         discovery,
         representation::{Endpoint, Representation},
         request::{ApiRequest, FleetDiscovery, ignored},
-        respond,
+        response,
         status::ApiError,
+        uri::QueryParameters,
     },
-    clients::impersonation,
-    document_cache::Key,
+    client_cache::impersonation,
+    context::ProxyContext,
+    document_cache::DocumentKey,
     forward::Destination,
     headers,
-    scope::Scope,
 };
 
-/// The answer to "are you there?".
+/// Health endpoints.
 const HEALTH: [&str; 3] = ["healthz", "livez", "readyz"];
-/// The media type of discovery in one document.
+/// The media type of aggregated discovery.
 pub(super) const AGGREGATED: &str =
     "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
-/// Answers a path that leads to no resource.
-pub(super) async fn answer(
-    scope: &Scope<'_>,
+/// Handles a non-resource request.
+pub(super) async fn handle(
+    context: &ProxyContext<'_>,
     cluster: Option<&ClusterName>,
     path: &[String],
+    query: &QueryParameters<'_>,
     request: &Parts,
 ) -> Result<Response, ApiError> {
     if !matches!(request.method, Method::GET | Method::HEAD) {
@@ -50,37 +52,36 @@ pub(super) async fn answer(
         });
     }
     let named: Vec<ClusterName> = cluster.iter().map(|name| (*name).clone()).collect();
-    let mut catalog = scope.sight(&named, None).await?;
+    let mut catalog = context.visible_catalog(&named, None).await?;
     if let Some(name) = cluster {
         if !catalog.knows_cluster(name) {
             return Err(ApiError::NoSuchCluster(name.clone()));
         }
         catalog = Arc::new(catalog.of_clusters(&named.into_iter().collect(), None));
     }
-    let scope = &Scope {
+    let context = &ProxyContext {
         catalog: &catalog,
-        ..*scope
+        ..*context
     };
     let path: Vec<&str> = path.iter().map(String::as_str).collect();
     let fleet = |which: &FleetDiscovery| -> Result<Response, ApiError> {
-        let unknown =
-            respond::unknown_parameters(&ignored(&ApiRequest::Version, request.uri.query())?);
+        let unknown = response::unknown_parameters(&ignored(&ApiRequest::Version, query)?);
         if matches!(which, FleetDiscovery::CoreVersions | FleetDiscovery::Groups)
             && wants_aggregated(request)
         {
             let document =
-                discovery::aggregated(scope.catalog, *which == FleetDiscovery::CoreVersions)?;
-            let mut response = respond::document(&document, Representation::PLAIN)?;
+                discovery::aggregated(context.catalog, *which == FleetDiscovery::CoreVersions)?;
+            let mut response = response::document(&document, Representation::PLAIN)?;
             response
                 .headers_mut()
                 .insert(header::CONTENT_TYPE, HeaderValue::from_static(AGGREGATED));
-            return Ok(respond::with_warnings(response, &unknown));
+            return Ok(response::with_warnings(response, &unknown));
         }
-        let response = respond::document(
-            &discovery::fleet(scope.catalog, which)?,
-            represented(request)?,
+        let response = response::document(
+            &discovery::fleet(context.catalog, which)?,
+            represented(request, query)?,
         )?;
-        Ok(respond::with_warnings(response, &unknown))
+        Ok(response::with_warnings(response, &unknown))
     };
     match *path.as_slice() {
         [] => Ok(value(&roots())),
@@ -95,42 +96,42 @@ pub(super) async fn answer(
             group: group.to_owned(),
             version: version.to_owned(),
         }),
-        ["version"] => version(scope, represented(request)?),
+        ["version"] => version(context, represented(request, query)?),
         [health] if HEALTH.contains(&health) => Ok(text("ok")),
-        ["openapi", "v3"] => Ok(value(&open_api_index(scope))),
+        ["openapi", "v3"] => Ok(value(&open_api_index(context))),
         ["openapi", "v2"] => {
-            let members = scope
+            let members = context
                 .catalog
                 .resources()
-                .flat_map(|registered| registered.holdings.values());
+                .flat_map(|registered| registered.by_store.values());
             let members: Vec<&ClusterName> =
                 members.flat_map(|holding| &holding.clusters).collect();
-            open_api(scope, &members, "/openapi/v2", request).await
+            open_api(context, &members, "/openapi/v2", request).await
         }
         ["openapi", "v3", ref rest @ ..] => {
             let (group, version) = match *rest {
                 ["api", version] => ("", version),
                 ["apis", group, version] => (group, version),
-                _ => return Err(nothing_at(request)),
+                _ => return Err(no_such_path(request)),
             };
-            let members = serving(scope, group, version);
+            let members = serving(context, group, version);
             if members.is_empty() {
-                return Err(nothing_at(request));
+                return Err(no_such_path(request));
             }
             let path = format!("/openapi/v3/{}", rest.join("/"));
-            open_api(scope, &members, &path, request).await
+            open_api(context, &members, &path, request).await
         }
-        _ => Err(nothing_at(request)),
+        _ => Err(no_such_path(request)),
     }
 }
 
-fn nothing_at(request: &Parts) -> ApiError {
+fn no_such_path(request: &Parts) -> ApiError {
     ApiError::NoSuchPath {
         path: request.uri.path().to_owned(),
     }
 }
 
-/// Whether discovery in one document is asked for, in the version that is served.
+/// Whether the client accepts aggregated discovery in the served version.
 fn wants_aggregated(request: &Parts) -> bool {
     let ranges = request
         .headers
@@ -145,8 +146,8 @@ fn wants_aggregated(request: &Parts) -> bool {
     })
 }
 
-fn represented(request: &Parts) -> Result<Representation, ApiError> {
-    Representation::negotiate(Endpoint::Document, &request.headers, request.uri.query())
+fn represented(request: &Parts, query: &QueryParameters<'_>) -> Result<Representation, ApiError> {
+    Representation::negotiate(Endpoint::Document, &request.headers, query)
 }
 
 fn roots() -> Value {
@@ -154,7 +155,7 @@ fn roots() -> Value {
 }
 
 fn value(document: &Value) -> Response {
-    respond::json(StatusCode::OK, Body::from(document.to_string()))
+    response::json(StatusCode::OK, Body::from(document.to_string()))
 }
 
 fn text(content: &'static str) -> Response {
@@ -166,18 +167,21 @@ fn text(content: &'static str) -> Response {
     response
 }
 
-/// The oldest version of the members: clients do what a server of that version can do.
-fn version(scope: &Scope<'_>, representation: Representation) -> Result<Response, ApiError> {
-    let states = scope.members().forwarder.clients.states();
+/// The oldest Kubernetes version of the members: clients use only features of that version.
+fn version(
+    context: &ProxyContext<'_>,
+    representation: Representation,
+) -> Result<Response, ApiError> {
+    let states = context.members().forwarder.clients.states();
     let members = states
         .iter()
-        .filter(|(name, _)| scope.catalog.knows_cluster(name));
+        .filter(|(name, _)| context.catalog.knows_cluster(name));
     let versions = members.filter_map(|(_, state)| state.kubernetes_version.as_deref());
     let oldest = versions
         .filter_map(|text| Some((numbers(text)?, text)))
         .min();
     let Some(((major, minor, _), git_version)) = oldest else {
-        return respond::document(&discovery::version()?, representation);
+        return response::document(&discovery::version()?, representation);
     };
     let info = Info {
         major: major.to_string(),
@@ -188,7 +192,7 @@ fn version(scope: &Scope<'_>, representation: Representation) -> Result<Response
     };
     let document =
         to_raw_value(&info).map_err(|error| ApiError::Internal(format!("the version: {error}")))?;
-    respond::document(&document, representation)
+    response::document(&document, representation)
 }
 
 /// The numbers of `v1.36.3+more`.
@@ -204,10 +208,10 @@ fn numbers(version: &str) -> Option<(u32, u32, u32)> {
     ))
 }
 
-/// One entry for each group and version of which anything is registered.
-fn open_api_index(scope: &Scope<'_>) -> Value {
+/// One entry for each group and version with registered resources.
+fn open_api_index(context: &ProxyContext<'_>) -> Value {
     let mut paths = Map::new();
-    for registered in scope.catalog.resources() {
+    for registered in context.catalog.resources() {
         for version in &registered.versions {
             let group = &registered.name.group;
             let path = if group.is_empty() {
@@ -222,66 +226,66 @@ fn open_api_index(scope: &Scope<'_>) -> Value {
     json!({ "paths": paths })
 }
 
-/// The clusters that are read in a group and version.
-fn serving<'s>(scope: &Scope<'s>, group: &str, version: &str) -> Vec<&'s ClusterName> {
-    let registered = scope
+/// The clusters whose objects of a group are indexed in a version.
+fn serving<'s>(context: &ProxyContext<'s>, group: &str, version: &str) -> Vec<&'s ClusterName> {
+    let registered = context
         .catalog
         .resources()
         .filter(|registered| &*registered.name.group == group);
-    let holdings = registered.flat_map(|registered| registered.holdings.values());
-    holdings
+    let by_store = registered.flat_map(|registered| registered.by_store.values());
+    by_store
         .filter_map(|holding| holding.versions.get(version))
         .flatten()
         .collect()
 }
 
-/// A document of the first of the members that is connected.
+/// A document of the first connected member.
 async fn open_api(
-    scope: &Scope<'_>,
+    context: &ProxyContext<'_>,
     members: &[&ClusterName],
     path: &str,
     request: &Parts,
 ) -> Result<Response, ApiError> {
-    let forwarder = &scope.members().forwarder;
+    let forwarder = &context.members().forwarder;
     let states = forwarder.clients.states();
     let is_connected = |name: &ClusterName| {
         states
             .get(name)
             .is_some_and(|state: &MemberState| state.connection.is_some())
     };
-    let asked = members.iter().find(|name| is_connected(name));
-    let asked = asked.ok_or_else(|| {
+    let member = members.iter().find(|name| is_connected(name));
+    let member = member.ok_or_else(|| {
         ApiError::Unavailable("no cluster that serves this is connected; try again".to_owned())
     })?;
-    let who = impersonation(scope.caller, scope.catalog.is_local());
+    let who = impersonation(context.caller, context.catalog.is_local());
     let accept = request
         .headers
         .get(header::ACCEPT)
         .cloned()
         .unwrap_or(HeaderValue::from_static("*/*"));
-    let key = Key {
-        cluster: (*asked).clone(),
+    let key = DocumentKey {
+        cluster: (*member).clone(),
         who: who.clone(),
         uri: path.to_owned(),
         accept: accept.as_bytes().to_vec(),
     };
-    let documents = &scope.members().documents;
-    if let Some(answer) = documents.find(&key) {
-        return Ok(answer.into_response());
+    let documents = &context.members().documents;
+    if let Some(response) = documents.get(&key) {
+        return Ok(response.into_response());
     }
     let to = Destination {
-        cluster: (*asked).clone(),
+        cluster: (*member).clone(),
         who,
         uri: path.to_owned(),
     };
     let passed = headers::to_member(&request.headers, &accept);
-    let answer = forwarder
+    let response = forwarder
         .ask(&to, &Method::GET, passed, Bytes::new())
         .await?;
-    if answer.status.is_success() {
-        documents.keep(key, &answer);
+    if response.status.is_success() {
+        documents.insert(key, &response);
     }
-    Ok(answer.into_response())
+    Ok(response.into_response())
 }
 
 #[cfg(test)]

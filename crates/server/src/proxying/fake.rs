@@ -1,4 +1,4 @@
-//! Members on local ports that answer what a test wants and remember what they were asked, for tests.
+//! Fake members on local ports, which record requests and respond as a test wants.
 
 use std::{collections::BTreeMap, fs, net::SocketAddr, sync::Arc};
 
@@ -18,43 +18,46 @@ use tempfile::TempDir;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::{Members, answer};
+use super::{MemberProxy, handle, request::below};
 use crate::{
     Caller, Catalog,
-    auth::TokenVerifier,
-    continue_token::Keys,
+    auth::limits::{LimitArgs, RequestLimits},
+    continue_token::SealingKeys,
     fake::cluster,
-    front::limits::{LimitArgs, Limits},
     listen::Listener,
     peers::Peers,
-    serve::{Api, Gate},
+    serve::{AccessControl, ApiState},
     status::ApiError,
+    token_file::TokenVerifier,
+    uri::RequestUri,
 };
 
-/// What a member was asked.
+/// A request that a member received.
 #[derive(Clone, Debug)]
-pub(super) struct Seen {
+pub(super) struct ReceivedRequest {
     pub(super) line: String,
     pub(super) headers: BTreeMap<String, String>,
     pub(super) body: String,
 }
 
-type Handler = dyn Fn(&Seen) -> Response + Send + Sync;
+type Handler = dyn Fn(&ReceivedRequest) -> Response + Send + Sync;
 
-/// A fleet of members that all answer alike.
-pub(super) struct Fleet {
-    pub(super) seen: Arc<Mutex<Vec<Seen>>>,
+/// Members that all respond alike.
+pub(super) struct FakeFleet {
+    pub(super) received: Arc<Mutex<Vec<ReceivedRequest>>>,
     pub(super) clusters: Arc<Clusters>,
     pub(super) cancel: CancellationToken,
     _folder: TempDir,
 }
 
-impl Fleet {
-    /// `member1` and `member2`, which answer with `handler`; `member3` is at an address where nobody listens.
-    pub(super) async fn start(handler: impl Fn(&Seen) -> Response + Send + Sync + 'static) -> Self {
-        let (cancel, seen) = (CancellationToken::new(), Arc::new(Mutex::new(Vec::new())));
+impl FakeFleet {
+    /// `member1` and `member2`, which answer with `handler`; `member3` is unreachable.
+    pub(super) async fn start(
+        handler: impl Fn(&ReceivedRequest) -> Response + Send + Sync + 'static,
+    ) -> Self {
+        let (cancel, received) = (CancellationToken::new(), Arc::new(Mutex::new(Vec::new())));
         let handler: Arc<Handler> = Arc::new(handler);
-        let (record, answers) = (Arc::clone(&seen), Arc::clone(&handler));
+        let (record, answers) = (Arc::clone(&received), Arc::clone(&handler));
         let router = Router::new().fallback(move |request: Request| {
             member(request, Arc::clone(&record), Arc::clone(&answers))
         });
@@ -65,7 +68,7 @@ impl Fleet {
         tokio::spawn(listener.serve(router, cancel.clone()));
         Self::at(
             [address, address, SocketAddr::from(([127, 0, 0, 1], 1))],
-            seen,
+            received,
             cancel,
         )
         .await
@@ -74,7 +77,7 @@ impl Fleet {
     /// Three members at these addresses.
     pub(super) async fn at(
         addresses: [SocketAddr; 3],
-        seen: Arc<Mutex<Vec<Seen>>>,
+        received: Arc<Mutex<Vec<ReceivedRequest>>>,
         cancel: CancellationToken,
     ) -> Self {
         let folder = tempfile::tempdir().unwrap();
@@ -100,34 +103,34 @@ impl Fleet {
         );
         clusters.set_members(contexts(&kubeconfig, Some(&path), &[]).members);
         Self {
-            seen,
+            received,
             clusters: Arc::new(clusters),
             cancel,
             _folder: folder,
         }
     }
 
-    /// What requests are answered from.
-    pub(super) fn api(&self, catalog: Catalog) -> Api {
+    /// The state of a server with these members.
+    pub(super) fn api(&self, catalog: Catalog) -> ApiState {
         let (_sender, catalog) = watch::channel(Arc::new(catalog));
         let metrics = Arc::new(Metrics::new());
-        Api {
+        ApiState {
             catalog,
-            gate: Gate::Token(TokenVerifier::new("secret")),
-            limits: Limits::new(&LimitArgs::default(), &metrics),
+            access_control: AccessControl::LoopbackToken(TokenVerifier::new("secret")),
+            limits: RequestLimits::new(&LimitArgs::default(), &metrics),
             metrics,
-            members: Arc::new(Members::new(
+            members: Arc::new(MemberProxy::new(
                 Arc::clone(&self.clusters),
                 self.cancel.clone(),
             )),
             peers: Peers::default(),
-            keys: Keys::default(),
+            keys: SealingKeys::default(),
         }
     }
 
     /// What the members were asked by users, not by our own probes.
-    pub(super) fn seen(&self) -> Vec<Seen> {
-        self.seen
+    pub(super) fn received(&self) -> Vec<ReceivedRequest> {
+        self.received
             .lock()
             .iter()
             .filter(|seen| seen.headers.contains_key("impersonate-user"))
@@ -146,7 +149,7 @@ impl Fleet {
 
 async fn member(
     request: Request,
-    record: Arc<Mutex<Vec<Seen>>>,
+    record: Arc<Mutex<Vec<ReceivedRequest>>>,
     handler: Arc<Handler>,
 ) -> Response {
     let (head, body) = request.into_parts();
@@ -157,7 +160,7 @@ async fn member(
         *text = format!("{text}{comma}{}", value.to_str().unwrap());
     }
     let body = String::from_utf8(body.collect().await.unwrap().to_bytes().to_vec()).unwrap();
-    let seen = Seen {
+    let seen = ReceivedRequest {
         line: format!("{} {}", head.method, head.uri),
         headers,
         body,
@@ -180,7 +183,7 @@ async fn member(
     }
 }
 
-/// A JSON answer.
+/// A JSON response.
 pub(super) fn reply(code: u16, body: &Value) -> Response {
     let response = Response::builder()
         .status(code)
@@ -211,46 +214,60 @@ pub(super) fn alice() -> Caller {
     }
 }
 
-pub(super) struct Sent {
+pub(super) struct TestResponse {
     pub(super) code: u16,
     pub(super) response: http::response::Parts,
     pub(super) body: String,
 }
 
-impl Sent {
+impl TestResponse {
     pub(super) fn json(&self) -> Value {
         serde_json::from_str(&self.body).unwrap()
     }
 }
 
+/// The path of the proxy.
+pub(super) const PROXY: &str = "/apis/search.fleetdex.io/v1alpha1/proxying/karmada/proxy";
+
+/// The response to a request below [`PROXY`].
+pub(super) async fn respond_as(
+    api: &ApiState,
+    caller: &Caller,
+    request: Request,
+) -> Result<Response, ApiError> {
+    let uri = request.uri().clone();
+    let uri = RequestUri::parse(uri.path(), uri.query())?;
+    let path = below(&uri).unwrap();
+    handle(api, caller, &uri, &path, request).await
+}
+
 /// Sends `method path` as Alice; `path` is what follows `proxying/karmada/proxy`.
 pub(super) async fn send(
-    api: &Api,
+    api: &ApiState,
     line: &str,
     headers: &[(&str, &str)],
     body: &str,
-) -> Result<Sent, ApiError> {
+) -> Result<TestResponse, ApiError> {
     send_body(api, line, headers, Body::from(body.to_owned())).await
 }
 
 pub(super) async fn send_body(
-    api: &Api,
+    api: &ApiState,
     line: &str,
     headers: &[(&str, &str)],
     body: Body,
-) -> Result<Sent, ApiError> {
+) -> Result<TestResponse, ApiError> {
     let (method, path) = line.split_once(' ').unwrap();
-    let mut request = Request::builder().method(method).uri(format!(
-        "/apis/search.fleetdex.io/v1alpha1/proxying/karmada/proxy{path}"
-    ));
+    let mut request = Request::builder()
+        .method(method)
+        .uri(format!("{PROXY}{path}"));
     for (name, value) in headers {
         request = request.header(*name, *value);
     }
     let request = request.body(body).unwrap();
-    let inner = path.split('?').next().unwrap();
-    let (response, body) = answer(api, &alice(), inner, request).await?.into_parts();
+    let (response, body) = respond_as(api, &alice(), request).await?.into_parts();
     let body = String::from_utf8(body.collect().await.unwrap().to_bytes().to_vec()).unwrap();
-    Ok(Sent {
+    Ok(TestResponse {
         code: response.status.as_u16(),
         response,
         body,
@@ -258,7 +275,12 @@ pub(super) async fn send_body(
 }
 
 /// The code and message of a refusal.
-pub(super) async fn refusal(api: &Api, line: &str, headers: &[(&str, &str)], body: &str) -> String {
+pub(super) async fn refusal(
+    api: &ApiState,
+    line: &str,
+    headers: &[(&str, &str)],
+    body: &str,
+) -> String {
     let error = send(api, line, headers, body).await.err().unwrap();
     format!(
         "{} {}",

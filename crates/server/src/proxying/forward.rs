@@ -1,21 +1,21 @@
-//! Sends a request on to the one member that it is for, as the caller, and takes its answer.
+//! Forwards a request to one member, impersonating the caller, and receives the response.
 //!
-//! Guarantees: a member never sees more rights than the caller has; nothing is sent twice unless the member has refused the first; every
-//! wait has a limit, of the kind that the request calls for.
+//! Guarantees: the member sees no more rights than the caller has; a request is sent a second time only if the member has refused the first with 401;
+//! every wait has a timeout that fits the kind of request.
+
+mod error;
 
 use std::{error::Error, time::Duration};
 
 use axum::{
+    BoxError,
     body::{Body, Bytes},
     extract::Request,
     response::Response,
 };
-use fleetdex_clusters::{
-    impersonate::{ImpersonateError, Impersonation},
-    request::causes,
-};
-use fleetdex_core::model::{self, ClusterName};
-use fleetdex_limits::intake::{Budget, Limits, ReadError};
+use fleetdex_clusters::{impersonate::Impersonation, request::causes};
+use fleetdex_core::model::ClusterName;
+use fleetdex_limits::intake::{Budget, IntakeError, MemoryLimits};
 use futures::{StreamExt as _, stream::try_unfold};
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use http_body_util::BodyExt;
@@ -23,19 +23,19 @@ use kube::client::Body as MemberBody;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
+use error::REQUEST_TIMEOUT;
+
+pub use self::error::ForwardError;
 use super::{
-    super::{flag::flag, front::limits::UserShare, status::ApiError},
-    clients::Clients,
+    super::{auth::limits::UserPermit, flag::flag, status::ApiError, uri::QueryParameters},
+    client_cache::ClientCache,
     headers,
-    request::{ResourceInfo, pairs},
+    request::ResourceInfo,
     tunnel::{self, Tunnels},
 };
 
-/// A little longer than an apiserver itself takes for a request (60 s), so that its own answer comes first.
-const REQUEST_TIMEOUT: Duration = Duration::from_secs(65);
-
-/// 96 MiB for answers of members to users, the reserve included, of which one user has room for the largest one and some small ones.
-const ANSWERS: Limits = Limits {
+/// 96 MiB for buffered responses of members, the reserve included. The share of one user has room for the largest response and some small ones.
+const ANSWERS: MemoryLimits = MemoryLimits {
     page: 0,
     line: 0,
     answer: 32 << 20,
@@ -44,132 +44,64 @@ const ANSWERS: Limits = Limits {
     shared: 64 << 20,
 };
 
-type BoxError = Box<dyn Error + Send + Sync>;
-
-/// Where a request goes.
+/// Where a request is sent.
 #[derive(Clone, Debug)]
 pub struct Destination {
     /// The member.
     pub cluster: ClusterName,
-    /// As whom it is asked.
+    /// The impersonated user.
     pub who: Impersonation,
-    /// Path and query there.
+    /// Path and query.
     pub uri: String,
 }
 
-/// How a request is passed on.
+/// How a request is forwarded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Manner {
-    /// The answer is an object, which is read and told anew.
-    Object,
-    /// The answer is passed on while it comes. Where it may be silent for long, only idleness ends it.
+pub enum ForwardingMode {
+    /// The response is an object. It is read whole and encoded again.
+    Buffered,
+    /// The response is passed on while it arrives.
     Stream {
-        /// Whether it goes on until somebody ends it, such as `log -f`.
+        /// Whether it has no end of its own, such as `log -f`. Only the idle timeout ends it.
         endless: bool,
     },
-    /// Both sides agree on another protocol.
-    Session,
+    /// The connection is upgraded to another protocol.
+    Upgrade,
 }
 
-impl Manner {
-    /// By what is asked for and how.
-    pub fn of(info: &ResourceInfo, headers: &HeaderMap, query: &str) -> Self {
-        let follows = pairs(Some(query)).any(|(key, value)| key == "follow" && flag(value));
+impl ForwardingMode {
+    /// The mode by subresource, headers and query.
+    pub fn of(info: &ResourceInfo, headers: &HeaderMap, query: &QueryParameters<'_>) -> Self {
+        let follows = query.first("follow").is_some_and(flag);
         match info.subresource.as_deref() {
             Some("exec" | "attach" | "portforward" | "proxy") if headers::is_upgrade(headers) => {
-                Self::Session
+                Self::Upgrade
             }
             Some("exec" | "attach" | "portforward" | "proxy") => Self::Stream { endless: false },
             Some("log") => Self::Stream { endless: follows },
-            _ => Self::Object,
+            _ => Self::Buffered,
         }
     }
 }
 
-/// A member did not do what it was asked, and said nothing that could be passed on.
-#[derive(Debug, thiserror::Error)]
-pub enum ForwardError {
-    /// There is no client for the caller.
-    #[error("{}", model::causes(.0))]
-    Client(#[from] ImpersonateError),
-    /// The connection failed, or broke.
-    #[error("cluster {cluster} cannot be reached: {cause}")]
-    Unreachable {
-        /// The member.
-        cluster: ClusterName,
-        /// Why.
-        cause: String,
-    },
-    /// No answer in time.
-    #[error("cluster {cluster} did not answer within {} s", REQUEST_TIMEOUT.as_secs())]
-    TimedOut {
-        /// The member.
-        cluster: ClusterName,
-    },
-    /// The member does not accept our credentials. That is no business of the caller's own.
-    #[error(
-        "cluster {cluster} refuses the credentials that requests of users are sent on with; renew those of its impersonator"
-    )]
-    Credentials {
-        /// The member.
-        cluster: ClusterName,
-    },
-    /// Our account may not ask as the caller.
-    #[error(
-        "cluster {cluster} does not let its impersonator ask as this user; give that account the right to impersonate: {message}"
-    )]
-    MayNotImpersonate {
-        /// The member.
-        cluster: ClusterName,
-        /// What it said.
-        message: String,
-    },
-    /// The request cannot be sent, or its answer not be taken.
-    #[error(transparent)]
-    Refused(#[from] ApiError),
-}
-
-impl ForwardError {
-    /// Whether the member could not be asked, so that the index is the next best.
-    pub fn is_unreachable(&self) -> bool {
-        matches!(self, Self::Unreachable { .. } | Self::TimedOut { .. })
-    }
-}
-
-impl From<ForwardError> for ApiError {
-    fn from(error: ForwardError) -> Self {
-        match error {
-            ForwardError::Refused(error) => error,
-            ForwardError::TimedOut { cluster } => Self::MemberTimeout {
-                cluster,
-                seconds: REQUEST_TIMEOUT.as_secs(),
-            },
-            ForwardError::Client(ImpersonateError::NotAMember { cluster }) => {
-                Self::NoSuchCluster(cluster)
-            }
-            other => Self::Unavailable(other.to_string()),
-        }
-    }
-}
-
-/// A member's answer, read as a whole.
+/// A buffered response of a member.
 #[derive(Clone, Debug)]
-pub struct Answer {
+pub struct MemberResponse {
     /// HTTP status.
     pub status: StatusCode,
-    /// What a client may see of its headers.
+    /// The headers that a client may see.
     pub headers: HeaderMap,
     /// The body.
     pub body: Bytes,
 }
 
-impl Answer {
-    /// For the client, as it is.
+impl MemberResponse {
+    /// The response for the client, unchanged.
     pub fn into_response(self) -> Response {
-        response(self.status, self.headers, Body::from(self.body))
+        build_response(self.status, self.headers, Body::from(self.body))
     }
 
-    /// Whether the body is an object in JSON.
+    /// Whether the body is JSON.
     pub fn is_json(&self) -> bool {
         let media = self
             .headers
@@ -179,74 +111,74 @@ impl Answer {
     }
 }
 
-/// What sends requests on.
+/// Forwards requests.
 #[derive(Debug)]
 pub struct Forwarder {
-    /// As whom members are asked.
-    pub clients: Clients,
-    /// Sessions that are open.
+    /// Impersonating clients.
+    pub clients: ClientCache,
+    /// Upgraded connections.
     pub tunnels: Tunnels,
-    /// The memory for answers that are read as a whole. What users leave unread takes nothing from what is read of members for the index.
-    answers: Budget,
+    /// The memory budget of buffered responses. It is separate from the one of lists and watches, so that responses that users leave unread do not slow the index.
+    budget: Budget,
 }
 
 impl Forwarder {
-    /// Sends on with these clients until `cancel` is cancelled.
-    pub fn new(clients: Clients, cancel: CancellationToken) -> Self {
+    /// Forwards with these clients; upgraded connections end when `cancel` is cancelled.
+    pub fn new(clients: ClientCache, cancel: CancellationToken) -> Self {
         Self {
             clients,
             tunnels: Tunnels::new(cancel),
-            answers: Budget::new(ANSWERS),
+            budget: Budget::new(ANSWERS),
         }
     }
 
-    /// Asks for something small, and reads the answer as a whole.
+    /// Sends a request and reads the whole response.
     pub async fn ask(
         &self,
         to: &Destination,
         method: &Method,
         headers: HeaderMap,
         body: Bytes,
-    ) -> Result<Answer, ForwardError> {
+    ) -> Result<MemberResponse, ForwardError> {
         let exchange = async {
             let response = self.send(to, method, &headers, &body).await?;
             self.read(to, response).await
         };
-        let answered = timeout(REQUEST_TIMEOUT, exchange).await;
-        let answer = answered.map_err(|_| ForwardError::TimedOut {
+        let received = timeout(REQUEST_TIMEOUT, exchange).await;
+        let response = received.map_err(|_| ForwardError::TimedOut {
             cluster: to.cluster.clone(),
         })??;
-        refuse_impersonation(to, answer.status, &answer.body)?;
-        Ok(answer)
+        refuse_impersonation(to, response.status, &response.body)?;
+        Ok(response)
     }
 
-    /// An answer that is read as a whole: an object is at most 3 MiB, the `OpenAPI` document of many kinds 10 MiB. It counts among the answers of the
-    /// user until its last byte is taken.
+    /// Reads a whole response: an object is at most 3 MiB, the `OpenAPI` document of many kinds 10 MiB. Its memory counts against the user's share until the
+    /// last byte is sent.
     async fn read(
         &self,
         to: &Destination,
-        answer: http::Response<MemberBody>,
-    ) -> Result<Answer, ForwardError> {
+        response: http::Response<MemberBody>,
+    ) -> Result<MemberResponse, ForwardError> {
         let intake = self
-            .answers
+            .budget
             .share(to.who.user.as_deref().unwrap_or_default());
-        let (head, body) = answer.into_parts();
+        let (head, body) = response.into_parts();
         let body =
             intake
                 .read(body, intake.limits().answer)
                 .await
                 .map_err(|error| match error {
-                    ReadError::Crowded(bytes) => crowded(bytes),
+                    IntakeError::ShareExhausted(bytes) => crowded(bytes),
                     other => lost(to, &other),
                 })?;
-        Ok(Answer {
+        Ok(MemberResponse {
             status: head.status,
             headers: headers::to_client(&head.headers),
             body,
         })
     }
 
-    /// Asks for what is passed on while it comes.
+    /// Sends a request and passes the response on while it arrives.
     pub async fn stream(
         &self,
         to: &Destination,
@@ -260,44 +192,44 @@ impl Forwarder {
         } else {
             REQUEST_TIMEOUT
         };
-        let answered = timeout(patience, self.send(to, method, &headers, &body)).await;
-        let answer = answered.map_err(|_| ForwardError::TimedOut {
+        let received = timeout(patience, self.send(to, method, &headers, &body)).await;
+        let response = received.map_err(|_| ForwardError::TimedOut {
             cluster: to.cluster.clone(),
         })??;
-        pass_on(to, answer).await
+        pass_on(to, response).await
     }
 
-    /// Asks for another protocol, and joins both connections if the member agrees. The session has its place as long as it lasts.
+    /// Requests an upgrade, and joins both connections if the member agrees. The session keeps its share until it ends.
     pub async fn session(
         &self,
         to: &Destination,
         mut request: Request,
-        place: UserShare,
+        place: UserPermit,
     ) -> Result<Response, ForwardError> {
         let passed = headers::to_member_of_upgrade(request.headers());
         let method = request.method().clone();
-        let answered = timeout(
+        let received = timeout(
             REQUEST_TIMEOUT,
             self.send(to, &method, &passed, &Bytes::new()),
         )
         .await;
-        let mut answer = answered.map_err(|_| ForwardError::TimedOut {
+        let mut response = received.map_err(|_| ForwardError::TimedOut {
             cluster: to.cluster.clone(),
         })??;
-        if answer.status() != StatusCode::SWITCHING_PROTOCOLS {
-            return pass_on(to, answer).await;
+        if response.status() != StatusCode::SWITCHING_PROTOCOLS {
+            return pass_on(to, response).await;
         }
-        let member = hyper::upgrade::on(&mut answer);
+        let member = hyper::upgrade::on(&mut response);
         self.tunnels
             .join(hyper::upgrade::on(&mut request), member, place);
-        Ok(response(
+        Ok(build_response(
             StatusCode::SWITCHING_PROTOCOLS,
-            headers::to_client_of_upgrade(answer.headers()),
+            headers::to_client_of_upgrade(response.headers()),
             Body::empty(),
         ))
     }
 
-    /// Sends once, and once more with new credentials if those that were kept are refused.
+    /// Sends a request, and once more with new credentials if the cached ones are refused.
     async fn send(
         &self,
         to: &Destination,
@@ -314,12 +246,12 @@ impl Forwarder {
                 .parse()
                 .map_err(|error| ApiError::bad_request(format!("path: {error}")))?;
             *request.headers_mut() = headers.clone();
-            let answer = client
+            let response = client
                 .send(request)
                 .await
                 .map_err(|error| lost(to, &error))?;
-            if answer.status() != StatusCode::UNAUTHORIZED {
-                return Ok(answer);
+            if response.status() != StatusCode::UNAUTHORIZED {
+                return Ok(response);
             }
             self.clients.forget(&to.cluster, &to.who);
         }
@@ -329,12 +261,12 @@ impl Forwarder {
     }
 }
 
-/// Passes an answer on while it comes. Only the beginning of a refusal is looked at: the API server's own ones are short.
+/// Passes a response on while it arrives. Of a 403 only the beginning is inspected: the API server's own ones are short.
 async fn pass_on(
     to: &Destination,
-    answer: http::Response<MemberBody>,
+    response: http::Response<MemberBody>,
 ) -> Result<Response, ForwardError> {
-    let (head, mut body) = answer.into_parts();
+    let (head, mut body) = response.into_parts();
     let mut read = Vec::new();
     if head.status == StatusCode::FORBIDDEN {
         let reading = timeout(REQUEST_TIMEOUT, beginning(&mut body, ANSWERS.refusal)).await;
@@ -347,14 +279,14 @@ async fn pass_on(
     }
     let begun = futures::stream::iter(read.into_iter().map(Ok));
     let passed = headers::to_client(&head.headers);
-    Ok(response(
+    Ok(build_response(
         head.status,
         passed,
         Body::from_stream(begun.chain(until_idle(body, tunnel::IDLE))),
     ))
 }
 
-/// What comes first of a body: at least `limit` bytes, unless it ends before.
+/// Reads the beginning of a body: at least `limit` bytes, unless it ends before.
 async fn beginning(body: &mut MemberBody, limit: usize) -> Result<Vec<Bytes>, BoxError> {
     let (mut read, mut length) = (Vec::new(), 0);
     while length < limit
@@ -368,7 +300,7 @@ async fn beginning(body: &mut MemberBody, limit: usize) -> Result<Vec<Bytes>, Bo
     Ok(read)
 }
 
-/// A refusal of ours, not of the caller's: it must not read as if the caller lacked a right.
+/// Recognizes a refusal of our own account, so that it does not read as if the caller lacked a right.
 fn refuse_impersonation(
     to: &Destination,
     status: StatusCode,
@@ -393,7 +325,7 @@ fn refuse_impersonation(
 
 fn crowded(bytes: usize) -> ForwardError {
     ApiError::Busy(format!(
-        "{bytes} bytes of answers of members wait for this user already; read them first"
+        "{bytes} bytes of responses of members wait for this user already; read them first"
     ))
     .into()
 }
@@ -405,14 +337,14 @@ fn lost(to: &Destination, error: &(dyn Error + 'static)) -> ForwardError {
     }
 }
 
-fn response(status: StatusCode, headers: HeaderMap, body: Body) -> Response {
+fn build_response(status: StatusCode, headers: HeaderMap, body: Body) -> Response {
     let mut response = Response::new(body);
     *response.status_mut() = status;
     *response.headers_mut() = headers;
     response
 }
 
-/// What comes of a body, until nothing has come for `idle`.
+/// The frames of a body, until none arrives for `idle`.
 fn until_idle(
     body: MemberBody,
     idle: Duration,
@@ -429,5 +361,5 @@ fn until_idle(
     })
 }
 
-/// `Accept` of a request whose answer has to be understood here.
+/// `Accept` of a request whose response is parsed here.
 pub const JSON: HeaderValue = HeaderValue::from_static("application/json");

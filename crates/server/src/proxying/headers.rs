@@ -1,13 +1,13 @@
-//! Which headers pass between a client and a member: those that are known to be harmless, and no others.
+//! The headers that pass between a client and a member: those that are known to be harmless, and no others.
 //!
-//! Who asks is told by the client that is made for the caller; nothing that the caller itself sends may say it. A WebSocket can carry a
-//! token as a sub-protocol, which is therefore taken out.
+//! The impersonating client sets the user; no header that the caller sends may set it. A WebSocket can carry a
+//! token as a sub-protocol, which is therefore removed.
 
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 
-/// What a member is told of a request. `Accept` is said by whoever knows whether the answer has to be understood.
+/// Headers of a request that a member gets. `Accept` depends on whether the response is parsed here.
 const TO_MEMBER: [HeaderName; 1] = [header::CONTENT_TYPE];
-/// What it is told in addition of a request for another protocol.
+/// Headers of an upgrade request that a member gets in addition.
 const TO_MEMBER_OF_UPGRADE: [HeaderName; 5] = [
     header::SEC_WEBSOCKET_KEY,
     header::SEC_WEBSOCKET_VERSION,
@@ -15,7 +15,7 @@ const TO_MEMBER_OF_UPGRADE: [HeaderName; 5] = [
     HeaderName::from_static("x-stream-protocol-version"),
     header::UPGRADE,
 ];
-/// What a client is told of an answer.
+/// Headers of a response that a client gets.
 const TO_CLIENT: [HeaderName; 5] = [
     header::CONTENT_TYPE,
     header::RETRY_AFTER,
@@ -23,7 +23,7 @@ const TO_CLIENT: [HeaderName; 5] = [
     header::CACHE_CONTROL,
     HeaderName::from_static("audit-id"),
 ];
-/// What it is told in addition of an agreement on another protocol.
+/// Headers of an upgrade response that a client gets in addition.
 const TO_CLIENT_OF_UPGRADE: [HeaderName; 5] = [
     header::CONNECTION,
     header::UPGRADE,
@@ -31,10 +31,10 @@ const TO_CLIENT_OF_UPGRADE: [HeaderName; 5] = [
     header::SEC_WEBSOCKET_PROTOCOL,
     HeaderName::from_static("x-stream-protocol-version"),
 ];
-/// The sub-protocol that is a token.
+/// The prefix of the sub-protocol that carries a token.
 const TOKEN_PROTOCOL: &str = "base64url.bearer.authorization.k8s.io.";
 
-/// Whether a request asks for another protocol.
+/// Whether a request asks for an upgrade.
 pub fn is_upgrade(headers: &HeaderMap) -> bool {
     let connection = headers
         .get_all(header::CONNECTION)
@@ -52,7 +52,7 @@ pub fn to_member(headers: &HeaderMap, accept: &HeaderValue) -> HeaderMap {
     passed
 }
 
-/// The headers for a member that is asked for another protocol.
+/// The headers of an upgrade request for a member.
 pub fn to_member_of_upgrade(headers: &HeaderMap) -> HeaderMap {
     let mut passed = only(headers, &TO_MEMBER_OF_UPGRADE);
     passed.insert(header::CONNECTION, HeaderValue::from_static("Upgrade"));
@@ -72,12 +72,12 @@ pub fn to_member_of_upgrade(headers: &HeaderMap) -> HeaderMap {
     passed
 }
 
-/// The headers of a member's answer for a client.
+/// The headers of a member's response for a client.
 pub fn to_client(headers: &HeaderMap) -> HeaderMap {
     only(headers, &TO_CLIENT)
 }
 
-/// The headers of a member's agreement on another protocol for a client.
+/// The headers of a member's upgrade response for a client.
 pub fn to_client_of_upgrade(headers: &HeaderMap) -> HeaderMap {
     only(headers, &TO_CLIENT_OF_UPGRADE)
 }
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_that_says_who_asks_reaches_a_member() {
+    fn no_header_that_identifies_a_user_reaches_a_member() {
         let hostile = headers(&[
             ("authorization", "Bearer x"),
             ("cookie", "a=b"),
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_that_is_called_a_protocol_does_not_reach_a_member() {
+    fn a_token_in_a_websocket_protocol_does_not_reach_a_member() {
         let upgrade = headers(&[
             ("connection", "keep-alive, Upgrade"),
             ("upgrade", "websocket"),
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_keeps_what_clients_act_on() {
+    fn a_response_keeps_the_headers_that_clients_act_on() {
         let answer = headers(&[
             ("content-type", "application/json"),
             ("retry-after", "3"),

@@ -1,4 +1,4 @@
-//! Which member holds an object of a name: the index knows.
+//! Finds the members that have an object of a name, by the index.
 
 use std::num::NonZeroUsize;
 
@@ -6,41 +6,40 @@ use fleetdex_core::{
     model::ClusterName,
     query::{Hit, Page, Permitted, Query, ResourceName},
 };
-use fleetdex_store::Store;
+use fleetdex_store::IndexReader;
 use tokio::time::{Duration, timeout};
 
 use super::{
     super::{
-        answers::permitted_target,
-        catalog::{Catalog, Registered},
-        request::{ListRequest, NativePath},
+        catalog::{Catalog, RegisteredResource},
+        handlers::permitted_query,
+        query_plan::{QueryPlan, plan},
+        request::{ListRequest, ResourcePath},
         status::ApiError,
-        target::{Target, target},
     },
+    context::ProxyContext,
     request::ResourceInfo,
-    scope::Scope,
 };
 
 /// How long a store may take to find a name.
 const LOCATE_TIMEOUT: Duration = Duration::from_secs(10);
-/// Clusters of one name that are looked up: a message names no more, and nobody chooses from a longer list by reading it.
+/// Objects of one name that are looked up: error messages name no more clusters than these.
 const MAX_FOUND: usize = 20;
 
-/// The resource as it is registered.
-pub fn registered<'c>(catalog: &'c Catalog, info: &ResourceInfo) -> Option<&'c Registered> {
+/// The registered resource.
+pub fn registered<'c>(catalog: &'c Catalog, info: &ResourceInfo) -> Option<&'c RegisteredResource> {
     catalog.find(&ResourceName::new(&info.group, &info.plural))
 }
 
-/// The objects of the name that `info` has and that the caller may see, each of another cluster, of the clusters that were chosen or of all
-/// if none was.
+/// The objects of the requested name that the caller may see, one for each cluster, in the chosen clusters or in all.
 pub(super) async fn locate(
-    scope: &Scope<'_>,
+    context: &ProxyContext<'_>,
     info: &ResourceInfo,
     chosen: &[ClusterName],
 ) -> Result<Vec<Hit>, ApiError> {
     let mut found: Vec<Hit> = Vec::new();
-    for wanted in targets(scope, info, chosen).await? {
-        for hit in found_in(&wanted).await? {
+    for plan in plans(context, info, chosen).await? {
+        for hit in found_in(&plan).await? {
             if !found.iter().any(|known| known.cluster == hit.cluster) {
                 found.push(hit);
             }
@@ -50,74 +49,70 @@ pub(super) async fn locate(
     Ok(found)
 }
 
-/// Where the object may be that `info` names, one target for each store, as far as the caller may see it.
-pub(super) async fn targets(
-    scope: &Scope<'_>,
+/// One query plan for each store that may have the requested object, restricted to what the caller may see.
+pub(super) async fn plans(
+    context: &ProxyContext<'_>,
     info: &ResourceInfo,
     chosen: &[ClusterName],
-) -> Result<Vec<Target>, ApiError> {
-    let stores = registered(scope.catalog, info)
-        .map(|registered| registered.holdings.keys().cloned().collect::<Vec<_>>());
-    let mut targets = Vec::new();
+) -> Result<Vec<QueryPlan>, ApiError> {
+    let stores = registered(context.catalog, info)
+        .map(|registered| registered.by_store.keys().cloned().collect::<Vec<_>>());
+    let mut plans = Vec::new();
     for store in stores.unwrap_or_default() {
-        let question = ListRequest {
+        let request = ListRequest {
             store: Some(store),
-            ..question(info, chosen)
+            ..request(info, chosen)
         };
-        let wanted = permitted_target(scope.api, scope.caller, scope.catalog, &question)
+        let plan = permitted_query(context.api, context.caller, context.catalog, &request)
             .await?
-            .target;
-        if !wanted.nothing_to_ask {
-            targets.push(wanted);
+            .plan;
+        if !plan.is_empty {
+            plans.push(plan);
         }
     }
-    Ok(targets)
+    Ok(plans)
 }
 
-/// What is asked of the only store of a target.
-async fn found_in(wanted: &Target) -> Result<Vec<Hit>, ApiError> {
+/// Searches the stores of a plan.
+async fn found_in(plan: &QueryPlan) -> Result<Vec<Hit>, ApiError> {
     let mut found = Vec::new();
-    for part in wanted.stores.parts() {
-        found.extend(
-            search(&*part.store, &part.query(&wanted.query))
-                .await?
-                .items,
-        );
+    for part in plan.stores.parts() {
+        found.extend(search(&*part.store, &part.query(&plan.query)).await?.items);
     }
     Ok(found)
 }
 
-/// Asks one store, for a few objects.
-pub async fn search(store: &dyn Store, query: &Query) -> Result<Page, ApiError> {
-    let answered = timeout(LOCATE_TIMEOUT, store.search(query, None)).await;
-    let mut page = answered.map_err(|_| ApiError::Timeout(LOCATE_TIMEOUT.as_secs()))??;
-    // Nobody reads on.
+/// Searches one store for a few objects.
+pub async fn search(store: &dyn IndexReader, query: &Query) -> Result<Page, ApiError> {
+    let found = timeout(LOCATE_TIMEOUT, store.search(query, None)).await;
+    let mut page = found.map_err(|_| ApiError::Timeout(LOCATE_TIMEOUT.as_secs()))??;
+    // Further pages are never read.
     if let Some(cursor) = page.next.take() {
         store.release(&cursor);
     }
     Ok(page)
 }
 
-/// What a list of the resource in the clusters would be: an error if there could be none.
+/// The plan of a list of the resource in the clusters, or the error of one.
 pub fn check(
     catalog: &Catalog,
     info: &ResourceInfo,
     chosen: &[ClusterName],
-) -> Result<Target, ApiError> {
+) -> Result<QueryPlan, ApiError> {
     let path_cluster = chosen.first().filter(|_| chosen.len() == 1).cloned();
-    target(
+    plan(
         catalog,
         &ListRequest {
             path_cluster,
-            ..question(info, chosen)
+            ..request(info, chosen)
         },
         Permitted::Everything,
     )
 }
 
-fn question(info: &ResourceInfo, chosen: &[ClusterName]) -> ListRequest {
+fn request(info: &ResourceInfo, chosen: &[ClusterName]) -> ListRequest {
     ListRequest {
-        native: NativePath {
+        resource: ResourcePath {
             group: info.group.clone(),
             version: info.version.clone(),
             plural: info.plural.clone(),

@@ -1,13 +1,14 @@
-//! Objects as Kubernetes' clients in Go write them: protobuf in an envelope.
+//! Kubernetes objects in protobuf, as typed Go clients send them.
 //!
-//! An envelope is `k8s\0` and a `runtime.Unknown`, whose field 2 is the object. The first field of every object of Kubernetes is its `ObjectMeta`, so that
+//! The envelope is `k8s\0` and a `runtime.Unknown`, whose field 2 is the object. The first field of every object of Kubernetes is its `ObjectMeta`, so that
 //! its version and its annotations can be read and replaced without a schema. Everything else stays byte by byte as it is.
 //!
 //! Source of the numbers: `generated.proto` of <https://pkg.go.dev/k8s.io/apimachinery/pkg/apis/meta/v1> and
 //! <https://pkg.go.dev/k8s.io/apimachinery/pkg/runtime>
 
 use fleetdex_core::model::{
-    INDEXED_ANNOTATION, OWN_VERSION_ANNOTATION, REDACTED_ANNOTATION, told::is_our_annotation,
+    INDEXED_ANNOTATION, MEMBER_VERSION_ANNOTATION, REDACTED_ANNOTATION,
+    client_metadata::is_fleetdex_annotation,
 };
 
 /// The media type.
@@ -29,38 +30,38 @@ const PRECONDITION_VERSION: u64 = 2;
 /// Key and value of an entry of a map.
 const KEY: u64 = 1;
 const VALUE: u64 = 2;
-/// Wire type of what has a length: text, bytes and messages.
+/// Wire type of strings, bytes and messages.
 const LENGTH_DELIMITED: u64 = 2;
 
-/// The bytes are no object in protobuf.
+/// The bytes are not an object in protobuf.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("it is no object of Kubernetes in protobuf")]
-pub struct Malformed;
+#[error("it is not a Kubernetes object in protobuf")]
+pub struct MalformedProtobuf;
 
-/// What an object says in its metadata that concerns the fleet.
+/// The resource versions and our annotations in the metadata of an object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Metadata {
+pub struct VersionMetadata {
     /// `resourceVersion`, unless it is empty.
     pub version: Option<String>,
     /// The annotation with the member's own version.
-    pub own_version: Option<String>,
-    /// The annotation that says what was removed.
+    pub member_version: Option<String>,
+    /// The annotation that says what was redacted.
     pub redacted: Option<String>,
-    /// The annotation that says that it is from the index.
+    /// The annotation that says that the object is from the index.
     pub from_index: Option<String>,
 }
 
 /// A field of a message: its number, its value where it has a length, and all of its bytes.
-struct Field<'m> {
+struct MessageField<'m> {
     number: u64,
     value: Option<&'m [u8]>,
     bytes: &'m [u8],
 }
 
 /// Reads the metadata of an object.
-pub fn metadata(body: &[u8]) -> Result<Metadata, Malformed> {
-    let object = inner(message(body)?, RAW)?.ok_or(Malformed)?;
-    let mut found = Metadata::default();
+pub fn metadata(body: &[u8]) -> Result<VersionMetadata, MalformedProtobuf> {
+    let object = inner(message(body)?, RAW)?.ok_or(MalformedProtobuf)?;
+    let mut found = VersionMetadata::default();
     let Some(metadata) = inner(object, METADATA)? else {
         return Ok(found);
     };
@@ -70,7 +71,9 @@ pub fn metadata(body: &[u8]) -> Result<Metadata, Malformed> {
                 found.version = Some(text(value)?).filter(|version| !version.is_empty());
             }
             (ANNOTATION, Some(entry)) => match annotation(entry)? {
-                (key, value) if key == OWN_VERSION_ANNOTATION => found.own_version = Some(value),
+                (key, value) if key == MEMBER_VERSION_ANNOTATION => {
+                    found.member_version = Some(value);
+                }
                 (key, value) if key == REDACTED_ANNOTATION => found.redacted = Some(value),
                 (key, value) if key == INDEXED_ANNOTATION => found.from_index = Some(value),
                 _ => {}
@@ -81,8 +84,8 @@ pub fn metadata(body: &[u8]) -> Result<Metadata, Malformed> {
     Ok(found)
 }
 
-/// The object without our annotations, and with `version` in place of its own where that is given.
-pub fn returned(body: &[u8], version: Option<&str>) -> Result<Vec<u8>, Malformed> {
+/// The object without our annotations, and with `version` as its resource version, if that is given.
+pub fn returned(body: &[u8], version: Option<&str>) -> Result<Vec<u8>, MalformedProtobuf> {
     let with_version = |metadata: &[u8]| {
         let mut out = Vec::with_capacity(metadata.len());
         for field in fields(metadata)? {
@@ -92,7 +95,7 @@ pub fn returned(body: &[u8], version: Option<&str>) -> Result<Vec<u8>, Malformed
                     RESOURCE_VERSION,
                     version.map_or(own, str::as_bytes),
                 ),
-                (ANNOTATION, Some(entry)) if is_our_annotation(&annotation(entry)?.0) => {}
+                (ANNOTATION, Some(entry)) if is_fleetdex_annotation(&annotation(entry)?.0) => {}
                 _ => out.extend_from_slice(field.bytes),
             }
         }
@@ -101,9 +104,9 @@ pub fn returned(body: &[u8], version: Option<&str>) -> Result<Vec<u8>, Malformed
     in_envelope(body, |object| replaced(object, METADATA, with_version))
 }
 
-/// The version that `DeleteOptions` have as a precondition.
-pub fn precondition(body: &[u8]) -> Result<Option<String>, Malformed> {
-    let options = inner(message(body)?, RAW)?.ok_or(Malformed)?;
+/// The resource version in the preconditions of `DeleteOptions`.
+pub fn precondition(body: &[u8]) -> Result<Option<String>, MalformedProtobuf> {
+    let options = inner(message(body)?, RAW)?.ok_or(MalformedProtobuf)?;
     let Some(preconditions) = inner(options, PRECONDITIONS)? else {
         return Ok(None);
     };
@@ -112,8 +115,8 @@ pub fn precondition(body: &[u8]) -> Result<Option<String>, Malformed> {
         .transpose()
 }
 
-/// `DeleteOptions` with another version as their precondition.
-pub fn with_precondition(body: &[u8], version: &str) -> Result<Vec<u8>, Malformed> {
+/// `DeleteOptions` with another resource version in their preconditions.
+pub fn with_precondition(body: &[u8], version: &str) -> Result<Vec<u8>, MalformedProtobuf> {
     let replace = |_: &[u8]| Ok(version.as_bytes().to_vec());
     in_envelope(body, |options| {
         replaced(options, PRECONDITIONS, |preconditions| {
@@ -124,21 +127,21 @@ pub fn with_precondition(body: &[u8], version: &str) -> Result<Vec<u8>, Malforme
 
 fn in_envelope(
     body: &[u8],
-    change: impl Fn(&[u8]) -> Result<Vec<u8>, Malformed>,
-) -> Result<Vec<u8>, Malformed> {
+    change: impl Fn(&[u8]) -> Result<Vec<u8>, MalformedProtobuf>,
+) -> Result<Vec<u8>, MalformedProtobuf> {
     Ok([MAGIC, &replaced(message(body)?, RAW, change)?].concat())
 }
 
-fn message(body: &[u8]) -> Result<&[u8], Malformed> {
-    body.strip_prefix(MAGIC).ok_or(Malformed)
+fn message(body: &[u8]) -> Result<&[u8], MalformedProtobuf> {
+    body.strip_prefix(MAGIC).ok_or(MalformedProtobuf)
 }
 
 /// The message with the value of one field changed.
 fn replaced(
     message: &[u8],
     number: u64,
-    change: impl Fn(&[u8]) -> Result<Vec<u8>, Malformed>,
-) -> Result<Vec<u8>, Malformed> {
+    change: impl Fn(&[u8]) -> Result<Vec<u8>, MalformedProtobuf>,
+) -> Result<Vec<u8>, MalformedProtobuf> {
     let mut out = Vec::with_capacity(message.len());
     for field in fields(message)? {
         match field.value {
@@ -149,8 +152,8 @@ fn replaced(
     Ok(out)
 }
 
-/// The value of a field, if it is there. Decoders put several of one number together, or take the last one: such a message is refused.
-fn inner(message: &[u8], number: u64) -> Result<Option<&[u8]>, Malformed> {
+/// The value of a field, if it is there. A repeated field is refused, as decoders merge the values or take the last one.
+fn inner(message: &[u8], number: u64) -> Result<Option<&[u8]>, MalformedProtobuf> {
     let mut values = fields(message)?
         .into_iter()
         .filter(|field| field.number == number)
@@ -158,11 +161,11 @@ fn inner(message: &[u8], number: u64) -> Result<Option<&[u8]>, Malformed> {
     match (values.next(), values.next()) {
         (None, _) => Ok(None),
         (Some(Some(value)), None) => Ok(Some(value)),
-        _ => Err(Malformed),
+        _ => Err(MalformedProtobuf),
     }
 }
 
-fn annotation(entry: &[u8]) -> Result<(String, String), Malformed> {
+fn annotation(entry: &[u8]) -> Result<(String, String), MalformedProtobuf> {
     let (mut key, mut value) = (String::new(), String::new());
     for field in fields(entry)? {
         match (field.number, field.value) {
@@ -174,14 +177,14 @@ fn annotation(entry: &[u8]) -> Result<(String, String), Malformed> {
     Ok((key, value))
 }
 
-fn text(bytes: &[u8]) -> Result<String, Malformed> {
+fn text(bytes: &[u8]) -> Result<String, MalformedProtobuf> {
     std::str::from_utf8(bytes)
         .map(str::to_owned)
-        .map_err(|_| Malformed)
+        .map_err(|_| MalformedProtobuf)
 }
 
 /// All fields of a message, in their order.
-fn fields(message: &[u8]) -> Result<Vec<Field<'_>>, Malformed> {
+fn fields(message: &[u8]) -> Result<Vec<MessageField<'_>>, MalformedProtobuf> {
     let mut fields = Vec::new();
     let mut rest = message;
     while !rest.is_empty() {
@@ -189,17 +192,19 @@ fn fields(message: &[u8]) -> Result<Vec<Field<'_>>, Malformed> {
         let (tag, after_tag) = varint(rest)?;
         let (value, after) = match tag & 7 {
             0 => (None, varint(after_tag)?.1),
-            1 => (None, after_tag.get(8..).ok_or(Malformed)?),
+            1 => (None, after_tag.get(8..).ok_or(MalformedProtobuf)?),
             LENGTH_DELIMITED => {
                 let (length, after_length) = varint(after_tag)?;
-                let length = usize::try_from(length).map_err(|_| Malformed)?;
-                let (value, after) = after_length.split_at_checked(length).ok_or(Malformed)?;
+                let length = usize::try_from(length).map_err(|_| MalformedProtobuf)?;
+                let (value, after) = after_length
+                    .split_at_checked(length)
+                    .ok_or(MalformedProtobuf)?;
                 (Some(value), after)
             }
-            5 => (None, after_tag.get(4..).ok_or(Malformed)?),
-            _ => return Err(Malformed),
+            5 => (None, after_tag.get(4..).ok_or(MalformedProtobuf)?),
+            _ => return Err(MalformedProtobuf),
         };
-        fields.push(Field {
+        fields.push(MessageField {
             number: tag >> 3,
             value,
             bytes: &start[..start.len() - after.len()],
@@ -210,17 +215,17 @@ fn fields(message: &[u8]) -> Result<Vec<Field<'_>>, Malformed> {
 }
 
 /// A number of seven bits in each byte, the least ones first, and what follows it.
-fn varint(bytes: &[u8]) -> Result<(u64, &[u8]), Malformed> {
+fn varint(bytes: &[u8]) -> Result<(u64, &[u8]), MalformedProtobuf> {
     let mut number = 0_u64;
     for (position, byte) in bytes.iter().take(10).enumerate() {
         number |= u64::from(byte & 0x7f)
-            .checked_shl(7 * u32::try_from(position).map_err(|_| Malformed)?)
-            .ok_or(Malformed)?;
+            .checked_shl(7 * u32::try_from(position).map_err(|_| MalformedProtobuf)?)
+            .ok_or(MalformedProtobuf)?;
         if byte & 0x80 == 0 {
             return Ok((number, &bytes[position + 1..]));
         }
     }
-    Err(Malformed)
+    Err(MalformedProtobuf)
 }
 
 fn write(out: &mut Vec<u8>, number: u64, value: &[u8]) {
@@ -300,14 +305,14 @@ pub(super) mod tests {
         let body = config_map(
             "70",
             &[
-                (OWN_VERSION_ANNOTATION, "6"),
+                (MEMBER_VERSION_ANNOTATION, "6"),
                 ("kept", "yes"),
                 (REDACTED_ANNOTATION, "$.data"),
             ],
         );
         let found = metadata(&body).unwrap();
         assert_eq!(
-            (found.version.as_deref(), found.own_version.as_deref()),
+            (found.version.as_deref(), found.member_version.as_deref()),
             (Some("70"), Some("6"))
         );
         assert_eq!(
@@ -342,7 +347,7 @@ pub(super) mod tests {
         let marked = field(METADATA, &entry(REDACTED_ANNOTATION, "$.data"));
         assert_eq!(
             metadata(&envelope(&[field(METADATA, b""), marked].concat())),
-            Err(Malformed)
+            Err(MalformedProtobuf)
         );
         for broken in [
             &b""[..],
@@ -353,7 +358,7 @@ pub(super) mod tests {
             b"k8s\0\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff",
             b"k8s\0\x13",
         ] {
-            assert_eq!(metadata(broken), Err(Malformed), "{broken:?}");
+            assert_eq!(metadata(broken), Err(MalformedProtobuf), "{broken:?}");
         }
     }
 
@@ -366,11 +371,11 @@ pub(super) mod tests {
 
         #[test]
         fn nothing_of_ours_is_left(version in "[0-9]{1,20}", keys in prop::collection::vec(0..6_usize, 0..6)) {
-            let names = [OWN_VERSION_ANNOTATION, REDACTED_ANNOTATION, INDEXED_ANNOTATION, "a", "fleetdex.io/x", ""];
+            let names = [MEMBER_VERSION_ANNOTATION, REDACTED_ANNOTATION, INDEXED_ANNOTATION, "a", "fleetdex.io/x", ""];
             let annotations: Vec<(&str, &str)> = keys.iter().map(|key| (names[*key], "value")).collect();
             let left = returned(&config_map(&version, &annotations), Some("6")).unwrap();
-            prop_assert_eq!(metadata(&left).unwrap(), Metadata { version: Some("6".to_owned()), ..Metadata::default() });
-            let kept: Vec<_> = annotations.into_iter().filter(|(key, _)| !is_our_annotation(key)).collect();
+            prop_assert_eq!(metadata(&left).unwrap(), VersionMetadata { version: Some("6".to_owned()), ..VersionMetadata::default() });
+            let kept: Vec<_> = annotations.into_iter().filter(|(key, _)| !is_fleetdex_annotation(key)).collect();
             prop_assert_eq!(left, config_map("6", &kept));
         }
     }

@@ -1,7 +1,7 @@
-//! What is asked for below `proxying/karmada/proxy`: the inner path and method, read as an apiserver reads them.
+//! Parses requests below `proxying/karmada/proxy` as an apiserver does.
 //!
-//! Guarantee: what is judged here is what a member is asked. The path that goes on is written anew from the parts that were read, and
-//! parts that servers read in different ways (encoded slashes, dot segments, empty segments, double encodings) are refused.
+//! Guarantee: the member gets the same request that is checked here. The forwarded path is encoded again from the parsed parts, and parts that
+//! servers read in different ways (encoded slashes, dot segments, empty segments, double encodings) are refused.
 //! Source: `RequestInfo` of <https://pkg.go.dev/k8s.io/apiserver/pkg/endpoints/request>
 
 use std::fmt;
@@ -9,57 +9,57 @@ use std::fmt;
 use fleetdex_core::model::{ClusterName, Namespace};
 
 use super::super::{
-    flag::flag,
-    percent::{decode_query, decode_segment, encode},
+    percent::encode,
     request::{GROUPS, VERSION},
     status::ApiError,
+    uri::{QueryParameters, RequestUri},
 };
 
-/// Subresources of a namespace; anything else behind one is a resource in it.
+/// Subresources of a namespace; any other segment after a namespace is a resource in it.
 const NAMESPACE_SUBRESOURCES: [&str; 2] = ["status", "finalize"];
-/// Subresources that last as long as the client likes: those of Kubernetes' API server.
-const LASTING: [&str; 5] = ["exec", "attach", "portforward", "proxy", "log"];
-/// What an apiserver of long ago had in front of a resource.
-const FORMER_PREFIXES: [&str; 2] = ["watch", "proxy"];
+/// Subresources of long-running requests: those of Kubernetes' API server.
+const LONG_RUNNING: [&str; 5] = ["exec", "attach", "portforward", "proxy", "log"];
+/// Deprecated prefixes of a resource.
+const DEPRECATED_PREFIXES: [&str; 2] = ["watch", "proxy"];
 /// The methods that have a verb.
 pub const METHODS: &str = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS";
 
-/// What is asked for.
+/// A parsed request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequestInfo {
     /// The one cluster that the path names, in front of everything else: `clusters/<name>`.
     pub cluster: Option<ClusterName>,
-    /// The rest.
-    pub asked: Asked,
+    /// The rest of the path.
+    pub target: RequestTarget,
 }
 
 impl RequestInfo {
-    /// Whether it lasts as long as the client likes.
-    pub fn lasts(&self) -> bool {
-        let Asked::Resource(info) = &self.asked else {
+    /// Whether it is long-running: a watch or a connection to a container, a service or a node.
+    pub fn is_long_running(&self) -> bool {
+        let RequestTarget::Resource(info) = &self.target else {
             return false;
         };
         info.verb == Verb::Watch
             || info
                 .subresource
                 .as_deref()
-                .is_some_and(|name| LASTING.contains(&name))
+                .is_some_and(|name| LONG_RUNNING.contains(&name))
     }
 }
 
-/// What is asked for, of a cluster or of the fleet.
+/// A resource request or a non-resource request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Asked {
-    /// Objects, or something of an object.
+pub enum RequestTarget {
+    /// Objects, or a subresource of an object.
     Resource(ResourceInfo),
-    /// The decoded segments of a path that leads to no resource: discovery, `version`.
-    Path(Vec<String>),
+    /// The decoded segments of a non-resource path: discovery, `version`.
+    NonResource(Vec<String>),
 }
 
-/// A request for objects, or for something of an object.
+/// A request for objects, or for a subresource of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ResourceInfo {
-    /// What is to be done.
+    /// The verb.
     pub verb: Verb,
     /// API group; empty for the core group.
     pub group: String,
@@ -73,35 +73,35 @@ pub struct ResourceInfo {
     pub name: Option<String>,
     /// `status`, `log`, …
     pub subresource: Option<String>,
-    /// What follows the subresource, such as the path behind `proxy`.
+    /// The segments after the subresource, such as the path behind `proxy`.
     pub rest: Vec<String>,
-    /// Whether the path ends with a slash, which means something to what is behind `proxy`.
+    /// Whether the path ends with a slash, which matters to a server behind `proxy`.
     pub ends_with_slash: bool,
 }
 
 /// Kubernetes' verbs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verb {
-    /// One object.
+    /// Reads one object.
     Get,
-    /// Objects.
+    /// Reads objects.
     List,
-    /// Their changes.
+    /// Streams changes of objects.
     Watch,
-    /// A new object, or an action of one.
+    /// Creates an object, or runs an action of one.
     Create,
-    /// A whole object.
+    /// Replaces an object.
     Update,
-    /// Parts of an object.
+    /// Changes parts of an object.
     Patch,
-    /// One object is to go.
+    /// Deletes one object.
     Delete,
-    /// Several are.
+    /// Deletes several objects.
     DeleteCollection,
 }
 
 impl Verb {
-    /// As it stands in roles.
+    /// As it is written in roles.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Get => "get",
@@ -117,7 +117,7 @@ impl Verb {
 
     fn of(method: &str) -> Result<Self, ApiError> {
         match method {
-            // OPTIONS comes here for what is behind a proxy only.
+            // OPTIONS is only forwarded to servers behind a proxy.
             "GET" | "HEAD" | "OPTIONS" => Ok(Self::Get),
             "POST" => Ok(Self::Create),
             "PUT" => Ok(Self::Update),
@@ -130,10 +130,10 @@ impl Verb {
         }
     }
 
-    /// Without a name, a get is a list or a watch, and a delete is one of many.
-    fn without_name(self, query: Option<&str>) -> Self {
+    /// Without a name, a get is a list or a watch, and a delete is a deletecollection.
+    fn without_name(self, query: &QueryParameters<'_>) -> Self {
         match self {
-            Self::Get if is_watch(query) => Self::Watch,
+            Self::Get if query.is_watch() => Self::Watch,
             Self::Get => Self::List,
             Self::Delete => Self::DeleteCollection,
             other => other,
@@ -147,26 +147,45 @@ impl fmt::Display for Verb {
     }
 }
 
-/// What of a path lies below `proxying/karmada/proxy`: nothing, or a path that begins with a slash.
-pub fn below(path: &str) -> Option<&str> {
+/// The part of a request's path below `proxying/karmada/proxy`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProxiedPath<'p> {
+    /// Still encoded: empty, or with a slash in front.
+    path: &'p str,
+    /// Decoded.
+    segments: Vec<&'p str>,
+}
+
+/// The part of a path below `proxying/karmada/proxy`, if the path is there.
+pub fn below<'p>(uri: &'p RequestUri<'_>) -> Option<ProxiedPath<'p>> {
     GROUPS.into_iter().find_map(|group| {
-        let inner =
-            path.strip_prefix(&format!("/apis/{group}/{VERSION}/proxying/karmada/proxy"))?;
-        (inner.is_empty() || inner.starts_with('/')).then_some(inner)
+        let prefix = format!("/apis/{group}/{VERSION}/proxying/karmada/proxy");
+        let path = uri.path().strip_prefix(&prefix)?;
+        let depth = prefix.matches('/').count();
+        (path.is_empty() || path.starts_with('/')).then(|| ProxiedPath {
+            path,
+            segments: uri.segments().split_off(depth),
+        })
     })
 }
 
-/// Whether a path leads to something behind an API server, which every method is passed on to.
-pub fn is_proxied(path: &str) -> Result<bool, ApiError> {
-    let asked = parse("GET", path, None)?.asked;
-    Ok(matches!(asked, Asked::Resource(info) if info.subresource.as_deref() == Some("proxy")))
+/// Whether a path leads to something behind an API server, to which every method is forwarded.
+pub fn is_proxied(path: &ProxiedPath<'_>) -> Result<bool, ApiError> {
+    let target = parse("GET", path, &QueryParameters::default())?.target;
+    Ok(
+        matches!(target, RequestTarget::Resource(info) if info.subresource.as_deref() == Some("proxy")),
+    )
 }
 
-/// Reads the method, the inner path as [`below`] gives it, and the query.
-pub fn parse(method: &str, path: &str, query: Option<&str>) -> Result<RequestInfo, ApiError> {
-    let (segments, ends_with_slash) = segments(path)?;
-    let (cluster, inner) = match segments.as_slice() {
-        [first, name, rest @ ..] if first == "clusters" => {
+/// Reads the method, the path and the query of a request.
+pub fn parse(
+    method: &str,
+    path: &ProxiedPath<'_>,
+    query: &QueryParameters<'_>,
+) -> Result<RequestInfo, ApiError> {
+    path.check()?;
+    let (cluster, inner) = match path.segments.as_slice() {
+        ["clusters", name, rest @ ..] => {
             let name = name
                 .parse()
                 .map_err(|error| ApiError::bad_request(format!("path: {error}")))?;
@@ -175,74 +194,60 @@ pub fn parse(method: &str, path: &str, query: Option<&str>) -> Result<RequestInf
         all => (None, all),
     };
     if let Some(tricky) = inner.iter().find(|segment| segment.contains('/')) {
-        return Err(refused(
-            path,
-            &format!("segment {tricky:?} holds an encoded slash"),
-        ));
+        return Err(path.refused(&format!("segment {tricky:?} holds an encoded slash")));
     }
-    let asked = resource(method, path, inner, query)?.map_or_else(
-        || Asked::Path(inner.to_vec()),
-        |info| {
-            Asked::Resource(ResourceInfo {
-                ends_with_slash,
-                ..info
-            })
-        },
+    let target = resource(method, path, inner, query)?.map_or_else(
+        || RequestTarget::NonResource(inner.iter().map(|&segment| segment.to_owned()).collect()),
+        RequestTarget::Resource,
     );
-    Ok(RequestInfo { cluster, asked })
+    Ok(RequestInfo { cluster, target })
 }
 
-/// The decoded segments, and whether a slash follows the last one.
-fn segments(path: &str) -> Result<(Vec<String>, bool), ApiError> {
-    let inside = path.strip_prefix('/').unwrap_or(path);
-    let (inside, ends_with_slash) = inside
-        .strip_suffix('/')
-        .map_or((inside, false), |shorter| (shorter, true));
-    if inside.is_empty() {
-        return if ends_with_slash {
-            Err(refused(path, "it has an empty segment"))
-        } else {
-            Ok((Vec::new(), false))
-        };
-    }
-    let mut decoded = Vec::new();
-    for segment in inside.split('/') {
-        let text = decode_segment(segment)
-            .map_err(|error| ApiError::bad_request(format!("path: {error}")))?;
-        match text.as_str() {
-            "" => return Err(refused(path, "it has an empty segment")),
-            "." | ".." => return Err(refused(path, "it has a dot segment")),
-            plain if plain.chars().any(char::is_control) => {
-                return Err(refused(path, "it holds a control character"));
+impl ProxiedPath<'_> {
+    /// Refuses what servers read in different ways.
+    fn check(&self) -> Result<(), ApiError> {
+        for &segment in &self.segments {
+            if matches!(segment, "." | "..") {
+                return Err(self.refused("it has a dot segment"));
             }
-            _ => decoded.push(text),
+            if segment.chars().any(char::is_control) {
+                return Err(self.refused("it holds a control character"));
+            }
         }
+        // `RequestUri` refuses empty segments, but for those at the end.
+        if self.path.ends_with("//") {
+            return Err(self.refused("it has an empty segment"));
+        }
+        Ok(())
     }
-    Ok((decoded, ends_with_slash))
+
+    fn refused(&self, problem: &str) -> ApiError {
+        ApiError::bad_request(format!(
+            "path {:?} is refused: {problem}, which servers interpret differently",
+            self.path
+        ))
+    }
 }
 
-fn refused(path: &str, problem: &str) -> ApiError {
-    ApiError::bad_request(format!(
-        "path {path:?} is refused: {problem}, which servers read in different ways"
-    ))
-}
-
-/// `None` for a path that leads to no resource.
+/// The resource request; `None` for a non-resource path.
 fn resource(
     method: &str,
-    path: &str,
-    segments: &[String],
-    query: Option<&str>,
+    path: &ProxiedPath<'_>,
+    segments: &[&str],
+    query: &QueryParameters<'_>,
 ) -> Result<Option<ResourceInfo>, ApiError> {
-    let words: Vec<&str> = segments.iter().map(String::as_str).collect();
-    let (group, version, rest) = match words.as_slice() {
+    let (group, version, rest) = match segments {
         ["api", version, rest @ ..] if !rest.is_empty() => ("", *version, rest),
         ["apis", group, version, rest @ ..] if !rest.is_empty() => (*group, *version, rest),
         _ => return Ok(None),
     };
-    if let Some(prefix) = rest.first().filter(|first| FORMER_PREFIXES.contains(first)) {
+    if let Some(prefix) = rest
+        .first()
+        .filter(|first| DEPRECATED_PREFIXES.contains(first))
+    {
         let problem = format!(
-            "path {path:?}: the prefix {prefix:?} is of former times; use the parameter watch, or the subresource proxy"
+            "path {:?}: the prefix {prefix:?} is deprecated and not served; use the parameter watch, or the subresource proxy",
+            path.path
         );
         return Err(ApiError::bad_request(problem));
     }
@@ -268,7 +273,7 @@ fn resource(
         subresource,
     ];
     if let Some(twice) = single.into_iter().flatten().find(|word| word.contains('%')) {
-        return Err(refused(path, &format!("{twice:?} is encoded twice")));
+        return Err(path.refused(&format!("{twice:?} is encoded twice")));
     }
     let verb = Verb::of(method)?;
     let namespace = namespace.map(str::parse).transpose();
@@ -285,25 +290,8 @@ fn resource(
         name: name.map(str::to_owned),
         subresource: subresource.map(str::to_owned),
         rest: beyond.iter().map(|&word| word.to_owned()).collect(),
-        ends_with_slash: false,
+        ends_with_slash: path.path.ends_with('/'),
     }))
-}
-
-/// Whether a query asks for a watch. The first value counts, as in Kubernetes.
-pub fn is_watch(query: Option<&str>) -> bool {
-    let value = pairs(query)
-        .find(|(key, _)| decode_query(key).is_ok_and(|key| key == "watch"))
-        .map(|(_, value)| value);
-    value.is_some_and(|value| decode_query(value).is_ok_and(|value| flag(&value)))
-}
-
-/// Keys and values of a query, still encoded.
-pub fn pairs(query: Option<&str>) -> impl Iterator<Item = (&str, &str)> {
-    let pairs = query
-        .unwrap_or_default()
-        .split('&')
-        .filter(|pair| !pair.is_empty());
-    pairs.map(|pair| pair.split_once('=').unwrap_or((pair, "")))
 }
 
 impl ResourceInfo {
@@ -340,5 +328,4 @@ impl ResourceInfo {
 }
 
 #[cfg(test)]
-#[path = "request_tests.rs"]
 mod tests;

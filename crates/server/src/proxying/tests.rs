@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use axum::{body::Body, response::Response};
 use fleetdex_core::query::Page;
-use fleetdex_store::fake::Prepared;
+use fleetdex_store::fake::PreparedReader;
 use fleetdex_telemetry::Readiness;
 use futures::StreamExt as _;
 use http_body_util::BodyExt as _;
@@ -15,15 +15,15 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{
-    answer,
-    fake::{Fleet, Seen, alice, hit, refusal, reply, send, send_body},
+use super::fake::{
+    FakeFleet, PROXY, ReceivedRequest, alice, hit, refusal, reply, respond_as, send, send_body,
 };
 use crate::{
     Caller,
+    auth::limits::MAX_BODY_BYTES,
     fake::{catalog, page},
     listen::Listener,
-    serve::{Api, router},
+    serve::{ApiState, router},
 };
 
 const POD: &str = "/api/v1/namespaces/web/pods/p";
@@ -40,24 +40,23 @@ fn found(clusters: &[&str]) -> Page {
 }
 
 /// A fleet whose members answer every user with the pod, and what the index says, search by search.
-async fn fleet(pages: Vec<Page>) -> (Fleet, Api) {
+async fn fleet(pages: Vec<Page>) -> (FakeFleet, ApiState) {
     fleet_with(pages, |_| reply(200, &pod())).await
 }
 
 async fn fleet_with(
     pages: Vec<Page>,
-    handler: impl Fn(&Seen) -> Response + Send + Sync + 'static,
-) -> (Fleet, Api) {
-    let fleet = Fleet::start(handler).await;
-    let mut catalog = catalog(Prepared::with(pages.into_iter().map(Ok).collect()));
+    handler: impl Fn(&ReceivedRequest) -> Response + Send + Sync + 'static,
+) -> (FakeFleet, ApiState) {
+    let fleet = FakeFleet::start(handler).await;
+    let mut catalog = catalog(PreparedReader::with(pages.into_iter().map(Ok).collect()));
     crate::fake::add(&mut catalog, "main", "member3", &crate::fake::pods());
     let api = fleet.api(catalog);
     (fleet, api)
 }
 
 #[tokio::test]
-async fn a_get_is_answered_by_the_member_as_the_caller_and_nothing_that_the_caller_sends_says_who_that_is()
- {
+async fn a_get_is_forwarded_as_the_caller_and_identity_headers_of_the_client_are_dropped() {
     let (fleet, api) = fleet(vec![found(&["member2"])]).await;
     let hostile = [
         ("impersonate-user", "root"),
@@ -83,7 +82,7 @@ async fn a_get_is_answered_by_the_member_as_the_caller_and_nothing_that_the_call
         sent.body.trim_end().replace(&version, "FLEET"),
         r#"{"kind":"Pod","apiVersion":"v1","metadata":{"name":"p","namespace":"web","resourceVersion":"FLEET","annotations":{"resource.karmada.io/cached-from-cluster":"member2","fleetdex.io/resource-version":"7"}},"spec":{"x":1.5}}"#
     );
-    let seen = fleet.seen().pop().unwrap();
+    let seen = fleet.received().pop().unwrap();
     assert_eq!(seen.line, format!("GET {POD}?timeout=5s"));
     let mut headers = seen.headers.clone();
     for of_http in ["host", "user-agent", "accept-encoding"] {
@@ -101,8 +100,7 @@ async fn a_get_is_answered_by_the_member_as_the_caller_and_nothing_that_the_call
 }
 
 #[tokio::test]
-async fn a_name_that_no_cluster_has_is_not_found_and_one_that_several_have_is_a_conflict_that_names_them()
- {
+async fn a_name_in_no_cluster_is_not_found_and_one_in_several_is_a_conflict_that_names_them() {
     let (fleet, api) = fleet(vec![
         found(&[]),
         found(&["member2", "member1"]),
@@ -144,7 +142,7 @@ async fn a_name_that_no_cluster_has_is_not_found_and_one_that_several_have_is_a_
       "status": "Failure"
     }
     "#);
-    assert!(fleet.seen().is_empty());
+    assert!(fleet.received().is_empty());
     send(&api, &format!("GET {POD}?clusters=member1"), &[], "")
         .await
         .unwrap();
@@ -156,7 +154,7 @@ async fn a_name_that_no_cluster_has_is_not_found_and_one_that_several_have_is_a_
     )
     .await
     .unwrap();
-    let lines: Vec<String> = fleet.seen().into_iter().map(|seen| seen.line).collect();
+    let lines: Vec<String> = fleet.received().into_iter().map(|seen| seen.line).collect();
     assert_eq!(
         lines,
         [
@@ -167,7 +165,7 @@ async fn a_name_that_no_cluster_has_is_not_found_and_one_that_several_have_is_a_
 }
 
 #[tokio::test]
-async fn what_cannot_go_to_one_member_is_refused_with_what_to_do() {
+async fn a_request_that_cannot_go_to_one_member_is_refused_with_a_remedy() {
     let (fleet, api) = fleet(vec![]).await;
     let pods = "/api/v1/namespaces/web/pods";
     let lines = [
@@ -195,14 +193,14 @@ async fn what_cannot_go_to_one_member_is_refused_with_what_to_do() {
     404 clusters.search.fleetdex.io "member9" not found: no ResourceRegistry selects a member of this name
     404 clusters.search.fleetdex.io "member9" not found: no ResourceRegistry selects a member of this name
     400 parameter namespaces: it is for lists, and this request is for one object
-    404 nodes live in no namespace
+    404 nodes are not namespaced
     405 method TRACE is not served here; use GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS
     "#);
-    assert!(fleet.seen().is_empty());
+    assert!(fleet.received().is_empty());
 }
 
 #[tokio::test]
-async fn the_head_of_an_answer_and_the_methods_of_a_path_are_told() {
+async fn head_and_options_are_served() {
     let (fleet, api) = fleet(vec![found(&["member1"])]).await;
     let methods = send(&api, &format!("OPTIONS {POD}"), &[], "")
         .await
@@ -216,7 +214,7 @@ async fn the_head_of_an_answer_and_the_methods_of_a_path_are_told() {
                 .unwrap()
         )
     );
-    assert!(fleet.seen().is_empty());
+    assert!(fleet.received().is_empty());
     assert_eq!(
         send(&api, &format!("HEAD {POD}"), &[], "")
             .await
@@ -233,7 +231,7 @@ async fn the_head_of_an_answer_and_the_methods_of_a_path_are_told() {
     )
     .await
     .unwrap();
-    let lines: Vec<String> = fleet.seen().into_iter().map(|seen| seen.line).collect();
+    let lines: Vec<String> = fleet.received().into_iter().map(|seen| seen.line).collect();
     assert_eq!(
         lines,
         [format!("GET {POD}"), format!("OPTIONS {POD}/proxy/x")]
@@ -241,7 +239,7 @@ async fn the_head_of_an_answer_and_the_methods_of_a_path_are_told() {
 }
 
 #[tokio::test]
-async fn a_body_that_breaks_off_is_not_one_that_is_too_long() {
+async fn an_aborted_body_is_not_reported_as_too_large() {
     let (fleet, api) = fleet(vec![]).await;
     let broken = futures::stream::iter([Ok("{"), Err(std::io::Error::other("cut off"))]);
     let error = send_body(
@@ -268,11 +266,11 @@ async fn a_body_that_breaks_off_is_not_one_that_is_too_long() {
     .err()
     .unwrap();
     assert_eq!(error.code(), 413);
-    assert!(fleet.seen().is_empty());
+    assert!(fleet.received().is_empty());
 }
 
 #[tokio::test]
-async fn an_object_is_created_in_the_cluster_that_is_named() {
+async fn an_object_is_created_in_the_named_cluster() {
     let (fleet, api) = fleet_with(vec![], |_| reply(201, &pod())).await;
     let body = r#"{"metadata":{"name":"p","annotations":{"resource.karmada.io/cached-from-cluster":"member2"}}}"#;
     let sent = send(
@@ -282,7 +280,7 @@ async fn an_object_is_created_in_the_cluster_that_is_named() {
         body,
     );
     assert_eq!(sent.await.unwrap().code, 201);
-    let seen = fleet.seen().pop().unwrap();
+    let seen = fleet.received().pop().unwrap();
     assert_eq!(
         (seen.line.as_str(), seen.body.as_str()),
         (
@@ -293,9 +291,9 @@ async fn an_object_is_created_in_the_cluster_that_is_named() {
 }
 
 #[tokio::test]
-async fn what_is_written_back_is_what_the_member_knows_and_answers_pass_with_their_headers() {
+async fn writes_carry_member_versions_and_responses_keep_their_headers() {
     let conflict = json!({ "kind": "Status", "metadata": {}, "code": 409, "reason": "Conflict" });
-    let handler = move |_: &Seen| {
+    let handler = move |_: &ReceivedRequest| {
         let mut response = reply(409, &conflict);
         response
             .headers_mut()
@@ -330,7 +328,7 @@ async fn what_is_written_back_is_what_the_member_knows_and_answers_pass_with_the
     assert_eq!(sent.response.headers["retry-after"], "3");
     assert!(!sent.response.headers.contains_key("set-cookie"));
     assert_eq!(
-        fleet.seen().pop().unwrap().body,
+        fleet.received().pop().unwrap().body,
         r#"{"metadata":{"name":"p","resourceVersion":"6"},"a":1.50}"#
     );
     let marked = body.replace("fleetdex.io/resource-version", "fleetdex.io/redacted");
@@ -339,7 +337,7 @@ async fn what_is_written_back_is_what_the_member_knows_and_answers_pass_with_the
         refused.starts_with("409 Operation cannot be fulfilled on pods \"p\": the object carries"),
         "{refused}"
     );
-    let large = "x".repeat(super::MAX_BODY_BYTES + 1);
+    let large = "x".repeat(MAX_BODY_BYTES + 1);
     assert_eq!(
         refusal(&api, &format!("PUT {POD}"), &[], &large)
             .await
@@ -347,11 +345,11 @@ async fn what_is_written_back_is_what_the_member_knows_and_answers_pass_with_the
             .next(),
         Some("413")
     );
-    assert_eq!(fleet.seen().len(), 1);
+    assert_eq!(fleet.received().len(), 1);
 }
 
 #[tokio::test]
-async fn an_optimistic_lock_of_a_version_of_the_fleet_that_is_not_known_any_more_is_a_conflict() {
+async fn an_optimistic_lock_on_an_unknown_fleet_version_is_a_conflict() {
     let (fleet, api) = fleet((0..2).map(|_| found(&["member1"])).collect()).await;
     let media = ("content-type", "application/merge-patch+json");
     let lock = r#"{"metadata":{"resourceVersion":"720000000000000001"}}"#;
@@ -360,11 +358,11 @@ async fn an_optimistic_lock_of_a_version_of_the_fleet_that_is_not_known_any_more
         refused.starts_with("409") && refused.contains("latest version"),
         "{refused}"
     );
-    assert!(fleet.seen().is_empty());
+    assert!(fleet.received().is_empty());
 }
 
 #[tokio::test]
-async fn a_member_that_cannot_be_reached_is_answered_for_by_the_index_and_takes_no_writes() {
+async fn the_index_answers_gets_for_an_unreachable_member_but_no_writes() {
     let (_fleet, api) = fleet(vec![found(&["member3"]), found(&["member3"])]).await;
     let sent = send(&api, &format!("GET {POD}"), &[], "").await.unwrap();
     let warning = sent.response.headers["warning"].to_str().unwrap();
@@ -408,7 +406,7 @@ async fn a_refusal_of_our_own_account_does_not_read_as_one_of_the_caller() {
         refused.starts_with("503") && refused.contains("refuses the credentials"),
         "{refused}"
     );
-    assert_eq!(fleet.seen().len(), 2, "once more with new credentials");
+    assert_eq!(fleet.received().len(), 2, "once more with new credentials");
     let denied = json!({ "kind": "Status", "code": 403, "message": "pods \"p\" is forbidden: User \"alice\" cannot update" });
     let (_fleet, api) = fleet_with(vec![], move |_| reply(403, &denied)).await;
     assert_eq!(
@@ -430,14 +428,12 @@ fn endless(code: u16, begins: &'static str) -> Response {
 }
 
 #[tokio::test]
-async fn a_refusal_of_what_is_behind_a_proxy_passes_as_it_comes_and_is_not_read_whole() {
+async fn a_refusal_of_a_server_behind_a_proxy_is_streamed() {
     let (_fleet, api) = fleet_with(vec![], |_| endless(404, "no such page")).await;
-    let path = "/apis/search.fleetdex.io/v1alpha1/proxying/karmada/proxy";
-    let inner = format!("/clusters/member1{POD}/proxy/x");
-    let request = http::Request::get(format!("{path}{inner}"))
+    let request = http::Request::get(format!("{PROXY}/clusters/member1{POD}/proxy/x"))
         .body(Body::empty())
         .unwrap();
-    let mut response = answer(&api, &alice(), &inner, request).await.unwrap();
+    let mut response = respond_as(&api, &alice(), request).await.unwrap();
     assert_eq!(response.status(), 404);
     assert_eq!(
         response
@@ -471,22 +467,17 @@ async fn a_refusal_of_what_is_behind_a_proxy_passes_as_it_comes_and_is_not_read_
 }
 
 #[tokio::test]
-async fn answers_that_a_user_leaves_unread_have_a_bound() {
+async fn unread_responses_of_a_user_are_bounded() {
     let body = json!({ "kind": "Pod", "x": "x".repeat(23 << 20) });
     let (_fleet, api) = fleet_with(vec![], move |_| reply(200, &body)).await;
-    let inner = format!("/clusters/member1{POD}/status");
+    let uri = format!("{PROXY}/clusters/member1{POD}/status");
     let ask = async |user: &str| {
-        let request = http::Request::get(&inner).body(Body::empty()).unwrap();
-        answer(
-            &api,
-            &Caller {
-                name: user.to_owned(),
-                ..alice()
-            },
-            &inner,
-            request,
-        )
-        .await
+        let request = http::Request::get(&uri).body(Body::empty()).unwrap();
+        let caller = Caller {
+            name: user.to_owned(),
+            ..alice()
+        };
+        respond_as(&api, &caller, request).await
     };
     let unread = ask("alice").await.unwrap();
     assert_eq!(ask("alice").await.unwrap_err().code(), 429);
@@ -496,7 +487,7 @@ async fn answers_that_a_user_leaves_unread_have_a_bound() {
 }
 
 #[tokio::test]
-async fn a_live_object_is_laid_out_as_the_client_wants_it() {
+async fn a_live_object_is_encoded_as_the_client_wants_it() {
     let (_fleet, api) = fleet(vec![found(&["member2"]), found(&["member2"])]).await;
     let table = (
         "accept",
@@ -542,8 +533,8 @@ async fn a_live_object_is_laid_out_as_the_client_wants_it() {
 }
 
 #[tokio::test]
-async fn a_log_passes_as_it_comes() {
-    let log = |_: &Seen| {
+async fn a_log_is_streamed() {
+    let log = |_: &ReceivedRequest| {
         Response::builder()
             .header("content-type", "text/plain")
             .body(Body::from("one\ntwo\n"))
@@ -561,7 +552,7 @@ async fn a_log_passes_as_it_comes() {
     assert_eq!((sent.code, sent.body.as_str()), (200, "one\ntwo\n"));
     assert_eq!(sent.response.headers["content-type"], "text/plain");
     assert_eq!(
-        fleet.seen().pop().unwrap().line,
+        fleet.received().pop().unwrap().line,
         format!("GET {POD}/log?follow=true&container=c")
     );
 }
@@ -612,8 +603,8 @@ async fn a_session_is_joined_byte_by_byte() {
     let address = member.local_addr().unwrap();
     tokio::spawn(echo(member));
     let cancel = CancellationToken::new();
-    let fleet = Fleet::at([address; 3], Arc::default(), cancel.clone()).await;
-    let api = fleet.api(catalog(Prepared::with(vec![Ok(found(&["member1"]))])));
+    let fleet = FakeFleet::at([address; 3], Arc::default(), cancel.clone()).await;
+    let api = fleet.api(catalog(PreparedReader::with(vec![Ok(found(&["member1"]))])));
     let members = Arc::clone(&api.members);
     let listener = Listener::bind("127.0.0.1:0".parse().unwrap(), "--test")
         .await
@@ -646,7 +637,7 @@ async fn a_session_is_joined_byte_by_byte() {
 }
 
 #[tokio::test]
-async fn open_api_comes_from_a_member_that_is_connected_and_is_kept_for_a_while() {
+async fn open_api_comes_from_a_connected_member_and_is_cached() {
     let (fleet, api) = fleet_with(vec![], |seen| {
         reply(200, &json!({ "openapi": "3.0.0", "asked": seen.line }))
     })
@@ -667,7 +658,7 @@ async fn open_api_comes_from_a_member_that_is_connected_and_is_kept_for_a_while(
         .unwrap();
         assert_eq!(document.json()["asked"], "GET /openapi/v3/api/v1");
     }
-    assert_eq!(fleet.seen().len(), 1);
+    assert_eq!(fleet.received().len(), 1);
     assert_eq!(
         refusal(&api, "GET /openapi/v3/apis/batch/v1", &[], "")
             .await
@@ -688,7 +679,7 @@ async fn open_api_comes_from_a_member_that_is_connected_and_is_kept_for_a_while(
 }
 
 #[tokio::test]
-async fn a_list_comes_from_the_index_and_asks_no_member() {
+async fn a_list_comes_from_the_index_and_reaches_no_member() {
     let (fleet, api) = fleet_with(vec![page(&["a"], None, None)], |_| reply(500, &json!({}))).await;
     let list = send(&api, "GET /api/v1/pods?limit=500", &[], "")
         .await
@@ -700,11 +691,11 @@ async fn a_list_comes_from_the_index_and_asks_no_member() {
         ),
         (Some("PodList"), &json!("a"))
     );
-    assert!(fleet.seen().is_empty());
+    assert!(fleet.received().is_empty());
 }
 
 #[tokio::test]
-async fn discovery_comes_in_one_document_for_those_who_can_read_it() {
+async fn aggregated_discovery_is_served_to_clients_that_accept_it() {
     let (_fleet, api) = fleet(vec![]).await;
     let accept =
         "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json";

@@ -1,4 +1,4 @@
-//! Connections that are not HTTP any more: `exec`, `attach` and `port-forward` by WebSocket or SPDY, passed on byte by byte.
+//! Upgraded connections: `exec`, `attach` and `port-forward` by WebSocket or SPDY, forwarded byte by byte.
 
 use std::{fmt, time::Duration};
 
@@ -11,23 +11,23 @@ use tokio::{
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use super::super::front::limits::UserShare;
+use super::super::auth::limits::UserPermit;
 
 /// Bytes that are read at once in one direction.
 const BUFFER_BYTES: usize = 16 * 1024;
-/// A tunnel in which nothing moves is cut after this: the limit of a kubelet.
+/// An idle tunnel is closed after this: the limit of a kubelet.
 pub const IDLE: Duration = Duration::from_hours(4);
-/// How long the peers may take to hand their connections over once both have agreed to.
+/// How long the upgrades of both connections may take once both peers have agreed.
 const UPGRADE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The tunnels that are open.
+/// The open tunnels.
 pub struct Tunnels {
     tasks: TaskTracker,
     cancel: CancellationToken,
 }
 
 impl Tunnels {
-    /// None yet; all are cut when `cancel` is.
+    /// No tunnels yet; all are closed when `cancel` is cancelled.
     pub fn new(cancel: CancellationToken) -> Self {
         Self {
             tasks: TaskTracker::new(),
@@ -35,8 +35,8 @@ impl Tunnels {
         }
     }
 
-    /// Joins the two connections once both are handed over, until either side ends, nothing moves for [`IDLE`], or the server stops.
-    pub fn join(&self, client: OnUpgrade, member: OnUpgrade, place: UserShare) {
+    /// Joins the two connections once both are upgraded, until either side ends, nothing is sent for [`IDLE`], or the server stops.
+    pub fn join(&self, client: OnUpgrade, member: OnUpgrade, share: UserPermit) {
         let cancel = self.cancel.clone();
         self.tasks.spawn(async move {
             let both = async { tokio::try_join!(client, member) };
@@ -44,14 +44,14 @@ impl Tunnels {
                 Ok(Ok((client, member))) => {
                     tunnel(TokioIo::new(client), TokioIo::new(member), cancel).await;
                 }
-                Ok(Err(error)) => tracing::debug!(%error, "a session was not handed over"),
-                Err(_) => tracing::debug!("a session was not handed over in time"),
+                Ok(Err(error)) => tracing::debug!(%error, "a session was not upgraded"),
+                Err(_) => tracing::debug!("a session was not upgraded in time"),
             }
-            drop(place);
+            drop(share);
         });
     }
 
-    /// Waits until all have ended; to be called after the token was cancelled.
+    /// Waits until all tunnels have ended. Call it after cancelling the token.
     pub async fn stopped(&self) {
         self.tasks.close();
         self.tasks.wait().await;
@@ -83,12 +83,12 @@ where
     let idle = async { while timeout(IDLE, moved.notified()).await.is_ok() {} };
     tokio::select! {
         () = both => {}
-        () = idle => tracing::debug!("an idle session was cut"),
+        () = idle => tracing::debug!("an idle session was closed"),
         () = cancel.cancelled() => {}
     }
 }
 
-/// Passes bytes on until one side has no more, and says so to the other.
+/// Forwards bytes until one side ends, then shuts the other one down.
 async fn pass(mut from: impl AsyncRead + Unpin, mut to: impl AsyncWrite + Unpin, moved: &Notify) {
     let mut buffer = vec![0; BUFFER_BYTES];
     loop {
@@ -99,7 +99,7 @@ async fn pass(mut from: impl AsyncRead + Unpin, mut to: impl AsyncWrite + Unpin,
         }
     }
     if let Err(error) = to.shutdown().await {
-        tracing::trace!(%error, "the other side of a session has gone");
+        tracing::trace!(%error, "a session could not be shut down, as the peer has closed it");
     }
 }
 
@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn bytes_pass_both_ways_and_the_end_of_one_side_is_told_to_the_other() {
+    async fn bytes_pass_both_ways_and_the_end_of_one_side_shuts_the_other_down() {
         let ((mut client, near), (far, mut member)) = (duplex(8), duplex(8));
         let open = tokio::spawn(tunnel(near, far, CancellationToken::new()));
         let mut read = [0; 26];
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_session_in_which_nothing_moves_is_cut_and_so_are_all_when_the_server_stops() {
+    async fn an_idle_session_is_closed_and_so_are_all_when_the_server_stops() {
         let ((client, near), (far, member)) = (duplex(8), duplex(8));
         tunnel(near, far, CancellationToken::new()).await;
         drop((client, member));

@@ -4,7 +4,7 @@
 
 use http::{HeaderMap, header};
 
-/// Clauses that are looked at; clients send three or four.
+/// Clauses that are parsed; clients send three or four.
 const MAX_CLAUSES: usize = 64;
 
 /// One media range and its parameters.
@@ -17,7 +17,7 @@ pub struct Clause<'h> {
 }
 
 impl<'h> Clause<'h> {
-    /// Nothing if it is no media range.
+    /// `None` if it is no media range.
     fn parse(text: &'h str) -> Option<Self> {
         let mut parts = text.split(';').map(str::trim);
         let range = parts.next()?;
@@ -47,8 +47,8 @@ impl<'h> Clause<'h> {
         Some(clause)
     }
 
-    /// Whether it means the media type `application/<subtype>`.
-    pub fn means(&self, subtype: &str) -> bool {
+    /// Whether it accepts the media type `application/<subtype>`.
+    pub fn accepts(&self, subtype: &str) -> bool {
         match (self.family, self.subtype) {
             ("*" | "application", "*") => true,
             (family, own) => family == "application" && own == subtype,
@@ -82,7 +82,7 @@ pub fn text(headers: &HeaderMap) -> String {
     lines.collect::<Vec<_>>().join(",")
 }
 
-/// The clauses of a header, the most wanted first; equally wanted ones in their order, but wildcards last.
+/// The clauses of a header by quality; those of equal quality in their order, but wildcards last.
 pub fn clauses(header: &str) -> Vec<Clause<'_>> {
     let mut clauses: Vec<Clause<'_>> = header
         .split(',')

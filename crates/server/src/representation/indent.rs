@@ -1,12 +1,12 @@
-//! Compact JSON with line breaks and indents, while it passes by.
+//! Indentation of a stream of compact JSON.
 
-/// Indents a stream of JSON, whatever pieces it comes in.
+/// Indents a stream of JSON that comes in pieces of any size.
 #[derive(Debug, Default)]
 pub struct Indenter {
     depth: usize,
     in_text: bool,
     after_backslash: bool,
-    /// A bracket has been opened, and nothing has come after it yet.
+    /// The last character opened a bracket.
     just_opened: bool,
 }
 

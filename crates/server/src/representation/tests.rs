@@ -4,19 +4,19 @@ use jiff::Timestamp;
 use serde_json::{Value, json, value::to_raw_value};
 
 use super::*;
-use crate::table::Table;
+use crate::table::TablePrinter;
 
 const KUBECTL_GET: &str = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json";
 
 fn negotiated(endpoint: Endpoint, accept: &str) -> String {
     let headers = HeaderMap::from_iter([(ACCEPT, HeaderValue::from_str(accept).unwrap())]);
-    match Representation::negotiate(endpoint, &headers, None) {
+    match Representation::negotiate(endpoint, &headers, &QueryParameters::default()) {
         Ok(Representation {
-            form,
+            output,
             encoding,
             pretty,
         }) => format!(
-            "{form:?} {encoding:?}{}",
+            "{output:?} {encoding:?}{}",
             if pretty { " pretty" } else { "" }
         ),
         Err(error) => format!("{} {error}", error.code()),
@@ -54,35 +54,35 @@ fn the_first_clause_that_can_be_served_wins() {
     }
     insta::assert_snapshot!(lines.join("\n"), @r#"
     ""
-      Whole Json
+      Object Json
     "application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json"
       Table(V1, Metadata) Json
     "application/vnd.kubernetes.protobuf,application/json"
-      Whole Json
+      Object Json
     "application/json;q=0.4, application/yaml;q=0.9"
-      Whole Yaml
+      Object Yaml
     "*/*;q=0.1, application/yaml"
-      Whole Yaml
+      Object Yaml
     "*/*"
-      Whole Json
+      Object Json
     "application/*"
-      Whole Json
+      Object Json
     "text/html, */*"
-      Whole Json
+      Object Json
     "application/json;as=Table;v=v2;g=meta.k8s.io, application/json"
-      Whole Json
+      Object Json
     "application/json;as=Table;v=v1;g=example.com, application/yaml"
-      Whole Yaml
+      Object Yaml
     "application/yaml;as=Table;v=v1;g=meta.k8s.io"
       Table(V1, Metadata) Yaml
     "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io,application/json;as=PartialObjectMetadataList;v=v1beta1;g=meta.k8s.io"
-      Metadata(V1) Json
+      PartialMetadata(V1) Json
     "application/json;pretty=1"
-      Whole Json pretty
+      Object Json pretty
     "application/json;stream=watch"
-      Whole Json
+      Object Json
     "application/json;stream=other, application/yaml"
-      Whole Yaml
+      Object Yaml
     "application/vnd.kubernetes.protobuf"
       406 none of the accepted media types (application/vnd.kubernetes.protobuf) is served here; accept application/json or application/yaml
     "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io"
@@ -95,7 +95,7 @@ fn the_first_clause_that_can_be_served_wins() {
 }
 
 #[test]
-fn a_quality_that_is_no_number_from_0_to_1_is_0() {
+fn an_invalid_quality_is_0() {
     // 32 of them in this order made a sort panic that found no total order.
     let qualities = ["0.1", "0.2"]
         .into_iter()
@@ -108,23 +108,29 @@ fn a_quality_that_is_no_number_from_0_to_1_is_0() {
     assert!(negotiated(Endpoint::List, &clauses.join(",")).starts_with("406"));
     for odd in ["NaN", "2", "-1", "inf"] {
         let accept = format!("application/json;q={odd}, application/yaml;q=0.1");
-        assert_eq!(negotiated(Endpoint::List, &accept), "Whole Yaml", "{odd}");
+        assert_eq!(negotiated(Endpoint::List, &accept), "Object Yaml", "{odd}");
     }
 }
 
 #[test]
-fn each_endpoint_serves_what_it_can() {
+fn each_endpoint_serves_its_own_representations() {
     let metadata = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io";
-    assert_eq!(negotiated(Endpoint::Object, metadata), "Metadata(V1) Json");
-    assert_eq!(negotiated(Endpoint::Watch, metadata), "Metadata(V1) Json");
-    assert_eq!(negotiated(Endpoint::Document, KUBECTL_GET), "Whole Json");
+    assert_eq!(
+        negotiated(Endpoint::Object, metadata),
+        "PartialMetadata(V1) Json"
+    );
+    assert_eq!(
+        negotiated(Endpoint::Watch, metadata),
+        "PartialMetadata(V1) Json"
+    );
+    assert_eq!(negotiated(Endpoint::Document, KUBECTL_GET), "Object Json");
     assert_eq!(
         negotiated(Endpoint::Watch, "application/yaml, application/json"),
-        "Whole Json"
+        "Object Json"
     );
     let discovery =
         "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json";
-    assert_eq!(negotiated(Endpoint::Document, discovery), "Whole Json");
+    assert_eq!(negotiated(Endpoint::Document, discovery), "Object Json");
 }
 
 fn with_query(query: &str, agent: &'static str) -> Result<Representation, ApiError> {
@@ -132,30 +138,30 @@ fn with_query(query: &str, agent: &'static str) -> Result<Representation, ApiErr
         (ACCEPT, HeaderValue::from_static(KUBECTL_GET)),
         (header::USER_AGENT, HeaderValue::from_static(agent)),
     ]);
-    Representation::negotiate(Endpoint::List, &headers, Some(query))
+    Representation::negotiate(Endpoint::List, &headers, &QueryParameters::parse(query))
 }
 
 #[test]
-fn parameters_say_what_rows_carry_and_whether_people_read_it() {
-    let form = |query: &str| with_query(query, "kubectl/v1.36").unwrap().form;
+fn parameters_choose_the_objects_of_rows_and_indentation() {
+    let output = |query: &str| with_query(query, "kubectl/v1.36").unwrap().output;
     assert_eq!(
-        form("limit=500"),
-        Form::Table(MetaVersion::V1, IncludeObject::Metadata)
+        output("limit=500"),
+        OutputKind::Table(MetaVersion::V1, IncludeObject::Metadata)
     );
     assert_eq!(
-        form("limit=500&includeObject=Object"),
-        Form::Table(MetaVersion::V1, IncludeObject::Object)
+        output("limit=500&includeObject=Object"),
+        OutputKind::Table(MetaVersion::V1, IncludeObject::Object)
     );
     assert_eq!(
-        form("includeObject=None"),
-        Form::Table(MetaVersion::V1, IncludeObject::None)
+        output("includeObject=None"),
+        OutputKind::Table(MetaVersion::V1, IncludeObject::None)
     );
     let refused = with_query("includeObject=all", "kubectl").unwrap_err();
     assert_eq!(
         (refused.code(), refused.to_string().as_str()),
         (
             400,
-            "parameter includeObject: \"all\" is none of None, Metadata and Object"
+            "parameter includeObject: \"all\" is not one of None, Metadata and Object"
         )
     );
     let pretty = |query: &str, agent: &'static str| with_query(query, agent).unwrap().pretty;
@@ -183,40 +189,40 @@ fn namespaces() -> Vec<Hit> {
     ["a", "b"].map(namespace).to_vec()
 }
 
-fn layout(form: Form, encoding: Encoding, pretty: bool) -> Layout {
+fn encoder(output: OutputKind, encoding: Encoding, pretty: bool) -> ObjectEncoder {
     let kind = Gvk::new("", "v1", "Namespace");
     let now: Timestamp = "2026-01-01T00:05:00Z".parse().unwrap();
-    Layout::new(
+    ObjectEncoder::new(
         Representation {
-            form,
+            output,
             encoding,
             pretty,
         },
         kind.clone(),
-        || Table::of(&kind, None),
+        || TablePrinter::of(&kind, None),
         now,
     )
 }
 
-fn list(form: Form, encoding: Encoding, pretty: bool, hits: &[Hit]) -> String {
-    let mut sheet = layout(form, encoding, pretty).sheet(&json!({ "continue": "abc" }));
+fn list(output: OutputKind, encoding: Encoding, pretty: bool, hits: &[Hit]) -> String {
+    let mut list_encoder = encoder(output, encoding, pretty).list(&json!({ "continue": "abc" }));
     let mut out = Vec::new();
     for hit in hits {
-        sheet.write(&mut out, hit).unwrap();
+        list_encoder.write(&mut out, hit).unwrap();
     }
-    sheet.finish(&mut out).unwrap();
+    list_encoder.finish(&mut out).unwrap();
     String::from_utf8(out).unwrap()
 }
 
-const TABLE: Form = Form::Table(MetaVersion::V1, IncludeObject::Metadata);
+const TABLE: OutputKind = OutputKind::Table(MetaVersion::V1, IncludeObject::Metadata);
 
 #[test]
-fn a_list_is_laid_out_as_it_is_wanted() {
+fn a_list_is_encoded_in_every_representation() {
     let hits = namespaces();
-    insta::assert_snapshot!(list(Form::Whole, Encoding::Json, false, &hits), @r#"{"kind":"NamespaceList","apiVersion":"v1","metadata":{"continue":"abc"},"items":[{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"a","resourceVersion":"7","creationTimestamp":"2026-01-01T00:00:00Z"},"status":{"phase":"Active"}},{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"b","resourceVersion":"7","creationTimestamp":"2026-01-01T00:00:00Z"},"status":{"phase":"Active"}}]}"#);
+    insta::assert_snapshot!(list(OutputKind::Object, Encoding::Json, false, &hits), @r#"{"kind":"NamespaceList","apiVersion":"v1","metadata":{"continue":"abc"},"items":[{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"a","resourceVersion":"7","creationTimestamp":"2026-01-01T00:00:00Z"},"status":{"phase":"Active"}},{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"b","resourceVersion":"7","creationTimestamp":"2026-01-01T00:00:00Z"},"status":{"phase":"Active"}}]}"#);
     insta::assert_snapshot!(list(TABLE, Encoding::Json, false, &hits), @r#"{"kind":"Table","apiVersion":"meta.k8s.io/v1","metadata":{"continue":"abc"},"columnDefinitions":[{"name":"Cluster","type":"string","format":"","priority":0,"description":"The member cluster that holds the object."},{"name":"Name","type":"string","format":"name","description":"From .metadata.name.","priority":0},{"name":"Status","type":"string","format":"","description":"From .status.phase.","priority":0},{"name":"Age","type":"string","format":"","description":"From .metadata.creationTimestamp.","priority":0}],"rows":[{"cells":["member1","a","Active","5m"],"object":{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":{"name":"a","resourceVersion":"7","creationTimestamp":"2026-01-01T00:00:00Z"}}},{"cells":["member1","b","Active","5m"],"object":{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":{"name":"b","resourceVersion":"7","creationTimestamp":"2026-01-01T00:00:00Z"}}}]}"#);
-    insta::assert_snapshot!(list(Form::Metadata(MetaVersion::V1Beta1), Encoding::Json, false, &hits[..1]), @r#"{"kind":"PartialObjectMetadataList","apiVersion":"meta.k8s.io/v1beta1","metadata":{"continue":"abc"},"items":[{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1beta1","metadata":{"name":"a","resourceVersion":"7","creationTimestamp":"2026-01-01T00:00:00Z"}}]}"#);
-    insta::assert_snapshot!(list(Form::Whole, Encoding::Yaml, false, &hits), @r#"
+    insta::assert_snapshot!(list(OutputKind::PartialMetadata(MetaVersion::V1Beta1), Encoding::Json, false, &hits[..1]), @r#"{"kind":"PartialObjectMetadataList","apiVersion":"meta.k8s.io/v1beta1","metadata":{"continue":"abc"},"items":[{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1beta1","metadata":{"name":"a","resourceVersion":"7","creationTimestamp":"2026-01-01T00:00:00Z"}}]}"#);
+    insta::assert_snapshot!(list(OutputKind::Object, Encoding::Yaml, false, &hits), @r#"
     kind: NamespaceList
     apiVersion: v1
     metadata:
@@ -239,7 +245,7 @@ fn a_list_is_laid_out_as_it_is_wanted() {
       status:
         phase: Active
     "#);
-    insta::assert_snapshot!(list(Form::Whole, Encoding::Json, true, &hits[..1]), @r#"
+    insta::assert_snapshot!(list(OutputKind::Object, Encoding::Json, true, &hits[..1]), @r#"
     {
       "kind": "NamespaceList",
       "apiVersion": "v1",
@@ -265,27 +271,31 @@ fn a_list_is_laid_out_as_it_is_wanted() {
 }
 
 #[test]
-fn an_empty_list_is_one_in_every_language() {
+fn an_empty_list_is_valid_in_every_encoding() {
     assert_eq!(
-        list(Form::Whole, Encoding::Yaml, false, &[]),
+        list(OutputKind::Object, Encoding::Yaml, false, &[]),
         "kind: NamespaceList\napiVersion: v1\nmetadata:\n  continue: abc\nitems: []\n"
     );
-    let indented = list(Form::Whole, Encoding::Json, true, &[]);
+    let indented = list(OutputKind::Object, Encoding::Json, true, &[]);
     assert!(indented.ends_with("\"items\": []\n}\n"), "{indented}");
     let rows: Value = serde_json::from_str(&list(TABLE, Encoding::Json, false, &[])).unwrap();
     assert_eq!(rows["rows"], json!([]));
 }
 
 #[test]
-fn every_representation_of_a_list_says_the_same() {
+fn every_encoding_of_a_list_has_the_same_content() {
     let hits = namespaces();
-    for form in [Form::Whole, TABLE, Form::Metadata(MetaVersion::V1)] {
+    for output in [
+        OutputKind::Object,
+        TABLE,
+        OutputKind::PartialMetadata(MetaVersion::V1),
+    ] {
         let compact: Value =
-            serde_json::from_str(&list(form, Encoding::Json, false, &hits)).unwrap();
+            serde_json::from_str(&list(output, Encoding::Json, false, &hits)).unwrap();
         let indented: Value =
-            serde_json::from_str(&list(form, Encoding::Json, true, &hits)).unwrap();
+            serde_json::from_str(&list(output, Encoding::Json, true, &hits)).unwrap();
         let yaml: Value =
-            serde_saphyr::from_str(&list(form, Encoding::Yaml, false, &hits)).unwrap();
+            serde_saphyr::from_str(&list(output, Encoding::Yaml, false, &hits)).unwrap();
         assert_eq!((&indented, &yaml), (&compact, &compact));
     }
 }
@@ -293,14 +303,14 @@ fn every_representation_of_a_list_says_the_same() {
 #[test]
 fn one_object_is_itself_its_metadata_or_a_table_of_one_row() {
     let object = &namespaces()[0];
-    let shown = |form, with_columns| {
-        let bytes = layout(form, Encoding::Json, false)
+    let shown = |output, with_columns| {
+        let bytes = encoder(output, Encoding::Json, false)
             .object(object, with_columns)
             .unwrap();
         serde_json::from_slice::<Value>(&bytes).unwrap()
     };
-    assert_eq!(shown(Form::Whole, true)["status"]["phase"], "Active");
-    let metadata = shown(Form::Metadata(MetaVersion::V1), true);
+    assert_eq!(shown(OutputKind::Object, true)["status"]["phase"], "Active");
+    let metadata = shown(OutputKind::PartialMetadata(MetaVersion::V1), true);
     assert_eq!(
         (&metadata["kind"], &metadata["metadata"]["name"]),
         (&json!("PartialObjectMetadata"), &json!("a"))
@@ -402,7 +412,13 @@ fn yaml_comes_back_as_the_same_json() {
         "deep": { "list": [{ "name": "a", "env": [{ "name": "x", "value": "1" }] }, {}], "empty": {}, "none": [] },
     });
     let mut out = Vec::new();
-    yaml::write(&mut out, object.to_string().as_bytes(), yaml::Place::Top, 0).unwrap();
+    yaml::write(
+        &mut out,
+        object.to_string().as_bytes(),
+        yaml::YamlPosition::Top,
+        0,
+    )
+    .unwrap();
     let text = String::from_utf8(out).unwrap();
     let back: Value =
         serde_saphyr::from_str(&text).unwrap_or_else(|error| panic!("{error}\n{text}"));
@@ -410,11 +426,17 @@ fn yaml_comes_back_as_the_same_json() {
 }
 
 #[test]
-fn texts_of_several_lines_stay_readable_in_yaml() {
+fn strings_of_several_lines_are_literal_blocks_in_yaml() {
     let object = json!({ "metadata": { "name": "a", "labels": { "on": "yes" } }, "data": { "run.sh": "#!/bin/sh\necho hello\n", "n": "1" },
         "spec": { "containers": [{ "name": "main", "args": ["-v", "x: y"] }] } });
     let mut out = Vec::new();
-    yaml::write(&mut out, object.to_string().as_bytes(), yaml::Place::Top, 0).unwrap();
+    yaml::write(
+        &mut out,
+        object.to_string().as_bytes(),
+        yaml::YamlPosition::Top,
+        0,
+    )
+    .unwrap();
     insta::assert_snapshot!(String::from_utf8(out).unwrap(), @r#"
     metadata:
       name: a
@@ -435,7 +457,7 @@ fn texts_of_several_lines_stay_readable_in_yaml() {
 }
 
 #[test]
-fn an_indent_is_kept_whatever_pieces_the_json_comes_in() {
+fn indentation_does_not_depend_on_how_the_json_is_split() {
     let json = r#"{"a":[1,{"b":"x\"],{y"}],"c":{},"d":[],"e":"\\"}"#;
     let expected = format!("{:#}", serde_json::from_str::<Value>(json).unwrap());
     for size in [1, 2, 3, 100] {

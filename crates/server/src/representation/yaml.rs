@@ -1,7 +1,7 @@
-//! JSON rewritten as YAML in block style, while it is parsed: no value tree in between.
+//! Rewrites JSON as YAML in block style while parsing it, without a value tree.
 //!
-//! A string stays a string whichever version of YAML reads it: only words that no version takes for anything else stand without quotes.
-//! Texts of several lines are literal blocks where that keeps every byte.
+//! A string stays a string in every version of YAML: only words that no version reads as anything else are written without quotes.
+//! Strings of several lines are literal blocks where that keeps every byte.
 
 use std::fmt::{self, Write as _};
 
@@ -10,12 +10,12 @@ use serde::{
     de::{DeserializeSeed, MapAccess, SeqAccess, Visitor},
 };
 
-/// Words that some version of YAML reads as a boolean or as nothing, in lower case.
+/// Words that some version of YAML reads as a boolean or null, in lower case.
 const WORDS: [&str; 9] = ["true", "false", "yes", "no", "on", "off", "y", "n", "null"];
 
-/// Where a value begins.
+/// The position of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum YamlPosition {
     /// On a line of its own.
     Top,
     /// After `key:`.
@@ -28,23 +28,28 @@ pub enum Place {
 pub fn write(
     out: &mut Vec<u8>,
     json: &[u8],
-    place: Place,
+    position: YamlPosition,
     indent: usize,
 ) -> Result<(), serde_json::Error> {
     let mut deserializer = serde_json::Deserializer::from_slice(json);
-    Value { out, place, indent }.deserialize(&mut deserializer)?;
+    YamlValue {
+        out,
+        position,
+        indent,
+    }
+    .deserialize(&mut deserializer)?;
     deserializer.end()
 }
 
-struct Value<'o> {
+struct YamlValue<'o> {
     out: &'o mut Vec<u8>,
-    place: Place,
+    position: YamlPosition,
     indent: usize,
 }
 
-impl Value<'_> {
+impl YamlValue<'_> {
     fn scalar(self, text: &str) {
-        if self.place != Place::Top {
+        if self.position != YamlPosition::Top {
             self.out.push(b' ');
         }
         self.out.extend_from_slice(text.as_bytes());
@@ -55,7 +60,7 @@ impl Value<'_> {
         if is_plain(text) {
             return self.scalar(text);
         }
-        if self.place == Place::Top || !fits_block(text) {
+        if self.position == YamlPosition::Top || !fits_block(text) {
             return self.scalar(&quoted(text));
         }
         // `|` keeps the line break at the end, `|-` has none to keep.
@@ -75,7 +80,7 @@ impl Value<'_> {
 
     /// The indent of what is inside, which is one step deeper unless nothing is around it.
     fn inside(&self) -> usize {
-        if self.place == Place::Top {
+        if self.position == YamlPosition::Top {
             self.indent
         } else {
             self.indent + 2
@@ -139,7 +144,7 @@ fn quoted(text: &str) -> String {
     quoted
 }
 
-impl<'de> DeserializeSeed<'de> for Value<'_> {
+impl<'de> DeserializeSeed<'de> for YamlValue<'_> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
@@ -147,7 +152,7 @@ impl<'de> DeserializeSeed<'de> for Value<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for Value<'_> {
+impl<'de> Visitor<'de> for YamlValue<'_> {
     type Value = ();
 
     fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -187,7 +192,7 @@ impl<'de> Visitor<'de> for Value<'_> {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut sequence: A) -> Result<(), A::Error> {
         // The items of a list stand below their key, as Kubernetes' tools write them.
-        let indent = if self.place == Place::Dash {
+        let indent = if self.position == YamlPosition::Dash {
             self.indent + 2
         } else {
             self.indent
@@ -195,12 +200,12 @@ impl<'de> Visitor<'de> for Value<'_> {
         let mut is_first = true;
         loop {
             let before = self.out.len();
-            start_item(self.out, self.place, is_first, indent);
+            start_item(self.out, self.position, is_first, indent);
             self.out.push(b'-');
             if sequence
-                .next_element_seed(Value {
+                .next_element_seed(YamlValue {
                     out: &mut *self.out,
-                    place: Place::Dash,
+                    position: YamlPosition::Dash,
                     indent,
                 })?
                 .is_none()
@@ -220,14 +225,14 @@ impl<'de> Visitor<'de> for Value<'_> {
         let indent = self.inside();
         let mut is_first = true;
         while let Some(key) = map.next_key::<String>()? {
-            start_item(self.out, self.place, is_first, indent);
+            start_item(self.out, self.position, is_first, indent);
             is_first = false;
             let shown = if is_plain(&key) { key } else { quoted(&key) };
             self.out.extend_from_slice(shown.as_bytes());
             self.out.push(b':');
-            map.next_value_seed(Value {
+            map.next_value_seed(YamlValue {
                 out: &mut *self.out,
-                place: Place::Key,
+                position: YamlPosition::Key,
                 indent,
             })?;
         }
@@ -239,13 +244,13 @@ impl<'de> Visitor<'de> for Value<'_> {
 }
 
 /// Goes to where the next item of a collection begins.
-fn start_item(out: &mut Vec<u8>, place: Place, is_first: bool, indent: usize) {
-    match (place, is_first) {
-        (Place::Dash, true) => out.push(b' '),
-        (Place::Key, true) => {
+fn start_item(out: &mut Vec<u8>, position: YamlPosition, is_first: bool, indent: usize) {
+    match (position, is_first) {
+        (YamlPosition::Dash, true) => out.push(b' '),
+        (YamlPosition::Key, true) => {
             out.push(b'\n');
             pad(out, indent);
         }
-        (Place::Top | Place::Key | Place::Dash, _) => pad(out, indent),
+        (YamlPosition::Top | YamlPosition::Key | YamlPosition::Dash, _) => pad(out, indent),
     }
 }

@@ -1,45 +1,45 @@
-//! What one replica asks another one for.
+//! Requests of one replica to another.
 
 use fleetdex_core::model::{FleetVersion, StoreName};
 
-use super::{NativePath, unknown};
-use crate::{flag::flag, status::ApiError};
+use super::{ResourcePath, unknown};
+use crate::{flag::flag, status::ApiError, uri::QueryParameter};
 
 /// The changes that a replica makes of one resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChangesRequest {
     /// The resource.
-    pub native: NativePath,
-    /// The store that is changed.
+    pub resource: ResourcePath,
+    /// The store of the changes.
     pub store: StoreName,
-    /// Whether changes are told as they come, or only how far the replica is.
+    /// Whether changes are streamed, or only the current version is returned.
     pub watch: bool,
-    /// The version of that replica to go on from; without it, from now on.
+    /// The version of that replica after which the stream starts; without it, the current one.
     pub since: Option<FleetVersion>,
 }
 
 impl ChangesRequest {
     pub(super) fn of(path: &str, segments: &[&str]) -> Result<Self, ApiError> {
-        let native = NativePath::parse(path, segments)?;
-        if native.namespace.is_some() || native.name.is_some() {
+        let resource = ResourcePath::parse(path, segments)?;
+        if resource.namespace.is_some() || resource.name.is_some() {
             return Err(ApiError::bad_request(
-                "changes are told of all objects of a resource, and not of some of them",
+                "changes are streamed for all objects of a resource; leave out the namespace and the name",
             ));
         }
         Ok(Self {
-            native,
+            resource,
             store: StoreName::embedded(),
             watch: false,
             since: None,
         })
     }
 
-    pub(super) fn with(mut self, parameters: &[(String, String)]) -> Result<Self, ApiError> {
+    pub(super) fn with(mut self, parameters: &[QueryParameter<'_>]) -> Result<Self, ApiError> {
         let mut store = None;
-        for (key, value) in parameters {
+        for QueryParameter { key, value, .. } in parameters {
             let refused =
                 |problem: String| ApiError::bad_request(format!("parameter {key}: {problem}"));
-            match key.as_str() {
+            match &**key {
                 "store" => {
                     store = Some(value.parse().map_err(|error| refused(format!("{error}")))?);
                 }
@@ -51,9 +51,7 @@ impl ChangesRequest {
             }
         }
         let missing = || {
-            ApiError::bad_request(
-                "parameter store is missing: it names the store whose changes are asked for",
-            )
+            ApiError::bad_request("parameter store is missing: it names the store of the changes")
         };
         Ok(Self {
             store: store.ok_or_else(missing)?,

@@ -6,12 +6,12 @@ use fleetdex_core::{
     selector::{LabelRequirement, LabelTest},
 };
 
-use super::{ListRequest, Options};
-use crate::status::ApiError;
+use super::ListRequest;
+use crate::{search_options::SearchOptions, status::ApiError, uri::QueryParameter};
 
-/// Groups in an answer unless more or fewer are asked for.
+/// Groups in a result by default.
 const DEFAULT_TOP: usize = 1_000;
-/// Groups in an answer at most: a few megabytes.
+/// Groups in a result at most: a few megabytes.
 const MAX_TOP: usize = 10_000;
 
 const MEANS_NOTHING: &str = "it means nothing for counts";
@@ -19,11 +19,11 @@ const MEANS_NOTHING: &str = "it means nothing for counts";
 /// Counts of the objects that a list would show.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AggregateRequest {
-    /// Which objects.
+    /// Which objects are counted.
     pub list: ListRequest,
-    /// What they are grouped by; empty: they are one group.
+    /// The keys of the groups; empty: all objects are one group.
     pub by: Vec<GroupKey>,
-    /// How many of the largest groups are told.
+    /// How many groups the result has; the largest ones.
     pub top: usize,
 }
 
@@ -36,16 +36,16 @@ impl AggregateRequest {
         })
     }
 
-    pub(super) fn with(mut self, parameters: &[(String, String)]) -> Result<Self, ApiError> {
-        for (key, value) in parameters {
+    pub(super) fn with(mut self, parameters: &[QueryParameter<'_>]) -> Result<Self, ApiError> {
+        for QueryParameter { key, value, .. } in parameters {
             let refused =
                 |problem: String| ApiError::bad_request(format!("parameter {key}: {problem}"));
-            match key.as_str() {
+            match &**key {
                 "by" => self.by = group_keys(value).map_err(refused)?,
                 "top" => self.top = top(value).map_err(refused)?,
                 "limit" | "continue" if !value.is_empty() => {
                     return Err(refused(
-                        "counts come in one answer; use top for fewer groups".to_owned(),
+                        "counts are not paged; use top for fewer groups".to_owned(),
                     ));
                 }
                 "orderBy" if !value.is_empty() => return Err(refused(MEANS_NOTHING.to_owned())),
@@ -55,19 +55,19 @@ impl AggregateRequest {
                 _ => self.list.set(key, value)?,
             }
         }
-        if self.list.follow.is_versioned() {
+        if self.list.watch_options.is_versioned() {
             return Err(ApiError::bad_request(
-                "counts are those of now: leave out watch, resourceVersion and what goes with them",
+                "counts are always current: leave out watch, resourceVersion and resourceVersionMatch",
             ));
         }
         self.list.read_labels(parameters)?;
-        let Options {
+        let SearchOptions {
             order_by,
             only_metadata,
             without_remaining_count,
             ..
         } = &self.list.options;
-        // As pseudo-labels, for the parameters are refused above.
+        // Set by search labels; the parameters themselves are refused above.
         if self.list.limit.is_some()
             || !order_by.is_empty()
             || *only_metadata
@@ -111,6 +111,8 @@ fn top(value: &str) -> Result<usize, String> {
     match value.parse() {
         _ if value.is_empty() => Ok(DEFAULT_TOP),
         Ok(number) if (1..=MAX_TOP).contains(&number) => Ok(number),
-        _ => Err(format!("{value:?} is no whole number from 1 to {MAX_TOP}")),
+        _ => Err(format!(
+            "{value:?} is not a whole number from 1 to {MAX_TOP}"
+        )),
     }
 }

@@ -1,6 +1,17 @@
+use std::num::NonZeroUsize;
+
 use fleetdex_core::{model::FieldPath, query::GroupKey};
 
 use super::*;
+use crate::{uri::QueryParameters, watch_options::WatchOptions};
+
+fn parse(path: &str, query: Option<&str>) -> Result<ApiRequest, ApiError> {
+    super::parse(&RequestUri::parse(path, query)?)
+}
+
+fn ignored(request: &ApiRequest, query: &str) -> Vec<String> {
+    super::ignored(request, &QueryParameters::parse(query)).unwrap()
+}
 
 const SEARCH: &str = "/apis/search.fleetdex.io/v1alpha1/search";
 
@@ -17,9 +28,9 @@ fn message(path: &str, query: &str) -> String {
 }
 
 #[test]
-fn native_paths_are_read_as_the_apiserver_reads_them() {
+fn resource_paths_are_read_as_the_apiserver_reads_them() {
     let read = |native: &str| {
-        let found = list(&format!("{SEARCH}/{native}"), "").unwrap().native;
+        let found = list(&format!("{SEARCH}/{native}"), "").unwrap().resource;
         let namespace = found.namespace.map(String::from).unwrap_or_default();
         let name = found.name.unwrap_or_default();
         format!(
@@ -45,7 +56,7 @@ fn native_paths_are_read_as_the_apiserver_reads_them() {
 }
 
 #[test]
-fn karmadas_group_leads_to_the_same_paths() {
+fn karmadas_group_has_the_same_paths() {
     let ours = list(&format!("{SEARCH}/api/v1/pods"), "limit=5").unwrap();
     assert_eq!(
         list(
@@ -58,7 +69,7 @@ fn karmadas_group_leads_to_the_same_paths() {
 }
 
 #[test]
-fn a_cluster_in_the_path_is_the_only_one_asked() {
+fn a_cluster_in_the_path_is_the_only_one_queried() {
     let found = list(
         "/apis/search.fleetdex.io/v1alpha1/clusters/team%2Fprod/api/v1/pods",
         "",
@@ -73,15 +84,15 @@ fn a_path_may_name_the_kind_of_store() {
     let engine = |path: &str| {
         list(&format!("{SEARCH}{path}/api/v1/pods"), "")
             .unwrap()
-            .engine
+            .store_kind
     };
     assert_eq!(
         [engine(""), engine("/cache"), engine("/opensearch")],
-        [None, Some(Engine::Embedded), Some(Engine::OpenSearch)]
+        [None, Some(StoreKind::Embedded), Some(StoreKind::OpenSearch)]
     );
     assert!(
-        Engine::Embedded.is_of(&StoreName::embedded())
-            && !Engine::OpenSearch.is_of(&StoreName::embedded())
+        StoreKind::Embedded.is_of(&StoreName::embedded())
+            && !StoreKind::OpenSearch.is_of(&StoreName::embedded())
     );
 }
 
@@ -102,23 +113,23 @@ fn parameters_become_types() {
     assert_eq!(found.names, ["x", "y"]);
     assert_eq!(found.store, Some("main".parse().unwrap()));
     assert_eq!(
-        found.follow,
-        Follow {
+        found.watch_options,
+        WatchOptions {
             timeout_seconds: Some(30),
-            ..Follow::default()
+            ..WatchOptions::default()
         }
     );
 }
 
 #[test]
-fn what_is_empty_or_zero_counts_as_not_given() {
+fn empty_and_zero_values_count_as_not_given() {
     let bare = list(&format!("{SEARCH}/api/v1/pods"), "").unwrap();
     let empty = "labelSelector=&fieldSelector=&limit=0&continue=&clusters=&namespaces=&names=&store=&watch=0&resourceVersion=&orderBy=";
     assert_eq!(list(&format!("{SEARCH}/api/v1/pods"), empty).unwrap(), bare);
 }
 
 #[test]
-fn what_is_not_understood_is_refused_by_name() {
+fn an_invalid_value_is_refused_with_its_parameter() {
     let pods = format!("{SEARCH}/api/v1/pods");
     let refused = [
         "resourceVersion=newest",
@@ -140,8 +151,8 @@ fn what_is_not_understood_is_refused_by_name() {
         400 parameter resourceVersion: further pages show what the first one showed; leave it out with continue
         400 parameter ownerName: owners are looked up once, so a watch cannot follow them
         400 parameter orderBy: "name down" is neither `field`, `field asc` nor `field desc`
-        400 parameter limit: "-1" is no whole number from 0 up
-        400 parameter limit: "ten" is no whole number from 0 up
+        400 parameter limit: "-1" is not a whole number of 0 or more
+        400 parameter limit: "ten" is not a whole number of 0 or more
         400 parameter "limit" is given twice
         400 query: "a%2" has a '%' that two hexadecimal digits do not follow
         400 parameter clusters: "a,,b" has an empty item
@@ -150,7 +161,7 @@ fn what_is_not_understood_is_refused_by_name() {
 }
 
 #[test]
-fn paths_that_lead_nowhere_say_why() {
+fn the_error_of_an_unknown_path_says_why() {
     let base = "/apis/search.fleetdex.io/v1alpha1";
     let refused = [
         "/".to_owned(),
@@ -170,25 +181,25 @@ fn paths_that_lead_nowhere_say_why() {
     ];
     let messages: Vec<String> = refused.iter().map(|path| message(path, "")).collect();
     insta::assert_snapshot!(messages.join("\n"), @r#"
-        404 the server has nothing at /
-        404 the server has nothing at /api/v1/pods
-        404 the server has nothing at /apis/apps
-        404 the server has nothing at /apis/search.fleetdex.io/v1
+        404 the server could not find /
+        404 the server could not find /api/v1/pods
+        404 the server could not find /apis/apps
+        404 the server could not find /apis/search.fleetdex.io/v1
         404 path "/apis/search.fleetdex.io/v1alpha1/search" names no resource; it must end with a path such as api/v1/pods or apis/apps/v1/namespaces/default/deployments
         404 path "/apis/search.fleetdex.io/v1alpha1/search/api/v1" names no resource; it must end with a path such as api/v1/pods or apis/apps/v1/namespaces/default/deployments
         400 path segment "watch" is not supported yet
         404 path "/apis/search.fleetdex.io/v1alpha1/search/api/v1/namespaces/web/pods/p/log": subresource "log" is not in the index, only objects are
         400 path "/apis/search.fleetdex.io/v1alpha1/search/api/v1/namespaces//pods" has an empty segment
-        404 the server has nothing at /apis/search.fleetdex.io/v1alpha1/clusters/member1
+        404 the server could not find /apis/search.fleetdex.io/v1alpha1/clusters/member1
         404 path "/apis/search.fleetdex.io/v1alpha1/aggregate" names no resource; it must end with a path such as api/v1/pods or apis/apps/v1/namespaces/default/deployments
-        404 the server has nothing at /apis/search.fleetdex.io/v1alpha1/verify/member1
-        404 the server has nothing at /apis/search.fleetdex.io/v1alpha1/proxying/karmada
-        404 the server has nothing at /apis/search.fleetdex.io/v1alpha1/%70roxying/karmada/proxy/api/v1/pods
+        404 the server could not find /apis/search.fleetdex.io/v1alpha1/verify/member1
+        404 the server could not find /apis/search.fleetdex.io/v1alpha1/proxying/karmada
+        404 the server could not find /apis/search.fleetdex.io/v1alpha1/%70roxying/karmada/proxy/api/v1/pods
         "#);
 }
 
 #[test]
-fn counts_take_what_they_are_grouped_by_and_the_filters_of_lists() {
+fn counts_take_group_keys_and_the_filters_of_lists() {
     let path = "/apis/search.fleetdex.io/v1alpha1/aggregate/api/v1/pods";
     let counts = |query: &str| match parse(path, Some(query)) {
         Ok(ApiRequest::Aggregate(request)) => *request,
@@ -223,9 +234,9 @@ fn counts_take_what_they_are_grouped_by_and_the_filters_of_lists() {
         400 parameter by: label key "-" is invalid: must consist of letters, digits, '-', '_' or '.', and start and end with a letter or digit
         400 parameter by: cluster is given twice
         400 parameter by: at most 4 keys are possible
-        400 parameter top: "0" is no whole number from 1 to 10000
-        400 parameter top: "10001" is no whole number from 1 to 10000
-        400 parameter limit: counts come in one answer; use top for fewer groups
+        400 parameter top: "0" is not a whole number from 1 to 10000
+        400 parameter top: "10001" is not a whole number from 1 to 10000
+        400 parameter limit: counts are not paged; use top for fewer groups
         400 parameter labelSelector: an order or a page means nothing for counts
         "#);
 }
@@ -246,7 +257,7 @@ fn a_request_has_a_bounded_number_of_parameters() {
 }
 
 #[test]
-fn another_replica_asks_for_all_changes_of_a_resource_of_one_store() {
+fn a_replica_requests_all_changes_of_one_resource_in_one_store() {
     let path = "/apis/search.fleetdex.io/v1alpha1/changes/apis/apps/v1/deployments";
     let ApiRequest::Changes(asked) = parse(
         path,
@@ -258,7 +269,7 @@ fn another_replica_asks_for_all_changes_of_a_resource_of_one_store() {
     let since = asked.since.map(|version| version.to_string());
     assert_eq!(
         (
-            asked.native.plural.as_str(),
+            asked.resource.plural.as_str(),
             asked.store.as_str(),
             asked.watch
         ),
@@ -272,15 +283,15 @@ fn another_replica_asks_for_all_changes_of_a_resource_of_one_store() {
         message(&format!("{path}/web"), "store=a"),
     ];
     insta::assert_snapshot!(refused.join("\n"), @r#"
-    400 parameter store is missing: it names the store whose changes are asked for
+    400 parameter store is missing: it names the store of the changes
     400 parameter resourceVersion: "0" is no resourceVersion of the fleet: those are positive decimal integers, as lists and watches over the fleet give them
     400 parameter "labelSelector" is unknown; known are store, watch and resourceVersion
-    400 changes are told of all objects of a resource, and not of some of them
+    400 changes are streamed for all objects of a resource; leave out the namespace and the name
     "#);
 }
 
 #[test]
-fn an_unknown_parameter_is_ignored_and_remembered() {
+fn an_unknown_parameter_is_ignored_and_reported() {
     let pods = format!("{SEARCH}/api/v1/pods");
     let found = list(&pods, "color=red&limit=5&lImit=7").unwrap();
     assert_eq!(
@@ -298,7 +309,7 @@ fn an_unknown_parameter_is_ignored_and_remembered() {
 }
 
 #[test]
-fn what_is_true_is_what_it_is_in_kubernetes() {
+fn booleans_are_read_as_in_kubernetes() {
     let pods = format!("{SEARCH}/api/v1/pods");
     for (query, expected) in [
         ("watch=True", true),
@@ -310,7 +321,7 @@ fn what_is_true_is_what_it_is_in_kubernetes() {
         ("", false),
     ] {
         assert_eq!(
-            list(&pods, query).unwrap().follow.watch,
+            list(&pods, query).unwrap().watch_options.watch,
             expected,
             "{query}"
         );
@@ -327,7 +338,7 @@ fn a_parameter_cannot_contradict_the_path() {
 }
 
 #[test]
-fn a_verification_is_of_all_clusters_or_of_those_that_are_named() {
+fn a_verification_covers_all_clusters_or_the_named_ones() {
     let path = "/apis/search.fleetdex.io/v1alpha1/verify";
     assert_eq!(parse(path, None).unwrap(), ApiRequest::Verify(Vec::new()));
     let some = ["a".parse().unwrap(), "team/prod".parse().unwrap()].to_vec();
@@ -342,9 +353,8 @@ fn a_verification_is_of_all_clusters_or_of_those_that_are_named() {
     assert_eq!(
         ignored(
             &ApiRequest::Verify(Vec::new()),
-            Some("cluster=a&clusters=b&timeout=9s")
-        )
-        .unwrap(),
+            "cluster=a&clusters=b&timeout=9s"
+        ),
         ["cluster"]
     );
     assert_eq!(
@@ -354,17 +364,14 @@ fn a_verification_is_of_all_clusters_or_of_those_that_are_named() {
 }
 
 #[test]
-fn discovery_takes_only_what_clients_always_send() {
+fn unknown_parameters_of_discovery_are_ignored_and_reported() {
     let path = "/apis/search.fleetdex.io/v1alpha1";
-    let resources = ApiRequest::Own(OwnDiscovery::Resources("search.fleetdex.io"));
+    let resources = ApiRequest::Discovery(GroupDiscovery::Resources("search.fleetdex.io"));
     assert_eq!(parse(path, Some("timeout=32s")).unwrap(), resources);
     assert_eq!(parse(path, Some("limit=5")).unwrap(), resources);
+    assert_eq!(ignored(&resources, "limit=5&timeout=32s"), ["limit"]);
     assert_eq!(
-        ignored(&resources, Some("limit=5&timeout=32s")).unwrap(),
-        ["limit"]
-    );
-    assert_eq!(
-        ignored(&ApiRequest::OpenApi(OpenApi::V2), Some("hash=5")).unwrap(),
+        ignored(&ApiRequest::OpenApi(OpenApi::V2), "hash=5"),
         Vec::<String>::new()
     );
     assert_eq!(parse("/version", None).unwrap(), ApiRequest::Version);

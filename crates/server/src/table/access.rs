@@ -2,8 +2,8 @@
 
 use super::{
     age::human_duration,
-    column::{Cell, Column, NONE, UNSET, View, age, length, made, name, text, text_or},
-    kind::Kind,
+    column::{Cell, Column, NONE, RowContext, UNSET, age, computed, length, name, text, text_or},
+    kind_columns::KindColumns,
     text::{labels, selector_or_none},
 };
 
@@ -12,7 +12,7 @@ const ADMISSION: &str = "admissionregistration.k8s.io";
 
 const BINDING: &[Column] = &[
     name(),
-    made("Role", &["roleRef"], |view| {
+    computed("Role", &["roleRef"], |view| {
         let role = view.at("roleRef");
         format!(
             "{}/{}",
@@ -22,16 +22,16 @@ const BINDING: &[Column] = &[
         .into()
     }),
     age(),
-    made("Users", &["subjects"], |view| subjects(view, "User")).wide(),
-    made("Groups", &["subjects"], |view| subjects(view, "Group")).wide(),
-    made("ServiceAccounts", &["subjects"], |view| {
+    computed("Users", &["subjects"], |view| subjects(view, "User")).wide(),
+    computed("Groups", &["subjects"], |view| subjects(view, "Group")).wide(),
+    computed("ServiceAccounts", &["subjects"], |view| {
         subjects(view, "ServiceAccount")
     })
     .wide(),
 ];
 
 const WEBHOOKS: &[Column] = &[name(), length("Webhooks", "webhooks"), age()];
-const PARAM_KIND: Column = made("ParamKind", &["spec.paramKind"], |view| {
+const PARAM_KIND: Column = computed("ParamKind", &["spec.paramKind"], |view| {
     let kind = view.at("spec.paramKind");
     if !kind.is_given() {
         return UNSET.into();
@@ -46,15 +46,15 @@ const PARAM_KIND: Column = made("ParamKind", &["spec.paramKind"], |view| {
 const POLICY_BINDING: &[Column] = &[
     name(),
     text("PolicyName", "spec.policyName"),
-    made("ParamRef", &["spec.paramRef"], parameter),
+    computed("ParamRef", &["spec.paramRef"], parameter),
     age(),
 ];
 
 /// The kinds.
-pub const KINDS: &[Kind] = &[
-    Kind::new(RBAC, "RoleBinding", BINDING),
-    Kind::new(RBAC, "ClusterRoleBinding", BINDING),
-    Kind::new(
+pub const KINDS: &[KindColumns] = &[
+    KindColumns::new(RBAC, "RoleBinding", BINDING),
+    KindColumns::new(RBAC, "ClusterRoleBinding", BINDING),
+    KindColumns::new(
         "certificates.k8s.io",
         "CertificateSigningRequest",
         &[
@@ -62,7 +62,7 @@ pub const KINDS: &[Kind] = &[
             age(),
             text_or("SignerName", "spec.signerName", NONE),
             text("Requestor", "spec.username"),
-            made("RequestedDuration", &["spec.expirationSeconds"], |view| {
+            computed("RequestedDuration", &["spec.expirationSeconds"], |view| {
                 let seconds = view.at("spec.expirationSeconds");
                 if seconds.is_given() {
                     human_duration(seconds.integer()).into()
@@ -70,19 +70,19 @@ pub const KINDS: &[Kind] = &[
                     NONE.into()
                 }
             }),
-            made(
+            computed(
                 "Condition",
                 &["status.conditions.type", "status.certificate"],
                 request_status,
             ),
         ],
     ),
-    Kind::new(
+    KindColumns::new(
         "certificates.k8s.io",
         "ClusterTrustBundle",
         &[name(), text_or("SignerName", "spec.signerName", NONE)],
     ),
-    Kind::new(
+    KindColumns::new(
         "certificates.k8s.io",
         "PodCertificateRequest",
         &[
@@ -91,7 +91,7 @@ pub const KINDS: &[Kind] = &[
             text("ServiceAccountName", "spec.serviceAccountName"),
             text("NodeName", "spec.nodeName"),
             text("SignerName", "spec.signerName"),
-            made("State", &["status.conditions.type"], |view| {
+            computed("State", &["status.conditions.type"], |view| {
                 let mut types = view
                     .at("status.conditions")
                     .items()
@@ -103,16 +103,16 @@ pub const KINDS: &[Kind] = &[
                     .unwrap_or("Pending")
                     .into()
             }),
-            made(
+            computed(
                 "UnverifiedUserAnnotations",
                 &["spec.unverifiedUserAnnotations"],
                 |view| labels(view.at("spec.unverifiedUserAnnotations")).into(),
             ),
         ],
     ),
-    Kind::new(ADMISSION, "MutatingWebhookConfiguration", WEBHOOKS),
-    Kind::new(ADMISSION, "ValidatingWebhookConfiguration", WEBHOOKS),
-    Kind::new(
+    KindColumns::new(ADMISSION, "MutatingWebhookConfiguration", WEBHOOKS),
+    KindColumns::new(ADMISSION, "ValidatingWebhookConfiguration", WEBHOOKS),
+    KindColumns::new(
         ADMISSION,
         "ValidatingAdmissionPolicy",
         &[
@@ -122,7 +122,7 @@ pub const KINDS: &[Kind] = &[
             age(),
         ],
     ),
-    Kind::new(
+    KindColumns::new(
         ADMISSION,
         "MutatingAdmissionPolicy",
         &[
@@ -132,15 +132,15 @@ pub const KINDS: &[Kind] = &[
             age(),
         ],
     ),
-    Kind::new(
+    KindColumns::new(
         ADMISSION,
         "ValidatingAdmissionPolicyBinding",
         POLICY_BINDING,
     ),
-    Kind::new(ADMISSION, "MutatingAdmissionPolicyBinding", POLICY_BINDING),
+    KindColumns::new(ADMISSION, "MutatingAdmissionPolicyBinding", POLICY_BINDING),
 ];
 
-fn subjects(view: &View<'_>, kind: &str) -> Cell {
+fn subjects(view: &RowContext<'_>, kind: &str) -> Cell {
     let subjects = view
         .at("subjects")
         .items()
@@ -157,7 +157,7 @@ fn subjects(view: &View<'_>, kind: &str) -> Cell {
     shown.collect::<Vec<_>>().join(", ").into()
 }
 
-fn request_status(view: &View<'_>) -> Cell {
+fn request_status(view: &RowContext<'_>) -> Cell {
     let conditions = view.at("status.conditions");
     let has = |name: &str| conditions.of_type(name).is_some();
     let mut status = ["Denied", "Approved"]
@@ -174,7 +174,7 @@ fn request_status(view: &View<'_>) -> Cell {
     status.into()
 }
 
-fn parameter(view: &View<'_>) -> Cell {
+fn parameter(view: &RowContext<'_>) -> Cell {
     let reference = view.at("spec.paramRef");
     match (
         reference.member("name").text(),

@@ -1,9 +1,9 @@
 //! API groups `autoscaling` and `policy`.
 
 use super::{
-    column::{Cell, NONE, UNKNOWN, UNSET, View, age, integer, made, name},
-    kind::Kind,
-    node::Node,
+    column::{Cell, NONE, RowContext, UNKNOWN, UNSET, age, computed, integer, name},
+    kind_columns::KindColumns,
+    node::JsonNode,
     text::first_of,
 };
 
@@ -11,13 +11,13 @@ use super::{
 const METRICS: usize = 2;
 
 /// The kinds.
-pub const KINDS: &[Kind] = &[
-    Kind::new(
+pub const KINDS: &[KindColumns] = &[
+    KindColumns::new(
         "autoscaling",
         "HorizontalPodAutoscaler",
         &[
             name(),
-            made("Reference", &["spec.scaleTargetRef"], |view| {
+            computed("Reference", &["spec.scaleTargetRef"], |view| {
                 let target = view.at("spec.scaleTargetRef");
                 format!(
                     "{}/{}",
@@ -26,7 +26,7 @@ pub const KINDS: &[Kind] = &[
                 )
                 .into()
             }),
-            made(
+            computed(
                 "Targets",
                 &[
                     "spec.metrics",
@@ -36,23 +36,23 @@ pub const KINDS: &[Kind] = &[
                 ],
                 targets,
             ),
-            made("MinPods", &["spec.minReplicas"], |view| {
+            computed("MinPods", &["spec.minReplicas"], |view| {
                 or_unset(view.at("spec.minReplicas"), UNSET)
             }),
-            integer("MaxPods", "spec.maxReplicas").called("string"),
-            integer("Replicas", "status.currentReplicas").called("string"),
+            integer("MaxPods", "spec.maxReplicas").with_type("string"),
+            integer("Replicas", "status.currentReplicas").with_type("string"),
             age(),
         ],
     ),
-    Kind::new(
+    KindColumns::new(
         "policy",
         "PodDisruptionBudget",
         &[
             name(),
-            made("Min Available", &["spec.minAvailable"], |view| {
+            computed("Min Available", &["spec.minAvailable"], |view| {
                 or_unset(view.at("spec.minAvailable"), "N/A")
             }),
-            made("Max Unavailable", &["spec.maxUnavailable"], |view| {
+            computed("Max Unavailable", &["spec.maxUnavailable"], |view| {
                 or_unset(view.at("spec.maxUnavailable"), "N/A")
             }),
             integer("Allowed Disruptions", "status.disruptionsAllowed"),
@@ -61,7 +61,7 @@ pub const KINDS: &[Kind] = &[
     ),
 ];
 
-fn or_unset(value: &Node<'_>, default: &str) -> Cell {
+fn or_unset(value: &JsonNode<'_>, default: &str) -> Cell {
     if value.is_given() {
         value.shown().into()
     } else {
@@ -69,10 +69,10 @@ fn or_unset(value: &Node<'_>, default: &str) -> Cell {
     }
 }
 
-fn targets(view: &View<'_>) -> Cell {
+fn targets(view: &RowContext<'_>) -> Cell {
     let current = view.at("status.currentMetrics").items();
-    let wanted = view.at("spec.metrics").items().iter().enumerate();
-    let mut shown: Vec<String> = wanted
+    let specified = view.at("spec.metrics").items().iter().enumerate();
+    let mut shown: Vec<String> = specified
         .map(|(position, metric)| target(metric, current.get(position)))
         .collect();
     // In autoscaling/v1 there is a field for the one metric that there was then.
@@ -89,7 +89,7 @@ fn targets(view: &View<'_>) -> Cell {
 }
 
 /// What a metric is, of what it should be.
-fn target(metric: &Node<'_>, current: Option<&Node<'_>>) -> String {
+fn target(metric: &JsonNode<'_>, current: Option<&JsonNode<'_>>) -> String {
     let (source, has_resource) = match metric.member("type").text() {
         "External" => ("external", false),
         "Pods" => ("pods", false),
@@ -98,19 +98,19 @@ fn target(metric: &Node<'_>, current: Option<&Node<'_>>) -> String {
         "ContainerResource" => ("containerResource", true),
         _ => return "<unknown type>".to_owned(),
     };
-    let wanted = metric.member(source);
-    let goal = wanted.member("target");
+    let specified = metric.member(source);
+    let goal = specified.member("target");
     let now = current
-        .map_or(&Node::Null, |current| current.member(source))
+        .map_or(&JsonNode::Null, |current| current.member(source))
         .member("current");
     let average = goal.member("averageValue");
     let quantity = |name: &str| {
         Some(now.member(name))
             .filter(|value| value.is_given())
-            .map_or(UNKNOWN.to_owned(), Node::shown)
+            .map_or(UNKNOWN.to_owned(), JsonNode::shown)
     };
     if has_resource {
-        let name = wanted.member("name").text();
+        let name = specified.member("name").text();
         if average.is_given() {
             return format!("{name}: {}/{}", quantity("averageValue"), average.shown());
         }
@@ -127,7 +127,7 @@ fn target(metric: &Node<'_>, current: Option<&Node<'_>>) -> String {
     }
 }
 
-fn percent(value: &Node<'_>, default: &str) -> String {
+fn percent(value: &JsonNode<'_>, default: &str) -> String {
     if value.is_given() {
         format!("{}%", value.integer())
     } else {

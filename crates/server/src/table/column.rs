@@ -1,33 +1,33 @@
-//! Columns, and what stands in their cells.
+//! The column definitions and cells of built-in kinds.
 
 use jiff::Timestamp;
 
-use super::{age::human_duration, node::Node};
+use super::{age::human_duration, node::JsonNode};
 
-/// What stands for nothing.
+/// The cell of an empty value.
 pub const NONE: &str = "<none>";
-/// What stands for something that nobody has set.
+/// The cell of an unset value.
 pub const UNSET: &str = "<unset>";
-/// What stands for something that is not known.
+/// The cell of an unknown value.
 pub const UNKNOWN: &str = "<unknown>";
 
 /// One column of a built-in kind.
 #[derive(Clone, Copy, Debug)]
 pub struct Column {
-    /// Its title.
+    /// The title.
     pub name: &'static str,
-    /// Type of its cells, as `OpenAPI` calls it.
+    /// The `OpenAPI` type of its cells.
     pub kind: &'static str,
     /// `name` for the column that holds the object's name.
     pub format: &'static str,
     /// Columns above 0 are shown only in wide tables.
     pub priority: i32,
-    show: Show,
+    show: CellSource,
 }
 
-/// Where a cell comes from. Paths are member names with dots in between.
+/// Where a cell comes from. Paths are field names with dots in between.
 #[derive(Clone, Copy, Debug)]
-enum Show {
+enum CellSource {
     /// The text at a path, or else another one.
     Text(&'static str, &'static str),
     /// The whole number at a path.
@@ -38,14 +38,14 @@ enum Show {
     Length(&'static str),
     /// How long ago the time at a path was, or else a text.
     Since(&'static str, &'static str),
-    /// Whatever a function makes of these paths.
-    Made(&'static [&'static str], fn(&View<'_>) -> Cell),
+    /// The result of a function that reads these paths.
+    Computed(&'static [&'static str], fn(&RowContext<'_>) -> Cell),
 }
 
-/// What stands in one column of one row.
+/// A cell of a row.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Cell {
-    /// Nothing.
+    /// `null`.
     Null,
     /// A boolean.
     Flag(bool),
@@ -70,7 +70,7 @@ impl From<&str> for Cell {
 }
 
 impl Column {
-    const fn new(name: &'static str, kind: &'static str, show: Show) -> Self {
+    const fn new(name: &'static str, kind: &'static str, show: CellSource) -> Self {
         Self {
             name,
             kind,
@@ -89,55 +89,55 @@ impl Column {
     }
 
     /// The same with format `name`.
-    pub const fn holding_a_name(self) -> Self {
+    pub const fn with_name_format(self) -> Self {
         Self {
             format: "name",
             ..self
         }
     }
 
-    /// The same with another type. Kubernetes calls some numbers and booleans strings.
-    pub const fn called(self, kind: &'static str) -> Self {
+    /// The same with another type. Kubernetes declares some numbers and booleans as strings.
+    pub const fn with_type(self, kind: &'static str) -> Self {
         Self { kind, ..self }
     }
 
-    /// The paths that its cells are made of.
+    /// The paths that its cells read.
     pub fn reads(&self) -> &[&'static str] {
         match &self.show {
-            Show::Text(path, _)
-            | Show::Integer(path)
-            | Show::Flag(path, _)
-            | Show::Length(path)
-            | Show::Since(path, _) => std::slice::from_ref(path),
-            Show::Made(paths, _) => paths,
+            CellSource::Text(path, _)
+            | CellSource::Integer(path)
+            | CellSource::Flag(path, _)
+            | CellSource::Length(path)
+            | CellSource::Since(path, _) => std::slice::from_ref(path),
+            CellSource::Computed(paths, _) => paths,
         }
     }
 
     /// Its cell for an object.
-    pub fn cell(&self, view: &View<'_>) -> Cell {
+    pub fn cell(&self, view: &RowContext<'_>) -> Cell {
         match self.show {
-            Show::Text(path, default) => match view.at(path) {
-                Node::Text(text) => Cell::Text(text.clone().into_owned()),
+            CellSource::Text(path, default) => match view.at(path) {
+                JsonNode::Text(text) => Cell::Text(text.clone().into_owned()),
                 _ => default.into(),
             },
-            Show::Integer(path) => Cell::Integer(view.at(path).integer()),
-            Show::Flag(path, default) => match view.at(path) {
-                Node::Flag(flag) => Cell::Flag(*flag),
+            CellSource::Integer(path) => Cell::Integer(view.at(path).integer()),
+            CellSource::Flag(path, default) => match view.at(path) {
+                JsonNode::Flag(flag) => Cell::Flag(*flag),
                 _ => Cell::Flag(default),
             },
-            Show::Length(path) => Cell::Integer(count(view.at(path))),
-            Show::Since(path, default) => view
+            CellSource::Length(path) => Cell::Integer(count(view.at(path))),
+            CellSource::Since(path, default) => view
                 .since(view.at(path))
                 .unwrap_or_else(|| default.to_owned())
                 .into(),
-            Show::Made(_, make) => make(view),
+            CellSource::Computed(_, make) => make(view),
         }
     }
 }
 
 /// The object's name.
 pub const fn name() -> Column {
-    text("Name", "metadata.name").holding_a_name()
+    text("Name", "metadata.name").with_name_format()
 }
 
 /// How long the object has existed.
@@ -152,55 +152,55 @@ pub const fn text(name: &'static str, path: &'static str) -> Column {
 
 /// The text at a path, or else another one.
 pub const fn text_or(name: &'static str, path: &'static str, default: &'static str) -> Column {
-    Column::new(name, "string", Show::Text(path, default))
+    Column::new(name, "string", CellSource::Text(path, default))
 }
 
 /// The whole number at a path, or 0.
 pub const fn integer(name: &'static str, path: &'static str) -> Column {
-    Column::new(name, "integer", Show::Integer(path))
+    Column::new(name, "integer", CellSource::Integer(path))
 }
 
 /// The boolean at a path, or else another one.
 pub const fn flag(name: &'static str, path: &'static str, default: bool) -> Column {
-    Column::new(name, "boolean", Show::Flag(path, default))
+    Column::new(name, "boolean", CellSource::Flag(path, default))
 }
 
 /// How many items or members there are at a path.
 pub const fn length(name: &'static str, path: &'static str) -> Column {
-    Column::new(name, "integer", Show::Length(path))
+    Column::new(name, "integer", CellSource::Length(path))
 }
 
 /// How long ago the time at a path was, or else a text.
 pub const fn since(name: &'static str, path: &'static str, default: &'static str) -> Column {
-    Column::new(name, "string", Show::Since(path, default))
+    Column::new(name, "string", CellSource::Since(path, default))
 }
 
-/// A text, or whatever else, that a function makes of these paths.
-pub const fn made(
+/// The result of a function that reads these paths.
+pub const fn computed(
     name: &'static str,
     reads: &'static [&'static str],
-    make: fn(&View<'_>) -> Cell,
+    make: fn(&RowContext<'_>) -> Cell,
 ) -> Column {
-    Column::new(name, "string", Show::Made(reads, make))
+    Column::new(name, "string", CellSource::Computed(reads, make))
 }
 
-/// An object at the moment that it is shown.
+/// An object, and the time at which it is printed.
 #[derive(Clone, Debug)]
-pub struct View<'a> {
+pub struct RowContext<'a> {
     /// The parts of the object that any column reads.
-    pub object: Node<'a>,
-    /// The moment.
+    pub object: JsonNode<'a>,
+    /// The time for ages.
     pub now: Timestamp,
 }
 
-impl<'a> View<'a> {
+impl<'a> RowContext<'a> {
     /// The value at a path.
-    pub fn at(&self, path: &str) -> &Node<'a> {
+    pub fn at(&self, path: &str) -> &JsonNode<'a> {
         self.object.at(path)
     }
 
-    /// How long ago a time was; nothing if there is none.
-    pub fn since(&self, time: &Node<'_>) -> Option<String> {
+    /// How long ago a time was; `None` if it is no time.
+    pub fn since(&self, time: &JsonNode<'_>) -> Option<String> {
         Some(human_duration(
             self.now.duration_since(timestamp(time)?).as_secs(),
         ))
@@ -214,18 +214,18 @@ impl<'a> View<'a> {
     /// The value of an annotation.
     pub fn annotation(&self, key: &str) -> Option<&str> {
         match self.at("metadata.annotations").member(key) {
-            Node::Text(value) => Some(value),
+            JsonNode::Text(value) => Some(value),
             _ => None,
         }
     }
 }
 
 /// How many items or members a value has.
-pub fn count(node: &Node<'_>) -> i64 {
+pub fn count(node: &JsonNode<'_>) -> i64 {
     i64::try_from(node.items().len() + node.entries().len()).unwrap_or(i64::MAX)
 }
 
 /// A time, as Kubernetes writes it.
-pub fn timestamp(time: &Node<'_>) -> Option<Timestamp> {
+pub fn timestamp(time: &JsonNode<'_>) -> Option<Timestamp> {
     time.text().parse().ok()
 }

@@ -1,9 +1,9 @@
 //! The core group, workloads and volumes aside.
 
 use super::{
-    column::{Cell, Column, NONE, UNKNOWN, View, age, length, made, name, text},
-    kind::Kind,
-    node::Node,
+    column::{Cell, Column, NONE, RowContext, UNKNOWN, age, computed, length, name, text},
+    kind_columns::KindColumns,
+    node::JsonNode,
     text::{first_of, joined, labels, or},
 };
 
@@ -11,18 +11,18 @@ use super::{
 const NODE_ROLE_LABEL: &str = "node-role.kubernetes.io/";
 
 /// The kinds.
-pub const KINDS: &[Kind] = &[
-    Kind::new(
+pub const KINDS: &[KindColumns] = &[
+    KindColumns::new(
         "",
         "Namespace",
         &[name(), text("Status", "status.phase"), age()],
     ),
-    Kind::new(
+    KindColumns::new(
         "",
         "ConfigMap",
         &[
             name(),
-            made("Data", &["data", "binaryData"], |view| {
+            computed("Data", &["data", "binaryData"], |view| {
                 Cell::Integer(
                     super::column::count(view.at("data"))
                         + super::column::count(view.at("binaryData")),
@@ -31,31 +31,31 @@ pub const KINDS: &[Kind] = &[
             age(),
         ],
     ),
-    Kind::new(
+    KindColumns::new(
         "",
         "Secret",
         &[
             name(),
             text("Type", "type"),
-            length("Data", "data").called("string"),
+            length("Data", "data").with_type("string"),
             age(),
         ],
     ),
-    Kind::new("", "ServiceAccount", &[name(), age()]),
-    Kind::new(
+    KindColumns::new("", "ServiceAccount", &[name(), age()]),
+    KindColumns::new(
         "",
         "Service",
         &[
             name(),
             text("Type", "spec.type"),
-            made("Cluster-IP", &["spec.clusterIPs"], |view| {
+            computed("Cluster-IP", &["spec.clusterIPs"], |view| {
                 view.at("spec.clusterIPs")
                     .items()
                     .first()
-                    .map_or(NONE, Node::text)
+                    .map_or(NONE, JsonNode::text)
                     .into()
             }),
-            made(
+            computed(
                 "External-IP",
                 &[
                     "spec.type",
@@ -65,40 +65,44 @@ pub const KINDS: &[Kind] = &[
                 ],
                 external_addresses,
             ),
-            made("Port(s)", &["spec.ports"], ports),
+            computed("Port(s)", &["spec.ports"], ports),
             age(),
-            made("Selector", &["spec.selector"], |view| {
+            computed("Selector", &["spec.selector"], |view| {
                 labels(view.at("spec.selector")).into()
             })
             .wide(),
         ],
     ),
-    Kind::new(
+    KindColumns::new(
         "",
         "Endpoints",
-        &[name(), made("Endpoints", &["subsets"], endpoints), age()],
+        &[
+            name(),
+            computed("Endpoints", &["subsets"], endpoints),
+            age(),
+        ],
     ),
-    Kind::new("", "Node", NODE),
-    Kind::new(
+    KindColumns::new("", "Node", NODE),
+    KindColumns::new(
         "",
         "ResourceQuota",
         &[
             name(),
-            made("Request", &["status.hard", "status.used"], |view| {
+            computed("Request", &["status.hard", "status.used"], |view| {
                 quota(view, false)
             }),
-            made("Limit", &["status.hard", "status.used"], |view| {
+            computed("Limit", &["status.hard", "status.used"], |view| {
                 quota(view, true)
             }),
             age(),
         ],
     ),
-    Kind::new(
+    KindColumns::new(
         "",
         "ComponentStatus",
         &[
             name(),
-            made("Status", &["conditions"], |view| {
+            computed("Status", &["conditions"], |view| {
                 match view.at("conditions").of_type("Healthy") {
                     Some(condition) if condition.member("status").text() == "True" => {
                         "Healthy".into()
@@ -107,15 +111,15 @@ pub const KINDS: &[Kind] = &[
                     None => "Unknown".into(),
                 }
             }),
-            made("Message", &["conditions"], |view| healthy(view, "message")),
-            made("Error", &["conditions"], |view| healthy(view, "error")),
+            computed("Message", &["conditions"], |view| healthy(view, "message")),
+            computed("Error", &["conditions"], |view| healthy(view, "error")),
         ],
     ),
 ];
 
 const NODE: &[Column] = &[
     name(),
-    made(
+    computed(
         "Status",
         &[
             "spec.unschedulable",
@@ -136,22 +140,22 @@ const NODE: &[Column] = &[
             format!("{status}{cordoned}").into()
         },
     ),
-    made("Roles", &["metadata.labels"], roles),
+    computed("Roles", &["metadata.labels"], roles),
     age(),
     text("Version", "status.nodeInfo.kubeletVersion"),
-    made("Internal-IP", &["status.addresses"], |view| {
+    computed("Internal-IP", &["status.addresses"], |view| {
         address(view, "InternalIP")
     })
     .wide(),
-    made("External-IP", &["status.addresses"], |view| {
+    computed("External-IP", &["status.addresses"], |view| {
         address(view, "ExternalIP")
     })
     .wide(),
-    made("OS-Image", &["status.nodeInfo.osImage"], |view| {
+    computed("OS-Image", &["status.nodeInfo.osImage"], |view| {
         or(view.at("status.nodeInfo.osImage").text(), UNKNOWN).into()
     })
     .wide(),
-    made(
+    computed(
         "Kernel-Version",
         &[
             "status.nodeInfo.kernelVersion",
@@ -166,7 +170,7 @@ const NODE: &[Column] = &[
         },
     )
     .wide(),
-    made(
+    computed(
         "Container-Runtime",
         &["status.nodeInfo.containerRuntimeVersion"],
         |view| {
@@ -180,8 +184,8 @@ const NODE: &[Column] = &[
     .wide(),
 ];
 
-fn roles(view: &View<'_>) -> Cell {
-    let of_label = |(key, value): &(std::borrow::Cow<'_, str>, Node<'_>)| match key
+fn roles(view: &RowContext<'_>) -> Cell {
+    let of_label = |(key, value): &(std::borrow::Cow<'_, str>, JsonNode<'_>)| match key
         .strip_prefix(NODE_ROLE_LABEL)
     {
         Some(role) => role.to_owned(),
@@ -200,7 +204,7 @@ fn roles(view: &View<'_>) -> Cell {
     or(&roles.join(","), NONE).into()
 }
 
-fn address(view: &View<'_>, kind: &str) -> Cell {
+fn address(view: &RowContext<'_>, kind: &str) -> Cell {
     view.at("status.addresses")
         .of_type(kind)
         .map_or(NONE, |found| found.member("address").text())
@@ -208,8 +212,8 @@ fn address(view: &View<'_>, kind: &str) -> Cell {
 }
 
 /// The addresses of a load balancer, sorted.
-pub fn load_balancer(ingress: &Node<'_>) -> String {
-    let address = |entry: &Node<'_>| {
+pub fn load_balancer(ingress: &JsonNode<'_>) -> String {
+    let address = |entry: &JsonNode<'_>| {
         or(entry.member("ip").text(), entry.member("hostname").text()).to_owned()
     };
     let mut addresses: Vec<String> = ingress
@@ -223,7 +227,7 @@ pub fn load_balancer(ingress: &Node<'_>) -> String {
     addresses.join(",")
 }
 
-fn external_addresses(view: &View<'_>) -> Cell {
+fn external_addresses(view: &RowContext<'_>) -> Cell {
     let given = joined(view.at("spec.externalIPs").items(), ",");
     match view.at("spec.type").text() {
         "ClusterIP" | "NodePort" => or(&given, NONE).into(),
@@ -241,8 +245,8 @@ fn external_addresses(view: &View<'_>) -> Cell {
     }
 }
 
-fn ports(view: &View<'_>) -> Cell {
-    let shown = |port: &Node<'_>| {
+fn ports(view: &RowContext<'_>) -> Cell {
+    let shown = |port: &JsonNode<'_>| {
         let (number, protocol) = (
             port.member("port").integer(),
             port.member("protocol").text(),
@@ -256,7 +260,7 @@ fn ports(view: &View<'_>) -> Cell {
     or(&ports.join(","), NONE).into()
 }
 
-fn endpoints(view: &View<'_>) -> Cell {
+fn endpoints(view: &RowContext<'_>) -> Cell {
     let subsets = view.at("subsets").items();
     if subsets.is_empty() {
         return NONE.into();
@@ -291,9 +295,9 @@ fn host_and_port(address: &str, port: i64) -> String {
     }
 }
 
-fn quota(view: &View<'_>, limits: bool) -> Cell {
+fn quota(view: &RowContext<'_>, limits: bool) -> Cell {
     let used = view.at("status.used");
-    let mut hard: Vec<(&str, &Node<'_>)> = view
+    let mut hard: Vec<(&str, &JsonNode<'_>)> = view
         .at("status.hard")
         .entries()
         .iter()
@@ -311,7 +315,7 @@ fn quota(view: &View<'_>, limits: bool) -> Cell {
     shown.collect::<Vec<_>>().join(", ").into()
 }
 
-fn healthy(view: &View<'_>, member: &str) -> Cell {
+fn healthy(view: &RowContext<'_>, member: &str) -> Cell {
     view.at("conditions")
         .of_type("Healthy")
         .map_or("", |condition| condition.member(member).text())

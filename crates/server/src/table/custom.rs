@@ -3,14 +3,14 @@
 //! Source: `tableconvertor` of <https://pkg.go.dev/k8s.io/apiextensions-apiserver/pkg/registry/customresource/tableconvertor>
 
 use fleetdex_core::{
-    json_path::{JsonPathError, Path, text},
+    json_path::{JsonPath, JsonPathError, text},
     model::PrinterColumn,
 };
 use serde_json::{Value, json};
 
 use super::{
-    column::{Cell, UNKNOWN, View, timestamp},
-    node::{Node, Wanted},
+    column::{Cell, RowContext, UNKNOWN, timestamp},
+    node::{FieldPaths, JsonNode},
 };
 
 /// Values that one path may find on its way: recursive descent multiplies them.
@@ -20,7 +20,7 @@ const MAX_FOUND: usize = 10_000;
 #[derive(Clone, Debug)]
 pub struct CustomColumn {
     column: PrinterColumn,
-    path: Path,
+    path: JsonPath,
 }
 
 /// The columns of a definition; an error if the path of one is not understood.
@@ -37,17 +37,17 @@ pub fn columns(printed: &[PrinterColumn]) -> Result<Vec<CustomColumn>, JsonPathE
 }
 
 /// What they read, together with the name.
-pub fn wanted(columns: &[CustomColumn]) -> Wanted {
-    let mut wanted = Wanted::default();
-    wanted.add(["metadata", "name"].into_iter());
+pub fn paths(columns: &[CustomColumn]) -> FieldPaths {
+    let mut paths = FieldPaths::default();
+    paths.add(["metadata", "name"].into_iter());
     for column in columns {
-        wanted.add(column.path.leading_fields());
+        paths.add(column.path.leading_fields());
     }
-    wanted
+    paths
 }
 
 impl CustomColumn {
-    /// As it stands among the column definitions of a Table.
+    /// The definition of the column in a Table.
     pub fn definition(&self) -> Value {
         let PrinterColumn {
             name,
@@ -67,7 +67,7 @@ impl CustomColumn {
     }
 
     /// Its cell for an object: the first value that the path finds, if it is of the column's type.
-    pub fn cell(&self, view: &View<'_>) -> Cell {
+    pub fn cell(&self, view: &RowContext<'_>) -> Cell {
         let found = self
             .path
             .find_within(&view.object, MAX_FOUND)
@@ -77,22 +77,22 @@ impl CustomColumn {
         };
         match (&*self.column.kind, value) {
             ("string", value) => Cell::Text(printed(value)),
-            ("integer", Node::Integer(number)) => Cell::Integer(*number),
+            ("integer", JsonNode::Integer(number)) => Cell::Integer(*number),
             #[expect(
                 clippy::cast_possible_truncation,
                 reason = "an API server cuts the fraction off, too"
             )]
-            ("integer", Node::Float(number)) => Cell::Integer(*number as i64),
+            ("integer", JsonNode::Float(number)) => Cell::Integer(*number as i64),
             #[expect(
                 clippy::cast_precision_loss,
                 reason = "an API server shows it as a float, too"
             )]
-            ("number", Node::Integer(number)) => Cell::Float(*number as f64),
-            ("number", Node::Float(number)) => Cell::Float(*number),
-            ("boolean", Node::Flag(flag)) => Cell::Flag(*flag),
-            ("date", Node::Text(text)) if text.is_empty() => UNKNOWN.into(),
-            ("date", Node::Text(_)) if timestamp(value).is_none() => "<invalid>".into(),
-            ("date", Node::Text(_)) => view
+            ("number", JsonNode::Integer(number)) => Cell::Float(*number as f64),
+            ("number", JsonNode::Float(number)) => Cell::Float(*number),
+            ("boolean", JsonNode::Flag(flag)) => Cell::Flag(*flag),
+            ("date", JsonNode::Text(text)) if text.is_empty() => UNKNOWN.into(),
+            ("date", JsonNode::Text(_)) if timestamp(value).is_none() => "<invalid>".into(),
+            ("date", JsonNode::Text(_)) => view
                 .since(value)
                 .unwrap_or_else(|| UNKNOWN.to_owned())
                 .into(),
@@ -102,8 +102,8 @@ impl CustomColumn {
 }
 
 /// A value as text; unlike kubectl, an API server tells `null` so.
-fn printed(value: &Node<'_>) -> String {
-    if *value == Node::Null {
+fn printed(value: &JsonNode<'_>) -> String {
+    if *value == JsonNode::Null {
         "<no value>".to_owned()
     } else {
         text(value)

@@ -1,23 +1,23 @@
 //! API group `resource.k8s.io`: dynamic allocation of devices.
 
 use super::{
-    column::{Cell, Column, NONE, View, age, made, name, since, text},
-    kind::Kind,
-    node::Node,
+    column::{Cell, Column, NONE, RowContext, age, computed, name, since, text},
+    kind_columns::KindColumns,
+    node::JsonNode,
 };
 
 const GROUP: &str = "resource.k8s.io";
 
 /// The kinds.
-pub const KINDS: &[Kind] = &[
-    Kind::new(GROUP, "DeviceClass", &[name(), age()]),
-    Kind::new(GROUP, "ResourceClaimTemplate", &[name(), age()]),
-    Kind::new(
+pub const KINDS: &[KindColumns] = &[
+    KindColumns::new(GROUP, "DeviceClass", &[name(), age()]),
+    KindColumns::new(GROUP, "ResourceClaimTemplate", &[name(), age()]),
+    KindColumns::new(
         GROUP,
         "ResourceClaim",
         &[
             name(),
-            made(
+            computed(
                 "State",
                 &[
                     "metadata.deletionTimestamp",
@@ -29,7 +29,7 @@ pub const KINDS: &[Kind] = &[
             age(),
         ],
     ),
-    Kind::new(
+    KindColumns::new(
         GROUP,
         "ResourceSlice",
         &[
@@ -40,7 +40,7 @@ pub const KINDS: &[Kind] = &[
             age(),
         ],
     ),
-    Kind::new(
+    KindColumns::new(
         GROUP,
         "DeviceTaintRule",
         &[
@@ -52,34 +52,34 @@ pub const KINDS: &[Kind] = &[
             age(),
         ],
     ),
-    Kind::new(GROUP, "ResourcePoolStatusRequest", POOL_STATUS),
+    KindColumns::new(GROUP, "ResourcePoolStatusRequest", POOL_STATUS),
 ];
 
 const POOL_STATUS: &[Column] = &[
     name(),
     text("Driver", "spec.driver"),
-    made("Total", &["status"], |view| sum(view, "totalDevices")),
-    made("Available", &["status"], |view| {
+    computed("Total", &["status"], |view| sum(view, "totalDevices")),
+    computed("Available", &["status"], |view| {
         sum(view, "availableDevices")
     }),
-    made("Allocated", &["status"], |view| {
+    computed("Allocated", &["status"], |view| {
         sum(view, "allocatedDevices")
     }),
-    made("Unavailable", &["status"], |view| {
+    computed("Unavailable", &["status"], |view| {
         sum(view, "unavailableDevices")
     }),
-    made("Errors", &["status"], |view| {
-        let has_error = |pool: &&Node<'_>| pool.member("validationError").is_given();
+    computed("Errors", &["status"], |view| {
+        let has_error = |pool: &&JsonNode<'_>| pool.member("validationError").is_given();
         of_pools(view, |pools| {
             pools.iter().filter(has_error).count().to_string()
         })
     }),
-    made("Pools", &["status"], |view| {
+    computed("Pools", &["status"], |view| {
         Cell::Integer(view.at("status.poolCount").integer())
     })
-    .called("integer"),
-    made("Status", &["status"], pool_status),
-    made("Completed", &["status"], |view| match outcome(view) {
+    .with_type("integer"),
+    computed("Status", &["status"], pool_status),
+    computed("Completed", &["status"], |view| match outcome(view) {
         Some(("Complete", condition)) => view
             .since(condition.member("lastTransitionTime"))
             .map_or_else(|| super::column::UNKNOWN.into(), Cell::Text),
@@ -87,7 +87,7 @@ const POOL_STATUS: &[Column] = &[
     }),
 ];
 
-fn claim_state(view: &View<'_>) -> Cell {
+fn claim_state(view: &RowContext<'_>) -> Cell {
     let is_allocated = view.at("status.allocation").is_given();
     let states = [
         (view.is_deleted(), "deleted"),
@@ -108,7 +108,7 @@ fn claim_state(view: &View<'_>) -> Cell {
 }
 
 /// The first condition that says how it ended.
-fn outcome<'v, 'a>(view: &'v View<'a>) -> Option<(&'static str, &'v Node<'a>)> {
+fn outcome<'v, 'a>(view: &'v RowContext<'a>) -> Option<(&'static str, &'v JsonNode<'a>)> {
     let conditions = view.at("status.conditions").items().iter();
     let mut true_ones = conditions.filter(|condition| condition.member("status").text() == "True");
     true_ones.find_map(|condition| match condition.member("type").text() {
@@ -119,7 +119,7 @@ fn outcome<'v, 'a>(view: &'v View<'a>) -> Option<(&'static str, &'v Node<'a>)> {
 }
 
 /// Nothing is known of pools before there is a status, or when it failed.
-fn of_pools(view: &View<'_>, show: impl Fn(&[Node<'_>]) -> String) -> Cell {
+fn of_pools(view: &RowContext<'_>, show: impl Fn(&[JsonNode<'_>]) -> String) -> Cell {
     let is_known = view.at("status").is_given() && !matches!(outcome(view), Some(("Failed", _)));
     if is_known {
         show(view.at("status.pools").items()).into()
@@ -128,7 +128,7 @@ fn of_pools(view: &View<'_>, show: impl Fn(&[Node<'_>]) -> String) -> Cell {
     }
 }
 
-fn sum(view: &View<'_>, member: &str) -> Cell {
+fn sum(view: &RowContext<'_>, member: &str) -> Cell {
     of_pools(view, |pools| {
         pools
             .iter()
@@ -138,7 +138,7 @@ fn sum(view: &View<'_>, member: &str) -> Cell {
     })
 }
 
-fn pool_status(view: &View<'_>) -> Cell {
+fn pool_status(view: &RowContext<'_>) -> Cell {
     let (shown, counted) = (
         view.at("status.pools").items().len(),
         view.at("status.poolCount").integer(),

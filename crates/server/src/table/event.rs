@@ -1,9 +1,9 @@
 //! Events, of the core group and of `events.k8s.io`, which has other names for most of their fields.
 
 use super::{
-    column::{Cell, Column, UNKNOWN, View, made, name, text},
-    kind::Kind,
-    node::Node,
+    column::{Cell, Column, RowContext, UNKNOWN, computed, name, text},
+    kind_columns::KindColumns,
+    node::JsonNode,
     text::or,
 };
 
@@ -20,10 +20,10 @@ const TIMES: &[&str] = &[
 ];
 
 const COLUMNS: &[Column] = &[
-    made("Last Seen", TIMES, last_seen),
+    computed("Last Seen", TIMES, last_seen),
     text("Type", "type"),
     text("Reason", "reason"),
-    made("Object", &["involvedObject", "regarding"], |view| {
+    computed("Object", &["involvedObject", "regarding"], |view| {
         let about = either(view, "involvedObject", "regarding");
         let (kind, name) = (
             about.member("kind").text().to_lowercase(),
@@ -35,14 +35,14 @@ const COLUMNS: &[Column] = &[
             format!("{kind}/{name}").into()
         }
     }),
-    made("Subobject", &["involvedObject", "regarding"], |view| {
+    computed("Subobject", &["involvedObject", "regarding"], |view| {
         either(view, "involvedObject", "regarding")
             .member("fieldPath")
             .text()
             .into()
     })
     .wide(),
-    made(
+    computed(
         "Source",
         &[
             "source",
@@ -54,21 +54,21 @@ const COLUMNS: &[Column] = &[
         source,
     )
     .wide(),
-    made("Message", &["message", "note"], |view| {
+    computed("Message", &["message", "note"], |view| {
         either(view, "message", "note").text().trim().into()
     }),
-    made("First Seen", TIMES, |view| first_seen(view).into()).wide(),
-    made("Count", TIMES, count).wide(),
+    computed("First Seen", TIMES, |view| first_seen(view).into()).wide(),
+    computed("Count", TIMES, count).wide(),
     name().wide(),
 ];
 
 /// The kinds.
-pub const KINDS: &[Kind] = &[
-    Kind::new("", "Event", COLUMNS),
-    Kind::new("events.k8s.io", "Event", COLUMNS),
+pub const KINDS: &[KindColumns] = &[
+    KindColumns::new("", "Event", COLUMNS),
+    KindColumns::new("events.k8s.io", "Event", COLUMNS),
 ];
 
-fn either<'v, 'a>(view: &'v View<'a>, core: &str, other: &str) -> &'v Node<'a> {
+fn either<'v, 'a>(view: &'v RowContext<'a>, core: &str, other: &str) -> &'v JsonNode<'a> {
     let value = view.at(core);
     if value.is_given() {
         value
@@ -77,14 +77,14 @@ fn either<'v, 'a>(view: &'v View<'a>, core: &str, other: &str) -> &'v Node<'a> {
     }
 }
 
-fn first_seen(view: &View<'_>) -> String {
+fn first_seen(view: &RowContext<'_>) -> String {
     let first = view.since(either(view, "firstTimestamp", "deprecatedFirstTimestamp"));
     first
         .or_else(|| view.since(view.at("eventTime")))
         .unwrap_or_else(|| UNKNOWN.to_owned())
 }
 
-fn last_seen(view: &View<'_>) -> Cell {
+fn last_seen(view: &RowContext<'_>) -> Cell {
     if view.at("series").is_given() {
         return view
             .since(view.at("series.lastObservedTime"))
@@ -95,14 +95,14 @@ fn last_seen(view: &View<'_>) -> Cell {
     last.unwrap_or_else(|| first_seen(view)).into()
 }
 
-fn count(view: &View<'_>) -> Cell {
+fn count(view: &RowContext<'_>) -> Cell {
     if view.at("series").is_given() {
         return Cell::Integer(view.at("series.count").integer());
     }
     Cell::Integer(either(view, "count", "deprecatedCount").integer().max(1))
 }
 
-fn source(view: &View<'_>) -> Cell {
+fn source(view: &RowContext<'_>) -> Cell {
     let source = either(view, "source", "deprecatedSource");
     let reporter = either(view, "reportingComponent", "reportingController").text();
     let component = or(source.member("component").text(), reporter);

@@ -1,10 +1,10 @@
 //! API groups `networking.k8s.io` and `discovery.k8s.io`.
 
 use super::{
-    column::{Cell, NONE, View, age, made, name, text, text_or},
+    column::{Cell, NONE, RowContext, age, computed, name, text, text_or},
     core::load_balancer,
-    kind::Kind,
-    node::Node,
+    kind_columns::KindColumns,
+    node::JsonNode,
     text::{first_three, joined, selector_or_none},
 };
 
@@ -12,18 +12,18 @@ use super::{
 const HOSTS: usize = 3;
 
 /// The kinds.
-pub const KINDS: &[Kind] = &[
-    Kind::new(
+pub const KINDS: &[KindColumns] = &[
+    KindColumns::new(
         "networking.k8s.io",
         "Ingress",
         &[
             name(),
             text_or("Class", "spec.ingressClassName", NONE),
-            made("Hosts", &["spec.rules.host"], hosts),
-            made("Address", &["status.loadBalancer.ingress"], |view| {
+            computed("Hosts", &["spec.rules.host"], hosts),
+            computed("Address", &["status.loadBalancer.ingress"], |view| {
                 load_balancer(view.at("status.loadBalancer.ingress")).into()
             }),
-            made("Ports", &["spec.tls"], |view| {
+            computed("Ports", &["spec.tls"], |view| {
                 if view.at("spec.tls").items().is_empty() {
                     "80"
                 } else {
@@ -34,11 +34,11 @@ pub const KINDS: &[Kind] = &[
             age(),
         ],
     ),
-    Kind::new(
+    KindColumns::new(
         "networking.k8s.io",
         "IngressClass",
         &[
-            made("Name", &["metadata.name", "metadata.annotations"], |view| {
+            computed("Name", &["metadata.name", "metadata.annotations"], |view| {
                 let is_default =
                     view.annotation("ingressclass.kubernetes.io/is-default-class") == Some("true");
                 format!(
@@ -48,46 +48,46 @@ pub const KINDS: &[Kind] = &[
                 )
                 .into()
             })
-            .holding_a_name(),
+            .with_name_format(),
             text("Controller", "spec.controller"),
-            made("Parameters", &["spec.parameters"], parameters),
+            computed("Parameters", &["spec.parameters"], parameters),
             age(),
         ],
     ),
-    Kind::new(
+    KindColumns::new(
         "networking.k8s.io",
         "NetworkPolicy",
         &[
             name(),
-            made("Pod-Selector", &["spec.podSelector"], |view| {
+            computed("Pod-Selector", &["spec.podSelector"], |view| {
                 selector_or_none(view.at("spec.podSelector"))
             }),
             age(),
         ],
     ),
-    Kind::new(
+    KindColumns::new(
         "networking.k8s.io",
         "ServiceCIDR",
         &[
             name(),
-            made("CIDRs", &["spec.cidrs"], |view| {
+            computed("CIDRs", &["spec.cidrs"], |view| {
                 joined(view.at("spec.cidrs").items(), ",").into()
             }),
             age(),
         ],
     ),
-    Kind::new(
+    KindColumns::new(
         "networking.k8s.io",
         "IPAddress",
-        &[name(), made("ParentRef", &["spec.parentRef"], parent)],
+        &[name(), computed("ParentRef", &["spec.parentRef"], parent)],
     ),
-    Kind::new(
+    KindColumns::new(
         "discovery.k8s.io",
         "EndpointSlice",
         &[
             name(),
             text("AddressType", "addressType"),
-            made("Ports", &["ports.port", "ports.name"], |view| {
+            computed("Ports", &["ports.port", "ports.name"], |view| {
                 first_three(
                     &view
                         .at("ports")
@@ -98,7 +98,7 @@ pub const KINDS: &[Kind] = &[
                 )
                 .into()
             }),
-            made("Endpoints", &["endpoints.addresses"], |view| {
+            computed("Endpoints", &["endpoints.addresses"], |view| {
                 let addresses = view
                     .at("endpoints")
                     .items()
@@ -117,7 +117,7 @@ pub const KINDS: &[Kind] = &[
 ];
 
 /// Rules without a host count as well where there are more rules than are shown.
-fn hosts(view: &View<'_>) -> Cell {
+fn hosts(view: &RowContext<'_>) -> Cell {
     let rules = view.at("spec.rules").items();
     let hosts = rules
         .iter()
@@ -132,7 +132,7 @@ fn hosts(view: &View<'_>) -> Cell {
     }
 }
 
-fn parameters(view: &View<'_>) -> Cell {
+fn parameters(view: &RowContext<'_>) -> Cell {
     let parameters = view.at("spec.parameters");
     if !parameters.is_given() {
         return NONE.into();
@@ -151,7 +151,7 @@ fn parameters(view: &View<'_>) -> Cell {
     .into()
 }
 
-fn parent(view: &View<'_>) -> Cell {
+fn parent(view: &RowContext<'_>) -> Cell {
     let parent = view.at("spec.parentRef");
     if !parent.is_given() {
         return NONE.into();
@@ -175,10 +175,10 @@ fn parent(view: &View<'_>) -> Cell {
     .into()
 }
 
-fn port(port: &Node<'_>) -> String {
+fn port(port: &JsonNode<'_>) -> String {
     match (port.member("port"), port.member("name")) {
-        (Node::Integer(number), _) => number.to_string(),
-        (_, Node::Text(name)) => name.clone().into_owned(),
+        (JsonNode::Integer(number), _) => number.to_string(),
+        (_, JsonNode::Text(name)) => name.clone().into_owned(),
         _ => "*".to_owned(),
     }
 }

@@ -1,9 +1,9 @@
-//! The parts of an object that its cells are made of, borrowed from its JSON: everything else is passed over while it is parsed.
+//! The fields of an object that columns read, borrowed from its JSON. All other fields are skipped while parsing.
 
 use std::{borrow::Cow, fmt};
 
 use fleetdex_core::{
-    json_path::{Json, Scalar},
+    json_path::{JsonValue, Scalar},
     model::JsonText,
 };
 use serde::{
@@ -11,22 +11,22 @@ use serde::{
     de::{DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor},
 };
 
-/// What is wanted of an object: a tree of member names. Lists are passed through, so that `containers.name` is the name of each.
+/// A set of field paths, as a tree of names. Lists are transparent, so that `containers.name` is the name of each container.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Wanted {
+pub struct FieldPaths {
     /// The whole value.
     whole: bool,
-    members: Vec<(Box<str>, Wanted)>,
+    members: Vec<(Box<str>, FieldPaths)>,
 }
 
-/// Everything.
-static WHOLE: Wanted = Wanted {
+/// All fields.
+static WHOLE: FieldPaths = FieldPaths {
     whole: true,
     members: Vec::new(),
 };
 
-impl Wanted {
-    /// Adds what lies at a path; the empty path is everything.
+impl FieldPaths {
+    /// Adds a path; the empty one is the whole object.
     pub fn add<'p>(&mut self, mut path: impl Iterator<Item = &'p str>) {
         let Some(name) = path.next() else {
             self.whole = true;
@@ -50,14 +50,14 @@ impl Wanted {
         self.members
             .iter()
             .find(|(member, _)| **member == *name)
-            .map(|(_, wanted)| wanted)
+            .map(|(_, paths)| paths)
     }
 }
 
 /// A value of an object.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Node<'a> {
-    /// Nothing, or `null`.
+pub enum JsonNode<'a> {
+    /// Missing, or `null`.
     Null,
     /// A boolean.
     Flag(bool),
@@ -68,33 +68,33 @@ pub enum Node<'a> {
     /// A text.
     Text(Cow<'a, str>),
     /// A list.
-    List(Vec<Node<'a>>),
-    /// Members, in their order.
-    Map(Vec<(Cow<'a, str>, Node<'a>)>),
+    List(Vec<JsonNode<'a>>),
+    /// An object, with its fields in their order.
+    Map(Vec<(Cow<'a, str>, JsonNode<'a>)>),
 }
 
-impl<'a> Node<'a> {
-    /// The wanted parts of an object.
-    pub fn parse(json: &'a str, wanted: &Wanted) -> Result<Self, serde_json::Error> {
-        Pick { wanted }.deserialize(&mut serde_json::Deserializer::from_str(json))
+impl<'a> JsonNode<'a> {
+    /// Parses the fields at these paths.
+    pub fn parse(json: &'a str, paths: &FieldPaths) -> Result<Self, serde_json::Error> {
+        SelectedFields { paths }.deserialize(&mut serde_json::Deserializer::from_str(json))
     }
 
-    /// The member of this name; [`Node::Null`] where there is none.
-    pub fn member(&self, name: &str) -> &Node<'a> {
-        Json::member(self, name).unwrap_or(&Node::Null)
+    /// The member of this name; [`JsonNode::Null`] where there is none.
+    pub fn member(&self, name: &str) -> &JsonNode<'a> {
+        JsonValue::member(self, name).unwrap_or(&JsonNode::Null)
     }
 
     /// The value at a path of member names with dots in between.
-    pub fn at(&self, path: &str) -> &Node<'a> {
+    pub fn at(&self, path: &str) -> &JsonNode<'a> {
         path.split('.').fold(self, |node, name| node.member(name))
     }
 
-    /// Whether it is there.
+    /// Whether it is neither missing nor `null`.
     pub fn is_given(&self) -> bool {
-        *self != Node::Null
+        *self != JsonNode::Null
     }
 
-    /// Its text; empty for anything else.
+    /// The text; empty for other types.
     pub fn text(&self) -> &str {
         match self {
             Self::Text(text) => text,
@@ -102,7 +102,7 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// Its whole number; 0 for anything else.
+    /// The whole number; 0 for other types.
     pub fn integer(&self) -> i64 {
         match self {
             Self::Integer(number) => *number,
@@ -116,7 +116,7 @@ impl<'a> Node<'a> {
     }
 
     /// Its items; none for anything but a list.
-    pub fn items(&self) -> &[Node<'a>] {
+    pub fn items(&self) -> &[JsonNode<'a>] {
         match self {
             Self::List(items) => items,
             _ => &[],
@@ -124,7 +124,7 @@ impl<'a> Node<'a> {
     }
 
     /// Its members; none for anything but a map.
-    pub fn entries(&self) -> &[(Cow<'a, str>, Node<'a>)] {
+    pub fn entries(&self) -> &[(Cow<'a, str>, JsonNode<'a>)] {
         match self {
             Self::Map(entries) => entries,
             _ => &[],
@@ -132,7 +132,7 @@ impl<'a> Node<'a> {
     }
 
     /// The item of a list whose member `type` is this.
-    pub fn of_type(&self, name: &str) -> Option<&Node<'a>> {
+    pub fn of_type(&self, name: &str) -> Option<&JsonNode<'a>> {
         self.items()
             .iter()
             .find(|item| item.member("type").text() == name)
@@ -148,7 +148,7 @@ impl<'a> Node<'a> {
     }
 }
 
-impl Json for Node<'_> {
+impl JsonValue for JsonNode<'_> {
     fn scalar(&self) -> Option<Scalar<'_>> {
         Some(match self {
             Self::Null => Scalar::Null,
@@ -176,7 +176,7 @@ impl Json for Node<'_> {
     }
 }
 
-impl Serialize for Node<'_> {
+impl Serialize for JsonNode<'_> {
     /// With sorted keys, as Go writes maps.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
@@ -195,76 +195,74 @@ impl Serialize for Node<'_> {
     }
 }
 
-struct Pick<'w> {
-    wanted: &'w Wanted,
+struct SelectedFields<'w> {
+    paths: &'w FieldPaths,
 }
 
-impl<'de> DeserializeSeed<'de> for Pick<'_> {
-    type Value = Node<'de>;
+impl<'de> DeserializeSeed<'de> for SelectedFields<'_> {
+    type Value = JsonNode<'de>;
 
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Node<'de>, D::Error> {
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<JsonNode<'de>, D::Error> {
         deserializer.deserialize_any(self)
     }
 }
 
-impl<'de> Visitor<'de> for Pick<'_> {
-    type Value = Node<'de>;
+impl<'de> Visitor<'de> for SelectedFields<'_> {
+    type Value = JsonNode<'de>;
 
     fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str("any value")
     }
 
-    fn visit_unit<E>(self) -> Result<Node<'de>, E> {
-        Ok(Node::Null)
+    fn visit_unit<E>(self) -> Result<JsonNode<'de>, E> {
+        Ok(JsonNode::Null)
     }
 
-    fn visit_bool<E>(self, value: bool) -> Result<Node<'de>, E> {
-        Ok(Node::Flag(value))
+    fn visit_bool<E>(self, value: bool) -> Result<JsonNode<'de>, E> {
+        Ok(JsonNode::Flag(value))
     }
 
-    fn visit_i64<E>(self, value: i64) -> Result<Node<'de>, E> {
-        Ok(Node::Integer(value))
+    fn visit_i64<E>(self, value: i64) -> Result<JsonNode<'de>, E> {
+        Ok(JsonNode::Integer(value))
     }
 
-    fn visit_u64<E>(self, value: u64) -> Result<Node<'de>, E> {
+    fn visit_u64<E>(self, value: u64) -> Result<JsonNode<'de>, E> {
         #[expect(
             clippy::cast_precision_loss,
             reason = "Kubernetes' own numbers are signed; larger ones are only shown"
         )]
-        let float = || Node::Float(value as f64);
-        Ok(i64::try_from(value).map_or_else(|_| float(), Node::Integer))
+        let float = || JsonNode::Float(value as f64);
+        Ok(i64::try_from(value).map_or_else(|_| float(), JsonNode::Integer))
     }
 
-    fn visit_f64<E>(self, value: f64) -> Result<Node<'de>, E> {
-        Ok(Node::Float(value))
+    fn visit_f64<E>(self, value: f64) -> Result<JsonNode<'de>, E> {
+        Ok(JsonNode::Float(value))
     }
 
-    fn visit_borrowed_str<E>(self, value: &'de str) -> Result<Node<'de>, E> {
-        Ok(Node::Text(Cow::Borrowed(value)))
+    fn visit_borrowed_str<E>(self, value: &'de str) -> Result<JsonNode<'de>, E> {
+        Ok(JsonNode::Text(Cow::Borrowed(value)))
     }
 
-    fn visit_str<E>(self, value: &str) -> Result<Node<'de>, E> {
-        Ok(Node::Text(Cow::Owned(value.to_owned())))
+    fn visit_str<E>(self, value: &str) -> Result<JsonNode<'de>, E> {
+        Ok(JsonNode::Text(Cow::Owned(value.to_owned())))
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut sequence: A) -> Result<Node<'de>, A::Error> {
+    fn visit_seq<A: SeqAccess<'de>>(self, mut sequence: A) -> Result<JsonNode<'de>, A::Error> {
         let mut items = Vec::new();
-        while let Some(item) = sequence.next_element_seed(Pick {
-            wanted: self.wanted,
-        })? {
+        while let Some(item) = sequence.next_element_seed(SelectedFields { paths: self.paths })? {
             items.push(item);
         }
-        Ok(Node::List(items))
+        Ok(JsonNode::List(items))
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Node<'de>, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<JsonNode<'de>, A::Error> {
         let mut entries = Vec::new();
         while let Some(JsonText(key)) = map.next_key::<JsonText<'de>>()? {
-            match self.wanted.member(&key) {
-                Some(wanted) => entries.push((key, map.next_value_seed(Pick { wanted })?)),
+            match self.paths.member(&key) {
+                Some(paths) => entries.push((key, map.next_value_seed(SelectedFields { paths })?)),
                 None => map.next_value::<IgnoredAny>().map(drop)?,
             }
         }
-        Ok(Node::Map(entries))
+        Ok(JsonNode::Map(entries))
     }
 }

@@ -3,9 +3,9 @@
 use jiff::Timestamp;
 
 use super::{
-    column::{Cell, NONE, View, age, made, name, timestamp},
-    kind::{Completed, Kind},
-    node::Node,
+    column::{Cell, NONE, RowContext, age, computed, name, timestamp},
+    kind_columns::{CompletedCondition, KindColumns},
+    node::JsonNode,
     text::{labels, members, or},
 };
 
@@ -25,20 +25,20 @@ const SUMMARY: &[&str] = &[
 ];
 
 /// The kinds.
-pub const KINDS: &[Kind] = &[
-    Kind::new(
+pub const KINDS: &[KindColumns] = &[
+    KindColumns::new(
         "",
         "Pod",
         &[
             name(),
-            made("Ready", SUMMARY, |view| {
-                let summary = Summary::of(view);
+            computed("Ready", SUMMARY, |view| {
+                let summary = PodSummary::of(view);
                 format!("{}/{}", summary.ready, summary.total).into()
             }),
-            made("Status", SUMMARY, |view| Summary::of(view).reason.into()),
-            made("Restarts", SUMMARY, restarts),
+            computed("Status", SUMMARY, |view| PodSummary::of(view).reason.into()),
+            computed("Restarts", SUMMARY, restarts),
             age(),
-            made("IP", &["status.podIPs.ip"], |view| {
+            computed("IP", &["status.podIPs.ip"], |view| {
                 let first = view.at("status.podIPs").items().first();
                 or(
                     first.map_or("", |address| address.member("ip").text()),
@@ -47,15 +47,15 @@ pub const KINDS: &[Kind] = &[
                 .into()
             })
             .wide(),
-            made("Node", &["spec.nodeName"], |view| {
+            computed("Node", &["spec.nodeName"], |view| {
                 or(view.at("spec.nodeName").text(), NONE).into()
             })
             .wide(),
-            made("Nominated Node", &["status.nominatedNodeName"], |view| {
+            computed("Nominated Node", &["status.nominatedNodeName"], |view| {
                 or(view.at("status.nominatedNodeName").text(), NONE).into()
             })
             .wide(),
-            made(
+            computed(
                 "Readiness Gates",
                 &[
                     "spec.readinessGates",
@@ -67,32 +67,32 @@ pub const KINDS: &[Kind] = &[
             .wide(),
         ],
     )
-    .completed_by(completed),
-    Kind::new(
+    .with_completed(completed),
+    KindColumns::new(
         "",
         "PodTemplate",
         &[
             name(),
-            made("Containers", &["template.spec.containers.name"], |view| {
+            computed("Containers", &["template.spec.containers.name"], |view| {
                 members(view.at("template.spec.containers"), "name").into()
             }),
-            made("Images", &["template.spec.containers.image"], |view| {
+            computed("Images", &["template.spec.containers.image"], |view| {
                 members(view.at("template.spec.containers"), "image").into()
             }),
-            made("Pod Labels", &["template.metadata.labels"], |view| {
+            computed("Pod Labels", &["template.metadata.labels"], |view| {
                 labels(view.at("template.metadata.labels")).into()
             }),
         ],
     ),
 ];
 
-fn completed(view: &View<'_>) -> Option<Completed> {
+fn completed(view: &RowContext<'_>) -> Option<CompletedCondition> {
     match view.at("status.phase").text() {
-        "Succeeded" => Some(Completed {
+        "Succeeded" => Some(CompletedCondition {
             reason: "Succeeded",
             message: "The pod has completed successfully.",
         }),
-        "Failed" => Some(Completed {
+        "Failed" => Some(CompletedCondition {
             reason: "Failed",
             message: "The pod failed.",
         }),
@@ -100,7 +100,7 @@ fn completed(view: &View<'_>) -> Option<Completed> {
     }
 }
 
-fn gates(view: &View<'_>) -> Cell {
+fn gates(view: &RowContext<'_>) -> Cell {
     let gates = view.at("spec.readinessGates").items();
     if gates.is_empty() {
         return NONE.into();
@@ -112,12 +112,12 @@ fn gates(view: &View<'_>) -> Cell {
     format!("{open}/{}", gates.len()).into()
 }
 
-fn restarts(view: &View<'_>) -> Cell {
-    let Summary {
+fn restarts(view: &RowContext<'_>) -> Cell {
+    let PodSummary {
         restarts,
         last_restart,
         ..
-    } = Summary::of(view);
+    } = PodSummary::of(view);
     match last_restart.filter(|_| restarts != 0) {
         Some(moment) => {
             let ago = super::age::human_duration(view.now.duration_since(moment).as_secs());
@@ -127,7 +127,7 @@ fn restarts(view: &View<'_>) -> Cell {
     }
 }
 
-fn holds(view: &View<'_>, condition: &str) -> bool {
+fn holds(view: &RowContext<'_>, condition: &str) -> bool {
     view.at("status.conditions")
         .of_type(condition)
         .is_some_and(|found| found.member("status").text() == "True")
@@ -135,7 +135,7 @@ fn holds(view: &View<'_>, condition: &str) -> bool {
 
 /// What a pod comes down to.
 #[derive(Debug, Default)]
-struct Summary {
+struct PodSummary {
     ready: usize,
     total: usize,
     restarts: i64,
@@ -143,8 +143,8 @@ struct Summary {
     reason: String,
 }
 
-impl Summary {
-    fn of(view: &View<'_>) -> Self {
+impl PodSummary {
+    fn of(view: &RowContext<'_>) -> Self {
         let sidecars = view
             .at("spec.initContainers")
             .items()
@@ -167,7 +167,7 @@ impl Summary {
     }
 
     /// Adds the init containers. Whether one of them still has to end.
-    fn add_init_containers(&mut self, view: &View<'_>) -> bool {
+    fn add_init_containers(&mut self, view: &RowContext<'_>) -> bool {
         let containers = view.at("spec.initContainers").items();
         for (position, status) in view
             .at("status.initContainerStatuses")
@@ -176,7 +176,8 @@ impl Summary {
             .enumerate()
         {
             self.add_restarts(status);
-            let named = |container: &&Node<'_>| container.member("name") == status.member("name");
+            let named =
+                |container: &&JsonNode<'_>| container.member("name") == status.member("name");
             let is_started_sidecar = containers.iter().find(named).is_some_and(is_sidecar)
                 && status.member("started").flag();
             let ended = status.at("state.terminated");
@@ -194,12 +195,13 @@ impl Summary {
     }
 
     /// Adds the containers, with the sidecars' restarts only: those of other init containers are history.
-    fn add_containers(&mut self, view: &View<'_>) {
+    fn add_containers(&mut self, view: &RowContext<'_>) {
         self.restarts = 0;
         self.last_restart = None;
         let containers = view.at("spec.initContainers").items();
         for status in view.at("status.initContainerStatuses").items() {
-            let named = |container: &&Node<'_>| container.member("name") == status.member("name");
+            let named =
+                |container: &&JsonNode<'_>| container.member("name") == status.member("name");
             if containers.iter().find(named).is_some_and(is_sidecar) {
                 self.add_restarts(status);
             }
@@ -230,7 +232,7 @@ impl Summary {
     }
 
     /// One container has completed; others may not have.
-    fn complete(&mut self, view: &View<'_>, has_running: bool, error: Option<String>) {
+    fn complete(&mut self, view: &RowContext<'_>, has_running: bool, error: Option<String>) {
         if has_running && holds(view, "Ready") {
             "Running".clone_into(&mut self.reason);
         } else if let Some(reason) = error {
@@ -240,7 +242,7 @@ impl Summary {
         }
     }
 
-    fn be_deleted(&mut self, view: &View<'_>) {
+    fn be_deleted(&mut self, view: &RowContext<'_>) {
         let has_ended = matches!(view.at("status.phase").text(), "Succeeded" | "Failed");
         if view.at("status.reason").text() == "NodeLost" {
             "Unknown".clone_into(&mut self.reason);
@@ -249,7 +251,7 @@ impl Summary {
         }
     }
 
-    fn add_restarts(&mut self, status: &Node<'_>) {
+    fn add_restarts(&mut self, status: &JsonNode<'_>) {
         self.restarts += status.member("restartCount").integer();
         let ended = timestamp(status.at("lastState.terminated.finishedAt"));
         self.last_restart = self.last_restart.max(ended);
@@ -257,7 +259,7 @@ impl Summary {
 }
 
 /// Phase, or the reason for it.
-fn plain_reason(view: &View<'_>) -> String {
+fn plain_reason(view: &RowContext<'_>) -> String {
     let mut conditions = view.at("status.conditions").items().iter();
     let is_gated = conditions.any(|found| {
         found.member("type").text() == "PodScheduled"
@@ -274,7 +276,7 @@ fn plain_reason(view: &View<'_>) -> String {
     }
 }
 
-fn init_reason(status: &Node<'_>, position: usize, total: usize) -> String {
+fn init_reason(status: &JsonNode<'_>, position: usize, total: usize) -> String {
     let (waiting, ended) = (
         status.at("state.waiting.reason").text(),
         status.at("state.terminated"),
@@ -288,7 +290,7 @@ fn init_reason(status: &Node<'_>, position: usize, total: usize) -> String {
     }
 }
 
-fn end_reason(ended: &Node<'_>) -> String {
+fn end_reason(ended: &JsonNode<'_>) -> String {
     let (reason, signal) = (
         ended.member("reason").text(),
         ended.member("signal").integer(),
@@ -303,6 +305,6 @@ fn end_reason(ended: &Node<'_>) -> String {
 }
 
 /// Whether an init container keeps running beside the others.
-fn is_sidecar(container: &Node<'_>) -> bool {
+fn is_sidecar(container: &JsonNode<'_>) -> bool {
     container.member("restartPolicy").text() == "Always"
 }

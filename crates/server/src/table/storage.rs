@@ -1,9 +1,11 @@
 //! Volumes and claims, and API group `storage.k8s.io`.
 
 use super::{
-    column::{Cell, Column, NONE, UNSET, View, age, flag, length, made, name, text, text_or},
-    kind::Kind,
-    node::Node,
+    column::{
+        Cell, Column, NONE, RowContext, UNSET, age, computed, flag, length, name, text, text_or,
+    },
+    kind_columns::KindColumns,
+    node::JsonNode,
     text::{joined, or},
 };
 
@@ -16,14 +18,14 @@ const DEFAULT_ANNOTATIONS: [&str; 2] = [
 ];
 
 /// The kinds.
-pub const KINDS: &[Kind] = &[
-    Kind::new("", "PersistentVolume", VOLUME),
-    Kind::new("", "PersistentVolumeClaim", CLAIM),
-    Kind::new(
+pub const KINDS: &[KindColumns] = &[
+    KindColumns::new("", "PersistentVolume", VOLUME),
+    KindColumns::new("", "PersistentVolumeClaim", CLAIM),
+    KindColumns::new(
         "storage.k8s.io",
         "StorageClass",
         &[
-            made("Name", &["metadata.name", "metadata.annotations"], |view| {
+            computed("Name", &["metadata.name", "metadata.annotations"], |view| {
                 let is_default = DEFAULT_ANNOTATIONS
                     .iter()
                     .any(|key| view.annotation(key) == Some("true"));
@@ -34,37 +36,37 @@ pub const KINDS: &[Kind] = &[
                 )
                 .into()
             })
-            .holding_a_name(),
+            .with_name_format(),
             text("Provisioner", "provisioner"),
             text_or("ReclaimPolicy", "reclaimPolicy", "Delete"),
             text_or("VolumeBindingMode", "volumeBindingMode", "Immediate"),
-            flag("AllowVolumeExpansion", "allowVolumeExpansion", false).called("string"),
+            flag("AllowVolumeExpansion", "allowVolumeExpansion", false).with_type("string"),
             age(),
         ],
     ),
-    Kind::new(
+    KindColumns::new(
         "storage.k8s.io",
         "VolumeAttributesClass",
         &[name(), text("DriverName", "driverName"), age()],
     ),
-    Kind::new(
+    KindColumns::new(
         "storage.k8s.io",
         "VolumeAttachment",
         &[
             name(),
-            text("Attacher", "spec.attacher").holding_a_name(),
+            text("Attacher", "spec.attacher").with_name_format(),
             text("PV", "spec.source.persistentVolumeName"),
             text("Node", "spec.nodeName"),
             flag("Attached", "status.attached", false),
             age(),
         ],
     ),
-    Kind::new(
+    KindColumns::new(
         "storage.k8s.io",
         "CSINode",
         &[name(), length("Drivers", "spec.drivers"), age()],
     ),
-    Kind::new(
+    KindColumns::new(
         "storage.k8s.io",
         "CSIDriver",
         &[
@@ -72,7 +74,7 @@ pub const KINDS: &[Kind] = &[
             flag("AttachRequired", "spec.attachRequired", true),
             flag("PodInfoOnMount", "spec.podInfoOnMount", false),
             flag("StorageCapacity", "spec.storageCapacity", false),
-            made("TokenRequests", &["spec.tokenRequests.audience"], |view| {
+            computed("TokenRequests", &["spec.tokenRequests.audience"], |view| {
                 let requests = view.at("spec.tokenRequests");
                 if requests.is_given() {
                     super::text::members(requests, "audience").into()
@@ -81,7 +83,7 @@ pub const KINDS: &[Kind] = &[
                 }
             }),
             flag("RequiresRepublish", "spec.requiresRepublish", false),
-            made("Modes", &["spec.volumeLifecycleModes"], |view| {
+            computed("Modes", &["spec.volumeLifecycleModes"], |view| {
                 or(
                     &joined(view.at("spec.volumeLifecycleModes").items(), ","),
                     NONE,
@@ -95,21 +97,21 @@ pub const KINDS: &[Kind] = &[
 
 const VOLUME: &[Column] = &[
     name(),
-    made("Capacity", &["spec.capacity.storage"], |view| {
+    computed("Capacity", &["spec.capacity.storage"], |view| {
         or(&view.at("spec.capacity.storage").shown(), "0").into()
     }),
-    made("Access Modes", &["spec.accessModes"], |view| {
+    computed("Access Modes", &["spec.accessModes"], |view| {
         access_modes(view.at("spec.accessModes"))
     }),
     text("Reclaim Policy", "spec.persistentVolumeReclaimPolicy"),
-    made(
+    computed(
         "Status",
         &["metadata.deletionTimestamp", "status.phase"],
         phase,
     ),
-    made("Claim", &["spec.claimRef"], |view| {
+    computed("Claim", &["spec.claimRef"], |view| {
         match view.at("spec.claimRef") {
-            Node::Null => "".into(),
+            JsonNode::Null => "".into(),
             claim => format!(
                 "{}/{}",
                 claim.member("namespace").text(),
@@ -118,7 +120,7 @@ const VOLUME: &[Column] = &[
             .into(),
         }
     }),
-    made(
+    computed(
         "StorageClass",
         &["metadata.annotations", "spec.storageClassName"],
         class,
@@ -135,13 +137,13 @@ const VOLUME: &[Column] = &[
 
 const CLAIM: &[Column] = &[
     name(),
-    made(
+    computed(
         "Status",
         &["metadata.deletionTimestamp", "status.phase"],
         phase,
     ),
     text("Volume", "spec.volumeName"),
-    made(
+    computed(
         "Capacity",
         &["spec.volumeName", "status.capacity.storage"],
         |view| {
@@ -152,7 +154,7 @@ const CLAIM: &[Column] = &[
             }
         },
     ),
-    made(
+    computed(
         "Access Modes",
         &["spec.volumeName", "status.accessModes"],
         |view| {
@@ -163,7 +165,7 @@ const CLAIM: &[Column] = &[
             }
         },
     ),
-    made(
+    computed(
         "StorageClass",
         &["metadata.annotations", "spec.storageClassName"],
         class,
@@ -177,11 +179,11 @@ const CLAIM: &[Column] = &[
     text_or("VolumeMode", "spec.volumeMode", UNSET).wide(),
 ];
 
-fn is_bound(view: &View<'_>) -> bool {
+fn is_bound(view: &RowContext<'_>) -> bool {
     !view.at("spec.volumeName").text().is_empty()
 }
 
-fn phase(view: &View<'_>) -> Cell {
+fn phase(view: &RowContext<'_>) -> Cell {
     if view.is_deleted() {
         "Terminating".into()
     } else {
@@ -189,14 +191,14 @@ fn phase(view: &View<'_>) -> Cell {
     }
 }
 
-fn class(view: &View<'_>) -> Cell {
+fn class(view: &RowContext<'_>) -> Cell {
     view.annotation(CLASS_ANNOTATION)
         .unwrap_or(view.at("spec.storageClassName").text())
         .into()
 }
 
 /// In this order, whatever order they are given in.
-fn access_modes(modes: &Node<'_>) -> Cell {
+fn access_modes(modes: &JsonNode<'_>) -> Cell {
     let short = [
         ("ReadWriteOnce", "RWO"),
         ("ReadOnlyMany", "ROX"),

@@ -1,9 +1,9 @@
 //! The groups that keep a cluster itself going: coordination, scheduling, flow control, node, API registration, stored versions.
 
 use super::{
-    column::{Cell, NONE, UNSET, View, age, flag, integer, made, name, text, text_or},
-    kind::Kind,
-    node::Node,
+    column::{Cell, NONE, RowContext, UNSET, age, computed, flag, integer, name, text, text_or},
+    kind_columns::KindColumns,
+    node::JsonNode,
     text::{first_three, or},
 };
 
@@ -11,13 +11,13 @@ const FLOW_CONTROL: &str = "flowcontrol.apiserver.k8s.io";
 const COORDINATION: &str = "coordination.k8s.io";
 
 /// The kinds.
-pub const KINDS: &[Kind] = &[
-    Kind::new(
+pub const KINDS: &[KindColumns] = &[
+    KindColumns::new(
         COORDINATION,
         "Lease",
         &[name(), text("Holder", "spec.holderIdentity"), age()],
     ),
-    Kind::new(
+    KindColumns::new(
         COORDINATION,
         "LeaseCandidate",
         &[
@@ -28,7 +28,7 @@ pub const KINDS: &[Kind] = &[
             age(),
         ],
     ),
-    Kind::new(
+    KindColumns::new(
         "scheduling.k8s.io",
         "PriorityClass",
         &[
@@ -39,13 +39,13 @@ pub const KINDS: &[Kind] = &[
             text("PreemptionPolicy", "preemptionPolicy"),
         ],
     ),
-    Kind::new("scheduling.k8s.io", "Workload", &[name(), age()]),
-    Kind::new(
+    KindColumns::new("scheduling.k8s.io", "Workload", &[name(), age()]),
+    KindColumns::new(
         "scheduling.k8s.io",
         "PodGroup",
         &[
             name(),
-            made("Policy", &["spec.schedulingPolicy.gang"], |view| {
+            computed("Policy", &["spec.schedulingPolicy.gang"], |view| {
                 if view.at("spec.schedulingPolicy.gang").is_given() {
                     "Gang"
                 } else {
@@ -58,25 +58,25 @@ pub const KINDS: &[Kind] = &[
                 "spec.podGroupTemplateRef.workload.workloadName",
                 NONE,
             ),
-            made("Status", &["status.conditions"], pod_group_status),
+            computed("Status", &["status.conditions"], pod_group_status),
             age(),
         ],
     ),
-    Kind::new(
+    KindColumns::new(
         "node.k8s.io",
         "RuntimeClass",
         &[name(), text("Handler", "handler"), age()],
     ),
-    Kind::new(
+    KindColumns::new(
         FLOW_CONTROL,
         "FlowSchema",
         &[
             name(),
             text("PriorityLevel", "spec.priorityLevelConfiguration.name"),
-            integer("MatchingPrecedence", "spec.matchingPrecedence").called("string"),
+            integer("MatchingPrecedence", "spec.matchingPrecedence").with_type("string"),
             text_or("DistinguisherMethod", "spec.distinguisherMethod.type", NONE),
             age(),
-            made(
+            computed(
                 "MissingPL",
                 &["status.conditions.type", "status.conditions.status"],
                 |view| {
@@ -88,26 +88,26 @@ pub const KINDS: &[Kind] = &[
             ),
         ],
     ),
-    Kind::new(
+    KindColumns::new(
         FLOW_CONTROL,
         "PriorityLevelConfiguration",
         &[
             name(),
             text("Type", "spec.type"),
-            made(
+            computed(
                 "NominalConcurrencyShares",
                 &["spec.limited.nominalConcurrencyShares"],
                 |view| integer_or_none(view.at("spec.limited.nominalConcurrencyShares")),
             ),
-            made("Queues", &["spec.limited.limitResponse.queuing"], |view| {
+            computed("Queues", &["spec.limited.limitResponse.queuing"], |view| {
                 queuing(view, "queues")
             }),
-            made(
+            computed(
                 "HandSize",
                 &["spec.limited.limitResponse.queuing"],
                 |view| queuing(view, "handSize"),
             ),
-            made(
+            computed(
                 "QueueLengthLimit",
                 &["spec.limited.limitResponse.queuing"],
                 |view| queuing(view, "queueLengthLimit"),
@@ -115,7 +115,7 @@ pub const KINDS: &[Kind] = &[
             age(),
         ],
     ),
-    Kind::new(
+    KindColumns::new(
         "internal.apiserver.k8s.io",
         "StorageVersion",
         &[
@@ -125,8 +125,8 @@ pub const KINDS: &[Kind] = &[
                 "status.commonEncodingVersion",
                 UNSET,
             ),
-            made("StorageVersions", &["status.storageVersions"], |view| {
-                let shown = |version: &Node<'_>| {
+            computed("StorageVersions", &["status.storageVersions"], |view| {
+                let shown = |version: &JsonNode<'_>| {
                     format!(
                         "{}={}",
                         version.member("apiServerID").text(),
@@ -146,25 +146,25 @@ pub const KINDS: &[Kind] = &[
             age(),
         ],
     ),
-    Kind::new(
+    KindColumns::new(
         "storagemigration.k8s.io",
         "StorageVersionMigration",
         &[
             text("Name", "metadata.name"),
-            made("Resource", &["spec.resource"], |view| {
+            computed("Resource", &["spec.resource"], |view| {
                 let resource = view.at("spec.resource");
                 let group = resource.member("group").text();
                 let dot = if group.is_empty() { "" } else { "." };
                 format!("{}{dot}{group}", resource.member("resource").text()).into()
             }),
-            made(
+            computed(
                 "Status",
                 &["status.conditions.type", "status.conditions.status"],
                 |view| {
                     let conditions = view.at("status.conditions").items().iter().rev();
                     let mut true_ones =
                         conditions.filter(|condition| condition.member("status").text() == "True");
-                    let known = |condition: &Node<'_>| {
+                    let known = |condition: &JsonNode<'_>| {
                         let name = condition.member("type").text();
                         ["Running", "Failed", "Succeeded"]
                             .into_iter()
@@ -175,14 +175,14 @@ pub const KINDS: &[Kind] = &[
             ),
         ],
     ),
-    Kind::new(
+    KindColumns::new(
         "apiregistration.k8s.io",
         "APIService",
         &[
             name(),
-            made("Service", &["spec.service"], |view| {
+            computed("Service", &["spec.service"], |view| {
                 match view.at("spec.service") {
-                    Node::Null => "Local".into(),
+                    JsonNode::Null => "Local".into(),
                     service => format!(
                         "{}/{}",
                         service.member("namespace").text(),
@@ -191,7 +191,7 @@ pub const KINDS: &[Kind] = &[
                     .into(),
                 }
             }),
-            made("Available", &["status.conditions"], |view| {
+            computed("Available", &["status.conditions"], |view| {
                 match view.at("status.conditions").of_type("Available") {
                     Some(condition) => availability(
                         condition.member("status").text(),
@@ -205,7 +205,7 @@ pub const KINDS: &[Kind] = &[
     ),
 ];
 
-fn pod_group_status(view: &View<'_>) -> Cell {
+fn pod_group_status(view: &RowContext<'_>) -> Cell {
     let conditions = view.at("status.conditions");
     if let Some(disrupted) = conditions.of_type("DisruptionTarget") {
         return disrupted.member("reason").text().into();
@@ -217,7 +217,7 @@ fn pod_group_status(view: &View<'_>) -> Cell {
     }
 }
 
-fn integer_or_none(value: &Node<'_>) -> Cell {
+fn integer_or_none(value: &JsonNode<'_>) -> Cell {
     if value.is_given() {
         Cell::Integer(value.integer())
     } else {
@@ -225,7 +225,7 @@ fn integer_or_none(value: &Node<'_>) -> Cell {
     }
 }
 
-fn queuing(view: &View<'_>, member: &str) -> Cell {
+fn queuing(view: &RowContext<'_>, member: &str) -> Cell {
     integer_or_none(view.at("spec.limited.limitResponse.queuing").member(member))
 }
 

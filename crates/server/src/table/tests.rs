@@ -1,4 +1,4 @@
-use fleetdex_core::json_path::Path;
+use fleetdex_core::json_path::JsonPath;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -7,10 +7,14 @@ use super::*;
 const NOW: &str = "2026-02-03T10:00:00Z";
 
 fn cells(group: &str, kind: &str, object: &Value) -> Value {
-    row(&Table::of(&Gvk::new(group, "v1", kind), None), object)["cells"].clone()
+    row(
+        &TablePrinter::of(&Gvk::new(group, "v1", kind), None),
+        object,
+    )["cells"]
+        .clone()
 }
 
-fn row(table: &Table, object: &Value) -> Value {
+fn row(table: &TablePrinter, object: &Value) -> Value {
     let now: Timestamp = NOW.parse().unwrap();
     let mut out = b"{".to_vec();
     table.write_cells(&mut out, "member1", &object.to_string(), now);
@@ -26,7 +30,7 @@ fn every_kind_has_one_table() {
         .flatten()
         .map(|kind| (kind.group, kind.name))
         .collect();
-    kinds.extend(BARE);
+    kinds.extend(CREATED_AT_KINDS);
     let count = kinds.len();
     kinds.sort_unstable();
     kinds.dedup();
@@ -42,7 +46,7 @@ fn every_built_in_kind_has_a_table_of_its_own() {
             .flatten()
             .any(|kind| kind.group == entry.group && kind.name == entry.kind);
         assert!(
-            has_columns || BARE.contains(&(entry.group, entry.kind)),
+            has_columns || CREATED_AT_KINDS.contains(&(entry.group, entry.kind)),
             "{}",
             entry.gvk()
         );
@@ -234,8 +238,8 @@ fn the_status_of_a_pod_is_one_word() {
 }
 
 #[test]
-fn a_pod_that_has_ended_says_so_beside_its_cells() {
-    let table = Table::of(&Gvk::new("", "v1", "Pod"), None);
+fn a_completed_pod_has_a_row_condition() {
+    let table = TablePrinter::of(&Gvk::new("", "v1", "Pod"), None);
     let succeeded = row(&table, &json!({ "status": { "phase": "Succeeded" } }));
     assert_eq!(succeeded["conditions"][0]["reason"], "Succeeded");
     assert_eq!(
@@ -277,7 +281,7 @@ fn a_node_shows_its_condition_roles_and_addresses() {
 }
 
 #[test]
-fn a_service_shows_where_it_is_reached() {
+fn a_service_shows_its_addresses_and_ports() {
     let service = |spec: Value, status: Value| {
         let cells = cells(
             "",
@@ -322,7 +326,7 @@ fn a_service_shows_where_it_is_reached() {
 }
 
 #[test]
-fn controllers_show_how_far_they_are() {
+fn controllers_show_their_progress() {
     let template = json!({ "spec": { "containers": [{ "name": "a", "image": "img:1" }, { "name": "b", "image": "img:2" }] } });
     let selector = json!({ "matchLabels": { "app": "web" }, "matchExpressions": [{ "key": "tier", "operator": "In", "values": ["y", "x"] },
         { "key": "old", "operator": "DoesNotExist" }, { "key": "env", "operator": "Exists" }] });
@@ -370,7 +374,7 @@ fn controllers_show_how_far_they_are() {
 }
 
 #[test]
-fn events_of_both_groups_read_alike() {
+fn events_of_both_groups_have_the_same_cells() {
     let core = json!({ "metadata": { "name": "e" }, "type": "Warning", "reason": "BackOff", "message": " again\n", "count": 4,
         "involvedObject": { "kind": "Pod", "name": "p", "fieldPath": "spec.containers{a}" }, "source": { "component": "kubelet", "host": "n1" },
         "firstTimestamp": "2026-02-03T09:00:00Z", "lastTimestamp": "2026-02-03T09:59:00Z" });
@@ -403,7 +407,7 @@ fn events_of_both_groups_read_alike() {
 }
 
 #[test]
-fn autoscalers_show_what_their_metrics_are_and_should_be() {
+fn autoscalers_show_current_and_target_metrics() {
     let targets = |spec: Value, status: Value| {
         cells(
             "autoscaling",
@@ -466,7 +470,7 @@ fn a_custom_resource_has_the_columns_of_its_definition() {
     let object = json!({ "metadata": { "name": "w", "creationTimestamp": "2026-02-03T09:58:00Z" },
         "spec": { "text": "t", "map": { "b": [1, true], "a": null }, "count": 3, "ratio": 2.75, "on": true, "since": "2026-02-01T10:00:00Z" },
         "status": { "conditions": [{ "type": "Synced", "status": "False" }, { "type": "Ready", "status": "True" }] } });
-    let table = Table::of(&Gvk::new("example.com", "v1", "Widget"), Some(&columns));
+    let table = TablePrinter::of(&Gvk::new("example.com", "v1", "Widget"), Some(&columns));
     assert_eq!(
         row(&table, &object)["cells"],
         json!([
@@ -496,21 +500,21 @@ fn a_custom_resource_without_columns_shows_its_age() {
         json!({ "metadata": { "name": "w", "creationTimestamp": "2026-02-03T09:58:00Z" } });
     for printed in [None, Some([].as_slice())] {
         assert_eq!(
-            row(&Table::of(&kind, printed), &object)["cells"],
+            row(&TablePrinter::of(&kind, printed), &object)["cells"],
             json!(["member1", "w", "2m"])
         );
     }
     let broken = [column("A", "string", ".spec[")];
     assert_eq!(
-        row(&Table::of(&kind, Some(&broken)), &object)["cells"],
+        row(&TablePrinter::of(&kind, Some(&broken)), &object)["cells"],
         json!(["member1", "w", "2026-02-03T09:58:00Z"])
     );
 }
 
 #[test]
-fn an_object_that_cannot_be_read_gives_an_empty_row() {
+fn an_object_that_cannot_be_parsed_has_an_empty_row() {
     let mut out = Vec::new();
-    Table::of(&Gvk::new("", "v1", "Namespace"), None).write_cells(
+    TablePrinter::of(&Gvk::new("", "v1", "Namespace"), None).write_cells(
         &mut out,
         "m",
         "no JSON",
@@ -523,12 +527,12 @@ fn an_object_that_cannot_be_read_gives_an_empty_row() {
 }
 
 #[test]
-fn paths_lead_through_a_node_as_through_the_json_it_was_read_from() {
+fn a_path_finds_the_same_in_a_node_as_in_its_json() {
     let object = json!({ "a": { "list": [{ "n": "x", "v": 1 }, { "n": "y", "v": 2.5, "w": { "v": null } }], "f": true } });
     let text = object.to_string();
-    let mut wanted = Wanted::default();
-    wanted.add(std::iter::empty());
-    let root = Node::parse(&text, &wanted).unwrap();
+    let mut paths = FieldPaths::default();
+    paths.add(std::iter::empty());
+    let root = JsonNode::parse(&text, &paths).unwrap();
     for path in [
         ".a.list[0].n",
         ".a.list[*].v",
@@ -540,7 +544,7 @@ fn paths_lead_through_a_node_as_through_the_json_it_was_read_from() {
         ".a[0]",
         ".b",
     ] {
-        let path: Path = path.parse().unwrap();
+        let path: JsonPath = path.parse().unwrap();
         let found = path.find(&root).map(|found| json!(found));
         assert_eq!(
             found,

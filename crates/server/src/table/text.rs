@@ -1,21 +1,21 @@
 //! Texts that several kinds show.
 
 use super::{
-    column::{Cell, NONE, UNSET, View},
-    node::Node,
+    column::{Cell, NONE, RowContext, UNSET},
+    node::JsonNode,
 };
 
 /// The texts of a list, one after another.
-pub fn joined(items: &[Node<'_>], separator: &str) -> String {
+pub fn joined(items: &[JsonNode<'_>], separator: &str) -> String {
     items
         .iter()
-        .map(Node::text)
+        .map(JsonNode::text)
         .collect::<Vec<_>>()
         .join(separator)
 }
 
 /// One member of every item of a list, one after another.
-pub fn members(list: &Node<'_>, member: &str) -> String {
+pub fn members(list: &JsonNode<'_>, member: &str) -> String {
     list.items()
         .iter()
         .map(|item| item.member(member).text())
@@ -43,7 +43,7 @@ pub fn first_three(items: &[String]) -> String {
 }
 
 /// `key=value` of every member, sorted.
-pub fn labels(map: &Node<'_>) -> String {
+pub fn labels(map: &JsonNode<'_>) -> String {
     let mut pairs: Vec<String> = map
         .entries()
         .iter()
@@ -54,7 +54,7 @@ pub fn labels(map: &Node<'_>) -> String {
 }
 
 /// A label selector in the form that kubectl reads; `None` if it is not valid. Without any requirement it is empty.
-pub fn selector(selector: &Node<'_>) -> Option<String> {
+pub fn selector(selector: &JsonNode<'_>) -> Option<String> {
     let labels = selector.member("matchLabels").entries().iter();
     let mut requirements: Vec<(&str, String)> = labels
         .map(|(key, value)| (&**key, format!("{key}={}", value.text())))
@@ -73,13 +73,13 @@ pub fn selector(selector: &Node<'_>) -> Option<String> {
     )
 }
 
-fn requirement(key: &str, expression: &Node<'_>) -> Option<String> {
+fn requirement(key: &str, expression: &JsonNode<'_>) -> Option<String> {
     let values = || {
         let mut values: Vec<&str> = expression
             .member("values")
             .items()
             .iter()
-            .map(Node::text)
+            .map(JsonNode::text)
             .collect();
         values.sort_unstable();
         values.join(",")
@@ -94,7 +94,7 @@ fn requirement(key: &str, expression: &Node<'_>) -> Option<String> {
 }
 
 /// The same as most kinds show it.
-pub fn selector_or_none(node: &Node<'_>) -> Cell {
+pub fn selector_or_none(node: &JsonNode<'_>) -> Cell {
     match selector(node) {
         Some(text) => or(&text, NONE).into(),
         None => "<error>".into(),
@@ -102,12 +102,12 @@ pub fn selector_or_none(node: &Node<'_>) -> Cell {
 }
 
 /// The names of the containers of a pod template.
-pub fn container_names(view: &View<'_>) -> Cell {
+pub fn container_names(view: &RowContext<'_>) -> Cell {
     members(view.at("spec.template.spec.containers"), "name").into()
 }
 
 /// The images of the containers of a pod template.
-pub fn container_images(view: &View<'_>) -> Cell {
+pub fn container_images(view: &RowContext<'_>) -> Cell {
     members(view.at("spec.template.spec.containers"), "image").into()
 }
 

@@ -3,28 +3,28 @@
 use super::{
     age::human_duration,
     column::{
-        Cell, Column, NONE, UNSET, View, age, integer, length, made, name, since, text, text_or,
-        timestamp,
+        Cell, Column, NONE, RowContext, UNSET, age, computed, integer, length, name, since, text,
+        text_or, timestamp,
     },
-    kind::Kind,
+    kind_columns::KindColumns,
     text::{
         container_images, container_names, labels, members, selector, selector_or_none, spoken,
     },
 };
 
-const CONTAINERS: Column = made(
+const CONTAINERS: Column = computed(
     "Containers",
     &["spec.template.spec.containers.name"],
     container_names,
 )
 .wide();
-const IMAGES: Column = made(
+const IMAGES: Column = computed(
     "Images",
     &["spec.template.spec.containers.image"],
     container_images,
 )
 .wide();
-const SELECTOR: Column = made("Selector", &["spec.selector"], |view| {
+const SELECTOR: Column = computed("Selector", &["spec.selector"], |view| {
     selector_or_none(view.at("spec.selector"))
 })
 .wide();
@@ -36,7 +36,7 @@ const REPLICAS: [Column; 4] = [
     age(),
 ];
 
-const READY: Column = made(
+const READY: Column = computed(
     "Ready",
     &["spec.replicas", "status.readyReplicas"],
     |view| {
@@ -50,8 +50,8 @@ const READY: Column = made(
 );
 
 /// The kinds.
-pub const KINDS: &[Kind] = &[
-    Kind::new(
+pub const KINDS: &[KindColumns] = &[
+    KindColumns::new(
         "",
         "ReplicationController",
         &[
@@ -62,13 +62,13 @@ pub const KINDS: &[Kind] = &[
             REPLICAS[3],
             CONTAINERS,
             IMAGES,
-            made("Selector", &["spec.selector"], |view| {
+            computed("Selector", &["spec.selector"], |view| {
                 labels(view.at("spec.selector")).into()
             })
             .wide(),
         ],
     ),
-    Kind::new(
+    KindColumns::new(
         "apps",
         "ReplicaSet",
         &[
@@ -82,29 +82,29 @@ pub const KINDS: &[Kind] = &[
             SELECTOR,
         ],
     ),
-    Kind::new(
+    KindColumns::new(
         "apps",
         "Deployment",
         &[
             name(),
             READY,
-            integer("Up-to-date", "status.updatedReplicas").called("string"),
-            integer("Available", "status.availableReplicas").called("string"),
+            integer("Up-to-date", "status.updatedReplicas").with_type("string"),
+            integer("Available", "status.availableReplicas").with_type("string"),
             age(),
             CONTAINERS,
             IMAGES,
-            made("Selector", &["spec.selector"], |view| {
+            computed("Selector", &["spec.selector"], |view| {
                 selector(view.at("spec.selector")).map_or_else(|| "<invalid>".into(), Cell::Text)
             })
             .wide(),
         ],
     ),
-    Kind::new(
+    KindColumns::new(
         "apps",
         "StatefulSet",
         &[name(), READY, age(), CONTAINERS, IMAGES],
     ),
-    Kind::new(
+    KindColumns::new(
         "apps",
         "DaemonSet",
         &[
@@ -114,7 +114,7 @@ pub const KINDS: &[Kind] = &[
             integer("Ready", "status.numberReady"),
             integer("Up-to-date", "status.updatedNumberScheduled"),
             integer("Available", "status.numberAvailable"),
-            made(
+            computed(
                 "Node Selector",
                 &["spec.template.spec.nodeSelector"],
                 |view| labels(view.at("spec.template.spec.nodeSelector")).into(),
@@ -125,22 +125,22 @@ pub const KINDS: &[Kind] = &[
             SELECTOR,
         ],
     ),
-    Kind::new(
+    KindColumns::new(
         "apps",
         "ControllerRevision",
         &[
             name(),
-            made("Controller", &["metadata.ownerReferences"], controller),
-            integer("Revision", "revision").called("string"),
+            computed("Controller", &["metadata.ownerReferences"], controller),
+            integer("Revision", "revision").with_type("string"),
             age(),
         ],
     ),
-    Kind::new(
+    KindColumns::new(
         "batch",
         "Job",
         &[
             name(),
-            made(
+            computed(
                 "Status",
                 &[
                     "metadata.deletionTimestamp",
@@ -149,12 +149,12 @@ pub const KINDS: &[Kind] = &[
                 ],
                 job_status,
             ),
-            made(
+            computed(
                 "Completions",
                 &["spec.completions", "spec.parallelism", "status.succeeded"],
                 completions,
             ),
-            made(
+            computed(
                 "Duration",
                 &["status.startTime", "status.completionTime"],
                 duration,
@@ -165,14 +165,14 @@ pub const KINDS: &[Kind] = &[
             SELECTOR,
         ],
     ),
-    Kind::new(
+    KindColumns::new(
         "batch",
         "CronJob",
         &[
             name(),
             text("Schedule", "spec.schedule"),
             text_or("Timezone", "spec.timeZone", NONE),
-            made("Suspend", &["spec.suspend"], |view| {
+            computed("Suspend", &["spec.suspend"], |view| {
                 let suspend = view.at("spec.suspend");
                 if suspend.is_given() {
                     spoken(suspend.flag()).into()
@@ -180,11 +180,11 @@ pub const KINDS: &[Kind] = &[
                     UNSET.into()
                 }
             })
-            .called("boolean"),
+            .with_type("boolean"),
             length("Active", "status.active"),
             since("Last Schedule", "status.lastScheduleTime", NONE),
             age(),
-            made(
+            computed(
                 "Containers",
                 &["spec.jobTemplate.spec.template.spec.containers.name"],
                 |view| {
@@ -196,7 +196,7 @@ pub const KINDS: &[Kind] = &[
                 },
             )
             .wide(),
-            made(
+            computed(
                 "Images",
                 &["spec.jobTemplate.spec.template.spec.containers.image"],
                 |view| {
@@ -208,7 +208,7 @@ pub const KINDS: &[Kind] = &[
                 },
             )
             .wide(),
-            made("Selector", &["spec.jobTemplate.spec.selector"], |view| {
+            computed("Selector", &["spec.jobTemplate.spec.selector"], |view| {
                 selector_or_none(view.at("spec.jobTemplate.spec.selector"))
             })
             .wide(),
@@ -216,7 +216,7 @@ pub const KINDS: &[Kind] = &[
     ),
 ];
 
-fn controller(view: &View<'_>) -> Cell {
+fn controller(view: &RowContext<'_>) -> Cell {
     let owners = view.at("metadata.ownerReferences").items();
     let Some(owner) = owners
         .iter()
@@ -238,7 +238,7 @@ fn controller(view: &View<'_>) -> Cell {
     .into()
 }
 
-fn job_status(view: &View<'_>) -> Cell {
+fn job_status(view: &RowContext<'_>) -> Cell {
     let conditions = view.at("status.conditions");
     let holds = |name: &str| {
         conditions
@@ -260,12 +260,12 @@ fn job_status(view: &View<'_>) -> Cell {
     status.into()
 }
 
-fn completions(view: &View<'_>) -> Cell {
+fn completions(view: &RowContext<'_>) -> Cell {
     let succeeded = view.at("status.succeeded").integer();
-    let wanted = view.at("spec.completions");
+    let completions = view.at("spec.completions");
     let parallelism = view.at("spec.parallelism").integer();
-    if wanted.is_given() {
-        format!("{succeeded}/{}", wanted.integer()).into()
+    if completions.is_given() {
+        format!("{succeeded}/{}", completions.integer()).into()
     } else if parallelism > 1 {
         format!("{succeeded}/1 of {parallelism}").into()
     } else {
@@ -273,7 +273,7 @@ fn completions(view: &View<'_>) -> Cell {
     }
 }
 
-fn duration(view: &View<'_>) -> Cell {
+fn duration(view: &RowContext<'_>) -> Cell {
     let Some(start) = timestamp(view.at("status.startTime")) else {
         return "".into();
     };

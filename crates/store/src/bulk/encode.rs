@@ -1,4 +1,4 @@
-//! Writes as the newline-delimited JSON of a `_bulk` request.
+//! Encodes writes as the newline-delimited JSON of a `_bulk` request.
 
 use std::collections::BTreeSet;
 
@@ -10,13 +10,13 @@ use fleetdex_core::{
 
 use super::Write;
 
-/// What an action line costs beside the names in it.
+/// Bytes of an action line besides the names in it.
 const ACTION_BYTES: usize = 120;
 
 /// About how many bytes a write takes in a bulk request.
 pub fn encoded_len(write: &Write) -> usize {
-    write.body.as_ref().map_or(0, |body| body.len())
-        + write.id.len()
+    write.document.body.as_ref().map_or(0, |body| body.len())
+        + write.document.id.len()
         + write.index.as_str().len()
         + ACTION_BYTES
 }
@@ -26,19 +26,19 @@ pub fn encoded_len(write: &Write) -> usize {
 pub struct Encoded {
     /// Newline-delimited JSON.
     pub body: Bytes,
-    /// How many items it has: the writes first, then what guards them.
+    /// How many items it has: the writes first, then their guards.
     pub items: usize,
 }
 
-/// The `_bulk` request of some writes. Every write names its alias, which must exist, and carries its version, so that
-/// replays and reorders converge.
+/// Encodes the `_bulk` request of some writes. Every write names its alias, which must exist, and
+/// carries its version, so that replays and reorders converge.
 ///
-/// Alias names hold no character that JSON escapes, ids are escaped, and a document is a [`JsonLine`]: whatever a member sends, each line of the
-/// request is one of these.
+/// Alias names hold no character that JSON escapes, ids are escaped, and a document is a
+/// [`JsonLine`]: whatever a member sends, each line of the request is one of these.
 pub fn encode(writes: &[Write]) -> Encoded {
     let mut body = Vec::with_capacity(writes.iter().map(encoded_len).sum());
     for write in writes {
-        let action = if write.body.is_some() {
+        let action = if write.document.body.is_some() {
             "index"
         } else {
             "delete"
@@ -48,14 +48,14 @@ pub fn encode(writes: &[Write]) -> Encoded {
         body.extend_from_slice(b"\":{\"_index\":\"");
         body.extend_from_slice(write.index.as_str().as_bytes());
         body.extend_from_slice(b"\",\"_id\":");
-        push_json_string(&mut body, &write.id);
+        push_json_string(&mut body, &write.document.id);
         if !loses_version(write) {
             body.extend_from_slice(b",\"version\":");
-            body.extend_from_slice(write.version.to_string().as_bytes());
+            body.extend_from_slice(write.document.version.to_string().as_bytes());
             body.extend_from_slice(b",\"version_type\":\"external_gte\"");
         }
         body.extend_from_slice(b",\"require_alias\":true}}\n");
-        if let Some(document) = &write.body {
+        if let Some(document) = &write.document.body {
             body.extend_from_slice(document);
             body.push(b'\n');
         }
@@ -72,18 +72,20 @@ pub fn encode(writes: &[Write]) -> Encoded {
     }
 }
 
-/// A write that no document can satisfy, so that it is always refused with 409, and that requires its alias.
+/// A write that no document can satisfy, so that it is always refused with 409, and that requires
+/// its alias.
 ///
-/// `require_alias` of a delete counts for nothing: a request that has only deletes for a name that is gone makes an index of that name
-/// (seen on OpenSearch 3.4.0; `TransportBulkAction` collects the flag by name, and that of deletes is always false). Beside one write
-/// that requires the alias, the deletes do, too.
+/// `require_alias` has no effect on a delete: a request that has only deletes for a name that is
+/// gone creates an index of that name (seen on OpenSearch 3.4.0; `TransportBulkAction` collects the
+/// flag by name, and that of deletes is always false). Beside one write that requires the alias,
+/// the deletes require it, too.
 const GUARD: &[u8] = b"\",\"_id\":\"guard\",\"if_seq_no\":9007199254740991,\"if_primary_term\":1,\"require_alias\":true}}\n{}\n";
 
 /// The aliases that only deletes name.
 fn only_deleted(writes: &[Write]) -> BTreeSet<&IndexName> {
     let indexed: BTreeSet<&IndexName> = writes
         .iter()
-        .filter(|write| write.body.is_some())
+        .filter(|write| write.document.body.is_some())
         .map(|write| &write.index)
         .collect();
     writes
@@ -95,11 +97,11 @@ fn only_deleted(writes: &[Write]) -> BTreeSet<&IndexName> {
 
 /// Two planted bugs.
 fn loses_version(write: &Write) -> bool {
-    (planted(Bug::UnorderedDeletes) && write.body.is_none())
-        || (planted(Bug::RetryWithoutVersion) && was_retried(&write.id))
+    (planted(Bug::UnorderedDeletes) && write.document.body.is_none())
+        || (planted(Bug::RetryWithoutVersion) && was_retried(&write.document.id))
 }
 
-/// The body of a bulk request that has these lines.
+/// Joins lines into the body of a bulk request.
 pub fn joined(lines: &[JsonLine]) -> Bytes {
     let mut body = Vec::with_capacity(lines.iter().map(|line| line.len() + 1).sum());
     for line in lines {
@@ -115,6 +117,8 @@ fn push_json_string(out: &mut Vec<u8>, text: &str) {
 
 #[cfg(test)]
 mod tests {
+    use fleetdex_core::model::Document;
+
     use super::*;
 
     #[test]
@@ -123,9 +127,12 @@ mod tests {
             fleetdex_core::model::IndexPrefix::default().cluster_alias(&"member1".parse().unwrap());
         let write = |id: &str, version: &str, body: Option<&'static str>| Write {
             index: index.clone(),
-            id: id.into(),
-            version: version.parse().unwrap(),
-            body: body.map(JsonLine::new),
+            document: Document {
+                id: id.into(),
+                version: version.parse().unwrap(),
+                body: body.map(JsonLine::new),
+                is_partial: false,
+            },
         };
         let writes = [
             write("v1/Pod/a", "7", Some(r#"{"kind":"Pod"}"#)),

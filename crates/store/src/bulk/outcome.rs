@@ -1,8 +1,8 @@
-//! What the store said of each item of a bulk request.
+//! The outcome of each item of a bulk request.
 
 use serde::Deserialize;
 
-/// The answer is no valid answer to the request: what became of its items is unknown.
+/// The response does not fit the request: the outcome of its items is unknown.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Garbled {
     /// Not the JSON of a bulk response, perhaps cut off.
@@ -13,12 +13,12 @@ pub enum Garbled {
     Count {
         /// Items sent.
         sent: usize,
-        /// Items answered.
+        /// Items in the response.
         found: usize,
     },
 }
 
-/// What became of one write, and with that what to do next.
+/// The outcome of one write, which decides what to do next.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
     /// Stored.
@@ -33,7 +33,7 @@ pub enum Verdict {
     Retry(String),
     /// A block set by an operator or by a full disk: send this write again, much later.
     Blocked(String),
-    /// The alias or its index is gone: it must be made again and filled again.
+    /// The alias or its index is gone: it must be created and filled again.
     IndexMissing(String),
     /// This document, as it is, will never be accepted.
     Rejected(String),
@@ -61,7 +61,7 @@ struct Response<'a> {
     items: Vec<Item<'a>>,
 }
 
-/// One of the members is there, named like the action.
+/// Has one member, named like the action.
 #[derive(Deserialize)]
 struct Item<'a> {
     #[serde(borrow)]
@@ -138,7 +138,8 @@ fn verdict(answer: &Answer<'_>, done: Verdict) -> Verdict {
         404 if answer.error.is_none() => Verdict::Absent,
         404 => Verdict::IndexMissing(refusal.text()),
         403 => Verdict::Blocked(refusal.text()),
-        // The limit of shards per node comes as a validation error, but is no fault of the document.
+        // The limit of shards per node is reported as a validation error, but is no fault of the
+        // document.
         400 if refusal.kind == "validation_exception"
             || refusal.reason.contains("maximum shards open") =>
         {

@@ -1,31 +1,31 @@
-//! A change of one object, and those that were made in one step.
+//! A change of one object, and the changes of one step.
 
 use std::sync::Arc;
 
-use crate::document::Document;
+use crate::document::StoredDocument;
 
 /// A change of one object.
 #[derive(Clone, Debug)]
 pub(crate) struct Change {
-    pub(crate) before: Option<Arc<Document>>,
-    pub(crate) after: Option<Arc<Document>>,
+    pub(crate) before: Option<Arc<StoredDocument>>,
+    pub(crate) after: Option<Arc<StoredDocument>>,
 }
 
 impl Change {
-    /// The object, whether it is there or was.
-    pub(crate) fn document(&self) -> Option<&Arc<Document>> {
+    /// The newest state of the object, before its deletion if it was deleted.
+    pub(crate) fn document(&self) -> Option<&Arc<StoredDocument>> {
         self.after.as_ref().or(self.before.as_ref())
     }
 }
 
-/// Changes that were made in one step.
+/// Changes that were added in one step.
 pub(super) struct Batch {
-    /// Number of the first.
+    /// Sequence number of the first change.
     pub(super) first: u64,
     pub(super) changes: Vec<Change>,
-    /// Whether another replica has made them.
-    pub(super) is_foreign: bool,
-    /// Bytes of the documents in them.
+    /// Whether another replica made the changes.
+    pub(super) is_replicated: bool,
+    /// Bytes of their documents.
     pub(super) bytes: usize,
 }
 

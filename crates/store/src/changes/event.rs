@@ -1,48 +1,49 @@
-//! What a watch tells, and why one cannot begin.
+//! The events of a watch, and why a watch cannot begin.
 
 use std::sync::Arc;
 
 use fleetdex_core::query::QueryError;
 
-use super::Shown;
+use super::EventObject;
 
-/// The log does not hold what is asked for: it is too long ago, or of another process. Whoever follows has to list again.
+/// The log does not hold the changes after a number: they are too old, or of another process. The
+/// client has to list again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the changes after {after} are not known any more; list again, and watch from there")]
+#[error("the changes after {after} are no longer known; list again, and watch from there")]
 pub struct TooOld {
-    /// The sequence number that was to be continued.
+    /// The sequence number to continue from.
     pub after: u64,
 }
 
 /// A watch cannot begin.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WatchError {
-    /// It cannot continue where it should.
+    /// Its position is no longer in the log.
     #[error(transparent)]
     TooOld(#[from] TooOld),
-    /// Its query cannot be answered.
+    /// Its query is invalid.
     #[error(transparent)]
     Query(#[from] QueryError),
 }
 
-/// What became of an object, as a watch with a selector sees it.
+/// What happened to an object, as a watch with a selector sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventKind {
-    /// It is new, or selected only now.
+    /// It was created, or is selected for the first time.
     Added,
-    /// It is selected as before.
+    /// It was selected before, and still is.
     Modified,
-    /// It is gone, or not selected any more; the object is as it was when it was selected last.
+    /// It was deleted or is no longer selected. The object is in the state that was selected last.
     Deleted,
 }
 
 /// One event of a watch.
 #[derive(Clone, Debug)]
 pub struct Event {
-    /// The number of the change, which is greater than that of any change before.
+    /// The sequence number of the change, greater than that of any earlier change.
     pub sequence: u64,
     /// What happened.
     pub kind: EventKind,
     /// The object.
-    pub object: Arc<Shown>,
+    pub object: Arc<EventObject>,
 }

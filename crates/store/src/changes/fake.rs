@@ -5,34 +5,31 @@ use std::sync::Arc;
 use fleetdex_core::model::{IndexPrefix, Object, Projection, Projector, Resource};
 use serde_json::Value;
 
-use crate::{bulk::Write, codec::Codec, document::Document, draft::draft, packed::Packer};
+use crate::{
+    bulk::Write, codec::Codec, document::StoredDocument, packed::Packer,
+    packed_document::pack_document,
+};
 
 /// The document of an object of `member1`.
-pub(crate) fn document(resource: &Resource, object: &Value) -> Arc<Document> {
+pub(crate) fn document(resource: &Resource, object: &Value) -> Arc<StoredDocument> {
     let json = object.to_string();
     let cluster = "member1".parse().unwrap();
     let projector = Projector::new(&cluster, resource, &Projection::default(), &[]);
     let document = projector
-        .document(
-            &Object::parse(&json).unwrap(),
-            &json,
-            "2026-01-01T00:00:00Z",
-        )
+        .document(&Object::parse(&json).unwrap(), "2026-01-01T00:00:00Z")
         .unwrap();
     let index = IndexPrefix::default().write_alias(&cluster, 1);
-    let write = Write {
-        index,
-        id: document.id,
-        version: document.version,
-        body: Some(document.body),
-    };
-    let draft = draft(
+    let write = Write { index, document };
+    let pack_document = pack_document(
         &write,
-        write.body.as_ref().unwrap(),
+        write.document.body.as_ref().unwrap(),
         &Codec::default(),
         &Arc::default(),
         &mut Packer::new(),
     )
     .unwrap();
-    Arc::new(Document::new(Arc::new(draft.origin), draft.content))
+    Arc::new(StoredDocument::new(
+        Arc::new(pack_document.origin),
+        pack_document.content,
+    ))
 }

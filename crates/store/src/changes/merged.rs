@@ -1,7 +1,8 @@
 //! A watch over the logs of several stores.
 //!
-//! The numbers of all logs are one sequence, so events are told in the order of their numbers: one of a log is told when no other log can
-//! have an earlier one any more. So a watch that goes on from any of them misses nothing of any log.
+//! The numbers of all logs are one sequence, so events are sent in the order of their numbers: an
+//! event is sent once no other log can have an earlier one. A watch that continues from any of them
+//! therefore misses nothing of any log.
 
 use std::collections::VecDeque;
 
@@ -12,39 +13,39 @@ use tokio::task::{unconstrained, yield_now};
 use super::{Event, Sequence, Watch};
 use crate::StoreError;
 
-/// Follows the changes of what a query selects, in one log or in several.
+/// Follows the changes of a query's objects, in one log or in several.
 pub struct MergedWatch {
-    logs: Vec<Following>,
+    logs: Vec<WatchedLog>,
     sequence: Sequence,
-    /// Everything up to this number has been told.
+    /// Everything up to this number has been returned.
     position: u64,
 }
 
-/// One log.
-struct Following {
+/// The watch of one log.
+struct WatchedLog {
     watch: Watch,
-    /// What has not been told yet.
+    /// Events that have not been returned yet.
     events: VecDeque<Event>,
     /// No event up to this number is missing from `events`.
     reaches_to: u64,
 }
 
 impl MergedWatch {
-    /// Watches that all begin after a number.
+    /// Merges watches that all begin after a number.
     pub fn new(watches: Vec<Watch>, sequence: Sequence, after: u64) -> Self {
-        let following = |watch| Following {
+        let watched = |watch| WatchedLog {
             watch,
             events: VecDeque::new(),
             reaches_to: after,
         };
         Self {
-            logs: watches.into_iter().map(following).collect(),
+            logs: watches.into_iter().map(watched).collect(),
             sequence,
             position: after,
         }
     }
 
-    /// The version of the fleet up to which everything has been told.
+    /// The fleet version up to which everything has been returned.
     pub fn version(&self) -> FleetVersion {
         match self.logs.as_slice() {
             [only] => only.watch.version(),
@@ -52,21 +53,21 @@ impl MergedWatch {
         }
     }
 
-    /// The next events; waits for them. May be dropped and called again without loss.
+    /// Waits for the next events. Cancel safe.
     pub async fn next(&mut self) -> Result<Vec<Event>, StoreError> {
         if let [only] = self.logs.as_mut_slice() {
             return only.watch.next().await;
         }
         loop {
             for log in &mut self.logs {
-                log.look()?;
+                log.poll()?;
             }
-            let events = self.take_settled();
+            let events = self.take_complete();
             if !events.is_empty() {
                 return Ok(events);
             }
             if self.logs.iter().any(|log| !log.events.is_empty()) {
-                // A change came while another log was looked at.
+                // A change came while another log was read.
                 yield_now().await;
                 continue;
             }
@@ -76,9 +77,9 @@ impl MergedWatch {
         }
     }
 
-    /// Events with numbers up to which all logs are known, in order.
-    fn take_settled(&mut self) -> Vec<Event> {
-        let settled = self
+    /// Events up to the number that all logs have reached, in order.
+    fn take_complete(&mut self) -> Vec<Event> {
+        let complete = self
             .logs
             .iter()
             .map(|log| log.reaches_to)
@@ -89,23 +90,24 @@ impl MergedWatch {
             let count = log
                 .events
                 .iter()
-                .take_while(|event| event.sequence <= settled)
+                .take_while(|event| event.sequence <= complete)
                 .count();
             events.extend(log.events.drain(..count));
         }
         events.sort_by_key(|event| event.sequence);
-        self.position = self.position.max(settled);
+        self.position = self.position.max(complete);
         events
     }
 }
 
-impl Following {
-    /// Takes what there is, unless something is left of what was taken before.
-    fn look(&mut self) -> Result<(), StoreError> {
+impl WatchedLog {
+    /// Takes the available events, unless earlier ones are left.
+    fn poll(&mut self) -> Result<(), StoreError> {
         if !self.events.is_empty() {
             return Ok(());
         }
-        // Not constrained: that nothing comes has to mean that everything has been looked at.
+        // Not constrained by the task budget: that nothing comes has to mean that everything has
+        // been read.
         if let Some(events) = unconstrained(self.watch.next()).now_or_never() {
             self.take(events?);
         } else {

@@ -1,7 +1,8 @@
-//! What those who follow have in common: which of the newest changes may concern whom, and the objects in them, unpacked.
+//! What the watches of a log share: an index of the newest changes by term, and the unpacked
+//! objects.
 //!
-//! A thousand who follow, each a small part of what changes, look up their part instead of looking at all of it; and an object that several of
-//! them are told of is unpacked once.
+//! A thousand watches, each of a small part of the changes, look up their part instead of reading
+//! every change; and an object that several of them send is unpacked once.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -12,51 +13,52 @@ use ahash::RandomState;
 use fleetdex_core::query::ResourceName;
 use parking_lot::{Mutex, MutexGuard};
 
-use super::{Change, Shown, change::Batch};
+use super::{Change, EventObject, change::Batch};
 use crate::{
-    document::Document,
+    document::StoredDocument,
     filter::{Filter, Test},
     terms::NAME,
 };
 
-/// Changes of which is known whom they concern; some 50 terms each, in 16 bytes.
+/// Changes to index; some 50 terms each, in 16 bytes.
 const INDEXED: usize = 2_048;
-/// Bytes of the objects that are kept unpacked: what several follow is told to all of them within a moment.
+/// Bytes of unpacked objects to hold: several watches send the same object at about the same time.
 const SHOWN_BYTES: usize = 1 << 20;
 
-/// What is known of the newest changes of a log.
+/// Index and unpacked objects of the newest changes of a log.
 #[derive(Default)]
-pub(super) struct Recent {
+pub(super) struct RecentChanges {
     hasher: RandomState,
-    held: Mutex<Held>,
+    state: Mutex<RecentState>,
 }
 
 #[derive(Default)]
-struct Held {
+struct RecentState {
     /// By the number of the first change, in ascending order.
-    indices: VecDeque<(u64, Arc<Index>)>,
+    indices: VecDeque<(u64, Arc<TermIndex>)>,
     /// Changes in them.
     indexed: usize,
-    /// By the number of the change; whether it is the object as it was before.
-    shown: BTreeMap<(u64, bool), Arc<Shown>>,
+    /// By the number of the change, and whether it is the state before it.
+    objects: BTreeMap<(u64, bool), Arc<EventObject>>,
     bytes: usize,
 }
 
-/// Where those changes of a batch are whose objects have a term, before or after: hashes of terms with positions, in ascending order. A hash that
-/// two terms have only makes somebody look at more.
-struct Index {
+/// The positions of a batch's changes by the terms of their objects, before or after: pairs of term
+/// hash and position, in ascending order. Two terms of one hash only cause extra reads.
+struct TermIndex {
     entries: Vec<(u64, u32)>,
-    /// How many changes there are.
+    /// How many changes are indexed.
     changes: usize,
 }
 
-impl Recent {
-    fn lock(&self) -> MutexGuard<'_, Held> {
-        self.held.lock()
+impl RecentChanges {
+    fn lock(&self) -> MutexGuard<'_, RecentState> {
+        self.state.lock()
     }
 
-    /// By what changes are found that may concern a filter; one of these is in each of them.
-    pub(super) fn handles(&self, resource: &ResourceName, filter: &Filter) -> Vec<u64> {
+    /// The term hashes by which changes are found that may concern a filter; each such change has
+    /// one of them.
+    pub(super) fn term_hashes(&self, resource: &ResourceName, filter: &Filter) -> Vec<u64> {
         let required = filter
             .conditions()
             .iter()
@@ -79,34 +81,36 @@ impl Recent {
         self.hasher.hash_one((resource, key, value))
     }
 
-    /// The positions of changes that have one of these, in ascending order; nothing if all have to be looked at.
-    pub(super) fn positions(&self, batch: &Batch, handles: &[u64]) -> Option<Vec<u32>> {
-        if handles.len() > batch.changes.len() || batch.changes.len() > INDEXED {
+    /// The positions of changes that have one of these hashes, in ascending order; `None` if every
+    /// change has to be read.
+    pub(super) fn positions(&self, batch: &Batch, term_hashes: &[u64]) -> Option<Vec<u32>> {
+        if term_hashes.len() > batch.changes.len() || batch.changes.len() > INDEXED {
             return None;
         }
         let index = self.index(batch)?;
-        let mut positions: Vec<u32> = handles
+        let mut positions: Vec<u32> = term_hashes
             .iter()
-            .flat_map(|handle| index.with(*handle))
+            .flat_map(|term_hash| index.with(*term_hash))
             .collect();
-        if handles.len() > 1 {
+        if term_hashes.len() > 1 {
             positions.sort_unstable();
             positions.dedup();
         }
         Some(positions)
     }
 
-    /// The index of a batch, which is made for the newest ones only: whoever is behind must not take the place of those who are not.
-    fn index(&self, batch: &Batch) -> Option<Arc<Index>> {
+    /// The index of a batch. Only the newest batches get one: a watch that is behind must not evict
+    /// those of the others.
+    fn index(&self, batch: &Batch) -> Option<Arc<TermIndex>> {
         {
-            let held = self.lock();
-            let found = held
+            let state = self.lock();
+            let found = state
                 .indices
                 .binary_search_by_key(&batch.first, |(first, _)| *first);
             if let Ok(found) = found {
-                return held.indices.get(found).map(|(_, index)| Arc::clone(index));
+                return state.indices.get(found).map(|(_, index)| Arc::clone(index));
             }
-            if held
+            if state
                 .indices
                 .back()
                 .is_some_and(|(newest, _)| *newest > batch.first)
@@ -114,21 +118,21 @@ impl Recent {
                 return None;
             }
         }
-        let index = Arc::new(self.made(&batch.changes));
-        let mut held = self.lock();
-        // Somebody else may have been faster.
-        if held
+        let index = Arc::new(self.build(&batch.changes));
+        let mut state = self.lock();
+        // Another watch may have been faster.
+        if state
             .indices
             .back()
             .is_none_or(|(newest, _)| *newest < batch.first)
         {
-            held.indices.push_back((batch.first, Arc::clone(&index)));
-            held.forget();
+            state.indices.push_back((batch.first, Arc::clone(&index)));
+            state.forget();
         }
         Some(index)
     }
 
-    fn made(&self, changes: &[Change]) -> Index {
+    fn build(&self, changes: &[Change]) -> TermIndex {
         let mut entries = Vec::new();
         for (position, change) in (0_u32..).zip(changes) {
             for document in change.before.iter().chain(&change.after) {
@@ -137,18 +141,18 @@ impl Recent {
         }
         entries.sort_unstable();
         entries.dedup();
-        Index {
+        TermIndex {
             entries,
             changes: changes.len(),
         }
     }
 
-    fn add(&self, document: &Document, position: u32, entries: &mut Vec<(u64, u32)>) {
+    fn add(&self, document: &StoredDocument, position: u32, entries: &mut Vec<(u64, u32)>) {
         let resource = &document.origin.resource;
-        let words = document.origin.vocabulary.read();
+        let vocabulary = document.origin.vocabulary.read();
         let terms = document
             .terms()
-            .filter_map(|number| words.term(number))
+            .filter_map(|number| vocabulary.term(number))
             .map(|term| (term.key(), term.value()));
         let others = [("", ""), (NAME, document.name())];
         entries.extend(
@@ -158,35 +162,35 @@ impl Recent {
         );
     }
 
-    /// An object as those who follow are told of it, unpacked by the first one who needs it.
-    pub(super) fn shown<E>(
+    /// The object of an event, unpacked for the first watch that needs it.
+    pub(super) fn object<E>(
         &self,
         number: u64,
         is_before: bool,
-        unpack: impl FnOnce() -> Result<Shown, E>,
-    ) -> Result<Arc<Shown>, E> {
-        if let Some(known) = self.lock().shown.get(&(number, is_before)) {
+        unpack: impl FnOnce() -> Result<EventObject, E>,
+    ) -> Result<Arc<EventObject>, E> {
+        if let Some(known) = self.lock().objects.get(&(number, is_before)) {
             return Ok(Arc::clone(known));
         }
-        let shown = Arc::new(unpack()?);
-        self.lock().keep((number, is_before), &shown);
-        Ok(shown)
+        let object = Arc::new(unpack()?);
+        self.lock().keep((number, is_before), &object);
+        Ok(object)
     }
 }
 
-impl Index {
+impl TermIndex {
     /// The positions of the changes with a term.
-    fn with(&self, handle: u64) -> impl Iterator<Item = u32> {
-        let begin = self.entries.partition_point(|(hash, _)| *hash < handle);
+    fn with(&self, term_hash: u64) -> impl Iterator<Item = u32> {
+        let begin = self.entries.partition_point(|(hash, _)| *hash < term_hash);
         self.entries[begin..]
             .iter()
-            .take_while(move |(hash, _)| *hash == handle)
+            .take_while(move |(hash, _)| *hash == term_hash)
             .map(|(_, position)| *position)
     }
 }
 
-impl Held {
-    /// Forgets what is known of changes that are not among the newest any more.
+impl RecentState {
+    /// Drops the index of changes that are no longer among the newest.
     fn forget(&mut self) {
         self.indexed = self.indices.iter().map(|(_, index)| index.changes).sum();
         while self.indexed > INDEXED && self.indices.len() > 1 {
@@ -195,12 +199,12 @@ impl Held {
         }
     }
 
-    fn keep(&mut self, key: (u64, bool), shown: &Arc<Shown>) {
-        if self.shown.insert(key, Arc::clone(shown)).is_none() {
-            self.bytes += shown.bytes();
+    fn keep(&mut self, key: (u64, bool), object: &Arc<EventObject>) {
+        if self.objects.insert(key, Arc::clone(object)).is_none() {
+            self.bytes += object.bytes();
         }
         while self.bytes > SHOWN_BYTES
-            && let Some((_, oldest)) = self.shown.pop_first()
+            && let Some((_, oldest)) = self.objects.pop_first()
         {
             self.bytes -= oldest.bytes();
         }

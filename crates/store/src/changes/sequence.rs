@@ -1,4 +1,5 @@
-//! One sequence of numbers for the changes of all logs of the process, and the versions of the fleet that go with them.
+//! The sequence of numbers that the changes of all logs of the process share, and the fleet
+//! versions they stand for.
 
 use std::{
     fmt,
@@ -9,14 +10,14 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
-use fleetdex_core::model::{FleetVersion, Run};
+use fleetdex_core::model::{FleetVersion, ReplicaRun};
 
-/// The numbers of this run. Clones share them.
+/// The sequence numbers of this run. Clones share them.
 #[derive(Clone)]
 pub struct Sequence(Arc<Numbers>);
 
 struct Numbers {
-    run: Run,
+    run: ReplicaRun,
     newest: AtomicU64,
 }
 
@@ -33,41 +34,45 @@ impl Default for Sequence {
 }
 
 impl Sequence {
-    /// A sequence that begins now, for the replica of a name. Replicas whose names end in different ordinals never make the same versions;
-    /// others begin at other times, and have a tag by chance.
+    /// A sequence that begins now, for a replica of this name. Replicas whose names end in
+    /// different ordinals never make the same versions; others begin at other times and have a
+    /// random tag.
     pub fn of_replica(name: Option<&str>) -> Self {
-        let tag = name.and_then(Run::tag_of).unwrap_or_else(rand::random);
+        let tag = name
+            .and_then(ReplicaRun::tag_of)
+            .unwrap_or_else(rand::random);
         let since = SystemTime::now()
             .duration_since(UNIX_EPOCH)
             .unwrap_or_default();
         let began = u64::try_from(since.as_millis()).unwrap_or(u64::MAX);
-        Self::of(Run::new(began, tag))
+        Self::of(ReplicaRun::new(began, tag))
     }
 
-    /// A sequence of a certain run.
-    pub fn of(run: Run) -> Self {
+    /// A sequence of a given run.
+    pub fn of(run: ReplicaRun) -> Self {
         Self(Arc::new(Numbers {
             run,
             newest: AtomicU64::new(0),
         }))
     }
 
-    /// The last number that is taken.
+    /// The last number that was taken.
     pub fn newest(&self) -> u64 {
         self.0.newest.load(Ordering::Acquire)
     }
 
-    /// The version of the fleet after a change.
+    /// The fleet version after a change.
     pub fn version(&self, number: u64) -> FleetVersion {
         self.0.run.version(number)
     }
 
-    /// The number of the change that a version stands for; nothing if it is of another run or replica, or not made yet.
+    /// The number of the change that a version stands for; `None` if it is of another run or
+    /// replica, or was not made yet.
     pub fn number(&self, version: FleetVersion) -> Option<u64> {
         self.0.run.sequence(version, self.newest())
     }
 
-    /// Takes the next numbers; the first of them.
+    /// Takes the next numbers; returns the first of them.
     pub(super) fn take(&self, count: u64) -> u64 {
         self.0.newest.fetch_add(count, Ordering::AcqRel) + 1
     }

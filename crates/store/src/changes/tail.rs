@@ -1,4 +1,4 @@
-//! Another replica that follows what this one changes.
+//! How another replica follows the changes of this one.
 
 use std::sync::Arc;
 
@@ -10,35 +10,37 @@ use fleetdex_core::{
 
 use super::{
     Log, TooOld,
-    log::{FollowerKind, ForReplica},
-    place::Place,
-    retold,
+    log::{NextForReplica, SubscriberKind},
+    replication,
+    subscription::LogSubscription,
     watch::numbered,
 };
 use crate::{StoreError, packed::Unpacker};
 
-/// Changes that are told in one go: some hundred kilobytes of usual objects.
-const LOOK: usize = 128;
+/// Changes to return at once: some hundred kilobytes of usual objects.
+const MAX_CHANGES: usize = 128;
 
-/// Follows what this replica changes of one resource. What it has heard from others is left to them.
+/// Follows the changes that this replica makes to one resource. Changes of other replicas are left
+/// to these.
 pub struct Tail {
-    place: Place,
+    subscription: LogSubscription,
     resource: ResourceName,
 }
 
-/// What a [`Tail`] has come by.
+/// The next lines of a [`Tail`].
 #[derive(Debug)]
-pub struct Told {
-    /// A line for each change, as a [`Reader`](super::Reader) reads them.
+pub struct ReplicationLines {
+    /// A line for each change, for a [`LineReader`](super::LineReader).
     pub lines: Vec<u8>,
-    /// The version of this replica up to which everything is told.
+    /// This replica's version up to which all changes have been returned.
     pub position: FleetVersion,
-    /// Whether this is all: the replica changes nothing any more.
+    /// Whether this replica makes no more changes.
     pub is_last: bool,
 }
 
 impl Log {
-    /// Follows what this replica changes of a resource, for another one: from the change after `after`, or from now on.
+    /// Follows the changes that this replica makes to a resource, for another replica: from the
+    /// change after `after`, or from now on.
     pub fn tail(
         self: &Arc<Self>,
         resource: &ResourceName,
@@ -55,67 +57,68 @@ impl Tail {
         after: Option<u64>,
     ) -> Result<Self, TooOld> {
         Ok(Self {
-            place: Place::take(log, resource, after, FollowerKind::Replica)?,
+            subscription: LogSubscription::new(log, resource, after, SubscriberKind::Replica)?,
             resource: resource.clone(),
         })
     }
 
-    /// The version of this replica up to which everything has been told.
+    /// This replica's version up to which all changes have been returned.
     pub fn position(&self) -> FleetVersion {
-        self.place.version()
+        self.subscription.version()
     }
 
-    /// What there is after that already, which may be nothing.
-    pub fn now(&mut self) -> Result<Told, StoreError> {
+    /// Returns the lines that are available, which may be none.
+    pub fn available(&mut self) -> Result<ReplicationLines, StoreError> {
         let mut lines = Vec::new();
-        self.place.look();
-        let mut looked_at = self.place.after();
-        let ForReplica {
+        self.subscription.mark_seen();
+        let mut position = self.subscription.after();
+        let NextForReplica {
             batch,
             last,
             has_ended,
         } = self
-            .place
+            .subscription
             .log()
-            .after_for_replica(looked_at)
+            .after_for_replica(position)
             .map_err(|_| StoreError::Expired)?;
         let is_last = has_ended && batch.is_none();
         if let Some(batch) = batch {
             let mut unpacker = Unpacker::new();
-            for (sequence, change) in numbered(&batch, looked_at)
-                .take(LOOK)
+            for (sequence, change) in numbered(&batch, position)
+                .take(MAX_CHANGES)
                 .take_while(|(sequence, _)| *sequence <= last)
             {
-                looked_at = sequence;
-                let is_asked = change
+                position = sequence;
+                let is_of_resource = change
                     .document()
                     .is_some_and(|document| document.origin.resource == self.resource);
-                if is_asked && !batch.is_foreign {
-                    let version = self.place.log().sequence().version(sequence);
-                    retold::write_line(&mut lines, version, change, &mut unpacker)?;
+                if is_of_resource && !batch.is_replicated {
+                    let version = self.subscription.log().sequence().version(sequence);
+                    replication::write_line(&mut lines, version, change, &mut unpacker)?;
                 }
             }
         } else if !planted(Bug::PositionOfChangesOnly) {
-            // The log counts on without a change where changes of others were lost. The other replica waits for that number.
-            looked_at = looked_at.max(last);
+            // Numbers are taken without a change where changes of others were lost. The other
+            // replica waits for that number.
+            position = position.max(last);
         }
-        self.place.move_to(looked_at);
-        Ok(Told {
+        self.subscription.move_to(position);
+        Ok(ReplicationLines {
             lines,
             position: self.position(),
             is_last,
         })
     }
 
-    /// The next changes; waits for them. May be dropped and called again without loss.
-    pub async fn next(&mut self) -> Result<Told, StoreError> {
+    /// Waits for the next changes. Cancel safe.
+    pub async fn next(&mut self) -> Result<ReplicationLines, StoreError> {
         loop {
-            let before = self.place.after();
-            let told = self.now()?;
-            if self.place.after() > before || told.is_last {
-                return Ok(told);
+            let before = self.subscription.after();
+            let lines = self.available()?;
+            if self.subscription.after() > before || lines.is_last {
+                return Ok(lines);
             }
-            self.place.news().await;
+            self.subscription.changed().await;
         }
     }
 }

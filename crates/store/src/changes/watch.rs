@@ -1,4 +1,4 @@
-//! Those who follow a log.
+//! Watches of one log.
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -12,38 +12,40 @@ use fleetdex_core::{
 };
 
 use super::{
-    Change, Event, EventKind, Log, Shown, WatchError, change::Batch, log::FollowerKind,
-    place::Place,
+    Change, Event, EventKind, EventObject, Log, WatchError, change::Batch, log::SubscriberKind,
+    subscription::LogSubscription,
 };
-use crate::{StoreError, document::Document, filter::Filter, packed::Unpacker};
+use crate::{StoreError, document::StoredDocument, filter::Filter, packed::Unpacker};
 
-/// Changes that are looked at in one go: a fraction of a millisecond, a few when all of them are wanted.
-const LOOK: usize = 256;
-/// Bytes of the objects that are told in one go, and one object more: whoever is slow holds no more than that.
-const LOOK_BYTES: usize = 512 << 10;
+/// Changes to read at once: a fraction of a millisecond, or a few milliseconds if all of them are
+/// selected.
+const MAX_CHANGES: usize = 256;
+/// Bytes of objects to return at once, and one object more: a slow client holds no more than that.
+const MAX_BYTES: usize = 512 << 10;
 
-/// Follows the changes of what a query selects.
+/// Follows the changes of a query's objects.
 pub struct Watch {
-    place: Place,
-    /// What comes before the log is followed change by change: the newest state of each object.
-    start: VecDeque<(u64, EventKind, Arc<Document>)>,
-    /// Where that ends.
+    subscription: LogSubscription,
+    /// Events before the log is followed change by change: the newest state of each object.
+    start: VecDeque<(u64, EventKind, Arc<StoredDocument>)>,
+    /// The number where `start` ends.
     start_end: u64,
     resource: ResourceName,
     /// Only these; empty: all.
     clusters: BTreeSet<ClusterName>,
     filter: Filter,
-    /// By what changes are found that it may select.
-    handles: Vec<u64>,
+    /// Hashes of the terms by which changes are found that the query may select.
+    term_hashes: Vec<u64>,
 }
 
 impl Log {
-    /// Follows the changes of what a query selects, from the one after `after`: a number that came with an answer or an event.
+    /// Follows the changes of a query's objects after `after`, the number of a page or an event.
     pub fn watch(self: &Arc<Self>, query: &Query, after: u64) -> Result<Watch, WatchError> {
         Watch::new(Arc::clone(self), query, after)
     }
 
-    /// The same, once everything is settled that an answer may have shown already: a watch must not begin with less.
+    /// The same, after the writes in flight whose objects a list may already have shown: a watch
+    /// must not begin with less.
     pub async fn watch_settled(
         self: &Arc<Self>,
         query: &Query,
@@ -53,7 +55,8 @@ impl Log {
         self.watch(query, after)
     }
 
-    /// The same for a watch over several logs, which begins before what the answer has shown of this one: with the newest state of each object.
+    /// The same for a watch over several logs. It begins before what the list has shown of this
+    /// log: with the newest state of each object.
     pub async fn watch_behind(
         self: &Arc<Self>,
         query: &Query,
@@ -66,11 +69,11 @@ impl Log {
 
 impl Watch {
     pub(super) fn new(log: Arc<Log>, query: &Query, after: u64) -> Result<Self, WatchError> {
-        let lags = log.answers_lag();
+        let lags = log.results_lag();
         Self::begin(log, query, after, lags)
     }
 
-    /// One that begins before what its client has seen.
+    /// A watch that begins before what its client has seen.
     pub(super) fn behind(log: Arc<Log>, query: &Query, after: u64) -> Result<Self, WatchError> {
         Self::begin(log, query, after, true)
     }
@@ -82,36 +85,38 @@ impl Watch {
         is_behind: bool,
     ) -> Result<Self, WatchError> {
         let filter = Filter::new(query)?;
-        let place = Place::take(log, &query.resource, Some(after), FollowerKind::Watch)?;
+        let subscription =
+            LogSubscription::new(log, &query.resource, Some(after), SubscriberKind::Watch)?;
         let (resource, clusters) = (
             query.resource.clone(),
             query.clusters.iter().cloned().collect(),
         );
-        let handles = place.log().recent().handles(&resource, &filter);
+        let term_hashes = subscription.log().recent().term_hashes(&resource, &filter);
         let start = VecDeque::new();
         let mut watch = Self {
-            place,
+            subscription,
             start,
             start_end: after,
             resource,
             clusters,
             filter,
-            handles,
+            term_hashes,
         };
         if is_behind {
-            watch.collect_start();
+            watch.collect_newest_states();
         }
         Ok(watch)
     }
 
-    /// What has changed since, each object once, in the order of the first changes and with their numbers: who goes on from one of them has been
-    /// told of all objects that had changed by then.
-    fn collect_start(&mut self) {
-        let (batches, newest) = self.place.log().all_after(self.place.after());
-        let mut objects: BTreeMap<(ClusterName, String), Summary> = BTreeMap::new();
+    /// Collects what has changed since, each object once, in the order of the first changes and
+    /// with their numbers: a client that continues from one of them has been sent every object that
+    /// had changed by then.
+    fn collect_newest_states(&mut self) {
+        let (batches, newest) = self.subscription.log().all_after(self.subscription.after());
+        let mut objects: BTreeMap<(ClusterName, String), ObjectHistory> = BTreeMap::new();
         for (sequence, change) in batches
             .iter()
-            .flat_map(|batch| numbered(batch, self.place.after()))
+            .flat_map(|batch| numbered(batch, self.subscription.after()))
         {
             let Some(document) = change
                 .document()
@@ -120,17 +125,17 @@ impl Watch {
                 continue;
             };
             let key = (document.origin.cluster.clone(), document.id().into_owned());
-            let of = |document: &Option<Arc<Document>>| {
+            let of = |document: &Option<Arc<StoredDocument>>| {
                 document.clone().filter(|document| self.selects(document))
             };
             let before = of(&change.before);
-            let object = objects.entry(key).or_insert_with(|| Summary {
+            let object = objects.entry(key).or_insert_with(|| ObjectHistory {
                 first: sequence,
                 was_selected: before.is_some(),
-                ..Summary::default()
+                ..ObjectHistory::default()
             });
             object.last = sequence;
-            // An answer may have shown any of the states.
+            // A list may have shown any of the states.
             object.last_selected = object.now.take().or(before).or(object.last_selected.take());
             object.now = of(&change.after);
         }
@@ -141,11 +146,14 @@ impl Watch {
                 *last = object.last.max(*last);
             }
         }
-        let mut start: Vec<(u64, EventKind, Arc<Document>)> =
-            objects.into_values().filter_map(Summary::event).collect();
+        let mut start: Vec<(u64, EventKind, Arc<StoredDocument>)> = objects
+            .into_values()
+            .filter_map(ObjectHistory::event)
+            .collect();
         for (sequence, kind, document) in &mut start {
-            // Not before what had its name is gone, for whoever holds objects by their names. The object has changed after that: nobody who goes on from
-            // there misses it.
+            // A client that keys objects by name must see the deletion of an object before a new
+            // one of that name. The new object has changed after that, so a client that continues
+            // from there does not miss it.
             if *kind != EventKind::Deleted
                 && let Some(last) = gone.get(&name_of(document))
             {
@@ -154,28 +162,31 @@ impl Watch {
         }
         start.sort_by_key(|(sequence, kind, _)| (*sequence, *kind != EventKind::Deleted));
         self.start = start.into();
-        self.start_end = newest.max(self.place.after());
+        self.start_end = newest.max(self.subscription.after());
     }
 
-    /// Number of the last change that has been looked at, selected or not: from there another watch can go on.
+    /// Number of the last change that has been read, selected or not. Another watch can continue
+    /// from there.
     pub fn sequence(&self) -> u64 {
-        self.place.after()
+        self.subscription.after()
     }
 
-    /// The number up to which no change of this log is left to be looked at.
+    /// The number up to which no change of this log is left to read.
     pub(super) fn reaches_to(&self) -> u64 {
-        self.place.log().reaches_to(self.place.after())
+        self.subscription
+            .log()
+            .reaches_to(self.subscription.after())
     }
 
-    /// The version of the fleet up to which everything has been looked at.
+    /// The fleet version up to which everything has been read.
     pub fn version(&self) -> FleetVersion {
-        self.place.version()
+        self.subscription.version()
     }
 
-    /// The next events; waits for them. May be dropped and called again without loss.
+    /// Waits for the next events. Cancel safe.
     pub async fn next(&mut self) -> Result<Vec<Event>, StoreError> {
         loop {
-            let events = if self.place.after() < self.start_end {
+            let events = if self.subscription.after() < self.start_end {
                 self.start_events()?
             } else {
                 self.batch_events().await?
@@ -190,14 +201,14 @@ impl Watch {
         let mut unpacker = Unpacker::new();
         let mut events = Vec::new();
         let mut bytes = 0;
-        while events.len() < LOOK && bytes < LOOK_BYTES {
+        while events.len() < MAX_CHANGES && bytes < MAX_BYTES {
             let Some((sequence, kind, document)) = self.start.pop_front() else {
                 break;
             };
-            self.place.move_to(sequence);
-            let object = Shown::new(
+            self.subscription.move_to(sequence);
+            let object = EventObject::new(
                 document.hit(&mut unpacker)?,
-                self.place.log().sequence().version(sequence),
+                self.subscription.log().sequence().version(sequence),
             );
             bytes += object.bytes();
             events.push(Event {
@@ -207,57 +218,64 @@ impl Watch {
             });
         }
         if self.start.is_empty() {
-            self.place.move_to(self.start_end);
+            self.subscription.move_to(self.start_end);
         }
         Ok(events)
     }
 
-    /// The events of some changes of the next batch, which count as looked at.
+    /// The events of some changes of the next batch, which count as read.
     async fn batch_events(&mut self) -> Result<Vec<Event>, StoreError> {
-        self.place.look();
+        self.subscription.mark_seen();
         let batch = self
-            .place
+            .subscription
             .log()
-            .all_changes_after(&self.resource, self.place.after())
+            .all_changes_after(&self.resource, self.subscription.after())
             .map_err(|_| StoreError::Expired)?;
         let Some(batch) = batch else {
-            self.place.news().await;
+            self.subscription.changed().await;
             return Ok(Vec::new());
         };
-        let (positions, mut looked_at) = self.next_positions(&batch);
+        let (positions, mut read_to) = self.next_positions(&batch);
         let mut events = Vec::new();
         let mut bytes = 0;
         for position in positions {
             let event = self.event(&batch, position)?;
             bytes += event.as_ref().map_or(0, |event| event.object.bytes());
             events.extend(event);
-            if bytes >= LOOK_BYTES {
-                looked_at = batch.first + position as u64;
+            if bytes >= MAX_BYTES {
+                read_to = batch.first + position as u64;
                 break;
             }
         }
-        self.place.move_to(looked_at);
+        self.subscription.move_to(read_to);
         Ok(events)
     }
 
-    /// The positions of changes that are to be looked at now, and the number up to which no others have to be.
+    /// The positions of the changes to read now, and the number up to which no others need to be
+    /// read.
     fn next_positions(&self, batch: &Batch) -> (Vec<usize>, u64) {
-        let skipped = skipped(batch, self.place.after());
-        let found = self.place.log().recent().positions(batch, &self.handles);
+        let skipped = skipped(batch, self.subscription.after());
+        let found = self
+            .subscription
+            .log()
+            .recent()
+            .positions(batch, &self.term_hashes);
         let mut positions: Vec<usize> = match found {
             Some(found) => found
                 .into_iter()
                 .map(|position| position as usize)
                 .filter(|position| *position >= skipped)
                 .collect(),
-            None => (skipped..batch.changes.len()).take(LOOK + 1).collect(),
+            None => (skipped..batch.changes.len())
+                .take(MAX_CHANGES + 1)
+                .collect(),
         };
-        let mut looked_at = batch.last();
-        if positions.len() > LOOK {
-            positions.truncate(LOOK);
-            looked_at = batch.first + positions.last().map_or(0, |last| *last as u64);
+        let mut read_to = batch.last();
+        if positions.len() > MAX_CHANGES {
+            positions.truncate(MAX_CHANGES);
+            read_to = batch.first + positions.last().map_or(0, |last| *last as u64);
         }
-        (positions, looked_at)
+        (positions, read_to)
     }
 
     fn event(&self, batch: &Batch, position: usize) -> Result<Option<Event>, StoreError> {
@@ -280,16 +298,16 @@ impl Watch {
         };
         let sequence = batch.first + position as u64;
         let unpack = || {
-            Ok(Shown::new(
+            Ok(EventObject::new(
                 document.hit(&mut Unpacker::new())?,
-                self.place.log().sequence().version(sequence),
+                self.subscription.log().sequence().version(sequence),
             ))
         };
-        let object =
-            self.place
-                .log()
-                .recent()
-                .shown(sequence, kind == EventKind::Deleted, unpack)?;
+        let object = self.subscription.log().recent().object(
+            sequence,
+            kind == EventKind::Deleted,
+            unpack,
+        )?;
         Ok(Some(Event {
             sequence,
             kind,
@@ -297,33 +315,33 @@ impl Watch {
         }))
     }
 
-    fn may_select(&self, document: &Document) -> bool {
+    fn may_select(&self, document: &StoredDocument) -> bool {
         let origin = &document.origin;
         let is_of_cluster = self.clusters.is_empty() || self.clusters.contains(&origin.cluster);
         is_of_cluster && origin.resource == self.resource
     }
 
-    fn selects(&self, document: &Document) -> bool {
+    fn selects(&self, document: &StoredDocument) -> bool {
         self.may_select(document) && self.filter.matches(document)
     }
 }
 
-/// What became of an object in several changes.
+/// The combined changes of an object.
 #[derive(Default)]
-struct Summary {
-    /// Number of the first one.
+struct ObjectHistory {
+    /// Number of the first change.
     first: u64,
-    /// Number of the last one.
+    /// Number of the last change.
     last: u64,
     was_selected: bool,
-    /// As it was when it was selected last, before the last change.
-    last_selected: Option<Arc<Document>>,
-    /// As it is now, if it is selected.
-    now: Option<Arc<Document>>,
+    /// The last selected state before the last change.
+    last_selected: Option<Arc<StoredDocument>>,
+    /// The current state, if it is selected.
+    now: Option<Arc<StoredDocument>>,
 }
 
-impl Summary {
-    fn event(self) -> Option<(u64, EventKind, Arc<Document>)> {
+impl ObjectHistory {
+    fn event(self) -> Option<(u64, EventKind, Arc<StoredDocument>)> {
         let kind = match (&self.now, self.was_selected) {
             (Some(_), true) => EventKind::Modified,
             (Some(_), false) => EventKind::Added,
@@ -333,8 +351,8 @@ impl Summary {
     }
 }
 
-/// The name of an object among those of its resource, in all clusters.
-fn name_of(document: &Document) -> NameHash {
+/// Hash of the object's name within its resource, in all clusters.
+fn name_of(document: &StoredDocument) -> NameHash {
     NameHash::new(
         document.origin.cluster.as_str(),
         document.namespace(),
@@ -342,7 +360,7 @@ fn name_of(document: &Document) -> NameHash {
     )
 }
 
-/// How many changes of a batch are not after a number.
+/// How many changes of a batch are up to a number.
 fn skipped(batch: &Batch, after: u64) -> usize {
     usize::try_from((after + 1).saturating_sub(batch.first)).unwrap_or(usize::MAX)
 }

@@ -1,58 +1,59 @@
-//! Counting in groups, over the frozen documents that a query selects.
+//! Counts in groups over the frozen documents of a query.
 
 use ahash::AHashMap;
 use fleetdex_core::{
     model::{FieldType, sort_value, sorted_value},
     query::{
-        Groups, Ordered, QueryError,
-        aggregate::{Grouped, Tally},
+        Groups, QueryError, SortField,
+        aggregate::{GroupCounts, ResolvedGroupKey},
     },
 };
 
-use super::{asked::Asked, table::Selected};
+use super::{cancellation::Cancellation, table::SelectedDocuments};
 use crate::{
     StoreError,
-    document::Document,
-    terms::{NAMESPACE, Words, label_key},
+    document::StoredDocument,
+    terms::{NAMESPACE, TermTable, label_key},
 };
 
-/// Documents for which the vocabulary is held at once, so that writes wait for no more than a millisecond.
+/// Documents for which the vocabulary is locked at once, so that writes wait for a millisecond at
+/// most.
 const AT_ONCE: usize = 4_096;
 
-/// What a term says of a key: its value, and what that sorts by.
+/// What a term contributes to a key: the key's position, and the value's sort text.
 type Meaning = Option<(usize, String)>;
 
 /// Counts documents by some keys.
 pub(super) struct Counter<'k> {
-    keys: &'k [Grouped],
-    /// The terms' key that tells each key's value, if any does.
+    keys: &'k [ResolvedGroupKey],
+    /// For each group key, the term key that holds its value, if any does.
     names: Vec<Option<String>>,
-    /// By numbers of terms, which stay as long as the documents.
+    /// By term number, which is stable while the documents exist.
     meanings: AHashMap<u32, Meaning>,
-    tally: Tally,
+    tally: GroupCounts,
 }
 
 impl<'k> Counter<'k> {
-    pub(super) fn new(keys: &'k [Grouped]) -> Self {
-        let name = |key: &Grouped| match key {
-            Grouped::Label(label) => Some(label_key(label).into_owned()),
-            Grouped::Ordered(Ordered::Field(path, _)) => Some(path.to_string()),
-            Grouped::Ordered(Ordered::Namespace) => Some(NAMESPACE.to_owned()),
-            Grouped::Cluster | Grouped::Ordered(_) => None,
+    pub(super) fn new(keys: &'k [ResolvedGroupKey]) -> Self {
+        let name = |key: &ResolvedGroupKey| match key {
+            ResolvedGroupKey::Label(label) => Some(label_key(label).into_owned()),
+            ResolvedGroupKey::SortField(SortField::Field(path, _)) => Some(path.to_string()),
+            ResolvedGroupKey::SortField(SortField::Namespace) => Some(NAMESPACE.to_owned()),
+            ResolvedGroupKey::Cluster | ResolvedGroupKey::SortField(_) => None,
         };
         Self {
             keys,
             names: keys.iter().map(name).collect(),
             meanings: AHashMap::new(),
-            tally: Tally::default(),
+            tally: GroupCounts::default(),
         }
     }
 
     pub(super) fn count(
         mut self,
-        selected: &[Selected],
+        selected: &[SelectedDocuments],
         top: usize,
-        asked: &Asked,
+        cancellation: &Cancellation,
     ) -> Result<Groups, StoreError> {
         for part in selected {
             let is_in = |position: u32| {
@@ -61,12 +62,12 @@ impl<'k> Counter<'k> {
                     .is_none_or(|positions| positions.contains(position))
             };
             let entries = part.chunks.iter().flat_map(|chunk| chunk.iter());
-            let documents: Vec<&Document> = entries
+            let documents: Vec<&StoredDocument> = entries
                 .filter(|entry| is_in(entry.position))
                 .map(|entry| &*entry.document)
                 .collect();
             for some in documents.chunks(AT_ONCE) {
-                asked.still()?;
+                cancellation.check()?;
                 self.add(some)
                     .map_err(|error| StoreError::Invalid(error.to_string()))?;
             }
@@ -74,24 +75,24 @@ impl<'k> Counter<'k> {
         Ok(self.tally.largest(top))
     }
 
-    fn add(&mut self, documents: &[&Document]) -> Result<(), QueryError> {
+    fn add(&mut self, documents: &[&StoredDocument]) -> Result<(), QueryError> {
         let Some(first) = documents.first() else {
             return Ok(());
         };
-        let words = first.origin.vocabulary.read();
+        let vocabulary = first.origin.vocabulary.read();
         for document in documents {
-            let values = self.values(document, &words);
+            let values = self.values(document, &vocabulary);
             self.tally.add(values, 1)?;
         }
         Ok(())
     }
 
-    fn values(&mut self, document: &Document, words: &Words) -> Vec<Option<String>> {
+    fn values(&mut self, document: &StoredDocument, vocabulary: &TermTable) -> Vec<Option<String>> {
         let mut least: Vec<Option<&str>> = vec![None; self.keys.len()];
         let numbers: Vec<u32> = document.terms().collect();
         for number in &numbers {
             if !self.meanings.contains_key(number) {
-                let meaning = self.meaning(*number, words);
+                let meaning = self.meaning(*number, vocabulary);
                 self.meanings.insert(*number, meaning);
             }
         }
@@ -113,28 +114,32 @@ impl<'k> Counter<'k> {
         self.keys.iter().enumerate().map(found).collect()
     }
 
-    fn meaning(&self, number: u32, words: &Words) -> Meaning {
-        let term = words.term(number)?;
+    fn meaning(&self, number: u32, vocabulary: &TermTable) -> Meaning {
+        let term = vocabulary.term(number)?;
         let position = self
             .names
             .iter()
             .position(|name| name.as_deref() == Some(term.key()))?;
         let value = match &self.keys[position] {
-            Grouped::Ordered(Ordered::Field(_, kind)) => sort_value(*kind, term.value()),
+            ResolvedGroupKey::SortField(SortField::Field(_, kind)) => {
+                sort_value(*kind, term.value())
+            }
             _ => term.value().to_owned(),
         };
         Some((position, value))
     }
 }
 
-fn read(key: &Grouped, found: Option<&str>, document: &Document) -> Option<String> {
+fn read(key: &ResolvedGroupKey, found: Option<&str>, document: &StoredDocument) -> Option<String> {
     let text = |text: &str| Some(text.to_owned());
     match key {
-        Grouped::Cluster => text(document.origin.cluster.as_str()),
-        Grouped::Label(_) | Grouped::Ordered(Ordered::Namespace) => found.map(str::to_owned),
-        Grouped::Ordered(Ordered::Always(value)) => text(value),
-        Grouped::Ordered(Ordered::Name) => text(document.name()),
-        Grouped::Ordered(Ordered::Field(_, kind)) => {
+        ResolvedGroupKey::Cluster => text(document.origin.cluster.as_str()),
+        ResolvedGroupKey::Label(_) | ResolvedGroupKey::SortField(SortField::Namespace) => {
+            found.map(str::to_owned)
+        }
+        ResolvedGroupKey::SortField(SortField::Always(value)) => text(value),
+        ResolvedGroupKey::SortField(SortField::Name) => text(document.name()),
+        ResolvedGroupKey::SortField(SortField::Field(_, kind)) => {
             let absent = (*kind != FieldType::Optional).then(|| kind.absent());
             found.map(sorted_value).or(absent).map(str::to_owned)
         }

@@ -1,4 +1,5 @@
-//! The documents of one generation of one cluster, with the order of versions that OpenSearch keeps (`external_gte`).
+//! The documents of one revision of one cluster, with the version order of OpenSearch
+//! (`external_gte`).
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -15,17 +16,17 @@ use super::{order::Chunk, table::Table};
 use crate::{
     bulk::Verdict,
     changes::Change,
-    document::{Document, Origin},
-    draft::Draft,
+    document::{Origin, StoredDocument},
+    packed_document::PackedDocument,
 };
 
-/// How long a deletion is remembered, as the indices in OpenSearch remember it (`index.gc_deletes`).
+/// How long a deletion is remembered, as the OpenSearch indices remember it (`index.gc_deletes`).
 const TOMBSTONE_AGE: Duration = Duration::from_mins(15);
-/// How many deletions are remembered at most, some 100 bytes each. A write that was under way for so long that so many deletions came
-/// meanwhile is set right by the next audit.
+/// How many deletions are remembered at most, some 100 bytes each. A write that was in flight while
+/// this many deletions were made is corrected by the next audit.
 const TOMBSTONES: usize = 65_536;
 
-/// Where a document is.
+/// Where a document is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Address {
     table: u32,
@@ -43,9 +44,13 @@ pub(super) struct Contents {
 }
 
 impl Contents {
-    /// Stores a document unless a newer version of it is here, or was.
-    pub(super) fn index(&mut self, id: &str, draft: Draft) -> (Verdict, Option<Change>) {
-        let version = draft.content.version;
+    /// Stores a document unless a newer version of it is, or was, stored.
+    pub(super) fn index(
+        &mut self,
+        id: &str,
+        pack_document: PackedDocument,
+    ) -> (Verdict, Option<Change>) {
+        let version = pack_document.content.version;
         let found = self.find(id);
         let before = found.and_then(|address| self.at(address)).cloned();
         let newest = before
@@ -55,26 +60,26 @@ impl Contents {
         if newest.is_some_and(|newest| newest > version) {
             return (Verdict::Superseded, None);
         }
-        // A replay: nothing to tell, and mostly nothing to do.
+        // A replay: no change, and usually nothing to do.
         let replayed = before
             .as_ref()
-            .filter(|before| before.equals(version, draft.content.fingerprint));
+            .filter(|before| before.equals(version, pack_document.content.fingerprint));
         let is_replay = replayed.is_some();
-        if replayed.is_some_and(|before| before.terms().eq(draft.content.terms.numbers())) {
+        if replayed.is_some_and(|before| before.terms().eq(pack_document.content.terms.numbers())) {
             return (Verdict::Indexed, None);
         }
         if let Some(address) = found {
             self.take(id, address);
         }
         self.tombstones.forget(id);
-        let after = self.put(id, draft);
+        let after = self.put(id, pack_document);
         (
             Verdict::Indexed,
             (!is_replay).then_some(Change { before, after }),
         )
     }
 
-    /// Deletes a document unless a newer version of it is here. Either way the deletion is remembered.
+    /// Deletes a document unless a newer version is stored. Remembers the deletion either way.
     pub(super) fn delete(&mut self, id: &Arc<str>, version: Version) -> (Verdict, Option<Change>) {
         let Some(address) = self.find(id) else {
             if self
@@ -112,7 +117,7 @@ impl Contents {
         self.tables.get(*self.by_resource.get(resource)? as usize)
     }
 
-    /// Every document, as of now.
+    /// Every document, frozen.
     pub(super) fn freeze(&self) -> Vec<Arc<Chunk>> {
         self.tables.iter().flat_map(Table::freeze).collect()
     }
@@ -125,7 +130,8 @@ impl Contents {
         self.len() == 0
     }
 
-    /// What is other here than in other contents; first what is gone, since another object may have its name now.
+    /// The changes from other contents to these; deletions first, as another object may have the
+    /// name now.
     pub(super) fn changes_since(&self, before: Option<&Self>) -> Vec<Change> {
         let mut changes = Vec::new();
         for entry in before
@@ -165,14 +171,14 @@ impl Contents {
         self.ids.find(self.hasher.hash_one(id), is_it).copied()
     }
 
-    fn at(&self, address: Address) -> Option<&Arc<Document>> {
+    fn at(&self, address: Address) -> Option<&Arc<StoredDocument>> {
         self.tables
             .get(address.table as usize)?
             .get(address.position)
     }
 
-    fn put(&mut self, id: &str, draft: Draft) -> Option<Arc<Document>> {
-        let Draft { origin, content } = draft;
+    fn put(&mut self, id: &str, pack_document: PackedDocument) -> Option<Arc<StoredDocument>> {
+        let PackedDocument { origin, content } = pack_document;
         let origin = self.shared(origin);
         let table = match self.by_resource.get(&origin.resource) {
             Some(table) => *table,
@@ -197,7 +203,7 @@ impl Contents {
         self.at(address).cloned()
     }
 
-    fn take(&mut self, id: &str, address: Address) -> Option<Arc<Document>> {
+    fn take(&mut self, id: &str, address: Address) -> Option<Arc<StoredDocument>> {
         let hash = self.hasher.hash_one(id);
         if let Ok(entry) = self.ids.find_entry(hash, |other| *other == address) {
             entry.remove();
@@ -207,7 +213,7 @@ impl Contents {
             .remove(address.position)
     }
 
-    /// The one copy of an origin.
+    /// The shared copy of an origin.
     fn shared(&mut self, origin: Origin) -> Arc<Origin> {
         match self.origins.get(&origin.id_prefix) {
             Some(known) if **known == origin => Arc::clone(known),
@@ -221,7 +227,7 @@ impl Contents {
     }
 }
 
-/// Deletions, so that an older write that comes late does not bring an object back.
+/// Deletions, so that a late older write does not bring an object back.
 #[derive(Default)]
 struct Tombstones {
     versions: AHashMap<Arc<str>, (Version, Instant)>,

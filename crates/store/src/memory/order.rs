@@ -1,19 +1,20 @@
-//! Documents in the standard order, in chunks that frozen views share with the living order until it changes them.
+//! Documents in the standard order, in chunks that frozen views share with the live order until it
+//! changes them.
 
 use std::{cmp::Ordering, sync::Arc};
 
 use fleetdex_core::query::Sort;
 
-use crate::document::{Document, Place};
+use crate::{document::StoredDocument, sort_position::SortPosition};
 
-/// Documents of a chunk. A write copies one chunk at most, if a view holds it.
+/// Documents of a chunk. A write copies at most one chunk, if a view holds it.
 const CHUNK: usize = 256;
 
 /// A document, and its position in its table.
 #[derive(Clone, Debug)]
 pub(super) struct Entry {
     pub(super) position: u32,
-    pub(super) document: Arc<Document>,
+    pub(super) document: Arc<StoredDocument>,
 }
 
 pub(super) type Chunk = Vec<Entry>;
@@ -34,26 +35,30 @@ impl Default for Order {
 }
 
 impl Order {
-    /// All of it, as it is now.
+    /// A frozen copy.
     pub(super) fn freeze(&self) -> Vec<Arc<Chunk>> {
         self.chunks.clone()
     }
 
     pub(super) fn insert(&mut self, entry: Entry) {
-        let place = entry.document.place();
+        let sort_position = entry.document.sort_position();
         let before = |other: &Entry| {
-            other.document.place().compare(&place, &self.standard) == Ordering::Less
+            other
+                .document
+                .sort_position()
+                .compare(&sort_position, &self.standard)
+                == Ordering::Less
         };
         let after_last = self
             .chunks
             .partition_point(|chunk| chunk.last().is_some_and(&before));
         if after_last == self.chunks.len() {
-            drop(place);
+            drop(sort_position);
             self.append(entry);
             return;
         }
         let at = self.chunks[after_last].partition_point(&before);
-        drop(place);
+        drop(sort_position);
         let chunk = Arc::make_mut(&mut self.chunks[after_last]);
         chunk.insert(at, entry);
         if chunk.len() > CHUNK {
@@ -63,7 +68,7 @@ impl Order {
         }
     }
 
-    /// Lists come in this order, so that most chunks are filled to the end.
+    /// Lists arrive in this order, so most chunks are filled to the end.
     fn append(&mut self, entry: Entry) {
         match self.chunks.last_mut().filter(|chunk| chunk.len() < CHUNK) {
             Some(chunk) => Arc::make_mut(chunk).push(entry),
@@ -71,10 +76,14 @@ impl Order {
         }
     }
 
-    pub(super) fn remove(&mut self, document: &Arc<Document>) {
-        let place = document.place();
+    pub(super) fn remove(&mut self, document: &Arc<StoredDocument>) {
+        let sort_position = document.sort_position();
         let before = |other: &Entry| {
-            other.document.place().compare(&place, &self.standard) == Ordering::Less
+            other
+                .document
+                .sort_position()
+                .compare(&sort_position, &self.standard)
+                == Ordering::Less
         };
         let chunk = self
             .chunks
@@ -100,10 +109,14 @@ impl Order {
     }
 }
 
-/// Where the entries after a place begin, in chunks that are ordered by `sorts`.
-pub(super) fn seek(chunks: &[Arc<Chunk>], after: &Place<'_>, sorts: &[Sort]) -> (usize, usize) {
+/// Where the entries after a sort position begin, in chunks that are ordered by `sorts`.
+pub(super) fn seek(
+    chunks: &[Arc<Chunk>],
+    after: &SortPosition<'_>,
+    sorts: &[Sort],
+) -> (usize, usize) {
     let not_after =
-        |entry: &Entry| entry.document.place().compare(after, sorts) != Ordering::Greater;
+        |entry: &Entry| entry.document.sort_position().compare(after, sorts) != Ordering::Greater;
     let chunk = chunks.partition_point(|chunk| chunk.last().is_some_and(not_after));
     let entry = chunks
         .get(chunk)

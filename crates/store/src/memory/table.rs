@@ -1,34 +1,35 @@
-//! The documents of one resource of one generation: by position, in order, by name, by term.
+//! The documents of one resource of one revision: by position, in order, by name, by term.
 
 use std::sync::Arc;
 
 use ahash::RandomState;
 use fleetdex_core::{
     model::ClusterName,
-    query::{Relation, Relatives},
+    query::{Relation, RelativesQuery},
 };
 use hashbrown::HashTable;
 use roaring::RoaringBitmap;
 
 use super::{
-    asked::Asked,
+    cancellation::Cancellation,
     order::{Chunk, Entry, Order},
 };
 use crate::{
     StoreError,
     content::Content,
-    document::{Document, Origin},
+    document::{Origin, StoredDocument},
     filter::{Condition, Filter, Test, compares, is_over, is_under},
     packed::Unpacker,
-    terms::{OWNER, Postings, Vocabulary},
+    postings::Postings,
+    terms::{OWNER, Vocabulary},
 };
 
-/// How much longer it takes to find a document and put it in order than to pass one over in the order.
+/// The cost of fetching and sorting a document, relative to skipping one in the order.
 const SORTING_COST: usize = 8;
 
 pub(super) struct Table {
-    documents: Vec<Option<Arc<Document>>>,
-    /// Positions that nothing has.
+    documents: Vec<Option<Arc<StoredDocument>>>,
+    /// Free positions.
     free: Vec<u32>,
     used: RoaringBitmap,
     order: Order,
@@ -38,18 +39,23 @@ pub(super) struct Table {
     hasher: RandomState,
 }
 
-/// Documents of a table, as they are now, in the standard order.
-pub(super) struct Selected {
+/// Selected documents of a table, frozen, in the standard order.
+pub(super) struct SelectedDocuments {
     pub(super) chunks: Vec<Arc<Chunk>>,
     /// Only these positions; absent: all.
     pub(super) positions: Option<RoaringBitmap>,
     pub(super) count: usize,
 }
 
-impl Selected {
-    /// Those for whose objects a filter holds, too. To be asked while nothing is locked: each object is unpacked.
-    pub(super) fn narrowed(self, filter: &Filter, asked: &Asked) -> Result<Self, StoreError> {
-        if !filter.asks_object() {
+impl SelectedDocuments {
+    /// Keeps only documents whose objects match a filter, too. Call it while nothing is locked:
+    /// each object is unpacked.
+    pub(super) fn narrowed(
+        self,
+        filter: &Filter,
+        cancellation: &Cancellation,
+    ) -> Result<Self, StoreError> {
+        if !filter.needs_object() {
             return Ok(self);
         }
         let mut unpacker = Unpacker::new();
@@ -61,7 +67,7 @@ impl Selected {
         };
         let mut chunk = Chunk::new();
         for entry in entries.filter(is_in) {
-            asked.still()?;
+            cancellation.check()?;
             if filter.matches_object(&entry.document, &mut unpacker) {
                 chunk.push(entry.clone());
             }
@@ -80,7 +86,7 @@ impl Selected {
 }
 
 impl Table {
-    /// Without any document.
+    /// An empty table.
     pub(super) fn new(vocabulary: Arc<Vocabulary>) -> Self {
         Self {
             documents: Vec::new(),
@@ -98,28 +104,28 @@ impl Table {
         self.documents.len() - self.free.len()
     }
 
-    pub(super) fn get(&self, position: u32) -> Option<&Arc<Document>> {
+    pub(super) fn get(&self, position: u32) -> Option<&Arc<StoredDocument>> {
         self.documents.get(position as usize)?.as_ref()
     }
 
-    /// Adds a document that is not there.
+    /// Adds a document that is not stored yet; returns its position.
     pub(super) fn insert(&mut self, origin: Arc<Origin>, content: Content) -> u32 {
         let Some(position) = self
             .free
             .pop()
             .or_else(|| u32::try_from(self.documents.len()).ok())
         else {
-            // Four thousand million objects of one kind in one cluster do not fit into any memory.
+            // Four billion objects of one kind in one cluster do not fit into any memory.
             return u32::MAX;
         };
-        let document = Document::new(origin, content);
+        let document = StoredDocument::new(origin, content);
         self.postings
             .add(&self.vocabulary.read(), document.terms(), position);
-        self.place(position, document);
+        self.store(position, document);
         position
     }
 
-    fn place(&mut self, position: u32, document: Document) {
+    fn store(&mut self, position: u32, document: StoredDocument) {
         let document = Arc::new(document);
         let hash = self.hasher.hash_one(document.name());
         let (documents, hasher) = (&self.documents, &self.hasher);
@@ -139,8 +145,8 @@ impl Table {
         }
     }
 
-    /// Takes a document out.
-    pub(super) fn remove(&mut self, position: u32) -> Option<Arc<Document>> {
+    /// Removes a document.
+    pub(super) fn remove(&mut self, position: u32) -> Option<Arc<StoredDocument>> {
         let document = Arc::clone(self.get(position)?);
         self.postings
             .remove(&self.vocabulary.read(), document.terms(), position);
@@ -171,13 +177,13 @@ impl Table {
         })
     }
 
-    /// The documents of this cluster that are asked for by names or owners.
+    /// The documents of this cluster that a relatives query selects by name or owner.
     pub(super) fn relatives(
         &self,
-        asked: &Relatives,
+        query: &RelativesQuery,
         cluster: &ClusterName,
-    ) -> Vec<&Arc<Document>> {
-        let positions: RoaringBitmap = match &asked.relation {
+    ) -> Vec<&Arc<StoredDocument>> {
+        let positions: RoaringBitmap = match &query.relation {
             Relation::Named { names, .. } => {
                 names.iter().flat_map(|name| self.named(name)).collect()
             }
@@ -190,34 +196,34 @@ impl Table {
                 )
             }
         };
-        let is_asked = |document: &&Arc<Document>| {
+        let is_requested = |document: &&Arc<StoredDocument>| {
             let namespace = document.namespace();
-            let of_kind = match &asked.relation {
+            let of_kind = match &query.relation {
                 Relation::Named {
                     resource: Some(resource),
                     ..
                 } => document.origin.resource == *resource,
                 _ => true,
             };
-            let inside = asked.namespaces.is_empty()
+            let inside = query.namespaces.is_empty()
                 || namespace.is_empty()
-                || asked
+                || query
                     .namespaces
                     .iter()
                     .any(|name| name.as_str() == namespace);
-            of_kind && inside && asked.permitted.allows(cluster.as_str(), namespace)
+            of_kind && inside && query.permitted.allows(cluster.as_str(), namespace)
         };
         positions
             .iter()
             .filter_map(|position| self.get(position))
-            .filter(is_asked)
+            .filter(is_requested)
             .collect()
     }
 
-    /// The documents for which a filter holds. `limit`: how many of them are asked for first.
-    pub(super) fn select(&self, filter: &Filter, limit: usize) -> Selected {
+    /// The documents that match a filter. `limit`: how many of them the first page shows.
+    pub(super) fn select(&self, filter: &Filter, limit: usize) -> SelectedDocuments {
         if filter.conditions().is_empty() {
-            return Selected {
+            return SelectedDocuments {
                 chunks: self.order.freeze(),
                 positions: None,
                 count: self.len(),
@@ -225,10 +231,11 @@ impl Table {
         }
         let found = self.find(filter);
         let count = usize::try_from(found.len()).unwrap_or(usize::MAX);
-        // Few ones are put in order by themselves; of many ones the first are soon met in the order of all.
+        // Few documents are sorted by themselves; of many, the first are soon found in the order of
+        // all.
         if count.saturating_mul(count) <= self.len().saturating_mul(limit) / SORTING_COST {
             let chunk = self.ordered(&found);
-            return Selected {
+            return SelectedDocuments {
                 chunks: if chunk.is_empty() {
                     Vec::new()
                 } else {
@@ -238,7 +245,7 @@ impl Table {
                 count,
             };
         }
-        Selected {
+        SelectedDocuments {
             chunks: self.order.freeze(),
             positions: Some(found),
             count,
@@ -256,15 +263,15 @@ impl Table {
         let standard = fleetdex_core::query::Sort::standard();
         chunk.sort_by(|left, right| {
             left.document
-                .place()
-                .compare(&right.document.place(), &standard)
+                .sort_position()
+                .compare(&right.document.sort_position(), &standard)
         });
         chunk
     }
 
     fn find(&self, filter: &Filter) -> RoaringBitmap {
         let mut found: Option<RoaringBitmap> = None;
-        // What is required first: it leaves less to go on with.
+        // Required conditions first: they leave less for the others.
         let (required, others): (Vec<&Condition>, Vec<&Condition>) = filter
             .conditions()
             .iter()
@@ -326,7 +333,11 @@ impl Table {
     }
 }
 
-fn hash_of_name(documents: &[Option<Arc<Document>>], hasher: &RandomState, position: u32) -> u64 {
+fn hash_of_name(
+    documents: &[Option<Arc<StoredDocument>>],
+    hasher: &RandomState,
+    position: u32,
+) -> u64 {
     let document = documents.get(position as usize).and_then(Option::as_ref);
     document.map_or(0, |document| hasher.hash_one(document.name()))
 }

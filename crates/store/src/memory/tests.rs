@@ -1,7 +1,7 @@
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 use fleetdex_core::{
-    model::{Gvk, Object, Projection, Projector, Resource},
+    model::{ClusterName, Gvk, Object, Projection, Projector, Resource},
     query::{ResourceName, Selectable},
 };
 use futures::FutureExt as _;
@@ -9,7 +9,11 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use super::*;
-use crate::{Checkpoint, KindExtent};
+use crate::{
+    Checkpoint, Checkpoints, Extent, IndexReader as _, IndexRevision, IndexWriter as _, KindExtent,
+    StoredVersion,
+    bulk::{Verdict, Write},
+};
 
 fn cluster(name: &str) -> ClusterName {
     name.parse().unwrap()
@@ -32,32 +36,27 @@ fn query(labels: &str) -> Query {
 }
 
 /// A pod `number` with a label, at a version; deleted without one.
-fn write(generation: &Generation, number: usize, version: u64, app: Option<&str>) -> Write {
+fn write(revision: &IndexRevision, number: usize, version: u64, app: Option<&str>) -> Write {
     let metadata = json!({
         "name": format!("pod-{number:04}"), "namespace": "web", "uid": format!("uid-{number}"), "resourceVersion": version.to_string(),
         "labels": { "app": app.unwrap_or_default() }, "annotations": { "note": "the same in every pod, so that packing has something to do" },
     });
     let object = json!({ "metadata": metadata, "spec": { "nodeName": "n1" } }).to_string();
-    let projector = Projector::new(&generation.cluster, &pods(), &Projection::default(), &[]);
-    let document = projector
-        .document(
-            &Object::parse(&object).unwrap(),
-            &object,
-            "2026-01-01T00:00:00Z",
-        )
+    let projector = Projector::new(&revision.cluster, &pods(), &Projection::default(), &[]);
+    let mut document = projector
+        .document(&Object::parse(&object).unwrap(), "2026-01-01T00:00:00Z")
         .unwrap();
+    document.body = document.body.filter(|_| app.is_some());
     Write {
-        index: generation.target.clone(),
-        id: document.id,
-        version: document.version,
-        body: app.map(|_| document.body),
+        index: revision.target.clone(),
+        document,
     }
 }
 
-async fn live(memory: &Memory, name: &str) -> Generation {
-    let generation = memory.open(&cluster(name), None, 0).await.unwrap();
-    memory.activate(&generation).await.unwrap();
-    generation
+async fn live(memory: &Memory, name: &str) -> IndexRevision {
+    let revision = memory.open(&cluster(name), None, 0).await.unwrap();
+    memory.activate(&revision).await.unwrap();
+    revision
 }
 
 async fn count(memory: &Memory, labels: &str) -> usize {
@@ -69,8 +68,8 @@ async fn count(memory: &Memory, labels: &str) -> usize {
 }
 
 #[tokio::test]
-async fn what_is_complete_of_a_first_generation_is_seen_before_the_rest_and_told_to_those_who_watch()
- {
+async fn what_is_complete_of_a_first_revision_is_seen_before_the_rest_and_told_to_those_who_watch()
+{
     let memory = Memory::new();
     let first = memory.open(&cluster("a"), Some("uid"), 0).await.unwrap();
     memory
@@ -98,7 +97,7 @@ async fn what_is_complete_of_a_first_generation_is_seen_before_the_rest_and_told
         other.answers(&nodes) && !other.answers(&pods),
         "as long as it is filled, no more is answered than before"
     );
-    memory.drop_generation(&other).await.unwrap();
+    memory.drop_revision(&other).await.unwrap();
     memory.show(&first, &[pods.clone()].into()).await.unwrap();
     assert_eq!(count(&memory, "").await, 2);
     memory
@@ -125,7 +124,7 @@ async fn what_is_complete_of_a_first_generation_is_seen_before_the_rest_and_told
 }
 
 #[tokio::test]
-async fn a_generation_is_seen_when_it_is_live_and_takes_the_place_of_the_one_before() {
+async fn a_revision_is_seen_when_it_is_live_and_takes_the_place_of_the_one_before() {
     let memory = Memory::new();
     let first = memory.open(&cluster("a"), Some("uid"), 0).await.unwrap();
     assert_eq!(
@@ -155,7 +154,7 @@ async fn a_generation_is_seen_when_it_is_live_and_takes_the_place_of_the_one_bef
             (2, false, true),
             "{shape} {uid}"
         );
-        memory.drop_generation(&next).await.unwrap();
+        memory.drop_revision(&next).await.unwrap();
     }
     let next = memory
         .open(&cluster("a"), Some("uid"), first.number)
@@ -181,7 +180,7 @@ async fn a_generation_is_seen_when_it_is_live_and_takes_the_place_of_the_one_bef
         .unwrap();
     assert_eq!(verdicts[0].label(), "index_missing");
     let lost = memory
-        .lost(&[first, Generation { live: true, ..next }])
+        .lost(&[first, IndexRevision { live: true, ..next }])
         .await
         .unwrap();
     assert_eq!(lost, BTreeSet::from([cluster("a")]));
@@ -190,27 +189,21 @@ async fn a_generation_is_seen_when_it_is_live_and_takes_the_place_of_the_one_bef
 #[tokio::test]
 async fn what_was_deleted_does_not_come_back_by_an_older_write() {
     let memory = Memory::new();
-    let generation = live(&memory, "a").await;
+    let revision = live(&memory, "a").await;
     let labels = async |write| memory.write(&[write]).await.unwrap()[0].label();
+    assert_eq!(labels(write(&revision, 1, 5, Some("web"))).await, "indexed");
+    assert_eq!(labels(write(&revision, 1, 4, None)).await, "superseded");
+    assert_eq!(labels(write(&revision, 1, 7, None)).await, "deleted");
     assert_eq!(
-        labels(write(&generation, 1, 5, Some("web"))).await,
-        "indexed"
-    );
-    assert_eq!(labels(write(&generation, 1, 4, None)).await, "superseded");
-    assert_eq!(labels(write(&generation, 1, 7, None)).await, "deleted");
-    assert_eq!(
-        labels(write(&generation, 1, 6, Some("web"))).await,
+        labels(write(&revision, 1, 6, Some("web"))).await,
         "superseded"
     );
-    assert_eq!(labels(write(&generation, 1, 6, None)).await, "superseded");
-    assert_eq!(labels(write(&generation, 1, 7, None)).await, "absent");
+    assert_eq!(labels(write(&revision, 1, 6, None)).await, "superseded");
+    assert_eq!(labels(write(&revision, 1, 7, None)).await, "absent");
+    assert_eq!(labels(write(&revision, 1, 7, Some("web"))).await, "indexed");
+    assert_eq!(labels(write(&revision, 2, 9, None)).await, "absent");
     assert_eq!(
-        labels(write(&generation, 1, 7, Some("web"))).await,
-        "indexed"
-    );
-    assert_eq!(labels(write(&generation, 2, 9, None)).await, "absent");
-    assert_eq!(
-        labels(write(&generation, 2, 8, Some("web"))).await,
+        labels(write(&revision, 2, 8, Some("web"))).await,
         "superseded"
     );
 }
@@ -218,15 +211,12 @@ async fn what_was_deleted_does_not_come_back_by_an_older_write() {
 #[tokio::test(start_paused = true)]
 async fn deletions_are_remembered_for_a_while() {
     let memory = Memory::new();
-    let generation = live(&memory, "a").await;
-    memory
-        .write(&[write(&generation, 1, 7, None)])
-        .await
-        .unwrap();
+    let revision = live(&memory, "a").await;
+    memory.write(&[write(&revision, 1, 7, None)]).await.unwrap();
     tokio::time::advance(Duration::from_mins(15)).await;
     assert_eq!(
         memory
-            .write(&[write(&generation, 1, 6, Some("web"))])
+            .write(&[write(&revision, 1, 6, Some("web"))])
             .await
             .unwrap()[0],
         Verdict::Indexed
@@ -236,9 +226,9 @@ async fn deletions_are_remembered_for_a_while() {
 #[tokio::test(start_paused = true)]
 async fn a_view_ends_when_nobody_asks_for_it_any_more() {
     let memory = Memory::new();
-    let generation = live(&memory, "a").await;
+    let revision = live(&memory, "a").await;
     let writes: Vec<Write> = (0..5)
-        .map(|number| write(&generation, number, 5, Some("web")))
+        .map(|number| write(&revision, number, 5, Some("web")))
         .collect();
     memory.write(&writes).await.unwrap();
     let first = memory.search(&query(""), None).await.unwrap();
@@ -275,9 +265,9 @@ async fn a_view_ends_when_nobody_asks_for_it_any_more() {
 #[tokio::test]
 async fn a_kind_with_many_objects_gets_a_dictionary_and_they_read_as_before() {
     let memory = Memory::new();
-    let generation = live(&memory, "a").await;
+    let revision = live(&memory, "a").await;
     let writes: Vec<Write> = (0..1_500)
-        .map(|number| write(&generation, number, 5, Some("web")))
+        .map(|number| write(&revision, number, 5, Some("web")))
         .collect();
     memory.write(&writes).await.unwrap();
     let everything = Query {
@@ -293,8 +283,8 @@ async fn a_kind_with_many_objects_gets_a_dictionary_and_they_read_as_before() {
             "a"
         );
     }
-    let generations = memory.shared.read();
-    let chunks = generations.freeze(&generation).unwrap();
+    let revisions = memory.shared.read();
+    let chunks = revisions.freeze(&revision).unwrap();
     let dictionary = memory
         .shared
         .codec
@@ -319,17 +309,14 @@ async fn a_kind_with_many_objects_gets_a_dictionary_and_they_read_as_before() {
 #[tokio::test(start_paused = true)]
 async fn the_log_knows_the_labels_of_what_is_gone_when_others_are_in_use() {
     let memory = Memory::new();
-    let generation = live(&memory, "a").await;
+    let revision = live(&memory, "a").await;
     memory
-        .write(&[write(&generation, 1, 5, Some("web"))])
+        .write(&[write(&revision, 1, 5, Some("web"))])
         .await
         .unwrap();
+    memory.write(&[write(&revision, 1, 6, None)]).await.unwrap();
     memory
-        .write(&[write(&generation, 1, 6, None)])
-        .await
-        .unwrap();
-    memory
-        .write(&[write(&generation, 2, 7, Some("api"))])
+        .write(&[write(&revision, 2, 7, Some("api"))])
         .await
         .unwrap();
     let kinds = async |labels: &str| {
@@ -354,7 +341,7 @@ async fn the_log_knows_the_labels_of_what_is_gone_when_others_are_in_use() {
 #[tokio::test]
 async fn watches_find_what_concerns_them_by_whatever_they_ask_for_and_share_it() {
     let memory = Memory::new();
-    let generation = live(&memory, "a").await;
+    let revision = live(&memory, "a").await;
     let begin = memory.sequence().newest();
     let app = |number: usize| {
         Some(if number.is_multiple_of(3) {
@@ -364,13 +351,13 @@ async fn watches_find_what_concerns_them_by_whatever_they_ask_for_and_share_it()
         })
     };
     let writes: Vec<Write> = (0..60)
-        .map(|number| write(&generation, number, 5, app(number)))
+        .map(|number| write(&revision, number, 5, app(number)))
         .collect();
     memory.write(&writes).await.unwrap();
     memory
         .write(&[
-            write(&generation, 3, 6, Some("api")),
-            write(&generation, 4, 6, None),
+            write(&revision, 3, 6, Some("api")),
+            write(&revision, 4, 6, None),
         ])
         .await
         .unwrap();
@@ -380,7 +367,7 @@ async fn watches_find_what_concerns_them_by_whatever_they_ask_for_and_share_it()
             .map(|name| (*name).to_owned())
             .collect::<Vec<_>>()
     };
-    let asked = [
+    let cancellation = [
         (query("app=web"), 20 + 1),
         (query("app in (web,api)"), 60 + 2),
         (query("app notin (web,x)"), 40 + 2),
@@ -415,7 +402,7 @@ async fn watches_find_what_concerns_them_by_whatever_they_ask_for_and_share_it()
             0,
         ),
     ];
-    for (query, expected) in asked {
+    for (query, expected) in cancellation {
         let watches = [
             memory.watch(&query, begin).unwrap(),
             memory.watch(&query, begin).unwrap(),
@@ -439,7 +426,7 @@ async fn watches_find_what_concerns_them_by_whatever_they_ask_for_and_share_it()
         for event in told.iter().flatten() {
             let version = memory.sequence().version(event.sequence).to_string();
             assert!(
-                event.object.told().object.get().contains(&version),
+                event.object.versioned().object.get().contains(&version),
                 "{query:?}"
             );
         }
@@ -450,14 +437,14 @@ async fn watches_find_what_concerns_them_by_whatever_they_ask_for_and_share_it()
 async fn clusters_that_come_and_go_are_events_like_any_others() {
     let memory = Memory::new();
     let mut watch = memory.watch(&query("app=web"), 1).unwrap();
-    let generation = memory.open(&cluster("a"), None, 0).await.unwrap();
+    let revision = memory.open(&cluster("a"), None, 0).await.unwrap();
     let writes = [
-        write(&generation, 1, 5, Some("web")),
-        write(&generation, 2, 5, Some("api")),
-        write(&generation, 3, 5, Some("web")),
+        write(&revision, 1, 5, Some("web")),
+        write(&revision, 2, 5, Some("api")),
+        write(&revision, 3, 5, Some("web")),
     ];
     memory.write(&writes).await.unwrap();
-    memory.activate(&generation).await.unwrap();
+    memory.activate(&revision).await.unwrap();
     let told = async |watch: &mut Watch| {
         let events = watch.next().await.unwrap();
         events
@@ -473,16 +460,16 @@ async fn clusters_that_come_and_go_are_events_like_any_others() {
     assert_eq!(told(&mut watch).await, ["2 Added a", "4 Added a"]);
     memory
         .write(&[
-            write(&generation, 1, 6, Some("api")),
-            write(&generation, 2, 6, Some("web")),
+            write(&revision, 1, 6, Some("api")),
+            write(&revision, 2, 6, Some("web")),
         ])
         .await
         .unwrap();
     assert_eq!(told(&mut watch).await, ["5 Deleted a", "6 Added a"]);
     memory
         .write(&[
-            write(&generation, 2, 6, Some("web")),
-            write(&generation, 3, 6, Some("web")),
+            write(&revision, 2, 6, Some("web")),
+            write(&revision, 3, 6, Some("web")),
         ])
         .await
         .unwrap();
@@ -511,11 +498,11 @@ async fn clusters_that_come_and_go_are_events_like_any_others() {
 #[tokio::test]
 async fn a_watch_that_falls_behind_the_log_has_to_list_again() {
     let memory = Memory::new();
-    let generation = live(&memory, "a").await;
+    let revision = live(&memory, "a").await;
     let mut watch = memory.watch(&query(""), 1).unwrap();
     for round in 0..340 {
         let writes: Vec<Write> = (0..200)
-            .map(|number| write(&generation, number, 5 + round, Some("web")))
+            .map(|number| write(&revision, number, 5 + round, Some("web")))
             .collect();
         memory.write(&writes).await.unwrap();
     }
@@ -527,17 +514,17 @@ async fn a_watch_that_falls_behind_the_log_has_to_list_again() {
 #[tokio::test]
 async fn extents_and_checkpoints_are_as_they_were_written() {
     let memory = Memory::new();
-    let generation = live(&memory, "a").await;
+    let revision = live(&memory, "a").await;
     memory
-        .write(&[write(&generation, 1, 5, Some("web"))])
+        .write(&[write(&revision, 1, 5, Some("web"))])
         .await
         .unwrap();
     let visit = async |extent: Extent| {
         let mut visited = Vec::new();
         let mut note =
-            |stored: Stored<'_>| visited.push(format!("{}@{}", stored.id, stored.version));
+            |stored: StoredVersion<'_>| visited.push(format!("{}@{}", stored.id, stored.version));
         memory
-            .visit_versions(&generation, &extent, &mut note)
+            .visit_versions(&revision, &extent, &mut note)
             .await
             .unwrap();
         visited
@@ -570,8 +557,8 @@ async fn extents_and_checkpoints_are_as_they_were_written() {
     let units = [("v1/pods".to_owned(), checkpoint)].into();
     let saved = Checkpoints {
         cluster: cluster("a"),
-        generation: 1,
-        index: generation.id.clone(),
+        revision: 1,
+        index: revision.id.clone(),
         units,
         at: None,
     };
@@ -585,19 +572,19 @@ async fn extents_and_checkpoints_are_as_they_were_written() {
     );
     memory.drop_cluster(&cluster("a")).await.unwrap();
     assert_eq!(memory.checkpoints(&cluster("a")).await.unwrap(), None);
-    assert!(memory.is_empty() && memory.generations().await.unwrap().is_empty());
+    assert!(memory.is_empty() && memory.revisions().await.unwrap().is_empty());
 }
 
 #[tokio::test]
 async fn every_page_holds_only_what_the_question_may_show() {
     let memory = Memory::new();
     for (name, first) in [("a", 0), ("b", 10)] {
-        let generation = memory.open(&cluster(name), Some("uid"), 0).await.unwrap();
+        let revision = memory.open(&cluster(name), Some("uid"), 0).await.unwrap();
         let writes: Vec<Write> = (first..first + 6)
-            .map(|number| write(&generation, number, 1, Some("web")))
+            .map(|number| write(&revision, number, 1, Some("web")))
             .collect();
         memory.write(&writes).await.unwrap();
-        memory.activate(&generation).await.unwrap();
+        memory.activate(&revision).await.unwrap();
     }
     let only = |clusters: Option<&str>, namespaces: Option<&str>| {
         let grant = fleetdex_core::query::Grant {
@@ -651,16 +638,16 @@ async fn every_page_holds_only_what_the_question_may_show() {
 #[tokio::test]
 async fn the_names_of_views_cannot_be_guessed() {
     let memory = Memory::new();
-    let generation = memory.open(&cluster("a"), Some("uid"), 0).await.unwrap();
+    let revision = memory.open(&cluster("a"), Some("uid"), 0).await.unwrap();
     memory
         .write(
             &(0..5)
-                .map(|number| write(&generation, number, 1, Some("web")))
+                .map(|number| write(&revision, number, 1, Some("web")))
                 .collect::<Vec<_>>(),
         )
         .await
         .unwrap();
-    memory.activate(&generation).await.unwrap();
+    memory.activate(&revision).await.unwrap();
     let mut names = Vec::new();
     for _ in 0..4 {
         names.push(
@@ -689,16 +676,16 @@ async fn the_names_of_views_cannot_be_guessed() {
 /// A store of six pods.
 async fn filled() -> Memory {
     let memory = Memory::new();
-    let generation = memory.open(&cluster("a"), Some("uid"), 0).await.unwrap();
+    let revision = memory.open(&cluster("a"), Some("uid"), 0).await.unwrap();
     memory
         .write(
             &(0..6)
-                .map(|number| write(&generation, number, 1, Some("web")))
+                .map(|number| write(&revision, number, 1, Some("web")))
                 .collect::<Vec<_>>(),
         )
         .await
         .unwrap();
-    memory.activate(&generation).await.unwrap();
+    memory.activate(&revision).await.unwrap();
     memory
 }
 
@@ -806,19 +793,19 @@ async fn a_question_that_is_withdrawn_leaves_its_thread_to_others() {
     // Questions that go on for ever, of clients that go away at once.
     let noisy = Requester::User("noisy".into());
     for _ in 0..1_000 {
-        let endless = memory.read(&noisy, |reading| -> Result<(), StoreError> {
+        let endless = memory.read(&noisy, |running| -> Result<(), StoreError> {
             loop {
-                reading.asked.still()?;
+                running.cancellation.check()?;
                 std::thread::yield_now();
             }
         });
         assert!(endless.now_or_never().is_none());
     }
-    let places = readers::places_in_all();
+    let reader_threads = reader_threads::thread_count();
     let mut taken = Vec::new();
-    while taken.len() < places / 2 {
+    while taken.len() < reader_threads / 2 {
         // One user gets half only when what was withdrawn has left.
-        taken.extend(memory.shared.readers.try_take(noisy.clone()));
+        taken.extend(memory.shared.readers.try_acquire(noisy.clone()));
         tokio::task::yield_now().await;
     }
     assert!(
@@ -852,7 +839,7 @@ async fn one_user_has_half_of_the_threads_and_others_are_answered() {
             })
         })
         .collect();
-    let half = readers::places_in_all() / 2;
+    let half = reader_threads::thread_count() / 2;
     for _ in 0..half {
         has_begun.recv().await.unwrap();
     }
@@ -864,10 +851,10 @@ async fn one_user_has_half_of_the_threads_and_others_are_answered() {
             .next
             .is_some()
     );
-    let generation = live(&memory, "b").await;
+    let revision = live(&memory, "b").await;
     assert_eq!(
         memory
-            .write(&[write(&generation, 1, 5, Some("web"))])
+            .write(&[write(&revision, 1, 5, Some("web"))])
             .await
             .unwrap(),
         [Verdict::Indexed]
@@ -889,8 +876,8 @@ async fn a_view_whose_answer_is_not_taken_is_closed() {
     let (send, opened) = std::sync::mpsc::channel();
     let (go_on, waits) = std::sync::mpsc::channel::<()>();
     let question = tokio::spawn(async move {
-        read.read(&Requester::Operator, move |reading| {
-            let view = reading.open_view(&query(""));
+        read.read(&Requester::Operator, move |running| {
+            let view = running.open_view(&query(""));
             send.send(()).unwrap();
             waits.recv().unwrap_err();
             view

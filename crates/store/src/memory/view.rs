@@ -1,50 +1,30 @@
-//! Frozen views: what a query's answer is made of, page after page, whatever is written meanwhile.
+//! Frozen views: the documents of a query, page after page, whatever is written meanwhile.
 
-use std::{
-    borrow::Cow,
-    cmp::Ordering,
-    collections::{BinaryHeap, HashMap},
-    sync::Arc,
-    time::Duration,
-};
+use std::{borrow::Cow, cmp::Ordering, collections::BinaryHeap, sync::Arc};
 
-use fleetdex_core::query::{Cursor, Requester, Sort, SortKey, merge::OrderKey};
-use parking_lot::{Mutex, MutexGuard};
+use fleetdex_core::query::{Sort, SortKey, merge::OrderKey};
 use roaring::RoaringBitmap;
 use serde_json::Value;
-use tokio::time::Instant;
 
 use super::{
-    asked::Asked,
+    cancellation::Cancellation,
     order::{Chunk, Entry, seek},
-    table::Selected,
+    table::SelectedDocuments,
 };
 use crate::{
     StoreError,
-    document::{Document, Place, SortTexts},
-    quota::{Full, Ledger, Shares},
+    document::{SortTexts, StoredDocument},
+    sort_position::SortPosition,
 };
 
-/// What users' views may take, in units of [`UNIT_BYTES`]: a view that shares everything with what is stored is one, and the largest ones count as
-/// all that one user may have. So 16 users have their full share at the same time, which is 64 lists each or 4 MiB of orders of their own.
-const SHARES: Shares = Shares {
-    user: 64,
-    users: 1_024,
-    keep_alive: Duration::from_mins(5),
-};
-/// Bytes of a view's own that count as much as a view.
-const UNIT_BYTES: usize = 64 << 10;
-/// Bytes of the objects of a page, as in an answer of OpenSearch. The next page has the rest.
+/// Bytes of the objects of a page, as in the OpenSearch store. The next page has the rest.
 const PAGE_BYTES: usize = 32 << 20;
-/// What views may keep of documents that are replaced or deleted already; beyond it the oldest views end.
-const RETAINED_BYTES: u64 = 64 << 20;
-
-/// Documents for which the vocabulary is held at once.
+/// Documents for which the vocabulary is locked at once.
 const AT_ONCE: usize = 4_096;
 
-/// Documents in order, as they were at one moment.
+/// Sorted documents, frozen at one point.
 pub(super) struct View {
-    parts: Vec<Part>,
+    parts: Vec<ClusterPart>,
     sorts: Vec<Sort>,
     /// How many documents there are in all.
     pub(super) count: usize,
@@ -52,24 +32,25 @@ pub(super) struct View {
     pub(super) sequence: u64,
 }
 
-/// Those of one cluster.
-struct Part {
+/// The documents of one cluster.
+struct ClusterPart {
     chunks: Vec<Arc<Chunk>>,
     positions: Option<RoaringBitmap>,
-    /// What the documents sort by, where that is more than their places: one for each entry of the only chunk.
+    /// What the documents sort by, where that is more than their fixed keys: one for each entry of
+    /// the only chunk.
     texts: Vec<SortTexts>,
 }
 
 /// One page of a view.
 pub(super) struct ViewPage {
-    pub(super) documents: Vec<Arc<Document>>,
-    /// The place of the last document, as a cursor holds it, if there are more.
+    pub(super) documents: Vec<Arc<StoredDocument>>,
+    /// The sort position of the last document, as a cursor holds it, if there are more.
     pub(super) after: Option<Vec<Value>>,
 }
 
-/// A page, and where each of its documents stands: what it sorts by, and the cursor behind it.
+/// A page with sort positions: for each document its order keys, and the cursor after it.
 pub(super) struct PlacedViewPage {
-    pub(super) documents: Vec<Arc<Document>>,
+    pub(super) documents: Vec<Arc<StoredDocument>>,
     pub(super) places: Vec<(Vec<Option<OrderKey>>, Vec<Value>)>,
     /// Whether there are more.
     pub(super) more: bool,
@@ -77,15 +58,15 @@ pub(super) struct PlacedViewPage {
 
 impl View {
     pub(super) fn new(
-        selected: Vec<Selected>,
+        selected: Vec<SelectedDocuments>,
         sorts: Vec<Sort>,
         sequence: u64,
-        asked: &Asked,
+        cancellation: &Cancellation,
     ) -> Result<Self, StoreError> {
         let count = selected.iter().map(|selected| selected.count).sum();
         let is_standard = sorts == Sort::standard();
-        let part = |selected: Selected| {
-            let part = Part {
+        let part = |selected: SelectedDocuments| {
+            let part = ClusterPart {
                 chunks: selected.chunks,
                 positions: selected.positions,
                 texts: Vec::new(),
@@ -93,7 +74,7 @@ impl View {
             if is_standard {
                 Ok(part)
             } else {
-                part.sorted(&sorts, asked)
+                part.sorted(&sorts, cancellation)
             }
         };
         let parts = selected
@@ -109,23 +90,22 @@ impl View {
         })
     }
 
-    /// What it takes of a user's share.
-    fn cost(&self) -> u64 {
-        let bytes: usize = self.parts.iter().map(Part::own_bytes).sum();
-        ((1 + bytes / UNIT_BYTES) as u64).min(SHARES.user)
+    /// Bytes that are allocated only for this view.
+    pub(super) fn own_bytes(&self) -> usize {
+        self.parts.iter().map(ClusterPart::own_bytes).sum()
     }
 
-    /// The same as [`View::page`], with the places.
-    pub(super) fn placed_page(
+    /// The same as [`View::page`], with the sort positions.
+    pub(super) fn sorted_page(
         &self,
-        after: Option<&Place<'_>>,
+        after: Option<&SortPosition<'_>>,
         limit: usize,
-        asked: &Asked,
-        is_in: impl FnMut(&Document) -> bool,
+        cancellation: &Cancellation,
+        is_in: impl FnMut(&StoredDocument) -> bool,
     ) -> Result<PlacedViewPage, StoreError> {
         let mut places = Vec::new();
-        let page = self.read(after, limit, asked, is_in, |place| {
-            places.push((place.order(&self.sorts), place.to_cursor()));
+        let page = self.read(after, limit, cancellation, is_in, |position| {
+            places.push((position.order(&self.sorts), position.to_cursor()));
         })?;
         Ok(PlacedViewPage {
             documents: page.documents,
@@ -134,34 +114,35 @@ impl View {
         })
     }
 
-    /// The next documents after a place that are still part of the answer, `limit` at most, and with no more than [`PAGE_BYTES`] unless it is one.
+    /// The next documents after a sort position that are still selected, `limit` at most, and no
+    /// more than [`PAGE_BYTES`] unless it is a single one.
     pub(super) fn page(
         &self,
-        after: Option<&Place<'_>>,
+        after: Option<&SortPosition<'_>>,
         limit: usize,
-        asked: &Asked,
-        is_in: impl FnMut(&Document) -> bool,
+        cancellation: &Cancellation,
+        is_in: impl FnMut(&StoredDocument) -> bool,
     ) -> Result<ViewPage, StoreError> {
-        self.read(after, limit, asked, is_in, |_| {})
+        self.read(after, limit, cancellation, is_in, |_| {})
     }
 
     fn read(
         &self,
-        after: Option<&Place<'_>>,
+        after: Option<&SortPosition<'_>>,
         limit: usize,
-        asked: &Asked,
-        mut is_in: impl FnMut(&Document) -> bool,
-        mut visit: impl FnMut(&Place<'_>),
+        cancellation: &Cancellation,
+        mut is_in: impl FnMut(&StoredDocument) -> bool,
+        mut visit: impl FnMut(&SortPosition<'_>),
     ) -> Result<ViewPage, StoreError> {
-        let mut runs: Vec<Run<'_>> = self
+        let mut cursors: Vec<PartCursor<'_>> = self
             .parts
             .iter()
             .map(|part| part.run(after, &self.sorts))
             .collect();
-        let mut heads = BinaryHeap::new();
-        for (number, run) in runs.iter_mut().enumerate() {
-            heads.extend(run.next().map(|place| Head {
-                place,
+        let mut next = BinaryHeap::new();
+        for (number, run) in cursors.iter_mut().enumerate() {
+            next.extend(run.next().map(|position| NextDocument {
+                position,
                 run: number,
                 sorts: &self.sorts,
             }));
@@ -169,27 +150,27 @@ impl View {
         let mut documents = Vec::with_capacity(limit.min(self.count));
         let mut bytes = 0;
         let mut last = None;
-        while let Some(Head {
-            place: (document, place),
+        while let Some(NextDocument {
+            position: (document, position),
             run,
             ..
-        }) = heads.pop()
+        }) = next.pop()
         {
-            asked.still()?;
+            cancellation.check()?;
             if is_in(document) {
                 bytes += document.object_len();
                 if documents.len() == limit || bytes > PAGE_BYTES && !documents.is_empty() {
                     return Ok(ViewPage {
                         documents,
-                        after: last.map(|place: Place<'_>| place.to_cursor()),
+                        after: last.map(|position: SortPosition<'_>| position.to_cursor()),
                     });
                 }
                 documents.push(Arc::clone(document));
-                visit(&place);
-                last = Some(place);
+                visit(&position);
+                last = Some(position);
             }
-            heads.extend(runs[run].next().map(|place| Head {
-                place,
+            next.extend(cursors[run].next().map(|position| NextDocument {
+                position,
                 run,
                 sorts: &self.sorts,
             }));
@@ -201,10 +182,10 @@ impl View {
     }
 }
 
-impl Part {
+impl ClusterPart {
     /// The same in another order.
-    fn sorted(self, sorts: &[Sort], asked: &Asked) -> Result<Self, StoreError> {
-        asked.still()?;
+    fn sorted(self, sorts: &[Sort], cancellation: &Cancellation) -> Result<Self, StoreError> {
+        cancellation.check()?;
         let is_in = |entry: &&Entry| {
             self.positions
                 .as_ref()
@@ -223,8 +204,8 @@ impl Part {
         {
             chunk.sort_by(|left, right| {
                 left.document
-                    .place()
-                    .compare(&right.document.place(), sorts)
+                    .sort_position()
+                    .compare(&right.document.sort_position(), sorts)
             });
             return Ok(Self {
                 chunks: vec![Arc::new(chunk)],
@@ -234,9 +215,9 @@ impl Part {
         }
         let mut with_texts: Vec<(Entry, SortTexts)> = Vec::with_capacity(chunk.len());
         for some in chunk.chunks(AT_ONCE) {
-            asked.still()?;
-            // Not longer than a write should wait.
-            let Some(words) = some
+            cancellation.check()?;
+            // No longer than a write should wait.
+            let Some(vocabulary) = some
                 .first()
                 .map(|entry| entry.document.origin.vocabulary.read())
             else {
@@ -244,11 +225,11 @@ impl Part {
             };
             with_texts.extend(
                 some.iter()
-                    .map(|entry| (entry.clone(), entry.document.sort_keys(sorts, &words))),
+                    .map(|entry| (entry.clone(), entry.document.sort_keys(sorts, &vocabulary))),
             );
         }
         with_texts.sort_by(|left, right| {
-            place_of(&left.0, &left.1).compare(&place_of(&right.0, &right.1), sorts)
+            position_of(&left.0, &left.1).compare(&position_of(&right.0, &right.1), sorts)
         });
         let (chunk, texts): (Chunk, Vec<SortTexts>) = with_texts.into_iter().unzip();
         Ok(Self {
@@ -283,21 +264,21 @@ impl Part {
         self.texts.get(entry).map_or(&[], |texts| texts)
     }
 
-    fn run(&self, after: Option<&Place<'_>>, sorts: &[Sort]) -> Run<'_> {
+    fn run(&self, after: Option<&SortPosition<'_>>, sorts: &[Sort]) -> PartCursor<'_> {
         let (chunk, entry) = match after {
             None => (0, 0),
             Some(after) if self.texts.is_empty() => seek(&self.chunks, after, sorts),
             Some(after) => (0, self.seek(after, sorts)),
         };
-        Run {
+        PartCursor {
             part: self,
             chunk,
             entry,
         }
     }
 
-    /// Where the entries after a place begin, in the only chunk.
-    fn seek(&self, after: &Place<'_>, sorts: &[Sort]) -> usize {
+    /// Where the entries after a sort position begin, in the only chunk.
+    fn seek(&self, after: &SortPosition<'_>, sorts: &[Sort]) -> usize {
         let entries = self
             .chunks
             .first()
@@ -305,7 +286,7 @@ impl Part {
         let (mut from, mut to) = (0, entries.len());
         while from < to {
             let middle = usize::midpoint(from, to);
-            let order = place_of(&entries[middle], self.texts(middle)).compare(after, sorts);
+            let order = position_of(&entries[middle], self.texts(middle)).compare(after, sorts);
             if order == Ordering::Greater {
                 to = middle;
             } else {
@@ -316,28 +297,28 @@ impl Part {
     }
 }
 
-/// A document, and its place in the order.
-type Placed<'v> = (&'v Arc<Document>, Place<'v>);
+/// A document, and its sort position.
+type DocumentAt<'v> = (&'v Arc<StoredDocument>, SortPosition<'v>);
 
-fn place_of<'v>(entry: &'v Entry, texts: &'v [Option<String>]) -> Place<'v> {
-    Place {
+fn position_of<'v>(entry: &'v Entry, texts: &'v [Option<String>]) -> SortPosition<'v> {
+    SortPosition {
         texts: Cow::Borrowed(texts),
-        ..entry.document.place()
+        ..entry.document.sort_position()
     }
 }
 
-/// A part that is read.
-struct Run<'v> {
-    part: &'v Part,
+/// A position in a part that is being read.
+struct PartCursor<'v> {
+    part: &'v ClusterPart,
     chunk: usize,
     entry: usize,
 }
 
-impl<'v> Iterator for Run<'v> {
-    type Item = Placed<'v>;
+impl<'v> Iterator for PartCursor<'v> {
+    type Item = DocumentAt<'v>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let Part {
+        let ClusterPart {
             chunks, positions, ..
         } = self.part;
         loop {
@@ -353,169 +334,36 @@ impl<'v> Iterator for Run<'v> {
             {
                 return Some((
                     &entry.document,
-                    place_of(entry, self.part.texts(self.entry - 1)),
+                    position_of(entry, self.part.texts(self.entry - 1)),
                 ));
             }
         }
     }
 }
 
-/// The next document of a run. The greatest is the one that comes first.
-struct Head<'v> {
-    place: Placed<'v>,
+/// The next document of a part. The greatest is the one that comes first.
+struct NextDocument<'v> {
+    position: DocumentAt<'v>,
     run: usize,
     sorts: &'v [Sort],
 }
 
-impl Ord for Head<'_> {
+impl Ord for NextDocument<'_> {
     fn cmp(&self, other: &Self) -> Ordering {
-        other.place.1.compare(&self.place.1, self.sorts)
+        other.position.1.compare(&self.position.1, self.sorts)
     }
 }
 
-impl PartialOrd for Head<'_> {
+impl PartialOrd for NextDocument<'_> {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl PartialEq for Head<'_> {
+impl PartialEq for NextDocument<'_> {
     fn eq(&self, other: &Self) -> bool {
         self.cmp(other) == Ordering::Equal
     }
 }
 
-impl Eq for Head<'_> {}
-
-/// The views that further pages are read from.
-pub(super) struct Views {
-    ledger: Ledger,
-    open: Mutex<Open>,
-}
-
-#[derive(Default)]
-struct Open {
-    /// By what cursors name them: 128 random bits, which nobody guesses and no other process gives.
-    views: HashMap<Arc<str>, Kept>,
-    /// Bytes of documents that were replaced or deleted since the start.
-    retired: u64,
-}
-
-struct Kept {
-    view: Arc<View>,
-    used: Instant,
-    /// [`Open::retired`] when it was opened.
-    retired: u64,
-}
-
-impl Views {
-    pub(super) fn new() -> Self {
-        Self {
-            ledger: Ledger::new(SHARES),
-            open: Mutex::default(),
-        }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Open> {
-        self.open.lock()
-    }
-
-    /// Keeps a view for a user; the text that a cursor names it by.
-    pub(super) fn keep(
-        &self,
-        view: Arc<View>,
-        requester: &Requester,
-    ) -> Result<String, StoreError> {
-        let id: Arc<str> = format!("{:032x}", rand::random::<u128>()).into();
-        let mut open = self.lock();
-        self.expire(&mut open);
-        if let Requester::User(user) = requester {
-            let cost = view.cost();
-            let (number, ended) = self.ledger.reserve(user, cost).map_err(crowded)?;
-            self.ledger.opened(number, Arc::clone(&id), cost);
-            for ended in ended {
-                open.views.remove(&ended);
-            }
-        }
-        let retired = open.retired;
-        open.views.insert(
-            Arc::clone(&id),
-            Kept {
-                view,
-                used: Instant::now(),
-                retired,
-            },
-        );
-        Ok(id.to_string())
-    }
-
-    /// The view of a cursor, if it is still there.
-    pub(super) fn find(&self, cursor: &Cursor) -> Result<Arc<View>, StoreError> {
-        let mut open = self.lock();
-        self.expire(&mut open);
-        let name = cursor.snapshot.as_str();
-        let gone = || {
-            if self.ledger.has_ended(name) {
-                StoreError::Superseded
-            } else {
-                StoreError::Expired
-            }
-        };
-        let kept = open.views.get_mut(name).ok_or_else(gone)?;
-        kept.used = Instant::now();
-        self.ledger.used(name);
-        Ok(Arc::clone(&kept.view))
-    }
-
-    /// Keeps the view of a cursor from ending for another one.
-    pub(super) fn pin(&self, cursor: &Cursor) {
-        self.ledger.pin(&cursor.snapshot);
-    }
-
-    /// Ends a view.
-    pub(super) fn close(&self, name: &str) {
-        self.lock().views.remove(name);
-        self.ledger.closed(name);
-    }
-
-    /// Says that documents of so many bytes are kept by nothing but views from now on.
-    pub(super) fn retire(&self, bytes: usize) {
-        let mut open = self.lock();
-        open.retired += bytes as u64;
-        if !open.views.is_empty() {
-            self.expire(&mut open);
-        }
-    }
-
-    fn expire(&self, open: &mut Open) {
-        let retired = open.retired;
-        open.views.retain(|name, kept| {
-            let stays =
-                kept.used.elapsed() < SHARES.keep_alive && retired - kept.retired <= RETAINED_BYTES;
-            if !stays {
-                self.ledger.closed(name);
-            }
-            stays
-        });
-    }
-
-    /// How many there are.
-    #[cfg(test)]
-    pub(super) fn len(&self) -> usize {
-        self.lock().views.len()
-    }
-}
-
-fn crowded(full: Full) -> StoreError {
-    let Shares { user, users, .. } = SHARES;
-    StoreError::Crowded(match full {
-        Full::User => {
-            format!(
-                "your lists that are under way hold as many views as one user may ({user}); try again when one has ended"
-            )
-        }
-        Full::Users => format!(
-            "lists in pages hold as many views as they may ({users}); try again, or list without a limit"
-        ),
-    })
-}
+impl Eq for NextDocument<'_> {}

@@ -1,21 +1,23 @@
-//! Counting in groups: pages of `composite` aggregations, all of one moment.
+//! Counts in groups: pages of `composite` aggregations, all from one point in time.
 
 use fleetdex_core::query::{
     GroupKey, Groups, Query, QueryError,
-    aggregate::Tally,
+    aggregate::GroupCounts,
     composite::{Composite, PAGE, composites},
 };
 use serde::{Deserialize, de::IgnoredAny};
 use serde_json::{Map, Value, json};
 
 use super::{
-    answers::{Purpose, fewer},
     contexts::KEEP_ALIVE,
-    engine::{Engine, SearchAnswer},
+    engine::Engine,
+    responses::{Purpose, fewer},
+    search_response::SearchResponse,
 };
 use crate::StoreError;
 
-/// Pages of one answer at most: ten for as many groups as an answer may have, and room for buckets of other labels.
+/// Pages of one result at most: ten for the maximum number of groups, and room for buckets of other
+/// labels.
 const MAX_PAGES: usize = 50;
 
 #[derive(Deserialize)]
@@ -51,7 +53,7 @@ impl Engine {
             return Ok(Groups::default());
         };
         if let [only] = requests.as_slice() {
-            let mut tally = Tally::default();
+            let mut tally = GroupCounts::default();
             let path = format!("/{target}/_search?ignore_unavailable=true&allow_no_indices=true");
             if self
                 .count_page(only, &path, None, None, &mut tally)
@@ -61,9 +63,9 @@ impl Engine {
                 return Ok(tally.largest(top));
             }
         }
-        // Only what takes several requests needs a frozen view.
+        // Only a count of several requests needs a point in time.
         let pit = match self.open_pit(&target, true, &query.requester).await {
-            // Nothing of what is asked for is seen yet. Of what a first page has shown there was something.
+            // Nothing of the query is visible yet. A first page had shown something.
             Err(StoreError::Expired) if requests.len() > 1 => return Ok(Groups::default()),
             opened => opened?,
         };
@@ -72,7 +74,8 @@ impl Engine {
         Ok(counted?.largest(top))
     }
 
-    /// The groups, page by page, each of its own moment: a point in time would take contexts, which are few.
+    /// The groups, page by page, each as of its own request: a point in time would take contexts,
+    /// which are few.
     pub(super) async fn find_groups(
         &self,
         query: &Query,
@@ -94,8 +97,8 @@ impl Engine {
         requests: &[Composite],
         path: &str,
         pit: Option<&str>,
-    ) -> Result<Tally, StoreError> {
-        let mut tally = Tally::default();
+    ) -> Result<GroupCounts, StoreError> {
+        let mut tally = GroupCounts::default();
         let mut pages = 0;
         for request in requests {
             let mut after = None;
@@ -120,18 +123,18 @@ impl Engine {
         Ok(tally)
     }
 
-    /// Counts the buckets after another one. Gives the last of them, unless there are no more.
+    /// Counts the buckets after another one. Returns the last of them, unless there are no more.
     async fn count_page(
         &self,
         request: &Composite,
         path: &str,
         pit: Option<&str>,
         after: Option<&Value>,
-        tally: &mut Tally,
+        tally: &mut GroupCounts,
     ) -> Result<Option<Value>, StoreError> {
         let mut size = PAGE;
         let answer = loop {
-            let mut body = request.body(after, size).map_err(|error| invalid(&error))?;
+            let mut body = request.body(after, size);
             if let Some(id) = pit {
                 body["pit"] = json!({ "id": id, "keep_alive": KEEP_ALIVE });
             }
@@ -168,8 +171,8 @@ impl Engine {
     }
 }
 
-/// The buckets of an answer; nothing where no index was asked.
-fn buckets(answer: SearchAnswer<IgnoredAny>) -> Result<Option<Buckets>, StoreError> {
+/// The buckets of a response; `None` if it covered no index.
+fn buckets(answer: SearchResponse<IgnoredAny>) -> Result<Option<Buckets>, StoreError> {
     let Some(found) = answer.aggregations else {
         return Ok(None);
     };

@@ -16,13 +16,13 @@ use crate::{
 };
 
 #[derive(Deserialize)]
-struct Stored {
+struct StoredCheckpoints {
     #[serde(rename = "_source")]
     source: Option<Checkpoints>,
 }
 
 impl Engine {
-    /// The escaped name, which fits into a path.
+    /// The escaped cluster name, which fits into a path.
     fn document_id(&self, cluster: &ClusterName) -> IndexName {
         self.options.prefix.cluster_alias(cluster)
     }
@@ -38,7 +38,7 @@ impl Engine {
             self.document_id(cluster)
         );
         let read = match self.get_optional(operation, path).await {
-            Ok(Some(body)) => parse::<Stored>(operation, &body),
+            Ok(Some(body)) => parse::<StoredCheckpoints>(operation, &body),
             Ok(None) => return Ok(None),
             Err(too_large @ StoreError::AnswerTooLarge { .. }) => Err(too_large),
             Err(error) => return Err(error),
@@ -48,7 +48,7 @@ impl Engine {
                 .source
                 .filter(|checkpoints| checkpoints.cluster == *cluster)),
             Err(error) => {
-                tracing::warn!(%cluster, %error, "the checkpoints cannot be read: every kind is listed");
+                tracing::warn!(%cluster, %error, "cannot read the checkpoints of a cluster; every kind is listed");
                 Ok(None)
             }
         }
@@ -90,7 +90,7 @@ impl Engine {
         };
         let verdicts =
             bulk::read_response(&answer, count).map_err(|error| garbled(error.to_string()))?;
-        // Without the index there is nothing to delete, either.
+        // Without the index there is nothing to delete.
         let done = |verdict: &Verdict| {
             matches!(
                 verdict,

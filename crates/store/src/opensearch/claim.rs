@@ -1,7 +1,8 @@
-//! Whose a prefix is: of one installation, which the index of checkpoints names.
+//! Which installation owns a prefix; the checkpoint index names it.
 //!
-//! Two installations that share a prefix would share the alias over all clusters, the index template and the checkpoints, whatever their
-//! clusters are called. OpenSearch makes an index of one name once, so of two installations that begin at the same time one gets the prefix.
+//! Two installations that share a prefix would share the alias over all clusters, the index
+//! template and the checkpoints, whatever their clusters are called. OpenSearch creates an index of
+//! one name once, so of two installations that begin at the same time one gets the prefix.
 
 use std::collections::BTreeMap;
 
@@ -17,34 +18,34 @@ const OPERATION: &str = "claiming the index prefix";
 
 #[derive(Deserialize, Default)]
 #[serde(default)]
-struct Index {
-    mappings: Mappings,
+struct StateIndex {
+    mappings: StateMappings,
 }
 
 #[derive(Deserialize, Default)]
 #[serde(default)]
-struct Mappings {
+struct StateMappings {
     #[serde(rename = "_meta")]
-    meta: Meta,
+    meta: StateMeta,
 }
 
 #[derive(Deserialize, Default)]
 #[serde(default)]
-struct Meta {
-    fleetdex: Option<Claim>,
+struct StateMeta {
+    fleetdex: Option<PrefixClaim>,
 }
 
-/// `_meta.fleetdex` of the index of checkpoints.
+/// `_meta.fleetdex` of the checkpoint index.
 #[derive(Deserialize)]
-struct Claim {
+struct PrefixClaim {
     owner: String,
 }
 
 impl Engine {
-    /// Makes the prefix this installation's, if it is not yet.
+    /// Claims the prefix for this installation, unless it has it already.
     ///
-    /// An error if it is another installation's, or if an index of another one is seen through the alias over all clusters. Indices of releases
-    /// that made no claim count by what they say of themselves.
+    /// Fails if it is another installation's, or if an index of another one can be read through the
+    /// alias over all clusters. Indices of releases that made no claim count by their own metadata.
     pub(super) async fn claim_prefix(&self) -> Result<(), StoreError> {
         let state = self.options.prefix.state();
         let is_new = self.create_state_index(&state).await?;
@@ -84,7 +85,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Whether it was made by this request; otherwise it was there already.
+    /// Creates the checkpoint index; false if it existed already.
     async fn create_state_index(&self, state: &IndexName) -> Result<bool, StoreError> {
         if self
             .get_optional(OPERATION, format!("/{state}/_mapping"))
@@ -108,7 +109,7 @@ impl Engine {
         }
     }
 
-    /// The installation that an index of checkpoints names.
+    /// The installation that a checkpoint index names.
     async fn owner_of(&self, state: &IndexName) -> Result<Option<String>, StoreError> {
         let Some(body) = self
             .get_optional(OPERATION, format!("/{state}/_mapping"))
@@ -116,7 +117,7 @@ impl Engine {
         else {
             return Ok(None);
         };
-        let indices: BTreeMap<IndexName, Index> = parse(OPERATION, &body)?;
+        let indices: BTreeMap<IndexName, StateIndex> = parse(OPERATION, &body)?;
         Ok(indices
             .into_values()
             .find_map(|index| index.mappings.meta.fleetdex)
@@ -127,13 +128,12 @@ impl Engine {
         let prefix = &self.options.prefix;
         let all = prefix.all();
         let found = self
-            .survey(&format!("{all},{}", prefix.every_generation()))
+            .survey(&format!("{all},{}", prefix.every_revision()))
             .await?;
-        let is_in_the_way = |index: &&super::generation::Found| {
-            (index.is_generation_under(prefix) || index.is_read_through(&all))
-                && !self.is_own(index)
+        let is_foreign = |index: &&super::survey::SurveyedIndex| {
+            (index.is_revision_under(prefix) || index.is_read_through(&all)) && !self.is_own(index)
         };
-        match found.iter().find(is_in_the_way) {
+        match found.iter().find(is_foreign) {
             Some(index) => Err(self.foreign(index)),
             None => Ok(()),
         }

@@ -1,4 +1,4 @@
-//! Requests to OpenSearch and what their answers mean.
+//! Requests to OpenSearch, and the meaning of their responses.
 
 use std::time::Duration;
 
@@ -10,17 +10,18 @@ use serde_json::Value;
 use tower::ServiceExt;
 
 use super::{
-    answers::{Answers, Purpose},
+    responses::{Answers, Purpose},
     transport::{OpenSearchService, Timeout, TransportError},
 };
 use crate::StoreError;
 
-/// A bulk of 2 MiB takes tens of milliseconds; a node that collects garbage or merges may take much longer.
+/// A bulk request of 2 MiB takes tens of milliseconds; a node that collects garbage or merges may
+/// take much longer.
 pub(super) const BULK_TIMEOUT: Duration = Duration::from_mins(1);
 
-/// One request: what it is for, how it is sent, how long it may take.
+/// One request: its purpose, how it is sent, how long it may take.
 pub(super) struct Call<'c> {
-    /// What is tried, for error messages.
+    /// The operation, for error messages.
     pub operation: &'c str,
     pub method: Method,
     /// Path and query string.
@@ -46,7 +47,7 @@ struct Failure {
 }
 
 impl Client {
-    /// One that asks for the operator itself.
+    /// A client of the operator itself.
     pub fn new(service: OpenSearchService, answers: Answers, address: String) -> Self {
         Self {
             service,
@@ -65,7 +66,7 @@ impl Client {
         }
     }
 
-    /// The body of a successful answer.
+    /// Returns the body of a successful response.
     pub async fn call(&self, call: Call<'_>) -> Result<Bytes, StoreError> {
         let operation = call.operation.to_owned();
         match self.exchange(call).await? {
@@ -74,7 +75,7 @@ impl Client {
         }
     }
 
-    /// The body of a successful answer, or nothing when the thing asked for does not exist.
+    /// Returns the body of a successful response; `None` if the resource does not exist (404).
     pub async fn call_optional(&self, call: Call<'_>) -> Result<Option<Bytes>, StoreError> {
         let operation = call.operation.to_owned();
         match self.exchange(call).await? {
@@ -153,8 +154,9 @@ fn unread(error: TransportError, operation: &str) -> StoreError {
     }
 }
 
-/// The reason in an error body: type and reason of the outermost error and its first root cause. Nothing of a body is repeated that is no error of
-/// `OpenSearch`, or of its security plugin, which says one word in plain text.
+/// The reason in an error body: type and reason of the outermost error and its first root cause.
+/// Nothing of a body is repeated unless it is an error of `OpenSearch`, or of its security plugin,
+/// which answers with one word of plain text.
 fn reason(status: StatusCode, body: &[u8]) -> String {
     if let Some(known) = PLAIN_REFUSALS
         .iter()
@@ -185,16 +187,16 @@ fn reason(status: StatusCode, body: &[u8]) -> String {
     }
 }
 
-/// What the security plugin says beside errors in JSON.
+/// Errors of the security plugin that are not JSON.
 const PLAIN_REFUSALS: [&str; 3] = [
     "Unauthorized",
     "Authentication finally failed",
     "OpenSearch Security not initialized.",
 ];
-/// Stands for an answer that may be of anything.
+/// Replaces the text of a response from anything else.
 const NOT_OPENSEARCH: &str = "the answer is no error of OpenSearch; check the address";
 
-/// Type and reason, if the type is one word as those of `OpenSearch` are.
+/// Type and reason, if the type is one word as in `OpenSearch`'s errors.
 fn described(error: &Value) -> Option<String> {
     let part = |name: &str| error.get(name).and_then(Value::as_str);
     let kind = part("type").filter(|kind| {
@@ -206,7 +208,7 @@ fn described(error: &Value) -> Option<String> {
     Some(format!("{kind}: {}", part("reason").unwrap_or_default()))
 }
 
-/// Reads an answer.
+/// Parses a response.
 pub(super) fn parse<T: DeserializeOwned>(operation: &str, body: &[u8]) -> Result<T, StoreError> {
     serde_json::from_slice(body).map_err(|error| StoreError::Garbled {
         operation: operation.to_owned(),

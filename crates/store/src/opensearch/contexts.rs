@@ -1,4 +1,4 @@
-//! What users hold of an OpenSearch with their points in time: contexts, of which each node keeps 300.
+//! The contexts that users hold in an OpenSearch with their points in time; each node keeps 300.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -10,51 +10,52 @@ use parking_lot::Mutex;
 
 use crate::{
     StoreError,
-    quota::{Full, Ledger, Shares},
+    quota::{QuotaExceeded, ViewLimits, ViewQuota},
 };
 
 /// How long a point in time outlives its last page.
 pub(super) const KEEP_ALIVE: &str = "5m";
-/// The same for the ledger.
-const KEPT: Duration = Duration::from_mins(5);
-/// Contexts that users may hold together, unless `--list-contexts` says otherwise: two thirds of OpenSearch's 300.
+/// The same for the quota.
+const KEEP_ALIVE_PERIOD: Duration = Duration::from_mins(5);
+/// Contexts that users may hold together, unless `--list-contexts` says otherwise: two thirds of
+/// OpenSearch's 300.
 pub const LIST_CONTEXTS: u64 = 200;
 
-/// What users hold of one OpenSearch. Clones share it.
+/// The contexts of users in one OpenSearch. Clones share them.
 #[derive(Clone, Debug)]
 pub struct ListContexts(pub(super) Arc<Contexts>);
 
 #[derive(Debug)]
 pub(super) struct Contexts {
-    pub(super) ledger: Ledger,
+    pub(super) quota: ViewQuota,
     all: u64,
-    /// What the last point in time of the whole index took.
+    /// Contexts of the last point in time over all clusters.
     pub(super) last: AtomicU64,
 }
 
 impl ListContexts {
-    /// So many contexts for all users, of which one user may hold half.
+    /// This many contexts for all users, of which one user may hold half.
     pub fn new(all: u64) -> Self {
-        let shares = Shares {
+        let limits = ViewLimits {
             user: all.div_ceil(2),
             users: all,
-            keep_alive: KEPT,
+            keep_alive: KEEP_ALIVE_PERIOD,
         };
         Self(Arc::new(Contexts {
-            ledger: Ledger::new(shares),
+            quota: ViewQuota::new(limits),
             all,
             last: AtomicU64::new(1),
         }))
     }
 
-    pub(super) fn crowded(&self, full: Full) -> StoreError {
+    pub(super) fn too_many(&self, full: QuotaExceeded) -> StoreError {
         let Contexts { all, .. } = &*self.0;
         StoreError::Crowded(match full {
-            Full::User => format!(
+            QuotaExceeded::User => format!(
                 "your lists that are under way hold as much of OpenSearch as one user may ({} contexts of points in time); try again when one has ended",
                 all.div_ceil(2)
             ),
-            Full::Users => format!(
+            QuotaExceeded::Users => format!(
                 "lists in pages hold as much of OpenSearch as they may ({all} contexts of points in time, --list-contexts); try again, or ask for fewer clusters"
             ),
         })
@@ -67,7 +68,7 @@ impl Default for ListContexts {
     }
 }
 
-/// What users hold, for each OpenSearch, whatever prefixes are used there.
+/// The contexts of users in each OpenSearch, whatever prefixes are used there.
 #[derive(Debug)]
 pub struct AllListContexts {
     each: u64,
@@ -75,7 +76,7 @@ pub struct AllListContexts {
 }
 
 impl AllListContexts {
-    /// So many contexts in each OpenSearch.
+    /// This many contexts in each OpenSearch.
     pub fn new(each: u64) -> Self {
         Self {
             each,
@@ -83,7 +84,7 @@ impl AllListContexts {
         }
     }
 
-    /// Those of the OpenSearch at these addresses.
+    /// The contexts of the OpenSearch at these addresses.
     pub fn of(&self, addresses: &[String]) -> ListContexts {
         let addresses = addresses
             .iter()

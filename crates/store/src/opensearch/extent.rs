@@ -1,4 +1,4 @@
-//! Extents as queries that OpenSearch takes, however many kinds they name.
+//! Extents as OpenSearch queries, however many kinds they name.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,11 +6,12 @@ use serde_json::{Value, json};
 
 use crate::{Extent, KindExtent};
 
-/// Alternatives of one query. Each has at most three clauses, so that a query stays below the 1,024 clauses that OpenSearch takes
-/// (`indices.query.bool.max_clause_count`).
+/// Alternatives of one query. Each has at most three clauses, so that a query stays below
+/// OpenSearch's limit of 1,024 clauses (`indices.query.bool.max_clause_count`).
 const MAX_ALTERNATIVES: usize = 300;
 
-/// Queries that together find every document of an extent, each document by exactly one of them. Mostly there is just one.
+/// Queries that together find every document of an extent, each document by exactly one of them.
+/// Usually there is just one.
 pub(super) fn extent_queries(extent: &Extent) -> Vec<Value> {
     match extent {
         Extent::Kind(kind) => vec![kind_query(kind)],
@@ -36,8 +37,9 @@ fn any_of(alternatives: &[Value]) -> Value {
     json!({ "bool": { "should": alternatives, "minimum_should_match": 1 } })
 }
 
-/// How a document can be outside of all of `kinds`; no document is so in two ways. Its apiVersion is not among theirs, or it is and
-/// the kind is not among those of that apiVersion, or it is and the namespace is not among those of that kind.
+/// The ways in which a document is outside of all of `kinds`; no document matches two of them. Its
+/// apiVersion is not among theirs; or it is and the kind is not among those of that apiVersion; or
+/// it is and the namespace is not among those of that kind.
 fn outside(kinds: &[KindExtent]) -> Vec<Value> {
     let by_version = group(kinds);
     let versions: Vec<&&str> = by_version.keys().collect();
@@ -65,13 +67,13 @@ fn outside(kinds: &[KindExtent]) -> Vec<Value> {
     alternatives
 }
 
-/// Where the documents of a kind are covered.
+/// The namespaces in which a kind is covered.
 enum Namespaces<'a> {
     All,
     Some(BTreeSet<&'a str>),
 }
 
-/// The namespaces that are covered, by apiVersion and kind.
+/// The covered namespaces, by apiVersion and kind.
 fn group(kinds: &[KindExtent]) -> BTreeMap<&str, BTreeMap<&str, Namespaces<'_>>> {
     let mut grouped: BTreeMap<&str, BTreeMap<&str, Namespaces<'_>>> = BTreeMap::new();
     for extent in kinds {
@@ -104,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn kinds_outside_are_told_by_version_then_kind_then_namespace() {
+    fn an_outside_extent_splits_by_version_then_kind_then_namespace() {
         let kinds = [
             kind("v1", "Pod", Some("web")),
             kind("v1", "Secret", None),
@@ -129,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn many_versions_are_asked_for_in_several_queries() {
+    fn an_extent_of_many_versions_takes_several_queries() {
         let kinds = (0..600)
             .map(|number| kind(&format!("g{number}.io/v1"), "Widget", Some("web")))
             .collect();

@@ -1,4 +1,4 @@
-//! Documents as the log keeps them: found by their terms, and packed.
+//! Packs documents for the log, with the terms by which they are found.
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
@@ -7,16 +7,18 @@ use fleetdex_core::model::ClusterName;
 use crate::{
     bulk::Write,
     codec::Codec,
-    document::{Document, Origin},
-    draft::{Draft, draft},
+    document::{Origin, StoredDocument},
     packed::Packer,
+    packed_document::{PackedDocument, pack_document},
     terms::Vocabulary,
 };
 
-/// Bytes that are packed in place: a fraction of a millisecond, less than it takes to wake another thread on a busy machine.
+/// Bytes that are packed in place: a fraction of a millisecond, less than it takes to wake another
+/// thread on a busy machine.
 const IN_PLACE_BYTES: usize = 32 << 10;
 
-/// What documents are packed with. There are no dictionaries: those of all kinds would take more than the log.
+/// What documents are packed with. There are no dictionaries: those of all kinds would take more
+/// than the log.
 #[derive(Default)]
 pub(super) struct Packing {
     codec: Codec,
@@ -32,14 +34,18 @@ impl fmt::Debug for Packing {
 type Origins = BTreeMap<(ClusterName, Box<str>), Arc<Origin>>;
 
 impl Packing {
-    /// The documents of writes, in their order; nothing for a delete, and for one that cannot be read.
-    pub(super) async fn pack(self: &Arc<Self>, writes: Vec<Write>) -> Vec<Option<Arc<Document>>> {
+    /// The documents of writes, in their order; `None` for a deletion, and for one that cannot be
+    /// read.
+    pub(super) async fn pack(
+        self: &Arc<Self>,
+        writes: Vec<Write>,
+    ) -> Vec<Option<Arc<StoredDocument>>> {
         if writes.is_empty() {
             return Vec::new();
         }
         let bytes: usize = writes
             .iter()
-            .filter_map(|write| write.body.as_ref())
+            .filter_map(|write| write.document.body.as_ref())
             .map(|body| body.len())
             .sum();
         if bytes <= IN_PLACE_BYTES {
@@ -53,11 +59,11 @@ impl Packing {
         })
     }
 
-    /// The same where there may be no document.
+    /// The same with gaps between the writes.
     pub(super) async fn pack_some(
         self: &Arc<Self>,
         writes: Vec<Option<Write>>,
-    ) -> Vec<Option<Arc<Document>>> {
+    ) -> Vec<Option<Arc<StoredDocument>>> {
         let is_there: Vec<bool> = writes.iter().map(Option::is_some).collect();
         let mut packed = self
             .pack(writes.into_iter().flatten().collect())
@@ -75,7 +81,7 @@ impl Packing {
             .collect()
     }
 
-    fn pack_all(&self, writes: &[Write]) -> Vec<Option<Arc<Document>>> {
+    fn pack_all(&self, writes: &[Write]) -> Vec<Option<Arc<StoredDocument>>> {
         let mut packer = Packer::new();
         let mut origins = Origins::new();
         writes
@@ -89,21 +95,21 @@ impl Packing {
         write: &Write,
         packer: &mut Packer,
         origins: &mut Origins,
-    ) -> Option<Arc<Document>> {
-        match draft(
+    ) -> Option<Arc<StoredDocument>> {
+        match pack_document(
             write,
-            write.body.as_ref()?,
+            write.document.body.as_ref()?,
             &self.codec,
             &self.vocabulary,
             packer,
         ) {
-            Ok(Draft { origin, content }) => {
+            Ok(PackedDocument { origin, content }) => {
                 let key = (origin.cluster.clone(), origin.id_prefix.clone());
                 let origin = origins.entry(key).or_insert_with(|| Arc::new(origin));
-                Some(Arc::new(Document::new(Arc::clone(origin), content)))
+                Some(Arc::new(StoredDocument::new(Arc::clone(origin), content)))
             }
             Err(error) => {
-                tracing::debug!(id = %write.id, %error, "a document is unknown to those who watch");
+                tracing::debug!(id = %write.document.id, %error, "a document cannot be packed; watches do not get it");
                 None
             }
         }

@@ -1,4 +1,4 @@
-//! Makes what was written visible to searches.
+//! Refreshes indices, so that searches see what was written.
 
 use std::{fmt, time::Duration};
 
@@ -13,7 +13,7 @@ use crate::StoreError;
 /// Segments of one second are written in a fraction of it; merges may hold that up.
 const REFRESH_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Refreshes everything that queries are answered from.
+/// Refreshes all indices that queries are answered from.
 #[derive(Clone)]
 pub(super) struct Refresher {
     pub(super) client: Client,
@@ -29,13 +29,13 @@ impl fmt::Debug for Refresher {
 }
 
 #[derive(Deserialize)]
-struct Answer {
+struct RefreshResponse {
     #[serde(rename = "_shards")]
-    shards: Shards,
+    shards: RefreshShards,
 }
 
 #[derive(Deserialize)]
-struct Shards {
+struct RefreshShards {
     failed: u64,
 }
 
@@ -53,7 +53,7 @@ impl Refresher {
             body: Bytes::new(),
             timeout: REFRESH_TIMEOUT,
         };
-        let answer: Answer = parse(operation, &self.client.call(call).await?)?;
+        let answer: RefreshResponse = parse(operation, &self.client.call(call).await?)?;
         if answer.shards.failed > 0 {
             let reason = format!("{} shards were not refreshed", answer.shards.failed);
             return Err(StoreError::Busy {

@@ -3,7 +3,7 @@
 use fleetdex_core::model::{FieldPath, IndexPrefix, MAX_FIELD_VALUE_BYTES};
 use serde_json::{Map, Value, json};
 
-/// Grows with every change of the mapping that older indices do not have.
+/// Increases with every change of the mapping that older indices lack.
 pub const MAPPING_VERSION: u32 = 2;
 
 /// Settings of the indices, as a registry may set them.
@@ -20,8 +20,9 @@ pub struct IndexSettings {
 }
 
 impl Default for IndexSettings {
-    /// One shard holds tens of gigabytes, far more than one cluster's objects; one replica survives the loss of a node; the refresh
-    /// interval is explicit, because indices without one stop refreshing while nobody searches them.
+    /// One shard holds tens of gigabytes, far more than one cluster's objects; one replica survives
+    /// the loss of a node; the refresh interval is explicit, because indices without one stop
+    /// refreshing while they are not searched.
     fn default() -> Self {
         Self {
             shards: 1,
@@ -32,19 +33,21 @@ impl Default for IndexSettings {
     }
 }
 
-/// Above the templates that people have for everything.
+/// Above templates that match every index.
 const PRIORITY: usize = 500;
 
-/// The composable index template of a prefix. `fields` are the selectable fields that get a mapping of their own.
+/// The composable index template of a prefix. `fields` are the selectable fields that get a mapping
+/// of their own.
 pub fn index_template(
     prefix: &IndexPrefix,
     settings: &IndexSettings,
     fields: &[FieldPath],
 ) -> Value {
     json!({
-        "index_patterns": [prefix.every_generation()],
-        // Indices of two prefixes are told apart by the pattern. The length is for templates of releases in which a prefix could go on
-        // where another one ends: OpenSearch refuses templates of one priority whose patterns overlap.
+        "index_patterns": [prefix.every_revision()],
+        // The pattern separates the indices of two prefixes. The length is for templates of
+        // releases in which one prefix could begin with another: OpenSearch refuses templates of
+        // one priority whose patterns overlap.
         "priority": PRIORITY + prefix.as_str().len(),
         "template": {
             "settings": {
@@ -54,7 +57,8 @@ pub fn index_template(
                     "refresh_interval": settings.refresh_interval,
                     // How long a delete keeps an older write from bringing a document back.
                     "gc_deletes": "15m",
-                    // Every label, field and metadata key of a document is one value of a few array fields.
+                    // Every label, field and metadata key of a document is one value of a few array
+                    // fields.
                     "mapping": { "total_fields": { "limit": 2000 } },
                 },
             },
@@ -63,27 +67,29 @@ pub fn index_template(
     })
 }
 
-/// The template of the index of checkpoints: should that index be deleted, the next checkpoint makes it as it was.
+/// The template of the checkpoint index: should that index be deleted, the next checkpoint creates
+/// it as it was.
 pub fn state_template(prefix: &IndexPrefix, settings: &IndexSettings, owner: &str) -> Value {
     json!({ "index_patterns": [prefix.state()], "priority": PRIORITY + prefix.as_str().len(), "template": state_index(settings, owner) })
 }
 
-/// Settings and mapping of the index of checkpoints, which says whose the prefix is.
+/// Settings and mapping of the checkpoint index, which names the owner of the prefix.
 pub fn state_index(settings: &IndexSettings, owner: &str) -> Value {
     json!({
         "settings": { "index": { "number_of_shards": 1, "number_of_replicas": settings.replicas } },
-        // Only ever read by id.
+        // Only read by id.
         "mappings": { "dynamic": false, "_meta": { "fleetdex": { "owner": owner } } },
     })
 }
 
-/// The mapping: what is listed is indexed, everything else is only stored. `is_full`: every path can be searched.
+/// The mapping: listed fields are indexed, everything else is only stored. `is_full`: every path
+/// can be searched.
 pub fn mappings(fields: &[FieldPath], is_full: bool) -> Value {
     let keyword = || json!({ "type": "keyword", "ignore_above": MAX_FIELD_VALUE_BYTES });
     let date = || json!({ "type": "date", "ignore_malformed": true });
     let mut mapping = json!({
         "dynamic": false,
-        // Only ever sorted and grouped by, and never looked for.
+        // Only sorted and grouped by, never searched.
         "dynamic_templates": [{ "sort": {
             "path_match": "search.sort.*",
             "mapping": { "type": "keyword", "ignore_above": 2 * MAX_FIELD_VALUE_BYTES, "index": false },
@@ -96,12 +102,13 @@ pub fn mappings(fields: &[FieldPath], is_full: bool) -> Value {
                 "properties": {
                     "resource": keyword(),
                     "group": keyword(),
-                    // Label terms have at most 317 + 1 + 63 bytes, field terms a path and a cut value.
+                    // Label terms have at most 317 + 1 + 63 bytes, field terms a path and a cut
+                    // value.
                     "labels": { "type": "keyword" },
                     "labelKeys": { "type": "keyword" },
                     "fields": { "type": "keyword", "ignore_above": 8191 },
                     "numbers": { "type": "keyword", "ignore_above": 8191 },
-                    // The fields of the kinds that there are, custom ones included: few, and one level.
+                    // The fields of the existing kinds, custom ones included: few, and one level.
                     "sort": { "type": "object", "dynamic": true },
                     "owners": keyword(),
                     "rejected": { "type": "keyword", "ignore_above": 8191 },
@@ -133,14 +140,17 @@ pub fn mappings(fields: &[FieldPath], is_full: bool) -> Value {
 
 /// Indexes the leaves of objects, and `spec` and `status` for people who type queries.
 ///
-/// A `flat_object` cannot answer field selectors by itself: `exists` finds nothing below it in OpenSearch 2.19, it does not tell `a.b` from a
-/// key with a dot, and it compares no quantities. It has no mapped fields below it either: `status.phase: Running` is asked of the flat object.
+/// A `flat_object` cannot answer field selectors by itself: `exists` finds nothing below it in
+/// OpenSearch 2.19, it does not distinguish `a.b` from a key with a dot, and it compares no
+/// quantities. It has no mapped fields below it either: `status.phase: Running` queries the flat
+/// object.
 fn index_everything(mapping: &mut Value) {
-    // Found as the selectable fields are, and apart from them for who reads documents. Not left out of what is stored: OpenSearch then writes
-    // each document anew, with its members in another order.
+    // Searched like the selectable fields, and separate from them for people who read documents. It
+    // stays in what is stored: OpenSearch would otherwise rewrite each document, with its members
+    // in another order.
     mapping["properties"]["search"]["properties"]["leaves"] = json!({ "type": "keyword", "index": false, "doc_values": false, "copy_to": "search.fields" });
     for terms in ["fields", "numbers"] {
-        // Nothing is ordered or counted by them, and there are many.
+        // Nothing is sorted or counted by them, and there are many.
         mapping["properties"]["search"]["properties"][terms]["doc_values"] = false.into();
     }
     for member in ["spec", "status"] {
@@ -148,14 +158,15 @@ fn index_everything(mapping: &mut Value) {
     }
 }
 
-/// Adds a mapping at a path; a path that runs through a field that is mapped as a leaf already is left out.
+/// Adds a mapping at a path, unless the path runs through a field that is mapped as a leaf already.
 fn add_field(mapping: &mut Value, field: &FieldPath, leaf: Value) {
     let mut node = mapping;
     let segments: Vec<&str> = field.segments().collect();
     let Some((last, parents)) = segments.split_last() else {
         return;
     };
-    // A mapping cuts names at their dots, and a map with such keys has others, which begin alike.
+    // A mapping splits names at their dots, and a map with such keys has others with the same
+    // beginning.
     if segments.iter().any(|segment| segment.contains('.')) {
         return;
     }
@@ -231,12 +242,12 @@ mod tests {
     }
 
     #[test]
-    fn the_template_covers_the_generations_of_its_prefix_only() {
+    fn the_template_covers_the_revisions_of_its_prefix_only() {
         let template = index_template(&IndexPrefix::default(), &IndexSettings::default(), &[]);
         assert_eq!(template["index_patterns"], json!(["fleetdex-*.g*"]));
         assert!(
             template["template"]["aliases"].is_null(),
-            "a generation that is not complete must not be seen"
+            "a revision that is not complete must not be seen"
         );
         assert_eq!(template["template"]["mappings"]["dynamic"], json!(false));
     }

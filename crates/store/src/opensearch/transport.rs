@@ -1,7 +1,8 @@
-//! The tower service under the engine: in production an HTTP client over several nodes.
+//! The tower service under the engine: in production an HTTP client of several nodes.
 //!
-//! Guarantee: credentials go to the addresses of the settings and nowhere else. No redirect is followed, and no proxy of the environment is used. No
-//! answer is longer than its request's [`Allowance`], and none is unpacked.
+//! Guarantee: credentials go to the addresses of the settings and nowhere else. No redirect is
+//! followed, and no proxy of the environment is used. No response is longer than its request's
+//! [`Allowance`], and none is decompressed.
 
 use std::{
     sync::{
@@ -13,15 +14,15 @@ use std::{
 
 use bytes::Bytes;
 use fleetdex_core::model::causes;
-use fleetdex_limits::intake::ReadError;
+use fleetdex_limits::intake::IntakeError;
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, header::ACCEPT_ENCODING};
 use reqwest::{Certificate, Client, Identity, Url, redirect};
 use tokio::time::timeout;
 use tower::util::BoxCloneSyncService;
 
-use super::answers::Allowance;
+use super::responses::Allowance;
 
-/// How Fleetdex names itself to OpenSearch.
+/// Fleetdex's user agent.
 const AGENT: &str = concat!("fleetdex/", env!("CARGO_PKG_VERSION"));
 
 /// A request to OpenSearch as the engine makes it; the path carries the query string.
@@ -31,28 +32,28 @@ pub type OpenSearchService = BoxCloneSyncService<Request<Bytes>, Response<Bytes>
 #[derive(Clone, Copy, Debug)]
 pub struct Timeout(pub Duration);
 
-/// There is no answer that could be read.
+/// No response could be read.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum TransportError {
-    /// None came, or not all of it.
+    /// No response came, or not all of it.
     #[error("{address}: {reason}")]
     NoAnswer {
-        /// The node that was asked last.
+        /// The node that was tried last.
         address: String,
         /// What went wrong.
         reason: String,
     },
-    /// It is longer than is read of one.
+    /// The response is longer than its limit.
     #[error("{address}: the answer is longer than {limit} bytes")]
     TooLong {
-        /// The node that gave it.
+        /// The node that sent it.
         address: String,
-        /// How long it may be.
+        /// The limit.
         limit: usize,
     },
 }
 
-/// The settings do not make a connection.
+/// The settings are invalid.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum SettingsError {
     /// No address.
@@ -91,7 +92,7 @@ pub struct Settings {
     pub insecure: bool,
 }
 
-/// The nodes of one OpenSearch, asked in turn; a node that gives no answer is passed over.
+/// The nodes of one OpenSearch, used in turn; a node that does not respond is skipped.
 #[derive(Clone)]
 struct Nodes {
     nodes: Arc<[Node]>,
@@ -100,7 +101,7 @@ struct Nodes {
 
 /// One node of an OpenSearch.
 struct Node {
-    /// As it was written, for messages.
+    /// As configured, for messages.
     address: String,
     url: Url,
     client: Client,
@@ -139,20 +140,20 @@ pub fn connect(settings: &Settings) -> Result<OpenSearchService, SettingsError> 
     )))
 }
 
-/// An address that requests can be sent to.
+/// Parses an address.
 pub fn url(address: &str) -> Result<Url, SettingsError> {
     let invalid = |reason: &str| SettingsError::Address {
         address: address.to_owned(),
         reason: reason.to_owned(),
     };
     if address.contains('@') {
-        // Not repeated: it is a password.
+        // Not repeated: it holds a password.
         return Err(SettingsError::Address {
             address: "(hidden)".to_owned(),
             reason: "it holds a user or a password".to_owned(),
         });
     }
-    // A path of its own, as behind a proxy, must end in a slash for `join` to keep it.
+    // An address with a path, as behind a proxy, must end in a slash for `join` to keep it.
     let url = Url::parse(&format!("{}/", address.trim_end_matches('/')))
         .map_err(|error| invalid(&error.to_string()))?;
     if !matches!(url.scheme(), "http" | "https") {
@@ -200,14 +201,16 @@ impl Nodes {
             let address = node.address.clone();
             let reason = match node.exchange(&request).await {
                 Ok(response) => return Ok(response),
-                // Another node gives the same answer.
-                Err(ReadError::TooLarge(limit)) => {
+                // Another node would send the same response.
+                Err(IntakeError::TooLarge(limit)) => {
                     return Err(TransportError::TooLong { address, limit });
                 }
-                Err(ReadError::Broken(error)) => causes(&*error),
-                Err(error @ (ReadError::Crowded(_) | ReadError::Slow)) => error.to_string(),
+                Err(IntakeError::Broken(error)) => causes(&*error),
+                Err(error @ (IntakeError::ShareExhausted(_) | IntakeError::Slow)) => {
+                    error.to_string()
+                }
             };
-            tracing::debug!(address, reason, "no answer from an OpenSearch node");
+            tracing::debug!(address, reason, "no response from an OpenSearch node");
             last_failure = Some(TransportError::NoAnswer { address, reason });
         }
         Err(last_failure.unwrap_or_else(|| TransportError::NoAnswer {
@@ -218,8 +221,8 @@ impl Nodes {
 }
 
 impl Node {
-    /// Sends a request and reads the answer, within the request's [`Timeout`].
-    async fn exchange(&self, request: &Request<Bytes>) -> Result<Response<Bytes>, ReadError> {
+    /// Sends a request and reads the response, within the request's [`Timeout`].
+    async fn exchange(&self, request: &Request<Bytes>) -> Result<Response<Bytes>, IntakeError> {
         let answered = async {
             let (status, body) = self.send(request).await.map_err(unread)?;
             let allowance = request
@@ -233,9 +236,9 @@ impl Node {
         };
         match request.extensions().get() {
             None => answered.await,
-            // The client's own timeout does not run while an answer waits for room.
+            // The client's own timeout does not run while a response waits for room.
             Some(Timeout(limit)) => timeout(*limit, answered).await.unwrap_or_else(|_| {
-                Err(ReadError::Broken(
+                Err(IntakeError::Broken(
                     format!("no whole answer within {} s", limit.as_secs()).into(),
                 ))
             }),
@@ -257,7 +260,8 @@ impl Node {
         url.set_path(&format!("{}{}", url.path(), path.trim_start_matches('/')));
         url.set_query(query);
         let mut headers: HeaderMap = request.headers().clone();
-        // Between machines that stand side by side, packing an answer takes longer than sending it, and one core of the store with it.
+        // Between machines side by side, compressing a response takes longer than sending it, and
+        // occupies a core of the store.
         headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         let mut sent = self
             .client
@@ -274,9 +278,9 @@ impl Node {
     }
 }
 
-/// Without the URL, which is that of the request and tells less than the address.
-fn unread(error: reqwest::Error) -> ReadError {
-    ReadError::Broken(error.without_url().into())
+/// Removes the URL, which is that of the request and says less than the address.
+fn unread(error: reqwest::Error) -> IntakeError {
+    IntakeError::Broken(error.without_url().into())
 }
 
 #[cfg(test)]
@@ -288,7 +292,7 @@ mod tests {
     use tower::ServiceExt as _;
 
     use super::*;
-    use crate::opensearch::answers::{Answers, Purpose};
+    use crate::opensearch::responses::{Answers, Purpose};
 
     fn settings(address: &str) -> Settings {
         let login = Some(("admin".to_owned(), "hunter2".to_owned()));
@@ -301,7 +305,7 @@ mod tests {
         }
     }
 
-    /// Answers one request, and gives what it was.
+    /// Responds to one request, and returns that request.
     async fn serve(listener: TcpListener, answer: String) -> String {
         let (mut stream, _) = listener.accept().await.unwrap();
         let mut request = vec![0; 8 << 10];
@@ -359,7 +363,7 @@ mod tests {
         );
     }
 
-    /// Asks with room for so many bytes.
+    /// Sends a request with room for this many bytes.
     async fn ask_for_at_most(
         bytes: usize,
         settings: &Settings,
@@ -376,7 +380,8 @@ mod tests {
             .await
     }
 
-    /// Answers one request with a head and then with chunks of 8 KiB for as long as they are taken. Gives how many bytes that were.
+    /// Responds to one request with a head and then chunks of 8 KiB for as long as they are read.
+    /// Returns how many bytes that were.
     async fn flood(listener: TcpListener, head: &str) -> usize {
         let (mut stream, _) = listener.accept().await.unwrap();
         let mut request = vec![0; 8 << 10];
@@ -391,7 +396,7 @@ mod tests {
     }
 
     const LIMIT: usize = 64 << 10;
-    /// What the kernel and hyper take of an answer beside what is read.
+    /// What the kernel and hyper buffer besides what is read.
     const BUFFERED: usize = 16 << 20;
 
     #[tokio::test]

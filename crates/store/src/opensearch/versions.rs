@@ -1,4 +1,4 @@
-//! What is stored, as ids and versions: read page by page from one frozen view.
+//! Ids and versions of stored documents, read page by page from one point in time.
 
 use std::sync::Arc;
 
@@ -8,21 +8,22 @@ use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 
 use super::{
-    answers::{Purpose, fewer},
     contexts::KEEP_ALIVE,
     engine::Engine,
     extent::extent_queries,
+    responses::{Purpose, fewer},
 };
-use crate::{Extent, Generation, StoreError, Stored, Visit};
+use crate::{Extent, IndexRevision, StoreError, StoredVersion, Visit};
 
 /// Most hits that OpenSearch returns in one page (`index.max_result_window`).
 const PAGE: usize = 10_000;
-/// Everything that is read of an answer; the rest would be half of it.
+/// The fields that are read of a response; the rest would be half of it.
 const READ: &str =
     "filter_path=timed_out,_shards.failed,pit_id,hits.hits._id,hits.hits._version,hits.hits.sort";
 
-/// Namespace and name, then what the id is made of, which is unique within a cluster. `_shard_doc` is not known to OpenSearch 2. What is missing, as the
-/// namespace of a node, or is too long to be found by, comes first, as an empty text does.
+/// Namespace and name, then the parts of the id, which is unique within a cluster. OpenSearch 2
+/// does not know `_shard_doc`. A missing value, such as the namespace of a node, or one that is too
+/// long to be indexed, sorts first, like an empty text.
 pub(super) fn by_name() -> Value {
     let keys = [
         "metadata.namespace",
@@ -38,11 +39,11 @@ pub(super) fn by_name() -> Value {
 impl Engine {
     pub(super) async fn visit_extent(
         &self,
-        generation: &Generation,
+        revision: &IndexRevision,
         extent: &Extent,
         visit: Visit<'_>,
     ) -> Result<(), StoreError> {
-        let index = &generation.index;
+        let index = &revision.index;
         self.send(
             "refreshing an index",
             Method::POST,
@@ -103,9 +104,9 @@ impl Engine {
                         .and_then(Value::as_str)
                         .unwrap_or_default()
                 };
-                // The store's own counter starts at 1, so there is always a version to compare.
+                // OpenSearch's own counter starts at 1, so there is always a version to compare.
                 if let Some(Ok(version)) = hit.version.map(|version| version.to_string().parse()) {
-                    visit(Stored {
+                    visit(StoredVersion {
                         id: &hit.id,
                         version,
                         namespace: text(0),
@@ -121,13 +122,13 @@ impl Engine {
         }
     }
 
-    /// At most one page: a status that counts more of them would say nothing more.
+    /// At most one page: a status that counted more of them would say nothing more.
     pub(super) async fn rejected_ids(
         &self,
-        generation: &Generation,
+        revision: &IndexRevision,
         extent: &Extent,
     ) -> Result<Vec<Arc<str>>, StoreError> {
-        let index = &generation.index;
+        let index = &revision.index;
         let mut ids = Vec::new();
         for query in extent_queries(extent) {
             let body = json!({

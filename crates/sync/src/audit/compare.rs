@@ -1,49 +1,49 @@
-//! A list against what is stored, looked at twice: which documents are wrong and stay so.
+//! Compares a list with the stored versions in two passes: which documents are wrong and stay
+//! wrong.
 //!
-//! The first look reads the list, then what is stored. The second one, when everything has arrived that could explain a difference, reads
-//! what is stored, then the list. An object that both lists show in one version was there all the time between them, and with it the
-//! second look at what is stored: its document has to be there, whatever else happens meanwhile. A document that is not newer than the
-//! first list and that this list does not show has to be gone by then, or replaced.
+//! The first pass reads the list, then the store. The second pass, after everything has arrived
+//! that could explain a difference, reads the store, then the list. An object that both lists show
+//! in one version existed all the time between them, and therefore while the second pass read the
+//! store: its document has to be there. A document that is not newer than the first list, and that
+//! this list does not show, has to be deleted or replaced by then.
 //!
-//! A first look costs 32 bytes for each object until what is stored has been read. A sum over ids and versions on either side would not
-//! need them, but it needs the same two complete readings, and says no more than that something has changed between them, as in a busy
-//! cluster it always has.
+//! The first pass takes 24 bytes for each object until the store was read. Checksums over ids and
+//! versions would not need them, but need the same two complete reads and show only that something
+//! changed between them, which in a busy cluster is always so.
 
 use ahash::AHashMap;
-use fleetdex_core::model::Version;
+use fleetdex_core::model::{IdHash, Version};
 use fleetdex_telemetry::metrics::Drift;
 
-use crate::id_hashes::IdHashes;
-
-/// Ids that findings name.
+/// The most ids in findings.
 const EXAMPLES: usize = 5;
-/// Ids that are kept until it is certain which of them are wrong.
+/// The most ids that are retained until it is known which of them are wrong.
 const CANDIDATES: usize = 1_000;
 
-/// What an audit has found.
+/// The result of an audit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Findings {
-    /// Objects that should be stored.
+    /// Selected objects of the list.
     pub listed: u64,
-    /// Documents.
+    /// Stored documents.
     pub stored: u64,
     /// Objects without a document.
     pub missing: u64,
     /// Documents of another version than the object.
     pub differing: u64,
-    /// Documents of no object that should be stored.
+    /// Documents without a selected object.
     pub surplus: u64,
     /// Ids of some documents that are wrong.
     pub examples: Vec<String>,
 }
 
 impl Findings {
-    /// How many documents are wrong, in whatever way.
+    /// The number of wrong documents.
     pub fn drift(&self) -> u64 {
         self.missing + self.differing + self.surplus
     }
 
-    /// How many are wrong in one way.
+    /// The number of documents with one kind of drift.
     pub fn count(&self, drift: Drift) -> u64 {
         match drift {
             Drift::Missing => self.missing,
@@ -53,15 +53,16 @@ impl Findings {
     }
 }
 
-/// One document, as one look shows it.
+/// The versions of one object and its document in one pass.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Seen {
+struct VersionPair {
     listed: Option<Version>,
     stored: Option<Version>,
 }
 
-impl Seen {
-    /// Whether a later look shows the same fault: the same document, or the same object without one.
+impl VersionPair {
+    /// Whether a later pass shows the same fault: the same document, or the same object without
+    /// one.
     fn is_still_wrong(self, later: Self) -> bool {
         let is_same =
             self.stored == later.stored && (self.stored.is_some() || self.listed == later.listed);
@@ -77,84 +78,84 @@ impl Seen {
     }
 }
 
-/// The first look: a list, then what is stored.
+/// The first pass: the list, then the store.
 #[derive(Debug, Default)]
-pub struct FirstLook {
-    ids: IdHashes,
-    /// What has been listed and is not known to be stored.
-    listed: AHashMap<u128, Version>,
+pub struct FirstPass {
+    /// Listed objects whose document was not read yet.
+    listed: AHashMap<IdHash, Version>,
     list_version: Option<Version>,
-    /// What is wrong, unless it is late.
-    suspects: AHashMap<u128, Seen>,
-    /// Documents of a later version than the list.
-    later: Vec<(u128, Seen)>,
+    /// Differences, which may only be late writes.
+    differences: AHashMap<IdHash, VersionPair>,
+    /// Documents of a newer version than the list.
+    newer: Vec<(IdHash, VersionPair)>,
     objects: u64,
     documents: u64,
 }
 
-impl FirstLook {
-    /// The list shows an object that should be stored.
+impl FirstPass {
+    /// Adds a selected object of the list.
     pub fn listed(&mut self, id: &str, version: Version) {
         self.objects += 1;
-        self.listed.insert(self.ids.of(id), version);
+        self.listed.insert(IdHash::new(id), version);
     }
 
-    /// The list has been read to its end; it shows the collection at this version.
+    /// Ends the list, which shows the objects at this version.
     pub fn list_ends(&mut self, version: Version) {
         self.list_version = Some(version);
     }
 
-    /// A document is stored.
+    /// Adds a stored document.
     pub fn stored(&mut self, id: &str, version: Version) {
         self.documents += 1;
-        let key = self.ids.of(id);
-        let seen = Seen {
+        let key = IdHash::new(id);
+        let pair = VersionPair {
             listed: self.listed.remove(&key),
             stored: Some(version),
         };
-        if seen.listed == seen.stored {
+        if pair.listed == pair.stored {
             return;
         }
         if self.list_version.is_some_and(|list| version > list) {
-            self.later.push((key, seen));
+            self.newer.push((key, pair));
         } else {
-            self.suspects.insert(key, seen);
+            self.differences.insert(key, pair);
         }
     }
 
-    /// Whether there are documents of a later version than the list: mostly changes that came after it. Which of them cannot be, tells the
-    /// version that the member is at when what is stored has been read.
-    pub fn shows_later_documents(&self) -> bool {
-        !self.later.is_empty()
+    /// Whether there are documents of a newer version than the list. Most of them are changes after
+    /// the list; those that are newer than the member after the store was read are wrong.
+    pub fn has_newer_documents(&self) -> bool {
+        !self.newer.is_empty()
     }
 
-    /// What may be wrong. `current` is the member's version after everything that is stored was read, if that was asked for.
-    pub fn finish(mut self, current: Option<Version>) -> Suspects {
+    /// The differences. `current`: the member's version after the store was read, if it was
+    /// requested.
+    pub fn finish(mut self, current: Option<Version>) -> Differences {
         let missing = self.listed.into_iter().map(|(key, version)| {
             (
                 key,
-                Seen {
+                VersionPair {
                     listed: Some(version),
                     stored: None,
                 },
             )
         });
-        self.suspects.extend(missing);
-        let cannot_be = |seen: &Seen| current.is_some_and(|current| seen.stored > Some(current));
-        self.suspects
-            .extend(self.later.into_iter().filter(|(_, seen)| cannot_be(seen)));
-        let suspects = self.suspects.into_iter().map(|(key, first)| {
+        self.differences.extend(missing);
+        let cannot_be =
+            |pair: &VersionPair| current.is_some_and(|current| pair.stored > Some(current));
+        self.differences
+            .extend(self.newer.into_iter().filter(|(_, pair)| cannot_be(pair)));
+        let differences = self.differences.into_iter().map(|(key, first)| {
             (
                 key,
-                Suspect {
+                Difference {
                     first,
-                    second: Seen::default(),
+                    second: VersionPair::default(),
                 },
             )
         });
-        Suspects {
-            by_id: suspects.collect(),
-            ids: self.ids,
+        Differences {
+            by_id: differences.collect(),
             objects: self.objects,
             documents: self.documents,
             candidates: Vec::new(),
@@ -163,76 +164,76 @@ impl FirstLook {
 }
 
 #[derive(Debug)]
-struct Suspect {
-    first: Seen,
-    second: Seen,
+struct Difference {
+    first: VersionPair,
+    second: VersionPair,
 }
 
-/// What may be wrong, and the second look at it: at what is stored, then at the list.
+/// The differences of the first pass, and the second pass over them: the store, then the list.
 #[derive(Debug)]
-pub struct Suspects {
-    by_id: AHashMap<u128, Suspect>,
-    ids: IdHashes,
+pub struct Differences {
+    by_id: AHashMap<IdHash, Difference>,
     objects: u64,
     documents: u64,
-    candidates: Vec<(u128, String)>,
+    candidates: Vec<(IdHash, String)>,
 }
 
-impl Suspects {
-    /// How many there are.
+impl Differences {
+    /// The number of differences.
     pub fn len(&self) -> usize {
         self.by_id.len()
     }
 
-    /// Whether nothing can be wrong.
+    /// Whether there are no differences.
     pub fn is_empty(&self) -> bool {
         self.by_id.is_empty()
     }
 
-    /// Up to where changes must have arrived before a second look proves anything: a listed object is as it is since its own version, but
-    /// one that is not listed may have been deleted just before the list, whose version this is.
+    /// The version up to which changes must have arrived before the second pass is conclusive. A
+    /// listed object is unchanged since its own version, but an unlisted object may have been
+    /// deleted just before the list.
     pub fn conclusive_from(&self, list_version: Version) -> Version {
         let since = self
             .by_id
             .values()
-            .map(|suspect| suspect.first.listed.unwrap_or(list_version));
+            .map(|difference| difference.first.listed.unwrap_or(list_version));
         since.max().unwrap_or(list_version)
     }
 
-    /// The second look begins.
-    pub fn look_again(&mut self) {
+    /// Begins the second pass.
+    pub fn begin_second_pass(&mut self) {
         (self.objects, self.documents) = (0, 0);
     }
 
-    /// A document is stored.
+    /// Adds a stored document.
     pub fn stored(&mut self, id: &str, version: Version) {
         self.documents += 1;
-        self.see(id, |seen| seen.stored = Some(version));
+        self.record(id, |pair| pair.stored = Some(version));
     }
 
-    /// The list shows an object that should be stored.
+    /// Adds a selected object of the list.
     pub fn listed(&mut self, id: &str, version: Version) {
         self.objects += 1;
-        self.see(id, |seen| seen.listed = Some(version));
+        self.record(id, |pair| pair.listed = Some(version));
     }
 
-    fn see(&mut self, id: &str, note: impl FnOnce(&mut Seen)) {
-        let key = self.ids.of(id);
-        let Some(suspect) = self.by_id.get_mut(&key) else {
+    fn record(&mut self, id: &str, note: impl FnOnce(&mut VersionPair)) {
+        let key = IdHash::new(id);
+        let Some(difference) = self.by_id.get_mut(&key) else {
             return;
         };
-        let is_new = suspect.second == Seen::default();
-        note(&mut suspect.second);
+        let is_new = difference.second == VersionPair::default();
+        note(&mut difference.second);
         if is_new && self.candidates.len() < CANDIDATES {
             self.candidates.push((key, id.to_owned()));
         }
     }
 
-    /// What is wrong in the way that it was wrong before.
+    /// The differences that both passes show.
     pub fn finish(mut self) -> Findings {
         self.by_id
-            .retain(|_, suspect| suspect.first.is_still_wrong(suspect.second));
-        let is_wrong = |(key, _): &(u128, String)| self.by_id.contains_key(key);
+            .retain(|_, difference| difference.first.is_still_wrong(difference.second));
+        let is_wrong = |(key, _): &(IdHash, String)| self.by_id.contains_key(key);
         let examples = self
             .candidates
             .into_iter()
@@ -246,8 +247,8 @@ impl Suspects {
             examples,
             ..Findings::default()
         };
-        for suspect in self.by_id.values() {
-            match suspect.second.drift() {
+        for difference in self.by_id.values() {
+            match difference.second.drift() {
                 Drift::Missing => findings.missing += 1,
                 Drift::Differing => findings.differing += 1,
                 Drift::Surplus => findings.surplus += 1,
@@ -272,28 +273,28 @@ mod tests {
     /// Versions by id.
     type Shown = BTreeMap<String, u64>;
 
-    fn first_look(list: &Shown, list_version: u64, stored: &Shown, current: u64) -> Suspects {
-        let mut look = FirstLook::default();
+    fn first_pass(list: &Shown, list_version: u64, stored: &Shown, current: u64) -> Differences {
+        let mut pass = FirstPass::default();
         for (id, number) in list {
-            look.listed(id, version(*number));
+            pass.listed(id, version(*number));
         }
-        look.list_ends(version(list_version));
+        pass.list_ends(version(list_version));
         for (id, number) in stored {
-            look.stored(id, version(*number));
+            pass.stored(id, version(*number));
         }
-        let current = look.shows_later_documents().then(|| version(current));
-        look.finish(current)
+        let current = pass.has_newer_documents().then(|| version(current));
+        pass.finish(current)
     }
 
-    fn second_look(mut suspects: Suspects, stored: &Shown, list: &Shown) -> Findings {
-        suspects.look_again();
+    fn second_pass(mut differences: Differences, stored: &Shown, list: &Shown) -> Findings {
+        differences.begin_second_pass();
         for (id, number) in stored {
-            suspects.stored(id, version(*number));
+            differences.stored(id, version(*number));
         }
         for (id, number) in list {
-            suspects.listed(id, version(*number));
+            differences.listed(id, version(*number));
         }
-        suspects.finish()
+        differences.finish()
     }
 
     fn shown(entries: &[(&str, u64)]) -> Shown {
@@ -304,12 +305,12 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_twice_is_told_by_its_sort_and_some_of_the_ids() {
+    fn drift_is_counted_by_kind_with_some_ids() {
         let list = shown(&[("old", 7), ("gone", 5), ("fine", 3), ("ahead", 4)]);
         let stored = shown(&[("old", 6), ("fine", 3), ("extra", 2), ("ahead", 99)]);
-        let suspects = first_look(&list, 10, &stored, 12);
-        assert_eq!(suspects.len(), 4);
-        let findings = second_look(suspects, &stored, &list);
+        let differences = first_pass(&list, 10, &stored, 12);
+        assert_eq!(differences.len(), 4);
+        let findings = second_pass(differences, &stored, &list);
         assert_eq!(
             findings,
             Findings {
@@ -327,30 +328,30 @@ mod tests {
     }
 
     #[test]
-    fn a_document_is_as_wrong_as_before_although_its_object_changes_all_the_time() {
+    fn a_wrong_document_is_drift_although_its_object_keeps_changing() {
         let stored = shown(&[("hot", 1_000)]);
-        let suspects = first_look(&shown(&[("hot", 7)]), 10, &stored, 12);
+        let differences = first_pass(&shown(&[("hot", 7)]), 10, &stored, 12);
         assert_eq!(
-            second_look(suspects, &stored, &shown(&[("hot", 20)])).differing,
+            second_pass(differences, &stored, &shown(&[("hot", 20)])).differing,
             1
         );
     }
 
     #[test]
-    fn a_change_after_the_list_is_no_suspect() {
-        let suspects = first_look(
+    fn a_change_after_the_list_is_no_difference() {
+        let differences = first_pass(
             &shown(&[("a", 7)]),
             10,
             &shown(&[("a", 11), ("new", 12)]),
             12,
         );
-        assert!(suspects.is_empty());
+        assert!(differences.is_empty());
     }
 
-    /// An object over time: from each of these revisions on it is as told, at that revision or gone.
+    /// An object over time: at each revision, whether it exists from then on.
     type History = Vec<(u64, bool)>;
 
-    /// Few enough for everything to happen close together.
+    /// Few enough revisions for everything to happen close together.
     const LAST: u64 = 16;
 
     fn history() -> impl Strategy<Value = History> {
@@ -363,29 +364,29 @@ mod tests {
         exists.then_some(*number)
     }
 
-    /// How far each document follows its object at each look, and what somebody else has made of it.
+    /// How far each document follows its object in each pass, and whether someone tampered with it.
     #[derive(Clone, Debug)]
-    struct Fate {
+    struct ObjectFate {
         history: History,
         first: f64,
         second: f64,
-        document: Document,
+        document: DocumentState,
     }
 
-    /// What becomes of a document.
+    /// What happens to a document.
     #[derive(Clone, Copy, Debug)]
-    enum Document {
+    enum DocumentState {
         /// It follows its object.
         Honest,
-        /// Somebody has removed it, or written it in this version.
+        /// Someone deleted it, or wrote it in this version.
         Tampered(Option<u64>),
     }
 
-    fn fate() -> impl Strategy<Value = Fate> {
-        let tampered = prop::option::of(1..2 * LAST).prop_map(Document::Tampered);
-        let document = prop_oneof![4 => Just(Document::Honest), 1 => tampered];
+    fn fate() -> impl Strategy<Value = ObjectFate> {
+        let tampered = prop::option::of(1..2 * LAST).prop_map(DocumentState::Tampered);
+        let document = prop_oneof![4 => Just(DocumentState::Honest), 1 => tampered];
         let parts = (history(), 0.0..1.0, 0.0..1.0, document);
-        parts.prop_map(|(history, first, second, document)| Fate {
+        parts.prop_map(|(history, first, second, document)| ObjectFate {
             history,
             first,
             second,
@@ -393,7 +394,7 @@ mod tests {
         })
     }
 
-    /// A revision between two others, both of them included.
+    /// A revision between two others, inclusive.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -404,15 +405,15 @@ mod tests {
         low + ((high - low + 1) as f64 * part) as u64
     }
 
-    /// The member at the first list, when what is stored is read, and at the second list.
-    struct Times {
+    /// The member's revision at the first list, at both reads of the store, and at the second list.
+    struct AuditTimes {
         list: u64,
         stored: u64,
         stored_again: u64,
         list_again: u64,
     }
 
-    impl Times {
+    impl AuditTimes {
         fn of(mut marks: [u64; 4]) -> Self {
             marks.sort_unstable();
             let [list, stored, stored_again, list_again] = marks;
@@ -425,7 +426,7 @@ mod tests {
         }
     }
 
-    fn listed(fates: &[Fate], revision: u64) -> Shown {
+    fn listed(fates: &[ObjectFate], revision: u64) -> Shown {
         let shown = fates
             .iter()
             .enumerate()
@@ -433,10 +434,10 @@ mod tests {
         shown.collect()
     }
 
-    fn stored(fates: &[Fate], followed: impl Fn(&Fate) -> u64) -> Shown {
-        let document = |fate: &Fate| match fate.document {
-            Document::Honest => at(&fate.history, followed(fate)),
-            Document::Tampered(document) => document,
+    fn stored(fates: &[ObjectFate], followed: impl Fn(&ObjectFate) -> u64) -> Shown {
+        let document = |fate: &ObjectFate| match fate.document {
+            DocumentState::Honest => at(&fate.history, followed(fate)),
+            DocumentState::Tampered(document) => document,
         };
         fates
             .iter()
@@ -445,42 +446,44 @@ mod tests {
             .collect()
     }
 
-    fn audit(fates: &[Fate], times: &Times) -> Findings {
-        // At the first look, documents may be late by any time.
+    fn audit(fates: &[ObjectFate], times: &AuditTimes) -> Findings {
+        // In the first pass, documents may be late by any time.
         let first = stored(fates, |fate| between(0, times.stored, fate.first));
-        let suspects = first_look(&listed(fates, times.list), times.list, &first, times.stored);
-        // At the second, everything that has to has arrived, and perhaps more.
-        let arrived = suspects.conclusive_from(version(times.list)).get();
+        let differences = first_pass(&listed(fates, times.list), times.list, &first, times.stored);
+        // In the second pass, everything up to the conclusive version has arrived, and perhaps
+        // more.
+        let arrived = differences.conclusive_from(version(times.list)).get();
         let second = stored(fates, |fate| {
             between(arrived, times.stored_again, fate.second)
         });
-        second_look(suspects, &second, &listed(fates, times.list_again))
+        second_pass(differences, &second, &listed(fates, times.list_again))
     }
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(2_000))]
 
         #[test]
-        fn nothing_is_found_whatever_happens_meanwhile(
+        fn concurrent_changes_are_no_drift(
             fates in prop::collection::vec(fate(), 0..8),
             marks in prop::array::uniform4(1..=LAST),
         ) {
-            let honest: Vec<Fate> = fates.into_iter().map(|fate| Fate { document: Document::Honest, ..fate }).collect();
-            prop_assert_eq!(audit(&honest, &Times::of(marks)).drift(), 0);
+            let honest: Vec<ObjectFate> = fates.into_iter().map(|fate| ObjectFate { document: DocumentState::Honest, ..fate }).collect();
+            prop_assert_eq!(audit(&honest, &AuditTimes::of(marks)).drift(), 0);
         }
 
         #[test]
-        fn everything_that_is_wrong_and_stays_so_is_found_and_nothing_else(
+        fn exactly_the_documents_that_stay_wrong_are_found(
             fates in prop::collection::vec(fate(), 0..8),
             marks in prop::array::uniform4(1..=LAST),
         ) {
-            let times = Times::of(marks);
+            let times = AuditTimes::of(marks);
             let findings = audit(&fates, &times);
             let mut wrong = Vec::new();
             for (name, fate) in fates.iter().enumerate() {
-                let Document::Tampered(document) = fate.document else { continue };
+                let DocumentState::Tampered(document) = fate.document else { continue };
                 let (before, after) = (at(&fate.history, times.list), at(&fate.history, times.list_again));
-                // A version between the list and the look at what is stored could be a change that came after the list.
+                // A version between the list and the first read of the store could be a change
+                // after the list.
                 let looks_new = document.is_some_and(|number| number > times.list && number <= times.stored);
                 let stays = document.is_some() || before == after;
                 if document != before && document != after && stays && !looks_new {
@@ -489,7 +492,7 @@ mod tests {
             }
             let count = |drift: Drift| {
                 let is_such = |(_, listed, stored): &&(String, Option<u64>, Option<u64>)| {
-                    Seen { listed: listed.map(version), stored: stored.map(version) }.drift() == drift
+                    VersionPair { listed: listed.map(version), stored: stored.map(version) }.drift() == drift
                 };
                 wrong.iter().filter(is_such).count() as u64
             };

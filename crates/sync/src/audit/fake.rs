@@ -10,9 +10,12 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
-use fleetdex_clusters::watch::{Collection, Source};
+use fleetdex_clusters::watch::{Collection, ListerWatcher};
 use fleetdex_core::model::{Gvk, Projection, Projector, Resource, Scope, Unit, Version};
-use fleetdex_store::{Store, fake::Prepared};
+use fleetdex_store::{
+    IndexWriter,
+    fake::{PreparedReader, PreparedWriter},
+};
 use fleetdex_telemetry::Metrics;
 use http::{Request, Response, StatusCode, header::ACCEPT};
 use kube::client::Body;
@@ -24,30 +27,30 @@ use tower::{BoxError, service_fn};
 
 use super::{Audit, Permits};
 use crate::{
-    fence::Fence,
     filter::ObjectFilter,
-    outlet::{Filters, Outlet},
-    pipeline::{Limits, OpenStore, Pipeline, Unavailable},
-    progress::{Mark, Progress},
+    pipeline::{OpenStore, OpenedStore, Pipeline, PipelineLimits, Unavailable},
+    progress::{Progress, StreamPosition},
+    sink::{Filters, Sink},
+    write_fence::WriteFence,
 };
 
-/// What a member has, and what it was asked.
+/// The objects of a member, and the requests that it received.
 #[derive(Default)]
-pub struct Member {
+pub struct FakeMember {
     pub version: u64,
     /// Versions by UID.
     pub objects: BTreeMap<String, u64>,
-    /// Answers everything with this status.
+    /// The status of every response.
     pub fails: Option<StatusCode>,
-    /// A list has so many objects on each page, whatever is asked for, and no end.
+    /// A list has this many objects on each page, whatever the limit, and no end.
     pub endless: Option<usize>,
-    /// How long an answer takes.
+    /// The delay of each response.
     pub delay: Duration,
     /// Path and `Accept` of each request.
-    pub asked: Vec<(String, String)>,
+    pub requests: Vec<(String, String)>,
 }
 
-impl Member {
+impl FakeMember {
     fn endless_page(&self, from: &str, objects: usize) -> String {
         let from: usize = from.parse().unwrap_or_default();
         let object = |number| {
@@ -86,7 +89,7 @@ impl Member {
     }
 }
 
-fn client(member: &Arc<Mutex<Member>>) -> kube::Client {
+fn client(member: &Arc<Mutex<FakeMember>>) -> kube::Client {
     let member = Arc::clone(member);
     let service = service_fn(move |request: Request<Body>| {
         let member = Arc::clone(&member);
@@ -94,7 +97,7 @@ fn client(member: &Arc<Mutex<Member>>) -> kube::Client {
             let delay = {
                 let mut member = member.lock();
                 let accept = request.headers()[ACCEPT].to_str().unwrap().to_owned();
-                member.asked.push((request.uri().to_string(), accept));
+                member.requests.push((request.uri().to_string(), accept));
                 member.delay
             };
             tokio::time::sleep(delay).await;
@@ -107,12 +110,15 @@ fn client(member: &Arc<Mutex<Member>>) -> kube::Client {
     kube::Client::new(service, "default")
 }
 
-struct Open(Arc<Prepared>);
+struct FakeOpener(Arc<PreparedWriter>);
 
 #[async_trait]
-impl OpenStore for Open {
-    async fn open(&self) -> Result<Arc<dyn Store>, Unavailable> {
-        Ok(Arc::clone(&self.0) as Arc<dyn Store>)
+impl OpenStore for FakeOpener {
+    async fn open(&self) -> Result<OpenedStore, Unavailable> {
+        Ok(OpenedStore {
+            writer: Arc::clone(&self.0) as Arc<dyn IndexWriter>,
+            reader: PreparedReader::with(Vec::new()),
+        })
     }
 
     async fn changed(&self) -> bool {
@@ -120,11 +126,11 @@ impl OpenStore for Open {
     }
 }
 
-/// A unit in sync at version 10, and everything around it.
-pub struct World {
+/// A unit in sync at version 10, with its member, store and audit.
+pub struct AuditFixture {
     pub audit: Arc<Audit>,
-    pub member: Arc<Mutex<Member>>,
-    pub store: Arc<Prepared>,
+    pub member: Arc<Mutex<FakeMember>>,
+    pub store: Arc<PreparedWriter>,
     pub metrics: Arc<Metrics>,
     _writer: AbortOnDropHandle<()>,
 }
@@ -146,36 +152,36 @@ fn unit(cluster: &str) -> Unit {
     }
 }
 
-impl World {
-    /// Config maps of a cluster, all of them wanted.
+impl AuditFixture {
+    /// All `ConfigMaps` of a cluster are selected.
     pub async fn new(cluster: &str) -> Self {
         Self::with(cluster, ObjectFilter::default(), &mut Permits::default()).await
     }
 
     pub async fn with(cluster: &str, filter: ObjectFilter, permits: &mut Permits) -> Self {
         let unit = unit(cluster);
-        let member = Arc::new(Mutex::new(Member {
+        let member = Arc::new(Mutex::new(FakeMember {
             version: 10,
-            ..Member::default()
+            ..FakeMember::default()
         }));
-        let store = Prepared::with(Vec::new());
+        let store = Arc::new(PreparedWriter::default());
         let metrics = Arc::new(Metrics::new());
         let changed = Arc::new(Notify::new());
         let name = "main".parse().unwrap();
         let pipeline = Pipeline::new(
             name,
-            Limits::default(),
-            Fence::OPEN,
+            PipelineLimits::default(),
+            WriteFence::OPEN,
             metrics.store(&"main".parse().unwrap()),
             Arc::clone(&changed),
         );
-        let opener = Arc::new(Open(Arc::clone(&store)));
+        let opener = Arc::new(FakeOpener(Arc::clone(&store)));
         let writer = tokio::spawn(pipeline.clone().run(
             opener,
             CancellationToken::new(),
             Duration::from_secs(1),
         ));
-        pipeline.generation(&unit.cluster, None).await.unwrap();
+        pipeline.revision(&unit.cluster, None).await.unwrap();
         let collection = Collection {
             resource: unit.resource.clone(),
             scope: unit.scope.clone(),
@@ -185,13 +191,13 @@ impl World {
         let projector = Projector::new(&unit.cluster, &unit.resource, &Projection::default(), &[]);
         let progress = Progress::new(unit.cluster.clone(), changed);
         let filters = Filters::new(&unit.cluster, &unit.resource, vec![filter], &[], &progress);
-        progress.resumes(Mark {
+        progress.resume_from(StreamPosition {
             version: version(10),
             objects: 0,
         });
         let audit = Audit {
-            source: Source::new(client(&member), collection),
-            outlet: Arc::new(Outlet {
+            source: ListerWatcher::new(client(&member), collection),
+            sink: Arc::new(Sink {
                 pipeline,
                 projector,
                 filters,
@@ -211,7 +217,7 @@ impl World {
         }
     }
 
-    /// The member has objects of these UIDs at these versions.
+    /// Sets the objects of the member, by UID and version.
     pub fn has(&self, objects: &[(&str, u64)]) {
         let objects = objects
             .iter()
@@ -219,7 +225,7 @@ impl World {
         self.member.lock().objects = objects.collect();
     }
 
-    /// Documents of these objects are stored in these versions.
+    /// Sets the stored documents, by UID and version.
     pub fn stores(&self, documents: &[(&str, u64)]) {
         let documents = documents
             .iter()

@@ -4,15 +4,19 @@ use std::time::Duration;
 
 use backon::{BackoffBuilder, ExponentialBuilder};
 
-/// The longest delay between attempts, without jitter, of a store that answers: a few batches in this time do no harm to one that is
-/// overloaded.
+/// The longest delay, without jitter, between attempts at a store that answers. A few batches in
+/// this time do no harm to an overloaded store.
 pub(super) const MAX_DELAY: Duration = Duration::from_secs(3);
-/// The same for a store that gives no answer. An attempt costs it nothing, and one that is back should have what it missed within ten
-/// seconds.
+/// The same for an unreachable store. An attempt costs it nothing, and a store that is back should
+/// receive what it missed within ten seconds.
 pub(super) const MAX_UNREACHABLE_DELAY: Duration = Duration::from_millis(500);
 
-/// Delays that grow with each failure in a row, as long as it is one of a kind. Source of the figures: client-go's reflector (0.8 s,
-/// doubling, jittered); the first delay is shorter, because most failures of a store are single requests.
+/// The first delay after a success.
+const FIRST_DELAY: Duration = Duration::from_millis(200);
+
+/// Delays that double with each failure of the same kind in a row, with jitter, like those of
+/// client-go's reflector. The first delay is 0.2 s instead of 0.8 s, because most failures of a
+/// store are single requests.
 pub(super) struct Backoff {
     delays: backon::ExponentialBackoff,
     max: Duration,
@@ -27,7 +31,7 @@ impl Default for Backoff {
 impl Backoff {
     fn up_to(max: Duration) -> Self {
         let schedule = ExponentialBuilder::default()
-            .with_min_delay(Duration::from_millis(200))
+            .with_min_delay(FIRST_DELAY)
             .with_max_delay(max)
             .with_jitter()
             .without_max_times();
@@ -37,10 +41,49 @@ impl Backoff {
         }
     }
 
+    /// The next delay; another `max` than before starts from the first delay again.
     pub(super) fn next(&mut self, max: Duration) -> Duration {
         if self.max != max {
             *self = Self::up_to(max);
         }
         self.delays.next().unwrap_or(max)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The longest of the first delays, and of the tenth, over many schedules with their jitter.
+    fn longest(max: Duration) -> (Duration, Duration) {
+        let delays = (0..200).map(|_| {
+            let mut backoff = Backoff::default();
+            let first = backoff.next(max);
+            (first, (0..9).map(|_| backoff.next(max)).max().unwrap())
+        });
+        delays.fold(Default::default(), |(first, last), (a, b)| {
+            (first.max(a), last.max(b))
+        })
+    }
+
+    #[test]
+    fn delays_grow_from_the_first_one_to_the_maximum() {
+        let jitter = 2;
+        for max in [MAX_DELAY, MAX_UNREACHABLE_DELAY] {
+            let (first, last) = longest(max);
+            assert!(first <= FIRST_DELAY * jitter, "{first:?}");
+            assert!(last > max && last <= max * jitter, "{last:?}");
+        }
+    }
+
+    #[test]
+    fn another_kind_of_failure_starts_from_the_first_delay() {
+        let mut backoff = Backoff::default();
+        for _ in 0..10 {
+            backoff.next(MAX_DELAY);
+        }
+        assert!(backoff.next(MAX_DELAY) >= MAX_DELAY);
+        assert!(backoff.next(MAX_UNREACHABLE_DELAY) <= FIRST_DELAY * 2);
+        assert!(backoff.next(MAX_DELAY) <= FIRST_DELAY * 2);
     }
 }

@@ -1,4 +1,4 @@
-//! Opens the generations that documents are written to, and begins them anew when they are lost.
+//! Opens the index revisions that documents are written to, and replaces those that are lost.
 
 use std::{
     collections::BTreeSet,
@@ -13,136 +13,137 @@ use fleetdex_core::{
     model::{ClusterName, IndexName},
     query::ResourceName,
 };
-use fleetdex_store::{Generation, StoreError};
+use fleetdex_store::{IndexRevision, StoreError};
 use parking_lot::Mutex;
 use tokio::sync::OnceCell;
 
-use super::{Pipeline, generations::Slot};
+use super::{Pipeline, revisions::OpenRevision};
 
 impl Pipeline {
-    /// The generation that a cluster's documents are written to. `uid` is that of its namespace kube-system, if that is known.
-    pub async fn generation(
+    /// Opens the index revision that the documents of a cluster are written to. `uid`: that of its
+    /// namespace `kube-system`, if it is known.
+    pub async fn revision(
         &self,
         cluster: &ClusterName,
         uid: Option<&str>,
-    ) -> Result<Generation, StoreError> {
-        let slot = self.slot(cluster, uid);
-        let opened = slot
-            .generation
-            .get_or_try_init(|| self.open_generation(cluster, uid, &slot))
+    ) -> Result<IndexRevision, StoreError> {
+        let open = self.entry(cluster, uid);
+        let opened = open
+            .revision
+            .get_or_try_init(|| self.open_revision(cluster, uid, &open))
             .await?;
         Ok(opened.clone())
     }
 
-    fn slot(&self, cluster: &ClusterName, uid: Option<&str>) -> Arc<Slot> {
-        let mut generations = self.0.generations.lock();
-        let slot = generations
+    fn entry(&self, cluster: &ClusterName, uid: Option<&str>) -> Arc<OpenRevision> {
+        let mut revisions = self.0.revisions.lock();
+        let known = revisions
             .open
             .get(cluster)
-            .filter(|slot| slot.uid.as_deref() == uid);
-        if let Some(slot) = slot {
-            return Arc::clone(slot);
+            .filter(|open| open.uid.as_deref() == uid);
+        if let Some(open) = known {
+            return Arc::clone(open);
         }
         if let Some(uid) = uid {
-            generations.identify(cluster, uid);
+            revisions.identify(cluster, uid);
         }
         let uid = uid.map(str::to_owned);
-        let slot = Arc::new(Slot {
+        let open = Arc::new(OpenRevision {
             uid,
-            generation: OnceCell::new(),
+            revision: OnceCell::new(),
             is_live: AtomicBool::new(false),
             shown: Mutex::default(),
         });
-        generations.open.insert(cluster.clone(), Arc::clone(&slot));
-        slot
+        revisions.open.insert(cluster.clone(), Arc::clone(&open));
+        open
     }
 
-    async fn open_generation(
+    async fn open_revision(
         &self,
         cluster: &ClusterName,
         uid: Option<&str>,
-        slot: &Slot,
-    ) -> Result<Generation, StoreError> {
+        open: &OpenRevision,
+    ) -> Result<IndexRevision, StoreError> {
         let above = self
             .0
-            .generations
+            .revisions
             .lock()
-            .above
+            .replaced
             .get(cluster)
             .copied()
             .unwrap_or_default();
         let store = self.opened().await;
-        let generation = store.open(cluster, uid, above).await?;
+        let revision = store.open(cluster, uid, above).await?;
         let checkpoints = store.checkpoints(cluster).await?;
-        self.0.book.open(&generation, checkpoints);
-        slot.is_live.store(generation.live, Ordering::Release);
-        slot.shown.lock().clone_from(&generation.shown);
+        self.0.checkpoints.open(&revision, checkpoints);
+        open.is_live.store(revision.live, Ordering::Release);
+        open.shown.lock().clone_from(&revision.shown);
         self.0.changed.notify_one();
-        Ok(generation)
+        Ok(revision)
     }
 
-    /// Every generation that is open.
-    pub fn generations(&self) -> Vec<Generation> {
+    /// Every open index revision.
+    pub fn revisions(&self) -> Vec<IndexRevision> {
         self.0
-            .generations
+            .revisions
             .lock()
             .open
             .values()
-            .filter_map(|slot| slot.generation())
+            .filter_map(|open| open.revision())
             .collect()
     }
 
-    /// Every cluster that has a generation, or is about to open one.
+    /// Every cluster with an index revision that is open or being opened.
     pub fn open_clusters(&self) -> Vec<ClusterName> {
-        self.0.generations.lock().open.keys().cloned().collect()
+        self.0.revisions.lock().open.keys().cloned().collect()
     }
 
-    /// The open generation of a cluster.
-    pub fn open_generation_of(&self, cluster: &ClusterName) -> Option<Generation> {
-        self.0.generations.lock().open.get(cluster)?.generation()
+    /// The open index revision of a cluster.
+    pub fn open_revision_of(&self, cluster: &ClusterName) -> Option<IndexRevision> {
+        self.0.revisions.lock().open.get(cluster)?.revision()
     }
 
-    /// Lets queries be answered from a generation that is complete.
-    pub async fn activate(&self, generation: &Generation) -> Result<(), StoreError> {
-        self.opened().await.activate(generation).await?;
-        if let Some(slot) = self.slot_of(&generation.target) {
-            slot.is_live.store(true, Ordering::Release);
+    /// Makes a complete index revision live, so that it answers queries.
+    pub async fn activate(&self, revision: &IndexRevision) -> Result<(), StoreError> {
+        self.opened().await.activate(revision).await?;
+        if let Some(open) = self.open_revision_at(&revision.target) {
+            open.is_live.store(true, Ordering::Release);
         }
         self.0.changed.notify_one();
         Ok(())
     }
 
-    /// Lets queries about resources that are complete be answered from a first generation.
+    /// Makes complete resources of the first index revision of a cluster visible to queries.
     pub async fn show(
         &self,
-        generation: &Generation,
+        revision: &IndexRevision,
         resources: &BTreeSet<ResourceName>,
     ) -> Result<(), StoreError> {
-        self.opened().await.show(generation, resources).await?;
-        if let Some(slot) = self.slot_of(&generation.target) {
-            slot.shown.lock().extend(resources.iter().cloned());
+        self.opened().await.show(revision, resources).await?;
+        if let Some(open) = self.open_revision_at(&revision.target) {
+            open.shown.lock().extend(resources.iter().cloned());
         }
         self.0.changed.notify_one();
         Ok(())
     }
 
-    fn slot_of(&self, target: &IndexName) -> Option<Arc<Slot>> {
-        let generations = self.0.generations.lock();
-        let is_target = |slot: &&Arc<Slot>| {
-            slot.generation
+    fn open_revision_at(&self, target: &IndexName) -> Option<Arc<OpenRevision>> {
+        let revisions = self.0.revisions.lock();
+        let is_target = |open: &&Arc<OpenRevision>| {
+            open.revision
                 .get()
-                .is_some_and(|generation| generation.target == *target)
+                .is_some_and(|revision| revision.target == *target)
         };
-        generations.open.values().find(is_target).cloned()
+        revisions.open.values().find(is_target).cloned()
     }
 
-    /// Forgets the generation of a cluster, because it is about to be dropped.
+    /// Forgets the index revision of a cluster, which is about to be deleted.
     pub fn forget(&self, cluster: &ClusterName) {
-        self.0.generations.lock().open.remove(cluster);
-        self.0.book.drop_cluster(cluster);
+        self.0.revisions.lock().open.remove(cluster);
+        self.0.checkpoints.remove_cluster(cluster);
     }
 
-    /// Forgets the generation of a cluster, because another replica fills it from now on.
+    /// Forgets the index revision of a cluster, which another replica writes from now on.
     pub fn hand_over(&self, cluster: &ClusterName) {
         self.forget(cluster);
         if let Some(store) = self.store() {
@@ -150,72 +151,78 @@ impl Pipeline {
         }
     }
 
-    /// Whether a generation has been asked about like that before.
-    pub fn was_stray(&self, generation: &Generation) -> bool {
+    /// Marks an index revision as unused. Returns whether it was marked before.
+    pub fn mark_unused(&self, revision: &IndexRevision) -> bool {
         !self
             .0
-            .generations
+            .revisions
             .lock()
-            .strays
-            .insert(Arc::clone(&generation.id))
+            .unused
+            .insert(Arc::clone(&revision.id))
     }
 
-    /// The index behind a write alias is gone: it is made and filled again. One that is not in use any more is no loss.
-    pub(super) fn note_lost(&self, target: &IndexName, message: &str) {
-        let Some(generation) = self.slot_of(target).and_then(|slot| slot.generation()) else {
+    /// Reports that the index behind a write alias is gone: it is created and filled again. Ignores
+    /// an alias that is not in use any more.
+    pub(super) fn report_lost_index(&self, target: &IndexName, message: &str) {
+        let Some(revision) = self
+            .open_revision_at(target)
+            .and_then(|open| open.revision())
+        else {
             return;
         };
-        tracing::warn!(cluster = %generation.cluster, index = %generation.index, message, "an index is lost; its cluster is read anew");
-        self.begin_anew(generation.cluster);
+        tracing::warn!(cluster = %revision.cluster, index = %revision.index, message, "an index is lost; reading its cluster again");
+        self.reopen(revision.cluster);
     }
 
-    /// How long a cluster whose history went back has to wait for its next generation: not at all at first, then longer and longer.
-    pub fn renewal_delay(&self, cluster: &ClusterName) -> Duration {
-        self.0.generations.lock().renewal_delay(cluster)
+    /// How long a cluster whose history went back waits for its next index revision: not at all at
+    /// first, then longer each time.
+    pub fn replacement_delay(&self, cluster: &ClusterName) -> Duration {
+        self.0.revisions.lock().replacement_delay(cluster)
     }
 
-    /// The same for a cluster that has become another one if its UID is this one now. Without that, a member that shows another UID at every look would have an
-    /// index made at every look.
+    /// The same for a cluster whose UID differs from its last one. Without the delay, a member that
+    /// shows another UID at every request would get a new index each time.
     pub fn identity_delay(&self, cluster: &ClusterName, uid: &str) -> Duration {
-        let generations = self.0.generations.lock();
-        if generations.is_another(cluster, uid) {
-            generations.renewal_delay(cluster)
+        let revisions = self.0.revisions.lock();
+        if revisions.has_other_uid(cluster, uid) {
+            revisions.replacement_delay(cluster)
         } else {
             Duration::ZERO
         }
     }
 
-    /// A generation holds what cannot be brought up to date: the next one takes its place.
-    pub fn renew(&self, generation: &Generation, reason: &str) {
-        if self.slot_of(&generation.target).is_none() {
+    /// Replaces an index revision whose documents cannot be brought up to date, because the
+    /// cluster's history went back.
+    pub fn replace_revision(&self, revision: &IndexRevision, reason: &str) {
+        if self.open_revision_at(&revision.target).is_none() {
             return;
         }
-        tracing::warn!(cluster = %generation.cluster, index = %generation.index, reason, "the cluster's history went back; a new generation is made");
-        let mut generations = self.0.generations.lock();
-        generations
-            .above
-            .insert(generation.cluster.clone(), generation.number);
-        generations.note_renewal(&generation.cluster);
-        drop(generations);
-        self.0.metrics.renewed.inc();
-        self.begin_anew(generation.cluster.clone());
+        tracing::warn!(cluster = %revision.cluster, index = %revision.index, reason, "the cluster's history went back; replacing its index revision");
+        let mut revisions = self.0.revisions.lock();
+        revisions
+            .replaced
+            .insert(revision.cluster.clone(), revision.number);
+        revisions.note_replacement(&revision.cluster);
+        drop(revisions);
+        self.0.metrics.revisions_replaced.inc();
+        self.reopen(revision.cluster.clone());
     }
 
-    fn begin_anew(&self, cluster: ClusterName) {
-        let mut generations = self.0.generations.lock();
-        generations.open.remove(&cluster);
-        generations.lost.insert(cluster);
-        drop(generations);
+    fn reopen(&self, cluster: ClusterName) {
+        let mut revisions = self.0.revisions.lock();
+        revisions.open.remove(&cluster);
+        revisions.lost.insert(cluster);
+        drop(revisions);
         self.0.changed.notify_one();
     }
 
-    /// Takes the clusters whose units have to begin anew.
-    pub fn take_lost(&self) -> BTreeSet<ClusterName> {
-        std::mem::take(&mut self.0.generations.lock().lost)
+    /// Takes the clusters whose units have to be restarted.
+    pub fn take_lost_clusters(&self) -> BTreeSet<ClusterName> {
+        std::mem::take(&mut self.0.revisions.lock().lost)
     }
 
-    /// Whether there are such clusters.
-    pub fn has_lost(&self) -> bool {
-        !self.0.generations.lock().lost.is_empty()
+    /// Whether there are clusters whose units have to be restarted.
+    pub fn has_lost_clusters(&self) -> bool {
+        !self.0.revisions.lock().lost.is_empty()
     }
 }

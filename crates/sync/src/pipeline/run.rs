@@ -1,23 +1,24 @@
-//! Opens the store, writes to it, and opens it again when it is lost.
+//! Opens the store, writes to it, and opens it again when it has to be.
 
 use std::{sync::Arc, time::Duration};
 
-use fleetdex_store::Store;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    OpenStore, Pipeline, Unavailable,
+    OpenStore, OpenedStore, Pipeline, Unavailable,
     backoff::{Backoff, MAX_DELAY},
     writer::Writer,
 };
 
 impl Pipeline {
-    /// Opens the store and writes until cancelled; then writes what is left, for `drain` at most. What waits after that is given up.
+    /// Opens the store and writes until cancelled. Then writes what is pending for `drain` at most,
+    /// and drops the rest.
     pub async fn run(self, opener: Arc<dyn OpenStore>, cancel: CancellationToken, drain: Duration) {
         self.write_until_cancelled(opener, cancel, drain).await;
-        // Other streams may wait for the end of these writes, however long this pipeline is kept.
-        let given_up = std::mem::take(&mut *self.0.pending.lock());
-        drop(given_up);
+        // Other streams may wait for the end of these writes although this pipeline is still
+        // referenced.
+        let dropped = std::mem::take(&mut *self.0.pending.lock());
+        drop(dropped);
     }
 
     async fn write_until_cancelled(
@@ -37,9 +38,10 @@ impl Pipeline {
                 Ok(store) => {
                     backoff = Backoff::default();
                     self.set_available(Ok(()));
-                    *self.0.store.lock() = Some(Arc::clone(&store));
+                    let writer = Arc::clone(&store.writer);
+                    *self.0.store.lock() = Some(store);
                     self.0.opened.notify_waiters();
-                    Writer::new(self, store, &opener).run(&cancel, drain).await;
+                    Writer::new(self, writer, &opener).run(&cancel, drain).await;
                 }
                 Err(unavailable) => {
                     self.set_available(Err(unavailable));
@@ -53,15 +55,15 @@ impl Pipeline {
         }
     }
 
-    /// Opens the store, and reads whose documents it holds.
-    async fn open_store(&self, opener: &dyn OpenStore) -> Result<Arc<dyn Store>, Unavailable> {
+    /// Opens the store, and reads the UIDs of the clusters whose documents it holds.
+    async fn open_store(&self, opener: &dyn OpenStore) -> Result<OpenedStore, Unavailable> {
         let store = opener.open().await?;
-        let identities = store.identities().await?;
+        let identities = store.writer.identities().await?;
         *self.0.identities.lock() = identities;
         Ok(store)
     }
 
-    /// Says whether the store can be used.
+    /// Publishes whether the store can be used.
     pub(super) fn set_available(&self, available: Result<(), Unavailable>) {
         let name = &self.0.name;
         let changed = self.0.availability.send_if_modified(|current| {

@@ -2,13 +2,11 @@
 
 use std::time::Duration;
 
-use fleetdex_core::{
-    model::{ClusterName, IndexPrefix, JsonLine, Version},
-    query::{
-        Cursor, GroupKey, Groups, Page, Query, Relative, Relatives, ResourceName, merge::PlacedPage,
-    },
+use fleetdex_core::model::{Document, IndexPrefix, JsonLine, Version};
+use fleetdex_store::{
+    bulk::Verdict,
+    fake::{PreparedReader, PreparedWriter, WriteBatch},
 };
-use fleetdex_store::{Extent, Generation, Visit, bulk::Verdict, changes::Log};
 use fleetdex_telemetry::Metrics;
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 use tokio::time::Instant;
@@ -55,13 +53,16 @@ impl Flaky {
     fn apply(&self, write: &Write) -> Verdict {
         let mut documents = self.documents.lock();
         if documents
-            .get(&write.id)
-            .is_some_and(|(version, _)| *version > write.version)
+            .get(&write.document.id)
+            .is_some_and(|(version, _)| *version > write.document.version)
         {
             return Verdict::Superseded;
         }
-        documents.insert(Arc::clone(&write.id), (write.version, write.body.clone()));
-        if write.body.is_some() {
+        documents.insert(
+            Arc::clone(&write.document.id),
+            (write.document.version, write.document.body.clone()),
+        );
+        if write.document.body.is_some() {
             Verdict::Indexed
         } else {
             Verdict::Deleted
@@ -70,52 +71,24 @@ impl Flaky {
 }
 
 #[async_trait]
-impl Store for Flaky {
-    async fn prepare(&self) -> Result<(), StoreError> {
-        Ok(())
-    }
-
-    async fn lost(&self, _: &[Generation]) -> Result<BTreeSet<ClusterName>, StoreError> {
-        Ok(BTreeSet::new())
-    }
-
-    async fn open(
-        &self,
-        cluster: &ClusterName,
-        _: Option<&str>,
-        _: u64,
-    ) -> Result<Generation, StoreError> {
-        Ok(Generation::first(&IndexPrefix::default(), cluster))
-    }
-
-    async fn activate(&self, _: &Generation) -> Result<(), StoreError> {
-        Ok(())
-    }
-
-    async fn show(&self, _: &Generation, _: &BTreeSet<ResourceName>) -> Result<(), StoreError> {
-        Ok(())
-    }
-
-    async fn generations(&self) -> Result<Vec<Generation>, StoreError> {
-        Ok(Vec::new())
-    }
-
-    async fn write(&self, writes: &[Write]) -> Result<Vec<Verdict>, StoreError> {
+impl WriteBatch for Flaky {
+    async fn write_batch(&self, writes: &[Write]) -> Result<Vec<Verdict>, StoreError> {
         *self.requests.lock() += 1;
         for write in writes {
             assert!(
-                self.in_flight.lock().insert(Arc::clone(&write.id)),
+                self.in_flight.lock().insert(Arc::clone(&write.document.id)),
                 "{} is in flight twice",
-                write.id
+                write.document.id
             );
         }
         tokio::time::sleep(Duration::from_millis(u64::from(self.roll(50)))).await;
         for write in writes {
-            self.in_flight.lock().remove(&write.id);
+            self.in_flight.lock().remove(&write.document.id);
         }
         let too_large = writes.len() > 1
             && writes.iter().any(|write| {
                 write
+                    .document
                     .body
                     .as_ref()
                     .is_some_and(|body| body.starts_with(b"{\"huge\""))
@@ -130,6 +103,7 @@ impl Store for Flaky {
         }
         if writes.iter().any(|write| {
             write
+                .document
                 .body
                 .as_ref()
                 .is_some_and(|body| body.starts_with(b"{\"verbose\""))
@@ -152,7 +126,7 @@ impl Store for Flaky {
             });
         }
         let verdict = |write: &Write| {
-            let refused = write.body.as_ref().is_some_and(|body| {
+            let refused = write.document.body.as_ref().is_some_and(|body| {
                 body.starts_with(b"{\"refused\"") || body.starts_with(b"{\"huge\"")
             });
             match () {
@@ -164,79 +138,18 @@ impl Store for Flaky {
         };
         Ok(writes.iter().map(verdict).collect())
     }
-
-    async fn visit_versions(
-        &self,
-        _: &Generation,
-        _: &Extent,
-        _: Visit<'_>,
-    ) -> Result<(), StoreError> {
-        Ok(())
-    }
-
-    async fn rejected(&self, _: &Generation, _: &Extent) -> Result<Vec<Arc<str>>, StoreError> {
-        Ok(Vec::new())
-    }
-
-    async fn checkpoints(&self, _: &ClusterName) -> Result<Option<Checkpoints>, StoreError> {
-        Ok(None)
-    }
-
-    async fn save_checkpoints(&self, _: &[Checkpoints]) -> Result<(), StoreError> {
-        Ok(())
-    }
-
-    async fn drop_generation(&self, _: &Generation) -> Result<(), StoreError> {
-        Ok(())
-    }
-
-    async fn retire(&self) -> Result<(), StoreError> {
-        Ok(())
-    }
-
-    async fn drop_cluster(&self, _: &ClusterName) -> Result<(), StoreError> {
-        Ok(())
-    }
-
-    async fn search(&self, _: &Query, _: Option<&Cursor>) -> Result<Page, StoreError> {
-        Ok(Page::default())
-    }
-
-    async fn relatives(&self, _: &Relatives) -> Result<BTreeSet<Relative>, StoreError> {
-        Ok(BTreeSet::new())
-    }
-
-    async fn first_page(&self, _: &Query) -> Result<(Page, u64), StoreError> {
-        Ok((Page::default(), 1))
-    }
-
-    async fn placed_page(&self, _: &Query, _: Option<&Cursor>) -> Result<PlacedPage, StoreError> {
-        Ok(PlacedPage::default())
-    }
-
-    async fn open_view(&self, _: &Query) -> Result<String, StoreError> {
-        Ok("view".to_owned())
-    }
-
-    async fn moment(&self, _: &ResourceName) -> Result<u64, StoreError> {
-        Ok(1)
-    }
-
-    async fn changes(&self) -> Result<Arc<Log>, StoreError> {
-        Ok(Log::of_a_test())
-    }
-
-    async fn aggregate(&self, _: &Query, _: &[GroupKey], _: usize) -> Result<Groups, StoreError> {
-        Ok(Groups::default())
-    }
 }
 
 struct Open(Arc<Flaky>);
 
 #[async_trait]
 impl OpenStore for Open {
-    async fn open(&self) -> Result<Arc<dyn Store>, Unavailable> {
-        Ok(Arc::clone(&self.0) as Arc<dyn Store>)
+    async fn open(&self) -> Result<OpenedStore, Unavailable> {
+        let batches = Arc::clone(&self.0) as Arc<dyn WriteBatch>;
+        Ok(OpenedStore {
+            writer: Arc::new(PreparedWriter::writing_to(batches)),
+            reader: PreparedReader::with(Vec::new()),
+        })
     }
 
     async fn changed(&self) -> bool {
@@ -256,8 +169,8 @@ fn run(store: &Arc<Flaky>) -> Running {
     let changed = Arc::new(Notify::new());
     let pipeline = Pipeline::new(
         name.clone(),
-        Limits::default(),
-        Fence::OPEN,
+        PipelineLimits::default(),
+        WriteFence::OPEN,
         Metrics::new().store(&name),
         Arc::clone(&changed),
     );
@@ -280,17 +193,20 @@ impl Running {
         let index = IndexPrefix::default().cluster_alias(self.progress.cluster());
         let write = Write {
             index,
-            id: id.into(),
-            version: version.to_string().parse().unwrap(),
-            body: body.map(JsonLine::new),
+            document: Document {
+                id: id.into(),
+                version: version.to_string().parse().unwrap(),
+                body: body.map(JsonLine::new),
+                is_partial: false,
+            },
         };
-        self.pipeline.room().await;
+        self.pipeline.wait_for_room().await;
         self.pipeline.submit(write, None, self.progress.ticket());
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_store_that_fails_ends_up_as_one_that_does_not() {
+async fn a_failing_store_ends_with_the_same_documents() {
     for seed in 0..20 {
         let mut stored = Vec::new();
         for failures in [0, 20] {
@@ -311,7 +227,7 @@ async fn a_store_that_fails_ends_up_as_one_that_does_not() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_document_that_is_refused_gets_a_fallback_and_its_mates_are_stored() {
+async fn a_refused_document_gets_a_fallback_and_the_others_are_stored() {
     let store = Flaky::new(1, 0);
     let running = run(&store);
     running
@@ -338,7 +254,7 @@ async fn a_document_that_is_refused_gets_a_fallback_and_its_mates_are_stored() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_request_that_is_too_large_is_split_until_the_one_document_is_found() {
+async fn a_request_that_is_too_large_is_split_until_the_document_is_found() {
     let store = Flaky::new(1, 0);
     let running = run(&store);
     for id in 0..100 {
@@ -357,7 +273,7 @@ async fn a_request_that_is_too_large_is_split_until_the_one_document_is_found() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_document_of_which_the_store_says_too_much_holds_up_no_other() {
+async fn a_document_with_a_response_that_is_too_large_does_not_block_others() {
     let store = Flaky::new(1, 0);
     let running = run(&store);
     for id in 0..100 {
@@ -376,7 +292,7 @@ async fn a_document_of_which_the_store_says_too_much_holds_up_no_other() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_cannot_be_made_smaller_is_kept_until_the_limit_is_lifted() {
+async fn a_write_without_a_fallback_is_retried_until_the_limit_is_lifted() {
     let store = Flaky::new(1, 0);
     let running = run(&store);
     *store.takes_nothing_until.lock() = Some(Instant::now() + Duration::from_mins(1));
@@ -406,7 +322,7 @@ async fn what_cannot_be_made_smaller_is_kept_until_the_limit_is_lifted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_submitted_before_the_stop_is_written_before_the_end() {
+async fn pending_writes_are_written_before_the_pipeline_ends() {
     let store = Flaky::new(3, 10);
     let running = run(&store);
     for id in 0..500 {
@@ -422,7 +338,7 @@ async fn what_is_submitted_before_the_stop_is_written_before_the_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_cannot_be_written_before_the_end_is_given_up_so_that_nobody_waits_for_it() {
+async fn writes_that_miss_the_drain_deadline_are_dropped() {
     let store = Flaky::new(1, 0);
     let running = run(&store);
     *store.takes_nothing_until.lock() = Some(Instant::now() + Duration::from_hours(1));
@@ -437,14 +353,14 @@ async fn what_cannot_be_written_before_the_end_is_given_up_so_that_nobody_waits_
 }
 
 #[tokio::test(start_paused = true)]
-async fn there_is_no_room_while_too_much_is_pending() {
+async fn there_is_no_room_while_too_many_bytes_are_pending() {
     // Not opened: nothing is taken out.
     let name: StoreName = "test".parse().unwrap();
     let changed = Arc::new(Notify::new());
     let pipeline = Pipeline::new(
         name.clone(),
-        Limits::default(),
-        Fence::OPEN,
+        PipelineLimits::default(),
+        WriteFence::OPEN,
         Metrics::new().store(&name),
         Arc::clone(&changed),
     );
@@ -455,14 +371,17 @@ async fn there_is_no_room_while_too_much_is_pending() {
     while pipeline.has_room() {
         let write = Write {
             index: index.clone(),
-            id: format!("id{submitted}").into(),
-            version: "1".parse().unwrap(),
-            body: Some(mebibyte.clone()),
+            document: Document {
+                id: format!("id{submitted}").into(),
+                version: "1".parse().unwrap(),
+                body: Some(mebibyte.clone()),
+                is_partial: false,
+            },
         };
         pipeline.submit(write, None, progress.ticket());
         submitted += 1;
     }
-    assert_eq!(submitted, Limits::default().pending_bytes >> 20);
-    let waiting = tokio::time::timeout(Duration::from_mins(1), pipeline.room()).await;
+    assert_eq!(submitted, PipelineLimits::default().pending_bytes >> 20);
+    let waiting = tokio::time::timeout(Duration::from_mins(1), pipeline.wait_for_room()).await;
     assert!(waiting.is_err());
 }

@@ -1,4 +1,4 @@
-//! Sends batches to one opened store and settles what it answers, item by item.
+//! Sends batches to an open store, and handles the verdict of each item.
 
 use std::{
     collections::BTreeSet,
@@ -11,7 +11,7 @@ use fleetdex_core::{
     planted::{Bug, note_retry, planted},
 };
 use fleetdex_store::{
-    Generation, Store, StoreError,
+    IndexRevision, IndexWriter, StoreError,
     bulk::{Verdict, Write, encoded_len},
 };
 use fleetdex_telemetry::metrics::{BulkOutcome, BulkVerdict};
@@ -19,44 +19,43 @@ use tokio::{task::JoinSet, time::Instant};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Job, OpenStore, Pipeline, Unavailable,
+    OpenStore, Pipeline, Unavailable, WriteOperation, acknowledge_superseded,
     backoff::{Backoff, MAX_DELAY, MAX_UNREACHABLE_DELAY},
-    settle_superseded,
 };
-use crate::pending::{BatchLimits, Key};
+use crate::pending::{BatchLimits, PendingKey};
 
-/// How long a batch may fill while nothing is in flight, and while something is.
+/// How long a batch may fill while nothing is in flight, and while another batch is.
 const LINGER_IDLE: Duration = Duration::from_millis(5);
 const LINGER_BUSY: Duration = Duration::from_millis(50);
-/// How often an idle store is asked whether it is still there.
+/// The interval between health checks of the store.
 const HEALTH_INTERVAL: Duration = Duration::from_secs(10);
-/// How often checkpoints are written. A restart replays what came after them; each write costs the store one small document for
-/// every cluster that changed.
+/// The interval between writes of checkpoints. A restart replays what came after them; a write
+/// costs the store one small document for each cluster that changed.
 const CHECKPOINT_INTERVAL: Duration = Duration::from_secs(10);
-/// How long the last checkpoints may take when the process stops.
+/// The timeout of the last write of checkpoints when the process stops.
 const LAST_CHECKPOINT_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long the control plane may take to show a Secret.
+/// The timeout for reading a Secret from the control plane.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(5);
-/// A block is lifted by people, who take longer than an overload.
+/// The pause while an index is blocked. People lift a block, which takes longer than an overload.
 const BLOCKED_PAUSE: Duration = Duration::from_secs(5);
 
-struct Sent {
-    jobs: Vec<Job>,
+struct CompletedRequest {
+    operations: Vec<WriteOperation>,
     result: Result<Vec<Verdict>, StoreError>,
 }
 
-/// What a look at the store has shown.
-struct Check {
-    /// Whether credentials or settings are other than those it was opened with.
+/// The result of a health check.
+struct HealthCheck {
+    /// Whether credentials or settings changed since the store was opened.
     changed: bool,
-    /// Clusters whose generation is gone, among those that were asked about.
+    /// Clusters whose index revision is gone, among `checked`.
     lost: Result<BTreeSet<ClusterName>, StoreError>,
-    asked: Vec<Generation>,
+    checked: Vec<IndexRevision>,
 }
 
-/// Why the writer pauses or ends.
-enum Next {
-    Go,
+/// What the writer does after a batch.
+enum AfterBatch {
+    Continue,
     Pause(Duration),
     Reopen,
 }
@@ -64,10 +63,10 @@ enum Next {
 /// Writes to one opened store.
 pub(super) struct Writer<'p> {
     pipeline: &'p Pipeline,
-    store: Arc<dyn Store>,
+    store: Arc<dyn IndexWriter>,
     opener: &'p Arc<dyn OpenStore>,
-    in_flight: JoinSet<Sent>,
-    checks: JoinSet<Check>,
+    in_flight: JoinSet<CompletedRequest>,
+    checks: JoinSet<HealthCheck>,
     saves: JoinSet<()>,
     limits: BatchLimits,
     backoff: Backoff,
@@ -77,7 +76,7 @@ pub(super) struct Writer<'p> {
 impl<'p> Writer<'p> {
     pub(super) fn new(
         pipeline: &'p Pipeline,
-        store: Arc<dyn Store>,
+        store: Arc<dyn IndexWriter>,
         opener: &'p Arc<dyn OpenStore>,
     ) -> Self {
         Self {
@@ -96,12 +95,12 @@ impl<'p> Writer<'p> {
     pub(super) async fn run(mut self, cancel: &CancellationToken, drain: Duration) {
         self.write_until(cancel, drain).await;
         self.saves.shutdown().await;
-        // What is still under way is given up, and the store knows that when this returns.
+        // Requests in flight are aborted, and none is sent after this returns.
         self.in_flight.shutdown().await;
         let last =
             tokio::time::timeout(LAST_CHECKPOINT_TIMEOUT, self.pipeline.save_checkpoints()).await;
         if !matches!(last, Ok(Ok(()))) {
-            tracing::warn!(store = %self.pipeline.name(), "the last checkpoints were not written; the next start replays more");
+            tracing::warn!(store = %self.pipeline.name(), "the last checkpoints were not written; the next start replays more events");
         }
     }
 
@@ -128,46 +127,47 @@ impl<'p> Writer<'p> {
                 biased;
                 () = cancel.cancelled(), if deadline.is_none() => deadline = Some(Instant::now() + drain),
                 () = sleep_until(deadline) => {
-                    tracing::warn!(store = %self.pipeline.name(), "stopped with unwritten changes; the next start reads them again");
+                    tracing::warn!(store = %self.pipeline.name(), "stopped with pending writes; the next start reads their objects again");
                     return;
                 }
                 Some(sent) = self.in_flight.join_next(), if !self.in_flight.is_empty() => {
-                    self.pipeline.0.metrics.bulk_in_flight.dec();
+                    self.pipeline.0.metrics.bulk_requests_in_flight.dec();
                     match sent {
-                        Ok(sent) => match self.settle(sent) {
-                            Next::Go => {}
-                            Next::Pause(pause) => self.resume_at = Some(Instant::now() + pause),
-                            Next::Reopen => reopen = true,
+                        Ok(sent) => match self.handle_response(sent) {
+                            AfterBatch::Continue => {}
+                            AfterBatch::Pause(pause) => self.resume_at = Some(Instant::now() + pause),
+                            AfterBatch::Reopen => reopen = true,
                         },
-                        Err(error) => tracing::error!(%error, "a bulk request ended without an outcome"),
+                        Err(error) => tracing::error!(%error, "a bulk request ended without a result"),
                     }
                 }
                 () = sleep_until(self.resume_at) => self.resume_at = None,
-                jobs = next_batch(self.pipeline, limits, idle), if may_send => self.send(jobs),
+                operations = next_batch(self.pipeline, limits, idle), if may_send => self.send(operations),
                 _ = health.tick(), if deadline.is_none() && self.checks.is_empty() => self.start_check(),
                 _ = checkpoints.tick(), if self.saves.is_empty() => self.start_save(),
                 Some(_) = self.saves.join_next(), if !self.saves.is_empty() => {}
                 Some(check) = self.checks.join_next(), if !self.checks.is_empty() => match check {
-                    Ok(check) => reopen |= self.take_check(check),
-                    Err(error) => tracing::error!(%error, "a health check ended without an answer"),
+                    Ok(check) => reopen |= self.handle_check(check),
+                    Err(error) => tracing::error!(%error, "a health check ended without a result"),
                 },
             }
         }
     }
 
-    /// Looks after credentials and indices, beside the writing: neither a control plane nor a store that hangs may hold that up.
+    /// Checks credentials and indices in a task of its own, because a control plane or a store that
+    /// hangs must not delay writes.
     fn start_check(&mut self) {
         let opener = Arc::clone(self.opener);
         let store = Arc::clone(&self.store);
-        let asked = self.pipeline.generations();
+        let checked = self.pipeline.revisions();
         self.checks.spawn(async move {
             let changed = tokio::time::timeout(CHECK_TIMEOUT, opener.changed())
                 .await
                 .unwrap_or(false);
-            Check {
+            HealthCheck {
                 changed,
-                lost: store.lost(&asked).await,
-                asked,
+                lost: store.lost(&checked).await,
+                checked,
             }
         });
     }
@@ -176,22 +176,22 @@ impl<'p> Writer<'p> {
         let pipeline = self.pipeline.clone();
         self.saves.spawn(async move {
             if let Err(error) = pipeline.save_checkpoints().await {
-                tracing::debug!(store = %pipeline.name(), %error, "checkpoints were not written; the next attempt follows");
+                tracing::debug!(store = %pipeline.name(), %error, "checkpoints were not written, retrying");
             }
         });
     }
 
-    /// Whether the store has to be opened again.
-    fn take_check(&self, check: Check) -> bool {
+    /// Returns whether the store has to be opened again.
+    fn handle_check(&self, check: HealthCheck) -> bool {
         match check.lost {
             Ok(lost) => {
-                for generation in check
-                    .asked
+                for revision in check
+                    .checked
                     .iter()
-                    .filter(|generation| lost.contains(&generation.cluster))
+                    .filter(|revision| lost.contains(&revision.cluster))
                 {
                     self.pipeline
-                        .note_lost(&generation.target, "it is gone, or its aliases are");
+                        .report_lost_index(&revision.target, "it is gone, or its aliases are");
                 }
                 if self.in_flight.is_empty() && self.resume_at.is_none() {
                     self.pipeline.set_available(Ok(()));
@@ -208,49 +208,58 @@ impl<'p> Writer<'p> {
         }
     }
 
-    fn send(&mut self, jobs: Vec<Job>) {
+    fn send(&mut self, operations: Vec<WriteOperation>) {
         if self.pipeline.0.discarded.load(Ordering::Relaxed) || !self.pipeline.0.fence.is_open() {
-            return jobs.into_iter().for_each(|job| self.give_up(job));
+            return operations
+                .into_iter()
+                .for_each(|operation| self.give_up(operation));
         }
-        if jobs.is_empty() {
+        if operations.is_empty() {
             return;
         }
         let metrics = &self.pipeline.0.metrics;
-        metrics.bulk_in_flight.inc();
-        metrics
-            .bulk_bytes
-            .inc_by(jobs.iter().map(|job| encoded_len(&job.write) as u64).sum());
+        metrics.bulk_requests_in_flight.inc();
+        metrics.bulk_bytes.inc_by(
+            operations
+                .iter()
+                .map(|operation| encoded_len(&operation.write) as u64)
+                .sum(),
+        );
         let store = Arc::clone(&self.store);
-        let writes: Vec<Write> = jobs.iter().map(|job| job.write.clone()).collect();
-        let jobs = if planted(Bug::AcknowledgeBeforeResponse) {
-            self.acknowledge(jobs)
+        // The clones share the documents' bytes.
+        let writes: Vec<Write> = operations
+            .iter()
+            .map(|operation| operation.write.clone())
+            .collect();
+        let operations = if planted(Bug::AcknowledgeBeforeResponse) {
+            self.acknowledge(operations)
         } else {
-            jobs
+            operations
         };
         self.in_flight.spawn(async move {
             let result = store.write(&writes).await;
-            Sent { jobs, result }
+            CompletedRequest { operations, result }
         });
     }
 
-    /// A planted bug: nothing is left to be settled when the answer comes.
-    fn acknowledge(&self, jobs: Vec<Job>) -> Vec<Job> {
-        for job in jobs {
-            self.done(job, BulkVerdict::Indexed);
+    /// A planted bug: acknowledges writes before the response arrives.
+    fn acknowledge(&self, operations: Vec<WriteOperation>) -> Vec<WriteOperation> {
+        for operation in operations {
+            self.done(operation, BulkVerdict::Indexed);
         }
         Vec::new()
     }
 
-    fn settle(&mut self, sent: Sent) -> Next {
+    fn handle_response(&mut self, sent: CompletedRequest) -> AfterBatch {
         let metrics = &self.pipeline.0.metrics;
         let next = match sent.result {
             Ok(verdicts) => {
                 metrics.requests(BulkOutcome::Answered).inc();
-                self.settle_items(sent.jobs, verdicts)
+                self.handle_verdicts(sent.operations, verdicts)
             }
             Err(error) => {
                 metrics.requests(BulkOutcome::Failed).inc();
-                self.settle_failure(sent.jobs, error)
+                self.handle_failure(sent.operations, error)
             }
         };
         self.pipeline.0.room.notify_waiters();
@@ -258,55 +267,60 @@ impl<'p> Writer<'p> {
         next
     }
 
-    fn settle_items(&mut self, jobs: Vec<Job>, verdicts: Vec<Verdict>) -> Next {
-        let mut trouble: Option<Unavailable> = None;
+    fn handle_verdicts(
+        &mut self,
+        operations: Vec<WriteOperation>,
+        verdicts: Vec<Verdict>,
+    ) -> AfterBatch {
+        let mut problem: Option<Unavailable> = None;
         let mut blocked = false;
-        for (job, verdict) in jobs.into_iter().zip(verdicts) {
+        for (operation, verdict) in operations.into_iter().zip(verdicts) {
             match verdict {
-                Verdict::Indexed => self.done(job, BulkVerdict::Indexed),
-                Verdict::Deleted => self.done(job, BulkVerdict::Deleted),
-                Verdict::Absent => self.done(job, BulkVerdict::Absent),
-                Verdict::Superseded => self.done(job, BulkVerdict::Superseded),
+                Verdict::Indexed => self.done(operation, BulkVerdict::Indexed),
+                Verdict::Deleted => self.done(operation, BulkVerdict::Deleted),
+                Verdict::Absent => self.done(operation, BulkVerdict::Absent),
+                Verdict::Superseded => self.done(operation, BulkVerdict::Superseded),
                 Verdict::Rejected(_) if planted(Bug::DropRefusedDocument) => {
-                    self.done(job, BulkVerdict::Superseded);
+                    self.done(operation, BulkVerdict::Superseded);
                 }
-                Verdict::Rejected(reason) => self.reject(job, &reason),
+                Verdict::Rejected(reason) => self.reject(operation, &reason),
                 Verdict::Retry(_) if planted(Bug::DropThrottledItem) => {
-                    self.done(job, BulkVerdict::Superseded);
+                    self.done(operation, BulkVerdict::Superseded);
                 }
                 Verdict::Retry(message) => {
-                    trouble = Some(Unavailable {
+                    problem = Some(Unavailable {
                         reason: "Overloaded",
                         message,
                     });
-                    self.retry(job);
+                    self.retry(operation);
                 }
                 Verdict::Blocked(message) => {
                     blocked = true;
-                    trouble = Some(Unavailable {
+                    problem = Some(Unavailable {
                         reason: "Blocked",
                         message,
                     });
-                    self.retry(job);
+                    self.retry(operation);
                 }
                 Verdict::IndexMissing(message) => {
-                    self.pipeline.note_lost(&job.write.index, &message);
-                    self.give_up(job);
+                    self.pipeline
+                        .report_lost_index(&operation.write.index, &message);
+                    self.give_up(operation);
                 }
             }
         }
-        match trouble {
+        match problem {
             None => {
                 self.backoff = Backoff::default();
                 let full = self.pipeline.0.limits.batch;
                 self.limits.bytes = (self.limits.bytes * 2).min(full.bytes);
                 self.limits.count = (self.limits.count * 2).min(full.count);
                 self.pipeline.set_available(Ok(()));
-                Next::Go
+                AfterBatch::Continue
             }
-            Some(trouble) => {
-                self.pipeline.set_available(Err(trouble));
-                Next::Pause(if blocked {
+            Some(problem) => {
+                self.pipeline.set_available(Err(problem));
+                AfterBatch::Pause(if blocked {
                     BLOCKED_PAUSE
                 } else {
                     self.backoff.next(MAX_DELAY)
@@ -315,38 +329,45 @@ impl<'p> Writer<'p> {
         }
     }
 
-    fn settle_failure(&mut self, jobs: Vec<Job>, error: StoreError) -> Next {
+    fn handle_failure(&mut self, operations: Vec<WriteOperation>, error: StoreError) -> AfterBatch {
         let refused = matches!(
             error,
             StoreError::TooLarge { .. }
                 | StoreError::AnswerTooLarge { .. }
                 | StoreError::Refused { .. }
         );
-        let alone = jobs.len() == 1;
-        // What is refused although nothing smaller can be made of it is tried again until the limit is lifted.
-        let has_lesser = |job: &Job| job.write.body.is_some() && job.ticket.shape.next().is_some();
-        if refused && alone && jobs.iter().all(has_lesser) {
-            for job in jobs {
-                self.reject(job, &error.to_string());
+        let alone = operations.len() == 1;
+        // A refused write without a smaller fallback is retried until the limit is lifted.
+        let has_fallback = |operation: &WriteOperation| {
+            operation.write.document.body.is_some() && operation.ticket.shape.next().is_some()
+        };
+        if refused && alone && operations.iter().all(has_fallback) {
+            for operation in operations {
+                self.reject(operation, &error.to_string());
             }
-            return Next::Go;
+            return AfterBatch::Continue;
         }
         if refused && !alone {
-            // One of them is the reason; smaller batches find it.
-            let bytes: usize = jobs.iter().map(|job| encoded_len(&job.write)).sum();
+            // One of the writes causes the refusal; smaller batches isolate it.
+            let bytes: usize = operations
+                .iter()
+                .map(|operation| encoded_len(&operation.write))
+                .sum();
             self.limits = BatchLimits {
-                count: jobs.len() / 2,
+                count: operations.len() / 2,
                 bytes: bytes / 2,
             };
         }
-        tracing::debug!(%error, writes = jobs.len(), "a bulk request failed");
-        for job in jobs {
-            self.retry(job);
+        tracing::debug!(%error, writes = operations.len(), "a bulk request failed");
+        for operation in operations {
+            self.retry(operation);
         }
         let next = match error {
-            StoreError::Unauthorized { .. } => Next::Reopen,
-            StoreError::Unreachable { .. } => Next::Pause(self.backoff.next(MAX_UNREACHABLE_DELAY)),
-            _ => Next::Pause(self.backoff.next(MAX_DELAY)),
+            StoreError::Unauthorized { .. } => AfterBatch::Reopen,
+            StoreError::Unreachable { .. } => {
+                AfterBatch::Pause(self.backoff.next(MAX_UNREACHABLE_DELAY))
+            }
+            _ => AfterBatch::Pause(self.backoff.next(MAX_DELAY)),
         };
         if !refused || alone {
             self.pipeline.set_available(Err(error.into()));
@@ -354,9 +375,10 @@ impl<'p> Writer<'p> {
         next
     }
 
-    fn done(&self, job: Job, verdict: BulkVerdict) {
+    fn done(&self, operation: WriteOperation, verdict: BulkVerdict) {
         let metrics = &self.pipeline.0.metrics;
-        let is_fallback = job.ticket.is_partial || job.ticket.shape != Shape::Whole;
+        let is_fallback =
+            operation.write.document.is_partial || operation.ticket.shape != Shape::Whole;
         let verdict = if is_fallback && verdict == BulkVerdict::Indexed {
             BulkVerdict::Fallback
         } else {
@@ -365,54 +387,81 @@ impl<'p> Writer<'p> {
         metrics.items(verdict).inc();
         metrics
             .event_to_ack
-            .observe(job.ticket.seen.elapsed().as_secs_f64());
+            .observe(operation.ticket.received.elapsed().as_secs_f64());
         match verdict {
             BulkVerdict::Indexed | BulkVerdict::Deleted | BulkVerdict::Absent => {
-                job.ticket.progress().accept(&job.write.id);
+                operation
+                    .ticket
+                    .progress()
+                    .accept(&operation.write.document.id);
             }
-            BulkVerdict::Fallback => job.ticket.progress().reject(&job.write.id),
+            BulkVerdict::Fallback => operation
+                .ticket
+                .progress()
+                .reject(&operation.write.document.id),
             _ => {}
         }
-        self.pipeline.0.pending.lock().settle(&Key::of(&job.write));
-        job.ticket.settle();
+        self.pipeline
+            .0
+            .pending
+            .lock()
+            .complete(&PendingKey::of(&operation.write));
+        operation.ticket.acknowledge();
     }
 
-    fn retry(&self, job: Job) {
+    fn retry(&self, operation: WriteOperation) {
         self.pipeline.0.metrics.items(BulkVerdict::Retried).inc();
-        note_retry(&job.write.id);
-        settle_superseded(self.pipeline.0.pending.lock().retry(job));
+        note_retry(&operation.write.document.id);
+        acknowledge_superseded(self.pipeline.0.pending.lock().retry(operation));
     }
 
-    /// The index that this was for is gone, and with it everything that the write was to be added to; or the plan that it was of.
-    fn give_up(&self, job: Job) {
+    /// Drops an operation whose index is gone, or whose stream was stopped.
+    fn give_up(&self, operation: WriteOperation) {
         self.pipeline.0.metrics.items(BulkVerdict::GivenUp).inc();
-        self.pipeline.0.pending.lock().settle(&Key::of(&job.write));
-        drop(job);
+        self.pipeline
+            .0
+            .pending
+            .lock()
+            .complete(&PendingKey::of(&operation.write));
+        drop(operation);
     }
 
-    /// The store will never take this document as it is: it gets a fallback document instead.
-    fn reject(&self, mut job: Job, reason: &str) {
+    /// Replaces a document that the store refuses by a fallback document. This parses the document
+    /// again, on purpose: a pending write holds only its bytes, and few documents are refused.
+    fn reject(&self, mut operation: WriteOperation, reason: &str) {
         self.pipeline.0.metrics.items(BulkVerdict::Rejected).inc();
-        job.ticket.progress().reject(&job.write.id);
-        tracing::warn!(id = %job.write.id, index = %job.write.index, %reason, "the store refused a document");
-        let lesser = job.write.body.as_ref().zip(job.ticket.shape.next());
-        match lesser.map(|(body, shape)| (fallback(body, shape, reason), shape)) {
+        operation
+            .ticket
+            .progress()
+            .reject(&operation.write.document.id);
+        tracing::warn!(id = %operation.write.document.id, index = %operation.write.index, %reason, "the store refused a document");
+        let fallback_body = operation
+            .write
+            .document
+            .body
+            .as_ref()
+            .zip(operation.ticket.shape.next());
+        match fallback_body.map(|(body, shape)| (fallback(body, shape, reason), shape)) {
             Some((Ok(body), shape)) => {
-                job.write.body = Some(body);
-                job.ticket.shape = shape;
-                settle_superseded(self.pipeline.0.pending.lock().retry(job));
+                operation.write.document.body = Some(body);
+                operation.ticket.shape = shape;
+                acknowledge_superseded(self.pipeline.0.pending.lock().retry(operation));
             }
             other => {
-                tracing::error!(id = %job.write.id, unreadable = other.is_some(), "a document is missing from the index");
-                self.pipeline.0.pending.lock().settle(&Key::of(&job.write));
-                job.ticket.settle();
+                tracing::error!(id = %operation.write.document.id, unreadable = other.is_some(), "a document is missing from the index");
+                self.pipeline
+                    .0
+                    .pending
+                    .lock()
+                    .complete(&PendingKey::of(&operation.write));
+                operation.ticket.acknowledge();
             }
         }
     }
 }
 
-/// The next batch: full, or as old as it may get.
-async fn next_batch(pipeline: &Pipeline, limits: BatchLimits, idle: bool) -> Vec<Job> {
+/// Waits for the next batch, until it is full or has lingered.
+async fn next_batch(pipeline: &Pipeline, limits: BatchLimits, idle: bool) -> Vec<WriteOperation> {
     let mut due: Option<Instant> = None;
     loop {
         let notified = pipeline.0.work.notified();

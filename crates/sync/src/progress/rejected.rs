@@ -1,29 +1,28 @@
-//! Which documents of a unit are fallback documents.
+//! Counts the fallback documents of a unit.
 
 use std::{collections::BTreeSet, sync::Arc};
 
 use ahash::AHashSet;
+use fleetdex_core::model::IdHash;
 
-use crate::id_hashes::IdHashes;
-
-/// Fallback documents that a unit counts. Each takes 16 bytes and some room in a table, 300 KiB for all of them; a member can make as many as it has
-/// objects.
-pub const MOST_REJECTED: u64 = 10_000;
-/// Ids that are kept whole, of at most 512 bytes: one is shown, the others take its place when its document is mended.
+/// The most fallback documents that a unit counts. Each takes 16 bytes and some room in a table,
+/// 300 KiB for all of them; a member can cause as many as it has objects.
+pub const MAX_REJECTED: u64 = 10_000;
+/// Ids of at most 512 bytes that are retained: one is shown, the others replace it when its
+/// document is whole again.
 const EXAMPLES: usize = 5;
 
-/// The fallback documents of a unit: how many, up to [`MOST_REJECTED`], and some of their ids.
+/// The fallback documents of a unit: how many, up to [`MAX_REJECTED`], and some of their ids.
 #[derive(Debug, Default)]
-pub(super) struct Rejected {
-    ids: IdHashes,
-    known: AHashSet<u128>,
+pub(super) struct RejectedDocuments {
+    hashes: AHashSet<IdHash>,
     examples: BTreeSet<Arc<str>>,
 }
 
-impl Rejected {
-    /// Counts a document. Returns whether that made a difference.
+impl RejectedDocuments {
+    /// Counts a document. Returns whether the count changed.
     pub(super) fn add(&mut self, id: &Arc<str>) -> bool {
-        if self.count() == MOST_REJECTED || !self.known.insert(self.ids.of(id)) {
+        if self.count() == MAX_REJECTED || !self.hashes.insert(IdHash::new(id)) {
             return false;
         }
         if self.examples.len() < EXAMPLES {
@@ -32,9 +31,9 @@ impl Rejected {
         true
     }
 
-    /// Counts a document no more. Returns whether that made a difference.
+    /// Removes a document from the count. Returns whether the count changed.
     pub(super) fn remove(&mut self, id: &str) -> bool {
-        if self.known.is_empty() || !self.known.remove(&self.ids.of(id)) {
+        if self.hashes.is_empty() || !self.hashes.remove(&IdHash::new(id)) {
             return false;
         }
         self.examples.remove(id);
@@ -43,10 +42,10 @@ impl Rejected {
 
     /// How many are counted.
     pub(super) fn count(&self) -> u64 {
-        self.known.len() as u64
+        self.hashes.len() as u64
     }
 
-    /// One of them, unless all that were kept whole are counted no more.
+    /// One of the documents, unless all retained ids were removed.
     pub(super) fn example(&self) -> Option<Arc<str>> {
         self.examples.first().cloned()
     }
@@ -57,9 +56,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn documents_are_counted_once_and_no_further_than_there_is_room() {
-        let mut rejected = Rejected::default();
-        let ids: Vec<Arc<str>> = (0..=MOST_REJECTED)
+    fn documents_are_counted_once_and_up_to_the_limit() {
+        let mut rejected = RejectedDocuments::default();
+        let ids: Vec<Arc<str>> = (0..=MAX_REJECTED)
             .map(|number| format!("v1/Pod/{number}").into())
             .collect();
         assert!(rejected.add(&ids[7]) && !rejected.add(&ids[7]));
@@ -74,7 +73,7 @@ mod tests {
         }
         assert_eq!(
             (rejected.count(), rejected.examples.len()),
-            (MOST_REJECTED, EXAMPLES)
+            (MAX_REJECTED, EXAMPLES)
         );
     }
 }

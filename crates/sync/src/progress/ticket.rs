@@ -1,4 +1,4 @@
-//! Tickets: what a write holds until it is settled.
+//! Tickets: each write holds one until it is acknowledged.
 
 use std::sync::Arc;
 
@@ -7,45 +7,36 @@ use tokio::{sync::OwnedSemaphorePermit, time::Instant};
 
 use super::Progress;
 
-/// Held by a write until it is settled. One that is dropped otherwise is a change that the store never gets.
+/// Held by a write until it is acknowledged. Dropping it otherwise means that the store never gets
+/// the change.
 #[derive(Debug)]
 pub struct Ticket {
     progress: Arc<Progress>,
     /// When the change was received.
-    pub seen: Instant,
-    /// What the write holds of the object.
+    pub received: Instant,
+    /// How much of the object the write holds.
     pub shape: Shape,
-    /// Whether the document said from the start that not all of the object can be found by it.
-    pub is_partial: bool,
     side: usize,
-    settled: bool,
-    room: Option<OwnedSemaphorePermit>,
+    acknowledged: bool,
+    permit: Option<OwnedSemaphorePermit>,
 }
 
 impl Ticket {
     pub(super) fn new(progress: Arc<Progress>, side: usize) -> Self {
         Self {
             progress,
-            seen: Instant::now(),
+            received: Instant::now(),
             shape: Shape::Whole,
-            is_partial: false,
             side,
-            settled: false,
-            room: None,
+            acknowledged: false,
+            permit: None,
         }
     }
 
-    /// The same, which keeps room for a large document until the write is done.
+    /// The same, holding the permit of a large document until the write ends.
     #[must_use]
-    pub fn keeping(mut self, room: Option<OwnedSemaphorePermit>) -> Self {
-        self.room = room;
-        self
-    }
-
-    /// The same, for a document that says whether it holds a part of its object only.
-    #[must_use]
-    pub fn of_part(mut self, is_partial: bool) -> Self {
-        self.is_partial = is_partial;
+    pub fn with_permit(mut self, permit: Option<OwnedSemaphorePermit>) -> Self {
+        self.permit = permit;
         self
     }
 
@@ -54,22 +45,22 @@ impl Ticket {
         &self.progress
     }
 
-    /// The write is stored, or a newer one of the same document takes its place.
-    pub fn settle(mut self) {
-        self.settled = true;
+    /// The write is stored, or a newer write of the same document replaces it.
+    pub fn acknowledge(mut self) {
+        self.acknowledged = true;
     }
 }
 
 impl Drop for Ticket {
     fn drop(&mut self) {
-        drop(self.room.take());
-        self.progress.ended(self.side, self.settled);
+        drop(self.permit.take());
+        self.progress.ended(self.side, self.acknowledged);
     }
 }
 
 impl Progress {
     /// A ticket for one write.
     pub fn ticket(self: &Arc<Self>) -> Ticket {
-        Ticket::new(Arc::clone(self), self.flow.lock().begin())
+        Ticket::new(Arc::clone(self), self.acks.lock().begin())
     }
 }

@@ -1,33 +1,35 @@
-//! Lists: what is stored is compared with what the member shows, and only the difference is written.
+//! Lists a unit: compares the stored documents with what the member shows, and writes only the
+//! difference.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
-use fleetdex_clusters::watch::{Fault, ListPage, PageOutcome, Pause, Source};
+use fleetdex_clusters::watch::{ListPage, ListerWatcher, PageOutcome, Pause, StreamFault};
 use fleetdex_core::{
-    model::{NameHash, Object, ObjectError, Version, quoted},
+    model::{Document, NameHash, Object, ObjectError, Version, quoted},
     planted::{Bug, planted},
 };
-use fleetdex_store::{Extent, StoreError, Stored};
+use fleetdex_store::{Extent, StoreError, StoredVersion};
 use serde_json::value::RawValue;
 
-use super::{Running, garbled, indexed_at, listing::Listing};
+use super::{UnitRunner, garbled, indexed_at, listing::Listing};
 use crate::{
-    outlet::{Deleted, Wait},
-    progress::Obstacle,
-    relist::{Known, Listed},
+    progress::FailureCause,
+    relist::{ListedAction, StoredDocuments},
+    sink::Wait,
 };
 
-/// The member's history went back, as this shows.
-struct WentBack(String);
+/// The member's history went back; why this is known.
+struct HistoryWentBack(String);
 
-impl Running {
-    /// Reads one list to its end, or to the first failure: page by page, the next one being fetched while this one is sent on.
+impl UnitRunner {
+    /// Reads a list to its end or to the first failure. It fetches the next page while it handles
+    /// the current one.
     pub(super) async fn list(
         &mut self,
         continue_token: Option<String>,
         limit: Option<u32>,
-    ) -> Result<Pause, Fault> {
+    ) -> Result<Pause, StreamFault> {
         let lists = Arc::clone(&self.task.lists);
         let Ok(_permit) = lists.acquire().await else {
             return Ok(Pause::Backoff);
@@ -57,9 +59,9 @@ impl Running {
             let skipped =
                 planted(Bug::SkipLastPage) && next_token.is_none() && self.list.objects > 0;
             let items = if skipped { &[] } else { &*page.items };
-            let (next, taken) = tokio::join!(fetch, self.take_page(items, version));
-            if let Err(WentBack(what)) = taken {
-                return Ok(self.went_back(&what).await);
+            let (next, taken) = tokio::join!(fetch, self.handle_page(items, version));
+            if let Err(HistoryWentBack(what)) = taken {
+                return Ok(self.history_went_back(&what).await);
             }
             match next {
                 Some(Err(_)) if planted(Bug::PruneOnInterruptedList) => {
@@ -71,52 +73,58 @@ impl Running {
         }
     }
 
-    /// Reads what is stored. Until then nothing is asked of the member: what it lists must be newer than that.
+    /// Reads the stored versions. The member is listed only afterwards, because the list has to be
+    /// newer.
     async fn begin_list(&mut self) {
-        self.task.progress.list_begins();
-        // What is under way could become a document that the member no longer has, after the look at what is stored.
+        self.task.progress.list_started();
+        // A write in flight could store a document, of an object that the member no longer has,
+        // after the stored versions are read.
         for progress in &self.task.predecessors {
             progress.drained().await;
         }
         self.task.progress.drained().await;
         self.list = Listing::default();
         while let Err(error) = self.read_known().await {
-            tracing::debug!(unit = %self.task.unit, %error, "cannot read the stored versions yet");
+            tracing::debug!(unit = %self.task.unit, %error, "cannot read the stored versions, retrying");
             self.task
                 .progress
-                .failing(Obstacle::Store, error.reason(), error.to_string());
+                .failing(FailureCause::Store, error.reason(), error.to_string());
             let delay = self.next_delay();
             tokio::time::sleep(delay).await;
         }
     }
 
     async fn read_known(&mut self) -> Result<(), StoreError> {
-        let store = self.task.outlet.pipeline.opened().await;
-        let projector = &self.task.outlet.projector;
-        let mut known = Known::new(projector.id_prefix());
-        let visit = &mut |stored: Stored<'_>| {
+        let store = self.task.sink.pipeline.opened().await;
+        let projector = &self.task.sink.projector;
+        let mut known = StoredDocuments::new(projector.id_prefix());
+        let visit = &mut |stored: StoredVersion<'_>| {
             let name =
                 (!stored.name.is_empty()).then(|| projector.name(stored.namespace, stored.name));
             known.add(stored.id, stored.version, name);
         };
         store
-            .visit_versions(&self.generation, &Extent::of(&self.task.unit), visit)
+            .visit_versions(&self.revision, &Extent::of(&self.task.unit), visit)
             .await?;
-        self.list.known = known;
+        self.list.stored = known;
         Ok(())
     }
 
-    async fn take_page(&mut self, items: &[&RawValue], version: Version) -> Result<(), WentBack> {
+    /// Parses each object once. The page itself is only split into raw objects, so that no more
+    /// than one parsed object is in memory.
+    async fn handle_page(
+        &mut self,
+        items: &[&RawValue],
+        version: Version,
+    ) -> Result<(), HistoryWentBack> {
         let now = indexed_at();
         for item in items {
-            let json = item.get();
-            match Object::parse_any(json) {
+            match Object::parse_any(item.get()) {
                 Ok((object, unfit)) => {
-                    self.take_listed(&object, unfit, json, &now, version)
-                        .await?;
+                    self.handle_listed(&object, unfit, &now, version).await?;
                 }
                 Err(error) => {
-                    self.list.unread += 1;
+                    self.list.unidentified += 1;
                     self.skip(&error);
                 }
             }
@@ -124,41 +132,37 @@ impl Running {
         Ok(())
     }
 
-    async fn take_listed(
+    async fn handle_listed(
         &mut self,
         object: &Object<'_>,
         unfit: Option<ObjectError>,
-        json: &str,
         now: &str,
         list_version: Version,
-    ) -> Result<(), WentBack> {
-        let outlet = Arc::clone(&self.task.outlet);
-        let (id, name) = (outlet.projector.id(object.uid()), outlet.name(object));
-        if !outlet.wants(object) {
-            if let Some(version) = self.list.known.unwanted(&id) {
-                // At its own version: the object is still there, and must be able to come back as it is.
-                self.delete(Deleted {
-                    id,
-                    version,
-                    name: Some(name),
-                })
-                .await;
+    ) -> Result<(), HistoryWentBack> {
+        let sink = Arc::clone(&self.task.sink);
+        let (id, name) = (sink.projector.id(object.uid()), sink.name(object));
+        if !sink.selects(object) {
+            if let Some(version) = self.list.stored.remove_unselected(&id) {
+                // At its own version: the object still exists and may be selected again unchanged.
+                self.delete(id, version, Some(name)).await;
             }
             return Ok(());
         }
         self.list.objects += 1;
-        match self.list.known.listed(&id, object.version()) {
-            Listed::Same if !self.writes_again => drop(self.task.metrics.unchanged.inc()),
-            Listed::Same | Listed::Write => {
-                self.index(object, unfit, json, now, Wait::ForRoom).await;
+        match self.list.stored.listed(&id, object.version()) {
+            ListedAction::Unchanged if !self.writes_again => {
+                self.task.metrics.unchanged.inc();
             }
-            Listed::New => {
+            ListedAction::Unchanged | ListedAction::Update => {
+                self.index(object, unfit, name, now, Wait::ForRoom).await;
+            }
+            ListedAction::Create => {
                 self.delete_namesakes(name, list_version).await?;
-                self.index(object, unfit, json, now, Wait::ForRoom).await;
+                self.index(object, unfit, name, now, Wait::ForRoom).await;
             }
-            Listed::WentBack => {
+            ListedAction::HistoryWentBack => {
                 let name = quoted(object.name());
-                return Err(WentBack(format!(
+                return Err(HistoryWentBack(format!(
                     "a later resourceVersion of {name} is stored than a list shows"
                 )));
             }
@@ -166,55 +170,46 @@ impl Running {
         Ok(())
     }
 
-    /// Deletes what is stored under the name of an object that is not: objects that were deleted before that one was made. Whoever keeps objects by
-    /// their names has to hear of it in this order.
+    /// Deletes the documents of the name of an object that is not stored: their objects were
+    /// deleted before it was created. Clients that keep objects by name have to receive the changes
+    /// in this order.
     async fn delete_namesakes(
         &mut self,
         name: NameHash,
         list_version: Version,
-    ) -> Result<(), WentBack> {
+    ) -> Result<(), HistoryWentBack> {
         if planted(Bug::DeleteNamesakesLast) {
             return Ok(());
         }
-        for (id, stored) in self.list.known.namesakes(name) {
+        for (id, stored) in self.list.stored.remove_namesakes(name) {
             if stored > list_version {
-                return Err(WentBack(later_than_list(stored, list_version)));
+                return Err(HistoryWentBack(later_than_list(stored, list_version)));
             }
-            // At its own version: should a member show two objects of one name, both can be stored.
-            self.delete(Deleted {
-                id,
-                version: stored,
-                name: Some(name),
-            })
-            .await;
+            // At its own version: if a member shows two objects of one name, both can be stored.
+            self.delete(id, stored, Some(name)).await;
         }
         Ok(())
     }
 
-    async fn delete(&self, deleted: Deleted) {
-        self.task
-            .outlet
-            .delete(
-                &self.task.progress,
-                &self.generation.target,
-                deleted,
-                Wait::ForRoom,
-            )
+    async fn delete(&self, id: Arc<str>, version: Version, name: Option<NameHash>) {
+        self.write(Document::deletion(id, version), name, Wait::ForRoom)
             .await;
     }
 
-    /// The list shows everything there is: documents that it does not hold are deleted, then the watch begins.
+    /// Ends a complete list: deletes the documents that it does not show. The watch begins next.
     async fn complete(&mut self, version: Version) -> Pause {
-        if let Some(stored) = self.list.known.latest_absent()
+        if let Some(stored) = self.list.stored.latest_unlisted()
             && stored > version
         {
-            return self.went_back(&later_than_list(stored, version)).await;
+            return self
+                .history_went_back(&later_than_list(stored, version))
+                .await;
         }
-        self.task.outlet.list_complete();
+        self.task.sink.list_complete();
         self.task.progress.set_objects(self.list.objects);
-        self.task.progress.set_skipped(self.list.unread);
-        let known = std::mem::take(&mut self.list).known;
-        self.delete_absent(known, version).await;
+        self.task.progress.set_skipped(self.list.unidentified);
+        let stored = std::mem::take(&mut self.list).stored;
+        self.delete_unlisted(stored, version).await;
         self.writes_again = false;
         if let Some(reason) = self.relist.take() {
             self.task.metrics.relisted(reason);
@@ -223,21 +218,22 @@ impl Running {
         Pause::None
     }
 
-    async fn delete_absent(&self, known: Known, list_version: Version) {
-        let absent = known.into_absent();
-        if absent.is_empty() {
+    async fn delete_unlisted(&self, stored: StoredDocuments, list_version: Version) {
+        let unlisted = stored.into_unlisted();
+        if unlisted.is_empty() {
             return;
         }
-        tracing::info!(unit = %self.task.unit, documents = absent.len(), "deleting documents that a complete list does not hold");
-        for (id, stored, name) in absent {
-            // An object that is gone never comes back with its UID, so a late duplicate of an older write may well be kept out.
-            // One that the member only left out may come back as it is.
+        tracing::info!(unit = %self.task.unit, documents = unlisted.len(), "deleting documents that a complete list does not show");
+        for (id, stored, name) in unlisted {
+            // A deleted object never comes back with its UID, so the later version also keeps out
+            // late duplicates of older writes. An object that the member only left out may come
+            // back unchanged.
             let version = if self.task.is_selective {
                 stored
             } else {
                 list_version
             };
-            self.delete(Deleted { id, version, name }).await;
+            self.delete(id, version, name).await;
         }
     }
 }
@@ -247,10 +243,10 @@ fn later_than_list(stored: Version, list: Version) -> String {
 }
 
 async fn fetch_next(
-    source: &Source,
+    source: &ListerWatcher,
     token: Option<&str>,
     limit: Option<u32>,
-) -> Option<Result<Bytes, Fault>> {
+) -> Option<Result<Bytes, StreamFault>> {
     match token {
         Some(token) => Some(source.list(Some(token), limit).await),
         None => None,

@@ -1,14 +1,14 @@
-//! What a list has shown so far.
+//! The state of a list in progress.
 
-use crate::relist::Known;
+use crate::relist::StoredDocuments;
 
-/// The list under way.
+/// A list in progress.
 #[derive(Default)]
 pub(super) struct Listing {
-    /// What was stored when it began.
-    pub(super) known: Known,
-    /// Wanted objects that it has shown.
+    /// The documents that were stored when it began.
+    pub(super) stored: StoredDocuments,
+    /// Selected objects that it has shown.
     pub(super) objects: u64,
-    /// Objects that it has shown and that do not say which ones they are.
-    pub(super) unread: u64,
+    /// Objects that it has shown and that cannot be identified.
+    pub(super) unidentified: u64,
 }

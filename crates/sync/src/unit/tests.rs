@@ -7,7 +7,7 @@ use fleetdex_core::{
     model::{Gvk, Projection, Projector, Resource, Scope},
     query::{Query, ResourceName, Selectable},
 };
-use fleetdex_store::{Store, memory::Memory};
+use fleetdex_store::{IndexReader as _, IndexRevision, IndexWriter as _, memory::Memory};
 use fleetdex_telemetry::Metrics;
 use futures::StreamExt as _;
 use http::{Request, Response, header::ACCEPT};
@@ -25,22 +25,23 @@ use tower::{BoxError, service_fn};
 use super::*;
 use crate::{
     audit::Permits,
-    fence::Fence,
     filter::ObjectFilter,
-    outlet::Filters,
-    pipeline::{Limits, OpenStore, Pipeline, Unavailable},
+    pipeline::{OpenStore, OpenedStore, Pipeline, PipelineLimits, Unavailable},
     progress::UnitState,
+    sink::Filters,
+    write_fence::WriteFence,
 };
 
-/// A member with these answers: to lists of whole objects, to lists of their metadata, and to one watch.
-struct Member {
+/// A member with prepared responses: to lists of whole objects, to lists of their metadata, and to
+/// one watch.
+struct ScriptedMember {
     list: Mutex<String>,
     metadata: Mutex<String>,
     lines: Mutex<Option<mpsc::UnboundedReceiver<Bytes>>>,
 }
 
-impl Member {
-    fn answer(&self, request: &Request<Body>) -> UnsyncBoxBody<Bytes, BoxError> {
+impl ScriptedMember {
+    fn respond(&self, request: &Request<Body>) -> UnsyncBoxBody<Bytes, BoxError> {
         let whole = |text: String| {
             Full::new(Bytes::from(text))
                 .map_err(|never| match never {})
@@ -76,12 +77,12 @@ impl Member {
     }
 }
 
-struct Open(Memory);
+struct OpenMemory(Memory);
 
 #[async_trait]
-impl OpenStore for Open {
-    async fn open(&self) -> Result<Arc<dyn Store>, Unavailable> {
-        Ok(Arc::new(self.0.clone()))
+impl OpenStore for OpenMemory {
+    async fn open(&self) -> Result<OpenedStore, Unavailable> {
+        Ok(Arc::new(self.0.clone()).into())
     }
 
     async fn changed(&self) -> bool {
@@ -89,12 +90,12 @@ impl OpenStore for Open {
     }
 }
 
-/// A unit of the embedded store that follows a member.
-struct World {
-    member: Arc<Member>,
+/// A unit that watches a member and writes to the embedded store.
+struct UnitFixture {
+    member: Arc<ScriptedMember>,
     lines: mpsc::UnboundedSender<Bytes>,
     memory: Memory,
-    generation: Generation,
+    revision: IndexRevision,
     progress: Arc<Progress>,
     audit: Arc<Audit>,
     _tasks: [AbortOnDropHandle<()>; 2],
@@ -124,19 +125,20 @@ fn deep() -> String {
     format!("{}{}", "[".repeat(600), "]".repeat(600))
 }
 
-impl World {
-    /// Follows a member that has these objects, listed at version 9. `redact`: what is not stored of them.
+impl UnitFixture {
+    /// Watches a member that has these objects, listed at version 9. `redact`: paths that are not
+    /// stored.
     async fn new(objects: &[String], redact: &[&str]) -> Self {
         let (lines, receiver) = mpsc::unbounded_channel();
         let list = page(9, objects);
-        let member = Arc::new(Member {
+        let member = Arc::new(ScriptedMember {
             metadata: Mutex::new(list.clone()),
             list: Mutex::new(list),
             lines: Mutex::new(Some(receiver)),
         });
         let answering = Arc::clone(&member);
         let service = service_fn(move |request: Request<Body>| {
-            let response = Response::new(answering.answer(&request));
+            let response = Response::new(answering.respond(&request));
             async move { Ok::<_, BoxError>(response) }
         });
         let unit = Unit {
@@ -150,24 +152,24 @@ impl World {
             label_selector: None,
             field_selector: None,
         };
-        let source = Source::new(kube::Client::new(service, "default"), collection);
+        let source = ListerWatcher::new(kube::Client::new(service, "default"), collection);
         let (memory, changed, metrics) = (Memory::new(), Arc::new(Notify::new()), Metrics::new());
         let name = "main".parse().unwrap();
         let pipeline = Pipeline::new(
             name,
-            Limits::default(),
-            Fence::OPEN,
+            PipelineLimits::default(),
+            WriteFence::OPEN,
             metrics.store(&"main".parse().unwrap()),
             Arc::clone(&changed),
         );
         let writer = pipeline.clone().run(
-            Arc::new(Open(memory.clone())),
+            Arc::new(OpenMemory(memory.clone())),
             CancellationToken::new(),
             Duration::from_secs(1),
         );
         let writer = AbortOnDropHandle::new(tokio::spawn(writer));
-        let generation = pipeline.generation(&unit.cluster, None).await.unwrap();
-        memory.activate(&generation).await.unwrap();
+        let revision = pipeline.revision(&unit.cluster, None).await.unwrap();
+        memory.activate(&revision).await.unwrap();
         let redact: Vec<String> = redact.iter().map(|path| (*path).to_owned()).collect();
         let projection = Projection::new(&redact, &[]).unwrap();
         let projector = Projector::new(&unit.cluster, &unit.resource, &projection, &[]);
@@ -179,7 +181,7 @@ impl World {
             &[],
             &progress,
         );
-        let outlet = Arc::new(Outlet {
+        let sink = Arc::new(Sink {
             pipeline,
             projector,
             filters,
@@ -188,7 +190,7 @@ impl World {
         let audit = Arc::new(Audit {
             unit: unit.clone(),
             source: source.clone(),
-            outlet: Arc::clone(&outlet),
+            sink: Arc::clone(&sink),
             progress: Arc::clone(&progress),
             metrics: unit_metrics(),
             permits: Permits::default().for_unit(&unit.cluster),
@@ -198,7 +200,7 @@ impl World {
             uid: None,
             predecessors: Vec::new(),
             source,
-            outlet,
+            sink,
             plan: "all".to_owned(),
             writes_again: false,
             is_selective: false,
@@ -210,21 +212,21 @@ impl World {
             unit: unit.clone(),
         };
         let task = AbortOnDropHandle::new(tokio::spawn(task.run(CancellationToken::new())));
-        let world = Self {
+        let fixture = Self {
             member,
             lines,
             memory,
-            generation,
+            revision,
             progress,
             audit,
             _tasks: [writer, task],
         };
-        world
-            .until("the list is stored", |world| {
-                world.progress.view().state == UnitState::Synced
+        fixture
+            .until("the list is stored", |fixture| {
+                fixture.progress.status().state == UnitState::Synced
             })
             .await;
-        world
+        fixture
     }
 
     async fn until(&self, what: &str, holds: impl Fn(&Self) -> bool) {
@@ -235,10 +237,10 @@ impl World {
         };
         timeout(Duration::from_mins(1), met)
             .await
-            .unwrap_or_else(|_| panic!("{what}: {:?}", self.progress.view()));
+            .unwrap_or_else(|_| panic!("{what}: {:?}", self.progress.status()));
     }
 
-    /// Sends an event, and waits until it is stored. From now on the member lists this instead.
+    /// Sends an event, and waits until it is stored. From now on the member lists `listed`.
     async fn event(&self, kind: &str, version: u64, object: &str, listed: &[String]) {
         *self.member.metadata.lock() = page(version, listed);
         let line = format!("{{\"type\":\"{kind}\",\"object\":{object}}}\n");
@@ -246,8 +248,8 @@ impl World {
             "{{\"type\":\"BOOKMARK\",\"object\":{{\"metadata\":{{\"resourceVersion\":\"{version}\"}}}}}}\n"
         );
         self.lines.send((line + &bookmark).into()).unwrap();
-        let is_stored = |world: &Self| {
-            world
+        let is_stored = |fixture: &Self| {
+            fixture
                 .progress
                 .acknowledged()
                 .is_some_and(|mark| mark.version.get() >= version)
@@ -265,11 +267,11 @@ impl World {
             .collect()
     }
 
-    /// What the store and the status count as fallback documents, and what could not be read.
+    /// The fallback documents in the store and in the status, and the skipped objects.
     async fn counted(&self) -> (usize, u64, u64) {
         let rejected = self
             .memory
-            .rejected(&self.generation, &Extent::of(&self.audit.unit))
+            .rejected(&self.revision, &Extent::of(&self.audit.unit))
             .await
             .unwrap();
         (
@@ -281,13 +283,13 @@ impl World {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_that_becomes_too_deep_is_stored_as_its_identity_and_deleted_with_it() {
-    let world = World::new(&[widget(5, "{\"color\":\"red\"}")], &[]).await;
-    assert_eq!(world.stored().await[0]["spec"]["color"], "red");
-    world
+async fn of_an_object_that_is_too_deep_the_identity_is_stored_until_it_is_deleted() {
+    let fixture = UnitFixture::new(&[widget(5, "{\"color\":\"red\"}")], &[]).await;
+    assert_eq!(fixture.stored().await[0]["spec"]["color"], "red");
+    fixture
         .event("MODIFIED", 12, &widget(12, &deep()), &[widget(12, "{}")])
         .await;
-    let stored = world.stored().await;
+    let stored = fixture.stored().await;
     let metadata = &stored[0]["metadata"];
     assert_eq!(
         (
@@ -300,41 +302,48 @@ async fn an_object_that_becomes_too_deep_is_stored_as_its_identity_and_deleted_w
         stored.len() == 1 && stored[0].get("spec").is_none() && metadata.get("labels").is_none(),
         "{stored:?}"
     );
-    assert_eq!(world.counted().await, (1, 1, 0));
+    assert_eq!(fixture.counted().await, (1, 1, 0));
     assert_eq!(
-        world.audit.run().await.unwrap().drift(),
+        fixture.audit.run().await.unwrap().drift(),
         0,
         "its metadata is not deep"
     );
-    world
+    fixture
         .event("MODIFIED", 14, &widget(14, "{}"), &[widget(14, "{}")])
         .await;
-    assert_eq!(world.counted().await, (0, 0, 0));
-    world
+    assert_eq!(fixture.counted().await, (0, 0, 0));
+    fixture
         .event("MODIFIED", 16, &widget(16, &deep()), &[widget(16, "{}")])
         .await;
-    world.event("DELETED", 18, &widget(18, &deep()), &[]).await;
-    assert!(world.stored().await.is_empty());
-    assert_eq!(world.counted().await, (0, 0, 0));
+    fixture
+        .event("DELETED", 18, &widget(18, &deep()), &[])
+        .await;
+    assert!(fixture.stored().await.is_empty());
+    assert_eq!(fixture.counted().await, (0, 0, 0));
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_in_which_nothing_can_be_redacted_shows_nothing() {
+async fn an_object_that_cannot_be_redacted_is_not_stored() {
     // Not too deep to be stored, but for what looks for redactions.
     let secret = format!("{}\"hunter2\"{}", "[".repeat(200), "]".repeat(200));
-    let world = World::new(&[widget(5, &secret)], &["spec..password"]).await;
-    assert!(!format!("{:?}", world.stored().await).contains("hunter2"));
-    assert_eq!(world.counted().await, (1, 1, 0));
+    let fixture = UnitFixture::new(&[widget(5, &secret)], &["spec..password"]).await;
+    assert!(!format!("{:?}", fixture.stored().await).contains("hunter2"));
+    assert_eq!(fixture.counted().await, (1, 1, 0));
 }
 
 #[tokio::test(start_paused = true)]
-async fn objects_that_do_not_say_which_they_are_count_until_a_list_lacks_them() {
-    let world = World::new(&["{\"metadata\":{\"name\":7}}".to_owned()], &[]).await;
-    assert_eq!(world.counted().await, (0, 0, 1));
-    assert!(world.stored().await.is_empty());
-    let book = world.audit.outlet.pipeline.checkpoints();
+async fn unidentifiable_objects_are_counted_until_a_list_without_them() {
+    let fixture = UnitFixture::new(&["{\"metadata\":{\"name\":7}}".to_owned()], &[]).await;
+    assert_eq!(fixture.counted().await, (0, 0, 1));
+    assert!(fixture.stored().await.is_empty());
+    let tracker = fixture.audit.sink.pipeline.checkpoints();
     let resumes_from = || {
-        book.resume(&world.generation, &UnitKey::from(&world.audit.unit), "all")
+        tracker
+            .resume(
+                &fixture.revision,
+                &UnitKey::from(&fixture.audit.unit),
+                "all",
+            )
             .map(|mark| mark.version.get())
     };
     assert_eq!(
@@ -342,28 +351,28 @@ async fn objects_that_do_not_say_which_they_are_count_until_a_list_lacks_them() 
         None,
         "it would not be counted after a restart"
     );
-    *world.member.list.lock() = page(12, &[widget(12, "{}")]);
-    world
+    *fixture.member.list.lock() = page(12, &[widget(12, "{}")]);
+    fixture
         .lines
         .send("{\"type\":\"ERROR\",\"object\":{\"code\":410}}\n".into())
         .unwrap();
-    world
-        .until("a list without it is stored", |world| {
-            world
+    fixture
+        .until("a list without it is stored", |fixture| {
+            fixture
                 .progress
                 .acknowledged()
                 .is_some_and(|mark| mark.version.get() == 12)
         })
         .await;
     assert_eq!(
-        (world.counted().await, world.stored().await.len()),
+        (fixture.counted().await, fixture.stored().await.len()),
         ((0, 0, 0), 1)
     );
     assert_eq!(resumes_from(), Some(12));
 }
 
 #[test]
-fn a_kind_that_is_gone_and_one_that_is_new_have_messages_of_their_own() {
+fn removed_and_new_kinds_have_different_messages() {
     let [new, gone] = [false, true].map(|was_served| not_served(was_served, "404 page not found"));
     assert!(
         new.contains("does not serve it yet (404 page not found): its definition is new"),

@@ -6,7 +6,7 @@ use e2e::{
     churn::Churn,
     fleet::{ApiServer, unique},
     objects::Objects,
-    oracle::generations,
+    oracle::revisions,
     proxy::Fault,
     scenario::Stage,
 };
@@ -254,7 +254,7 @@ async fn indices_of(stage: &Stage, scene: &Scene<'_>) -> Vec<BTreeSet<String>> {
     let mut all = Vec::new();
     for cluster in BOTH {
         let mut ids = BTreeSet::new();
-        for index in generations(&stage.opensearch, &scene.registry.prefix, cluster)
+        for index in revisions(&stage.opensearch, &scene.registry.prefix, cluster)
             .await
             .unwrap()
         {

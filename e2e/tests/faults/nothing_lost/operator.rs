@@ -8,7 +8,7 @@ use e2e::{
     load::Load,
     objects::{Objects, config_map_path},
     operator::Operator,
-    oracle::{documents, generations},
+    oracle::{documents, revisions},
     poll::{always, eventually},
     proxy::Fault,
     scenario::{PATIENCE, Registry, Stage, until_equal},
@@ -92,10 +92,10 @@ async fn an_operator_that_is_killed_five_times_amid_its_first_sync() {
     Load::new(&namespace, PODS).delete(member).await.unwrap();
 }
 
-/// The documents of the newest generation, finished or not.
+/// The documents of the newest revision, finished or not.
 async fn acknowledged(stage: &Stage, registry: &Registry, cluster: &str) -> Result<usize> {
-    let all = generations(&stage.opensearch, &registry.prefix, cluster).await?;
-    let newest = all.last().context("no generation yet")?;
+    let all = revisions(&stage.opensearch, &registry.prefix, cluster).await?;
+    let newest = all.last().context("no revision yet")?;
     let count = stage
         .opensearch
         .count(newest, &json!({ "match_all": {} }))

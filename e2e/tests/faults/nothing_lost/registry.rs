@@ -6,7 +6,7 @@ use anyhow::{Context, Result, ensure};
 use e2e::{
     fleet::unique,
     objects::config_map_path,
-    oracle::{documents, generations, indices},
+    oracle::{documents, indices, revisions},
     poll::{always, eventually},
     proxy::{Fault, FaultProxy},
     scenario::{PATIENCE, Registry, Stage, until_equal},
@@ -60,7 +60,7 @@ async fn a_changed_projection_shows_everything_all_the_time_and_leaves_nothing_o
         ("fieldPaths", json!(["data.color"])),
         ("indexing", json!("Full")),
     ] {
-        let old = generations(&stage.opensearch, &registry.prefix, "member1")
+        let old = revisions(&stage.opensearch, &registry.prefix, "member1")
             .await
             .unwrap();
         match field {
@@ -69,7 +69,7 @@ async fn a_changed_projection_shows_everything_all_the_time_and_leaves_nothing_o
         }
         registry.apply().await.unwrap();
         // Objects go on changing; none is deleted.
-        let swapped = eventually("the old generation is gone", PATIENCE, || async {
+        let swapped = eventually("the old revision is gone", PATIENCE, || async {
             let seen = visible(&stage, &registry.prefix).await?;
             assert!(
                 seen >= count as u64,
@@ -82,7 +82,7 @@ async fn a_changed_projection_shows_everything_all_the_time_and_leaves_nothing_o
                     &json!({ "color": "red", "seen": seen.to_string() }),
                 )
                 .await?;
-            let now = generations(&stage.opensearch, &registry.prefix, "member1").await?;
+            let now = revisions(&stage.opensearch, &registry.prefix, "member1").await?;
             ensure!(now.len() == 1 && now != old, "{now:?}");
             Ok(())
         });

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use e2e::oracle::generations;
+use e2e::oracle::revisions;
 use serde_json::json;
 
 use super::{BOTH, Scene, enter, go_on_for, stop};
@@ -58,7 +58,7 @@ async fn indices_that_somebody_deletes_amid_changes_and_in_silence() {
     let stage = enter().await;
     let scene = Scene::of_both(&stage, "deleted").await;
     let delete = async |cluster: &str| {
-        for index in generations(&stage.opensearch, &scene.registry.prefix, cluster)
+        for index in revisions(&stage.opensearch, &scene.registry.prefix, cluster)
             .await
             .unwrap()
         {
@@ -83,9 +83,7 @@ async fn aliases_that_somebody_removes() {
     let scene = Scene::of_both(&stage, "aliases").await;
     let prefix = &scene.registry.prefix;
     let own = format!("{prefix}-{}", BOTH[0]);
-    let index = &generations(&stage.opensearch, prefix, BOTH[0])
-        .await
-        .unwrap()[0];
+    let index = &revisions(&stage.opensearch, prefix, BOTH[0]).await.unwrap()[0];
     for alias in [prefix, &own] {
         let remove = json!({ "actions": [{ "remove": { "index": index, "alias": alias } }] });
         stage.opensearch.post("_aliases", &remove).await.unwrap();

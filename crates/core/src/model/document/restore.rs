@@ -1,4 +1,4 @@
-//! The way back: from a document to the object that it was made of.
+//! Restores objects from documents.
 
 use ahash::{AHashMap, AHashSet};
 use serde::{Deserialize, Deserializer, de::Error as _};
@@ -6,33 +6,33 @@ use serde::{Deserialize, Deserializer, de::Error as _};
 use crate::model::{
     ClusterName,
     json::{Json, RawMembers, write_key, write_text},
-    well_known::{CLUSTER_ANNOTATION, OWN_KEYS},
+    well_known::{CLUSTER_ANNOTATION, DOCUMENT_KEYS},
 };
 
 /// The object of a document in its native shape, with [`CLUSTER_ANNOTATION`]; the reverse of [`Projector::document`](super::Projector::document).
 ///
-/// A document is read as one, so that what is only passed on is read once.
+/// A document deserializes directly to its object, so that values that are only passed on are read once.
 #[derive(Clone, Debug)]
 pub struct Restored {
     /// The member that holds it.
     pub cluster: ClusterName,
-    /// It itself.
+    /// The object.
     pub object: Json,
 }
 
 impl<'de> Deserialize<'de> for Restored {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Source::deserialize(deserializer)?
+        HitSource::deserialize(deserializer)?
             .0
             .map_err(D::Error::custom)
     }
 }
 
-/// A document among others, or why it is none of ours: then it can still be said which one that is.
+/// The `_source` of a hit: the restored object, or the error, so that the reader can name the document that cannot be read.
 #[derive(Debug)]
-pub struct Source(pub Result<Restored, serde_json::Error>);
+pub struct HitSource(pub Result<Restored, serde_json::Error>);
 
-impl<'de> Deserialize<'de> for Source {
+impl<'de> Deserialize<'de> for HitSource {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         Ok(Self(restored(&RawMembers::deserialize(deserializer)?)))
     }
@@ -51,7 +51,7 @@ fn restored(document: &RawMembers<'_>) -> Result<Restored, serde_json::Error> {
         .sum();
     let mut out = Vec::with_capacity(size + CLUSTER_ANNOTATION.len() + cluster.as_str().len() + 64);
     out.push(b'{');
-    // Either may have as many members as its object: each is looked for by its name, not among all.
+    // Both may have as many members as their object, so they are looked up by name.
     let whole: AHashMap<&str, &str> = native
         .0
         .iter()
@@ -60,7 +60,7 @@ fn restored(document: &RawMembers<'_>) -> Result<Restored, serde_json::Error> {
     for (key, value) in document
         .0
         .iter()
-        .filter(|(key, _)| !OWN_KEYS.contains(&&*key.0))
+        .filter(|(key, _)| !DOCUMENT_KEYS.contains(&&*key.0))
     {
         let value = whole.get(&*key.0).copied().unwrap_or(value.get());
         write_key(&mut out, &key.0);
@@ -74,7 +74,7 @@ fn restored(document: &RawMembers<'_>) -> Result<Restored, serde_json::Error> {
         .0
         .iter()
         .map(|(key, _)| &*key.0)
-        .filter(|key| !OWN_KEYS.contains(key))
+        .filter(|key| !DOCUMENT_KEYS.contains(key))
         .collect();
     for (key, value) in native
         .0
@@ -100,7 +100,7 @@ fn member<'m>(members: &RawMembers<'m>, name: &str) -> Option<&'m str> {
         .map(|(_, value)| value.get())
 }
 
-/// Writes `metadata` with the annotation that names the member.
+/// Writes `metadata` with [`CLUSTER_ANNOTATION`].
 fn write_annotated(
     out: &mut Vec<u8>,
     metadata: &str,

@@ -28,15 +28,13 @@ fn encode(
     let json = object.to_string();
     let projector = Projector::new(&"member1".parse().unwrap(), resource, projection, fields);
     let parsed = Object::parse(&json).unwrap();
-    let document = projector
-        .document(&parsed, &json, "2026-01-01T00:00:00Z")
-        .unwrap();
-    let body = serde_json::from_slice(&document.body).unwrap();
+    let document = projector.document(&parsed, "2026-01-01T00:00:00Z").unwrap();
+    let body = serde_json::from_slice(document.body.as_deref().unwrap()).unwrap();
     (document, body)
 }
 
 #[test]
-fn a_pod_keeps_its_shape_and_gains_what_searching_needs() {
+fn a_pod_keeps_its_shape_and_gets_search_terms() {
     let pod = json!({"apiVersion": "v1", "kind": "Pod",
             "metadata": {"name": "web-1", "namespace": "shop", "uid": "u1", "resourceVersion": "7",
                 "labels": {"app": "web", "app.kubernetes.io/part-of": "shop", "tier": "3"},
@@ -102,7 +100,7 @@ fn a_secret_keeps_its_keys_and_loses_its_values() {
         body["metadata"]["annotations"],
         json!({REDACTED_ANNOTATION: "$.data, $.stringData"})
     );
-    assert!(!String::from_utf8_lossy(&document.body).contains("aHVudGVyMg"));
+    assert!(!String::from_utf8_lossy(document.body.as_deref().unwrap()).contains("aHVudGVyMg"));
 }
 
 #[test]
@@ -133,7 +131,7 @@ fn a_secret_keeps_the_values_of_well_known_annotations_only() {
         body["search"]["fields"],
         json!(["metadata.annotations['meta.helm.sh/release-name']=web"])
     );
-    let text = String::from_utf8_lossy(&document.body);
+    let text = String::from_utf8_lossy(document.body.as_deref().unwrap());
     assert!(
         !text.contains("aHVudGVyMg") && !text.contains("hunter2"),
         "{text}"
@@ -149,7 +147,7 @@ fn copies_of_an_object_in_its_annotations_are_not_stored() {
     let expected = json!({"kapp.k14s.io/original": "", "note": "kept",
             REDACTED_ANNOTATION: "$.spec.token, $.metadata.annotations['kapp.k14s.io/original']"});
     assert_eq!(body["metadata"]["annotations"], expected);
-    assert!(!String::from_utf8_lossy(&document.body).contains("t0p"));
+    assert!(!String::from_utf8_lossy(document.body.as_deref().unwrap()).contains("t0p"));
 }
 
 #[test]
@@ -185,7 +183,7 @@ fn fields_below_metadata_are_found_too() {
 }
 
 #[test]
-fn redactions_reach_selectable_fields_too() {
+fn redactions_apply_to_selectable_fields_too() {
     let object = json!({"metadata": {"name": "s", "uid": "u", "resourceVersion": "1"}, "spec": {"token": "t0p", "a": 1}});
     let projection = Projection::new(
         &["spec.token".to_owned()],
@@ -204,7 +202,7 @@ fn redactions_reach_selectable_fields_too() {
         json!({REDACTED_ANNOTATION: "$.spec.token"})
     );
     assert_eq!(body["search"]["fields"], json!(["spec.a=1"]));
-    assert!(!String::from_utf8_lossy(&document.body).contains("t0p"));
+    assert!(!String::from_utf8_lossy(document.body.as_deref().unwrap()).contains("t0p"));
 }
 
 #[test]
@@ -281,7 +279,7 @@ fn two_fields_may_read_the_same_source() {
 }
 
 #[test]
-fn members_named_like_ours_come_back_in_answers() {
+fn members_with_the_names_of_document_keys_are_restored() {
     let object = json!({"apiVersion": "x.io/v1", "kind": "Foo", "metadata": {"name": "s", "uid": "u", "resourceVersion": "1"},
             "cluster": {"a": 1}, "search": "mine", "data": [1]});
     let (document, body) = encode(
@@ -294,7 +292,7 @@ fn members_named_like_ours_come_back_in_answers() {
     let Restored {
         cluster,
         object: restored,
-    } = serde_json::from_slice(&document.body).unwrap();
+    } = serde_json::from_slice(document.body.as_deref().unwrap()).unwrap();
     assert_eq!(cluster.as_str(), "member1");
     let mut expected = object.clone();
     expected["metadata"]["annotations"] = json!({CLUSTER_ANNOTATION: "member1"});
@@ -321,9 +319,13 @@ fn a_name_with_a_dot_is_no_path_into_the_document() {
         );
         let names: Vec<&String> = body.as_object().unwrap().keys().collect();
         assert!(names.iter().all(|name| !name.contains('.')), "{names:?}");
-        let unindexed =
-            crate::model::fallback(&document.body, crate::model::Shape::Unindexed, "odd").unwrap();
-        for stored in [&document.body, &unindexed] {
+        let unindexed = crate::model::fallback(
+            document.body.as_deref().unwrap(),
+            crate::model::Shape::Unindexed,
+            "odd",
+        )
+        .unwrap();
+        for stored in [document.body.as_deref().unwrap(), &unindexed] {
             let Restored {
                 object: restored, ..
             } = serde_json::from_slice(stored).unwrap();
@@ -338,7 +340,7 @@ fn a_name_with_a_dot_is_no_path_into_the_document() {
 }
 
 #[test]
-fn of_an_object_that_cannot_be_stored_the_document_has_the_identity_and_the_reason() {
+fn the_document_of_an_object_that_cannot_be_stored_has_its_identity_and_the_reason() {
     let deep = format!("{}1{}", "[".repeat(600), "]".repeat(600));
     let json = format!(
         r#"{{"metadata":{{"name":"s","namespace":"n","uid":"u","resourceVersion":"7","labels":{{"a":"b"}},"annotations":{{"c":"d"}}}},"spec":{deep}}}"#
@@ -357,7 +359,7 @@ fn of_an_object_that_cannot_be_stored_the_document_has_the_identity_and_the_reas
         ("x.io/v1/Foo/u", 7, true)
     );
     assert_eq!(
-        serde_json::from_slice::<Value>(&document.body).unwrap(),
+        serde_json::from_slice::<Value>(document.body.as_deref().unwrap()).unwrap(),
         json!({"apiVersion": "x.io/v1", "kind": "Foo", "cluster": "member1",
             "search": {"resource": "foos", "group": "x.io", "indexedAt": "2026-01-01T00:00:00Z",
                 "rejected": "the object is nested deeper than the 500 levels that are indexed"},
@@ -366,7 +368,7 @@ fn of_an_object_that_cannot_be_stored_the_document_has_the_identity_and_the_reas
 }
 
 #[test]
-fn a_fallback_document_indexes_only_identity_and_loses_nothing() {
+fn a_fallback_document_indexes_the_identity_and_holds_the_whole_object() {
     let object = json!({"apiVersion": "x.io/v1", "kind": "Foo", "metadata": {"name": "s", "namespace": "n", "uid": "u", "resourceVersion": "1",
             "labels": {"a": "b"}, "creationTimestamp": "odd"}, "search": 1, "spec": {"x": "y"}});
     let (document, _) = encode(
@@ -376,7 +378,7 @@ fn a_fallback_document_indexes_only_identity_and_loses_nothing() {
         &object,
     );
     let body = crate::model::fallback(
-        &document.body,
+        document.body.as_deref().unwrap(),
         crate::model::Shape::Unindexed,
         "mapper_parsing_exception: odd",
     )

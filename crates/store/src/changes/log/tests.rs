@@ -1,33 +1,39 @@
+use std::collections::BTreeSet;
+
 use fleetdex_core::{
-    model::{Gvk, Resource, Run},
+    model::{Gvk, ReplicaRun, Resource},
     query::{Query, Selectable},
 };
 use serde_json::json;
 use tokio::time::advance;
 
-use super::*;
+use super::{
+    gaps::{BETWEEN_WATCHES, GAPS},
+    state::GRACE,
+    *,
+};
 use crate::{
     StoreError,
     changes::{EventKind, Watch, WatchError, fake},
-    document::Document,
+    document::StoredDocument,
 };
 
 const PODS: (&str, &str) = ("Pod", "pods");
 const SERVICES: (&str, &str) = ("Service", "services");
 const SECRETS: (&str, &str) = ("Secret", "secrets");
 
-/// Room for all that a test does unless it says otherwise.
+/// Room for every change of a test unless it says otherwise.
 const ROOMY: Bounds = Bounds {
     changes: 1_000,
     bytes: 1 << 20,
     owns_documents: false,
-    answers_lag: false,
+    results_lag: false,
 };
 const MOMENT: Duration = Duration::from_millis(1);
 
 fn log(bounds: Bounds) -> Arc<Log> {
     Arc::new(Log::new(
-        Sequence::of(Run::new(1_790_000_000_000, 0)),
+        Sequence::of(ReplicaRun::new(1_790_000_000_000, 0)),
         bounds,
     ))
 }
@@ -48,7 +54,7 @@ fn query(of: (&str, &str)) -> Query {
     Query::all_of(name(of), Selectable::of(&resource(of).gvk, &[]), 500)
 }
 
-fn document(of: (&str, &str)) -> Arc<Document> {
+fn document(of: (&str, &str)) -> Arc<StoredDocument> {
     let metadata = json!({ "name": "a", "namespace": "web", "uid": "u", "resourceVersion": "7" });
     fake::document(&resource(of), &json!({ "metadata": metadata }))
 }
@@ -70,8 +76,8 @@ fn append_one_by_one(log: &Log, count: usize) {
     }
 }
 
-/// The numbers of all that a watch is told now, or why it ends.
-async fn told(watch: &mut Watch) -> Result<Vec<u64>, StoreError> {
+/// The numbers of the events that a watch has for now, or why it ended.
+async fn received(watch: &mut Watch) -> Result<Vec<u64>, StoreError> {
     let mut numbers = Vec::new();
     while let Ok(events) = timeout(MOMENT, watch.next()).await {
         numbers.extend(events?.iter().map(|event| event.sequence));
@@ -100,11 +106,11 @@ async fn changes_have_numbers_in_their_order() {
     log.append(&[added(SERVICES), added(PODS)]);
     assert_eq!((log.newest(), log.visible()), (start + 4, start + 4));
     assert_eq!(
-        told(&mut watch).await.unwrap(),
+        received(&mut watch).await.unwrap(),
         [start + 1, start + 2, start + 4]
     );
     assert_eq!(
-        told(&mut log.watch(&query(PODS), start + 1).unwrap())
+        received(&mut log.watch(&query(PODS), start + 1).unwrap())
             .await
             .unwrap(),
         [start + 2, start + 4]
@@ -112,9 +118,9 @@ async fn changes_have_numbers_in_their_order() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn answers_that_lag_show_a_change_when_that_is_said() {
+async fn lagging_results_show_a_change_only_once_it_is_marked_visible() {
     let log = log(Bounds {
-        answers_lag: true,
+        results_lag: true,
         ..ROOMY
     });
     let start = log.newest();
@@ -134,7 +140,7 @@ async fn answers_that_lag_show_a_change_when_that_is_said() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn beyond_its_bound_of_changes_the_log_forgets_the_oldest() {
+async fn the_log_drops_the_oldest_changes_beyond_its_count() {
     let log = log(Bounds {
         changes: 4,
         ..ROOMY
@@ -145,7 +151,7 @@ async fn beyond_its_bound_of_changes_the_log_forgets_the_oldest() {
     append_one_by_one(&log, 2);
     assert!(is_too_old(&log, PODS, start + 1));
     assert_eq!(
-        told(&mut log.watch(&query(PODS), start + 2).unwrap())
+        received(&mut log.watch(&query(PODS), start + 2).unwrap())
             .await
             .unwrap(),
         [start + 3, start + 4, start + 5, start + 6]
@@ -155,13 +161,14 @@ async fn beyond_its_bound_of_changes_the_log_forgets_the_oldest() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn beyond_its_bound_of_bytes_the_log_forgets_the_oldest() {
+async fn the_log_drops_the_oldest_changes_beyond_its_bytes() {
     let size = document(PODS).footprint();
     let modified = || Change {
         before: Some(document(PODS)),
         after: Some(document(PODS)),
     };
-    // The store has the newest document of an object anyhow; a log that keeps them alone counts those that were replaced, too.
+    // The store has the newest document of an object anyhow; a log that keeps them alone counts
+    // those that were replaced, too.
     for (owns_documents, kept) in [(false, 4), (true, 2)] {
         let log = log(Bounds {
             bytes: 4 * size,
@@ -184,7 +191,7 @@ async fn beyond_its_bound_of_bytes_the_log_forgets_the_oldest() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_newest_step_is_kept_whole_however_large_it_is() {
+async fn the_newest_batch_is_kept_whole_however_large_it_is() {
     let log = log(Bounds {
         changes: 2,
         ..ROOMY
@@ -192,7 +199,7 @@ async fn the_newest_step_is_kept_whole_however_large_it_is() {
     let start = log.newest();
     log.append(&pods(10));
     assert_eq!(
-        told(&mut log.watch(&query(PODS), start).unwrap())
+        received(&mut log.watch(&query(PODS), start).unwrap())
             .await
             .unwrap()
             .len(),
@@ -207,7 +214,7 @@ async fn the_newest_step_is_kept_whole_however_large_it_is() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_large_step_waits_a_while_for_those_who_have_not_seen_it() {
+async fn a_large_batch_stays_for_a_grace_period_until_subscribers_have_read_it() {
     let bounds = Bounds {
         changes: 4,
         ..ROOMY
@@ -218,10 +225,10 @@ async fn a_large_step_waits_a_while_for_those_who_have_not_seen_it() {
     let mut slow = patient.watch(&query(PODS), start).unwrap();
     patient.append(&pods(10));
     append_one_by_one(&patient, 3);
-    assert_eq!(told(&mut slow).await.unwrap().len(), 13);
+    assert_eq!(received(&mut slow).await.unwrap().len(), 13);
     append_one_by_one(&patient, 1);
     assert!(is_too_old(&patient, PODS, start), "everybody has seen it");
-    assert_eq!(told(&mut slow).await.unwrap(), [start + 14]);
+    assert_eq!(received(&mut slow).await.unwrap(), [start + 14]);
 
     let impatient = log(bounds);
     let mut stuck = impatient.watch(&query(PODS), start).unwrap();
@@ -232,22 +239,25 @@ async fn a_large_step_waits_a_while_for_those_who_have_not_seen_it() {
     advance(2 * MOMENT).await;
     append_one_by_one(&impatient, 1);
     assert!(is_too_old(&impatient, PODS, start));
-    assert!(matches!(told(&mut stuck).await, Err(StoreError::Expired)));
+    assert!(matches!(
+        received(&mut stuck).await,
+        Err(StoreError::Expired)
+    ));
 }
 
 #[tokio::test(start_paused = true)]
-async fn over_a_gap_go_those_whose_resources_were_watched_or_asked_for() {
+async fn watches_of_tracked_resources_continue_across_a_gap() {
     let log = log(ROOMY);
     let start = log.newest();
     let watch = log.watch(&query(SERVICES), start).unwrap();
-    log.note_asked(&name(PODS));
+    log.note_listed(&name(PODS));
     assert_eq!(
         log.open_gap().1,
         BTreeSet::from([name(PODS), name(SERVICES)])
     );
     assert!(
         log.newest() > start,
-        "who has the number from before can be told from who has not"
+        "a number from before the gap differs from one after it"
     );
     assert!(!is_too_old(&log, PODS, start));
     assert!(!is_too_old(&log, SERVICES, start));
@@ -257,13 +267,13 @@ async fn over_a_gap_go_those_whose_resources_were_watched_or_asked_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_listed_or_watched_until_just_now_counts_as_watching() {
+async fn a_resource_stays_tracked_shortly_after_a_list_or_watch() {
     let log = log(ROOMY);
-    log.note_asked(&name(PODS));
+    log.note_listed(&name(PODS));
     drop(log.watch(&query(SERVICES), log.newest()).unwrap());
-    assert!(!log.is_followed());
+    assert!(!log.has_subscribers());
     advance(BETWEEN_WATCHES.saturating_sub(MOMENT)).await;
-    log.note_asked(&name(SECRETS));
+    log.note_listed(&name(SECRETS));
     assert_eq!(
         log.open_gap().1,
         BTreeSet::from([name(PODS), name(SECRETS), name(SERVICES)])
@@ -273,28 +283,28 @@ async fn who_listed_or_watched_until_just_now_counts_as_watching() {
     advance(BETWEEN_WATCHES).await;
     assert_eq!(log.open_gap().1, BTreeSet::new());
     let _watch = log.watch(&query(PODS), log.newest()).unwrap();
-    assert!(log.is_followed());
+    assert!(log.has_subscribers());
     advance(10 * BETWEEN_WATCHES).await;
     assert_eq!(log.open_gap().1, BTreeSet::from([name(PODS)]));
 }
 
 #[tokio::test(start_paused = true)]
-async fn before_the_oldest_gap_that_is_remembered_everything_is_unknown() {
+async fn watches_from_before_the_oldest_gap_have_to_list_again() {
     let log = log(ROOMY);
     let start = log.newest();
     for _ in 0..GAPS {
-        log.note_asked(&name(PODS));
+        log.note_listed(&name(PODS));
         log.open_gap();
     }
     assert!(!is_too_old(&log, PODS, start));
-    log.note_asked(&name(PODS));
+    log.note_listed(&name(PODS));
     log.open_gap();
     assert!(is_too_old(&log, PODS, start));
     assert!(!is_too_old(&log, PODS, start + 1));
 }
 
 #[tokio::test(start_paused = true)]
-async fn after_a_restart_everybody_lists_again() {
+async fn after_a_restart_of_the_log_every_watch_has_to_list_again() {
     let log = log(ROOMY);
     let start = log.newest();
     let mut watch = log.watch(&query(PODS), start).unwrap();
@@ -302,15 +312,18 @@ async fn after_a_restart_everybody_lists_again() {
     let before = log.newest();
     log.restart();
     assert!(log.newest() > before);
-    assert!(matches!(told(&mut watch).await, Err(StoreError::Expired)));
+    assert!(matches!(
+        received(&mut watch).await,
+        Err(StoreError::Expired)
+    ));
     assert!(is_too_old(&log, PODS, before));
     let mut next = log.watch(&query(PODS), log.newest()).unwrap();
     log.append(&pods(1));
-    assert_eq!(told(&mut next).await.unwrap(), [log.newest()]);
+    assert_eq!(received(&mut next).await.unwrap(), [log.newest()]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn numbers_that_are_not_taken_yet_are_not_followed() {
+async fn a_watch_from_a_future_number_is_refused() {
     let log = log(ROOMY);
     assert!(is_too_old(&log, PODS, log.newest() + 1));
     // Another log of the process has taken some: that is a later moment of this log, too.
@@ -319,7 +332,7 @@ async fn numbers_that_are_not_taken_yet_are_not_followed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn there_is_room_once_what_would_be_forgotten_has_been_seen() {
+async fn a_writer_waits_until_subscribers_have_read_what_would_be_dropped() {
     let bounds = Bounds {
         changes: 4,
         ..ROOMY
@@ -327,7 +340,7 @@ async fn there_is_room_once_what_would_be_forgotten_has_been_seen() {
     let patience = Duration::from_secs(1);
     let waited = async |log: &Log| {
         let since = Instant::now();
-        log.room_for(&pods(2), patience).await;
+        log.wait_for_room(&pods(2), patience).await;
         since.elapsed()
     };
 
@@ -342,7 +355,7 @@ async fn there_is_room_once_what_would_be_forgotten_has_been_seen() {
     );
     let reading = async {
         sleep(patience / 4).await;
-        told(&mut watch).await.unwrap()
+        received(&mut watch).await.unwrap()
     };
     let (waited_for, seen) = tokio::join!(waited(&log), reading);
     assert_eq!(seen.len(), 4);
@@ -353,9 +366,9 @@ async fn there_is_room_once_what_would_be_forgotten_has_been_seen() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_begins_late_hears_that_an_object_is_gone_before_the_one_that_has_its_name() {
+async fn a_late_watch_gets_a_deletion_before_the_new_object_of_the_same_name() {
     let log = log(Bounds {
-        answers_lag: true,
+        results_lag: true,
         ..ROOMY
     });
     let start = log.newest();
@@ -405,7 +418,7 @@ async fn who_begins_late_hears_that_an_object_is_gone_before_the_one_that_has_it
         ]
     );
     assert_eq!(
-        told(&mut log.watch(&query(PODS), start + 3).unwrap())
+        received(&mut log.watch(&query(PODS), start + 3).unwrap())
             .await
             .unwrap(),
         [start + 4]

@@ -1,77 +1,79 @@
-//! Writes on their way, and what becomes of them for those who watch.
+//! Batches in flight, and how their outcomes become changes.
 
 use std::{collections::BTreeSet, sync::Arc};
 
 use fleetdex_core::model::IndexName;
 
 use super::{
-    Feed, Phase,
-    unsettled::{Before, Key},
+    Feed, FeedPhase,
+    unacknowledged::{IndexedId, PreviousState},
 };
 use crate::{
     bulk::{Verdict, Write},
-    changes::Flight,
+    changes::InFlightWrite,
     opensearch::packing::Packing,
 };
 
 impl Feed {
-    /// A batch is about to be written.
-    pub(in crate::opensearch) fn begin(&self, writes: &[Write]) -> Batch {
+    /// Registers a batch that is about to be written.
+    pub(in crate::opensearch) fn begin_batch(&self, writes: &[Write]) -> TrackedBatch {
         let state = self.0.lock();
-        let mut told = Vec::new();
-        if *self.0.phase.borrow() != Phase::Asleep {
+        let mut tracked = Vec::new();
+        if *self.0.phase.borrow() != FeedPhase::Inactive {
             let targets: BTreeSet<&IndexName> = writes.iter().map(|write| &write.index).collect();
-            let is_told = |target: &&IndexName| {
-                state.joining.contains_key(*target)
+            let is_tracked = |target: &&IndexName| {
+                state.pending.contains_key(*target)
                     || state.live.values().any(|live| live == *target)
             };
-            let told_targets: BTreeSet<&IndexName> = targets.into_iter().filter(is_told).collect();
-            told = (0..writes.len())
-                .filter(|position| told_targets.contains(&writes[*position].index))
+            let tracked_targets: BTreeSet<&IndexName> =
+                targets.into_iter().filter(is_tracked).collect();
+            tracked = (0..writes.len())
+                .filter(|position| tracked_targets.contains(&writes[*position].index))
                 .collect();
         }
         let packing = Arc::clone(&state.packing);
-        Batch {
+        TrackedBatch {
             feed: self.clone(),
-            told,
+            tracked,
             packing,
-            settled: false,
-            _flight: self.0.log.under_way().start(),
+            is_settled: false,
+            _in_flight: self.0.log.in_flight().start(),
         }
     }
 }
 
-/// Writes under way.
-pub(in crate::opensearch) struct Batch {
+/// A batch in flight.
+pub(in crate::opensearch) struct TrackedBatch {
     pub(super) feed: Feed,
-    /// Positions of those whose outcome is to be told.
-    pub(in crate::opensearch) told: Vec<usize>,
+    /// Positions of the writes whose outcome is recorded.
+    pub(in crate::opensearch) tracked: Vec<usize>,
     pub(super) packing: Arc<Packing>,
-    pub(super) settled: bool,
-    pub(super) _flight: Flight,
+    pub(super) is_settled: bool,
+    pub(super) _in_flight: InFlightWrite,
 }
 
-impl Drop for Batch {
-    /// Nobody knows what became of it, and nobody will try it again.
+impl Drop for TrackedBatch {
+    /// The outcome is unknown, and nothing will retry the batch.
     fn drop(&mut self) {
-        if !self.settled && !self.told.is_empty() {
+        if !self.is_settled && !self.tracked.is_empty() {
             self.feed.0.log.restart();
         }
     }
 }
 
-impl Batch {
-    /// The batch was answered. `before` is what was stored of those whose outcome is to be told, in their order.
+impl TrackedBatch {
+    /// Records the outcome of a batch. `before` holds the previous states of the tracked writes, in
+    /// their order.
     pub(in crate::opensearch) async fn settle(
         mut self,
         writes: &[Write],
         verdicts: &[Verdict],
-        before: Vec<Before>,
+        before: Vec<PreviousState>,
     ) {
-        if self.told.is_empty() {
-            self.settled = true;
+        if self.tracked.is_empty() {
+            self.is_settled = true;
             if verdicts.iter().any(is_uncertain) {
-                self.feed.note_dark();
+                self.feed.note_uncertain();
             }
             return;
         }
@@ -82,20 +84,20 @@ impl Batch {
             )
         };
         let written: Vec<Write> = self
-            .told
+            .tracked
             .iter()
             .filter(may_be_stored)
             .filter_map(|position| writes.get(*position).cloned())
             .collect();
         let mut packed = self.packing.pack(written).await.into_iter();
         let mut changes = Vec::new();
-        let mut is_known = true;
+        let mut is_complete = true;
         let mut state = self.feed.0.lock();
-        for (position, before) in self.told.iter().zip(before) {
+        for (position, before) in self.tracked.iter().zip(before) {
             let Some((write, verdict)) = writes.get(*position).zip(verdicts.get(*position)) else {
                 continue;
             };
-            let key = (write.index.clone(), Arc::clone(&write.id));
+            let key = (write.index.clone(), Arc::clone(&write.document.id));
             match verdict {
                 Verdict::Indexed | Verdict::Deleted | Verdict::Absent => {
                     let after = if *verdict == Verdict::Indexed {
@@ -103,60 +105,68 @@ impl Batch {
                     } else {
                         None
                     };
-                    match state.unsettled.settle(&key, before, after.as_ref()) {
+                    match state.unacknowledged.settle(&key, before, after.as_ref()) {
                         Some(all) => {
                             changes.extend(all.into_iter().map(|change| (key.0.clone(), change)));
                         }
-                        None => is_known = false,
+                        None => is_complete = false,
                     }
                 }
-                // What another process has written it tells, but not what that has replaced of these writes.
-                Verdict::Superseded => is_known &= !state.unsettled.remove(&key),
-                Verdict::IndexMissing(_) => drop(state.unsettled.remove(&key)),
-                // Not applied, and another shape of it comes.
+                // The process that wrote the newer version records it, but not what that replaced
+                // of these writes.
+                Verdict::Superseded => is_complete &= !state.unacknowledged.remove(&key),
+                Verdict::IndexMissing(_) => drop(state.unacknowledged.remove(&key)),
+                // Not applied; the document follows in another shape.
                 Verdict::Rejected(_) => {}
-                Verdict::Retry(_) => state.unsettled.add(key, before, packed.next().flatten()),
-                Verdict::Blocked(_) => state.unsettled.add(key, before, None),
+                Verdict::Retry(_) => state
+                    .unacknowledged
+                    .add(key, before, packed.next().flatten()),
+                Verdict::Blocked(_) => state.unacknowledged.add(key, before, None),
             }
         }
         self.feed.append(&mut state, changes);
-        if !is_known || state.unsettled.has_forgotten() {
+        if !is_complete || state.unacknowledged.clear_if_too_large() {
             self.feed.0.log.restart();
         }
         drop(state);
-        self.settled = true;
+        self.is_settled = true;
     }
 
-    /// No answer came: some of it may have been applied. All of it, or something newer, will be tried again.
-    pub(in crate::opensearch) async fn fail(mut self, writes: &[Write], before: Vec<Before>) {
-        if self.told.is_empty() {
-            self.settled = true;
-            return self.feed.note_dark();
+    /// Records that no response came: some of the batch may have been applied. All of it, or
+    /// something newer, will be sent again.
+    pub(in crate::opensearch) async fn fail(
+        mut self,
+        writes: &[Write],
+        before: Vec<PreviousState>,
+    ) {
+        if self.tracked.is_empty() {
+            self.is_settled = true;
+            return self.feed.note_uncertain();
         }
         let sent: Vec<Write> = self
-            .told
+            .tracked
             .iter()
             .filter_map(|position| writes.get(*position).cloned())
             .collect();
-        let keys: Vec<Key> = sent
+        let keys: Vec<IndexedId> = sent
             .iter()
-            .map(|write| (write.index.clone(), Arc::clone(&write.id)))
+            .map(|write| (write.index.clone(), Arc::clone(&write.document.id)))
             .collect();
         let packed = self.packing.pack(sent).await;
         let mut state = self.feed.0.lock();
         for ((key, before), sent) in keys.into_iter().zip(before).zip(packed) {
-            state.unsettled.add(key, before, sent);
+            state.unacknowledged.add(key, before, sent);
         }
-        if state.unsettled.has_forgotten() {
+        if state.unacknowledged.clear_if_too_large() {
             self.feed.0.log.restart();
         }
         drop(state);
-        self.settled = true;
+        self.is_settled = true;
     }
 
-    /// Nothing was sent.
+    /// Discards a batch of which nothing was sent.
     pub(in crate::opensearch) fn cancel(mut self) {
-        self.settled = true;
+        self.is_settled = true;
     }
 
     pub(in crate::opensearch) fn packing(&self) -> &Arc<Packing> {

@@ -1,4 +1,5 @@
-//! Steps that change what queries of a cluster are answered from: what follows from them is told before they are done, or not at all.
+//! Swaps: steps that change which revision answers the queries of a cluster. The differences are
+//! logged before a swap is done, or watches have to list again.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -8,90 +9,90 @@ use fleetdex_core::{
 };
 use tokio::time::timeout;
 
-use super::{Feed, LONGEST_FLIGHT, Phase, State, is_seen};
+use super::{Feed, FeedPhase, FeedState, MAX_IN_FLIGHT, is_visible};
 use crate::{
     changes::{Change, Log},
     opensearch::packing::Packing,
 };
 
 impl Feed {
-    /// A step begins that changes what queries of a cluster are answered from: from `new` on, or from nothing; with `part`, only those about these
-    /// resources. Nothing if nobody is interested.
+    /// Begins a swap of the queries of a cluster to `new`, or to nothing; with `visible_resources`,
+    /// only of queries about these. `None` if the feed is inactive.
     pub(in crate::opensearch) fn begin_swap(
         &self,
         cluster: &ClusterName,
         new: Option<&IndexName>,
-        part: Option<BTreeSet<ResourceName>>,
-    ) -> Option<Swap> {
+        visible_resources: Option<BTreeSet<ResourceName>>,
+    ) -> Option<RevisionSwap> {
         let mut state = self.0.lock();
-        if *self.0.phase.borrow() == Phase::Asleep {
+        if *self.0.phase.borrow() == FeedPhase::Inactive {
             return None;
         }
         state.swaps += 1;
         if let Some(new) = new {
-            state.joining.insert(new.clone(), Vec::new());
+            state.pending.insert(new.clone(), Vec::new());
         }
         let old = state.live.get(cluster).cloned();
         let is_uncertain = old
             .as_ref()
-            .is_some_and(|old| state.unsettled.has_any_of(old));
+            .is_some_and(|old| state.unacknowledged.has_any_of(old));
         let packing = Arc::clone(&state.packing);
-        let (step, known) = self.0.log.open_gap();
+        let (step, tracked) = self.0.log.open_gap();
         let (cluster, new) = (cluster.clone(), new.cloned());
-        Some(Swap {
+        Some(RevisionSwap {
             feed: self.clone(),
             cluster,
             old,
             new,
-            part,
+            visible_resources,
             step,
-            known,
+            tracked,
             packing,
-            is_known: !is_uncertain,
+            is_complete: !is_uncertain,
             is_done: false,
         })
     }
 
-    /// Says what queries of a cluster are answered from, where nobody had to be told.
-    pub(in crate::opensearch) fn end_untold(
+    /// Records what answers the queries of a cluster after a swap that the feed did not track.
+    pub(in crate::opensearch) fn end_untracked(
         &self,
         cluster: &ClusterName,
         new: Option<&IndexName>,
-        part: Option<BTreeSet<ResourceName>>,
+        visible_resources: Option<BTreeSet<ResourceName>>,
     ) {
         let mut state = self.0.lock();
-        state.set_live(cluster, new, part);
-        // Somebody has become interested since the step began.
-        if *self.0.phase.borrow() != Phase::Asleep {
+        state.set_live(cluster, new, visible_resources);
+        // The feed was started after the swap began.
+        if *self.0.phase.borrow() != FeedPhase::Inactive {
             self.0.log.restart();
         }
     }
 }
 
-/// A step that changes what queries of a cluster are answered from.
-pub(in crate::opensearch) struct Swap {
+/// A step that changes which revision answers the queries of a cluster.
+pub(in crate::opensearch) struct RevisionSwap {
     feed: Feed,
     cluster: ClusterName,
-    /// What they were answered from, as far as that is known.
+    /// The write alias of the revision that answered them, if known.
     pub(in crate::opensearch) old: Option<IndexName>,
     new: Option<IndexName>,
-    /// The resources of it that queries are answered from; absent: all.
-    part: Option<BTreeSet<ResourceName>>,
-    /// Its number in the log.
+    /// The resources of `new` that queries see; absent: all.
+    visible_resources: Option<BTreeSet<ResourceName>>,
+    /// The number of its gap in the log.
     step: u64,
-    /// The resources that somebody watches: those whose differences are to be told.
-    pub(in crate::opensearch) known: BTreeSet<ResourceName>,
+    /// The resources that are watched, whose differences are logged.
+    pub(in crate::opensearch) tracked: BTreeSet<ResourceName>,
     packing: Arc<Packing>,
-    /// Whether everything that changes will have been told.
-    is_known: bool,
+    /// Whether every difference of these has been logged.
+    is_complete: bool,
     is_done: bool,
 }
 
-impl Swap {
-    /// Waits until everything that was written before is settled.
-    pub(in crate::opensearch) async fn settled(&mut self) {
-        let under_way = self.feed.0.log.under_way();
-        self.is_known &= timeout(LONGEST_FLIGHT, under_way.earlier_end())
+impl RevisionSwap {
+    /// Waits for the writes in flight.
+    pub(in crate::opensearch) async fn wait_for_writes(&mut self) {
+        let in_flight = self.feed.0.log.in_flight();
+        self.is_complete &= timeout(MAX_IN_FLIGHT, in_flight.wait_for_earlier())
             .await
             .is_ok();
     }
@@ -104,19 +105,23 @@ impl Swap {
         &self.feed.0.log
     }
 
-    /// Not everything that changes can be told: who follows will have to list again.
-    pub(in crate::opensearch) fn give_up(&mut self) {
-        self.is_known = false;
+    /// Marks the differences as incomplete: subscribers will have to list again.
+    pub(in crate::opensearch) fn mark_incomplete(&mut self) {
+        self.is_complete = false;
     }
 
-    /// The step is done: queries are answered from what is new.
+    /// Ends the swap: queries are answered from `new`.
     pub(in crate::opensearch) fn finish(mut self) {
         let mut state = self.feed.0.lock();
-        state.set_live(&self.cluster, self.new.as_ref(), self.part.clone());
-        let mut kept = self.end(&mut state);
-        kept.retain(|change| is_seen(self.part.as_ref(), change));
-        if self.is_known {
-            self.feed.0.log.append(&kept);
+        state.set_live(
+            &self.cluster,
+            self.new.as_ref(),
+            self.visible_resources.clone(),
+        );
+        let mut later = self.end(&mut state);
+        later.retain(|change| is_visible(self.visible_resources.as_ref(), change));
+        if self.is_complete {
+            self.feed.0.log.append(&later);
         } else {
             self.feed.0.log.restart();
         }
@@ -124,18 +129,18 @@ impl Swap {
         self.is_done = true;
     }
 
-    fn end(&self, state: &mut State) -> Vec<Change> {
+    fn end(&self, state: &mut FeedState) -> Vec<Change> {
         state.swaps -= 1;
         self.feed.0.log.end_step(self.step);
         self.new
             .as_ref()
-            .and_then(|new| state.joining.remove(new))
+            .and_then(|new| state.pending.remove(new))
             .unwrap_or_default()
     }
 }
 
-impl Drop for Swap {
-    /// What was told has not come about.
+impl Drop for RevisionSwap {
+    /// The logged differences have not come about.
     fn drop(&mut self) {
         if !self.is_done {
             let mut state = self.feed.0.lock();

@@ -1,0 +1,466 @@
+//! A client of the query API.
+
+mod client_config;
+mod error;
+mod transport;
+mod watch;
+
+use std::collections::BTreeMap;
+
+use fleetdex_server::{
+    percent,
+    report::ReportLine,
+    request::{GROUPS, VERSION},
+};
+use futures::{StreamExt as _, TryStreamExt as _, stream};
+use http::{HeaderMap, Method, header};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{
+    APIGroupList, APIResourceList, APIVersions, ListMeta,
+};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use serde_json::{Value, value::RawValue};
+
+use self::transport::{HttpCall, Transport};
+pub use self::{
+    client_config::{ClientConfig, FLEET_PATH},
+    error::ClientError,
+    watch::{TableEvent, WatchReader},
+};
+use super::resources::DiscoveredResource;
+
+/// Concurrent requests for discovery documents.
+const DISCOVERIES_AT_ONCE: usize = 8;
+/// Media type of objects.
+const JSON: &str = "application/json";
+/// Media type of a Table, as kubectl requests it.
+const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
+
+/// What a list contains.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ListShape {
+    /// Whole objects.
+    Objects,
+    /// A Table: a row of cells for each object, with its metadata.
+    Table,
+}
+
+/// One page of a list.
+#[derive(Debug)]
+pub struct ObjectPage {
+    /// The continue token of the next page.
+    pub next: Option<String>,
+    /// The resource version at which a watch continues.
+    pub version: Option<String>,
+    /// The columns, of a Table.
+    pub columns: Vec<TableColumn>,
+    /// The objects.
+    pub items: Vec<ListItem>,
+    /// The warnings of the response.
+    pub warnings: Vec<String>,
+}
+
+/// An object of a page.
+#[derive(Debug)]
+pub struct ListItem {
+    /// The object, or in a Table its metadata.
+    pub object: Box<RawValue>,
+    /// The cells of its row in a Table.
+    pub cells: Vec<Value>,
+}
+
+/// A column of a Table.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct TableColumn {
+    /// Its name.
+    pub name: String,
+    /// Columns of a priority above 0 are only in wide tables.
+    #[serde(default)]
+    pub priority: i32,
+}
+
+#[derive(Deserialize)]
+struct RawList {
+    #[serde(default)]
+    metadata: ListMeta,
+    items: Vec<Box<RawValue>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct RawTable {
+    #[serde(default)]
+    metadata: ListMeta,
+    #[serde(default)]
+    column_definitions: Option<Vec<TableColumn>>,
+    rows: Vec<RawRow>,
+}
+
+#[derive(Deserialize)]
+struct RawRow {
+    cells: Vec<Value>,
+    object: Box<RawValue>,
+}
+
+impl From<RawList> for ObjectPage {
+    fn from(list: RawList) -> Self {
+        let items = list
+            .items
+            .into_iter()
+            .map(|object| ListItem {
+                object,
+                cells: Vec::new(),
+            })
+            .collect();
+        let ListMeta {
+            continue_,
+            resource_version,
+            ..
+        } = list.metadata;
+        Self {
+            next: non_empty(continue_),
+            version: non_empty(resource_version),
+            columns: Vec::new(),
+            items,
+            warnings: Vec::new(),
+        }
+    }
+}
+
+impl From<RawTable> for ObjectPage {
+    fn from(table: RawTable) -> Self {
+        let items = table
+            .rows
+            .into_iter()
+            .map(|RawRow { cells, object }| ListItem { object, cells })
+            .collect();
+        let ListMeta {
+            continue_,
+            resource_version,
+            ..
+        } = table.metadata;
+        Self {
+            next: non_empty(continue_),
+            version: non_empty(resource_version),
+            columns: table.column_definitions.unwrap_or_default(),
+            items,
+            warnings: Vec::new(),
+        }
+    }
+}
+
+fn non_empty(text: Option<String>) -> Option<String> {
+    text.filter(|text| !text.is_empty())
+}
+
+/// The counts of objects in groups.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counts {
+    /// The keys of the groups.
+    pub by: Vec<String>,
+    /// Objects in all groups.
+    pub total: u64,
+    /// Objects in groups that are not listed.
+    pub others: u64,
+    /// The groups, the largest first.
+    pub items: Vec<CountedGroup>,
+    /// The warnings of the response.
+    #[serde(skip)]
+    pub warnings: Vec<String>,
+}
+
+/// A group of objects.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CountedGroup {
+    /// One value for each key; `None` where the objects have none.
+    pub values: Vec<Option<String>>,
+    /// Number of objects.
+    pub count: u64,
+}
+
+/// A client of one server.
+pub struct Api {
+    transport: Transport,
+}
+
+impl Api {
+    /// Fails unless the server is there and serves the fleet.
+    pub async fn check(&self) -> Result<(), ClientError> {
+        self.discovery::<APIVersions>("api").await.map(drop)
+    }
+
+    /// Reads the token or the kubeconfig; sends no request.
+    pub async fn new(config: &ClientConfig) -> Result<Self, ClientError> {
+        Ok(Self {
+            transport: Transport::new(config).await?,
+        })
+    }
+
+    /// Returns the namespace of the context, or `default`.
+    pub fn default_namespace(&self) -> &str {
+        self.transport.default_namespace()
+    }
+
+    /// Returns every resource that the server serves, the preferred version of each group first.
+    pub async fn resources(&self) -> Result<Vec<DiscoveredResource>, ClientError> {
+        let core: APIVersions = self.discovery("api").await?;
+        let groups: APIGroupList = self.discovery("apis").await?;
+        let mut group_versions: Vec<(String, String)> = core
+            .versions
+            .into_iter()
+            .map(|version| (String::new(), version))
+            .collect();
+        for group in groups.groups {
+            group_versions.extend(
+                group
+                    .versions
+                    .into_iter()
+                    .map(|entry| (group.name.clone(), entry.version)),
+            );
+        }
+        let lists =
+            stream::iter(group_versions).map(|(group, version)| self.resources_of(group, version));
+        let resources: Vec<Vec<DiscoveredResource>> =
+            lists.buffered(DISCOVERIES_AT_ONCE).try_collect().await?;
+        Ok(resources.into_iter().flatten().collect())
+    }
+
+    async fn resources_of(
+        &self,
+        group: String,
+        version: String,
+    ) -> Result<Vec<DiscoveredResource>, ClientError> {
+        let path = if group.is_empty() {
+            format!("api/{version}")
+        } else {
+            format!("apis/{group}/{version}")
+        };
+        let list: APIResourceList = self.discovery(&path).await?;
+        let resources = list
+            .resources
+            .into_iter()
+            .filter(|resource| !resource.name.contains('/'));
+        Ok(resources
+            .map(|resource| DiscoveredResource {
+                group: group.clone(),
+                version: version.clone(),
+                api: resource,
+            })
+            .collect())
+    }
+
+    /// Returns one page of a list; `path` is the collection's native path.
+    pub async fn list(
+        &self,
+        path: &str,
+        parameters: &BTreeMap<&'static str, String>,
+        shape: ListShape,
+    ) -> Result<ObjectPage, ClientError> {
+        let path = below(
+            "search",
+            path,
+            parameters.iter().map(|(key, value)| (*key, value)),
+        );
+        let (mut page, headers): (ObjectPage, HeaderMap) = match shape {
+            ListShape::Objects => self
+                .get_as::<RawList>(&path, JSON)
+                .await
+                .map(|(list, headers)| (list.into(), headers))?,
+            ListShape::Table => self
+                .get_as::<RawTable>(&path, TABLE)
+                .await
+                .map(|(table, headers)| (table.into(), headers))?,
+        };
+        page.warnings = warnings(&headers);
+        Ok(page)
+    }
+
+    /// Watches the objects of a list from the resource version among the parameters on.
+    pub async fn watch(
+        &self,
+        native: &str,
+        parameters: &BTreeMap<&'static str, String>,
+        shape: ListShape,
+    ) -> Result<WatchReader, ClientError> {
+        let enabled = String::from("true");
+        let flags = ["watch", "allowWatchBookmarks"].map(|flag| (flag, &enabled));
+        let pairs = parameters
+            .iter()
+            .map(|(key, value)| (*key, value))
+            .chain(flags);
+        let path = path(&below("search", native, pairs));
+        let accept = if shape == ListShape::Objects {
+            JSON
+        } else {
+            TABLE
+        };
+        let response = self
+            .transport
+            .send(&HttpCall {
+                method: Method::GET,
+                path: &path,
+                accept,
+            })
+            .await?;
+        Ok(WatchReader::new(response, path, shape))
+    }
+
+    /// Returns how the server would query its store for a list.
+    pub async fn explanation(
+        &self,
+        path: &str,
+        parameters: &[(&str, String)],
+    ) -> Result<(Value, Vec<String>), ClientError> {
+        let (explanation, headers) = self
+            .get_as(&below("search", path, pairs(parameters)), JSON)
+            .await?;
+        Ok((explanation, warnings(&headers)))
+    }
+
+    /// Counts the objects of a list.
+    pub async fn count(
+        &self,
+        path: &str,
+        parameters: &[(&str, String)],
+    ) -> Result<Counts, ClientError> {
+        let (mut counts, headers): (Counts, HeaderMap) = self
+            .get_as(&below("aggregate", path, pairs(parameters)), JSON)
+            .await?;
+        counts.warnings = warnings(&headers);
+        Ok(counts)
+    }
+
+    async fn discovery<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
+        Ok(self
+            .get_as(&format!("proxying/karmada/proxy/{path}"), JSON)
+            .await?
+            .0)
+    }
+
+    async fn get_as<T: DeserializeOwned>(
+        &self,
+        below_group: &str,
+        accept: &'static str,
+    ) -> Result<(T, HeaderMap), ClientError> {
+        let path = path(below_group);
+        let mut response = self
+            .transport
+            .send(&HttpCall {
+                method: Method::GET,
+                path: &path,
+                accept,
+            })
+            .await?;
+        let code = response.code.as_u16();
+        let headers = std::mem::take(&mut response.headers);
+        let body = response.bytes().await?;
+        Ok((
+            serde_json::from_slice(&body)
+                .map_err(|error| malformed_response(&path, code, &error))?,
+            headers,
+        ))
+    }
+
+    /// Verifies these clusters, or all. Calls `take` with every line but the last. A verification may take
+    /// hours, so only the time between two lines is bounded.
+    pub async fn verify(
+        &self,
+        clusters: &[String],
+        mut take: impl FnMut(ReportLine),
+    ) -> Result<(), ClientError> {
+        let parameter = if clusters.is_empty() {
+            String::new()
+        } else {
+            format!("?clusters={}", percent::encode(&clusters.join(",")))
+        };
+        let path = path(&format!("verify{parameter}"));
+        let mut response = self
+            .transport
+            .send(&HttpCall {
+                method: Method::POST,
+                path: &path,
+                accept: JSON,
+            })
+            .await?;
+        let code = response.code.as_u16();
+        let mut buffer: Vec<u8> = Vec::new();
+        while let Some(piece) = response.next().await? {
+            buffer.extend_from_slice(&piece);
+            while let Some(end) = memchr::memchr(b'\n', &buffer) {
+                let line = serde_json::from_slice(&buffer[..end])
+                    .map_err(|error| malformed_response(&path, code, &error))?;
+                if let ReportLine::End { .. } = line {
+                    return Ok(());
+                }
+                take(line);
+                buffer.drain(..=end);
+            }
+        }
+        Err(ClientError::Truncated {
+            server: self.transport.server().to_owned(),
+        })
+    }
+}
+
+fn path(below_group: &str) -> String {
+    format!("/apis/{}/{VERSION}/{below_group}", GROUPS[0])
+}
+
+fn pairs<'p>(parameters: &'p [(&'p str, String)]) -> impl Iterator<Item = (&'p str, &'p String)> {
+    parameters.iter().map(|(key, value)| (*key, value))
+}
+
+fn below<'p>(
+    what: &str,
+    native: &str,
+    parameters: impl Iterator<Item = (&'p str, &'p String)>,
+) -> String {
+    let pairs: Vec<String> = parameters
+        .map(|(key, value)| format!("{key}={}", percent::encode(value)))
+        .collect();
+    format!("{what}/{native}?{}", pairs.join("&"))
+}
+
+fn malformed_response(path: &str, code: u16, error: &serde_json::Error) -> ClientError {
+    ClientError::Malformed {
+        path: path.to_owned(),
+        code,
+        reason: error.to_string(),
+    }
+}
+
+/// Returns the texts of `Warning: 299 - "text"` headers.
+fn warnings(headers: &HeaderMap) -> Vec<String> {
+    let values = headers
+        .get_all(header::WARNING)
+        .iter()
+        .filter_map(|value| value.to_str().ok());
+    values.filter_map(warning_text).collect()
+}
+
+fn warning_text(value: &str) -> Option<String> {
+    let (_, quoted) = value.split_once('"')?;
+    let mut text = String::new();
+    let mut letters = quoted.chars();
+    while let Some(letter) = letters.next() {
+        match letter {
+            '"' => break,
+            '\\' => text.extend(letters.next()),
+            plain => text.push(plain),
+        }
+    }
+    Some(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn warnings_are_read_without_their_quotes() {
+        assert_eq!(
+            warning_text(r#"299 - "cluster \"a\\b\" is old""#).as_deref(),
+            Some(r#"cluster "a\b" is old"#)
+        );
+        assert_eq!(warning_text("299 - none"), None);
+    }
+}

@@ -1,0 +1,111 @@
+//! Writes a List as kubectl formats it, in JSON or YAML, object by object.
+
+use std::io::{self, Write};
+
+use fleetdex_core::terminal::escaped_json;
+use serde::Serialize as _;
+use serde_json::{Serializer, Value, json, ser::PrettyFormatter, value::RawValue};
+
+use super::error::OutputError;
+
+const INDENT: &[u8] = b"    ";
+/// Indentation of an item in its list.
+const ITEM_INDENT: &str = "        ";
+
+/// Writes a List, or its single object.
+pub struct ListWriter {
+    is_yaml: bool,
+    is_single: bool,
+    has_begun: bool,
+}
+
+impl ListWriter {
+    /// Writes JSON, indented by four spaces.
+    pub fn json(is_single: bool) -> Self {
+        Self {
+            is_yaml: false,
+            is_single,
+            has_begun: false,
+        }
+    }
+
+    /// Writes YAML.
+    pub fn yaml(is_single: bool) -> Self {
+        Self {
+            is_yaml: true,
+            is_single,
+            has_begun: false,
+        }
+    }
+
+    /// Writes the next object.
+    pub fn add(&mut self, object: &RawValue, out: &mut dyn Write) -> Result<(), OutputError> {
+        let value: Value = serde_json::from_str(object.get()).map_err(OutputError::NoObject)?;
+        let is_first = !std::mem::replace(&mut self.has_begun, true);
+        match (self.is_yaml, self.is_single) {
+            (true, true) => write!(
+                out,
+                "{}{}",
+                if is_first { "" } else { "---\n" },
+                yaml(&value)?
+            )?,
+            (true, false) => write!(
+                out,
+                "{}{}",
+                if is_first {
+                    "apiVersion: v1\nitems:\n"
+                } else {
+                    ""
+                },
+                yaml(&json!([value]))?
+            )?,
+            (false, true) => writeln!(out, "{}", pretty(&value)?)?,
+            (false, false) => {
+                let before = if is_first {
+                    "{\n    \"apiVersion\": \"v1\",\n    \"items\": [\n"
+                } else {
+                    ",\n"
+                };
+                write!(
+                    out,
+                    "{before}{ITEM_INDENT}{}",
+                    pretty(&value)?.replace('\n', &format!("\n{ITEM_INDENT}"))
+                )?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the end.
+    pub fn finish(self, out: &mut dyn Write) -> Result<(), OutputError> {
+        let metadata =
+            "\"kind\": \"List\",\n    \"metadata\": {\n        \"resourceVersion\": \"\"\n    }\n}";
+        match (self.is_yaml, self.has_begun) {
+            _ if self.is_single => {}
+            (true, true) => write!(out, "kind: List\nmetadata:\n  resourceVersion: \"\"\n")?,
+            (true, false) => write!(
+                out,
+                "apiVersion: v1\nitems: []\nkind: List\nmetadata:\n  resourceVersion: \"\"\n"
+            )?,
+            (false, true) => writeln!(out, "\n    ],\n    {metadata}")?,
+            (false, false) => writeln!(
+                out,
+                "{{\n    \"apiVersion\": \"v1\",\n    \"items\": [],\n    {metadata}"
+            )?,
+        }
+        Ok(())
+    }
+}
+
+/// In pretty-printed JSON a line break only separates tokens: inside strings it is escaped.
+fn pretty(value: &Value) -> Result<String, OutputError> {
+    let mut text = Vec::new();
+    let mut serializer =
+        Serializer::with_formatter(&mut text, PrettyFormatter::with_indent(INDENT));
+    value.serialize(&mut serializer).map_err(io::Error::from)?;
+    Ok(escaped_json(&String::from_utf8_lossy(&text)).into_owned())
+}
+
+fn yaml(value: &Value) -> Result<String, OutputError> {
+    serde_saphyr::to_string(value).map_err(|error| OutputError::Yaml(error.to_string()))
+}

@@ -1,0 +1,106 @@
+//! `get --watch`: prints the list, and then every change until stopped.
+//!
+//! The server ends a watch within a minute, because Kubernetes' aggregation layer would. The next watch continues at the last
+//! resource version.
+
+use std::collections::BTreeMap;
+
+use super::{GetArgs, lists::print_list, printer::Printer};
+use crate::{
+    api::{Api, ClientError, TableColumn, TableEvent},
+    console::{CommandError, Console},
+    pages::{Pages, Warnings, parameters, path},
+    targets::ResourceTarget,
+};
+
+/// HTTP status of an expired resource version.
+const GONE: i32 = 410;
+
+/// How a watch ended.
+enum WatchEnd {
+    /// The server closed it; another one can continue.
+    Closed,
+    /// The resource version has expired; changes may be missing.
+    Expired,
+}
+
+/// Prints one resource and its changes; returns with an error only.
+pub(super) async fn watch(
+    api: &Api,
+    args: &GetArgs,
+    target: &ResourceTarget,
+    namespace: Option<&str>,
+    printer: &mut Printer,
+    console: &mut Console<'_>,
+) -> Result<bool, CommandError> {
+    let mut warnings = Warnings::default();
+    loop {
+        let shape = args.print.output.shape();
+        let pages =
+            Pages::new(api, &args.query, target, namespace, shape).in_chunks(args.print.chunk_size);
+        let list = print_list(pages, target, printer, &mut warnings, console).await?;
+        let mut watcher = Watcher {
+            path: path(&target.resource, namespace),
+            version: list.version,
+            columns: list.columns,
+        };
+        while let WatchEnd::Closed = watcher.watch(api, args, target, printer, console).await? {}
+        console.warn("the resource version has expired, changes may be missing; listing again")?;
+    }
+}
+
+struct Watcher {
+    path: String,
+    version: String,
+    columns: Vec<TableColumn>,
+}
+
+impl Watcher {
+    /// Prints changes until the watch ends.
+    async fn watch(
+        &mut self,
+        api: &Api,
+        args: &GetArgs,
+        target: &ResourceTarget,
+        printer: &mut Printer,
+        console: &mut Console<'_>,
+    ) -> Result<WatchEnd, CommandError> {
+        let mut parameters: BTreeMap<&'static str, String> =
+            parameters(&args.query, &target.names).into_iter().collect();
+        parameters.insert("resourceVersion", self.version.clone());
+        let started = api
+            .watch(&self.path, &parameters, args.print.output.shape())
+            .await;
+        let mut watch = match started {
+            Err(ClientError::Refused { status, .. }) if status.code == Some(GONE) => {
+                return Ok(WatchEnd::Expired);
+            }
+            started => started?,
+        };
+        while let Some(event) = watch.next().await? {
+            match event {
+                TableEvent::Expired => return Ok(WatchEnd::Expired),
+                TableEvent::Bookmark(version) => self.advance(version),
+                TableEvent::Object {
+                    item,
+                    columns,
+                    version,
+                } => {
+                    self.advance(version);
+                    if !columns.is_empty() {
+                        self.columns = columns;
+                    }
+                    printer.add(&item, &self.columns, console.out)?;
+                    printer.flush(console.out)?;
+                }
+            }
+        }
+        Ok(WatchEnd::Closed)
+    }
+
+    fn advance(&mut self, version: Option<String>) {
+        if let Some(version) = version.filter(|version| !version.is_empty()) {
+            self.version = version;
+        }
+    }
+}

@@ -1,0 +1,32 @@
+//! Where members come from, and where their credentials are read.
+//!
+//! [`Sources`] watches what the flags select: Karmada's `Cluster` objects, Cluster API's, labelled
+//! Secrets, and the contexts of a kubeconfig file ([`contexts`]). [`Loader`] reads the credentials
+//! of one member: from the Secret that a `Cluster` names, from a kubeconfig in a Secret, or from a
+//! kubeconfig file. [`Duplicates`] finds members that are the same cluster.
+
+mod aggregator;
+mod args;
+mod cluster_api;
+mod contexts;
+mod duplicates;
+mod file;
+mod history;
+mod karmada;
+mod kubeconfig;
+mod load;
+mod plugin;
+mod reflector;
+mod secrets;
+mod sources;
+
+pub use aggregator::MemberSnapshot;
+pub use args::{SourceArgs, SourceKind, UselessFlag};
+pub use contexts::{KubeconfigContexts, contexts};
+pub use duplicates::{COMPARING, Duplicates, IndexedClusterUids, SAME_CLUSTER_AS, is_duplicate};
+pub use history::HistorySample;
+pub use kubeconfig::KubeconfigProblem;
+pub use load::{Loader, PluginCachePolicy, read_kubeconfig};
+pub use plugin::PluginError;
+pub use secrets::LABEL;
+pub use sources::Sources;

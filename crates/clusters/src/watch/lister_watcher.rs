@@ -1,0 +1,300 @@
+//! Lists and watches a collection over a `kube::Client`, as raw bytes.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Duration,
+};
+
+use bytes::Bytes;
+use fleetdex_core::model::{Resource, Scope, Version, causes};
+use fleetdex_limits::intake::{Intake, IntakeError};
+use http::{Request, Response, StatusCode, header};
+use kube::client::Body;
+
+use super::{FaultKind, ListPage, StreamFault, event::status_fault, lines::WatchLines};
+
+/// Timeout of a list page, for 500 large objects over a slow link; the API server itself gives up
+/// after one minute.
+const LIST_TIMEOUT: Duration = Duration::from_secs(65);
+/// Timeout for opening a watch.
+const OPEN_TIMEOUT: Duration = Duration::from_secs(30);
+/// Range of the random lifetime of a watch, in seconds, so that the watches of a fleet do not end
+/// together.
+const WATCH_SECONDS: std::ops::Range<u32> = 240..290;
+/// Time after its lifetime until a silent watch counts as dead.
+const WATCH_GRACE: Duration = Duration::from_secs(10);
+/// Requests lists without spec and status. Servers that do not support that, as some aggregated
+/// ones, use the second type.
+const ACCEPT_METADATA: &str =
+    "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
+const ACCEPT_JSON: &str = "application/json";
+/// Objects per page, at most. Source: client-go's reflector.
+const LARGEST_PAGE: u32 = 500;
+/// A page that is too large is requested again with a quarter of its objects: from 500 to 1 in five
+/// requests.
+const SHRINKING: u32 = 4;
+
+/// The objects that are listed and watched: a resource in a scope, restricted by selectors.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Collection {
+    /// The resource.
+    pub resource: Resource,
+    /// All namespaces or one.
+    pub scope: Scope,
+    /// `labelSelector` for the member.
+    pub label_selector: Option<String>,
+    /// `fieldSelector` for the member.
+    pub field_selector: Option<String>,
+}
+
+impl Collection {
+    fn uri(&self, parameters: &[(&str, String)]) -> String {
+        let mut uri = self.resource.path(&self.scope);
+        let selectors = [
+            ("labelSelector", &self.label_selector),
+            ("fieldSelector", &self.field_selector),
+        ];
+        let selectors = selectors
+            .into_iter()
+            .filter_map(|(name, value)| Some((name, value.clone()?)));
+        let mut separator = '?';
+        for (name, value) in parameters.iter().cloned().chain(selectors) {
+            uri.push(separator);
+            uri.push_str(name);
+            uri.push('=');
+            uri.push_str(&percent_encode(&value));
+            separator = '&';
+        }
+        uri
+    }
+}
+
+/// Percent-encodes everything but unreserved characters (RFC 3986).
+fn percent_encode(text: &str) -> String {
+    use std::fmt::Write as _;
+    let mut encoded = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            encoded.push(char::from(byte));
+        } else if write!(encoded, "%{byte:02X}").is_err() {
+            return encoded;
+        }
+    }
+    encoded
+}
+
+/// Lists and watches one collection of one member.
+#[derive(Clone)]
+pub struct ListerWatcher {
+    client: kube::Client,
+    collection: Collection,
+    /// Number of objects whose page fits the size limit, as observed. Clones share it.
+    page_size: Arc<AtomicU32>,
+}
+
+impl ListerWatcher {
+    /// The client must not retry by itself.
+    pub fn new(client: kube::Client, collection: Collection) -> Self {
+        Self {
+            client,
+            collection,
+            page_size: Arc::new(AtomicU32::new(LARGEST_PAGE)),
+        }
+    }
+
+    /// The current version of the collection.
+    pub async fn current_version(&self) -> Result<Version, StreamFault> {
+        let body = self.list(None, Some(1)).await?;
+        ListPage::parse(&body)
+            .map(|page| page.version)
+            .map_err(|error| StreamFault {
+                kind: FaultKind::Garbled,
+                message: error.to_string(),
+            })
+    }
+
+    /// Returns the decompressed body of one list page. A page that exceeds the size limit is
+    /// requested again with fewer objects. It fails if a single object is too large, or a list
+    /// without `limit`.
+    pub async fn list(
+        &self,
+        continue_token: Option<&str>,
+        limit: Option<u32>,
+    ) -> Result<Bytes, StreamFault> {
+        self.page(continue_token, limit, ACCEPT_JSON).await
+    }
+
+    /// Like [`Self::list`], with only the metadata of each object if the member supports that.
+    pub async fn list_metadata(
+        &self,
+        continue_token: Option<&str>,
+        limit: Option<u32>,
+    ) -> Result<Bytes, StreamFault> {
+        self.page(continue_token, limit, ACCEPT_METADATA).await
+    }
+
+    async fn page(
+        &self,
+        continue_token: Option<&str>,
+        limit: Option<u32>,
+        accept: &'static str,
+    ) -> Result<Bytes, StreamFault> {
+        loop {
+            let limit = limit.map(|limit| limit.min(self.page_size.load(Ordering::Relaxed)));
+            let unread = match self.page_once(continue_token, limit, accept).await? {
+                Ok(body) => return Ok(body),
+                Err(unread) => unread,
+            };
+            let Some(limit) = limit.filter(|limit| *limit > 1) else {
+                return Err(self.too_large(limit, &unread));
+            };
+            tracing::debug!(resource = %self.collection.resource.plural, limit, %unread, "requesting a page again with fewer objects");
+            self.page_size
+                .store((limit / SHRINKING).max(1), Ordering::Relaxed);
+        }
+    }
+
+    fn too_large(&self, limit: Option<u32>, unread: &IntakeError) -> StreamFault {
+        let kind = if matches!(unread, IntakeError::TooLarge(_)) {
+            FaultKind::TooLarge
+        } else {
+            FaultKind::Server
+        };
+        let what = if limit.is_some() {
+            "a page of one object"
+        } else {
+            "a list without limit"
+        };
+        StreamFault {
+            kind,
+            message: format!(
+                "{what} of {} was not read: {unread}",
+                self.collection.resource.plural
+            ),
+        }
+    }
+
+    /// Requests a page. The inner error is why the page was not read, where requesting fewer
+    /// objects may help.
+    async fn page_once(
+        &self,
+        continue_token: Option<&str>,
+        limit: Option<u32>,
+        accept: &'static str,
+    ) -> Result<Result<Bytes, IntakeError>, StreamFault> {
+        let mut parameters = Vec::new();
+        if let Some(limit) = limit {
+            parameters.push(("limit", limit.to_string()));
+        }
+        if let Some(token) = continue_token {
+            parameters.push(("continue", token.to_owned()));
+        }
+        let request = request(&self.collection.uri(&parameters), accept, None)?;
+        let response = async {
+            let response = self
+                .client
+                .send(request)
+                .await
+                .map_err(|error| StreamFault::transport(causes(&error)))?;
+            if !response.status().is_success() {
+                return Err(refused(response).await);
+            }
+            let intake = Intake::of(&response);
+            let max_bytes = intake.limits().page;
+            match intake.read(response.into_body(), max_bytes).await {
+                Ok(body) => {
+                    self.grow_pages(limit, body.len(), max_bytes);
+                    Ok(Ok(body))
+                }
+                Err(IntakeError::Broken(error)) => Err(StreamFault::transport(causes(&*error))),
+                Err(unread) => Ok(Err(unread)),
+            }
+        };
+        tokio::time::timeout(LIST_TIMEOUT, response)
+            .await
+            .unwrap_or_else(|_| Err(timed_out("list", LIST_TIMEOUT)))
+    }
+
+    /// Doubles the page size after a reduced page that was small.
+    fn grow_pages(&self, limit: Option<u32>, length: usize, max_bytes: usize) {
+        let Some(limit) = limit.filter(|limit| *limit < LARGEST_PAGE) else {
+            return;
+        };
+        if limit == self.page_size.load(Ordering::Relaxed)
+            && length.saturating_mul(2 * SHRINKING as usize) < max_bytes
+        {
+            self.page_size
+                .store(limit.saturating_mul(2).min(LARGEST_PAGE), Ordering::Relaxed);
+        }
+    }
+
+    /// Opens a watch from a version.
+    pub async fn watch(&self, from: Version) -> Result<WatchLines, StreamFault> {
+        let seconds = fastrand::u32(WATCH_SECONDS);
+        let uri = self.collection.uri(&[
+            ("watch", "true".to_owned()),
+            ("allowWatchBookmarks", "true".to_owned()),
+            ("resourceVersion", from.to_string()),
+            ("timeoutSeconds", seconds.to_string()),
+        ]);
+        // A server may compress each event as a gzip member of its own, and decoders of a whole
+        // body stop after the first one.
+        let request = request(&uri, ACCEPT_JSON, Some("identity"))?;
+        let response = match tokio::time::timeout(OPEN_TIMEOUT, self.client.send(request)).await {
+            Err(_) => return Err(timed_out("watch", OPEN_TIMEOUT)),
+            Ok(response) => response.map_err(|error| StreamFault::transport(causes(&error)))?,
+        };
+        if !response.status().is_success() {
+            return Err(tokio::time::timeout(OPEN_TIMEOUT, refused(response))
+                .await
+                .unwrap_or_else(|_| timed_out("watch", OPEN_TIMEOUT)));
+        }
+        let intake = Intake::of(&response);
+        let lifetime = Duration::from_secs(u64::from(seconds)) + WATCH_GRACE;
+        Ok(WatchLines::new(
+            response.into_body(),
+            intake,
+            tokio::time::Instant::now() + lifetime,
+        ))
+    }
+}
+
+fn request(
+    uri: &str,
+    accept: &'static str,
+    accept_encoding: Option<&'static str>,
+) -> Result<Request<Body>, StreamFault> {
+    let mut builder = Request::get(uri).header(header::ACCEPT, accept);
+    if let Some(encoding) = accept_encoding {
+        builder = builder.header(header::ACCEPT_ENCODING, encoding);
+    }
+    builder.body(Body::empty()).map_err(|error| StreamFault {
+        kind: FaultKind::Invalid,
+        message: error.to_string(),
+    })
+}
+
+/// Converts an error response to a fault.
+async fn refused(response: Response<Body>) -> StreamFault {
+    let status: StatusCode = response.status();
+    match Intake::of(&response)
+        .read_refusal(response.into_body())
+        .await
+    {
+        Ok(body) => status_fault(&body, Some(status.as_u16())),
+        Err(error) => StreamFault::transport(causes(&error)),
+    }
+}
+
+fn timed_out(what: &str, after: Duration) -> StreamFault {
+    StreamFault {
+        kind: FaultKind::Transport,
+        message: format!("no response to a {what} within {} s", after.as_secs()),
+    }
+}
+
+#[cfg(test)]
+mod tests;

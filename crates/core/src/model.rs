@@ -1,0 +1,83 @@
+//! The types that every crate shares: clusters, kinds, units, versions, objects and documents.
+//!
+//! Strings become these types once, where they enter the process; inside there is no bare `String` for a cluster, a kind or a version.
+
+mod annotations;
+pub mod client_metadata;
+mod document;
+mod fallback;
+mod fields;
+mod first;
+mod flat;
+mod fleet_version;
+mod hashes;
+mod index_name;
+mod json;
+mod json_line;
+mod leaves;
+mod names;
+pub mod number;
+mod object;
+mod order;
+mod printer_column;
+mod projection;
+pub mod quantity;
+mod quote;
+mod resource;
+pub mod uuid;
+mod version;
+mod well_known;
+
+pub use client_metadata::with_fleet_version;
+pub use document::{Document, FieldValues, HitSource, Projector, Restored};
+pub use fallback::{Shape, fallback};
+pub use fields::{FieldPath, FieldType, SelectableField};
+pub use first::First;
+pub use fleet_version::{FleetVersion, InvalidFleetVersion, ReplicaRun};
+pub use hashes::{IdHash, NameHash};
+pub use index_name::{IndexName, IndexPrefix, InvalidPrefix};
+pub use json::{Json, Text as JsonText};
+pub use json_line::JsonLine;
+pub use leaves::LeafVisitor;
+pub use names::{ClusterName, InvalidName, Namespace, StoreName};
+pub use object::{MAX_OBJECT_BYTES, Object, ObjectError};
+pub use order::{sort_field, sort_value, sorted_value};
+pub use printer_column::PrinterColumn;
+pub use projection::{InvalidRedaction, Projection};
+pub use quantity::Quantity;
+pub use quote::{json_fault, quoted, status_message};
+pub use resource::{Gvk, Resource, Scope, Unit, split_api_version};
+pub use version::{InvalidVersion, Version};
+pub use well_known::{
+    CLUSTER_ANNOTATION, INDEXED_ANNOTATION, MAX_FIELD_VALUE_BYTES, MEMBER_VERSION_ANNOTATION,
+    REDACTED_ANNOTATION,
+};
+
+/// An error and its sources in one line. A source is left out if the line contains it already.
+pub fn causes(error: &dyn std::error::Error) -> String {
+    let mut line = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let text = cause.to_string();
+        if !line.contains(&text) {
+            line = format!("{line}: {text}");
+        }
+        source = cause.source();
+    }
+    line
+}
+
+/// Bytes as hexadecimal digits.
+pub fn hex(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let digit = |nibble: u8| char::from(DIGITS[usize::from(nibble & 15)]);
+    bytes
+        .iter()
+        .flat_map(|byte| [digit(byte >> 4), digit(*byte)])
+        .collect()
+}
+
+/// Appends a JSON string in quotes, escaped.
+pub fn write_json_text(out: &mut Vec<u8>, text: &str) {
+    json::write_text(out, text);
+}

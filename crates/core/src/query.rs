@@ -1,0 +1,361 @@
+//! Queries: one value for what a client asks, which every store can answer.
+
+use std::{borrow::Cow, sync::Arc};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    model::{ClusterName, FieldPath, FieldType, Json, MAX_FIELD_VALUE_BYTES, Namespace, Resource},
+    selector::{FieldSelector, InvalidRequirement, LabelSelector, LabelTest},
+};
+
+pub mod aggregate;
+mod checked;
+pub mod composite;
+pub mod dsl;
+pub mod merge;
+pub mod owners;
+mod permitted;
+mod selectable;
+mod terms;
+
+pub use aggregate::{Group, GroupKey, Groups};
+pub use checked::{CheckedQuery, CheckedRelatives, MAX_LIMIT};
+pub use owners::{Owners, Relation, Relative, RelativesQuery};
+pub use permitted::{Grant, InCluster, Permitted};
+pub use selectable::{Selectable, SortField, UnsupportedField};
+pub use terms::{field_term, label_number_term, label_term};
+
+/// A query is invalid or too large. An HTTP server responds with 400.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum QueryError {
+    /// The kind has no such selectable field.
+    #[error(transparent)]
+    UnsupportedField(#[from] UnsupportedField),
+    /// The field holds texts or flags.
+    #[error(
+        "field {0:?} holds no numbers, and '>', '>=', '<' and '<=' compare numbers and quantities"
+    )]
+    NotNumeric(String),
+    /// No label can have this key.
+    #[error(transparent)]
+    Label(InvalidRequirement),
+    /// Documents hold longer values cut.
+    #[error(
+        "the value of field {path:?} is {bytes} bytes long, and a field selector compares at most {MAX_FIELD_VALUE_BYTES}"
+    )]
+    ValueTooLong {
+        /// The field, as the selector names it.
+        path: String,
+        /// Length of the value.
+        bytes: usize,
+    },
+    /// OpenSearch refuses larger queries.
+    #[error(
+        "the query asks for {found} {what}, and at most {limit} are possible; ask in several queries"
+    )]
+    TooLarge {
+        /// The things that are too many.
+        what: &'static str,
+        /// How many there are.
+        found: usize,
+        /// How many there may be.
+        limit: usize,
+    },
+}
+
+/// A resource as clients name it, without a version: a store holds each object once.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct ResourceName {
+    /// API group; empty for the core group.
+    pub group: Arc<str>,
+    /// Plural, as in URLs.
+    pub plural: Arc<str>,
+}
+
+impl ResourceName {
+    /// A resource from its group and plural.
+    pub fn new(group: &str, plural: &str) -> Self {
+        Self {
+            group: group.into(),
+            plural: plural.into(),
+        }
+    }
+}
+
+impl From<&Resource> for ResourceName {
+    fn from(resource: &Resource) -> Self {
+        Self {
+            group: Arc::clone(&resource.gvk.group),
+            plural: Arc::clone(&resource.plural),
+        }
+    }
+}
+
+/// Bytes that a value in a list or a set takes beside its text: a `String`, the overhead of the allocator, and a part of the node that holds it.
+const VALUE_BYTES: usize = 64;
+
+/// A search over the documents of a store.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Query {
+    /// The requested resource.
+    pub resource: ResourceName,
+    /// Only these clusters; empty: all.
+    pub clusters: Vec<ClusterName>,
+    /// Only these namespaces; empty: all.
+    pub namespaces: Vec<Namespace>,
+    /// Only these names; empty: all.
+    pub names: Vec<String>,
+    /// The objects that the caller may see.
+    pub permitted: Permitted,
+    /// The requester whose share of the store the query uses: of open views and, in the embedded store, of the reading threads.
+    pub requester: Requester,
+    /// Created then or later, in milliseconds since 1970.
+    pub since: Option<i64>,
+    /// Created before that, in milliseconds since 1970.
+    pub before: Option<i64>,
+    /// Owned by one of these; absent: by any owner or none.
+    pub owners: Option<Owners>,
+    /// Label selector; empty: all.
+    pub labels: LabelSelector,
+    /// Field selector; empty: all.
+    pub fields: FieldSelector,
+    /// The fields that `fields` may name, and how absent fields read.
+    pub selectable: Selectable,
+    /// Order; [`Sort::standard`] unless the client asks for another. The store adds a tie-breaker.
+    pub sort: Vec<Sort>,
+    /// Objects in one page at most. A limit over [`MAX_LIMIT`] is refused, so a server lowers the limit of a client.
+    pub limit: usize,
+}
+
+/// On whose behalf a store executes a query.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Requester {
+    /// The operator itself, which has no share.
+    #[default]
+    Operator,
+    /// A user with this name.
+    User(Arc<str>),
+}
+
+/// The properties of an object or a document that a [`Query`] compares.
+pub trait Searchable {
+    /// The member that holds it.
+    fn cluster(&self) -> &str;
+    /// Its group and plural.
+    fn resource(&self) -> &ResourceName;
+    /// `metadata.namespace`; empty where there is none.
+    fn namespace(&self) -> &str;
+    /// `metadata.name`
+    fn name(&self) -> &str;
+    /// `metadata.creationTimestamp`, in milliseconds since 1970.
+    fn created(&self) -> Option<i64>;
+    /// `metadata.uid`
+    fn uid(&self) -> Cow<'_, str>;
+    /// UIDs of its owner references.
+    fn owners(&self) -> Vec<Cow<'_, str>>;
+    /// The value of a label.
+    fn label(&self, key: &str) -> Option<&str>;
+    /// The value of a selectable field other than `metadata.name` and `metadata.namespace`; `None` if it is absent.
+    fn field(&self, path: &str) -> Option<Cow<'_, str>>;
+}
+
+impl Query {
+    /// Every object of a resource, in the standard order.
+    pub fn all_of(resource: ResourceName, selectable: Selectable, limit: usize) -> Self {
+        Self {
+            resource,
+            clusters: Vec::new(),
+            namespaces: Vec::new(),
+            names: Vec::new(),
+            permitted: Permitted::Everything,
+            requester: Requester::Operator,
+            since: None,
+            before: None,
+            owners: None,
+            labels: LabelSelector::default(),
+            fields: FieldSelector::default(),
+            selectable,
+            sort: Sort::standard(),
+            limit,
+        }
+    }
+
+    /// Whether an object matches. This is the reference that every store must agree with. A field that is not selectable reads empty.
+    pub fn matches(&self, object: &impl Searchable) -> bool {
+        *object.resource() == self.resource
+            && allows(&self.clusters, |cluster| {
+                cluster.as_str() == object.cluster()
+            })
+            && allows(&self.namespaces, |namespace| {
+                namespace.as_str() == object.namespace()
+            })
+            && allows(&self.names, |name| name == object.name())
+            && self.permitted.allows(object.cluster(), object.namespace())
+            && self
+                .since
+                .is_none_or(|since| object.created().is_some_and(|created| created >= since))
+            && self
+                .before
+                .is_none_or(|before| object.created().is_some_and(|created| created < before))
+            && self
+                .owners
+                .as_ref()
+                .is_none_or(|owners| owners.matches(object.cluster(), object.owners()))
+            && self.labels.matches(|key| object.label(key))
+            && self.fields.matches(|label| self.reads(object, label))
+    }
+
+    /// Approximate bytes of its lists and selectors, which a client can make large.
+    pub fn bytes(&self) -> usize {
+        let of = |text: &str| text.len() + VALUE_BYTES;
+        let clusters = self
+            .clusters
+            .iter()
+            .map(|name| of(name.as_str()))
+            .sum::<usize>();
+        let namespaces = self
+            .namespaces
+            .iter()
+            .map(|name| of(name.as_str()))
+            .sum::<usize>();
+        let names = self.names.iter().map(|name| of(name)).sum::<usize>();
+        let labels = self.labels.requirements().map(|requirement| {
+            let values = match requirement.test() {
+                LabelTest::In(values) | LabelTest::NotIn(values) => {
+                    values.iter().map(|value| of(value)).sum()
+                }
+                _ => 0,
+            };
+            of(requirement.key()) + values
+        });
+        let fields = self.fields.requirements().map(|requirement| {
+            of(requirement.path.as_str())
+                + requirement
+                    .test
+                    .values()
+                    .iter()
+                    .map(|value| of(value))
+                    .sum::<usize>()
+        });
+        let owners = self
+            .owners
+            .iter()
+            .flat_map(Owners::by_cluster)
+            .flat_map(|(_, uids)| uids)
+            .map(|uid| of(uid))
+            .sum::<usize>();
+        let permitted = match &self.permitted {
+            Permitted::Everything => 0,
+            Permitted::Only(grants) => grants
+                .iter()
+                .map(|grant| {
+                    let clusters = grant
+                        .clusters
+                        .iter()
+                        .flatten()
+                        .map(|name| of(name.as_str()))
+                        .sum::<usize>();
+                    clusters
+                        + grant
+                            .namespaces
+                            .iter()
+                            .flatten()
+                            .map(|name| of(name.as_str()))
+                            .sum::<usize>()
+                })
+                .sum(),
+        };
+        clusters
+            + namespaces
+            + names
+            + labels.sum::<usize>()
+            + fields.sum::<usize>()
+            + owners
+            + permitted
+    }
+
+    fn reads<'a>(&self, object: &'a impl Searchable, label: &str) -> Option<Cow<'a, str>> {
+        let path = self.selectable.stored_path(label).ok()??;
+        match path.as_str() {
+            "metadata.name" => Some(object.name().into()),
+            "metadata.namespace" => Some(object.namespace().into()),
+            path => object
+                .field(path)
+                .or_else(|| Some(self.selectable.absent(path).into())),
+        }
+    }
+}
+
+fn allows<T>(allowed: &[T], matches: impl Fn(&T) -> bool) -> bool {
+    allowed.is_empty() || allowed.iter().any(matches)
+}
+
+/// One key of the order.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sort {
+    /// What to order by.
+    pub key: SortKey,
+    /// Largest first.
+    pub descending: bool,
+}
+
+/// The keys that results can be sorted by.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum SortKey {
+    /// `metadata.namespace`
+    Namespace,
+    /// `metadata.name`
+    Name,
+    /// The member.
+    Cluster,
+    /// `metadata.creationTimestamp`
+    CreationTimestamp,
+    /// A selectable field, by its least value: numbers before texts.
+    Field(FieldPath, FieldType),
+}
+
+impl Sort {
+    /// Namespace, name, cluster: the stable default.
+    pub fn standard() -> Vec<Self> {
+        [SortKey::Namespace, SortKey::Name, SortKey::Cluster]
+            .into_iter()
+            .map(|key| Self {
+                key,
+                descending: false,
+            })
+            .collect()
+    }
+}
+
+/// Where the next page starts. Opaque outside of the store that made it, or of the code that merges the results of several stores.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cursor {
+    /// The frozen view of the store that the pages are read from.
+    pub snapshot: String,
+    /// Sort values of the last object of the page before.
+    pub after: Vec<serde_json::Value>,
+    /// How many objects come after that one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remaining: Option<u64>,
+}
+
+/// One page of a result.
+#[derive(Clone, Debug, Default)]
+pub struct Page {
+    /// The objects, in order.
+    pub items: Vec<Hit>,
+    /// Where the next page starts; absent on the last page.
+    pub next: Option<Cursor>,
+    /// How many objects come after this page, where that is known.
+    pub remaining: Option<u64>,
+}
+
+/// One object of a result.
+#[derive(Clone, Debug)]
+pub struct Hit {
+    /// The member that holds it.
+    pub cluster: ClusterName,
+    /// The object in its native shape, as JSON.
+    pub object: Json,
+}

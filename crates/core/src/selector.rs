@@ -1,0 +1,30 @@
+//! Label and field selectors: text to requirements to text, and what they match.
+//!
+//! Both accept what Kubernetes accepts, with the same meaning. Both have one canonical form, so that selectors with the same meaning are
+//! mostly equal, and `text.parse()?.to_string().parse()? == text.parse()?` always holds.
+
+use std::{collections::BTreeSet, fmt};
+
+mod error;
+mod field;
+mod field_parser;
+mod label;
+mod lexer;
+
+pub use error::{InvalidRequirement, SelectorError};
+pub use field::{Comparison, FieldRequirement, FieldSelector, FieldTest};
+pub use label::{LabelRequirement, LabelSelector, LabelTest};
+
+/// Writes the requirements of a selector, separated by commas.
+fn write_joined(
+    out: &mut fmt::Formatter<'_>,
+    requirements: &BTreeSet<impl fmt::Display>,
+) -> fmt::Result {
+    for (index, requirement) in requirements.iter().enumerate() {
+        if index > 0 {
+            out.write_str(",")?;
+        }
+        requirement.fmt(out)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,150 @@
+//! The budget of a process, and the share of each member.
+
+use std::{
+    collections::BTreeMap,
+    fmt,
+    sync::{
+        Arc, LazyLock, Weak,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+use http::Response;
+use parking_lot::Mutex;
+use tokio::sync::Semaphore;
+
+use super::limits::MemoryLimits;
+
+/// The memory of this process for what others send. Clones share it.
+#[derive(Clone)]
+pub struct Budget(Arc<BudgetState>);
+
+pub(super) struct BudgetState {
+    pub(super) limits: MemoryLimits,
+    /// One permit for each step of the shared part.
+    pub(super) steps: Arc<Semaphore>,
+    /// One permit: whoever holds it needs no steps.
+    pub(super) reserve: Arc<Semaphore>,
+    shares: Mutex<BTreeMap<String, Weak<MemberShare>>>,
+    /// Readers that wait for memory.
+    pub(super) waiting: AtomicUsize,
+    /// Bytes that are held now.
+    pub(super) held: AtomicUsize,
+    /// The most bytes that were held at any time.
+    pub(super) peak: AtomicUsize,
+}
+
+/// What one member holds.
+#[derive(Default)]
+pub(super) struct MemberShare {
+    pub(super) held: AtomicUsize,
+}
+
+impl Budget {
+    /// A separate budget.
+    pub fn new(limits: MemoryLimits) -> Self {
+        Self(Arc::new(BudgetState {
+            limits,
+            steps: Arc::new(Semaphore::new(limits.shared_steps())),
+            reserve: Arc::new(Semaphore::new(1)),
+            shares: Mutex::default(),
+            waiting: AtomicUsize::new(0),
+            held: AtomicUsize::new(0),
+            peak: AtomicUsize::new(0),
+        }))
+    }
+
+    /// The share of a member. While anything holds it, the same name gets the same share.
+    pub fn share(&self, member: &str) -> Intake {
+        let mut shares = self.0.shares.lock();
+        shares.retain(|_, share| share.strong_count() > 0);
+        let known = shares.get(member).and_then(Weak::upgrade);
+        let share = known.unwrap_or_else(|| {
+            let share = Arc::new(MemberShare::default());
+            shares.insert(member.to_owned(), Arc::downgrade(&share));
+            share
+        });
+        Intake {
+            budget: Arc::clone(&self.0),
+            share,
+        }
+    }
+
+    /// The limits.
+    pub fn limits(&self) -> &MemoryLimits {
+        &self.0.limits
+    }
+
+    /// Bytes that are held now.
+    pub fn held(&self) -> usize {
+        self.0.held.load(Ordering::Relaxed)
+    }
+
+    /// The most bytes that were held at any time.
+    pub fn peak(&self) -> usize {
+        self.0.peak.load(Ordering::Relaxed)
+    }
+}
+
+impl Default for Budget {
+    /// The budget of this process for members.
+    fn default() -> Self {
+        static OF_THIS_PROCESS: LazyLock<Budget> =
+            LazyLock::new(|| Budget::new(MemoryLimits::default()));
+        OF_THIS_PROCESS.clone()
+    }
+}
+
+impl fmt::Debug for Budget {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            out,
+            "Budget({} of {} bytes)",
+            self.held(),
+            self.0.limits.bound()
+        )
+    }
+}
+
+/// Reads bodies of one member within its share of the budget. Clones share it.
+#[derive(Clone)]
+pub struct Intake {
+    pub(super) budget: Arc<BudgetState>,
+    pub(super) share: Arc<MemberShare>,
+}
+
+impl fmt::Debug for Intake {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            out,
+            "Intake({} bytes)",
+            self.share.held.load(Ordering::Relaxed)
+        )
+    }
+}
+
+impl Intake {
+    /// The intake that came with a response; without one, that of the unnamed member.
+    pub fn of<B>(response: &Response<B>) -> Self {
+        response
+            .extensions()
+            .get()
+            .cloned()
+            .unwrap_or_else(|| Budget::default().share(""))
+    }
+
+    /// The limits.
+    pub fn limits(&self) -> &MemoryLimits {
+        &self.budget.limits
+    }
+
+    /// Bytes of the whole budget that are held now.
+    pub fn held(&self) -> usize {
+        self.budget.held.load(Ordering::Relaxed)
+    }
+
+    /// The most bytes of the whole budget that were held at any time.
+    pub fn peak(&self) -> usize {
+        self.budget.peak.load(Ordering::Relaxed)
+    }
+}

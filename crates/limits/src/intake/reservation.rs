@@ -1,0 +1,265 @@
+//! Reserves memory for one body while it arrives, and aborts a slow body while others wait.
+
+use std::{
+    error::Error,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use bytes::Bytes;
+use fleetdex_core::planted::{Bug, planted};
+use http_body_util::BodyExt as _;
+use tokio::{
+    sync::OwnedSemaphorePermit,
+    time::{Instant, timeout_at},
+};
+
+use super::{
+    budget::{Intake, MemberShare},
+    limits::STEP,
+};
+
+/// Bytes of a body that are not counted, so that probes and most lines of watches do not wait for
+/// the pages of others. Each stream and each request has one such body at a time.
+pub(super) const UNCOUNTED: usize = 16 << 10;
+/// A body that holds memory others wait for has to bring [`PACE`] bytes in this time.
+pub(super) const PACE_WINDOW: Duration = Duration::from_secs(5);
+/// 256 KiB a second: the largest body takes two minutes.
+const PACE: usize = 1280 << 10;
+
+/// Why a body was not read to its end.
+#[derive(Debug, thiserror::Error)]
+pub enum IntakeError {
+    /// It is longer than its limit.
+    #[error("it is longer than {0} bytes")]
+    TooLarge(usize),
+    /// The member's share of the budget is used up.
+    #[error("this member has {0} bytes of answers in memory already")]
+    ShareExhausted(usize),
+    /// It arrived too slowly while others waited for memory.
+    #[error("it came with less than {} KiB in {} s while other answers waited for memory", PACE >> 10, PACE_WINDOW.as_secs())]
+    Slow,
+    /// The connection broke.
+    #[error(transparent)]
+    Broken(Box<dyn Error + Send + Sync>),
+}
+
+/// Memory of the budget, returned when this is dropped.
+pub struct MemoryReservation {
+    intake: Intake,
+    /// Bytes that are reserved.
+    reserved: usize,
+    permits: Option<OwnedSemaphorePermit>,
+    reserve: Option<OwnedSemaphorePermit>,
+    /// Absent while nothing is reserved.
+    window: Option<PaceWindow>,
+}
+
+/// What a body has brought in the current window.
+struct PaceWindow {
+    end: Instant,
+    bytes: usize,
+}
+
+impl PaceWindow {
+    fn begin() -> Self {
+        Self {
+            end: Instant::now() + PACE_WINDOW,
+            bytes: 0,
+        }
+    }
+}
+
+impl Intake {
+    /// A reservation of nothing.
+    pub fn reservation(&self) -> MemoryReservation {
+        MemoryReservation {
+            intake: self.clone(),
+            reserved: 0,
+            permits: None,
+            reserve: None,
+            window: None,
+        }
+    }
+}
+
+impl MemoryReservation {
+    /// The next bytes of the body that this is for; `None` at its end. Cancel-safe.
+    pub async fn next<B>(&mut self, body: &mut B) -> Result<Option<Bytes>, IntakeError>
+    where
+        B: http_body::Body<Data = Bytes> + Unpin,
+        B::Error: Into<Box<dyn Error + Send + Sync>>,
+    {
+        loop {
+            let frame = match &self.window {
+                None => body.frame().await,
+                Some(window) => match timeout_at(window.end, body.frame()).await {
+                    Ok(frame) => frame,
+                    Err(_) => {
+                        self.keep_pace(0)?;
+                        continue;
+                    }
+                },
+            };
+            let Some(frame) = frame else { return Ok(None) };
+            let Ok(data) = frame
+                .map_err(|error| IntakeError::Broken(error.into()))?
+                .into_data()
+            else {
+                continue;
+            };
+            self.keep_pace(data.len())?;
+            return Ok(Some(data));
+        }
+    }
+
+    /// Notes that bytes have arrived, or were sent on. Fails at the end of a window with too few of
+    /// them while others wait for memory.
+    pub fn keep_pace(&mut self, bytes: usize) -> Result<(), IntakeError> {
+        let Some(window) = &mut self.window else {
+            return Ok(());
+        };
+        window.bytes += bytes;
+        if Instant::now() < window.end {
+            return Ok(());
+        }
+        if window.bytes < PACE && self.intake.budget.waiting.load(Ordering::Relaxed) > 0 {
+            return Err(IntakeError::Slow);
+        }
+        self.window = Some(PaceWindow::begin());
+        Ok(())
+    }
+
+    /// Waits until at least `bytes` are reserved, but for no more than the largest body has.
+    pub async fn grow(&mut self, bytes: usize) -> Result<(), IntakeError> {
+        if self.has(bytes) {
+            return Ok(());
+        }
+        let budget = Arc::clone(&self.intake.budget);
+        let desired = bytes
+            .next_multiple_of(STEP)
+            .min(budget.limits.reserve().next_multiple_of(STEP));
+        let more = desired.saturating_sub(self.reserved);
+        if more == 0 {
+            return Ok(());
+        }
+        let before = self.intake.share.held.fetch_add(more, Ordering::Relaxed);
+        // From here on it is returned even if the wait is cancelled.
+        let mut claim = ShareClaim {
+            share: Arc::clone(&self.intake.share),
+            bytes: more,
+        };
+        if before + more > budget.limits.share {
+            return Err(IntakeError::ShareExhausted(before));
+        }
+        if self.reserve.is_none() {
+            let steps = u32::try_from(more / STEP).unwrap_or(u32::MAX);
+            let _waiting = WaiterGuard::new(&budget.waiting);
+            tokio::select! {
+                biased;
+                Ok(permits) = Arc::clone(&budget.steps).acquire_many_owned(steps) => match &mut self.permits {
+                    Some(held) => held.merge(permits),
+                    None => self.permits = Some(permits),
+                },
+                Ok(reserve) = Arc::clone(&budget.reserve).acquire_owned() => self.reserve = Some(reserve),
+            }
+        }
+        claim.bytes = 0;
+        self.reserved = desired;
+        self.window = Some(PaceWindow::begin());
+        let held = budget.held.fetch_add(more, Ordering::Relaxed) + more;
+        budget.peak.fetch_max(held, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Whether `bytes` need no more than is reserved.
+    pub fn has(&self, bytes: usize) -> bool {
+        bytes <= UNCOUNTED || bytes <= self.reserved
+    }
+
+    /// Whether anything is reserved.
+    pub fn holds_any(&self) -> bool {
+        self.reserved > 0
+    }
+
+    /// Returns everything, so that the reservation can grow again from nothing.
+    pub fn release(&mut self) {
+        if self.reserved > 0 {
+            *self = self.intake.reservation();
+        }
+    }
+
+    /// Bytes that keep the reservation until they are dropped.
+    pub(super) fn attach_to(self, bytes: Vec<u8>) -> Bytes {
+        if self.reserved == 0 || bytes.is_empty() {
+            return bytes.into();
+        }
+        Bytes::from_owner(ReservedBytes {
+            bytes,
+            _reservation: self,
+        })
+    }
+}
+
+impl Drop for MemoryReservation {
+    fn drop(&mut self) {
+        if planted(Bug::BudgetNotGivenBack) {
+            self.permits
+                .take()
+                .into_iter()
+                .for_each(OwnedSemaphorePermit::forget);
+            return;
+        }
+        self.intake
+            .share
+            .held
+            .fetch_sub(self.reserved, Ordering::Relaxed);
+        self.intake
+            .budget
+            .held
+            .fetch_sub(self.reserved, Ordering::Relaxed);
+    }
+}
+
+/// Counts a reader that waits for memory.
+struct WaiterGuard<'a>(&'a AtomicUsize);
+
+impl<'a> WaiterGuard<'a> {
+    fn new(waiting: &'a AtomicUsize) -> Self {
+        waiting.fetch_add(1, Ordering::Relaxed);
+        Self(waiting)
+    }
+}
+
+impl Drop for WaiterGuard<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// A part of a member's share, returned unless it becomes part of a reservation.
+struct ShareClaim {
+    share: Arc<MemberShare>,
+    bytes: usize,
+}
+
+impl Drop for ShareClaim {
+    fn drop(&mut self) {
+        self.share.held.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
+/// The owner behind [`Bytes`] of a body.
+struct ReservedBytes {
+    bytes: Vec<u8>,
+    _reservation: MemoryReservation,
+}
+
+impl AsRef<[u8]> for ReservedBytes {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}

@@ -1,0 +1,39 @@
+//! When a status has changed enough to be written.
+
+use fleetdex_api::registry::{RegistryClusterStatus, ResourceRegistryStatus};
+use k8s_openapi::jiff::{SignedDuration, Timestamp};
+
+/// How often the times of audits are written while nothing else changes: a fleet has audits all the
+/// time, and every write of a status with many clusters is a large one.
+const AUDIT_TIMES_INTERVAL: SignedDuration = SignedDuration::from_mins(10);
+
+/// Whether a status has changed enough to be written.
+pub fn needs_write(new: &ResourceRegistryStatus, before: &ResourceRegistryStatus) -> bool {
+    if new == before {
+        return false;
+    }
+    if without_audit_times(new) != without_audit_times(before) {
+        return true;
+    }
+    let newest =
+        |status: &ResourceRegistryStatus| status.clusters.iter().filter_map(audit_time).max();
+    match (newest(new), newest(before)) {
+        (Some(new), Some(before)) => new.duration_since(before) >= AUDIT_TIMES_INTERVAL,
+        (new, _) => new.is_some(),
+    }
+}
+
+fn audit_time(cluster: &RegistryClusterStatus) -> Option<Timestamp> {
+    cluster.last_audit_time.as_ref().map(|time| time.0)
+}
+
+fn without_audit_times(status: &ResourceRegistryStatus) -> ResourceRegistryStatus {
+    let without = |cluster: &RegistryClusterStatus| RegistryClusterStatus {
+        last_audit_time: None,
+        ..cluster.clone()
+    };
+    ResourceRegistryStatus {
+        clusters: status.clusters.iter().map(without).collect(),
+        ..status.clone()
+    }
+}

@@ -1,0 +1,204 @@
+//! The conditions of a registry.
+
+use fleetdex_api::{
+    condition::{self, Finding},
+    registry::{ORPHAN_ANNOTATION, Phase, RegistryClusterStatus},
+};
+use fleetdex_sync::pipeline::Unavailable;
+
+use super::{
+    inputs::{FormerLocation, StatusInputs, StoreAccess},
+    missing_fields::missing_fields,
+    names::first_names,
+};
+
+/// The reason of the conditions of a registry with an empty list of resources.
+const NOTHING_SELECTED: &str = "NothingSelected";
+
+pub(super) fn findings(
+    inputs: &StatusInputs<'_>,
+    clusters: &[RegistryClusterStatus],
+) -> Vec<Finding> {
+    let store = store_finding(inputs);
+    let synced = synced_finding(inputs, clusters);
+    let ready = ready_finding(inputs, &store, &synced);
+    let mut findings = vec![ready, store, synced];
+    if let Some(conflict) = &inputs.plan.conflict {
+        findings.push(Finding::holds(
+            "Conflict",
+            "OlderRegistryDecides",
+            conflict.clone(),
+        ));
+    }
+    findings.extend(missing_fields(inputs));
+    findings.extend(former_locations_finding(&inputs.former_locations));
+    findings
+}
+
+/// What is left in former locations; `None` if there are none.
+pub(super) fn former_locations_finding(former_locations: &[FormerLocation]) -> Option<Finding> {
+    const KIND: &str = "OldStoresSwept";
+    let unreachable = former_locations
+        .iter()
+        .find_map(|location| Some((location, location.problem.as_deref()?)));
+    if let Some((location, problem)) = unreachable {
+        let names: Vec<&str> = location.indices.iter().map(String::as_str).collect();
+        let message = format!(
+            "{} may still hold documents in {} and cannot be emptied: {problem}. Make it reachable, or give it up with the annotation {ORPHAN_ANNOTATION}: \"true\"",
+            location.name,
+            first_names(&names)
+        );
+        return Some(Finding::fails(KIND, "Unreachable", message));
+    }
+    let location = former_locations.first()?;
+    if location.awaited_clusters.is_empty() {
+        return Some(Finding::fails(
+            KIND,
+            "Sweeping",
+            format!("{} is being emptied", location.name),
+        ));
+    }
+    let clusters: Vec<&str> = location
+        .awaited_clusters
+        .iter()
+        .map(String::as_str)
+        .collect();
+    let message = format!(
+        "{} answers queries of {} until the new store is complete, and is emptied then",
+        location.name,
+        first_names(&clusters)
+    );
+    Some(Finding::fails(KIND, "Waiting", message))
+}
+
+fn store_finding(inputs: &StatusInputs<'_>) -> Finding {
+    const KIND: &str = "StoreReachable";
+    if inputs.plan.store.is_none() {
+        return Finding::fails(
+            KIND,
+            "NoStore",
+            "backendStore.openSearch is not valid; Ready says why",
+        );
+    }
+    match &inputs.store {
+        None => Finding::unknown(KIND, "Connecting", "the store has not answered yet"),
+        Some(Ok(())) => match inputs.store_access {
+            StoreAccess::Authenticated => Finding::holds(KIND, "Reachable", "the store answers"),
+            StoreAccess::Anonymous => Finding::holds(
+                KIND,
+                "ReachableWithoutCredentials",
+                "the store answers; no secretRef is given, so requests carry no credentials",
+            ),
+            StoreAccess::Embedded => Finding::holds(
+                KIND,
+                "Embedded",
+                "no backendStore is given, so the objects are held in the memory of fleetdex, which reads them again after each start",
+            ),
+        },
+        Some(Err(Unavailable { reason, message })) => Finding::fails(KIND, reason, message.clone()),
+    }
+}
+
+fn synced_finding(inputs: &StatusInputs<'_>, clusters: &[RegistryClusterStatus]) -> Finding {
+    const KIND: &str = "Synced";
+    if inputs.plan.store.is_none() {
+        return Finding::fails(KIND, "NoStore", "the registry has no valid store");
+    }
+    if inputs.plan.selects_nothing {
+        return Finding::holds(
+            KIND,
+            NOTHING_SELECTED,
+            "resourceSelectors is empty, so nothing is stored",
+        );
+    }
+    if clusters.is_empty() && inputs.unread_sources.is_empty() {
+        return Finding::holds(KIND, "NoClusters", "no cluster matches targetCluster");
+    }
+    if let Some((reason, message)) = incomplete_clusters(clusters) {
+        return Finding::fails(KIND, reason, message);
+    }
+    if !inputs.unread_sources.is_empty() {
+        let sources = inputs.unread_sources.join(", ");
+        return Finding::fails(
+            KIND,
+            "SourcesNotRead",
+            format!("there may be more clusters: {sources} has not been read; /readyz says why"),
+        );
+    }
+    Finding::holds(
+        KIND,
+        "Complete",
+        "every registered kind of every cluster is in the store",
+    )
+}
+
+/// The reason and the message if any cluster is not in sync: failing clusters come first, then
+/// those that do not exist.
+pub(super) fn incomplete_clusters(
+    clusters: &[RegistryClusterStatus],
+) -> Option<(&'static str, String)> {
+    let names = |phases: &[Phase]| -> Vec<&str> {
+        clusters
+            .iter()
+            .filter(|cluster| phases.contains(&cluster.phase))
+            .map(|cluster| cluster.name.as_str())
+            .collect()
+    };
+    let failed = names(&[Phase::Failed]);
+    if !failed.is_empty() {
+        let first = clusters
+            .iter()
+            .find(|cluster| cluster.phase == Phase::Failed);
+        let detail = first.map(first_problem).unwrap_or_default();
+        let message = format!("failing: {}. {detail}", first_names(&failed));
+        return Some(("ClustersFailing", message));
+    }
+    let absent = names(&[Phase::NotFound]);
+    if !absent.is_empty() {
+        let message = format!("no such cluster: {}", first_names(&absent));
+        return Some(("ClustersNotFound", message));
+    }
+    let waiting = names(&[Phase::Pending, Phase::Syncing]);
+    if !waiting.is_empty() {
+        let message = format!("not complete yet: {}", first_names(&waiting));
+        return Some(("Syncing", message));
+    }
+    None
+}
+
+/// What is wrong with a failing cluster: its first failing kind, else its own message.
+fn first_problem(cluster: &RegistryClusterStatus) -> String {
+    match cluster
+        .kinds
+        .iter()
+        .find(|kind| kind.phase == Phase::Failed)
+    {
+        Some(kind) => format!("{}: {}: {}", cluster.name, kind.kind, kind.message),
+        None => format!("{}: {}", cluster.name, cluster.message),
+    }
+}
+
+fn ready_finding(inputs: &StatusInputs<'_>, store: &Finding, synced: &Finding) -> Finding {
+    const KIND: &str = "Ready";
+    if let Some(invalid) = &inputs.plan.invalid {
+        return Finding::fails(KIND, "InvalidSpec", invalid.clone());
+    }
+    for part in [store, synced] {
+        if part.truth != condition::Truth::True {
+            return Finding {
+                kind: KIND,
+                truth: condition::Truth::False,
+                reason: part.reason,
+                message: part.message.clone(),
+            };
+        }
+    }
+    if inputs.plan.selects_nothing {
+        return Finding::holds(KIND, NOTHING_SELECTED, synced.message.clone());
+    }
+    Finding::holds(
+        KIND,
+        "Ready",
+        "the store holds every registered object and follows changes",
+    )
+}

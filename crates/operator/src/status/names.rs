@@ -1,0 +1,18 @@
+//! Lists of names in messages.
+
+/// How many names a message lists.
+const MAX_NAMES: usize = 5;
+
+/// The first names, and how many more there are.
+pub(super) fn first_names(names: &[&str]) -> String {
+    let shown = names
+        .iter()
+        .take(MAX_NAMES)
+        .copied()
+        .collect::<Vec<_>>()
+        .join(", ");
+    match names.len().checked_sub(MAX_NAMES) {
+        Some(more) if more > 0 => format!("{shown} and {more} more"),
+        _ => shown,
+    }
+}

@@ -1,0 +1,121 @@
+//! The objects that a request asks for, and what of them it is permitted to show.
+
+use std::collections::BTreeSet;
+
+use fleetdex_core::{
+    model::{ClusterName, Namespace},
+    query::{Grant, Permitted, ResourceName},
+};
+
+use super::namespaces::MAX_NAMESPACES;
+use crate::{auth::attributes::Attributes, caller::Caller, status::ApiError};
+
+/// Clusters that a warning names.
+const MAX_NAMED: usize = 5;
+
+/// The objects that a request asks for.
+#[derive(Clone, Debug)]
+pub struct AccessRequest<'r> {
+    /// `list`, `get` or `watch`.
+    pub verb: &'r str,
+    /// Group and plural.
+    pub resource: &'r ResourceName,
+    /// Version of the group, from the request.
+    pub version: &'r str,
+    /// Whether the resource is namespaced.
+    pub namespaced: bool,
+    /// The requested name, if there is one.
+    pub name: Option<&'r str>,
+    /// The requested namespaces; empty: all.
+    pub namespaces: &'r [Namespace],
+    /// The requested clusters that hold the resource and that the caller can see.
+    pub clusters: &'r [ClusterName],
+    /// Whether to restrict the query to these clusters, because the caller cannot see all of them.
+    pub only_these_clusters: bool,
+}
+
+/// What of the requested objects the response can show.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Permission {
+    /// Restricts the query.
+    pub permitted: Permitted,
+    /// What the caller should know about the restriction.
+    pub warnings: Vec<String>,
+}
+
+impl Permission {
+    pub(super) fn of(
+        clusters: Option<Vec<ClusterName>>,
+        namespaces: Option<Vec<Namespace>>,
+    ) -> Self {
+        let permitted = match (clusters, namespaces) {
+            (None, None) => Permitted::Everything,
+            (clusters, namespaces) => Permitted::Only(vec![Grant {
+                clusters,
+                namespaces,
+            }]),
+        };
+        Self {
+            permitted,
+            warnings: Vec::new(),
+        }
+    }
+}
+
+impl AccessRequest<'_> {
+    /// The refusal of all of it. It names the namespace if only one was requested.
+    pub(super) fn forbidden(&self, caller: &Caller, reason: &str) -> ApiError {
+        let only = if let [only] = self.namespaces {
+            Some(only)
+        } else {
+            None
+        };
+        self.attributes(only).forbidden(caller, reason).into()
+    }
+
+    pub(super) fn attributes(&self, namespace: Option<&Namespace>) -> Attributes {
+        Attributes::of_objects(self.verb, self.resource, self.version, namespace, self.name)
+    }
+
+    /// The warning about clusters that are omitted because of their many namespaces.
+    pub(super) fn omitted_clusters_warning(&self, omitted: &BTreeSet<ClusterName>) -> String {
+        let plural = &self.resource.plural;
+        let mut named = omitted
+            .iter()
+            .take(MAX_NAMED)
+            .map(ClusterName::as_str)
+            .collect::<Vec<_>>()
+            .join(", ");
+        if let Some(more) = omitted
+            .len()
+            .checked_sub(MAX_NAMED)
+            .filter(|more| *more > 0)
+        {
+            named = format!("{named} and {more} more");
+        }
+        format!(
+            "left out: {named}, because you may not {} {plural} in all namespaces, and more than {MAX_NAMESPACES} hold some; name those that you want \
+             with the parameter namespaces",
+            self.verb
+        )
+    }
+
+    /// The warning about requested namespaces that are not among the permitted ones.
+    pub(super) fn omitted_namespaces_warning(&self, permitted: &[Namespace]) -> Option<String> {
+        let omitted: Vec<&str> = self
+            .namespaces
+            .iter()
+            .filter(|name| !permitted.contains(name))
+            .map(Namespace::as_str)
+            .collect();
+        if omitted.is_empty() {
+            return None;
+        }
+        Some(format!(
+            "you may not {} {} in {}: left out",
+            self.verb,
+            self.resource.plural,
+            omitted.join(", ")
+        ))
+    }
+}

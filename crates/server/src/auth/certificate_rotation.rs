@@ -1,0 +1,292 @@
+//! Rotates the serving certificate, and keeps the `APIService` up to date with it.
+
+use std::{path::PathBuf, sync::Arc, time::Duration};
+
+use fleetdex_core::model::causes;
+use fleetdex_telemetry::Readiness;
+use kube::Client;
+use rustls::{
+    pki_types::{CertificateDer, pem::PemObject as _},
+    sign::CertifiedKey,
+};
+use tokio::{sync::watch, time::sleep};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    api_service::{self, RegistrationError, ServiceName},
+    args::SecureServingArgs,
+    certificate::{
+        CertificateAuthority, CertificateError, KeyPairFiles, KeyPairPem, ServingCertificate,
+        is_renewable,
+    },
+    shared_authority::SharedAuthority,
+    shared_secret::SecretError,
+};
+
+/// Interval between checks of the files and the control plane.
+const INTERVAL: Duration = Duration::from_secs(30);
+/// Pause after a failed check.
+const RETRY: Duration = Duration::from_secs(5);
+/// The check on `/readyz`.
+const CHECK: &str = "serving certificate";
+
+/// The serving certificate cannot be created, read or registered.
+#[derive(Debug, thiserror::Error)]
+pub enum CertificateRotationError {
+    /// The certificate cannot be read or signed.
+    #[error(transparent)]
+    Certificate(#[from] CertificateError),
+    /// The shared certificate authority cannot be read or written.
+    #[error(transparent)]
+    CertificateAuthority(#[from] SecretError),
+    /// The `APIService` cannot be written.
+    #[error(transparent)]
+    Registration(#[from] RegistrationError),
+    /// Neither files nor a Service are configured.
+    #[error(
+        "no serving certificate is configured; give --api-service, or --tls-cert-file and --tls-private-key-file"
+    )]
+    NoSource,
+    /// rustls refuses the configuration.
+    #[error("cannot set up TLS")]
+    Tls(#[source] rustls::Error),
+}
+
+/// How to verify the server of another replica: the certificates of all replicas have one source.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PeerTrust {
+    /// The certificate authorities, in DER.
+    pub authorities: Vec<Vec<u8>>,
+    /// The name to verify; `None`: the replica's address.
+    pub name: Option<String>,
+}
+
+/// Where the certificate comes from, and what is in use.
+enum CertificateSource {
+    Files {
+        files: KeyPairFiles,
+        authority: Option<PathBuf>,
+        current: KeyPairPem,
+    },
+    Shared {
+        authority: Box<SharedAuthority>,
+        hosts: Vec<String>,
+        current: Option<CertificateAuthority>,
+        leaf: Vec<u8>,
+    },
+}
+
+/// Rotates the serving certificate.
+pub struct CertificateRotation {
+    client: Client,
+    service: Option<(ServiceName, u16)>,
+    certificate: Arc<ServingCertificate>,
+    source: CertificateSource,
+    readiness: Readiness,
+    peer_trust: watch::Sender<Option<PeerTrust>>,
+}
+
+impl CertificateRotation {
+    /// Creates or reads the first certificate. While the control plane does not respond, the server
+    /// uses one that no client can verify.
+    pub async fn start(
+        args: &SecureServingArgs,
+        client: Client,
+        readiness: Readiness,
+    ) -> Result<Self, CertificateRotationError> {
+        let (first, source) = match (
+            &args.tls_cert_file,
+            &args.tls_private_key_file,
+            &args.api_service,
+        ) {
+            (Some(certificate), Some(key), _) => {
+                let files = KeyPairFiles {
+                    certificate: certificate.clone(),
+                    key: key.clone(),
+                };
+                let current = files.read().await?;
+                (
+                    files.certified(&current)?,
+                    CertificateSource::Files {
+                        files,
+                        authority: args.tls_ca_file.clone(),
+                        current,
+                    },
+                )
+            }
+            (_, _, Some(service)) => {
+                let hosts = service.hosts();
+                let authority = Box::new(SharedAuthority::new(
+                    client.clone(),
+                    &service.namespace,
+                    &args.serving_secret,
+                ));
+                (
+                    CertificateAuthority::create(None)?.sign(&hosts)?,
+                    CertificateSource::Shared {
+                        authority,
+                        hosts,
+                        current: None,
+                        leaf: Vec::new(),
+                    },
+                )
+            }
+            _ => return Err(CertificateRotationError::NoSource),
+        };
+        let service = args
+            .api_service
+            .clone()
+            .map(|service| (service, args.api_service_port));
+        let certificate = ServingCertificate::new(first);
+        let mut rotation = Self {
+            client,
+            service,
+            certificate,
+            source,
+            readiness,
+            peer_trust: watch::Sender::new(None),
+        };
+        rotation.check().await;
+        Ok(rotation)
+    }
+
+    /// The rotated certificate.
+    pub fn certificate(&self) -> Arc<ServingCertificate> {
+        Arc::clone(&self.certificate)
+    }
+
+    /// How to verify other replicas; `None` until the certificate's source has been read.
+    pub fn peer_trust(&self) -> watch::Receiver<Option<PeerTrust>> {
+        self.peer_trust.subscribe()
+    }
+
+    /// Checks the certificate periodically until cancelled.
+    pub async fn run(mut self, cancel: CancellationToken) {
+        let mut pause = INTERVAL;
+        while cancel.run_until_cancelled(sleep(pause)).await.is_some() {
+            pause = match cancel.run_until_cancelled(self.check()).await {
+                Some(true) => INTERVAL,
+                _ => RETRY,
+            };
+        }
+    }
+
+    /// Updates the certificate and reports readiness; `false` if that failed.
+    async fn check(&mut self) -> bool {
+        let updated = self.update().await;
+        match &updated {
+            Ok(()) => self.readiness.ready(CHECK),
+            Err(error) => {
+                let problem = causes(error);
+                tracing::warn!(error = problem, "cannot update the serving certificate");
+                let is_unverifiable = matches!(
+                    &self.source,
+                    CertificateSource::Shared { current: None, .. }
+                );
+                if is_unverifiable {
+                    self.readiness.not_ready(CHECK, problem);
+                } else {
+                    self.readiness.degraded(CHECK, problem);
+                }
+            }
+        }
+        updated.is_ok()
+    }
+
+    async fn update(&mut self) -> Result<(), CertificateRotationError> {
+        let Self {
+            client,
+            service,
+            certificate,
+            source,
+            peer_trust,
+            ..
+        } = self;
+        let name = service
+            .as_ref()
+            .and_then(|(service, _)| service.hosts().into_iter().next());
+        match source {
+            CertificateSource::Files {
+                files,
+                authority,
+                current,
+            } => {
+                let key_pair = files.read().await?;
+                if key_pair != *current {
+                    certificate.replace(files.certified(&key_pair)?);
+                    *current = key_pair;
+                    tracing::info!(
+                        "serving with a new certificate from {}",
+                        files.certificate.display()
+                    );
+                }
+                let authority = match authority {
+                    Some(path) => Some(read_text(path).await?),
+                    None => None,
+                };
+                // Without an authority, a self-signed certificate is its own.
+                let pem = authority
+                    .as_deref()
+                    .map_or_else(|| current.certificate_pem(), str::as_bytes);
+                peer_trust.send_replace(Some(PeerTrust {
+                    authorities: der(pem),
+                    name,
+                }));
+                register(client, service.as_ref(), authority.as_deref()).await?;
+            }
+            CertificateSource::Shared {
+                authority,
+                hosts,
+                current,
+                leaf,
+            } => {
+                let shared = authority.current().await?;
+                peer_trust.send_replace(Some(PeerTrust {
+                    authorities: der(shared.certificates.as_bytes()),
+                    name,
+                }));
+                // The control plane must know the authority before it meets its certificates.
+                register(client, service.as_ref(), Some(&shared.certificates)).await?;
+                if current.as_ref() != Some(&shared) || is_renewable(leaf) {
+                    let signed: CertifiedKey = shared.sign(hosts)?;
+                    *leaf = signed
+                        .cert
+                        .first()
+                        .map(|der| der.to_vec())
+                        .unwrap_or_default();
+                    certificate.replace(signed);
+                    *current = Some(shared);
+                    tracing::info!(hosts = hosts.join(","), "serving with a new certificate");
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn der(pem: &[u8]) -> Vec<Vec<u8>> {
+    CertificateDer::pem_slice_iter(pem)
+        .filter_map(Result::ok)
+        .map(|der| der.to_vec())
+        .collect()
+}
+
+async fn register(
+    client: &Client,
+    service: Option<&(ServiceName, u16)>,
+    authority: Option<&str>,
+) -> Result<(), RegistrationError> {
+    match service {
+        Some((service, port)) => api_service::register(client, service, *port, authority).await,
+        None => Ok(()),
+    }
+}
+
+async fn read_text(path: &PathBuf) -> Result<String, CertificateError> {
+    tokio::fs::read_to_string(path)
+        .await
+        .map_err(|source| CertificateError::Read {
+            path: path.clone(),
+            source,
+        })
+}

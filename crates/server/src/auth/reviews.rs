@@ -1,0 +1,245 @@
+//! Sends `TokenReview` and `SubjectAccessReview` to API servers. Caches access reviews for ten
+//! seconds; [`tokens`](super::tokens) caches token reviews.
+//!
+//! Guarantees:
+//! - an error is never a decision; the key of a cached decision is the whole review;
+//! - each API server has slots of its own, which users share fairly ([`FairSemaphore`]): neither a
+//!   member that hangs nor a user with many reviews delays other users' reviews by the control
+//!   plane and other members;
+//! - a review holds a slot only while the API server works on it, not during the pause before a
+//!   retry;
+//! - a member that has just failed gets one review at a time; the others get the same error at
+//!   once;
+//! - the decisions about one user evict only that user's while others have fewer.
+//!
+//! [`FairSemaphore`]: fleetdex_limits::fair_semaphore::FairSemaphore
+
+mod reviewer;
+
+#[cfg(test)]
+mod tests;
+
+use std::{collections::HashMap, sync::Arc, time::Duration};
+
+use fleetdex_core::model::ClusterName;
+use futures::FutureExt as _;
+use k8s_openapi::api::{
+    authentication::v1::{TokenReview, TokenReviewSpec},
+    authorization::v1::{SubjectAccessReview, SubjectAccessReviewStatus},
+};
+use kube::{Api, Client, api::PostParams};
+use parking_lot::Mutex;
+use prometheus_client::metrics::counter::Counter;
+use sha2::{Digest, Sha256};
+
+pub use self::reviewer::{ReviewError, Reviewer};
+use self::reviewer::{ReviewerState, SlotRequest, send};
+use super::{attributes::Attributes, expiring_cache::PerOwnerExpiringCache};
+use crate::caller::Caller;
+
+/// How long a decision is cached: how long a user still sees what has just been forbidden.
+const LIFETIME: Duration = Duration::from_secs(10);
+/// Cached decisions of all users. About 100 bytes each, as keys are hashes.
+const CAPACITY: usize = 8_192;
+/// The decision about a review with more bytes of the caller's choice is not cached, so that
+/// made-up reviews cannot fill the cache.
+const MAX_CACHED_BYTES: usize = 10_000;
+/// Bytes of the reason for a denial: a sentence. A member may send any number.
+const MAX_REASON_BYTES: usize = 1_024;
+
+/// The decision of an access review.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Decision {
+    /// The caller is allowed.
+    Allowed,
+    /// The caller is denied, with the API server's reason, if it gives one.
+    Denied(String),
+}
+
+impl Decision {
+    /// Whether the caller is allowed.
+    pub fn is_allowed(&self) -> bool {
+        *self == Self::Allowed
+    }
+}
+
+/// Gives the client of a member that is connected.
+pub type MemberClients = Arc<dyn Fn(&ClusterName) -> Option<Client> + Send + Sync>;
+
+/// Sends and caches reviews. Clones share the cache.
+#[derive(Clone)]
+pub struct Reviews(Arc<SharedReviews>);
+
+struct SharedReviews {
+    control_plane: Client,
+    members: MemberClients,
+    audiences: Vec<String>,
+    reviewers: Mutex<HashMap<Option<ClusterName>, Arc<ReviewerState>>>,
+    decisions: Mutex<PerOwnerExpiringCache<Arc<str>, [u8; 32], Decision>>,
+    refused: Counter,
+}
+
+impl Reviews {
+    /// Reviews by the control plane and by members. Tokens must have one of the audiences, if there
+    /// are any. `refused` counts access reviews that get no slot.
+    pub fn new(
+        control_plane: Client,
+        members: MemberClients,
+        audiences: Vec<String>,
+        refused: Counter,
+    ) -> Self {
+        Self(Arc::new(SharedReviews {
+            control_plane,
+            members,
+            audiences,
+            reviewers: Mutex::default(),
+            decisions: Mutex::new(PerOwnerExpiringCache::new(LIFETIME, CAPACITY)),
+            refused,
+        }))
+    }
+
+    /// Decides whether `caller` is allowed what `attributes` describe.
+    pub async fn decide(
+        &self,
+        reviewer: Reviewer<'_>,
+        caller: &Caller,
+        attributes: &Attributes,
+    ) -> Result<Decision, ReviewError> {
+        let review = SubjectAccessReview {
+            spec: attributes.review(caller),
+            ..SubjectAccessReview::default()
+        };
+        let key = key(reviewer, &review);
+        if let Some(cached) = self.0.decisions.lock().get(caller.name.as_str(), &key) {
+            return Ok(cached);
+        }
+        let user: Arc<str> = caller.name.as_str().into();
+        let api: Api<SubjectAccessReview> = Api::all(self.client(reviewer)?);
+        let parameters = PostParams::default();
+        let slot = SlotRequest {
+            state: self.reviewer(reviewer),
+            user: Arc::clone(&user),
+            is_member: reviewer != Reviewer::ControlPlane,
+        };
+        let reviewed = send(reviewer, Some(&slot), || {
+            api.create(&parameters, &review).boxed()
+        })
+        .await?;
+        let decision = decision(reviewed.status.unwrap_or_default()).map_err(|reason| {
+            ReviewError::Failed {
+                reviewer: reviewer.describe(),
+                reason,
+            }
+        })?;
+        if attributes.bytes() < MAX_CACHED_BYTES {
+            self.0.decisions.lock().insert(user, key, decision.clone());
+        }
+        Ok(decision)
+    }
+
+    /// The state of an API server. Drops the states of members without reviews and failures.
+    fn reviewer(&self, reviewer: Reviewer<'_>) -> Arc<ReviewerState> {
+        let name = match reviewer {
+            Reviewer::ControlPlane => None,
+            Reviewer::Member(name) => Some(name.clone()),
+        };
+        let mut reviewers = self.0.reviewers.lock();
+        if let Some(known) = reviewers.get(&name) {
+            return Arc::clone(known);
+        }
+        reviewers.retain(|_, state| Arc::strong_count(state) > 1 || state.has_failed());
+        let state = ReviewerState::new(reviewer, self.0.refused.clone());
+        reviewers.insert(name, Arc::clone(&state));
+        state
+    }
+
+    /// The user of a token; `None` if the control plane rejects the token. Not cached.
+    pub(super) async fn token_user(&self, token: &str) -> Result<Option<Caller>, ReviewError> {
+        let audiences = Some(self.0.audiences.clone()).filter(|audiences| !audiences.is_empty());
+        let spec = TokenReviewSpec {
+            token: token.to_owned(),
+            audiences,
+        };
+        let review = TokenReview {
+            spec,
+            ..TokenReview::default()
+        };
+        let api: Api<TokenReview> = Api::all(self.0.control_plane.clone());
+        let parameters = PostParams::default();
+        let reviewed = send(Reviewer::ControlPlane, None, || {
+            api.create(&parameters, &review).boxed()
+        })
+        .await?;
+        Ok(self.user_of(reviewed))
+    }
+
+    fn user_of(&self, review: TokenReview) -> Option<Caller> {
+        let status = review
+            .status
+            .filter(|status| status.authenticated == Some(true))?;
+        // A control plane that does not support audiences returns none, and has not checked them.
+        let audiences = status.audiences.unwrap_or_default();
+        if !self.0.audiences.is_empty()
+            && !self
+                .0
+                .audiences
+                .iter()
+                .any(|required| audiences.contains(required))
+        {
+            return None;
+        }
+        let user = status.user?;
+        Some(Caller {
+            name: user.username.filter(|name| !name.is_empty())?,
+            uid: user.uid.filter(|uid| !uid.is_empty()),
+            groups: user.groups.unwrap_or_default(),
+            extra: user.extra.unwrap_or_default(),
+        })
+    }
+
+    fn client(&self, reviewer: Reviewer<'_>) -> Result<Client, ReviewError> {
+        let Reviewer::Member(name) = reviewer else {
+            return Ok(self.0.control_plane.clone());
+        };
+        let disconnected = || ReviewError::Failed {
+            reviewer: reviewer.describe(),
+            reason: "it is not connected".to_owned(),
+        };
+        (self.0.members)(name).ok_or_else(disconnected)
+    }
+}
+
+impl std::fmt::Debug for Reviews {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("Reviews")
+            .field("audiences", &self.0.audiences)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Both allowed and denied contradict each other; neither is a denial.
+fn decision(status: SubjectAccessReviewStatus) -> Result<Decision, String> {
+    let reason = status.reason.unwrap_or_default();
+    match (status.allowed, status.denied == Some(true)) {
+        (true, false) => Ok(Decision::Allowed),
+        (false, _) if reason.is_empty() => Ok(Decision::Denied(truncated(
+            status.evaluation_error.unwrap_or_default(),
+        ))),
+        (false, _) => Ok(Decision::Denied(truncated(reason))),
+        (true, true) => Err("the response is both allowed and denied".to_owned()),
+    }
+}
+
+fn truncated(mut reason: String) -> String {
+    reason.truncate(reason.floor_char_boundary(MAX_REASON_BYTES));
+    reason.shrink_to_fit();
+    reason
+}
+
+fn key(reviewer: Reviewer<'_>, review: &SubjectAccessReview) -> [u8; 32] {
+    let reviewer = match reviewer {
+        Reviewer::ControlPlane => None,
+        Reviewer::Member(name) => Some(name.as_str()),
+    };
+    Sha256::digest(serde_json::json!([reviewer, review.spec]).to_string()).into()
+}

@@ -1,0 +1,303 @@
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use fleetdex_core::query::ResourceName;
+use futures::future::join_all;
+use http::Response;
+use http_body_util::BodyExt as _;
+use kube::client::Body;
+use serde_json::{Value, json};
+use tokio::time::{Instant, sleep};
+use tower::service_fn;
+
+use super::{
+    reviewer::{CONTROL_PLANE_SLOTS, FAILURE_LIFETIME, MEMBER_SLOTS, TIMEOUT},
+    *,
+};
+
+/// How long an API server takes for one review.
+const REVIEW: Duration = Duration::from_millis(100);
+
+/// How an API server behaves.
+#[derive(Clone, Copy, PartialEq)]
+enum Behaviour {
+    Responds,
+    /// It never responds.
+    Hangs,
+    /// It responds with 500.
+    Fails,
+    /// It responds with 403: the operator may not review.
+    Refuses,
+    /// It responds with 429 to reviews of the user `unlucky`.
+    IsBusyForOne,
+}
+
+struct ApiServer {
+    behaviour: Mutex<Behaviour>,
+    review_count: AtomicUsize,
+}
+
+impl ApiServer {
+    fn new(behaviour: Behaviour) -> Arc<Self> {
+        Arc::new(Self {
+            behaviour: Mutex::new(behaviour),
+            review_count: AtomicUsize::new(0),
+        })
+    }
+
+    fn behaves(&self, behaviour: Behaviour) {
+        *self.behaviour.lock() = behaviour;
+    }
+
+    fn review_count(&self) -> usize {
+        self.review_count.load(Ordering::Relaxed)
+    }
+
+    fn client(self: &Arc<Self>) -> Client {
+        let this = Arc::clone(self);
+        let service = service_fn(move |request: http::Request<Body>| {
+            let this = Arc::clone(&this);
+            async move {
+                this.review_count.fetch_add(1, Ordering::Relaxed);
+                let bytes = request.into_body().collect().await.unwrap().to_bytes();
+                let mut review: Value = serde_json::from_slice(&bytes).unwrap();
+                sleep(REVIEW).await;
+                let behaviour = *this.behaviour.lock();
+                let code = match behaviour {
+                    Behaviour::Hangs => std::future::pending().await,
+                    Behaviour::Fails => 500,
+                    Behaviour::Refuses => 403,
+                    Behaviour::IsBusyForOne if review["spec"]["user"] == "unlucky" => 429,
+                    Behaviour::Responds | Behaviour::IsBusyForOne => 201,
+                };
+                if code == 201 {
+                    review["status"] = json!({ "allowed": true });
+                } else {
+                    review = json!({ "kind": "Status", "status": "Failure", "code": code, "reason": "Planned", "message": "as planned" });
+                }
+                let body = Body::from(review.to_string().into_bytes());
+                Ok::<_, std::convert::Infallible>(
+                    Response::builder().status(code).body(body).unwrap(),
+                )
+            }
+        });
+        Client::new(service, "default")
+    }
+}
+
+fn reviews(control_plane: &Arc<ApiServer>, member: &Arc<ApiServer>) -> Reviews {
+    let member = member.client();
+    Reviews::new(
+        control_plane.client(),
+        Arc::new(move |_| Some(member.clone())),
+        Vec::new(),
+        Counter::default(),
+    )
+}
+
+fn user(name: &str) -> Caller {
+    Caller {
+        name: name.to_owned(),
+        groups: Vec::new(),
+        ..Caller::local()
+    }
+}
+
+fn about(name: &str) -> Attributes {
+    Attributes::of_objects(
+        "get",
+        &ResourceName::new("", "pods"),
+        "v1",
+        None,
+        Some(name),
+    )
+}
+
+/// Lets all tasks run until they wait.
+async fn settle() {
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_member_that_hangs_does_not_delay_reviews_by_others() {
+    let (control_plane, member) = (
+        ApiServer::new(Behaviour::Responds),
+        ApiServer::new(Behaviour::Hangs),
+    );
+    let (reviews, name) = (
+        reviews(&control_plane, &member),
+        "member1".parse::<ClusterName>().unwrap(),
+    );
+    let waiting: Vec<_> = (0..200)
+        .map(|number| {
+            let (reviews, name) = (reviews.clone(), name.clone());
+            tokio::spawn(async move {
+                reviews
+                    .decide(
+                        Reviewer::Member(&name),
+                        &user(&format!("user{number}")),
+                        &about("a"),
+                    )
+                    .await
+            })
+        })
+        .collect();
+    settle().await;
+    let begun = Instant::now();
+    assert_eq!(
+        reviews
+            .decide(Reviewer::ControlPlane, &user("alice"), &about("a"))
+            .await,
+        Ok(Decision::Allowed)
+    );
+    assert_eq!(
+        begun.elapsed(),
+        REVIEW,
+        "while 200 users wait for the member"
+    );
+    for review in waiting {
+        assert!(review.await.unwrap().is_err());
+    }
+    assert_eq!(
+        begun.elapsed(),
+        TIMEOUT,
+        "a queued review does not wait for the member again"
+    );
+    assert_eq!(member.review_count(), MEMBER_SLOTS);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failing_member_gets_one_review_at_a_time() {
+    let (control_plane, member) = (
+        ApiServer::new(Behaviour::Responds),
+        ApiServer::new(Behaviour::Fails),
+    );
+    let (reviews, name) = (
+        reviews(&control_plane, &member),
+        "member1".parse::<ClusterName>().unwrap(),
+    );
+    let ask = async |who: &str| {
+        reviews
+            .decide(Reviewer::Member(&name), &user(who), &about("a"))
+            .await
+    };
+    let failed = ask("alice").await.unwrap_err();
+    let count = member.review_count();
+    let begun = Instant::now();
+    assert_eq!(
+        (ask("alice").await, ask("bob").await),
+        (Err(failed.clone()), Err(failed.clone()))
+    );
+    assert_eq!(
+        (member.review_count(), begun.elapsed()),
+        (count, Duration::ZERO),
+        "the failure is cached"
+    );
+    sleep(FAILURE_LIFETIME).await;
+    member.behaves(Behaviour::Hangs);
+    let results = join_all([ask("a"), ask("b"), ask("c")]).await;
+    assert_eq!(
+        results
+            .iter()
+            .filter(|result| **result == Err(failed.clone()))
+            .count(),
+        2,
+        "{results:?}"
+    );
+    assert_eq!(member.review_count(), count + 1);
+    sleep(FAILURE_LIFETIME).await;
+    member.behaves(Behaviour::Responds);
+    assert_eq!(ask("alice").await, Ok(Decision::Allowed));
+    assert_eq!(ask("bob").await, Ok(Decision::Allowed));
+    member.behaves(Behaviour::Refuses);
+    assert!(ask("carol").await.is_err());
+    let count = member.review_count();
+    assert!(ask("carol").await.is_err());
+    assert_eq!(
+        member.review_count(),
+        count + 1,
+        "an error that may be specific to the review is not cached"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_user_with_many_reviews_delays_only_their_own() {
+    let control_plane = ApiServer::new(Behaviour::Responds);
+    let reviews = reviews(&control_plane, &control_plane);
+    let noisy: Vec<_> = (0..1_600)
+        .map(|number| {
+            let reviews = reviews.clone();
+            tokio::spawn(async move {
+                reviews
+                    .decide(
+                        Reviewer::ControlPlane,
+                        &user("noisy"),
+                        &about(&number.to_string()),
+                    )
+                    .await
+            })
+        })
+        .collect();
+    settle().await;
+    let begun = Instant::now();
+    assert_eq!(
+        reviews
+            .decide(Reviewer::ControlPlane, &user("quiet"), &about("a"))
+            .await,
+        Ok(Decision::Allowed)
+    );
+    assert_eq!(begun.elapsed(), REVIEW);
+    for review in noisy {
+        assert_eq!(review.await.unwrap(), Ok(Decision::Allowed));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_slot_is_held_during_the_pause_before_a_retry() {
+    let control_plane = ApiServer::new(Behaviour::IsBusyForOne);
+    let reviews = reviews(&control_plane, &control_plane);
+    let ask = |who: &'static str, number: usize| {
+        let reviews = reviews.clone();
+        tokio::spawn(async move {
+            reviews
+                .decide(
+                    Reviewer::ControlPlane,
+                    &user(who),
+                    &about(&number.to_string()),
+                )
+                .await
+        })
+    };
+    let unlucky: Vec<_> = (0..CONTROL_PLANE_SLOTS / 2)
+        .map(|number| ask("unlucky", number))
+        .collect();
+    settle().await;
+    // All of them have got 429, and their pauses have begun.
+    sleep(REVIEW + Duration::from_millis(1)).await;
+    let begun = Instant::now();
+    let others: Vec<_> = (0..CONTROL_PLANE_SLOTS / 2)
+        .map(|number| ask("lucky", number))
+        .collect();
+    for other in others {
+        assert_eq!(other.await.unwrap(), Ok(Decision::Allowed));
+    }
+    assert_eq!(
+        begun.elapsed(),
+        REVIEW,
+        "half of all slots are free for another user"
+    );
+    for review in unlucky {
+        assert!(matches!(
+            review.await.unwrap(),
+            Err(ReviewError::Failed { .. })
+        ));
+    }
+    assert!(
+        reviews
+            .decide(Reviewer::ControlPlane, &user("lucky"), &about("a"))
+            .await
+            .is_ok(),
+        "failures of the control plane are not cached"
+    );
+}

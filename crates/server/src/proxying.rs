@@ -1,0 +1,108 @@
+//! Kubernetes over the fleet: everything below `proxying/karmada/proxy`.
+//!
+//! [`request`] reads method, path and query. Lists and watches come from the index, as those below `search/`. A request for one object
+//! goes to the member that has it ([`object_request`]): [`locate`] asks the index which member that is, [`body`] translates resource versions and
+//! annotations of what the client writes, and [`forward`] sends it with an impersonated client ([`client_cache`]), with the headers that
+//! [`headers`] lets through, and with a [`tunnel`] for upgraded connections. [`documents`] serves discovery, `OpenAPI` and the version.
+//!
+//! Objects carry the fleet's resource version and, as annotations, the member's own and the member's name: see [`fleetdex_core::model::client_metadata`].
+
+pub mod body;
+pub mod client_cache;
+mod context;
+mod document_cache;
+pub mod documents;
+pub mod forward;
+pub mod headers;
+pub mod locate;
+mod member_proxy;
+mod member_query;
+pub mod member_version;
+mod object_request;
+pub mod protobuf;
+pub mod request;
+mod request_body;
+pub mod tunnel;
+
+#[cfg(test)]
+mod fake;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use axum::{extract::Request, response::Response};
+use fleetdex_core::model::ClusterName;
+use http::Method;
+
+pub use self::member_proxy::MemberProxy;
+use self::{
+    context::ProxyContext,
+    request::{ProxiedPath, RequestTarget, ResourceInfo, Verb},
+};
+use super::{
+    api_state::ApiState,
+    caller::Caller,
+    handlers::{attributes, list_objects, watch_objects},
+    representation::{Endpoint, Representation},
+    request::list_of_fleet,
+    response,
+    status::ApiError,
+    uri::RequestUri,
+};
+
+/// Handles a request below `proxying/karmada/proxy`; `path` is the part of its path from there on.
+pub async fn handle(
+    api: &ApiState,
+    caller: &Caller,
+    uri: &RequestUri<'_>,
+    path: &ProxiedPath<'_>,
+    request: Request,
+) -> Result<Response, ApiError> {
+    if request.method() == Method::OPTIONS && !request::is_proxied(path)? {
+        return Ok(response::options(request::METHODS));
+    }
+    let info = request::parse(request.method().as_str(), path, uri.query())?;
+    let catalog = Arc::clone(&api.catalog.borrow());
+    let context = ProxyContext {
+        api,
+        catalog: &catalog,
+        caller,
+    };
+    match info.target {
+        RequestTarget::NonResource(path) => {
+            let (head, _unread_body) = request.into_parts();
+            documents::handle(&context, info.cluster.as_ref(), &path, uri.query(), &head).await
+        }
+        RequestTarget::Resource(resource) => {
+            if matches!(resource.verb, Verb::List | Verb::Watch) {
+                list_or_watch(&context, info.cluster, &resource, uri, request).await
+            } else {
+                object_request::handle(&context, info.cluster, &resource, uri, request).await
+            }
+        }
+    }
+}
+
+/// Lists or watches objects of the index.
+async fn list_or_watch(
+    context: &ProxyContext<'_>,
+    cluster: Option<ClusterName>,
+    info: &ResourceInfo,
+    uri: &RequestUri<'_>,
+    request: Request,
+) -> Result<Response, ApiError> {
+    let (api, caller, catalog) = (context.api, context.caller, context.catalog);
+    let list = list_of_fleet(uri, &info.segments(), cluster)?;
+    let endpoint = if list.watch_options.watch {
+        Endpoint::Watch
+    } else {
+        Endpoint::List
+    };
+    let representation = Representation::negotiate(endpoint, request.headers(), uri.query())?;
+    if list.watch_options.watch {
+        let authorized_as = attributes(&request);
+        return watch_objects(api, caller, catalog, &list, representation, authorized_as).await;
+    }
+    list_objects(api, caller, catalog, &list, representation).await
+}

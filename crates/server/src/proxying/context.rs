@@ -1,0 +1,42 @@
+//! The context of a request below `proxying/`.
+
+use std::sync::Arc;
+
+use fleetdex_core::{model::ClusterName, query::ResourceName};
+
+use super::{
+    super::{
+        api_state::ApiState, caller::Caller, catalog::Catalog, permission::visible_catalog,
+        status::ApiError,
+    },
+    MemberProxy,
+};
+
+/// The caller, and the part of the catalog that the request concerns.
+pub(super) struct ProxyContext<'s> {
+    pub(super) api: &'s ApiState,
+    pub(super) catalog: &'s Arc<Catalog>,
+    pub(super) caller: &'s Caller,
+}
+
+impl ProxyContext<'_> {
+    pub(super) fn members(&self) -> &MemberProxy {
+        &self.api.members
+    }
+
+    /// The catalog that the caller may see, of the named clusters or of all. What the caller may do there, the members decide.
+    pub(super) async fn visible_catalog(
+        &self,
+        named: &[ClusterName],
+        resource: Option<&ResourceName>,
+    ) -> Result<Arc<Catalog>, ApiError> {
+        visible_catalog(
+            &self.api.access_control,
+            self.caller,
+            self.catalog,
+            named,
+            resource,
+        )
+        .await
+    }
+}

@@ -1,0 +1,194 @@
+//! Tables: prints objects with the columns of Kubernetes' API servers, from the objects' JSON.
+//!
+//! A built-in kind has the columns and cells of kube-apiserver; each API area has a file with a table of them. A custom resource has
+//! those of its definition ([`custom`]). The first column is the cluster. Only the fields that some column reads are parsed
+//! ([`node`]), and only what is shown is copied.
+//!
+//! Source of columns and cells: <https://github.com/kubernetes/kubernetes/blob/v1.36.3/pkg/printers/internalversion/printers.go>
+
+mod access;
+mod age;
+mod autoscaling;
+mod column;
+mod core;
+mod custom;
+mod devices;
+mod event;
+mod kind_columns;
+mod networking;
+mod node;
+mod pod;
+mod storage;
+mod system;
+mod text;
+mod workload;
+
+#[cfg(test)]
+mod tests;
+
+pub use age::human_duration;
+use fleetdex_core::model::{Gvk, PrinterColumn, write_json_text};
+use jiff::Timestamp;
+use serde_json::json;
+
+use self::{
+    column::{Cell, Column, RowContext, age, name, text},
+    custom::CustomColumn,
+    kind_columns::{CompletedCondition, KindColumns},
+    node::{FieldPaths, JsonNode},
+};
+
+/// Built-in kinds with columns of their own.
+const KINDS: [&[KindColumns]; 10] = [
+    core::KINDS,
+    pod::KINDS,
+    workload::KINDS,
+    event::KINDS,
+    storage::KINDS,
+    networking::KINDS,
+    access::KINDS,
+    autoscaling::KINDS,
+    system::KINDS,
+    devices::KINDS,
+];
+
+/// Built-in kinds without columns of their own.
+const CREATED_AT_KINDS: [(&str, &str); 5] = [
+    ("", "LimitRange"),
+    ("apiextensions.k8s.io", "CustomResourceDefinition"),
+    ("rbac.authorization.k8s.io", "ClusterRole"),
+    ("rbac.authorization.k8s.io", "Role"),
+    ("storage.k8s.io", "CSIStorageCapacity"),
+];
+const CREATED_AT_COLUMNS: &[Column] = &[
+    name(),
+    text("Created At", "metadata.creationTimestamp").with_type("date"),
+];
+/// Custom resources whose definition names no columns, or cannot be read.
+const OTHER_COLUMNS: &[Column] = &[name(), age().with_type("date")];
+
+/// Prints objects of one kind as a Table.
+#[derive(Clone, Debug)]
+pub struct TablePrinter {
+    columns: TableColumns,
+    completed: Option<fn(&RowContext<'_>) -> Option<CompletedCondition>>,
+    paths: FieldPaths,
+}
+
+#[derive(Clone, Debug)]
+enum TableColumns {
+    BuiltIn(&'static [Column]),
+    Custom(Vec<CustomColumn>),
+}
+
+impl TablePrinter {
+    /// The printer of a kind; `printed` are the columns of its definition, if it is a custom resource and they are known.
+    pub fn of(gvk: &Gvk, printed: Option<&[PrinterColumn]>) -> Self {
+        let is_it = |kind: &&KindColumns| *gvk.group == *kind.group && *gvk.kind == *kind.name;
+        if let Some(kind) = KINDS.iter().copied().flatten().find(is_it) {
+            return Self::built_in(kind.columns, kind.completed);
+        }
+        if CREATED_AT_KINDS
+            .iter()
+            .any(|(group, kind)| *gvk.group == **group && *gvk.kind == **kind)
+        {
+            return Self::built_in(CREATED_AT_COLUMNS, None);
+        }
+        match printed.map(custom::columns) {
+            Some(Ok(columns)) if !columns.is_empty() => {
+                let paths = custom::paths(&columns);
+                Self {
+                    columns: TableColumns::Custom(columns),
+                    completed: None,
+                    paths,
+                }
+            }
+            // An API server falls back to these, too, when it does not understand a definition's paths.
+            Some(Err(_)) => Self::built_in(CREATED_AT_COLUMNS, None),
+            Some(Ok(_)) | None => Self::built_in(OTHER_COLUMNS, None),
+        }
+    }
+
+    fn built_in(
+        columns: &'static [Column],
+        completed: Option<fn(&RowContext<'_>) -> Option<CompletedCondition>>,
+    ) -> Self {
+        let mut paths = FieldPaths::default();
+        for path in columns.iter().flat_map(Column::reads) {
+            paths.add(path.split('.'));
+        }
+        Self {
+            columns: TableColumns::BuiltIn(columns),
+            completed,
+            paths,
+        }
+    }
+
+    /// Appends the column definitions, as a JSON list.
+    pub fn write_definitions(&self, out: &mut Vec<u8>) {
+        let of_cluster = json!({ "name": "Cluster", "type": "string", "format": "", "priority": 0,
+            "description": "The member cluster that holds the object." });
+        let mut definitions = vec![of_cluster];
+        match &self.columns {
+            TableColumns::BuiltIn(columns) => definitions.extend(columns.iter().map(|column| {
+                let paths: Vec<String> = column.reads().iter().map(|path| format!(".{path}")).collect();
+                json!({ "name": column.name, "type": column.kind, "format": column.format,
+                    "description": format!("From {}.", paths.join(", ")), "priority": column.priority })
+            })),
+            TableColumns::Custom(columns) => {
+                definitions.push(json!({ "name": "Name", "type": "string", "format": "name",
+                    "description": "From .metadata.name.", "priority": 0 }));
+                definitions.extend(columns.iter().map(CustomColumn::definition));
+            }
+        }
+        out.extend_from_slice(json!(definitions).to_string().as_bytes());
+    }
+
+    /// Appends the fields `cells` and `conditions` of a row. An object that cannot be parsed has empty cells besides its cluster.
+    pub fn write_cells(&self, out: &mut Vec<u8>, cluster: &str, object: &str, now: Timestamp) {
+        let parsed = JsonNode::parse(object, &self.paths)
+            .inspect_err(|error| tracing::debug!(cluster, %error, "an object cannot be parsed; its cells are empty"));
+        let view = RowContext {
+            object: parsed.unwrap_or(JsonNode::Null),
+            now,
+        };
+        out.extend_from_slice(b"\"cells\":[");
+        write_json_text(out, cluster);
+        match &self.columns {
+            TableColumns::BuiltIn(columns) => {
+                for column in *columns {
+                    write_cell(out, &column.cell(&view));
+                }
+            }
+            TableColumns::Custom(columns) => {
+                write_cell(out, &view.at("metadata.name").text().into());
+                for column in &**columns {
+                    write_cell(out, &column.cell(&view));
+                }
+            }
+        }
+        out.push(b']');
+        if let Some(CompletedCondition { reason, message }) =
+            self.completed.and_then(|completed| completed(&view))
+        {
+            let condition = json!([{ "type": "Completed", "status": "True", "reason": reason, "message": message }]);
+            out.extend_from_slice(b",\"conditions\":");
+            out.extend_from_slice(condition.to_string().as_bytes());
+        }
+    }
+}
+
+fn write_cell(out: &mut Vec<u8>, cell: &Cell) {
+    out.push(b',');
+    match cell {
+        Cell::Null => out.extend_from_slice(b"null"),
+        Cell::Flag(flag) => out.extend_from_slice(if *flag { b"true" } else { b"false" }),
+        Cell::Integer(number) => out.extend_from_slice(number.to_string().as_bytes()),
+        // Go writes a whole float without a fraction.
+        Cell::Float(number) if number.fract() == 0.0 && number.abs() < 1e15 => {
+            out.extend_from_slice(format!("{number:.0}").as_bytes());
+        }
+        Cell::Float(number) => out.extend_from_slice(json!(number).to_string().as_bytes()),
+        Cell::Text(text) => write_json_text(out, text),
+    }
+}

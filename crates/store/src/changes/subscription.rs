@@ -1,0 +1,78 @@
+//! Subscriptions: how the log knows what its readers follow, and how far they are.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
+
+use fleetdex_core::{model::FleetVersion, query::ResourceName};
+use tokio::sync::watch;
+
+use super::{Log, TooOld, log::SubscriberKind};
+
+/// A reader's position in a log. Dropping it ends the subscription.
+pub(super) struct LogSubscription {
+    log: Arc<Log>,
+    newest: watch::Receiver<u64>,
+    subscriber: u64,
+    position: Arc<AtomicU64>,
+    after: u64,
+}
+
+impl Drop for LogSubscription {
+    fn drop(&mut self) {
+        self.log.leave(self.subscriber);
+    }
+}
+
+impl LogSubscription {
+    /// Follows a resource after a number; without one, after the last change.
+    pub(super) fn new(
+        log: Arc<Log>,
+        resource: &ResourceName,
+        after: Option<u64>,
+        kind: SubscriberKind,
+    ) -> Result<Self, TooOld> {
+        let newest = log.subscribe();
+        let (subscriber, position) = log.follow(resource, after, kind)?;
+        let after = position.load(Ordering::Acquire);
+        Ok(Self {
+            log,
+            newest,
+            subscriber,
+            position,
+            after,
+        })
+    }
+
+    pub(super) fn log(&self) -> &Log {
+        &self.log
+    }
+
+    /// Number of the last change that has been read.
+    pub(super) fn after(&self) -> u64 {
+        self.after
+    }
+
+    /// The fleet version up to which everything has been read.
+    pub(super) fn version(&self) -> FleetVersion {
+        self.log.sequence().version(self.after)
+    }
+
+    /// Marks everything up to a number as read.
+    pub(super) fn move_to(&mut self, number: u64) {
+        self.after = number;
+        self.position.store(number, Ordering::Release);
+    }
+
+    /// Marks what is in the log now as seen by [`changed`](Self::changed).
+    pub(super) fn mark_seen(&mut self) {
+        self.newest.mark_unchanged();
+    }
+
+    /// Waits until something has been added since the last [`mark_seen`](Self::mark_seen).
+    pub(super) async fn changed(&mut self) {
+        // The sender lives in the log, which this holds.
+        drop(self.newest.changed().await);
+    }
+}

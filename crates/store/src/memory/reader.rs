@@ -1,0 +1,74 @@
+//! The reading side of the embedded store.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use async_trait::async_trait;
+use fleetdex_core::query::{
+    Cursor, GroupKey, Groups, Page, Query, Relative, RelativesQuery, ResourceName,
+    merge::SortedPage,
+};
+
+use super::Memory;
+use crate::{IndexReader, StoreError, changes::Log};
+
+#[async_trait]
+impl IndexReader for Memory {
+    async fn search(&self, query: &Query, from: Option<&Cursor>) -> Result<Page, StoreError> {
+        self.list(query, from).await.map(|(page, _)| page)
+    }
+
+    fn pin(&self, cursor: &Cursor) {
+        self.shared.views.pin(cursor);
+    }
+
+    fn release(&self, cursor: &Cursor) {
+        self.shared.views.close(&cursor.snapshot);
+    }
+
+    async fn relatives(&self, query: &RelativesQuery) -> Result<BTreeSet<Relative>, StoreError> {
+        let (requester, query) = (query.requester.clone(), query.clone());
+        self.read(&requester, move |running| running.relatives(&query))
+            .await
+    }
+
+    async fn first_page(&self, query: &Query) -> Result<(Page, u64), StoreError> {
+        self.list(query, None).await
+    }
+
+    async fn sorted_page(
+        &self,
+        query: &Query,
+        from: Option<&Cursor>,
+    ) -> Result<SortedPage, StoreError> {
+        let (requester, query, from) = (query.requester.clone(), query.clone(), from.cloned());
+        self.read(&requester, move |running| {
+            running.sorted_page(&query, from.as_ref())
+        })
+        .await
+    }
+
+    async fn open_view(&self, query: &Query) -> Result<String, StoreError> {
+        let (requester, query) = (query.requester.clone(), query.clone());
+        self.read(&requester, move |running| running.open_view(&query))
+            .await
+    }
+
+    async fn visible_sequence(&self, _resource: &ResourceName) -> Result<u64, StoreError> {
+        Ok(self.shared.log.newest())
+    }
+
+    async fn change_log(&self) -> Result<Arc<Log>, StoreError> {
+        Ok(Arc::clone(&self.shared.log))
+    }
+
+    async fn aggregate(
+        &self,
+        query: &Query,
+        by: &[GroupKey],
+        top: usize,
+    ) -> Result<Groups, StoreError> {
+        let (requester, query, by) = (query.requester.clone(), query.clone(), by.to_vec());
+        self.read(&requester, move |running| running.count(&query, &by, top))
+            .await
+    }
+}

@@ -1,0 +1,262 @@
+//! The writing side of the embedded store.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use async_trait::async_trait;
+use fleetdex_core::{model::ClusterName, query::ResourceName};
+use parking_lot::RwLockWriteGuard;
+
+use super::{
+    Memory, MemoryState, blocking,
+    revisions::{RevisionIdentity, StoredRevisions},
+};
+use crate::{
+    Checkpoints, Extent, IndexRevision, IndexWriter, StoreError, StoredVersion, Visit,
+    bulk::{Verdict, Write},
+    changes::Change,
+    document::StoredDocument,
+    packed::Packer,
+    packed_document::{PackError, PackedDocument, pack_document},
+    terms::REJECTED,
+};
+
+/// Writes for which the lock is held at once: queries wait for about a millisecond.
+const WRITES_AT_ONCE: usize = 200;
+
+#[async_trait]
+impl IndexWriter for Memory {
+    async fn prepare(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    async fn lost(&self, revisions: &[IndexRevision]) -> Result<BTreeSet<ClusterName>, StoreError> {
+        let stored = self.shared.read();
+        Ok(revisions
+            .iter()
+            .filter(|revision| !stored.is_intact(revision))
+            .map(|revision| revision.cluster.clone())
+            .collect())
+    }
+
+    async fn open(
+        &self,
+        cluster: &ClusterName,
+        uid: Option<&str>,
+        above: u64,
+    ) -> Result<IndexRevision, StoreError> {
+        let identity = RevisionIdentity {
+            uid: uid.map(str::to_owned),
+            projection: Arc::clone(&self.projection),
+        };
+        Ok(self.shared.lock().open(cluster, identity, above))
+    }
+
+    async fn activate(&self, revision: &IndexRevision) -> Result<(), StoreError> {
+        let (shared, revision) = (Arc::clone(&self.shared), revision.clone());
+        let activated = blocking(move || {
+            let mut revisions = shared.lock();
+            let activated = revisions.activate(&revision)?;
+            shared.publish(revisions, &activated.changes);
+            Some(activated.removed)
+        });
+        match activated.await? {
+            Some(_removed) => Ok(()),
+            None => Err(StoreError::Embedded(
+                "the index revision is gone".to_owned(),
+            )),
+        }
+    }
+
+    async fn show(
+        &self,
+        revision: &IndexRevision,
+        resources: &BTreeSet<ResourceName>,
+    ) -> Result<(), StoreError> {
+        let (shared, revision, resources) = (
+            Arc::clone(&self.shared),
+            revision.clone(),
+            resources.clone(),
+        );
+        let shown = blocking(move || {
+            let mut revisions = shared.lock();
+            let shown = revisions.show(&revision, &resources)?;
+            shared.publish(revisions, &shown.changes);
+            Some(())
+        });
+        shown
+            .await?
+            .ok_or_else(|| StoreError::Embedded("the index revision is gone".to_owned()))
+    }
+
+    async fn revisions(&self) -> Result<Vec<IndexRevision>, StoreError> {
+        Ok(self.shared.read().all())
+    }
+
+    async fn write(&self, writes: &[Write]) -> Result<Vec<Verdict>, StoreError> {
+        let (shared, writes) = (Arc::clone(&self.shared), writes.to_vec());
+        blocking(move || shared.write(&writes)).await
+    }
+
+    async fn visit_versions(
+        &self,
+        revision: &IndexRevision,
+        extent: &Extent,
+        visit: Visit<'_>,
+    ) -> Result<(), StoreError> {
+        let Some(chunks) = self.shared.read().freeze(revision) else {
+            return Err(StoreError::Embedded(
+                "the index revision is gone".to_owned(),
+            ));
+        };
+        for entry in chunks
+            .iter()
+            .flat_map(|chunk| chunk.iter())
+            .filter(|entry| is_within(extent, &entry.document))
+        {
+            let document = &entry.document;
+            visit(StoredVersion {
+                id: &document.id(),
+                version: document.version,
+                namespace: document.namespace(),
+                name: document.name(),
+            });
+        }
+        Ok(())
+    }
+
+    /// The documents that were written as fallback documents: this store refuses none.
+    async fn rejected(
+        &self,
+        revision: &IndexRevision,
+        extent: &Extent,
+    ) -> Result<Vec<Arc<str>>, StoreError> {
+        let Some(chunks) = self.shared.read().freeze(revision) else {
+            return Err(StoreError::Embedded(
+                "the index revision is gone".to_owned(),
+            ));
+        };
+        let is_rejected = |document: &StoredDocument| {
+            let number = document.origin.vocabulary.read().number(REJECTED, "");
+            number.is_some_and(|number| document.terms().any(|term| term == number))
+        };
+        let documents = chunks
+            .iter()
+            .flat_map(|chunk| chunk.iter())
+            .map(|entry| &entry.document);
+        let found =
+            documents.filter(|document| is_within(extent, document) && is_rejected(document));
+        Ok(found.map(|document| Arc::from(&*document.id())).collect())
+    }
+
+    async fn checkpoints(&self, cluster: &ClusterName) -> Result<Option<Checkpoints>, StoreError> {
+        Ok(self.shared.read().checkpoints(cluster))
+    }
+
+    async fn save_checkpoints(&self, checkpoints: &[Checkpoints]) -> Result<(), StoreError> {
+        self.shared.lock().save_checkpoints(checkpoints);
+        Ok(())
+    }
+
+    async fn drop_revision(&self, revision: &IndexRevision) -> Result<(), StoreError> {
+        let (shared, revision) = (Arc::clone(&self.shared), revision.clone());
+        blocking(move || {
+            let mut revisions = shared.lock();
+            let dropped = revisions.drop_revision(&revision);
+            shared.publish(revisions, &dropped.changes);
+        })
+        .await
+    }
+
+    async fn retire(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    async fn drop_cluster(&self, cluster: &ClusterName) -> Result<(), StoreError> {
+        let (shared, cluster) = (Arc::clone(&self.shared), cluster.clone());
+        blocking(move || {
+            let mut revisions = shared.lock();
+            let dropped = revisions.drop_cluster(&cluster);
+            shared.publish(revisions, &dropped.changes);
+        })
+        .await
+    }
+
+    fn expire_watches(&self) {
+        self.shared.log.restart();
+    }
+}
+
+impl MemoryState {
+    fn write(&self, writes: &[Write]) -> Vec<Verdict> {
+        let mut packer = Packer::new();
+        let mut verdicts = Vec::with_capacity(writes.len());
+        for some in writes.chunks(WRITES_AT_ONCE) {
+            let packed: Vec<Result<Option<PackedDocument>, PackError>> = some
+                .iter()
+                .map(|write| {
+                    let body = write.document.body.as_ref();
+                    body.map(|body| {
+                        pack_document(write, body, &self.codec, &self.vocabulary, &mut packer)
+                    })
+                    .transpose()
+                })
+                .collect();
+            self.apply(some, packed, &mut verdicts);
+            self.pack_again(some.len(), &mut packer);
+        }
+        verdicts
+    }
+
+    fn apply(
+        &self,
+        writes: &[Write],
+        packed: Vec<Result<Option<PackedDocument>, PackError>>,
+        verdicts: &mut Vec<Verdict>,
+    ) {
+        let (mut hidden, mut visible) = (Vec::new(), Vec::new());
+        let mut revisions = self.lock();
+        for (write, pack_document) in writes.iter().zip(packed) {
+            let (verdict, change) = match pack_document {
+                Ok(pack_document) => revisions.write(write, pack_document),
+                Err(error) => (Verdict::Rejected(error.to_string()), None),
+            };
+            verdicts.push(verdict);
+            let Some(change) = change else { continue };
+            if revisions.shows(&write.index, &change) {
+                visible.push(change);
+            } else {
+                hidden.push(change);
+            }
+        }
+        // Within the lock, so that the log has the order of the writes.
+        self.log.append(&visible);
+        drop(revisions);
+        self.codec.sample(
+            hidden
+                .iter()
+                .chain(&visible)
+                .filter_map(|change| change.after.as_ref()),
+        );
+        self.retire(&visible);
+    }
+
+    fn retire(&self, changes: &[Change]) {
+        let retired = changes.iter().filter_map(|change| change.before.as_ref());
+        self.views
+            .retire(retired.map(|document| document.footprint()).sum());
+    }
+
+    /// Logs changes that were made while `revisions` was locked, and unlocks it.
+    fn publish(&self, revisions: RwLockWriteGuard<'_, StoredRevisions>, changes: &[Change]) {
+        self.log.append(changes);
+        drop(revisions);
+        self.retire(changes);
+    }
+}
+
+fn is_within(extent: &Extent, document: &StoredDocument) -> bool {
+    match extent {
+        Extent::Kind(kind) => document.is_of(kind),
+        Extent::Outside(kinds) => !kinds.iter().any(|kind| document.is_of(kind)),
+    }
+}

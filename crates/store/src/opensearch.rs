@@ -1,0 +1,40 @@
+//! The OpenSearch engine: one index per cluster and revision behind aliases, external versions, and
+//! reads from points in time.
+
+mod activation;
+mod aggregate;
+mod checkpoints;
+mod claim;
+mod client;
+mod contexts;
+mod engine;
+mod extent;
+mod feed;
+mod packing;
+mod pages;
+mod points_in_time;
+mod previous_state;
+mod reader;
+mod refresh;
+mod responses;
+mod revision;
+mod revision_diff;
+mod search_response;
+mod survey;
+mod template;
+mod transport;
+mod versions;
+mod visible_resources;
+mod writer;
+
+pub use contexts::{AllListContexts, LIST_CONTEXTS, ListContexts};
+pub use engine::{Engine, EngineOptions};
+pub use feed::Feed;
+pub use responses::{Allowance, Answers, MAX_ANSWER_BYTES};
+pub use template::{IndexSettings, MAPPING_VERSION, index_template, mappings};
+pub use transport::{
+    OpenSearchService, Settings, SettingsError, Timeout, TransportError, connect, url,
+};
+
+#[cfg(test)]
+mod tests;

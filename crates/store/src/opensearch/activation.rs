@@ -1,0 +1,249 @@
+//! Which revision answers queries: swaps of read aliases, and deletion of indices.
+
+use std::collections::BTreeSet;
+
+use fleetdex_core::{
+    model::{ClusterName, IndexName},
+    query::ResourceName,
+};
+use http::Method;
+use serde_json::{Value, json};
+
+use super::{
+    engine::Engine,
+    survey::SurveyedIndex,
+    visible_resources::{VisibleResources, filter},
+};
+use crate::{IndexRevision, StoreError};
+
+impl Engine {
+    /// Makes resources of a revision visible to queries, or all of it. With all of it the cluster's
+    /// other indices are removed, in one atomic request.
+    pub(super) async fn swap_to(
+        &self,
+        revision: &IndexRevision,
+        visible: VisibleResources,
+    ) -> Result<(), StoreError> {
+        let IndexRevision {
+            cluster,
+            index,
+            target,
+            ..
+        } = revision;
+        let found = self
+            .survey(self.options.prefix.revisions(cluster).as_str())
+            .await?;
+        let own: Vec<IndexRevision> = found
+            .iter()
+            .filter_map(|found| self.own_revision(found))
+            .collect();
+        let earlier: Vec<&IndexRevision> = own
+            .iter()
+            .filter(|other| other.cluster == *cluster && other.number < revision.number)
+            .collect();
+        let current = own.iter().find(|other| other.index == *index);
+        // Visible resources stay visible.
+        let wanted = match (visible, current) {
+            (VisibleResources::Only(resources), Some(current)) if !current.live => {
+                Some(resources.union(&current.shown).cloned().collect())
+            }
+            (VisibleResources::Only(resources), None) => Some(resources),
+            (VisibleResources::All, _) | (VisibleResources::Only(_), Some(_)) => None,
+        };
+        let replaced = if wanted.is_none() {
+            earlier.as_slice()
+        } else {
+            &[]
+        };
+        if current.is_some_and(|current| current.live) {
+            self.swap_aliases(revision, wanted.as_ref(), replaced, &found)
+                .await?;
+            self.feed.note_live(cluster, target, wanted);
+            return Ok(());
+        }
+        let Some(mut swap) = self.feed.begin_swap(cluster, Some(target), wanted.clone()) else {
+            self.swap_aliases(revision, wanted.as_ref(), replaced, &found)
+                .await?;
+            self.feed.end_untracked(cluster, Some(target), wanted);
+            return Ok(());
+        };
+        let current = current.filter(|current| current.is_read());
+        let old = earlier.iter().find(|other| other.is_read()).copied();
+        if swap.old.as_ref() != current.or(old).map(|seen| &seen.target)
+            || current.is_some() && old.is_some()
+        {
+            swap.mark_incomplete();
+        }
+        swap.wait_for_writes().await;
+        // The comparison does not see what is not refreshed.
+        self.refresh_index(index).await?;
+        if let Some(old) = old
+            && self.refresh_index(&old.index).await.is_err()
+        {
+            swap.mark_incomplete();
+        }
+        let difference = |resource: &ResourceName| {
+            let is_new = wanted
+                .as_ref()
+                .is_none_or(|wanted| wanted.contains(resource));
+            let to = Some(index).filter(|_| is_new);
+            let from = current
+                .or(old)
+                .filter(|seen| seen.shows(resource))
+                .map(|seen| &seen.index);
+            (from, to)
+        };
+        self.log_all_differences(&mut swap, difference).await;
+        self.swap_aliases(revision, wanted.as_ref(), replaced, &found)
+            .await?;
+        swap.finish();
+        Ok(())
+    }
+
+    async fn refresh_index(&self, index: &IndexName) -> Result<(), StoreError> {
+        self.send(
+            "refreshing an index",
+            Method::POST,
+            format!("/{index}/_refresh"),
+            None,
+        )
+        .await
+        .map(drop)
+    }
+
+    /// `shown`: the resources that the aliases show; `None`: everything. An alias never shows less
+    /// than before: one that was there alone when the other one was lost still shows everything.
+    async fn swap_aliases(
+        &self,
+        revision: &IndexRevision,
+        shown: Option<&BTreeSet<ResourceName>>,
+        earlier: &[&IndexRevision],
+        found: &[SurveyedIndex],
+    ) -> Result<(), StoreError> {
+        let IndexRevision { cluster, index, .. } = revision;
+        // Queries would lack what is not refreshed.
+        self.refresh_index(index).await?;
+        let current = found.iter().find(|found| found.index == *index);
+        let add = |alias: &IndexName| {
+            let before = VisibleResources::of(
+                current.and_then(|current| current.aliases.get(alias.as_str())),
+            );
+            let mut action = json!({ "add": { "index": index, "alias": alias } });
+            if let VisibleResources::Only(shown) = shown
+                .map_or(VisibleResources::All, |shown| {
+                    VisibleResources::Only(shown.clone())
+                })
+                .or(before)
+            {
+                action["add"]["filter"] = filter(&shown);
+            }
+            action
+        };
+        let mut actions: Vec<Value> = self.read_aliases(cluster).iter().map(add).collect();
+        actions.extend(
+            earlier
+                .iter()
+                .map(|other| json!({ "remove_index": { "index": other.index } })),
+        );
+        self.change_aliases("activating a revision", &actions)
+            .await?;
+        match shown {
+            None => {
+                tracing::info!(%cluster, %index, removed = earlier.len(), "queries are answered from this index revision");
+            }
+            Some(shown) => {
+                tracing::info!(%cluster, %index, resources = shown.len(), "queries about the complete resources are answered from this index revision");
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) async fn change_aliases(
+        &self,
+        operation: &str,
+        actions: &[Value],
+    ) -> Result<(), StoreError> {
+        let body = json!({ "actions": actions });
+        self.send(operation, Method::POST, "/_aliases".to_owned(), Some(&body))
+            .await
+            .map(drop)
+    }
+
+    /// Deletes the checkpoint index, by its exact name, unless an index may belong to the prefix.
+    /// The templates stay: a request that arrives late must not take them from a registry that
+    /// names this store location again.
+    pub(super) async fn remove_leftovers(&self) -> Result<(), StoreError> {
+        let prefix = &self.options.prefix;
+        let may_be_under =
+            |found: &SurveyedIndex| found.metadata.is_none() || found.is_revision_under(prefix);
+        if self
+            .survey(prefix.every_revision().as_str())
+            .await?
+            .iter()
+            .any(may_be_under)
+        {
+            return Ok(());
+        }
+        let path = format!("/{}?ignore_unavailable=true", prefix.state());
+        match self
+            .send("deleting the checkpoint index", Method::DELETE, path, None)
+            .await
+        {
+            // It is gone already.
+            Ok(_) | Err(StoreError::Refused { status: 404, .. }) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Deletes every revision of a cluster, by exact names.
+    pub(super) async fn delete_revisions(&self, cluster: &ClusterName) -> Result<(), StoreError> {
+        for revision in self
+            .own_revisions()
+            .await?
+            .iter()
+            .filter(|revision| revision.cluster == *cluster)
+        {
+            self.delete_revision(revision).await?;
+        }
+        Ok(())
+    }
+
+    /// Deletes one revision. If queries are answered from it, its visible objects are logged as
+    /// deleted.
+    pub(super) async fn delete_revision(&self, revision: &IndexRevision) -> Result<(), StoreError> {
+        let cluster = &revision.cluster;
+        if !revision.is_read() && !self.feed.is_live(revision) {
+            return self.delete_index(revision).await;
+        }
+        let Some(mut swap) = self.feed.begin_swap(cluster, None, None) else {
+            self.delete_index(revision).await?;
+            self.feed.end_untracked(cluster, None, None);
+            return Ok(());
+        };
+        swap.wait_for_writes().await;
+        // Nothing can be read of an index that is gone already.
+        match self.refresh_index(&revision.index).await {
+            Ok(()) => {
+                let seen = |resource: &ResourceName| {
+                    (
+                        Some(&revision.index).filter(|_| revision.shows(resource)),
+                        None,
+                    )
+                };
+                self.log_all_differences(&mut swap, seen).await;
+            }
+            Err(_) => swap.mark_incomplete(),
+        }
+        self.delete_index(revision).await?;
+        swap.finish();
+        Ok(())
+    }
+
+    async fn delete_index(&self, revision: &IndexRevision) -> Result<(), StoreError> {
+        let path = format!("/{}?ignore_unavailable=true", revision.index);
+        self.send("deleting an index", Method::DELETE, path, None)
+            .await?;
+        tracing::info!(cluster = %revision.cluster, index = %revision.index, "deleted an index");
+        Ok(())
+    }
+}

@@ -1,0 +1,160 @@
+//! What queries see of an index: all of it or, while it is filled for the first time, the resources
+//! that are complete. The read aliases carry this as their filter, so that everyone who queries
+//! through them sees the same: this process, other replicas, and people.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use fleetdex_core::query::ResourceName;
+use serde_json::{Value, json};
+
+/// What an alias shows of an index.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum VisibleResources {
+    /// Everything.
+    All,
+    /// The documents of these resources, which may be none.
+    Only(BTreeSet<ResourceName>),
+}
+
+impl VisibleResources {
+    /// What an alias shows, by its configuration; nothing if there is no such alias, or with a
+    /// foreign filter.
+    pub(super) fn of(alias: Option<&Value>) -> Self {
+        let Some(configuration) = alias else {
+            return Self::Only(BTreeSet::new());
+        };
+        match configuration.get("filter") {
+            None | Some(Value::Null) => Self::All,
+            Some(filter) => Self::Only(read(filter).unwrap_or_default()),
+        }
+    }
+
+    /// What both show.
+    pub(super) fn and(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::All, part) | (part, Self::All) => part,
+            (Self::Only(left), Self::Only(right)) => {
+                Self::Only(left.intersection(&right).cloned().collect())
+            }
+        }
+    }
+
+    /// What either shows.
+    pub(super) fn or(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::All, _) | (_, Self::All) => Self::All,
+            (Self::Only(left), Self::Only(right)) => {
+                Self::Only(left.union(&right).cloned().collect())
+            }
+        }
+    }
+}
+
+/// The filter that matches the documents of these resources and no others.
+pub(super) fn filter(resources: &BTreeSet<ResourceName>) -> Value {
+    // Without clauses the query below would match everything.
+    if resources.is_empty() {
+        return json!({ "match_none": {} });
+    }
+    let mut by_group: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for resource in resources {
+        by_group
+            .entry(&resource.group)
+            .or_default()
+            .push(&resource.plural);
+    }
+    let of_group = |(group, plurals): (&str, Vec<&str>)| json!({ "bool": { "filter": [{ "term": { "search.group": group } }, { "terms": { "search.resource": plurals } }] } });
+    json!({ "bool": { "should": by_group.into_iter().map(of_group).collect::<Vec<Value>>(), "minimum_should_match": 1 } })
+}
+
+fn read(filter: &Value) -> Option<BTreeSet<ResourceName>> {
+    let mut resources = BTreeSet::new();
+    for of_group in filter["bool"]["should"].as_array()? {
+        let clauses = &of_group["bool"]["filter"];
+        let group = clauses[0]["term"]["search.group"].as_str()?;
+        for plural in clauses[1]["terms"]["search.resource"].as_array()? {
+            resources.insert(ResourceName::new(group, plural.as_str()?));
+        }
+    }
+    Some(resources)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn resources(names: &[(&str, &str)]) -> BTreeSet<ResourceName> {
+        names
+            .iter()
+            .map(|(group, plural)| ResourceName::new(group, plural))
+            .collect()
+    }
+
+    #[test]
+    fn a_filter_reads_back_as_what_it_was_made_of() {
+        for names in [
+            &[][..],
+            &[("", "pods")],
+            &[("", "pods"), ("", "nodes"), ("apps", "deployments")],
+        ] {
+            let expected = resources(names);
+            assert_eq!(
+                VisibleResources::of(Some(&json!({ "filter": filter(&expected) }))),
+                VisibleResources::Only(expected)
+            );
+        }
+        assert_eq!(
+            VisibleResources::of(Some(&json!({}))),
+            VisibleResources::All
+        );
+        assert_eq!(
+            VisibleResources::of(None),
+            VisibleResources::Only(BTreeSet::new())
+        );
+        assert_eq!(
+            VisibleResources::of(Some(&json!({ "filter": { "match_all": {} } }))),
+            VisibleResources::Only(BTreeSet::new())
+        );
+    }
+
+    #[test]
+    fn queries_see_what_both_aliases_show() {
+        let (pods, both) = (
+            resources(&[("", "pods")]),
+            resources(&[("", "pods"), ("", "nodes")]),
+        );
+        assert_eq!(
+            VisibleResources::Only(pods.clone()).and(VisibleResources::Only(both)),
+            VisibleResources::Only(pods.clone())
+        );
+        assert_eq!(
+            VisibleResources::All.and(VisibleResources::Only(pods.clone())),
+            VisibleResources::Only(pods)
+        );
+        assert_eq!(
+            VisibleResources::All.and(VisibleResources::All),
+            VisibleResources::All
+        );
+    }
+
+    #[test]
+    fn an_alias_never_shows_less_than_before() {
+        let (pods, nodes, both) = (
+            resources(&[("", "pods")]),
+            resources(&[("", "nodes")]),
+            resources(&[("", "pods"), ("", "nodes")]),
+        );
+        assert_eq!(
+            VisibleResources::Only(pods.clone()).or(VisibleResources::Only(nodes)),
+            VisibleResources::Only(both)
+        );
+        assert_eq!(
+            VisibleResources::All.or(VisibleResources::Only(pods.clone())),
+            VisibleResources::All
+        );
+        assert_eq!(
+            VisibleResources::Only(pods).or(VisibleResources::All),
+            VisibleResources::All
+        );
+    }
+}

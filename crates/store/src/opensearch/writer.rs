@@ -1,0 +1,212 @@
+//! The writing side of the engine.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use async_trait::async_trait;
+use fleetdex_core::{model::ClusterName, query::ResourceName};
+use http::Method;
+
+use super::{
+    client::{BULK_TIMEOUT, Call},
+    engine::{Engine, EngineOptions},
+    responses::MAX_DOCUMENT_BYTES,
+    template::{index_template, state_template},
+    visible_resources::VisibleResources,
+};
+use crate::{
+    Checkpoints, Extent, IndexRevision, IndexWriter, StoreError, Visit,
+    bulk::{self, Encoded, Verdict, Write},
+};
+
+#[async_trait]
+impl IndexWriter for Engine {
+    async fn prepare(&self) -> Result<(), StoreError> {
+        let EngineOptions {
+            prefix,
+            settings,
+            fields,
+            ..
+        } = &self.options;
+        self.claim_prefix().await?;
+        let operation = "writing the index templates";
+        let template = index_template(prefix, settings, fields);
+        self.send(
+            operation,
+            Method::PUT,
+            format!("/_index_template/{}", prefix.as_str()),
+            Some(&template),
+        )
+        .await?;
+        let template = state_template(prefix, settings, &self.options.owner);
+        self.send(
+            operation,
+            Method::PUT,
+            format!("/_index_template/{}", prefix.state()),
+            Some(&template),
+        )
+        .await
+        .map(drop)
+    }
+
+    async fn lost(&self, revisions: &[IndexRevision]) -> Result<BTreeSet<ClusterName>, StoreError> {
+        self.find_lost_revisions(revisions).await
+    }
+
+    async fn open(
+        &self,
+        cluster: &ClusterName,
+        uid: Option<&str>,
+        above: u64,
+    ) -> Result<IndexRevision, StoreError> {
+        self.open_revision(cluster, uid, above).await
+    }
+
+    async fn activate(&self, revision: &IndexRevision) -> Result<(), StoreError> {
+        self.swap_to(revision, VisibleResources::All).await
+    }
+
+    async fn show(
+        &self,
+        revision: &IndexRevision,
+        resources: &BTreeSet<ResourceName>,
+    ) -> Result<(), StoreError> {
+        self.swap_to(revision, VisibleResources::Only(resources.clone()))
+            .await
+    }
+
+    async fn revisions(&self) -> Result<Vec<IndexRevision>, StoreError> {
+        self.own_revisions().await
+    }
+
+    async fn identities(&self) -> Result<BTreeMap<ClusterName, String>, StoreError> {
+        self.stored_identities().await
+    }
+
+    async fn write(&self, writes: &[Write]) -> Result<Vec<Verdict>, StoreError> {
+        let batch = self.feed.begin_batch(writes);
+        let before = match self.read_previous(writes, &batch).await {
+            Ok(before) => before,
+            Err(error) => {
+                batch.cancel();
+                return Err(error);
+            }
+        };
+        match self.write_batch(writes).await {
+            Ok(verdicts) => {
+                batch.settle(writes, &verdicts, before).await;
+                Ok(verdicts)
+            }
+            Err(error) => {
+                batch.fail(writes, before).await;
+                Err(error)
+            }
+        }
+    }
+
+    async fn visit_versions(
+        &self,
+        revision: &IndexRevision,
+        extent: &Extent,
+        visit: Visit<'_>,
+    ) -> Result<(), StoreError> {
+        self.visit_extent(revision, extent, visit).await
+    }
+
+    async fn rejected(
+        &self,
+        revision: &IndexRevision,
+        extent: &Extent,
+    ) -> Result<Vec<Arc<str>>, StoreError> {
+        self.rejected_ids(revision, extent).await
+    }
+
+    async fn checkpoints(&self, cluster: &ClusterName) -> Result<Option<Checkpoints>, StoreError> {
+        self.stored_checkpoints(cluster).await
+    }
+
+    async fn save_checkpoints(&self, checkpoints: &[Checkpoints]) -> Result<(), StoreError> {
+        self.write_checkpoints(checkpoints).await
+    }
+
+    async fn drop_revision(&self, revision: &IndexRevision) -> Result<(), StoreError> {
+        self.delete_revision(revision).await
+    }
+
+    async fn retire(&self) -> Result<(), StoreError> {
+        self.remove_leftovers().await
+    }
+
+    async fn drop_cluster(&self, cluster: &ClusterName) -> Result<(), StoreError> {
+        self.delete_revisions(cluster).await?;
+        self.delete_checkpoints(cluster).await
+    }
+
+    fn hand_over(&self, cluster: &ClusterName) {
+        self.feed.hand_over(cluster);
+    }
+
+    fn expire_watches(&self) {
+        self.feed.expire();
+    }
+
+    async fn close_change_log(&self) {
+        self.feed.end().await;
+    }
+}
+
+impl Engine {
+    /// Writes what is not too large to be read again.
+    async fn write_batch(&self, writes: &[Write]) -> Result<Vec<Verdict>, StoreError> {
+        let fits = |write: &&Write| {
+            write
+                .document
+                .body
+                .as_ref()
+                .is_none_or(|body| body.len() <= MAX_DOCUMENT_BYTES)
+        };
+        if writes.iter().all(|write| fits(&write)) {
+            return self.write_fitting(writes).await;
+        }
+        let fitting: Vec<Write> = writes.iter().filter(fits).cloned().collect();
+        let written = if fitting.is_empty() {
+            Vec::new()
+        } else {
+            self.write_fitting(&fitting).await?
+        };
+        let mut written = written.into_iter();
+        let too_large =
+            || Verdict::Rejected(format!("it has more than {MAX_DOCUMENT_BYTES} bytes"));
+        let verdict = |write| if fits(&write) { written.next() } else { None };
+        Ok(writes
+            .iter()
+            .map(verdict)
+            .map(|verdict| verdict.unwrap_or_else(too_large))
+            .collect())
+    }
+
+    async fn write_fitting(&self, writes: &[Write]) -> Result<Vec<Verdict>, StoreError> {
+        let operation = "a bulk request";
+        let path = bulk::PATH.to_owned();
+        let Encoded { body, items } = bulk::encode(writes);
+        let answer = self
+            .client
+            .call(Call {
+                operation,
+                method: Method::POST,
+                path,
+                body,
+                timeout: BULK_TIMEOUT,
+            })
+            .await?;
+        let mut verdicts =
+            bulk::read_response(&answer, items).map_err(|error| StoreError::Garbled {
+                operation: operation.to_owned(),
+                reason: error.to_string(),
+            })?;
+        verdicts.truncate(writes.len());
+        Ok(verdicts)
+    }
+}

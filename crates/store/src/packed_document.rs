@@ -1,0 +1,134 @@
+//! Reads and packs the documents of writes, before anything is locked.
+
+use std::{borrow::Cow, io, sync::Arc};
+
+use fleetdex_core::{model::Restored, query::ResourceName};
+use serde::{Deserialize, de::IgnoredAny};
+use serde_json::value::RawValue;
+
+use super::{
+    codec::Codec,
+    content::{Content, IndexedMetadata},
+    document::Origin,
+    packed::Packer,
+    terms::{NAMESPACE, OWNER, REJECTED, Vocabulary, label_key},
+};
+use crate::bulk::Write;
+
+/// The body of a write is not a valid document.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum PackError {
+    #[error("the document is malformed: {0}")]
+    Malformed(#[from] serde_json::Error),
+    #[error("the document cannot be packed: {0}")]
+    Packing(#[from] io::Error),
+}
+
+/// A document that is ready to be stored.
+pub(super) struct PackedDocument {
+    pub(super) origin: Origin,
+    pub(super) content: Content,
+}
+
+/// The parts of a document that are read.
+#[derive(Deserialize)]
+struct DocumentHead<'a> {
+    #[serde(borrow, rename = "apiVersion")]
+    api_version: Cow<'a, str>,
+    #[serde(borrow)]
+    kind: Cow<'a, str>,
+    #[serde(borrow)]
+    search: Search<'a>,
+    #[serde(borrow)]
+    metadata: IndexedMetadata<'a>,
+}
+
+#[derive(Deserialize)]
+struct Search<'a> {
+    #[serde(borrow)]
+    resource: Cow<'a, str>,
+    #[serde(borrow)]
+    group: Cow<'a, str>,
+    #[serde(default)]
+    labels: Vec<String>,
+    #[serde(default)]
+    fields: Vec<String>,
+    #[serde(default)]
+    owners: Vec<String>,
+    #[serde(default)]
+    rejected: Option<IgnoredAny>,
+}
+
+/// Reads and packs the document of a write.
+pub(super) fn pack_document(
+    write: &Write,
+    body: &[u8],
+    codec: &Codec,
+    vocabulary: &Arc<Vocabulary>,
+    packer: &mut Packer,
+) -> Result<PackedDocument, PackError> {
+    let source: &RawValue = serde_json::from_slice(body)?;
+    let head: DocumentHead<'_> = serde_json::from_str(source.get())?;
+    let Restored { cluster, object } = serde_json::from_str(source.get())?;
+    let Search {
+        resource,
+        group,
+        labels,
+        fields,
+        owners,
+        rejected,
+    } = head.search;
+    let resource = ResourceName::new(&group, &resource);
+    let id_prefix = format!("{}/{}/", head.api_version, head.kind).into_boxed_str();
+    let object = object.get().as_bytes();
+    // Interned now and not when the document is stored, so that no short-lived text fragments the
+    // memory that stays.
+    let mut terms = terms(&head.metadata.namespace, labels, fields, owners);
+    terms.extend(rejected.map(|_why| (Cow::Borrowed(REJECTED), String::new())));
+    let term_numbers = vocabulary.intern(terms.iter().map(|(key, value)| (&**key, &**value)));
+    drop(terms);
+    let packed = (
+        codec.fingerprint(object),
+        packer.pack(codec.dictionary(&resource), object)?,
+    );
+    let content = Content::new(
+        (&write.document.id, &id_prefix),
+        write.document.version,
+        &head.metadata,
+        packed,
+        term_numbers,
+    );
+    let (api_version, kind) = (head.api_version.into(), head.kind.into());
+    let origin = Origin {
+        cluster,
+        resource,
+        api_version,
+        kind,
+        id_prefix,
+        vocabulary: Arc::clone(vocabulary),
+    };
+    Ok(PackedDocument { origin, content })
+}
+
+/// The terms of a document. Neither a label's key nor a field's path has a `=`.
+fn terms(
+    namespace: &str,
+    labels: Vec<String>,
+    fields: Vec<String>,
+    owners: Vec<String>,
+) -> Vec<(Cow<'static, str>, String)> {
+    let mut terms = Vec::with_capacity(labels.len() + fields.len() + owners.len() + 1);
+    if !namespace.is_empty() {
+        terms.push((Cow::Borrowed(NAMESPACE), namespace.to_owned()));
+    }
+    for label in labels {
+        let (key, value) = label.split_once('=').unwrap_or((&label, ""));
+        terms.push((label_key(key), value.to_owned()));
+    }
+    for field in fields {
+        let (path, value) = field.split_once('=').unwrap_or((&field, ""));
+        terms.push((Cow::Owned(path.to_owned()), value.to_owned()));
+    }
+    terms.extend(owners.into_iter().map(|uid| (Cow::Borrowed(OWNER), uid)));
+    terms
+}

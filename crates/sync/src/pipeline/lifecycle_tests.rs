@@ -1,0 +1,186 @@
+//! Opens stores and index revisions, on a paused clock.
+
+use std::{
+    sync::atomic::{AtomicU32, Ordering},
+    time::Duration,
+};
+
+use fleetdex_store::memory::Memory;
+use fleetdex_telemetry::Metrics;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::*;
+
+/// Opens the embedded store after some failures.
+#[derive(Default)]
+struct OpenAfterFailures {
+    memory: Memory,
+    failures: u32,
+    attempts: AtomicU32,
+    credentials_changed: AtomicBool,
+}
+
+#[async_trait]
+impl OpenStore for OpenAfterFailures {
+    async fn open(&self) -> Result<OpenedStore, Unavailable> {
+        if self.attempts.fetch_add(1, Ordering::Relaxed) < self.failures {
+            return Err(Unavailable {
+                reason: "Unreachable",
+                message: "connection refused".to_owned(),
+            });
+        }
+        self.credentials_changed.store(false, Ordering::Relaxed);
+        Ok(Arc::new(self.memory.clone()).into())
+    }
+
+    async fn changed(&self) -> bool {
+        self.credentials_changed.load(Ordering::Relaxed)
+    }
+}
+
+struct RunningPipeline {
+    pipeline: Pipeline,
+    opener: Arc<OpenAfterFailures>,
+    cancel: CancellationToken,
+    task: AbortOnDropHandle<()>,
+}
+
+impl RunningPipeline {
+    fn new(failures: u32) -> Self {
+        let name: StoreName = "main".parse().unwrap();
+        let pipeline = Pipeline::new(
+            name.clone(),
+            PipelineLimits::default(),
+            WriteFence::OPEN,
+            Metrics::new().store(&name),
+            Arc::default(),
+        );
+        let opener = Arc::new(OpenAfterFailures {
+            failures,
+            ..OpenAfterFailures::default()
+        });
+        let cancel = CancellationToken::new();
+        let run = pipeline.clone().run(
+            Arc::clone(&opener) as Arc<dyn OpenStore>,
+            cancel.clone(),
+            Duration::from_secs(1),
+        );
+        Self {
+            task: AbortOnDropHandle::new(tokio::spawn(run)),
+            pipeline,
+            opener,
+            cancel,
+        }
+    }
+
+    fn attempts(&self) -> u32 {
+        self.opener.attempts.load(Ordering::Relaxed)
+    }
+}
+
+fn member() -> ClusterName {
+    "member1".parse().unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn opening_a_store_is_retried_until_it_succeeds() {
+    let running = RunningPipeline::new(4);
+    assert!(running.pipeline.availability().is_none());
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    assert!(matches!(
+        running.pipeline.availability(),
+        Some(Err(Unavailable {
+            reason: "Unreachable",
+            ..
+        }))
+    ));
+    assert!(running.pipeline.store().is_none());
+    running.pipeline.opened().await;
+    assert_eq!(running.attempts(), 5);
+    assert_eq!(running.pipeline.availability(), Some(Ok(())));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cancelled_pipeline_stops_opening_its_store() {
+    let running = RunningPipeline::new(u32::MAX);
+    tokio::time::sleep(Duration::from_mins(1)).await;
+    running.cancel.cancel();
+    running.task.await.unwrap();
+    assert!(running.pipeline.store().is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_is_opened_again_when_its_credentials_change() {
+    let running = RunningPipeline::new(0);
+    running.pipeline.opened().await;
+    running
+        .opener
+        .credentials_changed
+        .store(true, Ordering::Relaxed);
+    let begin = Instant::now();
+    while running.attempts() == 1 {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        assert!(begin.elapsed() < Duration::from_mins(1));
+    }
+    assert_eq!(running.pipeline.availability(), Some(Ok(())));
+}
+
+#[tokio::test(start_paused = true)]
+async fn units_of_a_cluster_share_one_index_revision() {
+    let running = RunningPipeline::new(0);
+    let pipeline = &running.pipeline;
+    let cluster = member();
+    let (first, second) = tokio::join!(
+        pipeline.revision(&cluster, Some("a")),
+        pipeline.revision(&cluster, Some("a")),
+    );
+    assert_eq!(first.unwrap().id, second.unwrap().id);
+    assert_eq!(pipeline.open_clusters(), [member()]);
+    assert!(pipeline.checkpoints().is_open(&member()));
+    pipeline.forget(&member());
+    assert!(pipeline.open_clusters().is_empty() && !pipeline.checkpoints().is_open(&member()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_replaced_index_revision_is_followed_by_one_with_a_higher_number() {
+    let running = RunningPipeline::new(0);
+    let pipeline = &running.pipeline;
+    let first = pipeline.revision(&member(), None).await.unwrap();
+    assert!(pipeline.replacement_delay(&member()).is_zero());
+    pipeline.replace_revision(&first, "its etcd was restored");
+    assert!(pipeline.has_lost_clusters());
+    assert_eq!(pipeline.take_lost_clusters(), [member()].into());
+    assert!(!pipeline.has_lost_clusters() && pipeline.open_revision_of(&member()).is_none());
+    assert!(!pipeline.replacement_delay(&member()).is_zero());
+    // The revision is not in use any more.
+    pipeline.replace_revision(&first, "its etcd was restored");
+    pipeline.report_lost_index(&first.target, "it is gone");
+    assert!(!pipeline.has_lost_clusters());
+    let second = pipeline.revision(&member(), None).await.unwrap();
+    assert!(second.number > first.number && second.id != first.id);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_index_restarts_the_units_of_its_cluster_only() {
+    let running = RunningPipeline::new(0);
+    let pipeline = &running.pipeline;
+    let lost = pipeline.revision(&member(), None).await.unwrap();
+    let other: ClusterName = "member2".parse().unwrap();
+    pipeline.revision(&other, None).await.unwrap();
+    pipeline.report_lost_index(&lost.target, "it is gone");
+    assert_eq!(pipeline.take_lost_clusters(), [member()].into());
+    assert_eq!(pipeline.open_clusters(), [other]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cluster_waits_only_when_its_uid_changes_repeatedly() {
+    let running = RunningPipeline::new(0);
+    let pipeline = &running.pipeline;
+    for uid in ["a", "b"] {
+        assert!(pipeline.identity_delay(&member(), uid).is_zero());
+        pipeline.revision(&member(), Some(uid)).await.unwrap();
+    }
+    assert!(pipeline.identity_delay(&member(), "b").is_zero());
+    assert!(!pipeline.identity_delay(&member(), "c").is_zero());
+}

@@ -1,0 +1,107 @@
+//! Tracks writes in flight, and the position up to which everything is acknowledged.
+
+use fleetdex_core::{
+    model::Version,
+    planted::{Bug, planted},
+};
+
+/// A position in the stream of a unit: a version, and the number of objects at it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StreamPosition {
+    /// The resourceVersion.
+    pub version: Version,
+    /// How many objects existed at this version.
+    pub objects: u64,
+}
+
+/// Tracks the writes in flight, and which position their acknowledgement proves.
+///
+/// Each write belongs to one of two sides. The tracker awaits a position by changing sides: when no
+/// write of the former side is in flight any more, everything up to the position is acknowledged,
+/// although later writes are not.
+#[derive(Debug, Default)]
+pub(super) struct AckTracker {
+    in_flight: [u64; 2],
+    side: usize,
+    reached: Option<StreamPosition>,
+    awaited: Option<StreamPosition>,
+    acknowledged: Option<StreamPosition>,
+    /// A write was dropped: no later position can be acknowledged.
+    broken: bool,
+}
+
+impl AckTracker {
+    /// Begins a write. Returns the side that it belongs to.
+    pub(super) fn begin(&mut self) -> usize {
+        self.in_flight[self.side] += 1;
+        self.side
+    }
+
+    /// Ends a write of a side. A write that is not acknowledged was dropped.
+    pub(super) fn end(&mut self, side: usize, acknowledged: bool) {
+        self.in_flight[side] -= 1;
+        self.broken |= !acknowledged;
+    }
+
+    /// How many writes are in flight.
+    pub(super) fn in_flight(&self) -> u64 {
+        self.in_flight.iter().sum()
+    }
+
+    /// The last position up to which everything is acknowledged.
+    pub(super) fn acknowledged(&self) -> Option<StreamPosition> {
+        self.acknowledged
+    }
+
+    /// Whether no later position can be acknowledged.
+    pub(super) fn is_broken(&self) -> bool {
+        self.broken
+    }
+
+    /// Forgets every position. Writes in flight keep their sides.
+    pub(super) fn forget_positions(&mut self) {
+        *self = Self {
+            in_flight: self.in_flight,
+            side: self.side,
+            ..Self::default()
+        };
+    }
+
+    /// Starts at a position up to which everything is stored.
+    pub(super) fn resume(&mut self, position: StreamPosition) {
+        self.forget_positions();
+        (self.reached, self.acknowledged) = (Some(position), Some(position));
+    }
+
+    /// Discards what is acknowledged, until the next list.
+    pub(super) fn require_list(&mut self) {
+        self.forget_positions();
+        self.broken = true;
+    }
+
+    /// Notes that every write up to a position has begun.
+    pub(super) fn reach(&mut self, position: StreamPosition) {
+        self.reached = Some(position);
+    }
+
+    /// Acknowledges the awaited position if possible, and awaits the next one. Returns whether any
+    /// was acknowledged.
+    pub(super) fn advance(&mut self) -> bool {
+        let before = self.acknowledged;
+        if planted(Bug::CheckpointBeforeAcknowledgement) {
+            self.acknowledged = self.reached;
+            return self.acknowledged != before;
+        }
+        while !self.broken && self.in_flight[1 - self.side] == 0 {
+            if let Some(position) = self.awaited.take() {
+                self.acknowledged = Some(position);
+            }
+            if self.reached.is_none() || self.reached == self.acknowledged {
+                break;
+            }
+            self.awaited = self.reached;
+            self.side = 1 - self.side;
+        }
+        self.acknowledged != before
+    }
+}

@@ -1,0 +1,148 @@
+//! The flags of `fleetdex run`.
+
+use std::{net::SocketAddr, path::PathBuf};
+
+use clap::Args;
+use fleetdex_clusters::{secret_hosts::SecretHosts, source::SourceArgs};
+use fleetdex_operator::replicas::ReplicaName;
+use fleetdex_server::{ServerArgs, auth::SecureServingArgs};
+use fleetdex_store::opensearch::LIST_CONTEXTS;
+use fleetdex_telemetry::admin::AdminArgs;
+
+/// `fleetdex run`
+#[derive(Args, Clone, Debug)]
+pub struct RunArgs {
+    /// Kubeconfig of the control plane. Default: `KUBECONFIG`, then ~/.kube/config, then the Pod's
+    /// service account.
+    #[arg(long, env = "FLEETDEX_KUBECONFIG")]
+    pub kubeconfig: Option<PathBuf>,
+
+    /// Context of the kubeconfig. Default: its current context.
+    #[arg(long, env = "FLEETDEX_CONTEXT")]
+    pub context: Option<String>,
+
+    /// Seconds between probes of a member; API discovery is repeated as often, so that new CRDs are
+    /// noticed.
+    #[arg(long, env = "FLEETDEX_PROBE_INTERVAL", default_value_t = 10.0, value_parser = seconds)]
+    pub probe_interval: f64,
+
+    /// Seconds between a failed attempt to connect to a member and the next.
+    #[arg(long, env = "FLEETDEX_CONNECT_RETRY", default_value_t = 30.0, value_parser = seconds)]
+    pub connect_retry: f64,
+
+    /// Sustained requests per second to each member; probes do not count, and a watch counts once.
+    #[arg(long, env = "FLEETDEX_MEMBER_QPS", default_value_t = 20.0, value_parser = requests_per_second)]
+    pub member_qps: f64,
+
+    /// Requests to each member that may be sent at once after a quiet time.
+    #[arg(long, env = "FLEETDEX_MEMBER_BURST", default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub member_burst: u32,
+
+    /// Do not write the status of Cluster objects, because a Karmada control plane writes it.
+    #[arg(long, env = "FLEETDEX_LEAVE_CLUSTER_STATUS")]
+    pub leave_cluster_status: bool,
+
+    /// Average seconds between two audits of a kind of a member, which compare its documents with
+    /// its objects. 0: never.
+    #[arg(long, env = "FLEETDEX_AUDIT_INTERVAL", default_value_t = 1_800.0, value_parser = seconds_or_never)]
+    pub audit_interval: f64,
+
+    /// Point-in-time contexts that all users' lists together may hold on each OpenSearch; one user
+    /// may hold half of them. A node has 300 (`search.max_open_pit_context`), which all replicas
+    /// share.
+    #[arg(long, env = "FLEETDEX_LIST_CONTEXTS", default_value_t = LIST_CONTEXTS, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    pub list_contexts: u64,
+
+    /// Assign the clusters among the replicas of this installation: each renews a Lease, and reads
+    /// the clusters that are assigned to it.
+    #[arg(long, env = "FLEETDEX_REPLICAS")]
+    pub replicas: bool,
+
+    /// Unique name of this replica. Default: the host name, which is the name of the Pod.
+    #[arg(long, env = "FLEETDEX_REPLICA_NAME", requires = "replicas")]
+    pub replica_name: Option<ReplicaName>,
+
+    /// Namespace of the Leases and reports of replicas. Default: the namespace of the Pod or of the
+    /// kubeconfig.
+    #[arg(long, env = "FLEETDEX_REPLICA_NAMESPACE", requires = "replicas")]
+    pub replica_namespace: Option<String>,
+
+    /// Address at which the other replicas reach the query API of this one, so that watches there
+    /// receive the changes that this one reads. Default: the address at which the API is served,
+    /// unless that is a wildcard.
+    #[arg(long, value_name = "IP:PORT", env = "FLEETDEX_REPLICA_ADDRESS", requires = "replicas", value_parser = socket_address)]
+    pub replica_address: Option<SocketAddr>,
+
+    /// The sources of clusters.
+    #[command(flatten)]
+    pub sources: SourceArgs,
+
+    /// The hosts that Secrets may be sent to.
+    #[command(flatten)]
+    pub secret_hosts: SecretHosts,
+
+    /// The query API.
+    #[command(flatten)]
+    pub server: ServerArgs,
+
+    /// How clients other than the holder of the token file are authenticated.
+    #[command(flatten)]
+    pub secure_serving: SecureServingArgs,
+
+    /// The admin port.
+    #[command(flatten)]
+    pub admin: AdminArgs,
+}
+
+/// Parses an address and a port. An IPv6 address may lack its brackets, because Kubernetes states
+/// those of Pods so.
+fn socket_address(text: &str) -> Result<SocketAddr, String> {
+    let bare = || {
+        let (address, port) = text.rsplit_once(':')?;
+        Some(SocketAddr::new(address.parse().ok()?, port.parse().ok()?))
+    };
+    text.parse()
+        .ok()
+        .or_else(bare)
+        .ok_or_else(|| "an address and a port, such as 10.1.2.3:8443".to_owned())
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(seconds) if (0.1..=86_400.0).contains(&seconds) => Ok(seconds),
+        _ => Err("a number of seconds from 0.1 to 86400".to_owned()),
+    }
+}
+
+fn requests_per_second(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(rate) if (0.1..=10_000.0).contains(&rate) => Ok(rate),
+        _ => Err("a number of requests from 0.1 to 10000".to_owned()),
+    }
+}
+
+fn seconds_or_never(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(seconds) if seconds == 0.0 || (1.0..=604_800.0).contains(&seconds) => Ok(seconds),
+        _ => Err("a number of seconds from 1 to 604800, or 0 for never".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_address_of_a_replica_may_be_an_ipv6_address_without_brackets() {
+        for (text, address) in [
+            ("10.1.2.3:8443", "10.1.2.3:8443"),
+            ("fd00::7:8443", "[fd00::7]:8443"),
+            ("[fd00::7]:8443", "[fd00::7]:8443"),
+        ] {
+            assert_eq!(socket_address(text).unwrap().to_string(), address);
+        }
+        for wrong in ["", "10.1.2.3", "fleetdex-0:8443", ":8443"] {
+            assert!(socket_address(wrong).is_err(), "{wrong}");
+        }
+    }
+}

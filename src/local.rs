@@ -1,0 +1,388 @@
+//! `fleetdex local`: the contexts of a kubeconfig as one fleet, held in this process only.
+
+mod progress;
+mod resources;
+
+use std::{collections::BTreeMap, path::PathBuf, sync::Arc, time::Duration};
+
+use anyhow::{Context as _, bail};
+use clap::Args;
+use fleetdex_api::registry::{BackendStore, OpenSearch, ResourceRegistrySpec};
+use fleetdex_clusters::{
+    Clusters, ConnectionPhase, Member, MemberState, Timing,
+    connect::Network,
+    secret_hosts::SecretHosts,
+    source::{Duplicates, IndexedClusterUids, Loader, contexts, is_duplicate, read_kubeconfig},
+};
+use fleetdex_core::model::{ClusterName, Scope, StoreName, Unit};
+use fleetdex_operator::{
+    RegistryView,
+    plan::{ClusterPlan, StreamKey},
+    replicas::Assignment,
+    stores,
+    stream_supervisor::StreamSupervisor,
+};
+use fleetdex_server::{Catalog, Server, ServerArgs, Telemetry, peers::Peers};
+use fleetdex_store::{memory::Memory, opensearch::LIST_CONTEXTS};
+use fleetdex_sync::progress::UnitState;
+use fleetdex_telemetry::{Metrics, Readiness};
+use tokio::{
+    sync::{Notify, watch},
+    task::JoinSet,
+};
+use tokio_util::sync::CancellationToken;
+
+use self::progress::{ContextProgress, Display, ProgressReporter};
+use crate::app::{catalog, signals};
+
+/// The name of the only registry.
+const REGISTRY: &str = "local";
+/// The owner of the indices that this command writes to an OpenSearch.
+const OWNER: &str = "fleetdex local";
+/// Changes within this time are handled together.
+const DEBOUNCE: Duration = Duration::from_millis(100);
+/// How often the streams are maintained when nothing changes.
+const MAINTENANCE_INTERVAL: Duration = Duration::from_secs(1);
+/// How often each kind of each context is audited.
+const AUDIT_INTERVAL: Duration = Duration::from_mins(30);
+
+/// `fleetdex local`
+#[derive(Args, Clone, Debug)]
+#[command(after_help = "In another terminal: fleetdex get pods -A -l app=web")]
+pub struct LocalArgs {
+    /// Kubeconfig file. Default: what kubectl reads, `KUBECONFIG`, then ~/.kube/config.
+    #[arg(long, env = "FLEETDEX_KUBECONFIG")]
+    pub kubeconfig: Option<PathBuf>,
+
+    /// Only these contexts (repeatable, or separated by commas). Default: all of them.
+    #[arg(
+        long = "context",
+        value_name = "CONTEXT",
+        value_delimiter = ',',
+        env = "FLEETDEX_CONTEXT"
+    )]
+    pub contexts: Vec<String>,
+
+    /// Only these resources, by the names that kubectl accepts (repeatable, or separated by
+    /// commas). Default: the common ones.
+    #[arg(
+        long = "resource",
+        value_name = "RESOURCE",
+        value_delimiter = ',',
+        env = "FLEETDEX_RESOURCE"
+    )]
+    pub resources: Vec<String>,
+
+    /// Store the objects in this OpenSearch instead of in memory.
+    #[arg(long, value_name = "URL", env = "FLEETDEX_OPENSEARCH")]
+    pub opensearch: Option<String>,
+
+    /// Prefix of its indices.
+    #[arg(
+        long,
+        value_name = "PREFIX",
+        default_value = "fleetdex_local",
+        requires = "opensearch",
+        env = "FLEETDEX_INDEX_PREFIX"
+    )]
+    pub index_prefix: String,
+
+    /// The query API.
+    #[command(flatten)]
+    pub server: ServerArgs,
+}
+
+/// Reads the contexts and answers queries until SIGTERM or SIGINT.
+pub async fn run(args: LocalArgs) -> anyhow::Result<()> {
+    let cancel = signals::cancel_on_signal()?;
+    let members = members(&args).await?;
+    let server = Server::bind(&args.server, false).await?;
+    let address = server.address();
+    let metrics = Arc::new(Metrics::new());
+    let clusters = Arc::new(connections(members, cancel.child_token()));
+    let changed = Arc::new(Notify::new());
+    let supervisor = stream_supervisor(&metrics, &changed);
+    let (publish, catalog_reader) = watch::channel(Arc::new(Catalog::default()));
+
+    let mut tasks = JoinSet::new();
+    let ports = CancellationToken::new();
+    let telemetry = Telemetry {
+        metrics,
+        readiness: Readiness::new(),
+    };
+    tasks.spawn(server.run(
+        catalog_reader,
+        Arc::clone(&clusters),
+        telemetry,
+        None,
+        Peers::default(),
+        ports.clone(),
+    ));
+    let local = LocalFleet {
+        names: names(&args),
+        backend: backend(&args),
+        supervisor,
+        clusters,
+        changed,
+        publish,
+    };
+    let (clusters, mut supervisor) = tokio::select! {
+        stopped = local.run(&args, address.to_string(), cancel.clone()) => stopped,
+        Some(ended) = tasks.join_next() => {
+            ended.context("the server ended")?;
+            bail!("the server ended without being asked to");
+        }
+    };
+    supervisor.shut_down().await;
+    clusters.stopped().await;
+    ports.cancel();
+    while let Some(ended) = tasks.join_next().await {
+        ended.context("the server ended")?;
+    }
+    Ok(())
+}
+
+/// The connections to the contexts.
+fn connections(members: Vec<Member>, cancel: CancellationToken) -> Clusters {
+    let (loader, network) = (
+        Loader::without_control_plane(),
+        Arc::new(Network::default()),
+    );
+    let clusters = Clusters::new(loader, network, Timing::default(), cancel);
+    clusters.set_members(members);
+    clusters
+}
+
+fn stream_supervisor(metrics: &Arc<Metrics>, changed: &Arc<Notify>) -> StreamSupervisor {
+    let opener = stores::opener(
+        None,
+        SecretHosts::default(),
+        OWNER.to_owned(),
+        Memory::new(),
+        LIST_CONTEXTS,
+    );
+    StreamSupervisor::new(opener, Arc::clone(metrics), Arc::clone(changed))
+        .with_audit_interval(AUDIT_INTERVAL)
+}
+
+async fn members(args: &LocalArgs) -> anyhow::Result<Vec<Member>> {
+    let path = args.kubeconfig.as_deref();
+    let file = || {
+        path.map_or_else(
+            || "your kubeconfig".to_owned(),
+            |path| path.display().to_string(),
+        )
+    };
+    let kubeconfig = read_kubeconfig(path)
+        .await
+        .with_context(|| format!("cannot read {}", file()))?;
+    let found = contexts(&kubeconfig, path, &args.contexts);
+    if !found.absent.is_empty() {
+        let existing: Vec<&str> = kubeconfig
+            .contexts
+            .iter()
+            .map(|context| context.name.as_str())
+            .collect();
+        bail!(
+            "{} has no context {}; it has {}",
+            file(),
+            found.absent.join(", "),
+            existing.join(", ")
+        );
+    }
+    if found.members.is_empty() {
+        bail!(
+            "{} has no contexts; name another file with --kubeconfig",
+            file()
+        );
+    }
+    Ok(found.members)
+}
+
+fn names(args: &LocalArgs) -> Vec<String> {
+    let defaults = || resources::DEFAULT.map(str::to_owned).to_vec();
+    if args.resources.is_empty() {
+        defaults()
+    } else {
+        args.resources.clone()
+    }
+}
+
+fn backend(args: &LocalArgs) -> Option<BackendStore> {
+    let address = args.opensearch.clone()?;
+    let open_search = OpenSearch {
+        addresses: vec![address],
+        index_prefix: Some(args.index_prefix.clone()),
+        number_of_replicas: Some(0),
+        ..OpenSearch::default()
+    };
+    Some(BackendStore {
+        open_search: Some(open_search),
+    })
+}
+
+/// The contexts, and what runs for them.
+struct LocalFleet {
+    names: Vec<String>,
+    backend: Option<BackendStore>,
+    supervisor: StreamSupervisor,
+    clusters: Arc<Clusters>,
+    changed: Arc<Notify>,
+    publish: watch::Sender<Arc<Catalog>>,
+}
+
+impl LocalFleet {
+    /// Reads the contexts until cancelled.
+    async fn run(
+        mut self,
+        args: &LocalArgs,
+        address: String,
+        cancel: CancellationToken,
+    ) -> (Arc<Clusters>, StreamSupervisor) {
+        let mut connections = self.clusters.changed();
+        let (mut duplicates, mut progress) = (
+            Duplicates::new(Arc::clone(&self.changed)),
+            ProgressReporter::default(),
+        );
+        let mut display = Display::new();
+        while !cancel.is_cancelled() {
+            let mut members = self.clusters.states();
+            // Several contexts often name one cluster, each with another namespace or user.
+            let planned = self.supervisor.planned_clusters();
+            let _notes = duplicates.mark(&mut members, Some(&IndexedClusterUids::new()), &planned);
+            let unknown = self.update_streams(&members).await;
+            let contexts: BTreeMap<ClusterName, ContextProgress> = members
+                .iter()
+                .map(|(name, member)| (name.clone(), self.context(name, member)))
+                .collect();
+            let update = progress.update(&contexts, &unknown);
+            display.show(&contexts);
+            update.lines.iter().for_each(|line| display.print(line));
+            if update.completed {
+                display.finish();
+                display.print(&ready(args, &address));
+            }
+            tokio::select! {
+                biased;
+                () = cancel.cancelled() => {}
+                _ = connections.changed() => {}
+                () = self.changed.notified() => {}
+                () = tokio::time::sleep(MAINTENANCE_INTERVAL) => {}
+            }
+            tokio::time::sleep(DEBOUNCE).await;
+        }
+        display.finish();
+        (self.clusters, self.supervisor)
+    }
+
+    /// Makes what runs match the contexts. Returns the resources that none of them serves.
+    async fn update_streams(
+        &mut self,
+        members: &BTreeMap<ClusterName, MemberState>,
+    ) -> Vec<String> {
+        let discoveries = members
+            .values()
+            .filter_map(|member| member.discovery.as_deref());
+        let selected = resources::select(&self.names, discoveries);
+        let spec = ResourceRegistrySpec {
+            resource_selectors: selected.selectors,
+            backend_store: self.backend.clone(),
+            ..ResourceRegistrySpec::default()
+        };
+        let registry = RegistryView {
+            name: REGISTRY.to_owned(),
+            uid: REGISTRY.to_owned(),
+            created: None,
+            spec,
+        };
+        self.supervisor
+            .reconcile(&[registry], &[], members, &Assignment::SingleReplica)
+            .await;
+        if let Some(plan) = self.supervisor.plan() {
+            let mut catalog = catalog(plan, &self.supervisor, members);
+            catalog.set_local();
+            self.publish.send_replace(Arc::new(catalog));
+        }
+        selected.unknown.into_iter().collect()
+    }
+
+    fn context(&self, name: &ClusterName, member: &MemberState) -> ContextProgress {
+        let plan = self
+            .supervisor
+            .plan()
+            .and_then(|plan| plan.registries.get(REGISTRY));
+        let Some((store, plan)) =
+            plan.and_then(|plan| Some((plan.store.as_ref()?, plan.clusters.get(name)?)))
+        else {
+            return ContextProgress::default();
+        };
+        let mut context = self.kinds(store, plan);
+        context.failure = self.failure(store, member);
+        context.live = self.supervisor.is_live(store, name);
+        context
+    }
+
+    fn kinds(&self, store: &StoreName, plan: &ClusterPlan) -> ContextProgress {
+        let mut context = ContextProgress {
+            discovered: plan.discovered,
+            kinds: plan.units.len(),
+            ..ContextProgress::default()
+        };
+        for unit in &plan.units {
+            let Some(progress) = self.supervisor.progress(&StreamKey {
+                unit: unit.clone(),
+                store: store.clone(),
+            }) else {
+                continue;
+            };
+            context.objects += progress.objects();
+            match progress.state() {
+                UnitState::Starting | UnitState::Listing => {}
+                UnitState::Synced => context.synced += 1,
+                UnitState::Failing { reason, .. } => {
+                    context.failing.push(format!("{} ({reason})", kind(unit)));
+                }
+            }
+        }
+        context
+    }
+
+    /// Why a context cannot be read at all.
+    fn failure(&self, store: &StoreName, member: &MemberState) -> Option<String> {
+        if is_duplicate(member) {
+            let reason = member.message.split(';').next().unwrap_or_default();
+            return Some(format!("left out: {reason}"));
+        }
+        if member.connection.is_none() && member.phase != ConnectionPhase::Connecting {
+            return Some(format!("not reachable: {}", member.message));
+        }
+        let availability = self.supervisor.pipeline(store)?.availability()?;
+        availability
+            .err()
+            .map(|unavailable| format!("cannot be stored: {}", unavailable.message))
+    }
+}
+
+fn kind(unit: &Unit) -> String {
+    match &unit.scope {
+        Scope::All => unit.resource.gvk.kind.to_string(),
+        Scope::Namespace(namespace) => format!("{} in {namespace}", unit.resource.gvk.kind),
+    }
+}
+
+/// The command to run next. It names only the flags that it needs.
+fn ready(args: &LocalArgs, address: &str) -> String {
+    let server = if address == fleetdex_server::DEFAULT_ADDRESS {
+        String::new()
+    } else {
+        format!(" --server http://{address}")
+    };
+    let default = fleetdex_server::token_file::default_token_file();
+    let token = &args.server.token_file;
+    let token = if *token == default {
+        String::new()
+    } else {
+        format!(" --token-file {}", token.display())
+    };
+    format!("ready: fleetdex get pods -A{server}{token} (Ctrl-C stops)")
+}
