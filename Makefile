@@ -5,13 +5,13 @@
 #   SOAK_ARGS=…            arguments of `e2e soak`, such as --minutes 2 --outage-minutes 0.5 or --seed 7
 #   SEEDS=500 FROM=1       simulated runs of `make test`, and the first of them; CLEAN_SEEDS=10000 those of `make mutants`
 #   FUZZ_SECONDS=60        how long `make fuzz` runs each target
-#   E2E_THREADS=2          end-to-end tests at a time; each may start servers of up to 3 GiB
+#   E2E_THREADS=3          end-to-end tests at a time; each may start servers of up to 3 GiB
 
 CARGO ?= cargo
 DEMO_ARGS ?=
 BENCH_ARGS ?=
 SOAK_ARGS ?=
-E2E_THREADS ?= 2
+E2E_THREADS ?= 3
 SEEDS ?= 500
 # The same seeds every time: a failure is then due to the change, and not to a new seed.
 FROM ?= 1
@@ -48,7 +48,7 @@ demo: prerequisites ## Three clusters, OpenSearch, Fleetdex: see it work (Ctrl-C
 	$(STEP) 'running the demo'
 	$(CARGO) run --locked --quiet --package e2e -- demo $(DEMO_ARGS)
 
-check: ## Format, lints and unit tests, without real parts: for the time between two edits
+check: ## Format, lints and unit tests, without real parts; fast enough to run after each edit
 	@rm -f target/stages
 	@$(STAGE) format $(CARGO) fmt --all --check
 	@$(STAGE) lints $(CARGO) clippy --locked --workspace --all-targets -- -D warnings
@@ -98,7 +98,7 @@ dist: ## The program as it is shipped, and its debug information in a file besid
 	objcopy --strip-all --add-gnu-debuglink=target/package/fleetdex.debug target/dist/fleetdex target/package/fleetdex
 	@ls -l target/package
 
-soak: prerequisites ## Writes and random faults for 30 minutes, 10 of them without OpenSearch, then the oracle; figures go to target/soak/results.json
+soak: prerequisites ## Writes and random faults for 30 minutes, 10 of them without OpenSearch, then the final comparison (the oracle); figures go to target/soak/results.json
 	$(CARGO) build --locked --release --workspace --bins
 	$(CARGO) run --locked --release --quiet --package e2e -- soak $(SOAK_ARGS)
 
@@ -114,7 +114,7 @@ crds: ## Write crds/ and helm/fleetdex/crds/ from the Rust types
 deny: ## Check licences, bans and sources of dependencies (needs cargo-deny: cargo install --locked cargo-deny)
 	$(CARGO) deny --locked check licenses bans sources
 
-# What no package client of ours installs. `e2e parts` checks the version of Java, cargo that of Rust.
+# Programs that no target installs. `e2e parts` checks the version of Java, cargo that of Rust.
 prerequisites:
 	@missing=''; \
 	for program in $(CARGO) cc git go java mvn; do \

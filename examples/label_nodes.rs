@@ -16,7 +16,7 @@ use fleetdex_clustercache::{
     WorkQueue,
 };
 use fleetdex_clusters::{
-    Clusters, Timing,
+    Clusters, ConnectionTiming,
     connect::Network,
     events::ClusterEvent,
     source::{Loader, contexts, read_kubeconfig},
@@ -49,7 +49,7 @@ async fn main() -> anyhow::Result<()> {
     let clusters = Arc::new(Clusters::new(
         loader,
         Arc::new(Network::default()),
-        Timing::default(),
+        ConnectionTiming::default(),
         shutdown.clone(),
     ));
     let cache = ClusterCache::new(clusters.clone(), CacheOptions::new());

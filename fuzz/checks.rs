@@ -8,8 +8,8 @@ use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use fleetdex_clusters::watch::{ListPage, WatchEvent};
 use fleetdex_core::{
     model::{
-        ClusterName, Document, FieldPath, Gvk, IndexPrefix, JsonLine, Object, Projection,
-        Projector, Quantity, Resource, Restored, Shape, fallback,
+        ClusterName, Document, DocumentShape, FieldPath, Gvk, IndexPrefix, JsonLine, Object,
+        Projection, Projector, Quantity, Resource, Restored, fallback,
     },
     query::{CheckedQuery, Cursor, Permitted, Query, ResourceName, Selectable, dsl},
     selector::{FieldSelector, LabelSelector},
@@ -206,10 +206,10 @@ pub fn bulk_lines(bytes: &[u8]) {
             let whole = document.body;
             let unindexed = whole
                 .as_ref()
-                .and_then(|body| lesser(body, Shape::Unindexed).ok());
+                .and_then(|body| lesser(body, DocumentShape::Unindexed).ok());
             let identity = unindexed
                 .as_ref()
-                .and_then(|body| lesser(body, Shape::Identity).ok());
+                .and_then(|body| lesser(body, DocumentShape::Identity).ok());
             let bodies = [whole, unindexed, identity, None];
             let write = |body| Write {
                 index: target.clone(),

@@ -11,7 +11,7 @@ use std::{sync::Arc, time::Duration};
 
 use anyhow::Context as _;
 use fleetdex_clusters::{
-    Clusters, Timing,
+    Clusters, ConnectionTiming,
     connect::Network,
     source::{Loader, SourceKind, Sources},
     throttle::Rate,
@@ -40,8 +40,8 @@ pub use self::{args::RunArgs, catalog::catalog};
 pub async fn run(args: RunArgs) -> anyhow::Result<()> {
     args.sources.check()?;
     let cancel = signals::cancel_on_signal()?;
-    let hub_config = control_plane::config(&args).await?;
-    let hub = control_plane::client(&hub_config)?;
+    let control_plane_config = control_plane::config(&args).await?;
+    let control_plane = control_plane::client(&control_plane_config)?;
     let telemetry = Telemetry {
         metrics: Arc::new(Metrics::new()),
         readiness: Readiness::new(),
@@ -49,19 +49,24 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
     let server = Server::bind(&args.server, args.secure_serving.is_on()).await?;
     let admin = bind_admin(&args, &telemetry).await?;
 
-    let owner = control_plane::installation_id(&hub).await;
-    let clusters = Arc::new(connections(&args, &hub, cancel.child_token()));
+    let owner = control_plane::installation_id(&control_plane).await;
+    let clusters = Arc::new(connections(&args, &control_plane, cancel.child_token()));
     let changed = Arc::new(Notify::new());
-    let replicas = replicas::join(&args, &hub, &changed, server.address())?;
+    let replicas = replicas::join(&args, &control_plane, &changed, server.address())?;
     let mut servers = Servers::default();
     let secure_serving = servers
-        .start_secure_serving(&args, &replicas, &hub, &clusters, &telemetry)
+        .start_secure_serving(&args, &replicas, &control_plane, &clusters, &telemetry)
         .await?;
-    let peers = peers(&args, &replicas, hub_config, secure_serving.as_ref());
+    let peers = peers(
+        &args,
+        &replicas,
+        control_plane_config,
+        secure_serving.as_ref(),
+    );
     let (catalog, catalog_reader) = watch::channel(Arc::new(Catalog::default()));
     let context = controller_context(
         &args,
-        hub,
+        control_plane,
         &clusters,
         &replicas,
         changed,
@@ -104,17 +109,17 @@ async fn bind_admin(args: &RunArgs, telemetry: &Telemetry) -> anyhow::Result<Lis
 }
 
 /// Whether the status of `Cluster` objects is written here: a Karmada control plane writes its own.
-async fn writes_cluster_status(args: &RunArgs, hub: &Client) -> bool {
-    let karmada_serves_clusters = karmada::serves_clusters(hub).await;
+async fn writes_cluster_status(args: &RunArgs, control_plane: &Client) -> bool {
+    let karmada_serves_clusters = karmada::serves_clusters(control_plane).await;
     args.sources.has(SourceKind::Karmada) && !args.leave_cluster_status && !karmada_serves_clusters
 }
 
 /// The connections to the members.
-fn connections(args: &RunArgs, hub: &Client, cancel: CancellationToken) -> Clusters {
-    let timing = Timing {
+fn connections(args: &RunArgs, control_plane: &Client, cancel: CancellationToken) -> Clusters {
+    let timing = ConnectionTiming {
         probe_interval: Duration::from_secs_f64(args.probe_interval),
         connect_retry: Duration::from_secs_f64(args.connect_retry),
-        ..Timing::default()
+        ..ConnectionTiming::default()
     };
     let rate = Rate {
         per_second: args.member_qps,
@@ -124,7 +129,7 @@ fn connections(args: &RunArgs, hub: &Client, cancel: CancellationToken) -> Clust
         rate,
         budget: Budget::default(),
     };
-    let loader = Loader::new(hub.clone(), args.secret_hosts.clone());
+    let loader = Loader::new(control_plane.clone(), args.secret_hosts.clone());
     Clusters::new(loader, Arc::new(network), timing, cancel)
 }
 
@@ -133,20 +138,22 @@ fn connections(args: &RunArgs, hub: &Client, cancel: CancellationToken) -> Clust
 fn peers(
     args: &RunArgs,
     replicas: &Replicas,
-    hub_config: Config,
+    control_plane_config: Config,
     secure_serving: Option<&SecureServing>,
 ) -> Peers {
     match secure_serving {
-        Some(serving) if args.replicas => {
-            Peers::new(replicas.clone(), hub_config, serving.peer_trust.clone())
-        }
+        Some(serving) if args.replicas => Peers::new(
+            replicas.clone(),
+            control_plane_config,
+            serving.peer_trust.clone(),
+        ),
         _ => Peers::default(),
     }
 }
 
 async fn controller_context(
     args: &RunArgs,
-    hub: Client,
+    control_plane: Client,
     clusters: &Arc<Clusters>,
     replicas: &Replicas,
     changed: Arc<Notify>,
@@ -154,16 +161,16 @@ async fn controller_context(
     publisher: CatalogPublisher,
 ) -> controller::ControllerContext {
     let sources = Sources::new(
-        hub.clone(),
+        control_plane.clone(),
         args.sources.clone(),
         Arc::clone(&telemetry.metrics),
         telemetry.readiness.clone(),
         Arc::clone(&changed),
     );
-    let writes_cluster_status = writes_cluster_status(args, &hub).await;
+    let writes_cluster_status = writes_cluster_status(args, &control_plane).await;
     let replica = replicas.config().map(|config| config.name.as_str());
     controller::ControllerContext {
-        hub,
+        control_plane,
         clusters: Arc::clone(clusters),
         secret_hosts: args.secret_hosts.clone(),
         memory: Memory::numbered(Sequence::of_replica(replica)),
@@ -197,7 +204,7 @@ impl Servers {
         &mut self,
         args: &RunArgs,
         replicas: &Replicas,
-        hub: &Client,
+        control_plane: &Client,
         clusters: &Arc<Clusters>,
         telemetry: &Telemetry,
     ) -> anyhow::Result<Option<SecureServing>> {
@@ -208,7 +215,7 @@ impl Servers {
         let serving = auth::start(
             &args.secure_serving,
             namespace,
-            hub.clone(),
+            control_plane.clone(),
             Arc::clone(clusters),
             telemetry,
             &mut self.tasks,

@@ -9,7 +9,7 @@ use anyhow::{Context as _, bail};
 use clap::Args;
 use fleetdex_api::registry::{BackendStore, OpenSearch, ResourceRegistrySpec};
 use fleetdex_clusters::{
-    Clusters, ConnectionPhase, Member, MemberState, Timing,
+    Clusters, ConnectionPhase, ConnectionTiming, Member, MemberState,
     connect::Network,
     secret_hosts::SecretHosts,
     source::{Duplicates, IndexedClusterUids, Loader, contexts, is_duplicate, read_kubeconfig},
@@ -148,7 +148,7 @@ fn connections(members: Vec<Member>, cancel: CancellationToken) -> Clusters {
         Loader::without_control_plane(),
         Arc::new(Network::default()),
     );
-    let clusters = Clusters::new(loader, network, Timing::default(), cancel);
+    let clusters = Clusters::new(loader, network, ConnectionTiming::default(), cancel);
     clusters.set_members(members);
     clusters
 }

@@ -1,7 +1,8 @@
-//! The benchmark: what Fleetdex does beside what the servers can do at all, measured in one run on one machine.
+//! The benchmark: Fleetdex beside the limits of the servers, measured in one run on one machine.
 //!
-//! The limits are a bare paged LIST by the same client, and raw `_bulk` of documents that are encoded already, through the same template.
-//! Ratios to them mean something on any machine; the seconds alone do not.
+//! The limits are a bare paged LIST by the same client, and raw `_bulk` of encoded documents with
+//! the same index template. Ratios to the limits are comparable between machines; absolute seconds
+//! are not.
 
 #![expect(
     clippy::cast_precision_loss,
@@ -53,16 +54,16 @@ const NAMESPACE: &str = "bench";
 /// `e2e bench`
 #[derive(Args, Debug)]
 pub struct BenchArgs {
-    /// What is measured; by default all of it.
+    /// The parts to measure (default: all).
     #[arg(long, value_enum, value_delimiter = ',')]
     only: Vec<Part>,
-    /// Small and short, to see whether it works: the figures say nothing.
+    /// Small and short, to check that it works: the figures mean nothing.
     #[arg(long)]
     quick: bool,
-    /// How many pods, 20,000 unless told otherwise.
+    /// How many pods (default: 20,000).
     #[arg(long)]
     pods: Option<usize>,
-    /// How many first syncs are measured, 3 unless told otherwise; the median counts.
+    /// How many first syncs to measure (default: 3); the median counts.
     #[arg(long)]
     syncs: Option<usize>,
 }
@@ -72,9 +73,9 @@ pub struct BenchArgs {
 enum Part {
     /// The first sync beside the limits, and the memory after it.
     Sync,
-    /// One more status for every pod, as fast as the API server takes it.
+    /// One more status of every pod, as fast as the API server accepts it.
     Patches,
-    /// A restart with nothing changed, with a checkpoint and without.
+    /// A restart without changes, with a checkpoint and without.
     Restart,
     /// Saturating churn beside raw `_bulk`, with OpenSearch on one core.
     Churn,
@@ -82,15 +83,17 @@ enum Part {
     Latency,
     /// Memory with many objects.
     Memory,
-    /// How fast the store has everything again after an outage.
+    /// How fast the store is complete again after an outage.
     Outage,
-    /// A hundred members: the latency of eighty beside twenty broken ones, and what a hundred cost when nothing happens.
+    /// A hundred members: the latency of eighty beside twenty broken ones, and the cost of a
+    /// hundred idle ones.
     Fleet,
-    /// Selectors over ten clusters beside the bare search and beside lists of the members; all objects, page by page.
+    /// Selectors over ten clusters beside the bare search and beside lists of the members; all
+    /// objects, page by page.
     Queries,
-    /// How soon a thousand watchers over TLS have what concerns them, and what their connections take of memory.
+    /// The latency of a thousand watchers over TLS, and the memory of their connections.
     Watchers,
-    /// How soon the clusters of a replica that dies are read by the others.
+    /// How soon other replicas read the clusters of a killed replica.
     Takeover,
 }
 
@@ -99,7 +102,7 @@ impl Part {
 }
 
 impl BenchArgs {
-    fn wants(&self, part: Part) -> bool {
+    fn includes(&self, part: Part) -> bool {
         self.only.is_empty() || self.only.contains(&part)
     }
 
@@ -116,7 +119,8 @@ impl BenchArgs {
         }
     }
 
-    /// Figures of a part of the benchmark must not be taken for those of all of it.
+    /// Results of a part are in a file of their own, so that they are not mistaken for complete
+    /// ones.
     fn file(&self) -> &'static str {
         if self.quick || !self.only.is_empty() {
             "partial.json"
@@ -126,7 +130,8 @@ impl BenchArgs {
     }
 }
 
-/// Runs the benchmark, prints what it measures, and writes `target/bench/results.json` (`partial.json` if not all of it ran).
+/// Runs the benchmark, prints what it measures, and writes `target/bench/results.json`
+/// (`partial.json` if not all of it ran).
 pub async fn run(arguments: BenchArgs) -> Result<()> {
     let folder = target_folder()?.join("bench");
     fs::create_dir_all(&folder).with_context(|| format!("creating {}", folder.display()))?;
@@ -172,40 +177,40 @@ async fn measure(fleet: &Fleet, arguments: &BenchArgs, figures: &mut Figures) ->
     let sizes = arguments.sizes();
     if Part::ON_REAL_SERVERS
         .iter()
-        .any(|part| arguments.wants(*part))
+        .any(|part| arguments.includes(*part))
     {
         on_real_servers(fleet, arguments, figures).await?;
     }
-    if arguments.wants(Part::Memory) {
+    if arguments.includes(Part::Memory) {
         memory::of_many(fleet, &sizes, figures).await?;
     }
-    if arguments.wants(Part::Latency) {
+    if arguments.includes(Part::Latency) {
         latency::measure(fleet, &sizes, figures).await?;
     }
-    if arguments.wants(Part::Churn) {
+    if arguments.includes(Part::Churn) {
         churn::measure(fleet, &sizes, figures).await?;
     }
-    if arguments.wants(Part::Outage) {
+    if arguments.includes(Part::Outage) {
         outage::measure(fleet, &sizes, figures).await?;
     }
-    if arguments.wants(Part::Fleet) {
+    if arguments.includes(Part::Fleet) {
         fleet::measure(fleet, &sizes, figures).await?;
     }
-    if arguments.wants(Part::Queries) {
+    if arguments.includes(Part::Queries) {
         for objects in [sizes.pods, sizes.objects] {
             queries::measure(fleet, objects, &sizes, figures).await?;
         }
     }
-    if arguments.wants(Part::Watchers) {
+    if arguments.includes(Part::Watchers) {
         watchers::measure(fleet, &sizes, figures).await?;
     }
-    if arguments.wants(Part::Takeover) {
+    if arguments.includes(Part::Takeover) {
         takeover::measure(fleet, figures).await?;
     }
     Ok(())
 }
 
-/// What needs pods of a real API server.
+/// Measures what needs pods of a real API server.
 async fn on_real_servers(
     fleet: &Fleet,
     arguments: &BenchArgs,
@@ -222,22 +227,22 @@ async fn on_real_servers(
     let pace = load.create_with_statuses(member).await?;
     println!("  {:.0} requests/s", pace.per_second());
 
-    if arguments.wants(Part::Sync) {
+    if arguments.includes(Part::Sync) {
         limits::measure(fleet, sizes.pods, figures).await?;
     }
-    let syncs = if arguments.wants(Part::Sync) {
+    let syncs = if arguments.includes(Part::Sync) {
         sizes.syncs
     } else {
         1
     };
     let run = first_sync::measure(fleet, sizes.pods, syncs, figures).await?;
-    if arguments.wants(Part::Patches) {
+    if arguments.includes(Part::Patches) {
         patches::measure(member, &load, &run, figures).await?;
     }
-    if arguments.wants(Part::Sync) {
+    if arguments.includes(Part::Sync) {
         memory::of_run("20k", &run, sizes.pods, &sizes, figures).await?;
     }
-    if arguments.wants(Part::Restart) {
+    if arguments.includes(Part::Restart) {
         restart::measure(fleet, &run, &sizes, figures).await?;
     }
     run.finish().await

@@ -4,14 +4,13 @@
 
 use std::{
     collections::BTreeSet,
-    sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::Arc,
     time::{Duration, Instant},
 };
 
 use anyhow::{Result, ensure};
+use fakes::churn::{Action, Writes};
+use parking_lot::Mutex;
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
@@ -46,21 +45,10 @@ pub struct Churn {
 /// How many writes the server acknowledged, and how many it refused or left unanswered.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Objects created.
-    pub created: u64,
-    /// Objects changed.
-    pub updated: u64,
-    /// Objects deleted.
-    pub deleted: u64,
+    /// Acknowledged writes.
+    pub writes: Writes,
     /// Refused or unanswered, such as those to a server that was down.
     pub failed: u64,
-}
-
-impl Tally {
-    /// Acknowledged writes.
-    pub fn writes(&self) -> u64 {
-        self.created + self.updated + self.deleted
-    }
 }
 
 impl std::ops::Add for Tally {
@@ -68,9 +56,7 @@ impl std::ops::Add for Tally {
 
     fn add(self, other: Self) -> Self {
         Self {
-            created: self.created + other.created,
-            updated: self.updated + other.updated,
-            deleted: self.deleted + other.deleted,
+            writes: self.writes + other.writes,
             failed: self.failed + other.failed,
         }
     }
@@ -79,36 +65,9 @@ impl std::ops::Add for Tally {
 /// A churn that runs. Dropping it stops it; what is under way then is not waited for.
 #[derive(Debug)]
 pub struct Running {
-    counts: Arc<Counts>,
+    tally: Arc<Mutex<Tally>>,
     stop: Arc<tokio::sync::Notify>,
     task: tokio::task::JoinHandle<()>,
-}
-
-#[derive(Debug, Default)]
-struct Counts {
-    created: AtomicU64,
-    updated: AtomicU64,
-    deleted: AtomicU64,
-    failed: AtomicU64,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Action {
-    Create,
-    Update,
-    Delete,
-}
-
-impl Counts {
-    fn of(&self, action: Action, status: Option<StatusCode>) -> &AtomicU64 {
-        let is_done = status.is_some_and(|status| status.is_success());
-        match action {
-            _ if !is_done => &self.failed,
-            Action::Create => &self.created,
-            Action::Update => &self.updated,
-            Action::Delete => &self.deleted,
-        }
-    }
 }
 
 /// The names that are believed to be taken.
@@ -153,13 +112,13 @@ impl Churn {
 
     /// Starts writing, until it is stopped.
     pub fn start(&self) -> Running {
-        let counts = Arc::new(Counts::default());
+        let tally = Arc::new(Mutex::new(Tally::default()));
         let stop = Arc::new(tokio::sync::Notify::new());
-        let task = tokio::spawn(self.clone().write(Arc::clone(&counts), Arc::clone(&stop)));
-        Running { counts, stop, task }
+        let task = tokio::spawn(self.clone().write(Arc::clone(&tally), Arc::clone(&stop)));
+        Running { tally, stop, task }
     }
 
-    async fn write(self, counts: Arc<Counts>, stop: Arc<tokio::sync::Notify>) {
+    async fn write(self, tally: Arc<Mutex<Tally>>, stop: Arc<tokio::sync::Notify>) {
         let present = Arc::new(Present::default());
         let mut random = StdRng::seed_from_u64(self.seed);
         let mut requests = JoinSet::new();
@@ -186,7 +145,7 @@ impl Churn {
                     die,
                     value,
                     Arc::clone(&present),
-                    Arc::clone(&counts),
+                    Arc::clone(&tally),
                 ));
             }
         }
@@ -199,27 +158,24 @@ impl Churn {
         die: u32,
         value: String,
         present: Arc<Present>,
-        counts: Arc<Counts>,
+        tally: Arc<Mutex<Tally>>,
     ) {
-        let is_present = present
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .contains(&number);
-        let action = match is_present {
-            false => Action::Create,
-            true if die < DELETES_PERCENT => Action::Delete,
-            true => Action::Update,
-        };
+        let exists = present.lock().contains(&number);
+        let action = Action::next(exists, || die < DELETES_PERCENT);
         let answered = tokio::time::timeout(TIMEOUT, self.act(action, number, &value)).await;
         let status = answered.ok().and_then(Result::ok);
-        counts.of(action, status).fetch_add(1, Ordering::Relaxed);
+        if status.is_some_and(|status| status.is_success()) {
+            tally.lock().writes.count(action);
+        } else {
+            tally.lock().failed += 1;
+        }
         let is_there = match status {
             Some(StatusCode::CONFLICT) => true,
             Some(StatusCode::NOT_FOUND) => false,
             Some(status) if status.is_success() => action != Action::Delete,
             _ => return,
         };
-        let mut names = present.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut names = present.lock();
         if is_there {
             names.insert(number)
         } else {
@@ -300,25 +256,13 @@ impl Churn {
 impl Running {
     /// How much was written so far.
     pub fn tally(&self) -> Tally {
-        let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        let Counts {
-            created,
-            updated,
-            deleted,
-            failed,
-        } = &*self.counts;
-        Tally {
-            created: read(created),
-            updated: read(updated),
-            deleted: read(deleted),
-            failed: read(failed),
-        }
+        *self.tally.lock()
     }
 
     /// Waits until that many more writes are acknowledged.
     pub async fn goes_on_for(&self, writes: u64) {
-        let wanted = self.tally().writes() + writes;
-        while self.tally().writes() < wanted && !self.task.is_finished() {
+        let wanted = self.tally().writes.total() + writes;
+        while self.tally().writes.total() < wanted && !self.task.is_finished() {
             tokio::time::sleep(TICK).await;
         }
     }

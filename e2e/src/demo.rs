@@ -1,6 +1,8 @@
-//! The demo: three members with workloads, an OpenSearch, a registry applied with kubectl, and questions over all of it.
+//! The demo: three members with workloads, an OpenSearch, a registry applied with kubectl, and
+//! questions over all of it.
 //!
-//! Everything that it shows is what the printed command printed. It fails when the answer of the index is not the members'.
+//! All output is that of the printed commands. The demo fails if the index and the members return
+//! different results.
 
 mod session;
 mod workloads;
@@ -32,15 +34,15 @@ const CRDS: [&str; 2] = [
     include_str!("../../crds/cluster.karmada.io_clusters.yaml"),
     include_str!("../../crds/search.karmada.io_resourceregistries.yaml"),
 ];
-/// Who may ask, beside the administrator.
+/// A user with read access, besides the administrator.
 const ACCESS: &str = include_str!("../demo/access.yaml");
 const READER: &str = include_str!("../demo/reader.yaml");
-/// Where the members' Secrets are, and the Service of the query API.
+/// The namespace of the members' Secrets and of the Service of the query API.
 const NAMESPACE: &str = "fleetdex-system";
 const MEMBERS: usize = 3;
-const ASKED: &str =
+const QUERY: &str =
     "pods -A -l 'app in (web,api),tier!=db,!canary' --field-selector status.phase=Running";
-/// A busy machine with two cores takes a tenth of these.
+/// Ten times what a busy machine with two cores needs.
 const READY_DEADLINE: Duration = Duration::from_mins(1);
 const SYNC_DEADLINE: Duration = Duration::from_mins(2);
 const SIGNAL_GRACE: Duration = Duration::from_millis(200);
@@ -49,7 +51,8 @@ const STOP_DEADLINE: Duration = Duration::from_secs(15);
 /// `e2e demo`
 #[derive(clap::Args, Debug, Clone)]
 pub struct Args {
-    /// Stop at the end instead of waiting for Ctrl-C. Also so without a terminal, and when CI is set.
+    /// Stop at the end instead of waiting for Ctrl-C. The default without a terminal, and when CI
+    /// is set.
     #[arg(long, conflicts_with = "stay")]
     exit: bool,
     /// Wait for Ctrl-C (or SIGTERM) even without a terminal.
@@ -62,14 +65,14 @@ pub struct Args {
 
 impl Args {
     fn stays(&self) -> bool {
-        let someone_watches = io::stdin().is_terminal()
+        let is_interactive = io::stdin().is_terminal()
             && io::stdout().is_terminal()
             && std::env::var_os("CI").is_none();
-        self.stay || (someone_watches && !self.exit)
+        self.stay || (is_interactive && !self.exit)
     }
 }
 
-/// Runs the demo until it is over or stopped. Nothing that it started is left, however it ends.
+/// Runs the demo until it ends or is stopped. Stops everything that it started in either case.
 pub fn run(args: &Args) -> Result<()> {
     let runtime = tokio::runtime::Runtime::new().context("starting a runtime")?;
     runtime.block_on(until_stopped(args))
@@ -83,7 +86,7 @@ async fn until_stopped(args: &Args) -> Result<()> {
         () = &mut stop => None,
         ended = show(args, &progress) => match ended {
             Ok(running) => Some(running),
-            // Ctrl-C reaches the kubectl that runs at this moment, too, and its end may be seen first.
+            // Ctrl-C also ends a running kubectl, whose failure may be observed first.
             Err(_) if tokio::time::timeout(SIGNAL_GRACE, &mut stop).await.is_ok() => None,
             Err(error) => return Err(error),
         },
@@ -101,11 +104,11 @@ async fn until_stopped(args: &Args) -> Result<()> {
     }
     operator.terminate(STOP_DEADLINE).await?;
     drop(fleet);
-    progress.tell("nothing is left running");
+    progress.log("nothing is left running");
     Ok(())
 }
 
-/// Ends only when a part ends that should not.
+/// Returns only if a server or the operator exits unexpectedly.
 async fn watch(fleet: &Fleet, operator: &Operator) -> Result<()> {
     loop {
         tokio::time::sleep(Duration::from_secs(2)).await;
@@ -114,13 +117,13 @@ async fn watch(fleet: &Fleet, operator: &Operator) -> Result<()> {
     }
 }
 
-/// All of the demo; gives what still runs.
+/// Runs the whole demo; returns the servers and the operator, still running.
 async fn show(args: &Args, progress: &Progress) -> Result<(Fleet, Operator)> {
     let dir = match &args.dir {
         Some(dir) => dir.clone(),
         None => fleet::target_folder()?.join("demo"),
     };
-    progress.tell("starting a control plane, three members and OpenSearch");
+    progress.log("starting a control plane, three members and OpenSearch");
     let options = Options {
         members: MEMBERS,
         opensearch: OpenSearchKind::Plain,
@@ -129,14 +132,14 @@ async fn show(args: &Args, progress: &Progress) -> Result<(Fleet, Operator)> {
         ..Options::default()
     };
     let fleet = Fleet::start(options).await?;
-    progress.tell("installing the custom resources, registering the members");
+    progress.log("installing the custom resources, registering the members");
     register(&fleet).await?;
-    progress.tell(
+    progress.log(
         "creating namespaces, Deployments, Services, ConfigMaps, Secrets and pods in the members",
     );
     create_workloads(&fleet).await?;
 
-    progress.tell("starting fleetdex run");
+    progress.log("starting fleetdex run");
     let operator = Operator::start(OperatorOptions {
         kubeconfig: fleet.control_plane().kubeconfig(),
         dir: fleet.dir().to_owned(),
@@ -157,28 +160,28 @@ async fn show(args: &Args, progress: &Progress) -> Result<(Fleet, Operator)> {
     let applied = session
         .shell(&format!("kubectl apply -f {}", registry.display()))
         .await?;
-    progress.tell(&format!(
+    progress.log(&format!(
         "kubectl apply -f {}: {}",
         registry.display(),
         applied.trim()
     ));
     wait_until_synced(&session, &operator).await?;
-    progress.tell("the registry is ready");
+    progress.log("the registry is ready");
     until_available(&session).await?;
 
-    answer(&fleet, &session).await?;
+    show_query(&fleet, &session).await?;
     println!("\n{}", hints(&fleet, &session, &operator)?);
-    progress.tell("that was the demo");
+    progress.log("that was the demo");
     Ok((fleet, operator))
 }
 
-/// Lines with the time since the start.
+/// Prints lines with the time since the start.
 struct Progress(Instant);
 
 impl Progress {
-    fn tell(&self, what: &str) {
+    fn log(&self, what: &str) {
         println!("[{:5.1} s] {what}", self.0.elapsed().as_secs_f64());
-        // Somebody may watch through a pipe.
+        // Standard output is block-buffered when it is a pipe.
         let _ = io::stdout().flush();
     }
 }
@@ -241,7 +244,7 @@ async fn create_workloads(fleet: &Fleet) -> Result<()> {
     Ok(())
 }
 
-/// Until the control plane's API server passes requests on to Fleetdex.
+/// Waits until the control plane's API server forwards requests to Fleetdex.
 async fn until_available(session: &Session) -> Result<()> {
     eventually(
         "the query API is available through the control plane",
@@ -261,13 +264,13 @@ async fn wait_until_synced(session: &Session, operator: &Operator) -> Result<()>
         operator.process().check_running()?;
         let text = session.shell("kubectl get rr demo -o json").await?;
         let registry: Value = serde_json::from_str(&text).context("reading the registry")?;
-        let is_true = |wanted: &str| {
+        let is_true = |condition_type: &str| {
             let conditions = registry["status"]["conditions"]
                 .as_array()
                 .map_or(&[][..], Vec::as_slice);
-            conditions
-                .iter()
-                .any(|condition| condition["type"] == wanted && condition["status"] == "True")
+            conditions.iter().any(|condition| {
+                condition["type"] == condition_type && condition["status"] == "True"
+            })
         };
         ensure!(
             is_true("Ready") && is_true("Synced"),
@@ -281,8 +284,8 @@ async fn wait_until_synced(session: &Session, operator: &Operator) -> Result<()>
         .with_context(|| operator.process().log_tail(20))
 }
 
-/// Asks, shows what answers, and compares with the members.
-async fn answer(fleet: &Fleet, session: &Session) -> Result<()> {
+/// Runs one query over the fleet, shows the result, and compares it with the members.
+async fn show_query(fleet: &Fleet, session: &Session) -> Result<()> {
     fleet.opensearch()?.client()?.refresh("fleetdex").await?;
     heading("How the registry is");
     show_command(session, "kubectl get resourceregistries").await?;
@@ -298,18 +301,18 @@ async fn answer(fleet: &Fleet, session: &Session) -> Result<()> {
     .await?;
 
     heading("A question over all clusters");
-    let found = show_command(session, &format!("fleetdex get {ASKED}")).await?;
+    let found = show_command(session, &format!("fleetdex get {QUERY}")).await?;
 
     heading("The OpenSearch request behind it");
-    let body = show_command(session, &format!("fleetdex explain {ASKED}")).await?;
+    let body = show_command(session, &format!("fleetdex explain {QUERY}")).await?;
 
     heading("The same request, sent to OpenSearch as it is");
-    println!("$ fleetdex explain {ASKED} |");
+    println!("$ fleetdex explain {QUERY} |");
     println!(
         "    curl -s \"$OPENSEARCH_URL/fleetdex/_search?filter_path=hits.total\" -H 'Content-Type: application/json' -d @-"
     );
     let body: Value = serde_json::from_str(&body).context("reading the request")?;
-    // Our own client, as curl may be absent.
+    // Uses our own client, as curl may not be installed.
     let path = "fleetdex/_search?filter_path=hits.total";
     let sent = fleet
         .opensearch()?
@@ -325,7 +328,7 @@ async fn answer(fleet: &Fleet, session: &Session) -> Result<()> {
     let mut total = 0;
     for member in fleet.members() {
         let line = format!(
-            "kubectl --context {} get {ASKED} --no-headers",
+            "kubectl --context {} get {QUERY} --no-headers",
             member.name()
         );
         let count = session.shell(&line).await?.lines().count() as u64;
@@ -369,7 +372,7 @@ fn hints(fleet: &Fleet, session: &Session, operator: &Operator) -> Result<String
     Ok(format!(
         "── Try it yourself
 In another terminal, in any folder. kubectl has the contexts control-plane, member1, member2 and member3; and fleet, the fleet as one Kubernetes
-API behind the control plane's API server, for the administrator, and alice, the same for somebody who may see pods of the namespace web only:
+API behind the control plane's API server, for the administrator, and alice, the same for a user who may see only pods of the namespace web:
 
   . {env}
   fleetdex get pods -A -l app=web                                             # of all clusters

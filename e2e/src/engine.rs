@@ -1,4 +1,4 @@
-//! Fleetdex's own store on an OpenSearch of a fleet, without the rest of Fleetdex.
+//! Fleetdex's OpenSearch store on the server of a test fleet, without the operator.
 
 use anyhow::Result;
 use fleetdex_store::opensearch::{
@@ -7,7 +7,7 @@ use fleetdex_store::opensearch::{
 
 use crate::{fleet::OpenSearchServer, http};
 
-/// Connections to a server, with the administrator's password if it asks for one.
+/// A connection to a server, with the administrator's password if it is secure.
 pub fn service(server: &OpenSearchServer) -> Result<OpenSearchService> {
     http::install_tls_provider();
     let settings = Settings {
@@ -23,7 +23,7 @@ pub fn service(server: &OpenSearchServer) -> Result<OpenSearchService> {
     Ok(connect(&settings)?)
 }
 
-/// What a store of this prefix is made with: no field has a mapping of its own, and indices have so many shards.
+/// Options of a store with this prefix: no mapped field paths, `shards` shards per index.
 pub fn options(server: &OpenSearchServer, prefix: &str, shards: u32) -> Result<EngineOptions> {
     Ok(EngineOptions {
         prefix: prefix.parse()?,

@@ -1,4 +1,5 @@
-//! Objects and selectors made at random, as diverse and as awkward as API servers accept them. The same seed makes the same ones.
+//! Random objects and selectors, as diverse and as awkward as API servers accept. Equal seeds
+//! generate equal ones.
 
 use std::collections::BTreeMap;
 
@@ -10,13 +11,14 @@ use fleetdex_core::{
 use rand::{RngExt, SeedableRng, rngs::StdRng, seq::IndexedRandom};
 use serde_json::{Value, json};
 
-/// The environment variable that sets the seed, to see a failure again.
+/// The environment variable that sets the seed, to reproduce a failure.
 pub const SEED_VARIABLE: &str = "FLEETDEX_SEED";
 
 /// Namespaces of generated objects; one name is the start of another.
 pub const NAMESPACES: [&str; 5] = ["web", "web-2", "shop", "data", "x"];
 
-/// Label keys: plain, dotted, prefixed, words of the grammar, upper case, and keys that start like other keys.
+/// Label keys: plain, dotted, prefixed, words of the grammar, upper case, and keys that start like
+/// other keys.
 const KEYS: [&str; 12] = [
     "app",
     "app.kubernetes.io/name",
@@ -34,7 +36,7 @@ const KEYS: [&str; 12] = [
 const WORDS: [&str; 9] = [
     "web", "api", "db", "", "cache", "notin", "Web", "x.y", "web-2",
 ];
-/// What is a number to `>` and `<`, and what only looks like one.
+/// Values that `>` and `<` read as numbers, and values that only look like numbers.
 const NUMBERS: [&str; 18] = [
     "0",
     "3",
@@ -69,7 +71,7 @@ const BOUNDS: [&str; 8] = [
 const AWKWARD: [&str; 8] = [
     r"a,b=c\d", "x=y", "red,blue", r"\", "(x)", "in (a)", " padded ", "é🚀",
 ];
-/// Selectors that API servers refuse, or accept against expectation.
+/// Selectors that API servers refuse, or accept unexpectedly.
 const ODD_LABELS: [&str; 26] = [
     "",
     ",",
@@ -133,14 +135,14 @@ pub fn seed() -> Result<u64> {
     }
 }
 
-/// A kind whose objects are generated or at least looked at.
+/// A kind whose objects are generated or at least compared.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Family {
     /// The resource.
     pub resource: Resource,
     /// Selectable fields: those of a built-in kind, or those of the custom resource definition.
     pub fields: Vec<SelectableField>,
-    /// What a field selector may name.
+    /// The field labels that a field selector may name.
     pub labels: Vec<String>,
 }
 
@@ -223,7 +225,7 @@ pub fn widget_definition() -> Value {
     })
 }
 
-/// An object to create, and the status to give it then.
+/// An object to create, and its status.
 #[derive(Debug, Clone)]
 pub struct Planned {
     /// Group and plural.
@@ -232,7 +234,7 @@ pub struct Planned {
     pub object: Value,
     /// Its status; absent: the API server's own.
     pub status: Option<Value>,
-    /// Delete it at once. Namespaces stay then, as Terminating: nobody empties them here.
+    /// Delete it at once. A namespace then stays Terminating, as no controller empties it.
     pub delete: bool,
 }
 
@@ -243,14 +245,15 @@ pub struct Generator {
 }
 
 impl Generator {
-    /// A generator that repeats itself with the same seed.
+    /// A generator whose output depends only on the seed.
     pub fn new(seed: u64) -> Self {
         Self {
             random: StdRng::seed_from_u64(seed),
         }
     }
 
-    /// 300 objects: first the namespaces, then all others in [`NAMESPACES`] or in none. Widgets need [`widget_definition`].
+    /// 300 objects: first the namespaces, then all others in [`NAMESPACES`] or in none. Widgets
+    /// need [`widget_definition`].
     pub fn objects(&mut self) -> Vec<Planned> {
         let counts: [(&'static str, &'static str, usize); 11] = [
             ("", "namespaces", 10),
@@ -468,7 +471,7 @@ impl Generator {
         json!({ "apiVersion": "example.com/v1", "kind": "Widget", "spec": spec })
     }
 
-    /// Sets a member to one of the values, or leaves it out.
+    /// Sets a field to one of the values, or leaves it out.
     fn maybe(&mut self, object: &mut Value, key: &str, values: &[&str]) {
         if self.random.random_bool(0.7) {
             object[key] = values
@@ -484,31 +487,35 @@ impl Generator {
     }
 }
 
-/// What to ask of one kind.
+/// Generated selectors for one kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Asked {
+pub struct GeneratedSelectors {
     /// Only this namespace; absent: all.
     pub namespace: Option<&'static str>,
     /// The label selector.
     pub labels: String,
     /// The field selector.
     pub fields: String,
-    /// Whether an API server understands it: it has none of the forms that are ours alone.
-    pub is_kubernetes: bool,
+    /// Whether an API server understands them: they use no syntax that only Fleetdex has.
+    pub is_plain_kubernetes: bool,
 }
 
 impl Generator {
-    /// One of several things: where to look next.
+    /// A random index below `count`.
     pub fn below(&mut self, count: usize) -> usize {
         self.random.random_range(0..count)
     }
 
     /// Selectors for a kind. `values` are values that its fields have in some object.
-    pub fn selectors(&mut self, family: &Family, values: &BTreeMap<String, Vec<String>>) -> Asked {
+    pub fn selectors(
+        &mut self,
+        family: &Family,
+        values: &BTreeMap<String, Vec<String>>,
+    ) -> GeneratedSelectors {
         if self.random.random_bool(0.08) {
             return self.odd_selectors();
         }
-        let is_kubernetes = self.random.random_bool(0.8);
+        let is_plain_kubernetes = self.random.random_bool(0.8);
         let (label_count, field_count) = *[
             (1, 0),
             (1, 0),
@@ -526,19 +533,19 @@ impl Generator {
         .unwrap_or(&(1, 1));
         let labels: Vec<String> = (0..label_count).map(|_| self.label_requirement()).collect();
         let fields: Vec<String> = (0..field_count)
-            .map(|_| self.field_requirement(family, values, is_kubernetes))
+            .map(|_| self.field_requirement(family, values, is_plain_kubernetes))
             .collect();
         let namespace = (family.resource.namespaced && self.random.random_bool(0.15))
             .then(|| self.one_of(&NAMESPACES));
-        Asked {
+        GeneratedSelectors {
             namespace,
             labels: labels.join(","),
             fields: fields.join(","),
-            is_kubernetes,
+            is_plain_kubernetes,
         }
     }
 
-    fn odd_selectors(&mut self) -> Asked {
+    fn odd_selectors(&mut self) -> GeneratedSelectors {
         let labels = self.one_of(&ODD_LABELS).to_owned();
         let fields = self.one_of(&ODD_FIELDS).to_owned();
         let (labels, fields) = if self.random.random_bool(0.5) {
@@ -546,13 +553,13 @@ impl Generator {
         } else {
             (String::new(), fields)
         };
-        // The one odd selector that means something to us alone.
-        let is_kubernetes = fields != "metadata.name";
-        Asked {
+        // The one odd selector that only Fleetdex accepts.
+        let is_plain_kubernetes = fields != "metadata.name";
+        GeneratedSelectors {
             namespace: None,
             labels,
             fields,
-            is_kubernetes,
+            is_plain_kubernetes,
         }
     }
 
@@ -585,9 +592,9 @@ impl Generator {
         &mut self,
         family: &Family,
         values: &BTreeMap<String, Vec<String>>,
-        is_kubernetes: bool,
+        is_plain_kubernetes: bool,
     ) -> String {
-        // Names select one object each: seldom, or nothing else would be tried.
+        // Names select one object each, so they are rare.
         let from = if self.random.random_bool(0.85) {
             family.labels.len().min(1)
         } else {
@@ -602,7 +609,7 @@ impl Generator {
         let second = self.field_value(values.get(&path));
         let form = self
             .random
-            .random_range(0..if is_kubernetes { 5 } else { 9 });
+            .random_range(0..if is_plain_kubernetes { 5 } else { 9 });
         match form {
             0 | 1 => format!("{path}={}", escaped(&first, false)),
             2 => format!("{path}=={}", escaped(&first, false)),
@@ -678,7 +685,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_a_meaning_in_a_field_selector_is_escaped() {
+    fn field_selector_syntax_is_escaped() {
         assert_eq!(escaped(r"a,b=c\d (e)", false), r"a\,b\=c\\d (e)");
         assert_eq!(escaped("a (b)", true), r"a\ \(b\)");
     }

@@ -1,23 +1,24 @@
-//! One way to make HTTP clients that verify exactly one certificate authority.
+//! HTTP clients that trust exactly one certificate authority.
 
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 
-/// Makes rustls use aws-lc-rs in this process, whichever crate asks first.
+/// Makes aws-lc-rs the process-wide provider of rustls.
 pub fn install_tls_provider() {
-    // An error only says that somebody was faster.
+    // An error means that another thread has installed it already.
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
 }
 
-/// A client that ignores proxies, and trusts nothing but `ca_pem`. Its requests time out after 30 s.
+/// A client that ignores proxies, and trusts nothing but `ca_pem`. Its requests time out after 30
+/// s.
 ///
 /// Clients are cheap here and belong to the async runtime that made them: make one per test.
 pub fn client(ca_pem: Option<&str>) -> Result<reqwest::Client> {
     builder(ca_pem)?.build().context("making an HTTP client")
 }
 
-/// A client as [`client`] makes, to which nothing is sent compressed.
+/// As [`client`], without compressed responses.
 pub fn plain_client() -> Result<reqwest::Client> {
     builder(None)?
         .no_gzip()
@@ -25,7 +26,7 @@ pub fn plain_client() -> Result<reqwest::Client> {
         .context("making an HTTP client")
 }
 
-/// A client as [`client`] makes, which shows a client certificate (PEM, certificate and key in one text).
+/// As [`client`], with a client certificate (PEM, certificate and key in one text).
 pub fn client_with_certificate(ca_pem: &str, certificate_and_key: &str) -> Result<reqwest::Client> {
     let identity = reqwest::Identity::from_pem(certificate_and_key.as_bytes())
         .context("reading a client certificate")?;

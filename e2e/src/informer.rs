@@ -1,4 +1,4 @@
-//! An informer of client-go, unmodified, that can be asked what it knows.
+//! An unmodified client-go informer in a child process, whose cache can be read.
 
 use std::{
     collections::BTreeMap,
@@ -17,10 +17,10 @@ use tokio::{
 
 use crate::parts::build_informer;
 
-/// An answer comes from memory.
+/// The response comes from memory, so it takes no longer.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Where an informer finds its API, and what it follows.
+/// The API of an informer, and the resource that it watches.
 #[derive(Debug, Clone, Default)]
 pub struct Target {
     /// URL of the Kubernetes API.
@@ -31,11 +31,12 @@ pub struct Target {
     pub ca_file: PathBuf,
     /// `version/plural` or `group/version/plural`.
     pub resource: String,
-    /// Whether the informer gets its first objects by a streaming list (`sendInitialEvents`), or by pages.
+    /// Whether the informer gets its first objects by a streaming list (`sendInitialEvents`), or by
+    /// pages.
     pub streams_lists: bool,
 }
 
-/// An object as the informer has it.
+/// An object in the informer's cache.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Object {
@@ -48,10 +49,10 @@ pub struct Object {
     pub uid: String,
 }
 
-/// What the informer knows.
+/// The state of the informer.
 #[derive(Debug, Clone, Deserialize)]
 pub struct State {
-    /// Whether it has had its first objects.
+    /// Whether its initial list is complete (`HasSynced`).
     pub synced: bool,
     /// Calls of its handlers.
     pub added: i64,
@@ -59,7 +60,7 @@ pub struct State {
     pub updated: i64,
     /// Calls of its handlers.
     pub deleted: i64,
-    /// What went wrong with its lists and watches.
+    /// Errors of its lists and watches.
     pub errors: Vec<String>,
     /// By `namespace/name`.
     pub objects: BTreeMap<String, Object>,
@@ -69,8 +70,8 @@ pub struct State {
 #[derive(Debug)]
 pub struct Informer {
     _child: Child,
-    questions: ChildStdin,
-    answers: Lines<BufReader<ChildStdout>>,
+    stdin: ChildStdin,
+    stdout: Lines<BufReader<ChildStdout>>,
 }
 
 impl Informer {
@@ -97,28 +98,28 @@ impl Informer {
             .kill_on_drop(true)
             .spawn()
             .context("starting the informer")?;
-        let questions = child
+        let stdin = child
             .stdin
             .take()
             .context("the informer has no standard input")?;
-        let answers = child
+        let stdout = child
             .stdout
             .take()
             .context("the informer has no standard output")?;
         Ok(Self {
             _child: child,
-            questions,
-            answers: BufReader::new(answers).lines(),
+            stdin,
+            stdout: BufReader::new(stdout).lines(),
         })
     }
 
-    /// What it knows now.
+    /// Its current state.
     pub async fn state(&mut self) -> Result<State> {
-        self.questions
+        self.stdin
             .write_all(b"\n")
             .await
             .context("asking the informer")?;
-        let line = timeout(TIMEOUT, self.answers.next_line())
+        let line = timeout(TIMEOUT, self.stdout.next_line())
             .await
             .context("the informer does not answer")??;
         serde_json::from_str(&line.context("the informer has ended")?)

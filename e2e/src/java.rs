@@ -20,7 +20,8 @@ pub struct Java {
 }
 
 impl Java {
-    /// The first Java with one of these versions: that of `OPENSEARCH_JAVA_HOME`, of `JAVA_HOME`, on the path, in `/usr/lib/jvm`.
+    /// The first Java with one of these versions: that of `OPENSEARCH_JAVA_HOME`, of `JAVA_HOME`,
+    /// on the path, in `/usr/lib/jvm`.
     pub fn find(versions: &RangeInclusive<u32>, needed_for: &str) -> Result<Self> {
         let mut seen = Vec::new();
         for program in candidates() {
@@ -44,7 +45,7 @@ impl Java {
         )
     }
 
-    /// Asks the program itself: on many machines `java` is a wrapper script, whose path says nothing.
+    /// Runs the program to read its home: on many machines `java` is a wrapper script elsewhere.
     fn of(program: &Path) -> Option<Self> {
         let mut command = Command::new(program);
         command
@@ -92,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn home_and_version_are_read_from_the_settings_that_java_prints() {
+    fn home_and_version_are_parsed_from_java_settings() {
         let settings = "Property settings:\n    java.home = /usr/lib/jvm/21\n    java.specification.version = 21\n\nopenjdk";
         assert_eq!(
             parse(settings),
@@ -104,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn a_java_before_9_is_not_mistaken_for_anything() {
+    fn java_before_9_is_ignored() {
         assert_eq!(
             parse("    java.home = /x\n    java.specification.version = 1.8\n"),
             None
@@ -112,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn a_version_that_nobody_has_is_an_error_that_says_what_to_install() {
+    fn a_missing_java_is_an_error_that_names_what_to_install() {
         let error = Java::find(&(900..=901), "the moon")
             .unwrap_err()
             .to_string();

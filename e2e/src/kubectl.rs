@@ -1,4 +1,4 @@
-//! kubectl, as people use it.
+//! Runs kubectl.
 
 use std::{
     path::{Path, PathBuf},
@@ -12,7 +12,7 @@ use tokio::{io::AsyncWriteExt, process::Command};
 
 use crate::parts::Part;
 
-/// No single kubectl call of a test takes longer.
+/// Timeout of a kubectl call.
 const TIMEOUT: Duration = Duration::from_mins(2);
 
 /// kubectl with one kubeconfig.
@@ -23,7 +23,7 @@ pub struct Kubectl {
     environment: Vec<(String, String)>,
 }
 
-/// What a kubectl call printed.
+/// The output of a kubectl call.
 #[derive(Debug, Clone)]
 pub struct Output {
     /// Whether it exited with 0.
@@ -52,12 +52,12 @@ impl Kubectl {
         self
     }
 
-    /// Runs it and gives standard output; a failure is an error that holds standard error.
+    /// Runs it and returns standard output; a failure is an error with its standard error.
     pub async fn run<A: AsRef<str>>(&self, arguments: &[A]) -> Result<String> {
         self.checked(arguments, "").await
     }
 
-    /// Runs it with `-o json` and gives the parsed answer.
+    /// Runs it with `-o json` and returns the parsed output.
     pub async fn json<A: AsRef<str>>(&self, arguments: &[A]) -> Result<Value> {
         let mut all: Vec<&str> = arguments.iter().map(AsRef::as_ref).collect();
         all.extend(["-o", "json"]);
@@ -66,7 +66,7 @@ impl Kubectl {
             .with_context(|| format!("kubectl {} printed no JSON: {text}", all.join(" ")))
     }
 
-    /// Runs it and gives everything, a failure included.
+    /// Runs it and returns its output and success.
     pub async fn output<A: AsRef<str>>(&self, arguments: &[A]) -> Result<Output> {
         self.call(arguments, "").await
     }
@@ -76,7 +76,8 @@ impl Kubectl {
         self.checked(&["apply", "-f", "-"], manifest).await
     }
 
-    /// `kubectl apply --server-side --force-conflicts -f -`: for manifests that are too large for an annotation, such as CRDs.
+    /// `kubectl apply --server-side --force-conflicts -f -`: for manifests that are too large for
+    /// an annotation, such as CRDs.
     pub async fn apply_server_side(&self, manifest: &str) -> Result<String> {
         self.checked(
             &["apply", "--server-side", "--force-conflicts", "-f", "-"],
@@ -85,7 +86,8 @@ impl Kubectl {
         .await
     }
 
-    /// `kubectl apply --server-side --subresource=status -f -`: what a controller or kubelet would report.
+    /// `kubectl apply --server-side --subresource=status -f -`: what a controller or kubelet would
+    /// report.
     pub async fn apply_status(&self, manifest: &str) -> Result<String> {
         let arguments = [
             "apply",
@@ -132,7 +134,7 @@ impl Kubectl {
             .arg("--kubeconfig")
             .arg(&self.kubeconfig)
             .args(arguments.iter().map(AsRef::as_ref));
-        // The usual cache is keyed by address, and our ports have had other servers behind them.
+        // The default discovery cache is keyed by address, and other servers have used our ports.
         command.env(
             "KUBECACHEDIR",
             self.kubeconfig.with_added_extension("cache"),
@@ -153,7 +155,8 @@ impl Kubectl {
             .take()
             .context("kubectl has no standard input")?;
         let feed = async move {
-            // kubectl may fail before it has read everything; its own message says more than our broken pipe.
+            // kubectl may fail before it has read all input; its own message is better than our
+            // broken pipe.
             let _ = stdin.write_all(input.as_bytes()).await;
         };
         let finish = async { tokio::join!(feed, child.wait_with_output()).1 };

@@ -1,4 +1,4 @@
-//! A kubelet that has no containers: it answers for logs and sessions what a test can recognise, to the API server that asks it.
+//! A stub kubelet without containers: it serves recognisable logs and sessions to an API server.
 //!
 //! It runs on a thread of its own, so that a test may block and its runtime may end.
 
@@ -26,9 +26,9 @@ use crate::{
 };
 
 /// How long one read of a connection may take.
-const PATIENCE: Duration = Duration::from_secs(30);
-/// How often the end of the test is looked for.
-const LOOK: Duration = Duration::from_millis(50);
+const DEADLINE: Duration = Duration::from_secs(30);
+/// How often the thread checks whether it should stop.
+const STOP_POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 type Tls = StreamOwned<ServerConnection, TcpStream>;
 
@@ -74,7 +74,7 @@ impl Kubelet {
         json!({ "apiVersion": "v1", "kind": "Node", "metadata": { "name": name } })
     }
 
-    /// What the Node's status has to say.
+    /// The status of the Node: its address and kubelet port.
     pub fn node_status(&self) -> Value {
         json!({ "status": {
             "addresses": [{ "type": "InternalIP", "address": "127.0.0.1" }],
@@ -87,7 +87,7 @@ impl Drop for Kubelet {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
-            // A panic of the stub shows as a test that fails.
+            // A panic of the stub shows as a failing test.
             let _ = thread.join();
         }
     }
@@ -96,7 +96,7 @@ impl Drop for Kubelet {
 fn serve(listener: &TcpListener, config: &Arc<ServerConfig>, stop: &AtomicBool) {
     while !stop.load(Ordering::Relaxed) {
         let Ok((stream, _)) = listener.accept() else {
-            thread::sleep(LOOK);
+            thread::sleep(STOP_POLL_INTERVAL);
             continue;
         };
         let config = Arc::clone(config);
@@ -110,7 +110,7 @@ fn serve(listener: &TcpListener, config: &Arc<ServerConfig>, stop: &AtomicBool) 
 
 fn answer(stream: TcpStream, config: Arc<ServerConfig>) -> Result<()> {
     stream.set_nonblocking(false)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_read_timeout(Some(DEADLINE))?;
     let connection = ServerConnection::new(config)?;
     let mut reader = BufReader::new(StreamOwned::new(connection, stream));
     let mut head = String::new();
@@ -141,7 +141,7 @@ fn answer(stream: TcpStream, config: Arc<ServerConfig>) -> Result<()> {
     Ok(())
 }
 
-/// Agrees on whatever is asked for, and gives back every byte until there are no more.
+/// Accepts any protocol upgrade, and echoes every byte until the end of the stream.
 fn session(tls: &mut Tls, head: &str, protocol: &str) -> Result<()> {
     let chosen = header(head, "x-stream-protocol-version")
         .map(|version| format!("X-Stream-Protocol-Version: {version}\r\n"));

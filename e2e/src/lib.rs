@@ -1,8 +1,9 @@
-//! Real parts for Fleetdex: gets, starts and stops kube-apiservers, etcd and OpenSearch, and drives them in tests, in
-//! the demo and in benchmarks.
+//! Real parts for Fleetdex: gets, starts and stops kube-apiservers, etcd and OpenSearch, and drives
+//! them in tests, in the demo and in benchmarks.
 //!
-//! Nothing here pretends to be a server. [`parts`] builds the real ones from source (or unpacks the official ones) once,
-//! [`fleet`] runs them on loopback and promises that none of them outlives the process that started it.
+//! Nothing here pretends to be a server. [`parts`] builds the real ones from source (or unpacks the
+//! official ones) once, [`fleet`] runs them on loopback and promises that none of them outlives the
+//! process that started it.
 
 pub mod bench;
 pub mod churn;
@@ -24,7 +25,7 @@ pub mod oracle;
 pub mod parts;
 pub mod poll;
 pub mod proxy;
-pub mod questions;
+pub mod query_api;
 pub mod scenario;
 pub mod signals;
 pub mod soak;

@@ -1,4 +1,4 @@
-//! `fleetdex local`, as people start it, and questions from another process.
+//! `fleetdex local` as a child process, and commands that query it.
 
 use std::{fs, path::Path};
 
@@ -13,18 +13,19 @@ use crate::{
         ports::Port,
         process::{Guard, Process, Start},
     },
-    operator::{Ran, fleetdex_program},
+    operator::{CommandResult, fleetdex_program},
     poll::eventually,
-    scenario::PATIENCE,
+    scenario::DEADLINE,
 };
 
-/// A kubeconfig with a context for each member, another for the first one, and one that leads nowhere.
+/// A kubeconfig with a context for each member, a second one for the first member, and one that is
+/// unreachable.
 pub fn kubeconfig(fleet: &Fleet) -> Value {
     let mut config = json!({
         "apiVersion": "v1", "kind": "Config", "current-context": "east",
         "clusters": [{ "name": "nowhere", "cluster": { "server": "https://127.0.0.1:1" } }],
-        "users": [{ "name": "nobody", "user": { "token": "x" } }],
-        "contexts": [{ "name": "lost", "context": { "cluster": "nowhere", "user": "nobody" } }],
+        "users": [{ "name": "unused", "user": { "token": "x" } }],
+        "contexts": [{ "name": "lost", "context": { "cluster": "nowhere", "user": "unused" } }],
     });
     let mut push = |list: &str, entry: Value| {
         config[list]
@@ -56,9 +57,9 @@ pub fn kubeconfig(fleet: &Fleet) -> Value {
 
 /// A running `fleetdex local`.
 pub struct Local {
-    /// It.
+    /// Its process.
     pub process: Process,
-    /// Where its token is.
+    /// The file with its token.
     pub runtime_folder: std::path::PathBuf,
     port: Port,
     _guard: Guard,
@@ -101,22 +102,22 @@ impl Local {
         })
     }
 
-    /// Runs a command that asks it, which finds the token by itself.
-    pub async fn ask(&self, arguments: &[&str]) -> Result<Ran> {
+    /// Runs a command that queries it and finds the token by itself.
+    pub async fn run_command(&self, arguments: &[&str]) -> Result<CommandResult> {
         let output = self.command(arguments)?.output().await?;
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let code = output
             .status
             .code()
             .context("fleetdex was ended by a signal")?;
-        Ok(Ran {
+        Ok(CommandResult {
             code,
             out: text(&output.stdout),
             err: text(&output.stderr),
         })
     }
 
-    /// A command that asks it, not yet started. It ends with its handle.
+    /// A command that queries it, not yet started. It is killed when its handle is dropped.
     pub fn command(&self, arguments: &[&str]) -> Result<Command> {
         let mut command = Command::new(fleetdex_program()?);
         command
@@ -130,20 +131,20 @@ impl Local {
         Ok(command)
     }
 
-    /// Runs `fleetdex get` and gives standard output.
+    /// Runs `fleetdex get` and returns its standard output.
     pub async fn get(&self, arguments: &[&str]) -> Result<String> {
         let all: Vec<&str> = std::iter::once("get")
             .chain(arguments.iter().copied())
             .collect();
-        let ran = self.ask(&all).await?;
-        ensure!(ran.code == 0, "{}", ran.err);
-        Ok(ran.out)
+        let result = self.run_command(&all).await?;
+        ensure!(result.code == 0, "{}", result.err);
+        Ok(result.out)
     }
 
     /// Waits until `fleetdex get` shows a line for each of these texts.
     pub async fn until(&self, arguments: &[&str], expected: &[&str]) -> Result<()> {
         let what = format!("fleetdex get {} shows {expected:?}", arguments.join(" "));
-        eventually(&what, PATIENCE, || async {
+        eventually(&what, DEADLINE, || async {
             self.process.check_running()?;
             let shown = self.get(arguments).await?;
             let lines: Vec<&str> = shown.lines().collect();
@@ -156,11 +157,11 @@ impl Local {
         .await
     }
 
-    /// Waits until it has said all of these.
-    pub async fn until_told(&self, parts: &[&str]) -> Result<()> {
+    /// Waits until its log contains all of these texts.
+    pub async fn until_logged(&self, parts: &[&str]) -> Result<()> {
         eventually(
-            &format!("fleetdex local says {parts:?}"),
-            PATIENCE,
+            &format!("fleetdex local logs {parts:?}"),
+            DEADLINE,
             || async {
                 let log = fs::read_to_string(self.process.log()).context("reading the output")?;
                 let missing: Vec<&&str> =

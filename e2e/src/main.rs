@@ -53,9 +53,11 @@ enum Task {
     },
     /// Show what Fleetdex does, on three members and an OpenSearch of its own.
     Demo(demo::Args),
-    /// Measure syncs, restarts, churn, memory and recovery beside the limits of the servers; writes target/bench/results.json.
+    /// Measure syncs, restarts, churn, memory and recovery beside the limits of the servers; writes
+    /// target/bench/results.json.
     Bench(bench::BenchArgs),
-    /// Steady writes and random faults for a while, then the oracle; writes target/soak/results.json.
+    /// Steady writes and random faults for a while, then the oracle; writes
+    /// target/soak/results.json.
     Soak(soak::SoakArgs),
     /// Stop the fleet that a state file describes.
     Down {

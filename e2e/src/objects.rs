@@ -1,4 +1,4 @@
-//! Objects of one API server as plain JSON: no types and no caches stand between a test and the server.
+//! Objects of one API server as plain JSON: without types and caches between a test and the server.
 
 use anyhow::{Context, Result, ensure};
 use reqwest::{Method, StatusCode};
@@ -56,7 +56,7 @@ impl Objects {
             .await
     }
 
-    /// Creates an object or makes it what is given: what an earlier call gave and this one does not is removed.
+    /// Applies an object server-side: creates it, or replaces the fields of an earlier call.
     pub async fn apply(&self, path: &str, object: &Value) -> Result<Value> {
         let path = format!("{path}?fieldManager=e2e&force=true");
         self.checked(
@@ -68,7 +68,7 @@ impl Objects {
         .await
     }
 
-    /// Changes the fields that are given; null removes one.
+    /// Merge-patches the given fields; null removes a field.
     pub async fn merge(&self, path: &str, patch: &Value) -> Result<Value> {
         self.checked(
             Method::PATCH,
@@ -79,7 +79,7 @@ impl Objects {
         .await
     }
 
-    /// Deletes an object at once; one that is absent already is fine.
+    /// Deletes an object without a grace period; succeeds if it is absent.
     pub async fn delete(&self, path: &str) -> Result<()> {
         let options =
             json!({ "apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": 0 });
@@ -100,7 +100,7 @@ impl Objects {
             .map(drop)
     }
 
-    /// Creates a `ConfigMap`, or makes its data what is given.
+    /// Creates a `ConfigMap`, or replaces its data.
     pub async fn apply_config_map(
         &self,
         namespace: &str,
@@ -111,13 +111,13 @@ impl Objects {
         self.apply(&config_map_path(namespace, name), &object).await
     }
 
-    /// Creates a service account that may do anything, and gives a token of it. Deleting the account makes the token invalid, a few
-    /// seconds later.
+    /// Creates a service account with `cluster-admin`, and returns a token of it. Deleting the
+    /// account invalidates the token a few seconds later.
     pub async fn service_account_token(&self, name: &str) -> Result<String> {
         self.service_account_token_with(name, "cluster-admin").await
     }
 
-    /// Creates a service account that may do what a `ClusterRole` says, and gives a token of it.
+    /// Creates a service account with a `ClusterRole`, and returns a token of it.
     pub async fn service_account_token_with(&self, name: &str, role: &str) -> Result<String> {
         let account =
             json!({ "apiVersion": "v1", "kind": "ServiceAccount", "metadata": { "name": name } });
@@ -143,7 +143,7 @@ impl Objects {
             .to_owned())
     }
 
-    /// Makes a `ClusterRole` that lets read these resources of the core group, and no others from now on.
+    /// Sets a `ClusterRole` that allows reading exactly these resources of the core group.
     pub async fn grant(&self, role: &str, resources: &[&str]) -> Result<()> {
         let rule =
             json!({ "apiGroups": [""], "resources": resources, "verbs": ["get", "list", "watch"] });
@@ -158,7 +158,8 @@ impl Objects {
         .map(drop)
     }
 
-    /// A token of a service account that holds as long as a Secret of namespace `default` is there, which is made.
+    /// A token of a service account, bound to a new Secret of namespace `default`: valid while the
+    /// Secret exists.
     pub async fn token_bound_to(&self, secret: &str, account: &str) -> Result<String> {
         let object =
             json!({ "apiVersion": "v1", "kind": "Secret", "metadata": { "name": secret } });
@@ -182,7 +183,7 @@ impl Objects {
             .to_owned())
     }
 
-    /// The same objects, asked for with another token.
+    /// The same server, with another token.
     #[must_use]
     pub fn with_token(&self, token: &str) -> Self {
         Self {
@@ -207,7 +208,7 @@ impl Objects {
         Ok(answer)
     }
 
-    /// Sends a request, and gives status and body of the answer, a refusal included.
+    /// Sends a request, and returns status and body of the response, also of an error.
     pub async fn send(
         &self,
         method: Method,

@@ -1,4 +1,4 @@
-//! A small OpenSearch client for tests: it shows what the server answered, whatever that is.
+//! A small OpenSearch client for tests that exposes the raw responses.
 
 use anyhow::{Context, Result, bail, ensure};
 use reqwest::Method;
@@ -17,7 +17,7 @@ pub struct OpenSearch {
     credentials: Option<(String, String)>,
 }
 
-/// Status and body of an answer, good or bad.
+/// Status and body of a response, also of an error.
 #[derive(Debug, Clone)]
 pub struct Answer {
     /// The HTTP status.
@@ -38,7 +38,7 @@ impl OpenSearch {
         })
     }
 
-    /// Sends a request and gives the answer, a refusal included. `path` has no leading slash.
+    /// Sends a request and returns the response, also of an error. `path` has no leading slash.
     pub async fn send(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Answer> {
         let mut request = self
             .client
@@ -64,7 +64,7 @@ impl OpenSearch {
         })
     }
 
-    /// GET; an answer other than 2xx is an error that holds it.
+    /// GET; a status other than 2xx is an error with the response.
     pub async fn get(&self, path: &str) -> Result<Value> {
         self.checked(Method::GET, path, None).await
     }
@@ -84,7 +84,7 @@ impl OpenSearch {
         self.checked(Method::DELETE, path, None).await
     }
 
-    /// Makes everything written so far visible to searches.
+    /// Refreshes an index, so that searches find everything written so far.
     pub async fn refresh(&self, index: &str) -> Result<()> {
         self.checked(Method::POST, &format!("{index}/_refresh"), None)
             .await
@@ -102,8 +102,8 @@ impl OpenSearch {
             .with_context(|| format!("no count in {answer}"))
     }
 
-    /// Every document of an index (or alias, or pattern) that matches, after a refresh: whole hits with `_index`,
-    /// `_id`, `_version` and `_source`, in a stable order.
+    /// Every document of an index (or alias, or pattern) that matches, after a refresh: whole hits
+    /// with `_index`, `_id`, `_version` and `_source`, in a stable order.
     pub async fn search_all(&self, index: &str, query: &Value) -> Result<Vec<Value>> {
         self.refresh(index).await?;
         let opened = self

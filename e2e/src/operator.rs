@@ -1,4 +1,4 @@
-//! Our own program as a child process, started the way that people start it.
+//! `fleetdex run` as a child process, started as users start it.
 
 use std::{
     env, fs,
@@ -25,7 +25,7 @@ const TICKS_PER_SECOND: f64 = 100.0;
 const USER_TIME: usize = 11;
 const SYSTEM_TIME: usize = 12;
 
-/// Stands for the port of the query API, which nobody knows before the operator starts.
+/// Placeholder for the port of the query API, which is chosen when the operator starts.
 pub const API_PORT: &str = "{api-port}";
 
 /// How to start the operator.
@@ -33,11 +33,11 @@ pub const API_PORT: &str = "{api-port}";
 pub struct OperatorOptions {
     /// The control plane's kubeconfig.
     pub kubeconfig: PathBuf,
-    /// Where its log and token file go, such as [`Fleet::dir`](crate::fleet::Fleet::dir).
+    /// The folder of its log and token file, such as [`Fleet::dir`](crate::fleet::Fleet::dir).
     pub dir: PathBuf,
-    /// Flags after the usual ones, in which [`API_PORT`] stands for the port of the query API.
+    /// Additional flags, in which [`API_PORT`] is replaced by the port of the query API.
     pub arguments: Vec<String>,
-    /// Environment variables. Ours that begin with `FLEETDEX_` are not handed down.
+    /// Environment variables. `FLEETDEX_*` variables of this process are not inherited.
     pub environment: Vec<(String, String)>,
 }
 
@@ -51,9 +51,9 @@ pub struct Operator {
     _guard: Guard,
 }
 
-/// What a command came to.
+/// The result of a command.
 #[derive(Debug, Clone)]
-pub struct Ran {
+pub struct CommandResult {
     /// Its exit code.
     pub code: i32,
     /// Its standard output.
@@ -62,7 +62,7 @@ pub struct Ran {
     pub err: String,
 }
 
-/// What a process has used so far.
+/// Resource usage of a process so far.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Usage {
     /// The most memory that was resident at any time.
@@ -74,7 +74,7 @@ pub struct Usage {
 }
 
 impl Operator {
-    /// Starts it and returns at once; see [`wait_ready`](Self::wait_ready).
+    /// Starts it without waiting; see [`wait_ready`](Self::wait_ready).
     pub fn start(options: OperatorOptions) -> Result<Self> {
         let guard = Guard::start(&[])?;
         let (admin, api) = (Port::reserve()?, Port::reserve()?);
@@ -117,7 +117,7 @@ impl Operator {
         format!("127.0.0.1:{}", self.api.number())
     }
 
-    /// The file for that token, as `fleetdex get` wants it.
+    /// The file with that token, for `fleetdex get`.
     pub fn token_file(&self) -> &Path {
         &self.token_file
     }
@@ -129,8 +129,8 @@ impl Operator {
         Ok(token.trim().to_owned())
     }
 
-    /// Runs `fleetdex` with these arguments, as somebody would who asks this operator.
-    pub async fn ask(&self, arguments: &[&str]) -> Result<Ran> {
+    /// Runs a `fleetdex` command with these arguments against this operator.
+    pub async fn run_command(&self, arguments: &[&str]) -> Result<CommandResult> {
         let mut command = tokio::process::Command::new(fleetdex_program()?);
         command
             .args(arguments)
@@ -146,19 +146,19 @@ impl Operator {
             .status
             .code()
             .context("fleetdex was ended by a signal")?;
-        Ok(Ran {
+        Ok(CommandResult {
             code,
             out: text(&output.stdout),
             err: text(&output.stderr),
         })
     }
 
-    /// The running program, for its log, for pausing it, and for waiting until it ends.
+    /// The process, to read its log, pause it, or wait until it exits.
     pub fn process(&self) -> &Process {
         &self.process
     }
 
-    /// Waits until `/readyz` answers 200; fails with the last answer and the end of the log.
+    /// Waits until `/readyz` returns 200; fails with the last response and the end of the log.
     pub async fn wait_ready(&self, deadline: Duration) -> Result<()> {
         let ready = eventually("the operator is ready", deadline, || self.ready_once());
         ready.await.with_context(|| self.process.log_tail(40))
@@ -169,7 +169,7 @@ impl Operator {
         self.admin_get("readyz").await.map(drop)
     }
 
-    /// What `/readyz` says; an error unless it is a pass.
+    /// The body of `/readyz`; an error unless the status is 200.
     pub async fn readiness(&self) -> Result<String> {
         self.admin_get("readyz").await
     }
@@ -179,12 +179,13 @@ impl Operator {
         self.admin_get("metrics").await
     }
 
-    /// The sum of all samples of a metric whose labels contain `labels` (such as `cluster="member1"`; empty: all).
+    /// The sum of all samples of a metric whose labels contain `labels` (such as
+    /// `cluster="member1"`; empty: all).
     pub async fn metric(&self, name: &str, labels: &str) -> Result<f64> {
         sum_of_samples(&self.metrics().await?, name, labels)
     }
 
-    /// As [`metric`](Self::metric); 0 when there is no such sample, because nothing of the kind has happened.
+    /// As [`metric`](Self::metric); 0 if there is no such sample.
     pub async fn count_of(&self, name: &str, labels: &str) -> Result<f64> {
         Ok(sum_of_samples(&self.metrics().await?, name, labels).unwrap_or(0.0))
     }
@@ -214,7 +215,7 @@ impl Operator {
         self.process.terminate(deadline).await
     }
 
-    /// Starts it again with the same flags and ports, killing it first when it runs.
+    /// Restarts it with the same flags and ports; kills it first if it runs.
     pub fn restart(&self) -> Result<()> {
         self.process.kill();
         self.process.spawn()
@@ -227,7 +228,7 @@ impl Operator {
     }
 }
 
-/// The one place that knows the flags of `fleetdex run`.
+/// The default flags of `fleetdex run`.
 fn usual_arguments(kubeconfig: &Path, admin: &Port, api: &Port, token_file: &Path) -> Vec<String> {
     vec![
         "run".to_owned(),
@@ -254,7 +255,7 @@ pub fn fleetdex_program() -> Result<PathBuf> {
 /// A program of this repository that cargo has built beside this one.
 pub fn built_program(name: &str) -> Result<PathBuf> {
     let ourselves = env::current_exe().context("finding this program")?;
-    // Tests lie one folder deeper than programs.
+    // Test programs are one folder below the others.
     let folders = ourselves.ancestors().skip(1).take(2);
     let program = folders
         .map(|folder| folder.join(name))
@@ -298,7 +299,8 @@ fn memory(status: &str, field: &str) -> Result<u64> {
     Ok(kibibytes.with_context(|| format!("no {field} in /proc/<pid>/status"))? * 1024)
 }
 
-/// The sum of all samples of a metric, in the Prometheus text of `/metrics`, whose labels contain `labels`; fails when there is none.
+/// The sum of all samples of a metric, in the Prometheus text of `/metrics`, whose labels contain
+/// `labels`; fails when there is none.
 pub fn sum_of_samples(metrics: &str, name: &str, labels: &str) -> Result<f64> {
     let samples = metrics.lines().filter_map(|line| {
         let rest = line.strip_prefix(name)?;
@@ -319,7 +321,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn our_own_usage_can_be_read() {
+    fn the_usage_of_this_process_can_be_read() {
         let usage = usage_of(std::process::id()).unwrap();
         assert!(
             usage.memory_bytes > 1_000_000 && usage.peak_memory_bytes >= usage.memory_bytes,
@@ -329,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn samples_are_summed_over_labels_and_other_metrics_are_left_out() {
+    fn samples_of_one_metric_are_summed_over_labels() {
         let metrics = "# HELP a x\na_total{c=\"1\"} 2\na_total{c=\"2\"} 3.5\na_total_more 9\nb 1\n";
         let close = |left: f64, right: f64| (left - right).abs() < 1e-9;
         assert!(close(sum_of_samples(metrics, "a_total", "").unwrap(), 5.5));

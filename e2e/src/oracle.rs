@@ -1,7 +1,8 @@
-//! Says whether the documents of a store are exactly the objects of the clusters.
+//! Checks that the documents of a store are exactly the objects of the clusters.
 //!
-//! It knows nothing of how Fleetdex works: it lists the API servers, reads every document of the store through the read alias, and
-//! compares. Besides, one revision of each cluster is all that may be left.
+//! It is independent of Fleetdex: it lists objects from the API servers, reads every document
+//! through the read alias, and compares both. It also checks that one index revision per cluster is
+//! left.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -15,22 +16,22 @@ use serde_json::{Value, json};
 use crate::{fleet::ApiServer, objects::Objects, opensearch::OpenSearch};
 
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
-/// Differences that are spelt out.
+/// Differences that an error lists.
 const SHOWN: usize = 10;
 
-/// Which cluster, and which document of it.
-type Key = (String, String);
+/// Cluster, and id of the document.
+type DocumentKey = (String, String);
 
-/// What should be in a store, all in all.
+/// The expected contents of a store.
 #[derive(Debug)]
 pub struct Oracle {
     opensearch: OpenSearch,
     prefix: String,
-    parts: Vec<Part>,
+    parts: Vec<ExpectedCollection>,
 }
 
 #[derive(Debug)]
-struct Part {
+struct ExpectedCollection {
     cluster: String,
     objects: Objects,
     collection: String,
@@ -38,7 +39,7 @@ struct Part {
 }
 
 #[derive(Debug, PartialEq)]
-struct Seen {
+struct ObjectState {
     version: String,
     name: String,
 }
@@ -54,7 +55,8 @@ impl Oracle {
     }
 
     /// Expects the objects of a collection, such as `api/v1/configmaps` or
-    /// `apis/apps/v1/namespaces/web/deployments?labelSelector=app%3Dweb`, as documents of `cluster`.
+    /// `apis/apps/v1/namespaces/web/deployments?labelSelector=app%3Dweb`, as documents of
+    /// `cluster`.
     pub fn expects(self, cluster: &str, server: &ApiServer, collection: &str) -> Result<Self> {
         self.expects_outside(cluster, server, collection, &[])
     }
@@ -67,7 +69,7 @@ impl Oracle {
         collection: &str,
         namespaces: &[&str],
     ) -> Result<Self> {
-        self.parts.push(Part {
+        self.parts.push(ExpectedCollection {
             cluster: cluster.to_owned(),
             objects: Objects::of(server)?,
             collection: collection.to_owned(),
@@ -79,7 +81,8 @@ impl Oracle {
         Ok(self)
     }
 
-    /// Fails with what is missing, superfluous or of another version; else gives the number of documents.
+    /// Fails with the documents that are missing, superfluous or of another version; otherwise
+    /// returns the number of documents.
     pub async fn compare(&self) -> Result<usize> {
         let expected = self.expected().await?;
         let differences = self.differences(&expected).await?;
@@ -104,7 +107,10 @@ impl Oracle {
         Ok(self.differences(&expected).await?.len())
     }
 
-    async fn differences(&self, expected: &BTreeMap<Key, Seen>) -> Result<Vec<String>> {
+    async fn differences(
+        &self,
+        expected: &BTreeMap<DocumentKey, ObjectState>,
+    ) -> Result<Vec<String>> {
         let found = self.found().await?;
         let mut differences = Vec::new();
         for ((cluster, id), object) in expected {
@@ -154,7 +160,7 @@ impl Oracle {
         Ok(())
     }
 
-    async fn expected(&self) -> Result<BTreeMap<Key, Seen>> {
+    async fn expected(&self) -> Result<BTreeMap<DocumentKey, ObjectState>> {
         let mut all = BTreeMap::new();
         for part in &self.parts {
             let list = part.objects.get(&part.collection).await?;
@@ -175,13 +181,13 @@ impl Oracle {
                     continue;
                 }
                 let id = format!("{api_version}/{kind}/{}", text(item, "/metadata/uid")?);
-                all.insert((part.cluster.clone(), id), Seen::of(item)?);
+                all.insert((part.cluster.clone(), id), ObjectState::of(item)?);
             }
         }
         Ok(all)
     }
 
-    async fn found(&self) -> Result<BTreeMap<Key, Seen>> {
+    async fn found(&self) -> Result<BTreeMap<DocumentKey, ObjectState>> {
         let mut all = BTreeMap::new();
         for hit in documents(&self.opensearch, &self.prefix).await? {
             let document = &hit["_source"];
@@ -195,7 +201,7 @@ impl Oracle {
                 text(&hit, "/_id")?.to_owned(),
             );
             ensure!(
-                all.insert(key, Seen::of(document)?).is_none(),
+                all.insert(key, ObjectState::of(document)?).is_none(),
                 "there are two documents like {hit}"
             );
         }
@@ -203,7 +209,7 @@ impl Oracle {
     }
 }
 
-impl Seen {
+impl ObjectState {
     fn of(object: &Value) -> Result<Self> {
         let name = text(object, "/metadata/name")?;
         let name = match object["metadata"]["namespace"].as_str() {
@@ -357,7 +363,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_document_with_all_fields_of_the_object_passes_and_one_that_lacks_a_field_does_not() {
+    fn only_documents_with_all_fields_of_the_object_are_equal() {
         let object = json!({ "kind": "A", "metadata": { "name": "a", "managedFields": [], "annotations": { LAST_APPLIED: "{}" } },
             "spec": { "b": 1 }, "search": "own" });
         let mut document = json!({ "cluster": "c", "search": { "native": { "search": "own" } }, "kind": "A",

@@ -1,7 +1,7 @@
 //! The real programs: found in a cache outside the checkout, or built there.
 //!
-//! A part is complete exactly when its folder exists: it is made in a temporary folder beside it and renamed. A lock
-//! file keeps two processes from building the same part at once.
+//! A part is complete exactly when its folder exists: it is made in a temporary folder beside it
+//! and renamed. A lock file keeps two processes from building the same part at once.
 
 use std::{
     env,
@@ -19,7 +19,8 @@ const KUBERNETES_VERSION: &str = "1.36.3";
 const ETCD_VERSION: &str = "3.6.7";
 const HELM_VERSION: &str = "4.3.1";
 const OPENSEARCH_VERSION: &str = "3.4.0";
-/// The newest OpenSearch whose security plugin is published as a Maven artifact of its own and runs on Java 17.
+/// The newest OpenSearch whose security plugin is published as a Maven artifact of its own and runs
+/// on Java 17.
 const SECURE_OPENSEARCH_VERSION: &str = "2.19.4";
 const SECURITY_PLUGIN_VERSION: &str = "2.19.4.0";
 
@@ -28,7 +29,7 @@ const SECURITY_PLUGIN_VERSION: &str = "2.19.4.0";
 pub enum Part {
     /// The API server of the control plane and of every member.
     KubeApiserver,
-    /// The command line that people use.
+    /// The Kubernetes command line.
     Kubectl,
     /// The database of every API server.
     Etcd,
@@ -86,7 +87,7 @@ impl Part {
         })
     }
 
-    /// Builds or finds the part, telling about it on standard error; gives the path of its program.
+    /// Builds or finds the part, with progress on standard error; returns the path of its program.
     ///
     /// Blocks: up to several minutes the first time, no time at all after that.
     pub fn ensure(self) -> Result<PathBuf> {
@@ -124,7 +125,7 @@ impl Part {
     pub fn java(self) -> Result<Java> {
         let versions = match self {
             Self::OpenSearch => 21..=99,
-            // Java 24 took away the security manager that OpenSearch 2 is built on.
+            // Java 24 removed the security manager that OpenSearch 2 requires.
             _ => 11..=23,
         };
         Java::find(&versions, &format!("OpenSearch {}", self.version()))
@@ -167,7 +168,8 @@ impl Part {
         Ok(lock)
     }
 
-    /// Builds into a temporary folder and renames it, so that an interrupted build is never taken as done.
+    /// Builds into a temporary folder and renames it, so that an interrupted build is never taken
+    /// as done.
     fn make(self, folder: &Path) -> Result<()> {
         eprintln!(
             "building {} {} ({}) …",
@@ -301,8 +303,8 @@ fn go_build(module: &str, package: &str, link_flags: &str, folder: &Path) -> Res
     Ok(Made::Program(program))
 }
 
-/// Builds the client-go informer of `parts/kubernetes/informer` into a folder. Every time, because its source is ours and changes: with the
-/// API server in the Go build cache it takes two seconds.
+/// Builds the client-go informer of `parts/kubernetes/informer` into a folder. Every time, because
+/// its source is ours and changes: with the API server in the Go build cache it takes two seconds.
 pub fn build_informer(folder: &Path) -> Result<PathBuf> {
     match go_build("kubernetes", "./informer", "-s -w", folder)? {
         Made::Program(program) | Made::Folder(program) => Ok(program),
@@ -332,7 +334,8 @@ fn unpack_secure_opensearch(folder: &Path) -> Result<Made> {
     Ok(made)
 }
 
-/// Runs a goal of Maven's dependency plugin; it resolves mirrors and proxies the way its user has set them up.
+/// Runs a goal of Maven's dependency plugin; it resolves mirrors and proxies the way its user has
+/// set them up.
 fn maven(work_folder: &Path, goal: &str, artifact: &str, output: &Path) -> Result<()> {
     let mut mvn = Command::new("mvn");
     mvn.current_dir(work_folder)
@@ -350,7 +353,7 @@ fn maven(work_folder: &Path, goal: &str, artifact: &str, output: &Path) -> Resul
     Ok(())
 }
 
-/// Runs to the end and gives the command's output, which is shown only when it fails.
+/// Runs a command to its end and returns its output, which is printed only on failure.
 fn run(command: &mut Command, needs: &str) -> Result<String> {
     let program = command.get_program().to_string_lossy().into_owned();
     let output = match command.stdin(Stdio::null()).output() {
@@ -384,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn pinned_versions_are_those_of_the_go_modules() {
+    fn pinned_versions_match_the_go_modules() {
         assert!(go_mod("kubernetes").contains(&format!("k8s.io/kubernetes v{KUBERNETES_VERSION}")));
         assert!(go_mod("etcd").contains(&format!("go.etcd.io/etcd/server/v3 v{ETCD_VERSION}")));
         assert!(go_mod("helm").contains(&format!("helm.sh/helm/v4 v{HELM_VERSION}")));
@@ -404,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_program_is_named_with_what_it_is_needed_for() {
+    fn the_error_of_a_missing_program_names_its_purpose() {
         let error = run(&mut Command::new("no-such-program"), "the moon")
             .unwrap_err()
             .to_string();

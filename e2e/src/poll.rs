@@ -8,11 +8,11 @@ use std::{
 
 use anyhow::{Result, bail};
 
-/// Long enough to be gentle with a busy machine, short enough to go unnoticed.
-const PAUSE: Duration = Duration::from_millis(50);
+/// Long enough not to load a busy machine, short enough not to delay tests.
+const INTERVAL: Duration = Duration::from_millis(50);
 
-/// Calls `check` until it gives a value, and gives that value. When `deadline` has passed, fails with what was waited for
-/// and with the last error, which should tell the state that was seen.
+/// Calls `check` until it succeeds, and returns its value. After `deadline` it fails with `what`
+/// and the last error, which should describe the observed state.
 pub async fn eventually<T, E, F, Check>(
     what: &str,
     deadline: Duration,
@@ -24,7 +24,7 @@ where
     E: Display,
 {
     let started = Instant::now();
-    let mut last_state = "nothing was seen".to_owned();
+    let mut last_state = "no check has returned".to_owned();
     loop {
         let left = deadline.saturating_sub(started.elapsed());
         if left.is_zero() {
@@ -36,13 +36,14 @@ where
         match tokio::time::timeout(left, check()).await {
             Ok(Ok(value)) => return Ok(value),
             Ok(Err(error)) => last_state = format!("{error:#}"),
-            Err(_) => last_state = format!("{last_state} (the last look did not return in time)"),
+            Err(_) => last_state = format!("{last_state} (the last check did not return in time)"),
         }
-        tokio::time::sleep(PAUSE).await;
+        tokio::time::sleep(INTERVAL).await;
     }
 }
 
-/// Calls `check` for all of `duration` and fails as soon as it fails: for showing that something does not happen.
+/// Calls `check` for all of `duration` and fails as soon as it fails: to show that something does
+/// not happen.
 pub async fn always<E, F, Check>(what: &str, duration: Duration, mut check: Check) -> Result<()>
 where
     Check: FnMut() -> F,
@@ -57,7 +58,7 @@ where
                 started.elapsed().as_secs_f64()
             );
         }
-        tokio::time::sleep(PAUSE).await;
+        tokio::time::sleep(INTERVAL).await;
     }
     Ok(())
 }
@@ -69,7 +70,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn eventually_gives_the_first_value() {
+    async fn eventually_returns_the_first_value() {
         let calls = Cell::new(0);
         let value = eventually("three calls", Duration::from_secs(10), || async {
             calls.set(calls.get() + 1);
@@ -83,7 +84,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_failure_tells_what_was_waited_for_and_the_last_state() {
+    async fn a_timeout_names_the_condition_and_the_last_error() {
         let never = eventually("the moon", Duration::from_millis(80), || async {
             Err::<(), _>("seen: 3 pods")
         });
@@ -95,7 +96,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_look_that_never_returns_does_not_outlast_the_deadline() {
+    async fn a_check_that_never_returns_ends_at_the_deadline() {
         let stuck = eventually(
             "an answer",
             Duration::from_millis(80),

@@ -1,7 +1,8 @@
 //! A TCP proxy that breaks connections on purpose, between the operator and a server.
 //!
-//! It carries bytes and knows no protocol: TLS goes through it untouched, and the server's certificate is valid for it because
-//! both are on 127.0.0.1. It runs on a thread of its own, so that a test may block and its runtime may end.
+//! It forwards bytes without knowledge of protocols:TLS goes through it untouched, and the server's
+//! certificate is valid for it because both are on 127.0.0.1. It runs on a thread of its own, so
+//! that a test may block and its runtime may end.
 
 use std::{
     io,
@@ -23,22 +24,22 @@ use tokio::{
 
 use crate::fleet::ports::Port;
 
-/// How much is read at once: what a delay and a limit apply to.
+/// How many bytes are read at once, and the unit of delays and limits.
 const CHUNK: usize = 16 * 1024;
 
-/// What a proxy does to its connections, those that are open already included.
+/// What a proxy does to its connections, including open ones.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Fault {
-    /// Nothing: all bytes pass.
+    /// All bytes pass.
     #[default]
     None,
-    /// Nobody listens, and open connections are reset.
+    /// The port is closed, and open connections are reset.
     Refuse,
     /// Connections are accepted and stay open, and no byte passes until the fault is over.
     BlackHole,
     /// Every chunk of at most 16 KiB passes this much later.
     Delay(Duration),
-    /// A connection is reset once that many bytes of answers have passed since the fault began.
+    /// A connection is reset after this many response bytes since the fault began.
     ResetAfter(u64),
 }
 
@@ -47,12 +48,12 @@ pub enum Fault {
 pub struct FaultProxy {
     scheme: String,
     port: Port,
-    orders: Option<watch::Sender<Orders>>,
+    settings: Option<watch::Sender<Settings>>,
     thread: Option<JoinHandle<()>>,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
-struct Orders {
+struct Settings {
     fault: Fault,
     /// Connections that were open before the last increase are reset.
     cuts: u64,
@@ -75,57 +76,61 @@ impl FaultProxy {
         listener
             .set_nonblocking(true)
             .context("making a listener asynchronous")?;
-        let (orders, receiver) = watch::channel(Orders::default());
+        let (settings, receiver) = watch::channel(Settings::default());
         let thread = thread::Builder::new().name("proxy".to_owned());
         let thread = thread
-            .spawn(move || run(listener, server, receiver))
+            .spawn(move || run_thread(listener, server, receiver))
             .context("starting a proxy's thread")?;
         Ok(Self {
             scheme: scheme.to_owned(),
             port,
-            orders: Some(orders),
+            settings: Some(settings),
             thread: Some(thread),
         })
     }
 
-    /// Where it listens, with the scheme of the server's URL.
+    /// The URL of the proxy, with the scheme of the server's URL.
     pub fn url(&self) -> String {
         format!("{}://127.0.0.1:{}", self.scheme, self.port.number())
     }
 
-    /// Begins a fault in place of the one before.
+    /// Replaces the current fault.
     pub fn set(&self, fault: Fault) {
-        self.order(|orders| orders.fault = fault);
+        self.update(|settings| settings.fault = fault);
     }
 
     /// Resets every connection that is open now.
     pub fn cut(&self) {
-        self.order(|orders| orders.cuts += 1);
+        self.update(|settings| settings.cuts += 1);
     }
 
-    fn order(&self, change: impl FnOnce(&mut Orders)) {
-        if let Some(orders) = &self.orders {
-            orders.send_modify(change);
+    fn update(&self, change: impl FnOnce(&mut Settings)) {
+        if let Some(settings) = &self.settings {
+            settings.send_modify(change);
         }
     }
 }
 
 impl Drop for FaultProxy {
     fn drop(&mut self) {
-        // The thread ends when nobody can give it orders any more.
-        drop(self.orders.take());
+        // The thread ends when the sender of its settings is dropped.
+        drop(self.settings.take());
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
     }
 }
 
-/// The whole life of a proxy's thread. An error is seen by whoever tries to connect.
-fn run(listener: std::net::TcpListener, server: SocketAddr, orders: watch::Receiver<Orders>) {
+/// Runs the proxy's thread. After an error, clients fail to connect.
+fn run_thread(
+    listener: std::net::TcpListener,
+    server: SocketAddr,
+    settings: watch::Receiver<Settings>,
+) {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build();
-    let served = runtime.and_then(|runtime| runtime.block_on(serve(listener, server, orders)));
+    let served = runtime.and_then(|runtime| runtime.block_on(serve(listener, server, settings)));
     if let Err(error) = served {
         tracing::error!(%error, "a fault proxy ended");
     }
@@ -134,51 +139,54 @@ fn run(listener: std::net::TcpListener, server: SocketAddr, orders: watch::Recei
 async fn serve(
     first: std::net::TcpListener,
     server: SocketAddr,
-    mut orders: watch::Receiver<Orders>,
+    mut settings: watch::Receiver<Settings>,
 ) -> io::Result<()> {
     let address = first.local_addr()?;
     let mut listener = Some(TcpListener::from_std(first)?);
     let mut connections = JoinSet::new();
     loop {
-        let refuses = orders.borrow_and_update().fault == Fault::Refuse;
+        let refuses = settings.borrow_and_update().fault == Fault::Refuse;
         if refuses {
             listener = None;
         } else if listener.is_none() {
             listener = Some(TcpListener::bind(address).await?);
         }
         tokio::select! {
-            changed = orders.changed() => if changed.is_err() { return Ok(()) },
+            changed = settings.changed() => if changed.is_err() { return Ok(()) },
             Some(client) = accept(listener.as_ref()) => {
-                connections.spawn(carry(client, server, orders.clone()));
+                connections.spawn(forward(client, server, settings.clone()));
             }
             Some(_) = connections.join_next() => {}
         }
     }
 }
 
-/// The next connection, if there can be one.
+/// The next connection; none while the port is closed.
 async fn accept(listener: Option<&TcpListener>) -> Option<TcpStream> {
     let (client, _) = listener?.accept().await.ok()?;
     Some(client)
 }
 
-/// Carries one connection to its end.
-async fn carry(mut client: TcpStream, address: SocketAddr, orders: watch::Receiver<Orders>) {
-    let born = orders.borrow().cuts;
-    let gate = Gate { orders, born };
+/// Forwards one connection until it ends.
+async fn forward(mut client: TcpStream, address: SocketAddr, settings: watch::Receiver<Settings>) {
+    let cuts_at_start = settings.borrow().cuts;
+    let gate = Gate {
+        settings,
+        cuts_at_start,
+    };
     let mut cut = gate.clone();
     let ended = tokio::select! {
         () = cut.closed() => Err(anyhow::anyhow!("cut")),
         ended = exchange(&mut client, address, gate) => ended,
     };
     if ended.is_err() {
-        // What is dropped now is reset.
+        // Dropping the socket now resets the connection.
         let _ = client.set_zero_linger();
     }
 }
 
 async fn exchange(client: &mut TcpStream, address: SocketAddr, mut gate: Gate) -> Result<()> {
-    // A black hole tells nobody, not even the server.
+    // In a black hole not even the server sees the connection.
     gate.pass().await?;
     let mut server = TcpStream::connect(address).await?;
     client.set_nodelay(true)?;
@@ -227,20 +235,20 @@ async fn pump(
     }
 }
 
-/// What every byte of a connection has to pass.
+/// Applies the current fault to every chunk of a connection.
 #[derive(Debug, Clone)]
 struct Gate {
-    orders: watch::Receiver<Orders>,
+    settings: watch::Receiver<Settings>,
     /// The number of cuts before this connection.
-    born: u64,
+    cuts_at_start: u64,
 }
 
 impl Gate {
-    /// Waits for as long as the fault wants, and gives the fault.
+    /// Waits as long as the fault requires, and returns the fault.
     async fn pass(&mut self) -> io::Result<Fault> {
         let open = self
-            .orders
-            .wait_for(|orders| orders.fault != Fault::BlackHole)
+            .settings
+            .wait_for(|settings| settings.fault != Fault::BlackHole)
             .await;
         let fault = open.map_err(io::Error::other)?.fault;
         if let Fault::Delay(delay) = fault {
@@ -249,12 +257,13 @@ impl Gate {
         Ok(fault)
     }
 
-    /// Ends when the connection has to.
+    /// Returns when the connection must be reset.
     async fn closed(&mut self) {
-        let born = self.born;
-        let ends = |orders: &Orders| orders.fault == Fault::Refuse || orders.cuts > born;
-        // An error is the end of the proxy, and of the connection too.
-        let _ = self.orders.wait_for(ends).await;
+        let cuts_at_start = self.cuts_at_start;
+        let ends =
+            |settings: &Settings| settings.fault == Fault::Refuse || settings.cuts > cuts_at_start;
+        // An error means that the proxy has ended.
+        let _ = self.settings.wait_for(ends).await;
     }
 }
 
@@ -295,7 +304,7 @@ mod tests {
     const SHORT: Duration = Duration::from_millis(100);
 
     #[tokio::test]
-    async fn bytes_pass_both_ways_and_the_end_of_a_stream_as_well() {
+    async fn bytes_and_end_of_stream_pass_in_both_directions() {
         let proxy = proxy().await;
         let mut stream = connect(&proxy).await.unwrap();
         assert_eq!(say(&mut stream, "hello").await.unwrap(), "hello");
@@ -304,7 +313,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_cut_resets_what_is_open_and_lets_the_next_one_pass() {
+    async fn a_cut_resets_open_connections_and_no_later_ones() {
         let proxy = proxy().await;
         let mut stream = connect(&proxy).await.unwrap();
         say(&mut stream, "hello").await.unwrap();
@@ -316,7 +325,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn nobody_listens_while_connections_are_refused() {
+    async fn the_port_is_closed_while_connections_are_refused() {
         let proxy = proxy().await;
         let mut stream = connect(&proxy).await.unwrap();
         say(&mut stream, "hello").await.unwrap();
@@ -342,7 +351,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_black_hole_keeps_what_it_swallows_until_it_is_over() {
+    async fn a_black_hole_delivers_held_bytes_when_it_ends() {
         let proxy = proxy().await;
         let mut open = connect(&proxy).await.unwrap();
         say(&mut open, "hello").await.unwrap();
@@ -362,7 +371,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_delay_holds_every_chunk_back() {
+    async fn a_delay_applies_to_every_chunk() {
         let proxy = proxy().await;
         proxy.set(Fault::Delay(SHORT));
         let mut stream = connect(&proxy).await.unwrap();
@@ -372,7 +381,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_connection_is_reset_after_so_many_bytes_of_answers() {
+    async fn a_connection_is_reset_after_a_number_of_response_bytes() {
         let proxy = proxy().await;
         proxy.set(Fault::ResetAfter(6));
         let mut stream = connect(&proxy).await.unwrap();

@@ -1,4 +1,5 @@
-//! What scenarios are made of: fleets with an operator each, used in turns, and registries to try them with.
+//! Test environments: fleets with an operator each, reused by one test after another, and
+//! registries.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -21,8 +22,8 @@ use crate::{
     proxy::FaultProxy,
 };
 
-/// How long anything may take. No test measures time.
-pub const PATIENCE: Duration = Duration::from_secs(90);
+/// Deadline of every wait. No test measures time.
+pub const DEADLINE: Duration = Duration::from_secs(90);
 /// The namespace of the control plane with the members' Secrets.
 pub const SECRETS: &str = "fleet-secrets";
 
@@ -34,8 +35,8 @@ const CRDS: [&str; 4] = [
     "search.karmada.io_resourceregistries.yaml",
 ];
 
-/// A fleet and an operator, for one scenario at a time. Afterwards they stay for the next one that asks for the same options, until
-/// other servers have to start ([`idle`]).
+/// A fleet and an operator, for one test at a time. They stay for the next test with equal options,
+/// until other servers start ([`idle`]).
 #[derive(Debug)]
 pub struct Stage {
     /// The servers.
@@ -49,7 +50,7 @@ pub struct Stage {
     options: Options,
 }
 
-/// What a stage keeps for the next scenario. The operator is stopped first.
+/// What a stage leaves to the next test. The operator is stopped first.
 struct Servers {
     operator: Arc<Operator>,
     fleet: Arc<Fleet>,
@@ -65,16 +66,16 @@ impl Servers {
         })
     }
 
-    /// Makes up for what an earlier scenario may have left; fails when that is a registry.
-    async fn tidy(&self) -> Result<()> {
+    /// Undoes what an earlier test may have left; fails if a registry is left.
+    async fn reset(&self) -> Result<()> {
         self.fleet.heal().await?;
         let hub = Objects::of(self.fleet.control_plane())?;
         let left = hub.get(REGISTRIES).await?;
         let items = left["items"].as_array().context("no items")?;
         ensure!(items.is_empty(), "registries are left: {left}");
-        if !self.operator.process().is_awake()? {
+        if !self.operator.process().resume_if_running()? {
             eprintln!(
-                "the operator was left dead and is started again\n{}",
+                "the operator is not running and is restarted\n{}",
                 self.operator.process().log_tail(20)
             );
             self.operator.restart()?;
@@ -94,7 +95,8 @@ impl Drop for Stage {
 }
 
 impl Stage {
-    /// A fleet of two members, each with a history of its own, and OpenSearch: what nearly every scenario can do with.
+    /// A fleet of two members, each with its own etcd, and OpenSearch: enough for nearly every
+    /// test.
     pub async fn enter() -> Result<Self> {
         Self::with(Options {
             members: 2,
@@ -105,7 +107,7 @@ impl Stage {
         .await
     }
 
-    /// A fleet like this.
+    /// A fleet with these options.
     pub async fn with(options: Options) -> Result<Self> {
         let servers = Self::servers(&options).await?;
         Ok(Self {
@@ -119,9 +121,11 @@ impl Stage {
 
     async fn servers(options: &Options) -> Result<Servers> {
         if let Some(servers) = idle::take::<_, Servers>(options) {
-            match servers.tidy().await {
+            match servers.reset().await {
                 Ok(()) => return Ok(servers),
-                Err(error) => eprintln!("a fleet cannot be used again: {error:#}"),
+                Err(error) => {
+                    eprintln!("a fleet cannot be reused and another one is started: {error:#}");
+                }
             }
         }
         Servers::start(options).await
@@ -153,7 +157,8 @@ impl Stage {
         Ok(proxy)
     }
 
-    /// Removes what [`register`](Self::register) and its kin made.
+    /// Removes a registration of [`register`](Self::register) or
+    /// [`register_behind_proxy`](Self::register_behind_proxy).
     pub async fn unregister(&self, cluster: &str) -> Result<()> {
         self.hub.delete(&cluster_path(cluster)).await?;
         self.hub.delete(&secret_path(cluster)).await
@@ -201,7 +206,7 @@ pub async fn start_operator(fleet: &Fleet, more_flags: &[&str]) -> Result<Operat
         arguments: flags().into_iter().chain(more_flags).collect(),
         environment: Vec::new(),
     })?;
-    operator.wait_ready(PATIENCE).await?;
+    operator.wait_ready(DEADLINE).await?;
     Ok(operator)
 }
 
@@ -224,7 +229,8 @@ pub async fn clusters_read_by(replica: &Operator) -> Result<BTreeSet<String>> {
     Ok(read)
 }
 
-/// Probes and reconnects every second: faults are noticed soon, and healed soon. Members may be registered under several names.
+/// Probes and reconnects every second, so that faults and recoveries are noticed soon. Allows
+/// several registrations of one member.
 pub fn flags() -> Vec<String> {
     [
         "--probe-interval=1",
@@ -245,8 +251,8 @@ pub async fn prepare(fleet: &Fleet) -> Result<()> {
     }
     let hub = Objects::of(fleet.control_plane())?;
     hub.create_namespace(SECRETS).await?;
-    // A CRD is served a moment after it was accepted.
-    eventually("the CRDs are served", PATIENCE, || async {
+    // A CRD is served shortly after it is accepted.
+    eventually("the CRDs are served", DEADLINE, || async {
         hub.get("apis/cluster.karmada.io/v1alpha1/clusters").await?;
         hub.get("apis/cluster.karmada.io/v1alpha1/clustercaches")
             .await?;
@@ -295,19 +301,20 @@ pub struct Registry {
     pub name: String,
     /// The prefix of its indices.
     pub prefix: String,
-    /// Its spec; [`apply`](Self::apply) makes changes effective.
+    /// Its spec; [`apply`](Self::apply) writes changes.
     pub spec: Value,
     hub: Objects,
     opensearch: OpenSearch,
 }
 
 impl Registry {
-    /// Registers `selectors` of the clusters with these names in the stage's OpenSearch. It is not applied yet.
+    /// Selects `selectors` in the clusters of these names, with the stage's OpenSearch as store. It
+    /// is not applied yet.
     pub fn new(stage: &Stage, name: &str, clusters: &[&str], selectors: &Value) -> Result<Self> {
         Self::in_fleet(&stage.fleet, name, clusters, selectors)
     }
 
-    /// As [`new`](Self::new), for a fleet that is not on a stage.
+    /// As [`new`](Self::new), for a fleet without a stage.
     pub fn in_fleet(
         fleet: &Fleet,
         name: &str,
@@ -348,7 +355,7 @@ impl Registry {
         format!("{REGISTRIES}/{}", self.name)
     }
 
-    /// Creates it, or makes the spec effective.
+    /// Creates or updates it.
     pub async fn apply(&self) -> Result<()> {
         let object = json!({
             "apiVersion": "search.karmada.io/v1alpha1", "kind": "ResourceRegistry",
@@ -362,7 +369,7 @@ impl Registry {
         &mut self.spec["backendStore"]["openSearch"]
     }
 
-    /// Its status, once it is about the spec as it stands.
+    /// Its status; an error while any condition has an older `observedGeneration`.
     pub async fn status(&self) -> Result<Value> {
         let mut object = self.hub.get(&self.path()).await?;
         let generation = &object["metadata"]["generation"];
@@ -374,13 +381,14 @@ impl Registry {
             .all(|condition| condition["observedGeneration"] == *generation);
         ensure!(
             is_current,
-            "the status is not about generation {generation} yet: {}",
+            "the status is not of generation {generation} yet: {}",
             object["status"]
         );
         Ok(object["status"].take())
     }
 
-    /// Waits for a condition with this status and reason, and a message that contains `part`. Gives the message.
+    /// Waits for a condition with this status and reason, and a message that contains `part`.
+    /// Returns the message.
     pub async fn until(
         &self,
         condition: &str,
@@ -389,7 +397,7 @@ impl Registry {
         part: &str,
     ) -> Result<String> {
         let what = format!("{}: {condition}={status} {reason} ({part})", self.name);
-        eventually(&what, PATIENCE, || async {
+        eventually(&what, DEADLINE, || async {
             let seen = self.status().await?;
             let conditions = seen["conditions"].as_array().context("no conditions")?;
             let found = conditions
@@ -397,9 +405,9 @@ impl Registry {
                 .find(|found| found["type"] == condition)
                 .with_context(|| format!("no {condition} in {seen}"))?;
             let message = found["message"].as_str().unwrap_or_default();
-            let is_wanted =
+            let matches =
                 found["status"] == status && found["reason"] == reason && message.contains(part);
-            ensure!(is_wanted, "{seen}");
+            ensure!(matches, "{seen}");
             Ok(message.to_owned())
         })
         .await
@@ -413,21 +421,21 @@ impl Registry {
     /// Waits until one of its clusters is in a phase, with a message that contains `part`.
     pub async fn until_phase(&self, cluster: &str, phase: &str, part: &str) -> Result<Value> {
         let what = format!("{}: {cluster} is {phase} ({part})", self.name);
-        eventually(&what, PATIENCE, || async {
+        eventually(&what, DEADLINE, || async {
             let seen = self.status().await?;
             let clusters = seen["clusters"].as_array().context("no clusters")?;
             let found = clusters
                 .iter()
                 .find(|found| found["name"] == cluster)
                 .with_context(|| format!("no {cluster} in {seen}"))?;
-            let is_wanted = found["phase"] == phase && found.to_string().contains(part);
-            ensure!(is_wanted, "{seen}");
+            let matches = found["phase"] == phase && found.to_string().contains(part);
+            ensure!(matches, "{seen}");
             Ok(found.clone())
         })
         .await
     }
 
-    /// Expectations of its documents.
+    /// An oracle for its documents.
     pub fn oracle(&self) -> Oracle {
         Oracle::new(&self.opensearch, &self.prefix)
     }
@@ -437,9 +445,9 @@ impl Registry {
         self.hub.delete(&self.path()).await
     }
 
-    /// Waits until the object is gone.
+    /// Waits until the object is deleted.
     pub async fn until_absent(&self) -> Result<()> {
-        eventually(&format!("{} is deleted", self.name), PATIENCE, || async {
+        eventually(&format!("{} is deleted", self.name), DEADLINE, || async {
             let found = self.hub.find(&self.path()).await?;
             ensure!(found.is_none(), "{found:?}");
             Ok(())
@@ -447,7 +455,8 @@ impl Registry {
         .await
     }
 
-    /// Deletes it, and waits until neither the object nor any index of its prefix is left.
+    /// Deletes it, waits until the object is deleted, and checks that no documents and indices are
+    /// left.
     pub async fn remove(&self) -> Result<()> {
         self.delete().await?;
         self.until_absent().await?;
@@ -464,9 +473,9 @@ impl Registry {
     }
 }
 
-/// Waits until the store holds exactly what the clusters hold. Gives the number of documents.
+/// Waits until the documents equal the objects of the clusters. Returns the number of documents.
 pub async fn until_equal(oracle: &Oracle) -> Result<usize> {
-    eventually("the store holds exactly the objects", PATIENCE, || {
+    eventually("the store holds exactly the objects", DEADLINE, || {
         oracle.compare()
     })
     .await

@@ -1,9 +1,10 @@
-//! Somebody wants it to end.
+//! Termination signals.
 
 use anyhow::{Context, Result};
 use tokio::signal::unix::{SignalKind, signal};
 
-/// Ends with Ctrl-C, SIGTERM or SIGHUP. Make it before anything starts: a signal during the start then stops what was started.
+/// Completes on Ctrl-C, SIGTERM or SIGHUP. Call it before anything starts, so that a signal during
+/// the start also stops everything.
 pub fn stop() -> Result<impl Future<Output = ()>> {
     let mut interrupt = signal(SignalKind::interrupt()).context("watching for Ctrl-C")?;
     let mut terminate = signal(SignalKind::terminate()).context("watching for SIGTERM")?;

@@ -1,14 +1,15 @@
-//! The soak: real servers, steady writes, a random fault every half a minute, and in the end the oracle.
+//! The soak: real servers, steady writes, a random fault every half a minute, and in the end the
+//! oracle.
 //!
-//! Everything random follows from a seed: the order of the faults, how long each lasts, and what is written. What happens at the same
-//! time as what does not, because the servers are real.
+//! A seed determines everything random: the order and duration of the faults, and the writes.
+//! Concurrency is not reproducible, because the servers are real.
 
 mod faults;
+mod fixture;
 mod memory;
 mod report;
-mod scene;
 
-use self::scene::{MEMBERS, Scene};
+use self::fixture::{Fixture, MEMBERS};
 use std::{
     fs,
     time::{Duration, Instant},
@@ -18,7 +19,7 @@ use anyhow::{Context, Result, ensure};
 use clap::Args;
 use serde_json::json;
 
-use self::{faults::Hazards, memory::Memory, report::Report};
+use self::{faults::FaultSchedule, memory::Memory, report::Report};
 use crate::{
     churn::{COLLECTIONS, Churn, Running, Tally},
     fleet::{ApiServer, Fleet, Options, Registration, target_folder, unique},
@@ -28,34 +29,36 @@ use crate::{
     scenario::{self, Registry, SECRETS, register},
 };
 
-/// Names that are written to, per member; five in six are taken at any time.
+/// Object names per member; five in six exist at any time.
 const NAMES: usize = 3_000;
 /// How long the first sync and the last repair may take on a busy machine.
 const DEADLINE: Duration = Duration::from_mins(10);
-/// How long the index is looked at again after it was equal.
+/// How long the index must stay equal.
 const SETTLING: Duration = Duration::from_secs(10);
 
 /// `e2e soak`
 #[derive(Args, Debug)]
 pub struct SoakArgs {
-    /// How long faults go on.
+    /// How long faults are injected.
     #[arg(long, default_value_t = 30.0)]
     minutes: f64,
-    /// Makes faults and writes those of an earlier run.
+    /// Repeats the faults and writes of an earlier run.
     #[arg(long)]
     seed: Option<u64>,
-    /// Writes to all members together.
+    /// Writes per second to all members together.
     #[arg(long, default_value_t = 300)]
     writes_per_second: u32,
-    /// Seconds from the beginning of a fault to that of the next one.
+    /// Seconds from the start of a fault to the start of the next one.
     #[arg(long, default_value_t = 30.0)]
     fault_every: f64,
-    /// For how many of the minutes OpenSearch is gone, in the middle, while writes go on; 0: not at all.
+    /// Minutes of the run, in its middle, in which OpenSearch is down while writes continue; 0:
+    /// none.
     #[arg(long, default_value_t = 10.0)]
     outage_minutes: f64,
 }
 
-/// Runs the soak, prints what it saw and writes `target/soak/results.json`; fails unless the index is equal in the end.
+/// Runs the soak, prints a report and writes `target/soak/results.json`; fails unless the index is
+/// equal in the end.
 pub async fn run(arguments: SoakArgs) -> Result<()> {
     ensure!(
         (0.0..arguments.minutes).contains(&arguments.outage_minutes),
@@ -68,16 +71,16 @@ pub async fn run(arguments: SoakArgs) -> Result<()> {
         .unwrap_or_else(|| u64::from(rand::random::<u32>()));
     println!("soak of {} minutes with --seed {seed}", arguments.minutes);
     println!("starting {MEMBERS} members, OpenSearch and the operator …");
-    let scene = Scene::start().await?;
-    let churns = scene.begin(seed, arguments.writes_per_second).await?;
+    let fixture = Fixture::start().await?;
+    let churns = fixture.begin(seed, arguments.writes_per_second).await?;
     println!(
         "in sync; now {} writes/s and a fault every {} s",
         arguments.writes_per_second, arguments.fault_every
     );
 
     let mut memory = Memory::default();
-    let mut hazards = Hazards::new(seed);
-    let started = hazards.started();
+    let mut schedule = FaultSchedule::new(seed);
+    let started = schedule.started();
     let (lasts, outage) = (
         minutes(arguments.minutes),
         minutes(arguments.outage_minutes),
@@ -86,15 +89,15 @@ pub async fn run(arguments: SoakArgs) -> Result<()> {
     let running: Vec<Running> = churns.iter().map(Churn::start).collect();
     let every = Duration::from_secs_f64(arguments.fault_every);
     let all_faults = async {
-        hazards.go_on(&scene, every, middle).await?;
+        schedule.run_until(&fixture, every, middle).await?;
         if !outage.is_zero() {
-            hazards.lose_store_for(&scene, outage).await?;
+            schedule.long_store_outage(&fixture, outage).await?;
         }
-        hazards.go_on(&scene, every, until).await
+        schedule.run_until(&fixture, every, until).await
     };
     tokio::select! {
         ended = all_faults => ended?,
-        never = memory.watch(&scene.operator) => match never {},
+        never = memory.watch(&fixture.operator) => match never {},
     }
     let mut tally = Tally::default();
     for churn in running {
@@ -103,20 +106,20 @@ pub async fn run(arguments: SoakArgs) -> Result<()> {
     let churned = started.elapsed();
 
     println!("healing, and waiting for the index to be equal …");
-    scene.heal().await?;
+    fixture.heal().await?;
     let healed = Instant::now();
     let equal = tokio::select! {
-        equal = scene.until_equal() => equal,
-        never = memory.watch(&scene.operator) => match never {},
+        equal = fixture.until_equal() => equal,
+        never = memory.watch(&fixture.operator) => match never {},
     };
     let repaired = healed.elapsed();
-    let stays = scene.stays_equal().await;
-    let drift = scene.oracle.drift().await?;
+    let stays = fixture.stays_equal().await;
+    let drift = fixture.oracle.drift().await?;
     let report = Report {
         seed,
         churned,
         tally,
-        faults: hazards.counts(),
+        faults: schedule.counts(),
         objects: equal.as_ref().copied().ok(),
         drift,
         repaired,
@@ -127,14 +130,14 @@ pub async fn run(arguments: SoakArgs) -> Result<()> {
     equal?;
     stays?;
     ensure!(drift == 0, "{drift} documents drifted away");
-    scene
+    fixture
         .operator
         .terminate(Duration::from_secs(30))
         .await
         .map(drop)
 }
 
-impl Scene {
+impl Fixture {
     async fn start() -> Result<Self> {
         let fleet = Fleet::start(Options {
             members: MEMBERS,
@@ -193,24 +196,24 @@ impl Scene {
         Ok(churns)
     }
 
-    /// Ends every fault that may have been left.
+    /// Ends every fault that may still be active.
     async fn heal(&self) -> Result<()> {
         for proxy in self.members.iter().chain([&self.store]) {
             proxy.set(Fault::None);
         }
         self.fleet.heal().await?;
-        if !self.operator.process().is_awake()? {
+        if !self.operator.process().resume_if_running()? {
             self.operator.restart()?;
         }
         Ok(())
     }
 
-    /// Waits until the index is equal. Gives the number of objects.
+    /// Waits until the index is equal. Returns the number of objects.
     async fn until_equal(&self) -> Result<usize> {
         eventually("the index is equal", DEADLINE, || self.oracle.compare()).await
     }
 
-    /// Fails when the index that was equal does not stay so.
+    /// Fails if the index does not stay equal.
     async fn stays_equal(&self) -> Result<()> {
         always("the index stays equal", SETTLING, || async {
             self.oracle.compare().await.map(drop)

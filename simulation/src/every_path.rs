@@ -1,5 +1,6 @@
-//! Field selectors of any path: what a store that indexes everything answers, what the embedded store answers, and what a reading of the
-//! objects as JSON says, over generated objects and selectors.
+//! Field selectors of any path over generated objects and selectors. Compares three results: of a
+//! store that indexes every field, of the embedded store, and of an evaluation on the JSON of the
+//! objects.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,7 +24,7 @@ use serde_json::{Map, Value, json, value::RawValue};
 
 const OBJECTS: usize = 120;
 const LIMIT: usize = 1_000;
-/// Members of objects at every level: those that need brackets, those that begin alike, and one that no selector can name.
+/// Member names at every level: some need brackets, some share a prefix, and one is not selectable.
 const NAMES: [&str; 12] = [
     "a",
     "b",
@@ -42,29 +43,35 @@ const TEXTS: [&str; 12] = [
     "", "a", "b", "a=b", "1", "007", "500m", "2Gi", "-3", "x,y", "true", "ä",
 ];
 
-/// What was asked, and how it was answered.
+/// The result of a comparison.
 #[derive(Debug, Default)]
-pub struct Report {
-    /// Selectors on which somebody disagrees.
+pub struct ComparisonReport {
+    /// Selectors for which a store returns wrong objects.
     pub disagreements: Vec<String>,
-    /// Selectors that select some objects and not all.
-    pub telling: usize,
+    /// Number of selectors that select some objects, but not all.
+    pub discriminating: usize,
 }
 
-/// Fills the store, which indexes everything, and an embedded one, and asks both. `deepest`: how deep an object is nested.
-pub async fn ask(full: &dyn Store, seed: u64, selectors: usize, deepest: usize) -> Result<Report> {
+/// Writes the objects to `full`, which indexes every field, and to an embedded store, and compares
+/// the results of random selectors. `deepest` is the maximum nesting depth of an object.
+pub async fn compare(
+    full: &dyn Store,
+    seed: u64,
+    selectors: usize,
+    deepest: usize,
+) -> Result<ComparisonReport> {
     let mut random = StdRng::seed_from_u64(seed);
-    let mut objects: BTreeMap<String, Value> = odd_ones(deepest)
+    let mut objects: BTreeMap<String, Value> = edge_cases(deepest)
         .into_iter()
         .enumerate()
-        .map(|(at, odd)| named(at, odd))
+        .map(|(at, special)| named(at, special))
         .collect();
     for number in objects.len()..OBJECTS {
-        let made = json!({
+        let object = json!({
             "spec": value(&mut random, 0), "status": value(&mut random, 1), "data": value(&mut random, 2),
-            "metadata": { "annotations": texts(&mut random), "labels": texts(&mut random), "generation": number % 4 },
+            "metadata": { "annotations": random_strings(&mut random), "labels": random_strings(&mut random), "generation": number % 4 },
         });
-        objects.extend([named(number, made)]);
+        objects.extend([named(number, object)]);
     }
     let memory = Memory::new();
     fill(full, &objects, &Projection::default().and_every_path()).await?;
@@ -73,26 +80,31 @@ pub async fn ask(full: &dyn Store, seed: u64, selectors: usize, deepest: usize) 
     check_whole(&memory, &objects)
         .await
         .context("the embedded store")?;
-    let mut report = Report::default();
+    let mut report = ComparisonReport::default();
     for _ in 0..selectors {
         let requirements: Vec<FieldRequirement> = (0..random.random_range(1..3))
             .map(|_| requirement(&mut random))
             .collect();
-        let selects = |object: &Value| requirements.iter().all(|asked| reads(object, asked));
+        let selects = |object: &Value| {
+            requirements
+                .iter()
+                .all(|requirement| meets(object, requirement))
+        };
         let expected: BTreeSet<String> = objects
             .iter()
             .filter(|(_, object)| selects(object))
             .map(|(name, _)| name.clone())
             .collect();
         let selector: FieldSelector = requirements.iter().cloned().collect();
-        let from_full = names(full, &selector)
+        let from_full = matching_names(full, &selector)
             .await
             .with_context(|| selector.to_string())?;
-        let from_memory = names(&memory, &selector)
+        let from_memory = matching_names(&memory, &selector)
             .await
             .with_context(|| selector.to_string())?;
-        report.telling += usize::from(!expected.is_empty() && expected.len() < objects.len());
-        for (who, found) in [
+        report.discriminating +=
+            usize::from(!expected.is_empty() && expected.len() < objects.len());
+        for (store_name, found) in [
             ("OpenSearch", from_full),
             ("the embedded store", from_memory),
         ] {
@@ -100,7 +112,7 @@ pub async fn ask(full: &dyn Store, seed: u64, selectors: usize, deepest: usize) 
                 let wrong: Vec<&String> = found.symmetric_difference(&expected).collect();
                 report
                     .disagreements
-                    .push(format!("{selector}: {who} is wrong about {wrong:?}"));
+                    .push(format!("{selector}: {store_name} is wrong about {wrong:?}"));
             }
         }
     }
@@ -115,7 +127,7 @@ fn resource() -> Resource {
     }
 }
 
-/// One path is selectable anyhow.
+/// One path is selectable by declaration.
 fn fields() -> [SelectableField; 1] {
     let known = FieldPath::new("spec.known");
     [SelectableField {
@@ -136,8 +148,8 @@ fn named(number: usize, mut object: Value) -> (String, Value) {
     (name, object)
 }
 
-/// What OpenSearch refuses as a flat object, or does not survive, and values at the limits.
-fn odd_ones(deepest: usize) -> Vec<Value> {
+/// Objects that OpenSearch rejects as a flat object or fails on, and values at its limits.
+fn edge_cases(deepest: usize) -> Vec<Value> {
     let nested = |levels: usize| (0..levels).fold(json!("a"), |inner, _| json!({ "a": inner }));
     let arrays = (0..60).fold(json!("a"), |inner, _| json!([inner]));
     let text = |length: usize| "x".repeat(length);
@@ -184,8 +196,8 @@ fn value(random: &mut StdRng, depth: usize) -> Value {
     }
 }
 
-/// As labels and annotations are.
-fn texts(random: &mut StdRng) -> Value {
+/// A map of strings, as labels and annotations are.
+fn random_strings(random: &mut StdRng) -> Value {
     let mut members = Map::new();
     for key in ["a", "a.b", "x.io/n"] {
         if random.random_bool(0.5) {
@@ -224,8 +236,8 @@ async fn fill(
     Ok(())
 }
 
-/// The objects that a store finds.
-async fn names(store: &dyn Store, selector: &FieldSelector) -> Result<BTreeSet<String>> {
+/// Returns the names of the objects that a store finds.
+async fn matching_names(store: &dyn Store, selector: &FieldSelector) -> Result<BTreeSet<String>> {
     let selectable = Selectable::of(&resource().gvk, &fields()).and_any_path();
     let query = Query {
         fields: selector.clone(),
@@ -239,7 +251,7 @@ async fn names(store: &dyn Store, selector: &FieldSelector) -> Result<BTreeSet<S
     page.items.iter().map(name).collect()
 }
 
-/// Whether a store answers every object as it was, byte for byte below its members.
+/// Checks that a store returns every member of every object byte for byte.
 async fn check_whole(store: &dyn Store, objects: &BTreeMap<String, Value>) -> Result<()> {
     let selectable = Selectable::of(&resource().gvk, &fields());
     let page = store
@@ -259,28 +271,32 @@ async fn check_whole(store: &dyn Store, objects: &BTreeMap<String, Value>) -> Re
         objects.len()
     );
     for hit in page.items {
-        let answered: BTreeMap<String, Box<RawValue>> = serde_json::from_str(hit.object.get())?;
+        let returned: BTreeMap<String, Box<RawValue>> = serde_json::from_str(hit.object.get())?;
         let object = objects
             .get(&name(&hit)?)
-            .context("an object that nobody has written")?;
+            .context("the store returned an object that was not written")?;
         for (key, value) in object
             .as_object()
             .into_iter()
             .flatten()
             .filter(|(key, _)| *key != "metadata")
         {
-            let found = answered
+            let found = returned
                 .get(key)
                 .map(|value| value.get())
                 .unwrap_or_default();
             let whole = value.to_string();
-            ensure!(found == whole, "{key} of {} is not whole", name(&hit)?);
+            ensure!(
+                found == whole,
+                "{key} of {} differs from the written value",
+                name(&hit)?
+            );
         }
     }
     Ok(())
 }
 
-/// Read without what is nested deep below.
+/// Parses only the name: the rest may be nested too deep for a `Value`.
 fn name(hit: &Hit) -> Result<String> {
     #[derive(Deserialize)]
     struct Named {
@@ -347,7 +363,7 @@ fn path(random: &mut StdRng) -> FieldPath {
         "metadata.labels",
         "cluster",
     ];
-    let odd = [
+    let special = [
         "metadata.generation",
         "metadata.uid",
         "apiVersion",
@@ -357,17 +373,17 @@ fn path(random: &mut StdRng) -> FieldPath {
         "spec['a']['b']",
     ];
     if random.random_bool(0.15) {
-        return FieldPath::new(odd.choose(random).unwrap_or(&"kind"));
+        return FieldPath::new(special.choose(random).unwrap_or(&"kind"));
     }
     let mut path = (*roots.choose(random).unwrap_or(&"spec")).to_owned();
     for _ in 0..random.random_range(1..3) {
-        let askable: Vec<&str> = NAMES
+        let selectable_names: Vec<&str> = NAMES
             .iter()
             .copied()
             .filter(|name| !name.contains('='))
             .collect();
-        let name = askable.choose(random).unwrap_or(&"a");
-        // Brackets may stand where they are not needed.
+        let name = selectable_names.choose(random).unwrap_or(&"a");
+        // Brackets are valid where they are not required, too.
         let needs = name.is_empty() || name.contains('.') || name.contains("['");
         path = if needs || random.random_bool(0.2) {
             format!("{path}['{name}']")
@@ -378,20 +394,20 @@ fn path(random: &mut StdRng) -> FieldPath {
     FieldPath::new(&path)
 }
 
-/// Whether an object meets a requirement, by the meaning of the selector and nothing that stores do.
-fn reads(object: &Value, asked: &FieldRequirement) -> bool {
+/// Whether an object meets a requirement by the definition of selectors, independent of any store.
+fn meets(object: &Value, requirement: &FieldRequirement) -> bool {
     let mut values = Vec::new();
-    let segments: Vec<&str> = asked.path.segments().collect();
+    let segments: Vec<&str> = requirement.path.segments().collect();
     collect(object, &segments, &mut values);
     values.retain(|value| !value.is_empty());
-    match &asked.test {
+    match &requirement.test {
         FieldTest::In(allowed) => {
             values.iter().any(|value| allowed.contains(value))
                 || values.is_empty() && allowed.contains("")
         }
-        FieldTest::NotIn(refused) => {
-            !(values.iter().any(|value| refused.contains(value))
-                || values.is_empty() && refused.contains(""))
+        FieldTest::NotIn(rejected) => {
+            !(values.iter().any(|value| rejected.contains(value))
+                || values.is_empty() && rejected.contains(""))
         }
         FieldTest::Compares(comparison, bound) => values.iter().any(|value| {
             Quantity::parse(value).is_some_and(|number| comparison.holds(number, *bound))

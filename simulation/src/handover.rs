@@ -1,5 +1,6 @@
-//! The law of watches at several replicas: whoever leaves, dies or comes, amid writes and on a machine where everything comes late, an informer at any
-//! of them ends up with what the members hold, or is told to list again.
+//! Watches at several replicas: while replicas start, stop and die during writes and every message
+//! is delayed, an informer at any replica converges to the objects of the members, by its watch or
+//! by a new list after 410.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -12,60 +13,63 @@ use serde_json::json;
 use tokio::time::{Instant, sleep};
 
 use crate::{
-    apiserver,
-    informer::{Informer, Known, Objects},
+    informer::{Informer, InformerState, Objects},
     leases::Leases,
     network::Network,
-    opensearch::{Fault, OpenSearch, Span},
     operator::{InProcess, control_plane},
     replicas::{Replica, Surroundings},
 };
+use fakes::{
+    apiserver,
+    opensearch::{Fault, OpenSearch, Span},
+};
 
 const CLUSTERS: usize = 3;
-/// Names of objects of one cluster: few, so that they are deleted and made again.
+/// Number of object names per cluster: few, so that names are deleted and reused.
 const NAMES: usize = 10;
-/// Writes before the replicas start: informers that are right show that the first lists are done.
+/// Number of writes before the replicas start: consistent informers prove that the first lists are
+/// done.
 const OBJECTS: usize = 60;
-/// What happens to the replicas in one run.
+/// Number of replica events in one run.
 const EVENTS: std::ops::RangeInclusive<usize> = 1..=3;
-/// How long writes go on before and after each of these, in milliseconds.
-const USUAL_CALM: (u64, u64) = (2_000, 12_000);
-/// How long it may take until every informer is right: a replica that died is taken for dead after 8 s, one out of reach after 15 s more, and
-/// requests to a store that hangs are given up after a minute.
+/// How long writes continue before and after each event, in milliseconds.
+const USUAL_WRITE_MILLIS: (u64, u64) = (2_000, 12_000);
+/// How long the informers may take to converge: a dead replica is detected after 8 s, an
+/// unreachable one after 15 s more, and requests to a store that hangs time out after a minute.
 const DEADLINE: Duration = Duration::from_mins(5);
 
-/// What a run came to.
+/// The result of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
-    /// Writes to the clusters.
+    /// Number of writes to the clusters.
     pub operations: u64,
-    /// Replicas that have left in good order.
+    /// Number of replicas that shut down gracefully.
     pub stopped: u64,
-    /// Replicas that have died.
+    /// Number of replicas that were killed.
     pub killed: u64,
-    /// Lists that informers had to make because a replica left in good order.
+    /// Number of lists that informers repeated after a graceful shutdown of a replica.
     pub relists: u32,
 }
 
-/// What happened to the replicas.
+/// What happened to a replica.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Event {
-    Came,
-    Left,
-    Died,
+    Started,
+    Stopped,
+    Killed,
 }
 
-/// What may happen in a run.
+/// The conditions of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Conditions {
-    /// How late everything comes between processes, at most.
-    pub slowest: Duration,
-    /// Whether OpenSearch fails now and then.
+    /// Maximum delay of a message between processes.
+    pub max_delay: Duration,
+    /// Whether OpenSearch has faults.
     pub with_faults: bool,
-    /// Whether replicas die.
-    pub with_deaths: bool,
-    /// How long writes go on before and after something happens to a replica, in milliseconds.
-    pub calm: (u64, u64),
+    /// Whether replicas are killed.
+    pub with_kills: bool,
+    /// How long writes continue before and after a replica event, in milliseconds.
+    pub write_millis: (u64, u64),
 }
 
 struct World {
@@ -79,19 +83,19 @@ struct World {
     outcome: Outcome,
 }
 
-/// The conditions of a seed: any.
+/// Returns random conditions for a seed.
 pub fn conditions(seed: u64) -> Conditions {
-    let mut dice = StdRng::seed_from_u64(seed ^ 0x4a4d_0fe2);
-    let slowest = Duration::from_millis([5, 100, 800][dice.random_range(0..3)]);
+    let mut random = StdRng::seed_from_u64(seed ^ 0x4a4d_0fe2);
+    let max_delay = Duration::from_millis([5, 100, 800][random.random_range(0..3)]);
     Conditions {
-        slowest,
-        with_faults: dice.random_ratio(1, 3),
-        with_deaths: dice.random_ratio(1, 2),
-        calm: USUAL_CALM,
+        max_delay,
+        with_faults: random.random_ratio(1, 3),
+        with_kills: random.random_ratio(1, 2),
+        write_millis: USUAL_WRITE_MILLIS,
     }
 }
 
-/// One run. An error says which informer holds something else than the members.
+/// Runs one seed. The error names the informer whose objects differ from those of the members.
 pub async fn simulate(seed: u64, conditions: Conditions) -> anyhow::Result<Outcome> {
     let mut world = World::new(seed, conditions)?;
     for _ in 0..OBJECTS {
@@ -99,30 +103,30 @@ pub async fn simulate(seed: u64, conditions: Conditions) -> anyhow::Result<Outco
     }
     world.start_replica(0)?;
     world.start_replica(1)?;
-    world.until_right("at the beginning").await?;
+    world.wait_until_consistent("at the start").await?;
     for _ in 0..world.random.random_range(EVENTS) {
         let time = Duration::from_millis(
             world
                 .random
-                .random_range(conditions.calm.0..conditions.calm.1),
+                .random_range(conditions.write_millis.0..conditions.write_millis.1),
         );
         world.write_for(time).await;
         if conditions.with_faults {
-            world.disturb_store();
+            world.inject_store_fault();
         }
-        let event = world.disturb_replicas(conditions).await?;
+        let event = world.disrupt_replicas(conditions).await?;
         let lists = world.lists();
         let time = Duration::from_millis(
             world
                 .random
-                .random_range(conditions.calm.0..conditions.calm.1),
+                .random_range(conditions.write_millis.0..conditions.write_millis.1),
         );
         world.write_for(time).await;
         world.store.heal();
         world
-            .until_right(&format!("after a replica {event:?}").to_lowercase())
+            .wait_until_consistent(&format!("after a replica {event:?}").to_lowercase())
             .await?;
-        if event == Event::Left {
+        if event == Event::Stopped {
             world.outcome.relists += world.lists() - lists;
         }
     }
@@ -144,7 +148,7 @@ impl World {
         }
         let hub = control_plane(random.random())?;
         let store = OpenSearch::new(random.random());
-        let slow = u64::try_from(conditions.slowest.as_millis()).unwrap_or(u64::MAX);
+        let slow = u64::try_from(conditions.max_delay.as_millis()).unwrap_or(u64::MAX);
         store.set_latency(1..=slow.clamp(5, 400));
         let spec: ResourceRegistrySpec = serde_json::from_value(json!({
             "resourceSelectors": [{ "apiVersion": "v1", "kind": "ConfigMap" }],
@@ -159,7 +163,7 @@ impl World {
         let surroundings = Surroundings {
             hub,
             leases: Leases::default(),
-            network: Network::new(random.random(), conditions.slowest),
+            network: Network::new(random.random(), conditions.max_delay),
             connect: Arc::new(InProcess::honest(servers.clone())),
             store: store.service(),
             limits: PipelineLimits {
@@ -209,7 +213,7 @@ impl World {
         let Some(server) = self.servers.values().nth(at) else {
             return;
         };
-        let done = if is_deleted {
+        let result = if is_deleted {
             server
                 .delete("configmaps", Some("default"), &name)
                 .map(drop)
@@ -222,12 +226,12 @@ impl World {
                 )
                 .map(drop)
         };
-        if let Err(status) = done {
-            tracing::error!(?status, "a write was refused");
+        if let Err(status) = result {
+            tracing::error!(?status, "the API server refused a write");
         }
     }
 
-    fn disturb_store(&mut self) {
+    fn inject_store_fault(&mut self) {
         let fault = match self.random.random_range(0..4) {
             0 => Fault::ResponseLost,
             1 => Fault::RequestLost,
@@ -239,60 +243,61 @@ impl World {
         } else {
             Span::For(Duration::from_secs(self.random.random_range(1..30)))
         };
-        tracing::info!(?fault, ?span, "the store is in trouble");
+        tracing::info!(?fault, ?span, "injecting a store fault");
         self.store.inject(fault, span);
     }
 
-    /// One replica leaves while writes go on, or another one comes.
-    async fn disturb_replicas(&mut self, conditions: Conditions) -> anyhow::Result<Event> {
+    /// Stops or kills a replica while writes continue, or starts another one.
+    async fn disrupt_replicas(&mut self, conditions: Conditions) -> anyhow::Result<Event> {
         let numbers: Vec<u8> = self.replicas.keys().copied().collect();
         let missing = (0..3).find(|number| !self.replicas.contains_key(number));
         if let Some(missing) =
             missing.filter(|_| numbers.len() == 1 || self.random.random_ratio(1, 3))
         {
-            tracing::info!(missing, "a replica comes");
+            tracing::info!(missing, "starting a replica");
             self.start_replica(missing)?;
-            return Ok(Event::Came);
+            return Ok(Event::Started);
         }
-        let leaving = numbers[self.random.random_range(0..numbers.len())];
-        let Some((replica, _informer)) = self.replicas.remove(&leaving) else {
-            return Ok(Event::Died);
+        let number = numbers[self.random.random_range(0..numbers.len())];
+        let Some((replica, _informer)) = self.replicas.remove(&number) else {
+            return Ok(Event::Killed);
         };
-        if conditions.with_deaths && self.random.random_ratio(1, 2) {
-            tracing::info!(leaving, "a replica dies");
+        if conditions.with_kills && self.random.random_ratio(1, 2) {
+            tracing::info!(number, "killing a replica");
             self.outcome.killed += 1;
             replica.kill().await;
-            return Ok(Event::Died);
+            return Ok(Event::Killed);
         }
-        tracing::info!(leaving, "a replica leaves");
+        tracing::info!(number, "stopping a replica");
         self.outcome.stopped += 1;
-        let mut leaves = std::pin::pin!(replica.stop());
+        let mut stopping = std::pin::pin!(replica.stop());
         loop {
             let time = Duration::from_millis(self.random.random_range(5..150));
             tokio::select! {
                 biased;
-                left = &mut leaves => return Ok(left.map(|()| Event::Left)?),
+                stopped = &mut stopping => return Ok(stopped.map(|()| Event::Stopped)?),
                 () = sleep(time) => self.write(),
             }
         }
     }
 
-    /// Waits until every informer holds what the members hold, and watches: one whose watch cannot begin would be wrong after the next change.
-    async fn until_right(&mut self, when: &str) -> anyhow::Result<()> {
+    /// Waits until every informer holds the objects of the members and has an open watch: without a
+    /// watch it would be inconsistent after the next change.
+    async fn wait_until_consistent(&mut self, when: &str) -> anyhow::Result<()> {
         let deadline = Instant::now() + DEADLINE;
         let expected = self.expected()?;
         loop {
             let mut wrong = Vec::new();
             for (number, (_, informer)) in &self.replicas {
-                let known = informer.known();
-                if let Some(what) = known.wrong {
-                    anyhow::bail!("{when}, an informer at replica {number}: {what}");
+                let state = informer.state();
+                if let Some(what) = state.violation {
+                    anyhow::bail!("{when}, the informer at replica {number}: {what}");
                 }
-                if known.objects != expected || !known.is_watching {
-                    let what = difference(&known, &expected);
+                if state.objects != expected || !state.is_watching {
+                    let what = difference(&state, &expected);
                     wrong.push(format!(
-                        "an informer at replica {number}, after {} lists: {what}",
-                        known.lists
+                        "the informer at replica {number}, after {} lists: {what}",
+                        state.lists
                     ));
                 }
             }
@@ -301,7 +306,7 @@ impl World {
             }
             anyhow::ensure!(
                 Instant::now() < deadline,
-                "{when}, {} later: {}",
+                "{when}, not consistent after {} s: {}",
                 DEADLINE.as_secs(),
                 wrong.join("; ")
             );
@@ -312,7 +317,7 @@ impl World {
     fn lists(&self) -> u32 {
         self.replicas
             .values()
-            .map(|(_, informer)| informer.known().lists)
+            .map(|(_, informer)| informer.state().lists)
             .sum()
     }
 
@@ -334,9 +339,9 @@ impl World {
     }
 }
 
-fn difference(known: &Known, expected: &Objects) -> String {
-    let is_watching = known.is_watching;
-    let known = &known.objects;
+fn difference(state: &InformerState, expected: &Objects) -> String {
+    let is_watching = state.is_watching;
+    let known = &state.objects;
     let gone = known
         .keys()
         .filter(|uid| !expected.contains_key(*uid))
@@ -355,7 +360,7 @@ fn difference(known: &Known, expected: &Objects) -> String {
         "has no watch"
     };
     format!(
-        "it {watches}, of {} objects it lacks {missing} and has {old} in another version, and it has {gone} that are gone",
+        "it {watches}; of {} objects it lacks {missing} and has {old} in another version; it has {gone} deleted objects",
         expected.len()
     )
 }

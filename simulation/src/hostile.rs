@@ -1,4 +1,5 @@
-//! A member that is out to harm the others: it answers as an API server does, and makes of each answer what may hurt who reads it.
+//! A member that tries to harm the others: it responds as an API server does, and tampers with
+//! responses so that they may harm their reader.
 
 use std::{
     collections::BTreeMap,
@@ -28,11 +29,11 @@ use tokio::net::TcpListener;
 use tower::{BoxError, ServiceBuilder, service_fn};
 use tower_http::decompression::DecompressionLayer;
 
-use crate::apiserver::{Body, Broken, Server};
+use fakes::apiserver::{Body, Broken, Server};
 
-/// Bytes that an endless answer brings at a time.
+/// Chunk size of an endless response, in bytes.
 const CHUNK: usize = 8 << 10;
-/// Resource versions that are none, or none that fits.
+/// Invalid or misleading resource versions.
 const VERSIONS: [&str; 8] = [
     "",
     "0",
@@ -44,35 +45,37 @@ const VERSIONS: [&str; 8] = [
     "99999999999999999999999999999999",
 ];
 
-/// What it does to an answer.
+/// How it tampers with a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Malice {
-    /// Line breaks between the tokens of its objects, and between them the lines of a bulk request for another cluster.
+    /// Line breaks between the tokens of its objects, and between them the lines of a bulk request
+    /// for another cluster.
     LineBreaks,
-    /// Keys that are there twice, escaped control characters, values of another type, members that a document has for itself.
+    /// Duplicate keys, escaped control characters, values of the wrong type, and members that are
+    /// reserved for the document.
     OddJson,
-    /// Versions that go back, are no numbers, or are beyond all of them.
+    /// Resource versions that decrease, are no numbers, or exceed every integer type.
     LyingVersions,
-    /// UIDs of other clusters' objects, and one for all.
+    /// UIDs of other clusters' objects, or one UID for all objects.
     LyingUids,
-    /// Objects of any length.
+    /// Huge objects.
     HugeObjects,
-    /// Objects that are nested without measure.
+    /// Deeply nested objects.
     DeepObjects,
-    /// An answer that never ends.
+    /// A response that never ends.
     EndlessAnswer,
-    /// A few bytes that become very many.
+    /// A decompression bomb.
     Bomb,
-    /// An error that never ends.
+    /// An error response that never ends.
     EndlessRefusal,
-    /// A line of a watch that never ends.
+    /// A watch line that never ends.
     EndlessLine,
-    /// The UID of another cluster's `kube-system` as its own.
+    /// The UID of the `kube-system` namespace of another cluster.
     LyingIdentity,
 }
 
 impl Malice {
-    /// All of it.
+    /// All kinds.
     pub const ALL: [Self; 11] = [
         Self::LineBreaks,
         Self::OddJson,
@@ -88,34 +91,35 @@ impl Malice {
     ];
 }
 
-/// A hostile member. A clone is the same one.
+/// A hostile member. Clones share their state.
 #[derive(Clone)]
 pub struct Hostile {
     server: Server,
-    mind: Arc<Mutex<Mind>>,
+    state: Arc<Mutex<HostileState>>,
 }
 
-struct Mind {
+struct HostileState {
     random: StdRng,
     malices: Vec<Malice>,
-    /// Alias and id of documents of other clusters.
+    /// Documents of other clusters, by alias and id.
     victims: Vec<(String, String)>,
-    /// How long what is said to be endless is: many times as much as anybody should read.
+    /// The length of endless responses: many times the limit of the reader.
     endless: usize,
     struck: BTreeMap<Malice, u64>,
     impersonated: Option<Impersonated>,
 }
 
-/// The cluster that a hostile member says it is.
+/// The cluster whose identity a hostile member reports.
 #[derive(Clone)]
 struct Impersonated {
     victim: Server,
-    /// Whether it can read that cluster, and shows the history of it.
+    /// Whether it relays the history of that cluster, too.
     relays: bool,
 }
 
 impl Hostile {
-    /// A server that does all of this, half of the time. `victims` are documents of other clusters, by alias and id.
+    /// Creates a hostile member that tampers with half of the lists and watches. `victims` are
+    /// documents of other clusters, by alias and id.
     pub fn new(
         server: Server,
         seed: u64,
@@ -124,7 +128,7 @@ impl Hostile {
         endless: usize,
     ) -> Self {
         let random = StdRng::seed_from_u64(seed);
-        let mind = Mind {
+        let state = HostileState {
             random,
             malices: malices.to_vec(),
             victims,
@@ -134,26 +138,22 @@ impl Hostile {
         };
         Self {
             server,
-            mind: Arc::new(Mutex::new(mind)),
+            state: Arc::new(Mutex::new(state)),
         }
     }
 
-    /// Stops doing it.
-    pub fn repent(&self) {
-        self.lock().malices.clear();
-    }
-
-    /// Says from now on that it is this cluster, and shows its history if it `relays`; without a victim it is itself again.
+    /// Reports the identity of the victim from now on, and its history if it `relays`; without a
+    /// victim it reports its own identity again.
     pub fn impersonate(&self, victim: Option<Server>, relays: bool) {
         self.lock().impersonated = victim.map(|victim| Impersonated { victim, relays });
     }
 
-    /// How often it did each.
+    /// Returns how often it applied each kind of malice.
     pub fn struck(&self) -> BTreeMap<Malice, u64> {
         self.lock().struck.clone()
     }
 
-    /// Answers a request.
+    /// Handles a request.
     pub async fn respond(&self, request: Request<Bytes>) -> Result<Response<Body>, Broken> {
         let query = request.uri().query().unwrap_or_default().to_owned();
         if let Some(victim) = self.impersonated(&request) {
@@ -179,48 +179,48 @@ impl Hostile {
             }
             _ => {}
         }
-        let answer = self.server.respond(request).await?;
-        if !answer.status().is_success() {
-            return Ok(answer);
+        let response = self.server.respond(request).await?;
+        if !response.status().is_success() {
+            return Ok(response);
         }
-        let (head, body) = answer.into_parts();
-        let mind = Arc::clone(&self.mind);
+        let (head, body) = response.into_parts();
+        let state = Arc::clone(&self.state);
         let body = if is_watch {
-            let twist = move |lines: Bytes| twisted_lines(&mut mind.lock(), malice, &lines);
-            body.map_frame(move |frame| frame.map_data(&twist))
+            let tamper = move |lines: Bytes| tampered_lines(&mut state.lock(), malice, &lines);
+            body.map_frame(move |frame| frame.map_data(&tamper))
                 .boxed_unsync()
         } else {
             let Ok(whole) = body.collect().await else {
                 return Err(Broken::Reset);
             };
-            let page = twisted_page(&mut mind.lock(), malice, &whole.to_bytes());
+            let page = tampered_page(&mut state.lock(), malice, &whole.to_bytes());
             chunked(page)
         };
         Ok(Response::from_parts(head, body))
     }
 
-    /// The cluster that answers a request in the place of this one.
+    /// Returns the impersonated cluster if it handles the request instead.
     fn impersonated(&self, request: &Request<Bytes>) -> Option<Server> {
-        let mut mind = self.lock();
-        let Impersonated { victim, relays } = mind.impersonated.clone()?;
+        let mut state = self.lock();
+        let Impersonated { victim, relays } = state.impersonated.clone()?;
         let is_identity = request.uri().path() == "/api/v1/namespaces/kube-system";
         let is_history = [
             "/api/v1/namespaces",
             "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases",
         ];
-        let answers = is_identity || relays && is_history.contains(&request.uri().path());
-        if answers {
-            *mind.struck.entry(Malice::LyingIdentity).or_default() += 1;
+        let is_relayed = is_identity || relays && is_history.contains(&request.uri().path());
+        if is_relayed {
+            *state.struck.entry(Malice::LyingIdentity).or_default() += 1;
         }
-        answers.then_some(victim)
+        is_relayed.then_some(victim)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Mind> {
-        self.mind.lock()
+    fn lock(&self) -> MutexGuard<'_, HostileState> {
+        self.state.lock()
     }
 }
 
-/// Answers on a listener until it is dropped, or accepting fails.
+/// Serves on a listener until the future is dropped or accepting fails.
 pub async fn serve(listener: TcpListener, hostile: Hostile) -> io::Result<()> {
     loop {
         let (stream, _) = listener.accept().await?;
@@ -236,24 +236,24 @@ pub async fn serve(listener: TcpListener, hostile: Hostile) -> io::Result<()> {
                     .map_err(io::Error::other)
             }
         });
-        // It ends with its connection, and nobody waits for it.
+        // The task is detached; it ends with its connection.
         tokio::spawn(async move {
             if let Err(error) = http1::Builder::new()
                 .serve_connection(TokioIo::new(stream), service)
                 .await
             {
-                tracing::debug!(%error, "a connection broke");
+                tracing::debug!(%error, "connection failed");
             }
         });
     }
 }
 
-/// The longest stretch without a line break that was read of any body, after decompression.
+/// Measures the longest line that was read of any body, after decompression.
 #[derive(Clone, Debug, Default)]
 pub struct Gauge(Arc<AtomicUsize>);
 
 impl Gauge {
-    /// In bytes.
+    /// Returns the length of that line in bytes.
     pub fn longest(&self) -> usize {
         self.0.load(Ordering::Relaxed)
     }
@@ -274,7 +274,8 @@ impl Gauge {
     }
 }
 
-/// A client for a server in this process that unpacks answers as clients over the network do, reads them within `intake`, and tells `gauge`.
+/// Creates a client for a server in this process. It decompresses responses as network clients do,
+/// reads them within `intake`, and records their length in `gauge`.
 pub fn client<F>(
     intake: Intake,
     gauge: Gauge,
@@ -299,23 +300,24 @@ where
     kube::Client::new(service, "default")
 }
 
-impl Mind {
+impl HostileState {
     fn choose(&mut self, is_list: bool, is_watch: bool) -> Option<(Malice, usize)> {
-        let fits = |malice: &Malice| match malice {
+        let is_applicable = |malice: &Malice| match malice {
             Malice::EndlessLine => is_watch,
             Malice::EndlessAnswer | Malice::Bomb => !is_watch,
             Malice::EndlessRefusal => true,
-            // Not by chance: a cluster keeps its identity.
+            // Never random: a cluster keeps its identity until `impersonate` changes it.
             Malice::LyingIdentity => false,
             _ => is_list || is_watch,
         };
-        let fitting: Vec<Malice> = self.malices.iter().copied().filter(fits).collect();
-        // Mostly it lets itself be connected.
+        let applicable: Vec<Malice> = self.malices.iter().copied().filter(is_applicable).collect();
+        // Other requests mostly succeed, so that the operator connects.
         let often = if is_list || is_watch { 2 } else { 6 };
-        if fitting.is_empty() || !(self.malices.len() == 1 || self.random.random_ratio(1, often)) {
+        if applicable.is_empty() || !(self.malices.len() == 1 || self.random.random_ratio(1, often))
+        {
             return None;
         }
-        let malice = *fitting.choose(&mut self.random)?;
+        let malice = *applicable.choose(&mut self.random)?;
         *self.struck.entry(malice).or_default() += 1;
         Some((malice, self.endless))
     }
@@ -324,7 +326,7 @@ impl Mind {
         texts.choose(&mut self.random).copied().unwrap_or_default()
     }
 
-    fn twisted(&mut self, malice: Malice, object: &str, line_break: &str) -> String {
+    fn tampered(&mut self, malice: Malice, object: &str, line_break: &str) -> String {
         let mut object = object.to_owned();
         match malice {
             Malice::LineBreaks => {
@@ -392,7 +394,7 @@ impl Mind {
     }
 }
 
-fn twisted_page(mind: &mut Mind, malice: Malice, page: &[u8]) -> String {
+fn tampered_page(state: &mut HostileState, malice: Malice, page: &[u8]) -> String {
     let Ok(ListPage {
         version,
         continue_token,
@@ -403,11 +405,11 @@ fn twisted_page(mind: &mut Mind, malice: Malice, page: &[u8]) -> String {
     };
     let items: Vec<String> = items
         .iter()
-        .map(|item| mind.twisted(malice, item.get(), "\n"))
+        .map(|item| state.tampered(malice, item.get(), "\n"))
         .collect();
-    let lies = malice == Malice::LyingVersions && mind.random.random_ratio(1, 2);
+    let lies = malice == Malice::LyingVersions && state.random.random_ratio(1, 2);
     let version = if lies {
-        mind.pick(&VERSIONS).to_owned()
+        state.pick(&VERSIONS).to_owned()
     } else {
         version.to_string()
     };
@@ -418,8 +420,9 @@ fn twisted_page(mind: &mut Mind, malice: Malice, page: &[u8]) -> String {
     )
 }
 
-/// A watch has a line for each event, so that in one only carriage returns are left to break it.
-fn twisted_lines(mind: &mut Mind, malice: Malice, lines: &[u8]) -> Bytes {
+/// A watch has one line per event, so that within an event only carriage returns can act as line
+/// breaks.
+fn tampered_lines(state: &mut HostileState, malice: Malice, lines: &[u8]) -> Bytes {
     let text = String::from_utf8_lossy(lines);
     let mut out = String::new();
     for line in text.split_inclusive('\n') {
@@ -427,7 +430,7 @@ fn twisted_lines(mind: &mut Mind, malice: Malice, lines: &[u8]) -> Bytes {
             Some((event, object)) if !event.contains("BOOKMARK") && !event.contains("ERROR") => {
                 out.push_str(event);
                 out.push_str("\"object\":");
-                out.push_str(&mind.twisted(malice, object, "\r"));
+                out.push_str(&state.tampered(malice, object, "\r"));
             }
             _ => out.push_str(line),
         }
@@ -445,7 +448,7 @@ fn response(status: StatusCode, body: Body) -> Response<Body> {
     response
 }
 
-/// As it comes over a network: not in one piece.
+/// Splits the body into chunks, as a network does.
 fn chunked(text: String) -> Body {
     let text = Bytes::from(text);
     let starts = (0..text.len()).step_by(CHUNK);
@@ -463,7 +466,7 @@ fn spaces(length: usize) -> Body {
 fn packed(length: usize) -> Body {
     let chunk = [b' '; CHUNK];
     let mut packer = GzEncoder::new(Vec::new(), Compression::best());
-    // Writing into memory does not fail; if it did, the answer would be a short one.
+    // Writing into memory does not fail; a failure would only shorten the response.
     let _written = (0..length / CHUNK).try_for_each(|_| packer.write_all(&chunk));
     streamed(stream::iter([Bytes::from(
         packer.finish().unwrap_or_default(),

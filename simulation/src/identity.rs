@@ -1,5 +1,6 @@
-//! The law of identity: a member that is indexed stays indexed, whatever UIDs and histories other members report, also over restarts of the operator; and
-//! a cluster that was restored from the backup of another one is indexed beside it.
+//! Cluster identity: an indexed member stays indexed, whatever UIDs and histories other members
+//! report, across restarts of the operator too. A cluster that was restored from the backup of
+//! another cluster is indexed beside it.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -17,25 +18,25 @@ use serde_json::json;
 use tokio::time::{Instant, sleep};
 
 use crate::{
-    apiserver,
     hostile::{Gauge, Hostile, Malice},
-    opensearch::OpenSearch,
-    operator::{InProcess, Operator, Surroundings, Wanted, control_plane},
+    operator::{DesiredState, InProcess, Operator, Surroundings, control_plane},
     oracle::stored,
 };
+use fakes::{apiserver, opensearch::OpenSearch};
 
-/// Before all others by name, so that it counts as the older registration.
+/// The first by name, so that it counts as the oldest registration.
 const MALLORY: &str = "mallory";
 const HONEST: [&str; 2] = ["member1", "member2"];
-/// It has the etcd of `member1` as it was at the start.
+/// Starts with a copy of the etcd of `member1`.
 const RESTORED: &str = "restored";
-/// What happens in one run.
+/// Number of events in one run.
 const EVENTS: std::ops::RangeInclusive<usize> = 4..=12;
-/// Pauses between events, in seconds: from less than a probe to more than what it takes to compare again.
+/// Pauses between events, in seconds: from less than a probe interval to more than the time to
+/// repeat a comparison.
 const PAUSES: std::ops::Range<u64> = 1..100;
-/// Seconds from one write to the next while nothing else happens.
+/// Seconds between two writes while the run waits.
 const WRITE_SECONDS: u64 = 20;
-/// How long it may take until everything is indexed: 260 s for a comparison that fails, a connect, a list.
+/// How long indexing may take: 260 s for a failing comparison, then a connection and a list.
 const DEADLINE: Duration = Duration::from_mins(10);
 
 struct World {
@@ -44,23 +45,23 @@ struct World {
     mallory: Hostile,
     store: OpenSearch,
     surroundings: Surroundings,
-    wanted: Wanted,
+    desired: DesiredState,
     operator: Option<Operator>,
     writes: u64,
-    /// The indices of members that were indexed: each holds its documents as long as it is not displaced.
-    established: BTreeSet<String>,
+    /// The indices of the indexed members: each has to exist until the end of the run.
+    established_indices: BTreeSet<String>,
 }
 
-/// Runs one seed. The answer is how often a member lied.
+/// Runs one seed. Returns how often a member reported a false identity.
 pub async fn simulate(seed: u64) -> anyhow::Result<u64> {
     let mut world = World::new(seed)?;
-    world.until_right("at the start").await?;
-    world.established = world.indices();
+    world.wait_until_indexed("at the start").await?;
+    world.established_indices = world.indices();
     let mut joined = vec![MALLORY, RESTORED];
     let events = world.random.random_range(EVENTS);
     for number in 0..events {
         let what = if joined.is_empty() || world.random.random_ratio(1, 2) {
-            world.disturb().await?
+            world.disrupt().await?
         } else {
             let at = world.random.random_range(0..joined.len());
             world.join(joined.swap_remove(at))?
@@ -76,7 +77,7 @@ pub async fn simulate(seed: u64) -> anyhow::Result<u64> {
     for name in joined {
         world.join(name)?;
     }
-    world.until_right("at the end").await?;
+    world.wait_until_indexed("at the end").await?;
     world.check("at the end")?;
     if let Some(operator) = world.operator.take() {
         operator.kill().await;
@@ -100,9 +101,9 @@ impl World {
                 apiserver::Server::new(apiserver::Options::new(seed)),
             );
         }
-        let own = apiserver::Server::new(apiserver::Options::new(random.random()));
+        let server = apiserver::Server::new(apiserver::Options::new(random.random()));
         let mallory = Hostile::new(
-            own,
+            server,
             random.random(),
             &[Malice::LyingIdentity],
             Vec::new(),
@@ -137,23 +138,23 @@ impl World {
             .iter()
             .map(|name| name.parse())
             .collect::<Result<_, _>>()?;
-        let wanted = Wanted {
+        let desired = DesiredState {
             members,
             registries: vec![registry],
-            places: Vec::new(),
+            store_locations: Vec::new(),
         };
-        let operator = Some(Operator::start(surroundings.clone(), wanted.clone()));
-        let established = BTreeSet::new();
+        let operator = Some(Operator::start(surroundings.clone(), desired.clone()));
+        let established_indices = BTreeSet::new();
         let mut world = Self {
             random,
             servers,
             mallory,
             store,
             surroundings,
-            wanted,
+            desired,
             operator,
             writes: 0,
-            established,
+            established_indices,
         };
         for _ in 0..20 {
             world.write();
@@ -161,7 +162,7 @@ impl World {
         Ok(world)
     }
 
-    /// A write to some cluster.
+    /// Writes to a random cluster.
     fn write(&mut self) {
         self.writes += 1;
         let at = self.random.random_range(0..self.servers.len());
@@ -171,20 +172,20 @@ impl World {
         let metadata = json!({ "name": format!("object{}", self.random.random_range(0..9)), "namespace": "default" });
         let object = json!({ "metadata": metadata, "data": { "write": self.writes.to_string() } });
         if let Err(status) = server.apply("configmaps", object) {
-            tracing::error!(?status, "a write was refused");
+            tracing::error!(?status, "the API server refused a write");
         }
     }
 
     fn join(&mut self, name: &'static str) -> anyhow::Result<&'static str> {
-        self.wanted.members.push(name.parse()?);
+        self.desired.members.push(name.parse()?);
         if let Some(operator) = &self.operator {
-            operator.show(self.wanted.clone());
+            operator.update(self.desired.clone());
         }
         Ok(name)
     }
 
-    /// The hostile member says that it is another one, or the operator or a connection ends.
-    async fn disturb(&mut self) -> anyhow::Result<&'static str> {
+    /// Lets the hostile member impersonate another one, or ends the operator or a connection.
+    async fn disrupt(&mut self) -> anyhow::Result<&'static str> {
         match self.random.random_range(0..6) {
             0 | 1 => {
                 let victim =
@@ -193,14 +194,14 @@ impl World {
                 self.mallory
                     .impersonate(self.servers.get(&victim).cloned(), relays);
                 Ok(if relays {
-                    "mallory shows the history of another one"
+                    "mallory shows the history of another member"
                 } else {
-                    "mallory reports the UID of another one"
+                    "mallory reports the UID of another member"
                 })
             }
             2 => {
                 self.mallory.impersonate(None, false);
-                Ok("mallory is itself again")
+                Ok("mallory reports its own identity again")
             }
             3 => {
                 let at = self.random.random_range(0..self.servers.len());
@@ -209,7 +210,7 @@ impl World {
                     .nth(at)
                     .into_iter()
                     .for_each(apiserver::Server::restart);
-                Ok("an API server is started again")
+                Ok("an API server restarted")
             }
             kills => {
                 if let Some(operator) = self.operator.take() {
@@ -221,29 +222,29 @@ impl World {
                 }
                 self.operator = Some(Operator::start(
                     self.surroundings.clone(),
-                    self.wanted.clone(),
+                    self.desired.clone(),
                 ));
-                Ok("the operator is started again")
+                Ok("the operator restarted")
             }
         }
     }
 
-    /// Every member that was indexed still is.
+    /// Checks that every indexed member still is.
     fn check(&self, when: &str) -> anyhow::Result<()> {
         anyhow::ensure!(
             !self.operator.as_ref().is_some_and(Operator::has_ended),
-            "the operator ended by itself"
+            "the operator ended without being stopped"
         );
         let indices = self.indices();
-        let lost: Vec<&String> = self.established.difference(&indices).collect();
+        let lost: Vec<&String> = self.established_indices.difference(&indices).collect();
         anyhow::ensure!(
             lost.is_empty(),
-            "{when}: an indexed member was displaced: {lost:?} are gone, {indices:?} are there"
+            "{when}: an indexed member was displaced: {lost:?} are missing, {indices:?} exist"
         );
         Ok(())
     }
 
-    /// The indices of the clusters that tell the truth.
+    /// Returns the indices of the honest members.
     fn indices(&self) -> BTreeSet<String> {
         let starts: Vec<String> = HONEST
             .iter()
@@ -258,9 +259,10 @@ impl World {
         self.store.indices().into_keys().filter(is_honest).collect()
     }
 
-    /// Waits until the objects of every honest member are stored. Something is written now and then, as in any cluster: two of one origin that have come to
-    /// the same version by chance, and stay there, could not be told apart.
-    async fn until_right(&mut self, when: &str) -> anyhow::Result<()> {
+    /// Waits until the objects of every honest member are stored. Writes continue, as in any
+    /// cluster: two clusters of one origin that stayed at the same resource version could not be
+    /// distinguished.
+    async fn wait_until_indexed(&mut self, when: &str) -> anyhow::Result<()> {
         let started = Instant::now();
         loop {
             if started.elapsed().as_secs() % WRITE_SECONDS == WRITE_SECONDS - 1 {
@@ -285,7 +287,7 @@ impl World {
         for (name, server) in self
             .servers
             .iter()
-            .filter(|(name, _)| self.wanted.members.contains(name))
+            .filter(|(name, _)| self.desired.members.contains(name))
         {
             let objects = server
                 .objects("configmaps", None)
@@ -301,7 +303,7 @@ impl World {
                 .collect();
             if found != expected {
                 wrong.push(format!(
-                    "{name} has {} objects and {} documents, or others",
+                    "the {} objects of {name} differ from its {} documents",
                     expected.len(),
                     found.len()
                 ));

@@ -1,4 +1,4 @@
-//! As much of a control plane as replicas need: Leases that are applied, listed and deleted.
+//! The part of a control plane that replicas need: applying, listing and deleting Leases.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -10,12 +10,12 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tower::{BoxError, service_fn};
 
-/// Leases by name. Clones are the same.
+/// Leases by name. Clones share the Leases.
 #[derive(Clone, Default)]
 pub struct Leases(Arc<Mutex<BTreeMap<String, Value>>>);
 
 impl Leases {
-    /// A client, which belongs to the async runtime in which it is made.
+    /// Creates a client, which is bound to the current async runtime.
     pub fn client(&self) -> kube::Client {
         let leases = self.clone();
         let service = service_fn(move |request: Request<ClientBody>| {
@@ -24,8 +24,8 @@ impl Leases {
                 let (head, body) = request.into_parts();
                 let body = body.collect_bytes().await?;
                 let name = head.uri.path().rsplit('/').next().unwrap_or_default();
-                let answer = leases.respond(&head.method, name, &body)?;
-                Ok::<_, BoxError>(Response::new(Full::new(Bytes::from(answer.to_string()))))
+                let response = leases.respond(&head.method, name, &body)?;
+                Ok::<_, BoxError>(Response::new(Full::new(Bytes::from(response.to_string()))))
             }
         });
         kube::Client::new(service, "default")

@@ -1,19 +1,22 @@
-//! Fleetdex against servers that live in this process: an apiserver and an OpenSearch without sockets, disks or real time, which fail on
-//! command. The real engine runs on them, thousands of times, each time from a seed that brings back the same run.
+//! Fleetdex against the fake API server and OpenSearch of [`fakes`], without sockets, disks or real
+//! time. The real engine runs on them thousands of times, each time with a seed that reproduces the
+//! run.
 //!
-//! - [`apiserver`], [`opensearch`]: the servers. They are held to the real ones by `e2e/tests/queries/fakes_apiserver.rs` and
-//!   `e2e/tests/queries/fakes_opensearch.rs`: one script of requests runs on both, and the answers are equal.
-//! - [`hostile`]: a member that is out to harm the others.
-//! - [`operator`]: one life of the operator, made of the parts that `fleetdex run` is made of.
-//! - [`world`]: the fleet, and what people and faults do to it. [`selection`]: what the registry asks for.
-//! - [`oracle`]: what should be stored, against what is. It is the only judge, whatever went wrong.
-//! - [`handover`]: several [`replicas`] that follow one another over a slow [`network`], with an [`informer`] at each.
-//! - [`identity`]: members that say they are another one, and clusters that were restored from the backup of another one.
-//! - [`users`]: people who read lists in pages, and would read more than they may.
-//! - [`run`]: one run from one seed.
-//! - [`every_path`]: field selectors of any path, on objects of any shape. On the simulated server, and in `e2e/tests/queries/every_path.rs` on real ones.
+//! - [`hostile`]: a member that tries to harm the others.
+//! - [`operator`]: one process of the operator, made of the parts of `fleetdex run`.
+//! - [`world`]: the fleet with its operations and disruptions. [`selection`]: the selectors of the
+//!   registry.
+//! - [`oracle`]: compares the stored documents with the expected ones. It alone decides whether a
+//!   run passes, whatever failed meanwhile.
+//! - [`handover`]: several [`replicas`] that replicate changes over a slow [`network`], with an
+//!   [`informer`] at each; [`leases`] elects them.
+//! - [`identity`]: members that report the identity of another one, and clusters that were restored
+//!   from the backup of another one.
+//! - [`users`]: users who read lists in pages and try to read more than they may.
+//! - [`run`]: one run with one seed.
+//! - [`every_path`]: field selectors of any path, on objects of any shape. It runs on the fake
+//!   server, and in `e2e/tests/queries/every_path.rs` on real ones.
 
-pub mod apiserver;
 pub mod every_path;
 pub mod handover;
 pub mod hostile;
@@ -21,7 +24,6 @@ pub mod identity;
 pub mod informer;
 pub mod leases;
 pub mod network;
-pub mod opensearch;
 pub mod operator;
 pub mod oracle;
 pub mod replicas;
@@ -30,5 +32,5 @@ pub mod selection;
 pub mod users;
 pub mod world;
 
-/// What stands in every Secret, and must be in no request to OpenSearch.
+/// The value in every Secret; no request to OpenSearch may contain it.
 pub const SECRET_VALUE: &str = "c3dvcmRmaXNo";

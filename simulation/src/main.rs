@@ -1,4 +1,4 @@
-//! Runs simulations: many seeds for a verdict, one seed to see what happens in it.
+//! Runs simulations: many seeds as a test, or one seed to debug it.
 
 use std::{
     collections::BTreeMap,
@@ -10,9 +10,9 @@ use std::{
 use anyhow::Context;
 use clap::{Parser, Subcommand};
 use parking_lot::Mutex;
-use simulation::run::{Report, all_troubles, run};
+use simulation::run::{Report, all_disruptions, run};
 
-/// Seeds that failed once, kept so that they never do again.
+/// Seeds that failed once; they run every time as regression tests.
 const REGRESSIONS: &str = include_str!("../regressions.txt");
 
 #[derive(Parser)]
@@ -27,35 +27,36 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Task {
-    /// Runs the regression seeds and many others; exit code 1 if one fails, or a fault never struck.
+    /// Runs the regression seeds and many others; exit code 1 if one fails or a fault never takes
+    /// effect.
     Run {
-        /// How many seeds.
+        /// Number of random seeds.
         #[arg(long, default_value_t = 500)]
         seeds: u64,
-        /// The first seed; by default another one each time.
+        /// The first seed; random by default.
         #[arg(long)]
         from: Option<u64>,
-        /// Seeds at a time.
+        /// Number of seeds that run in parallel.
         #[arg(long, default_value_t = 2)]
         threads: usize,
-        /// Where figures are written, as JSON.
+        /// File for the statistics, as JSON.
         #[arg(long)]
         results: Option<PathBuf>,
     },
-    /// Plants one bug after the other and runs seeds until one fails; exit code 1 if a bug is not found.
+    /// Plants each bug in turn and runs seeds until one fails; exit code 1 if a bug is not found.
     #[cfg(feature = "planted-bugs")]
     Mutants {
-        /// Seeds for each bug, at most.
+        /// Maximum number of seeds for each bug.
         #[arg(long, default_value_t = 500)]
         seeds: u64,
-        /// Seeds at a time.
+        /// Number of seeds that run in parallel.
         #[arg(long, default_value_t = 2)]
         threads: usize,
-        /// Only bugs whose names begin so.
+        /// Only bugs whose names have this prefix.
         #[arg(long, default_value = "")]
         only: String,
     },
-    /// Runs one seed; `RUST_LOG=debug` shows what happens.
+    /// Runs one seed; `RUST_LOG=debug` logs each step.
     Seed {
         /// The seed.
         seed: u64,
@@ -141,12 +142,12 @@ mod mutants {
     pub(super) fn plant_named(name: &str) -> anyhow::Result<()> {
         let named = Bug::ALL.iter().find(|bug| format!("{bug:?}") == name);
         plant(Some(*named.with_context(|| {
-            format!("there is no bug {name}; `mutants` names them")
+            format!("unknown bug {name}; `mutants` lists them")
         })?));
         Ok(())
     }
 
-    /// The first seed that fails with the bug.
+    /// Returns the report of the first seed that fails with the bug.
     fn find(bug: Bug, seeds: u64, threads: usize) -> Option<Report> {
         let chosen: Vec<u64> = (1..=seeds).collect();
         let batch = threads.max(1) * 4;
@@ -165,7 +166,7 @@ fn one(seed: u64) -> anyhow::Result<()> {
     match report.failure {
         None => {
             println!(
-                "seed {seed}: passed, {} operations, right after {} s",
+                "seed {seed}: passed, {} operations, converged after {} s",
                 report.operations,
                 report.convergence.as_secs()
             );
@@ -187,7 +188,7 @@ fn many(
         .chain(from..from + seeds)
         .collect();
     println!(
-        "{} seeds: the regressions, and {seeds} from {from} on",
+        "{} seeds: the regression seeds, and {seeds} seeds from {from}",
         chosen.len()
     );
     let started = Instant::now();
@@ -216,26 +217,26 @@ fn many(
         failed.len(),
         reports.len()
     );
-    let never: Vec<String> = all_troubles()
+    let never: Vec<String> = all_disruptions()
         .into_iter()
         .filter(|what| !summary.struck.contains_key(what))
         .collect();
     anyhow::ensure!(
         never.is_empty() || seeds < 500,
-        "these faults never struck: {}",
+        "these faults never took effect: {}",
         never.join(", ")
     );
     Ok(())
 }
 
-/// A seed is of use only if it brings back the same run.
+/// Runs some seeds again: a seed is useful only if it reproduces the same run.
 fn check_replay(reports: &[Report]) -> anyhow::Result<()> {
     for report in reports.iter().take(3) {
         let again = run(report.seed);
         let same = again == *report;
         anyhow::ensure!(
             same,
-            "seed {} did not bring back the same run: {report:?} and {again:?}",
+            "seed {} did not reproduce the same run: {report:?} and {again:?}",
             report.seed
         );
     }
@@ -255,7 +256,7 @@ fn regressions() -> anyhow::Result<Vec<u64>> {
         .collect()
 }
 
-/// Runs seeds on some threads, each of which calls `prepare` first.
+/// Runs seeds on several threads; each thread calls `prepare` first.
 fn run_all(seeds: &[u64], threads: usize, prepare: impl Fn() + Sync) -> Vec<Report> {
     let next = AtomicU64::new(0);
     let reports = Mutex::new(Vec::with_capacity(seeds.len()));

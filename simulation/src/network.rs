@@ -1,5 +1,5 @@
-//! Connections between processes on one machine, as far as they matter: each has a server that ends with its process, what was sent before is read
-//! afterwards, and on a starved machine everything comes late.
+//! Simulated connections between processes: a server ends with its process, the client can still
+//! read what was sent before, and every message is delayed, as on an overloaded machine.
 
 use std::{collections::BTreeMap, convert::Infallible, net::SocketAddr, sync::Arc, time::Duration};
 
@@ -17,48 +17,48 @@ use tokio::{
 };
 use tower::{BoxError, Service, ServiceExt, service_fn, util::BoxCloneSyncService};
 
-/// What every request carries.
+/// The bearer token of every request.
 pub const TOKEN: &str = "secret";
-/// Chunks of an answer that are on their way: what the buffers of a connection hold.
-const BUFFERED: usize = 64;
-/// How long a server that stops waits for what it is still sending, as the operator's does.
-const CLOSING: Duration = Duration::from_secs(5);
+/// Number of response chunks in transit: the buffers of a connection.
+const BUFFERED_CHUNKS: usize = 64;
+/// How long a stopping server waits for its open responses, as the operator's server does.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The body of an answer.
+/// The body of a response.
 pub type Body = UnsyncBoxBody<Bytes, BoxError>;
 type Handler = BoxCloneSyncService<Request<Full<Bytes>>, Response<Body>, Infallible>;
 
-/// The servers that can be reached. Clones are the same network.
+/// The reachable servers. Clones share the network.
 #[derive(Clone)]
-pub struct Network(Arc<Mutex<State>>);
+pub struct Network(Arc<Mutex<NetworkState>>);
 
-struct State {
-    servers: BTreeMap<SocketAddr, Listening>,
+struct NetworkState {
+    servers: BTreeMap<SocketAddr, ListeningServer>,
     random: StdRng,
-    slowest: Duration,
+    max_delay: Duration,
 }
 
-/// A server, and the answers that it is sending: they end with it.
-struct Listening {
+/// A server with its open responses, which end with it.
+struct ListeningServer {
     handler: Handler,
-    sending: JoinSet<()>,
+    responses: JoinSet<()>,
 }
 
 impl Network {
-    /// Everything takes a random time, up to `slowest`.
-    pub fn new(seed: u64, slowest: Duration) -> Self {
-        Self(Arc::new(Mutex::new(State {
+    /// Creates a network that delays every message by a random time up to `max_delay`.
+    pub fn new(seed: u64, max_delay: Duration) -> Self {
+        Self(Arc::new(Mutex::new(NetworkState {
             servers: BTreeMap::new(),
             random: StdRng::seed_from_u64(seed),
-            slowest,
+            max_delay,
         })))
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, NetworkState> {
         self.0.lock()
     }
 
-    /// A server begins to listen.
+    /// Starts a server.
     pub fn listen<S, B>(&self, address: SocketAddr, service: S)
     where
         S: Service<Request<Full<Bytes>>, Response = Response<B>, Error = Infallible>
@@ -70,34 +70,35 @@ impl Network {
         B: http_body::Body<Data = Bytes> + Send + 'static,
         B::Error: Into<BoxError>,
     {
-        let boxed = service.map_response(|answer: Response<B>| {
-            answer.map(|body| body.map_err(Into::into).boxed_unsync())
+        let boxed = service.map_response(|response: Response<B>| {
+            response.map(|body| body.map_err(Into::into).boxed_unsync())
         });
-        let listening = Listening {
+        let listening = ListeningServer {
             handler: BoxCloneSyncService::new(boxed),
-            sending: JoinSet::new(),
+            responses: JoinSet::new(),
         };
         self.lock().servers.insert(address, listening);
     }
 
-    /// A server ends where it stands: what it has sent arrives, and nothing else.
+    /// Kills a server: chunks that it has sent still arrive, nothing else does.
     pub fn kill(&self, address: SocketAddr) {
         self.lock().servers.remove(&address);
     }
 
-    /// A server stops: it takes no requests any more, and ends when everything is sent, or has not been for long.
+    /// Stops a server: it accepts no more requests, and ends when its open responses are sent or
+    /// the timeout has passed.
     pub async fn close(&self, address: SocketAddr) {
         let Some(mut listening) = self.lock().servers.remove(&address) else {
             return;
         };
-        // What is cut off is aborted with the set.
-        let _is_sent = timeout(CLOSING, async {
-            while listening.sending.join_next().await.is_some() {}
+        // Dropping the set aborts the remaining responses.
+        let _is_sent = timeout(CLOSE_TIMEOUT, async {
+            while listening.responses.join_next().await.is_some() {}
         })
         .await;
     }
 
-    /// A client of the server at an address.
+    /// Creates a client of the server at an address.
     pub fn client(&self, address: SocketAddr) -> kube::Client {
         let network = self.clone();
         let service = service_fn(move |request: Request<ClientBody>| {
@@ -120,7 +121,7 @@ impl Network {
         address: SocketAddr,
         request: Request<Full<Bytes>>,
     ) -> Result<Response<Body>, BoxError> {
-        self.pass().await;
+        self.delay().await;
         let refused = || BoxError::from("connection refused");
         let handler = self
             .lock()
@@ -129,14 +130,14 @@ impl Network {
             .map(|listening| listening.handler.clone())
             .ok_or_else(refused)?;
         let (head, body) = handler.oneshot(request).await?.into_parts();
-        let (sender, receiver) = mpsc::channel(BUFFERED);
+        let (sender, receiver) = mpsc::channel(BUFFERED_CHUNKS);
         let mut state = self.lock();
-        // It may have ended meanwhile.
+        // The server may have ended meanwhile.
         state
             .servers
             .get_mut(&address)
             .ok_or("connection reset")?
-            .sending
+            .responses
             .spawn(send_all(body, sender));
         drop(state);
         Ok(Response::from_parts(head, self.clone().receive(receiver)))
@@ -145,28 +146,28 @@ impl Network {
     fn receive(self, chunks: mpsc::Receiver<Result<Bytes, BoxError>>) -> Body {
         let frames = unfold((self, chunks), async |(network, mut chunks)| {
             let first = chunks.recv().await?;
-            network.pass().await;
+            network.delay().await;
             Some((
-                with_rest(first, &mut chunks).map(http_body::Frame::data),
+                with_buffered(first, &mut chunks).map(http_body::Frame::data),
                 (network, chunks),
             ))
         });
         StreamBody::new(frames).boxed_unsync()
     }
 
-    /// What is sent is on its way.
-    async fn pass(&self) {
+    /// Waits for the random delay of a message.
+    async fn delay(&self) {
         let time = {
             let mut state = self.lock();
-            let slowest = state.slowest;
-            state.random.random_range(Duration::ZERO..=slowest)
+            let max_delay = state.max_delay;
+            state.random.random_range(Duration::ZERO..=max_delay)
         };
         sleep(time).await;
     }
 }
 
-/// What is late comes together.
-fn with_rest(
+/// Appends the chunks that have arrived meanwhile.
+fn with_buffered(
     first: Result<Bytes, BoxError>,
     chunks: &mut mpsc::Receiver<Result<Bytes, BoxError>>,
 ) -> Result<Bytes, BoxError> {

@@ -1,11 +1,12 @@
-//! One life of the operator: what `fleetdex run` does, without a control plane to read registries from.
+//! One process of the operator: what `fleetdex run` does, except that registries do not come from a
+//! control plane.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use fleetdex_api::{cluster::LocalSecretReference, registry::StoreStatus};
 use fleetdex_clusters::{
-    Clusters, Member, Timing,
+    Clusters, ConnectionTiming, Member,
     bearer::Bearer,
     connect::{Connect, ConnectError},
     credentials::Credentials,
@@ -34,18 +35,16 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use crate::{
-    apiserver,
-    hostile::{self, Gauge, Hostile},
-};
+use crate::hostile::{self, Gauge, Hostile};
+use fakes::apiserver;
 
-/// As often as the operator looks at what changes by nothing happening.
-const LOOK_INTERVAL: Duration = Duration::from_secs(5);
+/// Interval of the reconciliation without an event, as in the operator.
+const RECONCILE_INTERVAL: Duration = Duration::from_secs(5);
 const DEBOUNCE: Duration = Duration::from_millis(50);
-/// Names this installation in the indices.
+/// The owner that the indices name.
 const OWNER: &str = "control-plane";
 
-/// A control plane with the Secret that the credentials of every member are in.
+/// Creates a control plane with the Secret that holds the credentials of every member.
 pub fn control_plane(seed: u64) -> Result<apiserver::Server, apiserver::Status> {
     let hub = apiserver::Server::new(apiserver::Options::new(seed));
     let annotations = json!({ "fleetdex.io/allowed-hosts": "*.example.com" });
@@ -57,67 +56,72 @@ pub fn control_plane(seed: u64) -> Result<apiserver::Server, apiserver::Status> 
     Ok(hub)
 }
 
-/// What every life of the operator works with.
+/// The dependencies of an operator.
 #[derive(Clone)]
 pub struct Surroundings {
     /// The control plane; its Secrets hold the members' credentials.
     pub hub: apiserver::Server,
-    /// How clusters are reached.
+    /// Connects to clusters.
     pub connect: Arc<dyn Connect>,
     /// OpenSearch.
     pub store: OpenSearchService,
-    /// What may wait and be under way.
+    /// Limits of pending and in-flight writes.
     pub limits: PipelineLimits,
-    /// How often each kind is audited; absent: never.
+    /// How often each kind is audited; `None`: never.
     pub audit_interval: Option<Duration>,
 }
 
-/// What the control plane shows.
+/// The desired state, as the control plane has it.
 #[derive(Clone)]
-pub struct Wanted {
+pub struct DesiredState {
     /// The clusters that are members.
     pub members: Vec<ClusterName>,
     /// The registries.
     pub registries: Vec<RegistryView>,
-    /// Every place that a registry has named, as its status keeps it.
-    pub places: Vec<StoreStatus>,
+    /// Every store location that a registry has ever named, as its status records it.
+    pub store_locations: Vec<StoreStatus>,
 }
 
 /// A running operator.
 pub struct Operator {
-    /// Each operator has a channel of its own: several that wait for one are woken in a random order, which no seed brings back.
-    wanted: watch::Sender<Wanted>,
+    /// Each operator has its own channel: several receivers of one channel wake in a random order
+    /// that the seed does not control.
+    desired: watch::Sender<DesiredState>,
     stop: CancellationToken,
     task: JoinHandle<()>,
 }
 
 impl Operator {
-    /// Starts one.
-    pub fn start(surroundings: Surroundings, wanted: Wanted) -> Self {
+    /// Starts an operator.
+    pub fn start(surroundings: Surroundings, desired: DesiredState) -> Self {
         let stop = CancellationToken::new();
-        let wanted = watch::Sender::new(wanted);
-        let task = tokio::spawn(operate(surroundings, wanted.subscribe(), stop.clone()));
-        Self { wanted, stop, task }
+        let desired = watch::Sender::new(desired);
+        let task = tokio::spawn(operate(surroundings, desired.subscribe(), stop.clone()));
+        Self {
+            desired,
+            stop,
+            task,
+        }
     }
 
-    /// Shows it something else from now on.
-    pub fn show(&self, wanted: Wanted) {
-        self.wanted.send_replace(wanted);
+    /// Replaces the desired state.
+    pub fn update(&self, desired: DesiredState) {
+        self.desired.send_replace(desired);
     }
 
-    /// Ends it where it stands, as SIGKILL would.
+    /// Aborts it, as SIGKILL would.
     pub async fn kill(self) {
         self.task.abort();
         let _aborted = self.task.await;
     }
 
-    /// Ends it as SIGTERM would: what is pending is written. An error if it did not end well.
+    /// Stops it as SIGTERM would: pending documents are written. Fails if the task panicked.
     pub async fn stop(self) -> Result<(), tokio::task::JoinError> {
         self.stop.cancel();
         self.task.await
     }
 
-    /// Whether it ended although nobody asked it to.
+    /// Whether it ended without being stopped.
     pub fn has_ended(&self) -> bool {
         self.task.is_finished()
     }
@@ -125,7 +129,7 @@ impl Operator {
 
 async fn operate(
     surroundings: Surroundings,
-    mut wanted: watch::Receiver<Wanted>,
+    mut desired: watch::Receiver<DesiredState>,
     stop: CancellationToken,
 ) {
     let Surroundings {
@@ -135,7 +139,12 @@ async fn operate(
         limits,
         audit_interval,
     } = surroundings;
-    let clusters = Clusters::new(hub.client(), connect, Timing::default(), stop.child_token());
+    let clusters = Clusters::new(
+        hub.client(),
+        connect,
+        ConnectionTiming::default(),
+        stop.child_token(),
+    );
     let mut connections = clusters.changed();
     let changed = Arc::new(Notify::new());
     let opener: Opener = Arc::new(move |plan| {
@@ -152,18 +161,19 @@ async fn operate(
     }
     let mut duplicates = Duplicates::new(Arc::clone(&changed));
     while !stop.is_cancelled() {
-        let Wanted {
+        let DesiredState {
             members,
             registries,
-            places,
-        } = wanted.borrow_and_update().clone();
+            store_locations,
+        } = desired.borrow_and_update().clone();
         clusters.set_members(members.iter().map(member).collect());
         let mut recorded = StoreLocations::default();
-        for (registry, place) in registries
-            .iter()
-            .flat_map(|registry| places.iter().map(move |place| (registry, place)))
-        {
-            recorded.add_recorded(place, &registry.name);
+        for (registry, location) in registries.iter().flat_map(|registry| {
+            store_locations
+                .iter()
+                .map(move |location| (registry, location))
+        }) {
+            recorded.add_recorded(location, &registry.name);
         }
         supervisor.record_locations(recorded);
         let mut members = clusters.states();
@@ -180,15 +190,15 @@ async fn operate(
             () = stop.cancelled() => {}
             _ = connections.changed() => {}
             () = changed.notified() => {}
-            _ = wanted.changed() => {}
-            () = tokio::time::sleep(LOOK_INTERVAL) => {}
+            _ = desired.changed() => {}
+            () = tokio::time::sleep(RECONCILE_INTERVAL) => {}
         }
         tokio::time::sleep(DEBOUNCE).await;
     }
     supervisor.shut_down().await;
 }
 
-/// A cluster as the control plane describes it.
+/// Returns the member for a cluster, as the control plane describes it.
 pub fn member(name: &ClusterName) -> Member {
     let secret = LocalSecretReference {
         namespace: "default".to_owned(),
@@ -214,20 +224,20 @@ pub fn member(name: &ClusterName) -> Member {
     }
 }
 
-/// Clients for servers in this process: every cluster, whether or not it is a member.
+/// Creates clients for the servers in this process: every cluster, member or not.
 pub struct InProcess {
     /// Honest clusters.
     pub servers: BTreeMap<ClusterName, apiserver::Server>,
-    /// Others.
+    /// Hostile clusters.
     pub hostile: BTreeMap<ClusterName, Hostile>,
-    /// Memory for what they answer.
+    /// The memory budget for their responses.
     pub budget: Budget,
-    /// What is read of their answers.
+    /// How much is read of their responses.
     pub gauge: Gauge,
 }
 
 impl InProcess {
-    /// Nothing but honest clusters, and as much memory as usual.
+    /// Only honest clusters, with the default memory limits.
     pub fn honest(servers: BTreeMap<ClusterName, apiserver::Server>) -> Self {
         Self {
             servers,
@@ -265,7 +275,7 @@ impl Connect for InProcess {
     }
 }
 
-/// What the engine of a store is made with.
+/// The options of the engine of a store.
 pub fn engine_options(plan: &StorePlan) -> EngineOptions {
     EngineOptions {
         prefix: plan.prefix.clone(),
@@ -280,7 +290,7 @@ pub fn engine_options(plan: &StorePlan) -> EngineOptions {
     }
 }
 
-/// The engine that real registries get, over the simulated OpenSearch.
+/// Opens the engine of real registries on the fake OpenSearch.
 struct SimulatedStore {
     service: OpenSearchService,
     plan: StorePlan,

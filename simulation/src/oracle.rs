@@ -1,4 +1,5 @@
-//! What should be stored, from the members' own state, against what is stored. It knows nothing of how the operator works.
+//! Compares the stored documents with the objects of the members. It is independent of the
+//! operator's implementation.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -8,26 +9,23 @@ use std::{
 use fleetdex_core::model::{ClusterName, IndexPrefix};
 use serde_json::Value;
 
-use crate::{
-    apiserver,
-    opensearch::OpenSearch,
-    selection::{KINDS, Kind, STEADY, Selection},
-};
+use crate::selection::{KINDS, Kind, STEADY, Selection};
+use fakes::{apiserver, opensearch::OpenSearch};
 
-/// Differences that are told in full.
-const MAX_TOLD: usize = 5;
+/// Number of differences that are reported in full.
+const MAX_REPORTED: usize = 5;
 
-/// The documents that a cluster should have: id → object.
+/// The expected documents of a cluster: id → object.
 type Expected = BTreeMap<String, (Kind, Value)>;
 
-/// What one cluster should have.
+/// Returns the expected documents of one cluster.
 pub fn expected(server: &apiserver::Server, selection: &Selection) -> Expected {
     let mut expected = Expected::new();
     for kind in KINDS {
         for stored in server.objects(kind.resource, None).unwrap_or_default() {
             let object = server.object(kind.resource, stored.namespace.as_deref(), &stored.name);
             if let Ok(Some(object)) = object
-                && selection.wants(kind, &object)
+                && selection.selects(kind, &object)
             {
                 expected.insert(id(kind, &stored.uid), (kind, object));
             }
@@ -36,12 +34,12 @@ pub fn expected(server: &apiserver::Server, selection: &Selection) -> Expected {
     expected
 }
 
-/// The id of an object's document.
+/// Returns the document id of an object.
 pub fn id(kind: Kind, uid: &str) -> String {
     format!("{}/{}/{uid}", kind.api_version, kind.kind)
 }
 
-/// The ids of the documents of a cluster that nobody touches.
+/// Returns the document ids of the unmodified objects of a cluster.
 pub fn steady(server: &apiserver::Server) -> BTreeSet<String> {
     let objects = server
         .objects(KINDS[0].resource, Some(STEADY))
@@ -52,7 +50,7 @@ pub fn steady(server: &apiserver::Server) -> BTreeSet<String> {
         .collect()
 }
 
-/// Everything that is not as it should be; nothing, if the index equals the fleet.
+/// Returns every difference between index and fleet; empty if they are equal.
 pub fn differences(
     members: &[ClusterName],
     servers: &BTreeMap<ClusterName, apiserver::Server>,
@@ -69,7 +67,7 @@ pub fn differences(
             found.extend(
                 of_cluster
                     .iter()
-                    .map(|index| format!("{index} is of a cluster that is no member")),
+                    .map(|index| format!("{index} belongs to a cluster that is not a member")),
             );
             continue;
         }
@@ -88,7 +86,7 @@ pub fn differences(
             &mut found,
         );
     }
-    // A place that was left may wait for them for ever.
+    // A former store location may wait for hostile members for ever.
     let is_hostile = |index: &String| {
         hostile
             .iter()
@@ -97,10 +95,10 @@ pub fn differences(
     needed.extend(store.indices().into_keys().filter(is_hostile));
     for name in members {
         let alias = prefix.cluster_alias(name);
-        let strange = stored(store, alias.as_str())
+        let foreign_document = stored(store, alias.as_str())
             .into_iter()
             .find(|(_, (_, source))| source["cluster"] != name.as_str());
-        found.extend(strange.map(|(id, (_, source))| {
+        found.extend(foreign_document.map(|(id, (_, source))| {
             format!("{alias} has document {id} of cluster {}", source["cluster"])
         }));
     }
@@ -112,13 +110,14 @@ pub fn differences(
     if over_all != by_cluster {
         found.push(format!("{over_all} documents under the alias over all, {by_cluster} under those of the clusters"));
     }
-    // Checkpoints that were under way for long may come after the place has been emptied.
+    // A checkpoint that was in flight for long may arrive after its store location has been
+    // emptied.
     let is_state = |index: &str| index.rsplit('.').next() == Some("state");
-    let strangers = store
+    let unexpected = store
         .indices()
         .into_keys()
         .filter(|index| !is_state(index) && !needed.contains(index));
-    found.extend(strangers.map(|index| format!("index {index} should not be there")));
+    found.extend(unexpected.map(|index| format!("index {index} should not exist")));
     found
 }
 
@@ -131,7 +130,7 @@ fn indices_of(store: &OpenSearch, prefix: &IndexPrefix, cluster: &ClusterName) -
         .collect()
 }
 
-/// Id → version and source of what an alias shows; nothing if it does not exist.
+/// Returns the documents of an alias, id → version and source; empty if the alias does not exist.
 pub fn stored(store: &OpenSearch, alias: &str) -> BTreeMap<String, (u64, Arc<Value>)> {
     store
         .documents(alias)
@@ -147,32 +146,32 @@ fn compare(
     selection: &Selection,
     found: &mut Vec<String>,
 ) {
-    let mut told = 0;
-    let mut tell = |what: String| {
-        told += 1;
-        if told <= MAX_TOLD {
+    let mut count = 0;
+    let mut report = |what: String| {
+        count += 1;
+        if count <= MAX_REPORTED {
             found.push(format!("cluster {cluster}: {what}"));
         }
     };
     for (id, (version, source)) in stored {
         match expected.remove(&id) {
-            None => tell(format!("document {id} of version {version} has no object")),
+            None => report(format!("document {id} of version {version} has no object")),
             Some((kind, object)) => {
                 if let Some(difference) = difference(kind, &object, version, &source, selection) {
-                    tell(format!("document {id}: {difference}"));
+                    report(format!("document {id}: {difference}"));
                 }
             }
         }
     }
     for (id, (_, object)) in expected {
         let metadata = &object["metadata"];
-        tell(format!(
+        report(format!(
             "object {id} ({}) of version {} has no document",
             metadata["name"], metadata["resourceVersion"]
         ));
     }
-    if told > MAX_TOLD {
-        found.push(format!("cluster {cluster}: … {told} differences in all"));
+    if count > MAX_REPORTED {
+        found.push(format!("cluster {cluster}: … {count} differences in all"));
     }
 }
 
@@ -193,18 +192,18 @@ fn difference(
         ));
     }
     if !source["search"]["rejected"].is_null() {
-        // The store refused it: what is there says so, and of which object it is.
+        // The store rejected the object: its document says so and names the object.
         return (source["metadata"]["name"] != object["metadata"]["name"])
-            .then(|| "it is of another object".to_owned());
+            .then(|| "it belongs to another object".to_owned());
     }
     if source["metadata"]["labels"] != object["metadata"]["labels"] {
-        return Some("its labels are not the object's".to_owned());
+        return Some("its labels differ from the object's".to_owned());
     }
     if kind.kind == "Secret" {
         let text = source.to_string();
         return text
             .contains(super::SECRET_VALUE)
-            .then(|| "it holds a Secret's value".to_owned());
+            .then(|| "it contains a Secret's value".to_owned());
     }
     let mut spec = object["spec"].clone();
     if selection.redacts

@@ -1,10 +1,11 @@
-//! One life of a replica: what `fleetdex run --replicas` does, with its Lease and its query API, without a control plane to read registries from.
+//! One process of a replica: what `fleetdex run --replicas` does, with its Lease and its query API,
+//! except that registries do not come from a control plane.
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use fleetdex::app::catalog;
-use fleetdex_clusters::{Clusters, Timing, connect::Connect};
+use fleetdex_clusters::{Clusters, ConnectionTiming, connect::Connect};
 use fleetdex_core::model::ClusterName;
 use fleetdex_operator::{
     RegistryView,
@@ -18,7 +19,7 @@ use fleetdex_server::{
     continue_token::SealingKeys,
     peers::Peers,
     proxying::MemberProxy,
-    serve::{AccessControl, ApiState, router},
+    serve::{ApiState, AuthenticationMode, router},
     token_file::TokenVerifier,
 };
 use fleetdex_store::{
@@ -35,30 +36,31 @@ use tokio::{
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 use crate::{
-    apiserver,
     leases::Leases,
     network::{Network, TOKEN},
     operator::{engine_options, member},
 };
+use fakes::apiserver;
 
-/// As often as the operator looks at what changes by nothing happening, while a share is handed over.
-const LOOK_INTERVAL: Duration = Duration::from_millis(200);
+/// Interval of the reconciliation without an event, as in the operator while it hands over
+/// clusters.
+const RECONCILE_INTERVAL: Duration = Duration::from_millis(200);
 const DEBOUNCE: Duration = Duration::from_millis(50);
 
-/// What every replica works with.
+/// The dependencies of a replica.
 #[derive(Clone)]
 pub struct Surroundings {
     /// The control plane; its Secrets hold the members' credentials.
     pub hub: apiserver::Server,
     /// The Leases.
     pub leases: Leases,
-    /// By which the replicas reach each other, and clients reach them.
+    /// Connects the replicas with each other and with clients.
     pub network: Network,
-    /// How clusters are reached.
+    /// Connects to clusters.
     pub connect: Arc<dyn Connect>,
     /// OpenSearch.
     pub store: OpenSearchService,
-    /// What may wait and be under way.
+    /// Limits of pending and in-flight writes.
     pub limits: PipelineLimits,
     /// The clusters that are members.
     pub members: Vec<ClusterName>,
@@ -68,7 +70,7 @@ pub struct Surroundings {
 
 /// A running replica.
 pub struct Replica {
-    /// Where its query API is.
+    /// The address of its query API.
     pub address: SocketAddr,
     network: Network,
     stop: CancellationToken,
@@ -76,7 +78,7 @@ pub struct Replica {
 }
 
 impl Replica {
-    /// Starts the one of a number; each life of it is at the same address.
+    /// Starts the replica with a number; a restarted replica has the same address.
     pub fn start(surroundings: &Surroundings, number: u8) -> anyhow::Result<Self> {
         let address = SocketAddr::from(([10, 0, 0, number + 1], 8443));
         let stop = CancellationToken::new();
@@ -90,14 +92,14 @@ impl Replica {
         })
     }
 
-    /// Ends it where it stands, as SIGKILL would.
+    /// Aborts it, as SIGKILL would.
     pub async fn kill(self) {
         self.task.abort();
         self.network.kill(self.address);
         let _aborted = self.task.await;
     }
 
-    /// Ends it as SIGTERM would. An error if it did not end well.
+    /// Stops it as SIGTERM would. Fails if the task panicked.
     pub async fn stop(self) -> Result<(), tokio::task::JoinError> {
         self.stop.cancel();
         self.task.await
@@ -123,7 +125,7 @@ async fn run(
     let clusters = Arc::new(Clusters::new(
         hub.client(),
         connect,
-        Timing::default(),
+        ConnectionTiming::default(),
         stop.child_token(),
     ));
     let mut connections = clusters.changed();
@@ -140,7 +142,7 @@ async fn run(
     let metrics = Arc::new(Metrics::new());
     let feed = Feed::new(Sequence::of_replica(Some(name.as_str())));
     let opener: Opener = Arc::new(move |plan| {
-        Arc::new(FeedingStore {
+        Arc::new(ChangeFeedStore {
             service: store.clone(),
             plan: plan.clone(),
             feed: feed.clone(),
@@ -150,17 +152,17 @@ async fn run(
         .with_limits(limits)
         .with_fence(replicas.fence());
     let (publish, catalog_reader) = watch::channel(Arc::new(Catalog::default()));
-    let reach = network.clone();
+    let peer_network = network.clone();
     let api = ApiState {
         catalog: catalog_reader,
-        access_control: AccessControl::LoopbackToken(TokenVerifier::new(TOKEN)),
+        authentication_mode: AuthenticationMode::LoopbackToken(TokenVerifier::new(TOKEN)),
         limits: RequestLimits::new(&LimitArgs::default(), &metrics),
         metrics,
         keys: SealingKeys::default(),
         members: Arc::new(MemberProxy::new(Arc::clone(&clusters), stop.child_token())),
         peers: Peers::connected(
             replicas.clone(),
-            Arc::new(move |address| Ok(reach.client(address))),
+            Arc::new(move |address| Ok(peer_network.client(address))),
         ),
     };
     network.listen(address, router(api, Readiness::new()));
@@ -181,29 +183,29 @@ async fn run(
             () = stop.cancelled() => break,
             _ = connections.changed() => {}
             () = changed.notified() => {}
-            () = tokio::time::sleep(LOOK_INTERVAL) => {}
+            () = tokio::time::sleep(RECONCILE_INTERVAL) => {}
         }
         tokio::time::sleep(DEBOUNCE).await;
     }
     supervisor.shut_down().await;
     drop(publish);
     renewing.cancel();
-    // It ends by being cancelled, or has.
+    // The task ends on cancellation, if it has not ended before.
     let _ended = renewals.await;
     replicas.leave().await;
     clusters.stopped().await;
     network.close(address).await;
 }
 
-/// The engine that real registries get, over the simulated OpenSearch, which tells what it changes.
-struct FeedingStore {
+/// Opens the engine of real registries on the fake OpenSearch, with a feed of its changes.
+struct ChangeFeedStore {
     service: OpenSearchService,
     plan: StorePlan,
     feed: Feed,
 }
 
 #[async_trait]
-impl OpenStore for FeedingStore {
+impl OpenStore for ChangeFeedStore {
     async fn open(&self) -> Result<OpenedStore, Unavailable> {
         let engine = Engine::feeding(
             self.service.clone(),

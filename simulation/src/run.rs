@@ -1,34 +1,37 @@
-//! One run: random operations and 3–10 random faults, then healing, then the verdict.
+//! One run of the simulation: random operations and 3–10 random faults, then healing, then the
+//! check.
 
 use std::{collections::BTreeMap, time::Duration};
 
 use rand::{RngExt, seq::IndexedRandom};
 use tokio::time::Instant;
 
-use crate::{apiserver, handover, hostile, identity, opensearch, users::Users, world::World};
+use crate::{handover, hostile, identity, users::Users, world::World};
+use fakes::{apiserver, opensearch};
 
-/// Faults of one run.
+/// How many faults one run has.
 const FAULTS: std::ops::RangeInclusive<usize> = 3..=10;
-/// Moments at which something is done to the fleet.
-const MOMENTS: std::ops::Range<usize> = 40..160;
-/// How long after the healing everything may take: the longest silence of a watch (five minutes), twice, and the longest backoffs.
+/// How many steps one run has; operations and faults happen in a step.
+const STEPS: std::ops::Range<usize> = 40..160;
+/// How long the index may take to converge after healing: twice the longest silence of a watch
+/// (five minutes), plus the longest backoffs.
 const DEADLINE: Duration = Duration::from_mins(20);
-/// The index must stay right for this long.
+/// How long the index has to stay equal to the fleet.
 const STABLE: Duration = Duration::from_secs(90);
-/// How often each kind is audited in runs with faults that only an audit can find.
+/// How often each kind is audited in runs with faults that only an audit detects.
 const AUDIT_INTERVAL: Duration = Duration::from_mins(2);
 
-/// What goes wrong.
+/// A fault of a server, or a disruption of the fleet.
 #[derive(Clone, Debug)]
-enum Trouble {
+enum Disruption {
     Apiserver(apiserver::Fault, apiserver::Extent),
     Store(opensearch::Fault, opensearch::Span),
-    World(WorldTrouble),
+    World(FleetDisruption),
 }
 
-/// What is done to the fleet as a whole.
+/// A disruption of the fleet as a whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum WorldTrouble {
+enum FleetDisruption {
     RestartApiserver,
     Compact,
     Restore,
@@ -43,83 +46,85 @@ enum WorldTrouble {
     JoinOrLeave,
 }
 
-const WORLD_TROUBLES: [WorldTrouble; 13] = [
-    WorldTrouble::EditRegistry,
-    WorldTrouble::RestartApiserver,
-    WorldTrouble::Compact,
-    WorldTrouble::Restore,
-    WorldTrouble::Recreate,
-    WorldTrouble::RestartStore,
-    WorldTrouble::DeleteIndex,
-    WorldTrouble::RemoveAlias,
-    WorldTrouble::Operators,
-    WorldTrouble::SecondOperator,
-    WorldTrouble::EditRegistry,
-    WorldTrouble::MoveRegistry,
-    WorldTrouble::JoinOrLeave,
+const FLEET_DISRUPTIONS: [FleetDisruption; 13] = [
+    FleetDisruption::EditRegistry,
+    FleetDisruption::RestartApiserver,
+    FleetDisruption::Compact,
+    FleetDisruption::Restore,
+    FleetDisruption::Recreate,
+    FleetDisruption::RestartStore,
+    FleetDisruption::DeleteIndex,
+    FleetDisruption::RemoveAlias,
+    FleetDisruption::Operators,
+    FleetDisruption::SecondOperator,
+    FleetDisruption::EditRegistry,
+    FleetDisruption::MoveRegistry,
+    FleetDisruption::JoinOrLeave,
 ];
 
-impl Trouble {
-    /// Whether it happens below what list, watch and bulk can see, so that only an audit finds what it did.
-    fn is_below_us(&self) -> bool {
+impl Disruption {
+    /// Whether list, watch and bulk requests cannot show it, so that only an audit detects its
+    /// effect.
+    fn needs_audit(&self) -> bool {
         match self {
             Self::Apiserver(fault, _) => matches!(fault, apiserver::Fault::Swallow),
             Self::Store(fault, _) => matches!(fault, opensearch::Fault::AppliedLate(_)),
-            // After a restore the counter may pass our checkpoint before anybody looks; without tombstones a late duplicate lives; one of
-            // two operators may be killed while it fills an index.
-            Self::World(trouble) => {
+            // After a restore the revision may pass the checkpoint before the operator reconnects.
+            // Without tombstones a late duplicate write is accepted. One of two operators may be
+            // killed while it fills an index.
+            Self::World(disruption) => {
                 matches!(
-                    trouble,
-                    WorldTrouble::Restore
-                        | WorldTrouble::RestartStore
-                        | WorldTrouble::SecondOperator
+                    disruption,
+                    FleetDisruption::Restore
+                        | FleetDisruption::RestartStore
+                        | FleetDisruption::SecondOperator
                 )
             }
         }
     }
 }
 
-/// What a run came to.
+/// The result of one run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     /// The seed.
     pub seed: u64,
-    /// How often each fault struck, by name.
+    /// How often each fault took effect, by name.
     pub struck: BTreeMap<String, u64>,
-    /// Writes to the clusters.
+    /// Number of writes to the clusters.
     pub operations: u64,
-    /// Requests that OpenSearch got.
+    /// Number of requests that OpenSearch received.
     pub requests: u64,
-    /// Simulated time from the healing to the right index.
+    /// Simulated time from healing until the index equals the fleet.
     pub convergence: Duration,
-    /// What is wrong; nothing if the run passed.
+    /// The failure; absent if the run passed.
     pub failure: Option<String>,
 }
 
-/// Of so many seeds one also has several replicas with watchers, which takes longer than all else.
+/// One in so many seeds also runs several replicas with watchers, which takes longer than the rest.
 const SEEDS_WITH_REPLICAS: u64 = 8;
 
-/// Of so many seeds one also has members that report the identity of another one.
-const SEEDS_WITH_TWINS: u64 = 4;
+/// One in so many seeds also runs members that report the identity of another member.
+const SEEDS_WITH_DUPLICATES: u64 = 4;
 
-/// Runs one seed, on the current thread, on a clock of its own.
+/// Runs one seed on the current thread, with its own paused clock.
 pub fn run(seed: u64) -> Report {
     let mut report = Report {
         seed,
         ..Report::default()
     };
-    let mut outcome = on_a_paused_clock(simulate(seed, &mut report));
+    let mut outcome = with_paused_clock(simulate(seed, &mut report));
     if outcome.is_ok() && seed.is_multiple_of(SEEDS_WITH_REPLICAS) {
-        outcome = on_a_paused_clock(handover::simulate(seed, handover::conditions(seed))).map(drop);
+        outcome = with_paused_clock(handover::simulate(seed, handover::conditions(seed))).map(drop);
     }
-    if outcome.is_ok() && seed.is_multiple_of(SEEDS_WITH_TWINS) {
-        outcome = on_a_paused_clock(identity::simulate(seed)).map(drop);
+    if outcome.is_ok() && seed.is_multiple_of(SEEDS_WITH_DUPLICATES) {
+        outcome = with_paused_clock(identity::simulate(seed)).map(drop);
     }
     report.failure = outcome.err().map(|error| format!("{error:#}"));
     report
 }
 
-fn on_a_paused_clock<T>(simulation: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
+fn with_paused_clock<T>(simulation: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
     tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .start_paused(true)
@@ -128,28 +133,28 @@ fn on_a_paused_clock<T>(simulation: impl Future<Output = anyhow::Result<T>>) -> 
 }
 
 async fn simulate(seed: u64, report: &mut Report) -> anyhow::Result<()> {
-    let mut dice = <rand::rngs::StdRng as rand::SeedableRng>::seed_from_u64(!seed);
-    let troubles: Vec<Trouble> = (0..dice.random_range(FAULTS))
-        .map(|_| trouble(&mut dice))
+    let mut random = <rand::rngs::StdRng as rand::SeedableRng>::seed_from_u64(!seed);
+    let disruptions: Vec<Disruption> = (0..random.random_range(FAULTS))
+        .map(|_| random_disruption(&mut random))
         .collect();
-    let audit_interval = troubles
+    let audit_interval = disruptions
         .iter()
-        .any(Trouble::is_below_us)
+        .any(Disruption::needs_audit)
         .then_some(AUDIT_INTERVAL);
     let mut world = World::new(seed, audit_interval)?;
-    let moments = dice.random_range(MOMENTS);
-    let mut due: Vec<(usize, Trouble)> = troubles
+    let steps = random.random_range(STEPS);
+    let mut due: Vec<(usize, Disruption)> = disruptions
         .into_iter()
-        .map(|trouble| (dice.random_range(0..moments), trouble))
+        .map(|disruption| (random.random_range(0..steps), disruption))
         .collect();
-    due.sort_by_key(|(moment, _)| *moment);
+    due.sort_by_key(|(step, _)| *step);
     let mut due = due.into_iter().peekable();
     let users = |seed: u64, world: &World| Users::new(seed, &world.store, &world.member_names());
-    let asking = users(seed, &world)?.start();
-    for moment in 0..moments {
-        while let Some((_, trouble)) = due.next_if(|(at, _)| *at <= moment) {
-            tracing::info!(moment, ?trouble, "trouble");
-            strike(&mut world, trouble).await?;
+    let running_users = users(seed, &world)?.start();
+    for step in 0..steps {
+        while let Some((_, disruption)) = due.next_if(|(at, _)| *at <= step) {
+            tracing::info!(step, ?disruption, "applying a disruption");
+            apply(&mut world, disruption).await?;
         }
         for _ in 0..world.random.random_range(0..8) {
             world.write();
@@ -161,7 +166,7 @@ async fn simulate(seed: u64, report: &mut Report) -> anyhow::Result<()> {
         let pause = world.random.random_range(0..3_000);
         tokio::time::sleep(Duration::from_millis(pause)).await;
         world.check_always().map_err(anyhow::Error::msg)?;
-        if let Some(violation) = asking.violation() {
+        if let Some(violation) = running_users.violation() {
             anyhow::bail!(violation);
         }
         if world.random.random_ratio(1, 10) {
@@ -169,7 +174,7 @@ async fn simulate(seed: u64, report: &mut Report) -> anyhow::Result<()> {
         }
     }
     tracing::info!("healing");
-    drop(asking);
+    drop(running_users);
     world.heal().await;
     let mut outcome = converge(&mut world, report).await;
     if outcome.is_ok() {
@@ -186,7 +191,7 @@ async fn simulate(seed: u64, report: &mut Report) -> anyhow::Result<()> {
     outcome
 }
 
-/// Liveness and safety: the index becomes right, and stays so.
+/// Liveness and safety: the index becomes equal to the fleet, and stays equal.
 async fn converge(world: &mut World, report: &mut Report) -> anyhow::Result<()> {
     let healed = Instant::now();
     let mut right_since: Option<Instant> = None;
@@ -217,67 +222,67 @@ fn minutes(time: Duration) -> String {
     format!("{} min", time.as_secs() / 60)
 }
 
-fn trouble(dice: &mut rand::rngs::StdRng) -> Trouble {
-    match dice.random_range(0..3) {
+fn random_disruption(random: &mut rand::rngs::StdRng) -> Disruption {
+    match random.random_range(0..3) {
         0 => {
-            let faults = apiserver_faults(dice);
-            let at = dice.random_range(0..faults.len());
-            Trouble::Apiserver(faults[at].clone(), apiserver_extent(dice))
+            let faults = apiserver_faults(random);
+            let at = random.random_range(0..faults.len());
+            Disruption::Apiserver(faults[at].clone(), apiserver_extent(random))
         }
         1 => {
-            let faults = store_faults(dice);
-            let at = dice.random_range(0..faults.len());
-            Trouble::Store(faults[at], store_extent(dice))
+            let faults = store_faults(random);
+            let at = random.random_range(0..faults.len());
+            Disruption::Store(faults[at], store_extent(random))
         }
-        _ => Trouble::World(
-            *WORLD_TROUBLES
-                .choose(dice)
-                .unwrap_or(&WorldTrouble::Operators),
+        _ => Disruption::World(
+            *FLEET_DISRUPTIONS
+                .choose(random)
+                .unwrap_or(&FleetDisruption::Operators),
         ),
     }
 }
 
-async fn strike(world: &mut World, trouble: Trouble) -> anyhow::Result<()> {
-    match trouble {
-        Trouble::Apiserver(fault, extent) => {
+async fn apply(world: &mut World, disruption: Disruption) -> anyhow::Result<()> {
+    match disruption {
+        Disruption::Apiserver(fault, extent) => {
             let cluster = world.some_cluster();
             if let Some(server) = world.servers.get(&cluster) {
                 server.inject(fault, extent);
             }
         }
-        Trouble::Store(fault, extent) => world.store.inject(fault, extent),
-        Trouble::World(trouble) => match trouble {
-            WorldTrouble::RestartApiserver => world.restart_apiserver(),
-            WorldTrouble::Compact => world.compact(),
-            WorldTrouble::Restore => world.restore(),
-            WorldTrouble::Recreate => world.recreate(),
-            WorldTrouble::RestartStore => world.restart_store(),
-            WorldTrouble::DeleteIndex => world.delete_index(),
-            WorldTrouble::RemoveAlias => world.remove_alias(),
-            WorldTrouble::Operators => world.disturb_operators().await?,
-            WorldTrouble::SecondOperator => world.start_second_operator(),
-            WorldTrouble::EditRegistry => world.edit_registry()?,
-            WorldTrouble::MoveRegistry => world.move_registry()?,
-            WorldTrouble::JoinOrLeave => world.join_or_leave(),
+        Disruption::Store(fault, extent) => world.store.inject(fault, extent),
+        Disruption::World(disruption) => match disruption {
+            FleetDisruption::RestartApiserver => world.restart_apiserver(),
+            FleetDisruption::Compact => world.compact(),
+            FleetDisruption::Restore => world.restore(),
+            FleetDisruption::Recreate => world.recreate(),
+            FleetDisruption::RestartStore => world.restart_store(),
+            FleetDisruption::DeleteIndex => world.delete_index(),
+            FleetDisruption::RemoveAlias => world.remove_alias(),
+            FleetDisruption::Operators => world.disturb_operators().await?,
+            FleetDisruption::SecondOperator => world.start_second_operator(),
+            FleetDisruption::EditRegistry => world.edit_registry()?,
+            FleetDisruption::MoveRegistry => world.move_registry()?,
+            FleetDisruption::JoinOrLeave => world.join_or_leave(),
         },
     }
     Ok(())
 }
 
-fn apiserver_faults(dice: &mut rand::rngs::StdRng) -> Vec<apiserver::Fault> {
+fn apiserver_faults(random: &mut rand::rngs::StdRng) -> Vec<apiserver::Fault> {
     use apiserver::Fault;
-    let seconds = |dice: &mut rand::rngs::StdRng| Duration::from_secs(dice.random_range(1..40));
+    let seconds = |random: &mut rand::rngs::StdRng| Duration::from_secs(random.random_range(1..40));
     vec![
         Fault::Refuse,
         Fault::Hang,
-        Fault::Throttle(dice.random_ratio(1, 2).then(|| dice.random_range(1..5))),
+        Fault::Throttle(random.random_ratio(1, 2).then(|| random.random_range(1..5))),
         Fault::InternalError,
         Fault::Unavailable,
         Fault::Timeout,
         Fault::Unauthorized,
         Fault::Forbidden("pods".into()),
         Fault::CutList,
-        Fault::SlowList(seconds(dice)),
+        Fault::SlowList(seconds(random)),
         Fault::ExpireContinue,
         Fault::ExpireWatch,
         Fault::CloseWatch,
@@ -285,26 +290,26 @@ fn apiserver_faults(dice: &mut rand::rngs::StdRng) -> Vec<apiserver::Fault> {
         Fault::CutLine,
         Fault::FreezeWatch,
         Fault::FailWatch,
-        Fault::Lag(seconds(dice)),
+        Fault::Lag(seconds(random)),
         Fault::Swallow,
         Fault::Replay,
     ]
 }
 
-fn store_faults(dice: &mut rand::rngs::StdRng) -> Vec<opensearch::Fault> {
+fn store_faults(random: &mut rand::rngs::StdRng) -> Vec<opensearch::Fault> {
     use opensearch::Fault;
     vec![
         Fault::ConnectionRefused,
         Fault::Hang,
         Fault::RequestLost,
         Fault::ResponseLost,
-        Fault::AppliedLate(Duration::from_secs(dice.random_range(1..60))),
+        Fault::AppliedLate(Duration::from_secs(random.random_range(1..60))),
         Fault::Unauthorized,
         Fault::Forbidden,
-        Fault::TooLarge(dice.random_range(500..5_000)),
+        Fault::TooLarge(random.random_range(500..5_000)),
         Fault::TooManyRequests,
         Fault::Unavailable,
-        Fault::RejectedItems(dice.random_range(10..90)),
+        Fault::RejectedItems(random.random_range(10..90)),
         Fault::WriteBlock,
         Fault::FloodStage,
         Fault::TruncatedResponse,
@@ -317,28 +322,28 @@ fn store_faults(dice: &mut rand::rngs::StdRng) -> Vec<opensearch::Fault> {
     ]
 }
 
-fn apiserver_extent(dice: &mut rand::rngs::StdRng) -> apiserver::Extent {
-    match dice.random_range(0..3) {
-        0 => apiserver::Extent::For(Duration::from_secs(dice.random_range(1..90))),
-        1 => apiserver::Extent::Times(dice.random_range(1..6)),
+fn apiserver_extent(random: &mut rand::rngs::StdRng) -> apiserver::Extent {
+    match random.random_range(0..3) {
+        0 => apiserver::Extent::For(Duration::from_secs(random.random_range(1..90))),
+        1 => apiserver::Extent::Times(random.random_range(1..6)),
         _ => apiserver::Extent::After {
-            skip: dice.random_range(0..5),
-            times: dice.random_range(1..4),
+            skip: random.random_range(0..5),
+            times: random.random_range(1..4),
         },
     }
 }
 
-fn store_extent(dice: &mut rand::rngs::StdRng) -> opensearch::Span {
-    match dice.random_range(0..2) {
-        0 => opensearch::Span::For(Duration::from_secs(dice.random_range(1..90))),
-        _ => opensearch::Span::Times(dice.random_range(1..6)),
+fn store_extent(random: &mut rand::rngs::StdRng) -> opensearch::Span {
+    match random.random_range(0..2) {
+        0 => opensearch::Span::For(Duration::from_secs(random.random_range(1..90))),
+        _ => opensearch::Span::Times(random.random_range(1..6)),
     }
 }
 
-/// How often everything struck, by name.
+/// How often each fault and disruption took effect, by name.
 fn struck(world: &World) -> BTreeMap<String, u64> {
     let mut struck: BTreeMap<String, u64> = world
-        .done
+        .disruptions
         .iter()
         .map(|(what, count)| ((*what).to_owned(), *count))
         .collect();
@@ -357,8 +362,8 @@ fn struck(world: &World) -> BTreeMap<String, u64> {
     struck
 }
 
-/// Everything that has to strike in a good number of runs.
-pub fn all_troubles() -> Vec<String> {
+/// Every fault and disruption that has to take effect in a sufficient number of runs.
+pub fn all_disruptions() -> Vec<String> {
     let apiserver = apiserver::FaultKind::ALL
         .iter()
         .map(|kind| format!("apiserver: {kind:?}"));

@@ -1,4 +1,5 @@
-//! What a registry asks for, and, by other means than the operator's, which objects that are.
+//! The selectors of a registry, and which objects they select. The matching is independent of the
+//! operator's.
 
 use fleetdex_api::registry::ResourceRegistrySpec;
 use fleetdex_operator::RegistryView;
@@ -7,21 +8,21 @@ use serde_json::{Value, json};
 
 /// The namespaces of the objects.
 pub const NAMESPACES: [&str; 3] = ["red", "green", "blue"];
-/// A namespace whose objects nobody touches.
+/// A namespace whose objects are never modified.
 pub const STEADY: &str = "steady";
 
-/// A kind that is indexed.
+/// An indexed kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Kind {
     /// `apiVersion`
     pub api_version: &'static str,
     /// `kind`
     pub kind: &'static str,
-    /// As the apiserver names it.
+    /// The resource name that the fake API server uses.
     pub resource: &'static str,
 }
 
-/// The kinds of the objects: core and other groups, a Secret, a custom resource.
+/// The kinds of the objects: of the core and another group, a Secret and a custom resource.
 pub const KINDS: [Kind; 5] = [
     Kind {
         api_version: "v1",
@@ -50,46 +51,50 @@ pub const KINDS: [Kind; 5] = [
     },
 ];
 
-/// What is asked for of one kind.
+/// The selector of one kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Part {
+struct KindSelector {
     kind: Kind,
-    /// Empty: all.
+    /// Empty: all namespaces.
     namespaces: Vec<&'static str>,
     /// Only objects whose label `tier` has this value.
     tier: Option<&'static str>,
 }
 
-/// What a registry asks for.
+/// The selectors of a registry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Selection {
-    parts: Vec<Part>,
-    /// Whether `spec.hidden` is not stored.
+    kind_selectors: Vec<KindSelector>,
+    /// Whether `spec.hidden` is redacted.
     pub redacts: bool,
 }
 
 impl Selection {
-    /// Config maps of all namespaces, and some other kinds.
+    /// Selects `ConfigMap`s of all namespaces, and random other kinds.
     pub fn random(random: &mut StdRng) -> Self {
-        let mut parts = vec![Part {
+        let mut kind_selectors = vec![KindSelector {
             kind: KINDS[0],
             namespaces: Vec::new(),
             tier: None,
         }];
         for kind in &KINDS[1..] {
             if random.random_ratio(2, 3) {
-                parts.push(Part::random(*kind, random));
+                kind_selectors.push(KindSelector::random(*kind, random));
             }
         }
         Self {
-            parts,
+            kind_selectors,
             redacts: random.random_ratio(1, 4),
         }
     }
 
-    /// As a registry.
+    /// Returns a registry with these selectors.
     pub fn registry(&self, prefix: &str) -> Result<RegistryView, serde_json::Error> {
-        let selectors: Vec<Value> = self.parts.iter().map(Part::selector).collect();
+        let selectors: Vec<Value> = self
+            .kind_selectors
+            .iter()
+            .map(KindSelector::selector)
+            .collect();
         let redact = if self.redacts {
             json!(["spec.hidden"])
         } else {
@@ -109,24 +114,24 @@ impl Selection {
     }
 
     /// Whether an object of a kind should have a document.
-    pub fn wants(&self, kind: Kind, object: &Value) -> bool {
+    pub fn selects(&self, kind: Kind, object: &Value) -> bool {
         let metadata = &object["metadata"];
-        self.parts
+        self.kind_selectors
             .iter()
-            .filter(|part| part.kind == kind)
-            .any(|part| {
+            .filter(|selector| selector.kind == kind)
+            .any(|selector| {
                 let namespace = metadata["namespace"].as_str().unwrap_or_default();
                 let in_namespace =
-                    part.namespaces.is_empty() || part.namespaces.contains(&namespace);
+                    selector.namespaces.is_empty() || selector.namespaces.contains(&namespace);
                 in_namespace
-                    && part
+                    && selector
                         .tier
                         .is_none_or(|tier| metadata["labels"]["tier"] == tier)
             })
     }
 }
 
-impl Part {
+impl KindSelector {
     fn random(kind: Kind, random: &mut StdRng) -> Self {
         let namespaces = match random.random_range(0..3) {
             0 => NAMESPACES[..random.random_range(1..NAMESPACES.len())].to_vec(),

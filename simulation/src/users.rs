@@ -1,8 +1,10 @@
-//! People who read lists in pages, and would read more than they may: tokens of others, of other questions, changed and old ones, and lists that they
-//! begin and leave alone. Some read slowly, or not at all.
+//! Users who read lists in pages and try to read more than they may: with continue tokens of other
+//! users or other queries, with modified and expired tokens, and with lists that they start and
+//! abandon. Some read slowly or not at all.
 //!
-//! What they are shown goes through the server's own code for lists, over an engine of its own on the simulated OpenSearch. Whatever they do,
-//! and whatever fails meanwhile, nobody sees what they may not, and no token does more than it was made for.
+//! Responses come from the server's own list code, over a separate engine on the fake OpenSearch.
+//! Whatever the users do and whatever fails meanwhile, no user sees an object without permission,
+//! and no token is valid for another user, query or set of permissions than it was issued for.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -13,13 +15,13 @@ use fleetdex_core::{
 };
 use fleetdex_server::{
     Caller,
+    api_error::ApiError,
     auth::limits::{LimitArgs, RequestLimits},
     continue_token::{self, SealingKeys, TokenBinding},
     list,
     query_plan::QueryPlan,
     representation::{Encoding, OutputKind, Representation},
     request::{self, ApiRequest, ListRequest},
-    status::ApiError,
     uri::RequestUri,
 };
 use fleetdex_store::{
@@ -35,111 +37,112 @@ use rand::{RngExt, SeedableRng, rngs::StdRng};
 use serde_json::Value;
 use tokio::{task::JoinHandle, time::timeout};
 
-use crate::{
-    opensearch::OpenSearch,
-    selection::{KINDS, NAMESPACES, STEADY},
-};
+use crate::selection::{KINDS, NAMESPACES, STEADY};
+use fakes::opensearch::OpenSearch;
 
-/// Where each object of an answer says which cluster has it.
-const CLUSTER: &str = "resource.karmada.io/cached-from-cluster";
-/// Tokens that they remember.
-const TOKENS: usize = 24;
-/// How long they wait at most until they do the next thing.
+/// The annotation that names the cluster of an object.
+const CLUSTER_ANNOTATION: &str = "resource.karmada.io/cached-from-cluster";
+/// Number of tokens that the users keep.
+const MAX_HELD_TOKENS: usize = 24;
+/// Maximum pause between two actions.
 const PAUSE_MILLIS: u64 = 6_000;
-/// Lists that one of them begins and leaves alone, once all faults are over: more than a user's share.
-const FLOOD: usize = 130;
-/// Contexts that may be open after lists have been cut off: what the operator itself may be reading from.
-const OPEN: u64 = 20;
-/// Requests that the server answers at a time.
-const PLACES: u32 = 12;
-/// Answers that they leave unread at a time while things fail. One user may have all of them and still gets a place for a further request.
-const UNREAD: usize = 4;
-/// How long a place may take to be given to a user who is entitled to it.
-const AT_ONCE: Duration = Duration::from_secs(1);
-/// Older than any token may be, in seconds.
-const OLD: i64 = 400;
+/// Number of lists that one user starts and abandons after all faults have ended: more than a
+/// user's share.
+const FLOOD_LISTS: usize = 130;
+/// Number of contexts that may be open after lists were cancelled: the operator itself may use
+/// them.
+const MAX_OPEN_CONTEXTS: u64 = 20;
+/// Number of requests that the server handles concurrently.
+const SLOTS: u32 = 12;
+/// Number of unread responses while faults are active. A user who has all of them still gets a slot
+/// for another request.
+const MAX_UNREAD_LISTS: usize = 4;
+/// How long a user within its share may wait for a slot.
+const SLOT_TIMEOUT: Duration = Duration::from_secs(1);
+/// An age that exceeds the lifetime of tokens, in seconds.
+const EXPIRED_TOKEN_AGE: i64 = 400;
 
-/// What they ask; the labels are those of the objects that the simulation writes.
-const QUESTIONS: [&str; 4] = [
+/// The query parameters of lists; the labels are those of the objects that the simulation writes.
+const QUERIES: [&str; 4] = [
     "limit=1",
     "limit=2&labelSelector=tier%3Dweb",
     "limit=3&namespaces=red,green,steady",
     "limit=2&orderBy=name",
 ];
 
-/// Somebody who asks.
+/// A user with permissions.
 struct User {
     caller: Caller,
     permitted: Permitted,
 }
 
-/// A token that somebody has got.
+/// A continue token that a user has received.
 #[derive(Clone)]
-struct Held {
+struct HeldToken {
     user: usize,
-    question: usize,
+    query_index: usize,
     text: String,
 }
 
-/// What a token is used for.
+/// How a token is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Use {
+enum TokenUse {
     Genuine,
-    OfAnother,
-    ForAnotherQuestion,
+    OfAnotherUser,
+    ForAnotherQuery,
     WithOtherRights,
-    Changed,
-    Invented,
-    Old,
+    Modified,
+    Random,
+    Expired,
 }
 
-const USES: [Use; 8] = [
-    Use::Genuine,
-    Use::Genuine,
-    Use::OfAnother,
-    Use::ForAnotherQuestion,
-    Use::WithOtherRights,
-    Use::Changed,
-    Use::Invented,
-    Use::Old,
+const TOKEN_USES: [TokenUse; 8] = [
+    TokenUse::Genuine,
+    TokenUse::Genuine,
+    TokenUse::OfAnotherUser,
+    TokenUse::ForAnotherQuery,
+    TokenUse::WithOtherRights,
+    TokenUse::Modified,
+    TokenUse::Random,
+    TokenUse::Expired,
 ];
 
-/// A whole list that is read slowly. It has a place until it is dropped.
-struct Unread {
+/// A list without a limit whose response is read slowly. It holds a slot until it is dropped.
+struct UnreadList {
     user: usize,
-    question: usize,
-    /// Locked by nobody: a body may be sent to another thread, and not shared.
+    query_index: usize,
+    /// The lock is never contended; it makes the body, which is `Send` only, `Sync`.
     body: Mutex<UnsyncBoxBody<Bytes, String>>,
     read: Vec<u8>,
 }
 
-/// Everybody who asks.
+/// All users.
 pub struct Users {
     store: Arc<dyn IndexReader>,
     answers: Answers,
     limits: RequestLimits,
-    unread: Vec<Unread>,
+    unread: Vec<UnreadList>,
     opensearch: OpenSearch,
     keys: SealingKeys,
     people: Vec<User>,
     random: StdRng,
-    held: Vec<Held>,
+    held: Vec<HeldToken>,
 }
 
-/// The task in which they ask.
-pub struct Asking {
+/// The task that runs the users.
+pub struct RunningUsers {
     task: JoinHandle<()>,
     violation: Arc<Mutex<Option<String>>>,
 }
 
-impl Drop for Asking {
+impl Drop for RunningUsers {
     fn drop(&mut self) {
         self.task.abort();
     }
 }
 
-impl Asking {
-    /// What somebody saw or did that they may not.
+impl RunningUsers {
+    /// The first violation: an object or an operation that a user was not permitted.
     pub fn violation(&self) -> Option<String> {
         self.violation.lock().clone()
     }
@@ -155,7 +158,7 @@ fn caller(name: &str) -> Caller {
 }
 
 impl Users {
-    /// Users of the documents in an OpenSearch.
+    /// Creates the users of the documents in an OpenSearch.
     pub fn new(
         seed: u64,
         opensearch: &OpenSearch,
@@ -191,8 +194,8 @@ impl Users {
             },
         ];
         let answers = Answers::default();
-        let places = LimitArgs {
-            max_requests_in_flight: PLACES,
+        let limit_args = LimitArgs {
+            max_requests_in_flight: SLOTS,
             ..LimitArgs::default()
         };
         Ok(Self {
@@ -200,7 +203,7 @@ impl Users {
                 opensearch.engine_reading_into(IndexPrefix::default(), answers.clone()),
             ),
             answers,
-            limits: RequestLimits::new(&places, &Metrics::new()),
+            limits: RequestLimits::new(&limit_args, &Metrics::new()),
             unread: Vec::new(),
             opensearch: opensearch.clone(),
             keys: SealingKeys::default(),
@@ -210,140 +213,152 @@ impl Users {
         })
     }
 
-    /// Lets them ask until this is stopped or somebody has got what they may not.
-    pub fn start(mut self) -> Asking {
+    /// Runs the users until the task is dropped or a violation occurs.
+    pub fn start(mut self) -> RunningUsers {
         let violation = Arc::new(Mutex::new(None));
-        let told = Arc::clone(&violation);
+        let reported_violation = Arc::clone(&violation);
         let task = tokio::spawn(async move {
             loop {
                 tokio::time::sleep(Duration::from_millis(
                     self.random.random_range(0..PAUSE_MILLIS),
                 ))
                 .await;
-                if let Err(found) = self.ask().await {
-                    *told.lock() = Some(found);
+                if let Err(found) = self.act().await {
+                    *reported_violation.lock() = Some(found);
                     return;
                 }
             }
         });
-        Asking { task, violation }
+        RunningUsers { task, violation }
     }
 
-    async fn ask(&mut self) -> Result<(), String> {
+    async fn act(&mut self) -> Result<(), String> {
         match self.random.random_range(0..8) {
-            0 => return self.begin_slowly().await,
-            1 if !self.unread.is_empty() => return self.read_on().await,
+            0 => return self.start_unread_list().await,
+            1 if !self.unread.is_empty() => return self.read_more().await,
             _ => {}
         }
         if self.held.is_empty() || self.random.random_ratio(1, 3) {
-            let (user, question) = (
+            let (user, query_index) = (
                 self.random.random_range(0..self.people.len()),
-                self.random.random_range(0..QUESTIONS.len()),
+                self.random.random_range(0..QUERIES.len()),
             );
-            let answer = self.page(user, question, None, None).await?;
-            self.remember(user, question, answer.as_ref().ok());
+            let response = self.page(user, query_index, None, None).await?;
+            self.remember(user, query_index, response.as_ref().ok());
             return Ok(());
         }
         let held = self.held[self.random.random_range(0..self.held.len())].clone();
-        let usage = USES[self.random.random_range(0..USES.len())];
+        let usage = TOKEN_USES[self.random.random_range(0..TOKEN_USES.len())];
         self.try_token(&held, usage).await
     }
 
-    /// Begins a whole list, of which nothing is read yet. The one that was left alone the longest is given up for it.
-    async fn begin_slowly(&mut self) -> Result<(), String> {
-        if self.unread.len() == UNREAD {
+    /// Starts a list without a limit and reads nothing of it. At the maximum, the oldest unread
+    /// list is dropped first.
+    async fn start_unread_list(&mut self) -> Result<(), String> {
+        if self.unread.len() == MAX_UNREAD_LISTS {
             drop(self.unread.remove(0));
         }
-        let (user, question) = (
+        let (user, query_index) = (
             self.random.random_range(0..self.people.len()),
-            self.random.random_range(0..QUESTIONS.len()),
+            self.random.random_range(0..QUERIES.len()),
         );
-        // The store may not answer.
-        if let Ok(unread) = self.unread_list(user, question).await? {
+        // The store may be unavailable.
+        if let Ok(unread) = self.begin_list(user, query_index).await? {
             self.unread.push(unread);
         }
         Ok(())
     }
 
-    /// Reads the next bytes of one, or the rest of it.
-    async fn read_on(&mut self) -> Result<(), String> {
-        let Unread {
+    /// Reads the next frame of an unread list, or the rest of it.
+    async fn read_more(&mut self) -> Result<(), String> {
+        let UnreadList {
             user,
-            question,
+            query_index,
             body,
             mut read,
         } = self
             .unread
             .swap_remove(self.random.random_range(0..self.unread.len()));
         let mut body = body.into_inner();
-        let is_to_the_end = self.random.random_bool(0.5);
+        let reads_to_end = self.random.random_bool(0.5);
         while let Some(frame) = body.frame().await {
-            // It is cut short when the store fails, or when nothing was read for so long that its view has ended.
+            // The response breaks off when the store fails, or when its point in time has expired
+            // because of a slow reader.
             let Ok(frame) = frame else { return Ok(()) };
             read.extend(frame.into_data().unwrap_or_default());
-            if !is_to_the_end {
-                self.unread.push(Unread {
+            if !reads_to_end {
+                self.unread.push(UnreadList {
                     user,
-                    question,
+                    query_index,
                     body: Mutex::new(body),
                     read,
                 });
                 return Ok(());
             }
         }
-        let Some(asked) = request(question, None) else {
-            return Err("a question is not understood".to_owned());
+        let Some(list_request) = request(query_index, None) else {
+            return Err("the query parameters do not parse".to_owned());
         };
         let list: Value = serde_json::from_slice(&read).map_err(|error| error.to_string())?;
-        self.check(user, question, &asked, &self.people[user].permitted, &list)
+        self.check(
+            user,
+            query_index,
+            &list_request,
+            &self.people[user].permitted,
+            &list,
+        )
     }
 
-    /// A list without a limit. The outer error: its user got no place.
-    async fn unread_list(
+    /// Starts a list without a limit. The outer error: the user got no slot.
+    async fn begin_list(
         &self,
         user: usize,
-        question: usize,
-    ) -> Result<Result<Unread, ApiError>, String> {
-        let Some(asked) = request(question, None) else {
-            return Err("a question is not understood".to_owned());
+        query_index: usize,
+    ) -> Result<Result<UnreadList, ApiError>, String> {
+        let Some(list_request) = request(query_index, None) else {
+            return Err("the query parameters do not parse".to_owned());
         };
-        let limit = asked.limit.map_or(1, std::num::NonZeroUsize::get);
-        let whole = ListRequest {
+        let limit = list_request.limit.map_or(1, std::num::NonZeroUsize::get);
+        let unlimited = ListRequest {
             limit: None,
-            ..asked
+            ..list_request
         };
-        let answer = self
-            .in_a_place(user, Box::pin(self.answer(user, &whole, limit, None)))
+        let response = self
+            .in_slot(user, Box::pin(self.response(user, &unlimited, limit, None)))
             .await?;
-        let unread = |body: UnsyncBoxBody<Bytes, String>| Unread {
+        let unread = |body: UnsyncBoxBody<Bytes, String>| UnreadList {
             user,
-            question,
+            query_index,
             body: Mutex::new(body),
             read: Vec::new(),
         };
-        Ok(answer.map(unread))
+        Ok(response.map(unread))
     }
 
-    /// An answer that has a place until its body is dropped. The outer error: its user got no place.
-    async fn in_a_place(
+    /// Runs a request in a slot that is held until the body is dropped. The outer error: the user
+    /// got no slot.
+    async fn in_slot(
         &self,
         user: usize,
-        answer: impl Future<Output = Result<list::ListResponse, ApiError>>,
+        response: impl Future<Output = Result<list::ListResponse, ApiError>>,
     ) -> Result<Result<UnsyncBoxBody<Bytes, String>, ApiError>, String> {
         let caller = &self.people[user].caller;
-        let kept_out = || {
+        let rejected = || {
             format!(
-                "{} gets no place, though others have no more than their shares",
+                "{} gets no slot, although the other users are within their shares",
                 caller.name
             )
         };
         let uri = RequestUri::parse("/", None).map_err(|error| error.to_string())?;
-        let admitted = timeout(AT_ONCE, self.limits.admit(caller, &uri, Request::default()))
-            .await
-            .map_err(|_| kept_out())?;
-        let (place, _) = admitted.map_err(|_| kept_out())?;
-        let held = place
-            .run(async { Ok(Response::new(answer.await?.body)) })
+        let admitted = timeout(
+            SLOT_TIMEOUT,
+            self.limits.admit(caller, &uri, Request::default()),
+        )
+        .await
+        .map_err(|_| rejected())?;
+        let (slot, _) = admitted.map_err(|_| rejected())?;
+        let held = slot
+            .run(async { Ok(Response::new(response.await?.body)) })
             .await;
         Ok(held.map(|response| {
             response
@@ -353,71 +368,73 @@ impl Users {
         }))
     }
 
-    async fn try_token(&mut self, held: &Held, usage: Use) -> Result<(), String> {
-        let other = |of: usize, count: usize, step: usize| (of + 1 + step % (count - 1)) % count;
-        let step = self.random.random_range(0..100);
-        let (mut user, mut question, mut text) = (held.user, held.question, held.text.clone());
+    async fn try_token(&mut self, held: &HeldToken, usage: TokenUse) -> Result<(), String> {
+        let other =
+            |of: usize, count: usize, offset: usize| (of + 1 + offset % (count - 1)) % count;
+        let offset = self.random.random_range(0..100);
+        let (mut user, mut query_index, mut text) =
+            (held.user, held.query_index, held.text.clone());
         let mut rights = None;
         match usage {
-            Use::Genuine => {}
-            Use::OfAnother => user = other(user, self.people.len(), step),
-            Use::ForAnotherQuestion => question = other(question, QUESTIONS.len(), step),
-            Use::WithOtherRights => {
+            TokenUse::Genuine => {}
+            TokenUse::OfAnotherUser => user = other(user, self.people.len(), offset),
+            TokenUse::ForAnotherQuery => query_index = other(query_index, QUERIES.len(), offset),
+            TokenUse::WithOtherRights => {
                 rights = Some(
-                    self.people[other(user, self.people.len(), step)]
+                    self.people[other(user, self.people.len(), offset)]
                         .permitted
                         .clone(),
                 );
             }
-            Use::Changed => text = self.changed(&text),
-            Use::Invented => text = self.invented(),
-            Use::Old => match self.aged(held) {
+            TokenUse::Modified => text = self.modified(&text),
+            TokenUse::Random => text = self.random_token(),
+            TokenUse::Expired => match self.expired_token(held) {
                 Some(old) => text = old,
                 None => return Ok(()),
             },
         }
-        let answer = self.page(user, question, Some(text), rights).await?;
+        let response = self.page(user, query_index, Some(text), rights).await?;
         let expected: &[u16] = match usage {
-            Use::Genuine => {
-                self.remember(user, question, answer.as_ref().ok());
+            TokenUse::Genuine => {
+                self.remember(user, query_index, response.as_ref().ok());
                 return Ok(());
             }
-            Use::OfAnother | Use::ForAnotherQuestion | Use::Changed => &[400],
-            // Part of it may be the name of a key.
-            Use::Invented => &[400, 410],
-            Use::WithOtherRights | Use::Old => &[410],
+            TokenUse::OfAnotherUser | TokenUse::ForAnotherQuery | TokenUse::Modified => &[400],
+            // A random token may begin with the name of a key.
+            TokenUse::Random => &[400, 410],
+            TokenUse::WithOtherRights | TokenUse::Expired => &[410],
         };
-        match answer {
+        match response {
             Err(error)
                 if expected.contains(&error.code())
-                    || error.code() >= 500 && usage != Use::Changed =>
+                    || error.code() >= 500 && usage != TokenUse::Modified =>
             {
                 Ok(())
             }
             Err(error) => Err(format!(
-                "a token that is {usage:?} is answered with {}: {error}",
+                "the response to a token with use {usage:?} is {}: {error}",
                 error.code()
             )),
             Ok(_) => {
-                let (name, question) = (&self.people[user].caller.name, QUESTIONS[question]);
+                let (name, query) = (&self.people[user].caller.name, QUERIES[query_index]);
                 Err(format!(
-                    "a token that is {usage:?} was taken from {name} for {question:?}"
+                    "a token with use {usage:?} was accepted from {name} for {query:?}"
                 ))
             }
         }
     }
 
-    /// The same token, of which one character is another one.
-    fn changed(&mut self, text: &str) -> String {
-        // Behind the name of the key: with another one it is the token of an unknown key.
-        // How long a token is no seed decides.
+    /// Returns the token with one character replaced.
+    fn modified(&mut self, text: &str) -> String {
+        // After the name of the key: a changed name makes it a token of an unknown key. The length
+        // of a token does not depend on the seed.
         let at = 14 + self.random.random_range(0..10_000) % (text.len() - 15);
         let mut letters: Vec<u8> = text.bytes().collect();
         letters[at] = if letters[at] == b'A' { b'B' } else { b'A' };
         String::from_utf8_lossy(&letters).into_owned()
     }
 
-    fn invented(&mut self) -> String {
+    fn random_token(&mut self) -> String {
         const LETTERS: &[u8; 64] =
             b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
         (0..300)
@@ -425,9 +442,9 @@ impl Users {
             .collect()
     }
 
-    /// What the token was some minutes ago.
-    fn aged(&self, held: &Held) -> Option<String> {
-        let (user, request) = (&self.people[held.user], request(held.question, None)?);
+    /// Returns the token as it would be if it had been issued some minutes earlier.
+    fn expired_token(&self, held: &HeldToken) -> Option<String> {
+        let (user, request) = (&self.people[held.user], request(held.query_index, None)?);
         let bound = TokenBinding {
             caller: &user.caller,
             request: &request,
@@ -435,30 +452,30 @@ impl Users {
         };
         let now = jiff::Timestamp::now().as_second();
         let continuation = continue_token::open(&self.keys, &held.text, &bound, now).ok()?;
-        continue_token::seal(&self.keys, &continuation, &bound, now - OLD).ok()
+        continue_token::seal(&self.keys, &continuation, &bound, now - EXPIRED_TOKEN_AGE).ok()
     }
 
-    fn remember(&mut self, user: usize, question: usize, page: Option<&Value>) {
+    fn remember(&mut self, user: usize, query_index: usize, page: Option<&Value>) {
         let token = page.and_then(|page| page["metadata"]["continue"].as_str());
-        self.held.extend(token.map(|text| Held {
+        self.held.extend(token.map(|text| HeldToken {
             user,
-            question,
+            query_index,
             text: text.to_owned(),
         }));
-        let surplus = self.held.len().saturating_sub(TOKENS);
+        let surplus = self.held.len().saturating_sub(MAX_HELD_TOKENS);
         self.held.drain(..surplus);
     }
 
     fn target(
         &self,
         user: usize,
-        asked: &ListRequest,
+        list_request: &ListRequest,
         limit: usize,
         rights: Option<Permitted>,
     ) -> Option<QueryPlan> {
         let kind = Gvk::new("", "v1", "ConfigMap");
         let selectable = Selectable::of(&kind, &[]);
-        let sort = asked
+        let sort = list_request
             .options
             .order_by
             .first()
@@ -479,8 +496,8 @@ impl Users {
             area: None,
         };
         let query = Query {
-            namespaces: asked.namespaces.clone(),
-            labels: asked.labels.clone(),
+            namespaces: list_request.namespaces.clone(),
+            labels: list_request.labels.clone(),
             permitted: rights.unwrap_or_else(|| self.people[user].permitted.clone()),
             requester: Requester::User(self.people[user].caller.name.as_str().into()),
             sort: sort.map_or(all.sort.clone(), |sort| vec![sort]),
@@ -497,15 +514,15 @@ impl Users {
         })
     }
 
-    async fn answer(
+    async fn response(
         &self,
         user: usize,
-        asked: &ListRequest,
+        list_request: &ListRequest,
         limit: usize,
         rights: Option<Permitted>,
     ) -> Result<list::ListResponse, ApiError> {
         let target = self
-            .target(user, asked, limit, rights)
+            .target(user, list_request, limit, rights)
             .ok_or_else(|| ApiError::Internal("no target".to_owned()))?;
         let representation = Representation {
             output: OutputKind::Object,
@@ -514,7 +531,7 @@ impl Users {
         };
         list::respond(
             target,
-            asked,
+            list_request,
             representation,
             &self.people[user].caller,
             &self.keys,
@@ -522,22 +539,22 @@ impl Users {
         .await
     }
 
-    /// One page, of which everything was looked at. The outer error is a violation.
+    /// Requests one page and checks each of its objects. The outer error is a violation.
     async fn page(
         &self,
         user: usize,
-        question: usize,
+        query_index: usize,
         token: Option<String>,
         rights: Option<Permitted>,
     ) -> Result<Result<Value, ApiError>, String> {
-        let Some(asked) = request(question, token) else {
-            return Err("a question is not understood".to_owned());
+        let Some(list_request) = request(query_index, token) else {
+            return Err("the query parameters do not parse".to_owned());
         };
-        let limit = asked.limit.map_or(1, std::num::NonZeroUsize::get);
+        let limit = list_request.limit.map_or(1, std::num::NonZeroUsize::get);
         let body = match self
-            .in_a_place(
+            .in_slot(
                 user,
-                Box::pin(self.answer(user, &asked, limit, rights.clone())),
+                Box::pin(self.response(user, &list_request, limit, rights.clone())),
             )
             .await?
         {
@@ -547,33 +564,35 @@ impl Users {
         let bytes = body.collect().await?.to_bytes();
         let page: Value = serde_json::from_slice(&bytes).map_err(|error| error.to_string())?;
         let permitted = rights.unwrap_or_else(|| self.people[user].permitted.clone());
-        self.check(user, question, &asked, &permitted, &page)?;
+        self.check(user, query_index, &list_request, &permitted, &page)?;
         Ok(Ok(page))
     }
 
-    /// Whether a list holds nothing but what was asked for and may be seen.
+    /// Checks that a list contains only objects that match the request and that the user may see.
     fn check(
         &self,
         user: usize,
-        question: usize,
-        asked: &ListRequest,
+        query_index: usize,
+        list_request: &ListRequest,
         permitted: &Permitted,
         page: &Value,
     ) -> Result<(), String> {
         for object in page["items"].as_array().into_iter().flatten() {
             let metadata = &object["metadata"];
-            let cluster = metadata["annotations"][CLUSTER]
+            let cluster = metadata["annotations"][CLUSTER_ANNOTATION]
                 .as_str()
                 .unwrap_or_default();
             let namespace = metadata["namespace"].as_str().unwrap_or_default();
-            let is_asked = asked.namespaces.is_empty()
-                || asked
+            let is_in_namespaces = list_request.namespaces.is_empty()
+                || list_request
                     .namespaces
                     .iter()
                     .any(|name| name.as_str() == namespace);
-            let is_selected = asked.labels.matches(|key| metadata["labels"][key].as_str());
+            let is_selected = list_request
+                .labels
+                .matches(|key| metadata["labels"][key].as_str());
             if !permitted.allows(cluster, namespace)
-                || !is_asked
+                || !is_in_namespaces
                 || !is_selected
                 || object["kind"]
                     .as_str()
@@ -582,43 +601,43 @@ impl Users {
                 let name = &self.people[user].caller.name;
                 return Err(format!(
                     "{name} sees {} of namespace {namespace} of {cluster} for {:?}",
-                    metadata["name"], QUESTIONS[question]
+                    metadata["name"], QUERIES[query_index]
                 ));
             }
         }
         Ok(())
     }
 
-    /// What has to hold once nothing fails any more: lists that are cut off keep nothing open, and one user who begins very many ends no list of
-    /// another one.
+    /// Checks, after all faults have ended, that cancelled lists leave no context open, and that a
+    /// user who starts very many lists does not end the list of another user.
     pub async fn flood(self) -> Result<(), String> {
         self.flood_of_unread_answers().await?;
         let admin = 0;
         let before = self.opensearch.open_points_in_time();
-        for _ in 0..FLOOD {
-            let whole = ListRequest {
+        for _ in 0..FLOOD_LISTS {
+            let unlimited = ListRequest {
                 limit: None,
                 ..request(0, None).unwrap_or_default()
             };
-            drop(self.answer(admin, &whole, 1, None).await);
+            drop(self.response(admin, &unlimited, 1, None).await);
         }
         tokio::time::sleep(Duration::from_secs(5)).await;
         let open = self.opensearch.open_points_in_time();
-        if open > before + OPEN {
+        if open > before + MAX_OPEN_CONTEXTS {
             return Err(format!(
-                "{open} points in time are open after lists were cut off, {before} before"
+                "{open} points in time are open after lists were cancelled, {before} before"
             ));
         }
         self.flood_of_lists().await?;
         match self.answers.held() {
             0 => Ok(()),
             held => Err(format!(
-                "{held} bytes of answers are held when nobody asks any more"
+                "{held} bytes of response memory are reserved after the last request"
             )),
         }
     }
 
-    /// One user begins very many lists between two pages of another one.
+    /// One user starts very many lists between two pages of another user.
     async fn flood_of_lists(&self) -> Result<(), String> {
         let (admin, bob) = (0, 2);
         loop {
@@ -630,36 +649,38 @@ impl Users {
             let Some(token) = first["metadata"]["continue"].as_str() else {
                 return Ok(());
             };
-            for _ in 0..FLOOD {
+            for _ in 0..FLOOD_LISTS {
                 drop(self.page(bob, 0, None, None).await?);
             }
             match self.page(admin, 0, Some(token.to_owned()), None).await? {
                 Ok(_) => return Ok(()),
-                // A hostile member's history goes back at any time: then the list ends with the index that it was read from.
+                // The history of a hostile member may go back at any time: the list then ends with
+                // its index.
                 Err(_) if self.opensearch.aliases() != indices => {}
                 Err(error) => {
                     return Err(format!(
-                        "a page of one user after {FLOOD} lists of another: {error}"
+                        "a page of one user after {FLOOD_LISTS} lists of another: {error}"
                     ));
                 }
             }
         }
     }
 
-    /// Two users who begin lists for as long as they get places, and read none of them, keep nobody out; and nothing is left of them once they go.
+    /// Two users start lists as long as they get slots and read none of them: other users still get
+    /// slots, and dropping the lists releases everything.
     async fn flood_of_unread_answers(&self) -> Result<(), String> {
         let (alice, bob, mallory) = (1, 2, 3);
         let before = self.opensearch.open_points_in_time();
         let mut unread = Vec::new();
-        for (greedy, most) in [(mallory, PLACES / 2), (bob, PLACES / 4)] {
+        for (greedy, most) in [(mallory, SLOTS / 2), (bob, SLOTS / 4)] {
             let mut got = 0;
-            while let Ok(list) = self.unread_list(greedy, 0).await {
-                unread.push(list.map_err(|error| format!("a list that nobody reads: {error}"))?);
+            while let Ok(list) = self.begin_list(greedy, 0).await {
+                unread.push(list.map_err(|error| format!("an unread list: {error}"))?);
                 got += 1;
                 if got > most {
                     let name = &self.people[greedy].caller.name;
                     return Err(format!(
-                        "{name} has {got} of {PLACES} places at a time, and {most} are that user's share"
+                        "{name} has {got} of {SLOTS} slots, more than its share of {most}"
                     ));
                 }
             }
@@ -670,9 +691,9 @@ impl Users {
         drop(unread);
         tokio::time::sleep(Duration::from_secs(5)).await;
         let open = self.opensearch.open_points_in_time();
-        if open > before + OPEN {
+        if open > before + MAX_OPEN_CONTEXTS {
             return Err(format!(
-                "{open} points in time are open after unread lists were given up, {before} before"
+                "{open} points in time are open after unread lists were dropped, {before} before"
             ));
         }
         self.page(mallory, 0, None, None)
@@ -682,9 +703,9 @@ impl Users {
     }
 }
 
-fn request(question: usize, token: Option<String>) -> Option<ListRequest> {
+fn request(query_index: usize, token: Option<String>) -> Option<ListRequest> {
     let path = "/apis/search.fleetdex.io/v1alpha1/search/api/v1/configmaps";
-    let uri = RequestUri::parse(path, Some(QUESTIONS[question])).ok()?;
+    let uri = RequestUri::parse(path, Some(QUERIES[query_index])).ok()?;
     match request::parse(&uri) {
         Ok(ApiRequest::List(list)) => Some(ListRequest {
             continue_token: token,

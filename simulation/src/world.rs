@@ -1,4 +1,5 @@
-//! The fleet of one run: clusters, OpenSearch, operators, and what people and faults do to them.
+//! The fleet of one run: clusters, OpenSearch and operators, with the operations and disruptions
+//! that the run applies to them.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -18,65 +19,69 @@ use rand::{RngExt, SeedableRng, rngs::StdRng, seq::IndexedRandom};
 use serde_json::{Value, json};
 
 use crate::{
-    SECRET_VALUE, apiserver,
+    SECRET_VALUE,
     hostile::{Gauge, Hostile, Malice},
-    opensearch::OpenSearch,
-    operator::{InProcess, Operator, Surroundings, Wanted, control_plane},
+    operator::{DesiredState, InProcess, Operator, Surroundings, control_plane},
     oracle,
     selection::{KINDS, Kind, NAMESPACES, STEADY, Selection},
 };
+use fakes::{apiserver, opensearch::OpenSearch};
 
-/// Objects that there are from the start, for each cluster.
+/// Number of objects that each cluster has at the start.
 const OBJECTS: std::ops::Range<usize> = 5..60;
-/// Names of objects of one kind and namespace: few, so that they are deleted and made again.
+/// Number of object names per kind and namespace: few, so that names are deleted and reused.
 const NAMES: usize = 12;
 const STEADY_OBJECTS: usize = 3;
-/// What the names of the registry's indices may start with.
+/// The index prefixes that the registry may have.
 const PREFIXES: [&str; 3] = ["fleetdex", "moved", "fleetdex_moved"];
-/// Fifty times what the busiest of 10,000 runs sent. More is work without end, which a paused clock would let go on for hours.
+/// Fifty times the requests of the busiest of 10,000 runs. More indicates an endless loop, which
+/// would run for hours under a paused clock.
 const MAX_REQUESTS: u64 = 200_000;
-/// OpenSearch refuses documents that have this in them.
+/// OpenSearch rejects documents that contain this text.
 const REFUSED_TEXT: &str = "unbearable";
 
-/// Everything of one run.
+/// The state of one run.
 pub struct World {
-    /// What is random about the run.
+    /// The random number generator of the run.
     pub random: StdRng,
     /// Every cluster.
     pub servers: BTreeMap<ClusterName, apiserver::Server>,
     /// OpenSearch.
     pub store: OpenSearch,
-    /// What the registry asks for.
+    /// The objects that the registry selects.
     pub selection: Selection,
-    /// What it asked for before.
+    /// The selection before the last edit.
     selection_before: Option<Selection>,
-    /// What the names of its indices start with.
+    /// The index prefix of the registry.
     prefix: IndexPrefix,
-    /// How often each thing was done to the fleet that is no fault of a server.
-    pub done: BTreeMap<&'static str, u64>,
-    wanted: Wanted,
+    /// How often each disruption of the fleet took place; servers count their own faults.
+    pub disruptions: BTreeMap<&'static str, u64>,
+    desired: DesiredState,
     surroundings: Surroundings,
-    /// Whether a Secret's value was sent.
+    /// Whether a bulk request contained a Secret's value.
     leaked: Arc<AtomicBool>,
-    /// A line of a bulk request that is none, or is of several clusters.
-    mixed: Arc<Mutex<Option<String>>>,
-    /// Members that are out to harm the others.
+    /// A line of a bulk request that is no valid JSON, or whose document is in the index of another
+    /// cluster.
+    invalid_bulk_line: Arc<Mutex<Option<String>>>,
+    /// Members that try to harm the others.
     hostile: BTreeMap<ClusterName, Hostile>,
-    /// Memory for what members answer.
+    /// The memory budget for the responses of members.
     budget: Budget,
-    /// What was read of it.
+    /// How much was read of these responses.
     gauge: Gauge,
     operators: Vec<Operator>,
-    /// Counts the writes, so that each is a change.
+    /// Number of writes; part of each object, so that each write is a change.
     writes: u64,
-    /// For each cluster that queries have shown whole: the documents of which one set has to be there from then on.
+    /// For each cluster that queries have shown completely: the sets of documents, one of which has
+    /// to be visible from then on.
     visible: BTreeMap<ClusterName, Vec<BTreeSet<String>>>,
-    /// The documents that nobody touches, of each cluster that ever had the name: with any document of their kind, queries show one set of them.
+    /// The documents of the unmodified objects of every cluster that ever had the name. Whenever
+    /// queries show any document of their kind, they show one of these sets completely.
     steady: BTreeMap<ClusterName, Vec<BTreeSet<String>>>,
 }
 
 impl World {
-    /// A fleet with some objects, and an operator that has just been started.
+    /// Creates a fleet with some objects and a running operator.
     pub fn new(seed: u64, audit_interval: Option<Duration>) -> anyhow::Result<Self> {
         let mut random = StdRng::seed_from_u64(seed);
         fastrand::seed(seed);
@@ -93,14 +98,14 @@ impl World {
         let hostile = hostile_members(seed, &servers, budget.limits());
         let gauge = Gauge::default();
         store.refuse_documents_with(REFUSED_TEXT);
-        let (leaked, mixed) = (Arc::default(), Arc::default());
-        watch_bulks(&store, &leaked, &mixed);
+        let (leaked, invalid_bulk_line) = (Arc::default(), Arc::default());
+        inspect_bulks_for_leaks(&store, &leaked, &invalid_bulk_line);
         let selection = Selection::random(&mut random);
         let members = names.into_iter().chain(hostile.keys().cloned()).collect();
-        let wanted = Wanted {
+        let desired = DesiredState {
             members,
             registries: vec![selection.registry(PREFIXES[0])?],
-            places: Vec::new(),
+            store_locations: Vec::new(),
         };
         let surroundings = Surroundings {
             hub,
@@ -114,7 +119,7 @@ impl World {
             limits: limits(&mut random),
             audit_interval,
         };
-        let operators = vec![Operator::start(surroundings.clone(), wanted.clone())];
+        let operators = vec![Operator::start(surroundings.clone(), desired.clone())];
         let mut world = Self {
             random,
             servers,
@@ -122,11 +127,11 @@ impl World {
             selection,
             selection_before: None,
             prefix: IndexPrefix::default(),
-            done: BTreeMap::new(),
-            wanted,
+            disruptions: BTreeMap::new(),
+            desired,
             surroundings,
             leaked,
-            mixed,
+            invalid_bulk_line,
             hostile,
             budget,
             gauge,
@@ -135,17 +140,17 @@ impl World {
             visible: BTreeMap::new(),
             steady: BTreeMap::new(),
         };
-        world.furnish();
+        world.populate();
         Ok(world)
     }
 
-    fn furnish(&mut self) {
+    fn populate(&mut self) {
         for name in self.servers.keys().cloned().collect::<Vec<_>>() {
-            self.furnish_cluster(&name);
+            self.populate_cluster(&name);
         }
     }
 
-    fn furnish_cluster(&mut self, cluster: &ClusterName) {
+    fn populate_cluster(&mut self, cluster: &ClusterName) {
         for number in 0..STEADY_OBJECTS {
             let object = json!({
                 "metadata": { "name": format!("steady{number}"), "namespace": STEADY, "labels": { "tier": "web" } },
@@ -168,23 +173,23 @@ impl World {
         if let Some(server) = self.servers.get(cluster)
             && let Err(status) = server.apply(kind.resource, object)
         {
-            tracing::error!(%cluster, ?status, "an object was refused");
+            tracing::error!(%cluster, ?status, "the API server refused an object");
         }
     }
 
-    /// The clusters that are members now.
+    /// Returns the current members.
     pub fn member_names(&self) -> Vec<ClusterName> {
-        self.wanted.members.clone()
+        self.desired.members.clone()
     }
 
-    /// Some cluster.
+    /// Returns a random cluster.
     pub fn some_cluster(&mut self) -> ClusterName {
         let names: Vec<ClusterName> = self.servers.keys().cloned().collect();
         let at = self.random.random_range(0..names.len());
         names[at].clone()
     }
 
-    /// Creates, changes or deletes some object of some cluster.
+    /// Creates, changes or deletes a random object of a random cluster.
     pub fn write(&mut self) {
         let cluster = self.some_cluster();
         self.write_to(&cluster);
@@ -215,8 +220,8 @@ impl World {
         let name = format!("object{}", self.random.random_range(0..NAMES));
         if self.random.random_ratio(1, 4) {
             if let Some(server) = self.servers.get(cluster) {
-                // There may be none of that name.
-                let _there_was_one = server.delete(kind.resource, Some(namespace), &name);
+                // An object of that name need not exist.
+                let _existed = server.delete(kind.resource, Some(namespace), &name);
             }
             return;
         }
@@ -238,64 +243,66 @@ impl World {
         self.apply(cluster, kind, object);
     }
 
-    /// Changes what the registry asks for.
+    /// Changes the resource selectors of the registry.
     pub fn edit_registry(&mut self) -> anyhow::Result<()> {
-        // Often back to what it was: what was removed has to come again.
+        // Often restores the previous selection: removed objects have to be indexed again.
         let other = match self.selection_before.take() {
             Some(before) if self.random.random_ratio(2, 3) => before,
             _ => Selection::random(&mut self.random),
         };
         self.selection_before = Some(std::mem::replace(&mut self.selection, other));
-        self.wanted.registries = vec![self.selection.registry(self.prefix.as_str())?];
-        self.show();
+        self.desired.registries = vec![self.selection.registry(self.prefix.as_str())?];
+        self.update_operators();
         self.count("registry edited");
         Ok(())
     }
 
-    /// The registry's documents are to be kept under another prefix from now on.
+    /// Moves the registry to another index prefix.
     pub fn move_registry(&mut self) -> anyhow::Result<()> {
         let Some(prefix) = PREFIXES.choose(&mut self.random) else {
             return Ok(());
         };
-        // As the leader does before anything is written there.
-        for registry in &self.wanted.registries {
-            self.wanted.places.extend(store_location(&registry.spec));
+        // The leader records the location before the first write to it.
+        for registry in &self.desired.registries {
+            self.desired
+                .store_locations
+                .extend(store_location(&registry.spec));
         }
         self.prefix = prefix.parse()?;
-        self.wanted.registries = vec![self.selection.registry(prefix)?];
-        self.show();
+        self.desired.registries = vec![self.selection.registry(prefix)?];
+        self.update_operators();
         self.count("registry moved");
         Ok(())
     }
 
-    fn show(&self) {
+    fn update_operators(&self) {
         for operator in &self.operators {
-            operator.show(self.wanted.clone());
+            operator.update(self.desired.clone());
         }
     }
 
-    /// A member leaves, or one that left comes back.
+    /// Removes a member, or adds a removed one again.
     pub fn join_or_leave(&mut self) {
         let name = self.some_cluster();
-        let members = &mut self.wanted.members;
+        let members = &mut self.desired.members;
         match members.iter().position(|member| *member == name) {
             Some(position) if members.len() > 1 => drop(members.remove(position)),
             Some(_) => {}
             None => members.push(name.clone()),
         }
-        self.show();
+        self.update_operators();
         self.visible.remove(&name);
         self.count("member left or joined");
     }
 
-    /// A cluster is replaced by another one of the same name.
+    /// Replaces a cluster by a new one of the same name.
     pub fn recreate(&mut self) {
         let name = self.some_cluster();
         if let Some(server) = self.servers.get(&name) {
             server.recreate();
             server.restart();
         }
-        self.furnish_cluster(&name);
+        self.populate_cluster(&name);
         let now = self
             .servers
             .get(&name)
@@ -307,7 +314,7 @@ impl World {
         self.count("cluster recreated");
     }
 
-    /// A cluster's etcd is restored from a backup.
+    /// Restores the etcd of a cluster from a backup.
     pub fn restore(&mut self) {
         let name = self.some_cluster();
         let Some(server) = self.servers.get(&name).cloned() else {
@@ -326,7 +333,7 @@ impl World {
         }
     }
 
-    /// Forgets the history of a cluster, up to now or to some time ago.
+    /// Compacts the history of a cluster up to the current or a recent revision.
     pub fn compact(&mut self) {
         let name = self.some_cluster();
         if let Some(server) = self.servers.get(&name) {
@@ -339,7 +346,7 @@ impl World {
         self.count("etcd compacted");
     }
 
-    /// An apiserver is killed and started again.
+    /// Restarts an API server.
     pub fn restart_apiserver(&mut self) {
         let name = self.some_cluster();
         if let Some(server) = self.servers.get(&name) {
@@ -348,12 +355,12 @@ impl World {
         self.count("apiserver restarted");
     }
 
-    /// OpenSearch is killed and started again: what it knew of deleted documents is gone.
+    /// Restarts OpenSearch, which loses its tombstones of deleted documents.
     pub fn restart_store(&mut self) {
         self.store.restart();
     }
 
-    /// Somebody deletes an index.
+    /// Deletes a random index.
     pub fn delete_index(&mut self) {
         let indices: Vec<String> = self.store.indices().into_keys().collect();
         if let Some(index) = indices.choose(&mut self.random) {
@@ -362,7 +369,7 @@ impl World {
         }
     }
 
-    /// Somebody removes an alias.
+    /// Removes a random alias.
     pub fn remove_alias(&mut self) {
         let aliases: Vec<String> = self.store.aliases().into_keys().collect();
         if let Some(alias) = aliases.choose(&mut self.random) {
@@ -371,7 +378,7 @@ impl World {
         }
     }
 
-    /// An operator is killed or stopped; it is started again later.
+    /// Kills or stops an operator; a later step starts one again.
     pub async fn disturb_operators(&mut self) -> anyhow::Result<()> {
         if self.operators.is_empty() {
             return Ok(());
@@ -387,28 +394,28 @@ impl World {
         Ok(())
     }
 
-    /// Another operator works beside the first.
+    /// Starts a second operator beside the first.
     pub fn start_second_operator(&mut self) {
         if self.operators.len() < 2 {
             self.count("second operator");
             self.operators.push(Operator::start(
                 self.surroundings.clone(),
-                self.wanted.clone(),
+                self.desired.clone(),
             ));
         }
     }
 
-    /// An operator runs again, if none does.
+    /// Starts an operator if none runs.
     pub fn ensure_operator(&mut self) {
         if self.operators.is_empty() {
             self.operators.push(Operator::start(
                 self.surroundings.clone(),
-                self.wanted.clone(),
+                self.desired.clone(),
             ));
         }
     }
 
-    /// Ends all faults, and leaves one operator running.
+    /// Ends all faults and leaves one operator running.
     pub async fn heal(&mut self) {
         for server in self.servers.values() {
             server.heal();
@@ -420,29 +427,30 @@ impl World {
         self.ensure_operator();
     }
 
-    /// What must hold at any time, faults or not. An error says what does not.
+    /// Checks the invariants that hold at any time, with faults too. The error names the violated
+    /// one.
     pub fn check_always(&mut self) -> Result<(), String> {
         if self.operators.iter().any(Operator::has_ended) {
-            return Err("an operator ended although nobody asked it to".to_owned());
+            return Err("an operator ended without being stopped".to_owned());
         }
         let requests = self.store.counters().requests;
         if requests > MAX_REQUESTS {
             return Err(format!(
-                "OpenSearch got {requests} requests: something begins again and again"
+                "OpenSearch received {requests} requests: something retries in an endless loop"
             ));
         }
         if self.leaked.load(Ordering::Relaxed) {
-            return Err("a bulk request held a Secret's value".to_owned());
+            return Err("a bulk request contained a Secret's value".to_owned());
         }
-        if let Some(line) = &*self.mixed.lock() {
+        if let Some(line) = &*self.invalid_bulk_line.lock() {
             return Err(format!(
-                "a bulk request has a line that is none of one cluster: {line}"
+                "a bulk request has an invalid line or a document of another cluster: {line}"
             ));
         }
         let limits = self.budget.limits();
         if self.budget.peak() > limits.bound() {
             return Err(format!(
-                "{} bytes of answers were in memory, more than {}",
+                "responses took {} bytes of memory, more than {}",
                 self.budget.peak(),
                 limits.bound()
             ));
@@ -450,12 +458,12 @@ impl World {
         let longest = limits.page.max(limits.line).max(limits.answer) + SLACK;
         if self.gauge.longest() > longest {
             return Err(format!(
-                "{} bytes of one answer were read, more than {longest}",
+                "{} bytes of one response were read, more than {longest}",
                 self.gauge.longest()
             ));
         }
         for name in self.member_names() {
-            // Until the new place is complete, queries are answered from the one before.
+            // Until the new store location is complete, queries read the previous one.
             let mut shown = BTreeSet::new();
             for prefix in PREFIXES
                 .iter()
@@ -465,17 +473,17 @@ impl World {
                     oracle::stored(&self.store, prefix.cluster_alias(&name).as_str()).into_keys(),
                 );
             }
-            // Kinds are shown one by one, but each of them whole.
+            // Kinds become visible one by one, but each of them completely.
             let of_kind = oracle::id(KINDS[0], "");
-            let is_begun = shown.iter().any(|id| id.starts_with(&of_kind));
-            if is_begun
+            let is_visible = shown.iter().any(|id| id.starts_with(&of_kind));
+            if is_visible
                 && self
                     .steady
                     .get(&name)
                     .is_some_and(|sets| !sets.iter().any(|ids| ids.is_subset(&shown)))
             {
                 return Err(format!(
-                    "a query of {name} shows a part of a kind: {} documents",
+                    "a query of {name} shows an incomplete kind: {} documents",
                     shown.len()
                 ));
             }
@@ -498,7 +506,7 @@ impl World {
         Ok(())
     }
 
-    /// What differs between the index and the fleet.
+    /// Returns the differences between the index and the fleet.
     pub fn differences(&self) -> Vec<String> {
         let hostile: Vec<&ClusterName> = self.hostile.keys().collect();
         oracle::differences(
@@ -511,7 +519,7 @@ impl World {
         )
     }
 
-    /// How often each thing was done by hostile members.
+    /// Returns how often hostile members applied each kind of malice.
     pub fn malice(&self) -> BTreeMap<Malice, u64> {
         let mut struck = BTreeMap::new();
         for (malice, times) in self.hostile.values().flat_map(Hostile::struck) {
@@ -520,17 +528,17 @@ impl World {
         struck
     }
 
-    /// Ends all operators. Nothing that was read may be held then.
+    /// Kills all operators and checks that no response memory stays reserved.
     pub async fn finish(&mut self) -> Result<(), String> {
         for operator in self.operators.drain(..) {
             operator.kill().await;
         }
-        // The tasks of streams end a moment after the one that started them.
+        // The tasks of streams end shortly after the task that started them.
         tokio::time::sleep(Duration::from_secs(1)).await;
         let held = self.budget.held();
         if held > 0 {
             Err(format!(
-                "{held} bytes of answers are held although nobody reads any more"
+                "{held} bytes of response memory are reserved after all readers ended"
             ))
         } else {
             Ok(())
@@ -538,26 +546,31 @@ impl World {
     }
 
     fn count(&mut self, what: &'static str) {
-        *self.done.entry(what).or_default() += 1;
+        *self.disruptions.entry(what).or_default() += 1;
     }
 }
 
-fn watch_bulks(store: &OpenSearch, leaked: &Arc<AtomicBool>, mixed: &Arc<Mutex<Option<String>>>) {
-    let (seen, mixed) = (Arc::clone(leaked), Arc::clone(mixed));
+fn inspect_bulks_for_leaks(
+    store: &OpenSearch,
+    leaked: &Arc<AtomicBool>,
+    invalid_bulk_line: &Arc<Mutex<Option<String>>>,
+) {
+    let (leaked, invalid_bulk_line) = (Arc::clone(leaked), Arc::clone(invalid_bulk_line));
     store.inspect_bulks(move |body| {
-        let held = body
+        let has_secret = body
             .windows(SECRET_VALUE.len())
             .any(|window| window == SECRET_VALUE.as_bytes());
-        seen.fetch_or(held, Ordering::Relaxed);
+        leaked.fetch_or(has_secret, Ordering::Relaxed);
         if let Err(line) = check_lines(body) {
-            mixed.lock().get_or_insert(line);
+            invalid_bulk_line.lock().get_or_insert(line);
         }
     });
 }
 
-/// Whether each line of a bulk request is JSON, and each document is of the cluster whose index it goes to. An error is the line.
+/// Checks that each line of a bulk request is JSON, and that each document goes to an index of its
+/// own cluster. The error is the line.
 fn check_lines(body: &[u8]) -> Result<(), String> {
-    /// All that is looked at of a document: the rest may be nested deeper than a `Value`.
+    /// The only member that is parsed: the rest may be nested deeper than a `Value` allows.
     #[derive(serde::Deserialize)]
     struct Document {
         cluster: String,
@@ -599,10 +612,10 @@ fn check_lines(body: &[u8]) -> Result<(), String> {
     Ok(())
 }
 
-/// Bytes beside an answer's limit: what comes in one piece when it is reached.
+/// Bytes beyond a response's limit: the chunk that reaches the limit.
 const SLACK: usize = 64 << 10;
 
-/// Little memory, so that much wants more than there is, and pages that some honest lists do not fit into.
+/// Limits so low that readers compete for memory, and that pages of some honest members exceed.
 fn intake_limits(seed: u64) -> intake::MemoryLimits {
     let mut random = StdRng::seed_from_u64(seed.rotate_left(17));
     let page = random.random_range(24..128) << 10;
@@ -617,7 +630,7 @@ fn intake_limits(seed: u64) -> intake::MemoryLimits {
     }
 }
 
-/// One, in half of the runs. It knows the ids that documents of the others will have.
+/// Creates one hostile member in half of the runs. It knows the document ids of the other members.
 fn hostile_members(
     seed: u64,
     servers: &BTreeMap<ClusterName, apiserver::Server>,
@@ -644,7 +657,7 @@ fn hostile_members(
             "spec": { "value": number },
         });
         if let Err(status) = server.apply(KINDS[number % KINDS.len()].resource, object) {
-            tracing::error!(?status, "an object was refused");
+            tracing::error!(?status, "the API server refused an object");
         }
     }
     let victims = servers.keys().flat_map(|cluster| {
@@ -666,7 +679,7 @@ fn hostile_members(
     BTreeMap::from([(name, hostile)])
 }
 
-/// The version of the youngest of the objects that nobody touches: a backup is never from before them.
+/// The highest resource version of the unmodified objects; every backup contains them.
 fn newest_steady(server: &apiserver::Server) -> u64 {
     let steady = server
         .objects(KINDS[0].resource, Some(STEADY))
@@ -681,7 +694,7 @@ fn newest_steady(server: &apiserver::Server) -> u64 {
 fn cluster(random: &mut StdRng) -> apiserver::Server {
     let mut options = apiserver::Options::new(random.random());
     options.largest_page = Some(random.random_range(2..20));
-    // Close below a number with a digit more, which is soon passed.
+    // Just below a power of ten, so that versions soon gain a digit.
     options.first_revision = 10_u64
         .pow(random.random_range(1..4))
         .saturating_sub(random.random_range(1..60))
@@ -691,7 +704,7 @@ fn cluster(random: &mut StdRng) -> apiserver::Server {
     apiserver::Server::new(options)
 }
 
-/// Limits that few objects reach.
+/// Limits so low that few objects reach them.
 fn limits(random: &mut StdRng) -> PipelineLimits {
     PipelineLimits {
         pending_bytes: random.random_range(2_000..50_000),

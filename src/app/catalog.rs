@@ -65,7 +65,11 @@ pub fn catalog(
         catalog.add_gap((stream.unit.cluster, namespace), resource, warning);
     }
     add_streams(&mut catalog, plan, supervisor, members);
-    for ((store, cluster), _) in plan.scopes.iter().filter(|(_, coverage)| !coverage.certain) {
+    for ((store, cluster), _) in plan
+        .coverage
+        .iter()
+        .filter(|(_, coverage)| !coverage.certain)
+    {
         catalog.add_incomplete(cluster.clone(), store.clone());
     }
     catalog
@@ -110,7 +114,7 @@ fn add_kinds(
 ) {
     let rebuilding = supervisor.rebuilding();
     let missing_fields = supervisor.streams_missing_fields();
-    for (stream, unit_plan) in &plan.units {
+    for (stream, unit_plan) in &plan.streams {
         let unit = &stream.unit;
         let member = members.get(&unit.cluster);
         let Some(served) = member.and_then(|member| served_resource(member, &unit.resource)) else {
@@ -189,7 +193,7 @@ fn add_undiscovered(
     supervisor: &StreamSupervisor,
     members: &BTreeMap<ClusterName, MemberState>,
 ) {
-    for (store, cluster) in plan.scopes.keys() {
+    for (store, cluster) in plan.coverage.keys() {
         let Some(member) = members
             .get(cluster)
             .filter(|member| member.discovery.is_none() && !is_duplicate(member))
@@ -225,7 +229,7 @@ fn add_streams(
     supervisor: &StreamSupervisor,
     members: &BTreeMap<ClusterName, MemberState>,
 ) {
-    for stream in plan.units.keys() {
+    for stream in plan.streams.keys() {
         let assignment = supervisor.assignment_for(&stream.store);
         if let Some(replica) = assignment.other_reader(&stream.unit.cluster) {
             catalog.add_peer_cluster(stream.unit.cluster.clone(), replica.to_string());

@@ -57,8 +57,8 @@ pub(super) fn client(config: &Config) -> anyhow::Result<Client> {
 
 /// Identifies this installation in the indices, by the UID of the control plane's namespace
 /// `kube-system`, which survives a reinstallation.
-pub(super) async fn installation_id(hub: &Client) -> String {
-    let namespace = Api::<Namespace>::all(hub.clone());
+pub(super) async fn installation_id(control_plane: &Client) -> String {
+    let namespace = Api::<Namespace>::all(control_plane.clone());
     match tokio::time::timeout(REQUEST_TIMEOUT, namespace.get("kube-system")).await {
         Ok(Ok(found)) => found.metadata.uid.unwrap_or_default(),
         Ok(Err(error)) => {

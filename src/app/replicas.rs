@@ -13,7 +13,7 @@ use super::args::RunArgs;
 /// here.
 pub(super) fn join(
     args: &RunArgs,
-    hub: &Client,
+    control_plane: &Client,
     changed: &Arc<Notify>,
     served: SocketAddr,
 ) -> anyhow::Result<Replicas> {
@@ -29,11 +29,11 @@ pub(super) fn join(
     let namespace = args
         .replica_namespace
         .clone()
-        .unwrap_or_else(|| hub.default_namespace().to_owned());
+        .unwrap_or_else(|| control_plane.default_namespace().to_owned());
     let address = advertised_address(args, served);
     tracing::info!(replica = %name, namespace, address = address.map(tracing::field::display), "joining the other replicas");
     Ok(Replicas::join(
-        hub.clone(),
+        control_plane.clone(),
         ReplicaConfig {
             name,
             namespace,

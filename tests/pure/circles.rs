@@ -1,7 +1,8 @@
 //! No files import each other in a circle, neither directly nor through others.
 //!
-//! Cargo sees to that between crates; this looks at the files of each. A file imports another one when it names something that the other one
-//! defines; a `pub use` only passes names on. Tests and fakes may import what they like.
+//! Cargo ensures this between crates; this test checks the files of each crate. A file imports
+//! another one if it names an item that the other one defines; a `pub use` only re-exports. Tests
+//! and fakes may import anything.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
@@ -22,13 +23,13 @@ struct Crate {
     sources: BTreeMap<Module, Source>,
 }
 
-/// What a file names of its own crate.
+/// Paths of its own crate that a file names.
 #[derive(Default)]
 struct Source {
-    /// What it uses, from the root of the crate on.
+    /// Used paths, from the root of the crate.
     used: BTreeSet<Module>,
-    /// What it passes on, by the name under which it does.
-    passed_on: BTreeMap<String, Module>,
+    /// Re-exported paths, by their new names.
+    reexported: BTreeMap<String, Module>,
 }
 
 #[test]
@@ -38,7 +39,8 @@ fn no_files_import_each_other_in_a_circle() {
         .unwrap()
         .map(|entry| entry.unwrap().path().join("src"))
         .collect();
-    folders.extend(["src", "simulation/src", "e2e/src"].map(|folder| root.join(folder)));
+    folders
+        .extend(["src", "fakes/src", "simulation/src", "e2e/src"].map(|folder| root.join(folder)));
     let mut files = 0;
     let mut circles = Vec::new();
     for folder in folders {
@@ -61,7 +63,7 @@ fn no_files_import_each_other_in_a_circle() {
 }
 
 #[test]
-fn circles_are_found_through_other_files_and_through_what_is_passed_on() {
+fn circles_are_found_through_other_files_and_reexports() {
     let found = |files: &[(&str, &str)]| Crate::of(files).circles();
     let apart = [
         ("", "pub mod a; pub mod b; pub use a::A;"),
@@ -77,13 +79,13 @@ fn circles_are_found_through_other_files_and_through_what_is_passed_on() {
         ("b", "pub struct B; fn f() -> crate::a::A { todo!() }"),
     ];
     assert_eq!(found(&direct), ["a -> b, b -> a"]);
-    let passed_on = [
+    let reexported = [
         ("", "pub use a::A; pub use c::C;"),
         ("a", "use crate::b; pub struct A; fn f() { b::f() }"),
         ("b", "use super::{C, a}; pub fn f() {}"),
         ("c", "pub struct C(crate::A);"),
     ];
-    assert_eq!(found(&passed_on), ["a -> b, b -> c, c -> a"]);
+    assert_eq!(found(&reexported), ["a -> b, b -> c, c -> a"]);
     let parent = [
         ("p", "mod child; use child::Child; pub struct Parent;"),
         ("p::child", "use super::Parent; pub struct Child;"),
@@ -99,7 +101,7 @@ impl Crate {
             for entry in fs::read_dir(&next).unwrap() {
                 let path = entry.unwrap().path();
                 if path.is_dir() {
-                    // Programs beside the main one are crates of their own.
+                    // Programs in `bin` are separate crates.
                     if !path.ends_with("bin") {
                         folders.push(path);
                     }
@@ -129,7 +131,7 @@ impl Crate {
                 source: Source::default(),
             };
             let file = syn::parse_file(&text).unwrap();
-            // Names first: paths may begin with them.
+            // Imports first: paths may begin with imported names.
             for item in &file.items {
                 if let syn::Item::Use(item) = item {
                     reader.visit_item_use(item);
@@ -143,47 +145,55 @@ impl Crate {
         }
     }
 
-    /// Circles, each as the shortest way around from its first file.
+    /// Circles, each as the shortest path from its first file back to it.
     fn circles(&self) -> Vec<String> {
         let edges: BTreeMap<&Module, BTreeSet<&Module>> = self
             .sources
             .iter()
             .map(|(module, source)| {
-                let homes = source.used.iter().filter_map(|path| self.home(path, 0));
-                (module, homes.filter(|home| *home != module).collect())
+                let homes = source
+                    .used
+                    .iter()
+                    .filter_map(|path| self.defining_module(path, 0));
+                (
+                    module,
+                    homes
+                        .filter(|defining_module| *defining_module != module)
+                        .collect(),
+                )
             })
             .collect();
-        let mut told = BTreeSet::new();
+        let mut reported = BTreeSet::new();
         let mut circles = Vec::new();
         for module in self.sources.keys() {
-            if told.contains(module) {
+            if reported.contains(module) {
                 continue;
             }
-            if let Some(way) = way_around(module, &edges) {
-                let steps = way
+            if let Some(path) = shortest_circle(module, &edges) {
+                let steps = path
                     .windows(2)
                     .map(|step| format!("{} -> {}", name_of(step[0]), name_of(step[1])));
                 circles.push(steps.collect::<Vec<_>>().join(", "));
-                told.extend(way);
+                reported.extend(path);
             }
         }
         circles
     }
 
     /// The file that defines what a path names.
-    fn home(&self, path: &[String], passes: usize) -> Option<&Module> {
+    fn defining_module(&self, path: &[String], passes: usize) -> Option<&Module> {
         let length = (0..=path.len())
             .rev()
             .find(|length| self.sources.contains_key(&path[..*length]))?;
         let (module, source) = self.sources.get_key_value(&path[..length])?;
-        let passed_on = path
+        let reexported = path
             .get(length)
-            .and_then(|name| source.passed_on.get(name))
+            .and_then(|name| source.reexported.get(name))
             .filter(|_| passes < 8);
-        match passed_on {
+        match reexported {
             Some(target) => {
                 let whole = [target.as_slice(), &path[length + 1..]].concat();
-                self.home(&whole, passes + 1)
+                self.defining_module(&whole, passes + 1)
             }
             None => Some(module),
         }
@@ -198,46 +208,46 @@ fn name_of(module: &Module) -> String {
     }
 }
 
-/// The shortest way from a file back to itself.
-fn way_around<'m>(
+/// The shortest path from a file back to itself.
+fn shortest_circle<'m>(
     from: &'m Module,
     edges: &BTreeMap<&'m Module, BTreeSet<&'m Module>>,
 ) -> Option<Vec<&'m Module>> {
-    let mut ways = vec![vec![from]];
+    let mut paths = vec![vec![from]];
     let mut seen = BTreeSet::new();
-    while !ways.is_empty() {
+    while !paths.is_empty() {
         let mut longer = Vec::new();
-        for way in ways {
-            for next in &edges[way[way.len() - 1]] {
-                let mut way = way.clone();
-                way.push(*next);
+        for path in paths {
+            for next in &edges[path[path.len() - 1]] {
+                let mut path = path.clone();
+                path.push(*next);
                 if *next == from {
-                    return Some(way);
+                    return Some(path);
                 }
                 if seen.insert(*next) {
-                    longer.push(way);
+                    longer.push(path);
                 }
             }
         }
-        ways = longer;
+        paths = longer;
     }
     None
 }
 
-/// Reads what a file names.
+/// Collects the paths that a file names.
 struct Reader<'m> {
     modules: &'m BTreeSet<Module>,
-    /// Where it stands: the file's module, and modules within the file.
+    /// The current module: the file's module, and modules within the file.
     module: Module,
-    /// How many modules of the file it is in.
+    /// Depth of modules within the file.
     inside: usize,
-    /// Modules that were imported, by the names that they have here.
+    /// Imported modules, by their local names.
     imported: BTreeMap<String, Module>,
     source: Source,
 }
 
 impl Reader<'_> {
-    /// A path from the root of the crate on; nothing for one of another crate.
+    /// A path from the root of the crate; `None` for one of another crate.
     fn absolute(&self, path: &[String]) -> Option<Module> {
         let mut base = self.module.clone();
         let mut rest = path;
@@ -297,9 +307,9 @@ impl<'a> Visit<'a> for Reader<'_> {
                 continue;
             };
             if is_passed_on {
-                self.source.passed_on.insert(name, target);
+                self.source.reexported.insert(name, target);
             } else if name != "*" && self.modules.contains(&target) {
-                // Only what is named of it counts.
+                // Only the paths below it count.
                 self.imported.insert(name, target);
             } else {
                 self.source.used.insert(target);
@@ -320,7 +330,7 @@ impl<'a> Visit<'a> for Reader<'_> {
     }
 }
 
-/// The paths of a `use`, each with the name that it has afterwards.
+/// The paths of a `use`, each with its local name.
 fn flatten(tree: &UseTree, prefix: &mut Vec<String>, leaves: &mut Vec<(Vec<String>, String)>) {
     let whole = |prefix: &[String], name: String| -> Vec<String> {
         if name == "self" && !prefix.is_empty() {
@@ -353,7 +363,7 @@ fn flatten(tree: &UseTree, prefix: &mut Vec<String>, leaves: &mut Vec<(Vec<Strin
     }
 }
 
-/// The module of a file, by its path below `src`; nothing for what is no module, or for tests only.
+/// The module of a file, by its path below `src`; `None` for other files and for tests.
 fn module_of(file: &Path) -> Option<Module> {
     let mut module: Module = file
         .with_extension("")
@@ -383,7 +393,7 @@ fn split(name: &str) -> Module {
         .collect()
 }
 
-/// `#[cfg(test)]`, and what is there for the tests of other crates.
+/// `#[cfg(test)]`, and code for the tests of other crates.
 fn is_for_tests(attribute: &Attribute) -> bool {
     attribute.path().is_ident("cfg")
         && attribute.meta.require_list().is_ok_and(|list| {

@@ -1,4 +1,4 @@
-//! The CRDs under `crds/` are what the Rust types say.
+//! The CRDs under `crds/` are generated from the Rust types.
 //!
 //! `make crds` writes them.
 

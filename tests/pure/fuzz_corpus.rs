@@ -1,4 +1,4 @@
-//! The corpora of the fuzz targets, without a fuzzer: what once was interesting has to hold in every run of the tests.
+//! The corpora of the fuzz targets as regression tests, without a fuzzer.
 
 #![allow(
     clippy::unwrap_used,

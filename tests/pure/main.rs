@@ -1,4 +1,5 @@
-//! Tests of the library that need no server: laws, tables, and what the repository says of itself.
+//! Tests without servers: property tests, tables, and consistency of the repository and its
+//! documentation.
 
 mod boundaries;
 mod circles;

@@ -1,4 +1,5 @@
-//! Every example manifest stands in `tests/manifests/` with a declared outcome. The end-to-end tests apply them.
+//! Every example manifest stands in `tests/manifests/` with a declared outcome. The end-to-end
+//! tests apply them.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 

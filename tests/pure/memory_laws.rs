@@ -1,5 +1,5 @@
-//! The laws of the embedded store: whatever is written in whatever order, it answers what a naive model and `Query::matches` say, pages
-//! show one moment, and a watch leads from one answer to the next.
+//! The laws of the embedded store: after any sequence of writes its results equal a naive model and
+//! `Query::matches`, pages show one snapshot, and a watch leads from one result to the next.
 
 #![allow(
     clippy::unwrap_used,
@@ -15,7 +15,7 @@ use std::{
 use fleetdex_core::{
     model::{
         ClusterName, FieldPath, FieldType, Gvk, Object, Projection, Projector, Resource,
-        SelectableField, sort_value,
+        SelectableField, encode_sort_key,
     },
     query::{
         Grant, GroupKey, Groups, Owners, Page, Permitted, Query, Relation, Relative,
@@ -32,7 +32,8 @@ use serde_json::json;
 
 const CLUSTERS: [&str; 2] = ["a", "b"];
 
-/// One version of one object. What it is called follows from `number`, as a UID never changes its name.
+/// One version of one object. Its name follows from `number`, as an object with the same UID keeps
+/// its name.
 #[derive(Clone, Debug)]
 struct Widget {
     cluster: usize,
@@ -57,7 +58,7 @@ impl Widget {
         }
     }
 
-    /// Some have no time.
+    /// Some have no creation time.
     fn day(&self) -> Option<u8> {
         (!self.number.is_multiple_of(11)).then_some(1 + self.number % 3)
     }
@@ -70,7 +71,7 @@ impl Widget {
         }
     }
 
-    /// One or two others, of any kind.
+    /// One or two owners, of any kind.
     fn owner_uids(&self) -> Vec<String> {
         let numbers = [self.number / 2, self.number / 3];
         numbers[..usize::from(self.number % 3)]
@@ -158,7 +159,7 @@ fn projector(cluster: usize, plural: &str) -> Projector {
     )
 }
 
-/// The write of a step, through the code that really makes documents.
+/// The write of a step, with the product's projector.
 fn write(step: &Step, revision: &IndexRevision) -> Write {
     let widget = &step.widget;
     let mut metadata = json!({
@@ -195,7 +196,7 @@ fn write(step: &Step, revision: &IndexRevision) -> Write {
     }
 }
 
-/// What should be stored: the newest version of each object, deletions included.
+/// The expected contents: the newest version of each object, including deletions.
 #[derive(Clone, Default)]
 struct Model(BTreeMap<(usize, u8), (u64, Option<Widget>)>);
 
@@ -247,13 +248,13 @@ impl Model {
     }
 }
 
-/// As the order of a query is defined: what a field reads, numbers before texts, and before both what has no value.
+/// The defined order of a query: missing values, then numbers, then texts.
 fn sort_text(widget: &Widget, path: &FieldPath, kind: FieldType) -> Option<String> {
     let absent = (kind != FieldType::Optional).then(|| Cow::from(kind.absent()));
     widget
         .field(path.as_str())
         .or(absent)
-        .map(|value| sort_value(kind, &value))
+        .map(|value| encode_sort_key(kind, &value))
 }
 
 fn compare(left: &Widget, right: &Widget, sorts: &[Sort]) -> Ordering {
@@ -328,7 +329,7 @@ impl Filled {
         self.memory.list(query, None).await.unwrap()
     }
 
-    /// The rest of an answer.
+    /// The remaining pages of a result.
     async fn rest(&self, query: &Query, first: Page) -> Vec<String> {
         let mut answer = names(&first);
         let mut next = first.next;
@@ -353,11 +354,11 @@ fn uid(object: &str) -> String {
     object["metadata"]["uid"].as_str().unwrap().to_owned()
 }
 
-/// Applies the events of a watch up to a change to an answer.
-async fn follow(watch: &mut Watch, until: u64, answer: &mut BTreeSet<String>) {
+/// Applies the events of a watch up to a change to a result.
+async fn apply_events(watch: &mut Watch, until: u64, answer: &mut BTreeSet<String>) {
     while watch.sequence() < until {
         let waited = tokio::time::timeout(std::time::Duration::ZERO, watch.next()).await;
-        // The last changes may all be of what is not selected.
+        // The last changes may all be of objects that are not selected.
         let Ok(events) = waited else { break };
         for Event {
             kind,
@@ -406,7 +407,7 @@ fn steps(count: std::ops::Range<usize>) -> impl Strategy<Value = Vec<Step>> {
         },
     );
     collection::vec(step, count).prop_map(|mut steps| {
-        // The same version of an object is always the same object.
+        // Equal versions of an object have equal contents.
         let mut known: BTreeMap<(usize, u8, u64), (Widget, bool)> = BTreeMap::new();
         for step in &mut steps {
             let key = (step.widget.cluster, step.widget.number, step.version);
@@ -616,7 +617,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
     #[test]
-    fn an_answer_is_what_the_query_matches_of_the_newest_versions(steps in steps(0..120), queries in collection::vec(query(), 1..8)) {
+    fn a_query_returns_the_matching_objects_in_their_newest_versions(steps in steps(0..120), queries in collection::vec(query(), 1..8)) {
         run(async {
             let mut store = Filled::new().await;
             for batch in steps.chunks(7) {
@@ -656,7 +657,7 @@ proptest! {
     }
 
     #[test]
-    fn pages_show_the_moment_of_the_first_and_a_watch_leads_on_from_it(
+    fn pages_show_the_snapshot_of_the_first_and_a_watch_continues_from_it(
         before in steps(20..100), after in steps(0..100), query in query(),
     ) {
         run(async {
@@ -669,19 +670,19 @@ proptest! {
                 store.write(batch).await;
             }
             assert_eq!(store.rest(&query, first).await, at_first);
-            let mut followed = at_first.into_iter().collect();
+            let mut replica = at_first.into_iter().collect();
             let (_, now) = store.first(&query).await;
-            follow(&mut watch, now, &mut followed).await;
+            apply_events(&mut watch, now, &mut replica).await;
             let mut expected = store.model.answer(&query);
             expected.sort();
-            assert_eq!(followed.into_iter().collect::<Vec<_>>(), expected);
+            assert_eq!(replica.into_iter().collect::<Vec<_>>(), expected);
         });
     }
 }
 
-/// How often the generators do what they are for; a law that is never exercised says nothing.
+/// Checks that the generators exercise the property often enough.
 #[test]
-fn a_good_part_of_the_generated_queries_finds_some_objects_and_not_others() {
+fn many_generated_queries_find_some_objects_and_not_others() {
     let mut runner = proptest::test_runner::TestRunner::deterministic();
     let mut selective = 0;
     for _ in 0..200 {

@@ -1,4 +1,5 @@
-//! The law of the translation: OpenSearch's answer to the DSL is what `Query::matches` says, over generated queries and objects.
+//! Property of the DSL translation: OpenSearch finds what `Query::matches` selects, for generated
+//! queries and objects.
 
 #![allow(
     clippy::unwrap_used,
@@ -134,7 +135,7 @@ fn document(object: &Object) -> BTreeMap<&'static str, Vec<String>> {
     document
 }
 
-/// What OpenSearch does with the clauses that the translation uses.
+/// Evaluates the clauses that the translation uses, as OpenSearch does.
 fn answers(clause: &Value, document: &BTreeMap<&str, Vec<String>>) -> bool {
     let (kind, body) = only_entry(clause);
     let keywords = |field: &str| document.get(field).map(Vec::as_slice).unwrap_or_default();
@@ -185,11 +186,11 @@ fn answers(clause: &Value, document: &BTreeMap<&str, Vec<String>>) -> bool {
 
 fn within(keyword: &str, name: &str, bound: &Value) -> bool {
     if let Some(bound) = bound.as_i64() {
-        let moment: i64 = keyword.parse().unwrap();
+        let time: i64 = keyword.parse().unwrap();
         return if name == "gte" {
-            moment >= bound
+            time >= bound
         } else {
-            moment < bound
+            time < bound
         };
     }
     let bound = bound.as_str().unwrap();
@@ -366,7 +367,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(3000))]
 
     #[test]
-    fn the_dsl_answers_what_the_query_matches(query in query(), objects in collection::vec(object(), 1..6)) {
+    fn the_dsl_finds_what_the_query_matches(query in query(), objects in collection::vec(object(), 1..6)) {
         let clause = dsl::query_clause(&CheckedQuery::new(&query).unwrap());
         for object in &objects {
             prop_assert_eq!(answers(&clause, &document(object)), query.matches(object), "{} on {:?}", clause, object);
@@ -374,9 +375,9 @@ proptest! {
     }
 }
 
-/// How often the generators do what they are for; a law that is never exercised says nothing.
+/// Checks that the generators exercise the property often enough.
 #[test]
-fn a_good_part_of_the_generated_queries_matches_some_objects_and_not_others() {
+fn many_generated_queries_match_some_objects_and_not_others() {
     let mut runner = proptest::test_runner::TestRunner::deterministic();
     let mut selective = 0;
     for _ in 0..300 {

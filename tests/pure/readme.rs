@@ -1,4 +1,4 @@
-//! The README and the documentation say what the repository holds.
+//! The README and the documentation match the repository.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 

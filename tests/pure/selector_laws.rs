@@ -1,4 +1,4 @@
-//! Laws of label and field selectors, over generated text and objects.
+//! Properties of label and field selectors, for generated text and objects.
 
 #![allow(
     clippy::unwrap_used,
@@ -25,7 +25,7 @@ const VALUES: [&str; 8] = [
     "9223372036854775807",
 ];
 
-/// A requirement in plain words, from which text is written and which is judged without the code under test.
+/// A plain requirement, which is printed and evaluated without the code under test.
 #[derive(Clone, Debug)]
 struct Plain {
     key: &'static str,
@@ -100,7 +100,7 @@ fn labels() -> impl Strategy<Value = Labels> {
 }
 
 /// Text from the alphabet of selectors: mostly refused, sometimes accepted.
-fn scribble() -> impl Strategy<Value = String> {
+fn selector_like_text() -> impl Strategy<Value = String> {
     let pieces = vec![
         "a", "b.c", "in", "notin", " ", ",", "=", "!", "(", ")", "<", ">", "\\", "1", "é", "\t",
         "\0", "spec.x", " in (", "a=", "!=", "\\,", "\\=",
@@ -141,7 +141,7 @@ proptest! {
     }
 
     #[test]
-    fn printing_an_accepted_label_selector_and_parsing_it_gives_it_back(text in scribble()) {
+    fn printing_an_accepted_label_selector_and_parsing_it_gives_it_back(text in selector_like_text()) {
         if let Ok(selector) = text.parse::<LabelSelector>() {
             let printed = selector.to_string();
             prop_assert_eq!(printed.parse::<LabelSelector>(), Ok(selector), "{:?}", printed);
@@ -149,7 +149,7 @@ proptest! {
     }
 
     #[test]
-    fn printing_an_accepted_field_selector_and_parsing_it_gives_it_back(text in scribble()) {
+    fn printing_an_accepted_field_selector_and_parsing_it_gives_it_back(text in selector_like_text()) {
         if let Ok(selector) = text.parse::<FieldSelector>() {
             let printed = selector.to_string();
             prop_assert_eq!(printed.parse::<FieldSelector>(), Ok(selector), "{:?}", printed);
@@ -179,13 +179,16 @@ proptest! {
     }
 }
 
-/// How often the generators do what they are for; a law that is never exercised says nothing.
+/// Checks that the generators exercise the property often enough.
 #[test]
-fn a_good_part_of_the_generated_text_is_accepted() {
+fn much_of_the_generated_text_is_accepted() {
     let mut runner = proptest::test_runner::TestRunner::deterministic();
     let mut accepted = [0, 0];
     for _ in 0..2000 {
-        let text = scribble().new_tree(&mut runner).unwrap().current();
+        let text = selector_like_text()
+            .new_tree(&mut runner)
+            .unwrap()
+            .current();
         accepted[0] += usize::from(text.parse::<LabelSelector>().is_ok());
         accepted[1] += usize::from(text.parse::<FieldSelector>().is_ok());
     }

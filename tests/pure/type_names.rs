@@ -1,4 +1,5 @@
-//! No type name has two meanings: each struct, enum, trait and type alias of the product has a name of its own.
+//! Type names are unique: each struct, enum, trait and type alias of the product has a different
+//! name.
 //!
 //! Tests and types inside functions may use any name.
 

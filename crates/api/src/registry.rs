@@ -250,7 +250,7 @@ impl SecretReference {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ResourceRegistryStatus {
-    /// `Ready`, `StoreReachable`, `Synced`, and `Conflict` where the settings of an older registry apply.
+    /// `Ready`, `StoreReachable` and `Synced`; and while they apply `MissingFields`, `Conflict` and `OldStoresSwept`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
@@ -338,7 +338,7 @@ pub struct DriftStatus {
     pub last_found_time: Time,
 }
 
-/// A kind that is not in sync, or that has wrong documents.
+/// A kind that is not in sync, or that has fallback documents.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct KindStatus {

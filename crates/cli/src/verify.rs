@@ -34,7 +34,13 @@ pub struct VerifyArgs {
     pub clusters: Vec<String>,
 
     /// Output format
-    #[arg(short, long, value_enum, default_value_t)]
+    #[arg(
+        short,
+        long,
+        value_enum,
+        default_value_t,
+        env = "FLEETDEX_VERIFY_OUTPUT"
+    )]
     pub output: ReportFormat,
 
     /// The server.

@@ -31,7 +31,7 @@ pub(super) struct CachedMembers {
 #[derive(Default)]
 struct CachedMember {
     watches: BTreeMap<Arc<str>, (ClusterWatch, WorkQueue)>,
-    key: Arc<OnceCell<Arc<ClientCertificateKey>>>,
+    client_certificate_key: Arc<OnceCell<Arc<ClientCertificateKey>>>,
     connection: Option<ConnectionCache>,
 }
 
@@ -121,7 +121,11 @@ impl CachedMembers {
     /// The cell of a member's key for client certificates.
     pub(super) fn key(&self, cluster: &ClusterName) -> Arc<OnceCell<Arc<ClientCertificateKey>>> {
         let mut members = self.members.lock();
-        members.entry(cluster.clone()).or_default().key.clone()
+        members
+            .entry(cluster.clone())
+            .or_default()
+            .client_certificate_key
+            .clone()
     }
 
     /// Drops the state of removed members and closed connections, and starts the watches of members

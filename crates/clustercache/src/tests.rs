@@ -231,7 +231,11 @@ async fn checklist_33_cached_reads_follow_the_member_and_apply_the_transform() {
         names(&client.list::<Node>(None, &pool).await.unwrap()),
         ["n2", "n3"]
     );
-    assert_eq!(server.requests(), asked, "reads from memory ask nobody");
+    assert_eq!(
+        server.requests(),
+        asked,
+        "reads from memory send no requests"
+    );
     let error = client
         .by_index::<Node>("metadata.name", "n2")
         .await

@@ -31,7 +31,7 @@ pub enum ClusterWatchError {
 #[derive(Clone)]
 pub struct ClusterWatch {
     pub(super) name: Arc<str>,
-    pub(super) kinds: Vec<StartWatch>,
+    pub(super) start_watches: Vec<StartWatch>,
 }
 
 /// Starts the watch of one kind over a connection.
@@ -43,7 +43,7 @@ impl ClusterWatch {
     pub fn new(name: impl Into<Arc<str>>) -> Self {
         Self {
             name: name.into(),
-            kinds: Vec::new(),
+            start_watches: Vec::new(),
         }
     }
 
@@ -60,17 +60,18 @@ impl ClusterWatch {
         predicate: impl Fn(&ObjectChange<K>) -> bool + Send + Sync + 'static,
     ) -> Self {
         let predicate = Arc::new(predicate);
-        self.kinds.push(Arc::new(move |cache, context, queue| {
-            let (cluster, queue, predicate) =
-                (context.cluster.clone(), queue.clone(), predicate.clone());
-            cache
-                .informer::<K>(context)
-                .add_event_handler(Arc::new(move |change| {
-                    if predicate(change) {
-                        queue.add(ReconcileRequest::of(&cluster, &**change.object()));
-                    }
-                }));
-        }));
+        self.start_watches
+            .push(Arc::new(move |cache, context, queue| {
+                let (cluster, queue, predicate) =
+                    (context.cluster.clone(), queue.clone(), predicate.clone());
+                cache
+                    .informer::<K>(context)
+                    .add_event_handler(Arc::new(move |change| {
+                        if predicate(change) {
+                            queue.add(ReconcileRequest::of(&cluster, &**change.object()));
+                        }
+                    }));
+            }));
         self
     }
 
@@ -79,7 +80,7 @@ impl ClusterWatch {
         if self.name.is_empty() {
             return Err(ClusterWatchError::NameMissing);
         }
-        if self.kinds.is_empty() {
+        if self.start_watches.is_empty() {
             return Err(ClusterWatchError::KindsMissing {
                 name: self.name.to_string(),
             });
@@ -87,15 +88,15 @@ impl ClusterWatch {
         Ok(())
     }
 
-    /// Starts to watch its kinds over a connection.
+    /// Starts to watch each of its kinds over a connection.
     pub(super) fn start(
         &self,
         cache: &mut ConnectionCache,
         context: &InformerContext<'_>,
         queue: &WorkQueue,
     ) {
-        for kind in &self.kinds {
-            kind(cache, context, queue);
+        for start_watch in &self.start_watches {
+            start_watch(cache, context, queue);
         }
     }
 }

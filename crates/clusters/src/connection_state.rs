@@ -44,10 +44,10 @@ pub struct MemberFault {
     pub unauthorized: bool,
 }
 
-/// Intervals and timeouts. The defaults are those of Cluster API's `clustercache`, which its users
+/// Intervals, timeouts and the reconnect backoff of a member. The defaults are those of Cluster API's `clustercache`, which its users
 /// know.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Timing {
+pub struct ConnectionTiming {
     /// Time between probes.
     pub probe_interval: Duration,
     /// Timeout of a probe, and of every other small request.
@@ -66,7 +66,7 @@ pub struct Timing {
     pub probe_jitter: f64,
 }
 
-impl Default for Timing {
+impl Default for ConnectionTiming {
     fn default() -> Self {
         Self {
             probe_interval: Duration::from_secs(10),
@@ -80,9 +80,9 @@ impl Default for Timing {
     }
 }
 
-impl Timing {
-    /// The wait before the next connect; `random` is between 0 and 1.
-    pub fn connect_wait(&self, random: f64) -> Duration {
+impl ConnectionTiming {
+    /// The backoff of a broken member: the wait before the next connect; `random` is between 0 and 1.
+    pub fn reconnect_backoff(&self, random: f64) -> Duration {
         self.connect_retry
             .mul_f64(1.0 + self.connect_jitter * (2.0 * random - 1.0))
     }
@@ -230,7 +230,7 @@ impl ConnectionState {
     }
 
     /// A message that explains the phase.
-    pub fn message(&self, timing: &Timing) -> String {
+    pub fn message(&self, timing: &ConnectionTiming) -> String {
         match (&self.fault, self.phase) {
             (Some(fault), ConnectionPhase::Unhealthy) => {
                 format!(
@@ -250,7 +250,7 @@ impl ConnectionState {
         &mut self,
         event: ConnectionEvent,
         at: ClockReading,
-        timing: &Timing,
+        timing: &ConnectionTiming,
     ) -> NextAction {
         match event {
             ConnectionEvent::ConnectStarted => self.start(),
@@ -272,7 +272,7 @@ impl ConnectionState {
         }
     }
 
-    fn connected(&mut self, at: ClockReading, timing: &Timing) {
+    fn connected(&mut self, at: ClockReading, timing: &ConnectionTiming) {
         if self.is_connected() {
             return;
         }
@@ -290,7 +290,7 @@ impl ConnectionState {
         };
     }
 
-    fn connect_failed(&mut self, fault: MemberFault, at: ClockReading, timing: &Timing) {
+    fn connect_failed(&mut self, fault: MemberFault, at: ClockReading, timing: &ConnectionTiming) {
         if self.is_connected() {
             return;
         }
@@ -298,11 +298,11 @@ impl ConnectionState {
         self.failed(at);
         self.disconnect(
             fault,
-            NextAction::Connect(at.now + timing.connect_wait(at.random)),
+            NextAction::Connect(at.now + timing.reconnect_backoff(at.random)),
         );
     }
 
-    fn probe_succeeded(&mut self, at: ClockReading, timing: &Timing) {
+    fn probe_succeeded(&mut self, at: ClockReading, timing: &ConnectionTiming) {
         if !self.is_connected() {
             return;
         }
@@ -321,7 +321,7 @@ impl ConnectionState {
         };
     }
 
-    fn probe_failed(&mut self, fault: MemberFault, at: ClockReading, timing: &Timing) {
+    fn probe_failed(&mut self, fault: MemberFault, at: ClockReading, timing: &ConnectionTiming) {
         if !self.is_connected() {
             return;
         }
@@ -333,7 +333,7 @@ impl ConnectionState {
         } else if self.health.failures >= timing.probe_failures {
             self.disconnect(
                 fault,
-                NextAction::Connect(at.now + timing.connect_wait(at.random)),
+                NextAction::Connect(at.now + timing.reconnect_backoff(at.random)),
             );
         } else {
             self.phase = ConnectionPhase::Unhealthy;

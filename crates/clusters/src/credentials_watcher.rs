@@ -31,7 +31,7 @@ use crate::watch::{Collection, FaultKind, ListerWatcher, StreamFault, WatchEvent
 /// Time between two checks of a kubeconfig file.
 const FILE_INTERVAL: Duration = Duration::from_secs(2);
 /// Shortest wait after a failed watch; up to as much again is added at random.
-const RETRY: Duration = Duration::from_secs(2);
+const CREDENTIALS_RETRY: Duration = Duration::from_secs(2);
 /// The same after a refusal, which only a person can fix.
 const RETRY_AFTER_REFUSAL: Duration = Duration::from_mins(1);
 
@@ -55,7 +55,7 @@ impl CredentialsWatcher {
     }
 
     /// Watches the Secrets or files of a member until dropped.
-    pub async fn run(&self, hub: Option<&Client>, access: &MemberAccess) -> Infallible {
+    pub async fn run(&self, control_plane: Option<&Client>, access: &MemberAccess) -> Infallible {
         if let MemberAccess::KubeconfigFile(file) = access {
             // Token files and plugins that the file names are not watched.
             self.unwatched.store(1, Ordering::Relaxed);
@@ -64,11 +64,11 @@ impl CredentialsWatcher {
         let secrets: Vec<&LocalSecretReference> = access.secrets().collect();
         self.unwatched.store(secrets.len(), Ordering::Relaxed);
         let mut watches = FuturesUnordered::new();
-        if let Some(hub) = hub {
+        if let Some(control_plane) = control_plane {
             watches.extend(
                 secrets
                     .into_iter()
-                    .map(|secret| self.watch_secret(hub.clone(), secret)),
+                    .map(|secret| self.watch_secret(control_plane.clone(), secret)),
             );
         }
         match watches.next().await {
@@ -90,11 +90,16 @@ impl CredentialsWatcher {
         }
     }
 
-    async fn watch_secret(&self, hub: Client, secret: &LocalSecretReference) -> Infallible {
+    async fn watch_secret(
+        &self,
+        control_plane: Client,
+        secret: &LocalSecretReference,
+    ) -> Infallible {
         let Ok(namespace) = secret.namespace.parse::<Namespace>() else {
             return std::future::pending().await;
         };
-        let lister_watcher = ListerWatcher::new(hub, secret_collection(namespace, &secret.name));
+        let lister_watcher =
+            ListerWatcher::new(control_plane, secret_collection(namespace, &secret.name));
         loop {
             let mut is_watching = false;
             let Err(fault) = self
@@ -107,7 +112,7 @@ impl CredentialsWatcher {
             let wait = if fault.kind.is_refusal() {
                 RETRY_AFTER_REFUSAL
             } else {
-                RETRY
+                CREDENTIALS_RETRY
             };
             sleep(wait.mul_f64(1.0 + fastrand::f64())).await;
         }

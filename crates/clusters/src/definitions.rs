@@ -61,7 +61,7 @@ const OVERHEAD: usize = 128;
 /// Time between two reads of a member whose discovery does not change.
 const INTERVAL: Duration = Duration::from_mins(10);
 /// Time until the next read after a failure.
-const RETRY: Duration = Duration::from_mins(1);
+const DEFINITIONS_RETRY: Duration = Duration::from_mins(1);
 /// How long the lists of custom resources wait for their definitions. If they arrive later, all
 /// objects are written twice.
 const INITIAL_TIMEOUT: Duration = Duration::from_secs(5);
@@ -244,7 +244,11 @@ async fn poll_once(
                 Some(StatusCode::FORBIDDEN | StatusCode::NOT_FOUND)
             );
             publish(is_final.then(Definitions::default));
-            if is_final { INTERVAL } else { RETRY }
+            if is_final {
+                INTERVAL
+            } else {
+                DEFINITIONS_RETRY
+            }
         }
     }
 }

@@ -16,6 +16,7 @@
 
 mod advice;
 pub mod bearer;
+pub mod cluster_status_writer;
 pub mod connect;
 mod connection;
 pub mod connection_state;
@@ -34,13 +35,12 @@ pub mod request;
 pub mod secret_hosts;
 mod shared;
 pub mod source;
-pub mod status;
 pub mod supervisor;
 pub mod throttle;
 pub mod watch;
 
 pub use connection::Connection;
-pub use connection_state::{ConnectionPhase, Timing};
+pub use connection_state::{ConnectionPhase, ConnectionTiming};
 pub use member::Member;
 pub use shared::MemberState;
 pub use supervisor::Clusters;

@@ -22,7 +22,8 @@ use super::{
     advice,
     connection::Connection,
     connection_state::{
-        ConnectionEvent, ConnectionPhase, ConnectionState, MemberFault, NextAction, Timing,
+        ConnectionEvent, ConnectionPhase, ConnectionState, ConnectionTiming, MemberFault,
+        NextAction,
     },
     credentials::Credentials,
     credentials_watcher::CredentialsWatcher,
@@ -100,7 +101,7 @@ impl MemberTask {
         &self.name
     }
 
-    pub(super) fn timing(&self) -> &Timing {
+    pub(super) fn timing(&self) -> &ConnectionTiming {
         &self.shared.timing
     }
 
@@ -113,7 +114,7 @@ impl MemberTask {
             tokio::select! {
                 biased;
                 () = replaced(changes, &member) => self.reset(),
-                never = watcher.run(shared.loader.hub(), &member.access) => match never {},
+                never = watcher.run(shared.loader.control_plane(), &member.access) => match never {},
                 never = self.keep_connected(&member) => match never {},
             }
         }

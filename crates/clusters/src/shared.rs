@@ -17,7 +17,7 @@ use tokio::{sync::watch, time::Instant};
 use super::{
     connect::Connect,
     connection::Connection,
-    connection_state::{ClockReading, ConnectionPhase, ConnectionState, Health, Timing},
+    connection_state::{ClockReading, ConnectionPhase, ConnectionState, ConnectionTiming, Health},
     definitions::Definitions,
     discovery::Discovery,
     events::{EventReasons, Publisher},
@@ -57,7 +57,7 @@ pub struct MemberState {
 pub(super) struct SupervisorState {
     pub(super) loader: Loader,
     pub(super) connect: Arc<dyn Connect>,
-    pub(super) timing: Timing,
+    pub(super) timing: ConnectionTiming,
     pub(super) own_pod: OnceLock<OwnPod>,
     pub(super) entries: Mutex<BTreeMap<ClusterName, MemberEntry>>,
     pub(super) events: Publisher,

@@ -23,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     connect::{Connect, ConnectError},
     connection::Connection,
-    connection_state::{Health, Timing},
+    connection_state::{ConnectionTiming, Health},
     credentials::Credentials,
     events::{ClusterEvents, Publisher},
     fetch::OwnPod,
@@ -60,7 +60,7 @@ impl Clusters {
     pub fn new(
         loader: impl Into<Loader>,
         connect: Arc<dyn Connect>,
-        timing: Timing,
+        timing: ConnectionTiming,
         shutdown: CancellationToken,
     ) -> Self {
         let shared = SupervisorState {

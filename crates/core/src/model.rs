@@ -18,19 +18,19 @@ mod leaves;
 mod names;
 pub mod number;
 mod object;
-mod order;
 mod printer_column;
 mod projection;
 pub mod quantity;
 mod quote;
 mod resource;
+mod sort_key;
 pub mod uuid;
 mod version;
 mod well_known;
 
 pub use client_metadata::with_fleet_version;
 pub use document::{Document, FieldValues, HitSource, Projector, Restored};
-pub use fallback::{Shape, fallback};
+pub use fallback::{DocumentShape, fallback};
 pub use fields::{FieldPath, FieldType, SelectableField};
 pub use first::First;
 pub use fleet_version::{FleetVersion, InvalidFleetVersion, ReplicaRun};
@@ -41,12 +41,12 @@ pub use json_line::JsonLine;
 pub use leaves::LeafVisitor;
 pub use names::{ClusterName, InvalidName, Namespace, StoreName};
 pub use object::{MAX_OBJECT_BYTES, Object, ObjectError};
-pub use order::{sort_field, sort_value, sorted_value};
 pub use printer_column::PrinterColumn;
 pub use projection::{InvalidRedaction, Projection};
 pub use quantity::Quantity;
 pub use quote::{json_fault, quoted, status_message};
 pub use resource::{Gvk, Resource, Scope, Unit, split_api_version};
+pub use sort_key::{decode_sort_key, encode_sort_key, sort_field};
 pub use version::{InvalidVersion, Version};
 pub use well_known::{
     CLUSTER_ANNOTATION, INDEXED_ANNOTATION, MAX_FIELD_VALUE_BYTES, MEMBER_VERSION_ANNOTATION,

@@ -3,13 +3,13 @@
 //!
 //! One reconcile runs at a time, so each status has one writer and needs no lock.
 
-mod cluster_cache_status;
+mod cluster_cache_status_writer;
 mod cluster_caches;
 mod former_locations;
 mod observed_registry;
 mod publish;
 mod reconciler;
-mod status;
+mod status_writer;
 
 use std::{sync::Arc, time::Duration};
 
@@ -41,8 +41,8 @@ const MAINTENANCE_INTERVAL: Duration = Duration::from_secs(5);
 /// The same while clusters are handed over to another replica, which waits until their writes are
 /// acknowledged.
 const HANDOVER_INTERVAL: Duration = Duration::from_millis(200);
-/// The delay after a failed write of a registry.
-const RETRY: Duration = Duration::from_secs(5);
+/// The delay after a failed reconcile of a registry.
+const RECONCILE_RETRY: Duration = Duration::from_secs(5);
 /// The readiness check of the custom resources.
 const CHECK: &str = "custom resources";
 
@@ -52,7 +52,7 @@ pub async fn run(context: ControllerContext, owner: String, cancel: Cancellation
         .readiness
         .not_ready(CHECK, "ResourceRegistry objects have not been read yet");
     let controller = Controller::new(
-        Api::<ResourceRegistry>::all(context.hub.clone()),
+        Api::<ResourceRegistry>::all(context.control_plane.clone()),
         watcher::Config::default(),
     );
     let mut tasks = JoinSet::new();
@@ -73,7 +73,7 @@ pub async fn run(context: ControllerContext, owner: String, cancel: Cancellation
             },
             |_, error, _| {
                 tracing::warn!(error = %causes(error), "cannot reconcile a registry; it is retried");
-                Action::requeue(RETRY)
+                Action::requeue(RECONCILE_RETRY)
             },
             Arc::clone(&reconciler),
         )
@@ -98,7 +98,7 @@ fn start_tasks(reconciler: &Arc<Reconciler>, updated: watch::Sender<()>, tasks: 
     let context = &reconciler.context;
     context.sources.start(tasks);
     tasks.spawn(karmada::watch_search(
-        context.hub.clone(),
+        context.control_plane.clone(),
         context.readiness.clone(),
         Arc::clone(&reconciler.recorder),
     ));

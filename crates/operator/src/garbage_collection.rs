@@ -306,8 +306,8 @@ fn is_other_version(id: &str, kind: &KindExtent) -> bool {
 /// collection and the previous one, as it may be replacing its predecessor right now. So a member
 /// that becomes another cluster again and again, and is never complete, has at most three indices
 /// beside the one that answers. Where none of `all` seems to answer although the current one
-/// replaces one that does, an alias of that one is missing, and it cannot be told from the others:
-/// all stay.
+/// replaces one that does, an alias of that one is missing, and it cannot be distinguished from
+/// the others: all stay.
 fn is_obsolete(
     revision: &IndexRevision,
     current: &IndexRevision,

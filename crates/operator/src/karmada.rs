@@ -24,13 +24,13 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Whether Karmada serves `Cluster` objects, and therefore writes their statuses. If that cannot be
 /// determined, it does not.
-pub async fn serves_clusters(hub: &Client) -> bool {
-    aggregated(hub, CLUSTER).await.is_some()
+pub async fn serves_clusters(control_plane: &Client) -> bool {
+    aggregated(control_plane, CLUSTER).await.is_some()
 }
 
 /// The `APIService` of a group-version if another server answers for it.
-async fn aggregated(hub: &Client, name: &str) -> Option<APIService> {
-    let services = Api::<APIService>::all(hub.clone());
+async fn aggregated(control_plane: &Client, name: &str) -> Option<APIService> {
+    let services = Api::<APIService>::all(control_plane.clone());
     match tokio::time::timeout(TIMEOUT, services.get_opt(name)).await {
         Ok(Ok(found)) => found.filter(|service| {
             service
@@ -48,10 +48,10 @@ async fn aggregated(hub: &Client, name: &str) -> Option<APIService> {
 
 /// Reports that karmada-search hides the registries, for as long as it does: in the log, on
 /// `/readyz` and as an Event.
-pub async fn watch_search(hub: Client, readiness: Readiness, recorder: Arc<Recorder>) {
+pub async fn watch_search(control_plane: Client, readiness: Readiness, recorder: Arc<Recorder>) {
     let mut reported = BTreeSet::new();
     loop {
-        match aggregated(&hub, SEARCH).await {
+        match aggregated(&control_plane, SEARCH).await {
             Some(service) => {
                 let message = format!(
                     "APIService {SEARCH} belongs to karmada-search, so this control plane never shows Fleetdex's ResourceRegistry objects; \

@@ -8,11 +8,10 @@ use std::{
 
 use fleetdex_api::cluster::Cluster;
 use fleetdex_clusters::{
-    Clusters, ConnectionPhase, Member, MemberState,
+    Clusters, ConnectionPhase, Member, MemberState, cluster_status_writer,
     source::{
         Duplicates, IndexedClusterUids, MemberSnapshot, SAME_CLUSTER_AS, Sources, is_duplicate,
     },
-    status as cluster_status,
 };
 use fleetdex_core::model::{ClusterName, causes};
 use fleetdex_telemetry::metrics::Metrics;
@@ -36,7 +35,7 @@ pub struct MemberStates {
 /// Keeps the connections to members in line with the sources.
 pub struct MemberReconciler {
     /// The control plane.
-    pub hub: Client,
+    pub control_plane: Client,
     /// The connections to the members.
     pub clusters: Arc<Clusters>,
     /// The sources of clusters.
@@ -65,11 +64,11 @@ impl MemberReconciler {
             members,
             name_conflicts,
             unread_sources,
-            clusters,
+            cluster_objects,
         } = self.sources.snapshot();
         self.clusters.set_members(members);
         let mut states = self.clusters.states();
-        self.count(&states);
+        self.update_metrics(&states);
         let mut notes = BTreeMap::new();
         if !self.sources.allow_same_cluster() {
             notes = self.duplicates.mark(&mut states, indexed, planned);
@@ -80,7 +79,7 @@ impl MemberReconciler {
         self.metrics
             .set_clusters_ignored(NAME_TAKEN, name_conflicts.values().map(Vec::len).sum());
         if self.writes_cluster_status && is_leader {
-            self.write_cluster_statuses(&clusters, &states, &name_conflicts)
+            self.write_cluster_statuses(&cluster_objects, &states, &name_conflicts)
                 .await;
         }
         for (name, others) in &name_conflicts {
@@ -96,7 +95,7 @@ impl MemberReconciler {
         }
     }
 
-    fn count(&mut self, states: &BTreeMap<ClusterName, MemberState>) {
+    fn update_metrics(&mut self, states: &BTreeMap<ClusterName, MemberState>) {
         for (name, member) in states {
             self.metrics
                 .set_cluster_up(name, member.connection.is_some());
@@ -113,7 +112,7 @@ impl MemberReconciler {
         states: &BTreeMap<ClusterName, MemberState>,
         name_conflicts: &BTreeMap<ClusterName, Vec<Member>>,
     ) {
-        let api = Api::<Cluster>::all(self.hub.clone());
+        let api = Api::<Cluster>::all(self.control_plane.clone());
         for cluster in clusters {
             let name = cluster.name_any();
             let Some((name_of_member, state)) =
@@ -125,9 +124,13 @@ impl MemberReconciler {
             let other = name_conflicts
                 .get(name_of_member)
                 .and_then(|others| others.iter().find(|other| other.uid == uid));
-            let left_out = other.map(|other| left_out(other, state));
-            if let Err(error) =
-                cluster_status::write(&api, cluster, left_out.as_ref().unwrap_or(state)).await
+            let conflicting_state = other.map(|other| left_out(other, state));
+            if let Err(error) = cluster_status_writer::write(
+                &api,
+                cluster,
+                conflicting_state.as_ref().unwrap_or(state),
+            )
+            .await
             {
                 tracing::warn!(cluster = %name, error = %causes(&error), "cannot write the status of a Cluster");
             }

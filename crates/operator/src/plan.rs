@@ -17,7 +17,7 @@ use self::resolve::{DesiredRoutes, RegistryOnMember};
 pub use self::{
     model::{
         ClusterPlan, Coverage, KindProblem, NamespaceExtent, Plan, RegistryPlan, Route, StorePlan,
-        StreamKey, UnitPlan,
+        StreamKey, StreamPlan,
     },
     store::{store_location, store_name},
 };
@@ -45,7 +45,7 @@ pub fn plan(registries: &[RegistryView], members: &[MemberView]) -> Plan {
                 member,
                 outcome: ClusterPlan::default(),
             };
-            part.resolve(&outcome, &mut plan.scopes, &mut desired);
+            part.resolve(&outcome, &mut plan.coverage, &mut desired);
             outcome.clusters.insert(member.name.clone(), part.outcome);
         }
         plan.registries.insert(registry.name.clone(), outcome);
@@ -58,7 +58,7 @@ pub fn plan(registries: &[RegistryView], members: &[MemberView]) -> Plan {
         let definitions = members
             .get(&of.cluster)
             .and_then(|member| member.definitions.as_deref());
-        plan.add_units(
+        plan.add_streams(
             &of,
             routes,
             definitions.map_or(&[], |definitions| definitions.fields(&of.resource)),

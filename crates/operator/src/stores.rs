@@ -39,7 +39,7 @@ const SECRET_TIMEOUT: Duration = Duration::from_secs(10);
 /// allows. `owner` identifies this installation in the indices; `list_contexts` is what users may
 /// hold of each OpenSearch.
 pub fn opener(
-    hub: Option<Client>,
+    control_plane: Option<Client>,
     hosts: SecretHosts,
     owner: String,
     memory: Memory,
@@ -55,7 +55,7 @@ pub fn opener(
             let (feed, answers) = feeds.of(config, &plan.prefix);
             Arc::new(RegistryStore {
                 contexts: contexts.of(&config.addresses),
-                hub: hub.clone(),
+                control_plane: control_plane.clone(),
                 hosts: hosts.clone(),
                 plan: plan.clone(),
                 config: config.clone(),
@@ -113,7 +113,7 @@ impl OpenStore for EmbeddedStore {
 
 /// Opens the OpenSearch store of a plan, with the Secrets that the registry names.
 struct RegistryStore {
-    hub: Option<Client>,
+    control_plane: Option<Client>,
     hosts: SecretHosts,
     plan: StorePlan,
     config: OpenSearch,
@@ -200,12 +200,12 @@ impl RegistryStore {
 
     /// A Secret, if it exists, or why it cannot be read.
     async fn read_secret(&self, namespace: &str, name: &str) -> Result<Option<Secret>, String> {
-        let Some(hub) = self.hub.clone() else {
+        let Some(control_plane) = self.control_plane.clone() else {
             return Err(format!(
                 "there is no control plane to read Secret {namespace}/{name} from"
             ));
         };
-        let secrets = Api::<Secret>::namespaced(hub, namespace);
+        let secrets = Api::<Secret>::namespaced(control_plane, namespace);
         match tokio::time::timeout(SECRET_TIMEOUT, secrets.get_opt(name)).await {
             Ok(Ok(found)) => Ok(found),
             Ok(Err(error)) => Err(format!("Secret {namespace}/{name} cannot be read: {error}")),
@@ -377,7 +377,7 @@ mod tests {
         let config =
             json!({ "addresses": addresses, field: { "namespace": "search", "name": "s" } });
         RegistryStore {
-            hub: Some(Client::new(service, "default")),
+            control_plane: Some(Client::new(service, "default")),
             hosts: SecretHosts::default(),
             plan: StorePlan::default(),
             config: serde_json::from_value(config).unwrap(),

@@ -1,15 +1,15 @@
 //! Runs the plan: one pipeline for each store, one task for each stream. Applies a new plan by
 //! starting and stopping only what differs.
 
-mod completeness;
 mod former_locations;
-mod gc;
+mod gc_schedule;
 mod gc_task;
 mod handover;
 mod reporting;
 mod retention;
 mod shutdown;
 mod stores;
+mod stream_completeness;
 mod streams;
 
 use std::{
@@ -42,7 +42,7 @@ use super::{
     activation::Activations,
     completeness::{CompletenessReport, StreamCompleteness},
     live_clusters::LiveClusters,
-    plan::{Plan, StorePlan, StreamKey, UnitPlan, plan},
+    plan::{Plan, StorePlan, StreamKey, StreamPlan, plan},
     store_locations::StoreLocations,
 };
 use crate::replicas::{Assignment, ReplicaName};
@@ -71,7 +71,7 @@ struct ClosingStore {
 }
 
 struct RunningUnit {
-    plan: UnitPlan,
+    plan: StreamPlan,
     connection: u64,
     /// The epoch of the store that it writes to.
     epoch: u64,
@@ -83,7 +83,7 @@ struct RunningUnit {
 
 /// A stream whose member is not connected. Its progress still counts in the status.
 struct DisconnectedUnit {
-    plan: UnitPlan,
+    plan: StreamPlan,
     epoch: u64,
     progress: Arc<Progress>,
 }
@@ -127,7 +127,7 @@ pub struct StreamSupervisor {
     peer_completeness: Arc<BTreeMap<ReplicaName, CompletenessReport>>,
     /// Clusters of which a new location stores everything but the kinds that their members have
     /// refused for too long, and since when that is so.
-    all_but_refused: BTreeMap<(StoreName, ClusterName), Instant>,
+    final_since: BTreeMap<(StoreName, ClusterName), Instant>,
     applied: Option<Applied>,
 }
 
@@ -192,7 +192,7 @@ impl StreamSupervisor {
             last_epoch: 0,
             completeness: StreamCompleteness::new(),
             peer_completeness: Arc::default(),
-            all_but_refused: BTreeMap::new(),
+            final_since: BTreeMap::new(),
             applied: None,
         }
     }
@@ -325,7 +325,7 @@ impl StreamSupervisor {
                 self.progress(successor)
                     .is_some_and(|progress| progress.state() == UnitState::Synced)
             };
-            !plan.units.contains_key(stream)
+            !plan.streams.contains_key(stream)
                 && plan
                     .successors(stream)
                     .any(|successor| !is_synced(successor))
@@ -345,7 +345,7 @@ impl StreamSupervisor {
 
     fn activate(&mut self, plan: &Plan) {
         let mut units: BTreeMap<(StoreName, ClusterName), Vec<UnitProgress>> = BTreeMap::new();
-        for stream in plan.units.keys() {
+        for stream in plan.streams.keys() {
             let progress = self.units.get(stream).map(|running| &*running.progress);
             let resource = ResourceName::from(&stream.unit.resource);
             units
@@ -357,7 +357,7 @@ impl StreamSupervisor {
             for revision in store.pipeline.revisions() {
                 let of_store = (name.clone(), revision.cluster.clone());
                 let is_certain = plan
-                    .scopes
+                    .coverage
                     .get(&of_store)
                     .is_some_and(|coverage| coverage.certain);
                 let of_cluster = units.remove(&of_store).unwrap_or_default();
@@ -376,7 +376,7 @@ impl StreamSupervisor {
 
     /// The members whose objects the applied plan indexes, at whichever replica.
     pub fn planned_clusters(&self) -> BTreeSet<ClusterName> {
-        let streams = self.plan().into_iter().flat_map(|plan| plan.units.keys());
+        let streams = self.plan().into_iter().flat_map(|plan| plan.streams.keys());
         streams.map(|stream| stream.unit.cluster.clone()).collect()
     }
 }

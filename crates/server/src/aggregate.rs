@@ -7,10 +7,10 @@ use serde_json::{Value, json, value::RawValue};
 use tokio::time::timeout;
 
 use super::{
+    api_error::ApiError,
     query_plan::{QueryPlan, refused},
     representation::{MetaVersion, OutputKind},
     request::{AggregateRequest, GROUPS, VERSION},
-    status::ApiError,
 };
 
 /// How long the stores may take for all groups: some dozen pages for the largest result.

@@ -6,7 +6,7 @@ use fleetdex_telemetry::Metrics;
 use tokio::sync::watch;
 
 use super::{
-    access_control::AccessControl, auth::limits::RequestLimits, catalog::Catalog,
+    auth::limits::RequestLimits, authentication_mode::AuthenticationMode, catalog::Catalog,
     continue_token::SealingKeys, peers::Peers, proxying::MemberProxy,
 };
 
@@ -18,7 +18,7 @@ pub struct ApiState {
     /// Metrics of responses.
     pub metrics: Arc<Metrics>,
     /// Who may ask.
-    pub access_control: AccessControl,
+    pub authentication_mode: AuthenticationMode,
     /// What is taken on at a time.
     pub limits: RequestLimits,
     /// Where requests about single objects go on to.

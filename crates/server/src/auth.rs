@@ -48,9 +48,9 @@ use self::{
     tokens::TokenAuthenticator,
 };
 use super::{
+    api_error::ApiError,
     caller::Caller,
     continue_token::{SealingKeys, key_rotation::KeyRotation},
-    status::ApiError,
     telemetry::Telemetry,
 };
 

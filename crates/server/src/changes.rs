@@ -22,10 +22,10 @@ use tokio::{
 };
 
 use super::{
+    api_error::ApiError,
     catalog::Catalog,
     request::ChangesRequest,
     snapshot::{log_of, sequence_number},
-    status::ApiError,
 };
 
 /// Interval of lines without changes, which show that this replica is alive.

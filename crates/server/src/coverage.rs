@@ -80,6 +80,21 @@ impl StoreCoverage {
             .as_ref()
             .is_some_and(|excluded| excluded.is_subset(&self.whole))
     }
+
+    /// Whether it has every object of a namespace.
+    fn holds_whole(&self, name: &Namespace) -> bool {
+        let is_not_excluded = |excluded: &BTreeSet<Namespace>| !excluded.contains(name);
+        self.whole.contains(name) || self.all_but.as_ref().is_some_and(is_not_excluded)
+    }
+
+    /// Whether it may have some objects of a namespace, by their labels or fields.
+    fn holds_some(&self, name: &Namespace) -> bool {
+        self.some_anywhere || self.some_of.contains(name)
+    }
+
+    fn holds_any(&self, name: &Namespace) -> bool {
+        self.holds_whole(name) || self.holds_some(name)
+    }
 }
 
 /// Stores hold objects of the same namespace, and nothing separates them.
@@ -90,6 +105,9 @@ pub struct Overlap {
     /// The stores.
     pub stores: Vec<StoreName>,
 }
+
+/// A store, and what it holds of one cluster's objects of a resource.
+type StoreHolding<'n> = (&'n StoreName, &'n StoreCoverage);
 
 /// The namespaces that a store is queried for; `None`: all that it holds.
 type AssignedNamespaces<'n> = Option<BTreeSet<&'n Namespace>>;
@@ -105,7 +123,7 @@ pub fn assign(
     let mut assigned: BTreeMap<StoreName, BTreeMap<AssignedNamespaces<'_>, Vec<ClusterName>>> =
         BTreeMap::new();
     for cluster in clusters {
-        let of_cluster: Vec<(&StoreName, &StoreCoverage)> = holders
+        let of_cluster: Vec<StoreHolding<'_>> = holders
             .iter()
             .filter_map(|(store, coverages)| Some((*store, *coverages.get(cluster)?)))
             .collect();
@@ -133,9 +151,9 @@ pub fn assign(
 }
 
 /// Assigns the namespaces of one cluster to stores. The first store that holds all namespaces, or
-/// all but some, is preferred.
+/// all but some, is preferred: it is the base, and is queried for all that it holds.
 fn assign_cluster<'n>(
-    holders: &[(&'n StoreName, &'n StoreCoverage)],
+    holders: &[StoreHolding<'n>],
 ) -> Result<Vec<(&'n StoreName, AssignedNamespaces<'n>)>, Vec<StoreName>> {
     if let [(store, _)] = holders {
         return Ok(vec![(store, None)]);
@@ -148,72 +166,27 @@ fn assign_cluster<'n>(
     }
     let base = holders
         .iter()
-        .find_map(|(store, coverage)| Some((*store, *coverage, coverage.all_but.as_ref()?)));
-    let others = || {
-        holders
-            .iter()
-            .filter(|(store, _)| base.is_none_or(|(base, ..)| base != *store))
-    };
+        .copied()
+        .find(|(_, coverage)| coverage.all_but.is_some());
     if base.is_none() && holders.iter().any(|(_, coverage)| coverage.some_anywhere) {
         return Err(holders.iter().map(|(store, _)| (*store).clone()).collect());
     }
-    // The namespaces that remain for the others and are not assigned yet.
-    let mut left: BTreeSet<&Namespace> = match base {
-        Some((_, coverage, excluded)) => excluded
-            .iter()
-            .filter(|name| !coverage.whole.contains(*name))
-            .collect(),
-        None => holders
-            .iter()
-            .flat_map(|(_, coverage)| coverage.whole.iter().chain(&coverage.some_of))
-            .collect(),
-    };
-    if let Some((store, coverage, _)) = base {
-        let has_any = |coverage: &StoreCoverage, name: &Namespace| {
-            let has_all = coverage
-                .all_but
-                .as_ref()
-                .is_some_and(|excluded| !excluded.contains(name));
-            has_all
-                || coverage.some_anywhere
-                || coverage.whole.contains(name)
-                || coverage.some_of.contains(name)
-        };
-        for name in left.iter().filter(|name| has_any(coverage, name)) {
-            if let Some((other, _)) = others().find(|(_, other)| has_any(other, name)) {
-                return Err(vec![store.clone(), (*other).clone()]);
-            }
-        }
+    let others: Vec<StoreHolding<'n>> = holders
+        .iter()
+        .copied()
+        .filter(|(store, _)| base.is_none_or(|(base, _)| base != *store))
+        .collect();
+    let mut unassigned = namespaces_for_others(base, holders);
+    if let Some(base) = base {
+        check_overlap(base, &others, &unassigned)?;
     }
-    let mut assigned: BTreeMap<&StoreName, BTreeSet<&Namespace>> = BTreeMap::new();
-    for (store, coverage) in others() {
-        let is_whole = |name: &Namespace| {
-            coverage.whole.contains(name)
-                || coverage
-                    .all_but
-                    .as_ref()
-                    .is_some_and(|excluded| !excluded.contains(name))
-        };
-        let names: Vec<&Namespace> = left.iter().copied().filter(|name| is_whole(name)).collect();
-        left.retain(|name| !names.contains(name));
-        assigned.entry(store).or_default().extend(names);
-    }
-    for name in left {
-        let has_some = |(_, coverage): &&(&StoreName, &StoreCoverage)| {
-            coverage.some_anywhere || coverage.some_of.contains(name)
-        };
-        let having: Vec<&StoreName> = holders
-            .iter()
-            .filter(has_some)
-            .map(|(store, _)| *store)
-            .collect();
-        match having.as_slice() {
-            [store] if base.is_none_or(|(base, ..)| base != *store) => {
-                assigned.entry(store).or_default().insert(name);
-            }
+    let mut assigned = assign_whole(&others, &mut unassigned);
+    for name in unassigned {
+        if let Some(store) = only_partial_holder(name, holders)?
             // The base is queried for all that it holds in any case.
-            [] | [_] => {}
-            several => return Err(several.iter().map(|store| (*store).clone()).collect()),
+            && base.is_none_or(|(base, _)| base != store)
+        {
+            assigned.entry(store).or_default().insert(name);
         }
     }
     let assigned = assigned
@@ -221,10 +194,85 @@ fn assign_cluster<'n>(
         .filter(|(_, names)| !names.is_empty())
         .map(|(store, names)| (store, Some(names)));
     Ok(base
-        .map(|(store, ..)| (store, None))
+        .map(|(store, _)| (store, None))
         .into_iter()
         .chain(assigned)
         .collect())
+}
+
+/// The namespaces to assign to stores other than the base: those that the base does not hold whole,
+/// or without a base all that some store names.
+fn namespaces_for_others<'n>(
+    base: Option<StoreHolding<'n>>,
+    holders: &[StoreHolding<'n>],
+) -> BTreeSet<&'n Namespace> {
+    match base {
+        Some((_, coverage)) => coverage
+            .all_but
+            .iter()
+            .flatten()
+            .filter(|name| !coverage.whole.contains(*name))
+            .collect(),
+        None => holders
+            .iter()
+            .flat_map(|(_, coverage)| coverage.whole.iter().chain(&coverage.some_of))
+            .collect(),
+    }
+}
+
+/// Refuses a namespace of which both the base and another store hold objects: the base would be
+/// queried for it, too.
+fn check_overlap(
+    (base, base_coverage): StoreHolding<'_>,
+    others: &[StoreHolding<'_>],
+    namespaces: &BTreeSet<&Namespace>,
+) -> Result<(), Vec<StoreName>> {
+    for name in namespaces
+        .iter()
+        .filter(|name| base_coverage.holds_any(name))
+    {
+        if let Some((other, _)) = others.iter().find(|(_, coverage)| coverage.holds_any(name)) {
+            return Err(vec![base.clone(), (*other).clone()]);
+        }
+    }
+    Ok(())
+}
+
+/// Assigns each namespace to the first store that holds all of its objects, and removes it from
+/// `unassigned`.
+fn assign_whole<'n>(
+    others: &[StoreHolding<'n>],
+    unassigned: &mut BTreeSet<&'n Namespace>,
+) -> BTreeMap<&'n StoreName, BTreeSet<&'n Namespace>> {
+    let mut assigned: BTreeMap<&StoreName, BTreeSet<&Namespace>> = BTreeMap::new();
+    for (store, coverage) in others {
+        let names: Vec<&Namespace> = unassigned
+            .iter()
+            .copied()
+            .filter(|name| coverage.holds_whole(name))
+            .collect();
+        unassigned.retain(|name| !names.contains(name));
+        assigned.entry(store).or_default().extend(names);
+    }
+    assigned
+}
+
+/// The only store that holds some objects of a namespace; an error that names them if there are
+/// several.
+fn only_partial_holder<'n>(
+    name: &Namespace,
+    holders: &[StoreHolding<'n>],
+) -> Result<Option<&'n StoreName>, Vec<StoreName>> {
+    let holding: Vec<&'n StoreName> = holders
+        .iter()
+        .filter(|(_, coverage)| coverage.holds_some(name))
+        .map(|(store, _)| *store)
+        .collect();
+    match *holding.as_slice() {
+        [] => Ok(None),
+        [store] => Ok(Some(store)),
+        ref several => Err(several.iter().map(|store| (*store).clone()).collect()),
+    }
 }
 
 #[cfg(test)]

@@ -20,9 +20,9 @@ use serde_json::{
 };
 
 use super::{
+    api_error::ApiError,
     catalog::{Catalog, RegisteredResource},
     request::{FleetDiscovery, GROUPS, GroupDiscovery, VERSION},
-    status::ApiError,
 };
 
 /// The resources of the server's own groups. Most have only paths below them, and so no verbs.

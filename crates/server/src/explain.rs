@@ -14,9 +14,9 @@ use tokio::time::timeout;
 
 use super::{
     aggregate::raw,
+    api_error::ApiError,
     query_plan::QueryPlan,
     request::{AggregateRequest, GROUPS, ListRequest, VERSION},
-    status::ApiError,
 };
 
 /// How long the store may take to count.

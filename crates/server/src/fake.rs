@@ -10,7 +10,7 @@
 use std::sync::Arc;
 
 use fleetdex_clusters::{
-    Clusters, Timing,
+    Clusters, ConnectionTiming,
     connect::Network,
     discovery::{ResourceCapabilities, ServedResource},
     source::Loader,
@@ -159,7 +159,7 @@ pub fn no_clusters() -> Arc<Clusters> {
     Arc::new(Clusters::new(
         loader,
         network,
-        Timing::default(),
+        ConnectionTiming::default(),
         CancellationToken::new(),
     ))
 }

@@ -10,9 +10,9 @@ use serde_json::{
 };
 
 use super::{
+    api_error::ApiError,
     discovery::GROUP_RESOURCES,
     request::{GROUPS, OpenApi, VERSION},
-    status::ApiError,
 };
 
 /// The parameters of the media type by which clients request aggregated discovery.

@@ -7,6 +7,7 @@ use fleetdex_core::query::{Requester, ResourceName};
 
 use super::{
     aggregate,
+    api_error::ApiError,
     api_state::ApiState,
     auth::{attributes::Attributes, limits::UserPermit},
     caller::Caller,
@@ -16,12 +17,11 @@ use super::{
     list,
     listen::delivery::ResponseDeadline,
     owners,
-    permission::{VisibilityFilter, permission, reauthorization, visible_catalog},
     query_plan::{self, QueryPlan},
     representation::{MetaVersion, OutputKind, Representation},
     request::{AggregateRequest, ListRequest},
     response::{document, json, tagged, unknown_parameters, with_warnings},
-    status::ApiError,
+    visible_objects::{VisibilityFilter, permitted_objects, reauthorization, visible_catalog},
     watch_response::{self, WatchDuration},
 };
 
@@ -112,7 +112,7 @@ pub(super) async fn watch_objects(
     let peers = api.peers.subscribe(&plan, &request.resource).await?;
     peers.check(&catalog)?;
     let reauthorization = reauthorization(
-        &api.access_control,
+        &api.authentication_mode,
         caller,
         request,
         &plan.query.permitted,
@@ -160,21 +160,21 @@ pub(super) async fn permitted_query(
     // Owners may be of any resource.
     let only = (!request.options.owner.is_given()).then_some(&resource);
     let catalog = visible_catalog(
-        &api.access_control,
+        &api.authentication_mode,
         caller,
         catalog,
         &request.clusters,
         only,
     )
     .await?;
-    let permission = permission(&api.access_control, caller, &catalog, request).await?;
+    let permission = permitted_objects(&api.authentication_mode, caller, &catalog, request).await?;
     let mut plan = query_plan::plan(&catalog, request, permission.permitted)?;
     plan.query.requester = Requester::User(caller.name.as_str().into());
     owners::resolve(
         &mut plan,
         &request.options.owner,
         &VisibilityFilter {
-            access_control: &api.access_control,
+            authentication_mode: &api.authentication_mode,
             caller,
             catalog: &catalog,
         },

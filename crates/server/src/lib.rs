@@ -2,17 +2,18 @@
 //! and verification of the stores' content.
 //!
 //! A request passes through pure steps, each its own module: [`request`] parses path and query,
-//! [`query_plan`] finds the stores in the [`catalog`], [`status`] turns errors into responses.
+//! [`query_plan`] finds the stores in the [`catalog`], [`api_error`] turns errors into responses.
 //! [`list`] streams the response. [`serve`] connects the steps to the port of [`listen`].
 //!
-//! [`auth`] delegates authentication and authorization to the control plane; [`permission`]
+//! [`auth`] delegates authentication and authorization to the control plane; [`visible_objects`]
 //! restricts responses accordingly. Without `auth` only loopback addresses are served, and every
 //! request needs the token of [`token_file`], whose holder can read everything.
 
-mod access_control;
 pub mod aggregate;
+pub mod api_error;
 mod api_state;
 pub mod auth;
+mod authentication_mode;
 pub mod caller;
 pub mod catalog;
 pub mod changes;
@@ -34,7 +35,6 @@ mod page_memory;
 mod page_reader;
 pub mod peers;
 pub mod percent;
-pub mod permission;
 mod planned_stream;
 pub mod proxying;
 pub mod query_plan;
@@ -46,12 +46,12 @@ mod response;
 pub mod search_options;
 pub mod serve;
 pub mod snapshot;
-pub mod status;
 pub mod table;
 mod telemetry;
 pub mod token_file;
 pub mod uri;
 pub mod verify;
+pub mod visible_objects;
 pub mod watch_options;
 pub mod watch_response;
 

@@ -17,6 +17,7 @@ use jiff::Timestamp;
 use serde_json::json;
 
 use super::{
+    api_error::ApiError,
     caller::Caller,
     continue_token::{self, Continuation, SealingKeys, TokenBinding, TokenError},
     etag,
@@ -26,7 +27,6 @@ use super::{
     representation::{ListEncoder, Representation},
     request::ListRequest,
     snapshot,
-    status::ApiError,
 };
 
 /// Bytes of objects in a response that is buffered whole, so that it can have an `ETag`. The bound keeps hashing below about half a

@@ -10,10 +10,10 @@ use fleetdex_core::query::{Owners, Relation, RelativesQuery, owners::MAX_OWNERS}
 use tokio::time::timeout;
 
 use super::{
-    permission::VisibilityFilter,
+    api_error::ApiError,
     query_plan::QueryPlan,
     search_options::{MAX_SENIORITY, OwnerSearch, Seniority},
-    status::ApiError,
+    visible_objects::VisibilityFilter,
 };
 
 /// Timeout of the query for one level.

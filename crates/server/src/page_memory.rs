@@ -10,7 +10,7 @@ use fleetdex_core::query::Requester;
 use fleetdex_limits::intake::{Budget, IntakeError, MemoryLimits, MemoryReservation};
 use tokio::time::timeout;
 
-use super::status::ApiError;
+use super::api_error::ApiError;
 
 /// Pages of up to this size are not counted: there are no more of them than requests in flight.
 pub(super) const SMALL_PAGE_BYTES: usize = 512 << 10;

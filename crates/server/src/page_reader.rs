@@ -7,7 +7,7 @@ use fleetdex_store::merged::Merged;
 use tokio::time::timeout;
 
 use super::{
-    page_memory::PageMemory, query_plan::PAGE, remaining_pages::RemainingPages, status::ApiError,
+    api_error::ApiError, page_memory::PageMemory, query_plan::PAGE, remaining_pages::RemainingPages,
 };
 
 /// Timeout of one page.

@@ -30,8 +30,8 @@ use tokio::sync::watch;
 pub use self::connection::{ConnectFn, ConnectionError};
 use self::{connection::over_tls, replication::ResourceReplication};
 use super::{
-    auth::certificate_rotation::PeerTrust, catalog::Catalog, query_plan::QueryPlan,
-    request::ResourcePath, snapshot::log_of, status::ApiError,
+    api_error::ApiError, auth::certificate_rotation::PeerTrust, catalog::Catalog,
+    query_plan::QueryPlan, request::ResourcePath, snapshot::log_of,
 };
 
 /// The other replicas. Clones share the replication.

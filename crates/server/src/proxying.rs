@@ -41,13 +41,13 @@ use self::{
     request::{ProxiedPath, RequestTarget, ResourceInfo, Verb},
 };
 use super::{
+    api_error::ApiError,
     api_state::ApiState,
     caller::Caller,
     handlers::{attributes, list_objects, watch_objects},
     representation::{Endpoint, Representation},
     request::list_of_fleet,
     response,
-    status::ApiError,
     uri::RequestUri,
 };
 

@@ -4,7 +4,10 @@ mod checks;
 mod store_selection;
 mod warnings;
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use fleetdex_core::{
     model::{ClusterName, Gvk, PrinterColumn, StoreName},
@@ -23,11 +26,11 @@ use self::{
     warnings::{as_of, warnings},
 };
 use super::{
-    catalog::Catalog,
+    api_error::ApiError,
+    catalog::{Catalog, RegisteredResource, qualified},
     representation::{ObjectEncoder, Representation},
     request::ListRequest,
     search_options::OrderBy,
-    status::ApiError,
     table::TablePrinter,
 };
 
@@ -66,73 +69,21 @@ pub fn plan(
     request: &ListRequest,
     permitted: Permitted,
 ) -> Result<QueryPlan, ApiError> {
-    let resource_path = &request.resource;
-    let name = ResourceName::new(&resource_path.group, &resource_path.plural);
-    let registered = catalog
-        .find(&name)
-        .ok_or_else(|| not_selected(catalog, &name))?;
-    check_version(registered, &resource_path.version)?;
+    let version = &request.resource.version;
+    let registered = registered_resource(catalog, request)?;
+    check_version(registered, version)?;
     check_namespaces(registered, request)?;
     check_clusters(catalog, registered, request)?;
     let requested = requested_clusters(registered, request);
     let stores = select_stores(catalog, registered, request, &requested)?;
-    let stored = &union(registered, &stores);
-    let clusters: Vec<ClusterName> = request
-        .clusters
-        .iter()
-        .filter(|name| requested.contains(*name))
-        .cloned()
-        .collect();
-    let [first, others @ ..] = stores.parts() else {
-        return Err(ApiError::Internal(format!(
-            "no store holds {}",
-            super::catalog::qualified(&registered.name)
-        )));
-    };
-    let selectable = first.selectable.clone();
-    let order = |part: &StorePart| {
-        let sorts = sort(&part.selectable, &request.options.order_by);
-        sorts.map_err(|error| refused("orderBy", &error.into(), &part.name))
-    };
-    let query = Query {
-        resource: name,
-        namespaces: request.namespaces.clone(),
-        names: request.names.clone(),
-        permitted,
-        labels: request.labels.clone(),
-        fields: request.fields.clone(),
-        sort: order(first)?,
-        selectable,
-        since: request.options.since,
-        before: request.options.before,
-        owners: None,
-        requester: Requester::Operator,
-        limit: request.limit.map_or(PAGE, |limit| limit.get().min(PAGE)),
-        clusters,
-    };
-    for part in others {
-        if order(part)? != query.sort {
-            let problem =
-                "parameter orderBy: the stores that hold the objects order them by different rules";
-            return Err(ApiError::BadRequest(format!(
-                "{problem}; choose with the parameter store: {}",
-                stores.names()
-            )));
-        }
-    }
-    for part in stores.parts() {
-        part.query(&query)
-            .check()
-            .map_err(|error| refused("fieldSelector", &error, &part.name))?;
-    }
-    // A query that is too large for OpenSearch is refused for every store, so that a request does not depend on the kind of store.
-    CheckedQuery::new(&query).map_err(|error| ApiError::bad_request(error.to_string()))?;
-    let is_requested =
-        |name: &ClusterName| request.clusters.is_empty() || request.clusters.contains(name);
+    let query = build_query(registered, request, &requested, &stores, permitted)?;
+    check_stores(&query, request, &stores)?;
     // Neither staleness nor warnings reveal clusters that the caller may not see.
     let is_included = |name: &ClusterName| {
-        is_requested(name) && query.permitted.in_cluster(name) != InCluster::Nothing
+        let is_requested = request.clusters.is_empty() || request.clusters.contains(name);
+        is_requested && query.permitted.in_cluster(name) != InCluster::Nothing
     };
+    let stored = &union(registered, &stores);
     let as_of = as_of(catalog, stored, is_included);
     let warnings = warnings(
         catalog,
@@ -146,23 +97,91 @@ pub fn plan(
         is_empty: query.clusters.is_empty() && !request.clusters.is_empty(),
         stores,
         query,
-        kind: Gvk::new(
-            &resource_path.group,
-            &resource_path.version,
-            &registered.kind,
-        ),
-        columns: registered.columns(&resource_path.version),
+        kind: Gvk::new(&request.resource.group, version, &registered.kind),
+        columns: registered.columns(version),
         as_of,
         warnings,
     })
 }
 
+/// The resource that the path names.
+fn registered_resource<'c>(
+    catalog: &'c Catalog,
+    request: &ListRequest,
+) -> Result<&'c RegisteredResource, ApiError> {
+    let name = ResourceName::new(&request.resource.group, &request.resource.plural);
+    catalog
+        .find(&name)
+        .ok_or_else(|| not_selected(catalog, &name))
+}
+
+/// The query for all stores, in the order of the first one.
+fn build_query(
+    registered: &RegisteredResource,
+    request: &ListRequest,
+    requested: &BTreeSet<ClusterName>,
+    stores: &Merged,
+    permitted: Permitted,
+) -> Result<Query, ApiError> {
+    let [first, ..] = stores.parts() else {
+        return Err(ApiError::Internal(format!(
+            "no store holds {}",
+            qualified(&registered.name)
+        )));
+    };
+    let clusters = request
+        .clusters
+        .iter()
+        .filter(|name| requested.contains(*name));
+    Ok(Query {
+        resource: registered.name.clone(),
+        namespaces: request.namespaces.clone(),
+        names: request.names.clone(),
+        permitted,
+        labels: request.labels.clone(),
+        fields: request.fields.clone(),
+        sort: sort_of(first, request)?,
+        selectable: first.selectable.clone(),
+        since: request.options.since,
+        before: request.options.before,
+        owners: None,
+        requester: Requester::Operator,
+        limit: request.limit.map_or(PAGE, |limit| limit.get().min(PAGE)),
+        clusters: clusters.cloned().collect(),
+    })
+}
+
+/// Refuses a query that a store cannot evaluate, or that the stores would sort differently.
+fn check_stores(query: &Query, request: &ListRequest, stores: &Merged) -> Result<(), ApiError> {
+    for part in stores.parts().iter().skip(1) {
+        if sort_of(part, request)? != query.sort {
+            let problem =
+                "parameter orderBy: the stores that hold the objects order them by different rules";
+            return Err(ApiError::BadRequest(format!(
+                "{problem}; choose with the parameter store: {}",
+                stores.names()
+            )));
+        }
+    }
+    for part in stores.parts() {
+        part.query(query)
+            .check()
+            .map_err(|error| refused("fieldSelector", &error, &part.name))?;
+    }
+    // A query that is too large for OpenSearch is refused for every store, so that a request does not depend on the kind of store.
+    CheckedQuery::new(query).map_err(|error| ApiError::bad_request(error.to_string()))?;
+    Ok(())
+}
+
+/// The requested order, as a store evaluates it.
+fn sort_of(part: &StorePart, request: &ListRequest) -> Result<Vec<Sort>, ApiError> {
+    let sorts = sort(&part.selectable, &request.options.order_by);
+    sorts.map_err(|error| refused("orderBy", &error.into(), &part.name))
+}
+
 /// The stores that answer a list now.
 pub(super) fn stores(catalog: &Catalog, request: &ListRequest) -> Result<Merged, ApiError> {
-    let name = ResourceName::new(&request.resource.group, &request.resource.plural);
-    let registered = catalog
-        .find(&name)
-        .ok_or_else(|| not_selected(catalog, &name))?;
+    let registered = registered_resource(catalog, request)?;
     let requested = requested_clusters(registered, request);
     select_stores(catalog, registered, request, &requested)
 }

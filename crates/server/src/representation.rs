@@ -18,7 +18,7 @@ use http::{HeaderMap, header};
 pub use object_encoder::{ListEncoder, ObjectEncoder};
 
 use self::accept::Clause;
-use super::{status::ApiError, uri::QueryParameters};
+use super::{api_error::ApiError, uri::QueryParameters};
 
 /// Clients that people read. Kubernetes' API server indents for them, too.
 const HUMAN_CLIENTS: [&str; 3] = ["curl", "Wget", "Mozilla/5.0"];

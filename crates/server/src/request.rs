@@ -7,7 +7,7 @@
 use fleetdex_core::model::{ClusterName, StoreName};
 
 use super::{
-    status::ApiError,
+    api_error::ApiError,
     uri::{QueryParameter, QueryParameters, RequestUri},
 };
 

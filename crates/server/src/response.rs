@@ -9,11 +9,11 @@ use bytes::Bytes;
 use serde_json::value::RawValue;
 
 use super::{
+    api_error::{ApiError, RETRY_AFTER_SECONDS},
     compression::Compressible,
     etag::{self, IfNoneMatch},
     list,
     representation::Representation,
-    status::{ApiError, RETRY_AFTER_SECONDS},
 };
 
 /// Unknown parameters that warnings name: as many as the head of a response has room for.

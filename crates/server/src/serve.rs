@@ -15,8 +15,8 @@ use fleetdex_telemetry::{Readiness, admin};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-pub use super::{access_control::AccessControl, api_state::ApiState, telemetry::Telemetry};
 use super::{
+    api_error::ApiError,
     auth::{
         SecureServing,
         attributes::Attributes,
@@ -31,17 +31,19 @@ use super::{
     handlers::{attributes, count_objects, list_objects, watch_objects},
     listen::{ListenError, Listener, RequestHandle},
     peers::Peers,
-    permission::visible_clusters,
     proxying::{self, MemberProxy},
     representation::{Endpoint, Representation},
     request::{self, ApiRequest, GroupDiscovery},
     response::{document, json, not_modified, options, refusal, unknown_parameters, with_warnings},
-    status::ApiError,
     token_file::{
         TOKEN_FILE_VARIABLE, TokenFile, TokenFileError, TokenVerifier, default_token_file,
     },
     uri::{QueryParameters, RequestUri},
     verify,
+    visible_objects::visible_clusters,
+};
+pub use super::{
+    api_state::ApiState, authentication_mode::AuthenticationMode, telemetry::Telemetry,
 };
 
 /// The flag that sets the address, for error messages.
@@ -123,7 +125,7 @@ impl Server {
         cancel: CancellationToken,
     ) {
         let Telemetry { metrics, readiness } = telemetry;
-        let access_control = AccessControl::LoopbackToken(self.token_file.verifier());
+        let authentication_mode = AuthenticationMode::LoopbackToken(self.token_file.verifier());
         let members = Arc::new(MemberProxy::new(clusters, cancel.clone()));
         let keys = secure_serving
             .as_ref()
@@ -136,7 +138,7 @@ impl Server {
         let local = ApiState {
             catalog,
             metrics,
-            access_control,
+            authentication_mode,
             limits,
             members: Arc::clone(&members),
             peers,
@@ -148,7 +150,7 @@ impl Server {
             None => listener.serve(router(local, readiness), cancel).await,
             Some(SecureServing { auth, tls, .. }) => {
                 let secured = ApiState {
-                    access_control: AccessControl::Delegated(auth),
+                    authentication_mode: AuthenticationMode::Delegated(auth),
                     ..local.clone()
                 };
                 let (secured, local) =
@@ -189,9 +191,9 @@ async fn handle(State(api): State<ApiState>, request: Request) -> Response {
 /// Authenticates the caller and takes a slot for the request. Credentials are removed from it.
 async fn admit(api: &ApiState, mut request: Request) -> Result<Response, ApiError> {
     let impersonates = impersonates(request.headers());
-    let caller = match &api.access_control {
-        AccessControl::LoopbackToken(verifier) => token_holder(verifier, &mut request)?,
-        AccessControl::Delegated(auth) => auth.authenticate(&mut request).await?,
+    let caller = match &api.authentication_mode {
+        AuthenticationMode::LoopbackToken(verifier) => token_holder(verifier, &mut request)?,
+        AuthenticationMode::Delegated(auth) => auth.authenticate(&mut request).await?,
     };
     if let Some(handle) = request.extensions_mut().remove::<RequestHandle>() {
         handle.mark_authenticated();
@@ -215,7 +217,7 @@ async fn authorize(
     uri: &RequestUri<'_>,
     mut request: Request,
 ) -> Result<Response, ApiError> {
-    if let AccessControl::Delegated(auth) = &api.access_control {
+    if let AuthenticationMode::Delegated(auth) = &api.authentication_mode {
         let attributes = Attributes::of(request.method(), uri);
         auth.authorizer().check(caller, &attributes).await?;
         request.extensions_mut().insert(attributes);
@@ -321,7 +323,7 @@ async fn respond(
             count_objects(api, caller, &catalog, &counts, representation).await
         }
         ApiRequest::Changes(changes_request) => {
-            if let AccessControl::Delegated(auth) = &api.access_control {
+            if let AuthenticationMode::Delegated(auth) = &api.authentication_mode {
                 auth.authorizer()
                     .check(caller, &Attributes::of_replication())
                     .await?;
@@ -331,7 +333,7 @@ async fn respond(
         }
         ApiRequest::Verify(clusters) => {
             let visible =
-                visible_clusters(&api.access_control, caller, &catalog, &clusters).await?;
+                visible_clusters(&api.authentication_mode, caller, &catalog, &clusters).await?;
             Ok(json(
                 StatusCode::OK,
                 verify::respond(&catalog, &clusters, visible.as_ref())?,

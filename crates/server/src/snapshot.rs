@@ -15,7 +15,7 @@ use futures::future::join_all;
 use tokio::time::timeout;
 
 use super::{
-    status::ApiError,
+    api_error::ApiError,
     watch_options::{RequestedVersion, ResourceVersionMatch, WatchOptions},
 };
 

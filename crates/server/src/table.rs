@@ -1,27 +1,18 @@
 //! Tables: prints objects with the columns of Kubernetes' API servers, from the objects' JSON.
 //!
-//! A built-in kind has the columns and cells of kube-apiserver; each API area has a file with a table of them. A custom resource has
+//! A built-in kind has the columns and cells of kube-apiserver; each API area has a file in [`kinds`]. A custom resource has
 //! those of its definition ([`custom`]). The first column is the cluster. Only the fields that some column reads are parsed
-//! ([`node`]), and only what is shown is copied.
+//! ([`json_node`]), and only what is shown is copied.
 //!
 //! Source of columns and cells: <https://github.com/kubernetes/kubernetes/blob/v1.36.3/pkg/printers/internalversion/printers.go>
 
-mod access;
 mod age;
-mod autoscaling;
 mod column;
-mod core;
 mod custom;
-mod devices;
-mod event;
+mod json_node;
 mod kind_columns;
-mod networking;
-mod node;
-mod pod;
-mod storage;
-mod system;
+mod kinds;
 mod text;
-mod workload;
 
 #[cfg(test)]
 mod tests;
@@ -34,37 +25,17 @@ use serde_json::json;
 use self::{
     column::{Cell, Column, RowContext, age, name, text},
     custom::CustomColumn,
+    json_node::{FieldPaths, JsonNode},
     kind_columns::{CompletedCondition, KindColumns},
-    node::{FieldPaths, JsonNode},
+    kinds::{CREATED_AT_KINDS, KINDS},
 };
 
-/// Built-in kinds with columns of their own.
-const KINDS: [&[KindColumns]; 10] = [
-    core::KINDS,
-    pod::KINDS,
-    workload::KINDS,
-    event::KINDS,
-    storage::KINDS,
-    networking::KINDS,
-    access::KINDS,
-    autoscaling::KINDS,
-    system::KINDS,
-    devices::KINDS,
-];
-
-/// Built-in kinds without columns of their own.
-const CREATED_AT_KINDS: [(&str, &str); 5] = [
-    ("", "LimitRange"),
-    ("apiextensions.k8s.io", "CustomResourceDefinition"),
-    ("rbac.authorization.k8s.io", "ClusterRole"),
-    ("rbac.authorization.k8s.io", "Role"),
-    ("storage.k8s.io", "CSIStorageCapacity"),
-];
+/// The columns of [`CREATED_AT_KINDS`], and of custom resources whose columns cannot be understood.
 const CREATED_AT_COLUMNS: &[Column] = &[
     name(),
     text("Created At", "metadata.creationTimestamp").with_type("date"),
 ];
-/// Custom resources whose definition names no columns, or cannot be read.
+/// The columns of custom resources whose definition names no columns, or is not known.
 const OTHER_COLUMNS: &[Column] = &[name(), age().with_type("date")];
 
 /// Prints objects of one kind as a Table.
@@ -82,8 +53,8 @@ enum TableColumns {
 }
 
 impl TablePrinter {
-    /// The printer of a kind; `printed` are the columns of its definition, if it is a custom resource and they are known.
-    pub fn of(gvk: &Gvk, printed: Option<&[PrinterColumn]>) -> Self {
+    /// The printer of a kind; `definition_columns` are the columns of its definition, if it is a custom resource and they are known.
+    pub fn of(gvk: &Gvk, definition_columns: Option<&[PrinterColumn]>) -> Self {
         let is_it = |kind: &&KindColumns| *gvk.group == *kind.group && *gvk.kind == *kind.name;
         if let Some(kind) = KINDS.iter().copied().flatten().find(is_it) {
             return Self::built_in(kind.columns, kind.completed);
@@ -94,7 +65,7 @@ impl TablePrinter {
         {
             return Self::built_in(CREATED_AT_COLUMNS, None);
         }
-        match printed.map(custom::columns) {
+        match definition_columns.map(custom::columns) {
             Some(Ok(columns)) if !columns.is_empty() => {
                 let paths = custom::paths(&columns);
                 Self {

@@ -31,7 +31,7 @@ use super::{
     planned_stream::PlannedStream,
     proxying::MemberProxy,
     report::ReportLine,
-    serve::{AccessControl, ApiState, router},
+    serve::{ApiState, AuthenticationMode, router},
     token_file::TokenVerifier,
 };
 
@@ -43,13 +43,13 @@ fn app(catalog: Catalog) -> Router {
         fake::no_clusters(),
         CancellationToken::new(),
     ));
-    let access_control = AccessControl::LoopbackToken(TokenVerifier::new("secret"));
+    let authentication_mode = AuthenticationMode::LoopbackToken(TokenVerifier::new("secret"));
     let metrics = Arc::new(Metrics::new());
     let limits = RequestLimits::new(&LimitArgs::default(), &metrics);
     let api = ApiState {
         catalog: receiver,
         metrics,
-        access_control,
+        authentication_mode,
         limits,
         members,
         peers: Peers::default(),
@@ -313,7 +313,7 @@ async fn an_explanation_has_the_request_the_permission_and_the_cost_and_reads_no
         others: 0,
     });
     let app = app(catalog(main.clone()));
-    let (code, told) = fetch(
+    let (code, explanation) = fetch(
         &app,
         &format!("{SEARCH}/api/v1/pods?labelSelector=app+in+(a,b)&explain=true"),
     )
@@ -321,20 +321,24 @@ async fn an_explanation_has_the_request_the_permission_and_the_cost_and_reads_no
     assert_eq!(code, 200);
     let estimate = json!({ "objects": 2_500, "pageSize": 1_000, "pages": 3, "requests": 1, "clauses": 3, "values": 4 });
     assert_eq!(
-        (&told["kind"], &told["permitted"], &told["estimate"]),
+        (
+            &explanation["kind"],
+            &explanation["permitted"],
+            &explanation["estimate"]
+        ),
         (&json!("Explanation"), &json!("everything"), &estimate)
     );
     assert_eq!(
-        told["requests"][0]["query"]["bool"]["filter"][2],
+        explanation["requests"][0]["query"]["bool"]["filter"][2],
         json!({ "terms": { "search.labels": ["app=a", "app=b"] } })
     );
     let counts =
         "/apis/search.fleetdex.io/v1alpha1/aggregate/api/v1/pods?by=cluster,label:app&explain=true";
-    let (_, told) = fetch(&app, counts).await;
+    let (_, explanation) = fetch(&app, counts).await;
     assert_eq!(
         (
-            &told["estimate"]["requests"],
-            told["requests"].as_array().unwrap().len()
+            &explanation["estimate"]["requests"],
+            explanation["requests"].as_array().unwrap().len()
         ),
         (&json!(2), 2)
     );
@@ -394,7 +398,7 @@ async fn an_abandoned_list_keeps_no_snapshot_open() {
     let response = send(&app(catalog(main.clone())), get(&pods)).await;
     assert!(released(&main).is_empty());
     drop(response);
-    assert_eq!(released(&main), [cursor(1)], "nobody reads on");
+    assert_eq!(released(&main), [cursor(1)], "the list is not continued");
 
     let main = PreparedReader::with([pages(), vec![Err(StoreError::Expired)]].concat());
     let response = send(&app(catalog(main.clone())), get(&pods)).await;
@@ -426,7 +430,7 @@ async fn an_abandoned_list_keeps_no_snapshot_open() {
     assert_eq!(
         released(&main),
         [cursor(1)],
-        "a watch that ends before it has told what there is"
+        "a watch that ends before it has sent the initial objects"
     );
 }
 
@@ -987,12 +991,12 @@ async fn unknown_parameters_are_ignored_with_a_warning_each() {
     let many: Vec<String> = (0..20)
         .map(|number| format!("p{number}{}=1", "x".repeat(100)))
         .collect();
-    let told = warnings(&format!("{SEARCH}/api/v1/pods?{}", many.join("&"))).await;
+    let shown = warnings(&format!("{SEARCH}/api/v1/pods?{}", many.join("&"))).await;
     assert_eq!(
-        (told.len(), told[16].as_str()),
+        (shown.len(), shown[16].as_str()),
         (17, r#"299 - "4 more unknown parameters are ignored""#)
     );
-    assert!(told[0].len() < 120, "{}", told[0]);
+    assert!(shown[0].len() < 120, "{}", shown[0]);
 }
 
 #[tokio::test]

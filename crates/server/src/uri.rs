@@ -6,9 +6,9 @@
 use std::{borrow::Cow, collections::HashSet};
 
 use super::{
+    api_error::ApiError,
     flag::flag,
     percent::{PercentError, decode_query, decode_segment},
-    status::ApiError,
 };
 
 /// Parameters of one request, unless a member reads them. There are some 40 that mean something.

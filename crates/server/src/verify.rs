@@ -15,10 +15,10 @@ use tokio::{sync::mpsc, task::JoinSet, time::interval};
 use tokio_util::task::AbortOnDropHandle;
 
 use super::{
+    api_error::ApiError,
     catalog::Catalog,
     planned_stream::PlannedStream,
     report::{ComparisonCounts, ReportLine, Row, VerificationResult},
-    status::ApiError,
 };
 
 /// Concurrent audits of one request. Few of them read at any time, over all requests; the others

@@ -4,7 +4,7 @@
 
 use fleetdex_core::model::FleetVersion;
 
-use super::{flag::flag, status::ApiError};
+use super::{api_error::ApiError, flag::flag};
 
 /// The parameter `resourceVersion`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -33,6 +33,7 @@ use tokio::{
 
 use self::start::{InitialEvents, start};
 use super::{
+    api_error::ApiError,
     catalog::Catalog,
     page_reader::CHUNK_BYTES,
     peers::PeerSubscription,
@@ -40,7 +41,6 @@ use super::{
     representation::{ObjectEncoder, Representation},
     request::ListRequest,
     snapshot::logs_of,
-    status::ApiError,
 };
 
 /// The interval of bookmarks: about a minute, as in an API server.

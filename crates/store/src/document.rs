@@ -5,8 +5,8 @@ use std::{borrow::Cow, collections::BTreeSet, io, sync::Arc};
 
 use fleetdex_core::{
     model::{
-        ClusterName, FieldPath, FieldType, Json, LeafVisitor, Object, Version, sort_value,
-        sorted_value, uuid,
+        ClusterName, FieldPath, FieldType, Json, LeafVisitor, Object, Version, decode_sort_key,
+        encode_sort_key, uuid,
     },
     query::{Hit, ResourceName, Sort, SortKey},
 };
@@ -167,8 +167,8 @@ impl StoredDocument {
                 .terms()
                 .filter_map(|number| vocabulary.term(number))
                 .filter(|term| term.key() == path.as_str());
-            let least = terms.map(|term| sort_value(kind, term.value())).min();
-            least.filter(|text| kind.reads_without_sort_value() != Some(sorted_value(text)))
+            let least = terms.map(|term| encode_sort_key(kind, term.value())).min();
+            least.filter(|text| kind.reads_without_sort_key() != Some(decode_sort_key(text)))
         };
         fields.map(text).collect()
     }

@@ -37,7 +37,7 @@ pub enum StoreError {
     },
     /// The response is longer than its limit.
     #[error(
-        "OpenSearch's answer to {operation} is longer than {limit} bytes, which is all that is read of one"
+        "OpenSearch's answer to {operation} is longer than {limit} bytes, the limit for one response"
     )]
     AnswerTooLarge {
         /// The operation.

@@ -20,18 +20,18 @@ mod error;
 mod extent;
 #[cfg(any(test, feature = "testing"))]
 pub mod fake;
-mod filter;
 pub mod memory;
 pub mod merged;
 pub mod opensearch;
 mod packed;
 mod packed_document;
 mod postings;
-mod quota;
+mod query_filter;
 mod reader;
 mod revision;
 mod sort_position;
 mod terms;
+mod view_quota;
 mod writer;
 
 pub use checkpoint::{Checkpoint, Checkpoints, KindOfUnit};

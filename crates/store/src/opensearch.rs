@@ -10,6 +10,7 @@ mod contexts;
 mod engine;
 mod extent;
 mod feed;
+mod index_template;
 mod packing;
 mod pages;
 mod points_in_time;
@@ -21,7 +22,6 @@ mod revision;
 mod revision_diff;
 mod search_response;
 mod survey;
-mod template;
 mod transport;
 mod versions;
 mod visible_resources;
@@ -30,8 +30,8 @@ mod writer;
 pub use contexts::{AllListContexts, LIST_CONTEXTS, ListContexts};
 pub use engine::{Engine, EngineOptions};
 pub use feed::Feed;
+pub use index_template::{IndexSettings, MAPPING_VERSION, index_template, mappings};
 pub use responses::{Allowance, Answers, MAX_ANSWER_BYTES};
-pub use template::{IndexSettings, MAPPING_VERSION, index_template, mappings};
 pub use transport::{
     OpenSearchService, Settings, SettingsError, Timeout, TransportError, connect, url,
 };

@@ -1,10 +1,10 @@
 //! The only writer of a store: sends pending writes in batches, reads a verdict for each, and
 //! acknowledges or retries it.
 
-mod backoff;
 mod opening;
 mod revisions;
 mod run;
+mod store_backoff;
 mod writer;
 
 use std::{
@@ -341,8 +341,8 @@ impl Pipeline {
         self.0.pending.lock().is_empty()
     }
 
-    /// Ends the change log of the store, because nothing is written any more; other replicas are
-    /// told. Call it when [`Pipeline::run`] has ended.
+    /// Ends the change log of the store, because nothing is written any more; other replicas
+    /// learn of it. Call it when [`Pipeline::run`] has ended.
     pub async fn end_changes(&self) {
         if let Some(store) = self.store() {
             store.close_change_log().await;

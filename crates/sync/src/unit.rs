@@ -118,14 +118,14 @@ impl UnitTask {
     }
 
     async fn run_stream(self) {
-        let mut backoff = backoff();
+        let mut backoff = stream_backoff();
         let revision = loop {
             match self.open().await {
                 Ok(revision) => break revision,
                 Err(error) => {
                     self.progress
                         .failing(FailureCause::Store, error.reason(), error.to_string());
-                    tokio::time::sleep(backoff.next().unwrap_or(MAX_DELAY)).await;
+                    tokio::time::sleep(backoff.next().unwrap_or(MAX_STREAM_DELAY)).await;
                 }
             }
         };
@@ -194,18 +194,20 @@ impl UnitTask {
     }
 }
 
-const MAX_DELAY: Duration = Duration::from_secs(30);
+/// The longest delay, without jitter, before a failed list or watch is repeated.
+const MAX_STREAM_DELAY: Duration = Duration::from_secs(30);
 /// The least time between two log lines about skipped objects: a page may have 500,000 of them.
 const SKIP_LOG_INTERVAL: Duration = Duration::from_mins(1);
 /// How long a watch may stay unread. A working store makes room sooner, and the buffers of the
 /// connection hold what arrives meanwhile.
 const MAX_UNREAD: Duration = Duration::from_millis(500);
 
-/// The figures of client-go's reflector.
-fn backoff() -> backon::ExponentialBackoff {
+/// The backoff of a stream whose list or watch failed, with the figures of client-go's reflector. The
+/// backoff of a member that cannot be connected is `ConnectionTiming::reconnect_backoff`.
+fn stream_backoff() -> backon::ExponentialBackoff {
     ExponentialBuilder::default()
         .with_min_delay(Duration::from_millis(800))
-        .with_max_delay(MAX_DELAY)
+        .with_max_delay(MAX_STREAM_DELAY)
         .with_jitter()
         .without_max_times()
         .build()
@@ -278,7 +280,7 @@ impl UnitRunner {
     }
 
     fn next_delay(&mut self) -> Duration {
-        self.backoff.next().unwrap_or(MAX_DELAY)
+        self.backoff.next().unwrap_or(MAX_STREAM_DELAY)
     }
 
     async fn pause(&mut self, pause: Pause) {
@@ -292,7 +294,7 @@ impl UnitRunner {
     }
 
     fn succeeded(&mut self) {
-        self.backoff = backoff();
+        self.backoff = stream_backoff();
         self.task.progress.recovered();
     }
 
@@ -332,7 +334,7 @@ impl UnitRunner {
             from
         };
         let mut lines = self.task.source.watch(from).await?;
-        self.task.metrics.watch_restarts.inc();
+        self.task.metrics.watches_opened.inc();
         self.succeeded();
         loop {
             // Backpressure must not reach the socket: the API server closes a watch that is not

@@ -18,11 +18,11 @@ pub struct UnitMetrics {
     pub(super) bookmarks: Counter,
     pub(super) errors: Counter,
     /// Pages of lists.
-    pub lists: Counter,
+    pub list_pages: Counter,
     /// Bytes of those pages.
     pub list_bytes: Counter,
     /// Watches that were opened.
-    pub watch_restarts: Counter,
+    pub watches_opened: Counter,
     /// Responses and events with code 410.
     pub watch_expired: Counter,
     /// Watches that were closed for a while because the store is slower than the member.

@@ -56,13 +56,13 @@ pub struct Metrics {
     /// Units that have fallback documents.
     known_rejected: Mutex<BTreeSet<UnitLabels>>,
     watch_events: Family<EventLabels, Counter>,
-    lists: Family<UnitLabels, Counter>,
+    list_pages: Family<UnitLabels, Counter>,
     list_bytes: Family<UnitLabels, Counter>,
     relists: Family<RelistLabels, Counter>,
-    watch_restarts: Family<UnitLabels, Counter>,
+    watches_opened: Family<UnitLabels, Counter>,
     watch_expired: Family<UnitLabels, Counter>,
     watch_paused: Family<UnitLabels, Counter>,
-    list_unchanged: Family<UnitLabels, Counter>,
+    listed_objects_unchanged: Family<UnitLabels, Counter>,
     audits: Family<UnitLabels, Counter>,
     audits_failed: Family<UnitLabels, Counter>,
     drift: Family<DriftLabels, Counter>,
@@ -101,13 +101,13 @@ impl Metrics {
             known_units: Mutex::default(),
             known_rejected: Mutex::default(),
             watch_events: Family::default(),
-            lists: Family::default(),
+            list_pages: Family::default(),
             list_bytes: Family::default(),
             relists: Family::default(),
-            watch_restarts: Family::default(),
+            watches_opened: Family::default(),
             watch_expired: Family::default(),
             watch_paused: Family::default(),
-            list_unchanged: Family::default(),
+            listed_objects_unchanged: Family::default(),
             audits: Family::default(),
             audits_failed: Family::default(),
             drift: Family::default(),
@@ -145,9 +145,9 @@ impl Metrics {
             self.watch_events.clone(),
         );
         registry.register(
-            "lists",
-            "List requests that succeeded, one for each page",
-            self.lists.clone(),
+            "list_pages",
+            "Pages of lists that were received",
+            self.list_pages.clone(),
         );
         registry.register(
             "list_bytes",
@@ -160,9 +160,9 @@ impl Metrics {
             self.relists.clone(),
         );
         registry.register(
-            "watch_restarts",
+            "watches_opened",
             "Watches that were opened",
-            self.watch_restarts.clone(),
+            self.watches_opened.clone(),
         );
         registry.register(
             "watch_expired",
@@ -175,9 +175,9 @@ impl Metrics {
             self.watch_paused.clone(),
         );
         registry.register(
-            "list_unchanged",
+            "listed_objects_unchanged",
             "Listed objects that were stored in the same version already and not written",
-            self.list_unchanged.clone(),
+            self.listed_objects_unchanged.clone(),
         );
         registry.register(
             "audits",
@@ -201,7 +201,7 @@ impl Metrics {
         );
         registry.register(
             "cluster_up",
-            "Whether the API server of a member answers (1) or not (0)",
+            "Whether a member is connected (1) or not (0); it is until five probes in a row fail",
             self.cluster_up.clone(),
         );
         registry.register(
@@ -333,12 +333,12 @@ impl Metrics {
             deleted: event(EventType::Deleted),
             bookmarks: event(EventType::Bookmark),
             errors: event(EventType::Error),
-            lists: self.lists.get_or_create_owned(&labels),
+            list_pages: self.list_pages.get_or_create_owned(&labels),
             list_bytes: self.list_bytes.get_or_create_owned(&labels),
-            watch_restarts: self.watch_restarts.get_or_create_owned(&labels),
+            watches_opened: self.watches_opened.get_or_create_owned(&labels),
             watch_expired: self.watch_expired.get_or_create_owned(&labels),
             watch_paused: self.watch_paused.get_or_create_owned(&labels),
-            unchanged: self.list_unchanged.get_or_create_owned(&labels),
+            unchanged: self.listed_objects_unchanged.get_or_create_owned(&labels),
             audits: self.audits.get_or_create_owned(&labels),
             audits_failed: self.audits_failed.get_or_create_owned(&labels),
             missing: drift(Drift::Missing),
@@ -349,7 +349,7 @@ impl Metrics {
         }
     }
 
-    /// Sets whether a member answers.
+    /// Sets whether a member is connected.
     pub fn set_cluster_up(&self, cluster: &ClusterName, up: bool) {
         self.cluster_up
             .get_or_create(&ClusterLabels {
@@ -452,14 +452,14 @@ impl Metrics {
         use EventType as Event;
         use RelistReason as Reason;
         let by_unit = [
-            &self.lists,
+            &self.list_pages,
             &self.list_bytes,
-            &self.list_unchanged,
+            &self.listed_objects_unchanged,
             &self.audits,
             &self.audits_failed,
         ];
         for family in by_unit.into_iter().chain([
-            &self.watch_restarts,
+            &self.watches_opened,
             &self.watch_expired,
             &self.watch_paused,
         ]) {

@@ -1,4 +1,4 @@
-//! Addresses of members that are broken, each in its own way.
+//! Addresses of members that fail in different ways.
 
 use std::{net::TcpListener as DeafListener, time::Duration};
 
@@ -9,14 +9,14 @@ use tokio::{
     task::JoinSet,
 };
 
-/// How long a slow member takes for each answer: longer than anybody waits.
+/// How long a slow member takes for each response: longer than any timeout.
 const SLOWNESS: Duration = Duration::from_secs(20);
 const UNAUTHORIZED: &str = r#"{"kind":"Status","apiVersion":"v1","status":"Failure","message":"Unauthorized","reason":"Unauthorized","code":401}"#;
 
-/// Servers that do everything wrong. They end when it is dropped.
+/// Servers that fail in different ways. They stop when this is dropped.
 #[derive(Debug)]
 pub struct Broken {
-    /// Nobody accepts its connections.
+    /// A listener that accepts no connections.
     deaf: DeafListener,
     refusing: String,
     slow: String,
@@ -24,9 +24,9 @@ pub struct Broken {
 }
 
 impl Broken {
-    /// Starts them.
+    /// Starts the servers.
     pub async fn start() -> Result<Self> {
-        let deaf = DeafListener::bind("127.0.0.1:0").context("listening for nobody")?;
+        let deaf = DeafListener::bind("127.0.0.1:0").context("listening without accepting")?;
         let mut servers = JoinSet::new();
         let refusing = serve(&mut servers, Duration::ZERO).await?;
         let slow = serve(&mut servers, SLOWNESS).await?;
@@ -38,13 +38,16 @@ impl Broken {
         })
     }
 
-    /// The address of a broken member: unknown to DNS, silent, refusing the token, without TLS where it is expected, or slow.
+    /// The address of a broken member: unknown to DNS, silent, rejecting the token, without the
+    /// expected TLS, or slow.
     pub fn url(&self, number: usize) -> Result<String> {
         Ok(match number % 5 {
             0 => format!("https://member{number}.fleetdex.invalid:6443"),
             1 => format!(
                 "https://{}",
-                self.deaf.local_addr().context("the address of nobody")?
+                self.deaf
+                    .local_addr()
+                    .context("the address of the silent listener")?
             ),
             2 => format!("http://{}", self.refusing),
             3 => format!("https://{}", self.refusing),
@@ -53,7 +56,7 @@ impl Broken {
     }
 }
 
-/// A server that answers everything with 401, late. Gives its address.
+/// Starts a server that responds 401 to every request, with a delay. Returns its address.
 async fn serve(servers: &mut JoinSet<()>, late_by: Duration) -> Result<String> {
     let listener = TcpListener::bind("127.0.0.1:0")
         .await

@@ -1,9 +1,10 @@
 //! Saturating churn beside raw `_bulk`, both with OpenSearch on one core.
 //!
-//! Both write random documents of the same cluster again and again: a document that is there already costs OpenSearch more than a new one,
-//! and one that is written in turn with all others costs less than one that is written at random, as segments whose documents are all old
-//! need no merging. Raw bulk is measured before and after, as OpenSearch grows faster while it is compiled; each time in an index of its
-//! own, filled a moment before, as there is ever more to merge.
+//! Both update random documents of the same cluster repeatedly: an update costs OpenSearch more
+//! than a new document, and updates in order cost less than random ones, because segments of
+//! deleted documents alone need no merging. Raw bulk is measured before and after, because
+//! OpenSearch gets faster while it is compiled; each time in a new index, filled just before,
+//! because merges become more expensive with time.
 
 use std::time::{Duration, Instant};
 
@@ -18,22 +19,23 @@ use super::figures::verdict;
 use super::pinning::Pinned;
 use super::raw;
 use super::raw::Target;
-use super::simulated::Scene;
 use super::simulated::Simulated;
+use super::simulated::SimulatedSetup;
 use super::sizes::DEADLINE;
 use super::sizes::Sizes;
 use crate::fleet::Fleet;
 
-/// Raw bulk is tried with every one of these, and this size of batches, which is that of Fleetdex; the best of them is measured.
+/// Raw bulk is tried with each of these numbers of connections, and with Fleetdex's batch size; the
+/// best is measured.
 const CONNECTIONS: [usize; 4] = [1, 2, 3, 4];
 const BATCH_BYTES: usize = 2 << 20;
-/// As many writes are offered as raw bulk takes, times this.
+/// The offered rate, as a multiple of the raw bulk rate.
 const SATURATION: f64 = 1.5;
-/// What Fleetdex should reach of raw bulk.
+/// The expected share of the raw bulk rate.
 const SHARE: f64 = 0.9;
 
-/// What a time of churn came to.
-struct Churned {
+/// The result of a period of churn.
+struct ChurnResult {
     written_per_s: f64,
     taken_per_s: f64,
     offered_per_s: f64,
@@ -43,7 +45,7 @@ struct Churned {
     lists: f64,
 }
 
-/// Measures both, and their ratio.
+/// Measures both rates and their ratio.
 pub async fn measure(fleet: &Fleet, sizes: &Sizes, figures: &mut Figures) -> Result<()> {
     println!("churn, with OpenSearch on one core …");
     let pinned = Pinned::new(fleet)?;
@@ -51,10 +53,10 @@ pub async fn measure(fleet: &Fleet, sizes: &Sizes, figures: &mut Figures) -> Res
     let lines = raw::watch_lines(simulated.client()?).await?;
     let connections = best_connections(fleet, &lines, sizes).await?;
     let before = raw_updates(fleet, &lines, connections, sizes).await?;
-    let scene = simulated.followed(fleet, "churn").await?;
-    let churned = saturate(&scene, saturating(before), sizes).await?;
-    let caught_up = scene.until_complete().await?;
-    scene.finish().await?;
+    let setup = simulated.start_operator(fleet, "churn").await?;
+    let churned = saturate(&setup, saturating(before), sizes).await?;
+    let caught_up = setup.until_complete().await?;
+    setup.finish().await?;
     let after = raw_updates(fleet, &lines, connections, sizes).await?;
     drop(pinned);
     report(before, after, &churned, caught_up, figures);
@@ -70,9 +72,9 @@ fn saturating(raw: f64) -> u32 {
     (raw * SATURATION).ceil() as u32
 }
 
-/// The number of connections that raw bulk writes most with.
+/// The number of connections with the highest raw bulk rate.
 async fn best_connections(fleet: &Fleet, lines: &[Vec<u8>], sizes: &Sizes) -> Result<usize> {
-    let mut raw = Raw::open(fleet, lines).await?;
+    let mut raw = RawBulk::open(fleet, lines).await?;
     // Lets OpenSearch warm up.
     raw.update(CONNECTIONS[0], 4 * sizes.warm_up).await?;
     let mut best = (0.0, CONNECTIONS[0]);
@@ -90,14 +92,14 @@ async fn best_connections(fleet: &Fleet, lines: &[Vec<u8>], sizes: &Sizes) -> Re
     Ok(best.1)
 }
 
-/// What raw bulk of documents that are there already takes, per second, for as long as Fleetdex is measured.
+/// The rate of raw bulk updates, in documents per second, over the same duration as Fleetdex's.
 async fn raw_updates(
     fleet: &Fleet,
     lines: &[Vec<u8>],
     connections: usize,
     sizes: &Sizes,
 ) -> Result<f64> {
-    let mut raw = Raw::open(fleet, lines).await?;
+    let mut raw = RawBulk::open(fleet, lines).await?;
     raw.update(connections, sizes.warm_up).await?;
     let rate = raw.update(connections, sizes.churn).await?;
     println!(
@@ -108,17 +110,17 @@ async fn raw_updates(
     Ok(rate)
 }
 
-/// Documents that are written by nobody else.
-struct Raw {
+/// Raw bulk updates of the documents of an index of its own.
+struct RawBulk {
     target: Target,
     writes: Vec<Write>,
-    /// How many go into a batch.
+    /// Documents per batch.
     batch: usize,
     version: u64,
     random: StdRng,
 }
 
-impl Raw {
+impl RawBulk {
     /// Fills an index.
     async fn open(fleet: &Fleet, lines: &[Vec<u8>]) -> Result<Self> {
         let target = Target::open(fleet, "rawupdates").await?;
@@ -144,7 +146,7 @@ impl Raw {
         })
     }
 
-    /// The encoded batch of new versions of some documents.
+    /// An encoded batch of new versions of random documents.
     fn next_batch(&mut self) -> Result<Bytes> {
         let chosen = rand::seq::index::sample(&mut self.random, self.writes.len(), self.batch);
         let mut writes: Vec<Write> = chosen
@@ -158,7 +160,7 @@ impl Raw {
         Ok(bulk::encode(&writes).body)
     }
 
-    /// Writes until a time is over. Gives the documents per second.
+    /// Writes for `duration`. Returns the documents per second.
     async fn update(&mut self, connections: usize, duration: Duration) -> Result<f64> {
         let (target, count) = (self.target.clone(), self.batch);
         let started = Instant::now();
@@ -173,42 +175,42 @@ impl Raw {
     }
 }
 
-async fn saturate(scene: &Scene, rate: u32, sizes: &Sizes) -> Result<Churned> {
-    let run = &scene.run;
-    scene.simulated.set_rate(rate).await?;
+async fn saturate(setup: &SimulatedSetup, rate: u32, sizes: &Sizes) -> Result<ChurnResult> {
+    let run = &setup.run;
+    setup.simulated.set_rate(rate).await?;
     tokio::time::sleep(sizes.warm_up).await;
     let (totals_before, usage_before, before) = (
-        scene.simulated.totals().await?,
+        setup.simulated.totals().await?,
         run.operator.usage()?,
         run.scrape().await?,
     );
     let started = Instant::now();
     tokio::time::sleep(sizes.churn.min(DEADLINE)).await;
     let (totals, usage, after) = (
-        scene.simulated.totals().await?,
+        setup.simulated.totals().await?,
         run.operator.usage()?,
         run.scrape().await?,
     );
     let elapsed = started.elapsed().as_secs_f64();
     let gained = |name: &str| after.count(name, "") - before.count(name, "");
-    Ok(Churned {
+    Ok(ChurnResult {
         written_per_s: (after.acknowledged() - before.acknowledged()) / elapsed,
-        taken_per_s: (after.taken() - before.taken()) / elapsed,
+        taken_per_s: (after.received() - before.received()) / elapsed,
         offered_per_s: (totals.writes - totals_before.writes) as f64 / elapsed,
         cores: (usage.cpu_seconds - usage_before.cpu_seconds) / elapsed,
         watches_paused: gained("fleetdex_watch_paused_total"),
-        lists: gained("fleetdex_lists_total"),
+        lists: gained("fleetdex_list_pages_total"),
     })
 }
 
 fn report(
     raw_before: f64,
     raw_after: f64,
-    churned: &Churned,
+    churned: &ChurnResult,
     caught_up: Duration,
     figures: &mut Figures,
 ) {
-    let Churned {
+    let ChurnResult {
         written_per_s,
         taken_per_s,
         offered_per_s,

@@ -1,4 +1,4 @@
-//! What was measured: values for programs, lines for people.
+//! Measured values, and lines to print.
 
 use std::fmt::{self, Display};
 
@@ -12,14 +12,14 @@ pub struct Figures {
 }
 
 impl Figures {
-    /// Keeps a value.
+    /// Sets a value.
     pub fn set(&mut self, name: &str, value: f64) {
-        // Three decimals are more than any of these figures is worth.
+        // No figure is more precise than three decimals.
         self.values
             .insert(name.to_owned(), json!((value * 1000.0).round() / 1000.0));
     }
 
-    /// A value that was set; not a number if it was not measured.
+    /// A value that was set; NaN if it was not measured.
     pub fn get(&self, name: &str) -> f64 {
         self.values
             .get(name)
@@ -27,7 +27,7 @@ impl Figures {
             .unwrap_or(f64::NAN)
     }
 
-    /// Keeps a line to print in the end.
+    /// Adds a line to print at the end.
     pub fn line(&mut self, name: &str, text: impl Into<String>) {
         self.lines.push((name.to_owned(), text.into()));
     }
@@ -46,7 +46,7 @@ impl Display for Figures {
     }
 }
 
-/// Whether a figure is what it should be, in words.
+/// The text for whether a figure is within its limit.
 pub fn verdict(holds: bool) -> &'static str {
     if holds {
         "as expected"

@@ -1,4 +1,5 @@
-//! The first sync: from process start, the registry already applied, to the last document acknowledged.
+//! The first sync: from process start, the registry already applied, to the last document
+//! acknowledged.
 
 use anyhow::{Context, Result};
 
@@ -10,10 +11,11 @@ use crate::fleet::Fleet;
 
 /// A first sync may take this many times the slower limit …
 const FACTOR: f64 = 1.2;
-/// … and so many seconds, in which it starts and connects.
+/// … plus this many seconds to start and connect.
 const START_SECONDS: f64 = 0.5;
 
-/// Measures some first syncs, each into an index of its own; the median counts. The last one goes on running.
+/// Measures several first syncs, each into a new index; the median counts. The last operator keeps
+/// running.
 pub async fn measure(
     fleet: &Fleet,
     pods: usize,
@@ -48,7 +50,7 @@ async fn note_usage(run: &Run, figures: &mut Figures) -> Result<()> {
     figures.set("first_sync_cpu_seconds", usage.cpu_seconds);
     figures.set(
         "first_sync_list_requests",
-        run.scrape().await?.count("fleetdex_lists_total", ""),
+        run.scrape().await?.count("fleetdex_list_pages_total", ""),
     );
     Ok(())
 }

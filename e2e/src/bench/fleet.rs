@@ -1,5 +1,5 @@
-//! A hundred members, all served by one simulated process: whether twenty broken ones disturb the others, and what a hundred of thirty
-//! kinds each cost while nothing happens.
+//! A hundred members, all served by one simulated process: whether twenty broken ones delay the
+//! others, and what a hundred idle ones of thirty kinds each cost.
 
 use std::time::{Duration, Instant};
 
@@ -8,8 +8,8 @@ use anyhow::{Result, ensure};
 use super::broken::Broken;
 use super::figures::Figures;
 use super::figures::verdict;
-use super::members::Extent;
 use super::members::Members;
+use super::members::MembersSpec;
 use super::scrape::Scrape;
 use super::sizes::DEADLINE;
 use super::sizes::Sizes;
@@ -19,27 +19,28 @@ use crate::{
     poll::eventually,
 };
 
-/// What everything of this part is called.
+/// The name of the registry and the members of this part.
 const NAME: &str = "fleet";
 /// Pods of each member.
 const PODS: usize = 50;
-/// Kinds of each member that are watched while nothing happens.
+/// Watched kinds of each idle member.
 const KINDS: usize = 30;
-/// Events per second of each member that is whole.
+/// Events per second of each healthy member.
 const RATE: u32 = 3;
-/// How much later events of whole members may be acknowledged beside broken ones.
+/// Limit of the latency of healthy members beside broken ones, as a ratio to the latency without
+/// them.
 const SLOWER: f64 = 1.1;
-/// What is used at most while nothing happens: of a core, and of memory for each watch.
+/// Limits while idle: processor cores, and memory per watch.
 const IDLE_CORES: f64 = 0.05;
 const BYTES_PER_WATCH: f64 = 60e3;
 
-/// Measures all of it.
+/// Measures both.
 pub async fn measure(fleet: &Fleet, sizes: &Sizes, figures: &mut Figures) -> Result<()> {
     let (all, broken) = (sizes.members, sizes.members / 5);
     println!("a fleet of {all} members, {broken} of them broken …");
     let members = Members::start(
         fleet,
-        Extent {
+        MembersSpec {
             name: NAME,
             members: all,
             kinds: KINDS,
@@ -69,7 +70,7 @@ pub async fn measure(fleet: &Fleet, sizes: &Sizes, figures: &mut Figures) -> Res
     operator.terminate(Duration::from_secs(30)).await?;
 
     idle(fleet, &members, sizes, figures).await?;
-    members.forget().await
+    members.unregister().await
 }
 
 fn start_operator(fleet: &Fleet) -> Result<Operator> {
@@ -80,7 +81,7 @@ fn start_operator(fleet: &Fleet) -> Result<Operator> {
     })
 }
 
-/// Milliseconds from an event to its acknowledgement: of half of them, and of all but one percent.
+/// Milliseconds from an event to its acknowledgement: median and 99th percentile.
 #[derive(Clone, Copy)]
 struct Latency {
     middle: f64,
@@ -127,7 +128,7 @@ fn report_latency(
     figures.line(&format!("event to acknowledged of {whole} members"), text);
 }
 
-/// What all members cost while nothing happens, whole again.
+/// The cost of all members, healthy and idle.
 async fn idle(
     fleet: &Fleet,
     members: &Members,

@@ -9,37 +9,37 @@ use super::figures::Figures;
 use super::figures::verdict;
 use super::raw;
 use super::raw::Target;
-use super::simulated::Scene;
+use super::simulated::SimulatedSetup;
 use super::sizes::Sizes;
 use crate::fleet::Fleet;
 
 /// Events per second.
 const RATE: u32 = 500;
-/// What of the latest percent is expected at least, in milliseconds.
+/// Limit of the 99th percentile, in milliseconds.
 const LATE_MILLISECONDS: f64 = 500.0;
-/// Bulk requests of one document each, one after another, that the limit is made of.
+/// Sequential bulk requests of one document each for the limit.
 const BARE_REQUESTS: usize = 500;
 
-/// Measures it with a simulated API server.
+/// Measures the latency with a simulated API server.
 pub async fn measure(fleet: &Fleet, sizes: &Sizes, figures: &mut Figures) -> Result<()> {
     println!("event to acknowledged at {RATE} events/s …");
-    let scene = Scene::start(fleet, sizes.pods, "latency").await?;
-    let lines = raw::watch_lines(scene.simulated.client()?).await?;
+    let setup = SimulatedSetup::start(fleet, sizes.pods, "latency").await?;
+    let lines = raw::watch_lines(setup.simulated.client()?).await?;
     let bare = bare(fleet, &lines[..lines.len().min(BARE_REQUESTS)]).await?;
     drop(lines);
-    scene.simulated.set_rate(RATE).await?;
+    setup.simulated.set_rate(RATE).await?;
     tokio::time::sleep(sizes.warm_up).await;
-    let before = scene.run.scrape().await?;
+    let before = setup.run.scrape().await?;
     let started = Instant::now();
     tokio::time::sleep(sizes.latency).await;
-    let after = scene.run.scrape().await?;
+    let after = setup.run.scrape().await?;
     let elapsed = started.elapsed().as_secs_f64();
-    scene.until_complete().await?;
-    scene.finish().await?;
+    setup.until_complete().await?;
+    setup.finish().await?;
 
     let acks = after.event_to_ack_since(&before);
     let (middle, late) = (acks.quantile(0.5) * 1000.0, acks.quantile(0.99) * 1000.0);
-    let rate = (after.taken() - before.taken()) / elapsed;
+    let rate = (after.received() - before.received()) / elapsed;
     figures.set("event_to_ack_events_per_s", rate);
     figures.set("event_to_ack_count", acks.total());
     figures.set("event_to_ack_p50_ms", middle);
@@ -55,7 +55,7 @@ pub async fn measure(fleet: &Fleet, sizes: &Sizes, figures: &mut Figures) -> Res
     Ok(())
 }
 
-/// The limit: how long OpenSearch takes for one document in a bulk request of its own, in milliseconds at the median.
+/// The limit: the median time of a bulk request with one document, in milliseconds.
 async fn bare(fleet: &Fleet, lines: &[Vec<u8>]) -> Result<f64> {
     let target = Target::open(fleet, "latency_raw").await?;
     let mut times = Vec::with_capacity(lines.len());

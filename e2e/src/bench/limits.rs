@@ -1,4 +1,5 @@
-//! The limits of a first sync: the bare LIST, raw `_bulk`, and how fast one core makes documents.
+//! The limits of a first sync: the bare LIST, raw `_bulk`, and the rate at which one core encodes
+//! documents.
 
 use std::time::Instant;
 
@@ -20,13 +21,13 @@ use crate::{
     load::gzip_ratio,
 };
 
-/// Raw bulk is measured with every one of these.
+/// Raw bulk is measured with each of these.
 const CONNECTIONS: [usize; 4] = [1, 2, 3, 4];
 const BATCH_MEBIBYTES: [usize; 3] = [1, 2, 5];
-/// What one core should make of watch lines, objects per second.
+/// Expected rate of watch lines on one core, in objects per second.
 const ENCODED_PER_SECOND: f64 = 60_000.0;
 
-/// Measures all of them.
+/// Measures all limits.
 pub async fn measure(fleet: &Fleet, pods: usize, figures: &mut Figures) -> Result<()> {
     let member = fleet.member(1)?;
     list(member, pods, figures).await?;
@@ -35,7 +36,7 @@ pub async fn measure(fleet: &Fleet, pods: usize, figures: &mut Figures) -> Resul
     bulk_of_new(fleet, &lines, figures).await
 }
 
-/// The bare LIST by the client that Fleetdex uses, best of three, and what of it goes over the wire.
+/// The bare LIST with Fleetdex's client, best of three, and its bytes on the wire.
 async fn list(member: &ApiServer, pods: usize, figures: &mut Figures) -> Result<()> {
     println!("limit 1: the bare paged gzip LIST …");
     let mut best = f64::INFINITY;
@@ -78,7 +79,7 @@ async fn list(member: &ApiServer, pods: usize, figures: &mut Figures) -> Result<
     Ok(())
 }
 
-/// The bytes of the same list as they come, packed.
+/// The compressed size of the same list.
 async fn wire_bytes(member: &ApiServer) -> Result<usize> {
     let certificate = reqwest::Certificate::from_pem(member.ca_pem().as_bytes())?;
     let client = reqwest::Client::builder()
@@ -138,7 +139,8 @@ fn encoding(lines: &[Vec<u8>], figures: &mut Figures) -> Result<()> {
     Ok(())
 }
 
-/// Raw `_bulk` of encoded documents into a new index: the best of several numbers of connections and sizes of batches.
+/// Raw `_bulk` of encoded documents into a new index: the best of several numbers of connections
+/// and sizes of batches.
 async fn bulk_of_new(fleet: &Fleet, lines: &[Vec<u8>], figures: &mut Figures) -> Result<()> {
     println!("limit 2: raw _bulk of encoded documents …");
     let mut best = 0_f64;

@@ -1,4 +1,4 @@
-//! Many members, all served by one simulated process, and the registries of them.
+//! Many members, all served by one simulated process, and their registries.
 
 use std::{collections::BTreeMap, fs, path::PathBuf, time::Duration};
 
@@ -21,42 +21,42 @@ use crate::{
 
 const NAMESPACE: &str = "default";
 
-/// How many members there are, and what each of them has.
+/// The number of members, and the contents of each.
 #[derive(Debug, Clone, Copy)]
-pub struct Extent {
-    /// The registry, the prefix of its indices, and the label of the members.
+pub struct MembersSpec {
+    /// Name of the registry, prefix of its indices, and label of the members.
     pub name: &'static str,
-    /// How many there are.
+    /// The number of members.
     pub members: usize,
-    /// Kinds of each, besides the usual ones.
+    /// Additional kinds of each member.
     pub kinds: usize,
-    /// Pods of each.
+    /// Pods of each member.
     pub pods: usize,
 }
 
 /// The members, and the control plane that they are registered with.
 #[derive(Debug)]
 pub struct Members {
-    extent: Extent,
+    spec: MembersSpec,
     process: Process,
     ready_file: PathBuf,
     hub: Kubectl,
     opensearch: String,
-    /// Their addresses.
+    /// The URLs of the members.
     pub urls: Vec<String>,
 }
 
 impl Members {
-    /// Starts them; none is registered.
-    pub async fn start(fleet: &Fleet, extent: Extent) -> Result<Self> {
+    /// Starts the members, without registrations.
+    pub async fn start(fleet: &Fleet, spec: MembersSpec) -> Result<Self> {
         let name = unique("members");
         let ready_file = fleet.dir().join(format!("{name}.ready"));
         let start = Start {
             program: built_program("apiserver")?,
             arguments: vec![
-                format!("--clusters={}", extent.members),
-                format!("--kinds={}", extent.kinds),
-                format!("--objects={}", extent.pods),
+                format!("--clusters={}", spec.members),
+                format!("--kinds={}", spec.kinds),
+                format!("--objects={}", spec.pods),
                 format!("--ready-file={}", ready_file.display()),
             ],
             folder: fleet.dir().to_owned(),
@@ -72,7 +72,7 @@ impl Members {
         let hub = fleet.control_plane().kubectl()?;
         let opensearch = fleet.opensearch()?.url().to_owned();
         let mut members = Self {
-            extent,
+            spec,
             process,
             ready_file,
             hub,
@@ -86,7 +86,7 @@ impl Members {
         Ok(members)
     }
 
-    /// Requests for pods that all of them have answered so far.
+    /// Requests for pods to all members so far.
     pub async fn requests(&self) -> Result<u64> {
         let client = http::client(None)?;
         let mut requests = 0;
@@ -123,7 +123,7 @@ impl Members {
     pub async fn register(&self, urls: &[String], first: usize) -> Result<()> {
         let items: Vec<Value> = (first..)
             .zip(urls)
-            .flat_map(|(number, url)| registration(self.extent.name, number, url))
+            .flat_map(|(number, url)| registration(self.spec.name, number, url))
             .collect();
         self.hub
             .apply(&json!({ "apiVersion": "v1", "kind": "List", "items": items }).to_string())
@@ -131,28 +131,28 @@ impl Members {
             .map(drop)
     }
 
-    /// Asks for so many kinds of every member: pods, and others of which there are no objects.
+    /// Registers `kinds` kinds of every member: pods, and kinds without objects.
     pub async fn apply_registry(&self, kinds: usize) -> Result<()> {
         let others = (1..kinds).map(|number| json!({ "apiVersion": "bench.example.com/v1", "kind": format!("Kind{number}") }));
         let selectors: Vec<Value> = std::iter::once(json!({ "apiVersion": "v1", "kind": "Pod" }))
             .chain(others)
             .collect();
         let store = json!({ "openSearch": {
-            "addresses": [self.opensearch], "indexPrefix": self.extent.name, "numberOfReplicas": 0,
+            "addresses": [self.opensearch], "indexPrefix": self.spec.name, "numberOfReplicas": 0,
         } });
-        self.apply(self.extent.name, &selectors, Some(store)).await
+        self.apply(self.spec.name, &selectors, Some(store)).await
     }
 
-    /// Asks for the pods of every member in the embedded store, too.
+    /// Registers the pods of every member for the embedded store, too.
     pub async fn apply_embedded_registry(&self) -> Result<()> {
         let pods = [json!({ "apiVersion": "v1", "kind": "Pod" })];
-        self.apply(&format!("{}-embedded", self.extent.name), &pods, None)
+        self.apply(&format!("{}-embedded", self.spec.name), &pods, None)
             .await
     }
 
     /// Deletes that registry.
     pub async fn remove_embedded_registry(&self) -> Result<()> {
-        let name = format!("{}-embedded", self.extent.name);
+        let name = format!("{}-embedded", self.spec.name);
         self.hub
             .run(&["delete", "resourceregistries", &name, "--timeout=60s"])
             .await
@@ -165,7 +165,7 @@ impl Members {
             "kind": "ResourceRegistry",
             "metadata": { "name": name },
             "spec": {
-                "targetCluster": { "labelSelector": { "matchLabels": { "bench": self.extent.name } } },
+                "targetCluster": { "labelSelector": { "matchLabels": { "bench": self.spec.name } } },
                 "resourceSelectors": selectors,
             },
         });
@@ -175,7 +175,7 @@ impl Members {
         self.hub.apply(&registry.to_string()).await.map(drop)
     }
 
-    /// Waits until so many streams have had their first list.
+    /// Waits until this many streams are watching.
     pub async fn until_watching(&self, operator: &Operator, streams: usize) -> Result<()> {
         eventually("all streams are watching", DEADLINE, || async {
             self.process.check_running()?;
@@ -188,7 +188,7 @@ impl Members {
         .await
     }
 
-    /// Lets so many members change so often per second.
+    /// Sets the rate of changes per second of the first `members` members.
     pub async fn set_rate(&self, members: usize, rate: u32) -> Result<()> {
         let client = http::client(None)?;
         for url in &self.urls[..members] {
@@ -204,7 +204,7 @@ impl Members {
         Ok(())
     }
 
-    /// The pods of the first member.
+    /// The number of pods of the first member.
     pub async fn pods_of_first(&self) -> Result<u64> {
         let url = self.urls.first().context("no member")?;
         let totals: Value = http::client(None)?
@@ -219,7 +219,7 @@ impl Members {
             .context("a member that does not count its pods")
     }
 
-    /// Where the pods of the first member are watched from now on.
+    /// The URL of a watch of the first member's pods from the current version.
     pub async fn watch_url(&self) -> Result<String> {
         let url = format!("{}/api/v1/pods", self.urls.first().context("no member")?);
         let list: Value = http::client(None)?
@@ -235,12 +235,14 @@ impl Members {
         Ok(format!("{url}?watch=1&resourceVersion={version}"))
     }
 
-    /// When each of the last changes of the first member was made since its rate was set, in microseconds since 1970, by its revision.
-    pub async fn moments(&self) -> Result<BTreeMap<u64, u64>> {
+    /// The times of the first member's latest changes since its rate was set, in microseconds since
+    /// 1970, by revision.
+    pub async fn change_times(&self) -> Result<BTreeMap<u64, u64>> {
         let url = self.urls.first().context("no member")?;
         let request = http::client(None)?.get(format!("{url}/churn/moments"));
-        let moments: Vec<(u64, u64)> = request.send().await?.error_for_status()?.json().await?;
-        Ok(moments.into_iter().collect())
+        let change_times: Vec<(u64, u64)> =
+            request.send().await?.error_for_status()?.json().await?;
+        Ok(change_times.into_iter().collect())
     }
 
     /// Deletes the registries with their documents.
@@ -259,9 +261,9 @@ impl Members {
         .await
     }
 
-    /// Removes what they were registered with.
-    pub async fn forget(self) -> Result<()> {
-        let label = format!("bench={}", self.extent.name);
+    /// Deletes the members' Clusters and Secrets.
+    pub async fn unregister(self) -> Result<()> {
+        let label = format!("bench={}", self.spec.name);
         self.hub
             .run(&["delete", "clusters.cluster.karmada.io", "-l", &label])
             .await?;
@@ -279,7 +281,7 @@ fn registration(name: &str, number: usize, url: &str) -> [Value; 2] {
         json!({
             "apiVersion": "v1", "kind": "Secret",
             "metadata": { "name": cluster, "namespace": NAMESPACE, "labels": label, "annotations": { "fleetdex.io/allowed-hosts": "127.0.0.1" } },
-            // Nobody looks at it, but there has to be one.
+            // The token is not checked, but required.
             "data": { "token": STANDARD.encode(name) },
         }),
         json!({

@@ -1,19 +1,19 @@
-//! Resident memory of the operator, at its peak and when it has settled.
+//! Resident memory of the operator, at its peak and when idle.
 
 use anyhow::Result;
 
 use super::figures::Figures;
 use super::figures::verdict;
 use super::run::Run;
-use super::simulated::Scene;
+use super::simulated::SimulatedSetup;
 use super::sizes::Sizes;
 use crate::fleet::Fleet;
 
-/// What the operator may use without any object, and for each of them.
+/// Memory limit without objects, and per object.
 const BASE_BYTES: f64 = 60e6;
 const BYTES_PER_OBJECT: f64 = 100.0;
 
-/// Measures a run that has written `objects` documents, under names with `label`.
+/// Measures a run that has written `objects` documents; names of figures contain `label`.
 pub async fn of_run(
     label: &str,
     run: &Run,
@@ -25,7 +25,7 @@ pub async fn of_run(
     let usage = run.operator.usage()?;
     let (peak, settled) = (usage.peak_memory_bytes as f64, usage.memory_bytes as f64);
     let limit = BASE_BYTES + BYTES_PER_OBJECT * objects as f64;
-    // The peak is what a memory limit has to leave room for.
+    // A memory limit must allow the peak.
     figures.set(&format!("rss_{label}_bytes"), peak);
     figures.set(&format!("rss_{label}_settled_bytes"), settled);
     figures.set(&format!("rss_{label}_limit_bytes"), limit);
@@ -48,7 +48,7 @@ pub async fn of_many(fleet: &Fleet, sizes: &Sizes, figures: &mut Figures) -> Res
         "memory with {} objects of a simulated API server …",
         sizes.objects
     );
-    let scene = Scene::start(fleet, sizes.objects, "memory").await?;
-    of_run("200k", &scene.run, sizes.objects, sizes, figures).await?;
-    scene.finish().await
+    let setup = SimulatedSetup::start(fleet, sizes.objects, "memory").await?;
+    of_run("200k", &setup.run, sizes.objects, sizes, figures).await?;
+    setup.finish().await
 }

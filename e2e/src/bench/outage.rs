@@ -1,4 +1,5 @@
-//! An outage of OpenSearch under churn: how soon after it everything is in the index again, and what waits meanwhile.
+//! An outage of OpenSearch under churn: the recovery time, and the bytes that are pending
+//! meanwhile.
 
 use std::{
     convert::Infallible,
@@ -11,9 +12,9 @@ use anyhow::{Result, ensure};
 use super::figures::Figures;
 use super::figures::verdict;
 use super::run::Run;
-use super::simulated::Scene;
+use super::simulated::SimulatedSetup;
 use super::sizes::DEADLINE;
-use super::sizes::LOOK;
+use super::sizes::POLL_INTERVAL;
 use super::sizes::Sizes;
 use crate::{
     fleet::{Fleet, OpenSearchServer},
@@ -22,14 +23,16 @@ use crate::{
 
 /// Writes per second, before, during and after the outage.
 const RATE: u32 = 300;
-/// What may wait when everything is drained: writes go on, so that something always waits. This is what is written in a tenth of a second.
-const AFLOAT: f64 = RATE as f64 / 10.0;
-/// From OpenSearch taking writes again to everything acknowledged.
+/// Pending documents that count as drained: with continuing writes, as many as are written in a
+/// tenth of a second.
+const STEADY_PENDING: f64 = RATE as f64 / 10.0;
+/// From OpenSearch accepting writes again to everything acknowledged.
 const SECONDS: f64 = 10.0;
-/// What may wait beyond the limit: a watch stops reading after the event that fills it.
+/// Allowance above the limit of pending bytes: a watch stops reading after the event that exceeds
+/// it.
 const SLACK_BYTES: f64 = 1e6;
 
-/// How OpenSearch goes out.
+/// How OpenSearch fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outage {
     /// SIGKILL, and started again: connections are refused, and it comes back cold.
@@ -49,8 +52,8 @@ impl Display for Outage {
 }
 
 impl Outage {
-    /// The whole outage, until OpenSearch takes writes again.
-    async fn happen(self, server: &OpenSearchServer, duration: Duration) -> Result<()> {
+    /// Runs the outage until OpenSearch accepts writes again.
+    async fn run(self, server: &OpenSearchServer, duration: Duration) -> Result<()> {
         match self {
             Self::Killed => {
                 server.kill();
@@ -72,9 +75,9 @@ impl Outage {
     }
 }
 
-/// What was seen of an outage.
-struct Seen {
-    /// From OpenSearch taking writes again to everything acknowledged.
+/// The result of an outage.
+struct OutageResult {
+    /// From OpenSearch accepting writes again to everything acknowledged.
     recovery: Duration,
     peak_pending_bytes: f64,
     lists: f64,
@@ -82,59 +85,69 @@ struct Seen {
 
 /// Measures one outage of each kind.
 pub async fn measure(fleet: &Fleet, sizes: &Sizes, figures: &mut Figures) -> Result<()> {
-    let scene = Scene::start(fleet, sizes.pods, "outage").await?;
+    let setup = SimulatedSetup::start(fleet, sizes.pods, "outage").await?;
     for outage in [Outage::Killed, Outage::Paused] {
         println!(
             "outage of {} s at {RATE} writes/s, OpenSearch {outage} …",
             sizes.outage.as_secs()
         );
-        let seen = one(fleet, &scene, outage, sizes).await?;
-        report(outage, &seen, sizes, figures);
-        scene.until_complete().await?;
+        let result = measure_one(fleet, &setup, outage, sizes).await?;
+        report(outage, &result, sizes, figures);
+        setup.until_complete().await?;
     }
     figures.set(
         "outage_peak_rss_bytes",
-        scene.run.operator.usage()?.peak_memory_bytes as f64,
+        setup.run.operator.usage()?.peak_memory_bytes as f64,
     );
-    scene.finish().await
+    setup.finish().await
 }
 
-async fn one(fleet: &Fleet, scene: &Scene, outage: Outage, sizes: &Sizes) -> Result<Seen> {
-    let before = scene.run.scrape().await?;
-    let written_before = scene.simulated.set_rate(RATE).await?.writes;
+async fn measure_one(
+    fleet: &Fleet,
+    setup: &SimulatedSetup,
+    outage: Outage,
+    sizes: &Sizes,
+) -> Result<OutageResult> {
+    let before = setup.run.scrape().await?;
+    let written_before = setup.simulated.set_rate(RATE).await?.writes;
     tokio::time::sleep(sizes.warm_up).await;
     let mut peak_pending_bytes = 0_f64;
     tokio::select! {
-        over = outage.happen(fleet.opensearch()?, sizes.outage) => over?,
-        never = watch_pending(&scene.run, &mut peak_pending_bytes) => match never {},
+        over = outage.run(fleet.opensearch()?, sizes.outage) => over?,
+        never = watch_pending(&setup.run, &mut peak_pending_bytes) => match never {},
     }
     let answering = Instant::now();
-    let written = scene.simulated.totals().await?.writes - written_before;
+    let written = setup.simulated.totals().await?.writes - written_before;
     tokio::select! {
-        drained = until_drained(&scene.run, before.taken() + written as f64) => drained?,
-        never = watch_pending(&scene.run, &mut peak_pending_bytes) => match never {},
+        drained = until_drained(&setup.run, before.received() + written as f64) => drained?,
+        never = watch_pending(&setup.run, &mut peak_pending_bytes) => match never {},
     }
     let recovery = answering.elapsed();
-    let lists = scene.run.scrape().await?.count("fleetdex_lists_total", "")
-        - before.count("fleetdex_lists_total", "");
-    Ok(Seen {
+    let lists = setup
+        .run
+        .scrape()
+        .await?
+        .count("fleetdex_list_pages_total", "")
+        - before.count("fleetdex_list_pages_total", "");
+    Ok(OutageResult {
         recovery,
         peak_pending_bytes,
         lists,
     })
 }
 
-/// Looks at what waits, for ever.
+/// Samples the pending bytes, without end.
 async fn watch_pending(run: &Run, peak: &mut f64) -> Infallible {
     loop {
         if let Ok(scrape) = run.scrape().await {
             *peak = peak.max(scrape.pending_bytes());
         }
-        tokio::time::sleep(LOOK).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
 }
 
-/// Waits until so many events were taken, and until no more than is afloat waited at an acknowledgement after that. Writes go on meanwhile.
+/// Waits until this many events are received, and until a later acknowledgement leaves at most
+/// `STEADY_PENDING` documents pending. Writes continue meanwhile.
 async fn until_drained(run: &Run, events: f64) -> Result<()> {
     let started = Instant::now();
     let mut acknowledged_then: Option<f64> = None;
@@ -142,25 +155,25 @@ async fn until_drained(run: &Run, events: f64) -> Result<()> {
         let scrape = run.scrape().await?;
         let acknowledged = scrape.acknowledged();
         match acknowledged_then {
-            None if scrape.taken() >= events => acknowledged_then = Some(acknowledged),
-            // The gauge tells what waited at the last answer of the store.
-            Some(then) if acknowledged > then && scrape.pending_documents() <= AFLOAT => {
+            None if scrape.received() >= events => acknowledged_then = Some(acknowledged),
+            // The gauge is as of the store's last response.
+            Some(then) if acknowledged > then && scrape.pending_documents() <= STEADY_PENDING => {
                 return Ok(());
             }
             _ => {}
         }
-        let left = events - scrape.taken();
+        let left = events - scrape.received();
         ensure!(
             started.elapsed() < DEADLINE,
             "not drained: {left} events to come\n{}",
             run.operator.process().log_tail(30)
         );
-        tokio::time::sleep(LOOK).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
 }
 
-fn report(outage: Outage, seen: &Seen, sizes: &Sizes, figures: &mut Figures) {
-    let seconds = seen.recovery.as_secs_f64();
+fn report(outage: Outage, result: &OutageResult, sizes: &Sizes, figures: &mut Figures) {
+    let seconds = result.recovery.as_secs_f64();
     let limit =
         fleetdex_sync::pipeline::PipelineLimits::default().pending_bytes as f64 + SLACK_BYTES;
     let name = if outage == Outage::Killed {
@@ -169,11 +182,11 @@ fn report(outage: Outage, seen: &Seen, sizes: &Sizes, figures: &mut Figures) {
         "recovery_after_pause"
     };
     figures.set(&format!("{name}_seconds"), seconds);
-    figures.set(&format!("{name}_pending_bytes"), seen.peak_pending_bytes);
-    figures.set(&format!("{name}_lists"), seen.lists);
+    figures.set(&format!("{name}_pending_bytes"), result.peak_pending_bytes);
+    figures.set(&format!("{name}_lists"), result.lists);
     let text = format!(
         "{seconds:.1} s to drained, {:.0} lists; at most {SECONDS:.0} s: {}",
-        seen.lists,
+        result.lists,
         verdict(seconds <= SECONDS)
     );
     println!("  {text}");
@@ -184,7 +197,7 @@ fn report(outage: Outage, seen: &Seen, sizes: &Sizes, figures: &mut Figures) {
         ),
         text,
     );
-    let peak = seen.peak_pending_bytes;
+    let peak = result.peak_pending_bytes;
     let text = format!(
         "{:.1} MB; at most {:.1} MB: {}",
         peak / 1e6,

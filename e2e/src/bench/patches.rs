@@ -1,4 +1,5 @@
-//! One more status for every pod, as fast as a real API server takes it: what a busy cluster can ask of Fleetdex at most.
+//! One more status of every pod, as fast as a real API server accepts it: the highest rate of a
+//! busy cluster.
 
 use std::time::Instant;
 
@@ -7,10 +8,10 @@ use anyhow::{Result, ensure};
 use super::figures::Figures;
 use super::run::Run;
 use super::sizes::DEADLINE;
-use super::sizes::LOOK;
+use super::sizes::POLL_INTERVAL;
 use crate::{fleet::ApiServer, load::Load};
 
-/// Changes every pod, and waits until everything is acknowledged.
+/// Patches every pod, and waits until everything is acknowledged.
 pub async fn measure(
     member: &ApiServer,
     load: &Load,
@@ -21,17 +22,17 @@ pub async fn measure(
     let before = run.scrape().await?;
     let started = Instant::now();
     let pace = load.patch_statuses(member, 1).await?;
-    let expected = before.taken() + load.pods.len() as f64;
+    let expected = before.received() + load.pods.len() as f64;
     let after = loop {
         let now = run.scrape().await?;
-        if now.taken() >= expected && now.pending_documents() == 0.0 {
+        if now.received() >= expected && now.pending_documents() == 0.0 {
             break now;
         }
         ensure!(
             started.elapsed() < DEADLINE,
-            "the patches were not caught up with"
+            "the patches were not all acknowledged"
         );
-        tokio::time::sleep(LOOK).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
     };
     let elapsed = started.elapsed().as_secs_f64();
     let events = load.pods.len() as f64 / elapsed;

@@ -1,4 +1,5 @@
-//! OpenSearch on one core of its own, everything else on the others: then its core is the limit, with and without Fleetdex.
+//! Pins OpenSearch to one core and everything else to the others, so that OpenSearch's core is the
+//! limit with and without Fleetdex.
 
 use std::{
     fs,
@@ -9,10 +10,10 @@ use anyhow::{Context, Result, ensure};
 
 use crate::fleet::Fleet;
 
-/// Threads that end while they are pinned make `taskset` fail.
-const ATTEMPTS: u32 = 5;
+/// `taskset` fails if a thread ends meanwhile, and is retried.
+const PIN_ATTEMPTS: u32 = 5;
 
-/// OpenSearch and this process, and what this process starts meanwhile, are pinned until it is dropped.
+/// Pins OpenSearch, this process and its new children until it is dropped.
 #[derive(Debug)]
 pub struct Pinned {
     processes: Vec<u32>,
@@ -32,7 +33,7 @@ impl Pinned {
             .pid()
             .context("OpenSearch does not run")?;
         let ourselves = std::process::id();
-        // Made first, so that a failure to pin the second one frees the first one.
+        // Constructed first, so that a failure to pin the second process unpins the first.
         let pinned = Self {
             processes: vec![opensearch, ourselves],
             allowed: allowed.clone(),
@@ -55,12 +56,12 @@ impl Drop for Pinned {
     }
 }
 
-/// Lets all threads of a process run on these cores only.
+/// Restricts all threads of a process to these cores.
 fn pin(process: u32, cores: &[usize]) -> Result<()> {
     let cores: Vec<String> = cores.iter().map(ToString::to_string).collect();
     let arguments = ["-acp".to_owned(), cores.join(","), process.to_string()];
     let mut last_error = String::new();
-    for _ in 0..ATTEMPTS {
+    for _ in 0..PIN_ATTEMPTS {
         let output = Command::new("taskset")
             .args(&arguments)
             .stdin(Stdio::null())
@@ -86,7 +87,7 @@ fn allowed_cores() -> Result<Vec<usize>> {
     )
 }
 
-/// Reads a list such as `0-3,8`.
+/// Parses a list such as `0-3,8`.
 fn cores_of(list: &str) -> Result<Vec<usize>> {
     let mut cores = Vec::new();
     for range in list.split(',') {
@@ -107,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_list_of_cores_has_single_ones_and_ranges() {
+    fn core_lists_parse_single_cores_and_ranges() {
         assert_eq!(cores_of("0-2,5").unwrap(), [0, 1, 2, 5]);
         assert_eq!(cores_of("3").unwrap(), [3]);
         assert!(cores_of("").is_err());

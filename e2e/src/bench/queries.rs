@@ -1,4 +1,5 @@
-//! One question to a fleet of ten clusters: asked of Fleetdex, of OpenSearch itself, and of every member. And all objects, page by page.
+//! One query over ten clusters, sent to Fleetdex, to OpenSearch itself, and to every member; and a
+//! scan of all objects, page by page.
 
 use std::time::{Duration, Instant};
 
@@ -19,8 +20,8 @@ use serde_json::{Value, json};
 
 use super::figures::Figures;
 use super::figures::verdict;
-use super::members::Extent;
 use super::members::Members;
+use super::members::MembersSpec;
 use super::sizes::DEADLINE;
 use super::sizes::Sizes;
 use super::times::Times;
@@ -34,41 +35,42 @@ use crate::{
 
 const NAME: &str = "queries";
 const CLUSTERS: usize = 10;
-/// Questions before those that count.
+/// Queries before those that count.
 const WARM_UP: usize = 20;
-/// Applications that pods belong to: each question is about another one.
+/// Number of applications that pods belong to; each query selects the next one.
 const APPLICATIONS: usize = 40;
-/// Objects of a page of the bare scan: those of a page that the server reads.
+/// Page size of the bare scan, as the server reads.
 const PAGE: usize = 1_000;
-/// From this many objects on another selector finds about fifty of them.
-const MANY: usize = 100_000;
-/// What is added to the way to the members, each way.
-const FAR: Duration = Duration::from_millis(50);
+/// From this many objects on, a narrower selector is needed to find about fifty.
+const LARGE_FLEET: usize = 100_000;
+/// Latency added towards distant members, each way.
+const ADDED_LATENCY: Duration = Duration::from_millis(50);
 
-/// What an answer may take beyond the bare search, and what one of the embedded store may take.
-const SLOWER: f64 = 1.2;
-const MORE_MS: f64 = 0.5;
+/// Limits of a query: ratio to and difference from the bare search, and latencies of the embedded
+/// store.
+const MAX_RATIO: f64 = 1.2;
+const MAX_ADDED_MS: f64 = 0.5;
 const EMBEDDED_P50_MS: f64 = 1.0;
 const EMBEDDED_P99_MS: f64 = 5.0;
-/// What reading all objects may take beyond the bare scan, and the memory that it may take.
-const SCAN_SLOWER: f64 = 1.3;
-const SCAN_BYTES: f64 = 80e6;
+/// Limits of a scan: ratio to the bare scan, and memory.
+const SCAN_MAX_RATIO: f64 = 1.3;
+const SCAN_MAX_BYTES: f64 = 80e6;
 
-/// Measures a fleet of so many pods.
+/// Measures a fleet of `objects` pods.
 pub async fn measure(
     fleet: &Fleet,
     objects: usize,
     sizes: &Sizes,
     figures: &mut Figures,
 ) -> Result<()> {
-    println!("questions to {CLUSTERS} clusters with {objects} pods …");
-    let extent = Extent {
+    println!("queries over {CLUSTERS} clusters with {objects} pods …");
+    let spec = MembersSpec {
         name: NAME,
         members: CLUSTERS,
         kinds: 0,
         pods: objects / CLUSTERS,
     };
-    let members = Members::start(fleet, extent).await?;
+    let members = Members::start(fleet, spec).await?;
     members.register(&members.urls, 0).await?;
     members.apply_registry(1).await?;
     members.apply_embedded_registry().await?;
@@ -77,22 +79,22 @@ pub async fn measure(
         dir: fleet.dir().to_owned(),
         ..OperatorOptions::default()
     })?;
-    // One stream for each store.
+    // One stream per store.
     members.until_watching(&operator, 2 * CLUSTERS).await?;
-    let asker = Asker::new(fleet, &operator, objects)?;
-    asker.until_all_are_found().await?;
-    answers(&asker, &members, sizes, figures).await?;
-    // What the embedded store holds is not what reading from OpenSearch takes.
+    let query_client = QueryClient::new(fleet, &operator, objects)?;
+    query_client.until_all_are_found().await?;
+    responses(&query_client, &members, sizes, figures).await?;
+    // The memory of the embedded store must not count towards the scan.
     members.remove_embedded_registry().await?;
-    scan(&asker, &operator, figures).await?;
+    scan(&query_client, &operator, figures).await?;
     members.remove_registries().await?;
     operator.terminate(Duration::from_secs(30)).await?;
-    members.forget().await
+    members.unregister().await
 }
 
-/// Asks the same question in several ways.
+/// Sends the same query to several targets.
 #[derive(Clone)]
-struct Asker<'f> {
+struct QueryClient<'f> {
     client: Client,
     server: String,
     token: String,
@@ -100,7 +102,7 @@ struct Asker<'f> {
     objects: usize,
 }
 
-impl<'f> Asker<'f> {
+impl<'f> QueryClient<'f> {
     fn new(fleet: &'f Fleet, operator: &Operator, objects: usize) -> Result<Self> {
         Ok(Self {
             client: http::plain_client()?,
@@ -139,7 +141,7 @@ impl<'f> Asker<'f> {
     fn selector(&self, number: usize) -> String {
         let (application, patch) = (number % APPLICATIONS, number % 11);
         let label = "app.kubernetes.io";
-        if self.objects >= MANY {
+        if self.objects >= LARGE_FLEET {
             let instance = format!("service-{application:02}");
             let two = format!("{label}/instance in ({instance}-0,{instance}-1)");
             return format!(
@@ -154,21 +156,21 @@ impl<'f> Asker<'f> {
         )
     }
 
-    /// A list of the server.
+    /// A list from Fleetdex.
     async fn list(&self, store: &str, query: &str) -> Result<Bytes> {
         let url = format!("{}/search/{store}/api/v1/pods?{query}", self.server);
         self.body(self.client.get(url).bearer_auth(&self.token))
             .await
     }
 
-    async fn ask(&self, whom: Whom<'_>, number: usize) -> Result<Vec<Bytes>> {
+    async fn send(&self, target: Target<'_>, number: usize) -> Result<Vec<Bytes>> {
         let selector = self.selector(number);
         let query = format!("labelSelector={}", url_encoded(&selector));
-        match whom {
-            Whom::OpenSearch => {
+        match target {
+            Target::OpenSearch => {
                 let query = Query {
                     labels: selector.parse()?,
-                    ..everything()
+                    ..all_pods()
                 };
                 let body = dsl::request_body(
                     &CheckedQuery::new(&query)?,
@@ -183,8 +185,8 @@ impl<'f> Asker<'f> {
                 );
                 Ok(vec![self.body(self.client.post(url).json(&body)).await?])
             }
-            Whom::Server(store) => Ok(vec![self.list(store, &query).await?]),
-            Whom::Members(urls) => {
+            Target::Server(store) => Ok(vec![self.list(store, &query).await?]),
+            Target::Members(urls) => {
                 try_join_all(
                     urls.iter().map(|url| {
                         self.body(self.client.get(format!("{url}/api/v1/pods?{query}")))
@@ -208,41 +210,41 @@ impl<'f> Asker<'f> {
     }
 }
 
-/// Who is asked.
+/// The server that a query is sent to.
 #[derive(Clone, Copy)]
-enum Whom<'a> {
+enum Target<'a> {
     OpenSearch,
     /// Fleetdex, by the name of the store in its paths.
     Server(&'a str),
-    /// Every member, at once.
+    /// Every member, concurrently.
     Members(&'a [String]),
 }
 
-/// How long answers took, and how many objects they had.
+/// Latencies of responses, and their number of objects.
 #[derive(Default)]
-struct Answers {
+struct Responses {
     times: Times,
     objects: usize,
 }
 
-/// Asks all of them by turns, so that what disturbs one disturbs the others.
-async fn answers(
-    asker: &Asker<'_>,
+/// Queries the targets in turn, so that disturbances affect all of them.
+async fn responses(
+    query_client: &QueryClient<'_>,
     members: &Members,
     sizes: &Sizes,
     figures: &mut Figures,
 ) -> Result<()> {
     let indexed = [
-        Whom::OpenSearch,
-        Whom::Server("opensearch"),
-        Whom::Server("cache"),
+        Target::OpenSearch,
+        Target::Server("opensearch"),
+        Target::Server("cache"),
     ];
     let before = members.requests().await?;
-    let [bare, opensearch, embedded] = by_turns(asker, indexed, sizes.questions).await?;
+    let [bare, opensearch, embedded] = interleaved(query_client, indexed, sizes.queries).await?;
     let to_members = members.requests().await? - before;
     ensure!(
         bare.objects == opensearch.objects && bare.objects == embedded.objects,
-        "answers of different sizes"
+        "responses with different numbers of objects"
     );
 
     let proxies: Vec<FaultProxy> = members
@@ -251,40 +253,53 @@ async fn answers(
         .map(|url| FaultProxy::start(url))
         .collect::<Result<_>>()?;
     for proxy in &proxies {
-        proxy.set(Fault::Delay(FAR));
+        proxy.set(Fault::Delay(ADDED_LATENCY));
     }
     let far_urls: Vec<String> = proxies.iter().map(FaultProxy::url).collect();
-    let [near] = by_turns(asker, [Whom::Members(&members.urls)], sizes.questions / 4).await?;
-    let [far] = by_turns(asker, [Whom::Members(&far_urls)], sizes.questions / 10).await?;
+    let [near] = interleaved(
+        query_client,
+        [Target::Members(&members.urls)],
+        sizes.queries / 4,
+    )
+    .await?;
+    let [far] = interleaved(
+        query_client,
+        [Target::Members(&far_urls)],
+        sizes.queries / 10,
+    )
+    .await?;
 
-    let each = bare.objects as f64 / sizes.questions as f64;
+    let each = bare.objects as f64 / sizes.queries as f64;
     let [bare, opensearch, embedded, near, far] =
-        [bare, opensearch, embedded, near, far].map(|answers| answers.times);
-    let many = if asker.objects >= MANY {
+        [bare, opensearch, embedded, near, far].map(|responses| responses.times);
+    let many = if query_client.objects >= LARGE_FLEET {
         "query_200k"
     } else {
         "query"
     };
     figures.set(&format!("{many}_objects_per_answer"), each);
     figures.set(&format!("{many}_requests_to_members"), to_members as f64);
-    for (times, whom) in [
+    for (times, target) in [
         (&bare, "bare"),
         (&opensearch, "opensearch"),
         (&embedded, "memory"),
         (&near, "fanout"),
         (&far, "fanout_far"),
     ] {
-        times.set(&format!("{many}_{whom}"), figures);
+        times.set(&format!("{many}_{target}"), figures);
     }
-    let within = |part| opensearch.quantile(part) <= SLOWER * bare.quantile(part) + MORE_MS;
-    let subject = format!("{each:.0} of {} objects by a selector", asker.objects);
+    let within = |part| opensearch.quantile(part) <= MAX_RATIO * bare.quantile(part) + MAX_ADDED_MS;
+    let subject = format!(
+        "{each:.0} of {} objects by a selector",
+        query_client.objects
+    );
     let text = format!(
-        "{}; bare search {}; at most {SLOWER} × + {MORE_MS} ms: {}",
+        "{}; bare search {}; at most {MAX_RATIO} × + {MAX_ADDED_MS} ms: {}",
         opensearch.text(),
         bare.text(),
         verdict(within(0.5) && within(0.99))
     );
-    tell(figures, &subject, text);
+    report_line(figures, &subject, text);
     let holds =
         embedded.quantile(0.5) <= EMBEDDED_P50_MS && embedded.quantile(0.99) <= EMBEDDED_P99_MS;
     let text = format!(
@@ -292,44 +307,44 @@ async fn answers(
         embedded.text(),
         verdict(holds)
     );
-    tell(figures, "  the same of the embedded store", text);
+    report_line(figures, "  the same of the embedded store", text);
     let text = format!(
         "{}; with a round trip of {} ms more {}",
         near.text(),
-        2 * FAR.as_millis(),
+        2 * ADDED_LATENCY.as_millis(),
         far.text()
     );
-    tell(
+    report_line(
         figures,
         &format!("  the same by lists of {CLUSTERS} simulated members"),
         text,
     );
     let text = format!(
-        "{to_members} in {} questions: {}",
-        2 * sizes.questions,
+        "{to_members} in {} queries: {}",
+        2 * sizes.queries,
         verdict(to_members == 0)
     );
-    tell(figures, "  requests to the members", text);
+    report_line(figures, "  requests to the members", text);
     Ok(())
 }
 
-async fn by_turns<const N: usize>(
-    asker: &Asker<'_>,
-    whom: [Whom<'_>; N],
-    questions: usize,
-) -> Result<[Answers; N]> {
-    let mut all = std::array::from_fn(|_| Answers::default());
-    for number in 0..questions + WARM_UP {
-        for (who, answers) in whom.iter().zip(&mut all) {
+async fn interleaved<const N: usize>(
+    query_client: &QueryClient<'_>,
+    target: [Target<'_>; N],
+    queries: usize,
+) -> Result<[Responses; N]> {
+    let mut all = std::array::from_fn(|_| Responses::default());
+    for number in 0..queries + WARM_UP {
+        for (who, responses) in target.iter().zip(&mut all) {
             let started = Instant::now();
-            let bodies = asker.ask(*who, number).await?;
+            let bodies = query_client.send(*who, number).await?;
             let elapsed = started.elapsed();
             if number < WARM_UP {
                 continue;
             }
-            answers.times.push(elapsed.as_secs_f64() * 1000.0);
+            responses.times.push(elapsed.as_secs_f64() * 1000.0);
             for body in bodies {
-                answers.objects += objects_of(&body)?;
+                responses.objects += objects_of(&body)?;
             }
         }
     }
@@ -345,25 +360,29 @@ fn objects_of(body: &[u8]) -> Result<usize> {
     objects.map(Vec::len).context("an answer without objects")
 }
 
-/// All objects in one answer of the server, beside the same pages read from OpenSearch itself.
-async fn scan(asker: &Asker<'_>, operator: &Operator, figures: &mut Figures) -> Result<()> {
+/// All objects in one response of Fleetdex, beside the same pages read from OpenSearch itself.
+async fn scan(
+    query_client: &QueryClient<'_>,
+    operator: &Operator,
+    figures: &mut Figures,
+) -> Result<()> {
     operator.terminate(Duration::from_secs(30)).await?;
-    // A fresh process: the peak of its memory is not that of the first sync.
+    // A new process, whose peak memory does not include the first sync.
     operator.restart()?;
     operator.wait_ready(DEADLINE).await?;
-    let asker = Asker {
+    let query_client = QueryClient {
         token: operator.token()?,
         client: http::plain_client()?,
-        ..asker.clone()
+        ..query_client.clone()
     };
-    asker.until_found("opensearch").await?;
-    let (bare, found) = bare_scan(&asker).await?;
+    query_client.until_found("opensearch").await?;
+    let (bare, found) = bare_scan(&query_client).await?;
     let started = Instant::now();
-    let url = format!("{}/search/opensearch/api/v1/pods", asker.server);
-    let mut answer = asker
+    let url = format!("{}/search/opensearch/api/v1/pods", query_client.server);
+    let mut answer = query_client
         .client
         .get(url)
-        .bearer_auth(&asker.token)
+        .bearer_auth(&query_client.token)
         .timeout(DEADLINE)
         .send()
         .await?
@@ -374,7 +393,7 @@ async fn scan(asker: &Asker<'_>, operator: &Operator, figures: &mut Figures) -> 
     }
     let seconds = started.elapsed().as_secs_f64();
     let peak = operator.usage()?.peak_memory_bytes as f64;
-    let many = if asker.objects >= MANY {
+    let many = if query_client.objects >= LARGE_FLEET {
         "query_200k"
     } else {
         "query"
@@ -383,25 +402,27 @@ async fn scan(asker: &Asker<'_>, operator: &Operator, figures: &mut Figures) -> 
     figures.set(&format!("{many}_scan_seconds"), seconds);
     figures.set(&format!("{many}_scan_bytes"), bytes as f64);
     figures.set(&format!("{many}_scan_rss_bytes"), peak);
-    let holds = seconds <= bare * SCAN_SLOWER && peak <= SCAN_BYTES && found == asker.objects;
+    let holds =
+        seconds <= bare * SCAN_MAX_RATIO && peak <= SCAN_MAX_BYTES && found == query_client.objects;
     let text = format!(
-        "{seconds:.1} s, {:.0} MB in memory; bare scan {bare:.1} s; at most {SCAN_SLOWER} × and {:.0} MB: {}",
+        "{seconds:.1} s, {:.0} MB in memory; bare scan {bare:.1} s; at most {SCAN_MAX_RATIO} × and {:.0} MB: {}",
         peak / 1e6,
-        SCAN_BYTES / 1e6,
+        SCAN_MAX_BYTES / 1e6,
         verdict(holds)
     );
-    tell(figures, &format!("all {found} objects, page by page"), text);
+    report_line(figures, &format!("all {found} objects, page by page"), text);
     Ok(())
 }
 
-/// Seconds, and objects, of a scan by the pages that the server reads.
-async fn bare_scan(asker: &Asker<'_>) -> Result<(f64, usize)> {
+/// Seconds and number of objects of a scan with the server's page size.
+async fn bare_scan(query_client: &QueryClient<'_>) -> Result<(f64, usize)> {
     let started = Instant::now();
     let url = format!(
         "{}/{NAME}/_search/point_in_time?keep_alive=1m",
-        asker.opensearch
+        query_client.opensearch
     );
-    let opened: Value = serde_json::from_slice(&asker.body(asker.client.post(url)).await?)?;
+    let opened: Value =
+        serde_json::from_slice(&query_client.body(query_client.client.post(url)).await?)?;
     let id = opened["pit_id"]
         .as_str()
         .context("no point in time")?
@@ -413,16 +434,16 @@ async fn bare_scan(asker: &Asker<'_>) -> Result<(f64, usize)> {
         }),
         ..Paging::default()
     };
-    let query = everything();
+    let query = all_pods();
     let checked = CheckedQuery::new(&query)?;
     let mut found = 0;
     loop {
         let body = dsl::request_body(&checked, &paging);
-        let answer = asker
+        let answer = query_client
             .body(
-                asker
+                query_client
                     .client
-                    .post(format!("{}/_search", asker.opensearch))
+                    .post(format!("{}/_search", query_client.opensearch))
                     .json(&body),
             )
             .await?;
@@ -435,18 +456,18 @@ async fn bare_scan(asker: &Asker<'_>) -> Result<(f64, usize)> {
     }
     let seconds = started.elapsed().as_secs_f64();
     let body = json!({ "pit_id": [paging.point_in_time.context("no point in time")?.id] });
-    asker
+    query_client
         .body(
-            asker
+            query_client
                 .client
-                .delete(format!("{}/_search/point_in_time", asker.opensearch))
+                .delete(format!("{}/_search/point_in_time", query_client.opensearch))
                 .json(&body),
         )
         .await?;
     Ok((seconds, found))
 }
 
-/// What of a page tells where the next one begins; the objects are read over.
+/// The sort values that the next page starts after; objects are skipped.
 #[derive(Deserialize)]
 struct Page {
     hits: Hits,
@@ -462,12 +483,12 @@ struct Hit {
     sort: Vec<Value>,
 }
 
-fn tell(figures: &mut Figures, subject: &str, text: String) {
+fn report_line(figures: &mut Figures, subject: &str, text: String) {
     println!("  {subject}: {text}");
     figures.line(subject, text);
 }
 
-fn everything() -> Query {
+fn all_pods() -> Query {
     let pods = Gvk::new("", "v1", "Pod");
     let fields = kinds::selectable_fields(&pods).unwrap_or_default();
     Query::all_of(

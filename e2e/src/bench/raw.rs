@@ -1,5 +1,5 @@
-//! What the servers do without Fleetdex: lists by the same client, and `_bulk` of documents that are encoded already, through the same
-//! template.
+//! The servers without Fleetdex: lists with the same client, and `_bulk` of encoded documents with
+//! the same index template.
 
 use anyhow::{Context, Result, ensure};
 use bytes::Bytes;
@@ -20,7 +20,7 @@ use crate::{engine, fleet::Fleet};
 /// Objects per page.
 pub const PAGE: u32 = 500;
 
-/// What is listed.
+/// The listed resource.
 fn pods() -> Resource {
     Resource {
         gvk: Gvk::new("", "v1", "Pod"),
@@ -46,7 +46,8 @@ pub async fn pages(client: kube::Client) -> Result<Vec<Bytes>> {
             .await
             .map_err(|fault| anyhow::anyhow!("{fault}"))?;
         token = ListPage::parse(&body)?.continue_token;
-        // A body takes room among those that are being read for as long as it lives, and these live to the end.
+        // A body holds a part of the intake budget while it exists; these are copied because they
+        // are retained.
         bodies.push(Bytes::copy_from_slice(&body));
         if token.is_none() {
             return Ok(bodies);
@@ -70,7 +71,7 @@ pub async fn watch_lines(client: kube::Client) -> Result<Vec<Vec<u8>>> {
     Ok(lines)
 }
 
-/// Makes documents as Fleetdex makes them.
+/// The projector of documents, as Fleetdex configures it.
 pub fn projector() -> Result<Projector> {
     let resource = pods();
     let fields = kinds::selectable_fields(&resource.gvk).unwrap_or_default();
@@ -82,7 +83,7 @@ pub fn projector() -> Result<Projector> {
     ))
 }
 
-/// The write that Fleetdex makes of a line of a watch.
+/// The write that Fleetdex derives from a line of a watch.
 pub fn to_write(projector: &Projector, index: &IndexName, line: &[u8]) -> Result<Write> {
     let WatchEvent::Added(json) = WatchEvent::parse(line)? else {
         anyhow::bail!("not an ADDED event")
@@ -94,7 +95,7 @@ pub fn to_write(projector: &Projector, index: &IndexName, line: &[u8]) -> Result
     })
 }
 
-/// An index as Fleetdex makes it, for writes of our own. A clone is the same.
+/// An index as Fleetdex creates it, for raw writes. A clone is the same index.
 #[derive(Clone)]
 pub struct Target {
     engine: Engine,
@@ -103,7 +104,7 @@ pub struct Target {
 }
 
 impl Target {
-    /// Makes the index.
+    /// Creates the index.
     pub async fn open(fleet: &Fleet, prefix: &str) -> Result<Self> {
         let (engine, service) = engine(fleet, prefix)?;
         engine.prepare().await?;
@@ -124,7 +125,8 @@ impl Target {
             .collect()
     }
 
-    /// Sends a body of `count` writes; fails unless every one of them was indexed, or is older than what another body has brought.
+    /// Sends a body of `count` writes; fails unless each is indexed or superseded by a newer
+    /// version.
     pub async fn send(&self, body: Bytes, count: usize) -> Result<()> {
         use tower::ServiceExt;
         let request = ::http::Request::post("/_bulk?filter_path=errors,items.*.status")
@@ -147,7 +149,7 @@ impl Target {
         Ok(())
     }
 
-    /// Lets queries see the index, as Fleetdex does when it is filled.
+    /// Makes the index visible to queries, as Fleetdex does when it is complete.
     pub async fn activate(&self) -> Result<()> {
         self.engine
             .activate(&self.revision)
@@ -155,7 +157,7 @@ impl Target {
             .context("activating an index of the benchmark")
     }
 
-    /// Removes the index.
+    /// Deletes the index.
     pub async fn remove(self) -> Result<()> {
         self.engine
             .drop_cluster(&self.revision.cluster)
@@ -176,7 +178,7 @@ fn engine(fleet: &Fleet, prefix: &str) -> Result<(Engine, OpenSearchService)> {
     Ok((Engine::new(service.clone(), options), service))
 }
 
-/// Where batches of at most `limit` bytes begin and end; a larger write is a batch of its own.
+/// Ranges of batches of at most `limit` bytes; a larger write is a batch of its own.
 pub fn batches(writes: &[Write], limit: usize) -> Vec<std::ops::Range<usize>> {
     let mut batches = Vec::new();
     let mut start = 0;

@@ -1,4 +1,4 @@
-//! A restart with nothing changed, with the checkpoint and without it.
+//! A restart without changes, with the checkpoint and without it.
 
 use std::time::{Duration, Instant};
 
@@ -14,24 +14,24 @@ use super::sizes::DEADLINE;
 use super::sizes::Sizes;
 use crate::{fleet::Fleet, objects::Objects, opensearch::OpenSearch, poll::eventually};
 
-/// A restart is short: it is looked at more closely than other things.
-const LOOK: Duration = Duration::from_millis(10);
-/// From the member's answer to everything being followed.
+/// Shorter than the usual interval, because a restart is short.
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
+/// Limit of the time from the member's connection to all units watching.
 const SECONDS: f64 = 2.0;
 
-/// What a restart came to.
-struct Restarted {
-    /// From the first look at which the member had answered.
+/// The result of a restart.
+struct RestartResult {
+    /// Since the member was first observed as connected.
     seconds: f64,
-    /// From the start of the process.
+    /// Since the start of the process.
     seconds_from_start: f64,
-    /// Items of bulk requests, of whatever verdict.
+    /// Items of bulk requests, with any verdict.
     writes: f64,
     /// Full pages of lists.
     lists: f64,
 }
 
-/// Measures both.
+/// Measures both restarts.
 pub async fn measure(fleet: &Fleet, run: &Run, sizes: &Sizes, figures: &mut Figures) -> Result<()> {
     println!("restart with nothing changed …");
     let opensearch = fleet.opensearch()?.client()?;
@@ -40,11 +40,11 @@ pub async fn measure(fleet: &Fleet, run: &Run, sizes: &Sizes, figures: &mut Figu
     let with = restart(fleet, run, sizes, async || Ok(())).await?;
     until_checkpoint(&opensearch, &state).await?;
     let without = restart(fleet, run, sizes, async || {
-        forget(&opensearch, &state).await
+        delete_checkpoints(&opensearch, &state).await
     })
     .await?;
-    keep("restart", &with, figures);
-    keep("restart_without_checkpoint", &without, figures);
+    set_figures("restart", &with, figures);
+    set_figures("restart_without_checkpoint", &without, figures);
     let holds = with.writes == 0.0 && with.lists == 0.0 && with.seconds <= SECONDS;
     let text = format!(
         "{}; no write, no list, at most {SECONDS} s: {}",
@@ -63,17 +63,17 @@ pub async fn measure(fleet: &Fleet, run: &Run, sizes: &Sizes, figures: &mut Figu
     Ok(())
 }
 
-fn keep(name: &str, restarted: &Restarted, figures: &mut Figures) {
-    figures.set(&format!("{name}_seconds"), restarted.seconds);
+fn set_figures(name: &str, result: &RestartResult, figures: &mut Figures) {
+    figures.set(&format!("{name}_seconds"), result.seconds);
     figures.set(
         &format!("{name}_seconds_from_start"),
-        restarted.seconds_from_start,
+        result.seconds_from_start,
     );
-    figures.set(&format!("{name}_writes"), restarted.writes);
-    figures.set(&format!("{name}_lists"), restarted.lists);
+    figures.set(&format!("{name}_writes"), result.writes);
+    figures.set(&format!("{name}_lists"), result.lists);
 }
 
-impl Restarted {
+impl RestartResult {
     fn text(&self) -> String {
         let Self {
             seconds,
@@ -87,13 +87,13 @@ impl Restarted {
     }
 }
 
-/// Stops the operator, does something, starts it again, and waits until it follows everything.
+/// Stops the operator, runs `between`, restarts it, and waits until it watches everything.
 async fn restart(
     fleet: &Fleet,
     run: &Run,
     sizes: &Sizes,
     between: impl AsyncFnOnce() -> Result<()>,
-) -> Result<Restarted> {
+) -> Result<RestartResult> {
     run.operator.terminate(Duration::from_secs(30)).await?;
     between().await?;
     let hub = Objects::of(fleet.control_plane())?;
@@ -101,7 +101,7 @@ async fn restart(
     run.operator.restart()?;
     let answered = until(run, member_answers).await?;
     loop {
-        until(run, follows_everything).await?;
+        until(run, watches_everything).await?;
         if is_ready(&hub, &run.prefix).await? {
             break;
         }
@@ -110,20 +110,20 @@ async fn restart(
             "the registry is not ready\n{}",
             run.operator.process().log_tail(30)
         );
-        tokio::time::sleep(LOOK).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
     let (seconds, seconds_from_start) = (
         answered.elapsed().as_secs_f64(),
         started.elapsed().as_secs_f64(),
     );
-    // What should not happen gets time to happen.
+    // Leaves time for writes and lists that should not happen.
     tokio::time::sleep(sizes.quiet).await;
     let scrape = run.scrape().await?;
     let (writes, lists) = (
         scrape.count("fleetdex_bulk_items_total", ""),
-        scrape.count("fleetdex_lists_total", ""),
+        scrape.count("fleetdex_list_pages_total", ""),
     );
-    Ok(Restarted {
+    Ok(RestartResult {
         seconds,
         seconds_from_start,
         writes,
@@ -131,15 +131,15 @@ async fn restart(
     })
 }
 
-/// Waits until the metrics show something. Gives the moment of the look that saw it.
+/// Waits until the metrics pass a check. Returns when they were observed to.
 async fn until(run: &Run, check: impl Fn(&Scrape) -> bool) -> Result<Instant> {
     let started = Instant::now();
     while started.elapsed() < DEADLINE {
-        // It does not answer before it has started.
+        // It does not respond before it has started.
         if run.scrape().await.is_ok_and(|scrape| check(&scrape)) {
             return Ok(Instant::now());
         }
-        tokio::time::sleep(LOOK).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
     anyhow::bail!(
         "not restarted within {} s\n{}",
@@ -152,11 +152,11 @@ fn member_answers(scrape: &Scrape) -> bool {
     scrape.count("fleetdex_cluster_up", &format!(r#"cluster="{CLUSTER}""#)) == 1.0
 }
 
-/// Whether every unit says so, and a watch has been opened.
-fn follows_everything(scrape: &Scrape) -> bool {
+/// Whether every unit is watching, and has opened a watch.
+fn watches_everything(scrape: &Scrape) -> bool {
     let units = scrape.count("fleetdex_units", "");
     let watching = scrape.count("fleetdex_units", r#"phase="watching""#);
-    units > 0.0 && units == watching && scrape.count("fleetdex_watch_restarts_total", "") >= units
+    units > 0.0 && units == watching && scrape.count("fleetdex_watches_opened_total", "") >= units
 }
 
 async fn is_ready(hub: &Objects, registry: &str) -> Result<bool> {
@@ -192,7 +192,7 @@ async fn until_checkpoint(opensearch: &OpenSearch, state: &str) -> Result<()> {
 }
 
 /// Deletes all checkpoints.
-async fn forget(opensearch: &OpenSearch, state: &str) -> Result<()> {
+async fn delete_checkpoints(opensearch: &OpenSearch, state: &str) -> Result<()> {
     for hit in opensearch.documents(state).await? {
         let id = hit["_id"]
             .as_str()

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::scrape::Scrape;
 use super::sizes::DEADLINE;
-use super::sizes::LOOK;
+use super::sizes::POLL_INTERVAL;
 use crate::{
     fleet::Fleet,
     kubectl::Kubectl,
@@ -15,14 +15,14 @@ use crate::{
     poll::eventually,
 };
 
-/// An operator that runs for one registry.
+/// A running operator with one registry.
 #[derive(Debug)]
 pub struct Run {
     /// The operator, with its usual settings.
     pub operator: Operator,
     /// The name of the registry, and the prefix of its indices.
     pub prefix: String,
-    /// When the operator was started; the registry was there before.
+    /// When the operator was started, after the registry was applied.
     pub started: Instant,
     hub: Kubectl,
 }
@@ -46,7 +46,7 @@ impl Run {
         })
     }
 
-    /// Waits until so many documents were acknowledged.
+    /// Waits until this many documents are acknowledged.
     pub async fn until_indexed(&self, count: usize) -> Result<()> {
         let started = Instant::now();
         while started.elapsed() < DEADLINE {
@@ -57,7 +57,7 @@ impl Run {
             if indexed.is_ok_and(|indexed| indexed >= count as f64) {
                 return Ok(());
             }
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
         anyhow::bail!(
             "not synced within {} s\n{}",
@@ -66,7 +66,7 @@ impl Run {
         )
     }
 
-    /// The metrics of now.
+    /// The current metrics.
     pub async fn scrape(&self) -> Result<Scrape> {
         Scrape::of(&self.operator).await
     }

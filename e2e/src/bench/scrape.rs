@@ -1,16 +1,16 @@
-//! The operator's metrics at one moment, and what happened between two.
+//! The operator's metrics at one time, and differences between two scrapes.
 
 use anyhow::Result;
 
 use crate::operator::{Operator, sum_of_samples};
 
-/// What an event may be that changes an object.
+/// Types of events that change an object.
 const CHANGES: [&str; 3] = [
     r#"event="added""#,
     r#"event="modified""#,
     r#"event="deleted""#,
 ];
-/// What may become of a write that the store has answered for good.
+/// Final verdicts of a write.
 const ACKNOWLEDGED: [&str; 5] = [
     r#"verdict="indexed""#,
     r#"verdict="deleted""#,
@@ -19,12 +19,12 @@ const ACKNOWLEDGED: [&str; 5] = [
     r#"verdict="fallback""#,
 ];
 
-/// All metrics at one moment.
+/// All metrics at one time.
 #[derive(Debug)]
 pub struct Scrape(String);
 
 impl Scrape {
-    /// The metrics of now.
+    /// Reads the current metrics.
     pub async fn of(operator: &Operator) -> Result<Self> {
         operator.metrics().await.map(Self)
     }
@@ -35,7 +35,7 @@ impl Scrape {
     }
 
     /// Changes that watches delivered.
-    pub fn taken(&self) -> f64 {
+    pub fn received(&self) -> f64 {
         CHANGES
             .iter()
             .map(|event| self.count("fleetdex_watch_events_total", event))
@@ -50,7 +50,7 @@ impl Scrape {
             .sum()
     }
 
-    /// Changes that wait to be acknowledged, as of the last answer of the store.
+    /// Unacknowledged changes, as of the store's last response.
     pub fn pending_documents(&self) -> f64 {
         self.count("fleetdex_pending_documents", "")
     }
@@ -60,7 +60,8 @@ impl Scrape {
         self.count("fleetdex_pending_bytes", "")
     }
 
-    /// How long events took from their arrival to the acknowledgement, of those acknowledged since an earlier scrape.
+    /// Latencies from arrival to acknowledgement of the events acknowledged since an earlier
+    /// scrape.
     pub fn event_to_ack_since(&self, earlier: &Self) -> Histogram {
         Histogram::gained(&earlier.0, &self.0, "fleetdex_event_to_ack_seconds")
     }
@@ -71,7 +72,7 @@ impl Scrape {
 pub struct Histogram(Vec<(f64, f64)>);
 
 impl Histogram {
-    /// What a histogram gained between two texts.
+    /// The difference of a histogram between two scrapes.
     fn gained(before: &str, after: &str, name: &str) -> Self {
         let before = buckets(before, name);
         let earlier = |bound: f64| {
@@ -88,19 +89,19 @@ impl Histogram {
         )
     }
 
-    /// How many values there are.
+    /// The number of values.
     pub fn total(&self) -> f64 {
         self.0.last().map_or(0.0, |(_, count)| *count)
     }
 
-    /// A quantile, linear within its bucket.
+    /// A quantile, interpolated linearly within its bucket.
     pub fn quantile(&self, quantile: f64) -> f64 {
-        let wanted = self.total() * quantile;
+        let rank = self.total() * quantile;
         let mut lower = (0.0, 0.0);
         for &(bound, count) in &self.0 {
-            if count >= wanted && count > lower.1 {
+            if count >= rank && count > lower.1 {
                 let upper = if bound.is_finite() { bound } else { lower.0 };
-                return lower.0 + (upper - lower.0) * (wanted - lower.1) / (count - lower.1);
+                return lower.0 + (upper - lower.0) * (rank - lower.1) / (count - lower.1);
             }
             lower = (bound, count);
         }
@@ -136,14 +137,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_quantile_is_read_within_its_bucket() {
+    fn a_quantile_is_interpolated_within_its_bucket() {
         let histogram = Histogram(vec![(0.1, 50.0), (0.2, 100.0), (f64::INFINITY, 100.0)]);
         assert!((histogram.quantile(0.5) - 0.1).abs() < 1e-9);
         assert!((histogram.quantile(0.75) - 0.15).abs() < 1e-9);
     }
 
     #[test]
-    fn only_what_a_histogram_gained_counts() {
+    fn a_histogram_difference_excludes_earlier_samples() {
         let before = "x_bucket{le=\"1.0\",store=\"a\"} 3\nx_bucket{le=\"+Inf\",store=\"a\"} 4\n";
         let after = "x_bucket{le=\"1.0\",store=\"a\"} 5\nx_bucket{le=\"+Inf\",store=\"a\"} 9\n";
         assert_eq!(
@@ -153,13 +154,13 @@ mod tests {
     }
 
     #[test]
-    fn changes_and_acknowledgements_are_summed_and_bookmarks_are_neither() {
+    fn bookmarks_count_neither_as_changes_nor_as_acknowledgements() {
         let events = "fleetdex_watch_events_total{event=\"added\"} 1\nfleetdex_watch_events_total{event=\"bookmark\"} 7\n";
         let items = "fleetdex_bulk_items_total{verdict=\"deleted\"} 2\nfleetdex_bulk_items_total{verdict=\"retried\"} 7\n";
         let scrape = Scrape(format!("{events}{items}"));
         assert_eq!(
             (
-                scrape.taken(),
+                scrape.received(),
                 scrape.acknowledged(),
                 scrape.pending_documents()
             ),

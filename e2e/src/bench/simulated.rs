@@ -1,4 +1,4 @@
-//! The simulated API server in a process of its own: as many objects and writes as wanted, at hardly any cost.
+//! The simulated API server in its own process: many objects and writes at little cost.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::run::Run;
 use super::sizes::DEADLINE;
-use super::sizes::LOOK;
+use super::sizes::POLL_INTERVAL;
 use crate::{
     fleet::{
         Fleet,
@@ -24,9 +24,9 @@ use crate::{
     poll::eventually,
 };
 
-/// The name that it is registered under.
+/// The name of its registration.
 const CLUSTER: &str = "simulated";
-/// Events that it keeps for watches: a writer that is behind all the time a figure takes can still go on.
+/// Events in its watch cache: enough that a slow reader can resume throughout a measurement.
 const CACHED_EVENTS: usize = 400_000;
 
 /// A running simulated API server, registered as a member. It is killed when dropped.
@@ -37,12 +37,12 @@ pub struct Simulated {
     port: Port,
 }
 
-/// What was written so far.
+/// Totals of writes so far.
 #[derive(Clone, Copy, Debug, Deserialize)]
 pub struct Totals {
     /// All writes.
     pub writes: u64,
-    /// Pods that there are.
+    /// Existing pods.
     pub pods: u64,
 }
 
@@ -92,7 +92,7 @@ impl Simulated {
             {
                 "apiVersion": "v1", "kind": "Secret",
                 "metadata": { "name": CLUSTER, "namespace": "default", "annotations": { "fleetdex.io/allowed-hosts": "127.0.0.1" } },
-                // It does not look at tokens, but there has to be one.
+                // The token is not checked, but required.
                 "data": { "token": STANDARD.encode("simulated") },
             },
             {
@@ -109,7 +109,7 @@ impl Simulated {
         .to_string()
     }
 
-    /// A client as Fleetdex has it.
+    /// A client as Fleetdex configures it.
     pub fn client(&self) -> Result<kube::Client> {
         http::install_tls_provider();
         let config = kube::Config::new(
@@ -120,17 +120,18 @@ impl Simulated {
         kube::Client::try_from(config).context("client of the simulated API server")
     }
 
-    /// Writes so many times per second from now on; 0 stops. Gives what was written until then.
+    /// Sets the rate of writes per second; 0 stops. Returns the totals until then.
     pub async fn set_rate(&self, rate: u32) -> Result<Totals> {
-        Self::ask(http::client(None)?.post(format!("{}/churn?rate={rate}", self.url()))).await
+        Self::read_totals(http::client(None)?.post(format!("{}/churn?rate={rate}", self.url())))
+            .await
     }
 
-    /// What was written until now.
+    /// The totals until now.
     pub async fn totals(&self) -> Result<Totals> {
-        Self::ask(http::client(None)?.get(format!("{}/churn", self.url()))).await
+        Self::read_totals(http::client(None)?.get(format!("{}/churn", self.url()))).await
     }
 
-    async fn ask(request: RequestBuilder) -> Result<Totals> {
+    async fn read_totals(request: RequestBuilder) -> Result<Totals> {
         let answer = request
             .timeout(Duration::from_secs(5))
             .send()
@@ -143,25 +144,25 @@ impl Simulated {
             .context("reading what the simulated API server wrote")
     }
 
-    /// Starts an operator that follows it, and waits for the first sync.
-    pub async fn followed(self, fleet: &Fleet, prefix: &str) -> Result<Scene> {
+    /// Starts an operator that indexes it, and waits for the first sync.
+    pub async fn start_operator(self, fleet: &Fleet, prefix: &str) -> Result<SimulatedSetup> {
         let run = Run::start(fleet, CLUSTER, prefix).await?;
         let pods = self.totals().await?.pods;
         run.until_indexed(usize::try_from(pods)?).await?;
-        let scene = Scene {
+        let setup = SimulatedSetup {
             run,
             simulated: self,
             opensearch: fleet.opensearch()?.client()?,
         };
-        // The aliases come after the last document.
-        scene.until_complete().await?;
-        Ok(scene)
+        // The aliases are added after the last document.
+        setup.until_complete().await?;
+        Ok(setup)
     }
 }
 
-/// A simulated API server and an operator that follows it.
+/// A simulated API server and an operator that indexes it.
 #[derive(Debug)]
-pub struct Scene {
+pub struct SimulatedSetup {
     /// The operator, which is dropped before its member.
     pub run: Run,
     /// The member.
@@ -169,17 +170,17 @@ pub struct Scene {
     opensearch: crate::opensearch::OpenSearch,
 }
 
-impl Scene {
+impl SimulatedSetup {
     /// Starts both, and waits for the first sync.
     pub async fn start(fleet: &Fleet, pods: usize, prefix: &str) -> Result<Self> {
         Simulated::start(fleet, pods)
             .await?
-            .followed(fleet, prefix)
+            .start_operator(fleet, prefix)
             .await
     }
 
-    /// Stops the writes, and waits until the index holds as many documents as there are pods: a figure of an index that is not right says
-    /// nothing. Gives how long that took.
+    /// Stops the writes, and waits until the index has as many documents as there are pods: figures
+    /// of an incomplete index mean nothing. Returns how long that took.
     pub async fn until_complete(&self) -> Result<Duration> {
         let started = Instant::now();
         self.simulated.set_rate(0).await?;
@@ -195,11 +196,11 @@ impl Scene {
             Ok(())
         })
         .await?;
-        tokio::time::sleep(LOOK).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
         Ok(started.elapsed())
     }
 
-    /// Removes the documents and both programs.
+    /// Deletes the documents, and stops both programs.
     pub async fn finish(self) -> Result<()> {
         self.run.finish().await?;
         self.simulated

@@ -1,35 +1,35 @@
-//! How much is measured, and for how long.
+//! Amounts and durations of measurements.
 
 use std::time::Duration;
 
-/// The member on a real API server.
+/// The name of the member on a real API server.
 pub(super) const CLUSTER: &str = "member1";
-/// How long anything may take.
+/// Deadline of every wait.
 pub(super) const DEADLINE: Duration = Duration::from_mins(5);
-/// How closely an end is watched; each look is a request to the operator.
-pub(super) const LOOK: Duration = Duration::from_millis(50);
+/// Interval at which the operator's metrics are polled.
+pub(super) const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// How much is measured, and for how long.
+/// Amounts and durations of measurements.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sizes {
     pub(super) pods: usize,
     pub(super) syncs: usize,
-    /// Objects of the second look at memory.
+    /// Objects of the second memory measurement.
     pub(super) objects: usize,
-    /// Between the start of writes and that of a measurement.
+    /// Time between the start of writes and of a measurement.
     pub(super) warm_up: Duration,
-    /// One try of raw `_bulk`.
+    /// Duration of one attempt of raw `_bulk`.
     pub(super) raw: Duration,
     pub(super) churn: Duration,
     pub(super) latency: Duration,
     pub(super) outage: Duration,
-    /// How often a question is asked.
-    pub(super) questions: usize,
-    /// Those who watch at a time.
+    /// Repetitions of a query.
+    pub(super) queries: usize,
+    /// Concurrent watchers.
     pub(super) watchers: usize,
-    /// Members of a fleet, of which a fifth is broken for a while.
+    /// Members of the fleet, a fifth of which is broken for some time.
     pub(super) members: usize,
-    /// Until what was used for a moment is given back, and what should not happen would have happened.
+    /// Time for temporary memory to be released, and for unexpected events to happen.
     pub(super) quiet: Duration,
 }
 
@@ -43,7 +43,7 @@ impl Sizes {
         churn: Duration::from_secs(30),
         latency: Duration::from_secs(30),
         outage: Duration::from_mins(1),
-        questions: 400,
+        queries: 400,
         watchers: 1_000,
         members: 100,
         quiet: Duration::from_secs(15),
@@ -57,7 +57,7 @@ impl Sizes {
         churn: Duration::from_secs(5),
         latency: Duration::from_secs(5),
         outage: Duration::from_secs(10),
-        questions: 40,
+        queries: 40,
         watchers: 50,
         members: 20,
         quiet: Duration::from_secs(3),

@@ -1,4 +1,4 @@
-//! Three replicas that share some clusters: how long after one is killed the others read all of them.
+//! Three replicas share clusters: how long after one is killed the others read all clusters.
 
 use std::time::{Duration, Instant};
 
@@ -15,15 +15,15 @@ use crate::{
     scenario::clusters_read_by,
 };
 
-/// The registry, the prefix of its indices, and what the names of its members begin with.
+/// Name of the registry, and prefix of its indices and of its members' names.
 const NAME: &str = "takeover";
 const NAMESPACE: &str = "default";
 const CLUSTERS: usize = 12;
 const REPLICAS: usize = 3;
-/// At most so long until what a dead replica read is read again.
+/// Limit of the time until the clusters of a killed replica are read again.
 const SECONDS: f64 = 15.0;
 
-/// Measures it.
+/// Measures a takeover.
 pub async fn measure(fleet: &Fleet, figures: &mut Figures) -> Result<()> {
     println!("{REPLICAS} replicas share {CLUSTERS} clusters; one is killed …");
     let hub = fleet.control_plane().kubectl()?;
@@ -90,7 +90,7 @@ fn start(fleet: &Fleet, number: usize) -> Result<Operator> {
     })
 }
 
-/// Waits until each cluster is read by exactly one of these.
+/// Waits until each cluster is read by exactly one of these replicas.
 async fn until_shared(replicas: &[Operator]) -> Result<()> {
     eventually("every cluster is read by one replica", DEADLINE, || async {
         let mut read = Vec::new();

@@ -1,4 +1,4 @@
-//! How long things took.
+//! Durations and their quantiles.
 
 use super::figures::Figures;
 
@@ -7,17 +7,17 @@ use super::figures::Figures;
 pub struct Times(Vec<f64>);
 
 impl Times {
-    /// Adds one.
+    /// Adds a duration.
     pub fn push(&mut self, milliseconds: f64) {
         self.0.push(milliseconds);
     }
 
-    /// How many there are.
+    /// The number of durations.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// The least that this part of them does not exceed.
+    /// The smallest duration that this share of all does not exceed.
     pub fn quantile(&self, part: f64) -> f64 {
         let mut sorted = self.0.clone();
         sorted.sort_by(f64::total_cmp);
@@ -30,13 +30,13 @@ impl Times {
         sorted.get(position).copied().unwrap_or(f64::NAN)
     }
 
-    /// Keeps the middle one, and what the latest percent exceeds.
+    /// Sets the figures of the median and the 99th percentile.
     pub fn set(&self, name: &str, figures: &mut Figures) {
         figures.set(&format!("{name}_p50_ms"), self.quantile(0.5));
         figures.set(&format!("{name}_p99_ms"), self.quantile(0.99));
     }
 
-    /// The same for people.
+    /// Median and 99th percentile as text.
     pub fn text(&self) -> String {
         format!(
             "p50 {:.1} ms, p99 {:.1} ms",

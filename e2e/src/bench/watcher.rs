@@ -1,4 +1,4 @@
-//! One who watches: reads lines, and notes when each of them came.
+//! A watch client that records when each line arrives.
 
 use std::{
     sync::{
@@ -20,16 +20,17 @@ use rustls::{
 use tokio::{net::TcpStream, task::AbortHandle};
 use tokio_rustls::TlsConnector;
 
-/// What stands before the version of an object in its own cluster: in lines of Fleetdex, and of an API server.
+/// The text before an object's own resourceVersion: in lines of Fleetdex, and of an API server.
 static FLEETDEX: LazyLock<Finder<'static>> =
     LazyLock::new(|| Finder::new(r#""fleetdex.io/resource-version":""#));
 static API_SERVER: LazyLock<Finder<'static>> =
     LazyLock::new(|| Finder::new(r#""resourceVersion":""#));
-/// Beginning of a line whose object is as it was before the change: its version does not tell which change it was.
+/// Start of a line whose object is the state before the change, so that its version does not
+/// identify the change.
 const DELETED: &[u8] = br#"{"type":"DELETED""#;
 
-/// The version of an object, and when somebody had it, in microseconds since 1970.
-pub type Seen = (u64, u64);
+/// The version of an object, and when a watcher received it, in microseconds since 1970.
+pub type Delivery = (u64, u64);
 
 /// Microseconds since 1970.
 fn now() -> u64 {
@@ -39,12 +40,12 @@ fn now() -> u64 {
     u64::try_from(since.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// Puts lines together from the pieces that come.
+/// Assembles lines from chunks.
 struct Lines {
     before_version: &'static Finder<'static>,
     begun: Vec<u8>,
-    seen: Vec<Seen>,
-    /// How many lines all of those who watch have had.
+    deliveries: Vec<Delivery>,
+    /// Lines that all watchers together have received.
     count: Arc<AtomicU64>,
 }
 
@@ -53,7 +54,7 @@ impl Lines {
         Self {
             before_version,
             begun: Vec::new(),
-            seen: Vec::new(),
+            deliveries: Vec::new(),
             count,
         }
     }
@@ -73,7 +74,7 @@ impl Lines {
     fn note(&mut self, now: u64) {
         self.count.fetch_add(1, Ordering::Relaxed);
         if !self.begun.starts_with(DELETED) {
-            self.seen.extend(
+            self.deliveries.extend(
                 version_after(self.before_version, &self.begun).map(|version| (version, now)),
             );
         }
@@ -86,17 +87,17 @@ fn version_after(text: &Finder<'_>, line: &[u8]) -> Option<u64> {
     str::from_utf8(&digits[..end]).ok()?.parse().ok()
 }
 
-/// How a server is reached over TLS, by HTTP/2 as client-go does.
+/// A client over TLS and HTTP/2, as client-go.
 #[derive(Clone)]
-pub struct Secured {
+pub struct TlsClient {
     /// `127.0.0.1:<port>`
     pub address: String,
-    /// Who asks.
+    /// The bearer token.
     pub token: String,
     connector: TlsConnector,
 }
 
-impl Secured {
+impl TlsClient {
     /// Trusts nothing but `ca_pem`.
     pub fn new(address: String, token: String, ca_pem: &str) -> Result<Self> {
         crate::http::install_tls_provider();
@@ -116,8 +117,9 @@ impl Secured {
         })
     }
 
-    /// Opens a connection of its own, and begins a watch on it. What it gives reads until it is told to stop, and gives what it has seen.
-    pub async fn watch(&self, path: &str, count: Arc<AtomicU64>) -> Result<Watching> {
+    /// Opens a new connection and starts a watch on it. The returned watch reads until it is
+    /// stopped.
+    pub async fn watch(&self, path: &str, count: Arc<AtomicU64>) -> Result<OpenWatch> {
         let stream = TcpStream::connect(&self.address)
             .await
             .context("connecting")?;
@@ -145,12 +147,12 @@ impl Secured {
         );
         let (stop, mut stopped) = tokio::sync::oneshot::channel::<()>();
         let reading = tokio::spawn(async move {
-            // The connection ends when nobody can send any more.
+            // Dropping the sender would end the connection.
             let _sender = sender;
             let mut lines = Lines::new(&FLEETDEX, count);
             loop {
                 tokio::select! {
-                    _ = &mut stopped => return Ok(lines.seen),
+                    _ = &mut stopped => return Ok(lines.deliveries),
                     frame = response.frame() => {
                         let frame = frame.context("a watch has ended")??;
                         lines.read(frame.data_ref().map_or(&[], |data| data));
@@ -158,7 +160,7 @@ impl Secured {
                 }
             }
         });
-        Ok(Watching {
+        Ok(OpenWatch {
             stop,
             reading,
             connection: Some(connection),
@@ -166,8 +168,8 @@ impl Secured {
     }
 }
 
-/// Watches an API server itself.
-pub async fn watch_plainly(url: &str) -> Result<Watching> {
+/// Watches an API server directly.
+pub async fn watch_apiserver(url: &str) -> Result<OpenWatch> {
     let mut response = crate::http::client(None)?
         .get(url)
         .timeout(super::sizes::DEADLINE)
@@ -179,40 +181,40 @@ pub async fn watch_plainly(url: &str) -> Result<Watching> {
         let mut lines = Lines::new(&API_SERVER, Arc::default());
         loop {
             tokio::select! {
-                _ = &mut stopped => return Ok(lines.seen),
+                _ = &mut stopped => return Ok(lines.deliveries),
                 chunk = response.chunk() => lines.read(&chunk?.context("a watch has ended")?),
             }
         }
     });
-    Ok(Watching {
+    Ok(OpenWatch {
         stop,
         reading,
         connection: None,
     })
 }
 
-/// A watch that is read.
-pub struct Watching {
+/// An open watch, read by a task.
+pub struct OpenWatch {
     stop: tokio::sync::oneshot::Sender<()>,
-    reading: tokio::task::JoinHandle<Result<Vec<Seen>>>,
+    reading: tokio::task::JoinHandle<Result<Vec<Delivery>>>,
     connection: Option<AbortHandle>,
 }
 
-impl Watching {
-    /// Whether the watch has not ended.
+impl OpenWatch {
+    /// Whether the watch is still open.
     pub fn is_running(&self) -> bool {
         !self.reading.is_finished()
     }
 
-    /// Ends it; what it has seen. Fails if it has ended by itself.
-    pub async fn stop(self) -> Result<Vec<Seen>> {
-        // Whoever has ended already does not hear it.
+    /// Ends the watch and returns its deliveries. Fails if it has ended by itself.
+    pub async fn stop(self) -> Result<Vec<Delivery>> {
+        // Fails if the task has already ended.
         let _ = self.stop.send(());
-        let seen = self.reading.await.context("the task of a watch")?;
+        let deliveries = self.reading.await.context("the task of a watch")?;
         if let Some(connection) = self.connection {
             connection.abort();
         }
-        seen
+        deliveries
     }
 }
 
@@ -221,7 +223,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn versions_are_read_from_lines_in_whatever_pieces_they_come() {
+    fn versions_are_read_from_lines_split_at_any_byte() {
         let text = concat!(
             r#"{"type":"ADDED","object":{"metadata":{"resourceVersion":"9","annotations":{"fleetdex.io/resource-version":"41"}}}}"#,
             "\n",
@@ -238,7 +240,7 @@ mod tests {
                 .for_each(|piece| lines.read(piece));
             assert_eq!(
                 lines
-                    .seen
+                    .deliveries
                     .iter()
                     .map(|(version, _)| *version)
                     .collect::<Vec<_>>(),

@@ -1,4 +1,5 @@
-//! Many who watch over TLS, each a small part of what changes: how soon they have it, and what their connections take of memory.
+//! Many watchers over TLS, each of a small part of the changes: their latency, and the memory of
+//! their connections.
 
 use std::{
     collections::BTreeMap,
@@ -15,15 +16,15 @@ use serde_json::Value;
 
 use super::figures::Figures;
 use super::figures::verdict;
-use super::members::Extent;
 use super::members::Members;
+use super::members::MembersSpec;
 use super::sizes::DEADLINE;
 use super::sizes::Sizes;
 use super::times::Times;
-use super::watcher::Secured;
-use super::watcher::Seen;
-use super::watcher::Watching;
-use super::watcher::watch_plainly;
+use super::watcher::Delivery;
+use super::watcher::OpenWatch;
+use super::watcher::TlsClient;
+use super::watcher::watch_apiserver;
 use crate::{
     fleet::{Fleet, certificates::Authority},
     http,
@@ -35,27 +36,28 @@ const NAME: &str = "watchers";
 const PODS: &str = "/apis/search.fleetdex.io/v1alpha1/proxying/karmada/proxy/api/v1/pods";
 /// Changes per second.
 const RATE: u32 = 500;
-/// The nodes of the simulated pods: who watches one of them has the fiftieth part of all changes.
+/// Nodes of the simulated pods: a watcher of one node receives a fiftieth of all changes.
 const NODES: usize = 50;
-/// Changes per second that fill the log of changes, whose memory is not that of connections.
+/// Changes per second that fill the log of changes first, whose memory must not count towards
+/// connections.
 const FILLING_RATE: u32 = 2_000;
-/// Connections that are made at a time.
+/// Concurrent connection attempts.
 const HANDSHAKES: usize = 16;
-/// Without a line for so long everything has come.
+/// After this long without a line, all lines have arrived.
 const QUIET: Duration = Duration::from_secs(2);
-/// What the latest percent may take from the change to the watcher, in milliseconds.
+/// Limit of the 99th percentile from a change to the watcher, in milliseconds.
 const LATE_MILLISECONDS: f64 = 200.0;
-/// What a connection may take of memory.
+/// Limit of memory per connection.
 const CONNECTION_BYTES: f64 = 60e3;
 
-/// A store that is watched.
+/// The store behind the watches.
 #[derive(Clone, Copy, Debug)]
-enum Kept {
+enum WatchedStore {
     OpenSearch,
     Embedded,
 }
 
-impl Kept {
+impl WatchedStore {
     fn figure(self) -> &'static str {
         match self {
             Self::OpenSearch => "watchers_opensearch",
@@ -71,12 +73,12 @@ impl Kept {
     }
 }
 
-/// Measures it with a simulated API server, for both stores.
+/// Measures both stores with a simulated API server.
 pub async fn measure(fleet: &Fleet, sizes: &Sizes, figures: &mut Figures) -> Result<()> {
     println!("{} watchers over TLS, {RATE} changes/s …", sizes.watchers);
     let members = Members::start(
         fleet,
-        Extent {
+        MembersSpec {
             name: NAME,
             members: 1,
             kinds: 0,
@@ -85,40 +87,40 @@ pub async fn measure(fleet: &Fleet, sizes: &Sizes, figures: &mut Figures) -> Res
     )
     .await?;
     members.register(&members.urls, 0).await?;
-    for kept in [Kept::OpenSearch, Kept::Embedded] {
-        match kept {
-            Kept::OpenSearch => members.apply_registry(1).await?,
-            Kept::Embedded => members.apply_embedded_registry().await?,
+    for store in [WatchedStore::OpenSearch, WatchedStore::Embedded] {
+        match store {
+            WatchedStore::OpenSearch => members.apply_registry(1).await?,
+            WatchedStore::Embedded => members.apply_embedded_registry().await?,
         }
-        let watched = Watched::start(fleet, &members).await?;
+        let watched = WatchBenchmark::start(fleet, &members).await?;
         let outcome = watched.measure(sizes).await?;
-        report(kept, &outcome, sizes, figures);
+        report(store, &outcome, sizes, figures);
         members.remove_registries().await?;
         watched.operator.terminate(Duration::from_secs(30)).await?;
     }
-    members.forget().await
+    members.unregister().await
 }
 
-/// What it came to.
+/// The result for one store.
 struct Outcome {
     watched: Times,
     bare: Times,
     connection_bytes: f64,
     /// Processor seconds of the operator per second.
     cores: f64,
-    /// Events that each of them had per second.
+    /// Events per second and watcher.
     events_per_s: f64,
 }
 
 /// An operator that serves over TLS, and its member.
-struct Watched<'m> {
+struct WatchBenchmark<'m> {
     operator: Operator,
     members: &'m Members,
-    secured: Secured,
+    client: TlsClient,
 }
 
-impl<'m> Watched<'m> {
-    /// Starts an operator in a process of its own, and waits until it has everything.
+impl<'m> WatchBenchmark<'m> {
+    /// Starts an operator process, and waits until it finds all pods.
     async fn start(fleet: &Fleet, members: &'m Members) -> Result<Self> {
         let authority = Authority::new("watchers-ca")?;
         let (certificate, key) = authority.server("fleetdex")?.write(fleet.dir(), NAME)?;
@@ -133,11 +135,11 @@ impl<'m> Watched<'m> {
         })?;
         members.until_watching(&operator, 1).await?;
         let token = fleet.control_plane().token().to_owned();
-        let secured = Secured::new(operator.api_address(), token, authority.pem())?;
+        let client = TlsClient::new(operator.api_address(), token, authority.pem())?;
         let watched = Self {
             operator,
             members,
-            secured,
+            client,
         };
         eventually("all pods are found", DEADLINE, || async {
             let metadata = watched.metadata().await?;
@@ -164,12 +166,13 @@ impl<'m> Watched<'m> {
     }
 
     async fn measure(&self, sizes: &Sizes) -> Result<Outcome> {
-        // The log of changes begins when somebody asks for the first time: until then there is no version to watch from.
+        // The log of changes starts with the first request: until then there is no version to watch
+        // from.
         let first = eventually("a watch begins", DEADLINE, || async {
             let first = self.begin(1, Arc::default()).await?;
-            // From a version that is not known the answer is one event.
+            // From an unknown version the response is one error event.
             tokio::time::sleep(Duration::from_millis(200)).await;
-            ensure!(first.iter().all(Watching::is_running), "it ended at once");
+            ensure!(first.iter().all(OpenWatch::is_running), "it ended at once");
             Ok(first)
         })
         .await?;
@@ -177,35 +180,35 @@ impl<'m> Watched<'m> {
         let before = self.operator.usage()?;
         let count = Arc::<AtomicU64>::default();
         let watching = self.begin(sizes.watchers, Arc::clone(&count)).await?;
-        let bare = watch_plainly(&self.members.watch_url().await?).await?;
+        let bare = watch_apiserver(&self.members.watch_url().await?).await?;
         self.members.set_rate(1, RATE).await?;
         tokio::time::sleep(sizes.warm_up).await;
-        // The moments that count begin here.
+        // Change times are recorded from here on.
         self.members.set_rate(1, RATE).await?;
         let (started, used) = (Instant::now(), self.operator.usage()?.cpu_seconds);
         tokio::time::sleep(sizes.latency).await;
-        let moments = self.members.moments().await?;
+        let change_times = self.members.change_times().await?;
         let seconds = started.elapsed().as_secs_f64();
         let cores = (self.operator.usage()?.cpu_seconds - used) / seconds;
         self.members.set_rate(1, 0).await?;
         until_quiet(&count).await;
         let after = self.operator.usage()?;
 
-        let seen = stopped(watching).await?;
+        let deliveries = stopped(watching).await?;
         stopped(first).await?;
-        check_alike(&seen)?;
-        let watched = delays(seen.iter().flatten(), &moments);
+        check_alike(&deliveries)?;
+        let watched = delays(deliveries.iter().flatten(), &change_times);
         let taken = after.memory_bytes.saturating_sub(before.memory_bytes) as f64;
         Ok(Outcome {
             events_per_s: watched.len() as f64 / seconds / sizes.watchers as f64,
             watched,
-            bare: delays(&bare.stop().await?, &moments),
+            bare: delays(&bare.stop().await?, &change_times),
             connection_bytes: taken / sizes.watchers as f64,
             cores,
         })
     }
 
-    /// Lets so much change that the log of changes is as large as it gets.
+    /// Makes enough changes to fill the log of changes.
     async fn fill_log(&self, sizes: &Sizes) -> Result<()> {
         self.members.set_rate(1, FILLING_RATE).await?;
         tokio::time::sleep(4 * sizes.warm_up).await;
@@ -223,8 +226,8 @@ impl<'m> Watched<'m> {
         Ok(())
     }
 
-    /// So many watches from now on, each of the pods of one node.
-    async fn begin(&self, watchers: usize, count: Arc<AtomicU64>) -> Result<Vec<Watching>> {
+    /// Opens watches from the current version, each of the pods of one node.
+    async fn begin(&self, watchers: usize, count: Arc<AtomicU64>) -> Result<Vec<OpenWatch>> {
         let metadata = self.metadata().await?;
         let version = metadata["resourceVersion"]
             .as_str()
@@ -235,12 +238,12 @@ impl<'m> Watched<'m> {
             )
         };
         let begun = (0..watchers).map(|number| {
-            let (secured, path, count) = (
-                self.secured.clone(),
+            let (client, path, count) = (
+                self.client.clone(),
                 path(number % NODES),
                 Arc::clone(&count),
             );
-            async move { secured.watch(&path, count).await }
+            async move { client.watch(&path, count).await }
         });
         stream::iter(begun).buffered(HANDSHAKES).try_collect().await
     }
@@ -254,25 +257,25 @@ async fn until_quiet(count: &AtomicU64) {
     }
 }
 
-async fn stopped(watching: Vec<Watching>) -> Result<Vec<Vec<Seen>>> {
-    let mut seen = Vec::with_capacity(watching.len());
+async fn stopped(watching: Vec<OpenWatch>) -> Result<Vec<Vec<Delivery>>> {
+    let mut deliveries = Vec::with_capacity(watching.len());
     for watching in watching {
-        seen.push(watching.stop().await?);
+        deliveries.push(watching.stop().await?);
     }
-    Ok(seen)
+    Ok(deliveries)
 }
 
-/// Delays say nothing if some have missed what others have had.
-fn check_alike(seen: &[Vec<Seen>]) -> Result<()> {
-    for (number, one) in seen.iter().enumerate() {
-        let of_node = &seen[number % NODES];
+/// Fails if watchers of one node received different events: their delays would mean nothing.
+fn check_alike(deliveries: &[Vec<Delivery>]) -> Result<()> {
+    for (number, one) in deliveries.iter().enumerate() {
+        let of_node = &deliveries[number % NODES];
         let is_alike = one
             .iter()
             .map(|(version, _)| version)
             .eq(of_node.iter().map(|(version, _)| version));
         ensure!(
             is_alike,
-            "watchers of one node have seen {} and {} events",
+            "watchers of one node received {} and {} events",
             one.len(),
             of_node.len()
         );
@@ -280,15 +283,19 @@ fn check_alike(seen: &[Vec<Seen>]) -> Result<()> {
     Ok(())
 }
 
-/// From each of these changes to those who have seen it.
-fn delays<'s>(seen: impl IntoIterator<Item = &'s Seen>, moments: &BTreeMap<u64, u64>) -> Times {
-    let delay =
-        |(version, at): &Seen| Some(at.saturating_sub(*moments.get(version)?) as f64 / 1000.0);
-    seen.into_iter().filter_map(delay).collect()
+/// Delays from each of these changes to the watchers that received it.
+fn delays<'s>(
+    deliveries: impl IntoIterator<Item = &'s Delivery>,
+    change_times: &BTreeMap<u64, u64>,
+) -> Times {
+    let delay = |(version, at): &Delivery| {
+        Some(at.saturating_sub(*change_times.get(version)?) as f64 / 1000.0)
+    };
+    deliveries.into_iter().filter_map(delay).collect()
 }
 
-fn report(kept: Kept, outcome: &Outcome, sizes: &Sizes, figures: &mut Figures) {
-    let figure = kept.figure();
+fn report(store: WatchedStore, outcome: &Outcome, sizes: &Sizes, figures: &mut Figures) {
+    let figure = store.figure();
     let (late, bytes) = (outcome.watched.quantile(0.99), outcome.connection_bytes);
     outcome.watched.set(figure, figures);
     outcome.bare.set(&format!("{figure}_bare"), figures);
@@ -301,7 +308,7 @@ fn report(kept: Kept, outcome: &Outcome, sizes: &Sizes, figures: &mut Figures) {
         outcome.bare.text(),
         verdict(late <= LATE_MILLISECONDS)
     );
-    tell(figures, &kept.subject(sizes.watchers), text);
+    report_line(figures, &store.subject(sizes.watchers), text);
     let (each, cores) = (outcome.events_per_s, outcome.cores);
     let text = format!(
         "{:.0} kB; at most {:.0} kB: {}; {each:.1} events/s each, {cores:.2} cores",
@@ -309,10 +316,10 @@ fn report(kept: Kept, outcome: &Outcome, sizes: &Sizes, figures: &mut Figures) {
         CONNECTION_BYTES / 1e3,
         verdict(bytes <= CONNECTION_BYTES)
     );
-    tell(figures, "  memory for each connection", text);
+    report_line(figures, "  memory for each connection", text);
 }
 
-fn tell(figures: &mut Figures, subject: &str, text: String) {
+fn report_line(figures: &mut Figures, subject: &str, text: String) {
     println!("  {subject}: {text}");
     figures.line(subject, text);
 }

@@ -1,4 +1,5 @@
-//! What a reader of the demo needs to go on by hand: one kubeconfig for all clusters, and a file to source.
+//! The files to continue the demo by hand: one kubeconfig for all clusters, and a shell file to
+//! source.
 
 use std::{
     fs,
@@ -18,7 +19,7 @@ use crate::{
     parts::Part,
 };
 
-/// Environment variables, under which commands work as they are printed.
+/// Environment variables with which the printed commands work.
 #[derive(Debug, Clone)]
 pub struct Session {
     /// The file to source.
@@ -61,7 +62,7 @@ impl Session {
         Ok(Self { file, variables })
     }
 
-    /// Runs a line of shell, as a reader would after sourcing the file, and gives its standard output.
+    /// Runs a line of shell with these variables, and returns its standard output.
     pub async fn shell(&self, line: &str) -> Result<String> {
         let mut command = Command::new("sh");
         command
@@ -88,7 +89,8 @@ impl Session {
 /// Below the control plane's address: the fleet as one Kubernetes API.
 const FLEET: &str = "/apis/search.fleetdex.io/v1alpha1/proxying/karmada/proxy";
 
-/// One context per cluster, by its name; the control plane's is the current one. And two for the fleet.
+/// One context per cluster, of the same name, and two for the fleet; the control plane's is the
+/// current one.
 fn kubeconfig_of(fleet: &Fleet) -> Result<Value> {
     let hub = fleet.control_plane();
     let servers: Vec<&ApiServer> = [hub].into_iter().chain(fleet.members()).collect();
@@ -139,10 +141,10 @@ fn path_with(programs: &[PathBuf]) -> Result<String> {
     Ok(all.to_string_lossy().into_owned())
 }
 
-/// Tokens are in these files.
+/// The files contain tokens.
 fn write_private(path: &Path, text: &str) -> Result<()> {
     let write = || {
-        // A file of an earlier run keeps its mode when it is only truncated.
+        // Truncating an existing file would keep its mode.
         let _ = fs::remove_file(path);
         let mut file = fs::OpenOptions::new()
             .write(true)

@@ -1,10 +1,10 @@
-//! What runs in the members of the demo: the same applications in different numbers and states.
+//! The workloads of the demo's members: the same applications with different replicas and states.
 
 /// The templates, as files that a reader can open.
 const NAMESPACE: &str = include_str!("../../demo/namespace.yaml");
 const APPLICATION: &str = include_str!("../../demo/application.yaml");
 const POD: &str = include_str!("../../demo/pod.yaml");
-/// What the status of a running pod says besides its phase.
+/// The status of a running pod, without its phase.
 const READY: &str = "
   containerStatuses:
   - name: ${app}
@@ -93,14 +93,14 @@ const fn application(
     }
 }
 
-/// How a pod goes.
+/// The state of a pod.
 struct State {
     phase: &'static str,
     reason: &'static str,
     has_node: bool,
 }
 
-/// Most pods run; each member has something to find.
+/// Most pods are running; each member has at least one that is not.
 fn state_of(member: usize, name: &str, number: usize) -> State {
     match (member, name, number) {
         (_, "report", 0) => State {
@@ -132,7 +132,7 @@ fn state_of(member: usize, name: &str, number: usize) -> State {
 }
 
 impl Workloads {
-    /// What runs in `member<member>`, which is in `region`.
+    /// The workloads of `member<member>` in `region`.
     pub fn of(member: usize, region: &str) -> Self {
         let member_name = format!("member{member}");
         let mut documents: Vec<String> = NAMESPACES
@@ -174,7 +174,7 @@ impl Workloads {
 
 impl Application {
     fn filled(&self, template: &str) -> String {
-        // A line of its own in both templates; other applications do not have the label at all.
+        // A line of its own in both templates; other applications lack the label.
         let canary = if self.is_canary {
             "\n    canary: \"true\""
         } else {
@@ -229,7 +229,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_in_a_template_stays_open() {
+    fn templates_have_no_unfilled_placeholders() {
         for member in 1..=3 {
             let workloads = Workloads::of(member, "eu-west-1");
             for text in [&workloads.applications, &workloads.pods] {
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn members_differ() {
+    fn members_run_different_workloads() {
         let pods = |member| {
             Workloads::of(member, "")
                 .pods

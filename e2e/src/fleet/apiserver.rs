@@ -1,4 +1,5 @@
-//! API servers: the control plane's and the members'. All of them are the same program with the same flags.
+//! API servers: the control plane's and the members'. All of them are the same program with the
+//! same flags.
 
 use std::{
     collections::BTreeMap,
@@ -21,13 +22,13 @@ use crate::{http, kubectl::Kubectl, parts::Part};
 
 /// The user whose token is in the kubeconfig; a member of `system:masters`.
 pub const ADMIN: &str = "admin";
-/// Users that may do nothing until a test binds a role to them.
+/// Users without permissions until a test binds a role to them.
 pub const PLAIN_USERS: [&str; 2] = ["alice", "bob"];
 
 /// One Kubernetes cluster without nodes and controllers.
 ///
-/// Namespaces are not emptied on deletion, nothing is garbage-collected, and pods stay Pending unless their status is
-/// patched.
+/// Namespaces are not emptied on deletion, nothing is garbage-collected, and pods stay Pending
+/// unless their status is patched.
 #[derive(Debug)]
 pub struct ApiServer {
     name: String,
@@ -40,9 +41,9 @@ pub struct ApiServer {
     _port: Port,
 }
 
-/// What the servers of a fleet have in common, and the etcd that is not always.
+/// What an API server of a fleet is started with: the shared parts, and its etcd.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place<'a> {
+pub(super) struct ServerEnvironment<'a> {
     pub(super) etcd_url: &'a str,
     pub(super) dir: &'a Path,
     pub(super) group: u32,
@@ -51,13 +52,17 @@ pub(super) struct Place<'a> {
 }
 
 impl ApiServer {
-    pub(super) fn spawn(name: &str, place: &Place<'_>, more_flags: &[&str]) -> Result<Self> {
-        let Place {
+    pub(super) fn spawn(
+        name: &str,
+        environment: &ServerEnvironment<'_>,
+        more_flags: &[&str],
+    ) -> Result<Self> {
+        let ServerEnvironment {
             etcd_url,
             dir,
             group,
             front_proxy,
-        } = *place;
+        } = *environment;
         let folder = dir.join(name);
         fs::create_dir_all(&folder).with_context(|| format!("creating {}", folder.display()))?;
         let port = Port::reserve()?;
@@ -70,7 +75,7 @@ impl ApiServer {
         let start = Start {
             program: Part::KubeApiserver.ensure()?,
             arguments,
-            // Trades a little processor time for memory: many of these run side by side.
+            // Saves memory for some processor time: many API servers run at once.
             environment: vec![("GOGC".to_owned(), "75".to_owned())],
             folder: folder.clone(),
             user: None,
@@ -162,7 +167,8 @@ impl ApiServer {
         ))
     }
 
-    /// A client of the administrator. It belongs to the async runtime that made it: make one per test.
+    /// A client of the administrator. It belongs to the async runtime that made it: make one per
+    /// test.
     pub async fn client(&self) -> Result<kube::Client> {
         self.client_of(ADMIN).await
     }
@@ -193,22 +199,23 @@ impl ApiServer {
         self.process.kill();
     }
 
-    /// SIGTERM: the server says goodbye to its watches and ends.
+    /// SIGTERM: the server closes its watches and exits.
     pub async fn terminate(&self) -> Result<ExitStatus> {
         self.process.terminate(Duration::from_secs(90)).await
     }
 
-    /// Stops accepting and answering, without closing anything.
+    /// SIGSTOP: stops accepting and responding, without closing connections.
     pub fn pause(&self) -> Result<()> {
         self.process.pause()
     }
 
-    /// Goes on after [`pause`](Self::pause).
+    /// Resumes after [`pause`](Self::pause).
     pub fn resume(&self) -> Result<()> {
         self.process.resume()
     }
 
-    /// Starts it on the same port with the same data (killing it first when it runs), and waits until it is ready.
+    /// Starts it on the same port with the same data (killing it first when it runs), and waits
+    /// until it is ready.
     pub async fn restart(&self) -> Result<()> {
         self.process.kill();
         self.process.spawn()?;
@@ -270,7 +277,7 @@ fn arguments(name: &str, etcd_url: &str, port: u16, folder: &Path) -> Vec<String
         "--bind-address=127.0.0.1".to_owned(),
         "--advertise-address=127.0.0.1".to_owned(),
         format!("--secure-port={port}"),
-        // There is no Service network that needs the address, and loopback is refused there.
+        // No Service network uses the address, and loopback is not accepted.
         "--endpoint-reconciler-type=none".to_owned(),
         "--service-cluster-ip-range=10.96.0.0/16".to_owned(),
         format!("--cert-dir={}", folder.display()),
@@ -288,7 +295,7 @@ fn arguments(name: &str, etcd_url: &str, port: u16, folder: &Path) -> Vec<String
             "--service-account-signing-key-file={}",
             file("service-accounts.key")
         ),
-        // Pods without a controller manager that would make their service account.
+        // Pods can be created without a controller manager that creates their service account.
         "--disable-admission-plugins=ServiceAccount".to_owned(),
         // The aggregation layer.
         format!(

@@ -85,7 +85,7 @@ impl Authority {
 }
 
 impl Identity {
-    /// Writes `<name>.crt` and `<name>.key` into `folder` and gives their paths.
+    /// Writes `<name>.crt` and `<name>.key` into `folder` and returns their paths.
     pub fn write(&self, folder: &Path, name: &str) -> Result<(PathBuf, PathBuf)> {
         let certificate = folder.join(format!("{name}.crt"));
         let key = folder.join(format!("{name}.key"));
@@ -101,12 +101,12 @@ pub fn signing_key() -> Result<(String, String)> {
     Ok((key.serialize_pem(), key.public_key_pem()))
 }
 
-/// Writes a file for everybody to read.
+/// Writes a world-readable file.
 pub fn write(path: &Path, content: &str) -> Result<()> {
     fs::write(path, content).with_context(|| format!("writing {}", path.display()))
 }
 
-/// Writes a file that only we can read.
+/// Writes a file with mode 0600.
 pub fn write_private(path: &Path, content: &str) -> Result<()> {
     let open = OpenOptions::new()
         .create(true)

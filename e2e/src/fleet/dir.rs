@@ -16,9 +16,10 @@ pub(super) struct FleetDir {
 }
 
 impl FleetDir {
-    /// Takes the wanted folder, or fails when a fleet runs in it; without a wish takes the first free one of this test's module.
-    pub(super) fn claim(wanted: Option<&Path>) -> Result<Self> {
-        if let Some(path) = wanted {
+    /// Claims the requested folder, or fails if a fleet runs in it; without a request claims the
+    /// first free folder of this test's module.
+    pub(super) fn claim(requested: Option<&Path>) -> Result<Self> {
+        if let Some(path) = requested {
             let claimed = Self::try_claim(path)?;
             return claimed.with_context(|| format!("another fleet runs in {}", path.display()));
         }
@@ -28,7 +29,7 @@ impl FleetDir {
         }
     }
 
-    /// Takes the first free folder of this name.
+    /// Claims the first free folder of this name.
     pub(super) fn claim_of(name: &str) -> Result<Self> {
         let base = target_folder()?.join("fleet");
         for number in 1..=64 {
@@ -67,7 +68,8 @@ impl FleetDir {
 }
 
 impl Drop for FleetDir {
-    /// After a test that failed the folder stays locked until this program ends, so that no other fleet removes the logs.
+    /// After a test that failed the folder stays locked until this program ends, so that no other
+    /// fleet removes the logs.
     fn drop(&mut self) {
         if std::thread::panicking()
             && let Ok(lock) = self.lock.try_clone()
@@ -77,7 +79,7 @@ impl Drop for FleetDir {
     }
 }
 
-/// Removes what an earlier fleet wrote here, and nothing else: the folder may be one that somebody else uses too.
+/// Removes only the files of an earlier fleet: other programs may use the folder too.
 fn remove_leftovers(folder: &Path) -> Result<()> {
     for entry in fs::read_dir(folder).with_context(|| format!("reading {}", folder.display()))? {
         let path = entry
@@ -95,15 +97,15 @@ fn remove_leftovers(folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// A folder in the system's temporary folder, for data that is removed at the end. Other users may look inside, because
-/// root runs OpenSearch as another user.
+/// A folder in the system's temporary folder, for data that is removed at the end. Other users may
+/// look inside, because root runs OpenSearch as another user.
 pub(super) fn scratch_folder() -> Result<PathBuf> {
     let path = std::env::temp_dir().join(format!(
         "fleetdex-{}-{:08x}",
         std::process::id(),
         rand::random::<u32>()
     ));
-    // The temporary folder itself may be missing where it is set for a session that has ended.
+    // `TMPDIR` may name a folder of a login session that has ended.
     DirBuilder::new()
         .recursive(true)
         .mode(0o755)
@@ -155,11 +157,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_folder_of_a_test_that_failed_is_not_given_to_another_one() {
+    fn the_folder_of_a_failed_test_is_not_reused() {
         let path = std::env::temp_dir().join(format!("fleetdex-dir-{}", std::process::id()));
-        let wanted = path.clone();
+        let requested = path.clone();
         let failing = std::thread::spawn(move || {
-            let _dir = FleetDir::claim(Some(&wanted)).unwrap();
+            let _dir = FleetDir::claim(Some(&requested)).unwrap();
             panic!("as a test does");
         });
         failing.join().unwrap_err();

@@ -20,7 +20,7 @@ use crate::{http, parts::Part};
 /// Far beyond what a clean stop takes.
 const STOP_DEADLINE: Duration = Duration::from_secs(30);
 
-/// A running etcd. Its data survives a restart, not the fleet.
+/// A running etcd. Its data survives restarts, and is removed with the fleet.
 #[derive(Debug)]
 pub struct Etcd {
     url: String,
@@ -44,7 +44,7 @@ impl Etcd {
             format!("--listen-peer-urls={peer_url}"),
             format!("--initial-advertise-peer-urls={peer_url}"),
             format!("--initial-cluster=fleet={peer_url}"),
-            // Data that is thrown away needs no disk that keeps its promises.
+            // The data is temporary, so no fsync is needed.
             "--unsafe-no-fsync".to_owned(),
             "--quota-backend-bytes=4294967296".to_owned(),
             "--log-level=warn".to_owned(),
@@ -75,17 +75,17 @@ impl Etcd {
         &self.process
     }
 
-    /// Starts it again after it was killed, with its data, and waits until it answers.
+    /// Restarts it after a kill, with its data, and waits until it answers.
     pub async fn restart(&self) -> Result<()> {
         self.process.kill();
         self.process.spawn()?;
         self.wait_ready().await
     }
 
-    /// Forgets all history up to the current revision, and gives that revision: whoever wants to watch from before it is told that it
-    /// is gone, unless an API server remembers it.
+    /// Compacts the history up to the current revision, and returns that revision. A watch from an
+    /// earlier revision fails as expired, unless an API server's watch cache still has it.
     pub async fn compact(&self) -> Result<u64> {
-        // Any read tells the revision.
+        // Every read returns the revision.
         let read = self.call("kv/range", &json!({ "key": "AA==" })).await?;
         let revision = read["header"]["revision"]
             .as_str()
@@ -100,22 +100,22 @@ impl Etcd {
             .with_context(|| format!("the revision is {revision}"))
     }
 
-    /// Copies its data into `folder`. It is stopped meanwhile, and answers again afterwards.
-    pub async fn save(&self, folder: &Path) -> Result<()> {
+    /// Copies its data into `folder`. Stops it meanwhile, and waits until it answers again.
+    pub async fn save_snapshot(&self, folder: &Path) -> Result<()> {
         self.process.terminate(STOP_DEADLINE).await?;
         folder::copy(&self.data, folder)?;
         self.restart().await
     }
 
-    /// Goes back to what was [saved](Self::save); its API servers should not run meanwhile.
-    pub async fn put_back(&self, folder: &Path) -> Result<()> {
+    /// Restores the data that was [saved](Self::save_snapshot); its API servers should be stopped.
+    pub async fn restore_snapshot(&self, folder: &Path) -> Result<()> {
         self.remove_data()?;
         folder::copy(folder, &self.data)?;
         self.restart().await
     }
 
-    /// Starts again with no data at all; its API servers should not run meanwhile.
-    pub async fn start_over(&self) -> Result<()> {
+    /// Restarts without any data; its API servers should be stopped.
+    pub async fn wipe(&self) -> Result<()> {
         self.remove_data()?;
         self.restart().await
     }

@@ -1,10 +1,10 @@
-//! Folder trees: copies of what a server needs or has written.
+//! Copies of folder trees.
 
 use std::{fs, path::Path};
 
 use anyhow::{Context, Result};
 
-/// Makes the same folder tree at `target`, with hard links where the file system can do that.
+/// Copies a folder tree to `target`, with hard links where the file system supports them.
 pub(super) fn link_or_copy(source: &Path, target: &Path) -> Result<()> {
     walk(source, target, &|from, to| {
         fs::hard_link(from, to).or_else(|_| fs::copy(from, to).map(drop))

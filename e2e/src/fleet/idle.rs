@@ -1,8 +1,8 @@
-//! Servers that no test uses at the moment.
+//! Servers that no test currently uses.
 //!
-//! Starting a fleet takes longer than many a scenario. What a test has used therefore stays for the next one that asks for the same
-//! options, until another fleet has to start: idle servers are stopped before that. So no more servers run than tests use at
-//! a time, and those that one of them left.
+//! Starting a fleet takes longer than many tests. Servers therefore stay for the next test with
+//! equal options, and are stopped before another fleet starts. So the running servers are those in
+//! use, and at most those that one test has left.
 
 use std::{
     any::Any,
@@ -12,14 +12,15 @@ use std::{
 /// Pairs of options and servers, which stop when they are dropped.
 static IDLE: Mutex<Vec<Box<dyn Any + Send>>> = Mutex::new(Vec::new());
 
-/// Keeps servers for another test. After a test that failed they are stopped instead: nobody knows what it left.
+/// Retains servers for another test. After a failed test they are stopped instead, as their state
+/// is unknown.
 pub fn keep<O: Send + 'static, T: Send + 'static>(options: O, servers: T) {
     if !std::thread::panicking() {
         idle().push(Box::new((options, servers)));
     }
 }
 
-/// Takes servers of this type that were started with these options.
+/// Takes idle servers of this type that were started with equal options.
 pub fn take<O: PartialEq + 'static, T: 'static>(options: &O) -> Option<T> {
     let mut idle = idle();
     let found = idle.iter().position(|idle| {
@@ -30,9 +31,9 @@ pub fn take<O: PartialEq + 'static, T: 'static>(options: &O) -> Option<T> {
     Some(servers)
 }
 
-/// Stops all of them. It blocks until their processes are gone.
+/// Stops all idle servers. Blocks until their processes have exited.
 pub(super) fn stop_all() {
-    // Not under the lock: a test that ends meanwhile would wait for it.
+    // Dropped without the lock, for which a test that ends meanwhile would wait.
     let all = std::mem::take(&mut *idle());
     drop(all);
 }
@@ -49,7 +50,7 @@ mod tests {
     struct Servers(u32);
 
     #[test]
-    fn servers_are_taken_once_with_the_options_that_they_were_started_with() {
+    fn idle_servers_are_reused_once_and_only_with_equal_options() {
         keep("two members", Servers(1));
         assert_eq!(take::<_, Servers>(&"one member"), None);
         assert_eq!(take::<_, String>(&"two members"), None);
@@ -58,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_failed_test_has_used_is_not_kept() {
+    fn servers_of_a_failed_test_are_not_reused() {
         struct Test;
 
         impl Drop for Test {

@@ -8,8 +8,8 @@ mod dir;
 pub mod etcd;
 mod folder;
 pub mod idle;
-mod lease;
 pub mod opensearch;
+mod opensearch_pool;
 mod password;
 pub mod ports;
 pub mod process;
@@ -39,11 +39,11 @@ pub use self::{
     state::FleetState,
 };
 use self::{
-    apiserver::Place,
+    apiserver::ServerEnvironment,
     certificates::Authority,
     dir::{FleetDir, scratch_folder},
-    lease::Lease,
     opensearch::USUAL_JAVA,
+    opensearch_pool::PooledOpenSearch,
     process::Guard,
 };
 use crate::parts::{self, Part};
@@ -51,31 +51,32 @@ use crate::parts::{self, Part};
 /// The name of the cluster that registries and members are registered with.
 pub const CONTROL_PLANE: &str = "control-plane";
 
-/// What a fleet consists of.
+/// The parts of a fleet.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Options {
     /// How many member clusters, `member1` and so on.
     pub members: usize,
     /// Which OpenSearch.
     pub opensearch: OpenSearchKind,
-    /// The folder for logs, certificates and kubeconfigs; by default one in `target/fleet` named after the test's module, or
-    /// after this program.
+    /// The folder for logs, certificates and kubeconfigs; by default one in `target/fleet` named
+    /// after the test's module, or after this program.
     pub dir: Option<PathBuf>,
     /// The file that describes the running fleet; by default `fleet.json` in that folder.
     pub state_file: Option<PathBuf>,
-    /// Its OpenSearch is started for it and stops with it; else it gets one that earlier fleets of this process have used,
-    /// emptied, if there is one.
+    /// Starts an OpenSearch for this fleet only. Otherwise it may reuse one of an earlier fleet of
+    /// this process, emptied.
     pub own_opensearch: bool,
-    /// Every member has an etcd of its own, so that its history can be set back or thrown away; else all servers share one.
+    /// Gives each member its own etcd, so that its history can be restored or wiped. Otherwise all
+    /// servers share one.
     pub own_etcds: bool,
-    /// Flags of the first members besides those that all have, such as `--runtime-config=autoscaling/v2=false`.
+    /// Additional flags of the first members, such as `--runtime-config=autoscaling/v2=false`.
     pub member_flags: Vec<&'static [&'static str]>,
 }
 
-/// Running servers. Dropping it kills them and removes their data; logs and certificates stay until the next start in
-/// the same folder.
+/// Running servers. Dropping it kills them and removes their data; logs and certificates stay until
+/// the next start in the same folder.
 ///
-/// Fields are dropped in order: first the servers, which speeds up what the guard would do anyway.
+/// Fields are dropped in order: the servers first, before the guard kills the rest of the group.
 #[derive(Debug)]
 pub struct Fleet {
     control_plane: ApiServer,
@@ -92,14 +93,14 @@ pub struct Fleet {
 #[derive(Debug)]
 enum Store {
     Own(Box<OpenSearchServer>),
-    Leased(Lease),
+    Pooled(PooledOpenSearch),
 }
 
 impl Store {
     async fn wait_ready(&mut self) -> Result<()> {
         match self {
             Self::Own(server) => server.wait_ready().await,
-            Self::Leased(lease) => lease.wait_ready().await,
+            Self::Pooled(opensearch_pool) => opensearch_pool.wait_ready().await,
         }
     }
 }
@@ -110,15 +111,15 @@ impl Deref for Store {
     fn deref(&self) -> &OpenSearchServer {
         match self {
             Self::Own(server) => server,
-            Self::Leased(lease) => lease,
+            Self::Pooled(opensearch_pool) => opensearch_pool,
         }
     }
 }
 
 impl Fleet {
-    /// Starts everything in parallel and returns when all of it answers. Missing parts are built first, which takes
-    /// minutes, and [idle](idle) servers are stopped; a server that does not come up is an error with the end of its log,
-    /// and everything else is stopped.
+    /// Starts everything in parallel and returns when all of it answers. Missing parts are built
+    /// first, which takes minutes, and [idle](idle) servers are stopped; a server that does not
+    /// come up is an error with the end of its log, and everything else is stopped.
     pub async fn start(options: Options) -> Result<Self> {
         let needed = needed_parts(options.opensearch);
         tokio::task::spawn_blocking(move || {
@@ -134,14 +135,15 @@ impl Fleet {
         let guard = Guard::start(std::slice::from_ref(&scratch))?;
         let group = guard.group();
 
-        // OpenSearch takes longest. An API server waits for etcd by itself, but not long enough on a busy machine.
+        // OpenSearch takes longest. An API server waits for etcd by itself, but not long enough on
+        // a busy machine.
         let mut opensearch = match options.opensearch {
             OpenSearchKind::None => None,
             kind if options.own_opensearch => {
                 let server = OpenSearchServer::spawn(kind, USUAL_JAVA, path, &scratch, group)?;
                 Some(Store::Own(Box::new(server)))
             }
-            kind => Some(Store::Leased(Lease::begin(kind)?)),
+            kind => Some(Store::Pooled(PooledOpenSearch::begin(kind)?)),
         };
         let names: Vec<String> = (1..=options.members)
             .map(|number| format!("member{number}"))
@@ -155,15 +157,15 @@ impl Fleet {
             .map(|name| Etcd::spawn(&name, path, &scratch, group))
             .collect::<Result<_>>()?;
         try_join_all(etcds.iter().map(Etcd::wait_ready)).await?;
-        // One for all, so that a member can show another one's API as its own.
+        // Shared, so that a member can aggregate another member's API.
         let front_proxy = Authority::new("front-proxy-ca")?;
-        let place = |etcd_url| Place {
+        let environment = |etcd_url| ServerEnvironment {
             etcd_url,
             dir: path,
             group,
             front_proxy: &front_proxy,
         };
-        let control_plane = ApiServer::spawn(CONTROL_PLANE, &place(etcds[0].url()), &[])?;
+        let control_plane = ApiServer::spawn(CONTROL_PLANE, &environment(etcds[0].url()), &[])?;
         let flags_of = |number: usize| {
             options
                 .member_flags
@@ -174,7 +176,7 @@ impl Fleet {
         let start = |(name, number): (&String, usize)| {
             ApiServer::spawn(
                 name,
-                &place(etcd_of(&etcds, number).url()),
+                &environment(etcd_of(&etcds, number).url()),
                 flags_of(number),
             )
         };
@@ -232,7 +234,8 @@ impl Fleet {
             .context("this fleet was started without OpenSearch")
     }
 
-    /// The etcd under the control plane, and under the members unless they have [their own](Options::own_etcds).
+    /// The etcd under the control plane, and under the members unless they have [their
+    /// own](Options::own_etcds).
     pub fn etcd(&self) -> &Etcd {
         &self.etcds[0]
     }
@@ -262,25 +265,25 @@ impl Fleet {
         FleetState::of(self)
     }
 
-    /// Fails when a server of the fleet has ended without being asked to, with the end of its log.
+    /// Fails with the end of the log if a server of the fleet has exited unexpectedly.
     pub fn check_running(&self) -> Result<()> {
         self.processes().try_for_each(Process::check_running)
     }
 
-    /// Wakes every server that was paused and starts every one that is down, whatever a test left behind.
+    /// Resumes every paused server and starts every stopped one.
     pub async fn heal(&self) -> Result<()> {
         for etcd in &self.etcds {
-            if !etcd.process().is_awake()? {
+            if !etcd.process().resume_if_running()? {
                 etcd.restart().await?;
             }
         }
         for server in [&self.control_plane].into_iter().chain(&self.members) {
-            if !server.process().is_awake()? {
+            if !server.process().resume_if_running()? {
                 server.restart().await?;
             }
         }
         match &self.opensearch {
-            Some(server) if !server.process().is_awake()? => server.restart().await,
+            Some(server) if !server.process().resume_if_running()? => server.restart().await,
             _ => Ok(()),
         }
     }
@@ -298,24 +301,24 @@ impl Fleet {
 
 impl Drop for Fleet {
     fn drop(&mut self) {
-        // A file that names dead processes would only mislead.
+        // The file would name processes that no longer exist.
         let _ = fs::remove_file(&self.state_file);
     }
 }
 
-/// An index prefix that nothing else in this process has: `name_4f3a1`.
+/// An index prefix that is unique in this process: `name_4f3a1`.
 pub fn unique_prefix(name: &str) -> String {
     unique(name).replace('-', "_")
 }
 
-/// A name that nothing else in this process has, for namespaces and clusters: `name-4f3a1`.
+/// A name for namespaces and clusters that is unique in this process: `name-4f3a1`.
 pub fn unique(name: &str) -> String {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     format!("{name}-{:04x}{number}", std::process::id() & 0xffff)
 }
 
-/// The first one is everybody's who has none.
+/// Members without their own etcd use the first one.
 fn etcd_of(etcds: &[Etcd], number: usize) -> &Etcd {
     etcds.get(number).unwrap_or(&etcds[0])
 }

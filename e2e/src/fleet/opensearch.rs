@@ -21,19 +21,20 @@ use super::{
 use crate::{http, opensearch::OpenSearch, parts::Part};
 
 /// OpenSearch refuses to run as root; this is the user `nobody`.
-const NOBODY: u32 = 65_534;
+const UNPRIVILEGED_ID: u32 = 65_534;
 /// The common name of the certificate that may configure the security plugin.
 const SECURITY_ADMIN: &str = "fleet-security-admin";
 const NODE: &str = "fleet-node";
 /// Options of Java, unless `FLEETDEX_OPENSEARCH_JAVA_OPTS` says otherwise.
 pub(super) const USUAL_JAVA: &str = "-Xms512m -Xmx1g";
-/// As [`USUAL_JAVA`], without the optimizing compiler, which takes half of the processor time of a server that runs for minutes.
+/// As [`USUAL_JAVA`], without the optimizing compiler, which takes half of the processor time of a
+/// server that runs for minutes.
 pub(super) const SHORT_LIVED_JAVA: &str = "-Xms256m -Xmx1g -XX:TieredStopAtLevel=1";
 
 /// Which OpenSearch a fleet has.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum OpenSearchKind {
-    /// Version 3.4.0 over plain HTTP, for everybody.
+    /// Version 3.4.0 over plain HTTP, without authentication.
     #[default]
     Plain,
     /// Version 2.19.4 with TLS and basic authentication.
@@ -42,7 +43,7 @@ pub enum OpenSearchKind {
     None,
 }
 
-/// A running OpenSearch of one node. Its data survives a restart, not the fleet.
+/// A running single-node OpenSearch. Its data survives restarts, and is removed with the fleet.
 #[derive(Debug)]
 pub struct OpenSearchServer {
     url: String,
@@ -59,7 +60,7 @@ struct Secured {
     password: String,
 }
 
-/// Where one server's files are.
+/// The files of one server.
 struct Layout {
     home: PathBuf,
     config: PathBuf,
@@ -101,13 +102,13 @@ impl OpenSearchServer {
         }
         certificates::write(&layout.config.join("opensearch.yml"), &settings)?;
         if as_root {
-            give_to_nobody(&scratch.join("opensearch"))?;
+            change_owner(&scratch.join("opensearch"))?;
         }
         let start = Start {
             program: layout.home.join("bin/opensearch"),
             arguments: Vec::new(),
             environment: environment(&layout, &part.java()?.home, java_options),
-            user: as_root.then_some((NOBODY, NOBODY)),
+            user: as_root.then_some((UNPRIVILEGED_ID, UNPRIVILEGED_ID)),
             folder: layout.home.clone(),
         };
         let process = Process::new("opensearch", start, dir.join("opensearch.log"), group);
@@ -122,7 +123,8 @@ impl OpenSearchServer {
         })
     }
 
-    /// `http://…` or, when secure, `https://127.0.0.1:<port>`; the port stays the same over restarts.
+    /// `http://…` or, when secure, `https://127.0.0.1:<port>`; the port stays the same over
+    /// restarts.
     pub fn url(&self) -> &str {
         &self.url
     }
@@ -156,7 +158,8 @@ impl OpenSearchServer {
         self.secured.as_ref().map(|secured| &secured.authority)
     }
 
-    /// A client of the administrator. It belongs to the async runtime that made it: make one per test.
+    /// A client of the administrator. It belongs to the async runtime that made it: make one per
+    /// test.
     pub fn client(&self) -> Result<OpenSearch> {
         let credentials = self.username().zip(self.password());
         OpenSearch::new(&self.url, self.ca_pem(), credentials)
@@ -167,7 +170,8 @@ impl OpenSearchServer {
         OpenSearch::new(&self.url, self.ca_pem(), Some((username, password)))
     }
 
-    /// Creates a user (secure only) with roles of the security plugin, such as `all_access` or `readall`.
+    /// Creates a user (secure only) with roles of the security plugin, such as `all_access` or
+    /// `readall`.
     pub async fn create_user(&self, username: &str, password: &str, roles: &[&str]) -> Result<()> {
         let secured = self
             .secured
@@ -206,17 +210,18 @@ impl OpenSearchServer {
         self.process.kill();
     }
 
-    /// Stops accepting and answering, without closing anything.
+    /// SIGSTOP: stops accepting and responding, without closing connections.
     pub fn pause(&self) -> Result<()> {
         self.process.pause()
     }
 
-    /// Goes on after [`pause`](Self::pause).
+    /// Resumes after [`pause`](Self::pause).
     pub fn resume(&self) -> Result<()> {
         self.process.resume()
     }
 
-    /// Starts it on the same port with the same data (killing it first when it runs), and waits until it is ready.
+    /// Starts it on the same port with the same data (killing it first when it runs), and waits
+    /// until it is ready.
     pub async fn restart(&self) -> Result<()> {
         self.process.kill();
         self.process.spawn()?;
@@ -230,7 +235,8 @@ impl OpenSearchServer {
         self.wait_for_cluster().await
     }
 
-    /// The security plugin loads its configuration some time after the port is open; until then it answers 503.
+    /// The security plugin loads its configuration some time after the port is open; until then it
+    /// answers 503.
     async fn create_administrator(&self, secured: &Secured) -> Result<()> {
         let identity = &secured.security_admin;
         let pem = format!("{}{}", identity.certificate, identity.key);
@@ -262,7 +268,8 @@ impl OpenSearchServer {
 }
 
 impl Layout {
-    /// Root runs the server as another user, who cannot read root's cache: the program's files are linked (or copied).
+    /// Root runs the server as another user, who cannot read root's cache: the program's files are
+    /// linked (or copied).
     fn new(installed: &Path, base: &Path, as_root: bool) -> Result<Self> {
         let layout = Self {
             home: if as_root {
@@ -306,7 +313,7 @@ impl Secured {
         certificates::write(&layout.config.join("ca.crt"), authority.pem())?;
         authority.server(NODE)?.write(&layout.config, "node")?;
         let security_admin = authority.client(SECURITY_ADMIN, None)?;
-        // The demo users of the plugin, whose passwords everybody knows, are left out.
+        // Leaves out the demo users of the plugin, whose passwords are public.
         let no_users = "_meta:\n  type: internalusers\n  config_version: 2\n";
         certificates::write(
             &layout.config.join("opensearch-security/internal_users.yml"),
@@ -377,9 +384,13 @@ fn environment(layout: &Layout, java_home: &Path, java_options: &str) -> Vec<(St
     ]
 }
 
-/// Gives everything but the program's files, which are shared with the cache, to the user `nobody`.
-fn give_to_nobody(base: &Path) -> Result<()> {
-    let (user, group) = (Uid::from_raw(NOBODY), Gid::from_raw(NOBODY));
+/// Makes the user `nobody` own everything except the program's files, which are shared with the
+/// cache.
+fn change_owner(base: &Path) -> Result<()> {
+    let (user, group) = (
+        Uid::from_raw(UNPRIVILEGED_ID),
+        Gid::from_raw(UNPRIVILEGED_ID),
+    );
     let give = |path: &Path| {
         chown(path, Some(user), Some(group)).with_context(|| format!("chown {}", path.display()))
     };
@@ -395,7 +406,7 @@ fn give_to_nobody(base: &Path) -> Result<()> {
         }
         give(&path)?;
         if path.is_dir() {
-            give_to_nobody(&path)?;
+            change_owner(&path)?;
         }
     }
     Ok(())

@@ -1,8 +1,9 @@
-//! Ports that stay ours while a server is down.
+//! Ports that stay reserved while a server is down.
 //!
-//! Asking the kernel for a free port and closing it again invites flakes: the kernel may hand the same number to any
-//! outgoing connection before the server binds it, or while the server restarts. Ports below the kernel's own range are
-//! never handed out, and a lock file per port keeps other fleets of this user away.
+//! Asking the kernel for a free port and closing it again invites flakes: the kernel may hand the
+//! same number to any outgoing connection before the server binds it, or while the server restarts.
+//! Ports below the kernel's own range are never handed out, and a lock file per port keeps other
+//! fleets of this user away.
 
 use std::{
     fs::{self, File},
@@ -25,7 +26,7 @@ pub struct Port {
 }
 
 impl Port {
-    /// Reserves a port that nobody listens on.
+    /// Reserves a port on which no process listens.
     pub fn reserve() -> Result<Self> {
         let folder = cache_root()?.join("ports");
         fs::create_dir_all(&folder).with_context(|| format!("creating {}", folder.display()))?;
@@ -56,7 +57,8 @@ fn range() -> Range<u16> {
         .ok()
         .and_then(|text| text.split_whitespace().next()?.parse::<u16>().ok())
         .unwrap_or(32_768);
-    // A machine whose kernel uses nearly all ports leaves no room below: share the usual numbers with it.
+    // A machine whose kernel uses nearly all ports leaves no room below: share the usual numbers
+    // with it.
     let end = if first_of_kernel > WIDTH + 2_000 {
         first_of_kernel
     } else {

@@ -1,8 +1,9 @@
 //! Child processes that never outlive their parent.
 //!
-//! All parts of a fleet share one process group. A small shell, the guard, waits on a pipe whose other end only the
-//! parent holds: when the parent ends, however it ends, the kernel closes the pipe and the guard kills the group. A child
-//! is in the group before it drops its own copy of the pipe (at `exec`), so there is no moment in which it could be missed.
+//! All parts of a fleet share one process group. A small shell, the guard, waits on a pipe whose
+//! other end only the parent holds: when the parent ends, however it ends, the kernel closes the
+//! pipe and the guard kills the group. A child is in the group before it drops its own copy of the
+//! pipe (at `exec`), so the guard cannot miss it.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -20,13 +21,16 @@ use nix::{
     unistd::Pid,
 };
 
-/// Ends when the parent's end of the pipe is closed; it is the leader of the process group of all parts.
+/// Ends when the parent's end of the pipe is closed; it is the leader of the process group of all
+/// parts.
 const ANCHOR_SCRIPT: &str = "read -r _";
-/// Kills the group `$1` and removes the scratch folders after it. The second `rm` takes what a dying process still wrote.
+/// Kills the group `$1` and removes the scratch folders after it. The second `rm` removes files
+/// that a dying process has still written.
 const GUARD_SCRIPT: &str =
     r#"read -r _; kill -s KILL -- "-$1"; shift; rm -rf -- "$@"; sleep 0.3; rm -rf -- "$@""#;
 
-/// Kills every process of its group, and removes scratch folders, when it is dropped or when this process dies.
+/// Kills every process of its group, and removes scratch folders, when it is dropped or when this
+/// process dies.
 #[derive(Debug)]
 pub struct Guard {
     anchor: Child,
@@ -55,8 +59,8 @@ impl Guard {
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        // Without their ends of the pipes both shells do their work and exit. The anchor is reaped last, so that the
-        // number of its group cannot mean another group while the guard uses it.
+        // Without their ends of the pipes both shells do their work and exit. The anchor is reaped
+        // last, so that the number of its group cannot mean another group while the guard uses it.
         drop(self.guard.stdin.take());
         let _ = self.guard.wait();
         drop(self.anchor.stdin.take());
@@ -67,7 +71,8 @@ impl Drop for Guard {
 fn watcher(script: &str) -> Command {
     let mut command = Command::new("sh");
     command.args(["-c", script, "fleetdex-guard"]);
-    // Standard output must not be inherited: whoever reads our output to its end would wait for the guard too.
+    // Standard output is not inherited: a reader that waits for the end of our output would wait
+    // for the guard too.
     command
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
@@ -77,7 +82,7 @@ fn watcher(script: &str) -> Command {
     command
 }
 
-/// How to start a program, again and again.
+/// How to start and restart a program.
 #[derive(Debug, Clone, Default)]
 pub struct Start {
     /// The program's path.
@@ -133,7 +138,7 @@ impl Process {
         let output = self.open_log()?;
         let errors = output.try_clone().context("sharing a log file")?;
         let mut command = Command::new(&self.start.program);
-        // What is set for us must not change what a test means to start.
+        // Variables of our own environment must not affect the started program.
         for (variable, _) in std::env::vars_os() {
             if variable == "KUBECONFIG" || variable.to_string_lossy().starts_with("FLEETDEX_") {
                 command.env_remove(variable);
@@ -224,7 +229,7 @@ impl Process {
         }
     }
 
-    /// SIGSTOP: the program stays, keeps its connections and answers nothing.
+    /// SIGSTOP: the program keeps its connections and does not respond.
     pub fn pause(&self) -> Result<()> {
         self.signal(Signal::SIGSTOP)
     }
@@ -234,8 +239,8 @@ impl Process {
         self.signal(Signal::SIGCONT)
     }
 
-    /// Whether it runs; if it was paused, it goes on.
-    pub fn is_awake(&self) -> Result<bool> {
+    /// Whether it runs; resumes it if it was paused.
+    pub fn resume_if_running(&self) -> Result<bool> {
         let runs = self.pid().is_some();
         if runs {
             self.resume()?;
@@ -253,7 +258,7 @@ impl Process {
                 self.log_tail(30)
             );
         };
-        // Not reaped yet, and nobody else can do that now, so its id cannot belong to another process.
+        // It is not reaped, and the lock prevents that, so its id cannot belong to another process.
         let pid = Pid::from_raw(i32::try_from(pid).context("process id")?);
         kill(pid, signal).with_context(|| format!("sending {signal} to {}", self.name))
     }
@@ -323,7 +328,8 @@ pub fn members_of_group(group: u32) -> Vec<u32> {
     pids.filter(|&pid| group_of(pid) == Some(group)).collect()
 }
 
-/// A field of `/proc/<pid>/stat`, counted from 0 after the command's name (which may contain anything).
+/// A field of `/proc/<pid>/stat`, counted from 0 after the command's name (which may contain
+/// anything).
 fn stat_field(pid: u32, index: usize) -> Option<String> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let (_, after_name) = stat.rsplit_once(')')?;

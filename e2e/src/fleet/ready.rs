@@ -10,7 +10,8 @@ use super::process::Process;
 /// Far beyond what a start takes on a machine that compiles at the same time.
 const DEADLINE: Duration = Duration::from_mins(4);
 
-/// Sends the probe until it is answered with 200; fails at once when the program exits, with the end of its log.
+/// Sends the probe until the response is 200; fails at once, with the end of the log, if the
+/// program exits.
 pub(super) async fn wait(process: &Process, probe: impl Fn() -> RequestBuilder) -> Result<()> {
     let started = Instant::now();
     let mut last_answer = "nothing was asked".to_owned();

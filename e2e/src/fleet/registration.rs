@@ -1,4 +1,4 @@
-//! How a member is made known to the control plane.
+//! Registration of a member with the control plane.
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use fleetdex_clusters::secret_hosts::ALLOWED_HOSTS_ANNOTATION;
@@ -6,21 +6,22 @@ use serde_json::{Value, json};
 
 use super::apiserver::ApiServer;
 
-/// Where members are, so that selecting by provider, region, zone and label finds different ones.
-const PLACES: [Place; 3] = [
-    Place {
+/// Locations of members, so that selectors by provider, region, zone and label select different
+/// members.
+const LOCATIONS: [Location; 3] = [
+    Location {
         provider: "aws",
         region: "eu-west-1",
         zones: &["eu-west-1a", "eu-west-1b"],
         environment: "production",
     },
-    Place {
+    Location {
         provider: "gcp",
         region: "europe-west4",
         zones: &["europe-west4-b"],
         environment: "production",
     },
-    Place {
+    Location {
         provider: "aws",
         region: "us-east-1",
         zones: &["us-east-1a"],
@@ -28,7 +29,7 @@ const PLACES: [Place; 3] = [
     },
 ];
 
-struct Place {
+struct Location {
     provider: &'static str,
     region: &'static str,
     zones: &'static [&'static str],
@@ -45,10 +46,12 @@ pub struct Registration {
 }
 
 impl Registration {
-    /// Registers `member` under `cluster_name`, with its credentials in a Secret of the same name in `namespace`.
+    /// Registers `member` under `cluster_name`, with its credentials in a Secret of the same name
+    /// in `namespace`.
     ///
-    /// member1 is in aws eu-west-1 (two zones), member2 in gcp europe-west4, member3 in aws us-east-1, and so on from
-    /// the start; the first two are labelled `environment: production`, the third `staging`.
+    /// member1 is in aws eu-west-1 (two zones), member2 in gcp europe-west4, member3 in aws
+    /// us-east-1, and so on from the start; the first two are labelled `environment: production`,
+    /// the third `staging`.
     pub fn new(member: &ApiServer, cluster_name: &str, namespace: &str) -> Self {
         Self::with_token(member, cluster_name, namespace, member.token())
     }
@@ -71,18 +74,18 @@ impl Registration {
             },
             "data": { "token": STANDARD.encode(token), "caBundle": STANDARD.encode(member.ca_pem()) },
         });
-        let place = &PLACES[place_of(member.name())];
+        let location = &LOCATIONS[location_index(member.name())];
         let cluster = json!({
             "apiVersion": "cluster.karmada.io/v1alpha1",
             "kind": "Cluster",
-            "metadata": { "name": cluster_name, "labels": { "environment": place.environment, "member": member.name() } },
+            "metadata": { "name": cluster_name, "labels": { "environment": location.environment, "member": member.name() } },
             "spec": {
                 "syncMode": "Push",
                 "apiEndpoint": member.url(),
                 "secretRef": { "namespace": namespace, "name": cluster_name },
-                "provider": place.provider,
-                "region": place.region,
-                "zones": place.zones,
+                "provider": location.provider,
+                "region": location.region,
+                "zones": location.zones,
             },
         });
         Self { secret, cluster }
@@ -95,7 +98,8 @@ impl Registration {
         self
     }
 
-    /// The same token may ask the member as somebody else, too, which requests of users that go on to it need.
+    /// Also sets `impersonatorSecretRef` to the Secret: requests of users that are proxied to the
+    /// member need impersonation.
     #[must_use]
     pub fn impersonating(mut self) -> Self {
         self.cluster["spec"]["impersonatorSecretRef"] = self.cluster["spec"]["secretRef"].clone();
@@ -109,10 +113,10 @@ impl Registration {
     }
 }
 
-fn place_of(member: &str) -> usize {
+fn location_index(member: &str) -> usize {
     let digits = member.trim_start_matches(|letter: char| !letter.is_ascii_digit());
     let number: usize = digits.parse().unwrap_or(1);
-    number.saturating_sub(1) % PLACES.len()
+    number.saturating_sub(1) % LOCATIONS.len()
 }
 
 #[cfg(test)]
@@ -120,9 +124,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_three_members_are_in_different_places() {
+    fn the_first_three_members_have_different_locations() {
         assert_eq!(
-            ["member1", "member2", "member3", "member4"].map(place_of),
+            ["member1", "member2", "member3", "member4"].map(location_index),
             [0, 1, 2, 0]
         );
     }

@@ -12,7 +12,8 @@ use super::{Fleet, Options, idle};
 
 static SHARED: Mutex<Vec<Weak<SharedFleet>>> = Mutex::const_new(Vec::new());
 
-/// A fleet that several tests use. When the last of them drops it, it is [kept](idle::keep) for another one.
+/// A fleet that several tests use. When the last of them drops it, it is [kept](idle::keep) for
+/// another one.
 #[derive(Debug)]
 pub struct SharedFleet {
     options: Options,
@@ -20,10 +21,10 @@ pub struct SharedFleet {
 }
 
 impl Fleet {
-    /// The fleet that all tests of this program share which ask for the same options: the first caller starts it.
+    /// The fleet that tests of this program with equal options share; the first caller starts it.
     ///
-    /// Use [`unique`](super::unique) names, and do not stop servers that other tests use: a test that does starts its
-    /// own fleet.
+    /// Use [`unique`](super::unique) names, and do not stop servers that other tests use: a test
+    /// that does starts its own fleet.
     pub async fn shared(options: Options) -> Result<Arc<SharedFleet>> {
         let mut shared = SHARED.lock().await;
         shared.retain(|fleet| fleet.strong_count() > 0);

@@ -21,7 +21,7 @@ use super::{
 /// How long the program that started a fleet may take to stop it.
 const STOP_DEADLINE: Duration = Duration::from_secs(20);
 
-/// Everything that is needed to use a running fleet, and to stop exactly it.
+/// What is needed to use a running fleet, and to stop only its processes.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct FleetState {
     /// The cluster for registries and Cluster objects.
@@ -36,7 +36,8 @@ pub struct FleetState {
     pub owner: ProcessState,
     /// The process group of all servers.
     pub process_group: ProcessState,
-    /// The servers as they were started; a server that was restarted since has another id in the same process group.
+    /// The servers as they were started; a server that was restarted since has another id in the
+    /// same process group.
     pub processes: Vec<ProcessState>,
 }
 
@@ -71,7 +72,7 @@ pub struct OpenSearchState {
 /// A process that cannot be taken for another one with the same id.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ProcessState {
-    /// What it is.
+    /// Its name.
     pub name: String,
     /// Its process id.
     pub pid: u32,
@@ -104,7 +105,7 @@ impl FleetState {
         if let Some(folder) = path.parent() {
             fs::create_dir_all(folder).with_context(|| format!("creating {}", folder.display()))?;
         }
-        // Whoever waits for the file must never see half of it.
+        // A reader that waits for the file must not see a part of it.
         let unfinished = path.with_added_extension("unfinished");
         certificates::write_private(&unfinished, &text)?;
         fs::rename(&unfinished, path).with_context(|| format!("writing {}", path.display()))
@@ -122,8 +123,8 @@ impl FleetState {
             .with_context(|| format!("{} does not describe a fleet", path.display()))
     }
 
-    /// Ends the program that started the fleet, and with it the fleet; kills what is left. Processes that merely have the
-    /// id of one of ours are left alone.
+    /// Ends the program that started the fleet, and with it the fleet; kills what is left.
+    /// Processes that merely have the id of one of ours are left alone.
     pub fn stop(&self) -> Result<()> {
         if self.owner.is_running() {
             self.owner.signal(Signal::SIGTERM)?;
@@ -218,7 +219,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_process_id_that_was_reused_is_not_ours() {
+    fn a_reused_process_id_is_not_taken_for_our_process() {
         let us = ProcessState::of("us", std::process::id());
         assert!(us.is_running());
         let earlier = ProcessState {

@@ -1,4 +1,5 @@
-//! The faults of a soak, one after the other in random order. Each is healed before the next one begins.
+//! The faults of a soak, one after the other in random order. Each is healed before the next one
+//! begins.
 
 use std::{
     collections::BTreeMap,
@@ -11,27 +12,27 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 use rand::{RngExt, SeedableRng, rngs::StdRng, seq::SliceRandom};
 use serde_json::{Value, json};
 
-use super::scene::MEMBERS;
-use super::scene::Scene;
+use super::fixture::Fixture;
+use super::fixture::MEMBERS;
 use crate::{
     fleet::{ApiServer, unique},
     objects::{Objects, service_account_path},
     oracle::revisions,
     poll::eventually,
     proxy::{Fault, FaultProxy},
-    scenario::{PATIENCE, secret_path},
+    scenario::{DEADLINE, secret_path},
 };
 
 /// How long a fault lasts.
 const SECONDS: std::ops::Range<f64> = 0.5..15.0;
-/// How many connections are cut, and how far apart.
+/// How often connections are cut, and the pause between two cuts.
 const CUTS: u32 = 5;
 const BETWEEN_CUTS: Duration = Duration::from_millis(700);
 const LATENCY: Duration = Duration::from_millis(50);
-/// Of an answer, so much gets through.
+/// How many bytes of a response pass.
 const SOME_BYTES: std::ops::Range<u64> = 200..100_000;
 
-/// What is done to the servers and the operator.
+/// The kinds of faults.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     ApiserverKilled,
@@ -54,7 +55,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// All that come in random order, and last for some seconds.
+    /// Those that come in random order, and last for some seconds.
     pub const ALL: [Self; 16] = [
         Self::ApiserverKilled,
         Self::EtcdCompacted,
@@ -99,9 +100,9 @@ impl Display for Kind {
     }
 }
 
-/// One fault with all its random numbers.
+/// One fault with its random parameters.
 #[derive(Debug)]
-struct Hazard {
+struct ScheduledFault {
     kind: Kind,
     /// The member that is hit, from 0.
     member: usize,
@@ -109,17 +110,17 @@ struct Hazard {
     bytes: u64,
 }
 
-/// Makes faults from a seed and counts them.
+/// Draws faults from a seed and counts them.
 #[derive(Debug)]
-pub struct Hazards {
+pub struct FaultSchedule {
     started: Instant,
     random: StdRng,
-    /// Every kind comes once before any comes again.
+    /// Kinds that are left of this round: every kind comes once before any comes again.
     next: Vec<Kind>,
     done: BTreeMap<Kind, u32>,
 }
 
-impl Hazards {
+impl FaultSchedule {
     pub fn new(seed: u64) -> Self {
         Self {
             started: Instant::now(),
@@ -129,25 +130,26 @@ impl Hazards {
         }
     }
 
-    /// When the first one could begin.
+    /// When the schedule started.
     pub fn started(&self) -> Instant {
         self.started
     }
 
-    /// OpenSearch is killed, and comes back after a time in which every member forgets its history: no watch can go on from what was stored before,
-    /// and what was deleted meanwhile is known by new lists alone.
-    pub async fn lose_store_for(&mut self, scene: &Scene, outage: Duration) -> Result<()> {
+    /// Kills OpenSearch and restarts it after a time in which every member compacts its history: no
+    /// watch can resume from a stored checkpoint, and only new lists reveal what was deleted
+    /// meanwhile.
+    pub async fn long_store_outage(&mut self, fixture: &Fixture, outage: Duration) -> Result<()> {
         println!(
             "{:>5} s  {} ({} s)",
             self.started.elapsed().as_secs(),
             Kind::StoreLongGone,
             outage.as_secs()
         );
-        let server = scene.fleet.opensearch()?;
+        let server = fixture.fleet.opensearch()?;
         server.kill();
         tokio::time::sleep(outage / 2).await;
-        for (number, member) in (1..).zip(scene.fleet.members()) {
-            scene.fleet.etcd_of(number).compact().await?;
+        for (number, member) in (1..).zip(fixture.fleet.members()) {
+            fixture.fleet.etcd_of(number).compact().await?;
             member.restart().await?;
         }
         tokio::time::sleep(outage / 2).await;
@@ -161,8 +163,13 @@ impl Hazards {
         self.done.clone()
     }
 
-    /// One fault after the other, `every` so often, as long as there is time for one.
-    pub async fn go_on(&mut self, scene: &Scene, every: Duration, until: Instant) -> Result<()> {
+    /// Injects one fault after the other, one per `every`, until there is no time for another one.
+    pub async fn run_until(
+        &mut self,
+        fixture: &Fixture,
+        every: Duration,
+        until: Instant,
+    ) -> Result<()> {
         let mut next = Instant::now();
         loop {
             tokio::time::sleep_until(next.into()).await;
@@ -170,30 +177,30 @@ impl Hazards {
                 tokio::time::sleep_until(until.into()).await;
                 return Ok(());
             }
-            let hazard = self.draw();
+            let fault = self.draw();
             let seconds = self.started.elapsed().as_secs();
             println!(
                 "{seconds:>5} s  {} (member{}, {:.1} s)",
-                hazard.kind,
-                hazard.member + 1,
-                hazard.lasts.as_secs_f64()
+                fault.kind,
+                fault.member + 1,
+                fault.lasts.as_secs_f64()
             );
-            hazard
-                .strike(scene)
+            fault
+                .inject(fixture)
                 .await
-                .with_context(|| format!("fault: {}", hazard.kind))?;
-            *self.done.entry(hazard.kind).or_default() += 1;
-            // One that took longer than its time does not make the next ones hurry.
+                .with_context(|| format!("fault: {}", fault.kind))?;
+            *self.done.entry(fault.kind).or_default() += 1;
+            // A fault that took longer than `every` does not shorten the following ones.
             next = (next + every).max(Instant::now());
         }
     }
 
-    fn draw(&mut self) -> Hazard {
+    fn draw(&mut self) -> ScheduledFault {
         if self.next.is_empty() {
             self.next = Kind::ALL.to_vec();
             self.next.shuffle(&mut self.random);
         }
-        Hazard {
+        ScheduledFault {
             kind: self.next.pop().unwrap_or(Kind::OperatorKilled),
             member: self.random.random_range(0..MEMBERS),
             lasts: Duration::from_secs_f64(self.random.random_range(SECONDS)),
@@ -202,93 +209,93 @@ impl Hazards {
     }
 }
 
-impl Hazard {
-    /// Begins the fault, waits, and heals it.
-    async fn strike(&self, scene: &Scene) -> Result<()> {
-        let server = scene.fleet.member(self.member + 1)?;
-        let member = &scene.members[self.member];
-        let store = &scene.store;
+impl ScheduledFault {
+    /// Starts the fault, waits, and ends it.
+    async fn inject(&self, fixture: &Fixture) -> Result<()> {
+        let server = fixture.fleet.member(self.member + 1)?;
+        let member = &fixture.members[self.member];
+        let store = &fixture.store;
         match self.kind {
             Kind::ApiserverKilled => self.kill_apiserver(server).await,
-            Kind::EtcdCompacted => self.compact(scene, server).await,
-            Kind::StoreKilled => self.kill_store(scene).await,
-            Kind::WritesBlocked => self.block_writes(scene).await,
-            Kind::IndexDeleted => delete_index(scene, server.name()).await,
+            Kind::EtcdCompacted => self.compact(fixture, server).await,
+            Kind::StoreKilled => self.kill_store(fixture).await,
+            Kind::WritesBlocked => self.block_writes(fixture).await,
+            Kind::IndexDeleted => delete_index(fixture, server.name()).await,
             Kind::MemberCut => cut(member).await,
-            Kind::MemberSilent => self.disturb(member, Fault::BlackHole).await,
-            Kind::MemberSlow => self.disturb(member, Fault::Delay(LATENCY)).await,
-            Kind::MemberResets => self.disturb(member, Fault::ResetAfter(self.bytes)).await,
+            Kind::MemberSilent => self.set_on(member, Fault::BlackHole).await,
+            Kind::MemberSlow => self.set_on(member, Fault::Delay(LATENCY)).await,
+            Kind::MemberResets => self.set_on(member, Fault::ResetAfter(self.bytes)).await,
             Kind::StoreCut => cut(store).await,
-            Kind::StoreSilent => self.disturb(store, Fault::BlackHole).await,
-            Kind::StoreSlow => self.disturb(store, Fault::Delay(LATENCY)).await,
-            Kind::StoreResets => self.disturb(store, Fault::ResetAfter(self.bytes)).await,
-            Kind::OperatorKilled => self.kill_operator(scene).await,
-            Kind::OperatorStopped => self.stop_operator(scene).await,
-            Kind::TokenRotated => rotate_token(scene, self.member, server).await,
-            // It is no hazard that is drawn.
+            Kind::StoreSilent => self.set_on(store, Fault::BlackHole).await,
+            Kind::StoreSlow => self.set_on(store, Fault::Delay(LATENCY)).await,
+            Kind::StoreResets => self.set_on(store, Fault::ResetAfter(self.bytes)).await,
+            Kind::OperatorKilled => self.kill_operator(fixture).await,
+            Kind::OperatorStopped => self.stop_operator(fixture).await,
+            Kind::TokenRotated => rotate_token(fixture, self.member, server).await,
+            // It is never drawn.
             Kind::StoreLongGone => Ok(()),
         }
     }
 
-    async fn last(&self) {
+    async fn hold(&self) {
         tokio::time::sleep(self.lasts).await;
     }
 
-    async fn disturb(&self, proxy: &FaultProxy, fault: Fault) -> Result<()> {
+    async fn set_on(&self, proxy: &FaultProxy, fault: Fault) -> Result<()> {
         proxy.set(fault);
-        self.last().await;
+        self.hold().await;
         proxy.set(Fault::None);
         Ok(())
     }
 
     async fn kill_apiserver(&self, server: &ApiServer) -> Result<()> {
         server.kill();
-        self.last().await;
+        self.hold().await;
         server.restart().await
     }
 
-    /// What the operator has not seen yet cannot be watched any more.
-    async fn compact(&self, scene: &Scene, server: &ApiServer) -> Result<()> {
-        let proxy = &scene.members[self.member];
+    /// Events that the operator has not received can no longer be watched.
+    async fn compact(&self, fixture: &Fixture, server: &ApiServer) -> Result<()> {
+        let proxy = &fixture.members[self.member];
         proxy.set(Fault::Refuse);
-        self.last().await;
-        scene.fleet.etcd_of(self.member + 1).compact().await?;
+        self.hold().await;
+        fixture.fleet.etcd_of(self.member + 1).compact().await?;
         server.restart().await?;
         proxy.set(Fault::None);
         Ok(())
     }
 
-    async fn kill_store(&self, scene: &Scene) -> Result<()> {
-        let server = scene.fleet.opensearch()?;
+    async fn kill_store(&self, fixture: &Fixture) -> Result<()> {
+        let server = fixture.fleet.opensearch()?;
         server.kill();
-        self.last().await;
+        self.hold().await;
         server.restart().await
     }
 
-    async fn block_writes(&self, scene: &Scene) -> Result<()> {
-        let client = scene.fleet.opensearch()?.client()?;
-        let path = format!("{}-*.g*/_settings", scene.registry.prefix);
+    async fn block_writes(&self, fixture: &Fixture) -> Result<()> {
+        let client = fixture.fleet.opensearch()?.client()?;
+        let path = format!("{}-*.g*/_settings", fixture.registry.prefix);
         client
             .put(&path, &json!({ "index.blocks.write": true }))
             .await?;
-        self.last().await;
+        self.hold().await;
         let lifted = json!({ "index.blocks.write": null });
         let lift = || client.put(&path, &lifted);
-        eventually("the write block is lifted", PATIENCE, lift)
+        eventually("the write block is lifted", DEADLINE, lift)
             .await
             .map(drop)
     }
 
-    async fn kill_operator(&self, scene: &Scene) -> Result<()> {
-        scene.operator.kill();
-        self.last().await;
-        scene.operator.restart()
+    async fn kill_operator(&self, fixture: &Fixture) -> Result<()> {
+        fixture.operator.kill();
+        self.hold().await;
+        fixture.operator.restart()
     }
 
-    async fn stop_operator(&self, scene: &Scene) -> Result<()> {
-        scene.operator.process().pause()?;
-        self.last().await;
-        scene.operator.process().resume()
+    async fn stop_operator(&self, fixture: &Fixture) -> Result<()> {
+        fixture.operator.process().pause()?;
+        self.hold().await;
+        fixture.operator.process().resume()
     }
 }
 
@@ -300,16 +307,16 @@ async fn cut(proxy: &FaultProxy) -> Result<()> {
     Ok(())
 }
 
-async fn delete_index(scene: &Scene, cluster: &str) -> Result<()> {
-    let client = scene.fleet.opensearch()?.client()?;
-    for index in revisions(&client, &scene.registry.prefix, cluster).await? {
+async fn delete_index(fixture: &Fixture, cluster: &str) -> Result<()> {
+    let client = fixture.fleet.opensearch()?.client()?;
+    for index in revisions(&client, &fixture.registry.prefix, cluster).await? {
         client.delete(&index).await?;
     }
     Ok(())
 }
 
-/// A new account and its token; the old account goes, so that its token is worth nothing.
-async fn rotate_token(scene: &Scene, member: usize, server: &ApiServer) -> Result<()> {
+/// Creates a new account with a token and deletes the old account, which invalidates its token.
+async fn rotate_token(fixture: &Fixture, member: usize, server: &ApiServer) -> Result<()> {
     let objects = Objects::of(server)?;
     let accounts = objects
         .get("api/v1/namespaces/default/serviceaccounts")
@@ -321,16 +328,16 @@ async fn rotate_token(scene: &Scene, member: usize, server: &ApiServer) -> Resul
     for name in old {
         objects.delete(&service_account_path(&name)).await?;
     }
-    // Connections that go on were let in with the old one.
-    scene.members[member].cut();
+    // Open connections were authenticated with the old one.
+    fixture.members[member].cut();
     let secret = json!({ "data": { "token": STANDARD.encode(token) } });
-    let hub = Objects::of(scene.fleet.control_plane())?;
+    let hub = Objects::of(fixture.fleet.control_plane())?;
     hub.merge(&secret_path(server.name()), &secret)
         .await
         .map(drop)
 }
 
-/// What the operator's accounts at the members are called.
+/// The name prefix of the operator's accounts at the members.
 pub const ACCOUNT: &str = "operator";
 
 fn names(list: &Value) -> impl Iterator<Item = String> {

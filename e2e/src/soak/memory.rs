@@ -1,4 +1,4 @@
-//! The operator's memory over time and over all its lives.
+//! The operator's memory over time and over all its processes.
 
 use std::{
     convert::Infallible,
@@ -7,33 +7,33 @@ use std::{
 
 use crate::operator::Operator;
 
-/// How often it is looked at.
-const PAUSE: Duration = Duration::from_secs(1);
-/// A life has to last this long for its memory to count as that of the run: after a start it grows.
-const YOUTH: Duration = Duration::from_secs(20);
+/// Interval of the samples.
+const INTERVAL: Duration = Duration::from_secs(1);
+/// Samples of a process count towards the medians from this age on: memory grows after a start.
+const WARM_UP: Duration = Duration::from_secs(20);
 
-/// What was seen.
+/// All samples.
 #[derive(Debug)]
 pub struct Memory {
     started: Instant,
     samples: Vec<Sample>,
     peak_bytes: u64,
-    lives: u32,
-    /// The process of the present life, and since when it is seen.
+    process_count: u32,
+    /// The current process, and when it was first observed.
     present: Option<(u32, Instant)>,
 }
 
-/// One look.
+/// One sample.
 #[derive(Debug, Clone, Copy)]
 pub struct Sample {
-    /// Since the beginning.
+    /// Seconds since the start of the run.
     pub seconds: u64,
-    /// Which life of the operator, from 1.
+    /// The number of the operator's process, from 1.
     pub life: u32,
     /// Resident memory.
     pub bytes: u64,
-    /// Whether that life is older than its youth.
-    pub is_grown: bool,
+    /// Whether that process is older than its warm-up.
+    pub is_warm: bool,
 }
 
 impl Default for Memory {
@@ -42,23 +42,23 @@ impl Default for Memory {
             started: Instant::now(),
             samples: Vec::new(),
             peak_bytes: 0,
-            lives: 0,
+            process_count: 0,
             present: None,
         }
     }
 }
 
 impl Memory {
-    /// Looks once a second, for ever.
+    /// Samples once a second, without end.
     pub async fn watch(&mut self, operator: &Operator) -> Infallible {
         loop {
-            self.look(operator);
-            tokio::time::sleep(PAUSE).await;
+            self.record(operator);
+            tokio::time::sleep(INTERVAL).await;
         }
     }
 
-    /// An operator that does not run at the moment has no memory.
-    fn look(&mut self, operator: &Operator) {
+    /// Adds a sample, unless the operator is not running.
+    fn record(&mut self, operator: &Operator) {
         let (Some(process), Ok(usage)) = (operator.process().pid(), operator.usage()) else {
             return;
         };
@@ -66,43 +66,44 @@ impl Memory {
         let since = match self.present {
             Some((known, since)) if known == process => since,
             _ => {
-                self.lives += 1;
+                self.process_count += 1;
                 now
             }
         };
         self.present = Some((process, since));
         self.peak_bytes = self.peak_bytes.max(usage.peak_memory_bytes);
-        let is_grown = now.duration_since(since) >= YOUTH;
+        let is_warm = now.duration_since(since) >= WARM_UP;
         let seconds = self.started.elapsed().as_secs();
         self.samples.push(Sample {
             seconds,
-            life: self.lives,
+            life: self.process_count,
             bytes: usage.memory_bytes,
-            is_grown,
+            is_warm,
         });
     }
 
-    /// The most memory that was resident at any time of any life.
+    /// The peak of resident memory of any process.
     pub fn peak_bytes(&self) -> u64 {
         self.peak_bytes
     }
 
-    /// How often the operator was started.
-    pub fn lives(&self) -> u32 {
-        self.lives
+    /// Number of starts of the operator.
+    pub fn process_count(&self) -> u32 {
+        self.process_count
     }
 
-    /// Every look.
+    /// All samples.
     pub fn samples(&self) -> &[Sample] {
         &self.samples
     }
 
-    /// The median of each of `parts` equal parts of the run, of lives that are no longer young; nothing where there was none.
+    /// The median of the warm samples in each of `parts` equal parts of the run; none for a part
+    /// without samples.
     pub fn medians(&self, parts: u64) -> Vec<Option<u64>> {
         let end = self.samples.last().map_or(1, |sample| sample.seconds + 1);
         let median_of = |part: u64| {
             let is_in_part =
-                |sample: &&Sample| sample.is_grown && sample.seconds * parts / end == part;
+                |sample: &&Sample| sample.is_warm && sample.seconds * parts / end == part;
             let mut bytes: Vec<u64> = self
                 .samples
                 .iter()
@@ -121,12 +122,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn medians_are_of_equal_parts_and_leave_young_lives_out() {
-        let sample = |seconds, bytes, is_grown| Sample {
+    fn medians_cover_equal_parts_and_skip_young_processes() {
+        let sample = |seconds, bytes, is_warm| Sample {
             seconds,
             life: 1,
             bytes,
-            is_grown,
+            is_warm,
         };
         let samples = vec![
             sample(0, 1, false),

@@ -1,4 +1,4 @@
-//! What a soak says in the end.
+//! The report of a soak.
 
 use std::{
     collections::BTreeMap,
@@ -10,50 +10,52 @@ use std::{
 use serde_json::{Value, json};
 
 use super::{faults::Kind, memory::Memory};
+use fakes::churn::Writes;
+
 use crate::churn::Tally;
 
-/// The run is cut into so many parts to see whether memory grows.
+/// Number of parts of the run whose memory is compared.
 const PARTS: u64 = 6;
-/// Memory is flat if the last part has at most this much more than the middle ones. What an outage needed may be kept: early parts
-/// had none.
+/// Memory is flat if the last part has at most this much more than the middle ones. The allocator
+/// may retain memory from an outage, which early parts did not have.
 const FLAT_PERCENT: u64 = 20;
 const MIDDLE: Range<usize> = 2..4;
-/// Of each kind of fault so many have to be seen before memory can be judged.
+/// Faults of each kind that are needed before memory can be judged.
 const ROUNDS: u32 = 2;
-/// Every so many samples are kept in the results.
+/// Every n-th sample is in the results.
 const THINNED: usize = 10;
 const MEGABYTE: u64 = 1_000_000;
 
-/// Everything that was seen.
+/// The results of a run.
 #[derive(Debug)]
 pub struct Report {
     pub seed: u64,
     pub churned: Duration,
     pub tally: Tally,
     pub faults: BTreeMap<Kind, u32>,
-    /// How many objects there were in the end, if the index was equal to them.
+    /// The number of objects at the end, if the index was equal.
     pub objects: Option<usize>,
-    /// Documents that were missing, superfluous or of another version in the end.
+    /// Documents that were missing, superfluous or of another version at the end.
     pub drift: usize,
-    /// From the last fault healed to an index that was equal.
+    /// From the end of the last fault to an equal index.
     pub repaired: Duration,
     pub memory: Memory,
 }
 
 impl Report {
-    /// The same for programs.
+    /// The report as JSON.
     pub fn json(&self) -> Value {
         let faults: BTreeMap<String, u32> = self
             .faults
             .iter()
             .map(|(kind, count)| (kind.to_string(), *count))
             .collect();
-        let Tally {
+        let Tally { writes, failed } = self.tally;
+        let Writes {
             created,
             updated,
             deleted,
-            failed,
-        } = self.tally;
+        } = writes;
         let samples = self.memory.samples().iter().step_by(THINNED);
         let over_time = samples.map(|sample| json!({ "seconds": sample.seconds, "life": sample.life, "bytes": sample.bytes }));
         json!({
@@ -65,7 +67,7 @@ impl Report {
             "objects": self.objects,
             "drift": self.drift,
             "repaired_seconds": self.repaired.as_secs(),
-            "operator_lives": self.memory.lives(),
+            "operator_lives": self.memory.process_count(),
             "peak_rss_bytes": self.memory.peak_bytes(),
             "rss_medians_bytes": self.memory.medians(PARTS),
             "rss_is_flat": self.is_flat(),
@@ -74,10 +76,10 @@ impl Report {
     }
 
     fn writes_per_second(&self) -> u64 {
-        self.tally.writes() / self.churned.as_secs().max(1)
+        self.tally.writes.total() / self.churned.as_secs().max(1)
     }
 
-    /// Nothing when the run was too short to tell.
+    /// Whether memory is flat; `None` if the run was too short.
     fn is_flat(&self) -> Option<bool> {
         let rounds = Kind::ALL
             .iter()
@@ -95,12 +97,12 @@ impl Report {
 
 impl Display for Report {
     fn fmt(&self, text: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Tally {
+        let Tally { writes, failed } = self.tally;
+        let Writes {
             created,
             updated,
             deleted,
-            failed,
-        } = self.tally;
+        } = writes;
         let rate = self.writes_per_second();
         writeln!(
             text,
@@ -122,10 +124,13 @@ impl Display for Report {
             )?,
         }
         writeln!(text, "drift        {}", self.drift)?;
-        let (peak, lives) = (self.memory.peak_bytes() / MEGABYTE, self.memory.lives());
+        let (peak, process_count) = (
+            self.memory.peak_bytes() / MEGABYTE,
+            self.memory.process_count(),
+        );
         writeln!(
             text,
-            "peak memory  {peak} MB over {lives} lives of the operator"
+            "peak memory  {peak} MB over {process_count} operator processes"
         )?;
         let medians = self.memory.medians(PARTS).into_iter();
         let medians: Vec<String> = medians
@@ -134,7 +139,7 @@ impl Display for Report {
         let verdict = match self.is_flat() {
             Some(true) => "flat",
             Some(false) => "GROWING",
-            None => "too short to tell",
+            None => "run too short",
         };
         writeln!(
             text,

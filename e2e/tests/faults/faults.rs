@@ -1,4 +1,5 @@
-//! Bad input and faults: each is told on the registry, the rest keeps working, and all heals without a restart.
+//! Bad input and faults: each is reported in the registry's status, everything else keeps working,
+//! and recovery needs no restart.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
@@ -12,9 +13,9 @@ use e2e::{
     opensearch::OpenSearch,
     oracle::{Oracle, indices},
     poll::eventually,
-    questions::{bare_names_of, list_with_warnings, names_of},
+    query_api::{bare_names_of, list_with_warnings, names_of},
     scenario::{
-        PATIENCE, Registry, SECRETS, Stage, cluster_path, register, secret_path, until_equal,
+        DEADLINE, Registry, SECRETS, Stage, cluster_path, register, secret_path, until_equal,
     },
 };
 use serde_json::{Value, json};
@@ -44,7 +45,7 @@ async fn change(objects: &Objects, name: &str, value: &str) {
 }
 
 #[tokio::test]
-async fn an_unknown_kind_and_an_absent_cluster_are_named_and_do_not_stop_the_rest() {
+async fn an_unknown_kind_and_a_missing_cluster_are_reported_and_stop_nothing_else() {
     let stage = Stage::enter().await.unwrap();
     let ghost = unique("ghost");
     let mut selectors = config_maps();
@@ -78,7 +79,7 @@ async fn an_unknown_kind_and_an_absent_cluster_are_named_and_do_not_stop_the_res
     until_equal(&maps_of(&stage, &registry, &member1))
         .await
         .unwrap();
-    change(&stage.member(1).unwrap(), "told", "works").await;
+    change(&stage.member(1).unwrap(), "reported", "works").await;
     until_equal(&maps_of(&stage, &registry, &member1))
         .await
         .unwrap();
@@ -100,7 +101,7 @@ async fn an_unknown_kind_and_an_absent_cluster_are_named_and_do_not_stop_the_res
 }
 
 #[tokio::test]
-async fn a_member_that_does_not_answer_keeps_its_documents_and_catches_up() {
+async fn an_unreachable_member_keeps_its_documents_and_catches_up() {
     let stage = Stage::enter().await.unwrap();
     let registry = Registry::new(&stage, "silent", &BOTH, &config_maps()).unwrap();
     registry.apply().await.unwrap();
@@ -138,7 +139,7 @@ async fn a_member_that_does_not_answer_keeps_its_documents_and_catches_up() {
     change(&first, "meanwhile", "works").await;
     eventually(
         "the other member's change shows, the silent one's documents stay",
-        PATIENCE,
+        DEADLINE,
         || async {
             let documents = stage.opensearch.documents(&registry.prefix).await?;
             anyhow::ensure!(
@@ -167,7 +168,7 @@ async fn a_member_that_does_not_answer_keeps_its_documents_and_catches_up() {
 }
 
 #[tokio::test]
-async fn a_member_that_hangs_and_wakes_up_goes_on_where_it_was() {
+async fn a_member_that_hangs_resumes_where_it_was() {
     let stage = Stage::enter().await.unwrap();
     let mut selectors = config_maps();
     selectors
@@ -194,7 +195,7 @@ async fn a_member_that_hangs_and_wakes_up_goes_on_where_it_was() {
         let labels = format!("cluster=\"member2\",kind=\"v1/{kind}\"");
         async move {
             operator
-                .metric("fleetdex_lists_total", &labels)
+                .metric("fleetdex_list_pages_total", &labels)
                 .await
                 .unwrap()
         }
@@ -209,11 +210,12 @@ async fn a_member_that_hangs_and_wakes_up_goes_on_where_it_was() {
         .unwrap();
     let status = registry.status().await.unwrap();
     assert_eq!(status["summary"]["objects"], count, "{status}");
-    // While it is away, documents of one kind are removed and wanted again.
+    // While the member is unreachable, one kind is deselected, which deletes its documents, and
+    // selected again.
     let is_namespace = json!({ "term": { "kind": "Namespace" } });
     registry.spec["resourceSelectors"] = config_maps();
     registry.apply().await.unwrap();
-    eventually("the namespaces are removed", PATIENCE, || async {
+    eventually("the namespaces are removed", DEADLINE, || async {
         let left = stage
             .opensearch
             .count(&registry.prefix, &is_namespace)
@@ -248,7 +250,7 @@ async fn a_member_that_hangs_and_wakes_up_goes_on_where_it_was() {
 }
 
 #[tokio::test]
-async fn a_member_with_a_missing_secret_or_a_wrong_token_is_told_and_connected_once_it_is_right() {
+async fn a_missing_secret_or_wrong_token_is_reported_until_it_is_corrected() {
     let stage = Stage::enter().await.unwrap();
     let late = unique("late");
     let member = stage.fleet.member(2).unwrap();
@@ -277,7 +279,7 @@ async fn a_member_with_a_missing_secret_or_a_wrong_token_is_told_and_connected_o
         .await
         .unwrap();
 
-    // Somebody else's Secret: its owner has not said that it may go there.
+    // A Secret of another owner, who has not allowed its use for this store.
     let mut foreign = right.secret.clone();
     foreign["metadata"]["annotations"] =
         json!({ "fleetdex.io/allowed-hosts": "elsewhere.example.com" });
@@ -302,7 +304,7 @@ async fn a_member_with_a_missing_secret_or_a_wrong_token_is_told_and_connected_o
         .await
         .unwrap();
 
-    // Of another authority: the token must not reach a server that cannot prove itself.
+    // A certificate of another authority: the token must not be sent to an unverified server.
     let mut stranger = right.secret.clone();
     stranger["data"]["caBundle"] = json!(STANDARD.encode(stage.fleet.member(1).unwrap().ca_pem()));
     stage
@@ -330,20 +332,20 @@ async fn a_member_with_a_missing_secret_or_a_wrong_token_is_told_and_connected_o
     stage.hub.delete(&secret_path(&late)).await.unwrap();
 }
 
-/// Waits until a question finds as many objects as the member has, with exactly these warnings.
-async fn until_answered(stage: &Stage, path: &str, count: usize, wanted: &[String]) -> Value {
-    let wanted: Vec<String> = wanted
+/// Waits until a query finds `count` objects, with exactly these warnings.
+async fn until_answered(stage: &Stage, path: &str, count: usize, expected: &[String]) -> Value {
+    let expected: Vec<String> = expected
         .iter()
         .map(|warning| format!("299 - \"{warning}\""))
         .collect();
     eventually(
-        &format!("{path}: {count} objects, warnings {wanted:?}"),
-        PATIENCE,
+        &format!("{path}: {count} objects, warnings {expected:?}"),
+        DEADLINE,
         || async {
             let (list, warnings) = list_with_warnings(&stage.operator, path).await?;
             let found = bare_names_of(&list)?.len();
             anyhow::ensure!(
-                (found, &warnings) == (count, &wanted),
+                (found, &warnings) == (count, &expected),
                 "{found} objects, {warnings:?}"
             );
             Ok(list)
@@ -354,7 +356,7 @@ async fn until_answered(stage: &Stage, path: &str, count: usize, wanted: &[Strin
 }
 
 #[tokio::test]
-async fn a_kind_that_a_member_forbids_hides_no_other_and_is_warned_about_until_it_may_be_read() {
+async fn a_forbidden_kind_hides_no_other_and_causes_warnings_until_it_is_allowed() {
     let stage = Stage::enter().await.unwrap();
     let member = stage.member(1).unwrap();
     let cluster = unique("half");
@@ -386,7 +388,7 @@ async fn a_kind_that_a_member_forbids_hides_no_other_and_is_warned_about_until_i
     };
     let [maps, secrets] = [CONFIG_MAPS, "api/v1/secrets"];
     let of_cluster = |path: &str| format!("{path}?clusters={cluster}");
-    // Whatever else is asked in these clusters is answered as if nothing had happened.
+    // Other queries over these clusters are not affected.
     until_answered(&stage, &of_cluster(maps), count(1, maps).await, &[]).await;
     until_answered(
         &stage,
@@ -415,7 +417,7 @@ async fn a_kind_that_a_member_forbids_hides_no_other_and_is_warned_about_until_i
         .until_phase(&cluster, "Failed", "Secret")
         .await
         .unwrap();
-    // What is seen is followed.
+    // Visible kinds stay up to date.
     change(&member, "seen-later", "at once").await;
     until_answered(&stage, &of_cluster(maps), count(1, maps).await, &[]).await;
 
@@ -459,7 +461,7 @@ async fn a_kind_that_a_member_forbids_hides_no_other_and_is_warned_about_until_i
 }
 
 #[tokio::test]
-async fn after_a_restart_with_a_member_down_its_documents_are_shown_and_said_to_be_old() {
+async fn documents_of_an_unreachable_member_are_served_with_a_warning_after_a_restart() {
     let stage = Stage::enter().await.unwrap();
     change(&stage.member(2).unwrap(), "kept", "since before").await;
     let registry = Registry::new(&stage, "remembered", &BOTH, &config_maps()).unwrap();
@@ -479,17 +481,17 @@ async fn after_a_restart_with_a_member_down_its_documents_are_shown_and_said_to_
         .unwrap();
     stage.fleet.member(2).unwrap().kill();
     stage.operator.restart().unwrap();
-    stage.operator.wait_ready(PATIENCE).await.unwrap();
+    stage.operator.wait_ready(DEADLINE).await.unwrap();
     for path in [CONFIG_MAPS, &of_second] {
-        eventually("the documents of the member that is down are shown as they were", PATIENCE, || async {
+        eventually("the documents of the member that is down are shown as they were", DEADLINE, || async {
             let (list, warnings) = list_with_warnings(&stage.operator, path).await?;
             let of_members = names(&before).into_iter().filter(|name| path == CONFIG_MAPS || name.starts_with("member2/"));
             anyhow::ensure!(names(&list) == of_members.collect::<Vec<_>>(), "{list}");
             let as_of = list["metadata"]["asOf"]["member2"].as_str().unwrap_or_default();
-            let told = format!(
+            let warning = format!(
                 "299 - \"cluster member2 is not read since the start of Fleetdex, and as it was at {as_of} (Unreachable)\""
             );
-            anyhow::ensure!(as_of.ends_with('Z') && warnings == [told], "{warnings:?} {as_of}");
+            anyhow::ensure!(as_of.ends_with('Z') && warnings == [warning], "{warnings:?} {as_of}");
             Ok(())
         })
         .await
@@ -522,7 +524,7 @@ async fn after_a_restart_with_a_member_down_its_documents_are_shown_and_said_to_
 
 #[tokio::test]
 #[allow(clippy::too_many_lines, reason = "one scenario")]
-async fn credentials_of_the_store_that_are_missing_or_wrong_are_told_and_never_left_out() {
+async fn missing_or_wrong_store_credentials_are_reported_and_never_omitted() {
     let stage = Stage::enter().await.unwrap();
     let secured = Fleet::start(Options {
         opensearch: OpenSearchKind::Secure,
@@ -623,7 +625,7 @@ async fn credentials_of_the_store_that_are_missing_or_wrong_are_told_and_never_l
         .unwrap();
     until_equal(&oracle).await.unwrap();
 
-    // A password that goes wrong while everything runs, and is mended.
+    // A password that becomes wrong while everything runs, and is corrected.
     stage
         .hub
         .apply(&secret_path(&credentials), &secret("wrong-Password-1"))
@@ -674,7 +676,7 @@ async fn a_store_that_is_down_at_the_start_is_filled_when_it_comes_up() {
         .until("StoreReachable", "False", "Unreachable", server.url())
         .await
         .unwrap();
-    stage.operator.wait_ready(PATIENCE).await.unwrap();
+    stage.operator.wait_ready(DEADLINE).await.unwrap();
 
     server.restart().await.unwrap();
     registry.until_ready().await.unwrap();
@@ -689,7 +691,7 @@ async fn a_store_that_is_down_at_the_start_is_filled_when_it_comes_up() {
 }
 
 #[tokio::test]
-async fn nothing_is_lost_when_the_store_dies_amid_changes() {
+async fn no_change_is_lost_when_the_store_is_killed() {
     let stage = Stage::enter().await.unwrap();
     let member = stage.fleet.member(1).unwrap();
     let namespace = unique("busy");
@@ -714,7 +716,7 @@ async fn nothing_is_lost_when_the_store_dies_amid_changes() {
     };
     let server = stage.fleet.opensearch().unwrap();
     let dies = async {
-        eventually("the first pods arrive", PATIENCE, || async {
+        eventually("the first pods arrive", DEADLINE, || async {
             let documents = stage.opensearch.documents(&registry.prefix).await?;
             anyhow::ensure!(!documents.is_empty(), "none");
             Ok(())
@@ -753,7 +755,7 @@ async fn nothing_is_lost_when_the_store_dies_amid_changes() {
 }
 
 #[tokio::test]
-async fn a_write_block_is_told_and_waited_out() {
+async fn a_write_block_is_reported_and_waited_out() {
     let stage = Stage::enter().await.unwrap();
     let registry = Registry::new(&stage, "blocked", &["member1"], &config_maps()).unwrap();
     registry.apply().await.unwrap();
@@ -785,7 +787,7 @@ async fn a_write_block_is_told_and_waited_out() {
 }
 
 #[tokio::test]
-async fn an_index_that_somebody_deletes_is_filled_again() {
+async fn an_index_that_another_client_deletes_is_filled_again() {
     let stage = Stage::enter().await.unwrap();
     let registry = Registry::new(&stage, "deleted", &BOTH, &config_maps()).unwrap();
     registry.apply().await.unwrap();
@@ -803,10 +805,10 @@ async fn an_index_that_somebody_deletes_is_filled_again() {
         starts
     );
 
-    // Nothing is written to this one; the health check finds it.
+    // Nothing is written to this index; the health check finds that it is missing.
     delete_index(&stage.opensearch, &registry.prefix, "member2").await;
     until_equal(&oracle).await.unwrap();
-    // Bulk writes must never make an index that is not ours.
+    // Bulk writes must never create an index.
     let made = indices(&stage.opensearch, &registry.prefix).await.unwrap();
     assert_eq!(made.len(), 2, "{made:?}");
     registry.remove().await.unwrap();

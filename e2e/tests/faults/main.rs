@@ -1,4 +1,5 @@
-//! Servers that die, hang, refuse or forget, and operators that do: nothing is lost, and the status says what is wrong.
+//! Servers and operators that are killed, hang, refuse requests or lose data: nothing is lost, and
+//! the status reports the fault.
 
 mod faults;
 mod nothing_lost;

@@ -1,4 +1,4 @@
-//! The real parts start, survive being killed, and leave nothing behind.
+//! The real servers start, recover from kills, and leave nothing behind.
 
 use std::time::{Duration, Instant};
 

@@ -1,5 +1,5 @@
-//! Three replicas share six clusters, under changes all the time; one is killed, one is stopped for a while, one leaves. In the end the index
-//! holds exactly the objects of the clusters. None asserts how long anything takes.
+//! Three replicas share six clusters during continuous writes; one is killed, one is paused, one is
+//! stopped. At the end the index must equal the objects of the clusters. No test asserts durations.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
@@ -16,9 +16,9 @@ use e2e::{
     operator::Operator,
     oracle::Oracle,
     poll::{always, eventually},
-    questions::{bare_names_of, list_with_warnings},
+    query_api::{bare_names_of, list_with_warnings},
     scenario::{
-        PATIENCE, Registry, SECRETS, clusters_read_by, prepare, register, start_operator,
+        DEADLINE, Registry, SECRETS, clusters_read_by, prepare, register, start_operator,
         until_equal,
     },
 };
@@ -30,21 +30,21 @@ const REPLICAS: [&str; 3] = ["replica-0", "replica-1", "replica-2"];
 const NAMES: usize = 100;
 /// Writes per second, per member.
 const RATE: u32 = 30;
-const A_WHILE: Duration = Duration::from_secs(5);
-/// Longer than a Lease that is not renewed lasts.
+const STABLE_PERIOD: Duration = Duration::from_secs(5);
+/// Longer than the duration of a Lease.
 const LONGER_THAN_A_LEASE: Duration = Duration::from_secs(12);
-/// How long a replica may take to say goodbye.
+/// How long a replica may take to stop.
 const STOP: Duration = Duration::from_secs(30);
 
-/// What every scenario has.
-struct Scene {
+/// The servers and registry of every test.
+struct Fixture {
     fleet: Fleet,
     clusters: BTreeMap<String, usize>,
     registry: Registry,
     churns: Vec<Churn>,
 }
 
-impl Scene {
+impl Fixture {
     async fn new() -> Self {
         let options = Options {
             members: MEMBERS,
@@ -106,12 +106,13 @@ impl Scene {
         self.churns.iter().map(Churn::start).collect()
     }
 
-    /// Waits until every cluster is read by exactly one of these replicas, and each of them reads some: the first one that starts reads all
-    /// clusters until it sees the others. Gives how many each of them reads.
+    /// Waits until every cluster is read by exactly one of these replicas, and each reads at least
+    /// one: the first replica reads all clusters until it observes the others. Returns how many
+    /// each reads.
     async fn until_shared(&self, replicas: &[&Operator]) -> Vec<usize> {
         eventually(
             "every cluster is read by exactly one replica",
-            PATIENCE,
+            DEADLINE,
             || async {
                 let mut counts = Vec::new();
                 let mut all = BTreeSet::new();
@@ -140,92 +141,93 @@ async fn stop(churns: Vec<Running>) {
     }
 }
 
-async fn go_on_for(churns: &[Running], writes: u64) {
+async fn until_written(churns: &[Running], writes: u64) {
     for churn in churns {
         churn.goes_on_for(writes).await;
     }
 }
 
 #[tokio::test]
-async fn replicas_share_the_clusters_and_take_over_from_one_that_dies_sleeps_or_leaves() {
-    let scene = Scene::new().await;
+async fn replicas_share_clusters_and_take_over_from_a_killed_paused_or_stopped_one() {
+    let fixture = Fixture::new().await;
     let [zero, one, two] = [
-        scene.start(REPLICAS[0]).await,
-        scene.start(REPLICAS[1]).await,
-        scene.start(REPLICAS[2]).await,
+        fixture.start(REPLICAS[0]).await,
+        fixture.start(REPLICAS[1]).await,
+        fixture.start(REPLICAS[2]).await,
     ];
-    scene.registry.until_ready().await.unwrap();
-    let counts = scene.until_shared(&[&zero, &one, &two]).await;
+    fixture.registry.until_ready().await.unwrap();
+    let counts = fixture.until_shared(&[&zero, &one, &two]).await;
     eprintln!("shared: {counts:?}");
-    until_equal(&scene.oracle()).await.unwrap();
+    until_equal(&fixture.oracle()).await.unwrap();
 
-    // Every replica answers queries about everything.
+    // Every replica serves queries over all clusters.
     for replica in [&zero, &one, &two] {
         let got = replica
-            .ask(&["get", "configmaps", "-A", "-o", "name"])
+            .run_command(&["get", "configmaps", "-A", "-o", "name"])
             .await
             .unwrap();
         assert_eq!(got.code, 0, "{got:?}");
         let expected = one
-            .ask(&["get", "configmaps", "-A", "-o", "name"])
+            .run_command(&["get", "configmaps", "-A", "-o", "name"])
             .await
             .unwrap();
         assert_eq!(got.out, expected.out);
     }
-    let verified = zero.ask(&["verify"]).await.unwrap();
+    let verified = zero.run_command(&["verify"]).await.unwrap();
     assert!(
         verified.out.contains("replica-"),
         "those that others read are named: {verified:?}"
     );
 
-    // Killed amid changes: the others read its share.
-    let churns = scene.start_churn();
-    go_on_for(&churns, 60).await;
+    // Killed during writes: the others read its clusters.
+    let churns = fixture.start_churn();
+    until_written(&churns, 60).await;
     let killed = Instant::now();
     zero.kill();
-    let counts = scene.until_shared(&[&one, &two]).await;
+    let counts = fixture.until_shared(&[&one, &two]).await;
     eprintln!(
         "taken over {:.1} s after the kill: {counts:?}",
         killed.elapsed().as_secs_f64()
     );
-    go_on_for(&churns, 60).await;
+    until_written(&churns, 60).await;
     stop(churns).await;
-    until_equal(&scene.oracle()).await.unwrap();
-    scene.registry.until_ready().await.unwrap();
+    until_equal(&fixture.oracle()).await.unwrap();
+    fixture.registry.until_ready().await.unwrap();
 
-    // Stopped for longer than its Lease lasts: when it goes on it must not write what it had read.
+    // Paused for longer than its Lease: when it resumes, it must not write what it had read before.
     zero.restart().unwrap();
-    scene.until_shared(&[&zero, &one, &two]).await;
-    let churns = scene.start_churn();
-    go_on_for(&churns, 60).await;
+    fixture.until_shared(&[&zero, &one, &two]).await;
+    let churns = fixture.start_churn();
+    until_written(&churns, 60).await;
     two.process().pause().unwrap();
     tokio::time::sleep(LONGER_THAN_A_LEASE).await;
-    scene.until_shared(&[&zero, &one]).await;
-    go_on_for(&churns, 60).await;
+    fixture.until_shared(&[&zero, &one]).await;
+    until_written(&churns, 60).await;
     stop(churns).await;
-    until_equal(&scene.oracle()).await.unwrap();
+    until_equal(&fixture.oracle()).await.unwrap();
     two.process().resume().unwrap();
-    always("nothing comes back", A_WHILE, || async {
-        scene.oracle().compare().await.map(drop)
+    always("nothing comes back", STABLE_PERIOD, || async {
+        fixture.oracle().compare().await.map(drop)
     })
     .await
     .unwrap();
-    scene.until_shared(&[&zero, &one, &two]).await;
-    scene.registry.until_ready().await.unwrap();
+    fixture.until_shared(&[&zero, &one, &two]).await;
+    fixture.registry.until_ready().await.unwrap();
 
-    // One that leaves in good order, amid changes; then what a registry that is deleted leaves behind, in every share.
-    let churns = scene.start_churn();
-    go_on_for(&churns, 60).await;
+    // One is stopped in an orderly way during writes; then a deleted registry must leave nothing
+    // behind in any replica's clusters.
+    let churns = fixture.start_churn();
+    until_written(&churns, 60).await;
     assert!(one.terminate(STOP).await.unwrap().success());
-    scene.until_shared(&[&zero, &two]).await;
-    go_on_for(&churns, 30).await;
+    fixture.until_shared(&[&zero, &two]).await;
+    until_written(&churns, 30).await;
     stop(churns).await;
-    until_equal(&scene.oracle()).await.unwrap();
-    scene.registry.remove().await.unwrap();
+    until_equal(&fixture.oracle()).await.unwrap();
+    fixture.registry.remove().await.unwrap();
 }
 
 #[tokio::test]
-async fn what_a_member_refuses_is_warned_about_by_every_replica_whichever_reads_it() {
+async fn every_replica_warns_about_kinds_that_a_member_refuses() {
     let options = Options {
         members: 1,
         opensearch: OpenSearchKind::Plain,
@@ -251,7 +253,7 @@ async fn what_a_member_refuses_is_warned_about_by_every_replica_whichever_reads_
         .service_account_token_with(role, role)
         .await
         .unwrap();
-    // With four of them, each of two replicas hardly ever reads none.
+    // With four clusters it is unlikely that one of two replicas reads none.
     let clusters = ["half-1", "half-2", "half-3", "half-4"];
     for cluster in clusters {
         register(
@@ -272,11 +274,11 @@ async fn what_a_member_refuses_is_warned_about_by_every_replica_whichever_reads_
                 .unwrap(),
         );
     }
-    let until_warned = async |replicas: &[Operator], wanted: &[String]| {
+    let until_warned = async |replicas: &[Operator], expected: &[String]| {
         for replica in replicas {
             eventually(
-                &format!("every replica warns of {wanted:?} and nothing else"),
-                PATIENCE,
+                &format!("every replica warns of {expected:?} and nothing else"),
+                DEADLINE,
                 || async {
                     let (maps, warnings) = list_with_warnings(
                         replica,
@@ -288,7 +290,7 @@ async fn what_a_member_refuses_is_warned_about_by_every_replica_whichever_reads_
                         "{warnings:?} {maps}"
                     );
                     let (_, warnings) = list_with_warnings(replica, "api/v1/secrets").await?;
-                    ensure!(warnings == wanted, "{warnings:?}");
+                    ensure!(warnings == expected, "{warnings:?}");
                     Ok(())
                 },
             )
@@ -296,9 +298,9 @@ async fn what_a_member_refuses_is_warned_about_by_every_replica_whichever_reads_
             .unwrap();
         }
     };
-    let told =
+    let warning =
         |cluster: &str| format!("299 - \"secrets of cluster {cluster} are not shown (Forbidden)\"");
-    until_warned(&replicas, &clusters.map(told)).await;
+    until_warned(&replicas, &clusters.map(warning)).await;
     objects
         .grant(role, &["namespaces", "configmaps", "secrets"])
         .await
@@ -311,7 +313,7 @@ async fn what_a_member_refuses_is_warned_about_by_every_replica_whichever_reads_
     }
     eprintln!("read by each: {read:?}");
 
-    // The one that is left knows of the others' clusters what it needs to warn of nothing.
+    // The remaining replica knows the state of the other's clusters, so it does not warn.
     let left = replicas.pop().unwrap();
     assert!(left.terminate(STOP).await.unwrap().success());
     until_warned(&replicas, &[]).await;

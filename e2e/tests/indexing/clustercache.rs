@@ -1,4 +1,5 @@
-//! The example of the founding proposal, in both groups, on real servers: what it selects is kept in memory, and its status says so.
+//! The example of the founding proposal, in both groups, on real servers: what it selects is cached
+//! in memory, and reported in its status.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
@@ -10,7 +11,7 @@ use e2e::{
     objects::Objects,
     operator::Operator,
     poll::{always, eventually},
-    scenario::{PATIENCE, prepare, repository_file, start_operator},
+    scenario::{DEADLINE, prepare, repository_file, start_operator},
 };
 use serde_json::{Value, json};
 
@@ -21,8 +22,8 @@ fn path(group: &str) -> String {
     format!("apis/{group}/v1alpha1/clustercaches/{NAME}")
 }
 
-/// Creates one object of each kind of the example, and what it leaves out.
-async fn furnish(member: &Objects) {
+/// Creates one object of each kind of the example, and objects that it excludes.
+async fn create_objects(member: &Objects) {
     member.create_namespace("kube-system").await.unwrap();
     let labels = json!({ "app": "web" });
     let containers = json!([{ "name": "web", "image": "web:1" }]);
@@ -88,11 +89,11 @@ async fn rows(hub: &Objects, group: &str) -> Result<BTreeMap<String, String>> {
     Ok(rows.iter().map(row).collect())
 }
 
-/// Waits until the status has exactly these rows, and gives the time of each.
+/// Waits until the status has exactly these rows, and returns the time of each.
 async fn until_rows(hub: &Objects, group: &str, expected: &[&str]) -> BTreeMap<String, String> {
     eventually(
         &format!("the status in {group} is complete"),
-        PATIENCE,
+        DEADLINE,
         || async {
             let found = rows(hub, group).await?;
             let mut expected = expected.to_vec();
@@ -106,13 +107,16 @@ async fn until_rows(hub: &Objects, group: &str, expected: &[&str]) -> BTreeMap<S
     .unwrap()
 }
 
-async fn until_not_kept(operator: &Operator, plural: &str) {
+async fn until_not_cached(operator: &Operator, plural: &str) {
     eventually(
-        &format!("{plural} are not kept any more"),
-        PATIENCE,
+        &format!("{plural} are no longer cached"),
+        DEADLINE,
         || async {
-            let ran = operator.ask(&["get", plural, "-A"]).await?;
-            ensure!(ran.code != 0 && ran.err.contains(plural), "{ran:?}");
+            let result = operator.run_command(&["get", plural, "-A"]).await?;
+            ensure!(
+                result.code != 0 && result.err.contains(plural),
+                "{result:?}"
+            );
             Ok(())
         },
     )
@@ -124,7 +128,7 @@ const ABSENT: &str = "no Cluster is named member3; join it, or remove it from cl
 
 #[tokio::test]
 #[allow(clippy::too_many_lines, reason = "one scenario")]
-async fn the_example_of_the_proposal_is_kept_in_memory_and_its_status_says_how_that_goes() {
+async fn the_example_of_the_proposal_is_cached_and_its_status_reports_each_kind() {
     let member_flags: Vec<&[&str]> = vec![&[], &["--runtime-config=apps/v1=false"]];
     let options = Options {
         members: 2,
@@ -136,7 +140,7 @@ async fn the_example_of_the_proposal_is_kept_in_memory_and_its_status_says_how_t
     prepare(&fleet).await.unwrap();
     let hub = Objects::of(fleet.control_plane()).unwrap();
     let member = Objects::of(fleet.member(1).unwrap()).unwrap();
-    furnish(&member).await;
+    create_objects(&member).await;
     let operator = start_operator(&fleet, &[]).await.unwrap();
 
     let example = repository_file("tests/manifests/clustercache.yaml").unwrap();
@@ -178,12 +182,12 @@ async fn the_example_of_the_proposal_is_kept_in_memory_and_its_status_says_how_t
         );
     }
     let pods = operator
-        .ask(&["get", "pods", "-A", "-o", "name"])
+        .run_command(&["get", "pods", "-A", "-o", "name"])
         .await
         .unwrap();
     assert_eq!((pods.code, pods.out.lines().count()), (0, 2), "{pods:?}");
 
-    // Nothing changes: nothing is written, however short the period is.
+    // Without changes no status is written, however short the period is.
     let [group, other] = GROUPS;
     hub.merge(
         &path(group),
@@ -191,7 +195,7 @@ async fn the_example_of_the_proposal_is_kept_in_memory_and_its_status_says_how_t
     )
     .await
     .unwrap();
-    eventually("the change is observed", PATIENCE, || async {
+    eventually("the change is observed", DEADLINE, || async {
         let cache = hub.get(&path(group)).await?;
         ensure!(
             cache["status"]["observedGeneration"] == 2,
@@ -218,7 +222,7 @@ async fn the_example_of_the_proposal_is_kept_in_memory_and_its_status_says_how_t
     .await
     .unwrap();
 
-    // A pod goes: its row changes, with its time, and no other.
+    // A pod is deleted: its row and the row's time change, and no other row.
     let times = rows(&hub, group).await.unwrap();
     member
         .delete("api/v1/namespaces/default/pods/two")
@@ -234,9 +238,10 @@ async fn the_example_of_the_proposal_is_kept_in_memory_and_its_status_says_how_t
         );
     }
 
-    // A member that is not reached is Unknown after three periods; what it had can still be asked for.
+    // An unreachable member is Unknown after three periods; its cached objects can still be
+    // queried.
     fleet.member(1).unwrap().kill();
-    eventually("the rows of member1 are Unknown", PATIENCE, || async {
+    eventually("the rows of member1 are Unknown", DEADLINE, || async {
         let found = rows(&hub, group).await?;
         let mut of_member = found.keys().filter(|row| row.starts_with("member1 "));
         ensure!(of_member.all(|row| row.contains(" Unknown ")), "{found:#?}");
@@ -252,14 +257,14 @@ async fn the_example_of_the_proposal_is_kept_in_memory_and_its_status_says_how_t
     .await
     .unwrap();
     let pods = operator
-        .ask(&["get", "pods", "-A", "-o", "name"])
+        .run_command(&["get", "pods", "-A", "-o", "name"])
         .await
         .unwrap();
     assert_eq!((pods.code, pods.out.lines().count()), (0, 1), "{pods:?}");
     fleet.member(1).unwrap().restart().await.unwrap();
     until_rows(&hub, group, &expected).await;
 
-    // Any selection of clusters is enough, and an `exclude` is of its own entry.
+    // A cluster selector alone is enough, and an `exclude` applies to its own entry.
     let selectors = json!([{ "exclude": ["member1"] }, { "fieldSelector": { "matchExpressions": [
         { "key": "provider", "operator": "NotIn", "values": ["gcp"] }, { "key": "zone", "operator": "Exists" },
     ] }, "exclude": ["member2"] }]);
@@ -277,10 +282,17 @@ async fn the_example_of_the_proposal_is_kept_in_memory_and_its_status_says_how_t
     )
     .await;
 
-    // Both are gone, and with them what they kept.
+    // Both are deleted, and with them their cached objects.
     hub.delete(&path(other)).await.unwrap();
-    until_not_kept(&operator, "deployments").await;
-    assert_eq!(operator.ask(&["get", "pods", "-A"]).await.unwrap().code, 0);
+    until_not_cached(&operator, "deployments").await;
+    assert_eq!(
+        operator
+            .run_command(&["get", "pods", "-A"])
+            .await
+            .unwrap()
+            .code,
+        0
+    );
     hub.delete(&path(group)).await.unwrap();
-    until_not_kept(&operator, "pods").await;
+    until_not_cached(&operator, "pods").await;
 }

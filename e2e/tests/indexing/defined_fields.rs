@@ -1,5 +1,5 @@
-//! `selectableFields` of custom resource definitions on real servers: selectable here as they are at the member, with what was there before
-//! they were.
+//! `selectableFields` of custom resource definitions on real servers: they are selectable in the
+//! index as at the member, also for objects that existed before.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
@@ -7,8 +7,8 @@ use anyhow::{Context, Result, ensure};
 use e2e::{
     objects::Objects,
     poll::eventually,
-    questions::{bare_names_of, names_by_field, store_at},
-    scenario::{PATIENCE, Registry, Stage},
+    query_api::{bare_names_of, names_by_field, store_at},
+    scenario::{DEADLINE, Registry, Stage},
 };
 use serde_json::{Value, json};
 
@@ -45,7 +45,7 @@ async fn define(member: &Objects, definition: &Value) -> Result<()> {
         .map(drop)
 }
 
-/// What the member itself finds.
+/// The names that the member finds.
 async fn found_by_member(member: &Objects, selector: &str) -> Result<Vec<String>> {
     let url = reqwest::Url::parse_with_params("http://localhost/", [("fieldSelector", selector)])?;
     bare_names_of(
@@ -56,7 +56,7 @@ async fn found_by_member(member: &Objects, selector: &str) -> Result<Vec<String>
 }
 
 #[tokio::test]
-async fn what_a_definition_makes_selectable_is_selectable_here() {
+async fn selectable_fields_of_a_definition_are_selectable_in_the_index() {
     let stage = Stage::enter().await.unwrap();
     let member = stage.member(1).unwrap();
     define(&member, &definition("paints", "Paint", &[".spec.color"]))
@@ -75,7 +75,7 @@ async fn what_a_definition_makes_selectable_is_selectable_here() {
     ] {
         let paint = json!({ "apiVersion": "art.example.com/v1", "kind": "Paint", "metadata": { "name": name }, "spec": spec });
         let path = format!("{PAINTS}/{name}");
-        eventually("a paint is made", PATIENCE, || async {
+        eventually("a paint is made", DEADLINE, || async {
             member.apply(&path, &paint).await
         })
         .await
@@ -88,7 +88,7 @@ async fn what_a_definition_makes_selectable_is_selectable_here() {
     let store = store_at(stage.fleet.opensearch().unwrap().url(), &registry.prefix).unwrap();
     let found = |selector: &'static str| names_by_field(&stage.operator, &store, PAINTS, selector);
     let until_alike = async |selector: &'static str| {
-        eventually(&format!("{selector} finds the same"), PATIENCE, || async {
+        eventually(&format!("{selector} finds the same"), DEADLINE, || async {
             let (ours, theirs) = (
                 found(selector).await?,
                 found_by_member(&member, selector).await?,
@@ -111,7 +111,8 @@ async fn what_a_definition_makes_selectable_is_selectable_here() {
         "{refused}"
     );
 
-    // No object changes, but what they are found by does. Another kind tells at once that there is something to read.
+    // Only the definition changes, not the objects. Another kind shows at once that there is
+    // something to read.
     let before = stage.opensearch.documents(&registry.prefix).await.unwrap();
     define(
         &member,
@@ -145,10 +146,10 @@ async fn what_a_definition_makes_selectable_is_selectable_here() {
     };
     assert_eq!(versions(&before), versions(&after));
 
-    // Another process finds all of that as it was, and writes nothing.
-    stage.operator.terminate(PATIENCE).await.unwrap();
+    // A restarted operator finds everything unchanged, and writes nothing.
+    stage.operator.terminate(DEADLINE).await.unwrap();
     stage.operator.restart().unwrap();
-    stage.operator.wait_ready(PATIENCE).await.unwrap();
+    stage.operator.wait_ready(DEADLINE).await.unwrap();
     until_alike("spec.maker=north").await;
     let written = stage
         .operator

@@ -1,4 +1,5 @@
-//! What is indexed follows what each member serves: versions, groups, custom resources that come and go, and APIs that are down.
+//! The index follows the APIs that each member serves: versions, groups, added and removed custom
+//! resources, and unavailable APIs.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
@@ -10,8 +11,8 @@ use e2e::{
     objects::Objects,
     oracle::documents,
     poll::eventually,
-    questions::list_with_warnings,
-    scenario::{PATIENCE, Registry, Stage, until_equal},
+    query_api::list_with_warnings,
+    scenario::{DEADLINE, Registry, Stage, until_equal},
 };
 use futures::StreamExt;
 use kube::{
@@ -33,8 +34,8 @@ const WITH_V1: &str = "member2";
 /// Serves only `autoscaling/v2`.
 const WITH_V2: &str = "member3";
 
-/// What a reflector holds, as long as this is kept.
-type Followed = (Store<DynamicObject>, AbortOnDropHandle<()>);
+/// The store of a reflector, which runs until this is dropped.
+type RunningReflector = (Store<DynamicObject>, AbortOnDropHandle<()>);
 
 async fn enter() -> Stage {
     let member_flags: Vec<&[&str]> = vec![
@@ -51,7 +52,8 @@ async fn enter() -> Stage {
     Stage::with(options).await.unwrap()
 }
 
-/// A custom resource definition with these versions, of which the first one is stored; and whether each is served.
+/// A custom resource definition with these versions, and whether each is served; the first one is
+/// the storage version.
 fn definition(group: &str, kind: &str, versions: &[(&str, bool)]) -> Value {
     let plural = format!("{}s", kind.to_lowercase());
     let version = |(index, (name, served)): (usize, &(&str, bool))| {
@@ -76,7 +78,7 @@ fn definition_path(definition: &Value) -> String {
 }
 
 /// An unmodified reflector of a kind, in version v1.
-fn follow(stage: &Stage, group: &str, kind: &str) -> Result<Followed> {
+fn start_reflector(stage: &Stage, group: &str, kind: &str) -> Result<RunningReflector> {
     let url = format!(
         "http://{}/apis/search.fleetdex.io/v1alpha1/search",
         stage.operator.api_address()
@@ -96,8 +98,8 @@ fn follow(stage: &Stage, group: &str, kind: &str) -> Result<Followed> {
     Ok((reader, AbortOnDropHandle::new(task)))
 }
 
-async fn until_held((reader, _): &Followed, names: &[&str]) {
-    eventually("what a reflector holds", PATIENCE, || async {
+async fn until_held((reader, _): &RunningReflector, names: &[&str]) {
+    eventually("what a reflector holds", DEADLINE, || async {
         let mut held: Vec<String> = reader
             .state()
             .iter()
@@ -117,7 +119,7 @@ async fn define(member: &Objects, definition: &Value, served: &str) {
         .apply(&definition_path(definition), definition)
         .await
         .unwrap();
-    eventually(served, PATIENCE, || member.get(served))
+    eventually(served, DEADLINE, || member.get(served))
         .await
         .unwrap();
 }
@@ -161,12 +163,12 @@ async fn stored(stage: &Stage, registry: &Registry, kind: &str) -> Result<BTreeS
         .collect())
 }
 
-async fn until_stored(stage: &Stage, registry: &Registry, kind: &str, wanted: &[&str]) {
-    let wanted: BTreeSet<String> = wanted.iter().map(|&line| line.to_owned()).collect();
-    let what = format!("exactly {wanted:?} is stored");
-    eventually(&what, PATIENCE, || async {
+async fn until_stored(stage: &Stage, registry: &Registry, kind: &str, expected: &[&str]) {
+    let expected: BTreeSet<String> = expected.iter().map(|&line| line.to_owned()).collect();
+    let what = format!("exactly {expected:?} is stored");
+    eventually(&what, DEADLINE, || async {
         let seen = stored(stage, registry, kind).await?;
-        ensure!(seen == wanted, "{seen:?}");
+        ensure!(seen == expected, "{seen:?}");
         Ok(())
     })
     .await
@@ -174,7 +176,7 @@ async fn until_stored(stage: &Stage, registry: &Registry, kind: &str, wanted: &[
 }
 
 #[tokio::test]
-async fn a_version_that_a_member_does_not_serve_is_read_in_the_one_it_prefers() {
+async fn an_unserved_version_is_read_in_the_preferred_version() {
     let stage = enter().await;
     let name = unique("scaler");
     let scaler = |version: &str| {
@@ -252,7 +254,7 @@ async fn a_version_that_a_member_does_not_serve_is_read_in_the_one_it_prefers() 
     }
     let got = stage
         .operator
-        .ask(&["get", "horizontalpodautoscalers", "-A", "-o", "name"])
+        .run_command(&["get", "horizontalpodautoscalers", "-A", "-o", "name"])
         .await
         .unwrap();
     assert_eq!((got.code, got.out.lines().count()), (0, 3), "{got:?}");
@@ -267,7 +269,7 @@ async fn a_version_that_a_member_does_not_serve_is_read_in_the_one_it_prefers() 
 }
 
 #[tokio::test]
-async fn a_kind_without_a_version_is_looked_up_in_each_member() {
+async fn a_kind_without_a_version_is_resolved_for_each_member() {
     let stage = enter().await;
     let [first, second] = [stage.member(1).unwrap(), stage.member(2).unwrap()];
     let (kind, left, right) = ("Gizmo", unique("left"), unique("right"));
@@ -315,10 +317,10 @@ async fn a_kind_without_a_version_is_looked_up_in_each_member() {
         &[&format!("{WITH_V1} {right_version} one")],
     )
     .await;
-    // Nothing is certain where several groups tie, so that it takes a while until what is there is shown.
+    // Several groups tie, so the kind stays uncertain, and becomes visible only after some time.
     eventually(
         "one selector that fails stops no other",
-        PATIENCE,
+        DEADLINE,
         || async {
             let seen = stored(&stage, &registry, "Namespace").await?;
             ensure!(
@@ -331,7 +333,7 @@ async fn a_kind_without_a_version_is_looked_up_in_each_member() {
     .await
     .unwrap();
 
-    // One of the two is gone: what is left is meant.
+    // One of the two groups is removed: the other one is selected.
     first.delete(&definition_path(&in_left)).await.unwrap();
     registry.spec["resourceSelectors"] = json!([{ "kind": kind }]);
     registry.apply().await.unwrap();
@@ -346,7 +348,7 @@ async fn a_kind_without_a_version_is_looked_up_in_each_member() {
 }
 
 #[tokio::test]
-async fn custom_resources_come_change_their_version_and_go() {
+async fn custom_resources_are_indexed_as_they_are_added_change_version_and_are_removed() {
     let stage = enter().await;
     let member = stage.member(1).unwrap();
     let (kind, group) = ("Gadget", format!("{}.example", unique("gadgets")));
@@ -360,7 +362,7 @@ async fn custom_resources_come_change_their_version_and_go() {
         .await
         .unwrap();
 
-    // It comes: the stream starts by itself.
+    // The CRD is created: the stream starts by itself.
     let both = definition(&group, kind, &[("v1beta1", true), ("v1", true)]);
     define(&member, &both, &collection(&old, kind)).await;
     for name in ["one", "two"] {
@@ -379,14 +381,15 @@ async fn custom_resources_come_change_their_version_and_go() {
     };
     until(lines(&old, &["one", "two"])).await;
 
-    // Its version is no longer served: the same objects, in the version that is. At every moment each of them is found.
+    // Its version is no longer served: the same objects are read in the served version. Each of
+    // them is found at any time.
     let mut later = both.clone();
     later["spec"]["versions"][0]["served"] = json!(false);
     member.apply(&definition_path(&both), &later).await.unwrap();
-    let wanted: BTreeSet<String> = lines(&new, &["one", "two"]).into_iter().collect();
-    let followed = follow(&stage, &group, kind).unwrap();
-    until_held(&followed, &["one", "two"]).await;
-    eventually("the documents have the new version", PATIENCE, || async {
+    let expected: BTreeSet<String> = lines(&new, &["one", "two"]).into_iter().collect();
+    let running_reflector = start_reflector(&stage, &group, kind).unwrap();
+    until_held(&running_reflector, &["one", "two"]).await;
+    eventually("the documents have the new version", DEADLINE, || async {
         let seen = stored(&stage, &registry, kind).await?;
         let names: BTreeSet<&str> = seen
             .iter()
@@ -395,23 +398,24 @@ async fn custom_resources_come_change_their_version_and_go() {
         assert_eq!(
             names,
             BTreeSet::from(["one", "two"]),
-            "an object that is there was not to be found: {seen:?}"
+            "an existing object was not found: {seen:?}"
         );
-        ensure!(seen == wanted, "{seen:?}");
+        ensure!(seen == expected, "{seen:?}");
         Ok(())
     })
     .await
     .unwrap();
-    // The old documents are deleted by now, or will be: who holds objects by their names still has those that are there.
+    // The old documents are or will be deleted: a client that keys objects by name still has the
+    // existing ones.
     tokio::time::sleep(Duration::from_secs(2)).await;
-    until_held(&followed, &["one", "two"]).await;
+    until_held(&running_reflector, &["one", "two"]).await;
     create(&member, &new, kind, "three").await;
     member
         .delete(&format!("{}/one", collection(&new, kind)))
         .await
         .unwrap();
     until(lines(&new, &["three", "two"])).await;
-    until_held(&followed, &["three", "two"]).await;
+    until_held(&running_reflector, &["three", "two"]).await;
     registry.until_ready().await.unwrap();
     let oracle = registry.oracle();
     let server = stage.fleet.member(1).unwrap();
@@ -423,11 +427,11 @@ async fn custom_resources_come_change_their_version_and_go() {
         .unwrap();
     until_equal(&oracle).await.unwrap();
 
-    // The old version is served again, and it is the one that is named.
+    // The old version, which the registry names, is served again.
     member.apply(&definition_path(&both), &both).await.unwrap();
     until(lines(&old, &["three", "two"])).await;
 
-    // It goes, and its objects with it.
+    // The CRD is deleted, and its objects with it.
     member.delete(&definition_path(&both)).await.unwrap();
     registry
         .until_phase(WITH_BOTH, "Failed", &unknown)
@@ -437,7 +441,7 @@ async fn custom_resources_come_change_their_version_and_go() {
     registry.remove().await.unwrap();
 }
 
-/// member3 serves a group that member1 shows as its own, through an `APIService`.
+/// member1 aggregates a group of member3, through an `APIService`.
 async fn aggregate(stage: &Stage, group: &str) {
     let outer = stage.member(1).unwrap();
     let port: u16 = stage
@@ -470,7 +474,7 @@ async fn aggregate(stage: &Stage, group: &str) {
         .await
         .unwrap();
     let objects = format!("apis/{group}/v1/relics");
-    eventually("the group is aggregated", PATIENCE, || outer.get(&objects))
+    eventually("the group is aggregated", DEADLINE, || outer.get(&objects))
         .await
         .unwrap();
 }
@@ -480,7 +484,7 @@ fn api_service_path(group: &str) -> String {
 }
 
 #[tokio::test]
-async fn an_api_that_is_down_costs_no_document() {
+async fn an_unavailable_api_deletes_no_document() {
     let stage = enter().await;
     let [outer, inner] = [stage.member(1).unwrap(), stage.member(3).unwrap()];
     let (kind, group) = ("Relic", format!("{}.example", unique("relics")));
@@ -490,7 +494,7 @@ async fn an_api_that_is_down_costs_no_document() {
     aggregate(&stage, &group).await;
     create(&outer, &api_version, kind, "one").await;
 
-    // Named in three ways, each of which is told by what the member serves.
+    // Selected in three ways, each resolved by the member's discovery.
     let selectors = [
         json!({ "kind": kind }),
         json!({ "apiVersion": format!("{group}/v2"), "kind": kind }),
@@ -515,21 +519,22 @@ async fn an_api_that_is_down_costs_no_document() {
         until_stored(&stage, registry, kind, &[&line]).await;
     }
 
-    // It goes down; then the member that shows it forgets what it had; then so do we.
+    // The API goes down; the aggregating member loses its cached discovery; then the operator is
+    // restarted.
     stage.fleet.member(3).unwrap().kill();
     stage.fleet.member(1).unwrap().restart().await.unwrap();
     for registry in &registries {
         registry.until_phase(WITH_BOTH, "Failed", "").await.unwrap();
     }
     stage.operator.restart().unwrap();
-    stage.operator.wait_ready(PATIENCE).await.unwrap();
+    stage.operator.wait_ready(DEADLINE).await.unwrap();
     let not_certain = "the server did not answer for";
     for mut registry in registries.iter().cloned() {
         registry
             .until_phase(WITH_BOTH, "Failed", not_certain)
             .await
             .unwrap();
-        // A plan in which something is no longer wanted, so that the store is looked through for what has to go.
+        // A plan that no longer selects a kind, so that garbage collection runs.
         registry.spec["resourceSelectors"][1] = json!({ "kind": "Node" });
         registry.apply().await.unwrap();
         registry
@@ -556,7 +561,7 @@ async fn an_api_that_is_down_costs_no_document() {
             &[&line, &format!("{WITH_BOTH} {api_version} two")],
         )
         .await;
-        // What was not wanted any more is gone now.
+        // The deselected documents are deleted now.
         until_stored(&stage, registry, "Namespace", &[]).await;
         registry.remove().await.unwrap();
     }

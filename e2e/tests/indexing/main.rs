@@ -1,4 +1,4 @@
-//! Documents follow objects: what registries, members and kinds come to, and tools that tests are made of.
+//! Documents follow objects: changes of registries, members and kinds; and tests of the test tools.
 
 mod clustercache;
 mod defined_fields;

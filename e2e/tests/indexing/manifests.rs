@@ -1,4 +1,4 @@
-//! The founding examples and the refused specs, as kubectl meets them.
+//! The founding examples and the refused specs, applied with kubectl.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
@@ -8,7 +8,7 @@ use e2e::{
     fleet::{Fleet, OpenSearchKind, Options, SharedFleet},
     kubectl::Kubectl,
     poll::eventually,
-    scenario::{PATIENCE, prepare, repository_file},
+    scenario::{DEADLINE, prepare, repository_file},
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -27,7 +27,7 @@ struct Refusal {
     error: String,
 }
 
-/// A control plane with our CRDs is all that these need.
+/// A control plane with our CRDs, without members.
 async fn control_plane() -> (Arc<SharedFleet>, Kubectl) {
     let fleet = Fleet::shared(Options {
         opensearch: OpenSearchKind::None,
@@ -56,8 +56,8 @@ async fn every_founding_example_has_its_declared_outcome() {
         let manifest = repository_file(&format!("tests/manifests/{}", example.file)).unwrap();
         let applies = example.outcome == "applies";
         let outcome = if applies && example.needs.is_some() {
-            // A CRD is served a moment after it was accepted.
-            eventually(&example.file, PATIENCE, || kubectl.apply(&manifest)).await
+            // A CRD is served shortly after it is accepted.
+            eventually(&example.file, DEADLINE, || kubectl.apply(&manifest)).await
         } else {
             kubectl.apply(&manifest).await
         };
@@ -79,7 +79,7 @@ async fn every_founding_example_has_its_declared_outcome() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Applies every spec of a file, and tells which ones are not refused as they should be.
+/// Applies every spec of a file, and returns those that are not refused as declared.
 async fn wrongly_accepted(kind: &str, group: &str, file: &str) -> Vec<String> {
     let (_fleet, kubectl) = control_plane().await;
     let refusals: Vec<Refusal> = serde_saphyr::from_str(&repository_file(file).unwrap()).unwrap();

@@ -1,4 +1,5 @@
-//! Awkward objects: each is a document with all of its fields, or a fallback that says why not, and spoils no other.
+//! Awkward objects: each is a document with all of its fields, or a fallback with the reason, and
+//! affects no other document.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
@@ -9,14 +10,14 @@ use e2e::{
     objects::{Objects, config_map_path},
     oracle::{document, documents, same_fields},
     poll::eventually,
-    questions::{GROUP, bare_names_of},
-    scenario::{PATIENCE, Registry, Stage, until_equal},
+    query_api::{GROUP, bare_names_of},
+    scenario::{DEADLINE, Registry, Stage, until_equal},
 };
 use serde_json::{Value, json};
 
 const THINGS: &str = "apis/awkward.example.io/v1/things";
 
-/// Objects with any field at all, spec or not.
+/// The schema preserves unknown fields.
 fn things_crd() -> Value {
     json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
@@ -33,11 +34,11 @@ fn things_crd() -> Value {
 }
 
 /// A namespace of the member, and a registry of its `ConfigMap`s, Secrets and Things.
-async fn furnish(stage: &Stage, name: &str) -> (Objects, String, Registry) {
+async fn create_objects(stage: &Stage, name: &str) -> (Objects, String, Registry) {
     let objects = stage.member(1).unwrap();
     let crd = "apis/apiextensions.k8s.io/v1/customresourcedefinitions/things.awkward.example.io";
     objects.apply(crd, &things_crd()).await.unwrap();
-    eventually("the kind is served", PATIENCE, || objects.get(THINGS))
+    eventually("the kind is served", DEADLINE, || objects.get(THINGS))
         .await
         .unwrap();
     let namespace = unique(name);
@@ -90,7 +91,7 @@ async fn until_everything_is_there(stage: &Stage, registry: &Registry, namespace
     until_equal(&oracle).await.unwrap()
 }
 
-/// What a compressor cannot make small, in letters.
+/// Incompressible text of letters.
 fn noise(bytes: usize) -> String {
     (0..bytes)
         .map(|_| char::from(rand::random_range(b'a'..=b'z')))
@@ -99,12 +100,12 @@ fn noise(bytes: usize) -> String {
 
 #[tokio::test]
 #[allow(clippy::too_many_lines, reason = "one scenario")]
-async fn awkward_objects_are_whole_documents() {
+async fn awkward_objects_are_indexed_completely() {
     let stage = Stage::enter().await.unwrap();
-    let (objects, namespace, registry) = furnish(&stage, "awkward").await;
+    let (objects, namespace, registry) = create_objects(&stage, "awkward").await;
     let things = things_in(&namespace);
     let awkward = [
-        // Almost what etcd takes at most.
+        // Almost the size limit of etcd.
         thing("large", &json!({ "spec": { "text": noise(1_400_000) } })),
         thing(
             "larger-in-json",
@@ -156,7 +157,7 @@ async fn awkward_objects_are_whole_documents() {
             &json!({ "spec": { "a.b": 1, "a": { "b": 2 }, "c.d": { "e.f": [1] } }, "status.phase": "flat" }),
         ),
         thing("deep", &json!({ "spec": deep(100) })),
-        // It says that it is a ConfigMap of another namespace, in every way that a name with dots could.
+        // Its field names with dots claim every property of a ConfigMap of another namespace.
         thing(
             "forger",
             &json!({
@@ -232,7 +233,7 @@ async fn awkward_objects_are_whole_documents() {
 
     nothing_is_forged(&stage, &registry, &namespace, &things).await;
 
-    // They arrive as changes, too, one after the other on one watch line each.
+    // They also arrive as changes, one watch event after the other.
     for object in &awkward {
         let name = object["metadata"]["name"].as_str().unwrap();
         objects
@@ -264,7 +265,8 @@ async fn awkward_objects_are_whole_documents() {
         .unwrap();
 }
 
-/// The object `forger` is found as what it is, and by nothing that its names with dots say.
+/// The object `forger` is found by its real properties only, and by nothing that its names with
+/// dots claim.
 async fn nothing_is_forged(stage: &Stage, registry: &Registry, namespace: &str, things: &str) {
     let opensearch = &stage.opensearch;
     for (field, value) in [
@@ -299,21 +301,22 @@ async fn nothing_is_forged(stage: &Stage, registry: &Registry, namespace: &str, 
         "a name with dots was mapped: {mapping}"
     );
 
-    let ask = async |arguments: &[&str]| {
-        let ran = stage.operator.ask(arguments).await.unwrap();
-        assert_eq!(ran.code, 0, "{ran:?}");
-        ran.out
+    let run_command = async |arguments: &[&str]| {
+        let result = stage.operator.run_command(arguments).await.unwrap();
+        assert_eq!(result.code, 0, "{result:?}");
+        result.out
     };
-    let maps = ask(&["get", "configmaps", "-n", namespace, "-o", "name"]).await;
+    let maps = run_command(&["get", "configmaps", "-n", namespace, "-o", "name"]).await;
     assert!(
         maps.contains("megabyte") && !maps.contains("forge"),
         "{maps}"
     );
-    let all = ask(&["get", "configmaps", "-A", "-o", "name"]).await;
+    let all = run_command(&["get", "configmaps", "-A", "-o", "name"]).await;
     assert!(!all.contains("forge"), "{all}");
-    let counted: Value =
-        serde_json::from_str(&ask(&["count", "configmaps", "-n", namespace, "-o", "json"]).await)
-            .unwrap();
+    let counted: Value = serde_json::from_str(
+        &run_command(&["count", "configmaps", "-n", namespace, "-o", "json"]).await,
+    )
+    .unwrap();
     let listed = stage
         .member(1)
         .unwrap()
@@ -338,8 +341,8 @@ async fn nothing_is_forged(stage: &Stage, registry: &Registry, namespace: &str, 
         .unwrap();
     let owned: Value = answer.error_for_status().unwrap().json().await.unwrap();
     assert!(bare_names_of(&owned).unwrap().is_empty(), "{owned}");
-    // It is whole where it belongs.
-    let got = ask(&[
+    // The document of the object itself is complete.
+    let got = run_command(&[
         "get",
         "things.awkward.example.io",
         "forger",
@@ -362,9 +365,9 @@ async fn nothing_is_forged(stage: &Stage, registry: &Registry, namespace: &str, 
 }
 
 #[tokio::test]
-async fn an_object_that_becomes_too_deep_is_known_by_its_identity_and_leaves_nothing_behind() {
+async fn an_object_that_becomes_too_deep_is_indexed_by_identity_only_and_can_be_deleted() {
     let stage = Stage::enter().await.unwrap();
-    let (objects, namespace, registry) = furnish(&stage, "too-deep").await;
+    let (objects, namespace, registry) = create_objects(&stage, "too-deep").await;
     let path = format!("{}/abyss", things_in(&namespace));
     let abyss = |levels: usize| {
         let mut object = thing(
@@ -372,7 +375,7 @@ async fn an_object_that_becomes_too_deep_is_known_by_its_identity_and_leaves_not
             &json!({ "spec": "SPEC", "status": { "phase": "shown" } }),
         );
         object["metadata"]["namespace"] = json!(namespace);
-        // As text: this test reads no JSON that is so deep, either.
+        // Compared as text: serde_json does not parse JSON of this depth either.
         object.to_string().replace(
             "\"SPEC\"",
             &format!("{{\"a\":{}1{}}}", "[".repeat(levels), "]".repeat(levels)),
@@ -409,11 +412,14 @@ async fn an_object_that_becomes_too_deep_is_known_by_its_identity_and_leaves_not
         stored.len() == 1 && !source.to_string().contains("shown"),
         "{source}"
     );
-    // An audit finds nothing wrong, and after a restart it is still counted.
-    assert_eq!(stage.operator.ask(&["verify"]).await.unwrap().code, 0);
-    stage.operator.terminate(PATIENCE).await.unwrap();
+    // An audit finds no drift, and the object is still counted after a restart.
+    assert_eq!(
+        stage.operator.run_command(&["verify"]).await.unwrap().code,
+        0
+    );
+    stage.operator.terminate(DEADLINE).await.unwrap();
     stage.operator.restart().unwrap();
-    stage.operator.wait_ready(PATIENCE).await.unwrap();
+    stage.operator.wait_ready(DEADLINE).await.unwrap();
     until_rejected(&stage, 1).await;
 
     kubectl.apply_server_side(&abyss(4)).await.unwrap();
@@ -444,12 +450,12 @@ fn shortened(text: &str) -> String {
 
 #[tokio::test]
 #[allow(clippy::too_many_lines, reason = "one scenario")]
-async fn a_document_that_the_store_refuses_has_a_fallback_and_its_batch_mates_are_untouched() {
+async fn a_rejected_document_gets_a_fallback_and_its_batch_is_not_affected() {
     let stage = Stage::enter().await.unwrap();
-    let (objects, namespace, registry) = furnish(&stage, "refused").await;
+    let (objects, namespace, registry) = create_objects(&stage, "refused").await;
     let things = things_in(&namespace);
-    // `status.phase` and `type` are mapped as keywords for built-in kinds; these objects have other ideas. And OpenSearch takes no
-    // field without a name.
+    // `status.phase` and `type` are mapped as keywords for built-in kinds; these objects have other
+    // types there. And OpenSearch refuses a field without a name.
     let refused = [
         thing("empty-key", &json!({ "spec": { "": 4, "a": { "b": 5 } } })),
         thing("dot-key", &json!({ "spec": { ".": 4, "x..y": 5 } })),
@@ -479,7 +485,7 @@ async fn a_document_that_the_store_refuses_has_a_fallback_and_its_batch_mates_ar
         until_everything_is_there(&stage, &registry, &namespace).await,
         54
     );
-    let told = registry
+    let status = registry
         .until_phase("member1", "Synced", "4 refused by the store")
         .await
         .unwrap();
@@ -493,18 +499,19 @@ async fn a_document_that_the_store_refuses_has_a_fallback_and_its_batch_mates_ar
             .collect()
     };
     let names_one = uids().await.iter().any(|uid| {
-        told.to_string()
+        status
+            .to_string()
             .contains(&format!("such as awkward.example.io/v1/Thing/{uid}"))
     });
-    assert!(names_one, "{told}");
+    assert!(names_one, "{status}");
     until_rejected(&stage, 4).await;
-    // They are of the version that they should be.
-    let verified = stage.operator.ask(&["verify"]).await.unwrap();
+    // The fallbacks have the versions of their objects.
+    let verified = stage.operator.run_command(&["verify"]).await.unwrap();
     assert_eq!(verified.code, 0, "{verified:?}");
-    // After a restart nothing is refused anew, and still it is told.
-    stage.operator.terminate(PATIENCE).await.unwrap();
+    // After a restart nothing is refused again, and the rejection is still reported.
+    stage.operator.terminate(DEADLINE).await.unwrap();
     stage.operator.restart().unwrap();
-    stage.operator.wait_ready(PATIENCE).await.unwrap();
+    stage.operator.wait_ready(DEADLINE).await.unwrap();
     registry
         .until_phase("member1", "Synced", "4 refused by the store")
         .await
@@ -518,12 +525,12 @@ async fn a_document_that_the_store_refuses_has_a_fallback_and_its_batch_mates_ar
             .await
             .unwrap();
         let reason = stored["search"]["rejected"].as_str().unwrap();
-        let told = match name {
+        let expected = match name {
             "type-object" => "[type]",
             "phase-object" => "[status.phase]",
             _ => "field name",
         };
-        assert!(reason.contains(told), "{name}: {reason}");
+        assert!(reason.contains(expected), "{name}: {reason}");
         for field in ["name", "namespace", "uid", "resourceVersion"] {
             assert_eq!(
                 stored["metadata"][field], native["metadata"][field],
@@ -546,7 +553,7 @@ async fn a_document_that_the_store_refuses_has_a_fallback_and_its_batch_mates_ar
         .unwrap();
     assert_eq!(hits.len(), 1);
 
-    // Mended, it is a document like any other.
+    // Once corrected, it is an ordinary document.
     objects
         .merge(
             &format!("{things}/phase-object"),
@@ -575,11 +582,11 @@ async fn a_document_that_the_store_refuses_has_a_fallback_and_its_batch_mates_ar
     registry.remove().await.unwrap();
 }
 
-/// Waits until the gauge says so.
+/// Waits until the gauge has this value.
 async fn until_rejected(stage: &Stage, count: u32) {
     eventually(
         "the documents that are refused are counted",
-        PATIENCE,
+        DEADLINE,
         || async {
             let labels = "cluster=\"member1\",kind=\"awkward.example.io/v1/Thing\"";
             let seen = stage
@@ -594,9 +601,9 @@ async fn until_rejected(stage: &Stage, count: u32) {
     .unwrap();
 }
 
-/// Waits until there is no series, as of a kind of which nothing is refused.
+/// Waits until the series is absent, as for a kind without refused documents.
 async fn until_not_rejected(stage: &Stage) {
-    eventually("no document is refused", PATIENCE, || async {
+    eventually("no document is refused", DEADLINE, || async {
         let text = stage.operator.metrics().await?;
         let series =
             "fleetdex_rejected_documents{cluster=\"member1\",kind=\"awkward.example.io/v1/Thing\"}";
@@ -610,13 +617,13 @@ async fn until_not_rejected(stage: &Stage) {
 #[tokio::test]
 async fn values_of_secrets_are_nowhere_in_the_store() {
     let stage = Stage::enter().await.unwrap();
-    let (objects, namespace, registry) = furnish(&stage, "secrets").await;
+    let (objects, namespace, registry) = create_objects(&stage, "secrets").await;
     let password = format!("plain{}", noise(20));
     let manifest = json!({
         "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "applied", "namespace": namespace, "labels": { "app": "vault" } },
         "stringData": { "password": password, "user": "u", "empty": "" },
     });
-    // kubectl's annotation has the values in it as well.
+    // kubectl's annotation contains the values too.
     stage
         .fleet
         .member(1)
@@ -683,7 +690,7 @@ async fn values_of_secrets_are_nowhere_in_the_store() {
 #[tokio::test]
 async fn redacted_fields_are_nowhere_in_the_store() {
     let stage = Stage::enter().await.unwrap();
-    let (objects, namespace, mut registry) = furnish(&stage, "redacted").await;
+    let (objects, namespace, mut registry) = create_objects(&stage, "redacted").await;
     let word = noise(24);
     let object = thing(
         "redacted",

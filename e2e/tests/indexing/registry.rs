@@ -1,4 +1,5 @@
-//! What a registry makes of a fleet: exactly its objects as documents, whatever is edited, created, deleted or restarted.
+//! The documents of a registry are exactly the selected objects, after edits, creations, deletions
+//! and restarts.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
@@ -10,7 +11,7 @@ use e2e::{
     oracle::{document, indices, same_fields},
     poll::eventually,
     proxy::{Fault, FaultProxy},
-    scenario::{PATIENCE, Registry, Stage, cluster_path, repository_file, until_equal},
+    scenario::{DEADLINE, Registry, Stage, cluster_path, repository_file, until_equal},
 };
 use serde_json::{Value, json};
 
@@ -20,7 +21,7 @@ const SECRETS: &str = "api/v1/secrets";
 const WORKLOADS: &str = "apis/workload.example.io/v1alpha1/workloads";
 
 /// Two namespaces with two objects of two kinds each, one of them with the label `tier: web`.
-async fn furnish(member: &Objects) -> [String; 2] {
+async fn create_objects(member: &Objects) -> [String; 2] {
     let namespaces = [unique("left"), unique("right")];
     for namespace in &namespaces {
         member.create_namespace(namespace).await.unwrap();
@@ -65,13 +66,13 @@ fn in_namespace(namespace: &str, plural: &str) -> String {
 }
 
 #[tokio::test]
-async fn objects_are_documents_and_their_changes_show() {
+async fn objects_and_their_changes_are_indexed() {
     let stage = Stage::enter().await.unwrap();
     let fleet = &stage.fleet;
     let members = [stage.member(1).unwrap(), stage.member(2).unwrap()];
     let mut furnished = Vec::new();
     for member in &members {
-        furnished.push(furnish(member).await);
+        furnished.push(create_objects(member).await);
     }
     let [namespace, other] = &furnished[0];
 
@@ -92,7 +93,7 @@ async fn objects_are_documents_and_their_changes_show() {
     let status = registry.status().await.unwrap();
     assert_eq!(status["summary"]["objects"], before, "{status}");
 
-    // Created by kubectl, which leaves its annotation behind.
+    // Created by kubectl, which adds its annotation.
     let applied = json!({
         "apiVersion": "v1", "kind": "ConfigMap",
         "metadata": { "name": "three", "namespace": namespace, "labels": { "app": "x" }, "annotations": { "kept": "yes" } },
@@ -138,7 +139,7 @@ async fn objects_are_documents_and_their_changes_show() {
         .await
         .unwrap();
     assert_eq!(stored["data"]["greeting"], "goodbye");
-    eventually("the status counts the objects", PATIENCE, || async {
+    eventually("the status counts the objects", DEADLINE, || async {
         let status = registry.status().await?;
         anyhow::ensure!(status["summary"]["objects"] == before, "{status}");
         Ok(())
@@ -154,14 +155,14 @@ async fn objects_are_documents_and_their_changes_show() {
 
 #[tokio::test]
 #[allow(clippy::too_many_lines, reason = "one scenario")]
-async fn an_edit_changes_what_it_says_and_leaves_other_streams_alone() {
+async fn an_edit_of_a_registry_affects_only_the_streams_it_changes() {
     let stage = Stage::enter().await.unwrap();
     let [first, second] = [
         stage.fleet.member(1).unwrap(),
         stage.fleet.member(2).unwrap(),
     ];
     let objects = stage.member(1).unwrap();
-    let namespaces = furnish(&objects).await;
+    let namespaces = create_objects(&objects).await;
     let [left, right] = &namespaces;
 
     let config_maps = json!({ "apiVersion": "v1", "kind": "ConfigMap" });
@@ -239,10 +240,10 @@ async fn an_edit_changes_what_it_says_and_leaves_other_streams_alone() {
     assert_eq!(
         config_map_starts(&stage),
         starts,
-        "a stream that no edit was about was started again"
+        "a stream that no edit affects was restarted"
     );
 
-    // A label that no longer matches takes the document away; one that matches again brings it back.
+    // A label that no longer matches removes the document; a matching one restores it.
     registry.spec["exclude"] = json!([]);
     registry.spec["resourceSelectors"] = of_all(
         json!({ "kind": "Secret", "apiVersion": "v1", "labelSelector": { "matchLabels": { "tier": "web" } } }),
@@ -283,8 +284,8 @@ async fn an_edit_changes_what_it_says_and_leaves_other_streams_alone() {
     until_equal(&registry_maps(&stage, &registry.prefix, false))
         .await
         .unwrap();
-    // The documents of an index that is being deleted go a moment before its name does.
-    eventually("the other index is gone", PATIENCE, || async {
+    // The documents of a deleted index disappear shortly before its name does.
+    eventually("the other index is gone", DEADLINE, || async {
         let left_over = indices(&stage.opensearch, &registry.prefix).await?;
         anyhow::ensure!(
             left_over == [format!("{}-member1.g1", registry.prefix)],
@@ -313,11 +314,11 @@ fn registry_maps(stage: &Stage, prefix: &str, both: bool) -> e2e::oracle::Oracle
 }
 
 #[tokio::test]
-async fn a_deleted_registry_leaves_what_its_neighbour_in_the_same_store_wants() {
+async fn a_deleted_registry_keeps_documents_that_another_registry_selects() {
     let stage = Stage::enter().await.unwrap();
     let first = stage.fleet.member(1).unwrap();
     let objects = stage.member(1).unwrap();
-    let namespaces = furnish(&objects).await;
+    let namespaces = create_objects(&objects).await;
     let [left, _] = &namespaces;
 
     let everything = json!([{ "apiVersion": "v1", "kind": "ConfigMap" }, { "apiVersion": "v1", "kind": "Secret" }]);
@@ -355,7 +356,7 @@ async fn a_deleted_registry_leaves_what_its_neighbour_in_the_same_store_wants() 
 }
 
 #[tokio::test]
-async fn a_deleted_cluster_takes_its_documents_along_and_a_new_one_brings_them_back() {
+async fn deleting_a_cluster_removes_its_documents_and_registering_it_restores_them() {
     let stage = Stage::enter().await.unwrap();
     let second = stage.fleet.member(2).unwrap();
     let cluster = unique("extra");
@@ -382,7 +383,7 @@ async fn a_deleted_cluster_takes_its_documents_along_and_a_new_one_brings_them_b
 
     stage.hub.delete(&cluster_path(&cluster)).await.unwrap();
     until_equal(&member_only()).await.unwrap();
-    eventually("the index of the cluster is dropped", PATIENCE, || async {
+    eventually("the index of the cluster is dropped", DEADLINE, || async {
         let left = indices(&stage.opensearch, &registry.prefix).await?;
         anyhow::ensure!(left.len() == 1, "{left:?}");
         Ok(())
@@ -412,7 +413,7 @@ async fn a_deleted_cluster_takes_its_documents_along_and_a_new_one_brings_them_b
 }
 
 #[tokio::test]
-async fn a_kind_is_indexed_as_soon_as_a_member_serves_it_and_goes_with_its_crd() {
+async fn a_custom_kind_is_indexed_while_a_member_serves_it() {
     let stage = Stage::enter().await.unwrap();
     let [first, second] = [
         stage.fleet.member(1).unwrap(),
@@ -436,7 +437,7 @@ async fn a_kind_is_indexed_as_soon_as_a_member_serves_it_and_goes_with_its_crd()
     let kubectl = first.kubectl().unwrap();
     kubectl.apply(&crd).await.unwrap();
     let workload = repository_file("tests/manifests/workload.yaml").unwrap();
-    eventually("the kind is served", PATIENCE, || kubectl.apply(&workload))
+    eventually("the kind is served", DEADLINE, || kubectl.apply(&workload))
         .await
         .unwrap();
     let with_workload = || maps().expects("member1", first, WORKLOADS).unwrap();
@@ -479,10 +480,10 @@ async fn a_kind_is_indexed_as_soon_as_a_member_serves_it_and_goes_with_its_crd()
 }
 
 #[tokio::test]
-async fn what_changed_while_the_operator_was_away_is_caught_up_with() {
+async fn changes_while_the_operator_is_down_are_indexed_after_a_restart() {
     let stage = Stage::enter().await.unwrap();
     let objects = stage.member(1).unwrap();
-    let namespaces = furnish(&objects).await;
+    let namespaces = create_objects(&objects).await;
     let [left, right] = &namespaces;
     let registry = Registry::new(
         &stage,
@@ -506,7 +507,7 @@ async fn what_changed_while_the_operator_was_away_is_caught_up_with() {
     let count = until_equal(&maps()).await.unwrap();
 
     stage.operator.restart().unwrap();
-    stage.operator.wait_ready(PATIENCE).await.unwrap();
+    stage.operator.wait_ready(DEADLINE).await.unwrap();
     until_equal(&maps()).await.unwrap();
 
     let ended = stage
@@ -543,7 +544,7 @@ async fn what_changed_while_the_operator_was_away_is_caught_up_with() {
 }
 
 #[tokio::test]
-async fn prefixes_that_begin_alike_are_stores_of_their_own() {
+async fn index_prefixes_with_a_common_start_are_separate_stores() {
     let stage = Stage::enter().await.unwrap();
     let second = stage.fleet.member(2).unwrap();
     let short = Registry::new(
@@ -579,9 +580,9 @@ async fn prefixes_that_begin_alike_are_stores_of_their_own() {
     long.remove().await.unwrap();
 }
 
-/// Waits until no index of a prefix is left, and the status names no other place than the current one.
+/// Waits until no index of a prefix is left, and the status names only the current store location.
 async fn until_moved(stage: &Stage, registry: &Registry, left: &str) {
-    eventually("the place that was left is empty", PATIENCE, || async {
+    eventually("the place that was left is empty", DEADLINE, || async {
         let found = indices(&stage.opensearch, left).await?;
         anyhow::ensure!(found.is_empty(), "{found:?}");
         let status = registry.status().await?;
@@ -597,10 +598,10 @@ async fn until_moved(stage: &Stage, registry: &Registry, left: &str) {
 
 #[tokio::test]
 #[allow(clippy::too_many_lines, reason = "one scenario")]
-async fn a_registry_that_moves_leaves_nothing_behind_also_after_a_restart() {
+async fn a_moved_registry_leaves_no_documents_behind_even_after_a_restart() {
     let stage = Stage::enter().await.unwrap();
     let objects = stage.member(1).unwrap();
-    let namespaces = furnish(&objects).await;
+    let namespaces = create_objects(&objects).await;
     let direct = stage.fleet.opensearch().unwrap().url().to_owned();
     let proxy = FaultProxy::start(&direct).unwrap();
     let mut registry = Registry::new(
@@ -623,7 +624,7 @@ async fn a_registry_that_moves_leaves_nothing_behind_also_after_a_restart() {
         .await
         .unwrap();
 
-    // Another prefix, where another way leads to.
+    // Another prefix, through another address.
     let second = unique_prefix("second");
     to(&mut registry, &proxy.url(), &second);
     registry.apply().await.unwrap();
@@ -635,7 +636,7 @@ async fn a_registry_that_moves_leaves_nothing_behind_also_after_a_restart() {
     );
     until_moved(&stage, &registry, &first).await;
 
-    // The place that is left cannot be reached, and the operator starts anew meanwhile.
+    // The previous location is unreachable, and the operator is restarted meanwhile.
     proxy.set(Fault::Refuse);
     let third = unique_prefix("third");
     to(&mut registry, &direct, &third);
@@ -656,7 +657,7 @@ async fn a_registry_that_moves_leaves_nothing_behind_also_after_a_restart() {
         .await
         .unwrap();
     stage.operator.restart().unwrap();
-    stage.operator.wait_ready(PATIENCE).await.unwrap();
+    stage.operator.wait_ready(DEADLINE).await.unwrap();
     registry
         .until(
             "OldStoresSwept",
@@ -670,7 +671,7 @@ async fn a_registry_that_moves_leaves_nothing_behind_also_after_a_restart() {
     proxy.set(Fault::None);
     until_moved(&stage, &registry, &second).await;
 
-    // The same place under another address is no other place.
+    // Another address of the same store is the same location.
     to(&mut registry, &proxy.url(), &third);
     registry.apply().await.unwrap();
     registry.until_ready().await.unwrap();
@@ -682,7 +683,8 @@ async fn a_registry_that_moves_leaves_nothing_behind_also_after_a_restart() {
         count
     );
 
-    // With a place that is left and out of reach, a registry cannot be deleted before it is given up.
+    // While a previous location is unreachable, a registry cannot be deleted unless it may orphan
+    // its documents.
     proxy.set(Fault::Refuse);
     let fourth = unique_prefix("fourth");
     to(&mut registry, &direct, &fourth);
@@ -698,7 +700,7 @@ async fn a_registry_that_moves_leaves_nothing_behind_also_after_a_restart() {
     tokio::time::sleep(Duration::from_secs(3)).await;
     assert!(
         stage.hub.find(&registry.path()).await.unwrap().is_some(),
-        "it is gone although a place could not be emptied"
+        "the registry was deleted although a store location is not empty"
     );
     stage
         .hub

@@ -1,4 +1,5 @@
-//! Members from every source: Karmada's Clusters, Cluster API's, labelled Secrets and the contexts of a kubeconfig file.
+//! Members from every source: Karmada's Clusters, Cluster API's, labelled Secrets and the contexts
+//! of a kubeconfig file.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
@@ -12,7 +13,7 @@ use e2e::{
     oracle::revisions,
     poll::{always, eventually},
     scenario::{
-        PATIENCE, Registry, SECRETS, cluster_path, register, repository_file, secret_path,
+        DEADLINE, Registry, SECRETS, cluster_path, register, repository_file, secret_path,
         until_equal,
     },
 };
@@ -43,7 +44,7 @@ async fn fleet_of(options: Options) -> (Fleet, Objects) {
     }
     let hub = Objects::of(fleet.control_plane()).unwrap();
     hub.create_namespace(SECRETS).await.unwrap();
-    eventually("the CRDs are served", PATIENCE, || async {
+    eventually("the CRDs are served", DEADLINE, || async {
         hub.get("apis/cluster.karmada.io/v1alpha1/clusters").await?;
         hub.get("apis/search.karmada.io/v1alpha1/resourceregistries")
             .await
@@ -68,7 +69,7 @@ fn operator(fleet: &Fleet, arguments: &[&str]) -> Operator {
     .unwrap()
 }
 
-/// A kubeconfig that needs no file besides it; one context for each name.
+/// A self-contained kubeconfig with a context for each name.
 fn kubeconfig(contexts: &[(&str, &ApiServer)], user: Option<&Value>) -> String {
     let named = |field: &str, value: &dyn Fn(&ApiServer, &str) -> Value| -> Vec<Value> {
         contexts
@@ -105,7 +106,7 @@ async fn put_secret(hub: &Objects, secret: &Value) {
     .unwrap();
 }
 
-/// Cluster API's Cluster as far as anybody here looks at it.
+/// The CRD of Cluster API's Cluster, as far as the tests need it.
 fn cluster_api_crd() -> Value {
     let version = |name: &str, storage: bool| {
         json!({ "name": name, "served": true, "storage": storage, "subresources": { "status": {} },
@@ -136,7 +137,7 @@ fn registry(fleet: &Fleet, name: &str) -> Registry {
 
 #[tokio::test]
 #[allow(clippy::too_many_lines, reason = "one scenario")]
-async fn members_of_every_source_are_indexed_and_a_source_that_cannot_be_read_costs_nothing() {
+async fn members_of_every_source_are_indexed_and_an_unreadable_source_deletes_nothing() {
     let (fleet, hub) = fleet(3).await;
     let [one, two, three] = [1, 2, 3].map(|number| fleet.member(number).unwrap());
     let file: PathBuf = fleet.dir().join("contexts");
@@ -174,7 +175,7 @@ async fn members_of_every_source_are_indexed_and_a_source_that_cannot_be_read_co
     .await;
     put_secret(
         &hub,
-        &secret("unlabelled", None, "value", "nobody looks at it"),
+        &secret("unlabelled", None, "value", "not a kubeconfig"),
     )
     .await;
 
@@ -189,7 +190,7 @@ async fn members_of_every_source_are_indexed_and_a_source_that_cannot_be_read_co
             "--allow-same-cluster",
         ],
     );
-    operator.wait_ready(PATIENCE).await.unwrap();
+    operator.wait_ready(DEADLINE).await.unwrap();
     let registry = registry(&fleet, "sources");
     registry.apply().await.unwrap();
     let oracle = || {
@@ -223,7 +224,7 @@ async fn members_of_every_source_are_indexed_and_a_source_that_cannot_be_read_co
             < 0.5
     );
 
-    // Cluster API comes later.
+    // Cluster API is installed later.
     hub.apply(
         "apis/apiextensions.k8s.io/v1/customresourcedefinitions/clusters.cluster.x-k8s.io",
         &cluster_api_crd(),
@@ -233,7 +234,7 @@ async fn members_of_every_source_are_indexed_and_a_source_that_cannot_be_read_co
     let path = format!("{CAPI}/namespaces/{SECRETS}/clusters/prod");
     let cluster = json!({ "apiVersion": "cluster.x-k8s.io/v1beta1", "kind": "Cluster",
                           "metadata": { "name": "prod", "labels": { "tier": "capi" } }, "spec": { "paused": true } });
-    eventually("Cluster API's kind is served", PATIENCE, || {
+    eventually("Cluster API's kind is served", DEADLINE, || {
         hub.apply(&path, &cluster)
     })
     .await
@@ -275,13 +276,14 @@ async fn members_of_every_source_are_indexed_and_a_source_that_cannot_be_read_co
         "{after}"
     );
 
-    // Started with a source that it cannot read, it deletes nothing of it, and goes on with the others.
+    // Started with an unreadable source, the operator deletes nothing of it, and continues with the
+    // others.
     let good = fs::read_to_string(&file).unwrap();
     operator.terminate(Duration::from_secs(30)).await.unwrap();
     fs::write(&file, "rubbish").unwrap();
     put_config_map(three, "while-away").await;
     operator.restart().unwrap();
-    operator.wait_ready(PATIENCE).await.unwrap();
+    operator.wait_ready(DEADLINE).await.unwrap();
     assert_eq!(until_equal(&all()).await.unwrap(), count + 2);
     registry
         .until("Synced", "False", "ClustersFailing", "with-program")
@@ -317,7 +319,7 @@ async fn members_of_every_source_are_indexed_and_a_source_that_cannot_be_read_co
     };
     until_equal(&without()).await.unwrap();
 
-    // What a source forgets goes, and nothing else.
+    // Only the documents of clusters that a source no longer lists are deleted.
     hub.delete(&path).await.unwrap();
     hub.delete(&secret_path("third")).await.unwrap();
     let left = registry
@@ -343,13 +345,13 @@ async fn put_config_map(member: &ApiServer, name: &str) {
 }
 
 #[tokio::test]
-async fn a_cluster_that_is_registered_twice_is_indexed_once_and_goes_over_to_the_next() {
+async fn a_cluster_registered_twice_is_indexed_once_and_fails_over() {
     let (fleet, hub) = fleet(2).await;
     let [one, two] = [1, 2].map(|number| fleet.member(number).unwrap());
     register(&hub, &Registration::new(one, "first", SECRETS))
         .await
         .unwrap();
-    // Kubernetes keeps whole seconds: the next one is to be younger.
+    // creationTimestamp has whole seconds, and the next registration must be younger.
     tokio::time::sleep(Duration::from_millis(1_100)).await;
     put_secret(
         &hub,
@@ -378,8 +380,9 @@ async fn a_cluster_that_is_registered_twice_is_indexed_once_and_goes_over_to_the
             &format!("--cluster-namespace={SECRETS}"),
         ],
     );
-    operator.wait_ready(PATIENCE).await.unwrap();
-    // Of two that are connected the older counts. One whose first attempt fails, as on a busy machine, would come too late once the other is indexed.
+    operator.wait_ready(DEADLINE).await.unwrap();
+    // Of two connected registrations the older one is used. If its first attempt failed, as on a
+    // busy machine, the other one would be indexed first.
     for name in ["first", "again"] {
         let is_up = || async {
             let up = operator
@@ -388,11 +391,11 @@ async fn a_cluster_that_is_registered_twice_is_indexed_once_and_goes_over_to_the
             anyhow::ensure!(up > 0.5, "{name} is not connected");
             Ok(())
         };
-        eventually("both registrations are connected", PATIENCE, is_up)
+        eventually("both registrations are connected", DEADLINE, is_up)
             .await
             .unwrap();
     }
-    let registry = registry(&fleet, "twins");
+    let registry = registry(&fleet, "duplicates");
     registry.apply().await.unwrap();
     let first = || {
         registry
@@ -445,12 +448,12 @@ async fn a_cluster_that_is_registered_twice_is_indexed_once_and_goes_over_to_the
     registry.remove().await.unwrap();
 }
 
-/// Members of one UID: `origin` is `member1`, `elder` is registered before it.
+/// Members with one UID: `origin` is `member1`, `elder` is registered before it.
 struct Restored {
     fleet: Fleet,
     operator: Operator,
     registry: Registry,
-    /// The indices of `origin`, which nothing may take away.
+    /// The indices of `origin`, which must never be deleted.
     revisions: Vec<String>,
 }
 
@@ -469,7 +472,7 @@ impl Restored {
         .unwrap()
     }
 
-    /// `elder` is another cluster, and indexed as such.
+    /// Waits until `elder` is indexed as a separate cluster.
     async fn until_both_are_indexed(&self) {
         let oracle = self
             .registry
@@ -485,8 +488,8 @@ impl Restored {
         .unwrap();
     }
 
-    /// `elder` is the same cluster.
-    async fn until_elder_is_left_out(&self) {
+    /// Waits until `elder` is recognised as the same cluster.
+    async fn until_elder_is_a_duplicate(&self) {
         let row = self
             .registry
             .until_phase("elder", "Failed", "SameClusterAs")
@@ -510,8 +513,8 @@ impl Restored {
         .unwrap();
     }
 
-    /// Both say that they have one UID and are two clusters.
-    async fn until_both_say_so(&self) {
+    /// Waits until the status of both reports one UID and two clusters.
+    async fn until_both_report_each_other(&self) {
         for (name, other) in [("elder", "origin"), ("origin", "elder")] {
             let seen = format!(
                 "also that of {other} (Cluster {other}), as after a restore from a backup: both are indexed"
@@ -537,13 +540,12 @@ impl Restored {
             .await
             .unwrap();
         self.operator.restart().unwrap();
-        self.operator.wait_ready(PATIENCE).await.unwrap();
+        self.operator.wait_ready(DEADLINE).await.unwrap();
     }
 }
 
 #[tokio::test]
-async fn a_restored_cluster_is_indexed_beside_its_origin_and_no_other_member_displaces_an_established_one()
- {
+async fn a_restored_cluster_is_indexed_beside_its_origin_and_displaces_no_established_member() {
     // A backup has the keys of its origin.
     let options = Options {
         members: 2,
@@ -556,7 +558,7 @@ async fn a_restored_cluster_is_indexed_beside_its_origin_and_no_other_member_dis
     register(&hub, &Registration::new(other, "elder", SECRETS))
         .await
         .unwrap();
-    // Kubernetes keeps whole seconds: the next one is to be younger.
+    // creationTimestamp has whole seconds, and the next registration must be younger.
     tokio::time::sleep(Duration::from_millis(1_100)).await;
     register(&hub, &Registration::new(origin, "origin", SECRETS))
         .await
@@ -564,7 +566,7 @@ async fn a_restored_cluster_is_indexed_beside_its_origin_and_no_other_member_dis
     let backup = fleet.dir().join("backup");
     put_config_map(origin, "before-the-backup").await;
     let operator = operator(&fleet, &[]);
-    operator.wait_ready(PATIENCE).await.unwrap();
+    operator.wait_ready(DEADLINE).await.unwrap();
     let registry = registry(&fleet, "restored");
     registry.apply().await.unwrap();
     let mut scene = Restored {
@@ -576,20 +578,25 @@ async fn a_restored_cluster_is_indexed_beside_its_origin_and_no_other_member_dis
     scene.until_both_are_indexed().await;
     scene.revisions = scene.revisions().await;
 
-    // The older registration is pointed to the cluster that another one has already.
+    // The older registration is changed to the cluster of the other one.
     register(&hub, &Registration::new(scene.member(1), "elder", SECRETS))
         .await
         .unwrap();
-    scene.until_elder_is_left_out().await;
+    scene.until_elder_is_a_duplicate().await;
     scene.restart_operator().await;
     put_config_map(scene.member(1), "after-a-restart").await;
-    scene.until_elder_is_left_out().await;
+    scene.until_elder_is_a_duplicate().await;
     assert_eq!(scene.revisions().await, scene.revisions);
 
-    // It is pointed back, to a cluster that was restored from a backup of the other one meanwhile.
-    scene.fleet.etcd_of(1).save(&backup).await.unwrap();
+    // It is changed back, to a cluster that was meanwhile restored from a backup of the other one.
+    scene.fleet.etcd_of(1).save_snapshot(&backup).await.unwrap();
     scene.member(2).kill();
-    scene.fleet.etcd_of(2).put_back(&backup).await.unwrap();
+    scene
+        .fleet
+        .etcd_of(2)
+        .restore_snapshot(&backup)
+        .await
+        .unwrap();
     scene.member(2).restart().await.unwrap();
     register(&hub, &Registration::new(scene.member(2), "elder", SECRETS))
         .await
@@ -598,16 +605,17 @@ async fn a_restored_cluster_is_indexed_beside_its_origin_and_no_other_member_dis
         put_config_map(scene.member(number), name).await;
     }
     scene.until_both_are_indexed().await;
-    scene.until_both_say_so().await;
+    scene.until_both_report_each_other().await;
     scene.restart_operator().await;
     for number in [1, 2] {
         put_config_map(scene.member(number), "after-the-restore").await;
     }
     scene.until_both_are_indexed().await;
-    scene.until_both_say_so().await;
+    scene.until_both_report_each_other().await;
     assert_eq!(scene.revisions().await, scene.revisions);
 
-    // Both have been indexed under this UID now; the older one becomes the same cluster once more, and takes nothing away.
+    // Both have been indexed under this UID now; the older one becomes the same cluster again, and
+    // displaces nothing.
     register(&hub, &Registration::new(scene.member(1), "elder", SECRETS))
         .await
         .unwrap();

@@ -1,4 +1,5 @@
-//! Documents that somebody tampers with are found by `fleetdex verify`, told everywhere, and repaired.
+//! `fleetdex verify` finds documents that were tampered with, reports them in metrics and status,
+//! and repairs them.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
@@ -7,7 +8,7 @@ use e2e::{
     objects::{Objects, config_map_path},
     opensearch::OpenSearch,
     poll::eventually,
-    scenario::{PATIENCE, Registry, Stage, until_equal},
+    scenario::{DEADLINE, Registry, Stage, until_equal},
 };
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -15,7 +16,7 @@ use serde_json::{Value, json};
 const BOTH: [&str; 2] = ["member1", "member2"];
 
 /// A registry of the config maps of one namespace and of all namespaces, in both members.
-async fn furnish(stage: &Stage, name: &str) -> (Registry, String) {
+async fn create_objects(stage: &Stage, name: &str) -> (Registry, String) {
     let namespace = unique(name);
     for number in [1, 2] {
         let objects = stage.member(number).unwrap();
@@ -60,7 +61,7 @@ struct Tampered<'s> {
 }
 
 impl<'s> Tampered<'s> {
-    /// Deletes are forgotten at once here, so that any version can be written.
+    /// Tombstones are dropped at once, so that any version can be written.
     async fn new(opensearch: &'s OpenSearch, registry: &Registry, cluster: &str) -> Self {
         let index = format!("{}-{cluster}.g1", registry.prefix);
         opensearch
@@ -89,14 +90,15 @@ impl<'s> Tampered<'s> {
         self.opensearch.refresh(&self.index).await.unwrap();
     }
 
-    /// Writes a document in this version, as soon as the store has forgotten that a later one was deleted.
+    /// Writes a document in this version, as soon as the store has dropped the tombstone of a later
+    /// one.
     async fn put(&self, object: &Value, document: &Value, version: u64) {
         let path = format!(
             "{}/_doc/{}?version={version}&version_type=external",
             self.index,
             path_of(object)
         );
-        eventually("the document is accepted", PATIENCE, || async {
+        eventually("the document is accepted", DEADLINE, || async {
             let answer = self
                 .opensearch
                 .send(Method::PUT, &path, Some(document))
@@ -165,10 +167,10 @@ async fn tamper(stage: &Stage, registry: &Registry, objects: &Objects, namespace
 }
 
 #[tokio::test]
-async fn drift_is_found_told_and_repaired() {
+async fn drift_is_found_reported_and_repaired() {
     let stage = Stage::enter().await.unwrap();
-    let (registry, namespace) = furnish(&stage, "drift").await;
-    let clean = stage.operator.ask(&["verify"]).await.unwrap();
+    let (registry, namespace) = create_objects(&stage, "drift").await;
+    let clean = stage.operator.run_command(&["verify"]).await.unwrap();
     eprintln!("{}{}", clean.out, clean.err);
     assert_eq!(clean.code, 0, "{clean:?}");
     assert_eq!(
@@ -181,7 +183,7 @@ async fn drift_is_found_told_and_repaired() {
     tamper(&stage, &registry, &objects, &namespace).await;
     let found = stage
         .operator
-        .ask(&["verify", "--cluster", "member1"])
+        .run_command(&["verify", "--cluster", "member1"])
         .await
         .unwrap();
     eprintln!("{}{}", found.out, found.err);
@@ -203,12 +205,12 @@ async fn drift_is_found_told_and_repaired() {
             .unwrap();
         assert!((count - 1.0).abs() < 0.5, "{drift}: {count}");
     }
-    let told = registry
+    let status = registry
         .until_phase("member1", "Synced", "lastFoundTime")
         .await
         .unwrap();
-    assert_eq!(told["drift"]["documents"], 3, "{told}");
-    assert!(told["lastAuditTime"].is_string(), "{told}");
+    assert_eq!(status["drift"]["documents"], 3, "{status}");
+    assert!(status["lastAuditTime"].is_string(), "{status}");
     let other = registry
         .until_phase("member2", "Synced", "lastAuditTime")
         .await
@@ -216,7 +218,11 @@ async fn drift_is_found_told_and_repaired() {
     assert!(other.get("drift").is_none(), "{other}");
     registry.until_ready().await.unwrap();
 
-    let repaired = stage.operator.ask(&["verify", "-o", "json"]).await.unwrap();
+    let repaired = stage
+        .operator
+        .run_command(&["verify", "-o", "json"])
+        .await
+        .unwrap();
     assert_eq!(repaired.code, 0, "{repaired:?}");
     let report: Value = serde_json::from_str(&repaired.out).unwrap();
     assert_eq!(
@@ -228,12 +234,12 @@ async fn drift_is_found_told_and_repaired() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_verified_is_told() {
+async fn units_that_cannot_be_verified_are_reported() {
     let stage = Stage::enter().await.unwrap();
-    let (registry, namespace) = furnish(&stage, "unverified").await;
+    let (registry, namespace) = create_objects(&stage, "unverified").await;
     let unknown = stage
         .operator
-        .ask(&["verify", "--cluster", "member1,nowhere"])
+        .run_command(&["verify", "--cluster", "member1,nowhere"])
         .await
         .unwrap();
     assert_eq!((unknown.code, unknown.out.as_str()), (2, ""));
@@ -249,7 +255,7 @@ async fn what_cannot_be_verified_is_told() {
         .until_phase("member2", "Failed", "stay as they were")
         .await
         .unwrap();
-    let partly = stage.operator.ask(&["verify"]).await.unwrap();
+    let partly = stage.operator.run_command(&["verify"]).await.unwrap();
     eprintln!("{}{}", partly.out, partly.err);
     assert_eq!(partly.code, 2, "{partly:?}");
     assert_eq!(
@@ -265,7 +271,7 @@ async fn what_cannot_be_verified_is_told() {
     );
     let alone = stage
         .operator
-        .ask(&["verify", "--cluster=member1"])
+        .run_command(&["verify", "--cluster=member1"])
         .await
         .unwrap();
     assert_eq!(alone.code, 0, "{alone:?}");
@@ -273,8 +279,8 @@ async fn what_cannot_be_verified_is_told() {
     stage.fleet.member(2).unwrap().restart().await.unwrap();
     registry.until_ready().await.unwrap();
     until_everything_is_there(&stage, &registry, &namespace).await;
-    eventually("all is verified again", PATIENCE, || async {
-        let all = stage.operator.ask(&["verify"]).await?;
+    eventually("all is verified again", DEADLINE, || async {
+        let all = stage.operator.run_command(&["verify"]).await?;
         anyhow::ensure!(all.code == 0, "{all:?}");
         Ok(())
     })

@@ -1,5 +1,5 @@
-//! The command line against real clusters: it prints what kubectl prints of the same objects, it exits as kubectl exits, and it
-//! gives kubectl a context for the fleet.
+//! The command line against real clusters: it prints what kubectl prints for the same objects, has
+//! kubectl's exit codes, and writes a kubectl context for the fleet.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
@@ -12,7 +12,7 @@ use e2e::{
     local::{Local, kubeconfig},
     objects::Objects,
     poll::eventually,
-    scenario::PATIENCE,
+    scenario::DEADLINE,
 };
 use serde_json::{Value, json};
 use tokio::{
@@ -20,12 +20,12 @@ use tokio::{
     time::timeout,
 };
 
-struct Setting {
+struct Fixture {
     fleet: Fleet,
     local: Local,
 }
 
-impl Setting {
+impl Fixture {
     async fn start() -> Self {
         let fleet = Fleet::start(Options {
             members: 2,
@@ -90,22 +90,23 @@ fn pod(name: &str) -> Value {
 }
 
 #[tokio::test]
-async fn the_command_line_prints_and_ends_as_kubectl() {
-    let setting = Setting::start().await;
-    outputs_equal_those_of_kubectl(&setting).await;
-    lists_are_sorted_by_the_index_and_select_clusters(&setting.local).await;
-    exit_codes_say_how_commands_ended(&setting.local).await;
-    counts_add_up(&setting.local).await;
-    kubectl_uses_the_context_of_the_fleet(&setting).await;
-    a_watch_prints_every_change(&setting).await;
-    pipes_may_be_closed(&setting.local).await;
-    without_a_server_errors_say_what_to_do(&setting).await;
+async fn the_cli_has_the_output_and_exit_codes_of_kubectl() {
+    let fixture = Fixture::start().await;
+    outputs_equal_those_of_kubectl(&fixture).await;
+    lists_are_sorted_by_the_index_and_select_clusters(&fixture.local).await;
+    exit_codes_say_how_commands_ended(&fixture.local).await;
+    counts_add_up(&fixture.local).await;
+    kubectl_uses_the_context_of_the_fleet(&fixture).await;
+    a_watch_prints_every_change(&fixture).await;
+    pipes_may_be_closed(&fixture.local).await;
+    without_a_server_errors_say_what_to_do(&fixture).await;
 }
 
-/// Objects of the index lack managed fields, which kubectl does not print either, and carry their cluster.
-async fn outputs_equal_those_of_kubectl(setting: &Setting) {
+/// Objects of the index lack managed fields, which kubectl does not print either, and have an
+/// annotation with their cluster.
+async fn outputs_equal_those_of_kubectl(fixture: &Fixture) {
     for output in ["json", "yaml"] {
-        let theirs = setting
+        let theirs = fixture
             .kubectl()
             .output(&["get", "pods", "-n", "web", "-o", output])
             .await
@@ -120,7 +121,7 @@ async fn outputs_equal_those_of_kubectl(setting: &Setting) {
             "-o",
             output,
         ];
-        let ours = setting.local.ask(&arguments).await.unwrap();
+        let ours = fixture.local.run_command(&arguments).await.unwrap();
         match output {
             "json" => assert_eq!(
                 unmarked(serde_json::from_str(&ours.out).unwrap()),
@@ -129,9 +130,9 @@ async fn outputs_equal_those_of_kubectl(setting: &Setting) {
             _ => assert_eq!(ours.out.lines().next(), theirs.stdout.lines().next()),
         }
     }
-    let foreign = setting
+    let foreign = fixture
         .local
-        .ask(&["get", "pods", "-o", "jsonpath={.items}"])
+        .run_command(&["get", "pods", "-o", "jsonpath={.items}"])
         .await
         .unwrap();
     assert!(
@@ -149,8 +150,8 @@ fn unmarked(mut list: Value) -> Value {
 }
 
 async fn lists_are_sorted_by_the_index_and_select_clusters(local: &Local) {
-    let ran = local
-        .ask(&[
+    let result = local
+        .run_command(&[
             "get",
             "pods",
             "-A",
@@ -161,7 +162,7 @@ async fn lists_are_sorted_by_the_index_and_select_clusters(local: &Local) {
         ])
         .await
         .unwrap();
-    let rows: Vec<Vec<&str>> = ran
+    let rows: Vec<Vec<&str>> = result
         .out
         .lines()
         .map(|line| line.split_whitespace().collect())
@@ -175,7 +176,7 @@ async fn lists_are_sorted_by_the_index_and_select_clusters(local: &Local) {
         "RESTARTS",
         "AGE",
     ];
-    assert_eq!(rows[0], headers, "{}", ran.out);
+    assert_eq!(rows[0], headers, "{}", result.out);
     let names: Vec<&str> = rows[1..].iter().map(|row| row[2]).collect();
     assert_eq!(names, ["api", "web-10", "web-10", "web-9"]);
     let several = local
@@ -191,7 +192,10 @@ async fn lists_are_sorted_by_the_index_and_select_clusters(local: &Local) {
 }
 
 async fn exit_codes_say_how_commands_ended(local: &Local) {
-    let gone = local.ask(&["get", "pod/gone", "-n", "web"]).await.unwrap();
+    let gone = local
+        .run_command(&["get", "pod/gone", "-n", "web"])
+        .await
+        .unwrap();
     assert_eq!(
         (gone.code, gone.out.as_str(), gone.err.as_str()),
         (
@@ -200,7 +204,7 @@ async fn exit_codes_say_how_commands_ended(local: &Local) {
             "Error from server (NotFound): pods \"gone\" not found\n"
         )
     );
-    let none = local.ask(&["get", "pods"]).await.unwrap();
+    let none = local.run_command(&["get", "pods"]).await.unwrap();
     assert_eq!(
         (none.code, none.out.as_str(), none.err.as_str()),
         (0, "", "No resources found in default namespace.\n")
@@ -209,26 +213,27 @@ async fn exit_codes_say_how_commands_ended(local: &Local) {
         ["get", "widgets"].as_slice(),
         &["get", "pods", "-l", "a in (b"],
     ] {
-        let ran = local.ask(wrong).await.unwrap();
+        let result = local.run_command(wrong).await.unwrap();
         assert!(
-            ran.code == 1 && ran.out.is_empty() && !ran.err.is_empty(),
-            "{wrong:?}: {ran:?}"
+            result.code == 1 && result.out.is_empty() && !result.err.is_empty(),
+            "{wrong:?}: {result:?}"
         );
     }
 }
 
 async fn counts_add_up(local: &Local) {
-    let ran = local
-        .ask(&["count", "pods", "--by", "cluster,label:app"])
+    let result = local
+        .run_command(&["count", "pods", "--by", "cluster,label:app"])
         .await
         .unwrap();
     assert_eq!(
-        ran.out, "CLUSTER   APP   COUNT\neast      web   2\neast      api   1\nwest      web   1\n",
+        result.out,
+        "CLUSTER   APP   COUNT\neast      web   2\neast      api   1\nwest      web   1\n",
         "{}",
-        ran.err
+        result.err
     );
     let top = local
-        .ask(&[
+        .run_command(&[
             "count",
             "pods",
             "--by",
@@ -247,7 +252,7 @@ async fn counts_add_up(local: &Local) {
         )
     );
     let all = local
-        .ask(&[
+        .run_command(&[
             "count",
             "pods",
             "-n",
@@ -261,9 +266,9 @@ async fn counts_add_up(local: &Local) {
     assert_eq!(all.out, "3\n");
 }
 
-/// What kubectl can do over one cluster it does over the fleet, with a context of `fleetdex kubeconfig`.
-async fn kubectl_uses_the_context_of_the_fleet(setting: &Setting) {
-    let east = Objects::of(setting.fleet.member(1).unwrap()).unwrap();
+/// kubectl works over the fleet as over one cluster, with a context of `fleetdex kubeconfig`.
+async fn kubectl_uses_the_context_of_the_fleet(fixture: &Fixture) {
+    let east = Objects::of(fixture.fleet.member(1).unwrap()).unwrap();
     let get_uid = [
         "get",
         "pod/api",
@@ -272,7 +277,7 @@ async fn kubectl_uses_the_context_of_the_fleet(setting: &Setting) {
         "-o",
         "jsonpath={.metadata.uid}",
     ];
-    let uid = setting.kubectl().run(&get_uid).await.unwrap();
+    let uid = fixture.kubectl().run(&get_uid).await.unwrap();
     let event = json!({
         "apiVersion": "v1", "kind": "Event", "metadata": { "name": "api.1" }, "type": "Warning", "reason": "BackOff", "count": 3,
         "involvedObject": { "apiVersion": "v1", "kind": "Pod", "namespace": "web", "name": "api", "uid": uid },
@@ -281,10 +286,10 @@ async fn kubectl_uses_the_context_of_the_fleet(setting: &Setting) {
     east.create("api/v1/namespaces/web/events", &event)
         .await
         .unwrap();
-    let path = setting.fleet.dir().join("merged");
-    fs::write(&path, kubeconfig(&setting.fleet).to_string()).unwrap();
+    let path = fixture.fleet.dir().join("merged");
+    fs::write(&path, kubeconfig(&fixture.fleet).to_string()).unwrap();
     for change in ["created", "modified"] {
-        let output = setting
+        let output = fixture
             .local
             .command(&["kubeconfig", "--merge"])
             .unwrap()
@@ -308,7 +313,7 @@ async fn kubectl_uses_the_context_of_the_fleet(setting: &Setting) {
     let mut names: Vec<&str> = names.lines().collect();
     names.sort_unstable();
     assert_eq!(names, ["api", "web-10", "web-10", "web-9"]);
-    eventually("kubectl describe prints the Event", PATIENCE, || async {
+    eventually("kubectl describe prints the Event", DEADLINE, || async {
         let described = kubectl
             .run(&[&fleet[..], &["describe", "pod/api"]].concat())
             .await?;
@@ -323,7 +328,7 @@ async fn kubectl_uses_the_context_of_the_fleet(setting: &Setting) {
 }
 
 /// A `ConfigMap` is added, modified and deleted in one of the clusters.
-async fn a_watch_prints_every_change(setting: &Setting) {
+async fn a_watch_prints_every_change(fixture: &Fixture) {
     let arguments = [
         "get",
         "cm",
@@ -333,7 +338,7 @@ async fn a_watch_prints_every_change(setting: &Setting) {
         "--field-selector",
         "metadata.name=watched",
     ];
-    let mut command = setting.local.command(&arguments).unwrap();
+    let mut command = fixture.local.command(&arguments).unwrap();
     let mut child = command
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
@@ -341,12 +346,12 @@ async fn a_watch_prints_every_change(setting: &Setting) {
         .unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     // The watch begins where the list ended; an object that existed before it is in the list.
-    let west = Objects::of(setting.fleet.member(2).unwrap()).unwrap();
+    let west = Objects::of(fixture.fleet.member(2).unwrap()).unwrap();
     west.apply_config_map("web", "watched", &json!({ "a": "b" }))
         .await
         .unwrap();
     let mut next = async || -> Result<Vec<String>> {
-        let line = timeout(PATIENCE, lines.next_line())
+        let line = timeout(DEADLINE, lines.next_line())
             .await??
             .unwrap_or_default();
         Ok(line.split_whitespace().map(str::to_owned).collect())
@@ -383,18 +388,18 @@ async fn pipes_may_be_closed(local: &Local) {
     );
 }
 
-/// A member has no `APIService` of Fleetdex; the error says so instead of quoting its apiserver.
-async fn without_a_server_errors_say_what_to_do(setting: &Setting) {
-    let kubeconfig = setting
+/// A member has no `APIService` of Fleetdex; the error says so instead of quoting the API server.
+async fn without_a_server_errors_say_what_to_do(fixture: &Fixture) {
+    let kubeconfig = fixture
         .fleet
         .member(1)
         .unwrap()
         .kubeconfig()
         .display()
         .to_string();
-    let absent = setting
+    let absent = fixture
         .local
-        .ask(&["get", "pods", "--kubeconfig", &kubeconfig])
+        .run_command(&["get", "pods", "--kubeconfig", &kubeconfig])
         .await
         .unwrap();
     assert!(
@@ -404,18 +409,18 @@ async fn without_a_server_errors_say_what_to_do(setting: &Setting) {
             ),
         "{absent:?}"
     );
-    let unread = setting
+    let unread = fixture
         .local
-        .ask(&["get", "pods", "--kubeconfig", "/nowhere/config"])
+        .run_command(&["get", "pods", "--kubeconfig", "/nowhere/config"])
         .await
         .unwrap();
     assert!(
         unread.code == 1 && unread.err.contains("/nowhere/config"),
         "{unread:?}"
     );
-    let both = setting
+    let both = fixture
         .local
-        .ask(&[
+        .run_command(&[
             "get",
             "pods",
             "--context",

@@ -1,4 +1,4 @@
-//! A registry without `backendStore`: its objects are held in the memory of `fleetdex`, and nowhere else.
+//! A registry without `backendStore`: its objects are stored only in the memory of `fleetdex`.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
@@ -10,7 +10,7 @@ use e2e::{
     objects::{Objects, config_map_path},
     operator::Operator,
     poll::eventually,
-    scenario::{PATIENCE, prepare, start_operator},
+    scenario::{DEADLINE, prepare, start_operator},
 };
 use serde_json::{Value, json};
 
@@ -28,10 +28,10 @@ async fn apply(hub: &Objects, kinds: &[&str]) {
     hub.apply(REGISTRY, &registry).await.unwrap();
 }
 
-/// Waits until `fleetdex get` answers with exactly these, as `cluster/name`.
+/// Waits until `fleetdex get` returns exactly these objects, as `cluster/name`.
 async fn until_found(operator: &Operator, arguments: &[&str], expected: &[&str]) {
     let what = format!("fleetdex get {} answers {expected:?}", arguments.join(" "));
-    eventually(&what, PATIENCE, || async {
+    eventually(&what, DEADLINE, || async {
         let found = get(operator, arguments).await?;
         let expected: BTreeSet<String> = expected.iter().map(|name| (*name).to_owned()).collect();
         ensure!(found == expected, "{found:?}");
@@ -48,9 +48,9 @@ async fn get(operator: &Operator, arguments: &[&str]) -> Result<BTreeSet<String>
         .chain(&["-o", "json"])
         .copied()
         .collect();
-    let ran = operator.ask(&asked).await?;
-    ensure!(ran.code == 0, "{}", ran.err);
-    let list: Value = serde_json::from_str(&ran.out).with_context(|| ran.out.clone())?;
+    let result = operator.run_command(&asked).await?;
+    ensure!(result.code == 0, "{}", result.err);
+    let list: Value = serde_json::from_str(&result.out).with_context(|| result.out.clone())?;
     let items = list["items"].as_array().context("no items")?;
     let name = |item: &Value| {
         let metadata = &item["metadata"];
@@ -64,7 +64,7 @@ async fn get(operator: &Operator, arguments: &[&str]) -> Result<BTreeSet<String>
 
 #[tokio::test]
 #[allow(clippy::too_many_lines, reason = "one scenario")]
-async fn a_registry_without_a_backend_is_answered_from_memory() {
+async fn a_registry_without_a_backend_is_served_from_memory() {
     let fleet = Fleet::start(Options {
         members: 2,
         opensearch: OpenSearchKind::None,
@@ -114,7 +114,7 @@ async fn a_registry_without_a_backend_is_answered_from_memory() {
     )
     .await;
     let secret = operator
-        .ask(&["get", "secrets", "-A", "-o", "json"])
+        .run_command(&["get", "secrets", "-A", "-o", "json"])
         .await
         .unwrap();
     assert!(
@@ -124,7 +124,7 @@ async fn a_registry_without_a_backend_is_answered_from_memory() {
     );
     eventually(
         "the registry is ready and says where its objects are",
-        PATIENCE,
+        DEADLINE,
         || async {
             let registry = hub.get(REGISTRY).await?;
             let conditions = registry["status"]["conditions"]
@@ -159,9 +159,12 @@ async fn a_registry_without_a_backend_is_answered_from_memory() {
     until_found(&operator, &["configmaps", "-A"], &changed).await;
 
     apply(&hub, &["ConfigMap"]).await;
-    eventually("Secrets are not registered any more", PATIENCE, || async {
-        let ran = operator.ask(&["get", "secrets", "-A"]).await?;
-        ensure!(ran.code != 0 && ran.err.contains("secrets"), "{ran:?}");
+    eventually("Secrets are not registered any more", DEADLINE, || async {
+        let result = operator.run_command(&["get", "secrets", "-A"]).await?;
+        ensure!(
+            result.code != 0 && result.err.contains("secrets"),
+            "{result:?}"
+        );
         Ok(())
     })
     .await
@@ -175,11 +178,11 @@ async fn a_registry_without_a_backend_is_answered_from_memory() {
     .await;
 
     operator.restart().unwrap();
-    operator.wait_ready(PATIENCE).await.unwrap();
+    operator.wait_ready(DEADLINE).await.unwrap();
     until_found(&operator, &["configmaps", "-A"], &changed).await;
 
     hub.delete(REGISTRY).await.unwrap();
-    eventually("the registry lets go", PATIENCE, || async {
+    eventually("the registry is deleted", DEADLINE, || async {
         ensure!(hub.find(REGISTRY).await?.is_none(), "it is still there");
         Ok(())
     })

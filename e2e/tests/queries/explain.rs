@@ -1,4 +1,5 @@
-//! `fleetdex explain` prints what OpenSearch answers like kubectl, asked of all members that the operator follows.
+//! OpenSearch returns for the query of `fleetdex explain` what kubectl returns for all members
+//! together.
 
 use std::{collections::BTreeSet, process::Stdio, time::Duration};
 
@@ -21,7 +22,7 @@ const PODS: usize = 36;
 const LABELS: &str = "app in (web,api),tier!=db,!canary";
 const FIELDS: &str = "status.phase=Running";
 
-/// Runs the program the way that people do, and gives what it prints.
+/// Runs the program as a user would, and returns its output.
 async fn fleetdex(arguments: &[&str]) -> Result<String> {
     let mut command = tokio::process::Command::new(fleetdex_program()?);
     let output = command
@@ -39,7 +40,7 @@ async fn fleetdex(arguments: &[&str]) -> Result<String> {
     String::from_utf8(output.stdout).context("reading what fleetdex printed")
 }
 
-/// A pod that the selectors of this test may or may not select.
+/// A pod whose labels depend on its number.
 fn pod(number: usize) -> Result<Pod> {
     let mut labels = json!({});
     let values = [
@@ -67,7 +68,8 @@ async fn set_phase(pods: &Api<Pod>, name: &str, phase: &str) -> Result<()> {
     Ok(())
 }
 
-/// Three of four pods run. Each member starts at another number, so that no two have the same.
+/// Three of four pods run. Each member starts at another number, so that members have different
+/// pods.
 async fn fill(member: &ApiServer, first: usize) -> Result<()> {
     let pods: Api<Pod> = Api::namespaced(member.client().await?, "default");
     for number in first..first + PODS {
@@ -79,7 +81,7 @@ async fn fill(member: &ApiServer, first: usize) -> Result<()> {
     Ok(())
 }
 
-async fn follow(fleet: &Fleet) -> Result<Operator> {
+async fn start_operator(fleet: &Fleet) -> Result<Operator> {
     let kubectl = fleet.control_plane().kubectl()?;
     kubectl
         .apply_server_side(&fleetdex(&["crd"]).await?)
@@ -119,7 +121,7 @@ async fn follow(fleet: &Fleet) -> Result<Operator> {
     Ok(operator)
 }
 
-/// `cluster/namespace/name` of what every member's kubectl finds.
+/// `cluster/namespace/name` of the objects that kubectl finds in all members.
 async fn by_kubectl(members: &[ApiServer], labels: &str, fields: &str) -> Result<BTreeSet<String>> {
     let mut found = BTreeSet::new();
     for member in members {
@@ -139,7 +141,7 @@ async fn by_kubectl(members: &[ApiServer], labels: &str, fields: &str) -> Result
     Ok(found)
 }
 
-/// The same of what OpenSearch finds with the body that `fleetdex explain` prints.
+/// `cluster/namespace/name` of the hits of the request body that `fleetdex explain` prints.
 async fn by_explanation(fleet: &Fleet, arguments: &[&str]) -> Result<BTreeSet<String>> {
     let body: Value =
         serde_json::from_str(&fleetdex(arguments).await?).context("explain printed no JSON")?;
@@ -172,7 +174,7 @@ fn full_name(cluster: &str, object: &Value) -> String {
     format!("{cluster}/{}/{}", text("namespace"), text("name"))
 }
 
-/// Waits until both find the same, and gives it.
+/// Waits until both results are equal, and returns them.
 async fn agreed(
     fleet: &Fleet,
     operator: &Operator,
@@ -193,7 +195,7 @@ async fn agreed(
 }
 
 #[tokio::test]
-async fn what_explain_prints_finds_in_opensearch_what_kubectl_finds_on_the_members() {
+async fn the_query_of_explain_finds_in_opensearch_what_kubectl_finds_on_the_members() {
     let fleet = Fleet::start(Options {
         members: 3,
         ..Options::default()
@@ -206,7 +208,7 @@ async fn what_explain_prints_finds_in_opensearch_what_kubectl_finds_on_the_membe
         .enumerate()
         .map(|(index, member)| fill(member, index * PODS));
     try_join_all(filled).await.unwrap();
-    let operator = follow(&fleet).await.unwrap();
+    let operator = start_operator(&fleet).await.unwrap();
 
     let everything = agreed(&fleet, &operator, "", "").await.unwrap();
     assert_eq!(everything.len(), 3 * PODS);
@@ -220,7 +222,7 @@ async fn what_explain_prints_finds_in_opensearch_what_kubectl_finds_on_the_membe
         "{selected:?}"
     );
 
-    // Of one member only, over `--cluster`.
+    // One member only, with `--cluster`.
     let narrow = [
         "explain",
         "po",
@@ -240,7 +242,7 @@ async fn what_explain_prints_finds_in_opensearch_what_kubectl_finds_on_the_membe
         .collect();
     assert_eq!(of_one, expected);
 
-    // What changes on the members changes the answer.
+    // Changes in the members change the result.
     let first = selected.first().unwrap();
     let (cluster, name) = (
         first.split('/').next().unwrap(),

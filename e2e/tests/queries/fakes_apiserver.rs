@@ -1,4 +1,5 @@
-//! The simulated apiserver answers one script of requests as a real kube-apiserver on a real etcd does.
+//! The simulated API server responds to a script of requests like a real kube-apiserver on a real
+//! etcd.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
@@ -12,16 +13,16 @@ use e2e::{
     http,
     objects::Objects,
     poll::eventually,
-    scenario::PATIENCE,
+    scenario::DEADLINE,
 };
+use fakes::apiserver;
 use http_body_util::BodyExt;
 use reqwest::Method;
 use serde_json::{Map, Value, json};
-use simulation::apiserver;
 
 const METADATA_ONLY: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
 const PARTIAL_OBJECTS: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
-/// One name is the start of the other: etcd's order of keys is not that of pairs of names.
+/// One name is a prefix of the other: etcd's order of keys is not that of (namespace, name) pairs.
 const NAMESPACES: [&str; 2] = ["likeness", "likeness-2"];
 const MAPS: &str = "api/v1/namespaces/likeness/configmaps";
 const ALL_MAPS: &str = "api/v1/configmaps?labelSelector=of%3Dus";
@@ -51,7 +52,7 @@ impl Side {
             .apply(definitions, &widget_definition())
             .await
             .unwrap();
-        eventually("widgets are served", PATIENCE, || {
+        eventually("widgets are served", DEADLINE, || {
             objects.get("apis/example.com/v1/widgets")
         })
         .await
@@ -100,7 +101,7 @@ impl Side {
         }
     }
 
-    /// History up to now is gone, and so is what the apiserver remembers of it.
+    /// Compacts the history, and restarts the API server to clear its watch cache.
     async fn compact_and_restart(&self) {
         match self {
             Self::Fake(server) => {
@@ -115,7 +116,7 @@ impl Side {
     }
 }
 
-/// What one of them answered, step by step.
+/// The responses of one server, step by step.
 struct Transcript {
     side: Side,
     steps: Vec<(String, Value)>,
@@ -152,7 +153,7 @@ impl Transcript {
         self.ask(what, Method::GET, path, None).await
     }
 
-    /// Only the status and the reason: the words are the parsers' own.
+    /// Records only status and reason: the messages of the parsers differ.
     async fn refused(&mut self, what: &str, path: &str) {
         let (status, text) = self
             .side
@@ -181,7 +182,7 @@ impl Transcript {
         self.ask(what, Method::DELETE, path, None).await;
     }
 
-    /// Everything that a watch says until its deadline.
+    /// All events of a watch until its deadline.
     async fn watch(&mut self, what: &str, path: &str, accept: &str, seconds: u32) {
         let answer = watched(&self.side, path, accept, seconds).await;
         self.note(&format!("{what}: {path}"), answer);
@@ -196,7 +197,7 @@ async fn watched(side: &Side, path: &str, accept: &str, seconds: u32) -> Value {
         .lines()
         .map(|line| serde_json::from_str(line).unwrap())
         .collect();
-    // Near the end, a real one may say once more what it has just said.
+    // Near the end, a real server may repeat its latest bookmark.
     lines.dedup_by(|again, line| line["type"] == "BOOKMARK" && line == again);
     json!({ "http": status, "lines": lines })
 }
@@ -563,7 +564,7 @@ async fn watches(at: &mut Transcript) {
     live(at, start).await;
 }
 
-/// A watch while things change, with a bookmark before its end, and one that starts in the future.
+/// A watch during changes, with a bookmark before its end, and a watch from a future version.
 async fn live(at: &mut Transcript, start: u64) {
     let now = version(&at.get("now", MAPS).await);
     assert!(now > start);
@@ -634,15 +635,15 @@ fn name_of(number: usize) -> String {
     format!("uid-{letters}")
 }
 
-/// Makes what differs by nature the same: UIDs, times, the numbers of revisions. Of managed fields and generations the simulation knows
-/// nothing.
+/// Normalizes what always differs: UIDs, times and revisions. Removes managed fields and
+/// generations, which the simulation lacks.
 #[derive(Default)]
-struct Normal {
+struct Normalizer {
     uids: BTreeMap<String, String>,
     revisions: BTreeSet<u64>,
 }
 
-impl Normal {
+impl Normalizer {
     fn of(steps: &[(String, Value)]) -> Vec<(String, Value)> {
         let mut normal = Self::default();
         for (_, answer) in steps {
@@ -721,7 +722,8 @@ impl Normal {
         json!({ "v": token["v"], "rv": revision, "start": token["start"] })
     }
 
-    /// Text without the numbers and UIDs in it, paths without their tokens, keys of etcd without their prefix.
+    /// Text without the numbers and UIDs in it, paths without their tokens, keys of etcd without
+    /// their prefix.
     fn text(&self, text: &str) -> String {
         let path = text.split('&').map(|part| {
             if part.starts_with("continue=") {
@@ -754,7 +756,10 @@ async fn the_simulated_apiserver_answers_as_a_real_one() {
     let (fake, real) = tokio::join!(script(fake), async { script(Side::real().await).await });
     assert_eq!(fake.steps.len(), real.steps.len());
     let mut different = 0;
-    for (fake, real) in Normal::of(&fake.steps).iter().zip(Normal::of(&real.steps)) {
+    for (fake, real) in Normalizer::of(&fake.steps)
+        .iter()
+        .zip(Normalizer::of(&real.steps))
+    {
         if *fake != real {
             different += 1;
             eprintln!(

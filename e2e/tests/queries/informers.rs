@@ -1,5 +1,6 @@
-//! Unmodified informers of client-go hold what the members hold: by way of the control plane's aggregation layer, which cuts ordinary requests after a
-//! minute, for longer than that, without listing again; and at one of several replicas, whichever of them read the members.
+//! Unmodified client-go informers match the members: through the control plane's aggregation layer
+//! for longer than its one-minute timeout of ordinary requests, without listing again; and at one
+//! of several replicas, whichever replicas read the members.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
@@ -13,8 +14,8 @@ use e2e::{
     objects::Objects,
     operator::{API_PORT, Operator},
     poll::eventually,
-    questions::make_service,
-    scenario::{PATIENCE, Registry, clusters_read_by, prepare, start_operator},
+    query_api::make_service,
+    scenario::{DEADLINE, Registry, clusters_read_by, prepare, start_operator},
 };
 use serde_json::json;
 use tokio::time::{Instant, sleep_until};
@@ -23,18 +24,18 @@ const PROXY: &str = "/apis/search.fleetdex.io/v1alpha1/proxying/karmada/proxy";
 /// Names in each member, and writes per second.
 const NAMES: usize = 50;
 const RATE: u32 = 15;
-/// Longer than the minute after which the aggregation layer ends requests that it does not take for watches.
+/// Longer than the minute after which the aggregation layer ends requests other than watches.
 const WATCHED: Duration = Duration::from_secs(75);
-/// Writes in each member before and after something happens to a replica.
+/// Writes in each member before and after a replica stops.
 const WRITES: u64 = 40;
-/// How long a replica may take to say goodbye.
+/// How long a replica may take to stop.
 const STOP: Duration = Duration::from_secs(30);
 
 /// UID and the member's own version of each object, by namespace and name.
-type Held = BTreeMap<String, (String, String)>;
+type ObjectVersions = BTreeMap<String, (String, String)>;
 
-async fn there(members: &[Objects], namespaces: &[String]) -> Result<Held> {
-    let mut held = Held::new();
+async fn stored_in_members(members: &[Objects], namespaces: &[String]) -> Result<ObjectVersions> {
+    let mut held = ObjectVersions::new();
     for (member, namespace) in members.iter().zip(namespaces) {
         let list = member
             .get(&format!("api/v1/namespaces/{namespace}/configmaps"))
@@ -55,7 +56,7 @@ async fn there(members: &[Objects], namespaces: &[String]) -> Result<Held> {
     Ok(held)
 }
 
-fn held(state: &State, namespaces: &[String]) -> Held {
+fn held(state: &State, namespaces: &[String]) -> ObjectVersions {
     let ours = state.objects.iter().filter(|(path, _)| {
         namespaces
             .iter()
@@ -72,7 +73,7 @@ fn held(state: &State, namespaces: &[String]) -> Held {
 }
 
 #[tokio::test]
-async fn informers_hold_what_the_members_hold_and_never_list_again() {
+async fn informers_match_the_members_without_listing_again() {
     let fleet = Fleet::start(Options {
         members: 2,
         opensearch: OpenSearchKind::Plain,
@@ -105,7 +106,7 @@ async fn informers_hold_what_the_members_hold_and_never_list_again() {
     registry.until_ready().await.unwrap();
     eventually(
         "the fleet is served through the control plane",
-        PATIENCE,
+        DEADLINE,
         || async {
             hub.get(&format!(
                 "{}/api/v1/configmaps",
@@ -137,14 +138,14 @@ async fn informers_hold_what_the_members_hold_and_never_list_again() {
     for churn in running {
         churn.stop().await.unwrap();
     }
-    let wanted = there(&members, &namespaces).await.unwrap();
+    let expected = stored_in_members(&members, &namespaces).await.unwrap();
     assert!(
-        wanted.len() > NAMES / 2,
+        expected.len() > NAMES / 2,
         "{} objects: too few to say anything",
-        wanted.len()
+        expected.len()
     );
     for informer in &mut informers {
-        let state = until_held(informer, &wanted, &namespaces).await;
+        let state = until_held(informer, &expected, &namespaces).await;
         assert!(
             state.synced && state.updated > 0 && state.deleted > 0,
             "{state:?}"
@@ -157,9 +158,9 @@ async fn informers_hold_what_the_members_hold_and_never_list_again() {
     }
 }
 
-/// What an informer holds that is not there, lacks, or holds in another version.
-fn difference(held: &Held, wanted: &Held) -> String {
-    let not_in = |some: &Held, other: &Held| {
+/// Describes the objects that an informer has in addition, lacks, or has in another version.
+fn difference(held: &ObjectVersions, expected: &ObjectVersions) -> String {
+    let not_in = |some: &ObjectVersions, other: &ObjectVersions| {
         let missing: Vec<String> = some
             .iter()
             .filter(|(path, _)| !other.contains_key(*path))
@@ -168,7 +169,7 @@ fn difference(held: &Held, wanted: &Held) -> String {
         missing.join(", ")
     };
     let differs = |(path, object): (&String, &(String, String))| {
-        wanted
+        expected
             .get(path)
             .filter(|other| *other != object)
             .map(|other| format!("{path} {object:?} for {other:?}"))
@@ -176,25 +177,29 @@ fn difference(held: &Held, wanted: &Held) -> String {
     let other: Vec<String> = held.iter().filter_map(differs).collect();
     format!(
         "not there: [{}]; lacking: [{}]; other: [{}]",
-        not_in(held, wanted),
-        not_in(wanted, held),
+        not_in(held, expected),
+        not_in(expected, held),
         other.join(", ")
     )
 }
 
-/// Waits until an informer holds what there is.
-async fn until_held(informer: &mut Informer, wanted: &Held, namespaces: &[String]) -> State {
-    let deadline = Instant::now() + PATIENCE;
+/// Waits until an informer holds the expected objects.
+async fn until_held(
+    informer: &mut Informer,
+    expected: &ObjectVersions,
+    namespaces: &[String],
+) -> State {
+    let deadline = Instant::now() + DEADLINE;
     loop {
         let state = informer.state().await.unwrap();
-        if held(&state, namespaces) == *wanted {
+        if held(&state, namespaces) == *expected {
             return state;
         }
         let held = held(&state, namespaces);
         assert!(
             Instant::now() < deadline,
             "{}; errors: {:?}",
-            difference(&held, wanted),
+            difference(&held, expected),
             state.errors
         );
         tokio::time::sleep(Duration::from_millis(200)).await;
@@ -221,7 +226,7 @@ impl Replicas {
         .unwrap()
     }
 
-    fn inform(&self, replica: &Operator) -> Informer {
+    fn start_informer(&self, replica: &Operator) -> Informer {
         let target = Target {
             server: format!("http://{}{PROXY}", replica.api_address()),
             token: replica.token().unwrap(),
@@ -232,9 +237,9 @@ impl Replicas {
         Informer::start(self.fleet.dir(), &target).unwrap()
     }
 
-    /// Waits until each member is read, and by whom.
+    /// Waits until each member is read, and returns its replica.
     async fn until_shared(&self, replicas: &[&Operator]) {
-        eventually("every member is read by one replica", PATIENCE, || async {
+        eventually("every member is read by one replica", DEADLINE, || async {
             let mut counts = Vec::new();
             for replica in replicas {
                 counts.push(clusters_read_by(replica).await?.len());
@@ -264,13 +269,15 @@ impl Replicas {
         }
     }
 
-    async fn wanted(&self) -> Held {
-        there(&self.members, &self.namespaces).await.unwrap()
+    async fn expected(&self) -> ObjectVersions {
+        stored_in_members(&self.members, &self.namespaces)
+            .await
+            .unwrap()
     }
 }
 
 #[tokio::test]
-async fn an_informer_at_one_replica_holds_what_others_read_though_they_leave_and_die() {
+async fn an_informer_at_one_replica_matches_the_members_when_other_replicas_stop_or_die() {
     let fleet = Fleet::start(Options {
         members: 3,
         opensearch: OpenSearchKind::Plain,
@@ -322,14 +329,14 @@ async fn an_informer_at_one_replica_holds_what_others_read_though_they_leave_and
     registry.until_ready().await.unwrap();
     scene.until_shared(&[&zero, &one]).await;
 
-    let mut informers = [scene.inform(&zero), scene.inform(&one)];
+    let mut informers = [scene.start_informer(&zero), scene.start_informer(&one)];
     for informer in &mut informers {
-        until_held(informer, &scene.wanted().await, &scene.namespaces).await;
+        until_held(informer, &scene.expected().await, &scene.namespaces).await;
     }
     scene.write_for(async {}).await;
-    let wanted = scene.wanted().await;
+    let expected = scene.expected().await;
     for informer in &mut informers {
-        let state = until_held(informer, &wanted, &scene.namespaces).await;
+        let state = until_held(informer, &expected, &scene.namespaces).await;
         assert!(state.updated > 0 && state.deleted > 0, "{state:?}");
         assert_eq!(
             state.errors,
@@ -338,22 +345,22 @@ async fn an_informer_at_one_replica_holds_what_others_read_though_they_leave_and
         );
     }
 
-    // One that leaves in good order ends no watch elsewhere.
+    // An orderly stop of a replica ends no watch at others.
     let [mut informer, _] = informers;
     scene
         .write_for(async { assert!(one.terminate(STOP).await.unwrap().success()) })
         .await;
-    let state = until_held(&mut informer, &scene.wanted().await, &scene.namespaces).await;
+    let state = until_held(&mut informer, &scene.expected().await, &scene.namespaces).await;
     assert_eq!(
         state.errors,
         Vec::<String>::new(),
         "lists and watches that failed"
     );
 
-    // One that comes, and one that dies: nothing is missed.
+    // One replica starts, and one is killed: no change is missed.
     one.restart().unwrap();
     scene.until_shared(&[&zero, &one]).await;
     scene.write_for(async { one.kill() }).await;
     registry.until_ready().await.unwrap();
-    until_held(&mut informer, &scene.wanted().await, &scene.namespaces).await;
+    until_held(&mut informer, &scene.expected().await, &scene.namespaces).await;
 }

@@ -157,7 +157,7 @@ fn order(lines: &[String]) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn the_table_of_built_in_kinds_is_what_an_api_server_serves() {
+async fn the_table_of_built_in_kinds_matches_an_api_server() {
     let served = served(fleet().await.member(1).unwrap()).await.unwrap();
     let ours = ours();
     let set = |lines: &[String]| lines.iter().cloned().collect::<BTreeSet<String>>();
@@ -177,7 +177,7 @@ async fn the_table_of_built_in_kinds_is_what_an_api_server_serves() {
     );
 }
 
-/// Every field label of any kind, put to every kind: which of them it accepts.
+/// Sends every field label of any kind to every kind, and compares which are accepted.
 #[tokio::test(flavor = "multi_thread")]
 async fn every_kind_accepts_exactly_the_field_labels_of_its_table() {
     let fleet = fleet().await;
@@ -231,9 +231,9 @@ async fn every_kind_accepts_exactly_the_field_labels_of_its_table() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-/// Spelled by us, understood by them.
+/// Checks that an API server understands our escaping.
 #[tokio::test]
-async fn an_api_server_reads_the_field_selectors_that_we_print() {
+async fn an_api_server_accepts_the_field_selectors_that_we_print() {
     let fleet = fleet().await;
     let server = fleet.member(1).unwrap();
     let client = http::client(Some(server.ca_pem())).unwrap();

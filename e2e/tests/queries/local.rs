@@ -1,4 +1,4 @@
-//! `fleetdex local`, as people start it: two clusters of a kubeconfig, and questions from another process.
+//! `fleetdex local` with two clusters of a kubeconfig, queried from another process.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
@@ -8,12 +8,12 @@ use e2e::{
     fleet::{Fleet, OpenSearchKind, Options},
     local::{Local, kubeconfig},
     objects::{Objects, config_map_path},
-    scenario::PATIENCE,
+    scenario::DEADLINE,
 };
 use serde_json::json;
 
 #[tokio::test]
-async fn the_contexts_of_a_kubeconfig_are_one_fleet() {
+async fn the_contexts_of_a_kubeconfig_form_one_fleet() {
     let fleet = Fleet::start(Options {
         members: 2,
         opensearch: OpenSearchKind::None,
@@ -61,7 +61,7 @@ async fn the_contexts_of_a_kubeconfig_are_one_fleet() {
         .await
         .unwrap();
     local
-        .until_told(&[
+        .until_logged(&[
             "east: in sync, 20 kinds",
             "west: in sync",
             "lost: not reachable",
@@ -92,9 +92,9 @@ async fn the_contexts_of_a_kubeconfig_are_one_fleet() {
     let refused = local.get(&["secrets", "-A"]).await.unwrap_err().to_string();
     assert!(
         refused.contains("secrets"),
-        "Secrets are only read when somebody names them: {refused}"
+        "Secrets are only read if they are named: {refused}"
     );
-    let ended = local.process.terminate(PATIENCE).await.unwrap();
+    let ended = local.process.terminate(DEADLINE).await.unwrap();
     assert!(ended.success(), "{ended}");
     assert!(
         !local.runtime_folder.join("fleetdex/token").exists(),

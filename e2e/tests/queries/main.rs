@@ -1,4 +1,5 @@
-//! Questions have the answers that API servers give, whichever store is asked; and simulated servers answer as real ones do.
+//! Query results equal those of API servers, with every store; and simulated servers respond like
+//! real ones.
 
 mod cli;
 mod embedded;

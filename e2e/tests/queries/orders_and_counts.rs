@@ -1,4 +1,5 @@
-//! Orders and counts: the real OpenSearch, the embedded store and the naive reading of a query agree on generated objects.
+//! Orders and counts: the real OpenSearch, the embedded store and a naive evaluation agree on
+//! generated objects.
 
 use std::{borrow::Cow, cmp::Ordering, collections::BTreeMap, sync::Arc};
 
@@ -10,7 +11,7 @@ use e2e::{
 use fleetdex_core::{
     model::{
         FieldPath, FieldType, Gvk, Object, Projection, Projector, Resource, SelectableField,
-        sort_value,
+        encode_sort_key,
     },
     query::{
         Cursor, GroupKey, Groups, Owners, Permitted, Query, Relation, RelativesQuery, Requester,
@@ -29,7 +30,7 @@ const NAMESPACES: [&str; 4] = ["default", "shop", "shop-b", "web"];
 const START: i64 = 1_767_225_600_000;
 const PATHS: [&str; 4] = ["spec.text", "spec.count", "spec.on", "spec.maybe"];
 
-/// An object, and what a query sees of it.
+/// A generated object, and its searchable properties.
 struct Widget {
     number: usize,
     cluster: &'static str,
@@ -50,7 +51,7 @@ impl Widget {
             Some(values[(state >> 33) % values.len()].to_owned()).filter(|value| !value.is_empty())
         };
         let label_values = ["", "web", "api", "db", "web-2"];
-        // What begins alike sorts around it.
+        // Names with a common prefix, which sort around it.
         let keys = ["app", "app-x", "application", "tier"].into_iter();
         let labels: BTreeMap<&str, String> = keys
             .filter_map(|key| Some((key, pick(&label_values)?)))
@@ -177,7 +178,7 @@ struct Stores {
     widgets: Vec<Widget>,
     opensearch: Engine,
     memory: Memory,
-    /// Keeps the server.
+    /// Keeps the server running.
     _fleet: Arc<SharedFleet>,
 }
 
@@ -236,7 +237,7 @@ impl Stores {
         Ok(())
     }
 
-    /// All pages of a query, from both stores, in the order that it asks for.
+    /// All pages of a query, from both stores, in the requested order.
     async fn pages(&self, query: &Query) -> Result<usize> {
         let mut expected: Vec<&Widget> = self
             .widgets
@@ -304,7 +305,7 @@ impl Stores {
     }
 }
 
-/// The uids of all pages; each page tells how many objects come after it.
+/// The uids of all pages; checks the remaining count of each page.
 async fn all_pages(store: &dyn Store, query: &Query, count: usize) -> Result<Vec<String>> {
     let mut found = Vec::new();
     let mut cursor: Option<Cursor> = None;
@@ -332,14 +333,14 @@ async fn all_pages(store: &dyn Store, query: &Query, count: usize) -> Result<Vec
     }
 }
 
-/// As orders are defined: what has no value is the least.
+/// The defined order: a missing value is the least.
 fn compare(left: &Widget, right: &Widget, query: &Query) -> Ordering {
     let text = |widget: &Widget, path: &FieldPath, kind: FieldType| {
         let absent = (kind != FieldType::Optional).then(|| Cow::from(kind.absent()));
         widget
             .field(path.as_str())
             .or(absent)
-            .map(|value| sort_value(kind, &value))
+            .map(|value| encode_sort_key(kind, &value))
     };
     let mut order = Ordering::Equal;
     for sort in &query.sort {
@@ -362,7 +363,7 @@ fn compare(left: &Widget, right: &Widget, query: &Query) -> Ordering {
 }
 
 #[tokio::test]
-async fn orders_owners_and_counts_are_the_same_everywhere() {
+async fn orders_owners_and_counts_agree_in_every_engine() {
     let stores = Stores::filled().await.unwrap();
     check_orders(&stores).await.unwrap();
     check_owners(&stores).await.unwrap();
@@ -500,7 +501,7 @@ async fn check_owners(stores: &Stores) -> Result<()> {
             })
             .await?
             == 0,
-        "nobody owns something"
+        "no object has an owner"
     );
     ensure!(seen > 1_000, "only {seen} objects were seen");
     Ok(())

@@ -1,5 +1,5 @@
-//! An unmodified kube-rs reflector on each of the two stores: whatever changes in the members, and whichever of them comes or goes, it holds what
-//! the members hold, and never has to list again.
+//! An unmodified kube-rs reflector on each of the two stores: through all changes of objects and
+//! members it matches the members, and never lists again.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
@@ -18,7 +18,7 @@ use e2e::{
     objects::{Objects, config_map_path},
     operator::Operator,
     poll::eventually,
-    scenario::{PATIENCE, Registry, SECRETS, cluster_path, prepare, register, start_operator},
+    scenario::{DEADLINE, Registry, SECRETS, cluster_path, prepare, register, start_operator},
 };
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -38,20 +38,20 @@ const RATE: u32 = 25;
 const STORES: [&str; 2] = ["cache", "opensearch"];
 const EMBEDDED: &str = "apis/search.karmada.io/v1alpha1/resourceregistries/watched-embedded";
 
-/// What is held of each object: namespace and name, and the data.
-type Held = BTreeMap<String, BTreeMap<String, String>>;
+/// The data of each object, by `namespace/name`.
+type ConfigMapData = BTreeMap<String, BTreeMap<String, String>>;
 
-/// Somebody who follows one store.
-struct Follower {
+/// A reflector of the `ConfigMap`s of one store.
+struct ConfigMapReflector {
     store: Store<ConfigMap>,
-    /// How often it has listed.
+    /// Number of its lists.
     lists: Arc<AtomicUsize>,
-    /// Names of objects that have left a selection.
-    left: mpsc::UnboundedReceiver<String>,
+    /// Names of deleted objects, including those that no longer match the selector.
+    deleted: mpsc::UnboundedReceiver<String>,
     task: JoinHandle<()>,
 }
 
-impl Drop for Follower {
+impl Drop for ConfigMapReflector {
     fn drop(&mut self) {
         self.task.abort();
     }
@@ -67,11 +67,11 @@ fn client(operator: &Operator, store: &str) -> Result<Client> {
     Ok(Client::try_from(config)?)
 }
 
-fn follow(operator: &Operator, store: &str, labels: &str) -> Result<Follower> {
+fn start_reflector(operator: &Operator, store: &str, labels: &str) -> Result<ConfigMapReflector> {
     let api: Api<ConfigMap> = Api::all(client(operator, store)?);
     let (reader, writer) = reflector::store();
     let lists = Arc::new(AtomicUsize::new(0));
-    let (tell, left) = mpsc::unbounded_channel();
+    let (sender, deleted) = mpsc::unbounded_channel();
     let config = watcher::Config::default().labels(labels);
     let mut events = Box::pin(reflector::reflector(writer, watcher::watcher(api, config)));
     let counted = Arc::clone(&lists);
@@ -80,22 +80,22 @@ fn follow(operator: &Operator, store: &str, labels: &str) -> Result<Follower> {
         while let Some(event) = events.next().await {
             match event {
                 Ok(Event::Init) => drop(counted.fetch_add(1, Ordering::Relaxed)),
-                Ok(Event::Delete(object)) => drop(tell.send(object.name_any())),
+                Ok(Event::Delete(object)) => drop(sender.send(object.name_any())),
                 Ok(_) => {}
                 Err(error) => eprintln!("watching {name} {of}: {error}"),
             }
         }
     });
-    Ok(Follower {
+    Ok(ConfigMapReflector {
         store: reader,
         lists,
-        left,
+        deleted,
         task,
     })
 }
 
-impl Follower {
-    fn held(&self, namespaces: &[String]) -> Held {
+impl ConfigMapReflector {
+    fn held(&self, namespaces: &[String]) -> ConfigMapData {
         let objects = self.store.state();
         let ours = objects.iter().filter(|object| {
             object
@@ -114,9 +114,9 @@ impl Follower {
     }
 }
 
-/// What the members hold.
-async fn there(members: &[&Objects], namespaces: &[String]) -> Result<Held> {
-    let mut held = Held::new();
+/// The data of the objects in the members.
+async fn stored_in_members(members: &[&Objects], namespaces: &[String]) -> Result<ConfigMapData> {
+    let mut held = ConfigMapData::new();
     for member in members {
         let list = member.get("api/v1/configmaps").await?;
         for item in list["items"].as_array().context("no items")? {
@@ -134,24 +134,27 @@ async fn there(members: &[&Objects], namespaces: &[String]) -> Result<Held> {
 }
 
 async fn until_same(
-    followers: &[Follower],
+    reflectors: &[ConfigMapReflector],
     members: &[&Objects],
     namespaces: &[String],
     why: &str,
 ) {
-    for (follower, store) in followers.iter().zip(STORES) {
-        eventually(&format!("{store}: {why}"), PATIENCE, || async {
-            let (held, there) = (follower.held(namespaces), there(members, namespaces).await?);
+    for (reflector, store) in reflectors.iter().zip(STORES) {
+        eventually(&format!("{store}: {why}"), DEADLINE, || async {
+            let (held, expected) = (
+                reflector.held(namespaces),
+                stored_in_members(members, namespaces).await?,
+            );
             let differing: Vec<&String> = held
                 .keys()
-                .chain(there.keys())
-                .filter(|path| held.get(*path) != there.get(*path))
+                .chain(expected.keys())
+                .filter(|path| held.get(*path) != expected.get(*path))
                 .collect();
             ensure!(
                 differing.is_empty(),
                 "{} held, {} there, {differing:?}",
                 held.len(),
-                there.len()
+                expected.len()
             );
             Ok(())
         })
@@ -160,7 +163,7 @@ async fn until_same(
     }
 }
 
-async fn go_on(churns: &[Running], writes: u64) {
+async fn until_written(churns: &[Running], writes: u64) {
     for churn in churns {
         churn.goes_on_for(writes).await;
     }
@@ -168,7 +171,7 @@ async fn go_on(churns: &[Running], writes: u64) {
 
 #[tokio::test]
 #[allow(clippy::too_many_lines, reason = "one scenario")]
-async fn reflectors_hold_what_the_members_hold() {
+async fn reflectors_match_the_members() {
     let fleet = Fleet::start(Options {
         members: 2,
         opensearch: OpenSearchKind::Plain,
@@ -203,7 +206,7 @@ async fn reflectors_hold_what_the_members_hold() {
     });
     hub.apply(EMBEDDED, &embedded).await.unwrap();
     registry.until_ready().await.unwrap();
-    eventually("the embedded store answers", PATIENCE, || async {
+    eventually("the embedded store answers", DEADLINE, || async {
         let api: Api<ConfigMap> = Api::all(client(&operator, "cache")?);
         let found = api.list(&kube::api::ListParams::default()).await?;
         ensure!(
@@ -218,96 +221,101 @@ async fn reflectors_hold_what_the_members_hold() {
     .await
     .unwrap();
 
-    let mut followers: Vec<Follower> = STORES
+    let mut reflectors: Vec<ConfigMapReflector> = STORES
         .iter()
-        .map(|store| follow(&operator, store, "").unwrap())
+        .map(|store| start_reflector(&operator, store, "").unwrap())
         .collect();
-    let mut red: Vec<Follower> = STORES
+    let mut red: Vec<ConfigMapReflector> = STORES
         .iter()
-        .map(|store| follow(&operator, store, "colour=red").unwrap())
+        .map(|store| start_reflector(&operator, store, "colour=red").unwrap())
         .collect();
     let running: Vec<Running> = churns.iter().map(Churn::start).collect();
-    go_on(&running, 500).await;
+    until_written(&running, 500).await;
     for churn in running {
         churn.stop().await.unwrap();
     }
     let all = [&members[0], &members[1]];
-    until_same(&followers, &all, &namespaces, "what changed is followed").await;
+    until_same(&reflectors, &all, &namespaces, "what changed is followed").await;
 
-    // An object enters a selection, and leaves it.
+    // An object starts and stops matching a selector.
     let path = config_map_path(&namespaces[0], "painted");
     for colour in ["red", "blue"] {
         let object = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "painted", "labels": { "colour": colour } } });
         members[0].apply(&path, &object).await.unwrap();
-        for follower in &red {
-            eventually(&format!("it is seen to be {colour}"), PATIENCE, || async {
-                let is_held = !follower.held(&namespaces).is_empty();
-                ensure!(is_held == (colour == "red"), "held: {is_held}");
-                Ok(())
-            })
+        for reflector in &red {
+            eventually(
+                &format!("the reflector holds the {colour} object"),
+                DEADLINE,
+                || async {
+                    let is_held = !reflector.held(&namespaces).is_empty();
+                    ensure!(is_held == (colour == "red"), "held: {is_held}");
+                    Ok(())
+                },
+            )
             .await
             .unwrap();
         }
     }
-    for follower in &mut red {
-        assert_eq!(follower.left.recv().await.as_deref(), Some("painted"));
+    for reflector in &mut red {
+        assert_eq!(reflector.deleted.recv().await.as_deref(), Some("painted"));
     }
 
-    // A member leaves, changes while it is away, and joins again.
+    // A member is deregistered, changes meanwhile, and is registered again.
     hub.delete(&cluster_path("member2")).await.unwrap();
     until_same(
-        &followers,
+        &reflectors,
         &all[..1],
         &namespaces,
         "the objects of a member that has left are gone",
     )
     .await;
     let running: Vec<Running> = churns.iter().map(Churn::start).collect();
-    go_on(&running, 60).await;
+    until_written(&running, 60).await;
     register(
         &hub,
         &Registration::new(fleet.member(2).unwrap(), "member2", SECRETS),
     )
     .await
     .unwrap();
-    go_on(&running, 120).await;
+    until_written(&running, 120).await;
     for churn in running {
         churn.stop().await.unwrap();
     }
     until_same(
-        &followers,
+        &reflectors,
         &all,
         &namespaces,
         "a member that joins is followed",
     )
     .await;
-    for (follower, store) in followers
+    for (reflector, store) in reflectors
         .iter_mut()
         .chain(&mut red)
         .zip(STORES.iter().cycle())
     {
         assert_eq!(
-            follower.lists.load(Ordering::Relaxed),
+            reflector.lists.load(Ordering::Relaxed),
             1,
             "{store}: it had to list again\n{}",
             operator.process().log_tail(40)
         );
     }
 
-    // The registry moves to another place while objects change: those who watch are told to list again, or nothing at all, and miss nothing.
+    // The registry moves to another store location while objects change: watchers either get 410
+    // and list again, or notice nothing; in both cases they miss nothing.
     let running: Vec<Running> = churns.iter().map(Churn::start).collect();
-    go_on(&running, 60).await;
+    until_written(&running, 60).await;
     registry.prefix = unique_prefix("elsewhere");
     let prefix = json!(registry.prefix);
     registry.store()["indexPrefix"] = prefix;
     registry.apply().await.unwrap();
     registry.until_ready().await.unwrap();
-    go_on(&running, 240).await;
+    until_written(&running, 240).await;
     for churn in running {
         churn.stop().await.unwrap();
     }
     until_same(
-        &followers,
+        &reflectors,
         &all,
         &namespaces,
         "a registry that moves is followed",

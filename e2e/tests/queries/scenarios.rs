@@ -1,5 +1,6 @@
-//! `tests/scenarios/*.yaml`: requests put to a real kube-apiserver, to our server over OpenSearch, and to our server over the embedded
-//! store, and what all of them answer. A difference is declared in the file, with its reason.
+//! `tests/scenarios/*.yaml`: requests to a real kube-apiserver, to our server over OpenSearch, and
+//! to our server over the embedded store, with the expected response of all. A difference is
+//! declared in the file, with its reason.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
@@ -16,8 +17,8 @@ use e2e::{
     objects::Objects,
     operator::Operator,
     poll::eventually,
-    questions::store_at,
-    scenario::{PATIENCE, SECRETS, prepare, start_operator},
+    query_api::store_at,
+    scenario::{DEADLINE, SECRETS, prepare, start_operator},
 };
 use reqwest::Method;
 use serde::Deserialize;
@@ -27,7 +28,7 @@ const REGISTRIES: &str = "apis/search.karmada.io/v1alpha1/resourceregistries";
 const OURS: &str = "apis/search.fleetdex.io/v1alpha1";
 /// Fields that the store in OpenSearch makes selectable besides those that Kubernetes has.
 const FIELD_PATHS: [&str; 1] = ["metadata.annotations['shop.example.com/team']"];
-/// Requests of all files together, so that none gets lost by a slip in a file.
+/// Minimal number of requests of all files, so that a mistake in a file cannot drop some.
 const LEAST_REQUESTS: usize = 150;
 
 /// A file of scenarios: objects, and requests about them.
@@ -37,19 +38,19 @@ struct File {
     about: String,
     /// The resource of requests that name no other.
     path: String,
-    /// Namespaces that are made.
+    /// Namespaces to create.
     #[serde(default)]
     namespaces: Vec<String>,
-    /// Custom resource definitions that are made first.
+    /// Custom resource definitions to create first.
     #[serde(default)]
     definitions: Vec<Value>,
-    /// What every object of this file has unless it says otherwise.
+    /// Defaults of every object of this file.
     #[serde(default)]
     template: Value,
     /// Objects by the collection that they are created in.
     #[serde(default)]
     objects: BTreeMap<String, Vec<Value>>,
-    /// Objects of those objects, made in this order.
+    /// Objects owned by those objects, created in this order.
     #[serde(default)]
     children: Vec<Children>,
     requests: Vec<Request>,
@@ -79,27 +80,27 @@ struct Request {
     /// Other parameters.
     #[serde(default)]
     with: BTreeMap<String, String>,
-    /// Follow `continue` to the end: so many pages there are, whose names come together.
+    /// Follow `continue` to the end: the expected number of pages, whose names are concatenated.
     pages: Option<usize>,
     /// The status code, unless it is 200.
     status: Option<u16>,
     /// The names of the items, in order.
     names: Option<Vec<String>>,
-    /// The names of the objects that a watch tells as added before it ends, in any order.
+    /// The names of the objects that a watch reports as added before it ends, in any order.
     added: Option<Vec<String>>,
     /// How many objects come after this page.
     remaining: Option<u64>,
     /// Groups of counts, as `value/value: count`.
     groups: Option<BTreeMap<String, u64>>,
-    /// A part of the message of a refusal.
+    /// A part of an error message.
     says: Option<String>,
-    /// The kind of the answer.
+    /// The kind of the response.
     kind: Option<String>,
-    /// What a Kubernetes API server answers instead, and why that is so.
+    /// The different response of a Kubernetes API server, with the reason.
     kubernetes: Option<Difference>,
-    /// What the embedded store answers instead, and why that is so.
+    /// The different response of the embedded store, with the reason.
     embedded: Option<Difference>,
-    /// The same of both stores in which any path is selectable.
+    /// The different response of the stores in which any path is selectable, with the reason.
     any_path: Option<Difference>,
 }
 
@@ -107,14 +108,14 @@ struct Request {
 #[serde(deny_unknown_fields)]
 struct Difference {
     because: String,
-    /// It has no such thing, and is not asked.
+    /// The engine lacks the feature, and the request is skipped.
     #[serde(default)]
     absent: bool,
     status: Option<u16>,
     names: Option<Vec<String>>,
 }
 
-/// Whom a request is put to.
+/// The engine that a request is sent to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Engine {
     Kubernetes,
@@ -124,7 +125,7 @@ enum Engine {
     Embedded,
 }
 
-/// All that have to have what files make.
+/// The engines that must store the objects of the files.
 const STORES: [Engine; 3] = [Engine::OpenSearch, Engine::Full, Engine::Embedded];
 
 fn files() -> Result<Vec<File>> {
@@ -147,7 +148,7 @@ fn files() -> Result<Vec<File>> {
         .collect()
 }
 
-/// Two objects as one; what the second has counts.
+/// Merges two objects; the fields of the second take precedence.
 fn merged(base: &Value, over: &Value) -> Value {
     let (Value::Object(base), Value::Object(over)) = (base, over) else {
         return over.clone();
@@ -161,17 +162,17 @@ fn merged(base: &Value, over: &Value) -> Value {
 }
 
 /// The servers under test.
-struct Bench {
+struct Servers {
     member: Objects,
     operator: Operator,
     client: reqwest::Client,
     /// The names of the stores in OpenSearch: one with the selectable fields, one with everything.
     stores: [String; 2],
-    /// Keeps the servers.
+    /// Keeps the servers running.
     _fleet: Fleet,
 }
 
-impl Bench {
+impl Servers {
     async fn start(kind: OpenSearchKind) -> Result<Self> {
         let fleet = Fleet::start(Options {
             members: 1,
@@ -192,7 +193,7 @@ impl Bench {
         })
     }
 
-    async fn ask(
+    async fn send(
         &self,
         engine: Engine,
         path: &str,
@@ -240,7 +241,7 @@ impl Bench {
         ))
     }
 
-    /// Makes the objects of a file, and waits until both stores have their last versions.
+    /// Creates the objects of a file, and waits until both stores have their latest versions.
     async fn fill(&self, file: &File) -> Result<()> {
         for definition in &file.definitions {
             let name = definition["metadata"]["name"]
@@ -297,9 +298,9 @@ impl Bench {
                 .unwrap_or_default()
                 .trim_start_matches('.');
             for engine in STORES {
-                eventually(&format!("{engine:?} knows {path}"), PATIENCE, || async {
+                eventually(&format!("{engine:?} knows {path}"), DEADLINE, || async {
                     let (status, answer) = self
-                        .ask(
+                        .send(
                             engine,
                             &file.path,
                             &[("orderBy".to_owned(), path.to_owned())],
@@ -321,8 +322,8 @@ impl Bench {
         }
         for engine in STORES {
             let what = format!("{engine:?} has {collection}");
-            eventually(&what, PATIENCE, || async {
-                let (status, list) = self.ask(engine, collection, &[]).await?;
+            eventually(&what, DEADLINE, || async {
+                let (status, list) = self.send(engine, collection, &[]).await?;
                 ensure!(status == 200, "{list}");
                 for (name, version) in &versions {
                     let stored =
@@ -340,7 +341,7 @@ impl Bench {
         Ok(())
     }
 
-    /// Name and version of an object that is made with its status.
+    /// Creates an object with its status; returns its name and version.
     async fn make(&self, collection: &str, object: &Value) -> Result<(String, String)> {
         let name = object["metadata"]["name"]
             .as_str()
@@ -350,7 +351,7 @@ impl Bench {
         let status = object
             .as_object_mut()
             .and_then(|members| members.remove("status"));
-        let made = eventually(&format!("{path} is made"), PATIENCE, || {
+        let made = eventually(&format!("{path} is made"), DEADLINE, || {
             self.member.apply(&path, &object)
         })
         .await?;
@@ -388,9 +389,9 @@ impl Bench {
             .filter_map(|(key, value)| Some((key.to_owned(), value.clone()?)))
             .collect();
         parameters.extend(request.with.clone());
-        let (status, mut answer) = self.ask(engine, path, &parameters).await?;
+        let (status, mut answer) = self.send(engine, path, &parameters).await?;
         if let Some(pages) = request.pages.filter(|_| status == 200) {
-            self.follow(engine, path, &parameters, pages, &mut answer)
+            self.read_further_pages(engine, path, &parameters, pages, &mut answer)
                 .await
                 .with_context(|| format!("{path} {parameters:?}"))?;
         }
@@ -407,9 +408,9 @@ impl Bench {
     }
 }
 
-impl Bench {
+impl Servers {
     /// Adds the items of all further pages.
-    async fn follow(
+    async fn read_further_pages(
         &self,
         engine: Engine,
         path: &str,
@@ -421,7 +422,7 @@ impl Bench {
         let mut token = answer["metadata"]["continue"].as_str().map(str::to_owned);
         while let Some(text) = token.filter(|text| !text.is_empty()) {
             let next = [parameters, &[("continue".to_owned(), text)]].concat();
-            let (status, page) = self.ask(engine, path, &next).await?;
+            let (status, page) = self.send(engine, path, &next).await?;
             ensure!(status == 200, "{engine:?}: page {found}: {page}");
             if let Some(all) = answer["items"].as_array_mut() {
                 all.extend(items(&page).cloned());
@@ -434,7 +435,8 @@ impl Bench {
     }
 }
 
-/// Lets all stores hold everything that files make. Gives the names of those in OpenSearch.
+/// Registers everything that the files create for all stores. Returns the names of those in
+/// OpenSearch.
 async fn register(hub: &Objects, fleet: &Fleet) -> Result<[String; 2]> {
     let kind = |api_version: &str, kind: &str| json!({ "apiVersion": api_version, "kind": kind });
     let mut selectors: Vec<Value> = [
@@ -514,7 +516,7 @@ fn compare_names(expected: Option<&Vec<String>>, answer: &Value) -> Result<()> {
     let of_items: Vec<&str> = items(answer)
         .filter_map(|item| item["metadata"]["name"].as_str())
         .collect();
-    // Kubernetes shows an object by name as itself; here it is a list of one.
+    // Kubernetes returns a single object by name; here it is a list of one.
     let single: Vec<&str> = answer["metadata"]["name"].as_str().into_iter().collect();
     let found = if answer["items"].is_array() {
         of_items
@@ -568,7 +570,8 @@ fn compare(expected: &Request, engine: Engine, status: u16, answer: &Value) -> R
             answer["kind"]
         );
     }
-    // The words of a refusal are everybody's own, and Kubernetes counts what is left only where nothing is selected.
+    // Error messages differ between servers, and Kubernetes reports a remaining count only without
+    // selectors.
     if engine == Engine::Kubernetes {
         return Ok(());
     }
@@ -587,11 +590,14 @@ async fn run(kind: OpenSearchKind) -> Result<()> {
     let files = files()?;
     let count: usize = files.iter().map(|file| file.requests.len()).sum();
     ensure!(count >= LEAST_REQUESTS, "only {count} requests");
-    let bench = Bench::start(kind).await?;
+    let servers = Servers::start(kind).await?;
     let mut wrong = Vec::new();
     let mut differences = 0;
     for file in &files {
-        bench.fill(file).await.with_context(|| file.about.clone())?;
+        servers
+            .fill(file)
+            .await
+            .with_context(|| file.about.clone())?;
         for request in &file.requests {
             differences += usize::from(
                 request
@@ -601,7 +607,7 @@ async fn run(kind: OpenSearchKind) -> Result<()> {
             );
             for engine in [Engine::Kubernetes].into_iter().chain(STORES) {
                 wrong.extend(
-                    bench
+                    servers
                         .check(file, request, engine)
                         .await
                         .err()
@@ -621,11 +627,11 @@ async fn run(kind: OpenSearchKind) -> Result<()> {
 }
 
 #[tokio::test]
-async fn requests_are_answered_alike_by_kubernetes_opensearch_and_the_embedded_store() {
+async fn requests_have_equal_responses_from_kubernetes_opensearch_and_the_embedded_store() {
     run(OpenSearchKind::Plain).await.unwrap();
 }
 
 #[tokio::test]
-async fn requests_are_answered_alike_over_the_older_opensearch() {
+async fn requests_have_equal_responses_over_opensearch_2() {
     run(OpenSearchKind::Secure).await.unwrap();
 }

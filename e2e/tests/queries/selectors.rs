@@ -1,5 +1,5 @@
-//! The law of this project, on real servers: for any selector, an API server, OpenSearch and our own matching give the
-//! same objects.
+//! The central guarantee, on real servers: for any selector, an API server, OpenSearch and our own
+//! matching return the same objects.
 
 use std::{
     borrow::Cow,
@@ -13,7 +13,8 @@ use e2e::{
     engine::engine,
     fleet::{ApiServer, Fleet, OpenSearchServer, Options},
     generate::{
-        Asked, Family, Generator, Planned, SEED_VARIABLE, families, seed, widget_definition,
+        Family, GeneratedSelectors, Generator, Planned, SEED_VARIABLE, families, seed,
+        widget_definition,
     },
     http,
     poll::eventually,
@@ -41,16 +42,16 @@ const CLUSTER: &str = "member1";
 const PREFIX: &str = "laws";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn any_selector_selects_the_same_from_an_api_server_from_opensearch_and_from_memory() {
+async fn any_selector_selects_the_same_in_an_api_server_opensearch_and_memory() {
     let seed = seed().unwrap();
     eprintln!("seed {seed} (set {SEED_VARIABLE}={seed} to see the same again)");
-    let outcome = hold_to_the_law(seed).await;
+    let outcome = check_engines_agree(seed).await;
     outcome
         .with_context(|| format!("with {SEED_VARIABLE}={seed}"))
         .unwrap();
 }
 
-async fn hold_to_the_law(seed: u64) -> Result<()> {
+async fn check_engines_agree(seed: u64) -> Result<()> {
     let fleet = Fleet::start(Options {
         members: 1,
         ..Options::default()
@@ -71,18 +72,23 @@ async fn hold_to_the_law(seed: u64) -> Result<()> {
     ensure!(created >= 300, "only {created} objects were found again");
     index(fleet.opensearch()?, &kinds).await?;
 
-    let questions: Vec<Question<'_, '_>> = (0..SELECTORS)
-        .map(|_| question(&mut generator, &kinds))
+    let selector_queries: Vec<SelectorQuery<'_, '_>> = (0..SELECTORS)
+        .map(|_| selector_query(&mut generator, &kinds))
         .collect();
     let started = Instant::now();
-    let from_memory: Vec<Answer> = questions.iter().map(Question::ask_memory).collect();
+    let from_memory: Vec<QueryResult> = selector_queries
+        .iter()
+        .map(SelectorQuery::select_in_memory)
+        .collect();
     let in_memory = started.elapsed();
     let opensearch_started = Instant::now();
-    let from_opensearch = ask_opensearch(fleet.opensearch()?, &questions).await?;
+    let from_opensearch = select_in_opensearch(fleet.opensearch()?, &selector_queries).await?;
     let by_opensearch = opensearch_started.elapsed();
     let member_started = Instant::now();
-    let asked = questions.iter().map(|question| member.ask(question));
-    let from_member: Vec<Option<Answer>> = stream::iter(asked)
+    let requests = selector_queries
+        .iter()
+        .map(|selector_query| member.select(selector_query));
+    let from_member: Vec<Option<QueryResult>> = stream::iter(requests)
         .buffered(CONCURRENCY)
         .try_collect()
         .await?;
@@ -93,19 +99,19 @@ async fn hold_to_the_law(seed: u64) -> Result<()> {
         member_started.elapsed().as_secs_f64(),
     );
 
-    let answers = questions
+    let answers = selector_queries
         .iter()
         .zip(&from_memory)
         .zip(&from_opensearch)
         .zip(&from_member);
     let mut wrong: Vec<String> = Vec::new();
-    for (((question, memory), opensearch), member) in answers {
+    for (((selector_query, memory), opensearch), member) in answers {
         let agreed = memory == opensearch && member.as_ref().is_none_or(|member| member == memory);
         if !agreed {
-            wrong.push(question.disagreement(memory, opensearch, member.as_ref()));
+            wrong.push(selector_query.disagreement(memory, opensearch, member.as_ref()));
         }
     }
-    // The shortest ones tell most.
+    // Short selectors are easiest to debug.
     wrong.sort_by_key(String::len);
     wrong.dedup();
     let shown = wrong
@@ -119,31 +125,38 @@ async fn hold_to_the_law(seed: u64) -> Result<()> {
         "{} of {SELECTORS} selectors select different objects:\n{shown}",
         wrong.len()
     );
-    check_quality(&questions, &from_memory, &from_member)
+    check_quality(&selector_queries, &from_memory, &from_member)
 }
 
-/// A law that only ever sees empty or full answers says nothing.
+/// Fails if too few selectors select some but not all objects: such a run proves nothing.
 fn check_quality(
-    questions: &[Question<'_, '_>],
-    from_memory: &[Answer],
-    from_member: &[Option<Answer>],
+    selector_queries: &[SelectorQuery<'_, '_>],
+    from_memory: &[QueryResult],
+    from_member: &[Option<QueryResult>],
 ) -> Result<()> {
-    let is_telling = |(question, answer): &(&Question<'_, '_>, &Answer)| match answer {
-        Answer::Objects(names) => !names.is_empty() && names.len() < question.kind.items.len(),
-        Answer::Refused => false,
-    };
-    let telling = questions.iter().zip(from_memory).filter(is_telling).count();
+    let is_discriminating =
+        |(selector_query, answer): &(&SelectorQuery<'_, '_>, &QueryResult)| match answer {
+            QueryResult::Objects(names) => {
+                !names.is_empty() && names.len() < selector_query.kind.items.len()
+            }
+            QueryResult::Refused => false,
+        };
+    let discriminating = selector_queries
+        .iter()
+        .zip(from_memory)
+        .filter(is_discriminating)
+        .count();
     let refused = from_memory
         .iter()
-        .filter(|answer| **answer == Answer::Refused)
+        .filter(|answer| **answer == QueryResult::Refused)
         .count();
     let by_member = from_member.iter().flatten().count();
     eprintln!(
-        "{telling} select some but not all, {refused} are refused, {by_member} were put to the API server"
+        "{discriminating} select some but not all, {refused} are refused, {by_member} were put to the API server"
     );
     ensure!(
-        telling * 10 >= SELECTORS * 3,
-        "only {telling} of {SELECTORS} selectors select some but not all objects"
+        discriminating * 10 >= SELECTORS * 3,
+        "only {discriminating} of {SELECTORS} selectors select some but not all objects"
     );
     ensure!(
         refused >= 20,
@@ -156,14 +169,14 @@ fn check_quality(
     Ok(())
 }
 
-/// What somebody answers: the objects' names, as `namespace/name`, or that the selector is no good.
+/// The result of an engine: the objects as `namespace/name`, or a refused selector.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Answer {
+enum QueryResult {
     Objects(BTreeSet<String>),
     Refused,
 }
 
-/// What a member holds of one kind, as it answers it.
+/// The objects of one kind, as a member returns them.
 struct List {
     family: Family,
     items: Vec<Box<RawValue>>,
@@ -210,7 +223,7 @@ impl<'l> Kind<'l> {
     }
 }
 
-/// What the paths of a kind's field labels read in its objects.
+/// The values of a kind's field labels in its objects.
 fn values_by_label(list: &List) -> Result<BTreeMap<String, Vec<String>>> {
     let mut values: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for item in &list.items {
@@ -232,14 +245,14 @@ fn values_by_label(list: &List) -> Result<BTreeMap<String, Vec<String>>> {
     Ok(values)
 }
 
-/// An object as a query sees it.
-struct Seen<'k, 'l> {
+/// An item with its kind, as a searchable object.
+struct SearchableItem<'k, 'l> {
     kind: &'k Kind<'l>,
     item: &'k Item<'l>,
     resource: ResourceName,
 }
 
-impl Searchable for Seen<'_, '_> {
+impl Searchable for SearchableItem<'_, '_> {
     fn cluster(&self) -> &str {
         CLUSTER
     }
@@ -283,16 +296,19 @@ impl Searchable for Seen<'_, '_> {
     }
 }
 
-/// Selectors, put to one kind.
-struct Question<'k, 'l> {
+/// Generated selectors for one kind.
+struct SelectorQuery<'k, 'l> {
     kind: &'k Kind<'l>,
-    asked: Asked,
+    generated: GeneratedSelectors,
     /// Absent where our parsers refuse the selectors.
     query: Option<Query>,
 }
 
-fn question<'k, 'l>(generator: &mut Generator, kinds: &'k [Kind<'l>]) -> Question<'k, 'l> {
-    // Kinds with many fields are asked about more often, and pods most of all: they are most.
+fn selector_query<'k, 'l>(
+    generator: &mut Generator,
+    kinds: &'k [Kind<'l>],
+) -> SelectorQuery<'k, 'l> {
+    // Kinds with many fields are chosen more often, and pods, the most numerous, most often.
     let pods = kinds
         .iter()
         .filter(|kind| &*kind.family.resource.plural == "pods");
@@ -301,39 +317,43 @@ fn question<'k, 'l>(generator: &mut Generator, kinds: &'k [Kind<'l>]) -> Questio
         .flat_map(|kind| std::iter::repeat_n(kind, kind.family.labels.len()));
     let candidates: Vec<&Kind<'_>> = pods.cycle().take(20).chain(by_fields).collect();
     let kind = candidates[generator.below(candidates.len())];
-    let asked = generator.selectors(kind.family, &kind.values);
-    let query = parsed(kind, &asked);
-    Question { kind, asked, query }
+    let generated = generator.selectors(kind.family, &kind.values);
+    let query = parsed(kind, &generated);
+    SelectorQuery {
+        kind,
+        generated,
+        query,
+    }
 }
 
-fn parsed(kind: &Kind<'_>, asked: &Asked) -> Option<Query> {
+fn parsed(kind: &Kind<'_>, generated: &GeneratedSelectors) -> Option<Query> {
     let resource = ResourceName::from(&kind.family.resource);
     let query = Query {
-        namespaces: asked
+        namespaces: generated
             .namespace
             .iter()
             .filter_map(|namespace| namespace.parse().ok())
             .collect(),
-        labels: asked.labels.parse().ok()?,
-        fields: asked.fields.parse().ok()?,
+        labels: generated.labels.parse().ok()?,
+        fields: generated.fields.parse().ok()?,
         ..Query::all_of(resource, kind.selectable.clone(), 1_000)
     };
     query.check().is_ok().then_some(query)
 }
 
-impl Question<'_, '_> {
-    fn ask_memory(&self) -> Answer {
+impl SelectorQuery<'_, '_> {
+    fn select_in_memory(&self) -> QueryResult {
         let Some(query) = &self.query else {
-            return Answer::Refused;
+            return QueryResult::Refused;
         };
         let resource = ResourceName::from(&self.kind.family.resource);
-        let seen = self.kind.items.iter().map(|item| Seen {
+        let seen = self.kind.items.iter().map(|item| SearchableItem {
             kind: self.kind,
             item,
             resource: resource.clone(),
         });
         let matching = seen.filter(|seen| query.matches(seen));
-        Answer::Objects(
+        QueryResult::Objects(
             matching
                 .map(|seen| full_name(seen.item.object.namespace(), seen.item.object.name()))
                 .collect(),
@@ -342,23 +362,23 @@ impl Question<'_, '_> {
 
     fn disagreement(
         &self,
-        memory: &Answer,
-        opensearch: &Answer,
-        member: Option<&Answer>,
+        memory: &QueryResult,
+        opensearch: &QueryResult,
+        member: Option<&QueryResult>,
     ) -> String {
-        let Asked {
+        let GeneratedSelectors {
             namespace,
             labels,
             fields,
             ..
-        } = &self.asked;
+        } = &self.generated;
         let mut text = format!(
             "{} -l {labels:?} --field-selector {fields:?} -n {namespace:?}\n",
             self.kind.family.resource.gvk
         );
-        let mut difference = |left: &str, a: &Answer, right: &str, b: &Answer| {
+        let mut difference = |left: &str, a: &QueryResult, right: &str, b: &QueryResult| {
             let _ = match (a, b) {
-                (Answer::Objects(a), Answer::Objects(b)) => {
+                (QueryResult::Objects(a), QueryResult::Objects(b)) => {
                     let only: Vec<&String> = a.difference(b).take(6).collect();
                     if only.is_empty() {
                         Ok(())
@@ -366,7 +386,7 @@ impl Question<'_, '_> {
                         writeln!(text, "    {left}, but not {right}: {only:?}")
                     }
                 }
-                (Answer::Refused, Answer::Objects(names)) => {
+                (QueryResult::Refused, QueryResult::Objects(names)) => {
                     writeln!(
                         text,
                         "    {left} refuses it, {right} gives {} objects",
@@ -405,7 +425,7 @@ fn full_name_of(object: &Value) -> String {
     )
 }
 
-/// Writes the documents as the program itself does: with its projector, its encoding, its index template.
+/// Writes the documents with the product's projector, encoding and index template.
 async fn index(server: &OpenSearchServer, kinds: &[Kind<'_>]) -> Result<()> {
     let cluster: ClusterName = CLUSTER.parse()?;
     let engine = engine(server, PREFIX, 1)?;
@@ -434,24 +454,24 @@ async fn index(server: &OpenSearchServer, kinds: &[Kind<'_>]) -> Result<()> {
     server.client()?.refresh(PREFIX).await
 }
 
-async fn ask_opensearch(
+async fn select_in_opensearch(
     server: &OpenSearchServer,
-    questions: &[Question<'_, '_>],
-) -> Result<Vec<Answer>> {
+    selector_queries: &[SelectorQuery<'_, '_>],
+) -> Result<Vec<QueryResult>> {
     let client = http::client(None)?;
     let mut answers = Vec::new();
-    for chunk in questions.chunks(SEARCHES_PER_REQUEST) {
+    for chunk in selector_queries.chunks(SEARCHES_PER_REQUEST) {
         let queries: Vec<&Query> = chunk
             .iter()
-            .filter_map(|question| question.query.as_ref())
+            .filter_map(|selector_query| selector_query.query.as_ref())
             .collect();
         let mut responses = search_together(&client, server, &queries)
             .await?
             .into_iter();
-        for question in chunk {
-            let answer = match question.query {
-                Some(_) => Answer::Objects(responses.next().context("too few responses")?),
-                None => Answer::Refused,
+        for selector_query in chunk {
+            let answer = match selector_query.query {
+                Some(_) => QueryResult::Objects(responses.next().context("too few responses")?),
+                None => QueryResult::Refused,
             };
             answers.push(answer);
         }
@@ -465,7 +485,7 @@ async fn search_together(
     server: &OpenSearchServer,
     queries: &[&Query],
 ) -> Result<Vec<BTreeSet<String>>> {
-    const WANTED: &str =
+    const RESPONSE_FIELDS: &str =
         "responses.error,responses.timed_out,responses._shards.failed,responses.hits.hits.sort";
     if queries.is_empty() {
         return Ok(Vec::new());
@@ -476,7 +496,7 @@ async fn search_together(
         search["_source"] = false.into();
         let _ = writeln!(body, "{}\n{search}", json!({ "index": PREFIX }));
     }
-    let url = format!("{}/_msearch?filter_path={WANTED}", server.url());
+    let url = format!("{}/_msearch?filter_path={RESPONSE_FIELDS}", server.url());
     let request = client
         .post(url)
         .header("Content-Type", "application/x-ndjson")
@@ -517,7 +537,7 @@ async fn search_together(
     Ok(found)
 }
 
-/// The API server, and what tells our objects from its own.
+/// The API server, and the names of our objects, as it has objects of its own.
 struct Member<'f> {
     server: &'f ApiServer,
     client: reqwest::Client,
@@ -531,7 +551,7 @@ impl<'f> Member<'f> {
         })
     }
 
-    /// Creates the objects and gives their full names by group and plural.
+    /// Creates the objects and returns their full names by group and plural.
     async fn create(&self, planned: Vec<Planned>) -> Result<BTreeSet<(String, String)>> {
         self.server
             .kubectl()?
@@ -668,31 +688,31 @@ impl<'f> Member<'f> {
         Ok(kept)
     }
 
-    /// Nothing for what only we understand.
-    async fn ask(&self, question: &Question<'_, '_>) -> Result<Option<Answer>> {
+    /// `None` for selectors that only Fleetdex understands.
+    async fn select(&self, selector_query: &SelectorQuery<'_, '_>) -> Result<Option<QueryResult>> {
         const METADATA_ONLY: &str =
             "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
-        let Asked {
+        let GeneratedSelectors {
             namespace,
             labels,
             fields,
-            is_kubernetes,
-        } = &question.asked;
-        if !is_kubernetes {
+            is_plain_kubernetes,
+        } = &selector_query.generated;
+        if !is_plain_kubernetes {
             return Ok(None);
         }
         let scope = match namespace {
             Some(namespace) => Scope::Namespace(namespace.parse()?),
             None => Scope::All,
         };
-        let path = question.kind.family.resource.path(&scope);
+        let path = selector_query.kind.family.resource.path(&scope);
         let query = [
             ("labelSelector", labels.as_str()),
             ("fieldSelector", fields.as_str()),
         ];
         let (status, text) = self.query(&path, &query, METADATA_ONLY).await?;
         if status == StatusCode::BAD_REQUEST {
-            return Ok(Some(Answer::Refused));
+            return Ok(Some(QueryResult::Refused));
         }
         ensure!(
             status.is_success(),
@@ -700,13 +720,13 @@ impl<'f> Member<'f> {
         );
         let list: Value = serde_json::from_str(&text)?;
         let found = list["items"].as_array().cloned().unwrap_or_default();
-        let known: BTreeSet<String> = question
+        let known: BTreeSet<String> = selector_query
             .kind
             .items
             .iter()
             .map(|item| full_name(item.object.namespace(), item.object.name()))
             .collect();
-        Ok(Some(Answer::Objects(
+        Ok(Some(QueryResult::Objects(
             found
                 .iter()
                 .map(full_name_of)

@@ -41,14 +41,14 @@ async fn fleet(opensearch: OpenSearchKind) -> Arc<SharedFleet> {
     .unwrap()
 }
 
-/// A store of its own in an OpenSearch.
-struct Bench {
+/// A separate store in an OpenSearch.
+struct TestStore {
     engine: Engine,
     prefix: String,
     fleet: Arc<SharedFleet>,
 }
 
-impl Bench {
+impl TestStore {
     async fn new() -> Result<Self> {
         Self::with_shards(1).await
     }
@@ -74,14 +74,14 @@ impl Bench {
     }
 
     /// Writes objects to a cluster, each with its document's id, and makes them visible.
-    async fn write(&self, cluster: &str, objects: &[Made]) -> Result<()> {
+    async fn write(&self, cluster: &str, objects: &[TestObject]) -> Result<()> {
         let revision = self.engine.open(&cluster.parse()?, None, 0).await?;
         self.engine.activate(&revision).await?;
         self.fill(&revision, objects).await
     }
 
-    /// Writes objects to a revision, seen or not.
-    async fn fill(&self, revision: &IndexRevision, objects: &[Made]) -> Result<()> {
+    /// Writes objects to a revision, visible or not.
+    async fn fill(&self, revision: &IndexRevision, objects: &[TestObject]) -> Result<()> {
         let name = &revision.cluster;
         let mut projectors: BTreeMap<Resource, Projector> = BTreeMap::new();
         let mut writes = Vec::with_capacity(objects.len());
@@ -156,14 +156,14 @@ impl Bench {
 
 /// An object to write.
 #[derive(Clone)]
-struct Made {
+struct TestObject {
     resource: Resource,
     fields: Vec<SelectableField>,
     object: Value,
     deleted: bool,
 }
 
-impl Made {
+impl TestObject {
     fn new(resource: &Resource, namespace: Option<&str>, name: &str, version: u64) -> Self {
         let uid = format!("{}-{}", namespace.unwrap_or_default(), name);
         let mut metadata =
@@ -216,25 +216,27 @@ fn names_of(page: &Page) -> Result<Vec<String>> {
     page.items.iter().map(name).collect()
 }
 
-/// 60 pods in two clusters and three namespaces, and 24 nodes, which have no namespace. Names and UIDs are the same in both clusters, as
-/// if both had been restored from one backup.
-async fn two_clusters(bench: &Bench) -> Result<()> {
+/// 60 pods in two clusters and three namespaces, and 24 nodes, which have no namespace. Names and
+/// UIDs are the same in both clusters, as if both had been restored from one backup.
+async fn two_clusters(store: &TestStore) -> Result<()> {
     let (pods, nodes) = (built_in("pods"), built_in("nodes"));
     for cluster in ["member1", "team/prod"] {
         let mut objects = Vec::new();
         for number in 0..30 {
             let namespace = ["a", "a-b", "b"][number % 3];
-            let mut pod = Made::new(&pods, Some(namespace), &format!("pod-{}", number / 3), 100);
-            // Some are of one second, and some have no time at all, as all nodes here.
+            let mut pod =
+                TestObject::new(&pods, Some(namespace), &format!("pod-{}", number / 3), 100);
+            // Some creation times are equal, and some objects, such as all nodes, have none.
             if number % 4 != 0 {
                 pod.object["metadata"]["creationTimestamp"] =
                     format!("2026-01-01T00:00:{:02}Z", number % 7).into();
             }
             objects.push(pod);
         }
-        objects
-            .extend((0..12).map(|number| Made::new(&nodes, None, &format!("node-{number}"), 100)));
-        bench.write(cluster, &objects).await?;
+        objects.extend(
+            (0..12).map(|number| TestObject::new(&nodes, None, &format!("node-{number}"), 100)),
+        );
+        store.write(cluster, &objects).await?;
     }
     Ok(())
 }
@@ -268,9 +270,9 @@ fn orders() -> Vec<Vec<Sort>> {
 }
 
 #[tokio::test]
-async fn pages_together_are_the_single_answer_with_namespaces_and_without() {
-    let bench = Bench::new().await.unwrap();
-    two_clusters(&bench).await.unwrap();
+async fn concatenated_pages_equal_one_large_page_with_and_without_namespaces() {
+    let store = TestStore::new().await.unwrap();
+    two_clusters(&store).await.unwrap();
     for (name, count) in [("pods", 60), ("nodes", 24)] {
         let resource = built_in(name);
         for sort in orders() {
@@ -278,14 +280,14 @@ async fn pages_together_are_the_single_answer_with_namespaces_and_without() {
                 sort: sort.clone(),
                 ..query(&resource, 1_000)
             };
-            let single = bench.pages(&whole, async |_| Ok(())).await.unwrap();
+            let single = store.pages(&whole, async |_| Ok(())).await.unwrap();
             assert_eq!(
                 single.iter().collect::<BTreeSet<_>>().len(),
                 count,
                 "{sort:?}"
             );
             for limit in [7, 1, count / 2, count - 1, count, count + 1] {
-                let paged = bench
+                let paged = store
                     .pages(
                         &Query {
                             limit,
@@ -306,9 +308,9 @@ async fn pages_together_are_the_single_answer_with_namespaces_and_without() {
 
 #[tokio::test]
 async fn the_standard_order_is_namespace_then_name_then_cluster() {
-    let bench = Bench::new().await.unwrap();
-    two_clusters(&bench).await.unwrap();
-    let pods = bench
+    let store = TestStore::new().await.unwrap();
+    two_clusters(&store).await.unwrap();
+    let pods = store
         .pages(&query(&built_in("pods"), 7), async |_| Ok(()))
         .await
         .unwrap();
@@ -321,7 +323,7 @@ async fn the_standard_order_is_namespace_then_name_then_cluster() {
         clusters: vec!["team/prod".parse().unwrap()],
         ..query(&built_in("nodes"), 5)
     };
-    let nodes = bench.pages(&one, async |_| Ok(())).await.unwrap();
+    let nodes = store.pages(&one, async |_| Ok(())).await.unwrap();
     assert_eq!(
         nodes[..3],
         [
@@ -334,18 +336,18 @@ async fn the_standard_order_is_namespace_then_name_then_cluster() {
 }
 
 #[tokio::test]
-async fn objects_that_change_between_pages_change_no_page() {
-    let bench = Bench::new().await.unwrap();
-    two_clusters(&bench).await.unwrap();
+async fn changes_between_pages_do_not_affect_later_pages() {
+    let store = TestStore::new().await.unwrap();
+    two_clusters(&store).await.unwrap();
     let (pods, nodes) = (built_in("pods"), built_in("nodes"));
     for resource in [&pods, &nodes] {
-        let before = bench
+        let before = store
             .pages(&query(resource, 1_000), async |_| Ok(()))
             .await
             .unwrap();
         let stir = async |number: usize| {
             let made = |name: String, version: usize| {
-                Made::new(
+                TestObject::new(
                     resource,
                     resource.namespaced.then_some("a"),
                     &name,
@@ -355,21 +357,21 @@ async fn objects_that_change_between_pages_change_no_page() {
             let singular = resource.gvk.kind.to_lowercase();
             let changed = made(format!("{singular}-{}", number % 3), 200 + number);
             let added = made(format!("{singular}-0-added-{number}"), 200);
-            let deleted = Made {
+            let deleted = TestObject {
                 deleted: true,
                 ..made(format!("{singular}-{}", 9 - number % 5), 300 + number)
             };
-            bench.write("member1", &[changed, added]).await?;
-            // A second delete finds nothing to delete.
+            store.write("member1", &[changed, added]).await?;
+            // A second delete finds nothing.
             if number < 5 {
-                bench.write("member1", &[deleted]).await
+                store.write("member1", &[deleted]).await
             } else {
                 Ok(())
             }
         };
-        let paged = bench.pages(&query(resource, 7), stir).await.unwrap();
+        let paged = store.pages(&query(resource, 7), stir).await.unwrap();
         assert_eq!(before, paged);
-        let after = bench
+        let after = store
             .pages(&query(resource, 7), async |_| Ok(()))
             .await
             .unwrap();
@@ -378,26 +380,26 @@ async fn objects_that_change_between_pages_change_no_page() {
 }
 
 #[tokio::test]
-async fn the_last_page_closes_the_view_and_a_page_tells_what_is_left() {
-    let bench = Bench::new().await.unwrap();
-    two_clusters(&bench).await.unwrap();
+async fn the_last_page_closes_the_view_and_pages_report_the_remaining_count() {
+    let store = TestStore::new().await.unwrap();
+    two_clusters(&store).await.unwrap();
     let query = query(&built_in("nodes"), 10);
-    let first = bench.engine.search(&query, None).await.unwrap();
+    let first = store.engine.search(&query, None).await.unwrap();
     assert_eq!((first.items.len(), first.remaining), (10, Some(14)));
     let cursor = first.next.unwrap();
-    let second = bench.engine.search(&query, Some(&cursor)).await.unwrap();
+    let second = store.engine.search(&query, Some(&cursor)).await.unwrap();
     assert_eq!(second.items.len(), 10);
-    // Until the last page was read, a page can be read again.
-    let again = bench.engine.search(&query, Some(&cursor)).await.unwrap();
+    // Pages can be read again until the last one is read.
+    let again = store.engine.search(&query, Some(&cursor)).await.unwrap();
     assert_eq!(names_of(&second).unwrap(), names_of(&again).unwrap());
-    let third = bench
+    let third = store
         .engine
         .search(&query, second.next.as_ref())
         .await
         .unwrap();
     assert_eq!(third.items.len(), 4);
     assert!(third.next.is_none());
-    let late = bench
+    let late = store
         .engine
         .search(&query, Some(&cursor))
         .await
@@ -407,17 +409,17 @@ async fn the_last_page_closes_the_view_and_a_page_tells_what_is_left() {
 
 #[tokio::test]
 async fn a_cursor_into_a_closed_view_has_expired() {
-    let bench = Bench::new().await.unwrap();
-    two_clusters(&bench).await.unwrap();
+    let store = TestStore::new().await.unwrap();
+    two_clusters(&store).await.unwrap();
     let query = query(&built_in("pods"), 10);
-    let cursor = bench
+    let cursor = store
         .engine
         .search(&query, None)
         .await
         .unwrap()
         .next
         .unwrap();
-    let client = bench.server().unwrap().client().unwrap();
+    let client = store.server().unwrap().client().unwrap();
     let closed = client
         .send(
             Method::DELETE,
@@ -427,36 +429,36 @@ async fn a_cursor_into_a_closed_view_has_expired() {
         .await
         .unwrap();
     assert_eq!(closed.status, 200, "{}", closed.body);
-    let late = bench
+    let late = store
         .engine
         .search(&query, Some(&cursor))
         .await
         .unwrap_err();
     assert!(matches!(late, StoreError::Expired), "{late}");
 
-    // The index is gone, and the view with it.
-    let next = bench
+    // The index is deleted, and the view with it.
+    let next = store
         .engine
         .search(&query, None)
         .await
         .unwrap()
         .next
         .unwrap();
-    bench
+    store
         .engine
         .drop_cluster(&"member1".parse().unwrap())
         .await
         .unwrap();
-    bench
+    store
         .engine
         .drop_cluster(&"team/prod".parse().unwrap())
         .await
         .unwrap();
-    let late = bench.engine.search(&query, Some(&next)).await.unwrap_err();
+    let late = store.engine.search(&query, Some(&next)).await.unwrap_err();
     assert!(matches!(late, StoreError::Expired), "{late}");
-    // Nothing left is no error.
+    // A query without visible indices has an empty result, not an error.
     assert!(
-        bench
+        store
             .engine
             .search(&query, None)
             .await
@@ -467,14 +469,14 @@ async fn a_cursor_into_a_closed_view_has_expired() {
 }
 
 #[tokio::test]
-async fn every_version_is_visited_once_across_the_borders_of_pages() {
+async fn every_version_is_visited_once_across_page_boundaries() {
     for shards in [1, 3] {
-        visit_across_borders(&Bench::with_shards(shards).await.unwrap()).await;
+        visit_across_page_boundaries(&TestStore::with_shards(shards).await.unwrap()).await;
     }
 }
 
 #[expect(clippy::unwrap_used, reason = "part of a test")]
-async fn visit_across_borders(bench: &Bench) {
+async fn visit_across_page_boundaries(store: &TestStore) {
     let resource = built_in("configmaps");
     let extent = Extent::Kind(KindExtent {
         api_version: "v1".to_owned(),
@@ -483,9 +485,9 @@ async fn visit_across_borders(bench: &Bench) {
     });
     let mut written = 0;
     for count in [9_999, 10_000, 10_001, 20_000] {
-        let objects: Vec<Made> = (written..count)
+        let objects: Vec<TestObject> = (written..count)
             .map(|number| {
-                Made::new(
+                TestObject::new(
                     &resource,
                     Some("a"),
                     &format!("c{number}"),
@@ -493,9 +495,9 @@ async fn visit_across_borders(bench: &Bench) {
                 )
             })
             .collect();
-        bench.write("member1", &objects).await.unwrap();
+        store.write("member1", &objects).await.unwrap();
         written = count;
-        let seen = bench.versions("member1", &extent).await.unwrap();
+        let seen = store.versions("member1", &extent).await.unwrap();
         assert_eq!(seen.len(), count);
         let expected: BTreeSet<String> = (0..count)
             .map(|number| format!("v1/ConfigMap/a-c{number} {}", 1_000 + number))
@@ -505,8 +507,8 @@ async fn visit_across_borders(bench: &Bench) {
 }
 
 #[tokio::test]
-async fn what_lies_outside_of_600_kinds_is_found_without_asking_too_much() {
-    let bench = Bench::new().await.unwrap();
+async fn documents_outside_600_kinds_are_found_within_the_limits_of_a_request() {
+    let store = TestStore::new().await.unwrap();
     // One version with many kinds, many versions with one kind, in all namespaces and in one.
     let name = |number: usize| {
         if number < 100 {
@@ -529,7 +531,7 @@ async fn what_lies_outside_of_600_kinds_is_found_without_asking_too_much() {
     for number in 0..600 {
         let resource = kind(&version(number), &name(number));
         for of in ["covered", "other"] {
-            objects.push(Made::new(&resource, Some(of), "x", 5));
+            objects.push(TestObject::new(&resource, Some(of), "x", 5));
             if namespace(number).is_some_and(|covered| covered != of) {
                 outside.push(format!("{}/{}/{of}-x 5", version(number), name(number)));
             }
@@ -547,17 +549,22 @@ async fn what_lies_outside_of_600_kinds_is_found_without_asking_too_much() {
         ("v1", "Widget"),
         ("g101.example.com/v2", "Widget"),
     ] {
-        objects.push(Made::new(&kind(version, name), Some("covered"), "x", 5));
+        objects.push(TestObject::new(
+            &kind(version, name),
+            Some("covered"),
+            "x",
+            5,
+        ));
         outside.push(format!("{version}/{name}/covered-x 5"));
     }
-    bench.write("member1", &objects).await.unwrap();
+    store.write("member1", &objects).await.unwrap();
     outside.sort();
-    let seen = bench
+    let seen = store
         .versions("member1", &Extent::Outside(extents))
         .await
         .unwrap();
     assert_eq!(seen, outside);
-    let everything = bench
+    let everything = store
         .versions("member1", &Extent::Outside(Vec::new()))
         .await
         .unwrap();
@@ -565,8 +572,8 @@ async fn what_lies_outside_of_600_kinds_is_found_without_asking_too_much() {
 }
 
 #[tokio::test]
-async fn a_value_too_long_to_be_kept_whole_is_not_taken_for_a_shorter_one() {
-    let bench = Bench::new().await.unwrap();
+async fn a_truncated_value_does_not_match_the_shorter_value() {
+    let store = TestStore::new().await.unwrap();
     let resource = kind("example.com/v1", "Widget");
     let color = FieldPath::new("spec.color");
     let fields = vec![SelectableField {
@@ -576,43 +583,44 @@ async fn a_value_too_long_to_be_kept_whole_is_not_taken_for_a_shorter_one() {
     }];
     let longest = "x".repeat(MAX_FIELD_VALUE_BYTES);
     let made = |name: &str, value: &str| {
-        let mut made = Made {
+        let mut made = TestObject {
             fields: fields.clone(),
-            ..Made::new(&resource, Some("a"), name, 5)
+            ..TestObject::new(&resource, Some("a"), name, 5)
         };
         made.object["spec"] = json!({ "color": value });
         made
     };
-    bench
+    store
         .write(
             "member1",
             &[made("whole", &longest), made("cut", &format!("{longest}x"))],
         )
         .await
         .unwrap();
-    let ask = async |fields_text: String| -> Result<Vec<String>> {
+    let find = async |fields_text: String| -> Result<Vec<String>> {
         let selectable = Selectable::of(&resource.gvk, &fields);
         let query = Query {
             selectable,
             fields: fields_text.parse().context("parsing")?,
             ..query(&resource, 10)
         };
-        bench.pages(&query, async |_| Ok(())).await
+        store.pages(&query, async |_| Ok(())).await
     };
     assert_eq!(
-        ask(format!("spec.color={longest}")).await.unwrap(),
+        find(format!("spec.color={longest}")).await.unwrap(),
         ["member1/a/whole"]
     );
     assert_eq!(
-        ask(format!("spec.color!={longest}")).await.unwrap(),
+        find(format!("spec.color!={longest}")).await.unwrap(),
         ["member1/a/cut"]
     );
-    assert_eq!(ask("spec.color".to_owned()).await.unwrap().len(), 2);
+    assert_eq!(find("spec.color".to_owned()).await.unwrap().len(), 2);
 }
 
-/// What every kind of question finds of a resource: a list in pages, an older view, counts, and owner searches.
+/// What each type of query finds of a resource: a list in pages, an older view, counts, and owner
+/// searches.
 async fn found(
-    bench: &Bench,
+    store: &TestStore,
     resource: &Resource,
     clusters: &[ClusterName],
 ) -> Result<BTreeMap<&'static str, usize>> {
@@ -620,14 +628,14 @@ async fn found(
         clusters: clusters.to_vec(),
         ..query(resource, 7)
     };
-    let of_view = match bench.engine.open_view(&all).await {
+    let of_view = match store.engine.open_view(&all).await {
         Ok(view) => {
             let cursor = Cursor {
                 snapshot: view,
                 after: Vec::new(),
                 remaining: None,
             };
-            bench
+            store
                 .engine
                 .search(
                     &Query {
@@ -640,14 +648,14 @@ async fn found(
                 .items
                 .len()
         }
-        // Where nothing is seen there is nothing to view.
+        // Without visible kinds there is no view to open.
         Err(StoreError::Expired) => 0,
         Err(error) => return Err(error.into()),
     };
     let mut placed = 0;
     let mut from: Option<Cursor> = None;
     loop {
-        let page = bench.engine.sorted_page(&all, from.as_ref()).await?;
+        let page = store.engine.sorted_page(&all, from.as_ref()).await?;
         placed += page.items.len();
         let Some((view, last)) = page
             .view
@@ -665,7 +673,7 @@ async fn found(
     }
     let count = async |by: &[GroupKey]| {
         Ok::<_, StoreError>(usize::try_from(
-            bench.engine.aggregate(&all, by, 100).await?.total,
+            store.engine.aggregate(&all, by, 100).await?.total,
         ))
     };
     let relation = Relation::Named {
@@ -682,7 +690,7 @@ async fn found(
         relation,
     };
     Ok(BTreeMap::from([
-        ("pages", bench.pages(&all, async |_| Ok(())).await?.len()),
+        ("pages", store.pages(&all, async |_| Ok(())).await?.len()),
         ("view", of_view),
         ("placed pages", placed),
         ("counts by cluster", count(&[GroupKey::Cluster]).await??),
@@ -690,12 +698,13 @@ async fn found(
             "counts by label",
             count(&[GroupKey::Namespace, GroupKey::Label("tier".to_owned())]).await??,
         ),
-        ("owners", bench.engine.relatives(&asked).await?.len()),
+        ("owners", store.engine.relatives(&asked).await?.len()),
     ]))
 }
 
-/// All of `resources` are found by every question, whether it names the cluster or not, and nothing of `others`.
-async fn only(bench: &Bench, resources: &[&Resource], others: &[&Resource]) -> Result<()> {
+/// Every query finds all of `resources` and nothing of `others`, whether it names the cluster or
+/// not.
+async fn only(store: &TestStore, resources: &[&Resource], others: &[&Resource]) -> Result<()> {
     let member: ClusterName = "member1".parse()?;
     for clusters in [
         Vec::new(),
@@ -704,7 +713,7 @@ async fn only(bench: &Bench, resources: &[&Resource], others: &[&Resource]) -> R
     ] {
         for (shown, expected) in [(resources, 30), (others, 0)] {
             for resource in shown {
-                for (question, count) in found(bench, resource, &clusters).await? {
+                for (question, count) in found(store, resource, &clusters).await? {
                     ensure!(
                         count == expected,
                         "{question} about {} of {clusters:?}: {count}",
@@ -717,56 +726,56 @@ async fn only(bench: &Bench, resources: &[&Resource], others: &[&Resource]) -> R
     Ok(())
 }
 
-async fn a_first_index_is_shown_kind_by_kind(kind: OpenSearchKind) -> Result<()> {
-    let bench = Bench::on(kind, 2).await?;
-    let server = bench.server()?;
+async fn a_first_revision_becomes_visible_kind_by_kind(kind: OpenSearchKind) -> Result<()> {
+    let store = TestStore::on(kind, 2).await?;
+    let server = store.server()?;
     let [pods, maps, secrets] = ["pods", "configmaps", "secrets"].map(built_in);
-    let revision = bench.engine.open(&"member1".parse()?, None, 0).await?;
+    let revision = store.engine.open(&"member1".parse()?, None, 0).await?;
     let mut objects = Vec::new();
     for resource in [&pods, &maps, &secrets] {
         for number in 0..30 {
             let name = format!("{}-{}", resource.plural, number / 3);
-            let mut made = Made::new(resource, Some(["a", "b", "c"][number % 3]), &name, 100);
+            let mut made = TestObject::new(resource, Some(["a", "b", "c"][number % 3]), &name, 100);
             let tier = if number % 2 == 0 { "web" } else { "db" };
             made.object["metadata"]["labels"] = json!({ "tier": tier });
             objects.push(made);
         }
     }
-    bench.fill(&revision, &objects).await?;
+    store.fill(&revision, &objects).await?;
     let client = server.client()?;
-    let alias = format!("{}-member1", bench.prefix);
-    only(&bench, &[], &[&pods, &maps, &secrets])
+    let alias = format!("{}-member1", store.prefix);
+    only(&store, &[], &[&pods, &maps, &secrets])
         .await
         .context("nothing is shown")?;
 
     let name_of = ResourceName::from;
-    bench
+    store
         .engine
         .show(&revision, &BTreeSet::from([name_of(&pods)]))
         .await?;
-    only(&bench, &[&pods], &[&maps, &secrets])
+    only(&store, &[&pods], &[&maps, &secrets])
         .await
         .context("pods are shown")?;
-    // A view goes on showing what it has shown.
+    // An open view stays as it was.
     let before = Query {
         limit: 1_000,
         ..query(&maps, 1)
     };
     let old_view = Cursor {
-        snapshot: bench.engine.open_view(&before).await?,
+        snapshot: store.engine.open_view(&before).await?,
         after: Vec::new(),
         remaining: None,
     };
 
-    bench
+    store
         .engine
         .show(&revision, &BTreeSet::from([name_of(&maps)]))
         .await?;
-    only(&bench, &[&pods, &maps], &[&secrets])
+    only(&store, &[&pods, &maps], &[&secrets])
         .await
         .context("pods and config maps are shown")?;
     ensure!(
-        bench
+        store
             .engine
             .search(&before, Some(&old_view))
             .await?
@@ -775,8 +784,9 @@ async fn a_first_index_is_shown_kind_by_kind(kind: OpenSearchKind) -> Result<()>
         "an older view shows what was not shown"
     );
 
-    // What is compared, pruned and audited is everything that is stored, and what a write replaces is found, shown or not.
-    let all = bench
+    // Lists, garbage collection and audits read everything that is stored, and replaced documents
+    // are found, visible or not.
+    let all = store
         .versions("member1", &Extent::Outside(Vec::new()))
         .await?;
     ensure!(all.len() == 90, "{} versions", all.len());
@@ -785,8 +795,8 @@ async fn a_first_index_is_shown_kind_by_kind(kind: OpenSearchKind) -> Result<()>
     let replaced = client.post("_mget", &replaced).await?;
     ensure!(replaced["docs"][0]["found"] == true, "{replaced}");
 
-    // Another process sees the same: which part is shown is read from the aliases.
-    let seen = engine(server, &bench.prefix, 2)?
+    // Another process finds the same: the visible kinds are read from the aliases.
+    let seen = engine(server, &store.prefix, 2)?
         .open(&"member1".parse()?, None, 0)
         .await?;
     ensure!(
@@ -794,36 +804,36 @@ async fn a_first_index_is_shown_kind_by_kind(kind: OpenSearchKind) -> Result<()>
         "{seen:?}"
     );
 
-    bench.engine.activate(&revision).await?;
-    only(&bench, &[&pods, &maps, &secrets], &[])
+    store.engine.activate(&revision).await?;
+    only(&store, &[&pods, &maps, &secrets], &[])
         .await
         .context("everything is shown")?;
     let aliases = client.get(&format!("{}/_alias", revision.index)).await?;
     let of_index = &aliases[revision.index.as_str()]["aliases"];
     ensure!(
-        of_index[alias.as_str()] == json!({}) && of_index[bench.prefix.as_str()] == json!({}),
+        of_index[alias.as_str()] == json!({}) && of_index[store.prefix.as_str()] == json!({}),
         "{aliases}"
     );
-    // What is shown stays shown.
-    bench
+    // Visible kinds stay visible.
+    store
         .engine
         .show(&revision, &BTreeSet::from([name_of(&pods)]))
         .await?;
-    only(&bench, &[&pods, &maps, &secrets], &[])
+    only(&store, &[&pods, &maps, &secrets], &[])
         .await
         .context("everything is still shown")
 }
 
 #[tokio::test]
-async fn a_first_index_answers_every_question_about_what_is_complete_and_no_other() {
-    a_first_index_is_shown_kind_by_kind(OpenSearchKind::Plain)
+async fn a_first_revision_serves_only_complete_kinds() {
+    a_first_revision_becomes_visible_kind_by_kind(OpenSearchKind::Plain)
         .await
         .unwrap();
 }
 
 #[tokio::test]
-async fn a_first_index_answers_the_same_in_the_older_opensearch() {
-    a_first_index_is_shown_kind_by_kind(OpenSearchKind::Secure)
+async fn a_first_revision_serves_only_complete_kinds_in_opensearch_2() {
+    a_first_revision_becomes_visible_kind_by_kind(OpenSearchKind::Secure)
         .await
         .unwrap();
 }

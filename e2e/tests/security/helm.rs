@@ -1,4 +1,4 @@
-//! The chart installs, and its service account may do what the operator does and no more.
+//! The chart installs, and its service account has exactly the permissions that the operator needs.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
@@ -11,7 +11,7 @@ use e2e::{
     oracle::{Oracle, indices},
     parts::Part,
     poll::eventually,
-    scenario::{PATIENCE, SECRETS, cluster_path, flags, register, secret_path, until_equal},
+    scenario::{DEADLINE, SECRETS, cluster_path, flags, register, secret_path, until_equal},
 };
 use serde_json::json;
 use tokio::process::Command;
@@ -37,7 +37,7 @@ async fn helm(server: &ApiServer, arguments: &[&str]) -> String {
     text
 }
 
-/// A kubeconfig with a token of the service account that the chart made.
+/// A kubeconfig with a token of the chart's service account.
 async fn kubeconfig_of_the_chart(server: &ApiServer) -> std::path::PathBuf {
     let kubectl = server.kubectl().unwrap();
     let token = kubectl
@@ -113,7 +113,7 @@ async fn the_charts_service_account_may_run_the_operator_and_nothing_more() {
         manifest.contains("kind: APIService") && manifest.contains("name: FLEETDEX_API_SERVICE"),
         "{manifest}"
     );
-    eventually("the CRDs are served", PATIENCE, || async {
+    eventually("the CRDs are served", DEADLINE, || async {
         hub.get("apis/cluster.karmada.io/v1alpha1/clusters").await?;
         hub.get("apis/search.karmada.io/v1alpha1/resourceregistries")
             .await
@@ -125,13 +125,13 @@ async fn the_charts_service_account_may_run_the_operator_and_nothing_more() {
     let operator = Operator::start(OperatorOptions {
         kubeconfig: kubeconfig.clone(),
         dir: fleet.dir().to_owned(),
-        // Ready only if it may do all that the query API needs of the control plane.
+        // Ready only with all permissions that the query API needs at the control plane.
         arguments: [
             flags(),
             vec![format!("--api-service={NAMESPACE}/fleetdex-api")],
         ]
         .concat(),
-        // As the chart has them for several replicas.
+        // The chart's flags for several replicas.
         environment: [
             ("REPLICAS", "true"),
             ("REPLICA_NAME", "fleetdex-0"),
@@ -146,7 +146,7 @@ async fn the_charts_service_account_may_run_the_operator_and_nothing_more() {
         .collect(),
     })
     .unwrap();
-    operator.wait_ready(PATIENCE).await.unwrap();
+    operator.wait_ready(DEADLINE).await.unwrap();
     register(&hub, &Registration::new(member, "member1", SECRETS))
         .await
         .unwrap();
@@ -173,8 +173,8 @@ async fn the_charts_service_account_may_run_the_operator_and_nothing_more() {
         .unwrap();
     until_equal(&oracle).await.unwrap();
     eventually(
-        "the registry is ready, the Cluster has a status, an Event tells",
-        PATIENCE,
+        "the registry is ready, the Cluster has a status, an Event exists",
+        DEADLINE,
         || async {
             let found = hub.get(path).await?;
             anyhow::ensure!(
@@ -196,7 +196,7 @@ async fn the_charts_service_account_may_run_the_operator_and_nothing_more() {
     .await
     .unwrap();
     hub.delete(path).await.unwrap();
-    eventually("the registry is gone", PATIENCE, || async {
+    eventually("the registry is gone", DEADLINE, || async {
         anyhow::ensure!(hub.find(path).await?.is_none(), "it is still there");
         Ok(())
     })
@@ -204,7 +204,7 @@ async fn the_charts_service_account_may_run_the_operator_and_nothing_more() {
     .unwrap();
     assert_eq!(indices(&opensearch, "fleetdex").await.unwrap(), [""; 0]);
     let report = format!("api/v1/namespaces/{NAMESPACE}/configmaps/fleetdex-replica-fleetdex-0");
-    eventually("the replica reports its share", PATIENCE, || async {
+    eventually("the replica reports its share", DEADLINE, || async {
         anyhow::ensure!(hub.find(&report).await?.is_some(), "there is no report");
         Ok(())
     })
@@ -236,13 +236,13 @@ async fn the_charts_service_account_may_run_the_operator_and_nothing_more() {
         "{service}"
     );
     assert!(service["spec"]["caBundle"].is_string(), "{service}");
-    assert!(operator.terminate(PATIENCE).await.unwrap().success());
+    assert!(operator.terminate(DEADLINE).await.unwrap().success());
     let lease = format!(
         "apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/fleetdex-replica-fleetdex-0"
     );
     assert!(
         hub.find(&lease).await.unwrap().is_none(),
-        "a replica that left in good order left its Lease behind"
+        "a replica that stopped in order did not delete its Lease"
     );
     let log = fs::read_to_string(operator.process().log()).unwrap();
     let refused: Vec<&str> = log
@@ -251,7 +251,7 @@ async fn the_charts_service_account_may_run_the_operator_and_nothing_more() {
         .collect();
     assert!(
         refused.is_empty(),
-        "the operator wanted more than the chart allows:\n{}",
+        "the operator was denied permissions that the chart does not grant:\n{}",
         refused.join("\n")
     );
 
@@ -351,7 +351,7 @@ async fn rights_are_those_of_the_chosen_sources() {
     assert!(!file.contains("resources: [secrets]"), "{file}");
 }
 
-/// What a stolen token of the operator must not open.
+/// Permissions that a stolen token of the operator must not have.
 async fn may_not(server: &ApiServer) {
     let kubectl = server.kubectl().unwrap();
     let account = format!("--as=system:serviceaccount:{NAMESPACE}:fleetdex");

@@ -1,4 +1,5 @@
-//! A member that is out to harm the others, against the real OpenSearch: its objects become lines of its own documents, and of nothing else.
+//! A hostile member against the real OpenSearch: its objects become documents of its own cluster,
+//! and affect no other document.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
@@ -7,18 +8,16 @@ use e2e::{
     fleet::unique,
     objects::config_map_path,
     poll::eventually,
-    scenario::{PATIENCE, Registry, SECRETS, Stage, cluster_path, secret_path},
+    scenario::{DEADLINE, Registry, SECRETS, Stage, cluster_path, secret_path},
 };
+use fakes::apiserver;
 use serde_json::{Value, json};
-use simulation::{
-    apiserver,
-    hostile::{self, Hostile, Malice},
-};
+use simulation::hostile::{self, Hostile, Malice};
 use tokio::net::TcpListener;
 
 const EVIL: &str = "evil";
 
-/// Registers a server in this process, which answers everybody.
+/// Registers a server in this process, which accepts every token.
 async fn register(stage: &Stage, name: &str, url: &str) {
     let secret = json!({
         "apiVersion": "v1", "kind": "Secret", "metadata": { "name": name, "namespace": SECRETS, "annotations": { "fleetdex.io/allowed-hosts": "127.0.0.1" } }, "data": { "token": "dG9rZW4=" },
@@ -48,7 +47,7 @@ async fn documents(stage: &Stage, prefix: &str, cluster: &str) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn an_object_with_line_breaks_is_stored_and_no_line_of_it_reaches_a_neighbour() {
+async fn line_breaks_in_an_object_cannot_inject_writes_to_other_documents() {
     let stage = Stage::enter().await.unwrap();
     let member = stage.member(1).unwrap();
     let namespace = unique("victim");
@@ -64,13 +63,17 @@ async fn an_object_with_line_breaks_is_stored_and_no_line_of_it_reaches_a_neighb
     let registry = Registry::new(&stage, "hostile", &["member1", &name], &selectors).unwrap();
     registry.apply().await.unwrap();
     let prefix = registry.prefix.clone();
-    let victim = eventually("the neighbour's object is stored", PATIENCE, || async {
-        let found = documents(&stage, &prefix, "member1").await;
-        let victim = found
-            .into_iter()
-            .find(|hit| hit["_source"]["metadata"]["name"] == "victim");
-        victim.context("no victim yet")
-    })
+    let victim = eventually(
+        "the object of the other member is stored",
+        DEADLINE,
+        || async {
+            let found = documents(&stage, &prefix, "member1").await;
+            let victim = found
+                .into_iter()
+                .find(|hit| hit["_source"]["metadata"]["name"] == "victim");
+            victim.context("no victim yet")
+        },
+    )
     .await
     .unwrap();
     let (alias, id) = (
@@ -93,9 +96,9 @@ async fn an_object_with_line_breaks_is_stored_and_no_line_of_it_reaches_a_neighb
     let serving = tokio::spawn(hostile::serve(listener, hostile));
     register(&stage, &name, &url).await;
 
-    // One of a list, one of a watch.
+    // One from a list, one from a watch.
     let stored = async |count: usize| {
-        eventually("the hostile objects are stored", PATIENCE, || async {
+        eventually("the hostile objects are stored", DEADLINE, || async {
             let found = documents(&stage, &prefix, &name).await;
             ensure!(
                 found.len() == count,
@@ -122,12 +125,12 @@ async fn an_object_with_line_breaks_is_stored_and_no_line_of_it_reaches_a_neighb
     let left = documents(&stage, &prefix, "member1").await;
     assert!(
         left.iter().any(|hit| hit["_id"] == id.as_str()),
-        "the neighbour's object was deleted"
+        "the object of the other member was deleted"
     );
     assert!(
         left.iter()
             .all(|hit| hit["_id"] != "planted" && hit["_source"]["cluster"] == "member1"),
-        "something was planted"
+        "a forged document was stored"
     );
     registry.until_ready().await.unwrap();
     serving.abort();

@@ -1,6 +1,6 @@
-//! Who sees and changes what, and what hostile members cannot do.
+//! What users may read and change, and what hostile members cannot do.
 
-mod front;
+mod aggregation_layer;
 mod helm;
 mod hostile_members;
 mod members_decide;

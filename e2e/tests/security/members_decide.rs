@@ -1,4 +1,5 @@
-//! Where each member's own authorization decides, the fleet shows nobody more than the members themselves do.
+//! With authorization by the members, no user sees more through the fleet than in the members
+//! themselves.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
@@ -10,15 +11,16 @@ use e2e::{
     objects::Objects,
     operator::API_PORT,
     poll::eventually,
-    questions::{GROUP, kubectl_of, make_service, name_of, names_of, raw, refusal},
-    scenario::{PATIENCE, prepare, start_operator},
+    query_api::{GROUP, kubectl_of, make_service, name_of, names_of, raw, refusal},
+    scenario::{DEADLINE, prepare, start_operator},
 };
 use serde_json::{Value, json};
 
 const RBAC: &str = "apis/rbac.authorization.k8s.io/v1";
 const PODS: &str = "api/v1/pods";
 
-/// Two pods in each of two namespaces of both members, a registry for them, and a Service that leads to the operator.
+/// Creates two pods in each of two namespaces of both members, a registry for them, and a Service
+/// for the operator.
 async fn fill(fleet: &Fleet) {
     let hub = Objects::of(fleet.control_plane()).unwrap();
     for number in [1, 2] {
@@ -36,7 +38,7 @@ async fn fill(fleet: &Fleet) {
         }
     }
     for member in ["member1", "member2"] {
-        // Single objects are read as the caller.
+        // Single objects are read with impersonation of the caller.
         let path = format!("apis/cluster.karmada.io/v1alpha1/clusters/{member}");
         let cluster = hub.get(&path).await.unwrap();
         let impersonates =
@@ -56,7 +58,7 @@ async fn fill(fleet: &Fleet) {
     .unwrap();
 }
 
-/// A role for alice on a server, in one namespace or, if it is empty, everywhere.
+/// Gives alice a role on a server, in one namespace or, if it is empty, in all.
 async fn give(server: &ApiServer, namespace: &str, name: &str, rule: Value) {
     let objects = Objects::of(server).unwrap();
     let (kind, folder) = if namespace.is_empty() {
@@ -85,7 +87,7 @@ fn names(list: &Value) -> BTreeSet<String> {
     names_of(list).unwrap()
 }
 
-/// What the members themselves show alice, namespace by namespace.
+/// What alice may list in the members themselves, namespace by namespace.
 async fn shown_by_members(fleet: &Fleet) -> BTreeSet<String> {
     let mut shown = BTreeSet::new();
     for number in [1, 2] {
@@ -107,7 +109,7 @@ async fn shown_by_members(fleet: &Fleet) -> BTreeSet<String> {
 
 #[tokio::test]
 #[allow(clippy::too_many_lines, reason = "one scenario")]
-async fn nobody_sees_more_of_a_member_than_the_member_itself_shows() {
+async fn users_see_no_more_of_a_member_than_the_member_itself_shows() {
     let fleet = Fleet::start(Options {
         members: 2,
         opensearch: OpenSearchKind::None,
@@ -118,7 +120,8 @@ async fn nobody_sees_more_of_a_member_than_the_member_itself_shows() {
     prepare(&fleet).await.unwrap();
     fill(&fleet).await;
     let hub = fleet.control_plane();
-    // What the control plane allows are questions; that it would show all pods, too, does not count.
+    // The control plane's permissions allow requests to the API; that they also allow all pods must
+    // have no effect.
     let asks = json!({ "apiGroups": ["search.fleetdex.io"], "resources": ["*"], "verbs": ["get"] });
     give(hub, "", "asks", asks).await;
     let reads =
@@ -133,7 +136,7 @@ async fn nobody_sees_more_of_a_member_than_the_member_itself_shows() {
     ];
     let _operator = start_operator(&fleet, &flags).await.unwrap();
     let (admin, alice) = (hub.kubectl().unwrap(), kubectl_of(hub, "alice").unwrap());
-    eventually("everything is indexed", PATIENCE, || async {
+    eventually("everything is indexed", DEADLINE, || async {
         let found = names(&raw(&admin, &format!("search/{PODS}")).await?);
         ensure!(found.len() == 8, "{found:?}");
         Ok(())
@@ -148,7 +151,7 @@ async fn nobody_sees_more_of_a_member_than_the_member_itself_shows() {
             .map(str::to_owned)
             .into()
     );
-    eventually("alice sees what the members show her", PATIENCE, || async {
+    eventually("alice sees what the members show her", DEADLINE, || async {
         let found = names(&raw(&alice, &format!("search/{PODS}")).await?);
         ensure!(found == shown, "{found:?}");
         Ok(())
@@ -156,7 +159,7 @@ async fn nobody_sees_more_of_a_member_than_the_member_itself_shows() {
     .await
     .unwrap();
 
-    // However she asks.
+    // With every type of request.
     let proxy = "proxying/karmada/proxy";
     for path in [
         format!("{proxy}/{PODS}"),
@@ -200,7 +203,7 @@ async fn nobody_sees_more_of_a_member_than_the_member_itself_shows() {
         shown
     );
 
-    // A name that another member has, too, is no conflict for somebody who does not see it there.
+    // A name that also exists in another member is no conflict for a user who may not see it there.
     let got = raw(&alice, &format!("{proxy}/api/v1/namespaces/web/pods/both"))
         .await
         .unwrap();

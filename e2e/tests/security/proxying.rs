@@ -1,4 +1,5 @@
-//! Kubernetes over the fleet: kubectl in front of `fleetdex local` with two real members, and users with and without rights.
+//! The Kubernetes API over the fleet: kubectl with `fleetdex local` and two real members, and users
+//! with and without permissions.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
@@ -26,10 +27,10 @@ use e2e::{
     objects::{Objects, config_map_path},
     operator::fleetdex_program,
     poll::eventually,
-    scenario::PATIENCE,
+    scenario::DEADLINE,
 };
 use fleetdex_clusters::{
-    Clusters, Timing,
+    Clusters, ConnectionTiming,
     connect::Network,
     discovery::ServedResource,
     source::{Loader, contexts, read_kubeconfig},
@@ -41,7 +42,7 @@ use fleetdex_server::{
     continue_token::SealingKeys,
     peers::Peers,
     proxying::{self, MemberProxy},
-    serve::{AccessControl, ApiState},
+    serve::{ApiState, AuthenticationMode},
     token_file::TokenVerifier,
     uri::RequestUri,
 };
@@ -129,7 +130,7 @@ impl Local {
     }
 
     async fn ready(&self) -> Result<()> {
-        eventually("fleetdex local is ready", PATIENCE, || async {
+        eventually("fleetdex local is ready", DEADLINE, || async {
             self.process.check_running()?;
             let log = fs::read_to_string(self.process.log())?;
             ensure!(log.contains("ready: fleetdex get"), "{log}");
@@ -145,7 +146,7 @@ impl Local {
             .to_owned())
     }
 
-    /// kubectl with the fleet, or what is `below` the fleet's path, as its server.
+    /// kubectl with the fleet's URL, or a path `below` it, as server.
     fn kubectl(&self, below: &str) -> Result<Kubectl> {
         let server = format!(
             "http://fleetdex:{}@127.0.0.1:{}{PROXY}{below}",
@@ -165,7 +166,7 @@ impl Local {
     }
 }
 
-struct World {
+struct Fixture {
     fleet: Fleet,
     east: Objects,
     west: Objects,
@@ -173,7 +174,7 @@ struct World {
     kubeconfig: PathBuf,
 }
 
-impl World {
+impl Fixture {
     async fn start() -> Self {
         let options = Options {
             members: 2,
@@ -192,7 +193,7 @@ impl World {
                 .await
                 .unwrap();
         }
-        // One of its own: a log or a token that another run has left would be taken for this one's.
+        // A new folder: a log or token of an earlier run would be taken for this one's.
         let folder = fleet.dir().join(unique("proxying"));
         fs::create_dir_all(&folder).unwrap();
         let kubeconfig_path = folder.join("members");
@@ -234,7 +235,7 @@ impl World {
             .unwrap();
     }
 
-    /// An object of the first member, and that nothing of ours has reached it.
+    /// Reads an object of the first member, and checks that it has no annotations of Fleetdex.
     async fn in_east(&self, path: &str) -> Value {
         let object = self.east.get(path).await.unwrap();
         for ours in OURS {
@@ -247,7 +248,7 @@ impl World {
         object
     }
 
-    /// A script that edits a file as a person would.
+    /// An editor script that replaces text in a file.
     fn editor(&self, expression: &str) -> String {
         let path = self.folder.join("editor.sh");
         fs::write(
@@ -261,23 +262,23 @@ impl World {
 }
 
 #[tokio::test]
-async fn kubectl_changes_objects_of_a_fleet_as_those_of_a_cluster() {
-    let world = World::start().await;
-    world.east_has_objects().await;
-    let local = Local::start(&world.folder, &world.kubeconfig).unwrap();
+async fn kubectl_changes_objects_of_a_fleet_like_those_of_a_cluster() {
+    let fixture = Fixture::start().await;
+    fixture.east_has_objects().await;
+    let local = Local::start(&fixture.folder, &fixture.kubeconfig).unwrap();
     local.ready().await.unwrap();
     let kubectl = local.kubectl("").unwrap();
 
-    reads(&world, &kubectl).await;
-    changes(&world, &kubectl).await;
-    changes_in_protobuf(&world, &local).await;
-    conflicts(&world, &local, &kubectl).await;
-    keeps_secrets(&world, &kubectl).await;
-    answers_for_the_dead(&world, &kubectl).await;
-    assert!(local.process.terminate(PATIENCE).await.unwrap().success());
+    reads(&fixture, &kubectl).await;
+    changes(&fixture, &kubectl).await;
+    changes_in_protobuf(&fixture, &local).await;
+    conflicts(&fixture, &local, &kubectl).await;
+    keeps_secrets(&fixture, &kubectl).await;
+    objects_of_an_unreachable_member_are_read_from_the_index(&fixture, &kubectl).await;
+    assert!(local.process.terminate(DEADLINE).await.unwrap().success());
 }
 
-async fn reads(world: &World, kubectl: &Kubectl) {
+async fn reads(fixture: &Fixture, kubectl: &Kubectl) {
     let table = kubectl
         .run(&[
             "get",
@@ -289,7 +290,7 @@ async fn reads(world: &World, kubectl: &Kubectl) {
         .unwrap();
     assert!(table.contains("east") && table.contains("west"), "{table}");
     let one = kubectl.json(&["get", "configmap", "one"]).await.unwrap();
-    let own = world.in_east(&config_map_path("web", "one")).await;
+    let own = fixture.in_east(&config_map_path("web", "one")).await;
     assert_eq!(one["data"], own["data"]);
     assert_eq!(
         one["metadata"]["annotations"]["fleetdex.io/resource-version"],
@@ -349,7 +350,7 @@ async fn reads(world: &World, kubectl: &Kubectl) {
     );
 }
 
-async fn changes(world: &World, kubectl: &Kubectl) {
+async fn changes(fixture: &Fixture, kubectl: &Kubectl) {
     let path = config_map_path("web", "one");
     kubectl
         .run(&["label", "configmap", "one", "tier=gold"])
@@ -359,7 +360,7 @@ async fn changes(world: &World, kubectl: &Kubectl) {
         .run(&["annotate", "configmap", "one", "who=me"])
         .await
         .unwrap();
-    let labelled = world.in_east(&path).await;
+    let labelled = fixture.in_east(&path).await;
     assert_eq!(
         (
             &labelled["metadata"]["labels"]["tier"],
@@ -370,11 +371,11 @@ async fn changes(world: &World, kubectl: &Kubectl) {
 
     let edited = kubectl
         .clone()
-        .with("KUBE_EDITOR", &world.editor("s/a: old/a: new/"));
+        .with("KUBE_EDITOR", &fixture.editor("s/a: old/a: new/"));
     edited.run(&["edit", "configmap", "one"]).await.unwrap();
     let mut expected = labelled;
     expected["data"]["a"] = json!("new");
-    let mut now = world.in_east(&path).await;
+    let mut now = fixture.in_east(&path).await;
     for moves in ["resourceVersion", "managedFields"] {
         now["metadata"][moves] = expected["metadata"][moves].clone();
     }
@@ -424,12 +425,12 @@ async fn changes(world: &World, kubectl: &Kubectl) {
         .run(&["set", "image", "deployment/shop", "main=example.com/shop:2"])
         .await
         .unwrap();
-    let data = world.in_east(&path).await;
+    let data = fixture.in_east(&path).await;
     assert_eq!(
         (&data["data"]["a"], &data["data"]["c"]),
         (&json!("merged"), &json!("j"))
     );
-    let shop = world
+    let shop = fixture
         .in_east("apis/apps/v1/namespaces/web/deployments/shop")
         .await;
     assert_eq!(
@@ -443,18 +444,18 @@ async fn changes(world: &World, kubectl: &Kubectl) {
 
     let manifest = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "one", "namespace": "web" }, "data": { "a": "applied" } });
     kubectl.apply(&manifest.to_string()).await.unwrap();
-    assert_eq!(world.in_east(&path).await["data"]["a"], "applied");
+    assert_eq!(fixture.in_east(&path).await["data"]["a"], "applied");
     let manifest = manifest.to_string().replace("applied", "by the server");
     kubectl.apply_server_side(&manifest).await.unwrap();
-    assert_eq!(world.in_east(&path).await["data"]["a"], "by the server");
+    assert_eq!(fixture.in_east(&path).await["data"]["a"], "by the server");
 }
 
-/// As controllers in Go write, which read an object and write it back changed.
-async fn changes_in_protobuf(world: &World, local: &Local) {
+/// Writes as Go controllers do: reads an object and writes it back changed.
+async fn changes_in_protobuf(fixture: &Fixture, local: &Local) {
     const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
     let (path, member) = (
         config_map_path("web", "one"),
-        world.fleet.member(1).unwrap(),
+        fixture.fleet.member(1).unwrap(),
     );
     let own = http::client(Some(member.ca_pem())).unwrap();
     let read = own
@@ -490,15 +491,15 @@ async fn changes_in_protobuf(world: &World, local: &Local) {
             .as_u16()
     };
     assert_eq!(put("").await, 200);
-    assert_eq!(world.in_east(&path).await["data"]["a"], "by a PUT here");
+    assert_eq!(fixture.in_east(&path).await["data"]["a"], "by a PUT here");
     assert_eq!(put("").await, 409, "the version of before is a conflict");
 }
 
 #[allow(clippy::too_many_lines, reason = "one scenario")]
-async fn conflicts(world: &World, local: &Local, kubectl: &Kubectl) {
+async fn conflicts(fixture: &Fixture, local: &Local, kubectl: &Kubectl) {
     let mut stale = kubectl.json(&["get", "configmap", "one"]).await.unwrap();
     stale["data"]["a"] = json!("first");
-    let file = world.folder.join("stale.json");
+    let file = fixture.folder.join("stale.json");
     fs::write(&file, stale.to_string()).unwrap();
     let replace = ["replace", "-f", file.to_str().unwrap()];
     kubectl.run(&replace).await.unwrap();
@@ -508,12 +509,13 @@ async fn conflicts(world: &World, local: &Local, kubectl: &Kubectl) {
         "{refused}"
     );
 
-    // A lock of nothing but the fleet's version holds as long as nothing happens, once the index has seen what has.
+    // An optimistic lock on the fleet's version alone succeeds while nothing changes and the index
+    // is up to date.
     let lock = |version: &str, label: &str| {
         json!({ "metadata": { "resourceVersion": version, "labels": { "lock": label } } })
             .to_string()
     };
-    let version = eventually("an optimistic lock is taken", PATIENCE, || async {
+    let version = eventually("an optimistic lock is taken", DEADLINE, || async {
         let one = kubectl.json(&["get", "configmap", "one"]).await?;
         let version = one["metadata"]["resourceVersion"]
             .as_str()
@@ -560,7 +562,7 @@ async fn conflicts(world: &World, local: &Local, kubectl: &Kubectl) {
         .await
         .unwrap();
     assert_eq!(
-        world
+        fixture
             .west
             .get(&config_map_path("web", "both"))
             .await
@@ -568,7 +570,7 @@ async fn conflicts(world: &World, local: &Local, kubectl: &Kubectl) {
         "west"
     );
     assert_eq!(
-        world.in_east(&config_map_path("web", "both")).await["metadata"].get("labels"),
+        fixture.in_east(&config_map_path("web", "both")).await["metadata"].get("labels"),
         None
     );
 
@@ -584,14 +586,14 @@ async fn conflicts(world: &World, local: &Local, kubectl: &Kubectl) {
     west.run(&["create", "configmap", "new", "--from-literal=a=b"])
         .await
         .unwrap();
-    eventually("the index has the new object", PATIENCE, || async {
+    eventually("the index has the new object", DEADLINE, || async {
         kubectl.run(&["get", "configmap", "new"]).await
     })
     .await
     .unwrap();
     kubectl.run(&["delete", "configmap", "new"]).await.unwrap();
     assert_eq!(
-        world
+        fixture
             .west
             .find(&config_map_path("web", "new"))
             .await
@@ -606,7 +608,7 @@ async fn conflicts(world: &World, local: &Local, kubectl: &Kubectl) {
     assert!(all.contains("does not read events"), "{all}");
 }
 
-async fn keeps_secrets(world: &World, kubectl: &Kubectl) {
+async fn keeps_secrets(fixture: &Fixture, kubectl: &Kubectl) {
     let path = "api/v1/namespaces/web/secrets/key";
     let listed = kubectl.json(&["get", "secrets"]).await.unwrap();
     let redacted = listed["items"]
@@ -623,7 +625,7 @@ async fn keeps_secrets(world: &World, kubectl: &Kubectl) {
         ),
         (&json!(""), &json!("$.data"))
     );
-    let file = world.folder.join("redacted.json");
+    let file = fixture.folder.join("redacted.json");
     fs::write(&file, redacted.to_string()).unwrap();
     for command in [
         &["replace"][..],
@@ -634,23 +636,26 @@ async fn keeps_secrets(world: &World, kubectl: &Kubectl) {
         assert!(refused.contains("fleetdex.io/redacted"), "{refused}");
     }
     assert_eq!(
-        world.in_east(path).await["data"]["password"],
+        fixture.in_east(path).await["data"]["password"],
         STANDARD.encode("moonlight")
     );
     let edited = kubectl.clone().with(
         "KUBE_EDITOR",
-        &world.editor("s/^type: Opaque/type: Opaque\\nimmutable: true/"),
+        &fixture.editor("s/^type: Opaque/type: Opaque\\nimmutable: true/"),
     );
     edited.run(&["edit", "secret", "key"]).await.unwrap();
-    let after = world.in_east(path).await;
+    let after = fixture.in_east(path).await;
     assert_eq!(
         (&after["data"]["password"], &after["immutable"]),
         (&json!(STANDARD.encode("moonlight")), &json!(true))
     );
 }
 
-async fn answers_for_the_dead(world: &World, kubectl: &Kubectl) {
-    world.fleet.member(1).unwrap().kill();
+async fn objects_of_an_unreachable_member_are_read_from_the_index(
+    fixture: &Fixture,
+    kubectl: &Kubectl,
+) {
+    fixture.fleet.member(1).unwrap().kill();
     let output = kubectl
         .output(&["get", "configmap", "one", "-o", "json"])
         .await
@@ -673,10 +678,10 @@ async fn answers_for_the_dead(world: &World, kubectl: &Kubectl) {
         refused.contains("cluster east cannot be reached"),
         "{refused}"
     );
-    world.fleet.member(1).unwrap().restart().await.unwrap();
+    fixture.fleet.member(1).unwrap().restart().await.unwrap();
 }
 
-/// A catalog with pods of a member, which requests that name the member need.
+/// Registers the pods of a member: requests that name a member need a registered resource.
 fn catalog_of_pods(cluster: &ClusterName) -> Catalog {
     let store: StoreName = "embedded".parse().unwrap();
     let mut catalog = Catalog::default();
@@ -738,11 +743,11 @@ async fn log_of(api: &ApiState, user: &str) -> (u16, String) {
 
 const WEB_SOCKET: &str = "upgrade: websocket\r\nsec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\
     sec-websocket-protocol: v4.channel.k8s.io\r\n";
-/// As kubectl asks with `KUBECTL_REMOTE_COMMAND_WEBSOCKETS=false`.
+/// As kubectl with `KUBECTL_REMOTE_COMMAND_WEBSOCKETS=false`.
 const SPDY: &str = "upgrade: SPDY/3.1\r\ncontent-length: 0\r\n\
     x-stream-protocol-version: v5.channel.k8s.io\r\nx-stream-protocol-version: v4.channel.k8s.io\r\n";
 
-/// Begins a session, and gives what the server says first.
+/// Opens a session, and returns the start of the response.
 async fn session(
     local: &Local,
     method: &str,
@@ -768,15 +773,15 @@ async fn session(
 #[tokio::test]
 #[allow(clippy::too_many_lines, reason = "one scenario")]
 async fn logs_and_sessions_reach_a_kubelet_with_the_rights_of_the_user() {
-    let world = World::start().await;
-    let east = world.fleet.member(1).unwrap();
+    let fixture = Fixture::start().await;
+    let east = fixture.fleet.member(1).unwrap();
     let kubelet = Kubelet::start(east).unwrap();
-    world
+    fixture
         .east
         .apply("api/v1/nodes/node-1", &kubelet.node("node-1"))
         .await
         .unwrap();
-    world
+    fixture
         .east
         .merge("api/v1/nodes/node-1/status", &kubelet.node_status())
         .await
@@ -785,13 +790,13 @@ async fn logs_and_sessions_reach_a_kubelet_with_the_rights_of_the_user() {
         "apiVersion": "v1", "kind": "Pod", "metadata": { "name": "web-1", "labels": { "app": "web" } },
         "spec": { "nodeName": "node-1", "containers": [{ "name": "main", "image": "example.com/web" }] },
     });
-    world
+    fixture
         .east
         .apply("api/v1/namespaces/web/pods/web-1", &pod)
         .await
         .unwrap();
 
-    let local = Local::start(&world.folder, &world.kubeconfig).unwrap();
+    let local = Local::start(&fixture.folder, &fixture.kubeconfig).unwrap();
     local.ready().await.unwrap();
     let kubectl = local.kubectl("").unwrap();
     let log = kubectl.run(&["logs", "web-1", "--tail=5"]).await.unwrap();
@@ -816,7 +821,7 @@ async fn logs_and_sessions_reach_a_kubelet_with_the_rights_of_the_user() {
             agreed.starts_with("HTTP/1.1 101") && agreed.lines().any(is_agreed),
             "{agreed}"
         );
-        // As many as do not fit into one buffer of anybody on the way.
+        // More bytes than any buffer on the way can hold.
         let sent: Vec<u8> = (0..200_000_u32).flat_map(u32::to_be_bytes).collect();
         let mut back = vec![0; sent.len()];
         let (mut reads, mut writes) = stream.split();
@@ -840,12 +845,12 @@ async fn logs_and_sessions_reach_a_kubelet_with_the_rights_of_the_user() {
         assert!(refused.starts_with("HTTP/1.1 400"), "{refused}");
     }
 
-    // The rights of users, which the member itself checks.
+    // The member itself checks the users' permissions.
     let role = json!({
         "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": { "name": "logs" },
         "rules": [{ "apiGroups": [""], "resources": ["pods/log"], "verbs": ["get"] }],
     });
-    world
+    fixture
         .east
         .apply(
             "apis/rbac.authorization.k8s.io/v1/namespaces/web/roles/logs",
@@ -858,7 +863,7 @@ async fn logs_and_sessions_reach_a_kubelet_with_the_rights_of_the_user() {
         "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "logs" },
         "subjects": [{ "apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "alice" }],
     });
-    world
+    fixture
         .east
         .apply(
             "apis/rbac.authorization.k8s.io/v1/namespaces/web/rolebindings/logs",
@@ -867,29 +872,29 @@ async fn logs_and_sessions_reach_a_kubelet_with_the_rights_of_the_user() {
         .await
         .unwrap();
     let cancel = CancellationToken::new();
-    let kubeconfig = read_kubeconfig(Some(&world.kubeconfig)).await.unwrap();
+    let kubeconfig = read_kubeconfig(Some(&fixture.kubeconfig)).await.unwrap();
     let clusters = Clusters::new(
         Loader::without_control_plane(),
         Arc::new(Network::default()),
-        Timing::default(),
+        ConnectionTiming::default(),
         cancel.clone(),
     );
-    clusters.set_members(contexts(&kubeconfig, Some(&world.kubeconfig), &[]).members);
+    clusters.set_members(contexts(&kubeconfig, Some(&fixture.kubeconfig), &[]).members);
     let (_sender, catalog) = watch::channel(Arc::new(catalog_of_pods(&"east".parse().unwrap())));
     let members = Arc::new(MemberProxy::new(Arc::new(clusters), cancel.clone()));
     let metrics = Arc::new(Metrics::new());
     let limits = RequestLimits::new(&LimitArgs::default(), &metrics);
-    let access_control = AccessControl::LoopbackToken(TokenVerifier::new("unused"));
+    let authentication_mode = AuthenticationMode::LoopbackToken(TokenVerifier::new("unused"));
     let api = ApiState {
         catalog,
         metrics,
-        access_control,
+        authentication_mode,
         limits,
         members,
         peers: Peers::default(),
         keys: SealingKeys::default(),
     };
-    eventually("the right of alice is there", PATIENCE, || async {
+    eventually("the right of alice is there", DEADLINE, || async {
         let (code, text) = log_of(&api, "alice").await;
         ensure!(
             code == 200 && text.contains("/containerLogs/web/web-1/main"),

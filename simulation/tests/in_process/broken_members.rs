@@ -1,4 +1,5 @@
-//! A hundred members, twenty of which are broken in one way or another: nothing of the other eighty is late or lost.
+//! A hundred members, twenty of which fail in different ways: events of the other eighty are
+//! neither late nor lost.
 
 #![expect(clippy::unwrap_used, reason = "parts of tests")]
 
@@ -6,6 +7,10 @@ use std::{collections::BTreeMap, io, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use fakes::{
+    apiserver::{Extent, Fault, Options, Server},
+    opensearch::OpenSearch,
+};
 use fleetdex_clusters::{
     Member,
     bearer::Bearer,
@@ -20,9 +25,7 @@ use http_body_util::Full;
 use kube::{Client, client::Body};
 use serde_json::json;
 use simulation::{
-    apiserver::{Extent, Fault, Options, Server},
-    opensearch::OpenSearch,
-    operator::{InProcess, Operator, Surroundings, Wanted, control_plane},
+    operator::{DesiredState, InProcess, Operator, Surroundings, control_plane},
     oracle::stored,
 };
 use tokio::time::{Instant, sleep};
@@ -30,35 +33,35 @@ use tower::{BoxError, service_fn};
 
 const MEMBERS: usize = 100;
 const BROKEN: usize = 20;
-/// As many rounds of writes, to every member.
+/// Number of rounds of writes to every healthy member.
 const ROUNDS: usize = 60;
-const WAYS: [Way; 5] = [
-    Way::Dns,
-    Way::Blackhole,
-    Way::Unauthorized,
-    Way::Tls,
-    Way::Slow,
+const FAILURES: [Failure; 5] = [
+    Failure::Dns,
+    Failure::Blackhole,
+    Failure::Unauthorized,
+    Failure::Tls,
+    Failure::Slow,
 ];
 
-/// How a member is broken.
+/// How a member fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Way {
-    /// Nobody knows its address.
+enum Failure {
+    /// Its address does not resolve.
     Dns,
-    /// Nobody answers.
+    /// It never responds.
     Blackhole,
-    /// It refuses the token.
+    /// It rejects the token.
     Unauthorized,
-    /// Its certificate is not to be trusted.
+    /// Its certificate is not trusted.
     Tls,
-    /// Every answer takes twenty seconds.
+    /// Every response takes twenty seconds.
     Slow,
 }
 
-/// Clients for members, some of which are broken.
+/// Connects to members, some of which fail.
 struct Fleet {
-    whole: InProcess,
-    broken: BTreeMap<ClusterName, Way>,
+    healthy: InProcess,
+    broken: BTreeMap<ClusterName, Failure>,
 }
 
 #[async_trait]
@@ -69,19 +72,19 @@ impl Connect for Fleet {
         credentials: &Credentials,
         bearer: &Bearer,
     ) -> Result<Client, ConnectError> {
-        let client = self.whole.connect(member, credentials, bearer).await?;
+        let client = self.healthy.connect(member, credentials, bearer).await?;
         Ok(match self.broken.get(&member.name) {
-            Some(way @ (Way::Dns | Way::Tls)) => unreachable(*way),
-            Some(Way::Slow) => slow(client),
-            Some(Way::Blackhole | Way::Unauthorized) | None => client,
+            Some(failure @ (Failure::Dns | Failure::Tls)) => unreachable(*failure),
+            Some(Failure::Slow) => slow(client),
+            Some(Failure::Blackhole | Failure::Unauthorized) | None => client,
         })
     }
 }
 
-fn unreachable(way: Way) -> Client {
+fn unreachable(failure: Failure) -> Client {
     let service = service_fn(move |_: Request<Body>| async move {
-        let error: BoxError = match way {
-            Way::Tls => {
+        let error: BoxError = match failure {
+            Failure::Tls => {
                 rustls::Error::InvalidCertificate(rustls::CertificateError::UnknownIssuer).into()
             }
             _ => {
@@ -122,16 +125,16 @@ fn registry() -> RegistryView {
     }
 }
 
-/// What a fleet did.
-struct Seen {
-    /// How long each event of a whole member took to its document, in order.
+/// The result of a run.
+struct FleetResult {
+    /// The latency from each write in a healthy member to its document, sorted.
     latencies: Vec<Duration>,
-    /// Members that have any document.
+    /// Number of members that have a document.
     stored: usize,
 }
 
-/// Runs a fleet under writes. Without the broken members there are just the others.
-async fn run(with_broken: bool) -> Seen {
+/// Runs a fleet under writes, with or without the broken members.
+async fn run(with_broken: bool) -> FleetResult {
     fastrand::seed(7);
     let numbers = if with_broken {
         0..MEMBERS
@@ -142,17 +145,17 @@ async fn run(with_broken: bool) -> Seen {
         .clone()
         .map(|number| (name(number), Server::new(Options::new(number as u64 + 1))))
         .collect();
-    let broken: BTreeMap<ClusterName, Way> = numbers
+    let broken: BTreeMap<ClusterName, Failure> = numbers
         .clone()
         .filter(|number| *number < BROKEN)
-        .map(|number| (name(number), WAYS[number % WAYS.len()]))
+        .map(|number| (name(number), FAILURES[number % FAILURES.len()]))
         .collect();
     let forever = Extent::For(Duration::from_hours(24));
-    for (cluster, way) in &broken {
-        match way {
-            Way::Blackhole => servers[cluster].inject(Fault::Hang, forever),
-            Way::Unauthorized => servers[cluster].inject(Fault::Unauthorized, forever),
-            Way::Dns | Way::Tls | Way::Slow => {}
+    for (cluster, failure) in &broken {
+        match failure {
+            Failure::Blackhole => servers[cluster].inject(Fault::Hang, forever),
+            Failure::Unauthorized => servers[cluster].inject(Fault::Unauthorized, forever),
+            Failure::Dns | Failure::Tls | Failure::Slow => {}
         }
     }
     let hub = control_plane(1_000).unwrap();
@@ -160,29 +163,29 @@ async fn run(with_broken: bool) -> Seen {
     let surroundings = Surroundings {
         hub,
         connect: Arc::new(Fleet {
-            whole: InProcess::honest(servers.clone()),
+            healthy: InProcess::honest(servers.clone()),
             broken: broken.clone(),
         }),
         store: store.service(),
         limits: PipelineLimits::default(),
         audit_interval: None,
     };
-    let wanted = Wanted {
+    let desired = DesiredState {
         members: servers.keys().cloned().collect(),
         registries: vec![registry()],
-        places: Vec::new(),
+        store_locations: Vec::new(),
     };
-    let operator = Operator::start(surroundings, wanted);
-    // Time enough for those that answer, and not for those that do not, one after the other.
+    let operator = Operator::start(surroundings, desired);
+    // Enough for the members that respond, but not for waiting for the others one after the other.
     sleep(Duration::from_secs(10)).await;
 
-    let whole: Vec<&ClusterName> = servers
+    let healthy: Vec<&ClusterName> = servers
         .keys()
         .filter(|cluster| !broken.contains_key(*cluster))
         .collect();
     let mut latencies = Vec::new();
     for round in 0..ROUNDS {
-        latencies.extend(write_and_wait(&servers, &whole, &store, round).await);
+        latencies.extend(write_and_wait(&servers, &healthy, &store, round).await);
     }
     assert!(!operator.has_ended());
     operator.stop().await.unwrap();
@@ -190,22 +193,22 @@ async fn run(with_broken: bool) -> Seen {
     let prefix = IndexPrefix::default();
     let has_documents =
         |cluster: &&ClusterName| !stored(&store, prefix.cluster_alias(cluster).as_str()).is_empty();
-    Seen {
+    FleetResult {
         latencies,
         stored: servers.keys().filter(has_documents).count(),
     }
 }
 
-/// Writes an object to every member that is whole, and waits until each has its document.
+/// Writes an object to every healthy member, and waits until each has its document.
 async fn write_and_wait(
     servers: &BTreeMap<ClusterName, Server>,
-    whole: &[&ClusterName],
+    healthy: &[&ClusterName],
     store: &OpenSearch,
     round: usize,
 ) -> Vec<Duration> {
     let prefix = IndexPrefix::default();
     let mut waiting = Vec::new();
-    for cluster in whole {
+    for cluster in healthy {
         let object = json!({ "metadata": { "name": format!("m{round}"), "namespace": "default" }, "spec": { "round": round } });
         let written = servers[*cluster].apply("configmaps", object).unwrap();
         waiting.push((*cluster, format!("v1/ConfigMap/{}", written.uid)));
@@ -217,7 +220,7 @@ async fn write_and_wait(
             started.elapsed() < Duration::from_mins(1),
             "round {round}: {} of {} are late",
             waiting.len(),
-            whole.len()
+            healthy.len()
         );
         sleep(Duration::from_millis(10)).await;
         waiting.retain(|(cluster, id)| {
@@ -245,7 +248,9 @@ async fn eighty_members_are_indexed_as_fast_beside_twenty_broken_ones_as_without
     let latest = beside.latencies.last().copied().unwrap_or_default();
     assert!(latest < Duration::from_secs(5), "{latest:?}");
     for quantile in [50, 99] {
-        let of = |seen: &Seen| seen.latencies[seen.latencies.len() * quantile / 100].as_secs_f64();
+        let of = |result: &FleetResult| {
+            result.latencies[result.latencies.len() * quantile / 100].as_secs_f64()
+        };
         let (with, without) = (of(&beside), of(&alone));
         // Simulated time moves in steps of ten milliseconds here.
         assert!(
@@ -255,7 +260,7 @@ async fn eighty_members_are_indexed_as_fast_beside_twenty_broken_ones_as_without
     }
 }
 
-/// A member with an object of each of two kinds, and an operator that reads it into an OpenSearch.
+/// A member with one object of each of two kinds, and an operator that indexes it in an OpenSearch.
 struct TwoKinds {
     server: Server,
     store: OpenSearch,
@@ -286,7 +291,7 @@ impl TwoKinds {
             limits: PipelineLimits::default(),
             audit_interval: None,
         };
-        let operator = Operator::start(surroundings, Self::wanted("fleetdex"));
+        let operator = Operator::start(surroundings, Self::desired("fleetdex"));
         Self {
             server,
             store,
@@ -294,8 +299,8 @@ impl TwoKinds {
         }
     }
 
-    /// One registry of both kinds, which are kept under this prefix.
-    fn wanted(prefix: &str) -> Wanted {
+    /// Returns one registry of both kinds with this index prefix.
+    fn desired(prefix: &str) -> DesiredState {
         let spec = json!({
             "resourceSelectors": [{ "apiVersion": "v1", "kind": "ConfigMap" }, { "apiVersion": "v1", "kind": "Secret" }],
             "backendStore": { "openSearch": { "addresses": ["http://opensearch.example.com:9200"], "indexPrefix": prefix } },
@@ -306,10 +311,10 @@ impl TwoKinds {
             created: None,
             spec: serde_json::from_value(spec).unwrap(),
         };
-        Wanted {
+        DesiredState {
             members: vec![name(1)],
             registries: vec![both],
-            places: Vec::new(),
+            store_locations: Vec::new(),
         }
     }
 
@@ -320,7 +325,7 @@ impl TwoKinds {
         );
     }
 
-    /// The kinds that are seen under a prefix.
+    /// Returns the kinds that queries find under a prefix.
     fn kinds(&self, prefix: &str) -> Vec<String> {
         let prefix: IndexPrefix = prefix.parse().unwrap();
         let documents = stored(&self.store, prefix.cluster_alias(&name(1)).as_str());
@@ -332,10 +337,10 @@ impl TwoKinds {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_kind_that_a_member_refuses_hides_no_other_kind_and_is_seen_once_it_is_complete() {
+async fn a_forbidden_kind_hides_no_other_kind_and_appears_once_it_is_complete() {
     fastrand::seed(7);
     let world = TwoKinds::start(TwoKinds::forbid_secrets);
-    // Long before anything is given up.
+    // Long before any timeout.
     sleep(Duration::from_secs(20)).await;
     assert_eq!(world.kinds("fleetdex"), ["ConfigMap"]);
     sleep(Duration::from_mins(20)).await;
@@ -347,14 +352,14 @@ async fn a_kind_that_a_member_refuses_hides_no_other_kind_and_is_seen_once_it_is
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_kind_that_a_member_refuses_does_not_keep_a_former_place_for_ever() {
+async fn a_forbidden_kind_does_not_block_the_removal_of_a_former_store_location() {
     fastrand::seed(8);
     let world = TwoKinds::start(|_| {});
     sleep(Duration::from_mins(1)).await;
     assert_eq!(world.kinds("fleetdex"), ["ConfigMap", "Secret"]);
     TwoKinds::forbid_secrets(&world.server);
-    world.operator.show(TwoKinds::wanted("moved"));
-    // The former place has what the new one lacks.
+    world.operator.update(TwoKinds::desired("moved"));
+    // The former store location has the documents that the new one lacks.
     sleep(Duration::from_mins(5)).await;
     assert_eq!(
         (world.kinds("fleetdex").len(), world.kinds("moved")),

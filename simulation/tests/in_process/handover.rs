@@ -1,4 +1,4 @@
-//! Watches at several replicas, on a machine where everything comes late.
+//! Watches at several replicas, with delayed messages.
 
 #![expect(clippy::unwrap_used, reason = "a test")]
 
@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use simulation::handover::{Conditions, Outcome, conditions, simulate};
 
-fn hold(seed: u64, conditions: Conditions) -> Outcome {
+fn run_seed(seed: u64, conditions: Conditions) -> Outcome {
     let filter =
         tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| "off".into());
-    // The other test may have done so.
+    // The other test may have initialized it.
     let _is_first = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
@@ -26,30 +26,31 @@ fn hold(seed: u64, conditions: Conditions) -> Outcome {
 }
 
 #[test]
-fn whoever_leaves_dies_or_comes_no_deletion_is_missed() {
+fn watches_miss_no_deletion_when_replicas_start_stop_or_die() {
     let mut outcomes = Vec::new();
     for seed in 0..40 {
-        outcomes.push(hold(seed, conditions(seed)));
+        outcomes.push(run_seed(seed, conditions(seed)));
     }
     let stopped: u64 = outcomes.iter().map(|outcome| outcome.stopped).sum();
     let killed: u64 = outcomes.iter().map(|outcome| outcome.killed).sum();
     assert!(
         stopped > 10 && killed > 5,
-        "{stopped} have left and {killed} have died: too few to say anything"
+        "{stopped} replicas stopped and {killed} were killed: too few for a meaningful test"
     );
 }
 
 #[test]
-fn one_that_leaves_in_good_order_ends_no_watch() {
-    // A cluster that changes hands twice within ten seconds ends watches: which of the changes are late cannot be told then.
+fn a_graceful_shutdown_of_a_replica_ends_no_watch() {
+    // A cluster that is handed over twice within ten seconds ends watches: late changes cannot be
+    // distinguished then.
     let slow = Conditions {
-        slowest: Duration::from_millis(300),
+        max_delay: Duration::from_millis(300),
         with_faults: false,
-        with_deaths: false,
-        calm: (11_000, 20_000),
+        with_kills: false,
+        write_millis: (11_000, 20_000),
     };
     for seed in 100..120 {
-        let outcome = hold(seed, slow);
+        let outcome = run_seed(seed, slow);
         assert_eq!(outcome.relists, 0, "seed {seed}: {outcome:?}");
     }
 }

@@ -1,10 +1,11 @@
-//! The OpenSearch of the simulation: what goes wrong on command, and the real store on it.
+//! The fake OpenSearch: its faults, and the real store on it.
 
 #![expect(clippy::unwrap_used, reason = "parts of tests")]
 
 use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
+use fakes::opensearch::{Fault, FaultKind, OpenSearch, Span};
 use fleetdex_core::{
     model::{ClusterName, Document, Gvk, JsonLine},
     query::{Query, ResourceName, Selectable},
@@ -18,7 +19,6 @@ use fleetdex_store::{
 use http::{Method, Request};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
-use simulation::opensearch::{Fault, FaultKind, OpenSearch, Span};
 use tokio::time::Instant;
 use tower::ServiceExt;
 
@@ -59,24 +59,24 @@ fn index_line(id: &str, version: u64) -> String {
 
 async fn bulk(server: &OpenSearch, body: &str) -> Result<Vec<u64>, String> {
     let (status, body) = try_send(&server.service(), Method::POST, "/_bulk", body).await?;
-    let answer: Value =
+    let response: Value =
         serde_json::from_slice(&body).map_err(|error| format!("{status} {error}"))?;
-    let items = answer["items"].as_array().ok_or(format!("{status}"))?;
+    let items = response["items"].as_array().ok_or(format!("{status}"))?;
     Ok(items
         .iter()
         .filter_map(|item| item["index"]["status"].as_u64())
         .collect())
 }
 
-/// What a request with one document comes to, and how many documents there are then.
-async fn with(fault: Fault) -> (Result<Vec<u64>, String>, usize, OpenSearch) {
+/// Sends one document during a fault. Returns the outcome and the number of new documents.
+async fn bulk_during(fault: Fault) -> (Result<Vec<u64>, String>, usize, OpenSearch) {
     let server = OpenSearch::new(1);
     bulk(&server, &index_line("before", 1)).await.unwrap();
     server.inject(fault, Span::Times(1));
     let outcome = bulk(&server, &index_line("a", 1)).await;
     assert_eq!(server.counters().struck(fault.kind()), 1, "{fault:?}");
     let documents = server.documents("i").len() - 1;
-    // One strike only.
+    // The fault takes effect only once.
     assert_eq!(
         bulk(&server, &index_line("after", 1)).await,
         Ok(vec![201]),
@@ -86,7 +86,7 @@ async fn with(fault: Fault) -> (Result<Vec<u64>, String>, usize, OpenSearch) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_fault_on_the_way_leaves_the_client_without_an_answer_and_maybe_the_write_applied() {
+async fn after_a_transport_fault_the_client_has_no_response_and_the_write_may_be_applied() {
     for (fault, reason, documents) in [
         (Fault::ConnectionRefused, "Connection refused", 0),
         (Fault::Hang, "timed out", 0),
@@ -94,7 +94,7 @@ async fn a_fault_on_the_way_leaves_the_client_without_an_answer_and_maybe_the_wr
         (Fault::ResponseLost, "reset by peer", 1),
     ] {
         let began = Instant::now();
-        let (outcome, found, _) = with(fault).await;
+        let (outcome, found, _) = bulk_during(fault).await;
         assert!(
             outcome.clone().unwrap_err().contains(reason),
             "{fault:?}: {outcome:?}"
@@ -115,7 +115,7 @@ async fn a_late_write_lands_after_the_client_gave_up() {
         let server = OpenSearch::new(seed);
         server.inject(Fault::AppliedLate(Duration::from_secs(5)), Span::Times(1));
         reasons.push(bulk(&server, &index_line("a", 1)).await.unwrap_err());
-        // Healing does not hold it up.
+        // Healing does not stop it.
         server.heal();
         tokio::time::sleep(Duration::from_millis(4_900)).await;
         assert!(server.documents("i").is_empty());
@@ -135,7 +135,7 @@ async fn a_late_write_lands_after_the_client_gave_up() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_whole_request_is_refused_with_a_status_and_nothing_is_applied() {
+async fn a_rejected_request_has_a_status_and_applies_nothing() {
     for (fault, status) in [
         (Fault::Unauthorized, "401"),
         (Fault::Forbidden, "403"),
@@ -143,7 +143,7 @@ async fn a_whole_request_is_refused_with_a_status_and_nothing_is_applied() {
         (Fault::TooManyRequests, "429"),
         (Fault::Unavailable, "503"),
     ] {
-        let (outcome, documents, _) = with(fault).await;
+        let (outcome, documents, _) = bulk_during(fault).await;
         assert!(
             outcome.clone().unwrap_err().starts_with(status),
             "{fault:?}: {outcome:?}"
@@ -159,7 +159,7 @@ async fn blocks_refuse_every_item() {
         (Fault::FloodStage, 429),
         (Fault::RejectedItems(100), 429),
     ] {
-        let (outcome, documents, _) = with(fault).await;
+        let (outcome, documents, _) = bulk_during(fault).await;
         assert_eq!((outcome, documents), (Ok(vec![status]), 0), "{fault:?}");
     }
 }
@@ -179,17 +179,17 @@ async fn some_items_are_rejected_and_the_others_are_applied() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_that_is_cut_or_miscounted_belongs_to_a_request_that_was_applied() {
-    let (cut, documents, _) = with(Fault::TruncatedResponse).await;
+async fn a_request_with_a_truncated_or_miscounted_response_is_applied() {
+    let (cut, documents, _) = bulk_during(Fault::TruncatedResponse).await;
     assert!(cut.is_err());
     assert_eq!(documents, 1);
-    let (counted, documents, _) = with(Fault::WrongItemCount).await;
+    let (counted, documents, _) = bulk_during(Fault::WrongItemCount).await;
     assert_ne!(counted.unwrap().len(), 1);
     assert_eq!(documents, 1);
 }
 
 #[tokio::test(start_paused = true)]
-async fn documents_with_a_certain_text_are_refused_and_no_others() {
+async fn only_documents_with_the_refused_text_are_rejected() {
     let server = OpenSearch::new(1);
     server.refuse_documents_with("Pod");
     server.heal();
@@ -202,7 +202,7 @@ async fn documents_with_a_certain_text_are_refused_and_no_others() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_index_can_be_made_while_there_are_too_many_shards() {
+async fn no_index_can_be_created_while_there_are_too_many_shards() {
     let server = OpenSearch::new(1);
     server.inject(Fault::ShardsFull, Span::For(Duration::from_mins(1)));
     let (status, body) = send(&server, Method::PUT, "/i", "").await;
@@ -216,7 +216,7 @@ async fn no_index_can_be_made_while_there_are_too_many_shards() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_restart_cuts_off_what_is_under_way_and_forgets_deletes() {
+async fn a_restart_resets_open_requests_and_loses_tombstones() {
     let server = OpenSearch::new(1);
     bulk(&server, &index_line("a", 5)).await.unwrap();
     let delete = "{\"delete\":{\"_index\":\"i\",\"_id\":\"a\",\"version\":9,\"version_type\":\"external_gte\"}}\n";
@@ -249,7 +249,7 @@ async fn a_restart_cuts_off_what_is_under_way_and_forgets_deletes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_request_is_worked_on_even_if_the_client_does_not_wait() {
+async fn a_request_is_applied_even_if_the_client_does_not_wait() {
     let server = OpenSearch::new(1);
     let impatient = tokio::time::timeout(Duration::ZERO, bulk(&server, &index_line("a", 1))).await;
     assert!(impatient.is_err());
@@ -258,18 +258,18 @@ async fn a_request_is_worked_on_even_if_the_client_does_not_wait() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn bodies_of_bulk_requests_can_be_looked_at() {
+async fn bodies_of_bulk_requests_can_be_inspected() {
     let server = OpenSearch::new(1);
-    let seen = Arc::new(Mutex::new(Vec::new()));
-    let sink = Arc::clone(&seen);
+    let bodies = Arc::new(Mutex::new(Vec::new()));
+    let sink = Arc::clone(&bodies);
     server.inspect_bulks(move |body| sink.lock().push(body.clone()));
     server.inject(Fault::RequestLost, Span::Times(1));
     bulk(&server, &index_line("a", 1)).await.unwrap_err();
-    assert_eq!(*seen.lock(), [index_line("a", 1)]);
+    assert_eq!(*bodies.lock(), [index_line("a", 1)]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn searches_fail_or_find_a_part_and_say_so() {
+async fn searches_fail_or_report_that_they_are_partial() {
     let server = OpenSearch::new(1);
     let body: String = (0..50)
         .map(|number| index_line(&format!("{number}"), 1))
@@ -322,7 +322,7 @@ async fn searches_fail_or_find_a_part_and_say_so() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_same_seed_is_the_same_run() {
+async fn the_same_seed_reproduces_the_run() {
     let run = async |seed: u64| {
         let server = OpenSearch::new(seed);
         server.inject(Fault::RejectedItems(50), Span::UntilHealed);
@@ -356,7 +356,7 @@ fn write(revision: &IndexRevision, name: &str, version: u64, is_delete: bool) ->
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_real_store_works_on_it() {
+async fn the_real_store_works_on_the_fake_opensearch() {
     let server = OpenSearch::new(1);
     let engine = server.engine("fleetdex".parse().unwrap());
     let cluster: ClusterName = "member1".parse().unwrap();
@@ -387,15 +387,15 @@ async fn the_real_store_works_on_it() {
         kind: "Pod".to_owned(),
         namespace: None,
     });
-    let mut seen = Vec::new();
+    let mut visited = Vec::new();
     engine
         .visit_versions(&revision, &extent, &mut |stored| {
-            seen.push(format!("{} {}", stored.id, stored.version));
+            visited.push(format!("{} {}", stored.id, stored.version));
         })
         .await
         .unwrap();
     assert_eq!(
-        seen,
+        visited,
         [
             "v1/Pod/pod-0 10",
             "v1/Pod/pod-1 11",
@@ -424,11 +424,11 @@ async fn the_real_store_works_on_it() {
     assert_eq!(
         left,
         ["fleetdex.state"],
-        "the index that names the owner of the prefix stays, and none is made by a write"
+        "the state index, which names the owner of the prefix, stays, and a write creates no index"
     );
 }
 
-/// The store of an installation.
+/// Returns the engine of an installation.
 fn installation(server: &OpenSearch, owner: &str, prefix: &str) -> Engine {
     let options = EngineOptions {
         prefix: prefix.parse().unwrap(),
@@ -441,22 +441,22 @@ fn installation(server: &OpenSearch, owner: &str, prefix: &str) -> Engine {
     Engine::new(server.service(), options)
 }
 
-/// Opens a cluster, and answers queries from it.
+/// Opens and activates a revision of a cluster.
 async fn fill(engine: &Engine, cluster: &str) -> Result<IndexRevision, StoreError> {
     let revision = engine.open(&cluster.parse().unwrap(), None, 0).await?;
     engine.activate(&revision).await?;
     Ok(revision)
 }
 
-fn refusal<T: std::fmt::Debug>(outcome: Result<T, StoreError>) -> String {
+fn foreign_error<T: std::fmt::Debug>(outcome: Result<T, StoreError>) -> String {
     match outcome {
         Err(error @ StoreError::Foreign { .. }) => error.to_string(),
-        other => format!("not refused: {other:?}"),
+        other => format!("not rejected: {other:?}"),
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_prefix_is_one_installations_whatever_the_clusters_are_called() {
+async fn a_prefix_belongs_to_one_installation_independent_of_cluster_names() {
     let server = OpenSearch::new(1);
     let (mine, theirs) = (
         installation(&server, "mine", "fleetdex"),
@@ -464,10 +464,10 @@ async fn a_prefix_is_one_installations_whatever_the_clusters_are_called() {
     );
     mine.prepare().await.unwrap();
     let (_, template) = send(&server, Method::GET, "/fleetdex.state", "").await;
-    let refused = refusal(theirs.prepare().await);
+    let error = foreign_error(theirs.prepare().await);
     assert!(
-        refused.contains("index fleetdex.state belongs to another installation (mine)"),
-        "{refused}"
+        error.contains("index fleetdex.state belongs to another installation (mine)"),
+        "{error}"
     );
     assert_eq!(
         send(&server, Method::GET, "/fleetdex.state", "").await.1,
@@ -479,39 +479,39 @@ async fn a_prefix_is_one_installations_whatever_the_clusters_are_called() {
         .prepare()
         .await
         .unwrap();
-    // As when the index is deleted, and the next checkpoint makes it anew.
+    // The same if the index is deleted and the next checkpoint creates it again.
     send(&server, Method::DELETE, "/fleetdex.state", "").await;
     let line = "{\"index\":{\"_index\":\"fleetdex.state\",\"_id\":\"x\"}}\n{}\n";
     bulk(&server, line).await.unwrap();
-    assert!(refusal(theirs.prepare().await).contains("fleetdex.state"));
+    assert!(foreign_error(theirs.prepare().await).contains("fleetdex.state"));
 }
 
 #[tokio::test(start_paused = true)]
-async fn indices_of_a_release_that_claimed_no_prefix_count_by_what_they_say() {
+async fn indices_of_a_release_that_claimed_no_prefix_count_by_their_owner() {
     let server = OpenSearch::new(1);
     let (mine, theirs) = (
         installation(&server, "mine", "fleetdex"),
         installation(&server, "theirs", "fleetdex"),
     );
     fill(&theirs, "b").await.unwrap();
-    let refused = refusal(mine.prepare().await);
+    let error = foreign_error(mine.prepare().await);
     assert!(
-        refused.contains("index fleetdex-b.g1 belongs to another installation (theirs)"),
-        "{refused}"
+        error.contains("index fleetdex-b.g1 belongs to another installation (theirs)"),
+        "{error}"
     );
     assert_eq!(
         send(&server, Method::GET, "/fleetdex.state", "").await.0,
         404,
-        "a claim that was refused does not stay"
+        "a rejected claim leaves no index behind"
     );
     send(&server, Method::PUT, "/fleetdex.state", "{}").await;
     theirs.prepare().await.unwrap();
-    assert!(refusal(mine.prepare().await).contains("fleetdex.state"));
+    assert!(foreign_error(mine.prepare().await).contains("fleetdex.state"));
 }
 
-/// Releases before 0.2 took `fleetdex-eu` for a prefix.
+/// Releases before 0.2 accepted `fleetdex-eu` as a prefix.
 #[tokio::test(start_paused = true)]
-async fn an_alias_over_indices_of_another_is_never_joined() {
+async fn an_index_is_never_added_to_an_alias_of_another_installation() {
     let server = OpenSearch::new(1);
     let meta = json!({ "fleetdex": { "cluster": "eu", "owner": "mine", "generation": 1, "mappingVersion": 2, "projection": "" } });
     let body =
@@ -525,10 +525,10 @@ async fn an_alias_over_indices_of_another_is_never_joined() {
     let mine = installation(&server, "mine", "fleetdex");
     mine.prepare().await.unwrap();
     fill(&mine, "us").await.unwrap();
-    let refused = refusal(fill(&mine, "eu").await);
+    let error = foreign_error(fill(&mine, "eu").await);
     assert!(
-        refused.contains("index fleetdex-eu-eu.g1 belongs to"),
-        "{refused}"
+        error.contains("index fleetdex-eu-eu.g1 belongs to"),
+        "{error}"
     );
     let (_, aliases) = send(&server, Method::GET, "/_alias/fleetdex-eu", "").await;
     assert_eq!(
@@ -539,12 +539,12 @@ async fn an_alias_over_indices_of_another_is_never_joined() {
     let body = json!({ "aliases": { "fleetdex": {} } }).to_string();
     send(&server, Method::PUT, "/fleetdex.g1", &body).await;
     assert!(
-        refusal(mine.prepare().await)
+        foreign_error(mine.prepare().await)
             .contains("index fleetdex.g1 belongs to something else than Fleetdex")
     );
 }
 
-/// A document of so many bytes beside its metadata.
+/// Returns the write of a document with this many bytes of data.
 fn large(revision: &IndexRevision, name: &str, version: u64, bytes: usize) -> Write {
     let mut plain = write(revision, name, version, false);
     let mut document: Value =
@@ -555,12 +555,12 @@ fn large(revision: &IndexRevision, name: &str, version: u64, bytes: usize) -> Wr
 }
 
 const KIB: usize = 1 << 10;
-/// What is read of an answer in these tests.
-const SHORT: usize = 300 * KIB;
+/// The response limit of these tests, in bytes.
+const RESPONSE_LIMIT: usize = 300 * KIB;
 
-/// A store of whose answers little is read, with its revision, which queries are answered from.
-async fn short_answers(server: &OpenSearch) -> (Engine, Answers, IndexRevision) {
-    let answers = Answers::of_at_most(SHORT);
+/// Returns an engine with the low response limit and its live revision.
+async fn engine_with_response_limit(server: &OpenSearch) -> (Engine, Answers, IndexRevision) {
+    let answers = Answers::of_at_most(RESPONSE_LIMIT);
     let engine = server.engine_reading_into("fleetdex".parse().unwrap(), answers.clone());
     engine.prepare().await.unwrap();
     let revision = engine
@@ -578,7 +578,7 @@ async fn fill_with(engine: &Engine, server: &OpenSearch, writes: Vec<Write>) {
     send(server, Method::POST, "/fleetdex/_refresh", "").await;
 }
 
-/// All pages of a list of pods, as numbers of objects, and the objects' names.
+/// Reads all pages of a list of pods. Returns the page sizes and the names of the objects.
 async fn pages(engine: &Engine, limit: usize) -> Result<(Vec<usize>, Vec<String>), StoreError> {
     let selectable = Selectable::of(&Gvk::new("", "v1", "Pod"), &[]);
     let query = Query::all_of(ResourceName::new("", "pods"), selectable, limit);
@@ -605,14 +605,14 @@ fn pod_names(count: usize) -> Vec<String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_page_that_is_too_long_has_fewer_objects_and_no_object_is_left_out() {
+async fn a_too_long_page_is_split_without_omitting_an_object() {
     for (bytes, expected) in [
         (1_000, vec![20, 20]),
         (45 * KIB, vec![5; 8]),
         (70 * KIB, [vec![1; 36], vec![4]].concat()),
     ] {
         let server = OpenSearch::new(1);
-        let (engine, answers, revision) = short_answers(&server).await;
+        let (engine, answers, revision) = engine_with_response_limit(&server).await;
         let names = pod_names(40);
         fill_with(
             &engine,
@@ -627,16 +627,19 @@ async fn a_page_that_is_too_long_has_fewer_objects_and_no_object_is_left_out() {
         assert_eq!((sizes, found), (expected, names), "{bytes}");
         assert_eq!((answers.held(), server.open_points_in_time()), (0, 0));
         assert!(
-            answers.peaks().iter().all(|peak| *peak <= 3 * SHORT),
+            answers
+                .peaks()
+                .iter()
+                .all(|peak| *peak <= 3 * RESPONSE_LIMIT),
             "{answers:?}"
         );
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn objects_that_fill_an_answer_each_come_one_at_a_time() {
+async fn objects_as_large_as_a_response_are_read_one_at_a_time() {
     let server = OpenSearch::new(1);
-    let (engine, _, revision) = short_answers(&server).await;
+    let (engine, _, revision) = engine_with_response_limit(&server).await;
     let names = pod_names(3);
     fill_with(
         &engine,
@@ -653,9 +656,9 @@ async fn objects_that_fill_an_answer_each_come_one_at_a_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_that_is_larger_than_an_answer_is_named() {
+async fn the_error_names_an_object_that_is_larger_than_a_response() {
     let server = OpenSearch::new(1);
-    let (engine, answers, revision) = short_answers(&server).await;
+    let (engine, answers, revision) = engine_with_response_limit(&server).await;
     fill_with(
         &engine,
         &server,
@@ -667,7 +670,7 @@ async fn an_object_that_is_larger_than_an_answer_is_named() {
     .await;
     let error = pages(&engine, 20).await.unwrap_err();
     let expected = format!(
-        "OpenSearch's answer to a search that finds document v1/Pod/pod-b alone is longer than {SHORT} bytes, which is all that is read of one"
+        "OpenSearch's answer to a search that finds document v1/Pod/pod-b alone is longer than {RESPONSE_LIMIT} bytes, the limit for one response"
     );
     assert_eq!(
         (error.to_string(), error.reason()),
@@ -677,9 +680,9 @@ async fn an_object_that_is_larger_than_an_answer_is_named() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ids_and_versions_are_read_however_long_they_are() {
+async fn ids_and_versions_of_any_length_are_read() {
     let server = OpenSearch::new(1);
-    let (engine, _, revision) = short_answers(&server).await;
+    let (engine, _, revision) = engine_with_response_limit(&server).await;
     let uid = "u".repeat(2_000);
     let writes: Vec<Write> = (0..400)
         .map(|number| {
@@ -694,23 +697,23 @@ async fn ids_and_versions_are_read_however_long_they_are() {
         kind: "Pod".to_owned(),
         namespace: None,
     });
-    let mut seen = Vec::new();
+    let mut visited = Vec::new();
     engine
         .visit_versions(&revision, &extent, &mut |stored| {
-            seen.push(format!("{} {}", stored.id, stored.version));
+            visited.push(format!("{} {}", stored.id, stored.version));
         })
         .await
         .unwrap();
     let expected: Vec<String> = (0..400)
         .map(|number| format!("v1/Pod/{number:03} {}", 10 + number))
         .collect();
-    assert_eq!(seen, expected);
+    assert_eq!(visited, expected);
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_batch_replaces_is_read_in_parts_and_holds_up_no_write() {
+async fn replaced_documents_of_a_batch_are_read_in_parts_and_block_no_write() {
     let server = OpenSearch::new(1);
-    let (engine, answers, revision) = short_answers(&server).await;
+    let (engine, answers, revision) = engine_with_response_limit(&server).await;
     let names = pod_names(30);
     fill_with(
         &engine,
@@ -741,12 +744,12 @@ async fn what_a_batch_replaces_is_read_in_parts_and_holds_up_no_write() {
         let events = watch.next().await.unwrap();
         assert!(
             events.iter().all(|event| event.kind == EventKind::Modified),
-            "what was replaced is known"
+            "the replaced documents are known"
         );
         modified += events.len();
     }
 
-    // One that no answer has room for: the write goes on, and who watches lists again.
+    // A document that exceeds every response: the write succeeds, and watchers have to list again.
     assert_eq!(
         engine
             .write(&[large(&revision, "pod-000", 3, 400 * KIB)])
@@ -765,13 +768,13 @@ async fn what_a_batch_replaces_is_read_in_parts_and_holds_up_no_write() {
     .await;
     assert!(
         outcome.is_ok(),
-        "the watch goes on without what was replaced"
+        "the watch continues although replaced documents are unknown"
     );
     assert_eq!(answers.held(), 0);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_document_that_no_answer_could_have_room_for_is_not_written() {
+async fn a_document_that_exceeds_every_response_is_not_written() {
     let server = OpenSearch::new(1);
     let engine = server.engine("fleetdex".parse().unwrap());
     engine.prepare().await.unwrap();
@@ -801,10 +804,9 @@ async fn a_document_that_no_answer_could_have_room_for_is_not_written() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn many_questions_at_once_take_no_more_memory_than_they_may_and_the_operator_does_not_wait_for_them()
- {
+async fn concurrent_queries_stay_within_the_memory_limit_and_do_not_block_the_operator() {
     let server = OpenSearch::new(1);
-    let (engine, answers, revision) = short_answers(&server).await;
+    let (engine, answers, revision) = engine_with_response_limit(&server).await;
     let names = pod_names(40);
     fill_with(
         &engine,
@@ -834,7 +836,10 @@ async fn many_questions_at_once_take_no_more_memory_than_they_may_and_the_operat
     }
     assert_eq!(answers.held(), 0);
     assert!(
-        answers.peaks().iter().all(|peak| *peak <= 3 * SHORT),
+        answers
+            .peaks()
+            .iter()
+            .all(|peak| *peak <= 3 * RESPONSE_LIMIT),
         "{answers:?}"
     );
 }

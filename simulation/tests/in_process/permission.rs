@@ -1,6 +1,8 @@
-//! The law of permission, on both engines: what a user gets is what the same question by an administrator gives, without what the user may not see.
+//! Permissions, on both engines: a user's response to a query is the administrator's response
+//! without the objects that the user may not see.
 //!
-//! Everything but the control plane and the members is the real thing: authentication, authorization, the API, the engine.
+//! Only the control plane and the members are fakes. Authentication, authorization, the API and the
+//! engine are the real ones.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
@@ -10,8 +12,9 @@ use std::{
     sync::Arc,
 };
 
+use fakes::opensearch::OpenSearch;
 use fleetdex_clusters::{
-    Clusters, Timing,
+    Clusters, ConnectionTiming,
     connect::Network,
     discovery::{ResourceCapabilities, ServedResource},
     source::Loader,
@@ -30,7 +33,7 @@ use fleetdex_server::{
     continue_token::SealingKeys,
     peers::Peers,
     proxying::MemberProxy,
-    serve::{AccessControl, ApiState, router},
+    serve::{ApiState, AuthenticationMode, router},
 };
 use fleetdex_store::{
     IndexReader, Store,
@@ -45,7 +48,6 @@ use k8s_openapi::api::authorization::v1::SubjectAccessReviewSpec;
 use kube::{Client, client::Body};
 use rand::{RngExt, SeedableRng, rngs::StdRng, seq::IndexedRandom};
 use serde_json::{Value, json};
-use simulation::opensearch::OpenSearch;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tower::{ServiceExt, service_fn};
@@ -55,7 +57,7 @@ const NAMESPACES: [&str; 3] = ["db", "ops", "web"];
 const NAMES: [&str; 4] = ["a", "b", "c", "d"];
 const ROOT: &str = "/apis/search.fleetdex.io/v1alpha1";
 
-/// A kind: group, version, kind, plural, whether it has namespaces.
+/// A kind: group, version, kind, plural, whether it is namespaced.
 type Kind = (&'static str, &'static str, &'static str, &'static str, bool);
 const KINDS: [Kind; 3] = [
     ("", "v1", "Pod", "pods", true),
@@ -65,7 +67,7 @@ const KINDS: [Kind; 3] = [
 
 /// An object of the fleet.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Thing {
+struct FleetObject {
     plural: &'static str,
     namespace: &'static str,
     name: &'static str,
@@ -75,18 +77,18 @@ struct Thing {
     owner: Option<&'static str>,
 }
 
-impl Thing {
+impl FleetObject {
     fn uid(plural: &str, cluster: &str, namespace: &str, name: &str) -> String {
         format!("{plural}-{cluster}-{namespace}-{name}")
     }
 }
 
-/// What alice may see.
+/// The permissions of alice.
 #[derive(Clone, Debug)]
 struct Rights {
-    /// None: all.
+    /// `None`: all clusters.
     clusters: Option<BTreeSet<&'static str>>,
-    /// By plural; none: all namespaces, and what has none.
+    /// By plural; `None`: all namespaces, and cluster-scoped objects.
     namespaces: BTreeMap<&'static str, Option<BTreeSet<&'static str>>>,
 }
 
@@ -124,7 +126,8 @@ impl Rights {
                 .is_none_or(|names| names.contains(namespace))
     }
 
-    /// What is allowed: `user verb group/resource namespace name`, with `*` for anything, in the order of the words.
+    /// Returns the allowed requests as `user verb group/resource namespace name`, with `*` as
+    /// wildcard, in the order of `review_words`.
     fn rules(&self) -> Vec<String> {
         let mut rules = vec![
             "admin * * * *".to_owned(),
@@ -157,7 +160,7 @@ impl Rights {
 }
 
 struct Fleet {
-    things: BTreeSet<Thing>,
+    objects: BTreeSet<FleetObject>,
     catalog: Catalog,
 }
 
@@ -165,7 +168,7 @@ impl Fleet {
     async fn random(random: &mut StdRng, store: Arc<dyn Store>) -> Self {
         store.prepare().await.unwrap();
         let in_store: StoreName = "main".parse().unwrap();
-        let (mut things, mut catalog) = (BTreeSet::new(), Catalog::default());
+        let (mut objects, mut catalog) = (BTreeSet::new(), Catalog::default());
         let reader: Arc<dyn IndexReader> = Arc::clone(&store) as _;
         catalog.add_store(in_store.clone(), reader);
         for name in CLUSTERS {
@@ -173,7 +176,7 @@ impl Fleet {
             let revision = store.open(&of_cluster, Some(name), 0).await.unwrap();
             let mut writes = Vec::new();
             for kind in KINDS {
-                // Some clusters do not have some kinds.
+                // Some clusters do not serve all kinds.
                 if random.random_ratio(1, 5) {
                     continue;
                 }
@@ -193,13 +196,13 @@ impl Fleet {
                 });
                 let projector = Projector::new(&of_cluster, &resource, &Projection::default(), &[]);
                 for _ in 0..random.random_range(0..8) {
-                    let thing = thing(kind, name, random);
-                    let is_new = !things.iter().any(|known: &Thing| {
+                    let object = random_object(kind, name, random);
+                    let is_new = !objects.iter().any(|known: &FleetObject| {
                         (known.plural, known.cluster, known.namespace, known.name)
-                            == (thing.plural, thing.cluster, thing.namespace, thing.name)
+                            == (object.plural, object.cluster, object.namespace, object.name)
                     });
                     if is_new {
-                        let text = object(&thing).to_string();
+                        let text = object_json(&object).to_string();
                         let document = projector
                             .document(&Object::parse(&text).unwrap(), "2026-01-01T00:00:00Z")
                             .unwrap();
@@ -207,7 +210,7 @@ impl Fleet {
                             index: revision.target.clone(),
                             document,
                         });
-                        things.insert(thing);
+                        objects.insert(object);
                     }
                 }
             }
@@ -220,27 +223,27 @@ impl Fleet {
             }
             store.activate(&revision).await.unwrap();
         }
-        Self { things, catalog }
+        Self { objects, catalog }
     }
 
-    /// Whether an object has an owner of the name, one that a caller with these rights may list.
-    fn is_owned(&self, thing: &Thing, owner: &str, rights: &Rights) -> bool {
-        let is_owner = |other: &&Thing| {
+    /// Whether an object has an owner with this name that a caller with these rights may list.
+    fn is_owned(&self, object: &FleetObject, owner: &str, rights: &Rights) -> bool {
+        let is_owner = |other: &&FleetObject| {
             (other.plural, other.cluster, other.namespace, other.name)
-                == ("deployments", thing.cluster, thing.namespace, owner)
+                == ("deployments", object.cluster, object.namespace, owner)
         };
-        thing.owner == Some(owner)
+        object.owner == Some(owner)
             && self
-                .things
+                .objects
                 .iter()
                 .filter(is_owner)
                 .any(|other| rights.sees(other.plural, other.cluster, other.namespace))
     }
 }
 
-fn thing(kind: Kind, cluster: &'static str, random: &mut StdRng) -> Thing {
+fn random_object(kind: Kind, cluster: &'static str, random: &mut StdRng) -> FleetObject {
     let choose = |random: &mut StdRng, from: &[&'static str]| *from.choose(random).unwrap();
-    Thing {
+    FleetObject {
         plural: kind.3,
         namespace: if kind.4 {
             choose(random, &NAMESPACES)
@@ -254,23 +257,23 @@ fn thing(kind: Kind, cluster: &'static str, random: &mut StdRng) -> Thing {
     }
 }
 
-fn object(thing: &Thing) -> Value {
-    let uid = Thing::uid(thing.plural, thing.cluster, thing.namespace, thing.name);
-    let mut metadata = json!({ "name": thing.name, "uid": uid, "resourceVersion": "1", "labels": { "app": thing.label } });
-    if !thing.namespace.is_empty() {
-        metadata["namespace"] = thing.namespace.into();
+fn object_json(object: &FleetObject) -> Value {
+    let uid = FleetObject::uid(object.plural, object.cluster, object.namespace, object.name);
+    let mut metadata = json!({ "name": object.name, "uid": uid, "resourceVersion": "1", "labels": { "app": object.label } });
+    if !object.namespace.is_empty() {
+        metadata["namespace"] = object.namespace.into();
     }
-    if let Some(owner) = thing.owner {
-        let uid = Thing::uid("deployments", thing.cluster, thing.namespace, owner);
+    if let Some(owner) = object.owner {
+        let uid = FleetObject::uid("deployments", object.cluster, object.namespace, owner);
         metadata["ownerReferences"] =
             json!([{ "apiVersion": "apps/v1", "kind": "Deployment", "name": owner, "uid": uid }]);
     }
     json!({ "metadata": metadata })
 }
 
-/// What is asked, beside how.
+/// The parameters of a query, independent of the operation.
 #[derive(Clone, Debug)]
-struct Question {
+struct ListQuery {
     kind: Kind,
     clusters: Vec<&'static str>,
     namespaces: Vec<&'static str>,
@@ -279,7 +282,7 @@ struct Question {
     name: Option<&'static str>,
 }
 
-impl Question {
+impl ListQuery {
     fn random(random: &mut StdRng) -> Self {
         let kind = *KINDS.choose(random).unwrap();
         let some = |random: &mut StdRng, all: &[&'static str]| -> Vec<&'static str> {
@@ -310,7 +313,7 @@ impl Question {
         }
     }
 
-    fn path(&self, way: &str, more: &str) -> String {
+    fn path(&self, operation: &str, more: &str) -> String {
         let (group, version, _, plural, _) = self.kind;
         let root = if group.is_empty() {
             "api".to_owned()
@@ -332,35 +335,35 @@ impl Question {
             .unwrap_or_default();
         let clusters = self.clusters.join(",");
         format!(
-            "{ROOT}/{way}/{root}/{version}/{namespace}{plural}{name}?clusters={clusters}{namespaces}{label}{owner}{more}"
+            "{ROOT}/{operation}/{root}/{version}/{namespace}{plural}{name}?clusters={clusters}{namespaces}{label}{owner}{more}"
         )
     }
 
-    /// What an administrator finds.
-    fn selects(&self, fleet: &Fleet, thing: &Thing, rights: &Rights) -> bool {
+    /// Whether the query selects an object, for a caller with these rights on owners.
+    fn selects(&self, fleet: &Fleet, object: &FleetObject, rights: &Rights) -> bool {
         let namespaces = if self.name.is_some() {
             &self.namespaces[..self.namespaces.len().min(1)]
         } else {
             &self.namespaces[..]
         };
-        thing.plural == self.kind.3
-            && (self.clusters.is_empty() || self.clusters.contains(&thing.cluster))
-            && (namespaces.is_empty() || namespaces.contains(&thing.namespace))
-            && self.label.is_none_or(|label| thing.label == label)
-            && self.name.is_none_or(|name| thing.name == name)
+        object.plural == self.kind.3
+            && (self.clusters.is_empty() || self.clusters.contains(&object.cluster))
+            && (namespaces.is_empty() || namespaces.contains(&object.namespace))
+            && self.label.is_none_or(|label| object.label == label)
+            && self.name.is_none_or(|name| object.name == name)
             && self
                 .owner
-                .is_none_or(|owner| fleet.is_owned(thing, owner, rights))
+                .is_none_or(|owner| fleet.is_owned(object, owner, rights))
     }
 }
 
-/// Place and name of each object of a list.
+/// Returns namespace, name and cluster of each object of a list.
 fn items(list: &Value) -> Vec<(String, String, String)> {
     let items = list["items"].as_array().unwrap().iter();
-    items.map(placed).collect()
+    items.map(object_key).collect()
 }
 
-fn placed(item: &Value) -> (String, String, String) {
+fn object_key(item: &Value) -> (String, String, String) {
     let metadata = &item["metadata"];
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let uid = text(&metadata["uid"]);
@@ -390,20 +393,22 @@ fn served(resource: &Resource) -> ServedResource {
     }
 }
 
-/// A control plane that knows everybody by a token that is their name, and allows what the rules say.
+/// A control plane that authenticates users by a token equal to their name, and authorizes by the
+/// rules.
 fn control_plane(rules: Vec<String>) -> Client {
     let rules: Arc<[String]> = rules.into();
     let service = service_fn(move |request: Request<Body>| {
         let rules = Arc::clone(&rules);
         async move {
-            let is_about_a_token = request.uri().path().ends_with("/tokenreviews");
+            let is_token_review = request.uri().path().ends_with("/tokenreviews");
             let bytes = request.into_body().collect().await.unwrap().to_bytes();
             let mut review: Value = serde_json::from_slice(&bytes).unwrap();
-            review["status"] = if is_about_a_token {
+            review["status"] = if is_token_review {
                 json!({ "authenticated": true, "user": { "username": review["spec"]["token"] } })
             } else {
-                let asked = words(&serde_json::from_value(review["spec"].clone()).unwrap());
-                json!({ "allowed": rules.iter().any(|rule| allows(rule, &asked)) })
+                let attributes =
+                    review_words(&serde_json::from_value(review["spec"].clone()).unwrap());
+                json!({ "allowed": rules.iter().any(|rule| allows(rule, &attributes)) })
             };
             let body = Body::from(review.to_string().into_bytes());
             Ok::<_, std::convert::Infallible>(Response::builder().status(201).body(body).unwrap())
@@ -412,38 +417,39 @@ fn control_plane(rules: Vec<String>) -> Client {
     Client::new(service, "default")
 }
 
-fn words(spec: &SubjectAccessReviewSpec) -> Vec<String> {
+fn review_words(spec: &SubjectAccessReviewSpec) -> Vec<String> {
     let user = spec.user.clone().unwrap();
-    let Some(asked) = spec.resource_attributes.clone() else {
+    let Some(attributes) = spec.resource_attributes.clone() else {
         return vec![user];
     };
     let mut resource = format!(
         "{}/{}",
-        asked.group.unwrap_or_default(),
-        asked.resource.unwrap()
+        attributes.group.unwrap_or_default(),
+        attributes.resource.unwrap()
     );
-    if let Some(below) = asked.subresource {
+    if let Some(below) = attributes.subresource {
         resource = format!("{resource}/{below}");
     }
     vec![
         user,
-        asked.verb.unwrap(),
+        attributes.verb.unwrap(),
         resource,
-        asked.namespace.unwrap_or_default(),
-        asked.name.unwrap_or_default(),
+        attributes.namespace.unwrap_or_default(),
+        attributes.name.unwrap_or_default(),
     ]
 }
 
-fn allows(rule: &str, asked: &[String]) -> bool {
+fn allows(rule: &str, attributes: &[String]) -> bool {
     let rule: Vec<&str> = rule.split(' ').collect();
-    rule.len() == asked.len()
+    rule.len() == attributes.len()
         && rule
             .iter()
-            .zip(asked)
+            .zip(attributes)
             .all(|(allowed, word)| *allowed == "*" || allowed == word)
 }
 
-/// The API over a catalog, which is to be kept as long as it is asked.
+/// Returns the API over a catalog. The sender of the catalog has to live as long as the API is
+/// used.
 fn api(rules: Vec<String>, catalog: watch::Receiver<Arc<Catalog>>) -> ApiState {
     let (_, trust) = watch::channel(Arc::new(ClientTrust::new(false)));
     let metrics = Arc::new(Metrics::new());
@@ -453,7 +459,7 @@ fn api(rules: Vec<String>, catalog: watch::Receiver<Arc<Catalog>>) -> ApiState {
         Vec::new(),
         metrics.rejected_requests("reviews"),
     );
-    let access_control = AccessControl::Delegated(DelegatedAuth::new(
+    let authentication_mode = AuthenticationMode::Delegated(DelegatedAuth::new(
         trust,
         reviews,
         AuthorizationMode::ControlPlane,
@@ -467,14 +473,14 @@ fn api(rules: Vec<String>, catalog: watch::Receiver<Arc<Catalog>>) -> ApiState {
     let none = Arc::new(Clusters::new(
         loader,
         network,
-        Timing::default(),
+        ConnectionTiming::default(),
         CancellationToken::new(),
     ));
     let members = Arc::new(MemberProxy::new(none, CancellationToken::new()));
     ApiState {
         catalog,
         metrics,
-        access_control,
+        authentication_mode,
         limits,
         members,
         peers: Peers::default(),
@@ -482,14 +488,14 @@ fn api(rules: Vec<String>, catalog: watch::Receiver<Arc<Catalog>>) -> ApiState {
     }
 }
 
-struct Asker<'w> {
+struct UserClient<'w> {
     api: &'w ApiState,
     name: &'static str,
 }
 
-impl Asker<'_> {
-    /// The documents of an answer: one, or the events of a watch.
-    async fn ask(&self, path: &str) -> (u16, Vec<Value>) {
+impl UserClient<'_> {
+    /// Returns the JSON documents of a response: one, or the events of a watch.
+    async fn get(&self, path: &str) -> (u16, Vec<Value>) {
         let bearer = format!("Bearer {}", self.name);
         let mut request = Request::get(path)
             .header("authorization", bearer)
@@ -514,8 +520,8 @@ impl Asker<'_> {
         )
     }
 
-    async fn list(&self, question: &Question) -> (u16, Vec<(String, String, String)>) {
-        let (code, body) = self.ask(&question.path("search", "")).await;
+    async fn list(&self, query: &ListQuery) -> (u16, Vec<(String, String, String)>) {
+        let (code, body) = self.get(&query.path("search", "")).await;
         (
             code,
             if code == 200 {
@@ -526,13 +532,13 @@ impl Asker<'_> {
         )
     }
 
-    /// Every page, and whether what they say of what is left is right.
-    async fn pages(&self, question: &Question) -> (u16, Vec<(String, String, String)>) {
+    /// Reads all pages and checks their `remainingItemCount`.
+    async fn pages(&self, query: &ListQuery) -> (u16, Vec<(String, String, String)>) {
         let (mut found, mut token) = (Vec::new(), String::new());
         let mut promised = None;
         loop {
             let (code, body) = self
-                .ask(&question.path("search", &format!("&limit=2&continue={token}")))
+                .get(&query.path("search", &format!("&limit=2&continue={token}")))
                 .await;
             if code != 200 {
                 return (code, Vec::new());
@@ -543,7 +549,7 @@ impl Asker<'_> {
                     .as_u64()
                     .unwrap_or(0)
                     + page.len() as u64;
-                assert_eq!(left, promised, "{question:?}");
+                assert_eq!(left, promised, "{query:?}");
             }
             found.extend(page);
             promised = body[0]["metadata"]["remainingItemCount"].as_u64();
@@ -559,9 +565,9 @@ impl Asker<'_> {
         }
     }
 
-    async fn counts(&self, question: &Question) -> (u16, u64, BTreeMap<(String, String), u64>) {
+    async fn counts(&self, query: &ListQuery) -> (u16, u64, BTreeMap<(String, String), u64>) {
         let (code, body) = self
-            .ask(&question.path("aggregate", "&by=cluster,metadata.namespace"))
+            .get(&query.path("aggregate", "&by=cluster,metadata.namespace"))
             .await;
         if code != 200 {
             return (code, 0, BTreeMap::new());
@@ -585,18 +591,18 @@ impl Asker<'_> {
         )
     }
 
-    async fn explained(&self, question: &Question) -> (u16, u64) {
-        let (code, body) = self.ask(&question.path("search", "&explain=true")).await;
+    async fn explained(&self, query: &ListQuery) -> (u16, u64) {
+        let (code, body) = self.get(&query.path("search", "&explain=true")).await;
         (
             code,
             body[0]["estimate"]["objects"].as_u64().unwrap_or_default(),
         )
     }
 
-    /// What a watch begins with.
-    async fn watched(&self, question: &Question) -> (u16, Vec<(String, String, String)>) {
+    /// Returns the initial events of a watch.
+    async fn watched(&self, query: &ListQuery) -> (u16, Vec<(String, String, String)>) {
         let (code, events) = self
-            .ask(&question.path("search", "&watch=true&timeoutSeconds=0"))
+            .get(&query.path("search", "&watch=true&timeoutSeconds=0"))
             .await;
         if code != 200 {
             return (code, Vec::new());
@@ -604,22 +610,25 @@ impl Asker<'_> {
         let added = events
             .iter()
             .inspect(|event| assert_eq!(event["type"], "ADDED", "{event}"));
-        (code, added.map(|event| placed(&event["object"])).collect())
+        (
+            code,
+            added.map(|event| object_key(&event["object"])).collect(),
+        )
     }
 }
 
-async fn law(seed: u64, store: Arc<dyn Store>) {
+async fn check_permissions(seed: u64, store: Arc<dyn Store>) {
     let mut random = StdRng::seed_from_u64(seed);
     let fleet = Fleet::random(&mut random, store).await;
     let rights = Rights::random(&mut random);
     let (_catalog, receiver) = watch::channel(Arc::new(fleet.catalog.clone()));
     let api = api(rights.rules(), receiver);
     let (admin, alice) = (
-        Asker {
+        UserClient {
             api: &api,
             name: "admin",
         },
-        Asker {
+        UserClient {
             api: &api,
             name: "alice",
         },
@@ -629,20 +638,20 @@ async fn law(seed: u64, store: Arc<dyn Store>) {
         namespaces: KINDS.iter().map(|kind| (kind.3, None)).collect(),
     };
     for _ in 0..6 {
-        let question = Question::random(&mut random);
-        let about = format!("seed {seed}: {question:?} with {rights:?}");
-        let (code, all) = admin.list(&question).await;
+        let query = ListQuery::random(&mut random);
+        let about = format!("seed {seed}: {query:?} with {rights:?}");
+        let (code, all) = admin.list(&query).await;
         let selected = |rights: &Rights| -> BTreeSet<(String, String, String)> {
             let found = fleet
-                .things
+                .objects
                 .iter()
-                .filter(|thing| question.selects(&fleet, thing, rights));
+                .filter(|object| query.selects(&fleet, object, rights));
             found
-                .map(|thing| {
+                .map(|object| {
                     (
-                        thing.namespace.to_owned(),
-                        thing.name.to_owned(),
-                        thing.cluster.to_owned(),
+                        object.namespace.to_owned(),
+                        object.name.to_owned(),
+                        object.cluster.to_owned(),
                     )
                 })
                 .collect()
@@ -654,29 +663,30 @@ async fn law(seed: u64, store: Arc<dyn Store>) {
                 "{about}"
             );
         }
-        // An owner that may not be seen is passed over, and what is only found by it.
-        let reached = selected(&rights);
-        let mine: Vec<_> = all
+        // An owner that the user may not see is ignored, and so are objects that only match by it.
+        let reachable = selected(&rights);
+        let permitted: Vec<_> = all
             .into_iter()
-            .filter(|place| {
-                rights.sees(question.kind.3, &place.2, &place.0) && reached.contains(place)
-            })
+            .filter(|key| rights.sees(query.kind.3, &key.2, &key.0) && reachable.contains(key))
             .collect();
-        let names_hidden = question
-            .clusters
-            .iter()
-            .any(|name| !rights.sees_cluster(name));
-        let (told, listed) = alice.list(&question).await;
-        match told {
-            200 => assert_eq!((code, &listed), (200, &mine), "{about}"),
-            403 => assert!(names_hidden || mine.is_empty(), "{about}: {mine:?}"),
-            404 => assert!(mine.is_empty() && !names_hidden, "{about}: {mine:?}"),
+        let names_hidden = query.clusters.iter().any(|name| !rights.sees_cluster(name));
+        let (status, listed) = alice.list(&query).await;
+        match status {
+            200 => assert_eq!((code, &listed), (200, &permitted), "{about}"),
+            403 => assert!(
+                names_hidden || permitted.is_empty(),
+                "{about}: {permitted:?}"
+            ),
+            404 => assert!(
+                permitted.is_empty() && !names_hidden,
+                "{about}: {permitted:?}"
+            ),
             other => panic!("{about}: {other}"),
         }
-        assert!(!names_hidden || told == 403, "{about}: {told}");
+        assert!(!names_hidden || status == 403, "{about}: {status}");
         assert_eq!(
-            alice.pages(&question).await,
-            (told, listed.clone()),
+            alice.pages(&query).await,
+            (status, listed.clone()),
             "{about}"
         );
         let mut groups: BTreeMap<(String, String), u64> = BTreeMap::new();
@@ -685,29 +695,29 @@ async fn law(seed: u64, store: Arc<dyn Store>) {
                 .entry((of_cluster.clone(), namespace.clone()))
                 .or_default() += 1;
         }
-        if question.name.is_none() {
+        if query.name.is_none() {
             assert_eq!(
-                alice.counts(&question).await,
-                (told, listed.len() as u64, groups),
+                alice.counts(&query).await,
+                (status, listed.len() as u64, groups),
                 "{about}"
             );
         }
         assert_eq!(
-            alice.explained(&question).await,
-            (told, listed.len() as u64),
+            alice.explained(&query).await,
+            (status, listed.len() as u64),
             "{about}"
         );
-        if question.name.is_none() && question.owner.is_none() {
-            let (watching, mut begun) = alice.watched(&question).await;
-            let mut wanted = listed.clone();
-            begun.sort_unstable();
-            wanted.sort_unstable();
-            assert_eq!((watching, begun), (told, wanted), "{about}");
+        if query.name.is_none() && query.owner.is_none() {
+            let (watch_status, mut watched) = alice.watched(&query).await;
+            let mut expected = listed.clone();
+            watched.sort_unstable();
+            expected.sort_unstable();
+            assert_eq!((watch_status, watched), (status, expected), "{about}");
         }
     }
 }
 
-fn hold_for(seeds: std::ops::Range<u64>, store: impl Fn(u64) -> Arc<dyn Store>) {
+fn check_seeds(seeds: std::ops::Range<u64>, store: impl Fn(u64) -> Arc<dyn Store>) {
     for seed in seeds {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -715,27 +725,27 @@ fn hold_for(seeds: std::ops::Range<u64>, store: impl Fn(u64) -> Arc<dyn Store>) 
             .build()
             .unwrap();
         fastrand::seed(seed);
-        runtime.block_on(law(seed, store(seed)));
+        runtime.block_on(check_permissions(seed, store(seed)));
     }
 }
 
 #[test]
-fn a_user_gets_what_an_administrator_gets_without_what_the_user_may_not_see_in_memory() {
-    hold_for(0..60, |_| Arc::new(Memory::new()));
+fn a_user_sees_exactly_the_permitted_objects_in_memory() {
+    check_seeds(0..60, |_| Arc::new(Memory::new()));
 }
 
 #[test]
-fn a_user_gets_what_an_administrator_gets_without_what_the_user_may_not_see_on_opensearch() {
-    hold_for(100..160, |seed| {
+fn a_user_sees_exactly_the_permitted_objects_on_opensearch() {
+    check_seeds(100..160, |seed| {
         Arc::new(OpenSearch::new(seed).engine("fleetdex".parse().unwrap()))
     });
 }
 
 #[test]
-fn the_same_holds_where_answers_are_read_in_parts() {
-    // Room for three objects with what a hit has beside them.
+fn a_user_sees_exactly_the_permitted_objects_when_responses_are_read_in_parts() {
+    // Room for three objects with the metadata of their hits.
     let answers = || Answers::of_at_most(4 << 10);
-    hold_for(200..230, |seed| {
+    check_seeds(200..230, |seed| {
         Arc::new(OpenSearch::new(seed).engine_reading_into("fleetdex".parse().unwrap(), answers()))
     });
 }

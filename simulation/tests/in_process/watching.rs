@@ -1,5 +1,6 @@
-//! The law of lists and watches, on both engines: whatever is written, swapped, dropped or goes wrong meanwhile, who lists and then follows the
-//! changes, or is told to list again, ends up with what there is – and never goes back in time.
+//! Lists and watches, on both engines: whatever writes, revision swaps, removals of clusters and
+//! faults happen, a client that lists and then watches, or lists again after 410, converges to the
+//! stored objects and never goes back in time.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
@@ -12,6 +13,7 @@ use std::{
     time::Duration,
 };
 
+use fakes::opensearch::{Fault, OpenSearch, Span};
 use fleetdex_core::{
     model::{ClusterName, Gvk, Object, Projection, Projector, Resource},
     query::{Query, ResourceName, Selectable},
@@ -25,7 +27,6 @@ use fleetdex_store::{
 };
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 use serde_json::{Value, json};
-use simulation::opensearch::{Fault, OpenSearch, Span};
 use tokio::{
     sync::Mutex,
     time::{Instant, sleep, timeout},
@@ -36,20 +37,20 @@ const LABELS: [&str; 2] = ["web", "api"];
 const SELECTORS: [&str; 4] = ["", "app=web", "app=api", "app!=web"];
 const STEPS: usize = 60;
 
-/// Version and label of each object that is there.
+/// Resource version and label of each object, by cluster and name.
 type Objects = BTreeMap<(String, String), (u64, String)>;
 
-/// What is written, and to where.
+/// The store under test and its expected objects.
 struct World {
     store: Arc<dyn Store>,
     server: Option<OpenSearch>,
-    /// Also whether queries are answered from it.
+    /// The current revision of each cluster, live or not.
     revisions: Mutex<BTreeMap<String, IndexRevision>>,
-    there: Mutex<Objects>,
-    /// The UIDs of the objects that have had a name, the last one last.
+    objects: Mutex<Objects>,
+    /// The UIDs of all objects that have had a name, in order of creation.
     uids: Mutex<BTreeMap<(String, String), Vec<String>>>,
     version: AtomicU64,
-    is_over: AtomicBool,
+    has_ended: AtomicBool,
     swaps: AtomicU64,
 }
 
@@ -85,33 +86,34 @@ impl World {
         self.version.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// The UID of an object: another one than that of the last object of its name, if it `is_new`.
+    /// Returns the UID of an object; a new UID if it `is_new`.
     async fn uid(&self, key: &(String, String), is_new: bool, random: &mut StdRng) -> String {
         let mut uids = self.uids.lock().await;
         let of_name = uids.entry(key.clone()).or_default();
         if is_new || of_name.is_empty() {
-            // In no order.
+            // The random prefix makes the order of UIDs random.
             of_name.push(format!("{:08x}-uid-{}", random.random::<u32>(), key.1));
         }
         of_name.last().cloned().unwrap_or_default()
     }
 
-    /// Brings back the object that had a name before the last one, as when a member's history goes back.
-    async fn bring_back(&self, key: &(String, String)) {
+    /// Restores the previous object of a name, as when a member's history goes back.
+    async fn restore_previous(&self, key: &(String, String)) {
         let mut uids = self.uids.lock().await;
         let of_name = uids.entry(key.clone()).or_default();
         let last = of_name.len().saturating_sub(1);
         of_name[last.saturating_sub(1)..].reverse();
     }
 
-    /// Writes until everything is settled, as a pipeline does.
+    /// Writes until every write is acknowledged, as a pipeline does.
     async fn write(&self, mut writes: Vec<Write>) {
         while !writes.is_empty() {
             writes = self.write_once(writes).await;
         }
     }
 
-    /// The same, but objects change again while the store is in trouble: what is tried again is something newer.
+    /// Writes like `write`, but objects change while writes fail, so that retries send newer
+    /// versions.
     async fn write_changing(
         &self,
         revision: &IndexRevision,
@@ -122,9 +124,10 @@ impl World {
         while !writes.is_empty() {
             writes = self.write_once(writes).await;
             if !writes.is_empty() {
-                // Some may be listed meanwhile, and some be seen by nobody.
+                // Clients may list some versions meanwhile, and never observe others.
                 sleep(Duration::from_millis(random.random_range(0..1_500))).await;
-                // An object is not made again before the deletion of the one before is settled.
+                // An object is not created again before the deletion of its predecessor is
+                // acknowledged.
                 let changed = writes.iter().filter(|write| write.document.body.is_some());
                 let left: BTreeSet<&str> = changed
                     .filter_map(|write| write.document.id.rsplit("uid-").next())
@@ -145,7 +148,7 @@ impl World {
         }
     }
 
-    /// Tries once; what is to be tried again.
+    /// Writes once. Returns the writes to retry.
     async fn write_once(&self, writes: Vec<Write>) -> Vec<Write> {
         let Ok(verdicts) = self.store.write(&writes).await else {
             sleep(Duration::from_millis(300)).await;
@@ -161,14 +164,14 @@ impl World {
         again
     }
 
-    /// Changes objects of a cluster, and gives what is to be written.
+    /// Changes objects of a cluster. Returns the writes.
     async fn change(
         &self,
         revision: &IndexRevision,
         names: &BTreeSet<String>,
         random: &mut StdRng,
     ) -> Vec<Write> {
-        let mut there = self.there.lock().await;
+        let mut objects = self.objects.lock().await;
         let mut writes = Vec::new();
         for name in names {
             let version = self.next_version();
@@ -177,11 +180,11 @@ impl World {
                 .then(|| LABELS[random.random_range(0..LABELS.len())]);
             let key = (revision.cluster.to_string(), name.clone());
             let uid = self
-                .uid(&key, label.is_some() && !there.contains_key(&key), random)
+                .uid(&key, label.is_some() && !objects.contains_key(&key), random)
                 .await;
             match label {
-                Some(label) => drop(there.insert(key, (version, label.to_owned()))),
-                None => drop(there.remove(&key)),
+                Some(label) => drop(objects.insert(key, (version, label.to_owned()))),
+                None => drop(objects.remove(&key)),
             }
             writes.push(write(revision, (name, &uid), version, label));
         }
@@ -199,16 +202,17 @@ impl World {
         self.write_changing(revision, names, random).await;
     }
 
-    /// Lets a cluster join, or takes the next revision of it.
+    /// Adds a cluster, or swaps its index revision.
     async fn swap(&self, name: &str, random: &mut StdRng) {
         self.swaps.fetch_add(1, Ordering::Relaxed);
         let cluster: ClusterName = name.parse().unwrap();
         let mut revisions = self.revisions.lock().await;
-        let above = revisions.get(name).map_or(0, |revision| revision.number);
-        let revision = until_done(|| self.store.open(&cluster, Some("uid"), above)).await;
+        let latest_number = revisions.get(name).map_or(0, |revision| revision.number);
+        let revision =
+            retry_until_done(|| self.store.open(&cluster, Some("uid"), latest_number)).await;
         let mut writes = Vec::new();
-        let mut there = self.there.lock().await;
-        let known: Vec<(String, u64, String)> = there
+        let mut objects = self.objects.lock().await;
+        let known: Vec<(String, u64, String)> = objects
             .iter()
             .filter(|((of, _), _)| of == name)
             .map(|((_, pod), (version, label))| (pod.clone(), *version, label.clone()))
@@ -217,27 +221,28 @@ impl World {
             let key = (name.to_owned(), pod.clone());
             let kind_of_change = random.random_range(0..6);
             if kind_of_change == 3 {
-                self.bring_back(&key).await;
+                self.restore_previous(&key).await;
             }
             let uid = self.uid(&key, kind_of_change == 2, random).await;
             match kind_of_change {
-                0 => drop(there.remove(&key)),
+                0 => drop(objects.remove(&key)),
                 1..=3 => {
                     let version = self.next_version();
-                    there.insert(key, (version, "web".to_owned()));
+                    objects.insert(key, (version, "web".to_owned()));
                     writes.push(write(&revision, (&pod, &uid), version, Some("web")));
                 }
                 _ => writes.push(write(&revision, (&pod, &uid), version, Some(&label))),
             }
         }
         self.write(writes).await;
-        // Changes come while it takes the place of the one before.
+        // Changes arrive during the swap.
         let version = self.next_version();
         let key = (name.to_owned(), "late".to_owned());
-        let uid = self.uid(&key, !there.contains_key(&key), random).await;
-        there.insert(key, (version, "api".to_owned()));
+        let uid = self.uid(&key, !objects.contains_key(&key), random).await;
+        objects.insert(key, (version, "api".to_owned()));
         let late = self.write(vec![write(&revision, ("late", &uid), version, Some("api"))]);
-        // A first revision may be shown in parts, with or without pods, before it is live, if it ever is.
+        // A first revision may be shown in part, with or without pods, before it becomes live, if
+        // ever.
         let (pods, nodes) = (
             ResourceName::new("", "pods"),
             ResourceName::new("", "nodes"),
@@ -245,20 +250,23 @@ impl World {
         let mut shown = BTreeSet::new();
         if revision.replaces.is_none() && random.random_bool(0.3) {
             shown.insert(nodes);
-            until_done(|| self.store.show(&revision, &shown)).await;
+            retry_until_done(|| self.store.show(&revision, &shown)).await;
         }
         if revision.replaces.is_none() && random.random_bool(0.3) {
             shown.insert(pods);
-            tokio::join!(late, until_done(|| self.store.show(&revision, &shown)));
+            tokio::join!(
+                late,
+                retry_until_done(|| self.store.show(&revision, &shown))
+            );
         } else {
-            tokio::join!(late, until_done(|| self.store.activate(&revision)));
+            tokio::join!(late, retry_until_done(|| self.store.activate(&revision)));
         }
         let live = !shown.contains(&ResourceName::new("", "pods"));
-        let goes_on = !live && random.random_bool(0.5);
-        if goes_on {
-            until_done(|| self.store.activate(&revision)).await;
+        let is_activated_later = !live && random.random_bool(0.5);
+        if is_activated_later {
+            retry_until_done(|| self.store.activate(&revision)).await;
         }
-        let live = live || goes_on;
+        let live = live || is_activated_later;
         revisions.insert(
             name.to_owned(),
             IndexRevision {
@@ -273,12 +281,13 @@ impl World {
         self.swaps.fetch_add(1, Ordering::Relaxed);
         let mut revisions = self.revisions.lock().await;
         if revisions.remove(name).is_some() {
-            self.there.lock().await.retain(|(of, _), _| of != name);
-            until_done(|| async { self.store.drop_cluster(&name.parse().unwrap()).await }).await;
+            self.objects.lock().await.retain(|(of, _), _| of != name);
+            retry_until_done(|| async { self.store.drop_cluster(&name.parse().unwrap()).await })
+                .await;
         }
     }
 
-    fn disturb(&self, random: &mut StdRng) {
+    fn inject_fault(&self, random: &mut StdRng) {
         let Some(server) = &self.server else { return };
         let fault = match random.random_range(0..5) {
             0 => Fault::ResponseLost,
@@ -301,16 +310,18 @@ impl World {
                     self.drop_cluster(CLUSTERS[random.random_range(0..CLUSTERS.len())])
                         .await;
                 }
-                2 | 3 if with_faults => self.disturb(random),
+                2 | 3 if with_faults => self.inject_fault(random),
                 4..=6 => sleep(Duration::from_millis(random.random_range(0..1_500))).await,
                 _ => self.write_some(random).await,
             }
         }
-        self.is_over.store(true, Ordering::Relaxed);
+        self.has_ended.store(true, Ordering::Relaxed);
     }
 }
 
-async fn until_done<T, F: Future<Output = Result<T, StoreError>>>(attempt: impl Fn() -> F) -> T {
+async fn retry_until_done<T, F: Future<Output = Result<T, StoreError>>>(
+    attempt: impl Fn() -> F,
+) -> T {
     loop {
         match attempt().await {
             Ok(done) => return done,
@@ -319,7 +330,7 @@ async fn until_done<T, F: Future<Output = Result<T, StoreError>>>(attempt: impl 
     }
 }
 
-/// Somebody who lists, and then follows.
+/// A client that lists and then watches.
 struct Client<'w> {
     world: &'w World,
     query: Query,
@@ -347,7 +358,7 @@ impl<'w> Client<'w> {
 
     async fn list(&mut self) -> Result<(), StoreError> {
         let store = &self.world.store;
-        let (mut page, moment) = store.first_page(&self.query).await?;
+        let (mut page, sequence) = store.first_page(&self.query).await?;
         let mut known = Objects::new();
         loop {
             for hit in &page.items {
@@ -359,10 +370,10 @@ impl<'w> Client<'w> {
         }
         self.lists += 1;
         self.known = known;
-        self.begin(moment).await
+        self.start_watch(sequence).await
     }
 
-    async fn begin(&mut self, after: u64) -> Result<(), StoreError> {
+    async fn start_watch(&mut self, after: u64) -> Result<(), StoreError> {
         let log = self.world.store.change_log().await?;
         match log.watch_settled(&self.query, after).await {
             Ok(watch) => self.watch = Some(watch),
@@ -372,8 +383,8 @@ impl<'w> Client<'w> {
         Ok(())
     }
 
-    /// Takes what there is to be told; returns when nothing comes for a while.
-    async fn follow(&mut self, patience: Duration) {
+    /// Consumes watch events; returns when none arrives for a while.
+    async fn consume_events(&mut self, patience: Duration) {
         while let Some(watch) = &mut self.watch {
             let Ok(events) = timeout(patience, watch.next()).await else {
                 return;
@@ -401,7 +412,7 @@ impl<'w> Client<'w> {
     }
 
     async fn run(&mut self, mut random: StdRng) {
-        while !self.world.is_over.load(Ordering::Relaxed) {
+        while !self.world.has_ended.load(Ordering::Relaxed) {
             match (&self.watch, random.random_range(0..6)) {
                 (None, _) => {
                     if self.list().await.is_err() {
@@ -412,10 +423,10 @@ impl<'w> Client<'w> {
                     let after = watch.sequence();
                     self.watch = None;
                     sleep(Duration::from_millis(random.random_range(0..900))).await;
-                    drop(self.begin(after).await);
+                    drop(self.start_watch(after).await);
                 }
                 _ => {
-                    self.follow(Duration::from_millis(random.random_range(1..400)))
+                    self.consume_events(Duration::from_millis(random.random_range(1..400)))
                         .await;
                 }
             }
@@ -423,10 +434,10 @@ impl<'w> Client<'w> {
         }
     }
 
-    /// What it knows in the end.
+    /// Consumes the remaining events, and lists again if necessary.
     async fn finish(&mut self) {
         loop {
-            self.follow(Duration::from_secs(8)).await;
+            self.consume_events(Duration::from_secs(8)).await;
             if self.watch.is_some() {
                 return;
             }
@@ -436,13 +447,13 @@ impl<'w> Client<'w> {
         }
     }
 
-    fn expected(&self, there: &Objects) -> Objects {
+    fn expected(&self, objects: &Objects) -> Objects {
         let selects = |label: &str| {
             self.query
                 .labels
                 .matches(|key| (key == "app").then_some(label))
         };
-        there
+        objects
             .iter()
             .filter(|(_, (_, label))| selects(label))
             .map(|(key, object)| (key.clone(), object.clone()))
@@ -462,22 +473,27 @@ fn read(cluster: &str, object: &str) -> ((String, String), (u64, String)) {
 }
 
 #[derive(Clone, Copy, PartialEq)]
-enum On {
+enum TestEngine {
     Memory,
     OpenSearch,
-    /// An OpenSearch of whose answers little is read: a few documents are too many for one.
-    ShortAnswers,
+    /// An OpenSearch with a low response limit, which a few documents exceed.
+    ShortResponses,
 }
 
-/// Room for three documents with what a hit has beside them, and for everything that is no document.
-const SHORT: usize = 4 << 10;
+/// Room for three documents with the metadata of their hits, and for every other response.
+const SHORT_RESPONSE_BYTES: usize = 4 << 10;
 
-/// One run; how often its clients had to list.
-async fn hold(seed: u64, on: On, with_swaps: bool, with_faults: bool) -> usize {
+/// Runs one seed. Returns the number of lists of its clients.
+async fn run_seed(
+    seed: u64,
+    engine_kind: TestEngine,
+    with_swaps: bool,
+    with_faults: bool,
+) -> usize {
     let mut random = StdRng::seed_from_u64(seed);
-    let server = (on != On::Memory).then(|| OpenSearch::new(seed));
-    let answers = if on == On::ShortAnswers {
-        Answers::of_at_most(SHORT)
+    let server = (engine_kind != TestEngine::Memory).then(|| OpenSearch::new(seed));
+    let answers = if engine_kind == TestEngine::ShortResponses {
+        Answers::of_at_most(SHORT_RESPONSE_BYTES)
     } else {
         Answers::default()
     };
@@ -493,10 +509,10 @@ async fn hold(seed: u64, on: On, with_swaps: bool, with_faults: bool) -> usize {
         store,
         server,
         revisions: Mutex::default(),
-        there: Mutex::default(),
+        objects: Mutex::default(),
         uids: Mutex::default(),
         version: AtomicU64::new(10),
-        is_over: AtomicBool::new(false),
+        has_ended: AtomicBool::new(false),
         swaps: AtomicU64::new(0),
     };
     for cluster in &CLUSTERS[..2] {
@@ -510,7 +526,7 @@ async fn hold(seed: u64, on: On, with_swaps: bool, with_faults: bool) -> usize {
     let seeds: Vec<StdRng> = (0..clients.len() as u64)
         .map(|number| StdRng::seed_from_u64(seed * 10 + number))
         .collect();
-    let began = Instant::now();
+    let started = Instant::now();
     {
         let following = futures::future::join_all(
             clients
@@ -520,16 +536,16 @@ async fn hold(seed: u64, on: On, with_swaps: bool, with_faults: bool) -> usize {
         );
         tokio::join!(world.run(&mut random, with_swaps, with_faults), following);
     }
-    assert!(began.elapsed() < Duration::from_mins(10), "seed {seed}");
+    assert!(started.elapsed() < Duration::from_mins(10), "seed {seed}");
     if let Some(server) = &world.server {
         server.heal();
     }
-    let there = world.there.lock().await.clone();
+    let objects = world.objects.lock().await.clone();
     for client in &mut clients {
         client.finish().await;
         assert_eq!(
             client.known,
-            client.expected(&there),
+            client.expected(&objects),
             "seed {seed}, selector {}",
             client.query.labels
         );
@@ -538,7 +554,12 @@ async fn hold(seed: u64, on: On, with_swaps: bool, with_faults: bool) -> usize {
     clients.iter().map(|client| client.lists).sum()
 }
 
-fn hold_for(seeds: std::ops::Range<u64>, on: On, with_swaps: bool, with_faults: bool) -> usize {
+fn run_seeds(
+    seeds: std::ops::Range<u64>,
+    engine_kind: TestEngine,
+    with_swaps: bool,
+    with_faults: bool,
+) -> usize {
     let mut lists = 0;
     for seed in seeds {
         let runtime = tokio::runtime::Builder::new_current_thread()
@@ -547,43 +568,43 @@ fn hold_for(seeds: std::ops::Range<u64>, on: On, with_swaps: bool, with_faults: 
             .build()
             .unwrap();
         fastrand::seed(seed);
-        lists += runtime.block_on(hold(seed, on, with_swaps, with_faults));
+        lists += runtime.block_on(run_seed(seed, engine_kind, with_swaps, with_faults));
     }
     lists
 }
 
 #[test]
-fn a_list_and_what_follows_make_the_whole_in_memory() {
+fn a_list_and_its_watch_yield_all_objects_in_memory() {
     assert_eq!(
-        hold_for(0..30, On::Memory, true, false),
+        run_seeds(0..30, TestEngine::Memory, true, false),
         30 * SELECTORS.len(),
-        "nobody ever has to list again"
+        "no client has to list again"
     );
 }
 
 #[test]
-fn a_list_and_what_follows_make_the_whole_on_opensearch() {
+fn a_list_and_its_watch_yield_all_objects_on_opensearch() {
     assert_eq!(
-        hold_for(0..30, On::OpenSearch, false, false),
+        run_seeds(0..30, TestEngine::OpenSearch, false, false),
         30 * SELECTORS.len(),
-        "nobody ever has to list again"
+        "no client has to list again"
     );
 }
 
 #[test]
-fn revisions_that_are_swapped_do_not_end_a_watch() {
-    let lists = hold_for(100..140, On::OpenSearch, true, false);
-    assert_eq!(lists, 40 * SELECTORS.len(), "nobody ever has to list again");
+fn swapping_index_revisions_does_not_end_a_watch() {
+    let lists = run_seeds(100..140, TestEngine::OpenSearch, true, false);
+    assert_eq!(lists, 40 * SELECTORS.len(), "no client has to list again");
 }
 
 #[test]
-fn whatever_goes_wrong_nothing_is_missed_in_silence() {
-    hold_for(200..260, On::OpenSearch, true, true);
+fn with_faults_no_watch_misses_an_event_silently() {
+    run_seeds(200..260, TestEngine::OpenSearch, true, true);
 }
 
 #[test]
-fn answers_that_are_too_long_are_asked_for_in_parts_and_nothing_is_missed() {
-    let lists = hold_for(300..320, On::ShortAnswers, true, false);
-    assert_eq!(lists, 20 * SELECTORS.len(), "nobody ever has to list again");
-    hold_for(320..340, On::ShortAnswers, true, true);
+fn too_long_responses_are_read_in_parts_without_missing_an_event() {
+    let lists = run_seeds(300..320, TestEngine::ShortResponses, true, false);
+    assert_eq!(lists, 20 * SELECTORS.len(), "no client has to list again");
+    run_seeds(320..340, TestEngine::ShortResponses, true, true);
 }

@@ -56,9 +56,9 @@ impl Case {
         self.state.observe(
             event,
             at,
-            &Timing {
+            &ConnectionTiming {
                 probe_jitter: 0.0,
-                ..Timing::default()
+                ..ConnectionTiming::default()
             },
         )
     }
@@ -194,7 +194,7 @@ fn checklist_10_11_36_and_37_the_fifth_failed_probe_in_a_row_disconnects() {
     }
     assert!(
         case.state
-            .message(&Timing::default())
+            .message(&ConnectionTiming::default())
             .ends_with("(failed probe 4 of 5)")
     );
     case.at(50, failed());
@@ -347,8 +347,8 @@ fn event() -> impl Strategy<Value = ConnectionEvent> {
 proptest! {
     #[test]
     fn waits_stay_within_their_jitter(random in 0.0..=1.0_f64) {
-        let timing = Timing::default();
-        let connect = timing.connect_wait(random).as_secs_f64();
+        let timing = ConnectionTiming::default();
+        let connect = timing.reconnect_backoff(random).as_secs_f64();
         prop_assert!((24.0 - 1e-6..=36.0 + 1e-6).contains(&connect));
         let probe = timing.first_probe_wait(random).as_secs_f64();
         prop_assert!((8.0 - 1e-6..=10.0 + 1e-6).contains(&probe));
@@ -358,7 +358,7 @@ proptest! {
     fn checklist_16_whatever_happens_the_next_step_fits_the_phase(
         history in prop::collection::vec((event(), 0_u32..60, 0.0..=1.0_f64), 0..40),
     ) {
-        let timing = Timing::default();
+        let timing = ConnectionTiming::default();
         let mut state = ConnectionState::default();
         let mut now = Instant::now();
         for (what, seconds, random) in history {
@@ -366,7 +366,7 @@ proptest! {
             let next = state.observe(what, ClockReading { now, random }, &timing);
             prop_assert_eq!(matches!(next, NextAction::Probe(_)), state.is_connected());
             // No action is due later than a connect with the largest jitter.
-            prop_assert!(next.wait(now).is_none_or(|wait| wait <= timing.connect_wait(1.0)));
+            prop_assert!(next.wait(now).is_none_or(|wait| wait <= timing.reconnect_backoff(1.0)));
             prop_assert!(state.health().failures == 0 || state.phase() != ConnectionPhase::Ready);
             prop_assert!(state.health().last_success <= state.health().last_probe);
         }

@@ -7,7 +7,7 @@ use kube::Client;
 use tokio::sync::watch;
 
 use super::super::{
-    connection_state::Timing,
+    connection_state::ConnectionTiming,
     discovery::Discovery,
     fetch::{self, DiscoveryCache},
     request::RequestError,
@@ -53,7 +53,7 @@ impl ProbedConnection {
 
     /// Whether the member is no longer the cluster that was connected, as its cluster UID has
     /// changed.
-    pub(super) async fn is_another_cluster(&self, timing: &Timing) -> bool {
+    pub(super) async fn is_another_cluster(&self, timing: &ConnectionTiming) -> bool {
         let now = fetch::cluster_uid(&self.client, timing.request_timeout).await;
         // A cluster that was just created has no kube-system yet.
         matches!(now, Ok(Some(now)) if Some(&now) != self.cluster_uid.as_ref())
@@ -62,7 +62,7 @@ impl ProbedConnection {
     /// Refreshes the discovery and sends it if it has changed. Returns whether it has.
     pub(super) async fn refresh_discovery(
         &mut self,
-        timing: &Timing,
+        timing: &ConnectionTiming,
         sender: &watch::Sender<Arc<Discovery>>,
     ) -> Result<bool, RequestError> {
         let timeout = timing.discovery_timeout;

@@ -43,7 +43,7 @@ pub struct SourceEntry {
     /// The member that it describes, or why it describes none.
     pub member: Result<Member, String>,
     /// The object, if its status is to be written.
-    pub cluster: Option<Arc<Cluster>>,
+    pub cluster_object: Option<Arc<Cluster>>,
 }
 
 /// Writes the objects of one source to the aggregator.
@@ -63,7 +63,7 @@ pub struct MemberSnapshot {
     /// Sources that have not been listed yet; they may have more members.
     pub unread_sources: Vec<String>,
     /// `Cluster` objects whose status is to be written.
-    pub clusters: Vec<Arc<Cluster>>,
+    pub cluster_objects: Vec<Arc<Cluster>>,
 }
 
 impl MemberAggregator {
@@ -119,9 +119,11 @@ impl MemberAggregator {
                 snapshot.unread_sources.push(state.label.clone());
                 continue;
             };
-            snapshot
-                .clusters
-                .extend(entries.values().filter_map(|entry| entry.cluster.clone()));
+            snapshot.cluster_objects.extend(
+                entries
+                    .values()
+                    .filter_map(|entry| entry.cluster_object.clone()),
+            );
             for member in entries
                 .values()
                 .filter_map(|entry| entry.member.as_ref().ok())

@@ -21,8 +21,9 @@ use super::{
         member::{KubeconfigSecret, Member, MemberAccess},
         request,
     },
+    NOT_SERVED_RETRY,
     aggregator::{SourceEntry, SourceWriter},
-    reflector::{RETRY, explain, reflect},
+    reflector::{explain, reflect},
 };
 
 const GROUP: &str = "cluster.x-k8s.io";
@@ -46,18 +47,22 @@ pub(super) struct ClusterApiScope {
 }
 
 /// Reflects the Clusters in a version that is served.
-pub(super) async fn run(hub: Client, scope: ClusterApiScope, writer: SourceWriter) -> Infallible {
+pub(super) async fn run(
+    control_plane: Client,
+    scope: ClusterApiScope,
+    writer: SourceWriter,
+) -> Infallible {
     loop {
-        match served_version(&hub).await {
-            Ok(version) => reflect_version(&hub, version, &scope, &writer).await,
+        match served_version(&control_plane).await {
+            Ok(version) => reflect_version(&control_plane, version, &scope, &writer).await,
             Err(message) => writer.report_error(message),
         }
-        sleep(RETRY).await;
+        sleep(NOT_SERVED_RETRY).await;
     }
 }
 
 async fn reflect_version(
-    hub: &Client,
+    control_plane: &Client,
     version: &str,
     scope: &ClusterApiScope,
     writer: &SourceWriter,
@@ -67,8 +72,8 @@ async fn reflect_version(
         "clusters",
     );
     let api: Api<DynamicObject> = match &scope.namespace {
-        Some(namespace) => Api::namespaced_with(hub.clone(), namespace, &resource),
-        None => Api::all_with(hub.clone(), &resource),
+        Some(namespace) => Api::namespaced_with(control_plane.clone(), namespace, &resource),
+        None => Api::all_with(control_plane.clone(), &resource),
     };
     let config = match &scope.watch_filter {
         Some(value) => Config::default().labels(&format!("{WATCH_FILTER}={value}")),
@@ -86,8 +91,14 @@ async fn reflect_version(
 }
 
 /// The preferred version that the control plane serves.
-async fn served_version(hub: &Client) -> Result<&'static str, String> {
-    let response = request::get(hub, &format!("/apis/{GROUP}"), HeaderMap::new(), TIMEOUT).await;
+async fn served_version(control_plane: &Client) -> Result<&'static str, String> {
+    let response = request::get(
+        control_plane,
+        &format!("/apis/{GROUP}"),
+        HeaderMap::new(),
+        TIMEOUT,
+    )
+    .await;
     let response = response.map_err(|error| {
         explain(
             error.status().map(|status| status.as_u16()),
@@ -142,7 +153,7 @@ fn entry(cluster: &DynamicObject, previous: Option<Member>) -> SourceEntry {
     };
     SourceEntry {
         member,
-        cluster: None,
+        cluster_object: None,
     }
 }
 

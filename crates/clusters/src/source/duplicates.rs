@@ -60,6 +60,24 @@ struct ObservedIdentity {
     is_eligible: bool,
 }
 
+/// What is decided about all members, besides their marks.
+#[derive(Default)]
+struct DuplicateDecisions {
+    /// The connected members to compare.
+    pairs: BTreeMap<Pair, ConnectionPair>,
+    /// The indexed members that can become established. Being indexed beside another member of the
+    /// same UID does not establish one: it may still turn out to be the same cluster.
+    indexed_alone: Vec<ClusterName>,
+    /// The notes on members that report one cluster UID and are all indexed.
+    notes: BTreeMap<ClusterName, Vec<String>>,
+}
+
+impl DuplicateDecisions {
+    fn add_note(&mut self, name: &ClusterName, note: String) {
+        self.notes.entry(name.clone()).or_default().push(note);
+    }
+}
+
 impl Duplicates {
     /// Nothing has been observed. `changed` is notified of every result of a comparison.
     pub fn new(changed: Arc<Notify>) -> Self {
@@ -90,56 +108,18 @@ impl Duplicates {
         planned: &BTreeSet<ClusterName>,
     ) -> BTreeMap<ClusterName, String> {
         self.observe(members, established, planned);
-        let mut groups: BTreeMap<&str, Vec<Candidate>> = BTreeMap::new();
-        for (name, observed) in &self.observed {
-            groups
-                .entry(&observed.cluster_uid)
-                .or_default()
-                .extend(members.get(name).map(|state| candidate(state, observed)));
+        let mut decisions = DuplicateDecisions::default();
+        for group in self.candidates_by_uid(members) {
+            self.mark_group(&group, established.is_some(), members, &mut decisions);
         }
-        let mut notes: BTreeMap<ClusterName, Vec<String>> = BTreeMap::new();
-        let (mut pairs, mut indexed) = (BTreeMap::new(), Vec::new());
-        for mut group in groups.into_values() {
-            group.sort();
-            let verdict = |first: usize, other: usize| {
-                self.results
-                    .get(&group[first].age.name, &group[other].age.name)
-            };
-            let outcomes = outcomes(&group, established.is_some(), verdict);
-            for (position, outcome) in outcomes.iter().enumerate() {
-                let name = &group[position].age.name;
-                pairs.extend(connected_pairs(&group, &outcomes, position, members));
-                match outcome {
-                    CandidateOutcome::Indexed(differences) => {
-                        // Being indexed beside another member does not establish one: it may still
-                        // turn out to be the same cluster.
-                        if differences.is_empty() {
-                            indexed.push(name.clone());
-                        }
-                        for (other, why) in differences {
-                            let other = &group[*other].age.name;
-                            notes
-                                .entry(name.clone())
-                                .or_default()
-                                .push(difference(members, other, why));
-                            notes
-                                .entry(other.clone())
-                                .or_default()
-                                .push(difference(members, name, why));
-                        }
-                    }
-                    CandidateOutcome::Waits(first) => {
-                        mark_comparing(members, name, &group[*first].age.name);
-                    }
-                    CandidateOutcome::Refused(first) => {
-                        mark_duplicate(members, name, &group[*first].age.name);
-                    }
-                }
-            }
-        }
+        let DuplicateDecisions {
+            pairs,
+            indexed_alone,
+            notes,
+        } = decisions;
         // No member becomes established before the stores have reported which ones already are.
         let eligible = if established.is_some() {
-            self.eligible(&indexed, members)
+            self.eligible(&indexed_alone, members)
         } else {
             BTreeSet::new()
         };
@@ -147,19 +127,63 @@ impl Duplicates {
             observed.is_eligible = eligible.contains(name);
         }
         self.compare(&pairs);
-        let notes: BTreeMap<ClusterName, String> = notes
+        let notes = notes
             .into_iter()
             .map(|(name, notes)| (name, notes.join("; ")))
             .collect();
-        for (name, note) in &notes {
-            if let Some(state) = members
-                .get_mut(name)
-                .filter(|state| state.connection.is_some())
-            {
-                state.note = Some(note.clone().into());
+        set_notes(members, &notes);
+        notes
+    }
+
+    /// Marks the members of one group of candidates, and adds what else is decided about them.
+    fn mark_group(
+        &self,
+        group: &[Candidate],
+        established_known: bool,
+        members: &mut BTreeMap<ClusterName, MemberState>,
+        decisions: &mut DuplicateDecisions,
+    ) {
+        let name_of = |position: usize| &group[position].age.name;
+        let verdict = |first: usize, other: usize| self.results.get(name_of(first), name_of(other));
+        let outcomes = outcomes(group, established_known, verdict);
+        for (position, outcome) in outcomes.iter().enumerate() {
+            let name = name_of(position);
+            let pairs = connected_pairs(group, &outcomes, position, members);
+            decisions.pairs.extend(pairs);
+            match outcome {
+                CandidateOutcome::Indexed(differences) => {
+                    if differences.is_empty() {
+                        decisions.indexed_alone.push(name.clone());
+                    }
+                    for (other, why) in differences {
+                        let other = name_of(*other);
+                        decisions.add_note(name, difference(members, other, why));
+                        decisions.add_note(other, difference(members, name, why));
+                    }
+                }
+                CandidateOutcome::Waits(first) => mark_comparing(members, name, name_of(*first)),
+                CandidateOutcome::Refused(first) => mark_duplicate(members, name, name_of(*first)),
             }
         }
-        notes
+    }
+
+    /// The members that report one cluster UID, for each UID; the established and older ones first.
+    fn candidates_by_uid(
+        &self,
+        members: &BTreeMap<ClusterName, MemberState>,
+    ) -> Vec<Vec<Candidate>> {
+        let mut groups: BTreeMap<&str, Vec<Candidate>> = BTreeMap::new();
+        for (name, observed) in &self.observed {
+            groups
+                .entry(&observed.cluster_uid)
+                .or_default()
+                .extend(members.get(name).map(|state| candidate(state, observed)));
+        }
+        let mut groups: Vec<Vec<Candidate>> = groups.into_values().collect();
+        for group in &mut groups {
+            group.sort();
+        }
+        groups
     }
 
     fn observe(
@@ -312,6 +336,21 @@ fn difference(
         "the UID of its namespace kube-system is also that of {other} ({}), as after a restore from a backup: both are indexed, as {why}",
         origin(members, other)
     )
+}
+
+/// Sets the notes of the connected members.
+fn set_notes(
+    members: &mut BTreeMap<ClusterName, MemberState>,
+    notes: &BTreeMap<ClusterName, String>,
+) {
+    for (name, note) in notes {
+        if let Some(state) = members
+            .get_mut(name)
+            .filter(|state| state.connection.is_some())
+        {
+            state.note = Some(note.clone().into());
+        }
+    }
 }
 
 fn origin(members: &BTreeMap<ClusterName, MemberState>, name: &ClusterName) -> String {

@@ -60,7 +60,7 @@ struct RawMetadata {
 
 impl HistorySample {
     /// Parses a list of objects or of metadata. Returns `None` if it is no list, continues after
-    /// fewer than [`PAGE`] objects, or has versions that are not numbers.
+    /// fewer than `PAGE` objects, or has versions that are not numbers.
     pub fn parse(json: &[u8]) -> Option<Self> {
         let raw: RawSampleList = serde_json::from_slice(json).ok()?;
         let is_complete = raw.metadata.r#continue.is_empty();

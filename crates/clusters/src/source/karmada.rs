@@ -8,24 +8,25 @@ use tokio::time::sleep;
 
 use super::{
     super::member::Member,
+    NOT_SERVED_RETRY,
     aggregator::{SourceEntry, SourceWriter},
-    reflector::{RETRY, reflect},
+    reflector::reflect,
 };
 
 const HELP: &str = "install the CRDs (fleetdex crd), or choose other sources with --cluster-source";
 
 /// Reflects all `Cluster` objects.
-pub(super) async fn run(hub: Client, writer: SourceWriter) -> Infallible {
+pub(super) async fn run(control_plane: Client, writer: SourceWriter) -> Infallible {
     loop {
         reflect(
-            Api::<Cluster>::all(hub.clone()),
+            Api::<Cluster>::all(control_plane.clone()),
             Config::default(),
             &writer,
             HELP,
             |cluster| Some(entry(cluster)),
         )
         .await;
-        sleep(RETRY).await;
+        sleep(NOT_SERVED_RETRY).await;
     }
 }
 
@@ -35,11 +36,11 @@ fn entry(cluster: Cluster) -> SourceEntry {
     if cluster.metadata.deletion_timestamp.is_some() {
         return SourceEntry {
             member: Err("it is being deleted".to_owned()),
-            cluster: None,
+            cluster_object: None,
         };
     }
     SourceEntry {
         member: Member::try_from(&*cluster).map_err(|error| error.to_string()),
-        cluster: Some(cluster),
+        cluster_object: Some(cluster),
     }
 }

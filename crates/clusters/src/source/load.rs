@@ -26,7 +26,7 @@ const SOCKS_PORT: u16 = 1080;
 
 /// Reads credentials from Secrets of the control plane, if there is one, and from kubeconfig files.
 pub struct Loader {
-    hub: Option<Client>,
+    control_plane: Option<Client>,
     hosts: SecretHosts,
     plugins: Plugins,
 }
@@ -42,18 +42,18 @@ pub enum PluginCachePolicy {
 }
 
 impl From<Client> for Loader {
-    /// Reads Secrets through `hub`, and sends them only where their annotations allow.
-    fn from(hub: Client) -> Self {
-        Self::new(hub, SecretHosts::default())
+    /// Reads Secrets through `control_plane`, and sends them only where their annotations allow.
+    fn from(control_plane: Client) -> Self {
+        Self::new(control_plane, SecretHosts::default())
     }
 }
 
 impl Loader {
-    /// Reads Secrets through `hub`. A Secret that an object names together with an address is sent
+    /// Reads Secrets through `control_plane`. A Secret that an object names together with an address is sent
     /// only where `hosts` allows.
-    pub fn new(hub: Client, hosts: SecretHosts) -> Self {
+    pub fn new(control_plane: Client, hosts: SecretHosts) -> Self {
         Self {
-            hub: Some(hub),
+            control_plane: Some(control_plane),
             hosts,
             plugins: Plugins::default(),
         }
@@ -62,15 +62,15 @@ impl Loader {
     /// Reads kubeconfig files only.
     pub fn without_control_plane() -> Self {
         Self {
-            hub: None,
+            control_plane: None,
             hosts: SecretHosts::default(),
             plugins: Plugins::default(),
         }
     }
 
     /// The client of the control plane, if there is one.
-    pub fn hub(&self) -> Option<&Client> {
-        self.hub.as_ref()
+    pub fn control_plane(&self) -> Option<&Client> {
+        self.control_plane.as_ref()
     }
 
     /// Reads the current credentials of a member. Each request to the control plane takes at most
@@ -169,11 +169,11 @@ impl Loader {
         {
             return Err(ConnectError::SecretNotFound { secret: secret() });
         }
-        let hub = self
-            .hub
+        let control_plane = self
+            .control_plane
             .clone()
             .ok_or_else(|| ConnectError::NoControlPlane { secret: secret() })?;
-        let secrets: Api<Secret> = Api::namespaced(hub, &reference.namespace);
+        let secrets: Api<Secret> = Api::namespaced(control_plane, &reference.namespace);
         // Not from a watch cache, which may lag behind on another API server than the one whose
         // watch reported a change.
         match timeout(limit, secrets.get(&reference.name)).await {

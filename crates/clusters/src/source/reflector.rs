@@ -1,6 +1,6 @@
 //! Reflects the objects of one kind into a [`SourceWriter`], on `kube::runtime::watcher`.
 
-use std::{collections::BTreeMap, fmt::Debug, time::Duration};
+use std::{collections::BTreeMap, fmt::Debug};
 
 use fleetdex_core::model::causes;
 use futures::StreamExt;
@@ -14,9 +14,6 @@ use kube::{
 use serde::de::DeserializeOwned;
 
 use super::aggregator::{SourceEntry, SourceWriter};
-
-/// Time between two attempts to list a kind that is not served.
-pub(super) const RETRY: Duration = Duration::from_secs(5);
 
 /// Reflects objects until their kind is no longer served, or not in this version. All other
 /// failures are retried here. Objects for which `read` returns `None` are skipped.

@@ -12,8 +12,9 @@ use tokio::time::sleep;
 
 use super::{
     super::member::{KubeconfigSecret, Member, MemberAccess},
+    NOT_SERVED_RETRY,
     aggregator::{SourceEntry, SourceWriter},
-    reflector::{RETRY, reflect},
+    reflector::reflect,
 };
 
 /// The label of a Secret that holds a kubeconfig; its value is the member's name.
@@ -22,9 +23,14 @@ pub const LABEL: &str = "fleetdex.io/cluster";
 const KEYS: &[&str] = &["kubeconfig", "value"];
 
 /// Reflects the labelled Secrets of a namespace.
-pub(super) async fn run(hub: Client, namespace: String, writer: SourceWriter) -> Infallible {
+pub(super) async fn run(
+    control_plane: Client,
+    namespace: String,
+    writer: SourceWriter,
+) -> Infallible {
     loop {
-        let secrets: Api<PartialObjectMeta<Secret>> = Api::namespaced(hub.clone(), &namespace);
+        let secrets: Api<PartialObjectMeta<Secret>> =
+            Api::namespaced(control_plane.clone(), &namespace);
         reflect(
             secrets,
             Config::default().labels(LABEL),
@@ -33,7 +39,7 @@ pub(super) async fn run(hub: Client, namespace: String, writer: SourceWriter) ->
             |secret| entry(&secret),
         )
         .await;
-        sleep(RETRY).await;
+        sleep(NOT_SERVED_RETRY).await;
     }
 }
 
@@ -66,6 +72,6 @@ fn entry(secret: &PartialObjectMeta<Secret>) -> Option<SourceEntry> {
     };
     Some(SourceEntry {
         member,
-        cluster: None,
+        cluster_object: None,
     })
 }

@@ -13,7 +13,7 @@ use tokio::{
 use super::{
     aggregator::{MemberAggregator, MemberSnapshot, SourceWriter},
     args::{SourceArgs, SourceKind},
-    cluster_api, file, karmada, secrets,
+    cluster_api, karmada, kubeconfig_file, secrets,
 };
 
 /// Longest wait at the start for the first list of every source, so that clusters that are about to
@@ -25,7 +25,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// The sources of clusters.
 pub struct Sources {
     aggregator: Arc<MemberAggregator>,
-    hub: Client,
+    control_plane: Client,
     args: SourceArgs,
     started: Instant,
 }
@@ -33,7 +33,7 @@ pub struct Sources {
 impl Sources {
     /// Nothing is read before [`Self::start`]. `changed` is notified of every change.
     pub fn new(
-        hub: Client,
+        control_plane: Client,
         args: SourceArgs,
         metrics: Arc<Metrics>,
         readiness: Readiness,
@@ -41,7 +41,7 @@ impl Sources {
     ) -> Self {
         Self {
             aggregator: MemberAggregator::new(metrics, readiness, changed),
-            hub,
+            control_plane,
             args,
             started: Instant::now(),
         }
@@ -56,7 +56,7 @@ impl Sources {
                     let writer = self
                         .aggregator
                         .add_source("Cluster objects of Karmada".to_owned());
-                    spawn(tasks, karmada::run(self.hub.clone(), writer));
+                    spawn(tasks, karmada::run(self.control_plane.clone(), writer));
                 }
                 SourceKind::ClusterApi => self.start_cluster_api(tasks),
                 SourceKind::Secrets => self.start_secrets(tasks),
@@ -103,7 +103,11 @@ impl Sources {
             };
             spawn(
                 tasks,
-                cluster_api::run(self.hub.clone(), scope, self.aggregator.add_source(label)),
+                cluster_api::run(
+                    self.control_plane.clone(),
+                    scope,
+                    self.aggregator.add_source(label),
+                ),
             );
         }
     }
@@ -112,13 +116,16 @@ impl Sources {
         let mut namespaces: BTreeSet<String> =
             self.args.cluster_namespace.iter().cloned().collect();
         if namespaces.is_empty() {
-            namespaces.insert(self.hub.default_namespace().to_owned());
+            namespaces.insert(self.control_plane.default_namespace().to_owned());
         }
         for namespace in namespaces {
             let writer: SourceWriter = self
                 .aggregator
                 .add_source(format!("Secrets in namespace {namespace}"));
-            spawn(tasks, secrets::run(self.hub.clone(), namespace, writer));
+            spawn(
+                tasks,
+                secrets::run(self.control_plane.clone(), namespace, writer),
+            );
         }
     }
 
@@ -130,7 +137,7 @@ impl Sources {
         };
         spawn(
             tasks,
-            file::run(
+            kubeconfig_file::run(
                 path,
                 self.args.cluster_context.clone(),
                 self.aggregator.add_source(label),

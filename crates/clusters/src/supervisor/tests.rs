@@ -102,7 +102,7 @@ impl Fleet {
         })
     }
 
-    fn hub(&self) -> Client {
+    fn control_plane(&self) -> Client {
         let fleet = self.clone();
         let service = service_fn(move |request: Request<Body>| {
             let fleet = fleet.clone();
@@ -111,7 +111,7 @@ impl Fleet {
                 fleet.answers(|answers| {
                     answers
                         .requests
-                        .push(format!("hub {}", request.uri().path()));
+                        .push(format!("control-plane {}", request.uri().path()));
                 });
                 if fleet.answers(|answers| answers.silent) {
                     std::future::pending::<()>().await;
@@ -204,9 +204,9 @@ impl Fleet {
 
     fn start(&self, members: Vec<Member>) -> Clusters {
         let clusters = Clusters::new(
-            self.hub(),
+            self.control_plane(),
             Arc::new(self.clone()),
-            Timing::default(),
+            ConnectionTiming::default(),
             CancellationToken::new(),
         );
         clusters.set_members(members);
@@ -543,10 +543,10 @@ async fn checklist_49_a_new_token_is_used_at_once_in_the_open_connection() {
     let (fleet, clusters) = watched(&["a", "b"], true).await;
     let before = (connection(&clusters, "a"), connection(&clusters, "b"));
     // The Secrets are not polled: they are watched.
-    let asked = fleet.requests("hub", "/api/v1/namespaces/fleet/secrets/a");
+    let asked = fleet.requests("control-plane", "/api/v1/namespaces/fleet/secrets/a");
     sleep(Duration::from_mins(1)).await;
     assert_eq!(
-        fleet.requests("hub", "/api/v1/namespaces/fleet/secrets/a"),
+        fleet.requests("control-plane", "/api/v1/namespaces/fleet/secrets/a"),
         asked
     );
 
@@ -680,9 +680,9 @@ async fn checklist_2_and_13_a_removed_member_leaves_no_state_requests_or_events(
 async fn checklist_22_to_24_connects_disconnects_and_probe_failures_are_published() {
     let fleet = Fleet::new(&["a"]);
     let clusters = Clusters::new(
-        fleet.hub(),
+        fleet.control_plane(),
         Arc::new(fleet.clone()),
-        Timing::default(),
+        ConnectionTiming::default(),
         CancellationToken::new(),
     );
     let mut events = clusters.events(&[Duration::from_mins(5)]);
@@ -1023,9 +1023,9 @@ async fn shutdown_ends_every_task() {
     fleet.member("a", |fake| fake.hangs = true);
     let shutdown = CancellationToken::new();
     let clusters = Clusters::new(
-        fleet.hub(),
+        fleet.control_plane(),
         Arc::new(fleet.clone()),
-        Timing::default(),
+        ConnectionTiming::default(),
         shutdown.clone(),
     );
     clusters.set_members(vec![member("a"), member("b")]);

@@ -12,9 +12,8 @@ use super::{
     flat, hex,
     json::{PathTree, RawMembers, write_key, write_text},
     json_line::JsonLine,
-    number,
-    order::{sort_field, sort_value, sorted_value},
-    quantity,
+    number, quantity,
+    sort_key::{decode_sort_key, encode_sort_key, sort_field},
     well_known::{DOCUMENT_KEYS, LAST_APPLIED, MAX_FIELD_VALUE_BYTES, REDACTED_ANNOTATION},
 };
 use crate::planted::{Bug, planted};
@@ -292,7 +291,7 @@ impl Projector {
             write_text(&mut out, "it has too many fields to index all of them");
         }
         self.write_field_terms(&mut out, object, values, &leaves);
-        self.write_sort_values(&mut out, values);
+        self.write_sort_keys(&mut out, values);
         write_list(
             &mut out,
             "owners",
@@ -405,17 +404,17 @@ impl Projector {
     }
 
     /// Writes the least value of each field, for sorting and grouping.
-    fn write_sort_values(&self, out: &mut Vec<u8>, values: &FieldValues<'_>) {
+    fn write_sort_keys(&self, out: &mut Vec<u8>, values: &FieldValues<'_>) {
         let mut any = false;
         for (position, field) in self.fields.iter().enumerate() {
             let of_field = values.0.iter().filter(|(of, _)| *of == position);
             let Some(least) = of_field
-                .map(|(_, value)| sort_value(field.kind, value))
+                .map(|(_, value)| encode_sort_key(field.kind, value))
                 .min()
             else {
                 continue;
             };
-            if field.kind.reads_without_sort_value() == Some(sorted_value(&least)) {
+            if field.kind.reads_without_sort_key() == Some(decode_sort_key(&least)) {
                 continue;
             }
             if !any {

@@ -12,7 +12,7 @@ use super::{
 
 /// How much of an object a document holds. After a store has refused one shape, it gets the next.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Shape {
+pub enum DocumentShape {
     /// The whole object, searchable as the mapping defines.
     #[default]
     Whole,
@@ -22,7 +22,7 @@ pub enum Shape {
     Identity,
 }
 
-impl Shape {
+impl DocumentShape {
     /// The shape to try after this one was refused.
     pub fn next(self) -> Option<Self> {
         match self {
@@ -37,11 +37,15 @@ impl Shape {
 const IDENTITY: [&str; 3] = ["apiVersion", "kind", "cluster"];
 
 /// Builds a document of a lesser shape from a refused one, with the reason in `search.rejected`.
-pub fn fallback(body: &[u8], shape: Shape, reason: &str) -> Result<JsonLine, serde_json::Error> {
+pub fn fallback(
+    body: &[u8],
+    shape: DocumentShape,
+    reason: &str,
+) -> Result<JsonLine, serde_json::Error> {
     let document: RawMembers<'_> = serde_json::from_slice(body)?;
     let search = members(&document, "search")?;
     let kept: &[&str] = match shape {
-        Shape::Identity => &["resource", "group", "indexedAt"],
+        DocumentShape::Identity => &["resource", "group", "indexedAt"],
         _ => &["resource", "group", "labels", "labelKeys", "indexedAt"],
     };
     let mut out = b"{".to_vec();
@@ -50,14 +54,14 @@ pub fn fallback(body: &[u8], shape: Shape, reason: &str) -> Result<JsonLine, ser
     out.push(b'{');
     write_members(&mut out, &search, |key| kept.contains(&key));
     // A reason may quote the refused document.
-    let reason = if shape == Shape::Identity {
+    let reason = if shape == DocumentShape::Identity {
         reason.split(':').next().unwrap_or(reason)
     } else {
         reason
     };
     write_key(&mut out, "rejected");
     write(&mut out, &number::cut(reason, MAX_FIELD_VALUE_BYTES));
-    if shape != Shape::Identity {
+    if shape != DocumentShape::Identity {
         write_key(&mut out, "native");
         out.push(b'{');
         let native = members(&search, "native")?;
@@ -75,7 +79,7 @@ pub fn fallback(body: &[u8], shape: Shape, reason: &str) -> Result<JsonLine, ser
     write_members(&mut out, &metadata, |key| {
         ["name", "namespace", "uid", "resourceVersion"].contains(&key)
     });
-    if shape == Shape::Identity {
+    if shape == DocumentShape::Identity {
         write_key(&mut out, "annotations");
         out.push(b'{');
         write_key(&mut out, REDACTED_ANNOTATION);
@@ -119,18 +123,18 @@ mod tests {
             )
             .unwrap()
         };
-        insta::assert_snapshot!(text(Shape::Unindexed), @r#"{"apiVersion":"v1","kind":"Pod","cluster":"m","search":{"resource":"pods","labels":["x=y"],"rejected":"odd: 'x'","native":{"metadata":{"name":"a","labels":{"x":"y"}},"spec":{"z":1}}},"metadata":{"name":"a"}}"#);
-        insta::assert_snapshot!(text(Shape::Identity), @r#"{"apiVersion":"v1","kind":"Pod","cluster":"m","search":{"resource":"pods","rejected":"odd"},"metadata":{"name":"a","annotations":{"fleetdex.io/redacted":"$"}}}"#);
+        insta::assert_snapshot!(text(DocumentShape::Unindexed), @r#"{"apiVersion":"v1","kind":"Pod","cluster":"m","search":{"resource":"pods","labels":["x=y"],"rejected":"odd: 'x'","native":{"metadata":{"name":"a","labels":{"x":"y"}},"spec":{"z":1}}},"metadata":{"name":"a"}}"#);
+        insta::assert_snapshot!(text(DocumentShape::Identity), @r#"{"apiVersion":"v1","kind":"Pod","cluster":"m","search":{"resource":"pods","rejected":"odd"},"metadata":{"name":"a","annotations":{"fleetdex.io/redacted":"$"}}}"#);
         // The second is made from the first, too.
         assert_eq!(
             fallback(
-                text(Shape::Unindexed).as_bytes(),
-                Shape::Identity,
+                text(DocumentShape::Unindexed).as_bytes(),
+                DocumentShape::Identity,
                 "odd: other"
             )
             .unwrap()
             .as_ref(),
-            text(Shape::Identity).as_bytes()
+            text(DocumentShape::Identity).as_bytes()
         );
     }
 }

@@ -90,7 +90,7 @@ impl FieldType {
     }
 
     /// The value that a document without a sort value reads, if any: documents leave empty text out, which sorts first as a missing value does.
-    pub const fn reads_without_sort_value(self) -> Option<&'static str> {
+    pub const fn reads_without_sort_key(self) -> Option<&'static str> {
         match self {
             Self::Text => Some(""),
             Self::Flag | Self::Number | Self::Optional => None,

@@ -289,7 +289,7 @@ mod tests {
         );
         let body = crate::model::fallback(
             document.to_string().as_bytes(),
-            crate::model::Shape::Unindexed,
+            crate::model::DocumentShape::Unindexed,
             "odd",
         )
         .unwrap();

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::{Query, QueryError, Searchable, selectable::SortField};
-use crate::model::{FieldPath, FieldType, sort_value, sorted_value};
+use crate::model::{FieldPath, FieldType, decode_sort_key, encode_sort_key};
 
 /// Keys of one aggregation at most: each label among them doubles the requests to OpenSearch.
 pub const MAX_KEYS: usize = 4;
@@ -151,7 +151,8 @@ impl ResolvedGroupKey {
                 let read = object
                     .field(path.as_str())
                     .filter(|value| *kind != FieldType::Optional || !value.is_empty());
-                let value = read.map(|value| sorted_value(&sort_value(*kind, &value)).to_owned());
+                let value =
+                    read.map(|value| decode_sort_key(&encode_sort_key(*kind, &value)).to_owned());
                 value.or_else(|| (*kind != FieldType::Optional).then(|| kind.absent().to_owned()))
             }
         }

@@ -14,7 +14,7 @@ use super::{
     selectable::SortField,
 };
 use crate::{
-    model::{sort_field, sorted_value},
+    model::{decode_sort_key, sort_field},
     selector::{LabelRequirement, LabelTest},
 };
 
@@ -98,7 +98,7 @@ impl KeySource {
             ResolvedGroupKey::SortField(SortField::Namespace) => Self::Plain("metadata.namespace"),
             ResolvedGroupKey::SortField(SortField::Field(path, kind)) => Self::Sorted(
                 format!("search.sort.{}", sort_field(path)),
-                kind.reads_without_sort_value(),
+                kind.reads_without_sort_key(),
             ),
         }
     }
@@ -127,7 +127,7 @@ impl KeySource {
             }
             Self::Plain(_) => Some(text.map(str::to_owned)),
             Self::Sorted(_, without) => {
-                Some(text.map(sorted_value).or(*without).map(str::to_owned))
+                Some(text.map(decode_sort_key).or(*without).map(str::to_owned))
             }
         }
     }

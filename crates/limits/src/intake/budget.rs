@@ -23,7 +23,7 @@ pub(super) struct BudgetState {
     pub(super) limits: MemoryLimits,
     /// One permit for each step of the shared part.
     pub(super) steps: Arc<Semaphore>,
-    /// One permit: whoever holds it needs no steps.
+    /// One permit: its holder needs no steps.
     pub(super) reserve: Arc<Semaphore>,
     shares: Mutex<BTreeMap<String, Weak<MemberShare>>>,
     /// Readers that wait for memory.

@@ -39,11 +39,15 @@ pub(super) type ClusterCacheName = (&'static str, String);
 
 impl ClusterCaches {
     /// Starts one reflector for each group.
-    pub(super) fn watch(hub: &Client, changed: &Arc<Notify>, tasks: &mut JoinSet<()>) -> Self {
+    pub(super) fn watch(
+        control_plane: &Client,
+        changed: &Arc<Notify>,
+        tasks: &mut JoinSet<()>,
+    ) -> Self {
         Self(
             GROUPS
                 .into_iter()
-                .map(|name| CacheGroup::watch(name, hub, changed, tasks))
+                .map(|name| CacheGroup::watch(name, control_plane, changed, tasks))
                 .collect(),
         )
     }
@@ -78,14 +82,14 @@ impl ClusterCaches {
 impl CacheGroup {
     fn watch(
         name: &'static str,
-        hub: &Client,
+        control_plane: &Client,
         changed: &Arc<Notify>,
         tasks: &mut JoinSet<()>,
     ) -> Self {
         let resource = api_resource(name);
         let writer = reflector::store::Writer::new(resource.clone());
         let objects = writer.as_reader();
-        let api = Api::<Cache>::all_with(hub.clone(), &resource);
+        let api = Api::<Cache>::all_with(control_plane.clone(), &resource);
         let events = watcher(api, watcher::Config::default()).default_backoff();
         let events = reflector::reflector(
             writer,
@@ -109,12 +113,17 @@ impl CacheGroup {
     }
 
     /// Writes the status of one of its objects.
-    pub(super) async fn write(&self, hub: &Client, name: &str, status: &ClusterCacheStatus) {
+    pub(super) async fn write(
+        &self,
+        control_plane: &Client,
+        name: &str,
+        status: &ClusterCacheStatus,
+    ) {
         let ApiResource {
             api_version, kind, ..
         } = &self.resource;
         let patch = json!({ "apiVersion": api_version, "kind": kind, "metadata": { "name": name }, "status": status });
-        let api = Api::<Cache>::all_with(hub.clone(), &self.resource);
+        let api = Api::<Cache>::all_with(control_plane.clone(), &self.resource);
         let parameters = PatchParams::apply(FIELD_MANAGER).force();
         let write = async {
             api.patch_status(name, &parameters, &Patch::Apply(&patch))

@@ -13,8 +13,8 @@ use kube::ResourceExt;
 use super::reconciler::{ControllerState, ReconcileError, Reconciler, registry_view};
 use crate::{
     plan::{RegistryPlan, plan, store_location},
+    registry_status::FormerLocation,
     replicas::ReplicaName,
-    status::FormerLocation,
     stream_supervisor::StreamSupervisor,
 };
 

@@ -18,11 +18,11 @@ use fleetdex_sync::{
 use crate::{
     members::MemberStates,
     plan::{Plan, RegistryPlan, StreamKey},
+    registry_status::{MemberHealth, StoreAccess},
     replicas::{
         Assignment, ReplicaName, ReplicaReport,
         report::{cluster_key, stream_key},
     },
-    status::{MemberHealth, StoreAccess},
     stream_supervisor::StreamSupervisor,
 };
 
@@ -99,7 +99,7 @@ impl ObservedRegistry<'_> {
     /// The paths that its selectors of a unit name and that are not selectable fields.
     pub(super) fn selector_paths(&self, unit: &Unit) -> BTreeSet<FieldPath> {
         self.stream(unit)
-            .and_then(|stream| self.applied.units.get(&stream))
+            .and_then(|stream| self.applied.streams.get(&stream))
             .map(|plan| plan.selector_paths(self.name, &unit.resource.gvk))
             .unwrap_or_default()
     }

@@ -61,7 +61,7 @@ pub trait Publish: Send + Sync {
 /// What the controller needs.
 pub struct ControllerContext {
     /// The control plane.
-    pub hub: Client,
+    pub control_plane: Client,
     /// The members.
     pub clusters: Arc<Clusters>,
     /// Where the Secrets of stores may be sent.
@@ -180,8 +180,8 @@ impl Reconciler {
         };
         Self {
             registries,
-            caches: ClusterCaches::watch(&context.hub, &context.changed, tasks),
-            recorder: Arc::new(Recorder::new(context.hub.clone(), reporter)),
+            caches: ClusterCaches::watch(&context.control_plane, &context.changed, tasks),
+            recorder: Arc::new(Recorder::new(context.control_plane.clone(), reporter)),
             state: Mutex::new(ControllerState {
                 supervisor: stream_supervisor(&context, owner),
                 member_reconciler: member_reconciler(&context),
@@ -203,7 +203,7 @@ impl Reconciler {
 
 fn stream_supervisor(context: &ControllerContext, owner: String) -> StreamSupervisor {
     let opener = stores::opener(
-        Some(context.hub.clone()),
+        Some(context.control_plane.clone()),
         context.secret_hosts.clone(),
         owner,
         context.memory.clone(),
@@ -223,7 +223,7 @@ fn stream_supervisor(context: &ControllerContext, owner: String) -> StreamSuperv
 
 fn member_reconciler(context: &ControllerContext) -> MemberReconciler {
     MemberReconciler {
-        hub: context.hub.clone(),
+        control_plane: context.control_plane.clone(),
         clusters: Arc::clone(&context.clusters),
         sources: Arc::clone(&context.sources),
         metrics: Arc::clone(&context.metrics),

@@ -20,12 +20,12 @@ pub struct Plan {
     /// Every store that a registry names.
     pub stores: BTreeMap<StoreName, StorePlan>,
     /// Every stream that should run, and where its objects go.
-    pub units: BTreeMap<StreamKey, UnitPlan>,
+    pub streams: BTreeMap<StreamKey, StreamPlan>,
     /// The plan of each registry.
     pub registries: BTreeMap<String, RegistryPlan>,
     /// What may exist in a store of a cluster. A pair that is absent here should have no documents
     /// at all.
-    pub scopes: BTreeMap<(StoreName, ClusterName), Coverage>,
+    pub coverage: BTreeMap<(StoreName, ClusterName), Coverage>,
 }
 
 /// One store, for all registries that share it.
@@ -67,7 +67,7 @@ pub struct StreamKey {
 
 /// One stream: which registries select its objects, and what the member can already filter.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct UnitPlan {
+pub struct StreamPlan {
     /// Which registry selects which of its objects.
     pub routes: Vec<Route>,
     /// The label selector for the member, if every route has this one.
@@ -79,7 +79,7 @@ pub struct UnitPlan {
     pub fields: Vec<FieldPath>,
 }
 
-impl UnitPlan {
+impl StreamPlan {
     /// The selectable fields of its kind, including those of its definition.
     pub fn selectable_fields(&self, gvk: &Gvk) -> Vec<SelectableField> {
         let built_in = kinds::selectable_fields(gvk).unwrap_or_default();

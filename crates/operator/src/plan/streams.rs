@@ -10,7 +10,7 @@ use fleetdex_core::{
 use fleetdex_sync::filter::ObjectFilter;
 
 use super::{
-    model::{Plan, Route, StreamKey, UnitPlan},
+    model::{Plan, Route, StreamKey, StreamPlan},
     resolve::RouteKey,
 };
 
@@ -18,9 +18,9 @@ impl Plan {
     /// The streams of `before` whose kind this plan reads in another version.
     pub fn replaced(&self, before: &Self) -> BTreeSet<StreamKey> {
         let gone = before
-            .units
+            .streams
             .keys()
-            .filter(|stream| !self.units.contains_key(*stream));
+            .filter(|stream| !self.streams.contains_key(*stream));
         gone.filter(|stream| self.successors(stream).next().is_some())
             .cloned()
             .collect()
@@ -32,40 +32,42 @@ impl Plan {
             cluster, resource, ..
         } = &stream.unit;
         let gvk = &resource.gvk;
-        let least = Resource {
+        let first_of_group = Resource {
             gvk: Gvk::new(&gvk.group, "", ""),
             plural: "".into(),
             namespaced: false,
         };
-        let from = StreamKey {
+        let range_start = StreamKey {
             unit: Unit {
                 cluster: cluster.clone(),
-                resource: least,
+                resource: first_of_group,
                 scope: Scope::All,
             },
             store: stream.store.clone(),
         };
-        let of_group = |other: &&StreamKey| {
+        let is_same_group = |other: &&StreamKey| {
             other.unit.cluster == *cluster && other.unit.resource.gvk.group == gvk.group
         };
-        let of_group = self
-            .units
-            .range(from..)
+        let same_group = self
+            .streams
+            .range(range_start..)
             .map(|(other, _)| other)
-            .take_while(of_group);
-        of_group.filter(|other| {
-            let others = &other.unit.resource.gvk;
-            other.store == stream.store && others.kind == gvk.kind && others.version != gvk.version
+            .take_while(is_same_group);
+        same_group.filter(|other| {
+            let gvk_of_other = &other.unit.resource.gvk;
+            other.store == stream.store
+                && gvk_of_other.kind == gvk.kind
+                && gvk_of_other.version != gvk.version
         })
     }
 
     /// Adds one stream for all namespaces if any route selects them all, else one for each
     /// namespace.
-    pub(super) fn add_units(&mut self, of: &RouteKey, routes: Vec<Route>, fields: &[FieldPath]) {
+    pub(super) fn add_streams(&mut self, of: &RouteKey, routes: Vec<Route>, fields: &[FieldPath]) {
         let mut namespaces = BTreeSet::new();
         for route in &routes {
             let Some(desired) = route.filter.namespaces() else {
-                self.add_unit(of, Scope::All, routes, fields);
+                self.add_stream(of, Scope::All, routes, fields);
                 return;
             };
             namespaces.extend(desired.iter().cloned());
@@ -78,11 +80,17 @@ impl Plan {
                     .is_some_and(|desired| desired.contains(&namespace))
             };
             let of_namespace = routes.iter().filter(reaches).cloned().collect();
-            self.add_unit(of, Scope::Namespace(namespace), of_namespace, fields);
+            self.add_stream(of, Scope::Namespace(namespace), of_namespace, fields);
         }
     }
 
-    fn add_unit(&mut self, of: &RouteKey, scope: Scope, routes: Vec<Route>, defined: &[FieldPath]) {
+    fn add_stream(
+        &mut self,
+        of: &RouteKey,
+        scope: Scope,
+        routes: Vec<Route>,
+        selectable_fields: &[FieldPath],
+    ) {
         let unit = Unit {
             cluster: of.cluster.clone(),
             resource: of.resource.clone(),
@@ -101,13 +109,13 @@ impl Plan {
         let fields = common(&routes, ObjectFilter::fields).filter(|fields| !fields.is_empty());
         let label_selector = labels.map(LabelSelector::to_string);
         let field_selector = fields.and_then(|fields| pushed_down(&unit.resource.gvk, fields));
-        let plan = UnitPlan {
+        let plan = StreamPlan {
             routes,
             label_selector,
             field_selector,
-            fields: defined.to_vec(),
+            fields: selectable_fields.to_vec(),
         };
-        self.units.insert(
+        self.streams.insert(
             StreamKey {
                 unit,
                 store: of.store.clone(),

@@ -82,13 +82,13 @@ fn a_duplicate_member_has_a_row_and_nothing_of_it_is_stored() {
         .collect();
     assert_eq!(names, ["first", "twin"]);
     assert!(
-        plan.units
+        plan.streams
             .keys()
             .all(|stream| stream.unit.cluster.as_str() == "first")
     );
     // A cluster without a scope is dropped from the store.
     assert!(
-        plan.scopes
+        plan.coverage
             .keys()
             .all(|(_, cluster)| cluster.as_str() == "first")
     );
@@ -142,7 +142,7 @@ fn custom_resources_wait_for_their_definitions_and_get_the_fields_of_these() {
     };
     let complete = plan(&registries, &[known]);
     let fields: Vec<String> = complete
-        .units
+        .streams
         .iter()
         .map(|(stream, unit)| format!("{}: {:?}", stream.unit, unit.fields))
         .collect();
@@ -158,7 +158,7 @@ fn custom_resources_wait_for_their_definitions_and_get_the_fields_of_these() {
 
 /// The units of a plan as text.
 fn units(plan: &Plan) -> Vec<String> {
-    plan.units
+    plan.streams
         .keys()
         .map(|stream| stream.unit.to_string())
         .collect()
@@ -180,7 +180,7 @@ fn problems(plan: &Plan) -> Vec<String> {
 }
 
 fn coverage(plan: &Plan) -> &Coverage {
-    plan.scopes.values().next().unwrap()
+    plan.coverage.values().next().unwrap()
 }
 
 #[test]
@@ -337,7 +337,7 @@ fn a_member_without_discovery_has_no_units_and_nothing_is_certain() {
         &[registry("r", 1, json!([{"kind": "Pod"}]))],
         &[member_with("m1", None)],
     );
-    assert!(plan.units.is_empty() && !coverage(&plan).certain);
+    assert!(plan.streams.is_empty() && !coverage(&plan).certain);
     assert!(
         !plan.registries["r"]
             .clusters
@@ -354,7 +354,11 @@ fn a_resource_is_one_stream_if_any_route_selects_all_namespaces_and_else_one_per
         json!([{"kind": "Pod", "namespace": "web"}, {"kind": "Pod", "namespaces": ["db", "web"]}]),
     );
     assert_eq!(units(&named), ["m1:v1/Pod in db", "m1:v1/Pod in web"]);
-    let routes: Vec<usize> = named.units.values().map(|unit| unit.routes.len()).collect();
+    let routes: Vec<usize> = named
+        .streams
+        .values()
+        .map(|unit| unit.routes.len())
+        .collect();
     assert_eq!(routes, [1, 2]);
     let extent =
         NamespaceExtent::Namespaces(["db".parse().unwrap(), "web".parse().unwrap()].into());
@@ -384,7 +388,7 @@ fn two_versions_of_a_kind_are_one_stream_in_the_version_that_was_selected_first(
         &[member("m1")],
     );
     assert_eq!(units(&plan), ["m1:a.example/v1/Widget"]);
-    assert_eq!(plan.units.values().next().unwrap().routes.len(), 1 + 1);
+    assert_eq!(plan.streams.values().next().unwrap().routes.len(), 1 + 1);
     let notes = |name: &str| {
         plan.registries[name]
             .clusters
@@ -444,7 +448,7 @@ fn a_selector_reaches_the_member_only_when_every_route_has_it() {
     let named = json!({"kind": "Secret", "fieldSelector": {"matchExpressions": [{"key": "metadata.name", "operator": "In", "values": ["a"]}]}});
     let running = json!({"kind": "Job", "fieldSelector": {"matchExpressions": [{"key": "status.x", "operator": "In", "values": ["a"]}]}});
     let pushed = |plan: &Plan| {
-        plan.units
+        plan.streams
             .values()
             .map(|unit| (unit.label_selector.clone(), unit.field_selector.clone()))
             .collect::<Vec<_>>()
@@ -490,7 +494,7 @@ fn exclude_takes_kinds_and_namespaces_out() {
     });
     let plan = plan(&[registry_from("r", 1, spec)], &[member("m1")]);
     assert_eq!(units(&plan), ["m1:v1/Node", "m1:v1/Pod"]);
-    let pods = plan.units.values().last().unwrap();
+    let pods = plan.streams.values().last().unwrap();
     let wants = |namespace: &str| {
         pods.routes[0]
             .filter
@@ -509,7 +513,7 @@ fn clusters_are_selected_and_missing_names_are_reported() {
         plan.registries["r"].not_found.iter().collect::<Vec<_>>(),
         ["gone"]
     );
-    assert_eq!(plan.scopes.len(), 1);
+    assert_eq!(plan.coverage.len(), 1);
 }
 
 fn with_store(name: &str, created: i64, store: Value, redact: &[&str]) -> RegistryView {
@@ -586,7 +590,7 @@ fn another_prefix_is_another_store_with_its_own_streams() {
     assert_eq!(plan.stores.len(), 2);
     assert_eq!(units(&plan), ["m1:v1/Pod", "m1:v1/Pod"]);
     assert!(
-        plan.units
+        plan.streams
             .iter()
             .all(|(stream, unit)| unit.routes.len() == 1 && unit.routes[0].store == stream.store)
     );
@@ -618,7 +622,7 @@ fn registries_without_a_backend_share_the_embedded_store() {
 fn a_registry_without_a_valid_store_starts_nothing() {
     let spec = json!({"resourceSelectors": [{"kind": "Pod"}], "backendStore": {"openSearch": {"addresses": []}}});
     let plan = plan(&[registry_from("r", 1, spec)], &[member("m1")]);
-    assert!(plan.stores.is_empty() && plan.units.is_empty() && plan.scopes.is_empty());
+    assert!(plan.stores.is_empty() && plan.streams.is_empty() && plan.coverage.is_empty());
     assert!(plan.registries["r"].invalid.is_some());
     assert_eq!(plan.registries["r"].clusters.len(), 1);
 }
@@ -651,8 +655,8 @@ fn an_unreadable_redaction_stops_every_registry_of_its_store_but_deletes_nothing
         ["spec.a"]
     );
     assert_eq!(units(&plan), ["m1:v1/Pod"]);
-    assert!(plan.units.keys().all(|stream| stream.store != *shared));
-    let certain = |name: &StoreName| plan.scopes[&(name.clone(), "m1".parse().unwrap())].certain;
+    assert!(plan.streams.keys().all(|stream| stream.store != *shared));
+    let certain = |name: &StoreName| plan.coverage[&(name.clone(), "m1".parse().unwrap())].certain;
     assert!(!certain(shared) && certain(plan.registries["elsewhere"].store.as_ref().unwrap()));
 }
 
@@ -713,11 +717,11 @@ proptest! {
     #[test]
     fn every_stream_has_a_route_and_its_routes_are_within_what_may_exist(a in any_registry("a"), b in any_registry("b")) {
         let plan = plan(&[a, b], &[member("m1"), member("m2")]);
-        for (StreamKey { unit, store }, planned) in &plan.units {
+        for (StreamKey { unit, store }, planned) in &plan.streams {
             prop_assert!(!planned.routes.is_empty(), "{unit} runs without a route");
             for route in &planned.routes {
                 prop_assert_eq!(&route.store, store);
-                let coverage = &plan.scopes[&(route.store.clone(), unit.cluster.clone())];
+                let coverage = &plan.coverage[&(route.store.clone(), unit.cluster.clone())];
                 let extent = &coverage.kinds[&unit.resource.gvk];
                 let covered = match (extent, &unit.scope) {
                     (NamespaceExtent::All, _) => true,
@@ -738,15 +742,15 @@ proptest! {
         let members = [member("m1"), member("m2")];
         let alone = plan(std::slice::from_ref(&here), &members);
         let both = plan(&[here, other], &members);
-        let here_only: BTreeMap<_, _> = both.units.iter().filter(|(stream, _)| stream.unit.cluster.as_str() == "m1").collect();
-        prop_assert_eq!(here_only, alone.units.iter().collect::<BTreeMap<_, _>>());
+        let here_only: BTreeMap<_, _> = both.streams.iter().filter(|(stream, _)| stream.unit.cluster.as_str() == "m1").collect();
+        prop_assert_eq!(here_only, alone.streams.iter().collect::<BTreeMap<_, _>>());
     }
 
     #[test]
     fn no_two_streams_of_a_store_show_the_same_object(a in any_registry("a"), b in any_registry("b")) {
         let plan = plan(&[a, b], &[member("m1")]);
-        for stream in plan.units.keys().filter(|stream| stream.unit.scope == Scope::All) {
-            let same = plan.units.keys().filter(|other| {
+        for stream in plan.streams.keys().filter(|stream| stream.unit.scope == Scope::All) {
+            let same = plan.streams.keys().filter(|other| {
                 let is_same_kind = group_kind(&other.unit.resource.gvk) == group_kind(&stream.unit.resource.gvk);
                 other.store == stream.store && is_same_kind && other.unit.cluster == stream.unit.cluster
             });

@@ -38,8 +38,12 @@ impl Replicas {
 
     /// One of several replicas. `changed` is notified when its assignment changes. It reads nothing
     /// until [`Replicas::run`] has renewed its Lease.
-    pub fn join(hub: Client, config: ReplicaConfig, changed: Arc<Notify>) -> Self {
-        Self(Some(Arc::new(LeaseHolder::new(hub, config, changed))))
+    pub fn join(control_plane: Client, config: ReplicaConfig, changed: Arc<Notify>) -> Self {
+        Self(Some(Arc::new(LeaseHolder::new(
+            control_plane,
+            config,
+            changed,
+        ))))
     }
 
     /// The clusters that this replica reads now.
@@ -63,8 +67,8 @@ impl Replicas {
     }
 
     /// The control plane, if there may be other replicas.
-    pub fn hub(&self) -> Option<&Client> {
-        self.0.as_ref().map(|holder| &holder.hub)
+    pub fn control_plane(&self) -> Option<&Client> {
+        self.0.as_ref().map(|holder| &holder.control_plane)
     }
 
     /// This replica's Lease as the owner of the objects that it creates; `None` before the Lease

@@ -51,7 +51,7 @@ pub struct ReplicaConfig {
 pub(super) struct LeaseHolder {
     pub(super) config: ReplicaConfig,
     leases: Api<Lease>,
-    pub(super) hub: Client,
+    pub(super) control_plane: Client,
     pub(super) fence: WriteFence,
     state: Mutex<LeaseState>,
     /// Wakes the renewal before its time.
@@ -87,8 +87,8 @@ enum RenewalError {
 }
 
 impl LeaseHolder {
-    pub(super) fn new(hub: Client, config: ReplicaConfig, changed: Arc<Notify>) -> Self {
-        let leases = Api::namespaced(hub.clone(), &config.namespace);
+    pub(super) fn new(control_plane: Client, config: ReplicaConfig, changed: Arc<Notify>) -> Self {
+        let leases = Api::namespaced(control_plane.clone(), &config.namespace);
         let membership = Membership {
             local: config.name.clone(),
             alive: ReplicaNames::new(),
@@ -104,7 +104,7 @@ impl LeaseHolder {
         Self {
             config,
             leases,
-            hub,
+            control_plane,
             fence: WriteFence::closed(),
             state: Mutex::new(state),
             wake: Notify::new(),

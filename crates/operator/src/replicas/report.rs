@@ -26,7 +26,7 @@ use super::{
     handle::Replicas,
     lease_object::{REPLICA_LABEL, object_name, replica_of},
 };
-use crate::{completeness::CompletenessReport, plan::StreamKey, status::MemberHealth};
+use crate::{completeness::CompletenessReport, plan::StreamKey, registry_status::MemberHealth};
 
 /// The key of the report in the `ConfigMap`: JSON, gzip.
 const REPORT_KEY: &str = "report.json.gz";
@@ -145,7 +145,7 @@ impl ReplicaReports {
     /// The reports of several replicas; `None` if there is one only.
     pub fn of(replicas: &Replicas) -> Option<Self> {
         let config = replicas.config()?;
-        let config_maps = Api::namespaced(replicas.hub()?.clone(), &config.namespace);
+        let config_maps = Api::namespaced(replicas.control_plane()?.clone(), &config.namespace);
         Some(Self {
             replicas: replicas.clone(),
             config_maps,

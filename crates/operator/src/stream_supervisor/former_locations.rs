@@ -94,7 +94,7 @@ impl StreamSupervisor {
     /// Whether the store has answered queries of a cluster for [`LINGER`], as completely as it ever
     /// will.
     pub(super) fn is_served_stably(&self, store: &StoreName, cluster: &ClusterName) -> bool {
-        let without_refused = self.all_but_refused.get(&(store.clone(), cluster.clone()));
+        let without_refused = self.final_since.get(&(store.clone(), cluster.clone()));
         self.live_clusters.contains_stably(store, cluster)
             || without_refused.is_some_and(|since| since.elapsed() >= LINGER)
     }
@@ -135,7 +135,7 @@ impl StreamSupervisor {
         let store = plan.registries.get(registry)?.store.as_ref()?;
         if self.live_clusters.contains(store, cluster)
             || self
-                .all_but_refused
+                .final_since
                 .contains_key(&(store.clone(), cluster.clone()))
         {
             return None;
@@ -159,7 +159,7 @@ impl StreamSupervisor {
     /// [`Self::serving_former_location`].
     pub fn live_clusters(&self) -> Option<BTreeSet<(StoreName, ClusterName)>> {
         let mut live_clusters = self.live_clusters.all()?;
-        live_clusters.extend(self.all_but_refused.keys().cloned());
+        live_clusters.extend(self.final_since.keys().cloned());
         Some(live_clusters)
     }
 

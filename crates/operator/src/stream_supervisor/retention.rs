@@ -20,7 +20,7 @@ pub(super) fn planned_retention(
     knows_all_members: bool,
 ) -> Retention {
     let mut units: BTreeMap<&ClusterName, BTreeSet<UnitKey>> = BTreeMap::new();
-    for stream in plan.units.keys().filter(|stream| stream.store == *store) {
+    for stream in plan.streams.keys().filter(|stream| stream.store == *store) {
         units
             .entry(&stream.unit.cluster)
             .or_default()
@@ -33,7 +33,7 @@ pub(super) fn planned_retention(
             .or_default()
             .push(KindExtent::of(unit));
     }
-    let of_store = plan.scopes.iter().filter(|((name, _), _)| name == store);
+    let of_store = plan.coverage.iter().filter(|((name, _), _)| name == store);
     let retained = of_store.map(|((_, cluster), coverage)| {
         let units = units.remove(cluster).unwrap_or_default();
         let kinds = extents(coverage)
@@ -80,7 +80,7 @@ mod tests {
     use fleetdex_core::model::{Gvk, Resource, Scope, Unit};
 
     use super::*;
-    use crate::plan::{StorePlan, UnitPlan};
+    use crate::plan::{StorePlan, StreamPlan};
 
     fn stream(cluster: &str, version: &str, kind: &str, store: &str) -> StreamKey {
         let resource = Resource {
@@ -143,13 +143,13 @@ mod tests {
             ("c", &main, coverage(NamespaceExtent::All, false)),
             ("d", &other, coverage(NamespaceExtent::All, true)),
         ] {
-            plan.scopes
+            plan.coverage
                 .insert((store.clone(), cluster.parse().unwrap()), coverage);
         }
         for (cluster, store) in [("a", "main"), ("a", "other")] {
-            plan.units.insert(
+            plan.streams.insert(
                 stream(cluster, "v1", "Deployment", store),
-                UnitPlan::default(),
+                StreamPlan::default(),
             );
         }
         let replaced = BTreeSet::from([

@@ -147,7 +147,7 @@ impl StreamSupervisor {
         };
         let mut unknown: BTreeMap<&StoreName, BTreeSet<ClusterName>> = BTreeMap::new();
         for (store, cluster) in plan
-            .scopes
+            .coverage
             .keys()
             .filter(|(_, cluster)| is_unknown(cluster))
         {

@@ -22,10 +22,10 @@ use tokio::sync::Semaphore;
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 use super::{Applied, DisconnectedUnit, RunningStore, RunningUnit, StreamSupervisor};
-use crate::plan::{StorePlan, StreamKey, UnitPlan};
+use crate::plan::{StorePlan, StreamKey, StreamPlan};
 
 /// Where the objects of a unit go, however many registries of the store route them.
-fn sink(unit: &Unit, plan: &UnitPlan, store: &RunningStore, progress: &Progress) -> Sink {
+fn sink(unit: &Unit, plan: &StreamPlan, store: &RunningStore, progress: &Progress) -> Sink {
     let fields = plan.selectable_fields(&unit.resource.gvk);
     let filters = plan
         .routes
@@ -45,7 +45,7 @@ fn sink(unit: &Unit, plan: &UnitPlan, store: &RunningStore, progress: &Progress)
 }
 
 /// What the member lists and watches for a stream.
-fn collection(unit: &Unit, plan: &UnitPlan) -> Collection {
+fn collection(unit: &Unit, plan: &StreamPlan) -> Collection {
     Collection {
         resource: unit.resource.clone(),
         scope: unit.scope.clone(),
@@ -56,7 +56,7 @@ fn collection(unit: &Unit, plan: &UnitPlan) -> Collection {
 
 /// A hash of everything that decides which objects a stream stores and how they are found. It does
 /// not depend on which registry asked for them.
-fn plan_hash(unit: &Unit, plan: &UnitPlan) -> String {
+fn plan_hash(unit: &Unit, plan: &StreamPlan) -> String {
     let filters: BTreeSet<String> = plan
         .routes
         .iter()
@@ -141,7 +141,7 @@ impl StreamSupervisor {
     ) -> Vec<(StreamKey, bool)> {
         let mut ending = Vec::new();
         for (stream, running) in &self.units {
-            let same_plan = desired.plan.units.get(stream) == Some(&running.plan);
+            let same_plan = desired.plan.streams.get(stream) == Some(&running.plan);
             let is_running = !running.task.is_finished() && !running.progress.is_broken();
             let connection = members
                 .get(&stream.unit.cluster)
@@ -169,7 +169,7 @@ impl StreamSupervisor {
     ) {
         let mut disconnected = std::mem::take(&mut self.disconnected);
         disconnected.retain(|stream, disconnected| {
-            desired.plan.units.get(stream) == Some(&disconnected.plan)
+            desired.plan.streams.get(stream) == Some(&disconnected.plan)
                 && desired
                     .assignment_for(&stream.store)
                     .may_keep(&stream.unit.cluster)
@@ -187,7 +187,7 @@ impl StreamSupervisor {
     ) {
         self.draining
             .retain(|(_, progress)| progress.outstanding() > 0);
-        for (stream, unit_plan) in &desired.plan.units {
+        for (stream, unit_plan) in &desired.plan.streams {
             if self.units.contains_key(stream)
                 || !desired
                     .assignment_for(&stream.store)
@@ -218,7 +218,7 @@ impl StreamSupervisor {
             .collect()
     }
 
-    fn start_unit(&mut self, stream: &StreamKey, plan: &UnitPlan, connection: &Connection) {
+    fn start_unit(&mut self, stream: &StreamKey, plan: &StreamPlan, connection: &Connection) {
         let StreamKey { unit, store } = stream;
         let Some(running) = self.stores.get(store) else {
             return;

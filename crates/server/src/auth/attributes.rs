@@ -12,7 +12,7 @@ use k8s_openapi::api::authorization::v1::{
     NonResourceAttributes, ResourceAttributes, SubjectAccessReviewSpec,
 };
 
-use crate::{caller::Caller, request::GROUPS, status::Forbidden, uri::RequestUri};
+use crate::{api_error::Forbidden, caller::Caller, request::GROUPS, uri::RequestUri};
 
 /// What a request does.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,6 +46,9 @@ pub struct ResourceAccess {
     /// The namespace; `None`: all namespaces, or cluster-scoped.
     pub namespace: Option<String>,
 }
+
+/// The RBAC verb that a caller needs to open a watch of objects, and to keep it open.
+pub const WATCH_VERB: &str = "watch";
 
 impl Attributes {
     /// The attributes of a request to this server, by its method and its path.

@@ -22,7 +22,7 @@ use super::{
     reviews::ReviewError,
     tokens::TokenAuthenticator,
 };
-use crate::{caller::Caller, status::ApiError};
+use crate::{api_error::ApiError, caller::Caller};
 
 /// How long the check of a connection's certificate is valid: the certificate may expire meanwhile.
 const CHECK_LIFETIME: Duration = Duration::from_secs(10);

@@ -6,6 +6,7 @@
 mod access_request;
 mod member_decisions;
 mod namespaces;
+mod permission;
 
 use std::collections::BTreeSet;
 
@@ -14,15 +15,16 @@ use fleetdex_core::model::{ClusterName, Namespace};
 use futures::{FutureExt as _, StreamExt as _, TryStreamExt as _, stream};
 
 pub use self::{
-    access_request::{AccessRequest, Permission},
+    access_request::AccessRequest,
     namespaces::{MAX_NAMESPACES, NamespaceLister},
+    permission::Permission,
 };
 use self::{member_decisions::MemberDecisions, namespaces::CandidateNamespaces};
 use super::{
     attributes::Attributes,
     reviews::{Decision, ReviewError, Reviewer, Reviews},
 };
-use crate::{caller::Caller, status::ApiError};
+use crate::{api_error::ApiError, caller::Caller};
 
 /// Concurrent reviews for one request.
 const CONCURRENT: usize = 16;

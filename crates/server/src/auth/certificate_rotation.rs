@@ -26,7 +26,7 @@ use super::{
 /// Interval between checks of the files and the control plane.
 const INTERVAL: Duration = Duration::from_secs(30);
 /// Pause after a failed check.
-const RETRY: Duration = Duration::from_secs(5);
+const CERTIFICATE_RETRY: Duration = Duration::from_secs(5);
 /// The check on `/readyz`.
 const CHECK: &str = "serving certificate";
 
@@ -166,7 +166,7 @@ impl CertificateRotation {
         while cancel.run_until_cancelled(sleep(pause)).await.is_some() {
             pause = match cancel.run_until_cancelled(self.check()).await {
                 Some(true) => INTERVAL,
-                _ => RETRY,
+                _ => CERTIFICATE_RETRY,
             };
         }
     }

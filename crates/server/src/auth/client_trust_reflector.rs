@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::client_trust::ClientTrust;
 
-/// The `ConfigMap` in which the control plane tells aggregated API servers which clients to trust.
+/// The `ConfigMap` in which the control plane publishes which clients aggregated API servers trust.
 const NAMESPACE: &str = "kube-system";
 const NAME: &str = "extension-apiserver-authentication";
 /// The check on `/readyz`.

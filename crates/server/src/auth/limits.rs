@@ -16,12 +16,12 @@ use http_body_util::Limited;
 use tokio::time::{Instant, timeout};
 
 use crate::{
+    api_error::ApiError,
     caller::Caller,
     guarded_body::guarded,
     listen::delivery::ResponseDeadline,
     proxying,
     request::{self, GROUPS, VERSION},
-    status::ApiError,
     uri::RequestUri,
 };
 
@@ -107,7 +107,7 @@ impl RequestLimits {
             // As many as watches: each watch may need the changes of every other replica.
             replication: users(long, 0, "replication"),
             discovery: users(short, QUEUED_PER_PERMIT * short, "discovery"),
-            queries: users(QUERY_UNITS, 0, "questions"),
+            queries: users(QUERY_UNITS, 0, "query_memory"),
             request_timeout: Duration::from_secs(args.request_timeout),
         }
     }

@@ -15,11 +15,11 @@ use futures::future::try_join_all;
 use tokio::time::{Instant, sleep};
 
 use super::{
-    attributes::Attributes,
+    attributes::{Attributes, WATCH_VERB},
     authorize::{AuthorizationMode, Authorizer},
     reviews::{ReviewError, Reviewer},
 };
-use crate::{caller::Caller, status::ApiError};
+use crate::{api_error::ApiError, caller::Caller};
 
 /// The interval of reauthorization: a thousand watches of as many users are 100 reviews a second.
 const INTERVAL: Duration = Duration::from_secs(30);
@@ -144,7 +144,7 @@ impl Reauthorization {
 
     fn attributes(&self, namespace: Option<&Namespace>) -> Attributes {
         Attributes::of_objects(
-            "watch",
+            WATCH_VERB,
             &self.resource,
             &self.version,
             namespace,

@@ -44,7 +44,7 @@ use crate::{
     fake::{self, catalog, cursor, no_clusters, page},
     peers::Peers,
     proxying::MemberProxy,
-    serve::{AccessControl, ApiState, router},
+    serve::{ApiState, AuthenticationMode, router},
 };
 
 const LOCALHOST: std::net::IpAddr = std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
@@ -278,15 +278,15 @@ impl World {
             Counter::default(),
         );
         let metrics = Arc::new(Metrics::new());
-        let access_control =
-            AccessControl::Delegated(DelegatedAuth::new(reader, reviews, mode, &metrics));
+        let authentication_mode =
+            AuthenticationMode::Delegated(DelegatedAuth::new(reader, reviews, mode, &metrics));
         let (catalog, receiver) = watch::channel(Arc::new(catalog(store.clone())));
         let limits = RequestLimits::new(&LimitArgs::default(), &metrics);
         let members = Arc::new(MemberProxy::new(no_clusters(), CancellationToken::new()));
         let api = ApiState {
             catalog: receiver,
             metrics,
-            access_control,
+            authentication_mode,
             limits,
             members,
             peers: Peers::default(),

@@ -6,7 +6,7 @@
 //!   seconds;
 //! - concurrent requests with one token share one review;
 //! - addresses share the reviews of tokens that are not known to be good, and their queue, fairly
-//!   ([`FairSemaphore`]); tokens that were good within the last hour do not queue behind them;
+//!   ([`FairSemaphore`]); tokens that were valid within the last hour do not queue behind them;
 //! - made-up tokens evict no good one from the cache.
 
 use std::{collections::HashMap, net::IpAddr, sync::Arc, time::Duration};
@@ -32,13 +32,13 @@ use crate::caller::Caller;
 pub const MAX_TOKEN_BYTES: usize = 16 * 1024;
 /// How long a result is cached: how long a user still sees what has just been forbidden.
 const LIFETIME: Duration = Duration::from_secs(10);
-/// How long a token is preferred after it was good.
-const PREFERENCE: Duration = Duration::from_hours(1);
-/// Cached good tokens: as many users. At about 1 kB each, 8 MB.
+/// How long a token is preferred after it was valid.
+const PREFERRED_FOR: Duration = Duration::from_hours(1);
+/// Cached valid tokens: as many users. At about 1 kB each, 8 MB.
 const CAPACITY: usize = 8_192;
 /// Cached rejected tokens, by hashes of 32 bytes.
-const REFUSED_CAPACITY: usize = 4_096;
-/// Concurrent reviews of tokens that were good, and of others.
+const REJECTED_CAPACITY: usize = 4_096;
+/// Concurrent reviews of tokens that were valid, and of others.
 const CONCURRENT: usize = 32;
 /// Queued reviews: at [`MAX_TOKEN_BYTES`] each, 4 MiB.
 const QUEUE: usize = 256;
@@ -55,8 +55,8 @@ pub struct TokenAuthenticator(Arc<TokenReviewCache>);
 
 struct TokenReviewCache {
     reviews: Reviews,
-    good: Mutex<ExpiringCache<TokenHash, Caller>>,
-    refused: Mutex<ExpiringCache<TokenHash, ()>>,
+    valid: Mutex<ExpiringCache<TokenHash, Caller>>,
+    rejected_tokens: Mutex<ExpiringCache<TokenHash, ()>>,
     preferred: Mutex<ExpiringCache<TokenHash, ()>>,
     in_flight: Mutex<HashMap<TokenHash, WeakShared<PendingReview>>>,
     preferred_slots: Semaphore,
@@ -64,16 +64,16 @@ struct TokenReviewCache {
 }
 
 impl TokenAuthenticator {
-    /// Authenticates by `reviews`; `refused` counts reviews that get no slot.
-    pub fn new(reviews: Reviews, refused: Counter) -> Self {
+    /// Authenticates by `reviews`; `rejected_requests` counts reviews that get no slot.
+    pub fn new(reviews: Reviews, rejected_requests: Counter) -> Self {
         Self(Arc::new(TokenReviewCache {
             reviews,
-            good: Mutex::new(ExpiringCache::new(LIFETIME, CAPACITY)),
-            refused: Mutex::new(ExpiringCache::new(LIFETIME, REFUSED_CAPACITY)),
-            preferred: Mutex::new(ExpiringCache::new(PREFERENCE, CAPACITY)),
+            valid: Mutex::new(ExpiringCache::new(LIFETIME, CAPACITY)),
+            rejected_tokens: Mutex::new(ExpiringCache::new(LIFETIME, REJECTED_CAPACITY)),
+            preferred: Mutex::new(ExpiringCache::new(PREFERRED_FOR, CAPACITY)),
             in_flight: Mutex::default(),
             preferred_slots: Semaphore::new(CONCURRENT),
-            slots: FairSemaphore::new(CONCURRENT, QUEUE, refused),
+            slots: FairSemaphore::new(CONCURRENT, QUEUE, rejected_requests),
         }))
     }
 
@@ -83,10 +83,10 @@ impl TokenAuthenticator {
             return Ok(None);
         }
         let hash: TokenHash = Sha256::digest(token).into();
-        if let Some(caller) = self.0.good.lock().get(&hash) {
+        if let Some(caller) = self.0.valid.lock().get(&hash) {
             return Ok(Some(caller));
         }
-        if self.0.refused.lock().get(&hash).is_some() {
+        if self.0.rejected_tokens.lock().get(&hash).is_some() {
             return Ok(None);
         }
         let review = {
@@ -128,10 +128,10 @@ impl TokenReviewCache {
         };
         match &user {
             Some(caller) => {
-                self.good.lock().insert(hash, caller.clone());
+                self.valid.lock().insert(hash, caller.clone());
                 self.preferred.lock().insert(hash, ());
             }
-            None => self.refused.lock().insert(hash, ()),
+            None => self.rejected_tokens.lock().insert(hash, ()),
         }
         Ok(user)
     }

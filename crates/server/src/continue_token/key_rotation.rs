@@ -16,7 +16,7 @@ use crate::auth::shared_secret::{SecretError, SecretUpdate, SharedSecret};
 /// Interval between checks of the Secret.
 const INTERVAL: Duration = Duration::from_secs(30);
 /// Pause after a failed check.
-const RETRY: Duration = Duration::from_secs(5);
+const KEY_RETRY: Duration = Duration::from_secs(5);
 /// The check on `/readyz`.
 const CHECK: &str = "continue tokens";
 
@@ -49,7 +49,7 @@ impl KeyRotation {
         while cancel.run_until_cancelled(sleep(pause)).await.is_some() {
             pause = match cancel.run_until_cancelled(self.check()).await {
                 Some(true) => INTERVAL,
-                _ => RETRY,
+                _ => KEY_RETRY,
             };
         }
     }

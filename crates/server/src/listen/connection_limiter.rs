@@ -44,7 +44,7 @@ impl<A: Hash + Eq + Clone> ConnectionLimiter<A> {
 
     /// Decides about a new connection from `address`. `idle` yields the idle connections, their
     /// addresses and since when they are idle; it is read only when there is no room. The caller
-    /// [releases](Self::release) a evicted connection at once.
+    /// [releases](Self::release) an evicted connection at once.
     ///
     /// Evicts the connection that has been idle longest, of the address with the most
     /// connections.
@@ -59,10 +59,13 @@ impl<A: Hash + Eq + Clone> ConnectionLimiter<A> {
             return Admission::Admitted;
         }
         let candidates = idle.filter(|(_, of, _)| self.count(of) > same || of == address);
-        let rank = |of: &A| (self.count(of), of == address);
-        let victim = candidates.max_by(|(_, one, early), (_, other, late)| {
-            (rank(one), Reverse(early)).cmp(&(rank(other), Reverse(late)))
-        });
+        // The address with the most connections first, then the longest idle connection.
+        let address_rank = |of: &A| (self.count(of), of == address);
+        let victim =
+            candidates.max_by(|(_, left, left_idle_since), (_, right, right_idle_since)| {
+                (address_rank(left), Reverse(left_idle_since))
+                    .cmp(&(address_rank(right), Reverse(right_idle_since)))
+            });
         let Some((victim, _, _)) = victim else {
             return Admission::Refused;
         };

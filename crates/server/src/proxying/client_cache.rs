@@ -132,8 +132,8 @@ impl fmt::Debug for ClientCache {
 
 /// The user that is impersonated for a caller. `fleetdex local` does not impersonate: the user of the kubeconfig has started it.
 ///
-/// The UID is not sent: it is one of the control plane, and a member's own user of that name has another. Nothing else that could take rights away
-/// is left out.
+/// The UID is not sent: it is one of the control plane, and a member's own user of that name has another. Groups and extra keys that could
+/// restrict the caller at the member are always sent.
 pub fn impersonation(caller: &Caller, is_local: bool) -> Impersonation {
     if is_local && caller.is_local() {
         return Impersonation::default();

@@ -6,8 +6,8 @@ use fleetdex_core::{model::ClusterName, query::ResourceName};
 
 use super::{
     super::{
-        api_state::ApiState, caller::Caller, catalog::Catalog, permission::visible_catalog,
-        status::ApiError,
+        api_error::ApiError, api_state::ApiState, caller::Caller, catalog::Catalog,
+        visible_objects::visible_catalog,
     },
     MemberProxy,
 };
@@ -31,7 +31,7 @@ impl ProxyContext<'_> {
         resource: Option<&ResourceName>,
     ) -> Result<Arc<Catalog>, ApiError> {
         visible_catalog(
-            &self.api.access_control,
+            &self.api.authentication_mode,
             self.caller,
             self.catalog,
             named,

@@ -3,7 +3,7 @@
 //! Discovery lists the registered resources. `OpenAPI` documents come from a member that serves the group, impersonating the caller, and are
 //! cached for a minute: `kubectl explain` and the validation of `kubectl apply` read the same ones again and again.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use axum::{
     body::{Body, Bytes},
@@ -17,11 +17,12 @@ use serde_json::{Map, Value, json, value::to_raw_value};
 
 use super::{
     super::{
+        api_error::ApiError,
+        catalog::Catalog,
         discovery,
         representation::{Endpoint, Representation},
         request::{ApiRequest, FleetDiscovery, ignored},
         response,
-        status::ApiError,
         uri::QueryParameters,
     },
     client_cache::impersonation,
@@ -51,78 +52,77 @@ pub(super) async fn handle(
             allowed: "GET",
         });
     }
-    let named: Vec<ClusterName> = cluster.iter().map(|name| (*name).clone()).collect();
-    let mut catalog = context.visible_catalog(&named, None).await?;
-    if let Some(name) = cluster {
-        if !catalog.knows_cluster(name) {
-            return Err(ApiError::NoSuchCluster(name.clone()));
-        }
-        catalog = Arc::new(catalog.of_clusters(&named.into_iter().collect(), None));
-    }
+    let catalog = requested_catalog(context, cluster).await?;
     let context = &ProxyContext {
         catalog: &catalog,
         ..*context
     };
     let path: Vec<&str> = path.iter().map(String::as_str).collect();
-    let fleet = |which: &FleetDiscovery| -> Result<Response, ApiError> {
-        let unknown = response::unknown_parameters(&ignored(&ApiRequest::Version, query)?);
-        if matches!(which, FleetDiscovery::CoreVersions | FleetDiscovery::Groups)
-            && wants_aggregated(request)
-        {
-            let document =
-                discovery::aggregated(context.catalog, *which == FleetDiscovery::CoreVersions)?;
-            let mut response = response::document(&document, Representation::PLAIN)?;
-            response
-                .headers_mut()
-                .insert(header::CONTENT_TYPE, HeaderValue::from_static(AGGREGATED));
-            return Ok(response::with_warnings(response, &unknown));
-        }
-        let response = response::document(
-            &discovery::fleet(context.catalog, which)?,
-            represented(request, query)?,
-        )?;
-        Ok(response::with_warnings(response, &unknown))
-    };
+    let fleet = |which: FleetDiscovery| fleet_discovery(context, &which, query, request);
     match *path.as_slice() {
         [] => Ok(value(&roots())),
-        ["api"] => fleet(&FleetDiscovery::CoreVersions),
-        ["apis"] => fleet(&FleetDiscovery::Groups),
-        ["apis", group] => fleet(&FleetDiscovery::Group(group.to_owned())),
-        ["api", version] => fleet(&FleetDiscovery::Resources {
+        ["api"] => fleet(FleetDiscovery::CoreVersions),
+        ["apis"] => fleet(FleetDiscovery::Groups),
+        ["apis", group] => fleet(FleetDiscovery::Group(group.to_owned())),
+        ["api", version] => fleet(FleetDiscovery::Resources {
             group: String::new(),
             version: version.to_owned(),
         }),
-        ["apis", group, version] => fleet(&FleetDiscovery::Resources {
+        ["apis", group, version] => fleet(FleetDiscovery::Resources {
             group: group.to_owned(),
             version: version.to_owned(),
         }),
         ["version"] => version(context, represented(request, query)?),
         [health] if HEALTH.contains(&health) => Ok(text("ok")),
         ["openapi", "v3"] => Ok(value(&open_api_index(context))),
-        ["openapi", "v2"] => {
-            let members = context
-                .catalog
-                .resources()
-                .flat_map(|registered| registered.by_store.values());
-            let members: Vec<&ClusterName> =
-                members.flat_map(|holding| &holding.clusters).collect();
-            open_api(context, &members, "/openapi/v2", request).await
-        }
-        ["openapi", "v3", ref rest @ ..] => {
-            let (group, version) = match *rest {
-                ["api", version] => ("", version),
-                ["apis", group, version] => (group, version),
-                _ => return Err(no_such_path(request)),
-            };
-            let members = serving(context, group, version);
-            if members.is_empty() {
-                return Err(no_such_path(request));
-            }
-            let path = format!("/openapi/v3/{}", rest.join("/"));
-            open_api(context, &members, &path, request).await
-        }
+        ["openapi", "v2"] => open_api_v2(context, request).await,
+        ["openapi", "v3", ref rest @ ..] => open_api_v3(context, rest, request).await,
         _ => Err(no_such_path(request)),
     }
+}
+
+/// The part of the catalog that the caller can see; of the named cluster, or of all.
+async fn requested_catalog(
+    context: &ProxyContext<'_>,
+    cluster: Option<&ClusterName>,
+) -> Result<Arc<Catalog>, ApiError> {
+    let Some(name) = cluster else {
+        return context.visible_catalog(&[], None).await;
+    };
+    let catalog = context
+        .visible_catalog(std::slice::from_ref(name), None)
+        .await?;
+    if !catalog.knows_cluster(name) {
+        return Err(ApiError::NoSuchCluster(name.clone()));
+    }
+    let only = BTreeSet::from([name.clone()]);
+    Ok(Arc::new(catalog.of_clusters(&only, None)))
+}
+
+/// A discovery document of the registered resources, in the format that the client accepts.
+fn fleet_discovery(
+    context: &ProxyContext<'_>,
+    which: &FleetDiscovery,
+    query: &QueryParameters<'_>,
+    request: &Parts,
+) -> Result<Response, ApiError> {
+    let unknown = response::unknown_parameters(&ignored(&ApiRequest::Version, query)?);
+    let has_aggregated = matches!(which, FleetDiscovery::CoreVersions | FleetDiscovery::Groups);
+    let response = if has_aggregated && wants_aggregated(request) {
+        let document =
+            discovery::aggregated(context.catalog, *which == FleetDiscovery::CoreVersions)?;
+        let mut response = response::document(&document, Representation::PLAIN)?;
+        response
+            .headers_mut()
+            .insert(header::CONTENT_TYPE, HeaderValue::from_static(AGGREGATED));
+        response
+    } else {
+        response::document(
+            &discovery::fleet(context.catalog, which)?,
+            represented(request, query)?,
+        )?
+    };
+    Ok(response::with_warnings(response, &unknown))
 }
 
 fn no_such_path(request: &Parts) -> ApiError {
@@ -237,6 +237,34 @@ fn serving<'s>(context: &ProxyContext<'s>, group: &str, version: &str) -> Vec<&'
         .filter_map(|holding| holding.versions.get(version))
         .flatten()
         .collect()
+}
+
+async fn open_api_v2(context: &ProxyContext<'_>, request: &Parts) -> Result<Response, ApiError> {
+    let by_store = context
+        .catalog
+        .resources()
+        .flat_map(|registered| registered.by_store.values());
+    let members: Vec<&ClusterName> = by_store.flat_map(|stored| &stored.clusters).collect();
+    open_api(context, &members, "/openapi/v2", request).await
+}
+
+/// The document of one group and version; `rest` is the path below `/openapi/v3`.
+async fn open_api_v3(
+    context: &ProxyContext<'_>,
+    rest: &[&str],
+    request: &Parts,
+) -> Result<Response, ApiError> {
+    let (group, version) = match *rest {
+        ["api", version] => ("", version),
+        ["apis", group, version] => (group, version),
+        _ => return Err(no_such_path(request)),
+    };
+    let members = serving(context, group, version);
+    if members.is_empty() {
+        return Err(no_such_path(request));
+    }
+    let path = format!("/openapi/v3/{}", rest.join("/"));
+    open_api(context, &members, &path, request).await
 }
 
 /// A document of the first connected member.

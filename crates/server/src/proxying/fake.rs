@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fs, net::SocketAddr, sync::Arc};
 
 use axum::{Router, body::Body, extract::Request, response::Response};
 use fleetdex_clusters::{
-    Clusters, Timing,
+    Clusters, ConnectionTiming,
     connect::Network,
     source::{Loader, contexts, read_kubeconfig},
 };
@@ -21,13 +21,13 @@ use tokio_util::sync::CancellationToken;
 use super::{MemberProxy, handle, request::below};
 use crate::{
     Caller, Catalog,
+    api_error::ApiError,
     auth::limits::{LimitArgs, RequestLimits},
     continue_token::SealingKeys,
     fake::cluster,
     listen::Listener,
     peers::Peers,
-    serve::{AccessControl, ApiState},
-    status::ApiError,
+    serve::{ApiState, AuthenticationMode},
     token_file::TokenVerifier,
     uri::RequestUri,
 };
@@ -98,7 +98,7 @@ impl FakeFleet {
         let clusters = Clusters::new(
             Loader::without_control_plane(),
             network,
-            Timing::default(),
+            ConnectionTiming::default(),
             cancel.clone(),
         );
         clusters.set_members(contexts(&kubeconfig, Some(&path), &[]).members);
@@ -116,7 +116,7 @@ impl FakeFleet {
         let metrics = Arc::new(Metrics::new());
         ApiState {
             catalog,
-            access_control: AccessControl::LoopbackToken(TokenVerifier::new("secret")),
+            authentication_mode: AuthenticationMode::LoopbackToken(TokenVerifier::new("secret")),
             limits: RequestLimits::new(&LimitArgs::default(), &metrics),
             metrics,
             members: Arc::new(MemberProxy::new(

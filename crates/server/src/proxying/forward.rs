@@ -27,7 +27,7 @@ use error::REQUEST_TIMEOUT;
 
 pub use self::error::ForwardError;
 use super::{
-    super::{auth::limits::UserPermit, flag::flag, status::ApiError, uri::QueryParameters},
+    super::{api_error::ApiError, auth::limits::UserPermit, flag::flag, uri::QueryParameters},
     client_cache::ClientCache,
     headers,
     request::ResourceInfo,

@@ -11,11 +11,11 @@ use tokio::time::{Duration, timeout};
 
 use super::{
     super::{
+        api_error::ApiError,
         catalog::{Catalog, RegisteredResource},
         handlers::permitted_query,
         query_plan::{QueryPlan, plan},
         request::{ListRequest, ResourcePath},
-        status::ApiError,
     },
     context::ProxyContext,
     request::ResourceInfo,

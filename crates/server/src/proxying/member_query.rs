@@ -3,7 +3,7 @@
 use fleetdex_core::model::ClusterName;
 
 use super::{
-    super::{status::ApiError, uri::QueryParameters},
+    super::{api_error::ApiError, uri::QueryParameters},
     request::{ResourceInfo, Verb},
 };
 

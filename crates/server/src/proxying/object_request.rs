@@ -16,13 +16,13 @@ use tokio::time::timeout;
 
 use super::{
     super::{
+        api_error::ApiError,
         auth::limits::MAX_BODY_BYTES,
         catalog::qualified,
         guarded_body::guarded,
         query_plan::QueryPlan,
         representation::{Endpoint, OutputKind, Representation},
         response, snapshot,
-        status::ApiError,
         uri::RequestUri,
     },
     body::BodyError,

@@ -9,9 +9,9 @@ use std::fmt;
 use fleetdex_core::model::{ClusterName, Namespace};
 
 use super::super::{
+    api_error::ApiError,
     percent::encode,
     request::{GROUPS, VERSION},
-    status::ApiError,
     uri::{QueryParameters, RequestUri},
 };
 

@@ -5,7 +5,7 @@ use http::{Method, header, request::Parts};
 use http_body_util::LengthLimitError;
 
 use super::{
-    super::{auth::limits::MAX_BODY_BYTES, status::ApiError},
+    super::{api_error::ApiError, auth::limits::MAX_BODY_BYTES},
     body::{self, BodyError, BodyKind, VersionLookup},
     request::ResourceInfo,
 };

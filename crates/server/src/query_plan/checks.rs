@@ -5,9 +5,9 @@ use kube::core::Version;
 
 use super::warnings::truncated;
 use crate::{
+    api_error::ApiError,
     catalog::{Catalog, RegisteredResource, qualified},
     request::ListRequest,
-    status::ApiError,
 };
 
 pub(super) fn not_selected(catalog: &Catalog, name: &ResourceName) -> ApiError {

@@ -13,10 +13,10 @@ use fleetdex_store::merged::{Merged, StorePart};
 
 use super::checks::not_registered;
 use crate::{
+    api_error::ApiError,
     catalog::{Catalog, RegisteredResource, StoredResource, qualified},
     coverage::{Overlap, StoreCoverage, assign},
     request::{ListRequest, StoreKind},
-    status::ApiError,
 };
 
 /// The clusters that hold the resource, of those that the request names, or of all.

@@ -10,7 +10,7 @@ use super::{
     indent::Indenter,
     yaml::{self, YamlPosition},
 };
-use crate::{status::ApiError, table::TablePrinter};
+use crate::{api_error::ApiError, table::TablePrinter};
 
 /// Encodes objects of one kind for one response.
 #[derive(Clone, Debug)]

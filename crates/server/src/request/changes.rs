@@ -3,7 +3,7 @@
 use fleetdex_core::model::{FleetVersion, StoreName};
 
 use super::{ResourcePath, unknown};
-use crate::{flag::flag, status::ApiError, uri::QueryParameter};
+use crate::{api_error::ApiError, flag::flag, uri::QueryParameter};
 
 /// The changes that a replica makes of one resource.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -7,7 +7,7 @@ use fleetdex_core::{
 };
 
 use super::ListRequest;
-use crate::{search_options::SearchOptions, status::ApiError, uri::QueryParameter};
+use crate::{api_error::ApiError, search_options::SearchOptions, uri::QueryParameter};
 
 /// Groups in a result by default.
 const DEFAULT_TOP: usize = 1_000;

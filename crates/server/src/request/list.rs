@@ -12,7 +12,7 @@ use super::{
     values::{comma_separated, limit},
 };
 use crate::{
-    clusterpedia, search_options::SearchOptions, status::ApiError, uri::QueryParameter,
+    api_error::ApiError, clusterpedia, search_options::SearchOptions, uri::QueryParameter,
     watch_options::WatchOptions,
 };
 

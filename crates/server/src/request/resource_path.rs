@@ -3,7 +3,7 @@
 use fleetdex_core::model::Namespace;
 
 use super::not_yet;
-use crate::status::ApiError;
+use crate::api_error::ApiError;
 
 /// A resource path as API servers have it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use super::{age::human_duration, node::JsonNode};
+use super::{age::human_duration, json_node::JsonNode};
 
 /// The cell of an empty value.
 pub const NONE: &str = "<none>";

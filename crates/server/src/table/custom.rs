@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::{
     column::{Cell, RowContext, UNKNOWN, timestamp},
-    node::{FieldPaths, JsonNode},
+    json_node::{FieldPaths, JsonNode},
 };
 
 /// Values that one path may find on its way: recursive descent multiplies them.
@@ -101,7 +101,8 @@ impl CustomColumn {
     }
 }
 
-/// A value as text; unlike kubectl, an API server tells `null` so.
+/// A value as text. `null` is `<no value>`, as in the Tables of API servers; kubectl prints it
+/// differently.
 fn printed(value: &JsonNode<'_>) -> String {
     if *value == JsonNode::Null {
         "<no value>".to_owned()

@@ -2,7 +2,7 @@
 
 use super::{
     column::{Cell, NONE, RowContext, UNSET},
-    node::JsonNode,
+    json_node::JsonNode,
 };
 
 /// The texts of a list, one after another.

@@ -31,7 +31,7 @@ use crate::{
     fake::{self, add, cluster, cursor, page, pods, served, store},
     peers::Peers,
     proxying::MemberProxy,
-    serve::{AccessControl, ApiState, router},
+    serve::{ApiState, AuthenticationMode, router},
     token_file::TokenVerifier,
 };
 
@@ -106,13 +106,13 @@ impl App {
             fake::no_clusters(),
             CancellationToken::new(),
         ));
-        let access_control = AccessControl::LoopbackToken(TokenVerifier::new("secret"));
+        let authentication_mode = AuthenticationMode::LoopbackToken(TokenVerifier::new("secret"));
         let metrics = Arc::new(Metrics::new());
         let limits = RequestLimits::new(&LimitArgs::default(), &metrics);
         let api = ApiState {
             catalog: receiver,
             metrics,
-            access_control,
+            authentication_mode,
             limits,
             members,
             peers: Peers::default(),
@@ -470,14 +470,14 @@ async fn a_watch_sends_the_changes_of_all_stores_in_order_and_resumes_from_any_o
         }
         // As a client that resumes from the last event each time.
         let mut lines = watch_lines(&app, &format!("&resourceVersion={version}")).await;
-        let mut told = 0;
-        while known != there || told < expected.min(1) {
+        let mut events = 0;
+        while known != there || events < expected.min(1) {
             let event =
                 tokio::time::timeout(std::time::Duration::from_secs(20), lines.next()).await;
             let event = event
                 .unwrap_or_else(|_| panic!("{known:?}, not {there:?}"))
                 .unwrap();
-            told += 1;
+            events += 1;
             let metadata = &event["object"]["metadata"];
             let uid = metadata["uid"].as_str().unwrap().to_owned();
             let seen: u64 = metadata["resourceVersion"]

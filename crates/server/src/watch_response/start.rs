@@ -6,9 +6,9 @@ use fleetdex_core::{model::FleetVersion, query::Query};
 use fleetdex_store::{changes::Log, merged::Merged};
 
 use crate::{
+    api_error::ApiError,
     page_reader::{PAGE_TIMEOUT, PageReader},
     snapshot::{read_first_page, sequence_number, wait_for},
-    status::ApiError,
     watch_options::{RequestedVersion, WatchOptions},
 };
 

@@ -249,7 +249,7 @@ async fn a_watch_ends_at_the_clients_timeout() {
     let fleet = Fleet::new().await;
     let began = Instant::now();
     let mut lines = fleet.watch("watch=true&timeoutSeconds=7").await.unwrap();
-    assert_eq!(lines.next().await, None, "nobody has asked for bookmarks");
+    assert_eq!(lines.next().await, None, "no bookmarks were requested");
     assert_eq!(began.elapsed().as_secs(), 7);
 }
 
@@ -407,13 +407,13 @@ async fn large_objects_are_sent_a_few_at_a_time() {
     write(5).await;
     let mut lines = fleet.watch("watch=true").await.unwrap();
     let mut next = async |bound: usize| {
-        let mut told = 0;
-        while told < 40 {
+        let mut event_count = 0;
+        while event_count < 40 {
             let chunk = lines.chunks.next().await.unwrap();
             assert!(chunk.len() < bound + 2 * OBJECT, "{} bytes", chunk.len());
-            told += chunk.split(|byte| *byte == b'\n').count() - 1;
+            event_count += chunk.split(|byte| *byte == b'\n').count() - 1;
         }
-        assert_eq!(told, 40);
+        assert_eq!(event_count, 40);
     };
     next(CHUNK_BYTES).await;
     write(6).await;

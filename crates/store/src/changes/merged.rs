@@ -71,8 +71,8 @@ impl MergedWatch {
                 yield_now().await;
                 continue;
             }
-            let news = self.logs.iter_mut().map(|log| log.wait().boxed());
-            let (waited, ..) = select_all(news).await;
+            let waits = self.logs.iter_mut().map(|log| log.wait().boxed());
+            let (waited, ..) = select_all(waits).await;
             waited?;
         }
     }
@@ -106,8 +106,8 @@ impl WatchedLog {
         if !self.events.is_empty() {
             return Ok(());
         }
-        // Not constrained by the task budget: that nothing comes has to mean that everything has
-        // been read.
+        // `unconstrained`: otherwise tokio's cooperative budget could return Pending although events
+        // are ready, and everything available has to be read.
         if let Some(events) = unconstrained(self.watch.next()).now_or_never() {
             self.take(events?);
         } else {

@@ -16,7 +16,7 @@ use parking_lot::{Mutex, MutexGuard};
 use super::{Change, EventObject, change::Batch};
 use crate::{
     document::StoredDocument,
-    filter::{Filter, Test},
+    query_filter::{Filter, Test},
     terms::NAME,
 };
 

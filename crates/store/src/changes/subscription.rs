@@ -15,8 +15,10 @@ pub(super) struct LogSubscription {
     log: Arc<Log>,
     newest: watch::Receiver<u64>,
     subscriber: u64,
+    /// The copy of `read_to` that the log reads.
     position: Arc<AtomicU64>,
-    after: u64,
+    /// Number of the last change that has been read.
+    read_to: u64,
 }
 
 impl Drop for LogSubscription {
@@ -35,13 +37,13 @@ impl LogSubscription {
     ) -> Result<Self, TooOld> {
         let newest = log.subscribe();
         let (subscriber, position) = log.follow(resource, after, kind)?;
-        let after = position.load(Ordering::Acquire);
+        let read_to = position.load(Ordering::Acquire);
         Ok(Self {
             log,
             newest,
             subscriber,
             position,
-            after,
+            read_to,
         })
     }
 
@@ -50,18 +52,18 @@ impl LogSubscription {
     }
 
     /// Number of the last change that has been read.
-    pub(super) fn after(&self) -> u64 {
-        self.after
+    pub(super) fn read_to(&self) -> u64 {
+        self.read_to
     }
 
     /// The fleet version up to which everything has been read.
     pub(super) fn version(&self) -> FleetVersion {
-        self.log.sequence().version(self.after)
+        self.log.sequence().version(self.read_to)
     }
 
     /// Marks everything up to a number as read.
     pub(super) fn move_to(&mut self, number: u64) {
-        self.after = number;
+        self.read_to = number;
         self.position.store(number, Ordering::Release);
     }
 

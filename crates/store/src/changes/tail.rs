@@ -71,7 +71,7 @@ impl Tail {
     pub fn available(&mut self) -> Result<ReplicationLines, StoreError> {
         let mut lines = Vec::new();
         self.subscription.mark_seen();
-        let mut position = self.subscription.after();
+        let mut position = self.subscription.read_to();
         let NextForReplica {
             batch,
             last,
@@ -113,9 +113,9 @@ impl Tail {
     /// Waits for the next changes. Cancel safe.
     pub async fn next(&mut self) -> Result<ReplicationLines, StoreError> {
         loop {
-            let before = self.subscription.after();
+            let before = self.subscription.read_to();
             let lines = self.available()?;
-            if self.subscription.after() > before || lines.is_last {
+            if self.subscription.read_to() > before || lines.is_last {
                 return Ok(lines);
             }
             self.subscription.changed().await;

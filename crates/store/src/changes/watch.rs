@@ -15,7 +15,7 @@ use super::{
     Change, Event, EventKind, EventObject, Log, WatchError, change::Batch, log::SubscriberKind,
     subscription::LogSubscription,
 };
-use crate::{StoreError, document::StoredDocument, filter::Filter, packed::Unpacker};
+use crate::{StoreError, document::StoredDocument, packed::Unpacker, query_filter::Filter};
 
 /// Changes to read at once: a fraction of a millisecond, or a few milliseconds if all of them are
 /// selected.
@@ -112,11 +112,14 @@ impl Watch {
     /// with their numbers: a client that continues from one of them has been sent every object that
     /// had changed by then.
     fn collect_newest_states(&mut self) {
-        let (batches, newest) = self.subscription.log().all_after(self.subscription.after());
+        let (batches, newest) = self
+            .subscription
+            .log()
+            .all_after(self.subscription.read_to());
         let mut objects: BTreeMap<(ClusterName, String), ObjectHistory> = BTreeMap::new();
         for (sequence, change) in batches
             .iter()
-            .flat_map(|batch| numbered(batch, self.subscription.after()))
+            .flat_map(|batch| numbered(batch, self.subscription.read_to()))
         {
             let Some(document) = change
                 .document()
@@ -162,20 +165,20 @@ impl Watch {
         }
         start.sort_by_key(|(sequence, kind, _)| (*sequence, *kind != EventKind::Deleted));
         self.start = start.into();
-        self.start_end = newest.max(self.subscription.after());
+        self.start_end = newest.max(self.subscription.read_to());
     }
 
     /// Number of the last change that has been read, selected or not. Another watch can continue
     /// from there.
     pub fn sequence(&self) -> u64 {
-        self.subscription.after()
+        self.subscription.read_to()
     }
 
     /// The number up to which no change of this log is left to read.
     pub(super) fn reaches_to(&self) -> u64 {
         self.subscription
             .log()
-            .reaches_to(self.subscription.after())
+            .reaches_to(self.subscription.read_to())
     }
 
     /// The fleet version up to which everything has been read.
@@ -186,7 +189,7 @@ impl Watch {
     /// Waits for the next events. Cancel safe.
     pub async fn next(&mut self) -> Result<Vec<Event>, StoreError> {
         loop {
-            let events = if self.subscription.after() < self.start_end {
+            let events = if self.subscription.read_to() < self.start_end {
                 self.start_events()?
             } else {
                 self.batch_events().await?
@@ -229,7 +232,7 @@ impl Watch {
         let batch = self
             .subscription
             .log()
-            .all_changes_after(&self.resource, self.subscription.after())
+            .all_changes_after(&self.resource, self.subscription.read_to())
             .map_err(|_| StoreError::Expired)?;
         let Some(batch) = batch else {
             self.subscription.changed().await;
@@ -254,7 +257,7 @@ impl Watch {
     /// The positions of the changes to read now, and the number up to which no others need to be
     /// read.
     fn next_positions(&self, batch: &Batch) -> (Vec<usize>, u64) {
-        let skipped = skipped(batch, self.subscription.after());
+        let skipped = skipped(batch, self.subscription.read_to());
         let found = self
             .subscription
             .log()

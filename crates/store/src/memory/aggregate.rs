@@ -2,7 +2,7 @@
 
 use ahash::AHashMap;
 use fleetdex_core::{
-    model::{FieldType, sort_value, sorted_value},
+    model::{FieldType, decode_sort_key, encode_sort_key},
     query::{
         Groups, QueryError, SortField,
         aggregate::{GroupCounts, ResolvedGroupKey},
@@ -122,7 +122,7 @@ impl<'k> Counter<'k> {
             .position(|name| name.as_deref() == Some(term.key()))?;
         let value = match &self.keys[position] {
             ResolvedGroupKey::SortField(SortField::Field(_, kind)) => {
-                sort_value(*kind, term.value())
+                encode_sort_key(*kind, term.value())
             }
             _ => term.value().to_owned(),
         };
@@ -141,7 +141,7 @@ fn read(key: &ResolvedGroupKey, found: Option<&str>, document: &StoredDocument) 
         ResolvedGroupKey::SortField(SortField::Name) => text(document.name()),
         ResolvedGroupKey::SortField(SortField::Field(_, kind)) => {
             let absent = (*kind != FieldType::Optional).then(|| kind.absent());
-            found.map(sorted_value).or(absent).map(str::to_owned)
+            found.map(decode_sort_key).or(absent).map(str::to_owned)
         }
     }
 }

@@ -21,8 +21,8 @@ use crate::{
     changes::Change,
     codec::RepackPosition,
     document::StoredDocument,
-    filter::Filter,
     packed_document::PackedDocument,
+    query_filter::Filter,
 };
 
 /// Whose documents a revision holds, and in what shape.

@@ -29,7 +29,7 @@ use super::{
     view::{PlacedViewPage, View, ViewPage},
 };
 use crate::{
-    StoreError, document::StoredDocument, filter::Filter, packed::Unpacker,
+    StoreError, document::StoredDocument, packed::Unpacker, query_filter::Filter,
     sort_position::SortPosition,
 };
 

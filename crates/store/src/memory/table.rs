@@ -18,9 +18,9 @@ use crate::{
     StoreError,
     content::Content,
     document::{Origin, StoredDocument},
-    filter::{Condition, Filter, Test, compares, is_over, is_under},
     packed::Unpacker,
     postings::Postings,
+    query_filter::{Condition, Filter, Test, compares, is_integer_above, is_integer_below},
     terms::{OWNER, Vocabulary},
 };
 
@@ -307,8 +307,12 @@ impl Table {
             Test::Key(key) => with_value_that(key, &|_| true),
             Test::NotEmpty(key) if key == "metadata.name" => self.used.clone(),
             Test::NotEmpty(key) => with_value_that(key, &|value| !value.is_empty()),
-            Test::Over(key, bound) => with_value_that(key, &|value| is_over(value, *bound)),
-            Test::Under(key, bound) => with_value_that(key, &|value| is_under(value, *bound)),
+            Test::IntegerAbove(key, bound) => {
+                with_value_that(key, &|value| is_integer_above(value, *bound))
+            }
+            Test::IntegerBelow(key, bound) => {
+                with_value_that(key, &|value| is_integer_below(value, *bound))
+            }
             Test::Name(names) => names.iter().flat_map(|name| self.named(name)).collect(),
             Test::Compares(key, comparison, bound) => {
                 with_value_that(key, &|value| compares(value, *comparison, *bound))

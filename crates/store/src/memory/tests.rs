@@ -105,11 +105,11 @@ async fn what_is_complete_of_a_first_revision_is_seen_before_the_rest_and_told_t
         .await
         .unwrap();
     memory.activate(&first).await.unwrap();
-    let mut told = Vec::new();
-    while told.len() < 3 {
-        told.extend(watch.next().await.unwrap().iter().map(|event| event.kind));
+    let mut kinds = Vec::new();
+    while kinds.len() < 3 {
+        kinds.extend(watch.next().await.unwrap().iter().map(|event| event.kind));
     }
-    assert_eq!(told, [EventKind::Added; 3]);
+    assert_eq!(kinds, [EventKind::Added; 3]);
     let (_, moment) = memory.list(&query(""), None).await.unwrap();
     let again = memory.open(&cluster("a"), Some("uid"), 0).await.unwrap();
     assert_eq!(
@@ -407,23 +407,27 @@ async fn watches_find_what_concerns_them_by_whatever_they_ask_for_and_share_it()
             memory.watch(&query, begin).unwrap(),
             memory.watch(&query, begin).unwrap(),
         ];
-        let mut told = [Vec::new(), Vec::new()];
-        for (mut watch, events) in watches.into_iter().zip(&mut told) {
+        let mut events_of_each = [Vec::new(), Vec::new()];
+        for (mut watch, events) in watches.into_iter().zip(&mut events_of_each) {
             while let Ok(some) = tokio::time::timeout(Duration::from_millis(20), watch.next()).await
             {
                 events.extend(some.unwrap());
             }
             assert_eq!(watch.sequence(), memory.sequence().newest(), "{query:?}");
         }
-        assert_eq!(told.each_ref().map(Vec::len), [expected; 2], "{query:?}");
+        assert_eq!(
+            events_of_each.each_ref().map(Vec::len),
+            [expected; 2],
+            "{query:?}"
+        );
         assert!(
-            told[0]
+            events_of_each[0]
                 .iter()
-                .zip(&told[1])
+                .zip(&events_of_each[1])
                 .all(|(left, right)| Arc::ptr_eq(&left.object, &right.object)),
             "{query:?}"
         );
-        for event in told.iter().flatten() {
+        for event in events_of_each.iter().flatten() {
             let version = memory.sequence().version(event.sequence).to_string();
             assert!(
                 event.object.versioned().object.get().contains(&version),
@@ -445,7 +449,7 @@ async fn clusters_that_come_and_go_are_events_like_any_others() {
     ];
     memory.write(&writes).await.unwrap();
     memory.activate(&revision).await.unwrap();
-    let told = async |watch: &mut Watch| {
+    let next_events = async |watch: &mut Watch| {
         let events = watch.next().await.unwrap();
         events
             .iter()
@@ -457,7 +461,7 @@ async fn clusters_that_come_and_go_are_events_like_any_others() {
             })
             .collect::<Vec<_>>()
     };
-    assert_eq!(told(&mut watch).await, ["2 Added a", "4 Added a"]);
+    assert_eq!(next_events(&mut watch).await, ["2 Added a", "4 Added a"]);
     memory
         .write(&[
             write(&revision, 1, 6, Some("api")),
@@ -465,7 +469,7 @@ async fn clusters_that_come_and_go_are_events_like_any_others() {
         ])
         .await
         .unwrap();
-    assert_eq!(told(&mut watch).await, ["5 Deleted a", "6 Added a"]);
+    assert_eq!(next_events(&mut watch).await, ["5 Deleted a", "6 Added a"]);
     memory
         .write(&[
             write(&revision, 2, 6, Some("web")),
@@ -474,15 +478,18 @@ async fn clusters_that_come_and_go_are_events_like_any_others() {
         .await
         .unwrap();
     assert_eq!(
-        told(&mut watch).await,
+        next_events(&mut watch).await,
         ["7 Modified a"],
         "a replay is no event"
     );
     memory.drop_cluster(&cluster("a")).await.unwrap();
-    assert_eq!(told(&mut watch).await, ["9 Deleted a", "10 Deleted a"]);
+    assert_eq!(
+        next_events(&mut watch).await,
+        ["9 Deleted a", "10 Deleted a"]
+    );
     let resumed = memory.watch(&query("app=web"), 8).unwrap();
     assert_eq!(
-        told(&mut { resumed }).await,
+        next_events(&mut { resumed }).await,
         ["9 Deleted a", "10 Deleted a"]
     );
     assert_eq!(

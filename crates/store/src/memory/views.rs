@@ -9,15 +9,15 @@ use tokio::time::Instant;
 use super::view::View;
 use crate::{
     StoreError,
-    quota::{QuotaExceeded, ViewLimits, ViewQuota},
+    view_quota::{QuotaExceeded, ViewLimits, ViewQuota},
 };
 
 /// What users' views may take, in units of [`UNIT_BYTES`]: a view that shares all its chunks with
 /// the store takes one unit, and the largest views take all of a user's share. So 16 users have
 /// their full share at the same time, which is 64 lists each or 4 MiB of orders of their own.
 const VIEW_LIMITS: ViewLimits = ViewLimits {
-    user: 64,
-    users: 1_024,
+    per_user: 64,
+    all_users: 1_024,
     keep_alive: Duration::from_mins(5),
 };
 /// Bytes that a view alone holds for each unit.
@@ -146,20 +146,24 @@ impl Views {
 }
 
 fn too_many_views(full: QuotaExceeded) -> StoreError {
-    let ViewLimits { user, users, .. } = VIEW_LIMITS;
+    let ViewLimits {
+        per_user,
+        all_users,
+        ..
+    } = VIEW_LIMITS;
     StoreError::Crowded(match full {
         QuotaExceeded::User => {
             format!(
-                "your lists in progress hold as many views as one user may ({user}); try again when one has ended"
+                "your lists in progress hold as many views as one user may ({per_user}); try again when one has ended"
             )
         }
         QuotaExceeded::Users => format!(
-            "lists in pages hold as many views as they may ({users}); try again, or list without a limit"
+            "lists in pages hold as many views as they may ({all_users}); try again, or list without a limit"
         ),
     })
 }
 
 /// The share of a user that a view takes.
 fn cost_of(view: &View) -> u64 {
-    ((1 + view.own_bytes() / UNIT_BYTES) as u64).min(VIEW_LIMITS.user)
+    ((1 + view.own_bytes() / UNIT_BYTES) as u64).min(VIEW_LIMITS.per_user)
 }

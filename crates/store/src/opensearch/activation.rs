@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use super::{
     engine::Engine,
+    feed::RevisionSwap,
     survey::SurveyedIndex,
     visible_resources::{VisibleResources, filter},
 };
@@ -42,33 +43,44 @@ impl Engine {
             .filter(|other| other.cluster == *cluster && other.number < revision.number)
             .collect();
         let current = own.iter().find(|other| other.index == *index);
-        // Visible resources stay visible.
-        let wanted = match (visible, current) {
-            (VisibleResources::Only(resources), Some(current)) if !current.live => {
-                Some(resources.union(&current.shown).cloned().collect())
-            }
-            (VisibleResources::Only(resources), None) => Some(resources),
-            (VisibleResources::All, _) | (VisibleResources::Only(_), Some(_)) => None,
-        };
-        let replaced = if wanted.is_none() {
+        let shown = resources_to_show(visible, current);
+        let replaced = if shown.is_none() {
             earlier.as_slice()
         } else {
             &[]
         };
         if current.is_some_and(|current| current.live) {
-            self.swap_aliases(revision, wanted.as_ref(), replaced, &found)
+            self.swap_aliases(revision, shown.as_ref(), replaced, &found)
                 .await?;
-            self.feed.note_live(cluster, target, wanted);
+            self.feed.note_live(cluster, target, shown);
             return Ok(());
         }
-        let Some(mut swap) = self.feed.begin_swap(cluster, Some(target), wanted.clone()) else {
-            self.swap_aliases(revision, wanted.as_ref(), replaced, &found)
+        let Some(mut swap) = self.feed.begin_swap(cluster, Some(target), shown.clone()) else {
+            self.swap_aliases(revision, shown.as_ref(), replaced, &found)
                 .await?;
-            self.feed.end_untracked(cluster, Some(target), wanted);
+            self.feed.end_untracked(cluster, Some(target), shown);
             return Ok(());
         };
         let current = current.filter(|current| current.is_read());
         let old = earlier.iter().find(|other| other.is_read()).copied();
+        self.log_swap(&mut swap, index, shown.as_ref(), current, old)
+            .await?;
+        self.swap_aliases(revision, shown.as_ref(), replaced, &found)
+            .await?;
+        swap.finish();
+        Ok(())
+    }
+
+    /// Logs what queries see differently after a swap to `index`. `current`: the same revision, if
+    /// queries read a part of it already; `old`: the earlier revision that they read.
+    async fn log_swap(
+        &self,
+        swap: &mut RevisionSwap,
+        index: &IndexName,
+        shown: Option<&BTreeSet<ResourceName>>,
+        current: Option<&IndexRevision>,
+        old: Option<&IndexRevision>,
+    ) -> Result<(), StoreError> {
         if swap.old.as_ref() != current.or(old).map(|seen| &seen.target)
             || current.is_some() && old.is_some()
         {
@@ -83,9 +95,7 @@ impl Engine {
             swap.mark_incomplete();
         }
         let difference = |resource: &ResourceName| {
-            let is_new = wanted
-                .as_ref()
-                .is_none_or(|wanted| wanted.contains(resource));
+            let is_new = shown.is_none_or(|shown| shown.contains(resource));
             let to = Some(index).filter(|_| is_new);
             let from = current
                 .or(old)
@@ -93,10 +103,7 @@ impl Engine {
                 .map(|seen| &seen.index);
             (from, to)
         };
-        self.log_all_differences(&mut swap, difference).await;
-        self.swap_aliases(revision, wanted.as_ref(), replaced, &found)
-            .await?;
-        swap.finish();
+        self.log_all_differences(swap, difference).await;
         Ok(())
     }
 
@@ -245,5 +252,20 @@ impl Engine {
             .await?;
         tracing::info!(cluster = %revision.cluster, index = %revision.index, "deleted an index");
         Ok(())
+    }
+}
+
+/// The resources of a revision that queries see after a swap; `None`: all. `current` is its state
+/// before. Visible resources stay visible.
+fn resources_to_show(
+    visible: VisibleResources,
+    current: Option<&IndexRevision>,
+) -> Option<BTreeSet<ResourceName>> {
+    match (visible, current) {
+        (VisibleResources::Only(resources), Some(current)) if !current.live => {
+            Some(resources.union(&current.shown).cloned().collect())
+        }
+        (VisibleResources::Only(resources), None) => Some(resources),
+        (VisibleResources::All, _) | (VisibleResources::Only(_), Some(_)) => None,
     }
 }

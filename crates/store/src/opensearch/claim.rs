@@ -11,7 +11,7 @@ use http::Method;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::{client::parse, engine::Engine, template::state_index};
+use super::{client::parse, engine::Engine, index_template::state_index};
 use crate::StoreError;
 
 const OPERATION: &str = "claiming the index prefix";

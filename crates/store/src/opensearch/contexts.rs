@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 
 use crate::{
     StoreError,
-    quota::{QuotaExceeded, ViewLimits, ViewQuota},
+    view_quota::{QuotaExceeded, ViewLimits, ViewQuota},
 };
 
 /// How long a point in time outlives its last page.
@@ -37,8 +37,8 @@ impl ListContexts {
     /// This many contexts for all users, of which one user may hold half.
     pub fn new(all: u64) -> Self {
         let limits = ViewLimits {
-            user: all.div_ceil(2),
-            users: all,
+            per_user: all.div_ceil(2),
+            all_users: all,
             keep_alive: KEEP_ALIVE_PERIOD,
         };
         Self(Arc::new(Contexts {

@@ -15,10 +15,10 @@ use super::{
     client::{Call, Client, parse},
     contexts::ListContexts,
     feed::Feed,
+    index_template::IndexSettings,
     refresh::Refresher,
     responses::{Answers, Purpose},
     search_response::SearchResponse,
-    template::IndexSettings,
     transport::OpenSearchService,
 };
 use crate::{StoreError, changes::Sequence};

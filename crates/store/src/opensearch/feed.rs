@@ -8,7 +8,7 @@
 //! something was written.
 //!
 //! Guarantee: a client that has the first page of a list and follows the log from its number sees
-//! every change, or is told to list again. Every uncertainty ends in the latter.
+//! every change, or has to list again. Every uncertainty ends in the latter.
 
 mod batch;
 mod swap;

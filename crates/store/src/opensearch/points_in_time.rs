@@ -17,7 +17,7 @@ use serde_json::json;
 use tokio::runtime::Handle;
 
 use super::{client::parse, contexts::KEEP_ALIVE, engine::Engine, search_response::Shards};
-use crate::{StoreError, quota::ViewQuota};
+use crate::{StoreError, view_quota::ViewQuota};
 
 /// An open point in time, closed when it is dropped.
 pub(super) struct OpenPointInTime {

@@ -6,8 +6,8 @@ use serde_json::json;
 
 use super::{
     engine::Engine,
+    index_template::MAPPING_VERSION,
     survey::{IndexMetadata, SurveyedIndex},
-    template::MAPPING_VERSION,
 };
 use crate::{IndexRevision, StoreError};
 

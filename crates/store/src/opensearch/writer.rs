@@ -12,8 +12,8 @@ use http::Method;
 use super::{
     client::{BULK_TIMEOUT, Call},
     engine::{Engine, EngineOptions},
+    index_template::{index_template, state_template},
     responses::MAX_DOCUMENT_BYTES,
-    template::{index_template, state_template},
     visible_resources::VisibleResources,
 };
 use crate::{

@@ -6,7 +6,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     OpenStore, OpenedStore, Pipeline, Unavailable,
-    backoff::{Backoff, MAX_DELAY},
+    store_backoff::{MAX_DELAY, StoreBackoff},
     writer::Writer,
 };
 
@@ -27,7 +27,7 @@ impl Pipeline {
         cancel: CancellationToken,
         drain: Duration,
     ) {
-        let mut backoff = Backoff::default();
+        let mut backoff = StoreBackoff::default();
         while !cancel.is_cancelled() {
             let opened = tokio::select! {
                 biased;
@@ -36,7 +36,7 @@ impl Pipeline {
             };
             match opened {
                 Ok(store) => {
-                    backoff = Backoff::default();
+                    backoff = StoreBackoff::default();
                     self.set_available(Ok(()));
                     let writer = Arc::clone(&store.writer);
                     *self.0.store.lock() = Some(store);

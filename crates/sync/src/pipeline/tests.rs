@@ -17,7 +17,7 @@ use crate::progress::Progress;
 
 type Documents = BTreeMap<Arc<str>, (Version, Option<JsonLine>)>;
 
-/// A store that keeps documents with external versions, and fails as it is told.
+/// A store that keeps documents with external versions, and fails on command.
 #[derive(Default)]
 struct Flaky {
     documents: Mutex<Documents>,

@@ -7,7 +7,7 @@ use std::{
 };
 
 use fleetdex_core::{
-    model::{ClusterName, Shape, fallback},
+    model::{ClusterName, DocumentShape, fallback},
     planted::{Bug, note_retry, planted},
 };
 use fleetdex_store::{
@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     OpenStore, Pipeline, Unavailable, WriteOperation, acknowledge_superseded,
-    backoff::{Backoff, MAX_DELAY, MAX_UNREACHABLE_DELAY},
+    store_backoff::{MAX_DELAY, MAX_UNREACHABLE_DELAY, StoreBackoff},
 };
 use crate::pending::{BatchLimits, PendingKey};
 
@@ -69,7 +69,7 @@ pub(super) struct Writer<'p> {
     checks: JoinSet<HealthCheck>,
     saves: JoinSet<()>,
     limits: BatchLimits,
-    backoff: Backoff,
+    backoff: StoreBackoff,
     resume_at: Option<Instant>,
 }
 
@@ -87,7 +87,7 @@ impl<'p> Writer<'p> {
             checks: JoinSet::new(),
             saves: JoinSet::new(),
             limits: pipeline.0.limits.batch,
-            backoff: Backoff::default(),
+            backoff: StoreBackoff::default(),
             resume_at: None,
         }
     }
@@ -311,7 +311,7 @@ impl<'p> Writer<'p> {
         }
         match problem {
             None => {
-                self.backoff = Backoff::default();
+                self.backoff = StoreBackoff::default();
                 let full = self.pipeline.0.limits.batch;
                 self.limits.bytes = (self.limits.bytes * 2).min(full.bytes);
                 self.limits.count = (self.limits.count * 2).min(full.count);
@@ -378,7 +378,7 @@ impl<'p> Writer<'p> {
     fn done(&self, operation: WriteOperation, verdict: BulkVerdict) {
         let metrics = &self.pipeline.0.metrics;
         let is_fallback =
-            operation.write.document.is_partial || operation.ticket.shape != Shape::Whole;
+            operation.write.document.is_partial || operation.ticket.shape != DocumentShape::Whole;
         let verdict = if is_fallback && verdict == BulkVerdict::Indexed {
             BulkVerdict::Fallback
         } else {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use fleetdex_core::model::Shape;
+use fleetdex_core::model::DocumentShape;
 use tokio::{sync::OwnedSemaphorePermit, time::Instant};
 
 use super::Progress;
@@ -15,7 +15,8 @@ pub struct Ticket {
     /// When the change was received.
     pub received: Instant,
     /// How much of the object the write holds.
-    pub shape: Shape,
+    pub shape: DocumentShape,
+    /// The side of [`AckTracker`](super::ack_tracker::AckTracker) that counts this write.
     side: usize,
     acknowledged: bool,
     permit: Option<OwnedSemaphorePermit>,
@@ -26,7 +27,7 @@ impl Ticket {
         Self {
             progress,
             received: Instant::now(),
-            shape: Shape::Whole,
+            shape: DocumentShape::Whole,
             side,
             acknowledged: false,
             permit: None,

@@ -40,7 +40,7 @@ impl UnitRunner {
         let source = self.task.source.clone();
         let mut body = source.list(continue_token.as_deref(), limit).await?;
         loop {
-            self.task.metrics.lists.inc();
+            self.task.metrics.list_pages.inc();
             self.task.metrics.list_bytes.inc_by(body.len() as u64);
             let page = ListPage::parse(&body)
                 .and_then(|page| page.within(limit))

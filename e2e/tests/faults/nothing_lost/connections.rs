@@ -1,4 +1,4 @@
-//! Connections that break in every way, to a member and to the store.
+//! Connections to a member and to the store that fail in different ways.
 
 use std::time::Duration;
 
@@ -8,100 +8,100 @@ use e2e::{
     http,
     poll::eventually,
     proxy::{Fault, FaultProxy},
-    scenario::{PATIENCE, Stage},
+    scenario::{DEADLINE, Stage},
 };
 use serde_json::{Value, json};
 
-use super::{Scene, enter, go_on_for, stop};
+use super::{Fixture, enter, stop, until_written};
 
-/// Less than a page of a list, and less than a bulk request's answer now and then.
+/// Less than a page of a list, and sometimes less than a bulk response.
 const SOME_BYTES: u64 = 20_000;
 const SLOW: Duration = Duration::from_millis(200);
 
 #[tokio::test]
-async fn a_connection_to_a_member_that_breaks_in_every_way() {
+async fn no_change_is_lost_when_connections_to_a_member_fail() {
     let stage = enter().await;
     let cluster = unique("broken");
     let proxy = stage.register_behind_proxy(1, &cluster).await.unwrap();
-    let scene = Scene::new(&stage, "broken", vec![(1, cluster.clone())], |_| ()).await;
-    let churns = scene.start_churn();
+    let fixture = Fixture::new(&stage, "broken", vec![(1, cluster.clone())], |_| ()).await;
+    let churns = fixture.start_churn();
     for _ in 0..3 {
-        go_on_for(&churns, 50).await;
+        until_written(&churns, 50).await;
         proxy.cut();
     }
     proxy.set(Fault::Delay(SLOW));
-    go_on_for(&churns, 100).await;
+    until_written(&churns, 100).await;
     proxy.set(Fault::ResetAfter(SOME_BYTES));
-    go_on_for(&churns, 200).await;
+    until_written(&churns, 200).await;
     proxy.set(Fault::None);
-    scene.registry.until_ready().await.unwrap();
-    // Nothing is said on any connection, and none is closed.
+    fixture.registry.until_ready().await.unwrap();
+    // All connections are silent, and none is closed.
     proxy.set(Fault::BlackHole);
-    scene
+    fixture
         .registry
         .until_phase(&cluster, "Failed", "Unreachable")
         .await
         .unwrap();
     proxy.set(Fault::None);
-    go_on_for(&churns, 100).await;
+    until_written(&churns, 100).await;
     stop(churns).await;
-    scene.ends_well().await;
+    fixture.check_and_remove().await;
     stage.unregister(&cluster).await.unwrap();
 }
 
 #[tokio::test]
-async fn a_connection_to_the_store_that_breaks_in_every_way() {
+async fn no_change_is_lost_when_connections_to_the_store_fail() {
     let stage = enter().await;
     let proxy = FaultProxy::start(stage.fleet.opensearch().unwrap().url()).unwrap();
     let address = json!([proxy.url()]);
     let clusters = vec![(1, "member1".to_owned()), (2, "member2".to_owned())];
-    let scene = Scene::new(&stage, "wires", clusters, |registry| {
+    let fixture = Fixture::new(&stage, "wires", clusters, |registry| {
         registry.store()["addresses"] = address;
     })
     .await;
-    let churns = scene.start_churn();
+    let churns = fixture.start_churn();
     for _ in 0..5 {
-        go_on_for(&churns, 30).await;
+        until_written(&churns, 30).await;
         proxy.cut();
     }
     proxy.set(Fault::Delay(SLOW));
-    go_on_for(&churns, 100).await;
-    // Answers end in the middle: what became of the request is unknown.
+    until_written(&churns, 100).await;
+    // Responses are cut off: the outcome of the request is unknown.
     proxy.set(Fault::ResetAfter(SOME_BYTES / 100));
-    go_on_for(&churns, 200).await;
+    until_written(&churns, 200).await;
     proxy.set(Fault::Refuse);
-    scene
+    fixture
         .registry
         .until("StoreReachable", "False", "Unreachable", "")
         .await
         .unwrap();
     proxy.set(Fault::BlackHole);
-    go_on_for(&churns, 200).await;
+    until_written(&churns, 200).await;
     proxy.set(Fault::None);
-    go_on_for(&churns, 50).await;
+    until_written(&churns, 50).await;
     stop(churns).await;
-    scene.ends_well().await;
+    fixture.check_and_remove().await;
 }
 
 #[tokio::test]
-async fn a_member_that_is_cut_off_keeps_its_documents_and_is_told_to_be_stale() {
+async fn a_disconnected_member_keeps_its_documents_and_is_reported_stale() {
     let stage = enter().await;
     let cluster = unique("stale");
     let proxy = stage.register_behind_proxy(2, &cluster).await.unwrap();
-    let scene = Scene::new(
+    let fixture = Fixture::new(
         &stage,
         "stale",
         vec![(1, "member1".to_owned()), (2, cluster.clone())],
         |_| (),
     )
     .await;
-    let count = scene.until_equal().await;
-    let (warnings, items) = ask(&stage, &cluster).await;
+    let count = fixture.until_equal().await;
+    let (warnings, items) = query(&stage, &cluster).await;
     assert_eq!(warnings, [""; 0]);
     assert!(items > 0);
 
     proxy.set(Fault::Refuse);
-    let status = scene
+    let status = fixture
         .registry
         .until_phase(&cluster, "Failed", "stay as they were")
         .await
@@ -110,12 +110,12 @@ async fn a_member_that_is_cut_off_keeps_its_documents_and_is_told_to_be_stale() 
     assert!(status["objects"].as_u64().unwrap() > 0, "{status}");
     let documents = stage
         .opensearch
-        .count(&scene.registry.prefix, &json!({ "match_all": {} }))
+        .count(&fixture.registry.prefix, &json!({ "match_all": {} }))
         .await
         .unwrap();
     assert_eq!(documents, count as u64);
-    eventually("answers warn of it", PATIENCE, || async {
-        let (warnings, still) = ask(&stage, &cluster).await;
+    eventually("answers warn of it", DEADLINE, || async {
+        let (warnings, still) = query(&stage, &cluster).await;
         ensure!(
             warnings.iter().any(|warning| warning.contains(&cluster)),
             "{warnings:?}"
@@ -126,26 +126,26 @@ async fn a_member_that_is_cut_off_keeps_its_documents_and_is_told_to_be_stale() 
     .await
     .unwrap();
 
-    // What changes meanwhile is caught up with.
-    let churns = scene.start_churn();
-    go_on_for(&churns, 100).await;
+    // Changes during the outage are indexed afterwards.
+    let churns = fixture.start_churn();
+    until_written(&churns, 100).await;
     stop(churns).await;
     proxy.set(Fault::None);
-    scene.until_equal().await;
-    scene.registry.until_ready().await.unwrap();
-    eventually("nothing is stale any more", PATIENCE, || async {
-        let (warnings, _) = ask(&stage, &cluster).await;
+    fixture.until_equal().await;
+    fixture.registry.until_ready().await.unwrap();
+    eventually("nothing is stale any more", DEADLINE, || async {
+        let (warnings, _) = query(&stage, &cluster).await;
         ensure!(warnings.is_empty(), "{warnings:?}");
         Ok(())
     })
     .await
     .unwrap();
-    scene.registry.remove().await.unwrap();
+    fixture.registry.remove().await.unwrap();
     stage.unregister(&cluster).await.unwrap();
 }
 
 /// Warnings and number of items of a query for the `ConfigMap`s of a cluster.
-async fn ask(stage: &Stage, cluster: &str) -> (Vec<String>, usize) {
+async fn query(stage: &Stage, cluster: &str) -> (Vec<String>, usize) {
     let path =
         format!("apis/search.fleetdex.io/v1alpha1/search/api/v1/configmaps?clusters={cluster}");
     let request = http::client(None)

@@ -1,4 +1,4 @@
-//! Credentials that are rotated, first on the side that checks them and then on ours.
+//! Credential rotation, first at the server and then at the operator.
 
 use std::time::Duration;
 
@@ -14,36 +14,36 @@ use e2e::{
 use reqwest::{Method, StatusCode};
 use serde_json::json;
 
-use super::{Scene, enter, go_on_for, stop};
+use super::{Fixture, enter, stop, until_written};
 
 #[tokio::test]
-async fn tokens_of_a_member_that_are_rotated_amid_changes() {
+async fn no_change_is_lost_when_tokens_of_a_member_are_rotated() {
     let stage = enter().await;
     let member = stage.fleet.member(1).unwrap();
     let objects = stage.member(1).unwrap();
     let accounts = [unique("old-account"), unique("new-account")];
     let cluster = unique("rotated");
-    // Cutting connections makes the operator show its token again.
+    // Cutting connections makes the operator authenticate again.
     let proxy = FaultProxy::start(member.url()).unwrap();
     let token = objects.service_account_token(&accounts[0]).await.unwrap();
     let registration =
         Registration::with_token(member, &cluster, SECRETS, &token).through(&proxy.url());
     register(&stage.hub, &registration).await.unwrap();
-    let scene = Scene::new(&stage, "rotated", vec![(1, cluster.clone())], |_| ()).await;
+    let fixture = Fixture::new(&stage, "rotated", vec![(1, cluster.clone())], |_| ()).await;
 
-    let churns = scene.start_churn();
-    go_on_for(&churns, 50).await;
+    let churns = fixture.start_churn();
+    until_written(&churns, 50).await;
     objects
         .delete(&service_account_path(&accounts[0]))
         .await
         .unwrap();
     proxy.cut();
-    scene
+    fixture
         .registry
         .until_phase(&cluster, "Failed", "Unauthorized")
         .await
         .unwrap();
-    go_on_for(&churns, 50).await;
+    until_written(&churns, 50).await;
     let token = objects.service_account_token(&accounts[1]).await.unwrap();
     let secret = json!({ "data": { "token": STANDARD.encode(token) } });
     stage
@@ -51,14 +51,14 @@ async fn tokens_of_a_member_that_are_rotated_amid_changes() {
         .merge(&secret_path(&cluster), &secret)
         .await
         .unwrap();
-    scene.registry.until_ready().await.unwrap();
+    fixture.registry.until_ready().await.unwrap();
     stop(churns).await;
-    scene.until_equal().await;
-    scene.registry.remove().await.unwrap();
+    fixture.until_equal().await;
+    fixture.registry.remove().await.unwrap();
     stage.unregister(&cluster).await.unwrap();
 }
 
-/// Streams that were begun, and watches that were opened again, of one cluster.
+/// Started streams and restarted watches of one cluster.
 async fn starts(stage: &Stage, cluster: &str) -> (usize, f64) {
     let starts = stage.stream_starts().unwrap();
     let of_cluster = starts
@@ -69,7 +69,7 @@ async fn starts(stage: &Stage, cluster: &str) -> (usize, f64) {
     let restarts = stage
         .operator
         .count_of(
-            "fleetdex_watch_restarts_total",
+            "fleetdex_watches_opened_total",
             &format!(r#"cluster="{cluster}""#),
         )
         .await
@@ -78,7 +78,7 @@ async fn starts(stage: &Stage, cluster: &str) -> (usize, f64) {
 }
 
 #[tokio::test]
-async fn a_token_that_is_renewed_disturbs_no_stream_and_another_authority_reconnects() {
+async fn a_renewed_token_restarts_no_stream_and_a_new_ca_reconnects() {
     let stage = enter().await;
     let member = stage.fleet.member(1).unwrap();
     let objects = stage.member(1).unwrap();
@@ -92,9 +92,9 @@ async fn a_token_that_is_renewed_disturbs_no_stream_and_another_authority_reconn
     )
     .await
     .unwrap();
-    let scene = Scene::new(&stage, "renewed", vec![(1, cluster.clone())], |_| ()).await;
-    let churns = scene.start_churn();
-    go_on_for(&churns, 50).await;
+    let fixture = Fixture::new(&stage, "renewed", vec![(1, cluster.clone())], |_| ()).await;
+    let churns = fixture.start_churn();
+    until_written(&churns, 50).await;
     let before = starts(&stage, &cluster).await;
     assert!(before.0 > 0, "{before:?}");
 
@@ -123,20 +123,20 @@ async fn a_token_that_is_renewed_disturbs_no_stream_and_another_authority_reconn
     )
     .await
     .unwrap();
-    go_on_for(&churns, 100).await;
-    // A Secret that is gone for a while, and comes back as it was, is no reason to do anything.
+    until_written(&churns, 100).await;
+    // A Secret that is deleted and created again unchanged has no effect.
     stage.hub.delete(&secret_path(&cluster)).await.unwrap();
-    go_on_for(&churns, 100).await;
+    until_written(&churns, 100).await;
     stage
         .hub
         .apply(&secret_path(&cluster), &renewed)
         .await
         .unwrap();
-    go_on_for(&churns, 100).await;
+    until_written(&churns, 100).await;
     assert_eq!(starts(&stage, &cluster).await, before);
-    scene.registry.until_ready().await.unwrap();
+    fixture.registry.until_ready().await.unwrap();
 
-    // The old authority and one more: what is trusted is another set, so nothing of the old connection goes on.
+    // The old authority and one more: the trusted set differs, so the member is connected again.
     let both = format!(
         "{}{}",
         member.ca_pem(),
@@ -159,14 +159,14 @@ async fn a_token_that_is_renewed_disturbs_no_stream_and_another_authority_reconn
     )
     .await
     .unwrap();
-    go_on_for(&churns, 50).await;
+    until_written(&churns, 50).await;
     stop(churns).await;
-    scene.ends_well().await;
+    fixture.check_and_remove().await;
     stage.unregister(&cluster).await.unwrap();
 }
 
 #[tokio::test]
-async fn a_user_of_the_store_that_is_rotated_amid_changes() {
+async fn no_change_is_lost_when_the_user_of_the_store_is_rotated() {
     let secured = Fleet::start(Options {
         opensearch: OpenSearchKind::Secure,
         ..Options::default()
@@ -212,7 +212,7 @@ async fn a_user_of_the_store_that_is_rotated_amid_changes() {
     registry.until_ready().await.unwrap();
 
     let churns = vec![churn.start()];
-    go_on_for(&churns, 50).await;
+    until_written(&churns, 50).await;
     server
         .create_user("writer", "2nd-Moonlight-Sonata", &roles)
         .await
@@ -221,7 +221,7 @@ async fn a_user_of_the_store_that_is_rotated_amid_changes() {
         .until("StoreReachable", "False", "Unauthorized", "")
         .await
         .unwrap();
-    go_on_for(&churns, 50).await;
+    until_written(&churns, 50).await;
     stage
         .hub
         .apply(
@@ -231,8 +231,8 @@ async fn a_user_of_the_store_that_is_rotated_amid_changes() {
         .await
         .unwrap();
     registry.until_ready().await.unwrap();
-    go_on_for(&churns, 50).await;
-    // Another user altogether, in one step.
+    until_written(&churns, 50).await;
+    // A different user, in one step.
     server
         .create_user("successor", "4th-Moonlight-Sonata", &roles)
         .await
@@ -249,7 +249,7 @@ async fn a_user_of_the_store_that_is_rotated_amid_changes() {
         .create_user("writer", "3rd-Moonlight-Sonata", &roles)
         .await
         .unwrap();
-    go_on_for(&churns, 50).await;
+    until_written(&churns, 50).await;
     stop(churns).await;
     until_equal(&oracle).await.unwrap();
     registry.until_ready().await.unwrap();

@@ -1,4 +1,4 @@
-//! Faults of a member's API server and of its history.
+//! Faults of a member's API server and of its etcd history.
 
 use std::{collections::BTreeSet, path::PathBuf};
 
@@ -12,30 +12,30 @@ use e2e::{
 };
 use serde_json::json;
 
-use super::{BOTH, Scene, enter, go_on_for, stop};
+use super::{BOTH, Fixture, enter, stop, until_written};
 
 #[tokio::test]
-async fn an_apiserver_that_is_killed_amid_changes() {
+async fn no_change_is_lost_when_an_apiserver_is_killed() {
     let stage = enter().await;
-    let scene = Scene::of_both(&stage, "killed").await;
-    let churns = scene.start_churn();
+    let fixture = Fixture::both_members(&stage, "killed").await;
+    let churns = fixture.start_churn();
     for (number, churn) in (1..).zip(&churns) {
         churn.goes_on_for(100).await;
         let member = stage.fleet.member(number).unwrap();
         member.kill();
         member.restart().await.unwrap();
     }
-    go_on_for(&churns, 100).await;
+    until_written(&churns, 100).await;
     stop(churns).await;
-    scene.ends_well().await;
+    fixture.check_and_remove().await;
 }
 
 #[tokio::test]
-async fn a_history_that_is_gone_is_made_up_for_by_a_list() {
+async fn a_compacted_history_is_replaced_by_a_list() {
     let stage = enter().await;
     let cluster = unique("expired");
     let proxy = stage.register_behind_proxy(1, &cluster).await.unwrap();
-    let scene = Scene::new(&stage, "expired", vec![(1, cluster.clone())], |_| ()).await;
+    let fixture = Fixture::new(&stage, "expired", vec![(1, cluster.clone())], |_| ()).await;
     let label = format!("cluster=\"{cluster}\"");
     let expired = || async {
         stage
@@ -47,34 +47,34 @@ async fn a_history_that_is_gone_is_made_up_for_by_a_list() {
     let before = expired().await;
 
     proxy.set(Fault::Refuse);
-    let churns = scene.start_churn();
-    go_on_for(&churns, 300).await;
+    let churns = fixture.start_churn();
+    until_written(&churns, 300).await;
     stop(churns).await;
     let revision = stage.fleet.etcd_of(1).compact().await.unwrap();
     eprintln!("compacted at {revision}");
-    // Its memory would still hold the history.
+    // Its watch cache would still have the history.
     stage.fleet.member(1).unwrap().restart().await.unwrap();
     proxy.set(Fault::None);
 
-    scene.until_equal().await;
+    fixture.until_equal().await;
     let after = expired().await;
     assert!(after > before, "no 410 was counted: {before}, {after}");
-    scene.registry.until_ready().await.unwrap();
-    scene.registry.remove().await.unwrap();
+    fixture.registry.until_ready().await.unwrap();
+    fixture.registry.remove().await.unwrap();
     stage.unregister(&cluster).await.unwrap();
 }
 
 #[tokio::test]
-async fn a_member_that_is_created_anew_under_the_same_name() {
+async fn a_recreated_member_of_the_same_name_is_indexed_from_the_start() {
     let stage = enter().await;
-    let scene = Scene::of_both(&stage, "anew").await;
+    let fixture = Fixture::both_members(&stage, "recreated").await;
     let objects = stage.member(2).unwrap();
     let old = identity(&objects).await;
-    let old_indices = indices_of(&stage, &scene).await;
+    let old_indices = indices_of(&stage, &fixture).await;
 
     let member = stage.fleet.member(2).unwrap();
     member.kill();
-    stage.fleet.etcd_of(2).start_over().await.unwrap();
+    stage.fleet.etcd_of(2).wipe().await.unwrap();
     member.restart().await.unwrap();
     let new = identity(&objects).await;
     assert_ne!(old, new, "it has the identity of the old one");
@@ -87,61 +87,62 @@ async fn a_member_that_is_created_anew_under_the_same_name() {
             .unwrap();
     }
 
-    let count = scene.until_equal().await;
+    let count = fixture.until_equal().await;
     eprintln!("{count} documents");
-    let new_indices = indices_of(&stage, &scene).await;
+    let new_indices = indices_of(&stage, &fixture).await;
     assert_eq!(
         old_indices[0], new_indices[0],
-        "member1 has nothing to do with it"
+        "the indices of member1 must not change"
     );
     assert_ne!(
         old_indices[1], new_indices[1],
         "the documents of two clusters were in one index"
     );
-    scene.registry.until_ready().await.unwrap();
-    scene.registry.remove().await.unwrap();
+    fixture.registry.until_ready().await.unwrap();
+    fixture.registry.remove().await.unwrap();
 }
 
 #[tokio::test]
-async fn a_member_that_is_set_back_to_an_older_revision() {
+async fn a_member_restored_to_an_older_etcd_revision_is_indexed_correctly() {
     let stage = enter().await;
-    let scene = Scene::of_both(&stage, "restored").await;
+    let fixture = Fixture::both_members(&stage, "restored").await;
     let etcd = stage.fleet.etcd_of(2);
     let saved = Saved::of(&stage).await;
-    let churns = scene.start_churn();
-    go_on_for(&churns, 300).await;
+    let churns = fixture.start_churn();
+    until_written(&churns, 300).await;
     stop(churns).await;
-    scene.until_equal().await;
+    fixture.until_equal().await;
     let objects = stage.member(2).unwrap();
     let before = revision(&objects).await;
 
     let member = stage.fleet.member(2).unwrap();
     member.kill();
-    etcd.put_back(&saved.folder).await.unwrap();
+    etcd.restore_snapshot(&saved.folder).await.unwrap();
     member.restart().await.unwrap();
     let after = revision(&objects).await;
     assert!(after < before, "the revision went from {before} to {after}");
-    scene.until_equal().await;
+    fixture.until_equal().await;
 
-    // What happens from now on shows too.
-    let churns = scene.start_churn();
-    go_on_for(&churns, 100).await;
+    // Later changes are indexed too.
+    let churns = fixture.start_churn();
+    until_written(&churns, 100).await;
     stop(churns).await;
-    scene.ends_well().await;
+    fixture.check_and_remove().await;
 }
 
-/// The revision alone does not tell: when the operator looks again, the member is further than it was.
+/// The revision alone does not reveal the restore: when the operator reconnects, the member's
+/// revision is higher than before.
 #[tokio::test]
-async fn a_member_that_is_set_back_and_goes_on_before_anybody_looks() {
+async fn an_audit_finds_the_drift_of_a_restored_member_that_has_passed_its_old_revision() {
     let stage = enter().await;
     let cluster = unique("moved");
     let proxy = stage.register_behind_proxy(2, &cluster).await.unwrap();
-    let scene = Scene::new(&stage, "moved", vec![(2, cluster.clone())], |_| ()).await;
+    let fixture = Fixture::new(&stage, "moved", vec![(2, cluster.clone())], |_| ()).await;
     let saved = Saved::of(&stage).await;
-    let churns = scene.start_churn();
-    go_on_for(&churns, 200).await;
+    let churns = fixture.start_churn();
+    until_written(&churns, 200).await;
     stop(churns).await;
-    scene.until_equal().await;
+    fixture.until_equal().await;
     let objects = stage.member(2).unwrap();
     let before = revision(&objects).await;
 
@@ -151,7 +152,7 @@ async fn a_member_that_is_set_back_and_goes_on_before_anybody_looks() {
     stage
         .fleet
         .etcd_of(2)
-        .put_back(&saved.folder)
+        .restore_snapshot(&saved.folder)
         .await
         .unwrap();
     member.restart().await.unwrap();
@@ -170,17 +171,20 @@ async fn a_member_that_is_set_back_and_goes_on_before_anybody_looks() {
         number += 1;
     }
     proxy.set(Fault::None);
-    scene.registry.until_ready().await.unwrap();
-    assert!(scene.compare().await.is_err(), "there is nothing to find");
-    drift_is_found(&stage, member, &cluster).await;
-    scene.until_equal().await;
-    nothing_is_found(&stage, &scene, &cluster).await;
-    scene.registry.remove().await.unwrap();
+    fixture.registry.until_ready().await.unwrap();
+    assert!(
+        fixture.compare().await.is_err(),
+        "the index has no drift to find"
+    );
+    assert_audit_finds_drift(&stage, member, &cluster).await;
+    fixture.until_equal().await;
+    assert_audit_finds_nothing(&stage, &fixture, &cluster).await;
+    fixture.registry.remove().await.unwrap();
     stage.unregister(&cluster).await.unwrap();
 }
 
-/// Amid changes of other objects: where nothing changes, an audit waits for a bookmark, which takes a minute.
-async fn drift_is_found(stage: &Stage, member: &ApiServer, cluster: &str) {
+/// Changes other objects meanwhile: without changes, an audit waits up to a minute for a bookmark.
+async fn assert_audit_finds_drift(stage: &Stage, member: &ApiServer, cluster: &str) {
     let labels = format!("cluster=\"{cluster}\"");
     let counted = || async {
         stage
@@ -194,26 +198,26 @@ async fn drift_is_found(stage: &Stage, member: &ApiServer, cluster: &str) {
         .await
         .unwrap()
         .start();
-    let ran = stage
+    let result = stage
         .operator
-        .ask(&["verify", "--cluster", cluster])
+        .run_command(&["verify", "--cluster", cluster])
         .await
         .unwrap();
     changes.stop().await.unwrap();
-    eprintln!("{}", ran.out);
-    assert_eq!(ran.code, 1, "{ran:?}");
-    assert!(ran.out.contains("ConfigMap"), "{ran:?}");
+    eprintln!("{}", result.out);
+    assert_eq!(result.code, 1, "{result:?}");
+    assert!(result.out.contains("ConfigMap"), "{result:?}");
     assert!(counted().await > before, "no drift is counted");
 }
 
-async fn nothing_is_found(stage: &Stage, scene: &Scene<'_>, cluster: &str) {
-    scene.registry.until_ready().await.unwrap();
-    let ran = stage
+async fn assert_audit_finds_nothing(stage: &Stage, fixture: &Fixture<'_>, cluster: &str) {
+    fixture.registry.until_ready().await.unwrap();
+    let result = stage
         .operator
-        .ask(&["verify", "--cluster", cluster])
+        .run_command(&["verify", "--cluster", cluster])
         .await
         .unwrap();
-    assert_eq!(ran.code, 0, "{ran:?}");
+    assert_eq!(result.code, 0, "{result:?}");
 }
 
 /// A copy of the second member's data.
@@ -224,7 +228,7 @@ struct Saved {
 impl Saved {
     async fn of(stage: &Stage) -> Self {
         let folder = stage.fleet.dir().join(unique("saved"));
-        stage.fleet.etcd_of(2).save(&folder).await.unwrap();
+        stage.fleet.etcd_of(2).save_snapshot(&folder).await.unwrap();
         Self { folder }
     }
 }
@@ -249,12 +253,12 @@ async fn revision(objects: &Objects) -> u64 {
         .unwrap()
 }
 
-/// The indices of both members, by their unique ids: a name may be used again.
-async fn indices_of(stage: &Stage, scene: &Scene<'_>) -> Vec<BTreeSet<String>> {
+/// UUIDs of the indices of both members: names may be reused.
+async fn indices_of(stage: &Stage, fixture: &Fixture<'_>) -> Vec<BTreeSet<String>> {
     let mut all = Vec::new();
     for cluster in BOTH {
         let mut ids = BTreeSet::new();
-        for index in revisions(&stage.opensearch, &scene.registry.prefix, cluster)
+        for index in revisions(&stage.opensearch, &fixture.registry.prefix, cluster)
             .await
             .unwrap()
         {

@@ -1,6 +1,7 @@
-//! Nothing is lost: real faults, each under changes, and in the end the index holds exactly the objects of the clusters.
+//! No change is lost: real faults during writes, after which the index must equal the objects of
+//! the clusters.
 //!
-//! Scenarios that run at a time have a fleet each. None asserts how long anything takes.
+//! Concurrent tests have a fleet each. None asserts durations.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
@@ -20,37 +21,37 @@ use e2e::{
 use serde_json::{Value, json};
 
 const BOTH: [&str; 2] = ["member1", "member2"];
-/// Objects that are written to, per member.
+/// Object names per member.
 const NAMES: usize = 200;
 /// Writes per second, per member.
 const RATE: u32 = 60;
 
-/// A fleet of two members, each with a history of its own.
+/// A fleet of two members, each with its own etcd.
 async fn enter() -> Stage {
     Stage::enter().await.unwrap()
 }
 
-/// What is written, and indexed.
+/// The kinds that are written and indexed.
 fn kinds() -> Value {
     json!([{ "apiVersion": "v1", "kind": "ConfigMap" }, { "apiVersion": "v1", "kind": "Secret" }])
 }
 
-/// Members by number with the names that they are registered under; a registry of them in sync; and writes to them.
-struct Scene<'s> {
+/// Members by number and registered name, a synced registry of them, and writes to them.
+struct Fixture<'s> {
     stage: &'s Stage,
     registry: Registry,
     clusters: Vec<(usize, String)>,
     churns: Vec<Churn>,
 }
 
-impl<'s> Scene<'s> {
+impl<'s> Fixture<'s> {
     /// Both members under their own names.
-    async fn of_both(stage: &'s Stage, name: &str) -> Self {
+    async fn both_members(stage: &'s Stage, name: &str) -> Self {
         let clusters = (1..).zip(BOTH.map(str::to_owned)).collect();
         Self::new(stage, name, clusters, |_| ()).await
     }
 
-    /// These members, in a registry with something else in its spec.
+    /// These members, in a registry whose spec `change` edits.
     async fn new(
         stage: &'s Stage,
         name: &str,
@@ -71,16 +72,16 @@ impl<'s> Scene<'s> {
             churn.begin().await.unwrap();
             churns.push(churn);
         }
-        let scene = Self {
+        let fixture = Self {
             stage,
             registry,
             clusters,
             churns,
         };
-        scene.registry.apply().await.unwrap();
-        scene.registry.until_ready().await.unwrap();
-        scene.until_equal().await;
-        scene
+        fixture.registry.apply().await.unwrap();
+        fixture.registry.until_ready().await.unwrap();
+        fixture.until_equal().await;
+        fixture
     }
 
     fn oracle(&self) -> Oracle {
@@ -98,13 +99,14 @@ impl<'s> Scene<'s> {
         self.oracle().compare().await.map(drop)
     }
 
-    /// Whatever happened, what is stored is what there is.
+    /// Waits until the documents equal the members' objects.
     async fn until_equal(&self) -> usize {
         until_equal(&self.oracle()).await.unwrap()
     }
 
-    /// The end of every scenario: everything is stored, the status says so, and nothing is left behind.
-    async fn ends_well(&self) {
+    /// The end of every test: everything is stored, the registry is ready, and its removal leaves
+    /// nothing behind.
+    async fn check_and_remove(&self) {
         self.until_equal().await;
         self.registry.until_ready().await.unwrap();
         self.registry.remove().await.unwrap();
@@ -114,14 +116,14 @@ impl<'s> Scene<'s> {
         self.churns.iter().map(Churn::start).collect()
     }
 
-    /// The pattern of all its indices, finished or not.
+    /// The pattern of all its indices, complete or not.
     fn indices(&self) -> String {
         format!("{}-*.g*", self.registry.prefix)
     }
 }
 
-/// Waits until every churn has written that much more.
-async fn go_on_for(churns: &[Running], writes: u64) {
+/// Waits until every churn has made this many more writes.
+async fn until_written(churns: &[Running], writes: u64) {
     for churn in churns {
         churn.goes_on_for(writes).await;
     }
@@ -134,7 +136,7 @@ async fn stop(churns: Vec<Running>) -> Tally {
     }
     eprintln!("{all:?}");
     assert!(
-        all.created > 0 && all.updated > 0 && all.deleted > 0,
+        all.writes.created > 0 && all.writes.updated > 0 && all.writes.deleted > 0,
         "{all:?}"
     );
     all

@@ -1,4 +1,4 @@
-//! Faults of the operator itself: killed, stopped for a while, away, and two of them at once.
+//! Faults of the operator itself: killed, paused, stopped, and two at once.
 
 use std::time::Duration;
 
@@ -11,28 +11,28 @@ use e2e::{
     oracle::{documents, revisions},
     poll::{always, eventually},
     proxy::Fault,
-    scenario::{PATIENCE, Registry, Stage, until_equal},
+    scenario::{DEADLINE, Registry, Stage, until_equal},
 };
 use serde_json::{Value, json};
 
-use super::{Scene, enter, go_on_for, stop};
+use super::{Fixture, enter, stop, until_written};
 
 /// Large enough that a list takes several pages.
 const PODS: usize = 3_000;
-/// Makes a page of a list take some tenths of a second.
+/// Delays a page of a list by some tenths of a second.
 const SLOW: Duration = Duration::from_millis(20);
-/// Of the documents, so many percent and a few more are acknowledged when the operator is killed.
+/// Minimal percentages of acknowledged documents when the operator is killed.
 const KILLED_AT_PERCENT: [usize; 5] = [10, 20, 35, 50, 60];
-/// How soon OpenSearch forgets what was deleted, and longer than that.
+/// How soon OpenSearch forgets tombstones, and a longer time.
 const GC_DELETES: &str = "1s";
-const LONGER: Duration = Duration::from_secs(6);
-/// How long a state is seen to stay.
-const A_WHILE: Duration = Duration::from_secs(5);
-/// How long an operator may take to say goodbye.
+const LONGER_THAN_GC_DELETES: Duration = Duration::from_secs(6);
+/// How long a state must not change.
+const STABLE_PERIOD: Duration = Duration::from_secs(5);
+/// How long an operator may take to stop.
 pub const STOP: Duration = Duration::from_secs(30);
 
 #[tokio::test]
-async fn an_operator_that_is_killed_five_times_amid_its_first_sync() {
+async fn the_first_sync_completes_though_the_operator_is_killed_five_times() {
     let stage = enter().await;
     let cluster = unique("midsync");
     let member = stage.fleet.member(1).unwrap();
@@ -51,13 +51,13 @@ async fn an_operator_that_is_killed_five_times_amid_its_first_sync() {
     registry.apply().await.unwrap();
 
     for percent in KILLED_AT_PERCENT {
-        let wanted = PODS * percent / 100;
+        let expected = PODS * percent / 100;
         eventually(
             &format!("{percent} % are acknowledged"),
-            PATIENCE,
+            DEADLINE,
             || async {
                 let found = acknowledged(&stage, &registry, &cluster).await?;
-                ensure!(found >= wanted, "{found}");
+                ensure!(found >= expected, "{found}");
                 Ok(())
             },
         )
@@ -92,7 +92,7 @@ async fn an_operator_that_is_killed_five_times_amid_its_first_sync() {
     Load::new(&namespace, PODS).delete(member).await.unwrap();
 }
 
-/// The documents of the newest revision, finished or not.
+/// The number of documents of the newest revision, complete or not.
 async fn acknowledged(stage: &Stage, registry: &Registry, cluster: &str) -> Result<usize> {
     let all = revisions(&stage.opensearch, &registry.prefix, cluster).await?;
     let newest = all.last().context("no revision yet")?;
@@ -104,83 +104,87 @@ async fn acknowledged(stage: &Stage, registry: &Registry, cluster: &str) -> Resu
 }
 
 #[tokio::test]
-async fn an_operator_that_is_stopped_for_longer_than_deletions_are_remembered() {
+async fn a_paused_operator_restores_no_deleted_objects_after_gc_deletes() {
     let stage = enter().await;
-    let scene = Scene::of_both(&stage, "stopped").await;
+    let fixture = Fixture::both_members(&stage, "stopped").await;
     let settings = json!({ "index.gc_deletes": GC_DELETES });
     stage
         .opensearch
-        .put(&format!("{}/_settings", scene.indices()), &settings)
+        .put(&format!("{}/_settings", fixture.indices()), &settings)
         .await
         .unwrap();
     let second = stage.another_operator(&[]).await.unwrap();
-    let churns = scene.start_churn();
-    go_on_for(&churns, 100).await;
-    // Amid writes: what it has read and not sent yet is old when it goes on.
+    let churns = fixture.start_churn();
+    until_written(&churns, 100).await;
+    // Paused during writes: what it has read and not sent yet is outdated when it resumes.
     stage.operator.process().pause().unwrap();
-    go_on_for(&churns, 200).await;
+    until_written(&churns, 200).await;
     stop(churns).await;
-    scene.until_equal().await;
-    // Searches refresh, and a refresh forgets deletions that are old enough.
-    always("the other one keeps everything equal", LONGER, || {
-        scene.compare()
-    })
+    fixture.until_equal().await;
+    // Searches refresh, and a refresh drops tombstones that are older than `gc_deletes`.
+    always(
+        "the other one keeps everything equal",
+        LONGER_THAN_GC_DELETES,
+        || fixture.compare(),
+    )
     .await
     .unwrap();
     stage.operator.process().resume().unwrap();
-    scene.until_equal().await;
-    always("nothing comes back", A_WHILE, || scene.compare())
+    fixture.until_equal().await;
+    always("nothing comes back", STABLE_PERIOD, || fixture.compare())
         .await
         .unwrap();
 
-    let churns = scene.start_churn();
-    go_on_for(&churns, 50).await;
+    let churns = fixture.start_churn();
+    until_written(&churns, 50).await;
     stop(churns).await;
-    scene.until_equal().await;
+    fixture.until_equal().await;
     second.terminate(STOP).await.unwrap();
-    scene.registry.until_ready().await.unwrap();
-    scene.registry.remove().await.unwrap();
+    fixture.registry.until_ready().await.unwrap();
+    fixture.registry.remove().await.unwrap();
 }
 
 #[tokio::test]
-async fn two_operators_at_once_and_then_none() {
+async fn no_change_is_lost_with_two_operators_and_then_none() {
     let stage = enter().await;
     let second = stage.another_operator(&[]).await.unwrap();
-    let scene = Scene::of_both(&stage, "two").await;
-    let churns = scene.start_churn();
-    go_on_for(&churns, 500).await;
+    let fixture = Fixture::both_members(&stage, "two").await;
+    let churns = fixture.start_churn();
+    until_written(&churns, 500).await;
     stop(churns).await;
-    scene.until_equal().await;
+    fixture.until_equal().await;
     for operator in [&second, &stage.operator] {
         let ended = operator.terminate(STOP).await.unwrap();
         assert!(ended.success(), "{ended}");
     }
-    scene.compare().await.unwrap();
+    fixture.compare().await.unwrap();
     stage.operator.restart().unwrap();
-    scene.ends_well().await;
+    fixture.check_and_remove().await;
 }
 
 #[tokio::test]
-async fn a_restart_writes_what_changed_meanwhile_and_lists_nothing() {
+async fn a_restart_writes_missed_changes_without_a_list() {
     let stage = enter().await;
-    let scene = Scene::of_both(&stage, "away").await;
+    let fixture = Fixture::both_members(&stage, "away").await;
     let [objects, _] = [stage.member(1).unwrap(), stage.member(2).unwrap()];
     let namespace = unique("away");
     objects.create_namespace(&namespace).await.unwrap();
     for number in 0..10 {
         put(&objects, &namespace, number, "first").await;
     }
-    scene.until_equal().await;
+    fixture.until_equal().await;
 
     stage.operator.terminate(STOP).await.unwrap();
     restart(&stage.operator).await;
-    scene.registry.until_ready().await.unwrap();
-    always("nothing is written and nothing is listed", A_WHILE, || {
-        expect(&stage.operator, 0, 0)
-    })
+    fixture.registry.until_ready().await.unwrap();
+    always(
+        "nothing is written and nothing is listed",
+        STABLE_PERIOD,
+        || expect(&stage.operator, 0, 0),
+    )
     .await
     .unwrap();
-    scene.compare().await.unwrap();
+    fixture.compare().await.unwrap();
 
     stage.operator.terminate(STOP).await.unwrap();
     for number in 0..4 {
@@ -193,15 +197,15 @@ async fn a_restart_writes_what_changed_meanwhile_and_lists_nothing() {
         put(&objects, &namespace, number, "second").await;
     }
     restart(&stage.operator).await;
-    scene.until_equal().await;
-    scene.registry.until_ready().await.unwrap();
-    always("exactly what changed is written", A_WHILE, || {
+    fixture.until_equal().await;
+    fixture.registry.until_ready().await.unwrap();
+    always("exactly what changed is written", STABLE_PERIOD, || {
         expect(&stage.operator, 6, 4)
     })
     .await
     .unwrap();
 
-    // Without a goodbye it knows less, and nothing is lost either.
+    // After a kill the checkpoint is older, and nothing is lost either.
     stage.operator.kill();
     objects
         .delete(&config_map_path(&namespace, "map-5"))
@@ -209,7 +213,7 @@ async fn a_restart_writes_what_changed_meanwhile_and_lists_nothing() {
         .unwrap();
     put(&objects, &namespace, 6, "third").await;
     restart(&stage.operator).await;
-    scene.ends_well().await;
+    fixture.check_and_remove().await;
 }
 
 async fn put(objects: &Objects, namespace: &str, number: usize, value: &str) {
@@ -222,10 +226,10 @@ async fn put(objects: &Objects, namespace: &str, number: usize, value: &str) {
 
 async fn restart(operator: &Operator) {
     operator.restart().unwrap();
-    operator.wait_ready(PATIENCE).await.unwrap();
+    operator.wait_ready(DEADLINE).await.unwrap();
 }
 
-/// What an operator has written since its start; and that it read no list.
+/// Checks the writes of an operator since its start, and that it read no list.
 async fn expect(operator: &Operator, indexed: u32, deleted: u32) -> Result<()> {
     let items = |verdict: &str| {
         let labels = format!("verdict=\"{verdict}\"");
@@ -235,7 +239,7 @@ async fn expect(operator: &Operator, indexed: u32, deleted: u32) -> Result<()> {
                 .await
         }
     };
-    let lists = operator.count_of("fleetdex_lists_total", "").await?;
+    let lists = operator.count_of("fleetdex_list_pages_total", "").await?;
     let seen = (items("indexed").await?, items("deleted").await?, lists);
     ensure!(
         seen == (f64::from(indexed), f64::from(deleted), 0.0),
@@ -244,17 +248,17 @@ async fn expect(operator: &Operator, indexed: u32, deleted: u32) -> Result<()> {
     Ok(())
 }
 
-/// The state of a checkpoint.
+/// The contents of a checkpoint.
 #[tokio::test]
-async fn a_state_index_that_somebody_deletes_costs_a_list_and_nothing_else() {
+async fn a_deleted_state_index_causes_a_list_and_nothing_else() {
     let stage = enter().await;
-    let scene = Scene::of_both(&stage, "stateless").await;
-    let churns = scene.start_churn();
-    go_on_for(&churns, 50).await;
+    let fixture = Fixture::both_members(&stage, "stateless").await;
+    let churns = fixture.start_churn();
+    until_written(&churns, 50).await;
     stage.operator.kill();
-    go_on_for(&churns, 50).await;
+    until_written(&churns, 50).await;
     stop(churns).await;
-    let state = format!("{}.state", scene.registry.prefix);
+    let state = format!("{}.state", fixture.registry.prefix);
     let deleted = stage
         .opensearch
         .send(reqwest::Method::DELETE, &state, None)
@@ -262,9 +266,9 @@ async fn a_state_index_that_somebody_deletes_costs_a_list_and_nothing_else() {
         .unwrap();
     assert!([200, 404].contains(&deleted.status), "{deleted:?}");
     restart(&stage.operator).await;
-    scene.until_equal().await;
-    scene.registry.until_ready().await.unwrap();
-    let status: Value = scene.registry.status().await.unwrap();
+    fixture.until_equal().await;
+    fixture.registry.until_ready().await.unwrap();
+    let status: Value = fixture.registry.status().await.unwrap();
     assert_eq!(status["conditions"][0]["status"], "True", "{status}");
-    scene.registry.remove().await.unwrap();
+    fixture.registry.remove().await.unwrap();
 }

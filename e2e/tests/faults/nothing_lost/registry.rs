@@ -1,4 +1,4 @@
-//! Changes of a registry, and its end.
+//! Changes and deletion of a registry.
 
 use std::time::Duration;
 
@@ -9,18 +9,18 @@ use e2e::{
     oracle::{documents, indices, revisions},
     poll::{always, eventually},
     proxy::{Fault, FaultProxy},
-    scenario::{PATIENCE, Registry, Stage, until_equal},
+    scenario::{DEADLINE, Registry, Stage, until_equal},
 };
 use serde_json::{Value, json};
 
 use super::{BOTH, enter};
 
 const MAPS: usize = 300;
-/// How long a registry is seen to stay that must stay.
-const A_WHILE: Duration = Duration::from_secs(5);
+/// How long a registry must not be deleted.
+const STABLE_PERIOD: Duration = Duration::from_secs(5);
 
 #[tokio::test]
-async fn a_changed_projection_shows_everything_all_the_time_and_leaves_nothing_of_the_old_one() {
+async fn a_changed_projection_hides_no_object_and_removes_the_old_revision() {
     let stage = enter().await;
     let namespace = unique("redacted");
     let objects = stage.member(1).unwrap();
@@ -68,8 +68,8 @@ async fn a_changed_projection_shows_everything_all_the_time_and_leaves_nothing_o
             _ => registry.store()[field] = change,
         }
         registry.apply().await.unwrap();
-        // Objects go on changing; none is deleted.
-        let swapped = eventually("the old revision is gone", PATIENCE, || async {
+        // Objects keep changing; none is deleted.
+        let swapped = eventually("the old revision is gone", DEADLINE, || async {
             let seen = visible(&stage, &registry.prefix).await?;
             assert!(
                 seen >= count as u64,
@@ -104,7 +104,7 @@ async fn a_changed_projection_shows_everything_all_the_time_and_leaves_nothing_o
         .unwrap();
 }
 
-/// What a query through either alias sees, without asking for a refresh.
+/// The documents that a query through either alias finds, without a refresh: the lower count.
 async fn visible(stage: &Stage, prefix: &str) -> Result<u64> {
     let mut fewest = u64::MAX;
     for alias in [prefix.to_owned(), format!("{prefix}-member1")] {
@@ -119,7 +119,7 @@ async fn visible(stage: &Stage, prefix: &str) -> Result<u64> {
 }
 
 #[tokio::test]
-async fn a_registry_whose_store_is_down_stays_until_it_may_leave_its_documents() {
+async fn a_registry_with_an_unreachable_store_is_deleted_only_when_it_may_orphan_documents() {
     let stage = enter().await;
     let proxy = FaultProxy::start(stage.fleet.opensearch().unwrap().url()).unwrap();
     let mut registry = Registry::new(&stage, "orphan", &BOTH, &super::kinds()).unwrap();
@@ -133,15 +133,19 @@ async fn a_registry_whose_store_is_down_stays_until_it_may_leave_its_documents()
         .until("Ready", "False", "Unreachable", &proxy.url())
         .await
         .unwrap();
-    always("the registry waits for its store", A_WHILE, || async {
-        let object = stage.hub.get(&registry.path()).await?;
-        let finalizers = &object["metadata"]["finalizers"];
-        ensure!(
-            finalizers.as_array().is_some_and(|all| !all.is_empty()),
-            "{object}"
-        );
-        Ok::<(), anyhow::Error>(())
-    })
+    always(
+        "the registry waits for its store",
+        STABLE_PERIOD,
+        || async {
+            let object = stage.hub.get(&registry.path()).await?;
+            let finalizers = &object["metadata"]["finalizers"];
+            ensure!(
+                finalizers.as_array().is_some_and(|all| !all.is_empty()),
+                "{object}"
+            );
+            Ok::<(), anyhow::Error>(())
+        },
+    )
     .await
     .unwrap();
     let annotation = json!({ "metadata": { "annotations": { "fleetdex.io/orphan": "true" } } });

@@ -1,94 +1,94 @@
-//! Faults of OpenSearch, and what others do to its indices.
+//! Faults of OpenSearch, and changes of its indices by other clients.
 
 use std::time::Duration;
 
 use e2e::oracle::revisions;
 use serde_json::json;
 
-use super::{BOTH, Scene, enter, go_on_for, stop};
+use super::{BOTH, Fixture, enter, stop, until_written};
 
-/// Long enough for every retry to have come to its longest pause.
+/// Long enough for every retry to reach its longest backoff.
 const OUTAGE: Duration = Duration::from_mins(1);
 
 #[tokio::test]
-async fn a_store_that_is_down_for_a_minute_amid_changes() {
+async fn no_change_is_lost_when_the_store_is_down_for_a_minute() {
     let stage = enter().await;
-    let scene = Scene::of_both(&stage, "outage").await;
-    let churns = scene.start_churn();
-    go_on_for(&churns, 50).await;
+    let fixture = Fixture::both_members(&stage, "outage").await;
+    let churns = fixture.start_churn();
+    until_written(&churns, 50).await;
     let server = stage.fleet.opensearch().unwrap();
     server.kill();
     tokio::time::sleep(OUTAGE).await;
     server.restart().await.unwrap();
-    go_on_for(&churns, 100).await;
+    until_written(&churns, 100).await;
     stop(churns).await;
-    scene.ends_well().await;
+    fixture.check_and_remove().await;
 }
 
 #[tokio::test]
-async fn a_write_block_amid_changes() {
+async fn no_change_is_lost_during_a_write_block() {
     let stage = enter().await;
-    let scene = Scene::of_both(&stage, "blocked").await;
-    let settings = format!("{}/_settings", scene.indices());
-    let churns = scene.start_churn();
-    go_on_for(&churns, 50).await;
+    let fixture = Fixture::both_members(&stage, "blocked").await;
+    let settings = format!("{}/_settings", fixture.indices());
+    let churns = fixture.start_churn();
+    until_written(&churns, 50).await;
     stage
         .opensearch
         .put(&settings, &json!({ "index.blocks.write": true }))
         .await
         .unwrap();
-    scene
+    fixture
         .registry
         .until("StoreReachable", "False", "Blocked", "")
         .await
         .unwrap();
-    go_on_for(&churns, 200).await;
+    until_written(&churns, 200).await;
     stage
         .opensearch
         .put(&settings, &json!({ "index.blocks.write": null }))
         .await
         .unwrap();
-    go_on_for(&churns, 50).await;
+    until_written(&churns, 50).await;
     stop(churns).await;
-    scene.ends_well().await;
+    fixture.check_and_remove().await;
 }
 
 #[tokio::test]
-async fn indices_that_somebody_deletes_amid_changes_and_in_silence() {
+async fn deleted_indices_are_filled_again_with_and_without_changes() {
     let stage = enter().await;
-    let scene = Scene::of_both(&stage, "deleted").await;
+    let fixture = Fixture::both_members(&stage, "deleted").await;
     let delete = async |cluster: &str| {
-        for index in revisions(&stage.opensearch, &scene.registry.prefix, cluster)
+        for index in revisions(&stage.opensearch, &fixture.registry.prefix, cluster)
             .await
             .unwrap()
         {
             stage.opensearch.delete(&index).await.unwrap();
         }
     };
-    let churns = scene.start_churn();
-    go_on_for(&churns, 50).await;
+    let churns = fixture.start_churn();
+    until_written(&churns, 50).await;
     delete(BOTH[0]).await;
-    go_on_for(&churns, 100).await;
+    until_written(&churns, 100).await;
     stop(churns).await;
-    scene.until_equal().await;
+    fixture.until_equal().await;
 
-    // Nothing is written to this one.
+    // Nothing is written to this index.
     delete(BOTH[1]).await;
-    scene.ends_well().await;
+    fixture.check_and_remove().await;
 }
 
 #[tokio::test]
-async fn aliases_that_somebody_removes() {
+async fn removed_aliases_are_restored() {
     let stage = enter().await;
-    let scene = Scene::of_both(&stage, "aliases").await;
-    let prefix = &scene.registry.prefix;
+    let fixture = Fixture::both_members(&stage, "aliases").await;
+    let prefix = &fixture.registry.prefix;
     let own = format!("{prefix}-{}", BOTH[0]);
     let index = &revisions(&stage.opensearch, prefix, BOTH[0]).await.unwrap()[0];
     for alias in [prefix, &own] {
         let remove = json!({ "actions": [{ "remove": { "index": index, "alias": alias } }] });
         stage.opensearch.post("_aliases", &remove).await.unwrap();
-        scene.until_equal().await;
+        fixture.until_equal().await;
     }
-    scene.registry.until_ready().await.unwrap();
-    scene.registry.remove().await.unwrap();
+    fixture.registry.until_ready().await.unwrap();
+    fixture.registry.remove().await.unwrap();
 }

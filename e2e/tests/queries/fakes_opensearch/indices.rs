@@ -161,7 +161,7 @@ async fn delete_indices(server: &mut Server) -> Result<()> {
 }
 
 #[tokio::test]
-async fn where_everything_is_indexed_leaves_are_found_as_fields() {
+async fn leaves_are_searchable_as_fields_with_full_indexing() {
     compare(async |server: &mut Server| {
         let settings = IndexSettings { replicas: 0, is_full: true, ..IndexSettings::default() };
         let fields = ["status.phase", "type"].map(FieldPath::new);
@@ -360,13 +360,13 @@ fn changes_of_aliases() -> Vec<Value> {
         json!([remove_index("swap-none*")]),
         json!([remove_index("swap")]),
         json!([add("swap.g1", "swap-e"), remove_index("swap.g1")]),
-        // Nothing else may be said of an index that goes.
+        // A request that removes an index may not contain other actions on it.
         json!([
             add("swap.g2", "swap"),
             remove("swap.g1", "swap"),
             remove_index("swap.g1")
         ]),
-        // The swap, and the same once more.
+        // The swap, and the same request again.
         json!([add("swap.g2", "swap"), remove_index("swap.g1")]),
         json!([add("swap.g2", "swap"), remove_index("swap.g1")]),
         json!([add("swap.g2", "swap-other"), remove_index("swap-other")]),

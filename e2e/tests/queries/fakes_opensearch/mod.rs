@@ -1,7 +1,7 @@
-//! The OpenSearch of the simulation held to the real one: the same requests to both, and equal answers.
+//! The simulated OpenSearch compared with the real one: equal responses to the same requests.
 //!
-//! Left out of the comparison is what is different on every server (ids, times, counters) and how OpenSearch's JSON parser words
-//! its complaints.
+//! The comparison excludes what differs between servers (ids, times, counters) and the messages of
+//! OpenSearch's JSON parser.
 
 mod indices;
 mod searches;
@@ -13,13 +13,13 @@ use e2e::{
     fleet::{Fleet, Options},
     http,
 };
+use fakes::opensearch::OpenSearch;
 use fleetdex_store::opensearch::OpenSearchService;
 use reqwest::Method;
 use serde_json::{Map, Value, json};
-use simulation::opensearch::OpenSearch;
 use tower::ServiceExt;
 
-/// One of the two servers, and what it answered so far.
+/// One of the two servers, and its responses so far.
 struct Server {
     kind: Kind,
     answers: Vec<Answer>,
@@ -40,7 +40,7 @@ struct Answer {
 }
 
 impl Server {
-    /// Sends a request and notes the answer.
+    /// Sends a request and records the response.
     async fn send(&mut self, method: Method, path: &str, body: &str) -> Result<Value> {
         let (status, text) = match &self.kind {
             Kind::Fake(service) => {
@@ -121,7 +121,7 @@ impl Server {
     }
 }
 
-/// Runs a script on both servers, and compares every answer.
+/// Runs a script on both servers, and compares every response.
 async fn compare(script: impl AsyncFn(&mut Server) -> Result<()>) -> Result<()> {
     http::install_tls_provider();
     let fleet = Fleet::shared(Options::default()).await?;
@@ -160,7 +160,7 @@ async fn compare(script: impl AsyncFn(&mut Server) -> Result<()>) -> Result<()> 
     Ok(())
 }
 
-/// A body without what is different on every server.
+/// A body without what differs between servers.
 fn normalized(value: Value) -> Value {
     match value {
         Value::Array(items) => items.into_iter().map(normalized).collect(),
@@ -231,7 +231,7 @@ fn index(alias: &str, id: &str, version: u64, document: &Value) -> String {
     )
 }
 
-/// A delete of the same kind.
+/// A delete with a version, from an alias that must exist.
 fn remove(alias: &str, id: &str, version: u64) -> String {
     item("delete", &versioned(alias, id, version), "")
 }
@@ -240,7 +240,7 @@ fn versioned(alias: &str, id: &str, version: u64) -> Value {
     json!({ "_index": alias, "_id": id, "version": version, "version_type": "external_gte", "require_alias": true })
 }
 
-/// An item without version and requirement.
+/// An item without version and `require_alias`.
 fn plain(action: &str, index: &str, id: &str) -> String {
     let document = if action == "delete" { "" } else { r#"{"a":1}"# };
     item(action, &json!({ "_index": index, "_id": id }), document)
@@ -252,7 +252,7 @@ fn item(action: &str, details: &Value, document: &str) -> String {
     format!("{}\n{document}{end}", json!({ action: details }))
 }
 
-/// Settings that leave no copies without a node to be on, and more of them.
+/// Settings without replica shards, which a single node could not assign, and additional settings.
 fn alone(more: &Value) -> Value {
     let mut settings = json!({ "number_of_replicas": 0 });
     extend(&mut settings, more);

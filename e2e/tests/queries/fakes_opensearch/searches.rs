@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::{Server, alone, compare, index, remove};
 
 #[tokio::test]
-async fn a_point_in_time_stays_as_it_was_until_it_or_its_index_is_gone() {
+async fn a_point_in_time_is_stable_until_it_or_its_index_is_deleted() {
     compare(async |server: &mut Server| {
         let mappings = json!({ "dynamic": false, "properties": { "n": { "type": "keyword" }, "kind": { "type": "keyword" } } });
         let body = json!({ "settings": alone(&json!({ "refresh_interval": "-1" })), "mappings": mappings });
@@ -35,7 +35,7 @@ async fn a_point_in_time_stays_as_it_was_until_it_or_its_index_is_gone() {
         server.delete("/view.g1").await?;
         server.post("/_search", &all_of(&before)).await?;
         server.post("/_search", &all_of(&after)).await?;
-        // One of the same name is another.
+        // A new index of the same name is a different one.
         server.put("/view.g1", &body).await?;
         server.post("/_search", &all_of(&before)).await?;
         close(server, &[&before, &after]).await
@@ -44,7 +44,7 @@ async fn a_point_in_time_stays_as_it_was_until_it_or_its_index_is_gone() {
     .unwrap();
 }
 
-/// As the relist diff reads what is stored.
+/// Pages as the relist diff reads them.
 async fn read_pages(server: &mut Server, pit: &str) -> Result<()> {
     let mut after = Value::Null;
     for _ in 0..3 {
@@ -120,7 +120,7 @@ async fn close(server: &mut Server, pits: &[&str]) -> Result<()> {
 }
 
 #[tokio::test]
-async fn searches_find_and_order_alike() {
+async fn searches_return_the_same_hits_in_the_same_order() {
     compare(async |server: &mut Server| {
         write_documents(server).await?;
         for query in queries() {
@@ -219,7 +219,7 @@ async fn search_targets(server: &mut Server) -> Result<()> {
             .send(Method::POST, &format!("/{target}"), "{}")
             .await?;
     }
-    // Sorted by what only one of the indices has: the other fails.
+    // Sorted by a field of one index only: the shards of the other fail.
     server
         .post(
             "/found.g1,found.g2/_search",

@@ -1,4 +1,4 @@
-//! `_bulk`: versions, missing indices, blocks, and what is refused.
+//! `_bulk`: versions, missing indices, blocks, and refused items.
 
 use std::time::Duration;
 
@@ -49,8 +49,8 @@ async fn versions_decide_what_is_written() {
     .unwrap();
 }
 
-/// Older, equal and newer; deleted older, newer, equal, older; made again below, at and above the delete's version; absent; the
-/// largest.
+/// Older, equal and newer; deleted older, newer, equal, older; made again below, at and above the
+/// delete's version; absent; the largest.
 fn one_after_the_other(alias: &str) -> Vec<String> {
     let put = |id: &str, version: u64| index(alias, id, version, &json!({ "kind": "Pod" }));
     let delete = |id: &str, version: u64| remove(alias, id, version);
@@ -105,7 +105,7 @@ async fn a_write_can_ask_for_the_sequence_number() {
 }
 
 #[tokio::test]
-async fn any_sequence_of_writes_comes_to_the_same() {
+async fn any_sequence_of_writes_has_the_same_result() {
     compare(async |server: &mut Server| {
         let alias = "sequence.w1";
         server
@@ -178,7 +178,7 @@ async fn a_delete_is_forgotten_after_gc_deletes() {
         server
             .bulk(&[put("a", 15), delete("b", 19), plain("delete", "gc.w1", "c")])
             .await?;
-        // Waited out, with what the server's coarse clock may lag behind.
+        // Waits for `gc_deletes` and the lag of the server's coarse clock.
         tokio::time::sleep(Duration::from_secs(4)).await;
         server
             .bulk(&[
@@ -195,7 +195,7 @@ async fn a_delete_is_forgotten_after_gc_deletes() {
 }
 
 #[tokio::test]
-async fn writes_to_what_is_missing_are_refused_or_make_an_index() {
+async fn writes_to_a_missing_index_are_refused_or_create_it() {
     compare(async |server: &mut Server| {
         let settings = json!({ "settings": alone(&json!({})) });
         let template =
@@ -207,7 +207,7 @@ async fn writes_to_what_is_missing_are_refused_or_make_an_index() {
         let put = |index_name: &str| index(index_name, "a", 7, &json!({ "a": 1 }));
         let delete = |index_name: &str| remove(index_name, "a", 7);
         server.bulk(&[put("missing.w9"), put("missing.g1")]).await?;
-        // Deletes take no notice of `require_alias`, unless a document beside them does.
+        // Deletes ignore `require_alias`, unless an index item of the request has it.
         server
             .bulk(&[put("missing.w9"), delete("missing.w9")])
             .await?;
@@ -470,7 +470,7 @@ async fn while_blocked(server: &mut Server, block: &str, version: u64) -> Result
     server.get("/blocked.g1/_doc/a").await?;
     server.refresh("blocked.g1").await?;
     server.post("/blocked.g1/_count", &json!({})).await?;
-    // What Fleetdex never meets: an index that is read-only in every respect.
+    // An index that is entirely read-only, which Fleetdex never encounters.
     if block != "read_only" {
         server
             .put(

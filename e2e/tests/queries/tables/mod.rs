@@ -1,4 +1,5 @@
-//! Tables, and the other representations, beside those of a real API server: the same columns and cells for every kind that it serves.
+//! Tables, and the other representations, beside those of a real API server: the same columns and
+//! cells for every kind that it serves.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
@@ -14,7 +15,7 @@ use e2e::{
     objects::Objects,
     operator::Operator,
     poll::eventually,
-    scenario::{PATIENCE, prepare, start_operator},
+    scenario::{DEADLINE, prepare, start_operator},
 };
 use flate2::read::GzDecoder;
 use fleetdex_core::kinds;
@@ -25,13 +26,13 @@ use self::rows::{Resource, differences, table};
 
 const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
 
-/// One member, everything of which is registered.
-struct Venue {
+/// One member, all kinds of which are registered.
+struct Fixture {
     fleet: Fleet,
     operator: Operator,
 }
 
-/// An answer.
+/// A response.
 struct Answer {
     status: StatusCode,
     headers: HeaderMap,
@@ -51,7 +52,7 @@ impl Answer {
     }
 }
 
-impl Venue {
+impl Fixture {
     async fn start() -> Result<Self> {
         let fleet = Fleet::start(Options {
             members: 1,
@@ -113,7 +114,7 @@ async fn send(request: RequestBuilder) -> Result<Answer> {
 
 /// Every kind of the table, in its preferred version, and the custom ones.
 fn resources() -> Vec<Resource> {
-    // Events of both groups are the same objects, and are read once, as the core group's.
+    // Events of both groups are the same objects, and are read once, in the core group.
     let is_read = |entry: &&kinds::BuiltIn| entry.preferred && entry.group != "events.k8s.io";
     let built_in = kinds::all().iter().filter(is_read).map(|entry| Resource {
         kind: entry.gvk().to_string(),
@@ -130,10 +131,10 @@ fn resources() -> Vec<Resource> {
     built_in.chain(custom).collect()
 }
 
-async fn compare(venue: &Venue, resource: &Resource) -> Result<()> {
-    let theirs = send(venue.theirs(&resource.path)?.header("Accept", TABLE)).await?;
+async fn compare(fixture: &Fixture, resource: &Resource) -> Result<()> {
+    let theirs = send(fixture.theirs(&resource.path)?.header("Accept", TABLE)).await?;
     let ours = send(
-        venue
+        fixture
             .ours(Method::GET, &resource.path)?
             .header("Accept", TABLE),
     )
@@ -149,16 +150,16 @@ async fn compare(venue: &Venue, resource: &Resource) -> Result<()> {
     Ok(())
 }
 
-async fn every_kind_has_the_columns_and_cells_of_the_api_server(venue: &Venue) {
+async fn every_kind_has_the_columns_and_cells_of_the_api_server(fixture: &Fixture) {
     let mut wrong = Vec::new();
     for resource in resources() {
-        // What has been created a moment ago is indexed a moment later, and the server's own objects change.
+        // New objects are indexed with a delay, and the server's own objects change.
         let patience = if wrong.is_empty() {
-            PATIENCE
+            DEADLINE
         } else {
-            PATIENCE / 10
+            DEADLINE / 10
         };
-        let compared = eventually(&resource.kind, patience, || compare(venue, &resource)).await;
+        let compared = eventually(&resource.kind, patience, || compare(fixture, &resource)).await;
         if let Err(error) = compared {
             wrong.push(format!("{}:\n{error:#}", resource.kind));
         }
@@ -166,10 +167,10 @@ async fn every_kind_has_the_columns_and_cells_of_the_api_server(venue: &Venue) {
     assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
 }
 
-async fn rows_carry_what_is_asked_for(venue: &Venue) {
+async fn rows_carry_the_requested_objects(fixture: &Fixture) {
     let path = "api/v1/namespaces/web/configmaps/settings";
     let object_of = async |parameter: &str| {
-        let request = venue
+        let request = fixture
             .ours(Method::GET, &format!("{path}?includeObject={parameter}"))
             .unwrap()
             .header("Accept", TABLE);
@@ -183,16 +184,16 @@ async fn rows_carry_what_is_asked_for(venue: &Venue) {
     );
 }
 
-async fn metadata_alone_is_that_of_the_api_server(venue: &Venue) {
+async fn partial_metadata_matches_the_api_server(fixture: &Fixture) {
     let accept = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io";
     let path = "api/v1/namespaces/web/services";
-    let mut theirs = send(venue.theirs(path).unwrap().header("Accept", accept))
+    let mut theirs = send(fixture.theirs(path).unwrap().header("Accept", accept))
         .await
         .unwrap()
         .json()
         .unwrap();
     let ours = send(
-        venue
+        fixture
             .ours(Method::GET, path)
             .unwrap()
             .header("Accept", accept),
@@ -216,20 +217,20 @@ async fn metadata_alone_is_that_of_the_api_server(venue: &Venue) {
     assert_eq!(ours["items"], theirs["items"]);
 }
 
-async fn yaml_says_the_same_as_json(venue: &Venue) {
+async fn yaml_equals_json(fixture: &Fixture) {
     for path in [
         "api/v1/configmaps",
         "api/v1/pods",
         "apis/apps/v1/deployments",
         "apis/example.com/v1/widgets",
     ] {
-        let json = send(venue.ours(Method::GET, path).unwrap())
+        let json = send(fixture.ours(Method::GET, path).unwrap())
             .await
             .unwrap()
             .json()
             .unwrap();
         let answer = send(
-            venue
+            fixture
                 .ours(Method::GET, path)
                 .unwrap()
                 .header("Accept", "application/yaml"),
@@ -242,9 +243,9 @@ async fn yaml_says_the_same_as_json(venue: &Venue) {
     }
 }
 
-async fn answers_are_known_again_and_compressed(venue: &Venue) {
+async fn responses_have_etags_and_are_compressed(fixture: &Fixture) {
     let path = "apis/rbac.authorization.k8s.io/v1/clusterroles";
-    let plain = venue
+    let plain = fixture
         .ours(Method::GET, path)
         .unwrap()
         .header("Accept-Encoding", "identity");
@@ -252,7 +253,7 @@ async fn answers_are_known_again_and_compressed(venue: &Venue) {
     let tag = first.header("etag");
     assert!(tag.starts_with("W/"), "{tag}");
     let again = send(
-        venue
+        fixture
             .ours(Method::GET, path)
             .unwrap()
             .header("If-None-Match", tag),
@@ -263,30 +264,32 @@ async fn answers_are_known_again_and_compressed(venue: &Venue) {
         (again.status, again.body.len()),
         (StatusCode::NOT_MODIFIED, 0)
     );
-    let head = send(venue.ours(Method::HEAD, path).unwrap()).await.unwrap();
+    let head = send(fixture.ours(Method::HEAD, path).unwrap())
+        .await
+        .unwrap();
     assert_eq!(
         (head.status, head.body.len(), head.header("etag")),
         (StatusCode::OK, 0, tag)
     );
-    // More than the least that is compressed; the client gives the bytes as they come.
+    // Larger than the threshold of compression; the client does not decompress.
     let large = json!({
         "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "large" }, "data": { "text": "large ".repeat(30_000) },
     });
-    let member = Objects::of(venue.member()).unwrap();
+    let member = Objects::of(fixture.member()).unwrap();
     member
         .create("api/v1/namespaces/default/configmaps", &large)
         .await
         .unwrap();
     let path = "api/v1/namespaces/default/configmaps?names=large";
-    let whole = eventually("the large object is found", PATIENCE, || async {
-        let body = send(venue.ours(Method::GET, path)?).await?.body;
+    let whole = eventually("the large object is found", DEADLINE, || async {
+        let body = send(fixture.ours(Method::GET, path)?).await?.body;
         ensure!(body.len() > 128 * 1024, "{} bytes", body.len());
         Ok(body)
     })
     .await
     .unwrap();
     let packed = send(
-        venue
+        fixture
             .ours(Method::GET, path)
             .unwrap()
             .header("Accept-Encoding", "gzip"),
@@ -301,8 +304,8 @@ async fn answers_are_known_again_and_compressed(venue: &Venue) {
     assert_eq!(unpacked, whole);
 }
 
-async fn what_cannot_be_served_is_said(venue: &Venue) {
-    let refused = venue
+async fn unavailable_representations_are_refused(fixture: &Fixture) {
+    let refused = fixture
         .ours(Method::GET, "api/v1/pods")
         .unwrap()
         .header("Accept", "application/vnd.kubernetes.protobuf");
@@ -314,14 +317,14 @@ async fn what_cannot_be_served_is_said(venue: &Venue) {
 }
 
 #[tokio::test]
-async fn answers_look_as_those_of_an_api_server() {
-    let venue = Venue::start().await.unwrap();
-    every_kind_has_the_columns_and_cells_of_the_api_server(&venue).await;
-    rows_carry_what_is_asked_for(&venue).await;
-    metadata_alone_is_that_of_the_api_server(&venue).await;
-    yaml_says_the_same_as_json(&venue).await;
-    answers_are_known_again_and_compressed(&venue).await;
-    what_cannot_be_served_is_said(&venue).await;
+async fn representations_match_an_api_server() {
+    let fixture = Fixture::start().await.unwrap();
+    every_kind_has_the_columns_and_cells_of_the_api_server(&fixture).await;
+    rows_carry_the_requested_objects(&fixture).await;
+    partial_metadata_matches_the_api_server(&fixture).await;
+    yaml_equals_json(&fixture).await;
+    responses_have_etags_and_are_compressed(&fixture).await;
+    unavailable_representations_are_refused(&fixture).await;
 }
 
 #[test]
@@ -331,7 +334,7 @@ fn every_kind_has_at_least_one_object_or_a_reason_why_not() {
         .iter()
         .map(|object| object["kind"].as_str().unwrap().to_owned())
         .collect();
-    // The first two are there in every cluster; a request for a certificate is made with a key of its own.
+    // The first two exist in every cluster; a certificate request is created with a generated key.
     let others = [
         "APIService",
         "ClusterRole",

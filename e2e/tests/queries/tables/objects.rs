@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result, ensure};
 use base64::{Engine, engine::general_purpose::STANDARD};
-use e2e::{objects::Objects, poll::eventually, scenario::PATIENCE};
+use e2e::{objects::Objects, poll::eventually, scenario::DEADLINE};
 use fleetdex_core::{kinds, model::Scope};
 use rcgen::{CertificateParams, KeyPair};
 use serde_json::{Value, json};
@@ -23,7 +23,7 @@ pub fn all() -> Result<Vec<Value>> {
         .collect()
 }
 
-/// Creates them, writes their statuses, and deletes those that are to be seen being deleted.
+/// Creates them, writes their statuses, and deletes those that are to be listed as terminating.
 pub async fn create(member: &Objects) -> Result<()> {
     let mut refused = Vec::new();
     for object in all()? {
@@ -38,8 +38,8 @@ pub async fn create(member: &Objects) -> Result<()> {
 async fn create_one(member: &Objects, object: &Value) -> Result<()> {
     let path = path(object)?;
     if path.starts_with(CUSTOM) {
-        // A custom kind is served a moment after it was defined.
-        eventually(&path, PATIENCE, || member.apply(&path, object)).await?;
+        // A custom kind is served shortly after its definition.
+        eventually(&path, DEADLINE, || member.apply(&path, object)).await?;
     } else {
         member.apply(&path, object).await?;
     }
@@ -57,7 +57,7 @@ async fn create_one(member: &Objects, object: &Value) -> Result<()> {
     Ok(())
 }
 
-/// Where an object lies.
+/// The path of an object.
 fn path(object: &Value) -> Result<String> {
     let (api_version, kind) = (text(&object["apiVersion"]), text(&object["kind"]));
     let (name, namespace) = (
@@ -95,7 +95,7 @@ fn text(value: &Value) -> &str {
     value.as_str().unwrap_or_default()
 }
 
-/// One that waits, one that is approved, and one that is denied.
+/// One pending, one approved, and one denied request.
 async fn request_certificates(member: &Objects) -> Result<()> {
     let key = KeyPair::generate()?;
     let request = CertificateParams::new(Vec::new())?

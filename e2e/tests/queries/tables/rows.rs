@@ -1,4 +1,4 @@
-//! Two Tables beside each other.
+//! Comparison of two Tables.
 
 use std::collections::BTreeMap;
 
@@ -60,7 +60,7 @@ pub fn table(answer: &Value) -> Result<Table> {
     })
 }
 
-/// What of our Table is not as theirs, the leading column aside.
+/// Differences of our Table from theirs, except for the leading column.
 pub fn differences(theirs: &Table, ours: &Table) -> Vec<String> {
     let mut found = Vec::new();
     if theirs.rows.is_empty() {
@@ -93,13 +93,13 @@ pub fn differences(theirs: &Table, ours: &Table) -> Vec<String> {
         };
         let compared = |cells: &[Value]| -> Vec<Value> {
             let named = theirs.columns.iter().zip(cells);
-            // Ages go on while the two are asked.
+            // Ages change between the two requests.
             named
                 .filter(|(column, _)| column[0] != "Age")
                 .map(|(_, cell)| cell.clone())
                 .collect()
         };
-        // An IPAddress has a cell more than it has columns, which no client shows.
+        // An IPAddress has one more cell than columns, which no client prints.
         let (expected, shown) = (compared(&row.cells), compared(&own.cells[1..]));
         if own.cells[0] != "member1" || expected != shown || own.conditions != row.conditions {
             found.push(format!(

@@ -35,7 +35,7 @@ fn entries(members: Vec<Member>) -> BTreeMap<String, SourceEntry> {
                 member.origin.clone(),
                 SourceEntry {
                     member: Ok(member),
-                    cluster: None,
+                    cluster_object: None,
                 },
             )
         })
@@ -133,7 +133,7 @@ fn objects_that_describe_no_member_are_left_out() {
         "x".into(),
         SourceEntry {
             member: Err("its label is empty".into()),
-            cluster: None,
+            cluster_object: None,
         },
     );
     assert!(aggregator.snapshot().members.is_empty() && writer.member("x").is_none());
@@ -141,7 +141,7 @@ fn objects_that_describe_no_member_are_left_out() {
         "x".into(),
         SourceEntry {
             member: Ok(member("x", "x", None)),
-            cluster: None,
+            cluster_object: None,
         },
     );
     assert_eq!(writer.member("x").unwrap().origin, "x");

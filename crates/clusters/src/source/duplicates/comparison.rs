@@ -22,7 +22,7 @@ use super::super::{
 /// Timeout of each list that is compared.
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// Time until members that could not be compared are compared again.
-const RETRY: Duration = Duration::from_secs(10);
+const COMPARISON_RETRY: Duration = Duration::from_secs(10);
 /// Failed comparisons in a row after which members count as different. A member that does not
 /// answer blocks the other one for at most three attempts of four reads of two lists, 10 s each,
 /// and the pauses between them (260 s).
@@ -146,7 +146,7 @@ async fn compare(
                     );
                     results.set(&pair, IdentityVerdict::Different(why));
                 }
-                RETRY
+                COMPARISON_RETRY
             }
         };
         sleep(pause).await;

@@ -13,7 +13,7 @@ use super::*;
 const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A control plane with one Secret, `fleet/a`.
-fn hub(code: u16, data: Value) -> Loader {
+fn control_plane(code: u16, data: Value) -> Loader {
     let service = service_fn(move |request: Request<Body>| {
         let data = data.clone();
         async move {
@@ -68,7 +68,7 @@ async fn reason(loader: &Loader, access: &MemberAccess) -> &'static str {
 #[tokio::test]
 async fn a_kubeconfig_in_a_secret_is_read_from_either_key() {
     for key in ["kubeconfig", "value"] {
-        let loader = hub(
+        let loader = control_plane(
             200,
             json!({ key: STANDARD.encode(kubeconfig("token: abc")) }),
         );
@@ -86,15 +86,15 @@ async fn a_kubeconfig_in_a_secret_is_read_from_either_key() {
 #[tokio::test]
 async fn an_unusable_secret_has_a_reason_that_names_the_problem() {
     assert_eq!(
-        reason(&hub(404, json!({})), &in_secret()).await,
+        reason(&control_plane(404, json!({})), &in_secret()).await,
         "SecretNotFound"
     );
     assert_eq!(
-        reason(&hub(403, json!({})), &in_secret()).await,
+        reason(&control_plane(403, json!({})), &in_secret()).await,
         "SecretForbidden"
     );
     assert_eq!(
-        reason(&hub(500, json!({})), &in_secret()).await,
+        reason(&control_plane(500, json!({})), &in_secret()).await,
         "SecretUnreadable"
     );
     assert_eq!(
@@ -102,7 +102,7 @@ async fn an_unusable_secret_has_a_reason_that_names_the_problem() {
         "SecretUnreadable"
     );
     assert_eq!(
-        reason(&hub(200, json!({ "other": "" })), &in_secret()).await,
+        reason(&control_plane(200, json!({ "other": "" })), &in_secret()).await,
         "SecretInvalid"
     );
     for (content, expected) in [
@@ -116,18 +116,18 @@ async fn an_unusable_secret_has_a_reason_that_names_the_problem() {
             "AuthProviderRefused",
         ),
     ] {
-        let loader = hub(200, json!({ "value": STANDARD.encode(&content) }));
+        let loader = control_plane(200, json!({ "value": STANDARD.encode(&content) }));
         let error = loader
             .load(&in_secret(), PluginCachePolicy::Bypass, TIMEOUT)
             .await
             .unwrap_err();
         assert_eq!(error.reason(), expected, "{content}");
-        let told = format!("{} {error:?}", causes(&error));
+        let texts = format!("{} {error:?}", causes(&error));
         assert!(
-            told.contains("fleet/a") || expected == "SecretInvalid",
-            "{told}"
+            texts.contains("fleet/a") || expected == "SecretInvalid",
+            "{texts}"
         );
-        assert!(!told.contains("hunter2"), "{told}");
+        assert!(!texts.contains("hunter2"), "{texts}");
     }
 }
 
@@ -185,7 +185,7 @@ async fn a_context_of_a_file_is_read_with_the_files_that_it_names() {
 }
 
 /// A control plane whose Secret `fleet/a` may be sent to these hosts.
-fn hub_with(hosts: &'static str) -> Client {
+fn control_plane_with(hosts: &'static str) -> Client {
     let service = service_fn(move |_: Request<Body>| async move {
         let annotations = json!({ "fleetdex.io/allowed-hosts": hosts });
         let data = json!({ "token": STANDARD.encode("abc") });
@@ -210,7 +210,9 @@ fn endpoint(url: &str, proxy: Option<&str>) -> ApiServerEndpoint {
 
 #[tokio::test]
 async fn a_token_is_sent_only_to_addresses_and_proxies_that_its_secret_allows() {
-    let loader = Loader::from(hub_with("member.example.com, proxy.example.com:1080"));
+    let loader = Loader::from(control_plane_with(
+        "member.example.com, proxy.example.com:1080",
+    ));
     let reason_of = async |url: &str, proxy: Option<&str>| {
         let loaded = loader
             .load(
@@ -274,7 +276,7 @@ async fn an_invalid_secret_name_never_becomes_part_of_a_request_path() {
         ..endpoint("https://a", None)
     });
     assert_eq!(
-        reason(&Loader::from(hub_with("*")), &access).await,
+        reason(&Loader::from(control_plane_with("*")), &access).await,
         "SecretNotFound"
     );
 }
@@ -288,13 +290,13 @@ async fn a_flag_allows_secrets_without_the_annotation() {
     };
     let access = MemberAccess::Endpoint(endpoint("https://attacker.example.net", None));
     assert!(
-        Loader::new(hub_with(""), hosts)
+        Loader::new(control_plane_with(""), hosts)
             .load(&access, PluginCachePolicy::Bypass, TIMEOUT)
             .await
             .is_ok()
     );
     assert!(
-        Loader::new(hub_with(""), SecretHosts::off())
+        Loader::new(control_plane_with(""), SecretHosts::off())
             .load(&access, PluginCachePolicy::Bypass, TIMEOUT)
             .await
             .is_ok()

@@ -13,12 +13,12 @@ use crate::member::{Member, MemberAccess};
 
 /// The responses of the control plane, by path. Other paths are 404; watches send no events.
 #[derive(Clone, Default)]
-struct Hub {
+struct FakeControlPlane {
     answers: Arc<Mutex<BTreeMap<String, (u16, Value)>>>,
     asked: Arc<Mutex<Vec<String>>>,
 }
 
-impl Hub {
+impl FakeControlPlane {
     fn set(&self, path: &str, code: u16, body: Value) {
         self.answers.lock().insert(path.to_owned(), (code, body));
     }
@@ -32,9 +32,9 @@ impl Hub {
     }
 
     fn client(&self) -> Client {
-        let hub = self.clone();
+        let control_plane = self.clone();
         let service = service_fn(move |request: Request<Body>| {
-            let hub = hub.clone();
+            let control_plane = control_plane.clone();
             async move {
                 let (path, query) = (
                     request.uri().path().to_owned(),
@@ -43,8 +43,8 @@ impl Hub {
                 if query.contains("watch=true") {
                     std::future::pending::<()>().await;
                 }
-                hub.asked.lock().push(format!("{path}?{query}"));
-                let found = hub.answers.lock().get(&path).cloned();
+                control_plane.asked.lock().push(format!("{path}?{query}"));
+                let found = control_plane.answers.lock().get(&path).cloned();
                 let (code, body) = found.unwrap_or((404, failure(404)));
                 let mut answer = Response::new(Body::from(serde_json::to_vec(&body)?));
                 *answer.status_mut() = StatusCode::from_u16(code)?;
@@ -80,10 +80,10 @@ struct Running {
     _tasks: JoinSet<()>,
 }
 
-fn start(hub: &Hub, args: SourceArgs) -> Running {
+fn start(control_plane: &FakeControlPlane, args: SourceArgs) -> Running {
     let (readiness, mut tasks) = (Readiness::new(), JoinSet::new());
     let sources = Sources::new(
-        hub.client(),
+        control_plane.client(),
         args,
         Arc::new(Metrics::new()),
         readiness.clone(),
@@ -142,16 +142,21 @@ fn capi(name: &str, status: &Value) -> Value {
 
 #[tokio::test(start_paused = true)]
 async fn clusters_of_karmada_are_members_until_they_are_being_deleted() {
-    let hub = Hub::default();
-    hub.list(
+    let control_plane = FakeControlPlane::default();
+    control_plane.list(
         KARMADA,
         &json!([
             { "metadata": { "name": "a", "uid": "u", "creationTimestamp": "2026-01-01T00:00:00Z" }, "spec": {} },
             { "metadata": { "name": "b", "uid": "v", "deletionTimestamp": "2026-01-01T00:00:00Z" }, "spec": {} },
         ]),
     );
-    let snapshot = start(&hub, args(&[SourceKind::Karmada])).until_read().await;
-    assert_eq!((snapshot.members.len(), snapshot.clusters.len()), (1, 1));
+    let snapshot = start(&control_plane, args(&[SourceKind::Karmada]))
+        .until_read()
+        .await;
+    assert_eq!(
+        (snapshot.members.len(), snapshot.cluster_objects.len()),
+        (1, 1)
+    );
     assert_eq!(member(&snapshot, "a").origin, "Cluster a");
     assert!(member(&snapshot, "a").created.is_some());
 }
@@ -170,13 +175,13 @@ async fn cluster_api_is_read_in_the_preferred_version_and_waits_for_infrastructu
             json!({ "infrastructureReady": true }),
         ),
     ] {
-        let hub = Hub::default();
-        hub.set(GROUP, 200, group(&versions));
-        hub.list(
+        let control_plane = FakeControlPlane::default();
+        control_plane.set(GROUP, 200, group(&versions));
+        control_plane.list(
             &format!("{GROUP}/{path_version}/clusters"),
             &json!([capi("ready", &ready), capi("new", &json!({}))]),
         );
-        let snapshot = start(&hub, args(&[SourceKind::ClusterApi]))
+        let snapshot = start(&control_plane, args(&[SourceKind::ClusterApi]))
             .until_read()
             .await;
         let connected = member(&snapshot, "team/ready");
@@ -202,10 +207,10 @@ async fn cluster_api_is_read_in_the_preferred_version_and_waits_for_infrastructu
 
 #[tokio::test(start_paused = true)]
 async fn cluster_api_is_restricted_by_namespaces_and_the_watch_filter() {
-    let hub = Hub::default();
-    hub.set(GROUP, 200, group(&["v1beta2"]));
+    let control_plane = FakeControlPlane::default();
+    control_plane.set(GROUP, 200, group(&["v1beta2"]));
     for namespace in ["one", "two"] {
-        hub.list(
+        control_plane.list(
             &format!("{GROUP}/v1beta2/namespaces/{namespace}/clusters"),
             &json!([]),
         );
@@ -213,8 +218,8 @@ async fn cluster_api_is_restricted_by_namespaces_and_the_watch_filter() {
     let mut args = args(&[SourceKind::ClusterApi]);
     args.cluster_namespace = vec!["one".into(), "two".into()];
     args.cluster_api_watch_filter = Some("ours".into());
-    start(&hub, args).until_read().await;
-    let lists: Vec<String> = hub
+    start(&control_plane, args).until_read().await;
+    let lists: Vec<String> = control_plane
         .asked()
         .into_iter()
         .filter(|asked| asked.contains("/clusters?"))
@@ -230,13 +235,15 @@ async fn cluster_api_is_restricted_by_namespaces_and_the_watch_filter() {
 
 #[tokio::test(start_paused = true)]
 async fn only_labelled_secrets_are_requested_and_are_members() {
-    let hub = Hub::default();
+    let control_plane = FakeControlPlane::default();
     let secret = |name: &str, label: &str| json!({ "metadata": { "name": name, "namespace": "fleet", "uid": name, "labels": { LABEL: label } } });
-    hub.list(
+    control_plane.list(
         "/api/v1/namespaces/fleet/secrets",
         &json!([secret("s1", "prod"), secret("s2", "")]),
     );
-    let snapshot = start(&hub, args(&[SourceKind::Secrets])).until_read().await;
+    let snapshot = start(&control_plane, args(&[SourceKind::Secrets]))
+        .until_read()
+        .await;
     assert_eq!(snapshot.members.len(), 1);
     let found = member(&snapshot, "prod");
     assert_eq!(
@@ -247,11 +254,12 @@ async fn only_labelled_secrets_are_requested_and_are_members() {
         ("Secret fleet/s1", "s1")
     );
     assert!(
-        hub.asked()
+        control_plane
+            .asked()
             .iter()
             .all(|asked| asked.contains("labelSelector=fleetdex.io%2Fcluster")),
         "{:?}",
-        hub.asked()
+        control_plane.asked()
     );
 }
 
@@ -272,7 +280,7 @@ async fn contexts_are_added_and_removed_with_the_file() {
     args.kubeconfig_clusters = Some(path.clone());
     args.cluster_context = vec!["a".into(), "absent".into()];
     write(&["a", "b"]);
-    let running = start(&Hub::default(), args);
+    let running = start(&FakeControlPlane::default(), args);
     let snapshot = running.until_read().await;
     assert_eq!(
         snapshot
@@ -304,9 +312,12 @@ async fn contexts_are_added_and_removed_with_the_file() {
 
 #[tokio::test(start_paused = true)]
 async fn a_source_is_read_as_soon_as_it_is_installed() {
-    let hub = Hub::default();
-    hub.list(KARMADA, &json!([]));
-    let running = start(&hub, args(&[SourceKind::Karmada, SourceKind::ClusterApi]));
+    let control_plane = FakeControlPlane::default();
+    control_plane.list(KARMADA, &json!([]));
+    let running = start(
+        &control_plane,
+        args(&[SourceKind::Karmada, SourceKind::ClusterApi]),
+    );
     tokio::time::timeout(
         Duration::from_secs(1),
         running.sources.wait_for_initial_sync(),
@@ -323,8 +334,8 @@ async fn a_source_is_read_as_soon_as_it_is_installed() {
         running.readiness.is_ready() && report.contains("install Cluster API"),
         "{report}"
     );
-    hub.set(GROUP, 200, group(&["v1beta1"]));
-    hub.set(&format!("{GROUP}/v1beta1/clusters"), 403, failure(403));
+    control_plane.set(GROUP, 200, group(&["v1beta1"]));
+    control_plane.set(&format!("{GROUP}/v1beta1/clusters"), 403, failure(403));
     running
         .until(|_| {
             running
@@ -333,7 +344,7 @@ async fn a_source_is_read_as_soon_as_it_is_installed() {
                 .contains("may not be listed and watched")
         })
         .await;
-    hub.list(
+    control_plane.list(
         &format!("{GROUP}/v1beta1/clusters"),
         &json!([capi("a", &json!({ "infrastructureReady": true }))]),
     );

@@ -321,7 +321,7 @@ fn a_name_with_a_dot_is_no_path_into_the_document() {
         assert!(names.iter().all(|name| !name.contains('.')), "{names:?}");
         let unindexed = crate::model::fallback(
             document.body.as_deref().unwrap(),
-            crate::model::Shape::Unindexed,
+            crate::model::DocumentShape::Unindexed,
             "odd",
         )
         .unwrap();
@@ -379,7 +379,7 @@ fn a_fallback_document_indexes_the_identity_and_holds_the_whole_object() {
     );
     let body = crate::model::fallback(
         document.body.as_deref().unwrap(),
-        crate::model::Shape::Unindexed,
+        crate::model::DocumentShape::Unindexed,
         "mapper_parsing_exception: odd",
     )
     .unwrap();

@@ -1,14 +1,14 @@
-//! The objects that a request asks for, and what of them it is permitted to show.
+//! The objects that a request asks for.
 
 use std::collections::BTreeSet;
 
 use fleetdex_core::{
     model::{ClusterName, Namespace},
-    query::{Grant, Permitted, ResourceName},
+    query::ResourceName,
 };
 
 use super::namespaces::MAX_NAMESPACES;
-use crate::{auth::attributes::Attributes, caller::Caller, status::ApiError};
+use crate::{api_error::ApiError, auth::attributes::Attributes, caller::Caller};
 
 /// Clusters that a warning names.
 const MAX_NAMED: usize = 5;
@@ -32,34 +32,6 @@ pub struct AccessRequest<'r> {
     pub clusters: &'r [ClusterName],
     /// Whether to restrict the query to these clusters, because the caller cannot see all of them.
     pub only_these_clusters: bool,
-}
-
-/// What of the requested objects the response can show.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Permission {
-    /// Restricts the query.
-    pub permitted: Permitted,
-    /// What the caller should know about the restriction.
-    pub warnings: Vec<String>,
-}
-
-impl Permission {
-    pub(super) fn of(
-        clusters: Option<Vec<ClusterName>>,
-        namespaces: Option<Vec<Namespace>>,
-    ) -> Self {
-        let permitted = match (clusters, namespaces) {
-            (None, None) => Permitted::Everything,
-            (clusters, namespaces) => Permitted::Only(vec![Grant {
-                clusters,
-                namespaces,
-            }]),
-        };
-        Self {
-            permitted,
-            warnings: Vec::new(),
-        }
-    }
 }
 
 impl AccessRequest<'_> {

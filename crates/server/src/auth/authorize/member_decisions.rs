@@ -7,11 +7,11 @@ use fleetdex_core::{
     query::{Grant, Permitted},
 };
 
-use super::access_request::{AccessRequest, Permission};
+use super::{access_request::AccessRequest, permission::Permission};
 use crate::{
+    api_error::ApiError,
     auth::reviews::{Decision, ReviewError},
     caller::Caller,
-    status::ApiError,
 };
 
 /// The decisions of the members about one request.

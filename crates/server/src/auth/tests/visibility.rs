@@ -273,10 +273,11 @@ async fn a_caller_without_visible_clusters_always_gets_403() {
         "GET /search/apis/example.com/v1/widgets",
         "GET /search/apis/example.com/v1/nothing",
     ] {
-        let told = answer(&world, line, "application/json").await;
+        let response = answer(&world, line, "application/json").await;
         assert!(
-            told.starts_with("403") && told.contains("clusters.search.fleetdex.io is forbidden"),
-            "{line}: {told}"
+            response.starts_with("403")
+                && response.contains("clusters.search.fleetdex.io is forbidden"),
+            "{line}: {response}"
         );
     }
 }

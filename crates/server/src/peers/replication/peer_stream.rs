@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// Pause before a reconnect.
-const RETRY: Duration = Duration::from_millis(500);
+const RECONNECT_DELAY: Duration = Duration::from_millis(500);
 /// Three heartbeats: a replica that sends nothing for so long is gone.
 const SILENCE_TIMEOUT: Duration = Duration::from_secs(3 * HEARTBEAT.as_secs());
 /// How long a replica may be unreachable until watches end with 410.
@@ -31,7 +31,7 @@ enum ReplicatedTo {
     Nothing,
     /// Everything up to this version of the replica.
     Version(FleetVersion),
-    /// Everything: the replica has ended in good order.
+    /// Everything: the replica has ended cleanly.
     Everything,
 }
 
@@ -91,11 +91,11 @@ pub(super) async fn run(state: Arc<ReplicationState>, peer: PeerReplica) {
                 }
             }
         }
-        sleep(RETRY).await;
+        sleep(RECONNECT_DELAY).await;
     }
 }
 
-/// Replicates over one connection; an error unless the replica ends in good order.
+/// Replicates over one connection; an error unless the replica ends cleanly.
 async fn replicate(
     state: &ReplicationState,
     peer: &PeerReplica,
@@ -119,7 +119,8 @@ async fn replicate(
             pending.push(change);
             continue;
         }
-        // A replica that has ended, and ends again, has changed nothing in between.
+        // A replica that already reported its end reports it again on reconnect; it wrote nothing in
+        // between.
         if *replicated == ReplicatedTo::Nothing
             || (*replicated == ReplicatedTo::Everything && !change.is_last)
         {

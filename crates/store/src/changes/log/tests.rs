@@ -135,7 +135,7 @@ async fn lagging_results_show_a_change_only_once_it_is_marked_visible() {
     assert_eq!(log.visible(), start + 2, "what is seen stays seen");
     assert!(
         log.reaches(start + 900, MOMENT).await,
-        "nobody waits for what another log has"
+        "no watch waits for changes of another log"
     );
 }
 
@@ -208,7 +208,7 @@ async fn the_newest_batch_is_kept_whole_however_large_it_is() {
     log.append(&pods(1));
     assert!(
         is_too_old(&log, PODS, start + 9),
-        "nobody followed, so nobody waits for it"
+        "nothing followed the log, so no watch waits for it"
     );
     assert!(!is_too_old(&log, PODS, start + 10));
 }
@@ -346,7 +346,7 @@ async fn a_writer_waits_until_subscribers_have_read_what_would_be_dropped() {
 
     let log = log(bounds);
     append_one_by_one(&log, 4);
-    assert!(waited(&log).await < MOMENT, "nobody follows");
+    assert!(waited(&log).await < MOMENT, "nothing follows the log");
 
     let mut watch = log.watch(&query(PODS), log.newest() - 4).unwrap();
     assert!(

@@ -241,8 +241,8 @@ async fn a_tail_ends_only_when_its_log_has_ended() {
 async fn a_tail_advances_to_a_number_without_a_change() {
     let log = log(1);
     let mut tail = log.tail(&pods(), None).unwrap();
-    // It has lost changes of others, or changes what answers show: whoever watches elsewhere waits
-    // until this number is known there.
+    // It has lost changes of other replicas, or changes what responses show: watches at other
+    // replicas wait until this number is known there.
     for _ in 0..2 {
         log.lose(&pods());
         let (step, _) = log.open_gap();

@@ -105,7 +105,10 @@ impl TrackedBatch {
                     } else {
                         None
                     };
-                    match state.unacknowledged.settle(&key, before, after.as_ref()) {
+                    match state
+                        .unacknowledged
+                        .acknowledge(&key, before, after.as_ref())
+                    {
                         Some(all) => {
                             changes.extend(all.into_iter().map(|change| (key.0.clone(), change)));
                         }

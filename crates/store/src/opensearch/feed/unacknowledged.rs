@@ -7,9 +7,9 @@ use fleetdex_core::model::IndexName;
 
 use crate::{changes::Change, document::StoredDocument};
 
-/// Bytes to hold: as much as the log may keep, and twice what waits in a pipeline. It takes more
-/// only where objects change again and again while OpenSearch does not respond.
-const BYTES: usize = 16 << 20;
+/// Memory limit, equal to that of the log and twice the pipeline's queue; exceeded only if objects
+/// keep changing while OpenSearch does not respond.
+const MAX_BYTES: usize = 16 << 20;
 /// About what an object takes besides its documents.
 const OBJECT_BYTES: usize = 256;
 
@@ -89,7 +89,7 @@ impl UnacknowledgedWrites {
     /// A list may have shown any of the possible states, so each of them is replaced: a client that
     /// saw a selected one must get a change even where the others are not selected. Changes from
     /// one state to the next would show objects as they were before the list.
-    pub(super) fn settle(
+    pub(super) fn acknowledge(
         &mut self,
         key: &IndexedId,
         before: PreviousState,
@@ -161,7 +161,7 @@ impl UnacknowledgedWrites {
 
     /// Clears everything if it takes too much; whether it did.
     pub(super) fn clear_if_too_large(&mut self) -> bool {
-        let is_too_much = self.bytes > BYTES;
+        let is_too_much = self.bytes > MAX_BYTES;
         if is_too_much {
             *self = Self::default();
         }
@@ -203,7 +203,7 @@ mod tests {
     }
 
     /// Versions before and after each change.
-    fn settle(
+    fn acknowledge(
         unacknowledged: &mut UnacknowledgedWrites,
         before: Option<Arc<StoredDocument>>,
         after: Option<&Arc<StoredDocument>>,
@@ -212,7 +212,7 @@ mod tests {
             document.map(|document| document.version.to_string().parse().unwrap())
         };
         let changes = unacknowledged
-            .settle(&key(), PreviousState::Known(before), after)
+            .acknowledge(&key(), PreviousState::Known(before), after)
             .unwrap();
         changes
             .into_iter()
@@ -227,7 +227,10 @@ mod tests {
             let mut unacknowledged = UnacknowledgedWrites::default();
             unacknowledged.add(key(), PreviousState::Known(None), Some(Arc::clone(&one)));
             let before = has_been_read.then(|| Arc::clone(&one));
-            assert_eq!(settle(&mut unacknowledged, before, None), [(Some(1), None)]);
+            assert_eq!(
+                acknowledge(&mut unacknowledged, before, None),
+                [(Some(1), None)]
+            );
             assert!(unacknowledged.is_empty() && unacknowledged.bytes == 0);
         }
     }
@@ -244,7 +247,7 @@ mod tests {
         unacknowledged.add(key(), PreviousState::Known(two.clone()), two.clone());
         unacknowledged.add(key(), PreviousState::Known(two), four);
         assert_eq!(unacknowledged.bytes, OBJECT_BYTES + bytes);
-        let changes = settle(&mut unacknowledged, three, six.as_ref());
+        let changes = acknowledge(&mut unacknowledged, three, six.as_ref());
         assert_eq!(changes, [1, 2, 4, 3].map(|before| (Some(before), Some(6))));
     }
 
@@ -254,14 +257,14 @@ mod tests {
         let mut unacknowledged = UnacknowledgedWrites::default();
         unacknowledged.add(key(), PreviousState::Known(None), one.clone());
         assert_eq!(
-            settle(&mut unacknowledged, one.clone(), one.as_ref()),
+            acknowledge(&mut unacknowledged, one.clone(), one.as_ref()),
             [(None, Some(1))]
         );
         assert_eq!(
-            settle(&mut unacknowledged, one, two.as_ref()),
+            acknowledge(&mut unacknowledged, one, two.as_ref()),
             [(Some(1), Some(2))]
         );
-        assert_eq!(settle(&mut unacknowledged, None, None), []);
+        assert_eq!(acknowledge(&mut unacknowledged, None, None), []);
     }
 
     #[test]
@@ -270,19 +273,19 @@ mod tests {
         let mut unacknowledged = UnacknowledgedWrites::default();
         assert!(
             unacknowledged
-                .settle(&key(), PreviousState::Unknown, one.as_ref())
+                .acknowledge(&key(), PreviousState::Unknown, one.as_ref())
                 .is_none()
         );
         unacknowledged.add(key(), PreviousState::Unknown, one.clone());
         assert!(
             unacknowledged
-                .settle(&key(), PreviousState::Known(one.clone()), two.as_ref())
+                .acknowledge(&key(), PreviousState::Known(one.clone()), two.as_ref())
                 .is_none()
         );
         unacknowledged.add(key(), PreviousState::Known(None), one);
         assert_eq!(
             unacknowledged
-                .settle(&key(), PreviousState::Unknown, two.as_ref())
+                .acknowledge(&key(), PreviousState::Unknown, two.as_ref())
                 .unwrap()
                 .len(),
             2

@@ -1,0 +1,53 @@
+//! Sort keys: the texts by which documents are sorted and grouped, one for each selectable field.
+
+use super::{FieldPath, FieldType, MAX_FIELD_VALUE_BYTES, Quantity, number};
+
+/// The key of a field in `search.sort`. It has one level, so that a mapping can have both `spec.a` and `spec.a.b` of two kinds: a dot becomes a
+/// slash, and a slash two.
+pub fn sort_field(path: &FieldPath) -> String {
+    path.as_str().replace('/', "//").replace('.', "/")
+}
+
+/// The sort key of a value: `#<ordered>=3` for the number 3, `=web` for the text `web`. Numbers sort before texts. The value follows the first
+/// `=`.
+pub fn encode_sort_key(kind: FieldType, value: &str) -> String {
+    let value = number::cut(value, MAX_FIELD_VALUE_BYTES);
+    let quantity = kind
+        .holds_numbers()
+        .then(|| Quantity::parse(&value))
+        .flatten();
+    quantity.map_or_else(
+        || format!("={value}"),
+        |quantity| format!("#{}={value}", quantity.ordered()),
+    )
+}
+
+/// The value in a sort key of [`encode_sort_key`].
+pub fn decode_sort_key(text: &str) -> &str {
+    text.split_once('=').map_or(text, |(_, value)| value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_sort_as_numbers_and_values_can_be_read_back() {
+        let mut values = ["10", "9", "b", "500m", "2Gi", "-1", "a=b", ""]
+            .map(|value| encode_sort_key(FieldType::Optional, value));
+        values.sort();
+        let order: Vec<&str> = values.iter().map(|value| decode_sort_key(value)).collect();
+        assert_eq!(order, ["-1", "500m", "9", "10", "2Gi", "", "a=b", "b"]);
+        assert_eq!(encode_sort_key(FieldType::Text, "10"), "=10");
+    }
+
+    #[test]
+    fn a_field_has_one_name_without_dots() {
+        let name = |path: &str| sort_field(&FieldPath::new(path));
+        assert_eq!(name("status.phase"), "status/phase");
+        assert_eq!(
+            name("metadata.annotations['a.b/c']"),
+            "metadata/annotations['a/b//c']"
+        );
+    }
+}

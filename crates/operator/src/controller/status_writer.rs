@@ -1,0 +1,231 @@
+//! Writes the statuses of registries, their finalizers and their Events.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use fleetdex_api::registry::{FINALIZER, ResourceRegistry, ResourceRegistryStatus};
+use fleetdex_core::model::causes;
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::ObjectReference;
+use kube::{
+    Api, Resource as _, ResourceExt,
+    api::{Patch, PatchParams},
+    runtime::{
+        controller::Action,
+        events::{Event, EventType},
+    },
+};
+use serde_json::json;
+
+use super::{
+    former_locations::former_location,
+    observed_registry::{ObservedRegistry, unread_sources},
+    reconciler::{ControllerState, ReconcileError, Reconciler, STATUS_INTERVAL, registry_view},
+};
+use crate::{
+    FIELD_MANAGER,
+    members::MemberStates,
+    plan::plan,
+    registry_status::{StatusInputs, needs_write, status},
+    replicas::Assignment,
+};
+
+pub(super) fn phases(
+    status: &ResourceRegistryStatus,
+) -> BTreeSet<(&str, fleetdex_api::registry::Phase, &str)> {
+    status
+        .clusters
+        .iter()
+        .map(|cluster| {
+            (
+                cluster.name.as_str(),
+                cluster.phase,
+                cluster.message.as_str(),
+            )
+        })
+        .collect()
+}
+
+impl Reconciler {
+    pub(super) async fn set_finalizer(
+        &self,
+        registry: &ResourceRegistry,
+        present: bool,
+    ) -> Result<(), ReconcileError> {
+        let name = registry.name_any();
+        let others = registry
+            .finalizers()
+            .iter()
+            .filter(|finalizer| *finalizer != FINALIZER)
+            .cloned();
+        let finalizers: Vec<String> = others
+            .chain(present.then(|| FINALIZER.to_owned()))
+            .collect();
+        // The resource version makes the write fail if another client has changed the finalizers
+        // meanwhile.
+        let patch = json!({ "metadata": { "finalizers": finalizers, "resourceVersion": registry.resource_version() } });
+        let api = Api::<ResourceRegistry>::all(self.context.control_plane.clone());
+        match api
+            .patch(&name, &PatchParams::default(), &Patch::Merge(&patch))
+            .await
+        {
+            Ok(_) => Ok(()),
+            Err(kube::Error::Api(status)) if status.is_not_found() => Ok(()),
+            // The newer version is about to arrive here.
+            Err(kube::Error::Api(status)) if status.is_conflict() => Ok(()),
+            Err(source) => Err(ReconcileError::Write {
+                name,
+                source: Box::new(source),
+            }),
+        }
+    }
+
+    pub(super) async fn write_status(
+        &self,
+        state: &mut ControllerState,
+        registry: &ResourceRegistry,
+        members: &MemberStates,
+    ) -> Result<Action, ReconcileError> {
+        let name = registry.name_any();
+        let Some(applied) = state.supervisor.plan() else {
+            return Ok(Action::await_change());
+        };
+        let alone;
+        let registry_plan = match applied.registries.get(&name) {
+            Some(plan) => plan,
+            None => {
+                alone = plan(&[registry_view(registry)], &[]);
+                match alone.registries.get(&name) {
+                    Some(plan) => plan,
+                    None => return Ok(Action::await_change()),
+                }
+            }
+        };
+        let before = registry.status.clone().unwrap_or_default();
+        let supervisor = &state.supervisor;
+        let store = registry_plan.store.as_ref();
+        let observed = ObservedRegistry {
+            name: &name,
+            plan: registry_plan,
+            applied,
+            supervisor,
+            members,
+            assignment: store.map_or(Assignment::SingleReplica, |store| {
+                supervisor.assignment_for(store)
+            }),
+            peer_reports: Arc::clone(&self.peer_reports.lock()),
+        };
+        let locations = state
+            .locations
+            .get(&registry.uid().unwrap_or_default())
+            .cloned()
+            .unwrap_or_default();
+        let former_locations = locations
+            .iter()
+            .filter_map(|location| former_location(supervisor, registry_plan, &name, location))
+            .collect();
+        let new = status(&StatusInputs {
+            stores: locations,
+            former_locations,
+            plan: registry_plan,
+            store: observed.availability(),
+            store_access: observed.store_access(),
+            health: &|cluster| observed.health(cluster),
+            unread_sources: unread_sources(members, registry, registry_plan),
+            live: &|cluster| observed.is_live(cluster),
+            progress: &|unit| observed.progress(unit),
+            selector_paths: &|unit| observed.selector_paths(unit),
+            generation: registry.metadata.generation,
+            before: &before.conditions,
+            now: Timestamp::now(),
+        });
+        self.write_if_new(state, registry, &before, new).await
+    }
+
+    /// Writes a status that has changed; one in which only counts have changed at most once a
+    /// second.
+    async fn write_if_new(
+        &self,
+        state: &mut ControllerState,
+        registry: &ResourceRegistry,
+        before: &ResourceRegistryStatus,
+        new: ResourceRegistryStatus,
+    ) -> Result<Action, ReconcileError> {
+        let name = registry.name_any();
+        if !needs_write(&new, before) {
+            state.written.remove(&name);
+            return Ok(Action::await_change());
+        }
+        let only_counts = new.conditions == before.conditions && phases(&new) == phases(before);
+        if let Some((_, written_at)) = state.written.get(&name)
+            && only_counts
+            && written_at.elapsed() < STATUS_INTERVAL
+        {
+            return Ok(Action::requeue(STATUS_INTERVAL));
+        }
+        self.patch_status(registry, &new).await?;
+        self.emit_event(registry, before, &new).await;
+        state.written.insert(name, (new, std::time::Instant::now()));
+        Ok(Action::await_change())
+    }
+
+    pub(super) async fn patch_status(
+        &self,
+        registry: &ResourceRegistry,
+        status: &ResourceRegistryStatus,
+    ) -> Result<(), ReconcileError> {
+        let name = registry.name_any();
+        let patch = json!({
+            "apiVersion": ResourceRegistry::api_version(&()),
+            "kind": ResourceRegistry::kind(&()),
+            "metadata": { "name": name },
+            "status": status,
+        });
+        let api = Api::<ResourceRegistry>::all(self.context.control_plane.clone());
+        let parameters = PatchParams::apply(FIELD_MANAGER).force();
+        match api
+            .patch_status(&name, &parameters, &Patch::Apply(&patch))
+            .await
+        {
+            Ok(_) => Ok(()),
+            Err(kube::Error::Api(status)) if status.is_not_found() => Ok(()),
+            Err(source) => Err(ReconcileError::Write {
+                name,
+                source: Box::new(source),
+            }),
+        }
+    }
+
+    /// Emits an Event when a registry becomes ready or stops being ready.
+    pub(super) async fn emit_event(
+        &self,
+        registry: &ResourceRegistry,
+        before: &ResourceRegistryStatus,
+        after: &ResourceRegistryStatus,
+    ) {
+        use fleetdex_api::condition::find;
+        let Some(ready) = find(&after.conditions, "Ready") else {
+            return;
+        };
+        let unchanged = find(&before.conditions, "Ready").is_some_and(|earlier| {
+            earlier.status == ready.status && earlier.reason == ready.reason
+        });
+        if unchanged || ready.reason == "Syncing" || ready.reason == "Connecting" {
+            return;
+        }
+        let event = Event {
+            type_: if ready.status == "True" {
+                EventType::Normal
+            } else {
+                EventType::Warning
+            },
+            reason: ready.reason.clone(),
+            note: Some(ready.message.chars().take(1_000).collect()),
+            action: "Reconcile".to_owned(),
+            secondary: None,
+        };
+        let reference: ObjectReference = registry.object_ref(&());
+        if let Err(error) = self.recorder.publish(&event, &reference).await {
+            tracing::debug!(error = %causes(&error), "cannot write an Event");
+        }
+    }
+}

@@ -1,0 +1,233 @@
+//! Which streams are complete: for query results, for the other replicas, and for leaving a former
+//! store location.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use fleetdex_core::{
+    model::{ClusterName, StoreName},
+    query::ResourceName,
+};
+use fleetdex_store::IndexRevision;
+use fleetdex_sync::progress::{Progress, UnitState};
+use tokio::time::Instant;
+
+use super::{Applied, StreamSupervisor};
+use crate::{
+    activation::is_refused_for_good,
+    completeness::{CompletenessReport, IncompleteReason, StreamCompleteness},
+    plan::StreamKey,
+    replicas::ReplicaName,
+};
+
+/// Why query results lack something of a running stream; `None` if it is complete.
+fn incomplete_reason(
+    stream: &StreamKey,
+    progress: &Progress,
+    revision: Option<&IndexRevision>,
+) -> Option<IncompleteReason> {
+    let resource = ResourceName::from(&stream.unit.resource);
+    let is_shown = revision.is_some_and(|revision| revision.answers(&resource));
+    match progress.state() {
+        UnitState::Failing { reason, .. } => {
+            let is_given_up =
+                revision.is_some_and(|revision| is_refused_for_good(progress, revision));
+            Some(IncompleteReason::Failing {
+                reason,
+                is_shown,
+                is_given_up,
+            })
+        }
+        _ if !is_shown || !progress.has_been_synced() => Some(IncompleteReason::FirstList),
+        _ => None,
+    }
+}
+
+/// Whether a store will get no more of each cluster that it has streams of: every stream is
+/// complete, or its member has refused it for too long.
+fn is_final_by_cluster(
+    completeness: &StreamCompleteness,
+) -> BTreeMap<(&StoreName, &ClusterName), bool> {
+    let mut clusters: BTreeMap<(&StoreName, &ClusterName), bool> = BTreeMap::new();
+    for (stream, reason) in completeness {
+        let is_final = matches!(
+            reason,
+            None | Some(IncompleteReason::Failing {
+                is_given_up: true,
+                ..
+            })
+        );
+        *clusters
+            .entry((&stream.store, &stream.unit.cluster))
+            .or_insert(true) &= is_final;
+    }
+    clusters
+}
+
+impl StreamSupervisor {
+    /// Sets the completeness reports of the other replicas.
+    pub fn set_peer_completeness(&mut self, peers: Arc<BTreeMap<ReplicaName, CompletenessReport>>) {
+        self.peer_completeness = peers;
+    }
+
+    /// What this replica reports to the others about the streams that it reads.
+    pub fn completeness_report(&self) -> CompletenessReport {
+        let Some(applied) = &self.applied else {
+            return CompletenessReport::default();
+        };
+        let is_own = |stream: &StreamKey| {
+            let is_shared = applied
+                .plan
+                .stores
+                .get(&stream.store)
+                .is_some_and(|store| !store.is_embedded());
+            is_shared && applied.assignment.may_keep(&stream.unit.cluster)
+        };
+        CompletenessReport::of(
+            self.completeness
+                .iter()
+                .filter(|(stream, _)| is_own(stream)),
+        )
+    }
+
+    /// The streams of the plan whose objects are not all stored yet, or cannot be read now, and
+    /// why. Clusters that this replica is not connected to are left out where only that is the
+    /// reason: query results already say so for the whole cluster.
+    pub fn incomplete_streams(&self) -> BTreeMap<StreamKey, IncompleteReason> {
+        let is_connected = |cluster: &ClusterName| {
+            self.applied.as_ref().is_some_and(|applied| {
+                applied
+                    .connections
+                    .get(cluster)
+                    .is_some_and(Option::is_some)
+            })
+        };
+        let incomplete = |(stream, reason): (&StreamKey, &Option<IncompleteReason>)| {
+            Some((stream.clone(), reason.clone()?))
+        };
+        let is_reported = |(stream, reason): &(StreamKey, IncompleteReason)| {
+            *reason != IncompleteReason::Disconnected || is_connected(&stream.unit.cluster)
+        };
+        self.completeness
+            .iter()
+            .filter_map(incomplete)
+            .filter(is_reported)
+            .collect()
+    }
+
+    /// Updates whether each stream is complete. The last known state of a stream counts until the
+    /// replica that reads it reports another one.
+    pub(super) fn update_completeness(&mut self, applied: &Applied) {
+        let mut revisions: BTreeMap<(&StoreName, ClusterName), IndexRevision> = BTreeMap::new();
+        for (name, store) in &self.stores {
+            let of_store = store.pipeline.revisions().into_iter();
+            revisions.extend(of_store.map(|revision| ((name, revision.cluster.clone()), revision)));
+        }
+        let mut readers: BTreeMap<&ClusterName, Option<&ReplicaName>> = BTreeMap::new();
+        let mut before = std::mem::take(&mut self.completeness);
+        for stream in applied.plan.streams.keys() {
+            let cluster = &stream.unit.cluster;
+            let is_shared = applied
+                .plan
+                .stores
+                .get(&stream.store)
+                .is_some_and(|store| !store.is_embedded());
+            let reader = readers
+                .entry(cluster)
+                .or_insert_with(|| applied.assignment.other_reader(cluster))
+                .filter(|_| is_shared);
+            let last = before.remove(stream);
+            let now = match (reader, self.units.get(stream)) {
+                (Some(reader), _) => self
+                    .peer_completeness
+                    .get(reader)
+                    .and_then(|report| report.get(stream))
+                    .cloned()
+                    .or(last),
+                (None, Some(unit)) => Some(incomplete_reason(
+                    stream,
+                    &unit.progress,
+                    revisions.get(&(&stream.store, cluster.clone())),
+                )),
+                (None, None) if applied.connections.get(cluster).is_none_or(Option::is_none) => {
+                    Some(Some(IncompleteReason::Disconnected))
+                }
+                (None, None) => last,
+            };
+            let unknown = || {
+                Some(reader.map_or(IncompleteReason::FirstList, |reader| {
+                    IncompleteReason::Unknown(reader.clone())
+                }))
+            };
+            self.completeness
+                .insert(stream.clone(), now.unwrap_or_else(unknown));
+        }
+        self.update_final_since(applied);
+    }
+
+    /// While a former location keeps documents, notes the clusters of which nothing more will come
+    /// to the new location.
+    fn update_final_since(&mut self, applied: &Applied) {
+        if applied.former_locations.is_empty() {
+            self.final_since.clear();
+            return;
+        }
+        self.final_since
+            .retain(|of_store, _| applied.plan.coverage.contains_key(of_store));
+        for ((store, cluster), is_final) in is_final_by_cluster(&self.completeness) {
+            let of_store = (store.clone(), cluster.clone());
+            let is_certain = applied
+                .plan
+                .coverage
+                .get(&of_store)
+                .is_some_and(|coverage| coverage.certain);
+            if is_final && is_certain {
+                self.final_since
+                    .entry(of_store)
+                    .or_insert_with(Instant::now);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fleetdex_core::model::{Gvk, Resource, Scope, Unit};
+
+    use super::*;
+
+    #[test]
+    fn a_cluster_is_final_when_each_stream_is_complete_or_refused_for_too_long() {
+        let stream = |kind: &str| StreamKey {
+            unit: Unit {
+                cluster: "member1".parse().unwrap(),
+                resource: Resource {
+                    gvk: Gvk::new("", "v1", kind),
+                    plural: kind.to_lowercase().into(),
+                    namespaced: true,
+                },
+                scope: Scope::All,
+            },
+            store: "main".parse().unwrap(),
+        };
+        let failing = |is_given_up| {
+            Some(IncompleteReason::Failing {
+                reason: "Forbidden".into(),
+                is_shown: false,
+                is_given_up,
+            })
+        };
+        for (pods, nodes, expected) in [
+            (None, None, true),
+            (None, failing(true), true),
+            (failing(true), failing(true), true),
+            (None, failing(false), false),
+            (Some(IncompleteReason::FirstList), None, false),
+            (None, Some(IncompleteReason::Disconnected), false),
+        ] {
+            let completeness =
+                StreamCompleteness::from([(stream("Pod"), pods), (stream("Node"), nodes)]);
+            let clusters: Vec<bool> = is_final_by_cluster(&completeness).into_values().collect();
+            assert_eq!(clusters, [expected], "{completeness:?}");
+        }
+    }
+}

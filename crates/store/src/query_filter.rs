@@ -1,0 +1,344 @@
+//! Filters: a query's conditions on terms, equal to its translation for OpenSearch (`query::dsl`).
+
+use std::{borrow::Cow, collections::BTreeSet};
+
+use fleetdex_core::{
+    model::{ClusterName, FieldPath, Quantity, number::parse_integer},
+    query::{InCluster, Owners, Permitted, Query, QueryError, Selectable},
+    selector::{Comparison, FieldRequirement, FieldTest, LabelRequirement, LabelTest},
+};
+
+use super::{
+    document::StoredDocument,
+    packed::Unpacker,
+    terms::{NAMESPACE, OWNER, label_key},
+};
+
+/// A query's conditions on the documents of its resource, all of which have to hold.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Filter {
+    conditions: Vec<Condition>,
+    /// Conditions on paths that have no terms, which are looked up in the object itself.
+    on_object: Vec<Condition>,
+    paths: BTreeSet<FieldPath>,
+    /// What the caller may see, which differs between clusters.
+    permitted: Permitted,
+    /// The owners, which differ between clusters, too.
+    owners: Option<Owners>,
+}
+
+/// One condition.
+#[derive(Clone, Debug)]
+pub(super) struct Condition {
+    /// What a document must have or, if negated, must not have.
+    pub(super) test: Test,
+    /// Whether the test must fail.
+    pub(super) negated: bool,
+    /// Or this test holds: for `in (,a)`, *empty* or *one of the values*.
+    pub(super) or_else: Option<Test>,
+}
+
+/// Whether a document has a term.
+#[derive(Clone, Debug)]
+pub(super) enum Test {
+    /// A key with one of some values.
+    Value {
+        key: String,
+        values: BTreeSet<String>,
+    },
+    /// A key, whatever its value.
+    Key(String),
+    /// A key with a value that is not empty.
+    NotEmpty(String),
+    /// A key with an integer greater than this one.
+    IntegerAbove(String, i64),
+    /// A key with an integer less than this one.
+    IntegerBelow(String, i64),
+    /// One of these names.
+    Name(BTreeSet<String>),
+    /// A key with a number or a quantity that compares like this.
+    Compares(String, Comparison, Quantity),
+    /// Created from the first second until before the second one.
+    Created(Option<i64>, Option<i64>),
+    /// Never holds.
+    Nothing,
+}
+
+impl Filter {
+    /// The conditions of a query; refuses what the translation for OpenSearch refuses.
+    pub(super) fn new(query: &Query) -> Result<Self, QueryError> {
+        query.check()?;
+        let mut filter = Self {
+            permitted: query.permitted.clone(),
+            owners: query.owners.clone(),
+            ..Self::default()
+        };
+        if !query.namespaces.is_empty() {
+            let values = query.namespaces.iter().map(ToString::to_string).collect();
+            filter.require(Test::Value {
+                key: NAMESPACE.to_owned(),
+                values,
+            });
+        }
+        if query.since.is_some() || query.before.is_some() {
+            // Creation times are whole seconds: the first one that is not earlier, and the first
+            // one that is too late.
+            let seconds = |bound: Option<i64>| {
+                bound.map(|millis| {
+                    millis.div_euclid(1_000) + i64::from(millis.rem_euclid(1_000) > 0)
+                })
+            };
+            filter.require(Test::Created(seconds(query.since), seconds(query.before)));
+        }
+        if !query.names.is_empty() {
+            filter.require(Test::Name(query.names.iter().cloned().collect()));
+        }
+        for requirement in query.labels.requirements() {
+            filter.add_label(requirement);
+        }
+        for requirement in query.fields.requirements() {
+            filter.add_field(requirement, &query.selectable)?;
+        }
+        Ok(filter)
+    }
+
+    /// The conditions on the documents of one cluster; `None` if the caller may see none of them.
+    pub(super) fn in_cluster(&self, cluster: &ClusterName) -> Option<Cow<'_, Self>> {
+        let namespaces = match self.permitted.in_cluster(cluster) {
+            InCluster::Nothing => return None,
+            InCluster::Everything => None,
+            InCluster::Namespaces(names) => Some(names.into_iter().map(str::to_owned).collect()),
+        };
+        if namespaces.is_none() && self.owners.is_none() {
+            return Some(Cow::Borrowed(self));
+        }
+        let mut narrowed = self.clone();
+        if let Some(values) = namespaces {
+            narrowed.require(Test::Value {
+                key: NAMESPACE.to_owned(),
+                values,
+            });
+        }
+        if let Some(owners) = &self.owners {
+            narrowed.require(Test::Value {
+                key: OWNER.to_owned(),
+                values: owners.of_cluster(cluster),
+            });
+        }
+        Some(Cow::Owned(narrowed))
+    }
+
+    pub(super) fn conditions(&self) -> &[Condition] {
+        &self.conditions
+    }
+
+    /// Whether it matches a document.
+    pub(super) fn matches(&self, document: &StoredDocument) -> bool {
+        if !self
+            .permitted
+            .allows(document.origin.cluster.as_str(), document.namespace())
+        {
+            return false;
+        }
+        if self.conditions.is_empty() && self.on_object.is_empty() && self.owners.is_none() {
+            return true;
+        }
+        self.matches_terms(document)
+            && (self.on_object.is_empty() || self.matches_object(document, &mut Unpacker::new()))
+    }
+
+    fn matches_terms(&self, document: &StoredDocument) -> bool {
+        let vocabulary = document.origin.vocabulary.read();
+        let terms = document
+            .terms()
+            .filter_map(|number| vocabulary.term(number));
+        let terms: Vec<(&str, &str)> = terms.map(|term| (term.key(), term.value())).collect();
+        let references = terms
+            .iter()
+            .filter(|(key, _)| *key == OWNER)
+            .map(|(_, value)| *value);
+        let is_owned = self
+            .owners
+            .as_ref()
+            .is_none_or(|owners| owners.matches(document.origin.cluster.as_str(), references));
+        is_owned
+            && self
+                .conditions
+                .iter()
+                .all(|condition| condition.holds(document, &terms))
+    }
+
+    /// Whether it reads the object itself, too.
+    pub(super) fn needs_object(&self) -> bool {
+        !self.on_object.is_empty()
+    }
+
+    /// Whether the conditions on the object itself hold. It takes some microseconds, and locks only
+    /// the document.
+    pub(super) fn matches_object(
+        &self,
+        document: &StoredDocument,
+        unpacker: &mut Unpacker,
+    ) -> bool {
+        let found = document.leaves(&self.paths, unpacker);
+        let found: Vec<(&str, &str)> = found
+            .iter()
+            .map(|(path, value)| (path.as_str(), value.as_str()))
+            .collect();
+        self.on_object
+            .iter()
+            .all(|condition| condition.holds(document, &found))
+    }
+
+    fn require(&mut self, test: Test) {
+        self.conditions.push(Condition {
+            test,
+            negated: false,
+            or_else: None,
+        });
+    }
+
+    fn refuse(&mut self, test: Test) {
+        self.conditions.push(Condition {
+            test,
+            negated: true,
+            or_else: None,
+        });
+    }
+
+    fn add_label(&mut self, requirement: &LabelRequirement) {
+        let key = label_key(requirement.key()).into_owned();
+        match requirement.test() {
+            LabelTest::In(values) => self.require(Test::Value {
+                key,
+                values: values.clone(),
+            }),
+            LabelTest::NotIn(values) => self.refuse(Test::Value {
+                key,
+                values: values.clone(),
+            }),
+            LabelTest::Exists => self.require(Test::Key(key)),
+            LabelTest::DoesNotExist => self.refuse(Test::Key(key)),
+            LabelTest::GreaterThan(bound) => self.require(Test::IntegerAbove(key, *bound)),
+            LabelTest::LessThan(bound) => self.require(Test::IntegerBelow(key, *bound)),
+        }
+    }
+
+    fn add_field(
+        &mut self,
+        requirement: &FieldRequirement,
+        selectable: &Selectable,
+    ) -> Result<(), QueryError> {
+        let Some(path) = selectable.stored_path(requirement.path.as_str())? else {
+            if !requirement.test.accepts("") {
+                self.require(Test::Nothing);
+            }
+            return Ok(());
+        };
+        let conditions = field_conditions(&path, &requirement.test, selectable);
+        if selectable.is_known(&path) {
+            self.conditions.extend(conditions);
+        } else {
+            self.on_object.extend(conditions);
+            self.paths.insert(path);
+        }
+        Ok(())
+    }
+}
+
+/// The conditions of a field requirement.
+fn field_conditions(path: &FieldPath, test: &FieldTest, selectable: &Selectable) -> Vec<Condition> {
+    let key = path.as_str();
+    let require = |test| Condition {
+        test,
+        negated: false,
+        or_else: None,
+    };
+    let refuse = |test| Condition {
+        test,
+        negated: true,
+        or_else: None,
+    };
+    let is_name_or_namespace = matches!(key, "metadata.name" | NAMESPACE);
+    let stores_empty_values = selectable.is_always_stored(path) && !is_name_or_namespace;
+    let asks_for_empty = !stores_empty_values && test.values().contains("");
+    let named = values_test(
+        key,
+        test.values()
+            .iter()
+            .filter(|value| !(asks_for_empty && value.is_empty())),
+    );
+    let not_empty = || Test::NotEmpty(key.to_owned());
+    match (test, asks_for_empty) {
+        (FieldTest::In(_), false) => vec![require(named)],
+        (FieldTest::NotIn(_), false) => vec![refuse(named)],
+        (FieldTest::Compares(comparison, bound), _) => {
+            vec![require(Test::Compares(key.to_owned(), *comparison, *bound))]
+        }
+        (FieldTest::In(_), true) => vec![Condition {
+            or_else: Some(named),
+            ..refuse(not_empty())
+        }],
+        (FieldTest::NotIn(_), true) => vec![require(not_empty()), refuse(named)],
+    }
+}
+
+fn values_test<'v>(key: &str, values: impl Iterator<Item = &'v String>) -> Test {
+    let values: BTreeSet<String> = values.cloned().collect();
+    match key {
+        _ if values.is_empty() => Test::Nothing,
+        "metadata.name" => Test::Name(values),
+        _ => Test::Value {
+            key: key.to_owned(),
+            values,
+        },
+    }
+}
+
+impl Condition {
+    /// `terms` are keys and values that the document has.
+    fn holds(&self, document: &StoredDocument, terms: &[(&str, &str)]) -> bool {
+        let holds = self.test.holds(document, terms) != self.negated;
+        holds
+            || self
+                .or_else
+                .as_ref()
+                .is_some_and(|test| test.holds(document, terms))
+    }
+}
+
+impl Test {
+    fn holds(&self, document: &StoredDocument, terms: &[(&str, &str)]) -> bool {
+        let any = |key: &str, holds: &dyn Fn(&str) -> bool| {
+            terms
+                .iter()
+                .any(|(known, value)| *known == key && holds(value))
+        };
+        match self {
+            Self::Value { key, values } => any(key, &|value| values.contains(value)),
+            Self::Key(key) => any(key, &|_| true),
+            Self::NotEmpty(key) if key == "metadata.name" => true,
+            Self::NotEmpty(key) => any(key, &|value| !value.is_empty()),
+            Self::IntegerAbove(key, bound) => any(key, &|value| is_integer_above(value, *bound)),
+            Self::IntegerBelow(key, bound) => any(key, &|value| is_integer_below(value, *bound)),
+            Self::Name(names) => names.contains(document.name()),
+            Self::Compares(key, comparison, bound) => {
+                any(key, &|value| compares(value, *comparison, *bound))
+            }
+            Self::Created(since, before) => document.is_created_in(*since, *before),
+            Self::Nothing => false,
+        }
+    }
+}
+
+pub(super) fn is_integer_above(value: &str, bound: i64) -> bool {
+    parse_integer(value).is_some_and(|number| number > bound)
+}
+
+pub(super) fn compares(value: &str, comparison: Comparison, bound: Quantity) -> bool {
+    Quantity::parse(value).is_some_and(|number| comparison.holds(number, bound))
+}
+
+pub(super) fn is_integer_below(value: &str, bound: i64) -> bool {
+    parse_integer(value).is_some_and(|number| number < bound)
+}
