@@ -29,6 +29,9 @@ test_programs = $(notdir $(basename $(wildcard $(1)/*.rs) $(patsubst %/main.rs,%
 E2E_TESTS := $(call test_programs,e2e/tests)
 OTHER_TESTS := $(foreach folder,tests simulation/tests $(wildcard crates/*/tests),$(call test_programs,$(folder)))
 
+# Where cargo puts the programs.
+BUILT = $(or $(CARGO_TARGET_DIR),target)/debug
+
 STEP = @printf '\n== %s\n'
 # Runs a stage and records how long it takes; STAGES prints that.
 STAGE = ./.ci/stage
@@ -59,12 +62,10 @@ test: prerequisites ## Everything that has to pass: format, lints, tests, end-to
 	@rm -f target/stages
 	@$(STAGE) format $(CARGO) fmt --all --check
 	@$(STAGE) lints $(CARGO) clippy --locked --workspace --all-targets -- -D warnings
-	@$(STAGE) programs $(CARGO) build --locked --workspace --bins
-	@$(STAGE) 'simulation: $(SEEDS) seeds from $(FROM) on' \
-		$(CARGO) run --locked --quiet --package simulation -- run --seeds $(SEEDS) --from $(FROM)
-	@$(STAGE) 'real parts' $(CARGO) run --locked --quiet --package e2e -- parts
-	@# All packages at once: each alone would have its dependencies built again, with other features.
-	@$(STAGE) 'test programs' $(CARGO) test --locked --workspace --no-run
+	@# All packages and targets at once: each alone would have its dependencies built again, with other features.
+	@$(STAGE) 'programs and tests' $(CARGO) build --locked --workspace --bins --examples --tests
+	@$(STAGE) 'simulation: $(SEEDS) seeds from $(FROM) on' $(BUILT)/simulation run --seeds $(SEEDS) --from $(FROM)
+	@$(STAGE) 'real parts' $(BUILT)/e2e parts
 	@$(STAGE) 'unit and property tests' $(CARGO) test --locked --workspace --lib --bins $(OTHER_TESTS:%=--test %)
 	@$(STAGE) 'documentation tests' $(CARGO) test --locked --workspace --doc
 	@for program in $(E2E_TESTS); do \

@@ -15,10 +15,15 @@ use fleetdex_core::{
     selector::{FieldSelector, LabelSelector},
 };
 use fleetdex_server::{
-    Caller, clusterpedia,
-    continue_token::{self, Continuation, SealingKeys, TokenBinding},
-    request::{self, ListRequest},
-    uri::RequestUri,
+    auth::{
+        caller::Caller,
+        continue_token::{self, Continuation, SealingKeys, TokenBinding},
+    },
+    request::{
+        api_request::{self, ListRequest},
+        clusterpedia,
+        uri::RequestUri,
+    },
 };
 use fleetdex_store::bulk::{Write, encode};
 use serde_json::Value;
@@ -72,7 +77,7 @@ pub fn request(bytes: &[u8]) {
         return;
     };
     let (path, query) = text.split_once('\n').unwrap_or((text, ""));
-    let parsed = RequestUri::parse(path, Some(query)).and_then(|uri| request::parse(&uri));
+    let parsed = RequestUri::parse(path, Some(query)).and_then(|uri| api_request::parse(&uri));
     if let Err(error) = parsed {
         assert!((400..500).contains(&error.code()), "{text:?}: {error}");
     }

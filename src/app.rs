@@ -19,10 +19,11 @@ use fleetdex_clusters::{
 use fleetdex_limits::intake::Budget;
 use fleetdex_operator::{controller, karmada, replicas::Replicas};
 use fleetdex_server::{
-    Catalog, Server, Telemetry,
     auth::{self, SecureServing},
-    listen::Listener,
-    peers::Peers,
+    catalog::Catalog,
+    http::{listen::Listener, serve::Server},
+    telemetry::Telemetry,
+    watch::peers::Peers,
 };
 use fleetdex_store::{changes::Sequence, memory::Memory};
 use fleetdex_telemetry::{Metrics, Readiness, admin};

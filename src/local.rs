@@ -22,7 +22,12 @@ use fleetdex_operator::{
     stores,
     stream_supervisor::StreamSupervisor,
 };
-use fleetdex_server::{Catalog, Server, ServerArgs, Telemetry, peers::Peers};
+use fleetdex_server::{
+    catalog::Catalog,
+    http::serve::{Server, ServerArgs},
+    telemetry::Telemetry,
+    watch::peers::Peers,
+};
 use fleetdex_store::{memory::Memory, opensearch::LIST_CONTEXTS};
 use fleetdex_sync::progress::UnitState;
 use fleetdex_telemetry::{Metrics, Readiness};
@@ -372,12 +377,12 @@ fn kind(unit: &Unit) -> String {
 
 /// The command to run next. It names only the flags that it needs.
 fn ready(args: &LocalArgs, address: &str) -> String {
-    let server = if address == fleetdex_server::DEFAULT_ADDRESS {
+    let server = if address == fleetdex_server::http::serve::DEFAULT_ADDRESS {
         String::new()
     } else {
         format!(" --server http://{address}")
     };
-    let default = fleetdex_server::token_file::default_token_file();
+    let default = fleetdex_server::auth::token_file::default_token_file();
     let token = &args.server.token_file;
     let token = if *token == default {
         String::new()

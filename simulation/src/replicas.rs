@@ -14,13 +14,18 @@ use fleetdex_operator::{
     stream_supervisor::{Opener, StreamSupervisor},
 };
 use fleetdex_server::{
-    Catalog,
-    auth::limits::{LimitArgs, RequestLimits},
-    continue_token::SealingKeys,
-    peers::Peers,
+    auth::{
+        authentication_mode::AuthenticationMode, continue_token::SealingKeys,
+        token_file::TokenVerifier,
+    },
+    catalog::Catalog,
+    http::{
+        api_state::ApiState,
+        limits::{LimitArgs, RequestLimits},
+        serve::router,
+    },
     proxying::MemberProxy,
-    serve::{ApiState, AuthenticationMode, router},
-    token_file::TokenVerifier,
+    watch::peers::Peers,
 };
 use fleetdex_store::{
     IndexWriter as _,

@@ -14,15 +14,18 @@ use fleetdex_core::{
     query::{Grant, Permitted, Query, Requester, ResourceName, Selectable},
 };
 use fleetdex_server::{
-    Caller,
-    api_error::ApiError,
-    auth::limits::{LimitArgs, RequestLimits},
-    continue_token::{self, SealingKeys, TokenBinding},
-    list,
-    query_plan::QueryPlan,
-    representation::{Encoding, OutputKind, Representation},
-    request::{self, ApiRequest, ListRequest},
-    uri::RequestUri,
+    auth::{
+        caller::Caller,
+        continue_token::{self, SealingKeys, TokenBinding},
+    },
+    http::limits::{LimitArgs, RequestLimits},
+    read::{list, query_plan::QueryPlan},
+    render::representation::{Encoding, OutputKind, Representation},
+    request::{
+        api_error::ApiError,
+        api_request::{self, ApiRequest, ListRequest},
+        uri::RequestUri,
+    },
 };
 use fleetdex_store::{
     IndexReader,
@@ -706,7 +709,7 @@ impl Users {
 fn request(query_index: usize, token: Option<String>) -> Option<ListRequest> {
     let path = "/apis/search.fleetdex.io/v1alpha1/search/api/v1/configmaps";
     let uri = RequestUri::parse(path, Some(QUERIES[query_index])).ok()?;
-    match request::parse(&uri) {
+    match api_request::parse(&uri) {
         Ok(ApiRequest::List(list)) => Some(ListRequest {
             continue_token: token,
             ..*list

@@ -5,7 +5,7 @@ use std::{net::SocketAddr, path::PathBuf};
 use clap::Args;
 use fleetdex_clusters::{secret_hosts::SecretHosts, source::SourceArgs};
 use fleetdex_operator::replicas::ReplicaName;
-use fleetdex_server::{ServerArgs, auth::SecureServingArgs};
+use fleetdex_server::{auth::SecureServingArgs, http::serve::ServerArgs};
 use fleetdex_store::opensearch::LIST_CONTEXTS;
 use fleetdex_telemetry::admin::AdminArgs;
 

@@ -11,7 +11,9 @@ use fleetdex_operator::{
     completeness::IncompleteReason, controller::Publish, plan::Plan,
     stream_supervisor::StreamSupervisor,
 };
-use fleetdex_server::{Catalog, CatalogEntry, PlannedStream, StoreCoverage, catalog::qualified};
+use fleetdex_server::catalog::{
+    Catalog, CatalogEntry, coverage::StoreCoverage, planned_stream::PlannedStream, qualified,
+};
 use fleetdex_store::Checkpoints;
 use fleetdex_sync::{checkpoints, filter::ObjectFilter, pipeline::Pipeline};
 use jiff::Timestamp;
@@ -341,8 +343,8 @@ fn why_not_running(member: Option<&MemberState>) -> String {
 mod tests {
     use fleetdex_core::query::Permitted;
     use fleetdex_server::{
-        query_plan::plan,
-        request::{ListRequest, ResourcePath},
+        read::query_plan::plan,
+        request::api_request::{ListRequest, ResourcePath},
     };
     use fleetdex_store::{Checkpoint, KindOfUnit, memory::Memory};
 

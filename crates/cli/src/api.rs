@@ -8,9 +8,11 @@ mod watch;
 use std::collections::BTreeMap;
 
 use fleetdex_server::{
-    percent,
-    report::ReportLine,
-    request::{GROUPS, VERSION},
+    render::report::ReportLine,
+    request::{
+        api_request::{GROUPS, VERSION},
+        percent,
+    },
 };
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use http::{HeaderMap, Method, header};

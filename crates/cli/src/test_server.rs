@@ -7,10 +7,14 @@ use fleetdex_core::{
     query::{Hit, Page},
 };
 use fleetdex_server::{
-    Catalog, Server, ServerArgs, Telemetry,
-    auth::limits::LimitArgs,
+    catalog::Catalog,
     fake::{catalog, cluster, no_clusters},
-    peers::Peers,
+    http::{
+        limits::LimitArgs,
+        serve::{Server, ServerArgs},
+    },
+    telemetry::Telemetry,
+    watch::peers::Peers,
 };
 use fleetdex_store::{StoreError, fake::PreparedReader};
 use fleetdex_telemetry::{Metrics, Readiness};

@@ -11,7 +11,7 @@ use fleetdex_core::{
     model::causes,
     terminal::{escaped, escaped_json},
 };
-use fleetdex_server::report::{ComparisonCounts, ReportLine, Row, VerificationResult};
+use fleetdex_server::render::report::{ComparisonCounts, ReportLine, Row, VerificationResult};
 use serde_json::json;
 
 use super::{

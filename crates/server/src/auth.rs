@@ -1,4 +1,5 @@
-//! TLS, authentication and authorization, all delegated to the control plane.
+//! TLS, authentication and authorization, all delegated to the control plane. A loopback server has
+//! the token of [`token_file`] instead. [`continue_token`] seals the tokens of pages.
 //!
 //! Follows the rules for servers behind Kubernetes' aggregation layer: the API server in front is
 //! trusted because of its client certificate and nothing else, and every request is authorized
@@ -8,19 +9,22 @@ pub mod api_service;
 mod args;
 pub mod attributes;
 pub mod authenticate;
+pub mod authentication_mode;
 pub mod authorize;
+pub mod caller;
 pub mod certificate;
 pub mod certificate_rotation;
 pub mod client_trust;
 pub mod client_trust_reflector;
+pub mod continue_token;
 pub mod expiring_cache;
 pub mod identity;
-pub mod limits;
 pub mod reauthorization;
 pub mod reviews;
 pub mod shared_authority;
 pub mod shared_secret;
 pub mod tls;
+pub mod token_file;
 pub mod tokens;
 
 #[cfg(test)]
@@ -41,18 +45,16 @@ pub use self::args::SecureServingArgs;
 use self::{
     authenticate::{Authenticator, RemoteClient},
     authorize::{AuthorizationMode, Authorizer},
+    caller::Caller,
     certificate_rotation::{CertificateRotation, CertificateRotationError, PeerTrust},
     client_trust::ClientTrust,
+    continue_token::{SealingKeys, key_rotation::KeyRotation},
     reviews::Reviews,
     shared_secret::SharedSecret,
     tokens::TokenAuthenticator,
 };
-use super::{
-    api_error::ApiError,
-    caller::Caller,
-    continue_token::{SealingKeys, key_rotation::KeyRotation},
-    telemetry::Telemetry,
-};
+
+use crate::{request::api_error::ApiError, telemetry::Telemetry};
 
 /// Authenticates and authorizes requests by asking the control plane.
 #[derive(Clone, Debug)]

@@ -1,6 +1,8 @@
 //! The registered resources and the stores that hold them. The registry controller replaces the
 //! catalog whenever they change.
 
+pub mod coverage;
+pub mod planned_stream;
 mod registered_resource;
 mod visible;
 
@@ -22,7 +24,7 @@ use fleetdex_store::IndexReader;
 use jiff::Timestamp;
 
 pub use self::registered_resource::{CatalogEntry, RegisteredResource, StoredResource, qualified};
-use super::{coverage::StoreCoverage, planned_stream::PlannedStream};
+use self::{coverage::StoreCoverage, planned_stream::PlannedStream};
 
 /// A cluster, or one namespace of it.
 pub type ClusterNamespace = (ClusterName, Option<Namespace>);

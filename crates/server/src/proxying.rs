@@ -40,15 +40,15 @@ use self::{
     context::ProxyContext,
     request::{ProxiedPath, RequestTarget, ResourceInfo, Verb},
 };
-use super::{
-    api_error::ApiError,
-    api_state::ApiState,
-    caller::Caller,
-    handlers::{attributes, list_objects, watch_objects},
-    representation::{Endpoint, Representation},
-    request::list_of_fleet,
-    response,
-    uri::RequestUri,
+use crate::{
+    auth::caller::Caller,
+    http::{
+        api_state::ApiState,
+        handlers::{attributes, list_objects, watch_objects},
+        response,
+    },
+    render::representation::{Endpoint, Representation},
+    request::{api_error::ApiError, api_request::list_of_fleet, uri::RequestUri},
 };
 
 /// Handles a request below `proxying/karmada/proxy`; `path` is the part of its path from there on.

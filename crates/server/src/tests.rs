@@ -23,16 +23,23 @@ use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
 
 use super::{
-    auth::limits::{LimitArgs, RequestLimits},
     catalog::Catalog,
-    continue_token::SealingKeys,
     fake::{self, add, catalog, cluster, cursor, page, pods, relative, store},
-    peers::Peers,
-    planned_stream::PlannedStream,
     proxying::MemberProxy,
-    report::ReportLine,
-    serve::{ApiState, AuthenticationMode, router},
-    token_file::TokenVerifier,
+};
+use crate::{
+    auth::{
+        authentication_mode::AuthenticationMode, continue_token::SealingKeys,
+        token_file::TokenVerifier,
+    },
+    catalog::planned_stream::PlannedStream,
+    http::{
+        api_state::ApiState,
+        limits::{LimitArgs, RequestLimits},
+        serve::router,
+    },
+    render::report::ReportLine,
+    watch::peers::Peers,
 };
 
 const SEARCH: &str = "/apis/search.fleetdex.io/v1alpha1/search";
@@ -474,7 +481,7 @@ async fn hostile_input_is_refused_with_its_position() {
         });
     }
     insta::assert_snapshot!(messages.join("\n"), @r#"
-    400 BadRequest: the query asks for 10002 requirements, and at most 1024 are possible; ask in several queries
+    400 BadRequest: the query asks for 10002 clauses, and at most 1024 are possible; ask in several queries
     400 BadRequest: parameter labelSelector: "{\"match_all\":{}}=a": at character 1: label key "{\"match_all\":{}}" is invalid: must consist of letters, digits, '-', '_' or '.', and start and en…
     400 BadRequest: parameter labelSelector: "search.labels:a=b": at character 1: label key "search.labels:a" is invalid: must consist of letters, digits, '-', '_' or '.', and start and end with…
     400 BadRequest: parameter labelSelector: "a.*=b": at character 1: label key "a.*" is invalid: must consist of letters, digits, '-', '_' or '.', and start and end with a letter or digit
@@ -1287,12 +1294,14 @@ async fn the_servers_own_groups_are_discoverable() {
     let mut wanting = get("/apis");
     wanting.headers_mut().insert(
         "accept",
-        super::group_discovery::AGGREGATED_TYPE.parse().unwrap(),
+        crate::render::group_discovery::AGGREGATED_TYPE
+            .parse()
+            .unwrap(),
     );
     let together = send(&app, wanting).await;
     assert_eq!(
         together.headers()["content-type"],
-        super::group_discovery::AGGREGATED_TYPE
+        crate::render::group_discovery::AGGREGATED_TYPE
     );
     assert_eq!(body(together).await["kind"], "APIGroupDiscoveryList");
     for path in [

@@ -27,7 +27,7 @@ pub struct AdminArgs {
     pub admin_address: SocketAddr,
 }
 
-/// The admin endpoints, for `fleetdex_server::listen::Listener`.
+/// The admin endpoints, for `fleetdex_server::http::listen::Listener`.
 pub fn router(metrics: Arc<Metrics>, readiness: Readiness) -> Router {
     Router::new()
         .route("/metrics", get(async move || encode(&metrics)))

@@ -37,14 +37,18 @@ use fleetdex_clusters::{
 };
 use fleetdex_core::model::{ClusterName, Gvk, Resource, StoreName};
 use fleetdex_server::{
-    Caller, Catalog, CatalogEntry,
-    auth::limits::{LimitArgs, RequestLimits},
-    continue_token::SealingKeys,
-    peers::Peers,
+    auth::{
+        authentication_mode::AuthenticationMode, caller::Caller, continue_token::SealingKeys,
+        token_file::TokenVerifier,
+    },
+    catalog::{Catalog, CatalogEntry},
+    http::{
+        api_state::ApiState,
+        limits::{LimitArgs, RequestLimits},
+    },
     proxying::{self, MemberProxy},
-    serve::{ApiState, AuthenticationMode},
-    token_file::TokenVerifier,
-    uri::RequestUri,
+    request::uri::RequestUri,
+    watch::peers::Peers,
 };
 use fleetdex_store::memory::Memory;
 use fleetdex_telemetry::Metrics;

@@ -21,19 +21,19 @@ use fleetdex_clusters::{
 };
 use fleetdex_core::model::{ClusterName, Gvk, Object, Projection, Projector, Resource, StoreName};
 use fleetdex_server::{
-    Catalog, CatalogEntry,
     auth::{
-        DelegatedAuth,
-        authenticate::RemoteClient,
-        authorize::AuthorizationMode,
-        client_trust::ClientTrust,
-        limits::{LimitArgs, RequestLimits},
+        DelegatedAuth, authenticate::RemoteClient, authentication_mode::AuthenticationMode,
+        authorize::AuthorizationMode, client_trust::ClientTrust, continue_token::SealingKeys,
         reviews::Reviews,
     },
-    continue_token::SealingKeys,
-    peers::Peers,
+    catalog::{Catalog, CatalogEntry},
+    http::{
+        api_state::ApiState,
+        limits::{LimitArgs, RequestLimits},
+        serve::router,
+    },
     proxying::MemberProxy,
-    serve::{ApiState, AuthenticationMode, router},
+    watch::peers::Peers,
 };
 use fleetdex_store::{
     IndexReader, Store,

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::{ArgMatches, Command, FromArgMatches, error::ErrorKind, parser::ValueSource};
-use fleetdex_server::token_file::{TOKEN_FILE_VARIABLE, default_token_file};
+use fleetdex_server::auth::token_file::{TOKEN_FILE_VARIABLE, default_token_file};
 
 /// Path of the Kubernetes API over the fleet.
 pub const FLEET_PATH: &str = "/apis/search.fleetdex.io/v1alpha1/proxying/karmada/proxy";

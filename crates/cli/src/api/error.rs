@@ -3,7 +3,7 @@
 use std::{io, path::PathBuf};
 
 use fleetdex_clusters::source::KubeconfigProblem;
-use fleetdex_server::request::GROUPS;
+use fleetdex_server::request::api_request::GROUPS;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Status;
 
 /// The cause of a failed request.

@@ -6,9 +6,11 @@ use fleetdex_core::{
     query::{Hit, Page},
 };
 use fleetdex_server::{
-    Server, ServerArgs, ServerError,
-    auth::limits::LimitArgs,
     fake::{catalog, cluster, cursor},
+    http::{
+        limits::LimitArgs,
+        serve::{Server, ServerArgs, ServerError},
+    },
 };
 use fleetdex_store::{StoreError, fake::PreparedReader};
 use jiff::Timestamp;
@@ -447,5 +449,5 @@ async fn chunks_have_the_requested_size() {
         .into_iter()
         .map(|(query, _)| query.limit)
         .collect();
-    assert_eq!(limits, [fleetdex_server::query_plan::PAGE, 7]);
+    assert_eq!(limits, [fleetdex_server::read::query_plan::PAGE, 7]);
 }

@@ -2,10 +2,14 @@ use std::sync::Arc;
 
 use clap::Parser;
 use fleetdex_server::{
-    Catalog, PlannedStream, Server, ServerArgs, Telemetry,
-    auth::limits::LimitArgs,
+    catalog::{Catalog, planned_stream::PlannedStream},
     fake::{no_clusters, store},
-    peers::Peers,
+    http::{
+        limits::LimitArgs,
+        serve::{Server, ServerArgs},
+    },
+    telemetry::Telemetry,
+    watch::peers::Peers,
 };
 use fleetdex_sync::audit::fake::AuditFixture;
 use fleetdex_telemetry::{Metrics, Readiness};

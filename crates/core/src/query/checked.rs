@@ -172,7 +172,7 @@ fn check_sizes(query: &Query, fields: &[Option<StoredField>]) -> Result<(), Quer
     for (requirement, field) in query.fields.requirements().zip(fields) {
         clauses += count_field(&requirement.test, field.as_ref())?;
     }
-    at_most(MAX_CLAUSES, "requirements", clauses)
+    at_most(MAX_CLAUSES, "clauses", clauses)
 }
 
 /// Clauses for a permission. OpenSearch counts the clauses of alternatives, too.
@@ -366,11 +366,7 @@ mod tests {
                 owned(513),
                 "513 clusters with owners, and at most 512",
             ),
-            (
-                labels(1022),
-                labels(1023),
-                "1025 requirements, and at most 1024",
-            ),
+            (labels(1022), labels(1023), "1025 clauses, and at most 1024"),
             (
                 limit(9_999),
                 limit(10_000),

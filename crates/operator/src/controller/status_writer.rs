@@ -1,6 +1,6 @@
 //! Writes the statuses of registries, their finalizers and their Events.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{borrow::Cow, collections::BTreeSet, sync::Arc};
 
 use fleetdex_api::registry::{FINALIZER, ResourceRegistry, ResourceRegistryStatus};
 use fleetdex_core::model::causes;
@@ -24,10 +24,23 @@ use super::{
 use crate::{
     FIELD_MANAGER,
     members::MemberStates,
-    plan::plan,
+    plan::{Plan, RegistryPlan, plan},
     registry_status::{StatusInputs, needs_write, status},
     replicas::Assignment,
 };
+
+/// The plan of a registry, also of one that was created after the plan was made.
+fn registry_plan<'p>(
+    applied: &'p Plan,
+    registry: &ResourceRegistry,
+) -> Option<Cow<'p, RegistryPlan>> {
+    let name = registry.name_any();
+    if let Some(plan) = applied.registries.get(&name) {
+        return Some(Cow::Borrowed(plan));
+    }
+    let mut alone = plan(&[registry_view(registry)], &[]);
+    alone.registries.remove(&name).map(Cow::Owned)
+}
 
 pub(super) fn phases(
     status: &ResourceRegistryStatus,
@@ -85,23 +98,26 @@ impl Reconciler {
         registry: &ResourceRegistry,
         members: &MemberStates,
     ) -> Result<Action, ReconcileError> {
-        let name = registry.name_any();
-        let Some(applied) = state.supervisor.plan() else {
-            return Ok(Action::await_change());
-        };
-        let alone;
-        let registry_plan = match applied.registries.get(&name) {
-            Some(plan) => plan,
-            None => {
-                alone = plan(&[registry_view(registry)], &[]);
-                match alone.registries.get(&name) {
-                    Some(plan) => plan,
-                    None => return Ok(Action::await_change()),
-                }
-            }
-        };
         let before = registry.status.clone().unwrap_or_default();
+        match self.current_status(state, registry, members, &before) {
+            Some(current) => self.write_if_new(state, registry, &before, current).await,
+            None => Ok(Action::await_change()),
+        }
+    }
+
+    /// The status of a registry now; `None` before the first plan is applied.
+    fn current_status(
+        &self,
+        state: &ControllerState,
+        registry: &ResourceRegistry,
+        members: &MemberStates,
+        before: &ResourceRegistryStatus,
+    ) -> Option<ResourceRegistryStatus> {
+        let name = registry.name_any();
         let supervisor = &state.supervisor;
+        let applied = supervisor.plan()?;
+        let registry_plan = registry_plan(applied, registry)?;
+        let registry_plan = &*registry_plan;
         let store = registry_plan.store.as_ref();
         let observed = ObservedRegistry {
             name: &name,
@@ -123,7 +139,7 @@ impl Reconciler {
             .iter()
             .filter_map(|location| former_location(supervisor, registry_plan, &name, location))
             .collect();
-        let new = status(&StatusInputs {
+        Some(status(&StatusInputs {
             stores: locations,
             former_locations,
             plan: registry_plan,
@@ -137,8 +153,7 @@ impl Reconciler {
             generation: registry.metadata.generation,
             before: &before.conditions,
             now: Timestamp::now(),
-        });
-        self.write_if_new(state, registry, &before, new).await
+        }))
     }
 
     /// Writes a status that has changed; one in which only counts have changed at most once a

@@ -11,7 +11,7 @@ use kube::{
 use serde_json::json;
 use tokio::time::timeout;
 
-use crate::request::{GROUPS, VERSION};
+use crate::request::api_request::{GROUPS, VERSION};
 
 /// The field manager of server-side apply.
 const FIELD_MANAGER: &str = "fleetdex-api-service";

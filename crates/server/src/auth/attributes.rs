@@ -12,7 +12,8 @@ use k8s_openapi::api::authorization::v1::{
     NonResourceAttributes, ResourceAttributes, SubjectAccessReviewSpec,
 };
 
-use crate::{api_error::Forbidden, caller::Caller, request::GROUPS, uri::RequestUri};
+use super::caller::Caller;
+use crate::request::{api_error::Forbidden, api_request::GROUPS, uri::RequestUri};
 
 /// What a request does.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -90,7 +91,7 @@ impl Attributes {
         Self::Resource(ResourceAccess {
             verb: "replicate".to_owned(),
             group: GROUPS[0].to_owned(),
-            version: crate::request::VERSION.to_owned(),
+            version: crate::request::api_request::VERSION.to_owned(),
             resource: "changes".to_owned(),
             ..ResourceAccess::default()
         })
@@ -101,7 +102,7 @@ impl Attributes {
         Self::Resource(ResourceAccess {
             verb: "get".to_owned(),
             group: GROUPS[0].to_owned(),
-            version: crate::request::VERSION.to_owned(),
+            version: crate::request::api_request::VERSION.to_owned(),
             resource: "clusters".to_owned(),
             name: cluster.map(ToString::to_string),
             ..ResourceAccess::default()

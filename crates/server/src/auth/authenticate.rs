@@ -17,12 +17,13 @@ use tokio::{
 };
 
 use super::{
+    caller::Caller,
     client_trust::{CertificateRejection, ClientTrust},
     identity,
     reviews::ReviewError,
     tokens::TokenAuthenticator,
 };
-use crate::{api_error::ApiError, caller::Caller};
+use crate::request::api_error::ApiError;
 
 /// How long the check of a connection's certificate is valid: the certificate may expire meanwhile.
 const CHECK_LIFETIME: Duration = Duration::from_secs(10);

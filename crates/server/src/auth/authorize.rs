@@ -22,9 +22,10 @@ pub use self::{
 use self::{member_decisions::MemberDecisions, namespaces::CandidateNamespaces};
 use super::{
     attributes::Attributes,
+    caller::Caller,
     reviews::{Decision, ReviewError, Reviewer, Reviews},
 };
-use crate::{api_error::ApiError, caller::Caller};
+use crate::request::api_error::ApiError;
 
 /// Concurrent reviews for one request.
 const CONCURRENT: usize = 16;

@@ -10,7 +10,7 @@ use serde::Deserialize as _;
 use sha2::{Digest, Sha256};
 use x509_parser::prelude::{FromDer as _, X509Certificate};
 
-use crate::caller::Caller;
+use super::caller::Caller;
 
 /// The default identity headers. They are removed whichever the control plane configures.
 const STANDARD: [&str; 3] = ["x-remote-user", "x-remote-uid", "x-remote-group"];
@@ -141,7 +141,7 @@ fn values<'h>(headers: &'h HeaderMap, name: &str) -> impl Iterator<Item = String
 /// Percent-decodes as in a path, where a plus sign is a plus sign. A key that cannot be decoded
 /// stays unchanged.
 fn unescape(key: &str) -> String {
-    crate::percent::decode_segment(key)
+    crate::request::percent::decode_segment(key)
         .map_or_else(|_| key.to_owned(), std::borrow::Cow::into_owned)
 }
 

@@ -17,9 +17,10 @@ use tokio::time::{Instant, sleep};
 use super::{
     attributes::{Attributes, WATCH_VERB},
     authorize::{AuthorizationMode, Authorizer},
+    caller::Caller,
     reviews::{ReviewError, Reviewer},
 };
-use crate::{api_error::ApiError, caller::Caller};
+use crate::request::api_error::ApiError;
 
 /// The interval of reauthorization: a thousand watches of as many users are 100 reviews a second.
 const INTERVAL: Duration = Duration::from_secs(30);

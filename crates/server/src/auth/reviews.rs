@@ -34,8 +34,7 @@ use sha2::{Digest, Sha256};
 
 pub use self::reviewer::{ReviewError, Reviewer};
 use self::reviewer::{ReviewerState, SlotRequest, send};
-use super::{attributes::Attributes, expiring_cache::PerOwnerExpiringCache};
-use crate::caller::Caller;
+use super::{attributes::Attributes, caller::Caller, expiring_cache::PerOwnerExpiringCache};
 
 /// How long a decision is cached: how long a user still sees what has just been forbidden.
 const LIFETIME: Duration = Duration::from_secs(10);

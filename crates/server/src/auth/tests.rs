@@ -31,20 +31,20 @@ use tokio_util::sync::CancellationToken;
 use tower::{ServiceExt as _, service_fn};
 
 use super::{
-    DelegatedAuth,
-    authenticate::RemoteClient,
-    authorize::AuthorizationMode,
-    client_trust::ClientTrust,
-    limits::{LimitArgs, RequestLimits},
+    DelegatedAuth, authenticate::RemoteClient, authentication_mode::AuthenticationMode,
+    authorize::AuthorizationMode, client_trust::ClientTrust, continue_token::SealingKeys,
     reviews::Reviews,
 };
 use crate::{
-    Catalog,
-    continue_token::SealingKeys,
+    catalog::Catalog,
     fake::{self, catalog, cursor, no_clusters, page},
-    peers::Peers,
+    http::{
+        api_state::ApiState,
+        limits::{LimitArgs, RequestLimits},
+        serve::router,
+    },
     proxying::MemberProxy,
-    serve::{ApiState, AuthenticationMode, router},
+    watch::peers::Peers,
 };
 
 const LOCALHOST: std::net::IpAddr = std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);

@@ -22,10 +22,10 @@ use sha2::{Digest, Sha256};
 use tokio::{sync::Semaphore, time::timeout};
 
 use super::{
+    caller::Caller,
     expiring_cache::ExpiringCache,
     reviews::{ReviewError, Reviews},
 };
-use crate::caller::Caller;
 
 /// Bytes of a token. Tokens of service accounts have 1 kB; those of identity providers that list
 /// the groups of a user have several.

@@ -9,9 +9,9 @@ use fleetdex_core::{
 
 use super::{
     Catalog, ClusterNamespace,
+    coverage::StoreCoverage,
     registered_resource::{CatalogEntry, RegisteredResource, ResourceSource},
 };
-use crate::coverage::StoreCoverage;
 
 impl Catalog {
     /// The part about these clusters, without the streams. With `resource`, without other

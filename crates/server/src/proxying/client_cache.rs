@@ -11,7 +11,7 @@ use kube::Client;
 use parking_lot::{Mutex, MutexGuard};
 use tokio::time::Instant;
 
-use super::super::caller::Caller;
+use crate::auth::caller::Caller;
 
 /// Clients at a time. Each holds few idle connections (about 50 kB with TLS) for a session of one person with one cluster.
 const MAX_CLIENTS: usize = 256;

@@ -4,12 +4,10 @@ use std::sync::Arc;
 
 use fleetdex_core::{model::ClusterName, query::ResourceName};
 
-use super::{
-    super::{
-        api_error::ApiError, api_state::ApiState, caller::Caller, catalog::Catalog,
-        visible_objects::visible_catalog,
-    },
-    MemberProxy,
+use super::{super::catalog::Catalog, MemberProxy};
+use crate::{
+    auth::caller::Caller, http::api_state::ApiState, read::visible_objects::visible_catalog,
+    request::api_error::ApiError,
 };
 
 /// The caller, and the part of the catalog that the request concerns.

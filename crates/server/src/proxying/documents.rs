@@ -16,20 +16,20 @@ use k8s_openapi::apimachinery::pkg::version::Info;
 use serde_json::{Map, Value, json, value::to_raw_value};
 
 use super::{
-    super::{
-        api_error::ApiError,
-        catalog::Catalog,
+    super::catalog::Catalog, client_cache::impersonation, context::ProxyContext,
+    document_cache::DocumentKey, forward::Destination, headers,
+};
+use crate::{
+    http::response,
+    render::{
         discovery,
         representation::{Endpoint, Representation},
-        request::{ApiRequest, FleetDiscovery, ignored},
-        response,
+    },
+    request::{
+        api_error::ApiError,
+        api_request::{ApiRequest, FleetDiscovery, ignored},
         uri::QueryParameters,
     },
-    client_cache::impersonation,
-    context::ProxyContext,
-    document_cache::DocumentKey,
-    forward::Destination,
-    headers,
 };
 
 /// Health endpoints.

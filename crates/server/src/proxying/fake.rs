@@ -20,16 +20,19 @@ use tokio_util::sync::CancellationToken;
 
 use super::{MemberProxy, handle, request::below};
 use crate::{
-    Caller, Catalog,
-    api_error::ApiError,
-    auth::limits::{LimitArgs, RequestLimits},
-    continue_token::SealingKeys,
+    auth::{
+        authentication_mode::AuthenticationMode, caller::Caller, continue_token::SealingKeys,
+        token_file::TokenVerifier,
+    },
+    catalog::Catalog,
     fake::cluster,
-    listen::Listener,
-    peers::Peers,
-    serve::{ApiState, AuthenticationMode},
-    token_file::TokenVerifier,
-    uri::RequestUri,
+    http::{
+        api_state::ApiState,
+        limits::{LimitArgs, RequestLimits},
+        listen::Listener,
+    },
+    request::{api_error::ApiError, uri::RequestUri},
+    watch::peers::Peers,
 };
 
 /// A request that a member received.

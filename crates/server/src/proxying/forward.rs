@@ -27,11 +27,14 @@ use error::REQUEST_TIMEOUT;
 
 pub use self::error::ForwardError;
 use super::{
-    super::{api_error::ApiError, auth::limits::UserPermit, flag::flag, uri::QueryParameters},
     client_cache::ClientCache,
     headers,
     request::ResourceInfo,
     tunnel::{self, Tunnels},
+};
+use crate::{
+    http::limits::UserPermit,
+    request::{api_error::ApiError, flag::flag, uri::QueryParameters},
 };
 
 /// 96 MiB for buffered responses of members, the reserve included. The share of one user has room for the largest response and some small ones.

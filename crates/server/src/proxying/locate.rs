@@ -10,15 +10,17 @@ use fleetdex_store::IndexReader;
 use tokio::time::{Duration, timeout};
 
 use super::{
-    super::{
-        api_error::ApiError,
-        catalog::{Catalog, RegisteredResource},
-        handlers::permitted_query,
-        query_plan::{QueryPlan, plan},
-        request::{ListRequest, ResourcePath},
-    },
+    super::catalog::{Catalog, RegisteredResource},
     context::ProxyContext,
     request::ResourceInfo,
+};
+use crate::{
+    http::handlers::permitted_query,
+    read::query_plan::{QueryPlan, plan},
+    request::{
+        api_error::ApiError,
+        api_request::{ListRequest, ResourcePath},
+    },
 };
 
 /// How long a store may take to find a name.

@@ -2,10 +2,8 @@
 
 use fleetdex_core::model::ClusterName;
 
-use super::{
-    super::{api_error::ApiError, uri::QueryParameters},
-    request::{ResourceInfo, Verb},
-};
+use super::request::{ResourceInfo, Verb};
+use crate::request::{api_error::ApiError, uri::QueryParameters};
 
 /// Parameters of lists over the fleet. They mean nothing to a member.
 const OF_LISTS: [&str; 11] = [

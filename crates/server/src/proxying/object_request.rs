@@ -15,16 +15,7 @@ use http::{HeaderValue, Method, StatusCode, header, request::Parts};
 use tokio::time::timeout;
 
 use super::{
-    super::{
-        api_error::ApiError,
-        auth::limits::MAX_BODY_BYTES,
-        catalog::qualified,
-        guarded_body::guarded,
-        query_plan::QueryPlan,
-        representation::{Endpoint, OutputKind, Representation},
-        response, snapshot,
-        uri::RequestUri,
-    },
+    super::catalog::qualified,
     body::BodyError,
     client_cache::impersonation,
     context::ProxyContext,
@@ -32,6 +23,12 @@ use super::{
     headers, locate, member_query, member_version,
     request::{ResourceInfo, Verb},
     request_body::{RequestBody, refused_body, unread},
+};
+use crate::{
+    http::{guarded_body::guarded, limits::MAX_BODY_BYTES, response},
+    read::{query_plan::QueryPlan, snapshot},
+    render::representation::{Endpoint, OutputKind, Representation},
+    request::{api_error::ApiError, uri::RequestUri},
 };
 
 /// How a caller names the cluster of an object.

@@ -8,10 +8,10 @@ use std::fmt;
 
 use fleetdex_core::model::{ClusterName, Namespace};
 
-use super::super::{
+use crate::request::{
     api_error::ApiError,
+    api_request::{GROUPS, VERSION},
     percent::encode,
-    request::{GROUPS, VERSION},
     uri::{QueryParameters, RequestUri},
 };
 

@@ -5,10 +5,10 @@ use http::{Method, header, request::Parts};
 use http_body_util::LengthLimitError;
 
 use super::{
-    super::{api_error::ApiError, auth::limits::MAX_BODY_BYTES},
     body::{self, BodyError, BodyKind, VersionLookup},
     request::ResourceInfo,
 };
+use crate::{http::limits::MAX_BODY_BYTES, request::api_error::ApiError};
 
 /// The body of a client's request.
 pub(super) struct RequestBody<'w> {

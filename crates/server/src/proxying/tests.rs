@@ -19,11 +19,9 @@ use super::fake::{
     FakeFleet, PROXY, ReceivedRequest, alice, hit, refusal, reply, respond_as, send, send_body,
 };
 use crate::{
-    Caller,
-    auth::limits::MAX_BODY_BYTES,
+    auth::caller::Caller,
     fake::{catalog, page},
-    listen::Listener,
-    serve::{ApiState, router},
+    http::{api_state::ApiState, limits::MAX_BODY_BYTES, listen::Listener, serve::router},
 };
 
 const POD: &str = "/api/v1/namespaces/web/pods/p";

@@ -24,15 +24,19 @@ use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
 
 use crate::{
-    auth::limits::{LimitArgs, RequestLimits},
-    catalog::Catalog,
-    continue_token::SealingKeys,
-    coverage::StoreCoverage,
+    auth::{
+        authentication_mode::AuthenticationMode, continue_token::SealingKeys,
+        token_file::TokenVerifier,
+    },
+    catalog::{Catalog, coverage::StoreCoverage},
     fake::{self, add, cluster, cursor, page, pods, served, store},
-    peers::Peers,
+    http::{
+        api_state::ApiState,
+        limits::{LimitArgs, RequestLimits},
+        serve::router,
+    },
     proxying::MemberProxy,
-    serve::{ApiState, AuthenticationMode, router},
-    token_file::TokenVerifier,
+    watch::peers::Peers,
 };
 
 const SEARCH: &str = "/apis/search.fleetdex.io/v1alpha1/search";

@@ -8,7 +8,10 @@ use fleetdex_core::{
 };
 
 use super::namespaces::MAX_NAMESPACES;
-use crate::{api_error::ApiError, auth::attributes::Attributes, caller::Caller};
+use crate::{
+    auth::{attributes::Attributes, caller::Caller},
+    request::api_error::ApiError,
+};
 
 /// Clusters that a warning names.
 const MAX_NAMED: usize = 5;

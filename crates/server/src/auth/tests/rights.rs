@@ -26,7 +26,8 @@ use super::{
     ControlPlane, OUTER, SEARCH, World, held, reason,
 };
 use crate::{
-    Caller, PlannedStream,
+    auth::caller::Caller,
+    catalog::planned_stream::PlannedStream,
     fake::{cluster, relative, store},
 };
 

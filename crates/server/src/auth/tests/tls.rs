@@ -27,7 +27,7 @@ use super::{
     },
     Identity, SEARCH, World,
 };
-use crate::{fake::page, listen::Listener};
+use crate::{fake::page, http::listen::Listener};
 
 const HOST: &str = "fleetdex.search.svc";
 const HTTP_1: &[u8] = b"http/1.1";

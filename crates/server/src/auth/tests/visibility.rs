@@ -14,9 +14,9 @@ use tower::ServiceExt as _;
 
 use super::{World, held};
 use crate::{
-    Catalog, PlannedStream,
+    catalog::{Catalog, planned_stream::PlannedStream},
     fake::{add, cluster, pods, served, store},
-    group_discovery::AGGREGATED_TYPE,
+    render::group_discovery::AGGREGATED_TYPE,
 };
 
 /// Alice can request anything about member1, and about no other cluster.

@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::percent::decode_segment;
+use crate::request::percent::decode_segment;
 
 const PREFIX: &str = "/apis/search.fleetdex.io/v1alpha1/proxying/karmada/proxy";
 

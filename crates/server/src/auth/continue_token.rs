@@ -1,0 +1,295 @@
+//! Continue tokens: where the next page of a list starts, bound to its query and caller.
+//!
+//! Guarantees: a token is encrypted and authenticated with a key that only the replicas of this
+//! installation have ([`SealingKeys`]), so that clients cannot forge or change it, and it reveals
+//! nothing of its content (names of indices and clusters, numbers of objects). It continues one
+//! query of one caller with one permission ([`TokenBinding`]), in the stores that it names, for
+//! [`LIFETIME`].
+//!
+//! A token contains everything that the next page needs, so that any replica can serve it.
+//! OpenSearch's id of a point in time has 172 characters for each shard, most of them equal:
+//! decoded, deflated and encoded in base64 once, they are 39.
+
+pub mod key_rotation;
+mod keys;
+
+use std::{
+    collections::BTreeMap,
+    io::{Read as _, Write as _},
+    time::Duration,
+};
+
+use base64::{
+    Engine as _,
+    engine::general_purpose::{URL_SAFE, URL_SAFE_NO_PAD},
+};
+use flate2::{Compression, read::ZlibDecoder, write::ZlibEncoder};
+use fleetdex_core::{
+    model::{ClusterName, FleetVersion, Namespace, StoreName},
+    planted::{Bug, planted},
+    query::{Cursor, Permitted},
+};
+pub use keys::{KeyRing, SealingKey, SealingKeys};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use sha2::{Digest, Sha256};
+
+use super::caller::Caller;
+use crate::request::api_request::ListRequest;
+
+/// How long a token is valid: as long as the stores keep the view that the next page is read from.
+pub const LIFETIME: Duration = Duration::from_mins(5);
+/// Bytes of a token: those of 1,400 shards. The rest of a request's line and headers is for its
+/// other parameters.
+pub const MAX_BYTES: usize = 56 * 1024;
+/// Bytes of a token's inflated content: the ids of 8,000 shards.
+const MAX_CONTENT_BYTES: u64 = 1024 * 1024;
+
+/// A continue token is not accepted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TokenError {
+    /// No replica of this installation has issued it. The HTTP status is 400.
+    #[error("the continue token is malformed; start the list again without it")]
+    Malformed,
+    /// It was issued to another user. The HTTP status is 400.
+    #[error("the continue token was issued to another user; start the list again without it")]
+    OtherCaller,
+    /// Resource, selectors, clusters, namespaces, names, owners, times, store or order differ from
+    /// the first page's. The HTTP status is 400.
+    #[error(
+        "the continue token belongs to another query; send the parameters of the first page with it, or start again without it"
+    )]
+    OtherQuery,
+    /// The caller's permissions have changed since the token was issued. The HTTP status is 410,
+    /// after which clients list again.
+    #[error(
+        "what you may see has changed since the first page; start the list again without the continue token"
+    )]
+    OtherPermission,
+    /// It is older than [`LIFETIME`], or its key is unknown. The HTTP status is 410, after which
+    /// clients list again.
+    #[error("the continue token has expired; start the list again without it")]
+    Expired,
+}
+
+/// A token cannot be issued, because the random numbers or the cipher of this machine fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("cannot seal a continue token")]
+pub struct SealError;
+
+/// Where the next page of a list starts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Continuation {
+    /// The version of the first page, and so of all pages.
+    pub version: FleetVersion,
+    /// The cursor of each store that has more objects.
+    pub cursors: BTreeMap<StoreName, Cursor>,
+}
+
+/// What a token is bound to.
+#[derive(Clone, Copy, Debug)]
+pub struct TokenBinding<'b> {
+    /// The caller, by name and UID. Groups and extras are bound by what they permit.
+    pub caller: &'b Caller,
+    /// The query, without its limit and token.
+    pub request: &'b ListRequest,
+    /// What of the objects the caller can see.
+    pub permitted: &'b Permitted,
+}
+
+#[derive(Serialize, Deserialize)]
+struct TokenPayload {
+    /// Seconds since 1970.
+    made: i64,
+    caller: String,
+    question: String,
+    permitted: String,
+    version: String,
+    stores: BTreeMap<StoreName, StoredCursor>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct StoredCursor {
+    #[serde(flatten)]
+    cursor: Cursor,
+    /// The number of bytes after the line of JSON that are the cursor's snapshot, if it is there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    packed: Option<usize>,
+}
+
+impl TokenPayload {
+    /// One line of JSON, then the decoded snapshots that were base64.
+    fn encode(binding: &TokenBinding<'_>, continuation: &Continuation, now: i64) -> Vec<u8> {
+        let mut snapshots = Vec::new();
+        let mut stores = BTreeMap::new();
+        for (name, cursor) in &continuation.cursors {
+            let bytes = bytes_of(&cursor.snapshot);
+            let snapshot = if bytes.is_some() {
+                String::new()
+            } else {
+                cursor.snapshot.clone()
+            };
+            let packed = bytes.as_ref().map(Vec::len);
+            snapshots.extend(bytes.into_iter().flatten());
+            stores.insert(
+                name.clone(),
+                StoredCursor {
+                    cursor: Cursor {
+                        snapshot,
+                        ..cursor.clone()
+                    },
+                    packed,
+                },
+            );
+        }
+        let content = Self {
+            made: now,
+            caller: caller_hash(binding.caller),
+            question: query_hash(binding.request),
+            permitted: hash(&binding.permitted.canonical()),
+            version: continuation.version.to_string(),
+            stores,
+        };
+        let mut bytes = json!(content).to_string().into_bytes();
+        bytes.push(b'\n');
+        bytes.extend(snapshots);
+        bytes
+    }
+
+    fn decode(bytes: &[u8]) -> Option<(Self, Continuation)> {
+        let end = memchr::memchr(b'\n', bytes)?;
+        let mut content: Self = serde_json::from_slice(&bytes[..end]).ok()?;
+        let mut snapshots = &bytes[end + 1..];
+        let mut cursors = BTreeMap::new();
+        for (name, place) in std::mem::take(&mut content.stores) {
+            let mut cursor = place.cursor;
+            if let Some(length) = place.packed {
+                let (snapshot, rest) = snapshots.split_at_checked(length)?;
+                (cursor.snapshot, snapshots) = (URL_SAFE.encode(snapshot), rest);
+            }
+            cursors.insert(name, cursor);
+        }
+        let continuation = Continuation {
+            version: content.version.parse().ok()?,
+            cursors,
+        };
+        Some((content, continuation))
+    }
+}
+
+/// Issues the token that continues a query. `now` is in seconds since 1970.
+pub fn seal(
+    keys: &SealingKeys,
+    continuation: &Continuation,
+    binding: &TokenBinding<'_>,
+    now: i64,
+) -> Result<String, SealError> {
+    let content = deflated(&TokenPayload::encode(binding, continuation, now));
+    keys.seal(content, now)
+        .map(|sealed| URL_SAFE_NO_PAD.encode(sealed))
+        .ok_or(SealError)
+}
+
+/// Verifies a token and returns where it continues. `now` is in seconds since 1970.
+pub fn open(
+    keys: &SealingKeys,
+    text: &str,
+    binding: &TokenBinding<'_>,
+    now: i64,
+) -> Result<Continuation, TokenError> {
+    if text.len() > MAX_BYTES {
+        return Err(TokenError::Malformed);
+    }
+    let sealed = URL_SAFE_NO_PAD
+        .decode(text)
+        .map_err(|_| TokenError::Malformed)?;
+    let opened = keys.open(&sealed)?;
+    let content = inflated(&opened).as_deref().and_then(TokenPayload::decode);
+    let (content, continuation) = content.ok_or(TokenError::Malformed)?;
+    if now.saturating_sub(content.made) > LIFETIME.as_secs().cast_signed() {
+        return Err(TokenError::Expired);
+    }
+    if content.caller != caller_hash(binding.caller) && !planted(Bug::TakeTokenOfAnother) {
+        return Err(TokenError::OtherCaller);
+    }
+    if content.question != query_hash(binding.request) && !planted(Bug::TakeTokenForAnotherQuestion)
+    {
+        return Err(TokenError::OtherQuery);
+    }
+    if content.permitted != hash(&binding.permitted.canonical()) {
+        return Err(TokenError::OtherPermission);
+    }
+    Ok(continuation)
+}
+
+/// The decoded bytes of a snapshot's id, if it is base64 and nothing else.
+fn bytes_of(snapshot: &str) -> Option<Vec<u8>> {
+    URL_SAFE
+        .decode(snapshot)
+        .ok()
+        .filter(|bytes| URL_SAFE.encode(bytes) == snapshot)
+}
+
+fn deflated(content: &[u8]) -> Vec<u8> {
+    let mut deflater = ZlibEncoder::new(Vec::new(), Compression::default());
+    // Writing into memory cannot fail; an empty token would be malformed.
+    deflater
+        .write_all(content)
+        .and_then(|()| deflater.finish())
+        .unwrap_or_default()
+}
+
+fn inflated(bytes: &[u8]) -> Option<Vec<u8>> {
+    let mut content = Vec::new();
+    ZlibDecoder::new(bytes)
+        .take(MAX_CONTENT_BYTES + 1)
+        .read_to_end(&mut content)
+        .ok()?;
+    (content.len() as u64 <= MAX_CONTENT_BYTES).then_some(content)
+}
+
+/// A hash that is equal for the same user.
+fn caller_hash(caller: &Caller) -> String {
+    hash(&json!([caller.name, caller.uid]).to_string())
+}
+
+/// A hash that is equal for requests for the same objects in the same order.
+fn query_hash(request: &ListRequest) -> String {
+    let sorted = |mut names: Vec<&str>| {
+        names.sort_unstable();
+        names.dedup();
+        names.join(" ")
+    };
+    let (resource_path, options) = (&request.resource, &request.options);
+    let order = options
+        .order_by
+        .iter()
+        .map(|by| json!([by.field, by.descending]));
+    let owner = &options.owner;
+    let parts = json!([
+        resource_path.group,
+        resource_path.plural,
+        sorted(request.clusters.iter().map(ClusterName::as_str).collect()),
+        sorted(request.namespaces.iter().map(Namespace::as_str).collect()),
+        sorted(request.names.iter().map(String::as_str).collect()),
+        request.labels.to_string(),
+        request.fields.to_string(),
+        order.collect::<Vec<_>>(),
+        options.since,
+        options.before,
+        sorted(owner.uids.iter().map(String::as_str).collect()),
+        sorted(owner.names.iter().map(String::as_str).collect()),
+        owner.resource,
+        format!("{:?}", owner.seniority),
+        request.store,
+        request.store_kind.map(|engine| format!("{engine:?}")),
+    ]);
+    hash(&parts.to_string())
+}
+
+fn hash(text: &str) -> String {
+    URL_SAFE_NO_PAD.encode(&Sha256::digest(text)[..16])
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,12 @@
+//! Accepts connections, limits, authorizes and routes requests, and builds their responses.
+//!
+//! [`listen`] serves the port, [`limits`] admits requests, [`serve`] routes them.
+
+pub mod api_state;
+mod compression;
+pub(crate) mod guarded_body;
+pub(crate) mod handlers;
+pub mod limits;
+pub mod listen;
+pub(crate) mod response;
+pub mod serve;

@@ -1,0 +1,33 @@
+//! The state that all request handlers share.
+
+use std::sync::Arc;
+
+use fleetdex_telemetry::Metrics;
+use tokio::sync::watch;
+
+use super::limits::RequestLimits;
+use crate::{
+    auth::{authentication_mode::AuthenticationMode, continue_token::SealingKeys},
+    catalog::Catalog,
+    proxying::MemberProxy,
+    watch::peers::Peers,
+};
+
+/// The state that all request handlers share.
+#[derive(Clone, Debug)]
+pub struct ApiState {
+    /// The registered resources.
+    pub catalog: watch::Receiver<Arc<Catalog>>,
+    /// Metrics of responses.
+    pub metrics: Arc<Metrics>,
+    /// Who may ask.
+    pub authentication_mode: AuthenticationMode,
+    /// What is taken on at a time.
+    pub limits: RequestLimits,
+    /// Where requests about single objects go on to.
+    pub members: Arc<MemberProxy>,
+    /// The other replicas.
+    pub peers: Peers,
+    /// The keys that seal continue tokens.
+    pub keys: SealingKeys,
+}

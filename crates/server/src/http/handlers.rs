@@ -1,0 +1,221 @@
+//! Handlers of lists, watches and counts, restricted to what the caller may see.
+
+use std::sync::Arc;
+
+use axum::{body::Body, extract::Request, http::StatusCode, response::Response};
+use fleetdex_core::query::{Requester, ResourceName};
+
+use super::{
+    api_state::ApiState,
+    guarded_body::guarded,
+    limits::UserPermit,
+    listen::delivery::ResponseDeadline,
+    response::{document, json, tagged, unknown_parameters, with_warnings},
+};
+use crate::{
+    auth::{attributes::Attributes, caller::Caller},
+    catalog::Catalog,
+    read::{
+        aggregate, explain, list, owners,
+        query_plan::{self, QueryPlan},
+        visible_objects::{VisibilityFilter, permitted_objects, reauthorization, visible_catalog},
+    },
+    render::representation::{MetaVersion, OutputKind, Representation},
+    request::{
+        api_error::ApiError,
+        api_request::{AggregateRequest, ListRequest},
+    },
+    watch::watch_response::{self, WatchDuration},
+};
+
+/// The attributes that the request was authorized with; none for the holder of the token file.
+pub(crate) fn attributes(request: &Request) -> Option<Attributes> {
+    request.extensions().get().cloned()
+}
+
+/// Lists or explains objects.
+pub(crate) async fn list_objects(
+    api: &ApiState,
+    caller: &Caller,
+    catalog: &Arc<Catalog>,
+    request: &ListRequest,
+    representation: Representation,
+) -> Result<Response, ApiError> {
+    let PermittedQuery {
+        plan,
+        warnings,
+        reservation,
+        ..
+    } = permitted_query(api, caller, catalog, request).await?;
+    if request.options.explain {
+        let explained = explain::list(&plan, request).await?;
+        return Ok(with_warnings(
+            document(&explained, representation)?,
+            &warnings,
+        ));
+    }
+    let representation = narrowed(representation, request);
+    // A client that lists usually watches next.
+    let _replication = api.peers.subscribe(&plan, &request.resource).await?;
+    let response = tagged(list::respond(plan, request, representation, caller, &api.keys).await?);
+    Ok(with_warnings(
+        response.map(|body| reserved(body, reservation)),
+        &warnings,
+    ))
+}
+
+/// Counts objects, or explains the counts.
+pub(crate) async fn count_objects(
+    api: &ApiState,
+    caller: &Caller,
+    catalog: &Arc<Catalog>,
+    request: &AggregateRequest,
+    representation: Representation,
+) -> Result<Response, ApiError> {
+    let PermittedQuery {
+        plan,
+        warnings,
+        reservation: _reservation,
+        ..
+    } = permitted_query(api, caller, catalog, &request.list).await?;
+    let result = if request.list.options.explain {
+        explain::counts(&plan, request).await?
+    } else {
+        aggregate::document(
+            &aggregate::count(plan, request).await?,
+            request,
+            representation.output,
+        )?
+    };
+    Ok(with_warnings(document(&result, representation)?, &warnings))
+}
+
+/// Watches objects.
+pub(crate) async fn watch_objects(
+    api: &ApiState,
+    caller: &Caller,
+    catalog: &Arc<Catalog>,
+    request: &ListRequest,
+    representation: Representation,
+    authorized_as: Option<Attributes>,
+) -> Result<Response, ApiError> {
+    let whole_catalog = Arc::clone(catalog);
+    let PermittedQuery {
+        plan,
+        warnings,
+        catalog,
+        reservation,
+    } = permitted_query(api, caller, catalog, request).await?;
+    let representation = narrowed(representation, request);
+    let duration = if request.rewrites_version {
+        WatchDuration::Long
+    } else {
+        WatchDuration::Short
+    };
+    let peers = api.peers.subscribe(&plan, &request.resource).await?;
+    peers.check(&catalog)?;
+    let reauthorization = reauthorization(
+        &api.authentication_mode,
+        caller,
+        request,
+        &plan.query.permitted,
+        authorized_as,
+    );
+    let (body, ends) = watch_response::respond(
+        &whole_catalog,
+        plan,
+        request,
+        representation,
+        duration,
+        &peers,
+        api.catalog.clone(),
+    )
+    .await?;
+    let body = match reauthorization {
+        Some(reauthorization) => watch_response::ended_by(body, reauthorization.until_denied()),
+        None => body,
+    };
+    let mut response = json(StatusCode::OK, reserved(body, reservation));
+    response.extensions_mut().insert(ResponseDeadline(ends));
+    Ok(with_warnings(response, &warnings))
+}
+
+/// A query plan for a caller.
+pub(crate) struct PermittedQuery {
+    /// The plan, restricted to what the caller may see.
+    pub(crate) plan: QueryPlan,
+    /// Warnings for the caller.
+    warnings: Vec<String>,
+    /// The part of the catalog that the caller may see.
+    catalog: Arc<Catalog>,
+    /// The memory of the query, reserved for as long as the query is held.
+    reservation: Vec<UserPermit>,
+}
+
+/// Plans a query, restricted to what the caller may see.
+pub(crate) async fn permitted_query(
+    api: &ApiState,
+    caller: &Caller,
+    catalog: &Arc<Catalog>,
+    request: &ListRequest,
+) -> Result<PermittedQuery, ApiError> {
+    let resource = ResourceName::new(&request.resource.group, &request.resource.plural);
+    // Owners may be of any resource.
+    let only = (!request.options.owner.is_given()).then_some(&resource);
+    let catalog = visible_catalog(
+        &api.authentication_mode,
+        caller,
+        catalog,
+        &request.clusters,
+        only,
+    )
+    .await?;
+    let permission = permitted_objects(&api.authentication_mode, caller, &catalog, request).await?;
+    let mut plan = query_plan::plan(&catalog, request, permission.permitted)?;
+    plan.query.requester = Requester::User(caller.name.as_str().into());
+    owners::resolve(
+        &mut plan,
+        &request.options.owner,
+        &VisibilityFilter {
+            authentication_mode: &api.authentication_mode,
+            caller,
+            catalog: &catalog,
+        },
+    )
+    .await?;
+    // The query itself, and one translation of it for each store.
+    let reservation = api
+        .limits
+        .reserve_query(caller, plan.query.bytes() * (1 + plan.stores.parts().len()))?;
+    let warnings = unknown_parameters(&request.ignored)
+        .into_iter()
+        .chain(permission.warnings)
+        .chain(plan.warnings.clone())
+        .collect();
+    Ok(PermittedQuery {
+        plan,
+        warnings,
+        catalog,
+        reservation,
+    })
+}
+
+/// Applies the parameter `onlyMetadata`, unless the media type asks for something else.
+fn narrowed(representation: Representation, request: &ListRequest) -> Representation {
+    match representation.output {
+        OutputKind::Object if request.options.only_metadata => Representation {
+            output: OutputKind::PartialMetadata(MetaVersion::V1),
+            ..representation
+        },
+        _ => representation,
+    }
+}
+
+/// Keeps the memory of the query reserved until the body is dropped.
+fn reserved(body: Body, reservation: Vec<UserPermit>) -> Body {
+    if reservation.is_empty() {
+        body
+    } else {
+        guarded(body, reservation)
+    }
+}

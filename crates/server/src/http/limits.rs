@@ -1,0 +1,539 @@
+//! Limits concurrent requests, and shares them fairly among users ([`FairSemaphore`]).
+//!
+//! Each kind of request has permits of its own, so that no kind starves another: short requests,
+//! which queue; watches and other long-running requests; sessions; replication between replicas;
+//! and discovery, by which the API server in front checks that this server is alive.
+
+use std::{sync::Arc, time::Duration};
+
+use axum::{body::Body, extract::Request, response::Response};
+use clap::Args;
+use fleetdex_limits::fair_semaphore::{FairPermit, FairSemaphore};
+use fleetdex_telemetry::Metrics;
+use http::Method;
+use http_body::Body as _;
+use http_body_util::Limited;
+use tokio::time::{Instant, timeout};
+
+use super::{guarded_body::guarded, listen::delivery::ResponseDeadline};
+use crate::{
+    auth::caller::Caller,
+    proxying,
+    request::{
+        api_error::ApiError,
+        api_request::{self, GROUPS, VERSION},
+        uri::RequestUri,
+    },
+};
+
+/// Bytes of a request's body: the limit of the API server in front.
+pub const MAX_BODY_BYTES: usize = 3 * 1024 * 1024;
+/// Concurrent sessions. Each has two buffers of 16 KiB and two connections with TLS: about 150 kB,
+/// so all of them take 40 MB.
+const MAX_SESSIONS: usize = 256;
+/// Bytes of a query (names, namespaces, selectors, permissions) that are counted as one unit. Less
+/// is not counted: in 4,000 watches that is 32 MB.
+const QUERY_UNIT: usize = 8 * 1024;
+/// Units of all queries in flight, of which one user can have half: 128 MiB. A watch with 1,000
+/// names takes about 150 kB, so one user can have 400 of those.
+const QUERY_UNITS: usize = 16_384;
+/// Queued short requests for each one in flight; one user can have half of them. At most 64 KiB of
+/// headers each: 26 MB with the default.
+const QUEUED_PER_PERMIT: usize = 2;
+/// How long a request waits in the queue: a quarter of its time, as in Kubernetes' API server.
+const QUEUE_TIMEOUT: Duration = Duration::from_secs(15);
+/// How long a short request may take until the client has read the last byte of its response. A
+/// client that reads 1 MB/s has 600 MB by then.
+const MAX_RESPONSE_TIME: Duration = Duration::from_mins(10);
+
+/// The flags of the limits.
+#[derive(Args, Clone, Copy, Debug)]
+pub struct LimitArgs {
+    /// Concurrent requests, not counting watches and forwarded connections, of which one user has
+    /// half at most; further ones are queued, and then refused with 429.
+    #[arg(long, env = "FLEETDEX_MAX_REQUESTS_IN_FLIGHT", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub max_requests_in_flight: u32,
+
+    /// Concurrent watches and forwarded connections, of which one user has half at most; further
+    /// ones are refused with 429.
+    #[arg(long, env = "FLEETDEX_MAX_LONG_RUNNING_REQUESTS", default_value_t = 4_000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub max_long_running_requests: u32,
+
+    /// Seconds until a response must begin, except for watches and forwarded connections.
+    #[arg(long, env = "FLEETDEX_REQUEST_TIMEOUT", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=3_600))]
+    pub request_timeout: u64,
+}
+
+impl Default for LimitArgs {
+    fn default() -> Self {
+        Self {
+            max_requests_in_flight: 200,
+            max_long_running_requests: 4_000,
+            request_timeout: 60,
+        }
+    }
+}
+
+/// Permits that users share, by user name.
+type Users = FairSemaphore<Arc<str>>;
+/// The permit of a user.
+pub type UserPermit = FairPermit<Arc<str>>;
+
+/// The limits of all kinds of requests.
+#[derive(Clone, Debug)]
+pub struct RequestLimits {
+    short: Users,
+    long: Users,
+    sessions: Users,
+    replication: Users,
+    discovery: Users,
+    queries: Users,
+    request_timeout: Duration,
+}
+
+impl RequestLimits {
+    /// Limits with all permits free.
+    pub fn new(args: &LimitArgs, metrics: &Metrics) -> Self {
+        let (short, long) = (
+            args.max_requests_in_flight as usize,
+            args.max_long_running_requests as usize,
+        );
+        let users = |permits, queue, name| {
+            FairSemaphore::new(permits, queue, metrics.rejected_requests(name))
+        };
+        Self {
+            short: users(short, QUEUED_PER_PERMIT * short, "requests"),
+            long: users(long, 0, "long_running"),
+            sessions: users(MAX_SESSIONS, 0, "sessions"),
+            // As many as watches: each watch may need the changes of every other replica.
+            replication: users(long, 0, "replication"),
+            discovery: users(short, QUEUED_PER_PERMIT * short, "discovery"),
+            queries: users(QUERY_UNITS, 0, "query_memory"),
+            request_timeout: Duration::from_secs(args.request_timeout),
+        }
+    }
+
+    /// Acquires a permit for a request, and limits its body. A short request waits for its permit.
+    pub async fn admit(
+        &self,
+        caller: &Caller,
+        uri: &RequestUri<'_>,
+        request: Request,
+    ) -> Result<(InFlightRequest, Request), ApiError> {
+        let is_long_running = is_long_running(request.method(), uri);
+        let (user, queue_timeout) = (
+            Arc::from(caller.name.as_str()),
+            QUEUE_TIMEOUT.min(self.request_timeout),
+        );
+        let permit = if is_replication(uri) {
+            self.replication.try_acquire(user)
+        } else if is_long_running {
+            self.long.try_acquire(user)
+        } else if is_discovery(uri) {
+            self.discovery.acquire(user, queue_timeout).await
+        } else {
+            self.short.acquire(user, queue_timeout).await
+        };
+        let permit = permit.ok_or(ApiError::TooManyRequests)?;
+        let request_timeout = (!is_long_running).then_some(self.request_timeout);
+        Ok((
+            InFlightRequest {
+                permit,
+                request_timeout,
+            },
+            with_limited_body(request)?,
+        ))
+    }
+
+    /// How long reading a request may take, its body included.
+    pub fn request_timeout(&self) -> Duration {
+        self.request_timeout
+    }
+
+    /// Reserves memory for a query of `bytes`, until the result is dropped.
+    pub fn reserve_query(
+        &self,
+        caller: &Caller,
+        bytes: usize,
+    ) -> Result<Vec<UserPermit>, ApiError> {
+        let user: Arc<str> = caller.name.as_str().into();
+        let units = (0..bytes / QUERY_UNIT).map(|_| self.queries.try_acquire(Arc::clone(&user)));
+        let busy = || {
+            ApiError::Busy(format!(
+                "names, namespaces and selectors of open requests, of this user or of all, exceed their share of {} MiB; request fewer at once",
+                (QUERY_UNITS * QUERY_UNIT) >> 20
+            ))
+        };
+        units.collect::<Option<Vec<_>>>().ok_or_else(busy)
+    }
+
+    /// Acquires the permit of a session, which outlasts the response that begins it.
+    pub fn session(&self, caller: &Caller) -> Result<UserPermit, ApiError> {
+        let busy = || {
+            ApiError::Busy(format!(
+                "too many of the {MAX_SESSIONS} sessions through this server are open, of this user or of all"
+            ))
+        };
+        self.sessions
+            .try_acquire(Arc::from(caller.name.as_str()))
+            .ok_or_else(busy)
+    }
+}
+
+/// Holds the permit of a request in flight.
+#[derive(Debug)]
+pub struct InFlightRequest {
+    permit: UserPermit,
+    request_timeout: Option<Duration>,
+}
+
+impl InFlightRequest {
+    /// Waits for the response within its timeout. Holds the permit until the last byte is sent, for
+    /// which there is a timeout, too.
+    pub async fn run(
+        self,
+        response: impl Future<Output = Result<Response, ApiError>>,
+    ) -> Result<Response, ApiError> {
+        let Some(limit) = self.request_timeout else {
+            return Ok(response.await?.map(|body| guarded(body, self.permit)));
+        };
+        let begun = Instant::now();
+        let mut response = timeout(limit, response)
+            .await
+            .map_err(|_| ApiError::RequestTimeout(limit.as_secs()))??;
+        response
+            .extensions_mut()
+            .insert(ResponseDeadline(begun + MAX_RESPONSE_TIME));
+        Ok(response.map(|body| guarded(body, self.permit)))
+    }
+}
+
+/// Whether a request is replication between replicas. Whether its caller is a replica is not known
+/// yet, so users share these permits fairly, too.
+fn is_replication(uri: &RequestUri<'_>) -> bool {
+    matches!(*uri.segments(), ["apis", group, VERSION, "changes", ..] if GROUPS.contains(&group))
+}
+
+/// Whether a request lasts as long as the client likes: a watch, a verification, or a forwarded
+/// connection. The parsers of the handlers decide, so that no request gets a permit of another kind
+/// than it is handled as.
+fn is_long_running(method: &Method, uri: &RequestUri<'_>) -> bool {
+    if let Some(path) = proxying::request::below(uri) {
+        return proxying::request::parse(method.as_str(), &path, uri.query())
+            .is_ok_and(|info| info.is_long_running());
+    }
+    let may_last = match *method {
+        Method::GET | Method::HEAD => uri.query().is_watch(),
+        Method::POST => true,
+        _ => false,
+    };
+    may_last && api_request::parse(uri).is_ok_and(|request| request.is_long_running())
+}
+
+/// Whether a request is discovery of the server's own groups, their schemas, or the version.
+fn is_discovery(uri: &RequestUri<'_>) -> bool {
+    match *uri.segments() {
+        ["apis", ref below @ ..] => below.len() <= 2,
+        ["openapi" | "version", ..] => true,
+        _ => false,
+    }
+}
+
+fn with_limited_body(request: Request) -> Result<Request, ApiError> {
+    if request.body().size_hint().lower() > MAX_BODY_BYTES as u64 {
+        return Err(ApiError::TooLarge(MAX_BODY_BYTES));
+    }
+    Ok(request.map(|body| Body::new(Limited::new(body, MAX_BODY_BYTES))))
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::*;
+
+    fn get(path: &str) -> Request {
+        by("GET", path)
+    }
+
+    fn lasts(request: &Request) -> bool {
+        let uri = request.uri();
+        let uri = RequestUri::parse(uri.path(), uri.query()).unwrap();
+        is_long_running(request.method(), &uri)
+    }
+
+    async fn admit(
+        limits: &RequestLimits,
+        user_name: &str,
+        request: Request,
+    ) -> Result<(InFlightRequest, Request), ApiError> {
+        let uri = request.uri().clone();
+        let uri = RequestUri::parse(uri.path(), uri.query())?;
+        limits.admit(&user(user_name), &uri, request).await
+    }
+
+    const SEARCH: &str = "/apis/search.fleetdex.io/v1alpha1/search/api/v1";
+    const WATCH: &str = "/apis/search.fleetdex.io/v1alpha1/search/api/v1/pods?watch=true";
+    const PROXY: &str = "/apis/search.fleetdex.io/v1alpha1/proxying/karmada/proxy";
+
+    fn by(method: &str, path: &str) -> Request {
+        let headers = Request::builder()
+            .method(method)
+            .uri(path)
+            .header("connection", "upgrade")
+            .header("upgrade", "websocket");
+        headers.body(Body::empty()).unwrap()
+    }
+
+    #[test]
+    fn watches_and_forwarded_connections_are_long_running() {
+        for query in [
+            "watch=true",
+            "limit=1&watch=1",
+            "watch",
+            "watch=",
+            "%77atch=yes",
+        ] {
+            assert!(lasts(&get(&format!("{SEARCH}/pods?{query}"))), "{query}");
+            assert!(
+                lasts(&get(&format!("{PROXY}/api/v1/pods?{query}"))),
+                "{query}"
+            );
+        }
+        for path in [
+            "pods/a/exec?command=ls",
+            "pods/a/log",
+            "services/a/proxy",
+            "services/a/proxy/x/y",
+        ] {
+            assert!(
+                lasts(&get(&format!(
+                    "{PROXY}/clusters/m/api/v1/namespaces/n/{path}"
+                ))),
+                "{path}"
+            );
+        }
+        assert!(lasts(&by(
+            "POST",
+            "/apis/search.fleetdex.io/v1alpha1/verify"
+        )));
+    }
+
+    #[test]
+    fn short_requests_are_short_whatever_their_parameters() {
+        for query in [
+            "",
+            "watch=false",
+            "watch=False",
+            "watch=%30",
+            "watch=0",
+            "labelSelector=watch%3Dtrue",
+        ] {
+            for method in ["GET", "PUT"] {
+                assert!(
+                    !lasts(&by(method, &format!("{SEARCH}/pods?{query}"))),
+                    "{method} {query}"
+                );
+                assert!(
+                    !lasts(&by(method, &format!("{PROXY}/api/v1/pods?{query}"))),
+                    "{method} {query}"
+                );
+            }
+        }
+        let others = [
+            (
+                "PUT",
+                format!("{PROXY}/clusters/m/api/v1/namespaces/n/pods/a?watch=true"),
+            ),
+            (
+                "GET",
+                format!("{PROXY}/clusters/m/api/v1/namespaces/n/pods/a?watch=true"),
+            ),
+            ("GET", format!("{PROXY}/version?watch=true")),
+            ("GET", "/version?watch=true".to_owned()),
+            (
+                "GET",
+                "/apis/search.fleetdex.io/v1alpha1/search/log".to_owned(),
+            ),
+            ("POST", format!("{SEARCH}/verify")),
+        ];
+        for (method, path) in others {
+            assert!(!lasts(&by(method, &path)), "{method} {path}");
+        }
+    }
+
+    fn limits(args: &LimitArgs) -> RequestLimits {
+        RequestLimits::new(args, &Metrics::new())
+    }
+
+    fn user(name: &str) -> Caller {
+        Caller {
+            name: name.to_owned(),
+            uid: None,
+            groups: Vec::new(),
+            extra: std::collections::BTreeMap::new(),
+        }
+    }
+
+    async fn send(
+        limits: &RequestLimits,
+        user_name: &str,
+        path: &str,
+        response: impl Future<Output = Response>,
+    ) -> Result<Response, ApiError> {
+        let (in_flight, _request) = admit(limits, user_name, get(path)).await?;
+        in_flight.run(async { Ok(response.await) }).await
+    }
+
+    fn ok() -> impl Future<Output = Response> {
+        std::future::ready(Response::new(Body::from("x")))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_request_counts_until_its_response_is_read_and_each_kind_has_its_own_limit() {
+        let limits = limits(&LimitArgs {
+            max_requests_in_flight: 1,
+            max_long_running_requests: 1,
+            request_timeout: 1,
+        });
+        let ask = async |path: &str| send(&limits, "alice", path, ok()).await;
+        let first = ask("/a").await.unwrap();
+        assert_eq!(ask("/a").await.unwrap_err(), ApiError::TooManyRequests);
+        let watch = ask(WATCH).await.unwrap();
+        assert_eq!(ask(WATCH).await.unwrap_err(), ApiError::TooManyRequests);
+        for path in [
+            "/apis",
+            "/apis/search.fleetdex.io/v1alpha1",
+            "/openapi/v3",
+            "/version",
+        ] {
+            assert!(ask(path).await.is_ok(), "{path} must always be answered");
+        }
+        let changes = format!(
+            "/apis/{}/{VERSION}/changes/api/v1/pods?watch=true",
+            GROUPS[0]
+        );
+        let replica = send(&limits, "replica", &changes, ok()).await.unwrap();
+        assert!(
+            ask("/apis/search.fleetdex.io/v1alpha1/search")
+                .await
+                .is_err()
+        );
+        drop((first, watch, replica));
+        assert!(ask("/a").await.is_ok());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_user_with_many_unread_responses_leaves_permits_to_others() {
+        let limits = limits(&LimitArgs::default());
+        for (path, share) in [("/a", 100), (WATCH, 2_000)] {
+            let mut unread = Vec::new();
+            while let Ok(response) = send(&limits, "noisy", path, ok()).await {
+                unread.push(response);
+            }
+            assert_eq!(unread.len(), share);
+            for name in ["alice", "bob"] {
+                assert!(send(&limits, name, path, ok()).await.is_ok());
+            }
+        }
+        let sessions: Vec<UserPermit> =
+            std::iter::from_fn(|| limits.session(&user("noisy")).ok()).collect();
+        assert_eq!(sessions.len(), MAX_SESSIONS / 2);
+        assert_eq!(limits.session(&user("noisy")).unwrap_err().code(), 429);
+        assert!(limits.session(&user("alice")).is_ok());
+    }
+
+    #[test]
+    fn large_queries_are_shared_among_users_and_small_ones_are_free() {
+        let limits = limits(&LimitArgs::default());
+        let (noisy, alice) = (user("noisy"), user("alice"));
+        let large: Vec<_> =
+            std::iter::from_fn(|| limits.reserve_query(&noisy, 3 << 20).ok()).collect();
+        assert_eq!(large.len(), 21, "64 MiB of 128");
+        assert_eq!(
+            limits.reserve_query(&noisy, 3 << 20).unwrap_err().code(),
+            429
+        );
+        assert!(
+            limits
+                .reserve_query(&noisy, QUERY_UNIT - 1)
+                .is_ok_and(|shares| shares.is_empty())
+        );
+        assert!(limits.reserve_query(&alice, 3 << 20).is_ok());
+        drop(large);
+        assert!(
+            limits.reserve_query(&noisy, 60 << 20).is_ok(),
+            "the units of a refused query are released"
+        );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_queued_user_is_served_before_one_with_more_requests() {
+        let limits = limits(&LimitArgs {
+            max_requests_in_flight: 4,
+            ..LimitArgs::default()
+        });
+        let noisy = send(&limits, "noisy", "/a", ok()).await.unwrap();
+        let _second = send(&limits, "noisy", "/a", ok()).await.unwrap();
+        let others = (
+            send(&limits, "b", "/a", ok()).await.unwrap(),
+            send(&limits, "c", "/a", ok()).await.unwrap(),
+        );
+        let wait = |name: &'static str| {
+            let limits = limits.clone();
+            tokio::spawn(async move { send(&limits, name, "/a", ok()).await.map(|_| name) })
+        };
+        let (greedy, quiet) = (wait("noisy"), wait("quiet"));
+        tokio::task::yield_now().await;
+        drop(noisy);
+        assert_eq!(quiet.await.unwrap(), Ok("quiet"));
+        drop(others);
+        assert_eq!(greedy.await.unwrap(), Ok("noisy"));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn only_short_requests_time_out() {
+        let limits = limits(&LimitArgs {
+            request_timeout: 5,
+            ..LimitArgs::default()
+        });
+        let slow = async || {
+            tokio::time::sleep(Duration::from_mins(1)).await;
+            Response::default()
+        };
+        assert_eq!(
+            send(&limits, "alice", "/a", slow()).await.unwrap_err(),
+            ApiError::RequestTimeout(5)
+        );
+        assert!(send(&limits, "alice", WATCH, slow()).await.is_ok());
+        let ends = send(&limits, "alice", "/a", ok())
+            .await
+            .unwrap()
+            .extensions()
+            .get::<ResponseDeadline>()
+            .map(|ResponseDeadline(at)| *at);
+        assert_eq!(ends, Some(Instant::now() + MAX_RESPONSE_TIME));
+    }
+
+    #[tokio::test]
+    async fn a_body_that_is_too_long_is_refused_or_cut() {
+        let limits = limits(&LimitArgs::default());
+        let declared = Request::put("/a")
+            .body(Body::from(vec![b'x'; MAX_BODY_BYTES + 1]))
+            .unwrap();
+        assert_eq!(
+            admit(&limits, "alice", declared).await.unwrap_err(),
+            ApiError::TooLarge(MAX_BODY_BYTES)
+        );
+        let chunks = (0..4).map(|_| Ok::<_, std::io::Error>(Bytes::from(vec![b'x'; 1024 * 1024])));
+        let chunked = Request::put("/a")
+            .body(Body::from_stream(futures::stream::iter(chunks)))
+            .unwrap();
+        let (_in_flight, request) = admit(&limits, "alice", chunked).await.unwrap();
+        assert!(
+            http_body_util::BodyExt::collect(request.into_body())
+                .await
+                .is_err()
+        );
+    }
+}

@@ -1,0 +1,16 @@
+//! Reads what a parsed request asks for from the stores, as far as its caller may see it.
+//!
+//! [`query_plan`] finds the stores in the catalog, [`visible_objects`] restricts the query,
+//! [`list`] streams the pages.
+
+pub mod aggregate;
+pub mod explain;
+pub mod list;
+pub mod owners;
+mod page_memory;
+pub(crate) mod page_reader;
+pub mod query_plan;
+mod remaining_pages;
+pub mod snapshot;
+pub mod verify;
+pub mod visible_objects;

@@ -1,0 +1,201 @@
+//! Explanations of queries: the OpenSearch requests, what the caller may see, and an estimate of the cost.
+//!
+//! Owners are looked up even so, because the OpenSearch requests name them.
+
+use std::time::Duration;
+
+use fleetdex_core::query::{
+    CheckedQuery, Grant, Permitted, QueryError,
+    composite::{self, composites},
+    dsl::{self, Paging},
+};
+use serde_json::{Value, json, value::RawValue};
+use tokio::time::timeout;
+
+use super::{aggregate::raw, query_plan::QueryPlan};
+use crate::request::{
+    api_error::ApiError,
+    api_request::{AggregateRequest, GROUPS, ListRequest, VERSION},
+};
+
+/// How long the store may take to count.
+const TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Explains a list.
+pub async fn list(plan: &QueryPlan, request: &ListRequest) -> Result<Box<RawValue>, ApiError> {
+    let paging = Paging {
+        look_ahead: true,
+        ..Paging::default()
+    };
+    let mut bodies = Vec::new();
+    for part in plan.stores.parts() {
+        bodies.push(vec![dsl::request_body(
+            &CheckedQuery::new(&part.query(&plan.query)).map_err(|error| refused(&error))?,
+            &paging,
+        )]);
+    }
+    let objects = count(plan).await?;
+    let page = plan.query.limit as u64;
+    let pages = if request.limit.is_some() {
+        objects.min(1)
+    } else {
+        objects.div_ceil(page)
+    };
+    document(
+        plan,
+        &bodies,
+        json!({ "objects": objects, "pageSize": page, "pages": pages }),
+    )
+}
+
+/// Explains counts.
+pub async fn counts(
+    plan: &QueryPlan,
+    request: &AggregateRequest,
+) -> Result<Box<RawValue>, ApiError> {
+    let mut bodies = Vec::new();
+    for part in plan.stores.parts() {
+        let requests = composites(&part.query(&plan.query), &request.by)
+            .map_err(|error| super::query_plan::refused("by", &error, &part.name))?;
+        let of_part = requests
+            .iter()
+            .map(|request| request.body(None, composite::PAGE));
+        bodies.push(of_part.collect());
+    }
+    document(plan, &bodies, json!({ "objects": count(plan).await? }))
+}
+
+fn refused(error: &QueryError) -> ApiError {
+    ApiError::bad_request(error.to_string())
+}
+
+/// The number of objects that the query selects, counted in the index.
+async fn count(plan: &QueryPlan) -> Result<u64, ApiError> {
+    if plan.is_empty {
+        return Ok(0);
+    }
+    let counted = timeout(TIMEOUT, plan.stores.aggregate(&plan.query, &[], 1)).await;
+    Ok(counted
+        .map_err(|_| ApiError::Timeout(TIMEOUT.as_secs()))??
+        .total)
+}
+
+/// The explanation; `bodies` are the request bodies of each store.
+fn document(
+    plan: &QueryPlan,
+    bodies: &[Vec<Value>],
+    mut estimate: Value,
+) -> Result<Box<RawValue>, ApiError> {
+    let requests: Vec<&Value> = bodies.iter().flatten().collect();
+    let size = requests
+        .iter()
+        .map(|request| size(&request["query"]))
+        .fold(QuerySize::default(), QuerySize::plus);
+    estimate["requests"] = requests.len().into();
+    estimate["clauses"] = size.clauses.into();
+    estimate["values"] = size.values.into();
+    let mut explanation = json!({
+        "kind": "Explanation",
+        "apiVersion": format!("{}/{VERSION}", GROUPS[0]),
+        "metadata": {},
+        "store": plan.stores.names(),
+        "permitted": permitted(&plan.query.permitted),
+        "estimate": estimate,
+        "requests": requests,
+    });
+    if bodies.len() > 1 {
+        let stores = plan.stores.parts().iter().zip(bodies);
+        explanation["stores"] = stores
+            .map(|(part, requests)| json!({ "store": part.name.as_str(), "requests": requests }))
+            .collect();
+    }
+    raw(&explanation)
+}
+
+/// `"everything"`, or the clusters and namespaces that the caller may see.
+fn permitted(permitted: &Permitted) -> Value {
+    let list =
+        |names: Option<Vec<String>>| names.map_or_else(|| json!("all"), |names| json!(names));
+    let shown = |grant: &Grant| {
+        let clusters = grant
+            .clusters
+            .as_ref()
+            .map(|names| names.iter().map(ToString::to_string).collect());
+        let namespaces = grant
+            .namespaces
+            .as_ref()
+            .map(|names| names.iter().map(ToString::to_string).collect());
+        json!({ "clusters": list(clusters), "namespaces": list(namespaces) })
+    };
+    match permitted {
+        Permitted::Everything => json!("everything"),
+        Permitted::Only(grants) => grants.iter().map(shown).collect(),
+    }
+}
+
+/// The size of a query.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct QuerySize {
+    clauses: usize,
+    values: usize,
+}
+
+impl QuerySize {
+    fn plus(self, other: Self) -> Self {
+        Self {
+            clauses: self.clauses + other.clauses,
+            values: self.values + other.values,
+        }
+    }
+}
+
+/// Counts the leaf clauses and their values.
+fn size(clause: &Value) -> QuerySize {
+    let Some((kind, body)) = clause.as_object().and_then(|members| members.iter().next()) else {
+        return QuerySize::default();
+    };
+    if kind == "bool" {
+        let parts = body
+            .as_object()
+            .into_iter()
+            .flat_map(serde_json::Map::values);
+        return parts
+            .filter_map(Value::as_array)
+            .flatten()
+            .map(size)
+            .fold(QuerySize::default(), QuerySize::plus);
+    }
+    let values = body
+        .as_object()
+        .into_iter()
+        .flat_map(serde_json::Map::values)
+        .map(|value| match value {
+            Value::Array(values) => values.len(),
+            Value::Object(bounds) => bounds.len(),
+            _ => 1,
+        });
+    QuerySize {
+        clauses: 1,
+        values: values.sum(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clauses_and_values_are_counted_at_every_depth() {
+        let query = json!({ "bool": {
+            "filter": [{ "term": { "a": "b" } }, { "terms": { "c": ["d", "e"] } }, { "bool": { "should": [{ "match_all": {} }] } }],
+            "must_not": [{ "range": { "f": { "gt": "g", "lt": "h" } } }],
+        } });
+        assert_eq!(
+            size(&query),
+            QuerySize {
+                clauses: 4,
+                values: 5
+            }
+        );
+    }
+}

@@ -1,0 +1,221 @@
+//! Responses to lists: stored objects, spliced as they are into `<Kind>List`, or encoded in another [representation](crate::render::representation).
+//!
+//! With a limit the response is one page and a continue token. Without one it is the whole list: pages are read from the store
+//! one after another, as fast as the client takes them, so that one request never holds more than one page of
+//! [`PAGE`](super::query_plan::PAGE) objects. An error of the first page is a `Status`; one of a later page comes too late for
+//! that and cuts the connection, which every HTTP client notices.
+
+use axum::{body::Body, http::HeaderValue};
+use bytes::Bytes;
+use fleetdex_core::{
+    model::{FleetVersion, with_fleet_version},
+    query::{Cursor, Hit, Page},
+};
+use fleetdex_store::merged::Merged;
+use futures::{Stream, stream::try_unfold};
+use jiff::Timestamp;
+use serde_json::json;
+
+use super::{
+    page_memory::SMALL_PAGE_BYTES,
+    page_reader::{self, CHUNK_BYTES, PAGE_TIMEOUT, PageReader},
+    query_plan::QueryPlan,
+    snapshot,
+};
+use crate::{
+    auth::{
+        caller::Caller,
+        continue_token::{self, Continuation, SealingKeys, TokenBinding, TokenError},
+    },
+    render::{
+        etag,
+        representation::{ListEncoder, Representation},
+    },
+    request::{api_error::ApiError, api_request::ListRequest},
+};
+
+/// Bytes of objects in a response that is buffered whole, so that it can have an `ETag`. The bound keeps hashing below about half a
+/// millisecond for requests that are never repeated.
+const TAGGED_BYTES: usize = SMALL_PAGE_BYTES;
+/// Room for what surrounds the objects of a buffered response.
+const HEAD_BYTES: usize = 4 * 1024;
+
+/// The response to a list.
+#[derive(Debug)]
+pub struct ListResponse {
+    /// The encoded list, buffered or streamed.
+    pub body: Body,
+    /// The media type of the body.
+    pub media_type: &'static str,
+    /// The `ETag` of a buffered body.
+    pub tag: Option<HeaderValue>,
+}
+
+/// Reads the first page and makes the response. The continue token is bound to `caller`.
+pub async fn respond(
+    plan: QueryPlan,
+    request: &ListRequest,
+    representation: Representation,
+    caller: &Caller,
+    keys: &SealingKeys,
+) -> Result<ListResponse, ApiError> {
+    let permitted = plan.query.permitted.clone();
+    let bound = TokenBinding {
+        caller,
+        request,
+        permitted: &permitted,
+    };
+    let from = request
+        .continue_token
+        .as_deref()
+        .map(|text| continued(text, &plan.stores, &bound, keys))
+        .transpose()?;
+    let object_encoder = plan.encoder(representation);
+    let (stores, query) = (plan.stores.clone(), plan.query);
+    let (first, version) = match &from {
+        _ if plan.is_empty => (Page::default(), snapshot::current_version(&stores).await?),
+        Some((cursor, version)) => (page_reader::read(&stores, &query, cursor).await?, *version),
+        None => snapshot::first_page(&stores, &query, &request.watch_options, PAGE_TIMEOUT).await?,
+    };
+    let one_page = request.limit.is_some();
+    let remaining = first.remaining;
+    let reader = PageReader::begin(stores, query, first, from.is_some(), one_page).await?;
+    let mut metadata = json!({ "resourceVersion": version.to_string() });
+    if let Some(cursor) = reader.cursor().filter(|_| one_page) {
+        let cursors = plan.stores.split(cursor);
+        metadata["continue"] = token(&Continuation { version, cursors }, &bound, keys)?.into();
+        if let Some(remaining) = remaining.filter(|_| !request.options.without_remaining_count) {
+            metadata["remainingItemCount"] = remaining.into();
+        }
+    }
+    if !plan.as_of.is_empty() {
+        metadata["asOf"] = json!(plan.as_of);
+    }
+    let encoder = object_encoder.list(&metadata);
+    let media_type = encoder.media_type();
+    let is_small = reader.is_whole() && reader.bytes() <= TAGGED_BYTES;
+    let list = ListStream {
+        encoder,
+        reader,
+        rewritten_to: request.rewrites_version.then_some(version),
+    };
+    if is_small {
+        let bytes = list.whole().await?;
+        return Ok(ListResponse {
+            tag: Some(etag::of(&bytes)),
+            body: Body::from(bytes),
+            media_type,
+        });
+    }
+    Ok(ListResponse {
+        body: Body::from_stream(list.chunks()),
+        media_type,
+        tag: None,
+    })
+}
+
+/// The cursor and the resource version of a continue token.
+fn continued(
+    text: &str,
+    stores: &Merged,
+    bound: &TokenBinding<'_>,
+    keys: &SealingKeys,
+) -> Result<(Cursor, FleetVersion), ApiError> {
+    let opened = continue_token::open(keys, text, bound, Timestamp::now().as_second());
+    let Continuation { version, cursors } = opened.map_err(refused_token)?;
+    // The registry may have moved to another store.
+    let cursor = stores.join(cursors).ok_or(ApiError::Expired)?;
+    Ok((cursor, version))
+}
+
+fn refused_token(error: TokenError) -> ApiError {
+    match error {
+        TokenError::OtherPermission => ApiError::PermissionChanged,
+        TokenError::Expired => ApiError::Expired,
+        TokenError::Malformed | TokenError::OtherCaller | TokenError::OtherQuery => {
+            ApiError::bad_request(format!("parameter continue: {error}"))
+        }
+    }
+}
+
+fn token(
+    continuation: &Continuation,
+    bound: &TokenBinding<'_>,
+    keys: &SealingKeys,
+) -> Result<String, ApiError> {
+    let token = continue_token::seal(keys, continuation, bound, Timestamp::now().as_second())
+        .map_err(|error| ApiError::Internal(error.to_string()))?;
+    if token.len() > continue_token::MAX_BYTES {
+        return Err(ApiError::bad_request(format!(
+            "parameter limit: so many indices are searched that the continue token would have {} bytes, and a URI has room for {}; name fewer clusters, or list without a limit",
+            token.len(),
+            continue_token::MAX_BYTES
+        )));
+    }
+    Ok(token)
+}
+
+/// A list on its way to the client.
+struct ListStream {
+    encoder: ListEncoder,
+    reader: PageReader,
+    /// The resource version of the fleet that replaces those of members.
+    rewritten_to: Option<FleetVersion>,
+}
+
+impl ListStream {
+    /// The whole list, whose only page is in memory.
+    async fn whole(mut self) -> Result<Bytes, ApiError> {
+        let mut bytes = Vec::with_capacity(self.reader.bytes() + self.reader.len() + HEAD_BYTES);
+        while !self.write_next(&mut bytes).await? {}
+        Ok(bytes.into())
+    }
+
+    fn chunks(self) -> impl Stream<Item = Result<Bytes, ApiError>> {
+        try_unfold(Some((self, 0)), async |state| {
+            let Some((mut list, taken)) = state else {
+                return Ok(None);
+            };
+            let chunk = match list.reader.keep_pace(taken) {
+                Ok(()) => list.chunk().await,
+                Err(error) => Err(error),
+            };
+            let (chunk, is_last) = chunk.inspect_err(|error| {
+                let resource = &list.reader.resource().plural;
+                tracing::warn!(%error, %resource, "a list was cut short");
+            })?;
+            let taken = chunk.len();
+            Ok(Some((chunk, (!is_last).then_some((list, taken)))))
+        })
+    }
+
+    /// The next bytes, and whether they are the last.
+    async fn chunk(&mut self) -> Result<(Bytes, bool), ApiError> {
+        let mut chunk = Vec::with_capacity(CHUNK_BYTES);
+        let mut is_last = false;
+        while !is_last && chunk.len() < CHUNK_BYTES {
+            is_last = self.write_next(&mut chunk).await?;
+        }
+        Ok((chunk.into(), is_last))
+    }
+
+    /// Writes the next object, or the end of the list. Returns whether it was the end.
+    async fn write_next(&mut self, out: &mut Vec<u8>) -> Result<bool, ApiError> {
+        let Some(hit) = self.reader.next().await? else {
+            self.encoder.finish(out)?;
+            self.reader.leave();
+            return Ok(true);
+        };
+        match self.rewritten_to {
+            None => self.encoder.write(out, &hit)?,
+            Some(version) => self.encoder.write(
+                out,
+                &Hit {
+                    object: with_fleet_version(&hit.object, version),
+                    ..hit
+                },
+            )?,
+        }
+        Ok(false)
+    }
+}

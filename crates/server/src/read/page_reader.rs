@@ -1,0 +1,139 @@
+//! Reads the objects of a response from the stores, page by page as the client reads them.
+
+use std::{time::Duration, vec};
+
+use fleetdex_core::query::{Cursor, Hit, Page, Query, ResourceName};
+use fleetdex_store::merged::Merged;
+use tokio::time::timeout;
+
+use super::{page_memory::PageMemory, query_plan::PAGE, remaining_pages::RemainingPages};
+use crate::request::api_error::ApiError;
+
+/// Timeout of one page.
+pub(crate) const PAGE_TIMEOUT: Duration = Duration::from_secs(30);
+/// Bytes that are collected before they are sent: few writes and little memory.
+pub(crate) const CHUNK_BYTES: usize = 64 * 1024;
+/// After a page of fewer bytes, the next one asks for more objects again, where large objects had
+/// reduced the page's limit.
+const SHORT_PAGE_BYTES: usize = 4 << 20;
+
+/// The objects of a response that have not been sent yet.
+pub(crate) struct PageReader {
+    stores: Merged,
+    query: Query,
+    hits: vec::IntoIter<Hit>,
+    /// What follows the current page.
+    rest: RemainingPages,
+    /// Whether the client continues after this page.
+    is_one_page: bool,
+    memory: PageMemory,
+}
+
+impl PageReader {
+    /// Starts with the first page, or the one that the client requests. `is_continued`: the client
+    /// has a token and can request this page again; `is_one_page`: the client requests the next
+    /// page.
+    pub(crate) async fn begin(
+        stores: Merged,
+        query: Query,
+        first: Page,
+        is_continued: bool,
+        is_one_page: bool,
+    ) -> Result<Self, ApiError> {
+        let mut memory = PageMemory::of(&query.requester);
+        let rest = RemainingPages::new(stores.clone(), first.next);
+        let mut rest = if is_one_page { rest } else { rest.pinned() };
+        if let Err(error) = memory.take(bytes_of(&first.items)).await {
+            if is_continued {
+                rest.leave();
+            }
+            return Err(error);
+        }
+        let query = Query {
+            limit: next_limit(PAGE, &first.items),
+            ..query
+        };
+        Ok(Self {
+            stores,
+            query,
+            hits: first.items.into_iter(),
+            rest,
+            is_one_page,
+            memory,
+        })
+    }
+
+    /// The resource of the objects.
+    pub(crate) fn resource(&self) -> &ResourceName {
+        &self.query.resource
+    }
+
+    /// Where the next page starts, if there is one.
+    pub(crate) fn cursor(&self) -> Option<&Cursor> {
+        self.rest.cursor()
+    }
+
+    /// Whether all objects of the response are loaded.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.is_one_page || self.cursor().is_none()
+    }
+
+    /// Bytes of the loaded objects.
+    pub(crate) fn bytes(&self) -> usize {
+        bytes_of(self.hits.as_slice())
+    }
+
+    /// The number of loaded objects.
+    pub(crate) fn len(&self) -> usize {
+        self.hits.len()
+    }
+
+    /// The next object; loads the next page where the current one ends.
+    pub(crate) async fn next(&mut self) -> Result<Option<Hit>, ApiError> {
+        loop {
+            if let Some(hit) = self.hits.next() {
+                return Ok(Some(hit));
+            }
+            let Some(cursor) = self.cursor().filter(|_| !self.is_one_page) else {
+                return Ok(None);
+            };
+            let page = read(&self.stores, &self.query, cursor).await?;
+            self.memory.take(bytes_of(&page.items)).await?;
+            self.query.limit = next_limit(self.query.limit, &page.items);
+            self.hits = page.items.into_iter();
+            self.rest.advance(page.next);
+        }
+    }
+
+    /// Records that the client has read `bytes` since the last call. An error if that is too slow
+    /// while others wait for memory.
+    pub(crate) fn keep_pace(&mut self, bytes: usize) -> Result<(), ApiError> {
+        self.memory.keep_pace(bytes)
+    }
+
+    /// Leaves the next pages to the client, which has the whole response.
+    pub(crate) fn leave(&mut self) {
+        self.rest.leave();
+    }
+}
+
+/// Reads one page.
+pub(crate) async fn read(stores: &Merged, query: &Query, from: &Cursor) -> Result<Page, ApiError> {
+    let page = timeout(PAGE_TIMEOUT, stores.search(query, from)).await;
+    Ok(page.map_err(|_| ApiError::Timeout(PAGE_TIMEOUT.as_secs()))??)
+}
+
+/// The limit of the page after `page`. A page with fewer objects than its limit was reduced because
+/// more would be too large; the next one would be, too.
+fn next_limit(limit: usize, page: &[Hit]) -> usize {
+    let found = page.len().clamp(1, limit.max(1));
+    if bytes_of(page) < SHORT_PAGE_BYTES {
+        (2 * found).min(PAGE)
+    } else {
+        found
+    }
+}
+
+fn bytes_of(page: &[Hit]) -> usize {
+    page.iter().map(|hit| hit.object.get().len()).sum()
+}

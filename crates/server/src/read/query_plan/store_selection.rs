@@ -1,0 +1,165 @@
+//! Which stores answer a request, and for which clusters and namespaces each of them does.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use fleetdex_core::{
+    model::{ClusterName, StoreName},
+    query::Grant,
+};
+use fleetdex_store::merged::{Merged, StorePart};
+
+use super::checks::not_registered;
+use crate::{
+    catalog::{
+        Catalog, RegisteredResource, StoredResource,
+        coverage::{Overlap, StoreCoverage, assign},
+        qualified,
+    },
+    request::{
+        api_error::ApiError,
+        api_request::{ListRequest, StoreKind},
+    },
+};
+
+/// The clusters that hold the resource, of those that the request names, or of all.
+pub(crate) fn requested_clusters(
+    registered: &RegisteredResource,
+    request: &ListRequest,
+) -> BTreeSet<ClusterName> {
+    let held = stored_by(registered, request).flat_map(|(_, stored)| &stored.clusters);
+    held.filter(|name| request.clusters.is_empty() || request.clusters.contains(name))
+        .cloned()
+        .collect()
+}
+
+/// What each store holds of the resource, for stores of the kind that the path names.
+fn stored_by<'r>(
+    registered: &'r RegisteredResource,
+    request: &ListRequest,
+) -> impl Iterator<Item = (&'r StoreName, &'r StoredResource)> {
+    let kind = request.store_kind;
+    registered
+        .by_store
+        .iter()
+        .filter(move |(name, _)| kind.is_none_or(|kind| kind.is_of(name)))
+}
+
+/// The store that the request names, or else all stores that hold a part of the result.
+pub(super) fn select_stores(
+    catalog: &Catalog,
+    registered: &RegisteredResource,
+    request: &ListRequest,
+    asked: &BTreeSet<ClusterName>,
+) -> Result<Merged, ApiError> {
+    let names = || {
+        stored_by(registered, request)
+            .map(|(name, _)| name.as_str())
+            .collect::<Vec<_>>()
+            .join(", ")
+    };
+    let name = qualified(&registered.name);
+    if let Some(wanted) = &request.store {
+        let (wanted, stored) = registered.by_store.get_key_value(wanted).ok_or_else(|| {
+            let problem = format!(
+                "parameter store: {wanted} does not hold {name}; these do: {}",
+                names()
+            );
+            ApiError::BadRequest(problem)
+        })?;
+        let only = part(catalog, registered, wanted, stored, None)?;
+        return Ok(Merged::new(vec![only.clone()], vec![only.store]));
+    }
+    if let Some(kind) = request.store_kind
+        && stored_by(registered, request).next().is_none()
+    {
+        let called = if kind == StoreKind::Embedded {
+            "the embedded store"
+        } else {
+            "OpenSearch"
+        };
+        return Err(not_registered(
+            &registered.name,
+            format!("no ResourceRegistry keeps {name} in {called}"),
+        ));
+    }
+    let everything = StoreCoverage::everything();
+    let coverage_of = |store: &StoreName, cluster: &ClusterName| {
+        catalog
+            .coverage(&registered.name, store, cluster)
+            .unwrap_or(&everything)
+    };
+    let mut holders: BTreeMap<&StoreName, BTreeMap<&ClusterName, &StoreCoverage>> = BTreeMap::new();
+    for (store, stored) in stored_by(registered, request) {
+        holders.insert(
+            store,
+            stored
+                .clusters
+                .iter()
+                .map(|cluster| (cluster, coverage_of(store, cluster)))
+                .collect(),
+        );
+    }
+    let mut shares = assign(&holders, asked).map_err(|Overlap { cluster, stores }| {
+        let stores = stores.iter().map(StoreName::as_str).collect::<Vec<_>>().join(" and ");
+        let problem = format!("{stores} hold {name} of cluster {cluster} by labels or fields, so that some may be in both");
+        ApiError::BadRequest(format!("{problem}; choose with the parameter store: {}", names()))
+    })?;
+    if shares.is_empty() {
+        // A query needs a store even if no cluster of the request holds the resource. That store is not queried.
+        shares.extend(holders.keys().next().map(|store| ((*store).clone(), None)));
+    }
+    let mut parts = Vec::with_capacity(shares.len());
+    for (store, area) in shares {
+        let Some(stored) = registered.by_store.get(&store) else {
+            continue;
+        };
+        parts.push(part(catalog, registered, &store, stored, area)?);
+    }
+    let is_selected = |store: &StoreName| request.store_kind.is_none_or(|kind| kind.is_of(store));
+    let all = catalog
+        .stores()
+        .filter(|(store, _)| is_selected(store))
+        .map(|(_, store)| Arc::clone(store))
+        .collect();
+    Ok(Merged::new(parts, all))
+}
+
+fn part(
+    catalog: &Catalog,
+    registered: &RegisteredResource,
+    name: &StoreName,
+    stored: &StoredResource,
+    area: Option<Vec<Grant>>,
+) -> Result<StorePart, ApiError> {
+    let store = catalog
+        .store(name)
+        .ok_or_else(|| ApiError::Unavailable(format!("store {name} is not connected yet")))?;
+    Ok(StorePart {
+        name: name.clone(),
+        store: Arc::clone(store),
+        selectable: registered.selectable(stored),
+        area,
+    })
+}
+
+/// What the selected stores hold together.
+pub(super) fn union(registered: &RegisteredResource, stores: &Merged) -> StoredResource {
+    let mut all = StoredResource::default();
+    for stored in stores
+        .parts()
+        .iter()
+        .filter_map(|part| registered.by_store.get(&part.name))
+    {
+        all.clusters.extend(stored.clusters.iter().cloned());
+        for (version, clusters) in &stored.versions {
+            all.versions
+                .entry(Arc::clone(version))
+                .or_default()
+                .extend(clusters.iter().cloned());
+        }
+    }
+    all
+}

@@ -1,0 +1,298 @@
+//! Encoders of objects of one kind.
+
+use fleetdex_core::{model::Gvk, query::Hit};
+use jiff::Timestamp;
+use serde::Deserialize;
+use serde_json::{Value, json, value::RawValue};
+
+use super::{
+    format::{Encoding, IncludeObject, MetaVersion, OutputKind, Representation},
+    indent::Indenter,
+    yaml::{self, YamlPosition},
+};
+use crate::{render::table::TablePrinter, request::api_error::ApiError};
+
+/// Encodes objects of one kind for one response.
+#[derive(Clone, Debug)]
+pub struct ObjectEncoder {
+    representation: Representation,
+    kind: Gvk,
+    table: Option<TablePrinter>,
+    now: Timestamp,
+}
+
+impl ObjectEncoder {
+    /// `kind` is that of the objects, in the requested version. `table` is called if the output is a Table. Ages are computed at `now`.
+    pub fn new(
+        representation: Representation,
+        kind: Gvk,
+        table: impl FnOnce() -> TablePrinter,
+        now: Timestamp,
+    ) -> Self {
+        let table = matches!(representation.output, OutputKind::Table(..)).then(table);
+        Self {
+            representation,
+            kind,
+            table,
+            now,
+        }
+    }
+
+    /// Sets the time for ages, for a watch.
+    pub fn set_now(&mut self, now: Timestamp) {
+        self.now = now;
+    }
+
+    /// The media type of the response.
+    pub fn media_type(&self) -> &'static str {
+        self.representation.encoding.media_type()
+    }
+
+    /// Encodes one object: itself, a Table of one row, or its metadata.
+    ///
+    /// `with_columns` is false for all but the first event of a watch, which alone has column definitions.
+    pub fn object(&self, hit: &Hit, with_columns: bool) -> Result<Vec<u8>, ApiError> {
+        let mut json = Vec::with_capacity(hit.object.get().len());
+        match (&self.table, self.representation.output) {
+            (Some(table), OutputKind::Table(version, _)) => {
+                let metadata = json!({ "resourceVersion": resource_version(hit.object.get()) });
+                json.extend_from_slice(head("Table", version.api_version(), &metadata).as_bytes());
+                if with_columns {
+                    json.extend_from_slice(b",\"columnDefinitions\":");
+                    table.write_definitions(&mut json);
+                } else {
+                    json.extend_from_slice(b",\"columnDefinitions\":null");
+                }
+                json.extend_from_slice(b",\"rows\":[");
+                self.write_item(&mut json, hit);
+                json.extend_from_slice(b"]}");
+            }
+            _ => self.write_item(&mut json, hit),
+        }
+        json.push(b'\n');
+        encoded(self.representation, json)
+    }
+
+    /// The object of a bookmark event, as JSON.
+    pub fn bookmark(&self, metadata: &Value) -> Vec<u8> {
+        let (kind, api_version, rest) = match self.representation.output {
+            OutputKind::Object => (self.kind.kind.to_string(), self.kind.api_version(), "}"),
+            OutputKind::Table(version, _) => (
+                "Table".to_owned(),
+                version.api_version().to_owned(),
+                ",\"columnDefinitions\":null,\"rows\":[]}",
+            ),
+            OutputKind::PartialMetadata(version) => (
+                "PartialObjectMetadata".to_owned(),
+                version.api_version().to_owned(),
+                "}",
+            ),
+        };
+        [
+            head(&kind, &api_version, metadata).as_bytes(),
+            rest.as_bytes(),
+        ]
+        .concat()
+    }
+
+    /// An encoder of a list with this metadata.
+    pub fn list(self, metadata: &Value) -> ListEncoder {
+        let (kind, api_version) = match self.representation.output {
+            OutputKind::Object => (format!("{}List", self.kind.kind), self.kind.api_version()),
+            OutputKind::Table(version, _) => ("Table".to_owned(), version.api_version().to_owned()),
+            OutputKind::PartialMetadata(version) => (
+                "PartialObjectMetadataList".to_owned(),
+                version.api_version().to_owned(),
+            ),
+        };
+        let mut head = head(&kind, &api_version, metadata).into_bytes();
+        if let Some(table) = &self.table {
+            head.extend_from_slice(b",\"columnDefinitions\":");
+            table.write_definitions(&mut head);
+        }
+        let indenter = self.representation.pretty.then(Indenter::default);
+        ListEncoder {
+            layout: self,
+            head,
+            is_first: true,
+            indenter,
+            scratch: Vec::new(),
+        }
+    }
+
+    /// Appends one item of a list, or row of a Table, as compact JSON.
+    fn write_item(&self, out: &mut Vec<u8>, hit: &Hit) {
+        match (&self.table, self.representation.output) {
+            (Some(table), OutputKind::Table(version, include)) => {
+                out.push(b'{');
+                table.write_cells(out, hit.cluster.as_str(), hit.object.get(), self.now);
+                out.extend_from_slice(b",\"object\":");
+                match include {
+                    IncludeObject::None => out.extend_from_slice(b"null"),
+                    IncludeObject::Metadata => write_metadata(out, version, hit.object.get()),
+                    IncludeObject::Object => out.extend_from_slice(hit.object.get().as_bytes()),
+                }
+                out.push(b'}');
+            }
+            (_, OutputKind::PartialMetadata(version)) => {
+                write_metadata(out, version, hit.object.get());
+            }
+            _ => out.extend_from_slice(hit.object.get().as_bytes()),
+        }
+    }
+}
+
+/// Encodes a list, item by item.
+#[derive(Debug)]
+pub struct ListEncoder {
+    layout: ObjectEncoder,
+    /// The list up to its items, without the closing bracket; empty once it is written.
+    head: Vec<u8>,
+    is_first: bool,
+    indenter: Option<Indenter>,
+    scratch: Vec<u8>,
+}
+
+impl ListEncoder {
+    /// The media type of the response.
+    pub fn media_type(&self) -> &'static str {
+        self.layout.media_type()
+    }
+
+    /// Appends an item, and the head of the list before the first one.
+    pub fn write(&mut self, out: &mut Vec<u8>, hit: &Hit) -> Result<(), ApiError> {
+        self.write_head(out)?;
+        if self.layout.representation.encoding == Encoding::Yaml {
+            out.extend_from_slice(if self.is_first { b"\n-" } else { b"-" });
+            self.is_first = false;
+            self.scratch.clear();
+            self.layout.write_item(&mut self.scratch, hit);
+            return yaml::write(out, &self.scratch, YamlPosition::Dash, 0)
+                .map_err(|error| unreadable(&error));
+        }
+        let comma: &[u8] = if self.is_first { b"" } else { b"," };
+        self.is_first = false;
+        match &mut self.indenter {
+            Some(indenter) => {
+                self.scratch.clear();
+                self.scratch.extend_from_slice(comma);
+                self.layout.write_item(&mut self.scratch, hit);
+                indenter.write(out, &self.scratch);
+            }
+            None => {
+                out.extend_from_slice(comma);
+                self.layout.write_item(out, hit);
+            }
+        }
+        Ok(())
+    }
+
+    /// Appends the end, and the head of the list if there was no item.
+    pub fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), ApiError> {
+        self.write_head(out)?;
+        match (self.layout.representation.encoding, &mut self.indenter) {
+            (Encoding::Yaml, _) if self.is_first => out.extend_from_slice(b" []\n"),
+            (Encoding::Yaml, _) => {}
+            (Encoding::Json, Some(indenter)) => {
+                indenter.write(out, b"]}");
+                out.push(b'\n');
+            }
+            (Encoding::Json, None) => out.extend_from_slice(b"]}\n"),
+        }
+        Ok(())
+    }
+
+    fn write_head(&mut self, out: &mut Vec<u8>) -> Result<(), ApiError> {
+        let mut head = std::mem::take(&mut self.head);
+        if head.is_empty() {
+            return Ok(());
+        }
+        let items: &str = if self.layout.table.is_some() {
+            "rows"
+        } else {
+            "items"
+        };
+        if self.layout.representation.encoding == Encoding::Yaml {
+            head.push(b'}');
+            yaml::write(out, &head, YamlPosition::Top, 0).map_err(|error| unreadable(&error))?;
+            out.extend_from_slice(items.as_bytes());
+            out.push(b':');
+            return Ok(());
+        }
+        head.extend_from_slice(format!(",\"{items}\":[").as_bytes());
+        match &mut self.indenter {
+            Some(indenter) => indenter.write(out, &head),
+            None => out.extend_from_slice(&head),
+        }
+        Ok(())
+    }
+}
+
+/// Encodes compact JSON that ends with a line break.
+pub(super) fn encoded(representation: Representation, json: Vec<u8>) -> Result<Vec<u8>, ApiError> {
+    let mut out = Vec::with_capacity(json.len());
+    match representation {
+        Representation {
+            encoding: Encoding::Yaml,
+            ..
+        } => {
+            yaml::write(&mut out, &json, YamlPosition::Top, 0)
+                .map_err(|error| unreadable(&error))?;
+        }
+        Representation { pretty: true, .. } => {
+            Indenter::default().write(&mut out, &json);
+            out.push(b'\n');
+        }
+        Representation { .. } => return Ok(json),
+    }
+    Ok(out)
+}
+
+/// Stored objects were parsed as JSON before they were stored.
+fn unreadable(error: &serde_json::Error) -> ApiError {
+    ApiError::Internal(format!("a stored object is no JSON: {error}"))
+}
+
+/// `{"kind":…,"apiVersion":…,"metadata":…`, left open.
+fn head(kind: &str, api_version: &str, metadata: &Value) -> String {
+    format!(
+        r#"{{"kind":{},"apiVersion":{},"metadata":{metadata}"#,
+        json!(kind),
+        json!(api_version)
+    )
+}
+
+#[derive(Deserialize)]
+struct MetadataOnly<'a> {
+    #[serde(borrow)]
+    metadata: Option<&'a RawValue>,
+}
+
+fn metadata(object: &str) -> &str {
+    let parsed: Result<MetadataOnly<'_>, _> = serde_json::from_str(object);
+    parsed
+        .ok()
+        .and_then(|object| object.metadata)
+        .map_or("{}", RawValue::get)
+}
+
+fn write_metadata(out: &mut Vec<u8>, version: MetaVersion, object: &str) {
+    out.extend_from_slice(br#"{"kind":"PartialObjectMetadata","apiVersion":""#);
+    out.extend_from_slice(version.api_version().as_bytes());
+    out.extend_from_slice(br#"","metadata":"#);
+    out.extend_from_slice(metadata(object).as_bytes());
+    out.push(b'}');
+}
+
+fn resource_version(object: &str) -> String {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct ListedVersion {
+        #[serde(default)]
+        resource_version: String,
+    }
+    serde_json::from_str(metadata(object)).map_or_else(
+        |_| String::new(),
+        |metadata: ListedVersion| metadata.resource_version,
+    )
+}

@@ -1,0 +1,312 @@
+//! Pods. Their status is the one word that phase, init containers and containers come down to.
+
+use jiff::Timestamp;
+
+use crate::render::table::{
+    column::{Cell, NONE, RowContext, age, computed, name, timestamp},
+    json_node::JsonNode,
+    kind_columns::{CompletedCondition, KindColumns},
+    text::{labels, members, or},
+};
+
+/// What one summary needs.
+const SUMMARY: &[&str] = &[
+    "metadata.deletionTimestamp",
+    "spec.containers.name",
+    "spec.initContainers.name",
+    "spec.initContainers.restartPolicy",
+    "status.phase",
+    "status.reason",
+    "status.conditions.type",
+    "status.conditions.status",
+    "status.conditions.reason",
+    "status.initContainerStatuses",
+    "status.containerStatuses",
+];
+
+/// The kinds.
+pub const KINDS: &[KindColumns] = &[
+    KindColumns::new(
+        "",
+        "Pod",
+        &[
+            name(),
+            computed("Ready", SUMMARY, |view| {
+                let summary = PodSummary::of(view);
+                format!("{}/{}", summary.ready, summary.total).into()
+            }),
+            computed("Status", SUMMARY, |view| PodSummary::of(view).reason.into()),
+            computed("Restarts", SUMMARY, restarts),
+            age(),
+            computed("IP", &["status.podIPs.ip"], |view| {
+                let first = view.at("status.podIPs").items().first();
+                or(
+                    first.map_or("", |address| address.member("ip").text()),
+                    NONE,
+                )
+                .into()
+            })
+            .wide(),
+            computed("Node", &["spec.nodeName"], |view| {
+                or(view.at("spec.nodeName").text(), NONE).into()
+            })
+            .wide(),
+            computed("Nominated Node", &["status.nominatedNodeName"], |view| {
+                or(view.at("status.nominatedNodeName").text(), NONE).into()
+            })
+            .wide(),
+            computed(
+                "Readiness Gates",
+                &[
+                    "spec.readinessGates",
+                    "status.conditions.type",
+                    "status.conditions.status",
+                ],
+                gates,
+            )
+            .wide(),
+        ],
+    )
+    .with_completed(completed),
+    KindColumns::new(
+        "",
+        "PodTemplate",
+        &[
+            name(),
+            computed("Containers", &["template.spec.containers.name"], |view| {
+                members(view.at("template.spec.containers"), "name").into()
+            }),
+            computed("Images", &["template.spec.containers.image"], |view| {
+                members(view.at("template.spec.containers"), "image").into()
+            }),
+            computed("Pod Labels", &["template.metadata.labels"], |view| {
+                labels(view.at("template.metadata.labels")).into()
+            }),
+        ],
+    ),
+];
+
+fn completed(view: &RowContext<'_>) -> Option<CompletedCondition> {
+    match view.at("status.phase").text() {
+        "Succeeded" => Some(CompletedCondition {
+            reason: "Succeeded",
+            message: "The pod has completed successfully.",
+        }),
+        "Failed" => Some(CompletedCondition {
+            reason: "Failed",
+            message: "The pod failed.",
+        }),
+        _ => None,
+    }
+}
+
+fn gates(view: &RowContext<'_>) -> Cell {
+    let gates = view.at("spec.readinessGates").items();
+    if gates.is_empty() {
+        return NONE.into();
+    }
+    let open = gates
+        .iter()
+        .filter(|gate| holds(view, gate.member("conditionType").text()))
+        .count();
+    format!("{open}/{}", gates.len()).into()
+}
+
+fn restarts(view: &RowContext<'_>) -> Cell {
+    let PodSummary {
+        restarts,
+        last_restart,
+        ..
+    } = PodSummary::of(view);
+    match last_restart.filter(|_| restarts != 0) {
+        Some(moment) => {
+            let ago = crate::render::table::age::human_duration(
+                view.now.duration_since(moment).as_secs(),
+            );
+            format!("{restarts} ({ago} ago)").into()
+        }
+        None => restarts.to_string().into(),
+    }
+}
+
+fn holds(view: &RowContext<'_>, condition: &str) -> bool {
+    view.at("status.conditions")
+        .of_type(condition)
+        .is_some_and(|found| found.member("status").text() == "True")
+}
+
+/// What a pod comes down to.
+#[derive(Debug, Default)]
+struct PodSummary {
+    ready: usize,
+    total: usize,
+    restarts: i64,
+    last_restart: Option<Timestamp>,
+    reason: String,
+}
+
+impl PodSummary {
+    fn of(view: &RowContext<'_>) -> Self {
+        let sidecars = view
+            .at("spec.initContainers")
+            .items()
+            .iter()
+            .filter(|container| is_sidecar(container))
+            .count();
+        let mut summary = Self {
+            total: view.at("spec.containers").items().len() + sidecars,
+            reason: plain_reason(view),
+            ..Self::default()
+        };
+        let initializing = summary.add_init_containers(view);
+        if !initializing || holds(view, "Initialized") {
+            summary.add_containers(view);
+        }
+        if view.is_deleted() {
+            summary.be_deleted(view);
+        }
+        summary
+    }
+
+    /// Adds the init containers. Whether one of them still has to end.
+    fn add_init_containers(&mut self, view: &RowContext<'_>) -> bool {
+        let containers = view.at("spec.initContainers").items();
+        for (position, status) in view
+            .at("status.initContainerStatuses")
+            .items()
+            .iter()
+            .enumerate()
+        {
+            self.add_restarts(status);
+            let named =
+                |container: &&JsonNode<'_>| container.member("name") == status.member("name");
+            let is_started_sidecar = containers.iter().find(named).is_some_and(is_sidecar)
+                && status.member("started").flag();
+            let ended = status.at("state.terminated");
+            if ended.is_given() && ended.member("exitCode").integer() == 0 {
+                continue;
+            }
+            if is_started_sidecar {
+                self.ready += usize::from(status.member("ready").flag());
+                continue;
+            }
+            self.reason = init_reason(status, position, containers.len());
+            return true;
+        }
+        false
+    }
+
+    /// Adds the containers, with the sidecars' restarts only: those of other init containers are history.
+    fn add_containers(&mut self, view: &RowContext<'_>) {
+        self.restarts = 0;
+        self.last_restart = None;
+        let containers = view.at("spec.initContainers").items();
+        for status in view.at("status.initContainerStatuses").items() {
+            let named =
+                |container: &&JsonNode<'_>| container.member("name") == status.member("name");
+            if containers.iter().find(named).is_some_and(is_sidecar) {
+                self.add_restarts(status);
+            }
+        }
+        let mut has_running = false;
+        let mut error = None;
+        for status in view.at("status.containerStatuses").items().iter().rev() {
+            self.add_restarts(status);
+            let (waiting, ended) = (
+                status.at("state.waiting.reason").text(),
+                status.at("state.terminated"),
+            );
+            if !waiting.is_empty() {
+                waiting.clone_into(&mut self.reason);
+            } else if ended.is_given() {
+                self.reason = end_reason(ended);
+                if ended.member("exitCode").integer() != 0 {
+                    error = Some(self.reason.clone());
+                }
+            } else if status.member("ready").flag() && status.at("state.running").is_given() {
+                has_running = true;
+                self.ready += 1;
+            }
+        }
+        if self.reason == "Completed" {
+            self.complete(view, has_running, error);
+        }
+    }
+
+    /// One container has completed; others may not have.
+    fn complete(&mut self, view: &RowContext<'_>, has_running: bool, error: Option<String>) {
+        if has_running && holds(view, "Ready") {
+            "Running".clone_into(&mut self.reason);
+        } else if let Some(reason) = error {
+            self.reason = reason;
+        } else if has_running {
+            "NotReady".clone_into(&mut self.reason);
+        }
+    }
+
+    fn be_deleted(&mut self, view: &RowContext<'_>) {
+        let has_ended = matches!(view.at("status.phase").text(), "Succeeded" | "Failed");
+        if view.at("status.reason").text() == "NodeLost" {
+            "Unknown".clone_into(&mut self.reason);
+        } else if !has_ended {
+            "Terminating".clone_into(&mut self.reason);
+        }
+    }
+
+    fn add_restarts(&mut self, status: &JsonNode<'_>) {
+        self.restarts += status.member("restartCount").integer();
+        let ended = timestamp(status.at("lastState.terminated.finishedAt"));
+        self.last_restart = self.last_restart.max(ended);
+    }
+}
+
+/// Phase, or the reason for it.
+fn plain_reason(view: &RowContext<'_>) -> String {
+    let mut conditions = view.at("status.conditions").items().iter();
+    let is_gated = conditions.any(|found| {
+        found.member("type").text() == "PodScheduled"
+            && found.member("reason").text() == "SchedulingGated"
+    });
+    let reason = or(
+        view.at("status.reason").text(),
+        view.at("status.phase").text(),
+    );
+    if is_gated {
+        "SchedulingGated".to_owned()
+    } else {
+        reason.to_owned()
+    }
+}
+
+fn init_reason(status: &JsonNode<'_>, position: usize, total: usize) -> String {
+    let (waiting, ended) = (
+        status.at("state.waiting.reason").text(),
+        status.at("state.terminated"),
+    );
+    if ended.is_given() {
+        format!("Init:{}", end_reason(ended))
+    } else if !waiting.is_empty() && waiting != "PodInitializing" {
+        format!("Init:{waiting}")
+    } else {
+        format!("Init:{position}/{total}")
+    }
+}
+
+fn end_reason(ended: &JsonNode<'_>) -> String {
+    let (reason, signal) = (
+        ended.member("reason").text(),
+        ended.member("signal").integer(),
+    );
+    if !reason.is_empty() {
+        reason.to_owned()
+    } else if signal != 0 {
+        format!("Signal:{signal}")
+    } else {
+        format!("ExitCode:{}", ended.member("exitCode").integer())
+    }
+}
+
+/// Whether an init container keeps running beside the others.
+fn is_sidecar(container: &JsonNode<'_>) -> bool {
+    container.member("restartPolicy").text() == "Always"
+}

@@ -1,0 +1,271 @@
+//! Parses path and query into an [`ApiRequest`], by the rules of Kubernetes' apiserver.
+//!
+//! Guarantee: an invalid value is refused, and the error names its parameter. An unknown parameter is ignored, as in Kubernetes, and its name is
+//! reported: [`ListRequest::ignored`], [`ignored`].
+//! Source of the path rules: `RequestInfo` of <https://pkg.go.dev/k8s.io/apiserver/pkg/endpoints/request>
+
+use fleetdex_core::model::{ClusterName, StoreName};
+
+use super::{
+    api_error::ApiError,
+    uri::{QueryParameter, QueryParameters, RequestUri},
+};
+
+mod changes;
+mod counts;
+mod list;
+mod resource_path;
+#[cfg(test)]
+mod tests;
+mod values;
+
+pub use changes::ChangesRequest;
+pub use counts::AggregateRequest;
+pub use list::ListRequest;
+pub use resource_path::ResourcePath;
+use values::comma_separated;
+
+/// Our API group, and Karmada's, below which its clients find the same paths.
+pub const GROUPS: [&str; 2] = ["search.fleetdex.io", "search.karmada.io"];
+/// The version of both groups.
+pub const VERSION: &str = "v1alpha1";
+
+/// Parameters that do not change which objects a list has: the layout, which [`Representation`](crate::render::representation::Representation) reads, the
+/// client's timeout, and a flag of watches. Clients send them with every request.
+const WITHOUT_EFFECT: [&str; 5] = [
+    "includeObject",
+    "pretty",
+    "timeout",
+    "timeoutSeconds",
+    "allowWatchBookmarks",
+];
+/// Parameters that are not supported yet. An empty value means that the parameter is not given, as in Kubernetes.
+const UNSUPPORTED: [&str; 1] = ["shardSelector"];
+
+/// A parsed request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ApiRequest {
+    /// The version of this server.
+    Version,
+    /// Discovery of the server's own groups.
+    Discovery(GroupDiscovery),
+    /// `OpenAPI` documents of the server's own groups.
+    OpenApi(OpenApi),
+    /// A list or a watch.
+    List(Box<ListRequest>),
+    /// Counts of objects.
+    Aggregate(Box<AggregateRequest>),
+    /// The changes that this replica makes, for another replica.
+    Changes(Box<ChangesRequest>),
+    /// Verification of the documents of these clusters, or of all if there are none.
+    Verify(Vec<ClusterName>),
+}
+
+impl ApiRequest {
+    /// Whether it is long-running: a watch, or a verification.
+    pub fn is_long_running(&self) -> bool {
+        match self {
+            Self::List(list) => list.watch_options.watch,
+            Self::Changes(changes) => changes.watch,
+            Self::Verify(_) => true,
+            Self::Version | Self::Discovery(_) | Self::OpenApi(_) | Self::Aggregate(_) => false,
+        }
+    }
+
+    /// The HTTP method that it is served with.
+    pub fn method(&self) -> &'static str {
+        match self {
+            // A verification repairs drift.
+            Self::Verify(_) => "POST",
+            Self::Version
+            | Self::Discovery(_)
+            | Self::OpenApi(_)
+            | Self::List(_)
+            | Self::Aggregate(_)
+            | Self::Changes(_) => "GET",
+        }
+    }
+}
+
+/// Discovery of the server's own groups.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum GroupDiscovery {
+    /// `/apis`
+    Groups,
+    /// `/apis/<group>`
+    Group(&'static str),
+    /// `/apis/<group>/v1alpha1`
+    Resources(&'static str),
+}
+
+/// `OpenAPI` documents of the server's own groups.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OpenApi {
+    /// `/openapi/v2`
+    V2,
+    /// `/openapi/v3`
+    Index,
+    /// `/openapi/v3/apis/<group>/v1alpha1`
+    V3(&'static str),
+}
+
+/// Discovery of the registered resources, below `proxying/karmada/proxy`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FleetDiscovery {
+    /// `/api`
+    CoreVersions,
+    /// `/apis`
+    Groups,
+    /// `/apis/<group>`
+    Group(String),
+    /// `/api/<version>` (with the empty group) and `/apis/<group>/<version>`
+    Resources {
+        /// API group; empty for the core group.
+        group: String,
+        /// Version in the group.
+        version: String,
+    },
+}
+
+/// A kind of store, as Karmada's paths name it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StoreKind {
+    /// `search/cache`: the embedded store.
+    Embedded,
+    /// `search/opensearch`
+    OpenSearch,
+}
+
+impl StoreKind {
+    /// Whether a store is of this kind.
+    pub fn is_of(self, store: &StoreName) -> bool {
+        (self == Self::Embedded) == (*store == StoreName::embedded())
+    }
+}
+
+/// Parses a request that is not below `proxying/`.
+pub fn parse(uri: &RequestUri<'_>) -> Result<ApiRequest, ApiError> {
+    let path = uri.path();
+    let parameters = uri.query().distinct()?;
+    let no_such_path = || ApiError::NoSuchPath {
+        path: path.to_owned(),
+    };
+    let request = match uri.segments().as_slice() {
+        ["version"] => ApiRequest::Version,
+        ["openapi", "v2"] => ApiRequest::OpenApi(OpenApi::V2),
+        ["openapi", "v3"] => ApiRequest::OpenApi(OpenApi::Index),
+        ["openapi", "v3", "apis", group, VERSION] => {
+            ApiRequest::OpenApi(OpenApi::V3(own_group(group).ok_or_else(no_such_path)?))
+        }
+        ["apis"] => ApiRequest::Discovery(GroupDiscovery::Groups),
+        ["apis", group] => ApiRequest::Discovery(GroupDiscovery::Group(
+            own_group(group).ok_or_else(no_such_path)?,
+        )),
+        ["apis", group, VERSION] => ApiRequest::Discovery(GroupDiscovery::Resources(
+            own_group(group).ok_or_else(no_such_path)?,
+        )),
+        ["apis", group, VERSION, rest @ ..] if own_group(group).is_some() => {
+            below_group(path, rest)?
+        }
+        _ => return Err(no_such_path()),
+    };
+    match request {
+        ApiRequest::List(list) => Ok(ApiRequest::List(Box::new(list.with(parameters)?))),
+        ApiRequest::Aggregate(counts) => {
+            Ok(ApiRequest::Aggregate(Box::new(counts.with(parameters)?)))
+        }
+        ApiRequest::Changes(changes) => {
+            Ok(ApiRequest::Changes(Box::new(changes.with(parameters)?)))
+        }
+        ApiRequest::Verify(_) => clusters_to_verify(parameters).map(ApiRequest::Verify),
+        discovery => Ok(discovery),
+    }
+}
+
+fn own_group(group: &str) -> Option<&'static str> {
+    GROUPS.into_iter().find(|own| *own == group)
+}
+
+/// What follows `/apis/<group>/v1alpha1/`.
+fn below_group(path: &str, rest: &[&str]) -> Result<ApiRequest, ApiError> {
+    match rest {
+        ["search", "cache", resource_path @ ..] => Ok(ListRequest::of(path, resource_path, None)?
+            .from(StoreKind::Embedded)
+            .boxed()),
+        ["search", "opensearch", resource_path @ ..] => {
+            Ok(ListRequest::of(path, resource_path, None)?
+                .from(StoreKind::OpenSearch)
+                .boxed())
+        }
+        ["search", resource_path @ ..] => Ok(ListRequest::of(path, resource_path, None)?.boxed()),
+        ["clusters", cluster, resource_path @ ..] if !resource_path.is_empty() => {
+            let name = cluster
+                .parse()
+                .map_err(|error| ApiError::bad_request(format!("path: {error}")))?;
+            Ok(ListRequest::of(path, resource_path, Some(name))?.boxed())
+        }
+        ["verify"] => Ok(ApiRequest::Verify(Vec::new())),
+        ["changes", resource_path @ ..] => Ok(ApiRequest::Changes(Box::new(ChangesRequest::of(
+            path,
+            resource_path,
+        )?))),
+        ["aggregate", resource_path @ ..] => Ok(ApiRequest::Aggregate(Box::new(
+            AggregateRequest::of(path, resource_path)?,
+        ))),
+        _ => Err(ApiError::NoSuchPath {
+            path: path.to_owned(),
+        }),
+    }
+}
+
+/// Parses a list below `proxying/`: `resource_path` is the resource's path, decoded, and `cluster` the one that the path names.
+pub fn list_of_fleet(
+    uri: &RequestUri<'_>,
+    resource_path: &[&str],
+    cluster: Option<ClusterName>,
+) -> Result<ListRequest, ApiError> {
+    let list =
+        ListRequest::of(uri.path(), resource_path, cluster)?.with(uri.query().distinct()?)?;
+    Ok(ListRequest {
+        rewrites_version: true,
+        ..list
+    })
+}
+
+fn not_yet(what: &str) -> ApiError {
+    ApiError::bad_request(format!("{what} is not supported yet"))
+}
+
+fn unknown(key: &str, known: &str) -> ApiError {
+    ApiError::bad_request(format!("parameter {key:?} is unknown; known are {known}"))
+}
+
+/// Unknown parameters of a request. Lists and counts report their own.
+pub fn ignored(request: &ApiRequest, query: &QueryParameters<'_>) -> Result<Vec<String>, ApiError> {
+    let known: &[&str] = match request {
+        ApiRequest::Version | ApiRequest::Discovery(_) => &[],
+        ApiRequest::Verify(_) => &["clusters"],
+        // Clients of OpenAPI send parameters of the index's links, such as a hash. Lists, counts and changes report or refuse unknown parameters themselves.
+        ApiRequest::OpenApi(_)
+        | ApiRequest::List(_)
+        | ApiRequest::Aggregate(_)
+        | ApiRequest::Changes(_) => return Ok(Vec::new()),
+    };
+    let names = query.distinct()?.iter().map(|parameter| &*parameter.key);
+    Ok(names
+        .filter(|key| !WITHOUT_EFFECT.contains(key) && !known.contains(key))
+        .map(str::to_owned)
+        .collect())
+}
+
+fn clusters_to_verify(parameters: &[QueryParameter<'_>]) -> Result<Vec<ClusterName>, ApiError> {
+    let mut clusters = Vec::new();
+    for QueryParameter { key, value, .. } in parameters {
+        if key == "clusters" {
+            comma_separated(value, &mut clusters).map_err(|problem| {
+                ApiError::bad_request(format!("parameter clusters: {problem}"))
+            })?;
+        }
+    }
+    Ok(clusters)
+}

@@ -1,0 +1,5 @@
+//! Streams the response to a watch, and exchanges the changes for it with the other replicas.
+
+pub mod changes;
+pub mod peers;
+pub mod watch_response;

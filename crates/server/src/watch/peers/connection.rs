@@ -1,0 +1,115 @@
+//! Connections to the servers of other replicas: with the credentials for the control plane, which
+//! authenticates all replicas, and only to servers whose certificate has the same source as this
+//! replica's own.
+
+use std::{net::SocketAddr, pin::Pin, sync::Arc, time::Duration};
+
+use fleetdex_core::model::{FleetVersion, StoreName, causes};
+use futures::AsyncBufRead;
+use http::Request;
+use kube::{Client, Config};
+use tokio::{sync::watch, time::timeout};
+
+use crate::{
+    auth::certificate_rotation::PeerTrust,
+    request::{
+        api_request::{GROUPS, ResourcePath, VERSION},
+        percent,
+    },
+};
+
+/// Timeout until a response begins.
+const TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Another replica cannot be reached.
+#[derive(Debug, thiserror::Error)]
+pub enum ConnectionError {
+    /// Its certificate cannot be verified.
+    #[error("this replica has no certificate yet, so it cannot verify those of others")]
+    NoPeerTrust,
+    /// No response begins.
+    #[error("it does not respond within {} s", TIMEOUT.as_secs())]
+    Timeout,
+    /// No connection, or an error as response.
+    #[error("the request to it failed: {}", causes(.0))]
+    Refused(#[from] Box<kube::Error>),
+    /// 410: its log begins later.
+    #[error("it no longer knows its changes since then")]
+    TooOld,
+    /// The address is invalid.
+    #[error("cannot build the request")]
+    Request(#[from] http::Error),
+}
+
+/// Creates a client for the replica at an address.
+pub type ConnectFn = Arc<dyn Fn(SocketAddr) -> Result<Client, ConnectionError> + Send + Sync>;
+
+pub(super) type Lines = Pin<Box<dyn AsyncBufRead + Send>>;
+
+/// The path of a resource's changes at another replica.
+pub(super) fn path(resource_path: &ResourcePath, store: &StoreName) -> String {
+    let group = if resource_path.group.is_empty() {
+        "api".to_owned()
+    } else {
+        format!("apis/{}", resource_path.group)
+    };
+    let store = percent::encode(&store.to_string());
+    format!(
+        "/apis/{}/{VERSION}/changes/{group}/{}/{}?store={store}",
+        GROUPS[0], resource_path.version, resource_path.plural
+    )
+}
+
+/// Connections over TLS with the credentials for the control plane.
+pub(super) fn over_tls(
+    config: Config,
+    peer_trust: watch::Receiver<Option<PeerTrust>>,
+) -> ConnectFn {
+    Arc::new(move |address| {
+        let peer_trust = peer_trust
+            .borrow()
+            .clone()
+            .ok_or(ConnectionError::NoPeerTrust)?;
+        let mut config = config.clone();
+        config.cluster_url = format!("https://{address}")
+            .parse::<http::Uri>()
+            .map_err(http::Error::from)?;
+        config.root_cert = Some(peer_trust.authorities);
+        config.root_cert_file = None;
+        config.tls_server_name = peer_trust.name;
+        config.accept_invalid_certs = false;
+        config.proxy_url = None;
+        config.default_retry = false;
+        config.connect_timeout = Some(TIMEOUT);
+        // The reader of the changes has a timeout of its own, which heartbeats renew.
+        config.read_timeout = None;
+        Client::try_from(config).map_err(|error| Box::new(error).into())
+    })
+}
+
+/// The changes after a version, or from now on.
+pub(super) async fn changes(
+    client: &Client,
+    path: &str,
+    since: Option<FleetVersion>,
+) -> Result<Lines, ConnectionError> {
+    let since = since
+        .map(|version| format!("&resourceVersion={version}"))
+        .unwrap_or_default();
+    ask(client, format!("{path}&watch=true{since}")).await
+}
+
+/// One line with the replica's version once its changes in flight have ended.
+pub(super) async fn position(client: &Client, path: &str) -> Result<Lines, ConnectionError> {
+    ask(client, path.to_owned()).await
+}
+
+async fn ask(client: &Client, path: String) -> Result<Lines, ConnectionError> {
+    let request = Request::get(path).body(Vec::new())?;
+    match timeout(TIMEOUT, client.request_stream(request)).await {
+        Ok(Ok(lines)) => Ok(Box::pin(lines)),
+        Ok(Err(kube::Error::Api(status))) if status.code == 410 => Err(ConnectionError::TooOld),
+        Ok(Err(error)) => Err(Box::new(error).into()),
+        Err(_) => Err(ConnectionError::Timeout),
+    }
+}

@@ -1,0 +1,79 @@
+//! Where a watch starts: at a change, or with the existing objects.
+
+use std::sync::Arc;
+
+use fleetdex_core::{model::FleetVersion, query::Query};
+use fleetdex_store::{changes::Log, merged::Merged};
+
+use crate::{
+    read::{
+        page_reader::{PAGE_TIMEOUT, PageReader},
+        snapshot::{read_first_page, sequence_number, wait_for},
+    },
+    request::{
+        api_error::ApiError,
+        watch_options::{RequestedVersion, WatchOptions},
+    },
+};
+
+/// Where a watch starts.
+pub(super) struct StartingPoint {
+    /// The sequence number of the change before the first one of the watch.
+    pub(super) after: u64,
+    pub(super) initial: Option<InitialEvents>,
+}
+
+/// The existing objects that have not been sent yet.
+pub(super) struct InitialEvents {
+    pub(super) reader: PageReader,
+    pub(super) version: FleetVersion,
+    /// Whether a bookmark marks their end.
+    pub(super) is_marked: bool,
+    /// Bytes of the last chunk, which the client has read when it asks for the next one.
+    pub(super) sent_bytes: usize,
+}
+
+/// Finds the starting point that the request asks for; reads the first page of existing objects.
+pub(super) async fn start(
+    stores: &Merged,
+    logs: &[Arc<Log>],
+    query: &Query,
+    options: &WatchOptions,
+) -> Result<StartingPoint, ApiError> {
+    let requested = match options.resource_version {
+        RequestedVersion::Version(version) => Some(sequence_number(logs, version)?),
+        RequestedVersion::Unset | RequestedVersion::Any => None,
+    };
+    if !options.begins_with_state() {
+        let newest = || {
+            logs.iter()
+                .map(|log| log.reaches_to(log.newest()))
+                .min()
+                .unwrap_or_default()
+        };
+        return Ok(StartingPoint {
+            after: requested.unwrap_or_else(newest),
+            initial: None,
+        });
+    }
+    if let Some(requested) = requested {
+        wait_for(logs, requested).await?;
+    }
+    let (page, after) = read_first_page(stores, query, PAGE_TIMEOUT).await?;
+    let is_marked = options.initial_events == Some(true);
+    let sequence = logs
+        .first()
+        .map(|log| log.sequence())
+        .ok_or_else(|| ApiError::Internal("no store holds the resource".to_owned()))?;
+    let version = sequence.version(after);
+    let reader = PageReader::begin(stores.clone(), query.clone(), page, false, false).await?;
+    Ok(StartingPoint {
+        after,
+        initial: Some(InitialEvents {
+            reader,
+            version,
+            is_marked,
+            sent_bytes: 0,
+        }),
+    })
+}
