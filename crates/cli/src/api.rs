@@ -24,7 +24,7 @@ use serde_json::{Value, value::RawValue};
 
 use self::transport::{HttpCall, Transport};
 pub use self::{
-    client_config::{ClientConfig, FLEET_PATH},
+    client_config::ClientConfig,
     error::ClientError,
     watch::{TableEvent, WatchReader},
 };

@@ -16,6 +16,7 @@ use super::{
 mod entries;
 mod error;
 mod file;
+mod storage;
 
 use self::{
     entries::{direct, through_apiserver},

@@ -24,11 +24,11 @@ use std::time::Duration;
 
 pub use aggregator::MemberSnapshot;
 pub use args::{SourceArgs, SourceKind, UselessFlag};
-pub use contexts::{KubeconfigContexts, contexts};
+pub use contexts::{FLEET_PATH, KubeconfigContexts, contexts, is_fleet_url};
 pub use duplicates::{COMPARING, Duplicates, IndexedClusterUids, SAME_CLUSTER_AS, is_duplicate};
 pub use history::HistorySample;
 pub use kubeconfig::KubeconfigProblem;
-pub use load::{Loader, PluginCachePolicy, read_kubeconfig};
+pub use load::{Loader, PluginCachePolicy, kubeconfig_variable, read_kubeconfig};
 pub use plugin::PluginError;
 pub use secrets::LABEL;
 pub use sources::Sources;

@@ -52,7 +52,8 @@ impl std::str::FromStr for JsonPath {
 
 impl JsonPath {
     /// Parses a path, and refuses one that RFC 9535 reads in another way: a dot without a backslash in a quoted key, `$` in a filter, a function, several
-    /// conditions in one filter. kubectl takes some of these for keys that no object has.
+    /// conditions in one filter. kubectl takes some of these for keys that no object has. Also refuses `..` at the end, and filters that are empty or only a
+    /// literal, which select everything in kubectl.
     pub fn unambiguous(text: &str) -> Result<Self, JsonPathError> {
         Self::parsed(text, parse::unambiguous_path)
     }
@@ -90,7 +91,8 @@ impl JsonPath {
     }
 
     /// The locations of the values that the path selects. Never fails: [`find`](Self::find) may, and so may miss values, which code that removes them must
-    /// not. An index beyond a list selects nothing, `[*]` and filters apply to maps too, and an absent value differs from every other value.
+    /// not. An index beyond a list and a slice of a map select nothing, `[*]` and filters apply to maps too, and an absent value differs from every
+    /// other value.
     pub fn locations(&self, value: &Value) -> BTreeSet<NodeLocation> {
         locate::locations(&self.0, value)
     }

@@ -5,9 +5,6 @@ use std::path::{Path, PathBuf};
 use clap::{ArgMatches, Command, FromArgMatches, error::ErrorKind, parser::ValueSource};
 use fleetdex_server::auth::token_file::{TOKEN_FILE_VARIABLE, default_token_file};
 
-/// Path of the Kubernetes API over the fleet.
-pub const FLEET_PATH: &str = "/apis/search.fleetdex.io/v1alpha1/proxying/karmada/proxy";
-
 /// The default address of `fleetdex run` and `fleetdex local`.
 const DEFAULT_SERVER: &str = "http://127.0.0.1:8443";
 

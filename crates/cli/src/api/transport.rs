@@ -3,16 +3,17 @@
 use std::{path::Path, time::Duration};
 
 use bytes::Bytes;
-use fleetdex_clusters::source::read_kubeconfig;
+use fleetdex_clusters::source::{FLEET_PATH, read_kubeconfig};
 use fleetdex_core::model::causes;
+use fleetdex_server::request::percent;
 use http::{HeaderMap, Method, Request, StatusCode, header};
 use http_body_util::{BodyExt as _, combinators::UnsyncBoxBody};
-use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig};
 use reqwest::{Client, Url, redirect};
 use tokio::time::timeout;
 
 use super::{
-    client_config::{ClientConfig, FLEET_PATH},
+    client_config::ClientConfig,
     error::{BoxError, ClientError},
 };
 
@@ -132,6 +133,7 @@ impl Transport {
         config.read_timeout = None;
         config.default_retry = false;
         config.cluster_url = without_fleet_path(config.cluster_url);
+        use_login_of_url(&mut config).map_err(unusable)?;
         let namespace = config.default_namespace.clone();
         let client = kube::Client::try_from(config).map_err(|error| unusable(error.into()))?;
         Ok(Self {
@@ -279,6 +281,38 @@ fn without_fleet_path(url: http::Uri) -> http::Uri {
     server.and_then(|server| server.parse().ok()).unwrap_or(url)
 }
 
+/// Moves the user and password of the URL to the credentials: kube does not send them, and its errors contain the URL.
+/// Other credentials take precedence, as in kubectl.
+fn use_login_of_url(config: &mut kube::Config) -> Result<(), BoxError> {
+    let mut url = Url::parse(&config.cluster_url.to_string())?;
+    let Some(password) = url.password().map(decoded) else {
+        return Ok(());
+    };
+    if !has_authorization(&config.auth_info) {
+        config.auth_info.username = Some(decoded(url.username()));
+        config.auth_info.password = Some(password.into());
+    }
+    // Neither fails for a URL with a host, which a URL with a password has.
+    let _result = url.set_username("");
+    let _result = url.set_password(None);
+    config.cluster_url = url.as_str().parse()?;
+    Ok(())
+}
+
+/// Returns the text itself if it is not percent-encoded; an error would quote the password.
+fn decoded(text: &str) -> String {
+    percent::decode_segment(text).map_or_else(|_| text.to_owned(), Into::into)
+}
+
+/// Whether the user of the context authenticates with the header `Authorization`.
+fn has_authorization(user: &AuthInfo) -> bool {
+    user.username.is_some()
+        || user.token.is_some()
+        || user.token_file.is_some()
+        || user.exec.is_some()
+        || user.auth_provider.is_some()
+}
+
 /// Describes the context and its file for messages.
 fn describe_context(kubeconfig: &Kubeconfig, path: Option<&Path>, context: Option<&str>) -> String {
     let file = path.map_or_else(
@@ -360,6 +394,30 @@ mod tests {
         assert!(
             error.contains("/nowhere/config") && error.contains("--kubeconfig"),
             "{error}"
+        );
+    }
+
+    #[test]
+    fn the_login_of_a_url_becomes_credentials_unless_there_are_others() {
+        let configured = |user: AuthInfo| {
+            let url = "http://me%40x:p%20w@127.0.0.1:8443";
+            let mut config = kube::Config::new(url.parse().unwrap());
+            config.auth_info = user;
+            use_login_of_url(&mut config).unwrap();
+            assert_eq!(config.cluster_url, "http://127.0.0.1:8443/");
+            serde_json::to_value(config.auth_info).unwrap()
+        };
+        assert_eq!(
+            configured(AuthInfo::default()),
+            serde_json::json!({ "username": "me@x", "password": "p w" })
+        );
+        let token = AuthInfo {
+            token_file: Some("/token".to_owned()),
+            ..AuthInfo::default()
+        };
+        assert_eq!(
+            configured(token),
+            serde_json::json!({ "tokenFile": "/token" })
         );
     }
 

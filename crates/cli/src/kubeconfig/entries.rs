@@ -2,13 +2,13 @@
 
 use std::{collections::BTreeMap, fs, path::Path};
 
+use fleetdex_clusters::source::{FLEET_PATH, is_fleet_url};
 use kube::config::{
     AuthInfo, Cluster, Context, Kubeconfig, NamedAuthInfo, NamedCluster, NamedContext,
 };
 use reqwest::Url;
 
 use super::error::KubeconfigError;
-use crate::api::FLEET_PATH;
 
 /// User name in the URL of a server without TLS; the server checks the password alone.
 pub(super) const URL_USER: &str = "fleetdex";
@@ -24,6 +24,14 @@ pub(super) struct Entries {
 }
 
 impl Entries {
+    /// Whether the URL of the server contains a password.
+    pub(super) fn has_password(&self) -> bool {
+        let cluster = self.cluster.cluster.as_ref();
+        let server = cluster.and_then(|cluster| cluster.server.as_deref());
+        let url = server.and_then(|server| Url::parse(server).ok());
+        url.is_some_and(|url| url.password().is_some())
+    }
+
     pub(super) fn into_kubeconfig(self) -> Kubeconfig {
         Kubeconfig {
             api_version: Some("v1".to_owned()),
@@ -160,8 +168,4 @@ fn fleet_url(server: &str) -> String {
     } else {
         format!("{server}{FLEET_PATH}")
     }
-}
-
-pub(super) fn is_fleet_url(server: &str) -> bool {
-    server.trim_end_matches('/').ends_with(FLEET_PATH)
 }

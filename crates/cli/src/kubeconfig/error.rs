@@ -48,12 +48,12 @@ pub enum KubeconfigError {
         source: io::Error,
     },
     /// The file is not a kubeconfig.
-    #[error("{} is not a kubeconfig: {reason}", .path.display())]
+    #[error("{} is not a kubeconfig: expected YAML or JSON with clusters, users and contexts{position}; correct the file, or name another one with --kubeconfig", .path.display())]
     Malformed {
         /// The file.
         path: PathBuf,
-        /// The error of the parser.
-        reason: String,
+        /// ` at line …, column …`, or empty if it is not known.
+        position: String,
     },
     /// A value has no YAML form.
     #[error("cannot write the kubeconfig as YAML: {0}")]

@@ -30,7 +30,7 @@ pub(super) async fn run(
             Ok(kubeconfig) => {
                 let now = contexts(&kubeconfig, path.as_deref(), &selected);
                 if last.as_ref() != Some(&now) {
-                    write(&writer, &now);
+                    write(&writer, &now, &selected);
                     last = Some(now);
                 }
             }
@@ -39,7 +39,7 @@ pub(super) async fn run(
     }
 }
 
-fn write(writer: &SourceWriter, now: &KubeconfigContexts) {
+fn write(writer: &SourceWriter, now: &KubeconfigContexts, selected: &[String]) {
     let entry = |member| SourceEntry {
         member: Ok(member),
         cluster_object: None,
@@ -50,9 +50,46 @@ fn write(writer: &SourceWriter, now: &KubeconfigContexts) {
         .map(|member| (member.name.to_string(), entry(member.clone())))
         .collect();
     writer.replace(entries);
-    let absent = now.absent.join(", ");
-    writer.report_missing(
-        (!absent.is_empty())
-            .then(|| format!("there is no such context in the kubeconfig: {absent}")),
-    );
+    writer.report_missing(unusable(now, selected));
+}
+
+/// Which of the selected contexts are no members, and why.
+fn unusable(now: &KubeconfigContexts, selected: &[String]) -> Option<String> {
+    let (absent, fleets) = (now.absent.join(", "), now.fleets.join(", "));
+    let mut problems = Vec::new();
+    if !absent.is_empty() {
+        problems.push(format!(
+            "there is no such context in the kubeconfig: {absent}"
+        ));
+    }
+    if !fleets.is_empty() && selected.is_empty() {
+        tracing::debug!(contexts = %fleets, "skipped contexts whose server is a fleet");
+    } else if !fleets.is_empty() {
+        problems.push(format!(
+            "the server of these contexts is a fleet instead of a cluster, name other contexts: {fleets}"
+        ));
+    }
+    (!problems.is_empty()).then(|| problems.join("; "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_selected_context_that_is_no_member_is_reported_with_the_reason() {
+        let fleet = KubeconfigContexts {
+            fleets: vec!["fleet".to_owned()],
+            ..KubeconfigContexts::default()
+        };
+        assert_eq!(unusable(&fleet, &[]), None);
+        let both = KubeconfigContexts {
+            absent: vec!["gone".to_owned()],
+            ..fleet
+        };
+        insta::assert_snapshot!(
+            unusable(&both, &["fleet".to_owned(), "gone".to_owned()]).unwrap(),
+            @"there is no such context in the kubeconfig: gone; the server of these contexts is a fleet instead of a cluster, name other contexts: fleet"
+        );
+    }
 }

@@ -1,6 +1,10 @@
 //! Reads the credentials of a member from a Secret or a kubeconfig.
 
-use std::{path::Path, time::Duration};
+use std::{
+    env,
+    path::{self, Path, PathBuf},
+    time::Duration,
+};
 
 use fleetdex_api::cluster::LocalSecretReference;
 use http::Uri;
@@ -212,13 +216,19 @@ fn destinations(endpoint: &ApiServerEndpoint) -> Result<Vec<SecretDestination>, 
     Ok(destinations)
 }
 
-/// Reads a kubeconfig file, or without `path` the files that kubectl reads.
+/// Returns the files that `KUBECONFIG` lists, as absolute paths.
+pub fn kubeconfig_variable() -> Vec<PathBuf> {
+    let listed = env::var_os("KUBECONFIG").unwrap_or_default();
+    env::split_paths(&listed)
+        .filter(|path| !path.as_os_str().is_empty())
+        .map(|path| absolute(&path))
+        .collect()
+}
+
+/// Reads a kubeconfig file, or without `path` the files that kubectl reads. The paths of files in it become absolute.
 pub async fn read_kubeconfig(path: Option<&Path>) -> Result<Kubeconfig, KubeconfigProblem> {
-    let path = path.map(Path::to_owned);
-    let reading = tokio::task::spawn_blocking(move || match path {
-        Some(path) => Kubeconfig::read_from(path),
-        None => Kubeconfig::read(),
-    });
+    let files = path.map_or_else(kubeconfig_variable, |path| vec![absolute(path)]);
+    let reading = tokio::task::spawn_blocking(move || read_files(&files));
     match reading.await {
         Ok(Ok(kubeconfig)) => Ok(kubeconfig),
         Ok(Err(kube::config::KubeconfigError::ReadConfig(error, path))) => Err(
@@ -231,6 +241,22 @@ pub async fn read_kubeconfig(path: Option<&Path>) -> Result<Kubeconfig, Kubeconf
         Ok(Err(_)) => Err(KubeconfigProblem::Unreadable),
         Err(error) => Err(KubeconfigProblem::FileUnreadable(error.to_string())),
     }
+}
+
+/// Reads and merges kubeconfig files as kubectl does; without any, `~/.kube/config`.
+fn read_files(files: &[PathBuf]) -> Result<Kubeconfig, kube::config::KubeconfigError> {
+    let Some((first, others)) = files.split_first() else {
+        return Kubeconfig::read();
+    };
+    let first = Kubeconfig::read_from(first)?;
+    others.iter().try_fold(first, |merged, file| {
+        merged.merge(Kubeconfig::read_from(file)?)
+    })
+}
+
+/// kube resolves the paths in a kubeconfig against the folder of its path, so that is absolute.
+fn absolute(path: &Path) -> PathBuf {
+    path::absolute(path).unwrap_or_else(|_| path.to_owned())
 }
 
 /// The current context of an untrusted kubeconfig.

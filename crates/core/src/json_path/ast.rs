@@ -11,7 +11,9 @@ pub(super) enum PathStep {
     Wildcard,
     /// `..`: the value and every collection in it that is not empty.
     Recursive,
-    /// `[2]`, `[-1:]`, `[*]`
+    /// `[*]`: kubectl applies it to lists only, [`locations`](super::JsonPath::locations) to maps, too.
+    BracketWildcard,
+    /// `[2]`, `[-1:]`, `[:]`: of lists only.
     Slice(Slice),
     /// `[?(…)]`
     Filter(FilterExpression),
@@ -19,7 +21,7 @@ pub(super) enum PathStep {
     Union(Vec<Vec<PathStep>>),
 }
 
-#[derive(Clone, Debug, PartialEq, Default)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct Slice {
     pub(super) start: Option<i64>,
     pub(super) end: Option<i64>,

@@ -59,6 +59,11 @@ impl Evaluation<'_> {
                     self.descend(value, &mut found)?;
                 }
             }
+            PathStep::BracketWildcard => {
+                for value in values {
+                    self.add(&mut found, list(value)?)?;
+                }
+            }
             PathStep::Slice(slice) => {
                 for value in values {
                     self.add(&mut found, slice.of(value)?)?;

@@ -84,11 +84,8 @@ pub(super) fn word(text: &str) -> Result<(usize, Literal), String> {
     Ok((end, literal))
 }
 
-/// Parses `*`, `2`, `0:3`, `-1:` or `::2`.
+/// Parses `2`, `0:3`, `-1:` or `::2`.
 pub(super) fn slice(text: &str) -> Result<Slice, String> {
-    if text == "*" {
-        return Ok(Slice::default());
-    }
     if let Some(filter) = text.strip_prefix('?') {
         return Err(format!(
             "a filter stands in parentheses; write [?({})]",

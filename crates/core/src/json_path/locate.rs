@@ -3,7 +3,7 @@
 //! Such code must miss nothing, so a path never fails here, as it may in kubectl:
 //!
 //! - `[*]` and filters apply to the members of a map, too.
-//! - An index or a slice beyond a list selects what there is.
+//! - An index or a slice beyond a list selects what there is, and of a map it selects nothing.
 //! - A filter compares an absent value as RFC 9535 does: it equals an absent value only, so `[?(@.name!="a")]` selects an item without a name.
 
 use std::{borrow::Cow, collections::BTreeSet};
@@ -60,7 +60,9 @@ fn next<'v>(step: &PathStep, values: Vec<Located<'v>>) -> Vec<Located<'v>> {
                 );
             }
         }
-        PathStep::Wildcard => found.extend(values.iter().flat_map(children)),
+        PathStep::Wildcard | PathStep::BracketWildcard => {
+            found.extend(values.iter().flat_map(children));
+        }
         PathStep::Recursive => {
             for value in values {
                 descend(value, &mut found);
@@ -127,13 +129,10 @@ fn descend<'v>(value: Located<'v>, found: &mut Vec<Located<'v>>) {
 
 impl Slice {
     fn select<'v>(&self, list: &Located<'v>) -> Vec<Located<'v>> {
-        let elements = children(list);
-        if *self == Self::default() {
-            return elements;
-        }
         if !list.1.is_array() {
             return Vec::new();
         }
+        let elements = children(list);
         let count = i64::try_from(elements.len()).unwrap_or(i64::MAX);
         let from_end = |index: i64| {
             if index < 0 {

@@ -4,7 +4,8 @@ use super::{
     ast::{ComparisonOperator, Expression, FilterExpression, PathStep},
     literal::{quoted, slice, word},
     unambiguous::{
-        check_escaped, check_key_letter, check_operand, check_root, ends_key, quoted_key,
+        check_end, check_escaped, check_existence, check_key_letter, check_operand, check_root,
+        ends_key, quoted_key,
     },
 };
 
@@ -146,6 +147,9 @@ impl PathParser {
             }
             rest = &rest[used..];
         }
+        if self.is_unambiguous {
+            check_end(&steps)?;
+        }
         Ok(literal.map_or(Expression::Path(steps), Expression::Literal))
     }
 
@@ -270,7 +274,11 @@ impl PathParser {
             // As in kubectl, a dot in quotes separates keys unless it has a backslash.
             return self.path(&format!(".{inner}"));
         }
-        self.push(&mut steps, PathStep::Slice(slice(text)?))?;
+        let step = match text {
+            "*" => PathStep::BracketWildcard,
+            _ => PathStep::Slice(slice(text)?),
+        };
+        self.push(&mut steps, step)?;
         Ok(steps)
     }
 
@@ -285,7 +293,11 @@ impl PathParser {
         let Some(position) =
             position_outside_quotes(text, |rest| rest.starts_with(['=', '!', '<', '>']))
         else {
-            return self.expression(text).map(FilterExpression::Exists);
+            let operand = self.expression(text)?;
+            if self.is_unambiguous {
+                check_existence(text, &operand)?;
+            }
+            return Ok(FilterExpression::Exists(operand));
         };
         let (left, rest) = text.split_at(position);
         let operator = rest

@@ -183,6 +183,10 @@ fn paths_find_what_kubectl_finds() {
         r".a.list[?(@.w[0])].n",
         r#".a.list[?(@.n=="x)]")]"#,
         ".a.list[?()].v",
+        ".a[*]",
+        ".a[:]",
+        ".a.list[:].v",
+        ".a.list..",
         "...v",
         "..v()",
         ".a 'b'",
@@ -225,6 +229,10 @@ fn paths_find_what_kubectl_finds() {
     .a.list[?(@.w[0])].n → ["z"]
     .a.list[?(@.n=="x)]")] → []
     .a.list[?()].v → [1,2,3]
+    .a[*] → {"b.c/d":1,"list":[{"n":"x","v":1},{"n":"y","v":2},{"n":"z","v":3,"w":{"v":4}}],"q":"a'b"} is not a list
+    .a[:] → {"b.c/d":1,"list":[{"n":"x","v":1},{"n":"y","v":2},{"n":"z","v":3,"w":{"v":4}}],"q":"a'b"} is not a list
+    .a.list[:].v → [1,2,3]
+    .a.list.. → [[{"n":"x","v":1},{"n":"y","v":2},{"n":"z","v":3,"w":{"v":4}}],{"n":"x","v":1},{"n":"y","v":2},{"n":"z","v":3,"w":{"v":4}},{"v":4}]
     ...v → [1,2,3,4]
     ..v() → []
     .a 'b' → JSONPath ".a 'b'": ".a 'b'" is no path; paths begin with a dot, such as .metadata.name
@@ -340,6 +348,11 @@ fn locations_miss_no_value_for_an_error_of_kubectl() {
     };
     for (path, expected) in [
         (".map[*]", "/map/a /map/b"),
+        (".map[:]", ""),
+        (".map[::]", ""),
+        (".map[:,*]", "/map/a /map/b"),
+        (".list[:]", "/list/0 /list/1 /list/2"),
+        (".list[*]", "/list/0 /list/1 /list/2"),
         (".map[?(@.n)]", "/map/b"),
         (".list[5]", ""),
         (".list[-5]", ""),
@@ -381,6 +394,7 @@ fn path_text() -> impl Strategy<Value = String> {
         Just("[*]".to_owned()),
         Just(".*".to_owned()),
         Just("[0:2]".to_owned()),
+        Just("[:]".to_owned()),
         Just("..a".to_owned()),
         Just("..[0]".to_owned()),
         Just("['a','b']".to_owned()),

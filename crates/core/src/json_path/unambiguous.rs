@@ -1,4 +1,5 @@
-//! Refuses paths that RFC 9535 reads in another way than kubectl, which reads most of them as something that selects nothing.
+//! Refuses paths that RFC 9535 reads in another way than kubectl, which reads most of them as something that selects nothing, and two mistakes that
+//! kubectl reads as something that selects everything.
 
 use super::{
     ast::{Expression, PathStep},
@@ -69,6 +70,27 @@ pub(super) fn check_operand(text: &str, operand: &Expression) -> Result<(), Stri
     }
 }
 
+/// Checks what a path ends with. kubectl reads `..` at the end as every collection below.
+pub(super) fn check_end(steps: &[PathStep]) -> Result<(), String> {
+    match steps.last() {
+        Some(PathStep::Recursive) => Err(
+            ".. has no key behind it; write ..key for a key at every depth, or leave the dots out"
+                .to_owned(),
+        ),
+        _ => Ok(()),
+    }
+}
+
+/// Checks a filter without a comparison. kubectl finds a literal, and nothing at all, in every item.
+pub(super) fn check_existence(text: &str, operand: &Expression) -> Result<(), String> {
+    if text.trim().is_empty() || matches!(operand, Expression::Literal(_)) {
+        return Err(format!(
+            "the filter [?({text})] has no field of the item; write [?(@.key)], [?(@.key=='value')], or [*] for every item"
+        ));
+    }
+    Ok(())
+}
+
 /// The key in a pair of quotes. kubectl reads a mark without a backslash as the end of the key, and a star as every key.
 pub(super) fn quoted_key(inner: &str, quote: char) -> Result<String, String> {
     let mut key = String::new();
@@ -92,8 +114,14 @@ pub(super) fn quoted_key(inner: &str, quote: char) -> Result<String, String> {
         key.push(letter);
     }
     if let Some(mark) = needs_escape {
+        // The CRD accepts no brackets in brackets, not even behind a backslash.
+        let one_key = if key.contains(['[', ']']) {
+            format!(".{}, without quotes and brackets,", escaped_key(&key))
+        } else {
+            format!("[{quote}{written}{quote}]")
+        };
         return Err(format!(
-            "a {mark:?} in quotes ends the key, as in kubectl; write [{quote}{written}{quote}] for one key"
+            "a {mark:?} in quotes ends the key, as in kubectl; write {one_key} for one key"
         ));
     }
     match key.as_str() {
@@ -103,4 +131,17 @@ pub(super) fn quoted_key(inner: &str, quote: char) -> Result<String, String> {
         )),
         _ => Ok(key),
     }
+}
+
+/// A key as it stands behind a dot, in no quotes.
+fn escaped_key(key: &str) -> String {
+    let mut escaped = String::new();
+    for letter in key.chars() {
+        let is_plain = letter.is_alphanumeric() || matches!(letter, '_' | '-' | '/');
+        if letter.is_ascii() && !is_plain {
+            escaped.push('\\');
+        }
+        escaped.push(letter);
+    }
+    escaped
 }

@@ -374,6 +374,28 @@ mod tests {
         );
     }
 
+    #[test]
+    fn a_slice_of_a_map_removes_nothing() {
+        let json = r#"{"spec":{"map":{"a":1,"b":2},"list":[1,2]}}"#;
+        let with_empty_list = json.replace("[1,2]", "[]");
+        for slice in ["[:]", "[::]", "[0:]", "[::1]"] {
+            let (map, list) = (format!("spec.map{slice}"), format!("spec.list{slice}"));
+            assert_eq!(redacted(&[&map, &list], json), with_empty_list, "{slice}");
+        }
+        assert_eq!(
+            redacted(&["spec.map[*]"], json),
+            json.replace(r#"{"a":1,"b":2}"#, "{}")
+        );
+    }
+
+    #[test]
+    fn a_key_with_brackets_is_written_with_backslashes() {
+        assert_eq!(
+            redacted(&[r"data.a\[0\]\.b\?"], r#"{"data":{"a[0].b?":1,"a":[2]}}"#),
+            r#"{"data":{"a":[2]}}"#
+        );
+    }
+
     /// Each of these selected something as RFC 9535 reads it, or is easily written for something else than kubectl reads.
     #[test]
     fn a_path_that_kubectl_reads_in_another_way_is_refused_with_what_to_write() {
@@ -385,6 +407,7 @@ mod tests {
             "metadata.annotations['example.com/token']",
             r"metadata.annotations['example\.com/a.b']",
             "data['a[0]']",
+            "data['a[0].b?']",
             "data['a b']",
             "data['*']",
             "data['']",
@@ -401,11 +424,18 @@ mod tests {
             "spec.list[?(@.a == null)]",
             "spec.list[?(@.*.a == 1)]",
             "spec.list[?(@.a[-1] == 1)]",
+            "spec.list[?('x')]",
+            "spec.list[?(true)]",
+            "spec.list[?()]",
+            "spec.list[?(@..)]",
             "spec.list[::-1]",
             "spec.list.length()",
             "spec.a?",
             "spec.a$.b",
             "spec.",
+            "spec..",
+            "..",
+            "{spec.. }",
             "spec[",
             ".",
         ];
@@ -413,7 +443,8 @@ mod tests {
         insta::assert_snapshot!(lines.join("\n"), @r#"
         redact: JSONPath "metadata.annotations['example.com/token']": a '.' in quotes ends the key, as in kubectl; write ['example\.com/token'] for one key
         redact: JSONPath "metadata.annotations['example\\.com/a.b']": a '.' in quotes ends the key, as in kubectl; write ['example\.com/a\.b'] for one key
-        redact: JSONPath "data['a[0]']": a '[' in quotes ends the key, as in kubectl; write ['a\[0\]'] for one key
+        redact: JSONPath "data['a[0]']": a '[' in quotes ends the key, as in kubectl; write .a\[0\], without quotes and brackets, for one key
+        redact: JSONPath "data['a[0].b?']": a '[' in quotes ends the key, as in kubectl; write .a\[0\]\.b\?, without quotes and brackets, for one key
         redact: JSONPath "data['a b']": a ' ' in quotes ends the key, as in kubectl; write ['a\ b'] for one key
         redact: JSONPath "data['*']": ['*'] is every key, as in kubectl; write [*] for that
         redact: JSONPath "data['']": there is no key in ['']
@@ -430,11 +461,18 @@ mod tests {
         redact: JSONPath "spec.list[?(@.a == null)]": a filter cannot compare with null; write [?(@.key)] for a key that is there
         redact: JSONPath "spec.list[?(@.*.a == 1)]": a filter cannot compare @.*.a; it compares paths of fields and of indices from 0 up
         redact: JSONPath "spec.list[?(@.a[-1] == 1)]": a filter cannot compare @.a[-1]; it compares paths of fields and of indices from 0 up
+        redact: JSONPath "spec.list[?('x')]": the filter [?('x')] has no field of the item; write [?(@.key)], [?(@.key=='value')], or [*] for every item
+        redact: JSONPath "spec.list[?(true)]": the filter [?(true)] has no field of the item; write [?(@.key)], [?(@.key=='value')], or [*] for every item
+        redact: JSONPath "spec.list[?()]": the filter [?()] has no field of the item; write [?(@.key)], [?(@.key=='value')], or [*] for every item
+        redact: JSONPath "spec.list[?(@..)]": .. has no key behind it; write ..key for a key at every depth, or leave the dots out
         redact: JSONPath "spec.list[::-1]": [::-1]: the step must be above 0
         redact: JSONPath "spec.list.length()": length() is a function, and Kubernetes' JSONPath has none; compare a field instead
         redact: JSONPath "spec.a?": a key with '?' needs quotes, such as ['a?']
         redact: JSONPath "spec.a$.b": $ begins a path; write \$ if it is a letter of a key
         redact: JSONPath "spec.": a dot has no key behind it
+        redact: JSONPath "spec..": .. has no key behind it; write ..key for a key at every depth, or leave the dots out
+        redact: JSONPath "..": .. has no key behind it; write ..key for a key at every depth, or leave the dots out
+        redact: JSONPath "{spec.. }": .. has no key behind it; write ..key for a key at every depth, or leave the dots out
         redact: JSONPath "spec[": a bracket [ is not closed
         redact: JSONPath ".": a dot has no key behind it
         "#);

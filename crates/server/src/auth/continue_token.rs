@@ -12,11 +12,11 @@
 
 pub mod key_rotation;
 mod keys;
+mod validity;
 
 use std::{
     collections::BTreeMap,
     io::{Read as _, Write as _},
-    time::Duration,
 };
 
 use base64::{
@@ -33,44 +33,16 @@ pub use keys::{KeyRing, SealingKey, SealingKeys};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use sha2::{Digest, Sha256};
+pub use validity::{LIFETIME, TokenError};
 
 use super::caller::Caller;
 use crate::request::api_request::ListRequest;
 
-/// How long a token is valid: as long as the stores keep the view that the next page is read from.
-pub const LIFETIME: Duration = Duration::from_mins(5);
 /// Bytes of a token: those of 1,400 shards. The rest of a request's line and headers is for its
 /// other parameters.
 pub const MAX_BYTES: usize = 56 * 1024;
 /// Bytes of a token's inflated content: the ids of 8,000 shards.
 const MAX_CONTENT_BYTES: u64 = 1024 * 1024;
-
-/// A continue token is not accepted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum TokenError {
-    /// No replica of this installation has issued it. The HTTP status is 400.
-    #[error("the continue token is malformed; start the list again without it")]
-    Malformed,
-    /// It was issued to another user. The HTTP status is 400.
-    #[error("the continue token was issued to another user; start the list again without it")]
-    OtherCaller,
-    /// Resource, selectors, clusters, namespaces, names, owners, times, store or order differ from
-    /// the first page's. The HTTP status is 400.
-    #[error(
-        "the continue token belongs to another query; send the parameters of the first page with it, or start again without it"
-    )]
-    OtherQuery,
-    /// The caller's permissions have changed since the token was issued. The HTTP status is 410,
-    /// after which clients list again.
-    #[error(
-        "what you may see has changed since the first page; start the list again without the continue token"
-    )]
-    OtherPermission,
-    /// It is older than [`LIFETIME`], or its key is unknown. The HTTP status is 410, after which
-    /// clients list again.
-    #[error("the continue token has expired; start the list again without it")]
-    Expired,
-}
 
 /// A token cannot be issued, because the random numbers or the cipher of this machine fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

@@ -144,6 +144,24 @@ async fn a_member_that_is_not_ready_to_be_connected_has_a_reason() {
 }
 
 #[tokio::test]
+async fn the_files_that_a_relative_kubeconfig_names_are_absolute() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(
+        folder.path().join("config"),
+        "clusters: [{name: a, cluster: {certificate-authority: ca.crt}}]",
+    )
+    .unwrap();
+    let current = std::env::current_dir().unwrap();
+    let mut relative: PathBuf = current.components().skip(1).map(|_| "..").collect();
+    relative.push(folder.path().strip_prefix("/").unwrap());
+    relative.push("config");
+    let read = read_kubeconfig(Some(&relative)).await.unwrap();
+    let cluster = read.clusters[0].cluster.as_ref().unwrap();
+    let authority = PathBuf::from(cluster.certificate_authority.as_deref().unwrap());
+    assert!(authority.is_absolute(), "{}", authority.display());
+}
+
+#[tokio::test]
 async fn a_context_of_a_file_is_read_with_the_files_that_it_names() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("config");

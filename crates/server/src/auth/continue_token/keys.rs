@@ -10,7 +10,7 @@ use fleetdex_core::model::hex;
 use k8s_openapi::ByteString;
 use parking_lot::RwLock;
 
-use super::{LIFETIME, TokenError};
+use super::validity::{LIFETIME, TokenError};
 
 /// The first byte of each token: its format.
 const FORMAT: u8 = 1;
