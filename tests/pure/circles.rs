@@ -93,6 +93,31 @@ fn circles_are_found_through_other_files_and_reexports() {
     assert_eq!(found(&parent), ["p -> p::child, p::child -> p"]);
 }
 
+#[test]
+fn circles_are_found_through_names_that_a_file_reexports_and_uses() {
+    let found = |parent: &str| {
+        let child = "use super::LIFETIME; pub struct Key; pub fn key() -> Key { Key }";
+        Crate::of(&[("p", parent), ("p::child", child)]).circles()
+    };
+    let circle = ["p -> p::child, p::child -> p"];
+    let own = "mod child; pub use child::{Key, key}; pub const LIFETIME: u8 = 1;";
+    assert_eq!(found(own), [""; 0]);
+    for using in [
+        "fn f(key: &Key) {}",
+        "fn f() { Key::default(); }",
+        "fn f() -> Vec<Key> { Vec::new() }",
+    ] {
+        assert_eq!(found(&format!("{own} {using}")), circle, "{using}");
+    }
+    for apart in [
+        "fn f(key: u8) -> u8 { key }",
+        "#[cfg(test)] fn f(key: &Key) {}",
+        "mod inner { struct Key; fn f(key: &Key) {} }",
+    ] {
+        assert_eq!(found(&format!("{own} {apart}")), [""; 0], "{apart}");
+    }
+}
+
 impl Crate {
     fn read(folder: &Path) -> Self {
         let mut texts = BTreeMap::new();
@@ -272,6 +297,17 @@ impl Reader<'_> {
     }
 }
 
+impl Reader<'_> {
+    /// The home of a name that the file re-exports and uses itself. Types and constants only: a name
+    /// in lower case may be a variable's.
+    fn reexported(&self, path: &[String]) -> Option<Module> {
+        let name = path.first()?;
+        let is_in_scope = self.inside == 0 && name.starts_with(char::is_uppercase);
+        let target = self.source.reexported.get(name).filter(|_| is_in_scope)?;
+        Some([target.as_slice(), &path[1..]].concat())
+    }
+}
+
 impl<'a> Visit<'a> for Reader<'_> {
     fn visit_item(&mut self, item: &'a syn::Item) {
         if !attributes_of(item).iter().any(is_for_tests) {
@@ -323,8 +359,12 @@ impl<'a> Visit<'a> for Reader<'_> {
             .iter()
             .map(|segment| segment.ident.to_string())
             .collect();
-        if parts.len() > 1 && path.leading_colon.is_none() {
-            self.source.used.extend(self.absolute(&parts));
+        if path.leading_colon.is_none() {
+            match self.reexported(&parts) {
+                Some(target) => self.source.used.extend([target]),
+                None if parts.len() > 1 => self.source.used.extend(self.absolute(&parts)),
+                None => {}
+            }
         }
         syn::visit::visit_path(self, path);
     }

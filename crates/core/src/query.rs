@@ -1,11 +1,11 @@
 //! Queries: one value for what a client asks, which every store can answer.
 
-use std::{borrow::Cow, sync::Arc};
+use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    model::{ClusterName, FieldPath, FieldType, Json, MAX_FIELD_VALUE_BYTES, Namespace, Resource},
+    model::{ClusterName, FieldPath, FieldType, Json, MAX_FIELD_VALUE_BYTES, Namespace},
     selector::{FieldSelector, InvalidRequirement, LabelSelector, LabelTest},
 };
 
@@ -16,6 +16,9 @@ pub mod dsl;
 pub mod merge;
 pub mod owners;
 mod permitted;
+mod requester;
+mod resource_name;
+mod searchable;
 mod selectable;
 mod terms;
 
@@ -23,6 +26,9 @@ pub use aggregate::{Group, GroupKey, Groups};
 pub use checked::{CheckedQuery, CheckedRelatives, MAX_LIMIT};
 pub use owners::{Owners, Relation, Relative, RelativesQuery};
 pub use permitted::{Grant, InCluster, Permitted};
+pub use requester::Requester;
+pub use resource_name::ResourceName;
+pub use searchable::Searchable;
 pub use selectable::{Selectable, SortField, UnsupportedField};
 pub use terms::{field_term, label_number_term, label_term};
 
@@ -64,34 +70,6 @@ pub enum QueryError {
     },
 }
 
-/// A resource as clients name it, without a version: a store holds each object once.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct ResourceName {
-    /// API group; empty for the core group.
-    pub group: Arc<str>,
-    /// Plural, as in URLs.
-    pub plural: Arc<str>,
-}
-
-impl ResourceName {
-    /// A resource from its group and plural.
-    pub fn new(group: &str, plural: &str) -> Self {
-        Self {
-            group: group.into(),
-            plural: plural.into(),
-        }
-    }
-}
-
-impl From<&Resource> for ResourceName {
-    fn from(resource: &Resource) -> Self {
-        Self {
-            group: Arc::clone(&resource.gvk.group),
-            plural: Arc::clone(&resource.plural),
-        }
-    }
-}
-
 /// Bytes that a value in a list or a set takes beside its text: a `String`, the overhead of the allocator, and a part of the node that holds it.
 const VALUE_BYTES: usize = 64;
 
@@ -126,38 +104,6 @@ pub struct Query {
     pub sort: Vec<Sort>,
     /// Objects in one page at most. A limit over [`MAX_LIMIT`] is refused, so a server lowers the limit of a client.
     pub limit: usize,
-}
-
-/// On whose behalf a store executes a query.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Requester {
-    /// The operator itself, which has no share.
-    #[default]
-    Operator,
-    /// A user with this name.
-    User(Arc<str>),
-}
-
-/// The properties of an object or a document that a [`Query`] compares.
-pub trait Searchable {
-    /// The member that holds it.
-    fn cluster(&self) -> &str;
-    /// Its group and plural.
-    fn resource(&self) -> &ResourceName;
-    /// `metadata.namespace`; empty where there is none.
-    fn namespace(&self) -> &str;
-    /// `metadata.name`
-    fn name(&self) -> &str;
-    /// `metadata.creationTimestamp`, in milliseconds since 1970.
-    fn created(&self) -> Option<i64>;
-    /// `metadata.uid`
-    fn uid(&self) -> Cow<'_, str>;
-    /// UIDs of its owner references.
-    fn owners(&self) -> Vec<Cow<'_, str>>;
-    /// The value of a label.
-    fn label(&self, key: &str) -> Option<&str>;
-    /// The value of a selectable field other than `metadata.name` and `metadata.namespace`; `None` if it is absent.
-    fn field(&self, path: &str) -> Option<Cow<'_, str>>;
 }
 
 impl Query {

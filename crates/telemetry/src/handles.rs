@@ -5,8 +5,8 @@ use prometheus_client::metrics::{
 };
 
 use super::{
+    gauges::saturating,
     labels::{BulkOutcome, BulkVerdict, Drift, EventType, RelistLabels, RelistReason, UnitLabels},
-    metrics::saturating,
 };
 
 /// The counters of one kind of one cluster.

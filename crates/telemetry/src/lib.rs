@@ -4,6 +4,7 @@
 //! and stores.
 
 pub mod admin;
+mod gauges;
 mod handles;
 mod labels;
 pub mod log;

@@ -23,10 +23,13 @@ use prometheus_client::{
     registry::Registry,
 };
 
-use super::labels::{
-    AbortLabels, CloseLabels, ClusterLabels, CodeLabels, DriftLabels, EventLabels, LimitLabels,
-    OutcomeLabels, PhaseLabels, ReasonLabels, RelistLabels, SourceLabels, StoreLabels, UnitLabels,
-    VerdictLabels,
+use super::{
+    gauges::saturating,
+    labels::{
+        AbortLabels, CloseLabels, ClusterLabels, CodeLabels, DriftLabels, EventLabels, LimitLabels,
+        OutcomeLabels, PhaseLabels, ReasonLabels, RelistLabels, SourceLabels, StoreLabels,
+        UnitLabels, VerdictLabels,
+    },
 };
 pub use super::{
     handles::{StoreMetrics, UnitMetrics},
@@ -571,10 +574,6 @@ impl Metrics {
 
 fn histogram((start, factor, length): (f64, f64, u16)) -> Histogram {
     Histogram::new(exponential_buckets(start, factor, length))
-}
-
-pub(super) fn saturating(count: usize) -> i64 {
-    i64::try_from(count).unwrap_or(i64::MAX)
 }
 
 #[cfg(test)]

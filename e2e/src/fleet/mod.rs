@@ -45,6 +45,7 @@ use self::{
     opensearch::USUAL_JAVA,
     opensearch_pool::PooledOpenSearch,
     process::Guard,
+    state::{ClusterState, OpenSearchState, ProcessState},
 };
 use crate::parts::{self, Part};
 
@@ -262,7 +263,18 @@ impl Fleet {
 
     /// What a script needs to use and to stop the fleet.
     pub fn state(&self) -> FleetState {
-        FleetState::of(self)
+        FleetState {
+            control_plane: ClusterState::of(&self.control_plane),
+            members: self.members.iter().map(ClusterState::of).collect(),
+            opensearch: self.opensearch.as_deref().map(OpenSearchState::of),
+            etcd_url: self.etcd().url().to_owned(),
+            owner: ProcessState::of("owner", std::process::id()),
+            process_group: ProcessState::of("process group", self.guard.group()),
+            processes: self
+                .processes()
+                .filter_map(ProcessState::of_running)
+                .collect(),
+        }
     }
 
     /// Fails with the end of the log if a server of the fleet has exited unexpectedly.

@@ -14,8 +14,10 @@ use nix::{
 use serde::{Deserialize, Serialize};
 
 use super::{
-    ApiServer, Fleet, Process, certificates,
-    process::{group_of, members_of_group, started_at},
+    apiserver::ApiServer,
+    certificates,
+    opensearch::OpenSearchServer,
+    process::{Process, group_of, members_of_group, started_at},
 };
 
 /// How long the program that started a fleet may take to stop it.
@@ -81,24 +83,6 @@ pub struct ProcessState {
 }
 
 impl FleetState {
-    pub(super) fn of(fleet: &Fleet) -> Self {
-        let opensearch = fleet.opensearch.as_ref().map(|server| OpenSearchState {
-            url: server.url().to_owned(),
-            username: server.username().map(str::to_owned),
-            password: server.password().map(str::to_owned),
-            ca_path: server.ca_path().map(Path::to_owned),
-        });
-        Self {
-            control_plane: ClusterState::of(&fleet.control_plane),
-            members: fleet.members.iter().map(ClusterState::of).collect(),
-            opensearch,
-            etcd_url: fleet.etcd().url().to_owned(),
-            owner: ProcessState::of("owner", std::process::id()),
-            process_group: ProcessState::of("process group", fleet.guard.group()),
-            processes: fleet.processes().filter_map(running).collect(),
-        }
-    }
-
     /// Writes the file, readable for us alone: it holds credentials.
     pub fn write(&self, path: &Path) -> Result<()> {
         let text = serde_json::to_string_pretty(self).context("describing the fleet")?;
@@ -177,7 +161,7 @@ impl FleetState {
 }
 
 impl ClusterState {
-    fn of(server: &ApiServer) -> Self {
+    pub(super) fn of(server: &ApiServer) -> Self {
         Self {
             name: server.name().to_owned(),
             server: server.url().to_owned(),
@@ -188,8 +172,24 @@ impl ClusterState {
     }
 }
 
+impl OpenSearchState {
+    pub(super) fn of(server: &OpenSearchServer) -> Self {
+        Self {
+            url: server.url().to_owned(),
+            username: server.username().map(str::to_owned),
+            password: server.password().map(str::to_owned),
+            ca_path: server.ca_path().map(Path::to_owned),
+        }
+    }
+}
+
 impl ProcessState {
-    fn of(name: &str, pid: u32) -> Self {
+    /// `None` if the process does not run.
+    pub(super) fn of_running(process: &Process) -> Option<Self> {
+        Some(Self::of(process.name(), process.pid()?))
+    }
+
+    pub(super) fn of(name: &str, pid: u32) -> Self {
         Self {
             name: name.to_owned(),
             pid,
@@ -208,10 +208,6 @@ impl ProcessState {
             Err(error) => Err(error).with_context(|| format!("sending {signal} to {self:?}")),
         }
     }
-}
-
-fn running(process: &Process) -> Option<ProcessState> {
-    Some(ProcessState::of(process.name(), process.pid()?))
 }
 
 #[cfg(test)]

@@ -197,6 +197,14 @@ fn missing_outer_permission(status: &Status) -> Option<String> {
     })
 }
 
+pub(super) fn malformed_response(path: &str, code: u16, error: &serde_json::Error) -> ClientError {
+    ClientError::Malformed {
+        path: path.to_owned(),
+        code,
+        reason: error.to_string(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -5,7 +5,8 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::{
-    ListItem, ListShape, ObjectPage, RawTable, TableColumn, error::ClientError, malformed_response,
+    error::{ClientError, malformed_response},
+    page::{ListItem, ListShape, ObjectPage, RawTable, TableColumn},
     transport::ApiResponse,
 };
 

@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Permitted, Requester, ResourceName, Searchable};
+use super::{
+    permitted::Permitted, requester::Requester, resource_name::ResourceName, searchable::Searchable,
+};
 use crate::model::{ClusterName, Namespace};
 
 /// Owners of one query at most: OpenSearch takes 65,536 values, and all of them are in memory here.

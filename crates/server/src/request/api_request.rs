@@ -4,7 +4,7 @@
 //! reported: [`ListRequest::ignored`], [`ignored`].
 //! Source of the path rules: `RequestInfo` of <https://pkg.go.dev/k8s.io/apiserver/pkg/endpoints/request>
 
-use fleetdex_core::model::{ClusterName, StoreName};
+use fleetdex_core::model::ClusterName;
 
 use super::{
     api_error::ApiError,
@@ -13,8 +13,11 @@ use super::{
 
 mod changes;
 mod counts;
+mod errors;
 mod list;
+mod parameters;
 mod resource_path;
+mod store_kind;
 #[cfg(test)]
 mod tests;
 mod values;
@@ -22,25 +25,15 @@ mod values;
 pub use changes::ChangesRequest;
 pub use counts::AggregateRequest;
 pub use list::ListRequest;
+use parameters::WITHOUT_EFFECT;
 pub use resource_path::ResourcePath;
+pub use store_kind::StoreKind;
 use values::comma_separated;
 
 /// Our API group, and Karmada's, below which its clients find the same paths.
 pub const GROUPS: [&str; 2] = ["search.fleetdex.io", "search.karmada.io"];
 /// The version of both groups.
 pub const VERSION: &str = "v1alpha1";
-
-/// Parameters that do not change which objects a list has: the layout, which [`Representation`](crate::render::representation::Representation) reads, the
-/// client's timeout, and a flag of watches. Clients send them with every request.
-const WITHOUT_EFFECT: [&str; 5] = [
-    "includeObject",
-    "pretty",
-    "timeout",
-    "timeoutSeconds",
-    "allowWatchBookmarks",
-];
-/// Parameters that are not supported yet. An empty value means that the parameter is not given, as in Kubernetes.
-const UNSUPPORTED: [&str; 1] = ["shardSelector"];
 
 /// A parsed request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -127,22 +120,6 @@ pub enum FleetDiscovery {
     },
 }
 
-/// A kind of store, as Karmada's paths name it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StoreKind {
-    /// `search/cache`: the embedded store.
-    Embedded,
-    /// `search/opensearch`
-    OpenSearch,
-}
-
-impl StoreKind {
-    /// Whether a store is of this kind.
-    pub fn is_of(self, store: &StoreName) -> bool {
-        (self == Self::Embedded) == (*store == StoreName::embedded())
-    }
-}
-
 /// Parses a request that is not below `proxying/`.
 pub fn parse(uri: &RequestUri<'_>) -> Result<ApiRequest, ApiError> {
     let path = uri.path();
@@ -189,20 +166,18 @@ fn own_group(group: &str) -> Option<&'static str> {
 /// What follows `/apis/<group>/v1alpha1/`.
 fn below_group(path: &str, rest: &[&str]) -> Result<ApiRequest, ApiError> {
     match rest {
-        ["search", "cache", resource_path @ ..] => Ok(ListRequest::of(path, resource_path, None)?
-            .from(StoreKind::Embedded)
-            .boxed()),
-        ["search", "opensearch", resource_path @ ..] => {
-            Ok(ListRequest::of(path, resource_path, None)?
-                .from(StoreKind::OpenSearch)
-                .boxed())
-        }
-        ["search", resource_path @ ..] => Ok(ListRequest::of(path, resource_path, None)?.boxed()),
+        ["search", "cache", resource_path @ ..] => Ok(boxed(
+            ListRequest::of(path, resource_path, None)?.from(StoreKind::Embedded),
+        )),
+        ["search", "opensearch", resource_path @ ..] => Ok(boxed(
+            ListRequest::of(path, resource_path, None)?.from(StoreKind::OpenSearch),
+        )),
+        ["search", resource_path @ ..] => Ok(boxed(ListRequest::of(path, resource_path, None)?)),
         ["clusters", cluster, resource_path @ ..] if !resource_path.is_empty() => {
             let name = cluster
                 .parse()
                 .map_err(|error| ApiError::bad_request(format!("path: {error}")))?;
-            Ok(ListRequest::of(path, resource_path, Some(name))?.boxed())
+            Ok(boxed(ListRequest::of(path, resource_path, Some(name))?))
         }
         ["verify"] => Ok(ApiRequest::Verify(Vec::new())),
         ["changes", resource_path @ ..] => Ok(ApiRequest::Changes(Box::new(ChangesRequest::of(
@@ -218,6 +193,10 @@ fn below_group(path: &str, rest: &[&str]) -> Result<ApiRequest, ApiError> {
     }
 }
 
+fn boxed(list: ListRequest) -> ApiRequest {
+    ApiRequest::List(Box::new(list))
+}
+
 /// Parses a list below `proxying/`: `resource_path` is the resource's path, decoded, and `cluster` the one that the path names.
 pub fn list_of_fleet(
     uri: &RequestUri<'_>,
@@ -230,14 +209,6 @@ pub fn list_of_fleet(
         rewrites_version: true,
         ..list
     })
-}
-
-fn not_yet(what: &str) -> ApiError {
-    ApiError::bad_request(format!("{what} is not supported yet"))
-}
-
-fn unknown(key: &str, known: &str) -> ApiError {
-    ApiError::bad_request(format!("parameter {key:?} is unknown; known are {known}"))
 }
 
 /// Unknown parameters of a request. Lists and counts report their own.

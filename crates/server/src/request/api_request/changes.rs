@@ -2,7 +2,7 @@
 
 use fleetdex_core::model::{FleetVersion, StoreName};
 
-use super::{ResourcePath, unknown};
+use super::{errors::unknown, resource_path::ResourcePath};
 use crate::request::{api_error::ApiError, flag::flag, uri::QueryParameter};
 
 /// The changes that a replica makes of one resource.

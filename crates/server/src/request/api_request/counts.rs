@@ -6,7 +6,7 @@ use fleetdex_core::{
     selector::{LabelRequirement, LabelTest},
 };
 
-use super::ListRequest;
+use super::list::ListRequest;
 use crate::request::{api_error::ApiError, search_options::SearchOptions, uri::QueryParameter};
 
 /// Groups in a result by default.

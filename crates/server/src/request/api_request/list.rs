@@ -8,7 +8,10 @@ use fleetdex_core::{
 };
 
 use super::{
-    ApiRequest, ResourcePath, StoreKind, UNSUPPORTED, WITHOUT_EFFECT, not_yet,
+    errors::not_yet,
+    parameters::{UNSUPPORTED, WITHOUT_EFFECT},
+    resource_path::ResourcePath,
+    store_kind::StoreKind,
     values::{comma_separated, limit},
 };
 use crate::request::{
@@ -87,10 +90,6 @@ impl ListRequest {
             store_kind: Some(engine),
             ..self
         }
-    }
-
-    pub(super) fn boxed(self) -> ApiRequest {
-        ApiRequest::List(Box::new(self))
     }
 
     pub(super) fn with(mut self, parameters: &[QueryParameter<'_>]) -> Result<Self, ApiError> {

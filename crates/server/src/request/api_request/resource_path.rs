@@ -2,7 +2,7 @@
 
 use fleetdex_core::model::Namespace;
 
-use super::not_yet;
+use super::errors::not_yet;
 use crate::request::api_error::ApiError;
 
 /// A resource path as API servers have it.

@@ -1,6 +1,9 @@
 use std::num::NonZeroUsize;
 
-use fleetdex_core::{model::FieldPath, query::GroupKey};
+use fleetdex_core::{
+    model::{FieldPath, StoreName},
+    query::GroupKey,
+};
 
 use super::*;
 use crate::request::{uri::QueryParameters, watch_options::WatchOptions};
