@@ -30,6 +30,28 @@ pub(super) struct Slice {
     pub(super) is_index: bool,
 }
 
+impl Slice {
+    /// Start and end in a list of `count` items: negative ones count from its end. Either may be
+    /// outside the list.
+    pub(super) fn bounds(&self, count: usize) -> (i64, i64) {
+        let count = i64::try_from(count).unwrap_or(i64::MAX);
+        let from_end = |index: i64| {
+            if index < 0 {
+                index.saturating_add(count)
+            } else {
+                index
+            }
+        };
+        let start = from_end(self.start.unwrap_or(0));
+        let end = match self.end {
+            _ if self.is_index => start.saturating_add(1),
+            Some(end) => from_end(end),
+            None => count,
+        };
+        (start, end)
+    }
+}
+
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum FilterExpression {
     Exists(Expression),

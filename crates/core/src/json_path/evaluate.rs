@@ -258,20 +258,7 @@ impl Slice {
             return Ok(nothing.iter().step_by(step));
         }
         let items = list(value)?;
-        let count = i64::try_from(items.len()).unwrap_or(i64::MAX);
-        let from_end = |index: i64| {
-            if index < 0 {
-                index.saturating_add(count)
-            } else {
-                index
-            }
-        };
-        let start = from_end(self.start.unwrap_or(0));
-        let end = match self.end {
-            _ if self.is_index => start.saturating_add(1),
-            Some(end) => from_end(end),
-            None => count,
-        };
+        let (start, end) = self.bounds(items.len());
         if start == end {
             return Ok(nothing.iter().step_by(step));
         }

@@ -133,23 +133,12 @@ impl Slice {
             return Vec::new();
         }
         let elements = children(list);
-        let count = i64::try_from(elements.len()).unwrap_or(i64::MAX);
-        let from_end = |index: i64| {
-            if index < 0 {
-                index.saturating_add(count)
-            } else {
-                index
-            }
-        };
-        let start = from_end(self.start.unwrap_or(0));
-        let end = match self.end {
-            // An index before the list is not one within it.
-            _ if self.is_index && start < 0 => return Vec::new(),
-            _ if self.is_index => start.saturating_add(1),
-            Some(end) => from_end(end),
-            None => count,
-        };
-        let within = |index: i64| usize::try_from(index.clamp(0, count)).unwrap_or_default();
+        let (start, end) = self.bounds(elements.len());
+        // An index before the list is not one within it.
+        if self.is_index && start < 0 {
+            return Vec::new();
+        }
+        let within = |index: i64| usize::try_from(index.max(0)).unwrap_or(usize::MAX);
         let (start, end) = (within(start), within(end));
         elements
             .into_iter()

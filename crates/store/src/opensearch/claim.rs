@@ -95,18 +95,7 @@ impl Engine {
             return Ok(false);
         }
         let body = state_index(&self.options.settings, &self.options.owner);
-        match self
-            .send(OPERATION, Method::PUT, format!("/{state}"), Some(&body))
-            .await
-        {
-            Ok(_) => Ok(true),
-            Err(StoreError::Refused { reason, .. })
-                if reason.contains("resource_already_exists_exception") =>
-            {
-                Ok(false)
-            }
-            Err(error) => Err(error),
-        }
+        self.create_index(OPERATION, state, &body).await
     }
 
     /// The installation that a checkpoint index names.

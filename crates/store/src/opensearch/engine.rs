@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use fleetdex_core::{
-    model::{ClusterName, FieldPath, IndexPrefix},
+    model::{ClusterName, FieldPath, IndexName, IndexPrefix},
     query::Permitted,
 };
 use http::Method;
@@ -118,6 +118,27 @@ impl Engine {
                 timeout,
             })
             .await
+    }
+
+    /// Creates an index; false if it existed already.
+    pub(super) async fn create_index(
+        &self,
+        operation: &str,
+        index: &IndexName,
+        body: &Value,
+    ) -> Result<bool, StoreError> {
+        let created = self
+            .send(operation, Method::PUT, format!("/{index}"), Some(body))
+            .await;
+        match created {
+            Ok(_) => Ok(true),
+            Err(StoreError::Refused { reason, .. })
+                if reason.contains("resource_already_exists_exception") =>
+            {
+                Ok(false)
+            }
+            Err(error) => Err(error),
+        }
     }
 
     pub(super) async fn get_optional(

@@ -16,6 +16,7 @@ use serde_json::Value;
 use super::{
     contexts::KEEP_ALIVE,
     engine::Engine,
+    points_in_time::OpenPointInTime,
     responses::{Purpose, fewer},
     search_response::{RawHit, SearchResponse},
 };
@@ -89,9 +90,11 @@ impl Engine {
         StoreError::AnswerTooLarge { operation, limit }
     }
 
-    pub(super) async fn search_first(&self, query: &Query) -> Result<Page, StoreError> {
+    /// Requests the first page, and opens a point in time if others follow. `None` if no index can
+    /// have an object of the query.
+    async fn first_response(&self, query: &Query) -> Result<Option<FirstResponse>, StoreError> {
         let Some(target) = self.target(&query.clusters, &query.permitted) else {
-            return Ok(Page::default());
+            return Ok(None);
         };
         let path = format!("/{target}/_search?ignore_unavailable=true&allow_no_indices=true");
         let mut size = PageSize::of(query);
@@ -99,7 +102,11 @@ impl Engine {
             .page(query, &path, &mut size, (None, &[]), false)
             .await?;
         if !size.leaves_more(&answer) {
-            return read_page(answer, size, None, None);
+            return Ok(Some(FirstResponse {
+                answer,
+                size,
+                pit: None,
+            }));
         }
         // Only a list of several pages needs a point in time.
         let mut pit = self.open_pit(&target, true, &query.requester).await?;
@@ -107,10 +114,48 @@ impl Engine {
             .page(query, "/_search", &mut size, (Some(pit.id()), &[]), true)
             .await?;
         pit.renamed(answer.pit_id.take());
-        let page = read_page(answer, size, Some(pit.id()), None)?;
-        match page.next {
-            Some(_) => drop(pit.keep()),
-            None => pit.close().await,
+        Ok(Some(FirstResponse {
+            answer,
+            size,
+            pit: Some(pit),
+        }))
+    }
+
+    /// Requests the page after a cursor.
+    async fn next_response(
+        &self,
+        query: &Query,
+        cursor: &Cursor,
+    ) -> Result<NextResponse, StoreError> {
+        self.use_pit(cursor)?;
+        let mut size = PageSize::of(query);
+        let mut answer = self
+            .page(
+                query,
+                "/_search",
+                &mut size,
+                (Some(&cursor.snapshot), &cursor.after),
+                false,
+            )
+            .await?;
+        let pit = answer.pit_id.take();
+        Ok(NextResponse {
+            shards: answer.shards.total,
+            answer,
+            size,
+            pit: pit.unwrap_or_else(|| cursor.snapshot.clone()),
+        })
+    }
+
+    pub(super) async fn search_first(&self, query: &Query) -> Result<Page, StoreError> {
+        let Some(FirstResponse { answer, size, pit }) = self.first_response(query).await? else {
+            return Ok(Page::default());
+        };
+        let page = read_page(answer, size, pit.as_ref().map(OpenPointInTime::id), None)?;
+        match (pit, &page.next) {
+            (Some(pit), Some(_)) => drop(pit.keep()),
+            (Some(pit), None) => pit.close().await,
+            (None, _) => {}
         }
         Ok(page)
     }
@@ -120,33 +165,16 @@ impl Engine {
         query: &Query,
         cursor: &Cursor,
     ) -> Result<Page, StoreError> {
-        self.use_pit(cursor)?;
         let seen_by_all = planted(Bug::ForgetPermissionOfFurtherPages).then(|| Query {
             permitted: Permitted::Everything,
             ..query.clone()
         });
         let query = seen_by_all.as_ref().unwrap_or(query);
-        let mut size = PageSize::of(query);
-        let answer = self
-            .page(
-                query,
-                "/_search",
-                &mut size,
-                (Some(&cursor.snapshot), &cursor.after),
-                false,
-            )
-            .await?;
-        let (shards, pit) = (
-            answer.shards.total,
-            answer
-                .pit_id
-                .clone()
-                .unwrap_or_else(|| cursor.snapshot.clone()),
-        );
-        let page = read_page(answer, size, Some(&pit), cursor.remaining)?;
+        let next = self.next_response(query, cursor).await?;
+        let page = read_page(next.answer, next.size, Some(&next.pit), cursor.remaining)?;
         match page.next {
-            Some(_) => self.adopt_pit(&pit, shards, &query.requester),
-            None => self.close_pit(&pit).await,
+            Some(_) => self.adopt_pit(&next.pit, next.shards, &query.requester),
+            None => self.close_pit(&next.pit).await,
         }
         Ok(page)
     }
@@ -179,25 +207,12 @@ impl Engine {
     }
 
     pub(super) async fn placed_first(&self, query: &Query) -> Result<SortedPage, StoreError> {
-        let Some(target) = self.target(&query.clusters, &query.permitted) else {
+        let Some(FirstResponse { answer, size, pit }) = self.first_response(query).await? else {
             return Ok(SortedPage::default());
         };
-        let path = format!("/{target}/_search?ignore_unavailable=true&allow_no_indices=true");
-        let mut size = PageSize::of(query);
-        let answer = self
-            .page(query, &path, &mut size, (None, &[]), false)
-            .await?;
-        if !size.leaves_more(&answer) {
-            return Self::placed(query, size, answer, None);
-        }
-        let mut pit = self.open_pit(&target, true, &query.requester).await?;
-        let mut answer = self
-            .page(query, "/_search", &mut size, (Some(pit.id()), &[]), true)
-            .await?;
-        pit.renamed(answer.pit_id.take());
         let page = Self::placed(query, size, answer, None)?;
         Ok(SortedPage {
-            view: Some(pit.keep()),
+            view: pit.map(OpenPointInTime::keep),
             ..page
         })
     }
@@ -207,31 +222,31 @@ impl Engine {
         query: &Query,
         cursor: &Cursor,
     ) -> Result<SortedPage, StoreError> {
-        self.use_pit(cursor)?;
-        let mut size = PageSize::of(query);
-        let answer = self
-            .page(
-                query,
-                "/_search",
-                &mut size,
-                (Some(&cursor.snapshot), &cursor.after),
-                false,
-            )
-            .await?;
-        let (shards, pit) = (
-            answer.shards.total,
-            answer
-                .pit_id
-                .clone()
-                .unwrap_or_else(|| cursor.snapshot.clone()),
-        );
-        let page = Self::placed(query, size, answer, cursor.remaining)?;
-        self.adopt_pit(&pit, shards, &query.requester);
+        let next = self.next_response(query, cursor).await?;
+        let page = Self::placed(query, next.size, next.answer, cursor.remaining)?;
+        self.adopt_pit(&next.pit, next.shards, &query.requester);
         Ok(SortedPage {
-            view: Some(pit),
+            view: Some(next.pit),
             ..page
         })
     }
+}
+
+/// The first page of a list.
+struct FirstResponse {
+    answer: SearchResponse<HitSource>,
+    size: PageSize,
+    /// The point in time of further pages, if there are any.
+    pit: Option<OpenPointInTime>,
+}
+
+/// A further page of a list.
+struct NextResponse {
+    answer: SearchResponse<HitSource>,
+    size: PageSize,
+    /// The id of the point in time after this search.
+    pit: String,
+    shards: u64,
 }
 
 /// The size of a page.

@@ -151,23 +151,7 @@ impl Engine {
         let index = self.options.prefix.revision(cluster, number);
         let target = self.options.prefix.write_alias(cluster, number);
         let body = json!({ "aliases": { target.as_str(): {} }, "mappings": { "_meta": { "fleetdex": metadata } } });
-        match self
-            .send(
-                "creating an index",
-                Method::PUT,
-                format!("/{index}"),
-                Some(&body),
-            )
-            .await
-        {
-            Ok(_) => Ok(true),
-            // Another instance was faster.
-            Err(StoreError::Refused { reason, .. })
-                if reason.contains("resource_already_exists_exception") =>
-            {
-                Ok(false)
-            }
-            Err(error) => Err(error),
-        }
+        // Another instance may be faster.
+        self.create_index("creating an index", &index, &body).await
     }
 }
