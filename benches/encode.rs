@@ -1,11 +1,15 @@
-//! Watch line → bulk line: what one core can do per second, on pods as an apiserver sends them (5 kB with managed fields).
+//! Watch line → bulk line: what one core can do per second, on pods as an apiserver sends them (5 kB with managed fields), without and with the rules
+//! that say what objects mean.
+
+use std::sync::Arc;
 
 use divan::{Bencher, counter::ItemsCount};
 use fleetdex_clusters::watch::WatchEvent;
 use fleetdex_core::{
     kinds,
-    model::{Gvk, IndexPrefix, Object, Projection, Projector, Resource},
+    model::{Gvk, IndexPrefix, InterpretationLevel, Object, Projection, Projector, Resource},
 };
+use fleetdex_interpreter::rules::RuleSet;
 use fleetdex_store::bulk::{Write, encode};
 use serde_json::json;
 
@@ -65,6 +69,15 @@ fn pod_line(number: usize) -> Vec<u8> {
 
 #[divan::bench]
 fn watch_line_to_bulk_line(bencher: Bencher<'_, '_>) {
+    encode_lines(bencher, InterpretationLevel::Off);
+}
+
+#[divan::bench]
+fn watch_line_to_interpreted_bulk_line(bencher: Bencher<'_, '_>) {
+    encode_lines(bencher, InterpretationLevel::All);
+}
+
+fn encode_lines(bencher: Bencher<'_, '_>, level: InterpretationLevel) {
     let lines: Vec<Vec<u8>> = (0..LINES).map(pod_line).collect();
     let bytes: usize = lines.iter().map(Vec::len).sum();
     eprintln!("{} bytes per watch line", bytes / LINES);
@@ -78,7 +91,10 @@ fn watch_line_to_bulk_line(bencher: Bencher<'_, '_>) {
     let Ok(cluster) = "member1".parse() else {
         return;
     };
-    let projector = Projector::new(&cluster, &resource, &Projection::default(), fields);
+    let mut projector = Projector::new(&cluster, &resource, &Projection::default(), fields);
+    if let Some(rules) = RuleSet::default().of_kind(&resource, true, level) {
+        projector = projector.interpreted_by(Arc::new(rules));
+    }
     let index = IndexPrefix::default().cluster_alias(&cluster);
     bencher.counter(ItemsCount::new(LINES)).bench_local(|| {
         let mut writes = Vec::with_capacity(LINES);

@@ -16,6 +16,7 @@ use fleetdex_clusters::{
     source::{Loader, SourceKind, Sources},
     throttle::Rate,
 };
+use fleetdex_interpreter::rules::RuleSet;
 use fleetdex_limits::intake::Budget;
 use fleetdex_operator::{controller, karmada, replicas::Replicas};
 use fleetdex_server::{
@@ -26,7 +27,13 @@ use fleetdex_server::{
     watch::peers::Peers,
 };
 use fleetdex_store::{changes::Sequence, memory::Memory};
+use fleetdex_sync::enrichment::WebhookAccess;
 use fleetdex_telemetry::{Metrics, Readiness, admin};
+use fleetdex_webhooks::{
+    client::WebhookClient,
+    queue::{EnrichmentQueue, QueueLimits},
+    service::ServiceReader,
+};
 use kube::{Client, Config};
 use tokio::{
     sync::{Notify, watch},
@@ -65,6 +72,12 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
         secure_serving.as_ref(),
     );
     let (catalog, catalog_reader) = watch::channel(Arc::new(Catalog::default()));
+    let rules = watch::Sender::new(Arc::<RuleSet>::default());
+    let server = server.with_rules(rules.subscribe());
+    let published = Published {
+        catalog: CatalogPublisher(catalog),
+        rules,
+    };
     let context = controller_context(
         &args,
         control_plane,
@@ -72,7 +85,7 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
         &replicas,
         changed,
         &telemetry,
-        CatalogPublisher(catalog),
+        published,
     )
     .await;
 
@@ -152,6 +165,12 @@ fn peers(
     }
 }
 
+/// What the controller publishes to the query API.
+struct Published {
+    catalog: CatalogPublisher,
+    rules: watch::Sender<Arc<RuleSet>>,
+}
+
 async fn controller_context(
     args: &RunArgs,
     control_plane: Client,
@@ -159,7 +178,7 @@ async fn controller_context(
     replicas: &Replicas,
     changed: Arc<Notify>,
     telemetry: &Telemetry,
-    publisher: CatalogPublisher,
+    published: Published,
 ) -> controller::ControllerContext {
     let sources = Sources::new(
         control_plane.clone(),
@@ -169,6 +188,7 @@ async fn controller_context(
         Arc::clone(&changed),
     );
     let writes_cluster_status = writes_cluster_status(args, &control_plane).await;
+    let webhooks = webhook_access(&control_plane, telemetry);
     let replica = replicas.config().map(|config| config.name.as_str());
     controller::ControllerContext {
         control_plane,
@@ -176,7 +196,7 @@ async fn controller_context(
         secret_hosts: args.secret_hosts.clone(),
         memory: Memory::numbered(Sequence::of_replica(replica)),
         list_contexts: args.list_contexts,
-        publish: Arc::new(publisher),
+        publish: Arc::new(published.catalog),
         metrics: Arc::clone(&telemetry.metrics),
         readiness: telemetry.readiness.clone(),
         sources: Arc::new(sources),
@@ -186,6 +206,19 @@ async fn controller_context(
         audit_interval: Some(args.audit_interval)
             .filter(|seconds| *seconds > 0.0)
             .map(Duration::from_secs_f64),
+        argocd_health: args.argocd_health_config_map.clone(),
+        rules: published.rules,
+        webhooks,
+    }
+}
+
+/// Asks interpreter webhooks; Services are those of the control plane.
+fn webhook_access(control_plane: &Client, telemetry: &Telemetry) -> WebhookAccess {
+    let metrics = telemetry.metrics.webhooks();
+    let services = Arc::new(ServiceReader::new(control_plane.clone()));
+    WebhookAccess {
+        client: Arc::new(WebhookClient::new(services, metrics.clone())),
+        queue: EnrichmentQueue::new(QueueLimits::default(), metrics),
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod progress;
 mod resources;
+mod rules;
 
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc, time::Duration};
 
@@ -37,7 +38,10 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use self::progress::{ContextProgress, Display, ProgressReporter};
+use self::{
+    progress::{ContextProgress, Display, ProgressReporter},
+    rules::RuleArgs,
+};
 use crate::app::{catalog, signals};
 
 /// The name of the only registry.
@@ -92,6 +96,10 @@ pub struct LocalArgs {
     )]
     pub index_prefix: String,
 
+    /// Who says what objects mean beside the built-in rules.
+    #[command(flatten)]
+    pub rules: RuleArgs,
+
     /// The query API.
     #[command(flatten)]
     pub server: ServerArgs,
@@ -101,12 +109,18 @@ pub struct LocalArgs {
 pub async fn run(args: LocalArgs) -> anyhow::Result<()> {
     let cancel = signals::cancel_on_signal()?;
     let members = members(&args).await?;
+    let rules = rules::read(&args.rules).await?;
     let server = Server::bind(&args.server, false).await?;
     let address = server.address();
     let metrics = Arc::new(Metrics::new());
     let clusters = Arc::new(connections(members, cancel.child_token()));
     let changed = Arc::new(Notify::new());
-    let supervisor = stream_supervisor(&metrics, &changed);
+    let mut supervisor = stream_supervisor(&metrics, &changed);
+    let rules = Arc::new(rules);
+    supervisor.set_rules(Arc::clone(&rules));
+    // Files are read once.
+    let (_rules, published) = watch::channel(rules);
+    let server = server.with_rules(published);
     let (publish, catalog_reader) = watch::channel(Arc::new(Catalog::default()));
 
     let mut tasks = JoinSet::new();

@@ -39,10 +39,18 @@ enum Command {
     Get(cli::get::GetArgs),
     /// Count objects of the fleet in groups
     Count(cli::count::CountArgs),
+    /// List what does not work in the fleet, of all kinds
+    Unhealthy(cli::unhealthy::UnhealthyArgs),
+    /// List what an object uses, and what uses it
+    Related(cli::related::RelatedArgs),
+    /// Count the images of the fleet's Pods
+    Images(cli::images::ImagesArgs),
     /// Compare every index with its clusters and repair drift
     Verify(cli::verify::VerifyArgs),
     /// Print the OpenSearch request that answers a query
     Explain(cli::explain::ExplainArgs),
+    /// Say what an object means: its health, replicas, status or dependencies, by rules, scripts and webhooks
+    Interpret(Box<cli::interpret::InterpretArgs>),
     /// Write a kubeconfig context with which kubectl uses the fleet as one cluster
     Kubeconfig(cli::kubeconfig::KubeconfigArgs),
     /// Print the custom resource definitions
@@ -107,11 +115,23 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Count(args) => {
             return Ok(tokio::runtime::Runtime::new()?.block_on(cli::count::run(&args)));
         }
+        Command::Unhealthy(args) => {
+            return Ok(tokio::runtime::Runtime::new()?.block_on(cli::unhealthy::run(&args)));
+        }
+        Command::Related(args) => {
+            return Ok(tokio::runtime::Runtime::new()?.block_on(cli::related::run(&args)));
+        }
+        Command::Images(args) => {
+            return Ok(tokio::runtime::Runtime::new()?.block_on(cli::images::run(&args)));
+        }
         Command::Verify(args) => {
             return Ok(tokio::runtime::Runtime::new()?.block_on(cli::verify::run(&args)));
         }
         Command::Explain(args) => {
             return Ok(tokio::runtime::Runtime::new()?.block_on(cli::explain::run(&args)));
+        }
+        Command::Interpret(args) => {
+            return Ok(tokio::runtime::Runtime::new()?.block_on(cli::interpret::run(&args)));
         }
         Command::Kubeconfig(args) => {
             return Ok(tokio::runtime::Runtime::new()?.block_on(cli::kubeconfig::run(&args)));

@@ -28,10 +28,13 @@ pub const DEADLINE: Duration = Duration::from_secs(90);
 pub const SECRETS: &str = "fleet-secrets";
 
 const REGISTRIES: &str = "apis/search.karmada.io/v1alpha1/resourceregistries";
-const CRDS: [&str; 4] = [
+const CRDS: [&str; 7] = [
     "cluster.karmada.io_clusters.yaml",
     "cluster.karmada.io_clustercaches.yaml",
     "clustercaches.karmada.io_clustercaches.yaml",
+    "config.karmada.io_resourceexploringwebhookconfigurations.yaml",
+    "config.karmada.io_resourceinterpretercustomizations.yaml",
+    "config.karmada.io_resourceinterpreterwebhookconfigurations.yaml",
     "search.karmada.io_resourceregistries.yaml",
 ];
 
@@ -258,6 +261,14 @@ pub async fn prepare(fleet: &Fleet) -> Result<()> {
             .await?;
         hub.get("apis/clustercaches.karmada.io/v1alpha1/clustercaches")
             .await?;
+        for kind in [
+            "resourceexploringwebhookconfigurations",
+            "resourceinterpretercustomizations",
+            "resourceinterpreterwebhookconfigurations",
+        ] {
+            hub.get(&format!("apis/config.karmada.io/v1alpha1/{kind}"))
+                .await?;
+        }
         hub.get(REGISTRIES).await
     })
     .await?;

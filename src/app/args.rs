@@ -4,7 +4,7 @@ use std::{net::SocketAddr, path::PathBuf};
 
 use clap::Args;
 use fleetdex_clusters::{secret_hosts::SecretHosts, source::SourceArgs};
-use fleetdex_operator::replicas::ReplicaName;
+use fleetdex_operator::{controller::ConfigMapName, replicas::ReplicaName};
 use fleetdex_server::{auth::SecureServingArgs, http::serve::ServerArgs};
 use fleetdex_store::opensearch::LIST_CONTEXTS;
 use fleetdex_telemetry::admin::AdminArgs;
@@ -52,6 +52,15 @@ pub struct RunArgs {
     /// share.
     #[arg(long, env = "FLEETDEX_LIST_CONTEXTS", default_value_t = LIST_CONTEXTS, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     pub list_contexts: u64,
+
+    /// `ConfigMap` of the control plane with Argo CD's health scripts, in its keys
+    /// `resource.customizations`: they say which objects are healthy.
+    #[arg(
+        long,
+        value_name = "NAMESPACE/NAME",
+        env = "FLEETDEX_ARGOCD_HEALTH_CONFIG_MAP"
+    )]
+    pub argocd_health_config_map: Option<ConfigMapName>,
 
     /// Assign the clusters among the replicas of this installation: each renews a Lease, and reads
     /// the clusters that are assigned to it.

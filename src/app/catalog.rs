@@ -4,7 +4,7 @@ use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
 
 use fleetdex_clusters::{MemberState, discovery::ServedResource, source::is_duplicate};
 use fleetdex_core::{
-    model::{ClusterName, Resource, Scope, SelectableField, StoreName, Unit},
+    model::{ClusterName, Resource, Scope, SelectableField, StoreName, Unit, interpreted_fields},
     query::ResourceName,
 };
 use fleetdex_operator::{
@@ -143,6 +143,12 @@ fn add_kinds(
             };
             let is_rebuilding = || rebuilding.contains(&(in_store.clone(), unit.cluster.clone()));
             let store = plan.stores.get(in_store);
+            let is_interpreted = unit_plan.rules.is_some() && !is_rebuilding();
+            let fields = if is_interpreted {
+                Cow::Owned([&fields, interpreted_fields()].concat())
+            } else {
+                fields
+            };
             let any_path = *in_store == StoreName::embedded()
                 || store.is_some_and(|store| store.projection.is_full() && !is_rebuilding());
             catalog.add(CatalogEntry {

@@ -61,6 +61,10 @@ impl Searchable for Object {
         self.owners.iter().map(Cow::from).collect()
     }
 
+    fn dependencies(&self) -> Vec<Cow<'_, str>> {
+        Vec::new()
+    }
+
     fn label(&self, key: &str) -> Option<&str> {
         self.labels.get(key).map(String::as_str)
     }

@@ -7,5 +7,6 @@ pub mod affinity;
 pub mod cluster;
 pub mod cluster_cache;
 pub mod condition;
+pub mod interpreter;
 pub mod registry;
 pub mod schema;

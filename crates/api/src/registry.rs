@@ -73,6 +73,23 @@ pub struct ResourceRegistrySpec {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::redactions")]
     pub redact: Vec<String>,
+    /// Which rules say what objects mean, such as their health: none (`Off`), the built-in ones (`BuiltIn`), or these with customizations, scripts and
+    /// interpreter webhooks (`All`, the default).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "interpret")]
+    pub interpret: Option<InterpretMode>,
+}
+
+/// Which rules say what objects mean.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum InterpretMode {
+    /// None.
+    Off,
+    /// The built-in rules.
+    BuiltIn,
+    /// The built-in rules, customizations, scripts and webhooks.
+    #[default]
+    All,
 }
 
 /// A kind, and which objects of it.
@@ -460,6 +477,10 @@ fn excluded_selectors(generator: &mut SchemaGenerator) -> Schema {
 
 fn indexing(_: &mut SchemaGenerator) -> Schema {
     schemars::json_schema!({"type": "string", "enum": ["Selectable", "Full"]})
+}
+
+fn interpret(_: &mut SchemaGenerator) -> Schema {
+    schemars::json_schema!({"type": "string", "enum": ["Off", "BuiltIn", "All"]})
 }
 
 fn object_requirements(generator: &mut SchemaGenerator) -> Schema {

@@ -218,6 +218,30 @@ impl Api {
         Ok(counts)
     }
 
+    /// Returns a Table below the API's group.
+    pub async fn table(
+        &self,
+        path: &str,
+        parameters: &[(&str, String)],
+    ) -> Result<ObjectPage, ClientError> {
+        let path = with_query(path, pairs(parameters));
+        let (table, headers) = self.get_as::<RawTable>(&path, TABLE).await?;
+        let mut page = ObjectPage::from(table);
+        page.warnings = warnings(&headers);
+        Ok(page)
+    }
+
+    /// Returns a document below the API's group, and the warnings.
+    pub async fn document(
+        &self,
+        path: &str,
+        parameters: &[(&str, String)],
+    ) -> Result<(Value, Vec<String>), ClientError> {
+        let path = with_query(path, pairs(parameters));
+        let (document, headers) = self.get_as(&path, JSON).await?;
+        Ok((document, warnings(&headers)))
+    }
+
     async fn discovery<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
         Ok(self
             .get_as(&format!("proxying/karmada/proxy/{path}"), JSON)
@@ -303,10 +327,14 @@ fn below<'p>(
     native: &str,
     parameters: impl Iterator<Item = (&'p str, &'p String)>,
 ) -> String {
+    with_query(&format!("{what}/{native}"), parameters)
+}
+
+fn with_query<'p>(path: &str, parameters: impl Iterator<Item = (&'p str, &'p String)>) -> String {
     let pairs: Vec<String> = parameters
         .map(|(key, value)| format!("{key}={}", percent::encode(value)))
         .collect();
-    format!("{what}/{native}?{}", pairs.join("&"))
+    format!("{path}?{}", pairs.join("&"))
 }
 
 /// Returns the texts of `Warning: 299 - "text"` headers.

@@ -5,7 +5,8 @@ use std::{
     io::{self, Write},
 };
 
-use fleetdex_core::terminal::escaped_line;
+use fleetdex_core::{json_path::text, terminal::escaped_line};
+use serde_json::Value;
 
 /// Spaces between two columns.
 const GAP: usize = 3;
@@ -15,6 +16,18 @@ const MIN_WIDTH: usize = 6;
 /// Writes aligned columns without trailing spaces.
 pub(super) fn write_aligned(out: &mut dyn Write, lines: &[Vec<String>]) -> io::Result<()> {
     AlignedColumns::default().write(out, lines)
+}
+
+/// A cell of a Table as kubectl prints it: up to the first line break.
+pub(super) fn cell_text(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(line) => match line.split_once(['\n', '\r', '\u{c}']) {
+            Some((first, _)) => format!("{first}..."),
+            None => line.clone(),
+        },
+        other => text(other),
+    }
 }
 
 /// Columns that are written in parts: each is as wide as its widest cell so far.

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use fleetdex_api::{cluster::Cluster, cluster_cache, registry::ResourceRegistry};
+use fleetdex_api::{cluster::Cluster, cluster_cache, interpreter, registry::ResourceRegistry};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::CustomResourceExt;
 
@@ -56,6 +56,7 @@ pub fn all() -> Vec<CrdFile> {
     [ResourceRegistry::crd(), Cluster::crd()]
         .into_iter()
         .chain(caches)
+        .chain(interpreter::crds())
         .map(CrdFile::new)
         .collect()
 }

@@ -287,7 +287,22 @@ mod tests {
         .unwrap_err();
         assert_eq!(
             error,
-            "field label not supported: spec.color; these are: metadata.name, spec.driver, spec.nodeName"
+            "field label not supported: spec.color; these are: metadata.name, spec.driver, spec.nodeName, dependsOn, health, healthReason, image, \
+             interpretedBy, replicas.desired, replicas.ready, resources.cpu, resources.memory"
+        );
+    }
+
+    #[test]
+    fn interpreted_fields_are_translated_as_by_the_server() {
+        let body = explain(&["deploy", "--field-selector", "image=nginx:1.27"]).unwrap();
+        assert!(
+            body.contains(r#"{"term":{"search.fields":"image=docker.io/library/nginx:1.27"}}"#),
+            "{body}"
+        );
+        let error = explain(&["pods", "--field-selector", "dependsOn=db"]).unwrap_err();
+        assert!(
+            error.starts_with("field selector: dependsOn \"db\" names no object"),
+            "{error}"
         );
     }
 

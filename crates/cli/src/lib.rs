@@ -1,9 +1,11 @@
 //! The command line: one file per subcommand, and a client of the query API.
 //!
 //! ```text
-//!  get · count · explain · verify · kubeconfig ──> api ──> server on this machine, or apiserver ──> server
+//!  get · count · unhealthy · related · images · explain · verify · kubeconfig ──> api ──> server on this machine, or apiserver ──> server
 //!                    │
 //!                    └──> console: standard output, warnings, errors, exit code
+//!                    ┌──────^
+//!                interpret ──> files, scripts and webhooks
 //! ```
 //!
 //! Responses are bounded and printed page by page; text from servers and members never controls the terminal; errors say
@@ -17,13 +19,18 @@ pub mod count;
 pub mod crd;
 pub mod explain;
 pub mod get;
+pub mod images;
+pub mod interpret;
 pub mod kubeconfig;
 mod pages;
 mod query_args;
+pub mod related;
 pub mod resources;
+mod search_output;
 mod targets;
 #[cfg(test)]
 mod test_server;
+pub mod unhealthy;
 pub mod verify;
 
 pub use api::{ClientConfig, ClientError};

@@ -2,10 +2,12 @@
 
 use fleetdex_core::{
     kinds::{self, UnknownKind},
-    model::{ClusterName, Gvk, InvalidName, Namespace},
+    model::{ClusterName, Gvk, InvalidName, Namespace, interpreted_fields, is_interpreted_field},
     query::{MAX_LIMIT, Query, ResourceName, Selectable},
     selector::{FieldSelector, LabelSelector, SelectorError},
 };
+
+use fleetdex_server::request::interpreted_fields::{MalformedReference, normalized};
 
 use super::completion;
 
@@ -80,13 +82,16 @@ pub enum ArgsError {
         /// The syntax error.
         source: SelectorError,
     },
+    /// A reference in the value of `--field-selector`.
+    #[error("field selector: {0}")]
+    Reference(#[from] MalformedReference),
     /// An empty name.
     #[error(transparent)]
     Name(#[from] InvalidName),
 }
 
 impl QueryArgs {
-    /// Builds the query with Kubernetes' built-in kinds alone. For any other kind every field path is
+    /// Builds the query with Kubernetes' built-in kinds alone, and with the fields of interpreters. For any other kind every field path is
     /// selectable.
     pub fn offline_query(&self) -> Result<Query, ArgsError> {
         let (resource, selectable) = known_resource(&self.resource)?;
@@ -95,7 +100,7 @@ impl QueryArgs {
             namespaces: self.namespace()?.into_iter().collect(),
             names: self.names.clone(),
             labels: self.label_selector()?,
-            fields: self.parsed_field_selector()?,
+            fields: normalized(&self.parsed_field_selector()?, is_interpreted_field)?,
             ..Query::all_of(resource, selectable, self.limit)
         })
     }
@@ -150,14 +155,15 @@ fn known_resource(name: &str) -> Result<(ResourceName, Selectable), ArgsError> {
     if let Some(built_in) = kinds::find_plural(group, plural) {
         return Ok(built_in_resource(built_in));
     }
-    let selectable = Selectable::of(&Gvk::new(group, version, ""), &[]).and_any_path();
+    let selectable =
+        Selectable::of(&Gvk::new(group, version, ""), interpreted_fields()).and_any_path();
     Ok((ResourceName::new(group, plural), selectable))
 }
 
 fn built_in_resource(built_in: &kinds::BuiltIn) -> (ResourceName, Selectable) {
     (
         ResourceName::new(built_in.group, built_in.plural),
-        Selectable::of(&built_in.gvk(), &[]),
+        Selectable::of(&built_in.gvk(), interpreted_fields()),
     )
 }
 

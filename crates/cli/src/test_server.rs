@@ -3,12 +3,12 @@
 use std::{path::PathBuf, sync::Arc};
 
 use fleetdex_core::{
-    model::CLUSTER_ANNOTATION,
+    model::{CLUSTER_ANNOTATION, Interpretation, interpreted_fields},
     query::{Hit, Page},
 };
 use fleetdex_server::{
-    catalog::Catalog,
-    fake::{catalog, cluster, no_clusters},
+    catalog::{Catalog, CatalogEntry},
+    fake::{catalog, cluster, no_clusters, pods, store as main_store},
     http::{
         limits::LimitArgs,
         serve::{Server, ServerArgs},
@@ -37,6 +37,24 @@ impl TestServer {
     pub(super) async fn with(pages: Vec<Result<Page, StoreError>>) -> Self {
         let store = PreparedReader::with(pages);
         Self::over(catalog(store.clone()), store).await
+    }
+
+    /// A server over Pods of member1 and member2 with interpreted fields.
+    pub(super) async fn interpreted(pages: Vec<Result<Page, StoreError>>) -> Self {
+        let store = PreparedReader::with(pages);
+        let mut catalog = Catalog::default();
+        let main = main_store("main");
+        catalog.add_store(main.clone(), store.clone());
+        for name in ["member1", "member2"].map(cluster) {
+            catalog.add(CatalogEntry {
+                served: &pods(),
+                cluster: &name,
+                store: &main,
+                fields: interpreted_fields(),
+                any_path: false,
+            });
+        }
+        Self::over(catalog, store).await
     }
 
     pub(super) async fn over(catalog: Catalog, store: Arc<PreparedReader>) -> Self {
@@ -132,6 +150,7 @@ pub(super) fn hit(cluster_name: &str, namespace: &str, name: &str) -> Hit {
         "status": { "phase": "Pending" },
     });
     Hit {
+        interpretation: None,
         cluster: cluster(cluster_name),
         object: to_raw_value(&object).unwrap().into(),
     }
@@ -146,5 +165,40 @@ pub(super) fn two_pods() -> Page {
         items,
         next: None,
         remaining: None,
+    }
+}
+
+/// A Pod of some health, with a cause.
+pub(super) fn of_health(
+    cluster_name: &str,
+    namespace: &str,
+    name: &str,
+    health: &'static str,
+) -> Hit {
+    let interpretation = Interpretation {
+        health,
+        health_reason: "CrashLoopBackOff".to_owned(),
+        health_message: "back-off 5m0s".to_owned(),
+        interpreted_by: vec!["built-in".to_owned()],
+        ..Interpretation::default()
+    };
+    let object = json!({ "apiVersion": "v1", "kind": "Pod", "metadata": { "name": name, "namespace": namespace } });
+    Hit {
+        interpretation: Some(Box::new(interpretation)),
+        cluster: cluster(cluster_name),
+        object: to_raw_value(&object).unwrap().into(),
+    }
+}
+
+/// A Pod with one container.
+pub(super) fn of_image(cluster_name: &str, name: &str, image: &str) -> Hit {
+    let object = json!({
+        "metadata": { "name": name, "namespace": "web" },
+        "spec": { "containers": [{ "name": "a", "image": image }] },
+    });
+    Hit {
+        interpretation: None,
+        cluster: cluster(cluster_name),
+        object: to_raw_value(&object).unwrap().into(),
     }
 }

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use fleetdex_clusters::{Clusters, Connection, connection_state::Health, events::ClusterEvents};
+use fleetdex_clusters::{
+    Clusters, Connection, connection_state::ConnectionHealth, events::ClusterEvents,
+};
 use fleetdex_core::model::ClusterName;
 use tokio::sync::watch;
 
@@ -22,7 +24,7 @@ pub trait ClusterConnections: Send + Sync + 'static {
     /// The connection of a member, while it is connected.
     fn connection(&self, cluster: &ClusterName) -> Option<Connection>;
     /// The results of a member's connects and probes.
-    fn health(&self, cluster: &ClusterName) -> Health;
+    fn health(&self, cluster: &ClusterName) -> ConnectionHealth;
     /// Subscribes to events; see [`Clusters::events`].
     fn events(&self, probe_failure: &[Duration]) -> ClusterEvents;
     /// A number that grows with every change.
@@ -38,7 +40,7 @@ impl ClusterConnections for Clusters {
         Self::connection(self, cluster)
     }
 
-    fn health(&self, cluster: &ClusterName) -> Health {
+    fn health(&self, cluster: &ClusterName) -> ConnectionHealth {
         Self::health(self, cluster)
     }
 

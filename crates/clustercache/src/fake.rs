@@ -11,7 +11,7 @@ use std::{
 
 use fleetdex_clusters::{
     Connection,
-    connection_state::Health,
+    connection_state::ConnectionHealth,
     events::{ClusterEvents, EventReasons, Publisher},
 };
 use fleetdex_core::model::ClusterName;
@@ -24,7 +24,7 @@ use super::ClusterConnections;
 #[derive(Default)]
 struct FakeMemberState {
     connection: Option<Connection>,
-    health: Health,
+    health: ConnectionHealth,
 }
 
 /// Fake members that a test connects and disconnects, each with a client of the test.
@@ -46,10 +46,10 @@ impl FakeClusters {
     pub fn connect(&self, cluster: &ClusterName, client: Client) {
         let id = self.last_connection.fetch_add(1, Ordering::Relaxed) + 1;
         let connection = Connection::new(id, client, None);
-        let health = Health {
+        let health = ConnectionHealth {
             last_probe: Some(now()),
             last_success: Some(now()),
-            ..Health::default()
+            ..ConnectionHealth::default()
         };
         self.set(cluster, Some(connection), |_| health);
     }
@@ -62,7 +62,7 @@ impl FakeClusters {
     /// Reports a failed probe of a member, which stays connected.
     pub fn fail_probe(&self, cluster: &ClusterName) {
         let connection = self.connection(cluster);
-        let failed = |health: Health| Health {
+        let failed = |health: ConnectionHealth| ConnectionHealth {
             failures: health.failures + 1,
             last_probe: Some(now()),
             ..health
@@ -81,7 +81,7 @@ impl FakeClusters {
         &self,
         cluster: &ClusterName,
         connection: Option<Connection>,
-        health: impl FnOnce(Health) -> Health,
+        health: impl FnOnce(ConnectionHealth) -> ConnectionHealth,
     ) {
         let mut members = self.members.lock();
         let member = members.entry(cluster.clone()).or_default();
@@ -104,7 +104,7 @@ impl ClusterConnections for FakeClusters {
         self.members.lock().get(cluster)?.connection.clone()
     }
 
-    fn health(&self, cluster: &ClusterName) -> Health {
+    fn health(&self, cluster: &ClusterName) -> ConnectionHealth {
         self.members
             .lock()
             .get(cluster)

@@ -148,7 +148,7 @@ impl NextAction {
 
 /// The results of a member's connects and probes. They survive a disconnect.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Health {
+pub struct ConnectionHealth {
     /// Failed connects and probes in a row.
     pub failures: u32,
     /// When the last connect or probe ended.
@@ -159,7 +159,7 @@ pub struct Health {
     pub last_connect_failure: Option<Instant>,
 }
 
-impl Health {
+impl ConnectionHealth {
     /// Whether to report now that no probe has succeeded for `threshold`. It is reported once per
     /// outage, and not if another event was sent after the threshold had passed. A member that
     /// never answered fails from the first attempt on.
@@ -181,7 +181,7 @@ impl Health {
 pub struct ConnectionState {
     phase: ConnectionPhase,
     fault: Option<MemberFault>,
-    health: Health,
+    health: ConnectionHealth,
     next: NextAction,
 }
 
@@ -190,7 +190,7 @@ impl Default for ConnectionState {
         Self {
             phase: ConnectionPhase::Connecting,
             fault: None,
-            health: Health::default(),
+            health: ConnectionHealth::default(),
             next: NextAction::ConnectNow,
         }
     }
@@ -211,7 +211,7 @@ impl ConnectionState {
     }
 
     /// The results of connects and probes.
-    pub fn health(&self) -> Health {
+    pub fn health(&self) -> ConnectionHealth {
         self.health
     }
 
@@ -276,10 +276,10 @@ impl ConnectionState {
         if self.is_connected() {
             return;
         }
-        let health = Health {
+        let health = ConnectionHealth {
             last_probe: Some(at.now),
             last_success: Some(at.now),
-            ..Health::default()
+            ..ConnectionHealth::default()
         };
         let next = NextAction::Probe(at.now + timing.first_probe_wait(at.random));
         *self = Self {
@@ -306,7 +306,7 @@ impl ConnectionState {
         if !self.is_connected() {
             return;
         }
-        let health = Health {
+        let health = ConnectionHealth {
             failures: 0,
             last_probe: Some(at.now),
             last_success: Some(at.now),

@@ -16,7 +16,7 @@ use fleetdex_core::model::ClusterName;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use super::{connection::Connection, connection_state::Health};
+use super::{connection::Connection, connection_state::ConnectionHealth};
 
 /// What an event reports; several reasons may be set.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -106,7 +106,13 @@ struct PendingEvents {
 }
 
 impl Subscription {
-    fn publish(&self, cluster: &ClusterName, change: EventReasons, health: &Health, now: Instant) {
+    fn publish(
+        &self,
+        cluster: &ClusterName,
+        change: EventReasons,
+        health: &ConnectionHealth,
+        now: Instant,
+    ) {
         let mut pending = self.pending.lock();
         let last_event = pending.last_event.get(cluster).copied();
         let probe_failure = self
@@ -156,7 +162,7 @@ impl Publisher {
         &self,
         cluster: &ClusterName,
         change: EventReasons,
-        health: &Health,
+        health: &ConnectionHealth,
         now: Instant,
     ) {
         for subscription in self.0.lock().iter().filter_map(Weak::upgrade) {

@@ -17,7 +17,9 @@ use tokio::{sync::watch, time::Instant};
 use super::{
     connect::Connect,
     connection::Connection,
-    connection_state::{ClockReading, ConnectionPhase, ConnectionState, ConnectionTiming, Health},
+    connection_state::{
+        ClockReading, ConnectionHealth, ConnectionPhase, ConnectionState, ConnectionTiming,
+    },
     definitions::Definitions,
     discovery::Discovery,
     events::{EventReasons, Publisher},
@@ -69,7 +71,7 @@ pub(super) struct MemberEntry {
     /// The task that may publish. A stopped task may still try to.
     pub(super) task: u64,
     pub(super) state: MemberState,
-    pub(super) health: Health,
+    pub(super) health: ConnectionHealth,
 }
 
 impl SupervisorState {
@@ -92,7 +94,7 @@ impl SupervisorState {
         &self,
         name: &ClusterName,
         task: u64,
-        health: Health,
+        health: ConnectionHealth,
         change: impl FnOnce(&mut MemberState),
     ) {
         let mut entries = self.entries.lock();
@@ -178,7 +180,7 @@ impl SupervisorState {
             MemberEntry {
                 task,
                 state,
-                health: Health::default(),
+                health: ConnectionHealth::default(),
             },
         );
         self.notify_changed();

@@ -23,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     connect::{Connect, ConnectError},
     connection::Connection,
-    connection_state::{ConnectionTiming, Health},
+    connection_state::{ConnectionHealth, ConnectionTiming},
     credentials::Credentials,
     events::{ClusterEvents, Publisher},
     fetch::OwnPod,
@@ -146,7 +146,7 @@ impl Clusters {
     }
 
     /// The results of a member's connects and probes; the default for an unknown member.
-    pub fn health(&self, cluster: &ClusterName) -> Health {
+    pub fn health(&self, cluster: &ClusterName) -> ConnectionHealth {
         self.shared
             .entries
             .lock()

@@ -12,6 +12,7 @@ mod flat;
 mod fleet_version;
 mod hashes;
 mod index_name;
+mod interpretation;
 mod json;
 mod json_line;
 mod leaves;
@@ -36,13 +37,16 @@ pub use first::First;
 pub use fleet_version::{FleetVersion, InvalidFleetVersion, ReplicaRun};
 pub use hashes::{IdHash, NameHash};
 pub use index_name::{IndexName, IndexPrefix, InvalidPrefix};
+pub use interpretation::{
+    DEPENDS_ON, HEALTH_MESSAGE, Interpret, Interpretation, interpreted_fields, is_interpreted_field,
+};
 pub use json::{Json, Text as JsonText};
 pub use json_line::JsonLine;
 pub use leaves::LeafVisitor;
 pub use names::{ClusterName, InvalidName, Namespace, StoreName};
 pub use object::{MAX_OBJECT_BYTES, Object, ObjectError};
 pub use printer_column::PrinterColumn;
-pub use projection::{InvalidRedaction, Projection};
+pub use projection::{InterpretationLevel, InvalidRedaction, Projection};
 pub use quantity::Quantity;
 pub use quote::{json_fault, quoted, status_message};
 pub use resource::{Gvk, Resource, Scope, Unit, split_api_version};

@@ -5,7 +5,9 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    model::{ClusterName, FieldPath, FieldType, Json, MAX_FIELD_VALUE_BYTES, Namespace},
+    model::{
+        ClusterName, FieldPath, FieldType, Interpretation, Json, MAX_FIELD_VALUE_BYTES, Namespace,
+    },
     selector::{FieldSelector, InvalidRequirement, LabelSelector, LabelTest},
 };
 
@@ -304,4 +306,6 @@ pub struct Hit {
     pub cluster: ClusterName,
     /// The object in its native shape, as JSON.
     pub object: Json,
+    /// What its document says that it means.
+    pub interpretation: Option<Box<Interpretation>>,
 }

@@ -1,11 +1,12 @@
-//! Reconciles registries and `ClusterCache`s: maintains the finalizer, applies the plan of all of
-//! them, writes the statuses.
+//! Reconciles registries, `ClusterCache`s and interpreter configurations: maintains the finalizer,
+//! applies the plan of all of them, writes the statuses.
 //!
 //! One reconcile runs at a time, so each status has one writer and needs no lock.
 
 mod cluster_cache_status_writer;
 mod cluster_caches;
 mod former_locations;
+mod interpreter_configurations;
 mod observed_registry;
 mod publish;
 mod reconciler;
@@ -16,6 +17,7 @@ use std::{sync::Arc, time::Duration};
 use fleetdex_api::registry::{FINALIZER, ResourceRegistry};
 use fleetdex_core::model::causes;
 use futures::StreamExt;
+pub use interpreter_configurations::ConfigMapName;
 use kube::{
     Api, ResourceExt,
     runtime::{
@@ -97,6 +99,9 @@ pub async fn run(context: ControllerContext, owner: String, cancel: Cancellation
 fn start_tasks(reconciler: &Arc<Reconciler>, updated: watch::Sender<()>, tasks: &mut JoinSet<()>) {
     let context = &reconciler.context;
     context.sources.start(tasks);
+    let webhooks = context.webhooks.queue.clone();
+    // Aborted with the other tasks.
+    tasks.spawn(async move { webhooks.run(CancellationToken::new()).await });
     tasks.spawn(karmada::watch_search(
         context.control_plane.clone(),
         context.readiness.clone(),
@@ -172,6 +177,7 @@ impl Reconciler {
         // cannot be read differs from one without clusters.
         self.context.sources.wait_for_initial_sync().await;
         wait_until_read(&self.registries).await;
+        self.interpreter_configurations.wait_until_read().await;
         let is_leader = self.context.replicas.assignment().is_leader();
         self.update_locations(state, is_leader);
         // Documents go to a new location only after the status records it; otherwise a restart
@@ -227,6 +233,7 @@ impl Reconciler {
             compared: state.member_reconciler.duplicates.version(),
             registries: registries.iter().map(registry).collect(),
             caches: self.caches.generations(),
+            rules: self.interpreter_configurations.version(),
             open_stores: state.supervisor.open_stores(),
             rebuilding: state.supervisor.rebuilding(),
             streams_missing_fields: state.supervisor.streams_missing_fields(),
@@ -301,6 +308,9 @@ impl Reconciler {
         state
             .supervisor
             .set_knows_all_members(members.unread_sources.is_empty());
+        state
+            .supervisor
+            .set_rules(self.interpreter_configurations.rules());
         state
             .supervisor
             .reconcile(&live, &view(leaving), &members.states, assignment)

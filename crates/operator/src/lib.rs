@@ -24,6 +24,7 @@ pub mod cluster_cache;
 pub mod completeness;
 pub mod controller;
 pub mod garbage_collection;
+pub mod interpreter_rules;
 pub mod karmada;
 mod live_clusters;
 pub mod members;

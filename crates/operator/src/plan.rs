@@ -11,7 +11,8 @@ mod streams;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use fleetdex_core::model::ClusterName;
+use fleetdex_core::model::{ClusterName, Resource};
+use fleetdex_interpreter::rules::RuleSet;
 
 use self::resolve::{DesiredRoutes, RegistryOnMember};
 pub use self::{
@@ -23,8 +24,8 @@ pub use self::{
 };
 use super::{MemberView, RegistryView, affinity};
 
-/// Plans the registries on the members.
-pub fn plan(registries: &[RegistryView], members: &[MemberView]) -> Plan {
+/// Plans the registries on the members. `rules` say what objects mean.
+pub fn plan(registries: &[RegistryView], members: &[MemberView], rules: &RuleSet) -> Plan {
     let mut oldest_first: Vec<&RegistryView> = registries.iter().collect();
     oldest_first.sort_by(|left, right| age_order(left).cmp(&age_order(right)));
     let mut plan = Plan::default();
@@ -55,16 +56,31 @@ pub fn plan(registries: &[RegistryView], members: &[MemberView]) -> Plan {
         .map(|member| (&member.name, member))
         .collect();
     for (of, routes) in desired.routes {
-        let definitions = members
-            .get(&of.cluster)
-            .and_then(|member| member.definitions.as_deref());
-        plan.add_streams(
-            &of,
-            routes,
-            definitions.map_or(&[], |definitions| definitions.fields(&of.resource)),
-        );
+        let member = members.get(&of.cluster);
+        let definitions = member.and_then(|member| member.definitions.as_deref());
+        let fields = definitions.map_or(&[][..], |definitions| definitions.fields(&of.resource));
+        let level = plan
+            .stores
+            .get(&of.store)
+            .map(|store| store.projection.interpretation());
+        let has_status = member.is_some_and(|member| serves_status(member, &of.resource));
+        let rules = rules.of_kind(&of.resource, has_status, level.unwrap_or_default());
+        plan.add_streams(&of, routes, fields, rules.as_ref());
     }
     plan
+}
+
+/// Whether the objects of a resource have a status that is a subresource.
+fn serves_status(member: &MemberView, resource: &Resource) -> bool {
+    let served = member.discovery.iter().flat_map(|found| &found.served);
+    let mut same = served.filter(|served| served.resource == *resource);
+    same.any(|served| {
+        served
+            .capabilities
+            .subresources
+            .iter()
+            .any(|found| &*found.name == "status")
+    })
 }
 
 /// A registry without a creation time counts as the youngest.

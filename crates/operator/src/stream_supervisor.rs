@@ -23,8 +23,10 @@ use fleetdex_core::{
     model::{ClusterName, StoreName},
     query::ResourceName,
 };
+use fleetdex_interpreter::rules::RuleSet;
 use fleetdex_sync::{
     audit::{Audit, Permits},
+    enrichment::WebhookAccess,
     pipeline::{OpenStore, Pipeline, PipelineLimits},
     progress::{Progress, UnitState},
     write_fence::WriteFence,
@@ -107,6 +109,12 @@ pub struct StreamSupervisor {
     audits: Permits,
     audit_interval: Option<Duration>,
     knows_all_members: bool,
+    /// What says what objects mean.
+    rules: Arc<RuleSet>,
+    /// Asks interpreter webhooks; `None`: none is asked.
+    webhooks: Option<WebhookAccess>,
+    /// How many streams have been started.
+    streams_started: u64,
     /// Streams that have ended while some of their writes are unacknowledged.
     draining: Vec<(StoreName, Arc<Progress>)>,
     /// Streams of the plan whose member is not connected.
@@ -186,6 +194,9 @@ impl StreamSupervisor {
             audits: Permits::default(),
             audit_interval: None,
             knows_all_members: true,
+            rules: Arc::default(),
+            webhooks: None,
+            streams_started: 0,
             draining: Vec::new(),
             disconnected: BTreeMap::new(),
             replaced: BTreeSet::new(),
@@ -224,6 +235,21 @@ impl StreamSupervisor {
         self.knows_all_members = all;
     }
 
+    /// The same, asking interpreter webhooks. The caller runs the queue.
+    #[must_use]
+    pub fn asking(self, webhooks: WebhookAccess) -> Self {
+        Self {
+            webhooks: Some(webhooks),
+            ..self
+        }
+    }
+
+    /// Sets the rules that say what objects mean. The next call of [`Self::reconcile`] interprets the
+    /// kinds whose rules have changed again.
+    pub fn set_rules(&mut self, rules: Arc<RuleSet>) {
+        self.rules = rules;
+    }
+
     /// Sets every location that a registry may have written to. Those that no registry names any
     /// more are emptied.
     pub fn record_locations(&mut self, locations: StoreLocations) {
@@ -243,7 +269,8 @@ impl StreamSupervisor {
         let views: Vec<MemberView> = members.values().map(MemberView::from).collect();
         let connection =
             |member: &MemberState| member.connection.as_ref().map(|connection| connection.id);
-        let (plan, leaving) = (plan(live, &views), plan(leaving, &[]).stores);
+        let leaving = plan(leaving, &[], &self.rules).stores;
+        let plan = plan(live, &views, &self.rules);
         let former_locations = self.update_former_locations(&plan, &leaving);
         let desired = Applied {
             plan,

@@ -35,6 +35,7 @@ pub fn cursor(position: u32) -> Cursor {
 
 pub fn page(names: &[&str], next: Option<Cursor>, remaining: Option<u64>) -> Page {
     let hit = |name: &&str| Hit {
+        interpretation: None,
         cluster: cluster("member1"),
         object: to_raw_value(&json!({ "metadata": { "name": name } }))
             .unwrap()

@@ -2,11 +2,13 @@
 //!
 //! [`listen`] serves the port, [`limits`] admits requests, [`serve`] routes them.
 
+mod aggregated_discovery;
 pub mod api_state;
 mod compression;
 pub(crate) mod guarded_body;
 pub(crate) mod handlers;
 pub mod limits;
 pub mod listen;
+pub(crate) mod request_body;
 pub(crate) mod response;
 pub mod serve;

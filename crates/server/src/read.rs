@@ -3,14 +3,21 @@
 //! [`query_plan`] finds the stores in the catalog, [`visible_objects`] restricts the query,
 //! [`list`] streams the pages.
 
+pub mod across_kinds;
 pub mod aggregate;
 pub mod explain;
+pub mod images;
 pub mod list;
+pub mod merged;
+mod object_summary;
+pub mod objects;
 pub mod owners;
 mod page_memory;
 pub(crate) mod page_reader;
 pub mod query_plan;
+pub mod related;
 mod remaining_pages;
+pub mod rules;
 pub mod snapshot;
 pub mod verify;
 pub mod visible_objects;

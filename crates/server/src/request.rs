@@ -5,6 +5,7 @@ pub mod api_error;
 pub mod api_request;
 pub mod clusterpedia;
 pub mod flag;
+pub mod interpreted_fields;
 pub mod percent;
 pub mod search_options;
 pub mod uri;

@@ -8,7 +8,10 @@ use std::{
 };
 
 use ahash::RandomState;
-use fleetdex_core::{model::IndexName, query::ResourceName};
+use fleetdex_core::{
+    model::{HEALTH_MESSAGE, IndexName, is_interpreted_field},
+    query::ResourceName,
+};
 use parking_lot::{Mutex, MutexGuard};
 use zstd::dict::from_continuous;
 
@@ -103,10 +106,19 @@ impl Codec {
         self.lock().get(resource)?.dictionary.clone()
     }
 
-    /// Fingerprint of an object: two different objects share one with a chance of 2⁻⁶⁴, which no
-    /// member can improve.
-    pub(super) fn fingerprint(&self, object: &[u8]) -> u64 {
-        self.hasher.hash_one(object)
+    /// Fingerprint of an object and its interpretation, which is among its terms: two different
+    /// objects share one with a chance of 2⁻⁶⁴, which no member can improve. Terms count in any
+    /// order.
+    pub(super) fn fingerprint<'t>(
+        &self,
+        object: &[u8],
+        terms: impl Iterator<Item = (&'t str, &'t str)>,
+    ) -> u64 {
+        let interpreted =
+            terms.filter(|(key, _)| is_interpreted_field(key) || *key == HEALTH_MESSAGE);
+        interpreted.fold(self.hasher.hash_one(object), |sum, term| {
+            sum.wrapping_add(self.hasher.hash_one(term))
+        })
     }
 
     /// Takes a pass to continue, to be returned with [`put_back`](Self::put_back) unless it is

@@ -5,8 +5,8 @@ use std::{borrow::Cow, collections::BTreeSet, io, sync::Arc};
 
 use fleetdex_core::{
     model::{
-        ClusterName, FieldPath, FieldType, Json, LeafVisitor, Object, Version, decode_sort_key,
-        encode_sort_key, uuid,
+        ClusterName, FieldPath, FieldType, Interpretation, Json, LeafVisitor, Object, Version,
+        decode_sort_key, encode_sort_key, uuid,
     },
     query::{Hit, ResourceName, Sort, SortKey},
 };
@@ -235,7 +235,15 @@ impl StoredDocument {
         Ok(Hit {
             cluster: self.origin.cluster.clone(),
             object: Json::known(json),
+            interpretation: self.interpretation().map(Box::new),
         })
+    }
+
+    /// What the object means, as its terms say.
+    fn interpretation(&self) -> Option<Interpretation> {
+        let vocabulary = self.origin.vocabulary.read();
+        let terms = self.terms().filter_map(|number| vocabulary.term(number));
+        Interpretation::from_terms(terms.map(|term| (term.key(), term.value())))
     }
 
     /// Packs it with another dictionary, unless it is packed with that one already.

@@ -11,9 +11,9 @@ use std::{
 use fleetdex_core::{
     model::{FleetVersion, StoreName},
     query::{
-        Cursor, GroupKey, Groups, Page, Query, Relative, RelativesQuery,
+        Cursor, GroupKey, Groups, Hit, Page, Query, Relative, RelativesQuery,
         aggregate::GroupCounts,
-        merge::{SortedPage, StorePosition, merge},
+        merge::{SortedHit, SortedPage, StorePosition, merge},
     },
 };
 use futures::future::try_join_all;
@@ -83,6 +83,25 @@ impl Merged {
             try_join_all(asked).await?.into_iter().unzip();
         let page = self.merged(query, &vec![None; pages.len()], pages).await?;
         Ok((page, visible.into_iter().min().unwrap_or_default()))
+    }
+
+    /// The first objects of a query, and whether there are more. Opens no view and no change log: for a
+    /// result that is neither continued nor watched.
+    pub async fn first_objects(&self, query: &Query) -> Result<(Vec<Hit>, bool), StoreError> {
+        let asked = self
+            .parts
+            .iter()
+            .map(async |part| part.page(query, None).await);
+        let pages = try_join_all(asked).await?;
+        let items = pages
+            .into_iter()
+            .map(|ReadPage { page, .. }| (page.items, page.more));
+        let items: Vec<(Vec<SortedHit>, bool)> = items.collect();
+        let found: usize = items.iter().map(|(items, _)| items.len()).sum();
+        let more = items.iter().any(|(_, more)| *more);
+        let (items, _) = merge(items, &query.sort, query.limit);
+        let has_more = more || found > items.len();
+        Ok((items, has_more))
     }
 
     /// A further page.

@@ -2,7 +2,10 @@
 
 use std::{borrow::Cow, io, sync::Arc};
 
-use fleetdex_core::{model::Restored, query::ResourceName};
+use fleetdex_core::{
+    model::{HEALTH_MESSAGE, Restored},
+    query::ResourceName,
+};
 use serde::{Deserialize, de::IgnoredAny};
 use serde_json::value::RawValue;
 
@@ -69,7 +72,11 @@ pub(super) fn pack_document(
 ) -> Result<PackedDocument, PackError> {
     let source: &RawValue = serde_json::from_slice(body)?;
     let head: DocumentHead<'_> = serde_json::from_str(source.get())?;
-    let Restored { cluster, object } = serde_json::from_str(source.get())?;
+    let Restored {
+        cluster,
+        object,
+        interpretation,
+    } = serde_json::from_str(source.get())?;
     let Search {
         resource,
         group,
@@ -85,10 +92,15 @@ pub(super) fn pack_document(
     // memory that stays.
     let mut terms = terms(&head.metadata.namespace, labels, fields, owners);
     terms.extend(rejected.map(|_why| (Cow::Borrowed(REJECTED), String::new())));
-    let term_numbers = vocabulary.intern(terms.iter().map(|(key, value)| (&**key, &**value)));
+    let message = interpretation.map(|found| found.health_message);
+    let message = message.filter(|message| !message.is_empty());
+    terms.extend(message.map(|message| (Cow::Borrowed(HEALTH_MESSAGE), message)));
+    let borrowed = || terms.iter().map(|(key, value)| (&**key, &**value));
+    let term_numbers = vocabulary.intern(borrowed());
+    let fingerprint = codec.fingerprint(object, borrowed());
     drop(terms);
     let packed = (
-        codec.fingerprint(object),
+        fingerprint,
         packer.pack(codec.dictionary(&resource), object)?,
     );
     let content = Content::new(

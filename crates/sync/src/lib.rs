@@ -17,6 +17,7 @@
 
 pub mod audit;
 pub mod checkpoints;
+pub mod enrichment;
 pub mod filter;
 pub mod path_presence;
 pub mod pending;

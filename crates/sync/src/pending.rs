@@ -30,7 +30,7 @@ impl PendingKey {
 
 /// A write and its ticket, which the submitter gets back when the write ends.
 #[derive(Clone, Debug)]
-pub struct Operation<T> {
+pub struct PendingWrite<T> {
     /// The change.
     pub write: Write,
     /// The hash of the object's name, where it is known.
@@ -57,11 +57,11 @@ struct PendingDocument<T> {
 
 enum WriteState<T> {
     /// Another document holds its name and is written first.
-    Waiting(Operation<T>),
-    Queued(Operation<T>),
+    Waiting(PendingWrite<T>),
+    Queued(PendingWrite<T>),
     InFlight {
         bytes: usize,
-        newer: Option<Operation<T>>,
+        newer: Option<PendingWrite<T>>,
     },
 }
 
@@ -108,7 +108,7 @@ impl<T> Default for Pending<T> {
 impl<T> Pending<T> {
     /// Adds a write. Returns the operation that will not be sent: an older pending one of the same
     /// document, or the given one when a newer one is pending.
-    pub fn push(&mut self, operation: Operation<T>) -> Option<Operation<T>> {
+    pub fn push(&mut self, operation: PendingWrite<T>) -> Option<PendingWrite<T>> {
         let size = encoded_len(&operation.write);
         let key = PendingKey::of(&operation.write);
         let Some(document) = self.documents.get_mut(&key) else {
@@ -119,7 +119,7 @@ impl<T> Pending<T> {
             let name = operation.name.map(|name| (key.index.clone(), name));
             document.name = name.filter(|name| self.names_in_use.insert(name.clone()));
         }
-        let is_older = |pending: &Operation<T>| {
+        let is_older = |pending: &PendingWrite<T>| {
             is_newer(
                 pending.write.document.version,
                 operation.write.document.version,
@@ -149,7 +149,7 @@ impl<T> Pending<T> {
     }
 
     /// Adds the first write of a document.
-    fn add(&mut self, key: PendingKey, operation: Operation<T>) {
+    fn add(&mut self, key: PendingKey, operation: PendingWrite<T>) {
         self.bytes += encoded_len(&operation.write);
         let name = operation
             .name
@@ -175,7 +175,7 @@ impl<T> Pending<T> {
         );
     }
 
-    fn enqueue(&mut self, key: PendingKey, name: Option<Name>, operation: Operation<T>) {
+    fn enqueue(&mut self, key: PendingKey, name: Option<Name>, operation: PendingWrite<T>) {
         self.queued_bytes += encoded_len(&operation.write);
         self.queue.push_back(key.clone());
         self.documents.insert(
@@ -203,7 +203,7 @@ impl<T> Pending<T> {
     }
 
     /// Takes the oldest writes up to the limits, which are in flight then.
-    pub fn take(&mut self, limits: BatchLimits) -> Vec<Operation<T>> {
+    pub fn take(&mut self, limits: BatchLimits) -> Vec<PendingWrite<T>> {
         let mut batch = Vec::new();
         let mut batch_bytes = 0;
         while let Some(key) = self.queue.front() {
@@ -257,7 +257,7 @@ impl<T> Pending<T> {
 
     /// Queues an operation in flight again. Returns it if a newer write of the document is sent
     /// instead.
-    pub fn retry(&mut self, operation: Operation<T>) -> Option<Operation<T>> {
+    pub fn retry(&mut self, operation: PendingWrite<T>) -> Option<PendingWrite<T>> {
         let key = PendingKey::of(&operation.write);
         let Some(PendingDocument {
             name,
@@ -336,8 +336,8 @@ mod tests {
     use super::*;
 
     /// Documents 2 and 3 have the same name; so do 4 and 5.
-    fn operation(id: u8, version: u64, ticket: usize) -> Operation<usize> {
-        Operation {
+    fn operation(id: u8, version: u64, ticket: usize) -> PendingWrite<usize> {
+        PendingWrite {
             name: (id > 1).then(|| NameHash::new("v1/Pod/", "web", &format!("{}", id / 2))),
             write: Write {
                 index: IndexPrefix::default().all(),
@@ -395,7 +395,7 @@ mod tests {
         for (id, version) in [(2, 5), (3, 7), (1, 8), (2, 6)] {
             pending.push(operation(id, version, usize::from(id)));
         }
-        let ids = |batch: &[Operation<usize>]| {
+        let ids = |batch: &[PendingWrite<usize>]| {
             batch
                 .iter()
                 .map(|operation| operation.write.document.id.to_string())
@@ -426,7 +426,7 @@ mod tests {
         let mut pending = Pending::default();
         let name = operation(2, 1, 0).name;
         for id in 20..120 {
-            pending.push(Operation {
+            pending.push(PendingWrite {
                 name,
                 ..operation(id, 1, usize::from(id))
             });
@@ -438,7 +438,7 @@ mod tests {
         assert_eq!(pending.take(all).len(), 100 - MAX_WAITING);
         // A write without a name is ordered from the first write with a name on.
         let (unnamed, named) = (
-            Operation {
+            PendingWrite {
                 name: None,
                 ..operation(6, 1, 0)
             },
@@ -471,7 +471,7 @@ mod tests {
         #[test]
         fn the_store_ends_with_the_newest_version_and_every_ticket_comes_back_once(steps in prop::collection::vec(step(), 0..200)) {
             let mut pending = Pending::default();
-            let mut in_flight: Vec<Operation<usize>> = Vec::new();
+            let mut in_flight: Vec<PendingWrite<usize>> = Vec::new();
             let mut stored: BTreeMap<Arc<str>, u64> = BTreeMap::new();
             let mut newest: BTreeMap<Arc<str>, u64> = BTreeMap::new();
             let mut back = BTreeSet::new();

@@ -27,7 +27,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use crate::{
     checkpoints::CheckpointTracker,
-    pending::{BatchLimits, Operation, Pending},
+    pending::{BatchLimits, Pending, PendingWrite},
     progress::Ticket,
     write_fence::WriteFence,
 };
@@ -71,7 +71,7 @@ const LARGE_BYTES: usize = 32 << 10;
 /// the 8 MiB of all others.
 const LARGE_KIB: u32 = 32 << 10;
 
-type WriteOperation = Operation<Ticket>;
+type WriteOperation = PendingWrite<Ticket>;
 
 /// Opens a store: reads credentials, connects and prepares it. Called again when the store refuses
 /// the credentials.
@@ -322,7 +322,7 @@ impl Pipeline {
     /// Submits a write, whether or not there is room; a caller that can wait calls
     /// [`Self::wait_for_room`] before. The ticket is acknowledged with the write.
     pub fn submit(&self, write: Write, name: Option<NameHash>, ticket: Ticket) {
-        let superseded = self.0.pending.lock().push(Operation {
+        let superseded = self.0.pending.lock().push(PendingWrite {
             write,
             name,
             ticket,

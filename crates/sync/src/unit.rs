@@ -25,6 +25,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     audit::Audit,
     checkpoints::UnitKey,
+    enrichment::{EnrichmentGuard, UnitEnrichment},
     progress::{FailureCause, Progress},
     sink::{Sink, Wait},
 };
@@ -56,6 +57,8 @@ pub struct UnitTask {
     pub is_selective: bool,
     /// Its progress.
     pub progress: Arc<Progress>,
+    /// Asks webhooks about its objects; `None` if no webhook answers for its kind.
+    pub enrichment: Option<Arc<UnitEnrichment>>,
     /// Bounds the concurrent lists of its cluster.
     pub lists: Arc<Semaphore>,
     /// Its counters.
@@ -112,8 +115,19 @@ impl UnitTask {
             None => std::future::pending().await,
         };
         let audits = audits(self.audit_interval);
+        let _guard = self.enrichment.clone().map(EnrichmentGuard);
+        let enrichment = self.enrichment.clone();
+        let source = self.source.clone();
+        let passes = async move {
+            match enrichment {
+                Some(enrichment) => enrichment.run_passes(&source).await,
+                None => std::future::pending().await,
+            }
+        };
         cancel
-            .run_until_cancelled(async { tokio::join!(self.run_stream(), audits) })
+            .run_until_cancelled(Box::pin(async {
+                tokio::join!(self.run_stream(), audits, passes)
+            }))
             .await;
     }
 
@@ -131,6 +145,9 @@ impl UnitTask {
         };
         self.progress.recovered();
         let resume = self.resume(&revision);
+        if let Some(enrichment) = &self.enrichment {
+            enrichment.opened(&revision.target, resume.is_some());
+        }
         tracing::info!(unit = %self.unit, revision = revision.number, from = resume.map(Version::get), "starting a stream");
         let machine = ListWatchMachine::new(resume);
         let writes_again = self.writes_again && resume.is_none();
@@ -398,6 +415,9 @@ impl UnitRunner {
             // Also for an object that is no longer selected: deleting an absent document costs
             // little.
             let id = sink.projector.id(object.uid());
+            if let Some(enrichment) = &self.task.enrichment {
+                enrichment.cancel(&id);
+            }
             let deletion = Document::deletion(id, object.version());
             self.write(deletion, Some(sink.name(&object)), Wait::Never)
                 .await;
@@ -431,6 +451,7 @@ impl UnitRunner {
         wait: Wait,
     ) {
         let sink = &self.task.sink;
+        let is_fit = unfit.is_none();
         let projected = unfit.map_or_else(|| sink.projector.document(object, now), Err);
         let document = projected.unwrap_or_else(|unfit| {
             let reason = unfit.to_string();
@@ -438,6 +459,9 @@ impl UnitRunner {
             sink.projector.identity(object, &reason, now)
         });
         self.write(document, Some(name), wait).await;
+        if let Some(enrichment) = self.task.enrichment.as_ref().filter(|_| is_fit) {
+            enrichment.submit(object);
+        }
     }
 
     async fn write(&self, document: Document, name: Option<NameHash>, wait: Wait) {

@@ -10,6 +10,7 @@ mod labels;
 pub mod log;
 pub mod metrics;
 mod readiness;
+mod webhooks;
 
 pub use metrics::Metrics;
 pub use readiness::Readiness;

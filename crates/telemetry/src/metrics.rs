@@ -37,6 +37,7 @@ pub use super::{
         AbortReason, BulkOutcome, BulkVerdict, CloseReason, Drift, EventType, RelistReason,
         UnitPhase,
     },
+    webhooks::{CallEnd, JobEnd, WebhookMetrics},
 };
 
 /// Upper bounds of the buckets from event to acknowledgement: 5 ms to 164 s, doubling. A healthy
@@ -88,6 +89,7 @@ pub struct Metrics {
     requests_rejected: Family<LimitLabels, Counter>,
     responses_aborted: Family<AbortLabels, Counter>,
     connections_closed: Family<CloseLabels, Counter>,
+    webhooks: WebhookMetrics,
 }
 
 impl Default for Metrics {
@@ -133,10 +135,12 @@ impl Metrics {
             requests_rejected: Family::default(),
             responses_aborted: Family::default(),
             connections_closed: Family::default(),
+            webhooks: WebhookMetrics::default(),
         };
         metrics.register_reading();
         metrics.register_writing();
         metrics.register_serving();
+        metrics.webhooks.register(&mut metrics.registry);
         metrics
     }
 
@@ -350,6 +354,11 @@ impl Metrics {
             relists: self.relists.clone(),
             labels,
         }
+    }
+
+    /// The handles of interpreter webhooks.
+    pub fn webhooks(&self) -> WebhookMetrics {
+        self.webhooks.clone()
     }
 
     /// Sets whether a member is connected.

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use e2e::{
     fleet::{Fleet, OpenSearchKind, Options, SharedFleet},
@@ -24,6 +24,23 @@ struct Example {
 #[derive(Deserialize)]
 struct Refusal {
     spec: Value,
+    error: String,
+}
+
+/// Objects of `config.karmada.io`: valid ones by their kind, and what makes them invalid.
+#[derive(Deserialize)]
+struct InterpreterRefusals {
+    valid: BTreeMap<String, Value>,
+    refused: Vec<InterpreterRefusal>,
+}
+
+#[derive(Deserialize)]
+struct InterpreterRefusal {
+    kind: String,
+    #[serde(default)]
+    webhook: serde_json::Map<String, Value>,
+    #[serde(default)]
+    spec: serde_json::Map<String, Value>,
     error: String,
 }
 
@@ -116,5 +133,37 @@ async fn every_wrong_cache_is_refused_in_both_groups() {
     for group in ["cluster.karmada.io", "clustercaches.karmada.io"] {
         let wrong = wrongly_accepted("ClusterCache", group, "tests/cache-refusals.yaml").await;
         assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    }
+}
+
+#[tokio::test]
+async fn every_wrong_interpreter_is_refused_with_what_is_wrong() {
+    let (_fleet, kubectl) = control_plane().await;
+    let text = repository_file("tests/interpreter-refusals.yaml").unwrap();
+    let InterpreterRefusals { valid, refused } = serde_saphyr::from_str(&text).unwrap();
+    let object = |kind: &str| {
+        let mut object = valid[kind].clone();
+        object["apiVersion"] = json!("config.karmada.io/v1alpha1");
+        object["kind"] = json!(kind);
+        object["metadata"] = json!({"name": "interpreter"});
+        object
+    };
+    for kind in valid.keys() {
+        kubectl.apply(&object(kind).to_string()).await.unwrap();
+    }
+    for refusal in refused {
+        let mut object = object(&refusal.kind);
+        for (member, value) in refusal.webhook {
+            object["webhooks"][0][member] = value;
+        }
+        for (member, value) in refusal.spec {
+            object["spec"][member] = value;
+        }
+        let error = kubectl.apply(&object.to_string()).await.unwrap_err();
+        assert!(
+            error.to_string().contains(&refusal.error),
+            "{object}\n  is refused with {error}\n  and not with {}",
+            refusal.error
+        );
     }
 }

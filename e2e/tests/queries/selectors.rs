@@ -281,6 +281,10 @@ impl Searchable for SearchableItem<'_, '_> {
         Vec::new()
     }
 
+    fn dependencies(&self) -> Vec<Cow<'_, str>> {
+        Vec::new()
+    }
+
     fn label(&self, key: &str) -> Option<&str> {
         self.item.object.label(key)
     }

@@ -286,9 +286,11 @@ async fn users_see_through_the_apiserver_what_their_rights_allow_and_other_ident
         ])
         .await
         .unwrap();
+    let with_verbs = ["images", "interpret", "objects", "verify"]
+        .map(|resource| format!("{resource}.search.fleetdex.io"));
     assert_eq!(
-        resources.trim(),
-        "verify.search.fleetdex.io",
+        resources.lines().collect::<Vec<_>>(),
+        with_verbs,
         "the others have no verbs of their own"
     );
 

@@ -897,6 +897,7 @@ async fn logs_and_sessions_reach_a_kubelet_with_the_rights_of_the_user() {
         members,
         peers: Peers::default(),
         keys: SealingKeys::default(),
+        rules: fleetdex_server::read::rules::ConfiguredRules::default(),
     };
     eventually("the right of alice is there", DEADLINE, || async {
         let (code, text) = log_of(&api, "alice").await;

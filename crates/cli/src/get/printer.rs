@@ -2,13 +2,12 @@
 
 use std::io::Write;
 
-use fleetdex_core::{json_path::text, terminal::escaped_line};
-use serde_json::Value;
+use fleetdex_core::terminal::escaped_line;
 
 use super::{OutputFormat, error::OutputError, fleet_name::FleetName, list_writer::ListWriter};
 use crate::{
     api::{ListItem, TableColumn},
-    columns::AlignedColumns,
+    columns::{AlignedColumns, cell_text},
     resources::DiscoveredResource,
 };
 
@@ -198,17 +197,5 @@ impl Layout {
             cells.insert(cells.len().min(AFTER_CLUSTER), namespace);
         }
         Ok(cells)
-    }
-}
-
-/// A cell as kubectl prints it: up to the first line break.
-fn cell_text(value: &Value) -> String {
-    match value {
-        Value::Null => String::new(),
-        Value::String(line) => match line.split_once(['\n', '\r', '\u{c}']) {
-            Some((first, _)) => format!("{first}..."),
-            None => line.clone(),
-        },
-        other => text(other),
     }
 }

@@ -180,6 +180,7 @@ async fn awkward_strings_survive_yaml() {
     ]);
     let object = json!({ "metadata": { "name": "a" }, "data": values, "1": { "true": 1, "a: b": 2, "": 3 } });
     let items = vec![Hit {
+        interpretation: None,
         cluster: cluster("member1"),
         object: to_raw_value(&object).unwrap().into(),
     }];
@@ -305,6 +306,7 @@ async fn text_of_an_object_does_not_control_the_terminal() {
         "status": { "phase": text } });
     let page = || {
         let hit = Hit {
+            interpretation: None,
             cluster: cluster("member1"),
             object: serde_json::value::to_raw_value(&object).unwrap().into(),
         };

@@ -96,7 +96,7 @@ fn checklist_1_an_unreachable_member_is_not_retried_until_it_changes() {
         (case.phase(), case.wait(), case.failures()),
         (ConnectionPhase::Disconnected, None, 0)
     );
-    assert_eq!(case.state.health(), Health::default());
+    assert_eq!(case.state.health(), ConnectionHealth::default());
     assert_eq!(case.at(5, ConnectionEvent::Changed), NextAction::ConnectNow);
 }
 
@@ -109,7 +109,7 @@ fn checklist_3_4_5_and_28_a_failed_connect_is_retried_after_its_interval() {
         (case.phase(), case.wait()),
         (ConnectionPhase::Disconnected, Some(30))
     );
-    let expected = Health {
+    let expected = ConnectionHealth {
         failures: 1,
         last_probe: Some(case.after(0)),
         last_success: None,
@@ -146,18 +146,18 @@ fn checklist_6_7_and_8_a_connect_counts_as_a_probe_and_the_next_probe_follows_af
         (ConnectionPhase::Ready, Some(10))
     );
     assert_eq!(next.wait(case.start + 33 * SECOND), Some(7 * SECOND));
-    let fresh = Health {
+    let fresh = ConnectionHealth {
         last_probe: Some(case.after(30)),
         last_success: Some(case.after(30)),
-        ..Health::default()
+        ..ConnectionHealth::default()
     };
     assert_eq!(case.state.health(), fresh);
 
     case.at(40, ConnectionEvent::ProbeSucceeded);
-    let expected = Health {
+    let expected = ConnectionHealth {
         last_probe: Some(case.after(40)),
         last_success: Some(case.after(40)),
-        ..Health::default()
+        ..ConnectionHealth::default()
     };
     assert_eq!((case.state.health(), case.wait()), (expected, Some(10)));
 }
@@ -255,9 +255,9 @@ fn checklist_24_to_27_a_probe_failure_is_reported_once_and_not_after_a_later_eve
     let start = Instant::now();
     let now = start + 3600 * SECOND;
     let ago = |seconds: u32| Some(start + (3600 - seconds) * SECOND);
-    let health = |success| Health {
+    let health = |success| ConnectionHealth {
         last_success: success,
-        ..Health::default()
+        ..ConnectionHealth::default()
     };
     for (number, success, last_event, threshold, due) in [
         (24, ago(60), ago(40), 21, true),
@@ -273,14 +273,14 @@ fn checklist_24_to_27_a_probe_failure_is_reported_once_and_not_after_a_later_eve
             "{number}: {threshold} s"
         );
     }
-    let never = Health {
+    let never = ConnectionHealth {
         last_probe: ago(0),
-        ..Health::default()
+        ..ConnectionHealth::default()
     };
     assert!(never.is_probe_failure_due(300 * SECOND, None, now));
     assert!(!never.is_probe_failure_due(300 * SECOND, ago(1), now));
     assert!(
-        !Health::default().is_probe_failure_due(300 * SECOND, None, now),
+        !ConnectionHealth::default().is_probe_failure_due(300 * SECOND, None, now),
         "nothing was tried yet"
     );
 }
@@ -308,7 +308,7 @@ fn checklist_34_a_disconnect_keeps_the_times_of_probes() {
     for probe in 1..=5 {
         case.at(10 * probe, failed());
     }
-    let expected = Health {
+    let expected = ConnectionHealth {
         failures: 5,
         last_probe: Some(case.after(50)),
         last_success: Some(case.after(0)),

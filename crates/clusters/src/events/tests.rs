@@ -28,9 +28,9 @@ impl Case {
 
     /// Publishes for a member that last answered at the start.
     fn publish(&self, seconds: u64, change: EventReasons) {
-        let health = Health {
+        let health = ConnectionHealth {
             last_success: Some(self.start),
-            ..Health::default()
+            ..ConnectionHealth::default()
         };
         self.publisher.publish(
             &"a".parse().unwrap(),

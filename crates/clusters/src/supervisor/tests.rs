@@ -663,7 +663,7 @@ async fn checklist_2_and_13_a_removed_member_leaves_no_state_requests_or_events(
         let a = "a".parse().unwrap();
         assert_eq!(
             (clusters.state(&a), clusters.health(&a)),
-            (None, Health::default())
+            (None, ConnectionHealth::default())
         );
     }
     let asked = fleet.requests("a", "/readyz");
@@ -925,11 +925,14 @@ async fn an_unresponsive_control_plane_keeps_connections_and_is_reported_for_new
 async fn a_replaced_task_cannot_publish() {
     let clusters = Fleet::new(&["a"]).start(vec![member("a")]);
     let before = until_ready(&clusters, "a").await;
-    clusters
-        .shared
-        .publish(&"a".parse().unwrap(), 4711, Health::default(), |state| {
+    clusters.shared.publish(
+        &"a".parse().unwrap(),
+        4711,
+        ConnectionHealth::default(),
+        |state| {
             state.reason = "Stale";
-        });
+        },
+    );
     assert_eq!(state(&clusters, "a"), before);
 }
 

@@ -2,14 +2,14 @@
 
 use std::{borrow::Cow, sync::Arc};
 
-use serde_json::value::RawValue;
+use serde_json::{Value, value::RawValue};
 use sha2::{Digest, Sha256};
 
 use super::{
-    ClusterName, FieldPath, FieldType, LeafVisitor, NameHash, Object, ObjectError, Projection,
-    Quantity, Resource, SelectableField, Version,
+    ClusterName, FieldPath, FieldType, Interpret, Interpretation, LeafVisitor, NameHash, Object,
+    ObjectError, Projection, Quantity, Resource, SelectableField, Version,
     annotations::without_hidden_values,
-    flat, hex,
+    flat, hex, interpreted_fields, is_interpreted_field,
     json::{PathTree, RawMembers, write_key, write_text},
     json_line::JsonLine,
     number, quantity,
@@ -85,6 +85,7 @@ pub struct Projector {
     hides_data: bool,
     api_version: String,
     kind: String,
+    interpreter: Option<Arc<dyn Interpret>>,
 }
 
 impl Projector {
@@ -107,21 +108,7 @@ impl Projector {
             .cloned()
             .chain(extra)
             .collect();
-        let mut tree = PathTree::default();
-        let mut paths: Vec<&FieldPath> = Vec::new();
-        let mut sources: Vec<Vec<(usize, usize)>> = Vec::new();
-        for (position, field) in fields.iter().enumerate() {
-            for (rank, source) in field.sources.iter().enumerate() {
-                let known = paths.iter().position(|path| *path == source);
-                let leaf = known.unwrap_or_else(|| {
-                    tree.insert(source.segments(), paths.len());
-                    paths.push(source);
-                    sources.push(Vec::new());
-                    paths.len() - 1
-                });
-                sources[leaf].push((position, rank));
-            }
-        }
+        let (tree, sources) = index_sources(&fields);
         let gvk = &resource.gvk;
         let api_version = gvk.api_version();
         let mut head = b"{".to_vec();
@@ -149,7 +136,19 @@ impl Projector {
             kind: gvk.kind.to_string(),
             hides_data: gvk.group.is_empty() && &*gvk.kind == "Secret",
             api_version,
+            interpreter: None,
         }
+    }
+
+    /// The same, with what an interpreter says of each object. Its fields take the place of others of the same names.
+    #[must_use]
+    pub fn interpreted_by(mut self, interpreter: Arc<dyn Interpret>) -> Self {
+        let native = self.fields.iter();
+        let native = native.filter(|field| !is_interpreted_field(field.path.as_str()));
+        self.fields = native.chain(interpreted_fields()).cloned().collect();
+        (self.tree, self.sources) = index_sources(&self.fields);
+        self.interpreter = Some(interpreter);
+        self
     }
 
     /// The selectable fields of the documents, without `metadata.name` and `metadata.namespace`.
@@ -221,17 +220,32 @@ impl Projector {
         }
     }
 
-    /// The document of an object. `indexed_at` is an RFC 3339 time. Where the projection redacts anything, the redacted text is parsed once more.
+    /// The document of an object, with what its interpreter says. `indexed_at` is an RFC 3339 time. Where the projection redacts anything, the redacted
+    /// text is parsed once more.
     pub fn document(&self, object: &Object<'_>, indexed_at: &str) -> Result<Document, ObjectError> {
+        self.document_by(object, self.interpreter.as_deref(), indexed_at)
+    }
+
+    /// The document of an object, with what another interpreter says.
+    pub fn document_by(
+        &self,
+        object: &Object<'_>,
+        interpreter: Option<&dyn Interpret>,
+        indexed_at: &str,
+    ) -> Result<Document, ObjectError> {
+        let details = DocumentDetails {
+            interpreter,
+            indexed_at,
+        };
         if self.projection.redacts_nothing() {
-            return Ok(self.without_hidden_values(object, Vec::new(), indexed_at));
+            return Ok(self.without_hidden_values(object, Vec::new(), details));
         }
         let (redacted, removed) = self
             .projection
             .redacted(object.json)
             .map_err(ObjectError::Unredactable)?;
         let removed = removed.into_iter().map(str::to_owned).collect();
-        Ok(self.without_hidden_values(&Object::parse(redacted.get())?, removed, indexed_at))
+        Ok(self.without_hidden_values(&Object::parse(redacted.get())?, removed, details))
     }
 
     /// The document of an object that cannot be stored: its identity, and the reason.
@@ -258,7 +272,7 @@ impl Projector {
         &self,
         object: &Object<'_>,
         mut removed: Vec<String>,
-        indexed_at: &str,
+        details: DocumentDetails<'_>,
     ) -> Document {
         let hidden = object
             .rest
@@ -268,14 +282,26 @@ impl Projector {
         match without_hidden_values(object, self.hides_data) {
             Some((stripped, paths)) => {
                 removed.extend(paths);
-                self.encode(&stripped, &removed, indexed_at)
+                self.encode(&stripped, &removed, details)
             }
-            None => self.encode(object, &removed, indexed_at),
+            None => self.encode(object, &removed, details),
         }
     }
 
-    fn encode(&self, object: &Object<'_>, removed: &[String], indexed_at: &str) -> Document {
-        let values = &self.field_values(object);
+    fn encode(
+        &self,
+        object: &Object<'_>,
+        removed: &[String],
+        details: DocumentDetails<'_>,
+    ) -> Document {
+        let interpretation = details
+            .interpreter
+            .map(|interpreter| interpreter.interpret(&self.without_hidden_data(object)));
+        let mut values = self.field_values(object);
+        if let Some(interpretation) = &interpretation {
+            values.interpret(&self.fields, interpretation);
+        }
+        let values = &values;
         let raw: usize = object
             .rest
             .iter()
@@ -301,8 +327,11 @@ impl Projector {
                 .iter()
                 .map(|uid| Cow::Borrowed(&**uid)),
         );
+        if let Some(interpretation) = &interpretation {
+            interpretation.write(&mut out);
+        }
         write_key(&mut out, "indexedAt");
-        write_text(&mut out, indexed_at);
+        write_text(&mut out, details.indexed_at);
         let flat = if self.projection.is_full() {
             flat::unfit(object)
         } else {
@@ -335,6 +364,35 @@ impl Projector {
             body: Some(JsonLine::new(out)),
             is_partial,
         }
+    }
+
+    /// An object as it is stored, without what is redacted or hidden.
+    pub fn stored_value(&self, object: &Object<'_>) -> Result<Value, ObjectError> {
+        if self.projection.redacts_nothing() {
+            return Ok(self.shown_value(object));
+        }
+        let (redacted, _) = self
+            .projection
+            .redacted(object.json)
+            .map_err(ObjectError::Unredactable)?;
+        Ok(self.shown_value(&Object::parse(redacted.get())?))
+    }
+
+    fn shown_value(&self, object: &Object<'_>) -> Value {
+        let stripped = without_hidden_values(object, self.hides_data);
+        let object = stripped.as_ref().map_or(object, |(stripped, _)| stripped);
+        self.without_hidden_data(object)
+            .to_value(&self.api_version, &self.kind)
+    }
+
+    /// An object without the members that are stored with their keys only.
+    fn without_hidden_data<'o, 'a>(&self, object: &'o Object<'a>) -> Cow<'o, Object<'a>> {
+        if !self.hides_data {
+            return Cow::Borrowed(object);
+        }
+        let mut shown = object.clone();
+        shown.rest.retain(|(key, _)| !self.hides(&key.0));
+        Cow::Owned(shown)
     }
 
     /// Whether a top-level member is stored with its keys only.
@@ -427,6 +485,46 @@ impl Projector {
         }
         if any {
             out.push(b'}');
+        }
+    }
+}
+
+/// What a document has besides its object.
+#[derive(Clone, Copy)]
+struct DocumentDetails<'d> {
+    /// Says what the object means.
+    interpreter: Option<&'d dyn Interpret>,
+    indexed_at: &'d str,
+}
+
+/// The paths that fields read, as a tree, and for each of them: the fields that read it, and its rank among the sources of each field.
+fn index_sources(fields: &[SelectableField]) -> (PathTree, Vec<Vec<(usize, usize)>>) {
+    let mut tree = PathTree::default();
+    let mut paths: Vec<&FieldPath> = Vec::new();
+    let mut sources: Vec<Vec<(usize, usize)>> = Vec::new();
+    for (position, field) in fields.iter().enumerate() {
+        for (rank, source) in field.sources.iter().enumerate() {
+            let known = paths.iter().position(|path| *path == source);
+            let leaf = known.unwrap_or_else(|| {
+                tree.insert(source.segments(), paths.len());
+                paths.push(source);
+                sources.push(Vec::new());
+                paths.len() - 1
+            });
+            sources[leaf].push((position, rank));
+        }
+    }
+    (tree, sources)
+}
+
+impl<'a> FieldValues<'a> {
+    /// Adds the values of interpreted fields.
+    fn interpret(&mut self, fields: &[SelectableField], interpretation: &'a Interpretation) {
+        for (position, field) in fields.iter().enumerate() {
+            if field.sources.is_empty() {
+                let values = interpretation.values(&field.path).into_iter();
+                self.0.extend(values.map(|value| (position, value)));
+            }
         }
     }
 }

@@ -6,7 +6,7 @@ use serde::{
     Deserialize, Deserializer,
     de::{IgnoredAny, MapAccess, Visitor},
 };
-use serde_json::value::RawValue;
+use serde_json::{Map, Value, value::RawValue};
 
 use super::{
     Version,
@@ -169,6 +169,11 @@ impl<'a> Object<'a> {
         }
     }
 
+    /// The JSON that it was parsed from.
+    pub fn json(&self) -> &'a str {
+        self.json
+    }
+
     /// `metadata.name`
     pub fn name(&self) -> &str {
         &self.metadata.name.0
@@ -212,6 +217,44 @@ impl<'a> Object<'a> {
             .map(|(key, value)| (&*key.0, &*value.0))
     }
 
+    /// The object as a tree of values, with the `apiVersion` and `kind` of its resource, which items of lists lack. A member that is nested too deep for
+    /// a tree is left out.
+    pub fn to_value(&self, api_version: &str, kind: &str) -> Value {
+        let ObjectMetadata {
+            name,
+            namespace,
+            uid,
+            resource_version,
+            labels,
+            annotations,
+            owners: _,
+            rest,
+        } = &self.metadata;
+        let mut metadata = Map::new();
+        let texts = [
+            ("name", Some(name)),
+            ("namespace", namespace.as_ref()),
+            ("uid", Some(uid)),
+            ("resourceVersion", Some(resource_version)),
+        ];
+        for (key, text) in texts {
+            metadata.extend(text.map(|text| (key.to_owned(), Value::from(&*text.0))));
+        }
+        let labels = labels.0.iter();
+        let labels: Map<String, Value> = labels
+            .map(|(key, value)| (key.0.to_string(), Value::from(&*value.0)))
+            .collect();
+        metadata.insert("labels".to_owned(), labels.into());
+        metadata.insert("annotations".to_owned(), values(&annotations.0).into());
+        metadata.extend(values(rest));
+        let mut object = Map::new();
+        object.insert("apiVersion".to_owned(), api_version.into());
+        object.insert("kind".to_owned(), kind.into());
+        object.insert("metadata".to_owned(), metadata.into());
+        object.extend(values(&self.rest));
+        object.into()
+    }
+
     /// A top-level member.
     pub(crate) fn member(&self, name: &str) -> Option<&'a RawValue> {
         self.rest
@@ -219,6 +262,14 @@ impl<'a> Object<'a> {
             .find(|(key, _)| key.0 == name)
             .map(|(_, value)| *value)
     }
+}
+
+/// Raw members as values.
+fn values(members: &[(Text<'_>, &RawValue)]) -> Map<String, Value> {
+    members
+        .iter()
+        .filter_map(|(key, raw)| Some((key.0.to_string(), serde_json::from_str(raw.get()).ok()?)))
+        .collect()
 }
 
 /// The part of a too large object that is parsed.

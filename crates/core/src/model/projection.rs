@@ -25,6 +25,19 @@ pub struct Projection {
     redactions: Arc<[Redaction]>,
     field_paths: Arc<[FieldPath]>,
     is_full: bool,
+    interpretation: InterpretationLevel,
+}
+
+/// Which rules say what objects mean. Of several registries that share a store, the greatest level holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum InterpretationLevel {
+    /// None: documents have no interpretation.
+    #[default]
+    Off,
+    /// The built-in rules only.
+    BuiltIn,
+    /// Built-in rules, scripts and webhooks.
+    All,
 }
 
 /// What one path removes.
@@ -66,6 +79,7 @@ impl Projection {
             redactions: redactions?.into(),
             field_paths: field_paths.into(),
             is_full: false,
+            interpretation: InterpretationLevel::Off,
         })
     }
 
@@ -76,6 +90,20 @@ impl Projection {
             is_full: true,
             ..self
         }
+    }
+
+    /// The same, with what the rules of a level say of each object.
+    #[must_use]
+    pub fn and_interpretation(self, interpretation: InterpretationLevel) -> Self {
+        Self {
+            interpretation,
+            ..self
+        }
+    }
+
+    /// Which rules say what objects mean.
+    pub fn interpretation(&self) -> InterpretationLevel {
+        self.interpretation
     }
 
     /// Whether every path is selectable: `indexing: Full`.
@@ -108,6 +136,10 @@ impl Projection {
         }
         if self.is_full {
             hasher.update([2]);
+        }
+        // Which rules there are beyond the built-in ones changes without the store: each stream writes its documents again then.
+        if self.interpretation > InterpretationLevel::Off {
+            hasher.update([3]);
         }
         let digest = hasher.finalize();
         hex(&digest[..8])

@@ -65,6 +65,7 @@ impl<'q> CheckedRelatives<'q> {
         match &relatives.relation {
             Relation::Named { names, .. } => check_values(names.len())?,
             Relation::OwnedBy(owners) => check_owners(owners)?,
+            Relation::DependsOn(terms) => check_values(terms.len())?,
         }
         Ok(Self(relatives))
     }

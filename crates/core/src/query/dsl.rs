@@ -9,7 +9,7 @@ use super::{
     checked::StoredField, field_term, label_number_term, label_term, owners::MAX_OWNERS,
 };
 use crate::{
-    model::{Quantity, quantity, sort_field},
+    model::{DEPENDS_ON, Quantity, quantity, sort_field},
     selector::{Comparison, FieldTest, LabelRequirement, LabelTest},
 };
 
@@ -111,6 +111,12 @@ pub fn relatives_body(checked: CheckedRelatives<'_>) -> Value {
             clauses.filter.push(any_of("metadata.name", names.clone()));
         }
         Relation::OwnedBy(owners) => clauses.owned(owners),
+        Relation::DependsOn(terms) => {
+            let terms = terms.iter().map(|term| field_term(DEPENDS_ON, term));
+            clauses
+                .filter
+                .push(any_of("search.fields", terms.collect()));
+        }
     }
     json!({
         "size": MAX_OWNERS,

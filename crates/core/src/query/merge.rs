@@ -140,6 +140,7 @@ mod tests {
             serde_json::value::to_raw_value(&json!({ "metadata": { "name": text } })).unwrap();
         SortedHit {
             hit: Hit {
+                interpretation: None,
                 cluster: "member1".parse().unwrap(),
                 object: object.into(),
             },

@@ -151,6 +151,10 @@ impl RelativesQuery {
                 is_of && names.iter().any(|name| name == object.name())
             }
             Relation::OwnedBy(owners) => owners.matches(object.cluster(), object.owners()),
+            Relation::DependsOn(terms) => {
+                let mut dependencies = object.dependencies().into_iter();
+                dependencies.any(|term| terms.contains(&*term))
+            }
         };
         in_cluster
             && in_namespace
@@ -171,6 +175,8 @@ pub enum Relation {
     },
     /// Objects with one of these owners.
     OwnedBy(Owners),
+    /// Objects that refer to one of these objects, each `apiVersion/kind/namespace/name`.
+    DependsOn(BTreeSet<String>),
 }
 
 #[cfg(test)]

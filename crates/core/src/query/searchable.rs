@@ -20,6 +20,8 @@ pub trait Searchable {
     fn uid(&self) -> Cow<'_, str>;
     /// UIDs of its owner references.
     fn owners(&self) -> Vec<Cow<'_, str>>;
+    /// The objects that it refers to, each `apiVersion/kind/namespace/name`.
+    fn dependencies(&self) -> Vec<Cow<'_, str>>;
     /// The value of a label.
     fn label(&self, key: &str) -> Option<&str>;
     /// The value of a selectable field other than `metadata.name` and `metadata.namespace`; `None` if it is absent.

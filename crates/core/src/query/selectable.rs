@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fmt};
 
 use crate::{
     kinds,
-    model::{FieldPath, FieldType, Gvk, SelectableField},
+    model::{FieldPath, FieldType, Gvk, SelectableField, is_interpreted_field},
 };
 
 /// A field selector names a field that the kind does not support. The message begins as that of an apiserver.
@@ -101,9 +101,14 @@ impl Selectable {
     }
 
     fn unsupported(&self, label: &str) -> UnsupportedField {
+        // The fields of the object first.
+        let (interpreted, native): (Vec<&String>, Vec<&String>) = self
+            .labels
+            .keys()
+            .partition(|label| is_interpreted_field(label));
         UnsupportedField {
             label: label.to_owned(),
-            supported: self.labels.keys().cloned().collect(),
+            supported: native.into_iter().chain(interpreted).cloned().collect(),
         }
     }
 

@@ -7,6 +7,7 @@ use fleetdex_api::registry::{
     ORPHAN_ANNOTATION, ResourceRegistry, ResourceRegistryStatus, StoreStatus,
 };
 use fleetdex_core::model::{IndexPrefix, StoreName};
+use fleetdex_interpreter::rules::RuleSet;
 use fleetdex_sync::pipeline::Pipeline;
 use kube::ResourceExt;
 
@@ -21,7 +22,7 @@ use crate::{
 /// Whether the store of a registry that is being deleted contains only what other registries
 /// select, as far as the clusters of this replica are concerned.
 pub(super) fn is_cleaned_up(state: &ControllerState, registry: &ResourceRegistry) -> bool {
-    let alone = plan(&[registry_view(registry)], &[]);
+    let alone = plan(&[registry_view(registry)], &[], &RuleSet::default());
     let locations = state
         .locations
         .get(&registry.uid().unwrap_or_default())

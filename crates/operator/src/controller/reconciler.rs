@@ -13,7 +13,9 @@ use fleetdex_clusters::{
     source::{Duplicates, Sources},
 };
 use fleetdex_core::model::{ClusterName, StoreName};
+use fleetdex_interpreter::rules::RuleSet;
 use fleetdex_store::memory::Memory;
+use fleetdex_sync::enrichment::WebhookAccess;
 use fleetdex_telemetry::{Readiness, metrics::Metrics};
 use kube::{
     Client, ResourceExt,
@@ -24,11 +26,14 @@ use kube::{
 };
 use parking_lot::Mutex as StdMutex;
 use tokio::{
-    sync::{Mutex, Notify},
+    sync::{Mutex, Notify, watch},
     task::JoinSet,
 };
 
-use super::cluster_caches::{ClusterCacheName, ClusterCaches};
+use super::{
+    cluster_caches::{ClusterCacheName, ClusterCaches},
+    interpreter_configurations::{ConfigMapName, InterpreterConfigurations, RuleContext},
+};
 use crate::{
     FIELD_MANAGER, RegistryView,
     completeness::{CompletenessReport, IncompleteReason},
@@ -86,6 +91,12 @@ pub struct ControllerContext {
     pub audit_interval: Option<Duration>,
     /// This replica among those that the clusters are assigned to.
     pub replicas: Replicas,
+    /// The `ConfigMap` with Argo CD's health scripts.
+    pub argocd_health: Option<ConfigMapName>,
+    /// Where the rules that say what objects mean are published.
+    pub rules: watch::Sender<Arc<RuleSet>>,
+    /// Asks interpreter webhooks about the objects of the streams.
+    pub webhooks: WebhookAccess,
 }
 
 /// A reconcile failed and is retried.
@@ -105,6 +116,7 @@ pub(super) struct Reconciler {
     pub(super) context: ControllerContext,
     pub(super) registries: Store<ResourceRegistry>,
     pub(super) caches: ClusterCaches,
+    pub(super) interpreter_configurations: InterpreterConfigurations,
     pub(super) recorder: Arc<Recorder>,
     pub(super) state: Mutex<ControllerState>,
     /// The reports of the other replicas; only the leader reads them.
@@ -142,6 +154,8 @@ pub(super) struct PlanInputs {
     pub(super) compared: u64,
     pub(super) registries: BTreeMap<String, (Option<i64>, bool)>,
     pub(super) caches: BTreeMap<ClusterCacheName, Option<i64>>,
+    /// The version of the rules that say what objects mean.
+    pub(super) rules: u64,
     pub(super) open_stores: BTreeSet<StoreName>,
     pub(super) rebuilding: BTreeSet<(StoreName, ClusterName)>,
     pub(super) streams_missing_fields: BTreeSet<StreamKey>,
@@ -167,7 +181,8 @@ pub(super) fn registry_view(registry: &ResourceRegistry) -> RegistryView {
 }
 
 impl Reconciler {
-    /// Starts the reflectors of `ClusterCache` objects; nothing else runs yet.
+    /// Starts the reflectors of `ClusterCache` objects and of interpreter configurations; nothing
+    /// else runs yet.
     pub(super) fn new(
         context: ControllerContext,
         owner: String,
@@ -178,10 +193,13 @@ impl Reconciler {
             controller: FIELD_MANAGER.to_owned(),
             instance: None,
         };
+        let recorder = Arc::new(Recorder::new(context.control_plane.clone(), reporter));
+        let rule_context = rule_context(&context, &recorder);
         Self {
             registries,
             caches: ClusterCaches::watch(&context.control_plane, &context.changed, tasks),
-            recorder: Arc::new(Recorder::new(context.control_plane.clone(), reporter)),
+            interpreter_configurations: InterpreterConfigurations::watch(rule_context, tasks),
+            recorder,
             state: Mutex::new(ControllerState {
                 supervisor: stream_supervisor(&context, owner),
                 member_reconciler: member_reconciler(&context),
@@ -201,6 +219,18 @@ impl Reconciler {
     }
 }
 
+fn rule_context(context: &ControllerContext, recorder: &Arc<Recorder>) -> RuleContext {
+    RuleContext {
+        control_plane: context.control_plane.clone(),
+        argocd_health: context.argocd_health.clone(),
+        rules: context.rules.clone(),
+        changed: Arc::clone(&context.changed),
+        readiness: context.readiness.clone(),
+        replicas: context.replicas.clone(),
+        recorder: Arc::clone(recorder),
+    }
+}
+
 fn stream_supervisor(context: &ControllerContext, owner: String) -> StreamSupervisor {
     let opener = stores::opener(
         Some(context.control_plane.clone()),
@@ -214,7 +244,8 @@ fn stream_supervisor(context: &ControllerContext, owner: String) -> StreamSuperv
         Arc::clone(&context.metrics),
         Arc::clone(&context.changed),
     )
-    .with_fence(context.replicas.fence());
+    .with_fence(context.replicas.fence())
+    .asking(context.webhooks.clone());
     match context.audit_interval {
         Some(interval) => supervisor.with_audit_interval(interval),
         None => supervisor,

@@ -4,6 +4,7 @@ use std::{borrow::Cow, collections::BTreeSet, sync::Arc};
 
 use fleetdex_api::registry::{FINALIZER, ResourceRegistry, ResourceRegistryStatus};
 use fleetdex_core::model::causes;
+use fleetdex_interpreter::rules::RuleSet;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::{
@@ -38,7 +39,7 @@ fn registry_plan<'p>(
     if let Some(plan) = applied.registries.get(&name) {
         return Some(Cow::Borrowed(plan));
     }
-    let mut alone = plan(&[registry_view(registry)], &[]);
+    let mut alone = plan(&[registry_view(registry)], &[], &RuleSet::default());
     alone.registries.remove(&name).map(Cow::Owned)
 }
 

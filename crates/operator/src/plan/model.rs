@@ -6,10 +6,11 @@ use fleetdex_api::registry::{Indexing, OpenSearch};
 use fleetdex_core::{
     kinds,
     model::{
-        ClusterName, FieldPath, Gvk, IndexPrefix, Namespace, Projection, SelectableField,
-        StoreName, Unit,
+        ClusterName, FieldPath, Gvk, IndexPrefix, InterpretationLevel, Namespace, Projection,
+        SelectableField, StoreName, Unit,
     },
 };
+use fleetdex_interpreter::rules::KindRules;
 use fleetdex_sync::filter::{ObjectFilter, other_paths};
 
 use crate::selection::Problem;
@@ -44,6 +45,8 @@ pub struct StorePlan {
     pub projection: Projection,
     /// `Full` if any registry says so.
     pub indexing: Indexing,
+    /// The greatest level that a registry asks for.
+    pub interpretation: InterpretationLevel,
     /// The registries that share it, the oldest first.
     pub registries: Vec<String>,
 }
@@ -77,6 +80,8 @@ pub struct StreamPlan {
     pub field_selector: Option<String>,
     /// The fields that the member's definition of a custom resource makes selectable.
     pub fields: Vec<FieldPath>,
+    /// What says what its objects mean; `None`: nothing does.
+    pub rules: Option<KindRules>,
 }
 
 impl StreamPlan {

@@ -2,10 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use fleetdex_api::registry::{Indexing, OpenSearch, ResourceRegistrySpec, StoreStatus};
+use fleetdex_api::registry::{
+    Indexing, InterpretMode, OpenSearch, ResourceRegistrySpec, StoreStatus,
+};
 use fleetdex_core::model::{
-    FieldPath, Gvk, IndexPrefix, InvalidPrefix, InvalidRedaction, Projection, Resource, StoreName,
-    hex,
+    FieldPath, Gvk, IndexPrefix, InterpretationLevel, InvalidPrefix, InvalidRedaction, Projection,
+    Resource, StoreName, hex,
 };
 use fleetdex_sync::filter::ObjectFilter;
 use sha2::{Digest, Sha256};
@@ -73,6 +75,7 @@ impl StorePlan {
             field_paths: BTreeSet::new(),
             projection: Projection::default(),
             indexing: Indexing::default(),
+            interpretation: InterpretationLevel::Off,
             registries: Vec::new(),
         };
         Some((name, plan))
@@ -114,13 +117,27 @@ const CREDENTIALS_IN_ADDRESS: &str = "backendStore.openSearch.addresses holds a 
                                       username and password, and name it in secretRef";
 
 impl StorePlan {
+    /// The projection that all registries together ask for.
+    fn united_projection(&self) -> Result<Projection, InvalidRedaction> {
+        let redact: Vec<String> = self.redact.iter().cloned().collect();
+        let field_paths: Vec<FieldPath> = self.field_paths.iter().cloned().collect();
+        let projection =
+            Projection::new(&redact, &field_paths)?.and_interpretation(self.interpretation);
+        Ok(if self.indexing == Indexing::Full {
+            projection.and_every_path()
+        } else {
+            projection
+        })
+    }
+
     /// Unites what can be united. Returns what cannot.
     fn join(&mut self, younger: StorePlan) -> Option<String> {
         self.redact.extend(younger.redact);
         self.field_paths.extend(younger.field_paths);
         self.indexing = self.indexing.max(younger.indexing);
+        self.interpretation = self.interpretation.max(younger.interpretation);
         // The redactions of each registry have been parsed before.
-        if let Ok(projection) = projection(&self.redact, &self.field_paths, self.indexing) {
+        if let Ok(projection) = self.united_projection() {
             self.projection = projection;
         }
         let conflict = self
@@ -197,20 +214,18 @@ fn request(
     let indexing = config
         .and_then(|config| config.indexing)
         .unwrap_or_default();
-    let projection = projection(&redact, &field_paths, indexing).unwrap_or_default();
-    let registries = vec![name.to_owned()];
-    (
-        StorePlan {
-            config: config.cloned(),
-            prefix,
-            redact,
-            field_paths,
-            projection,
-            indexing,
-            registries,
-        },
-        invalid,
-    )
+    let mut plan = StorePlan {
+        config: config.cloned(),
+        prefix,
+        redact,
+        field_paths,
+        projection: Projection::default(),
+        indexing,
+        interpretation: interpretation_level(spec),
+        registries: vec![name.to_owned()],
+    };
+    plan.projection = plan.united_projection().unwrap_or_default();
+    (plan, invalid)
 }
 
 /// Stops every registry of a store while one of them has a redaction that cannot be read. The
@@ -240,19 +255,13 @@ fn prefix(config: &OpenSearch) -> Result<IndexPrefix, InvalidPrefix> {
         .map_or_else(|| Ok(IndexPrefix::default()), str::parse)
 }
 
-fn projection(
-    redact: &BTreeSet<String>,
-    field_paths: &BTreeSet<FieldPath>,
-    indexing: Indexing,
-) -> Result<Projection, InvalidRedaction> {
-    let redact: Vec<String> = redact.iter().cloned().collect();
-    let field_paths: Vec<FieldPath> = field_paths.iter().cloned().collect();
-    let projection = Projection::new(&redact, &field_paths)?;
-    Ok(if indexing == Indexing::Full {
-        projection.and_every_path()
-    } else {
-        projection
-    })
+/// Which rules say what the objects of a registry mean.
+fn interpretation_level(spec: &ResourceRegistrySpec) -> InterpretationLevel {
+    match spec.interpret.unwrap_or_default() {
+        InterpretMode::Off => InterpretationLevel::Off,
+        InterpretMode::BuiltIn => InterpretationLevel::BuiltIn,
+        InterpretMode::All => InterpretationLevel::All,
+    }
 }
 
 /// The first label or field selector that cannot be parsed. An `exclude` that cannot be parsed must

@@ -7,6 +7,7 @@ use fleetdex_core::{
     model::{FieldPath, Gvk, Resource, Scope, Unit},
     selector::{FieldSelector, LabelSelector},
 };
+use fleetdex_interpreter::rules::KindRules;
 use fleetdex_sync::filter::ObjectFilter;
 
 use super::{
@@ -63,11 +64,17 @@ impl Plan {
 
     /// Adds one stream for all namespaces if any route selects them all, else one for each
     /// namespace.
-    pub(super) fn add_streams(&mut self, of: &RouteKey, routes: Vec<Route>, fields: &[FieldPath]) {
+    pub(super) fn add_streams(
+        &mut self,
+        of: &RouteKey,
+        routes: Vec<Route>,
+        fields: &[FieldPath],
+        rules: Option<&KindRules>,
+    ) {
         let mut namespaces = BTreeSet::new();
         for route in &routes {
             let Some(desired) = route.filter.namespaces() else {
-                self.add_stream(of, Scope::All, routes, fields);
+                self.add_stream(of, Scope::All, routes, fields, rules);
                 return;
             };
             namespaces.extend(desired.iter().cloned());
@@ -80,7 +87,7 @@ impl Plan {
                     .is_some_and(|desired| desired.contains(&namespace))
             };
             let of_namespace = routes.iter().filter(reaches).cloned().collect();
-            self.add_stream(of, Scope::Namespace(namespace), of_namespace, fields);
+            self.add_stream(of, Scope::Namespace(namespace), of_namespace, fields, rules);
         }
     }
 
@@ -90,6 +97,7 @@ impl Plan {
         scope: Scope,
         routes: Vec<Route>,
         selectable_fields: &[FieldPath],
+        rules: Option<&KindRules>,
     ) {
         let unit = Unit {
             cluster: of.cluster.clone(),
@@ -114,6 +122,7 @@ impl Plan {
             label_selector,
             field_selector,
             fields: selectable_fields.to_vec(),
+            rules: rules.cloned(),
         };
         self.streams.insert(
             StreamKey {

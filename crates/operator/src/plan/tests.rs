@@ -11,6 +11,10 @@ use serde_json::{Value, json};
 
 use super::{resolve::group_kind, *};
 
+fn plan(registries: &[RegistryView], members: &[MemberView]) -> Plan {
+    super::plan(registries, members, &RuleSet::default())
+}
+
 fn served(api_version: &str, kind: &str, namespaced: bool, preferred: bool) -> ServedResource {
     let resource = Resource {
         gvk: Gvk::from_api_version(api_version, kind),

@@ -12,6 +12,7 @@ use fleetdex_clusters::{
 use fleetdex_core::model::{ClusterName, Projector, StoreName, Unit, hex};
 use fleetdex_sync::{
     audit::Audit,
+    enrichment::UnitEnrichment,
     filter::other_paths,
     progress::Progress,
     sink::{Filters, Sink},
@@ -32,14 +33,19 @@ fn sink(unit: &Unit, plan: &StreamPlan, store: &RunningStore, progress: &Progres
         .iter()
         .map(|route| route.filter.clone())
         .collect();
+    let projector = Projector::new(
+        &unit.cluster,
+        &unit.resource,
+        &store.plan.projection,
+        &fields,
+    );
+    let projector = match &plan.rules {
+        Some(rules) => projector.interpreted_by(Arc::new(rules.clone())),
+        None => projector,
+    };
     Sink {
         pipeline: store.pipeline.clone(),
-        projector: Projector::new(
-            &unit.cluster,
-            &unit.resource,
-            &store.plan.projection,
-            &fields,
-        ),
+        projector,
         filters: Filters::new(&unit.cluster, &unit.resource, filters, &fields, progress),
     }
 }
@@ -54,8 +60,8 @@ fn collection(unit: &Unit, plan: &StreamPlan) -> Collection {
     }
 }
 
-/// A hash of everything that decides which objects a stream stores and how they are found. It does
-/// not depend on which registry asked for them.
+/// A hash of everything that decides which objects a stream stores, how they are found and what
+/// they are said to mean. It does not depend on which registry asked for them.
 fn plan_hash(unit: &Unit, plan: &StreamPlan) -> String {
     let filters: BTreeSet<String> = plan
         .routes
@@ -76,8 +82,10 @@ fn plan_hash(unit: &Unit, plan: &StreamPlan) -> String {
     )
     .is_empty();
     let paths = if reads_paths { " every path" } else { "" };
+    let rules = plan.rules.as_ref();
+    let rules = rules.map_or_else(String::new, |rules| format!(" {}", rules.hash()));
     let text = format!(
-        "{:?} {:?} {filters:?}{fields}{paths}",
+        "{:?} {:?} {filters:?}{fields}{paths}{rules}",
         plan.label_selector, plan.field_selector
     );
     hex(&Sha256::digest(text.as_bytes())[..8])
@@ -247,16 +255,23 @@ impl StreamSupervisor {
             permits: self.audits.for_unit(&unit.cluster),
             stop: stop.clone(),
         });
+        self.streams_started += 1;
+        let enrichment = plan.rules.as_ref().zip(self.webhooks.as_ref());
+        let enrichment = enrichment.and_then(|(rules, access)| {
+            let prefix = format!("{} {store} {unit} ", self.streams_started);
+            UnitEnrichment::new(rules, access, &audit.sink, &progress, prefix)
+        });
         let task = UnitTask {
             unit: unit.clone(),
             uid: connection.uid.clone(),
             predecessors,
             plan: plan_hash(unit, plan),
-            writes_again: !plan.fields.is_empty(),
+            writes_again: !plan.fields.is_empty() || plan.rules.is_some(),
             is_selective: plan.label_selector.is_some() || plan.field_selector.is_some(),
             source: audit.source.clone(),
             sink: Arc::clone(&audit.sink),
             progress: Arc::clone(&progress),
+            enrichment,
             lists: Arc::clone(lists),
             metrics: audit.metrics.clone(),
             audit: Arc::clone(&audit),

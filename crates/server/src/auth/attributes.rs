@@ -277,6 +277,16 @@ mod tests {
                 &format!("{group}/proxying/karmada/proxy/api/v1/namespaces/web/pods"),
             ),
             refusal(&Method::POST, &format!("{group}/verify")),
+            refusal(&Method::GET, &format!("{group}/objects")),
+            refusal(
+                &Method::GET,
+                &format!("{group}/related/api/v1/namespaces/web/secrets/db"),
+            ),
+            refusal(
+                &Method::GET,
+                &format!("{group}/merged/apis/apps/v1/namespaces/web/deployments/shop"),
+            ),
+            refusal(&Method::POST, &format!("{group}/interpret")),
             refusal(&Method::GET, &format!("{group}/clusters")),
             refusal(&Method::GET, group),
             refusal(&Method::GET, "/version"),
@@ -289,6 +299,10 @@ mod tests {
         proxying.search.fleetdex.io "karmada" is forbidden: User "alice" cannot patch resource "proxying/proxy" in API group "search.fleetdex.io" at the cluster scope
         proxying.search.fleetdex.io "karmada" is forbidden: User "alice" cannot delete resource "proxying/proxy" in API group "search.fleetdex.io" at the cluster scope
         verify.search.fleetdex.io is forbidden: User "alice" cannot create resource "verify" in API group "search.fleetdex.io" at the cluster scope
+        objects.search.fleetdex.io is forbidden: User "alice" cannot list resource "objects" in API group "search.fleetdex.io" at the cluster scope
+        related.search.fleetdex.io "api" is forbidden: User "alice" cannot get resource "related/v1" in API group "search.fleetdex.io" at the cluster scope
+        merged.search.fleetdex.io "apis" is forbidden: User "alice" cannot get resource "merged/apps" in API group "search.fleetdex.io" at the cluster scope
+        interpret.search.fleetdex.io is forbidden: User "alice" cannot create resource "interpret" in API group "search.fleetdex.io" at the cluster scope
         clusters.search.fleetdex.io is forbidden: User "alice" cannot list resource "clusters" in API group "search.fleetdex.io" at the cluster scope
         forbidden: User "alice" cannot get path "/apis/search.fleetdex.io/v1alpha1"
         forbidden: User "alice" cannot get path "/version"

@@ -1,6 +1,7 @@
 //! Authentication and authorization as clients see them, with a fake control plane and certificates
 //! of several authorities.
 
+mod across_kinds;
 mod rights;
 mod tls;
 mod visibility;
@@ -291,6 +292,7 @@ impl World {
             members,
             peers: Peers::default(),
             keys: SealingKeys::default(),
+            rules: crate::read::rules::ConfiguredRules::default(),
         };
         let world = Self {
             app: router(api, Readiness::new()),

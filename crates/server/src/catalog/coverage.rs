@@ -75,6 +75,11 @@ impl StoreCoverage {
         self.some_anywhere |= other.some_anywhere;
     }
 
+    /// Whether it has every object of a namespace, or every one at all.
+    pub fn holds_all_of(&self, namespace: Option<&Namespace>) -> bool {
+        namespace.map_or_else(|| self.is_everything(), |name| self.holds_whole(name))
+    }
+
     fn is_everything(&self) -> bool {
         self.all_but
             .as_ref()

@@ -256,6 +256,13 @@ impl RegisteredResource {
         }
     }
 
+    /// Whether some store has an interpreted field for it. Its path is not that of a value in the objects.
+    pub fn is_interpreted(&self, path: &str) -> bool {
+        self.by_store
+            .values()
+            .any(|stored| stored.is_interpreted(path))
+    }
+
     /// What one cluster offers is offered for the fleet; a member that does not have it says so
     /// itself.
     fn add_capabilities(&mut self, capabilities: &ResourceCapabilities) {
@@ -291,6 +298,13 @@ impl RegisteredResource {
 }
 
 impl StoredResource {
+    /// Whether it has an interpreted field.
+    fn is_interpreted(&self, path: &str) -> bool {
+        let is_it =
+            |field: &SelectableField| field.path.as_str() == path && field.sources.is_empty();
+        self.fields.iter().any(is_it)
+    }
+
     fn add(&mut self, entry: CatalogEntry<'_>) {
         self.clusters.insert(entry.cluster.clone());
         let version = &entry.served.resource.gvk.version;

@@ -10,6 +10,7 @@ use crate::{
     auth::{authentication_mode::AuthenticationMode, continue_token::SealingKeys},
     catalog::Catalog,
     proxying::MemberProxy,
+    read::rules::ConfiguredRules,
     watch::peers::Peers,
 };
 
@@ -30,4 +31,6 @@ pub struct ApiState {
     pub peers: Peers,
     /// The keys that seal continue tokens.
     pub keys: SealingKeys,
+    /// The rules of resource interpreters.
+    pub rules: ConfiguredRules,
 }

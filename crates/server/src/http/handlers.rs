@@ -4,29 +4,40 @@ use std::sync::Arc;
 
 use axum::{body::Body, extract::Request, http::StatusCode, response::Response};
 use fleetdex_core::query::{Requester, ResourceName};
+use fleetdex_interpreter::results;
+use serde_json::value::RawValue;
 
 use super::{
     api_state::ApiState,
     guarded_body::guarded,
     limits::UserPermit,
     listen::delivery::ResponseDeadline,
+    request_body::json_body,
     response::{document, json, tagged, unknown_parameters, with_warnings},
 };
 use crate::{
     auth::{attributes::Attributes, caller::Caller},
     catalog::Catalog,
     read::{
-        aggregate, explain, list, owners,
-        query_plan::{self, QueryPlan},
+        across_kinds::AcrossKinds,
+        aggregate, explain, images, list, merged, objects, owners,
+        query_plan::{self, QueryPlan, bounded},
+        related, rules,
         visible_objects::{VisibilityFilter, permitted_objects, reauthorization, visible_catalog},
     },
     render::representation::{MetaVersion, OutputKind, Representation},
     request::{
         api_error::ApiError,
-        api_request::{AggregateRequest, ListRequest},
+        api_request::{
+            AggregateRequest, ImagesRequest, InterpretRequest, ListRequest, MergedRequest,
+            ObjectsRequest, RelatedRequest,
+        },
     },
     watch::watch_response::{self, WatchDuration},
 };
+
+/// Bytes that one byte of a selection across kinds takes at most: in the queries that are in flight, parsed and translated.
+const SELECTION_COPIES: usize = 16;
 
 /// The attributes that the request was authorized with; none for the holder of the token file.
 pub(crate) fn attributes(request: &Request) -> Option<Attributes> {
@@ -88,6 +99,120 @@ pub(crate) async fn count_objects(
         )?
     };
     Ok(with_warnings(document(&result, representation)?, &warnings))
+}
+
+/// Searches objects of every kind.
+pub(crate) async fn search_objects(
+    api: &ApiState,
+    caller: &Caller,
+    catalog: &Arc<Catalog>,
+    request: &ObjectsRequest,
+    representation: Representation,
+) -> Result<Response, ApiError> {
+    let list = &request.list;
+    let _reservation = reserve_selection(api, caller, list)?;
+    let mode = &api.authentication_mode;
+    let kinds = AcrossKinds::new(mode, caller, catalog, &list.clusters).await?;
+    let (found, warnings) = objects::search(&kinds, request).await?;
+    let result = objects::document(&found, representation.output)?;
+    respond_across_kinds(&result, representation, list, &warnings)
+}
+
+/// Finds the relations of an object.
+pub(crate) async fn related_objects(
+    api: &ApiState,
+    caller: &Caller,
+    catalog: &Arc<Catalog>,
+    request: &RelatedRequest,
+    representation: Representation,
+) -> Result<Response, ApiError> {
+    let list = &request.list;
+    let mode = &api.authentication_mode;
+    let kinds = AcrossKinds::new(mode, caller, catalog, &list.clusters).await?;
+    let (found, warnings) = related::search(&kinds, request).await?;
+    let result = related::document(&found, representation.output)?;
+    respond_across_kinds(&result, representation, list, &warnings)
+}
+
+/// Shows one object as all clusters have it.
+pub(crate) async fn merged_object(
+    api: &ApiState,
+    caller: &Caller,
+    catalog: &Arc<Catalog>,
+    request: &MergedRequest,
+    representation: Representation,
+) -> Result<Response, ApiError> {
+    let list = &request.list;
+    let mode = &api.authentication_mode;
+    let kinds = AcrossKinds::new(mode, caller, catalog, &list.clusters).await?;
+    let (object, warnings) = merged::merge(&kinds, api.rules.current(), request).await?;
+    let result = merged::document(&object, representation.output)?;
+    respond_across_kinds(&result, representation, list, &warnings)
+}
+
+/// Counts the images of Pods.
+pub(crate) async fn count_images(
+    api: &ApiState,
+    caller: &Caller,
+    catalog: &Arc<Catalog>,
+    request: &ImagesRequest,
+    representation: Representation,
+) -> Result<Response, ApiError> {
+    let PermittedQuery {
+        plan,
+        mut warnings,
+        reservation: _reservation,
+        ..
+    } = permitted_query(api, caller, catalog, &request.list).await?;
+    let (counts, incomplete) = images::count(plan).await?;
+    warnings.extend(incomplete);
+    let result = images::document(&counts, representation.output)?;
+    Ok(with_warnings(document(&result, representation)?, &warnings))
+}
+
+/// Runs an operation of a resource interpreter on the object in the body.
+pub(crate) async fn interpret(
+    api: &ApiState,
+    catalog: &Arc<Catalog>,
+    request: Request,
+    representation: Representation,
+) -> Result<Response, ApiError> {
+    let body = json_body(request).await?;
+    let operation = InterpretRequest::parse(&body)?;
+    let (rules, catalog) = (api.rules.current(), Arc::clone(catalog));
+    let interpreted =
+        rules::blocking(move || rules::interpret(&rules, &catalog, &operation.request()?))
+            .await??;
+    let mut result = results::object(&interpreted.response);
+    result.insert(
+        "interpretedBy".to_owned(),
+        interpreted.interpreted_by.into(),
+    );
+    document(&aggregate::raw(&result.into())?, representation)
+}
+
+/// The memory of a selection that is sent to the store of every kind, a few at a time.
+fn reserve_selection(
+    api: &ApiState,
+    caller: &Caller,
+    list: &ListRequest,
+) -> Result<Vec<UserPermit>, ApiError> {
+    let selectors = list.labels.to_string().len() + list.fields.to_string().len();
+    let names: usize = list.names.iter().map(String::len).sum();
+    let namespaces: usize = list.namespaces.iter().map(|name| name.as_str().len()).sum();
+    let bytes = selectors + names + namespaces;
+    api.limits.reserve_query(caller, bytes * SELECTION_COPIES)
+}
+
+fn respond_across_kinds(
+    result: &RawValue,
+    representation: Representation,
+    list: &ListRequest,
+    warnings: &[String],
+) -> Result<Response, ApiError> {
+    let mut all = unknown_parameters(&list.ignored);
+    all.extend(bounded(warnings.to_vec()));
+    Ok(with_warnings(document(result, representation)?, &all))
 }
 
 /// Watches objects.

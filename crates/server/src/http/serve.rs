@@ -4,21 +4,25 @@ use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Instant};
 
 use axum::{
     Router,
-    body::Body,
     extract::{Request, State},
-    http::{HeaderValue, Method, StatusCode, header},
+    http::{Method, StatusCode, header},
     response::Response,
 };
 use clap::Args;
 use fleetdex_clusters::Clusters;
+use fleetdex_interpreter::rules::RuleSet;
 use fleetdex_telemetry::{Readiness, admin};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::{
+    aggregated_discovery::{aggregated_discovery, wants_aggregated},
     api_state::ApiState,
     compression,
-    handlers::{attributes, count_objects, list_objects, watch_objects},
+    handlers::{
+        attributes, count_images, count_objects, interpret, list_objects, merged_object,
+        related_objects, search_objects, watch_objects,
+    },
     limits::{LimitArgs, RequestLimits},
     listen::{ListenError, Listener, RequestHandle},
     response::{document, json, not_modified, options, refusal, unknown_parameters, with_warnings},
@@ -36,7 +40,7 @@ use crate::{
     },
     catalog::Catalog,
     proxying::{self, MemberProxy},
-    read::{verify, visible_objects::visible_clusters},
+    read::{rules::ConfiguredRules, verify, visible_objects::visible_clusters},
     render::{
         discovery,
         etag::IfNoneMatch,
@@ -96,6 +100,7 @@ pub struct Server {
     listener: Listener,
     token_file: TokenFile,
     limits: LimitArgs,
+    rules: ConfiguredRules,
 }
 
 impl Server {
@@ -111,7 +116,17 @@ impl Server {
             listener,
             token_file,
             limits: args.limits,
+            rules: ConfiguredRules::default(),
         })
+    }
+
+    /// The same with the rules of configured interpreters.
+    #[must_use]
+    pub fn with_rules(self, rules: watch::Receiver<Arc<RuleSet>>) -> Self {
+        Self {
+            rules: ConfiguredRules::published(rules),
+            ..self
+        }
     }
 
     /// The address it listens on.
@@ -149,6 +164,7 @@ impl Server {
             members: Arc::clone(&members),
             peers,
             keys,
+            rules: self.rules,
         };
         let (address, token_file) = (listener.address(), self.token_file.path().display());
         tracing::info!(%address, %token_file, secured = secure_serving.is_some(), "serving the query API");
@@ -328,6 +344,26 @@ async fn respond(
             let representation = represented(&request, query, Endpoint::Counts)?;
             count_objects(api, caller, &catalog, &counts, representation).await
         }
+        ApiRequest::Objects(search) => {
+            let representation = represented(&request, query, Endpoint::Counts)?;
+            search_objects(api, caller, &catalog, &search, representation).await
+        }
+        ApiRequest::Related(search) => {
+            let representation = represented(&request, query, Endpoint::Counts)?;
+            related_objects(api, caller, &catalog, &search, representation).await
+        }
+        ApiRequest::Merged(merged) => {
+            let representation = represented(&request, query, Endpoint::Counts)?;
+            merged_object(api, caller, &catalog, &merged, representation).await
+        }
+        ApiRequest::Images(images) => {
+            let representation = represented(&request, query, Endpoint::Counts)?;
+            count_images(api, caller, &catalog, &images, representation).await
+        }
+        ApiRequest::Interpret => {
+            let representation = represented(&request, query, Endpoint::Document)?;
+            interpret(api, &catalog, request, representation).await
+        }
         ApiRequest::Changes(changes_request) => {
             if let AuthenticationMode::Delegated(auth) = &api.authentication_mode {
                 auth.authorizer()
@@ -354,28 +390,4 @@ fn represented(
     endpoint: Endpoint,
 ) -> Result<Representation, ApiError> {
     Representation::negotiate(endpoint, request.headers(), query)
-}
-
-fn wants_aggregated(request: &Request) -> bool {
-    let ranges = request
-        .headers()
-        .get_all(header::ACCEPT)
-        .iter()
-        .map(|value| value.to_str().unwrap_or_default());
-    group_discovery::wants_aggregated(&ranges.collect::<Vec<_>>().join(","))
-}
-
-fn aggregated_discovery() -> Response {
-    let mut response = json(
-        StatusCode::OK,
-        Body::from(group_discovery::aggregated().to_string()),
-    );
-    response.headers_mut().insert(
-        header::CONTENT_TYPE,
-        HeaderValue::from_static(group_discovery::AGGREGATED_TYPE),
-    );
-    response
-        .headers_mut()
-        .insert(header::VARY, HeaderValue::from_static("accept"));
-    response
 }

@@ -128,6 +128,7 @@ impl FakeFleet {
             )),
             peers: Peers::default(),
             keys: SealingKeys::default(),
+            rules: crate::read::rules::ConfiguredRules::default(),
         }
     }
 
@@ -196,6 +197,7 @@ pub(super) fn reply(code: u16, body: &Value) -> Response {
 
 pub(super) fn hit(cluster_name: &str, object: &Value) -> Hit {
     Hit {
+        interpretation: None,
         cluster: cluster(cluster_name),
         object: serde_json::value::to_raw_value(object).unwrap().into(),
     }

@@ -22,10 +22,10 @@ use super::{
     forward::{Destination, ForwardError, Forwarder, ForwardingMode, JSON, MemberResponse},
     headers, locate, member_query, member_version,
     request::{ResourceInfo, Verb},
-    request_body::{RequestBody, refused_body, unread},
+    request_body::{RequestBody, refused_body},
 };
 use crate::{
-    http::{guarded_body::guarded, limits::MAX_BODY_BYTES, response},
+    http::{guarded_body::guarded, limits::MAX_BODY_BYTES, request_body::unread, response},
     read::{query_plan::QueryPlan, snapshot},
     render::representation::{Endpoint, OutputKind, Representation},
     request::{api_error::ApiError, uri::RequestUri},
@@ -353,6 +353,7 @@ impl ObjectRequest<'_> {
         }
         self.plan.encoder(shown.representation).object(
             &Hit {
+                interpretation: None,
                 cluster: shown.cluster.clone(),
                 object,
             },

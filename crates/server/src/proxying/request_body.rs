@@ -1,14 +1,12 @@
 //! The body of a request for one object, on its way to a member.
 
-use fleetdex_core::model::causes;
 use http::{Method, header, request::Parts};
-use http_body_util::LengthLimitError;
 
 use super::{
     body::{self, BodyError, BodyKind, VersionLookup},
     request::ResourceInfo,
 };
-use crate::{http::limits::MAX_BODY_BYTES, request::api_error::ApiError};
+use crate::request::api_error::ApiError;
 
 /// The body of a client's request.
 pub(super) struct RequestBody<'w> {
@@ -50,17 +48,6 @@ fn body_kind(method: &Method, info: &ResourceInfo, media_type: &str) -> BodyKind
         ("POST", _) => BodyKind::NewObject,
         ("GET" | "HEAD", _) => BodyKind::Opaque,
         _ => BodyKind::Object,
-    }
-}
-
-/// The refusal of a body that was not read to its end.
-pub(super) fn unread(error: axum::Error) -> ApiError {
-    match error.into_inner() {
-        limited if limited.is::<LengthLimitError>() => ApiError::TooLarge(MAX_BODY_BYTES),
-        broken => ApiError::bad_request(format!(
-            "the body of the request cannot be read: {}",
-            causes(broken.as_ref())
-        )),
     }
 }
 

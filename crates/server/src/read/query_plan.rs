@@ -10,16 +10,18 @@ use std::{
 };
 
 use fleetdex_core::{
-    model::{ClusterName, Gvk, PrinterColumn, StoreName},
+    model::{ClusterName, Gvk, PrinterColumn, StoreName, is_interpreted_field},
     query::{
         CheckedQuery, InCluster, Permitted, Query, QueryError, Requester, ResourceName, Selectable,
         Sort, SortField, SortKey, UnsupportedField,
     },
+    selector::FieldSelector,
 };
 use fleetdex_store::merged::{Merged, StorePart};
 use jiff::Timestamp;
 
 pub(super) use self::store_selection::requested_clusters;
+pub(crate) use self::warnings::{bounded, truncated};
 use self::{
     checks::{check_clusters, check_namespaces, check_version, not_selected},
     store_selection::{select_stores, union},
@@ -31,7 +33,9 @@ use crate::{
         representation::{ObjectEncoder, Representation},
         table::TablePrinter,
     },
-    request::{api_error::ApiError, api_request::ListRequest, search_options::OrderBy},
+    request::{
+        api_error::ApiError, api_request::ListRequest, interpreted_fields, search_options::OrderBy,
+    },
 };
 
 /// Objects in one page, whatever the limit of the request is: bounds the memory that one request holds. A client that asked for more
@@ -139,7 +143,7 @@ fn build_query(
         names: request.names.clone(),
         permitted,
         labels: request.labels.clone(),
-        fields: request.fields.clone(),
+        fields: stored_fields(registered, &request.fields)?,
         sort: sort_of(first, request)?,
         selectable: first.selectable.clone(),
         since: request.options.since,
@@ -149,6 +153,15 @@ fn build_query(
         limit: request.limit.map_or(PAGE, |limit| limit.get().min(PAGE)),
         clusters: clusters.cloned().collect(),
     })
+}
+
+/// The field selector with the values that the index stores.
+fn stored_fields(
+    registered: &RegisteredResource,
+    fields: &FieldSelector,
+) -> Result<FieldSelector, ApiError> {
+    interpreted_fields::normalized(fields, |path| registered.is_interpreted(path))
+        .map_err(|error| ApiError::bad_request(format!("parameter fieldSelector: {error}")))
 }
 
 /// Refuses a query that a store cannot evaluate, or that the stores would sort differently.
@@ -189,6 +202,9 @@ pub(crate) fn stores(catalog: &Catalog, request: &ListRequest) -> Result<Merged,
 /// The refusal of a parameter that a store cannot evaluate, with a remedy if there is one.
 pub fn refused(parameter: &str, error: &QueryError, store: &StoreName) -> ApiError {
     let remedy = match error {
+        QueryError::UnsupportedField(field) if is_interpreted_field(&field.label) => {
+            "; spec.interpret of the ResourceRegistry is Off, or the documents of the kind are being written again"
+        }
         QueryError::UnsupportedField(_) if *store != StoreName::embedded() => {
             "; spec.backendStore.openSearch.fieldPaths of a ResourceRegistry makes others selectable"
         }

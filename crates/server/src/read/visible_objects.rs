@@ -95,6 +95,7 @@ pub async fn permitted_objects(
         namespaces: &request.namespaces,
         clusters: &clusters,
         only_these_clusters: catalog.is_restricted(),
+        warns_of_namespaces: !request.is_across_kinds,
     };
     auth.authorizer()
         .permission(
@@ -180,6 +181,7 @@ impl VisibilityFilter<'_> {
                     .collect::<Vec<_>>(),
                 clusters: &clusters.into_iter().cloned().collect::<Vec<_>>(),
                 only_these_clusters: self.catalog.is_restricted(),
+                warns_of_namespaces: false,
             };
             match auth
                 .authorizer()

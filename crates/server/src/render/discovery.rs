@@ -28,10 +28,15 @@ use crate::{
 };
 
 /// The resources of the server's own groups. Most have only paths below them, and so no verbs.
-pub(super) const GROUP_RESOURCES: [(&str, &str, &[&str]); 5] = [
+pub(super) const GROUP_RESOURCES: [(&str, &str, &[&str]); 10] = [
     ("aggregate", "Aggregate", &[]),
     ("clusters", "Cluster", &[]),
+    ("images", "ImageCount", &["list"]),
+    ("interpret", "Interpretation", &["create"]),
+    ("merged", "MergedObject", &[]),
+    ("objects", "ObjectSearch", &["list"]),
     ("proxying", "Proxying", &[]),
+    ("related", "RelatedObject", &[]),
     ("search", "Search", &[]),
     ("verify", "Verification", &["create"]),
 ];

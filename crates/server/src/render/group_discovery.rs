@@ -111,16 +111,20 @@ fn open_api_v3(group: &str) -> Value {
 /// The operation of a resource. kubectl finds the kind of a resource in its operations.
 fn operation(group: &str, plural: &str, kind: &str, verbs: &[&str]) -> (String, Value) {
     let is_created = verbs.contains(&"create");
+    let is_listed = verbs.contains(&"list");
     let operation = json!({
         "description": format!("what {plural} leads to"),
-        "operationId": format!("{}{}{kind}", if is_created { "create" } else { "get" }, identifier(group)),
+        "operationId": format!("{}{}{kind}", verbs.first().unwrap_or(&"get"), identifier(group)),
         "responses": { "200": { "description": "OK" } },
-        "x-kubernetes-action": if is_created { "post" } else { "get" },
+        "x-kubernetes-action": if is_created { "post" } else if is_listed { "list" } else { "get" },
         "x-kubernetes-group-version-kind": { "group": group, "version": VERSION, "kind": kind },
     });
     let path = format!("/apis/{group}/{VERSION}/{plural}");
     if is_created {
         return (path, json!({ "post": operation }));
+    }
+    if is_listed {
+        return (path, json!({ "get": operation }));
     }
     let name = json!({ "name": "name", "in": "path", "required": true, "schema": { "type": "string", "uniqueItems": true } });
     (

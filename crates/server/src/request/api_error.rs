@@ -107,6 +107,12 @@ pub enum ApiError {
     /// The media type of the body is not supported.
     #[error("{0}")]
     UnsupportedMediaType(String),
+    /// The body is well-formed, and what it asks for is impossible; the message says why.
+    #[error("{0}")]
+    Unprocessable(String),
+    /// This server cannot do it yet; the message says what to do instead.
+    #[error("{0}")]
+    NotImplemented(String),
     /// A member cluster did not respond in time.
     #[error(
         "cluster {cluster} did not answer within {seconds} s; whether a write was carried out is not known"
@@ -226,7 +232,9 @@ impl ApiError {
             | Self::VersionExpired(_) => (410, "Expired"),
             Self::TooLarge(_) => (413, "RequestEntityTooLarge"),
             Self::UnsupportedMediaType(_) => (415, "UnsupportedMediaType"),
+            Self::Unprocessable(_) => (422, "Invalid"),
             Self::Busy(_) | Self::Crowded(_) | Self::TooManyRequests => (429, "TooManyRequests"),
+            Self::NotImplemented(_) => (501, "NotImplemented"),
             Self::Internal(_) => (500, "InternalError"),
             Self::Unavailable(_) => (503, "ServiceUnavailable"),
             Self::Timeout(_)

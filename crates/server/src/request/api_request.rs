@@ -11,9 +11,11 @@ use super::{
     uri::{QueryParameter, QueryParameters, RequestUri},
 };
 
+mod across_kinds;
 mod changes;
 mod counts;
 mod errors;
+mod interpret;
 mod list;
 mod parameters;
 mod resource_path;
@@ -22,8 +24,10 @@ mod store_kind;
 mod tests;
 mod values;
 
+pub use across_kinds::{ImagesRequest, MergedRequest, ObjectsRequest, RelatedRequest};
 pub use changes::ChangesRequest;
 pub use counts::AggregateRequest;
+pub use interpret::InterpretRequest;
 pub use list::ListRequest;
 use parameters::WITHOUT_EFFECT;
 pub use resource_path::ResourcePath;
@@ -48,6 +52,16 @@ pub enum ApiRequest {
     List(Box<ListRequest>),
     /// Counts of objects.
     Aggregate(Box<AggregateRequest>),
+    /// Objects of every kind.
+    Objects(Box<ObjectsRequest>),
+    /// The relations of an object.
+    Related(Box<RelatedRequest>),
+    /// One object as all clusters have it.
+    Merged(Box<MergedRequest>),
+    /// The images of Pods.
+    Images(Box<ImagesRequest>),
+    /// An operation of a resource interpreter; the body says which.
+    Interpret,
     /// The changes that this replica makes, for another replica.
     Changes(Box<ChangesRequest>),
     /// Verification of the documents of these clusters, or of all if there are none.
@@ -61,20 +75,32 @@ impl ApiRequest {
             Self::List(list) => list.watch_options.watch,
             Self::Changes(changes) => changes.watch,
             Self::Verify(_) => true,
-            Self::Version | Self::Discovery(_) | Self::OpenApi(_) | Self::Aggregate(_) => false,
+            Self::Version
+            | Self::Discovery(_)
+            | Self::OpenApi(_)
+            | Self::Aggregate(_)
+            | Self::Objects(_)
+            | Self::Related(_)
+            | Self::Merged(_)
+            | Self::Images(_)
+            | Self::Interpret => false,
         }
     }
 
     /// The HTTP method that it is served with.
     pub fn method(&self) -> &'static str {
         match self {
-            // A verification repairs drift.
-            Self::Verify(_) => "POST",
+            // A verification repairs drift, and an interpretation has a body.
+            Self::Verify(_) | Self::Interpret => "POST",
             Self::Version
             | Self::Discovery(_)
             | Self::OpenApi(_)
             | Self::List(_)
             | Self::Aggregate(_)
+            | Self::Objects(_)
+            | Self::Related(_)
+            | Self::Merged(_)
+            | Self::Images(_)
             | Self::Changes(_) => "GET",
         }
     }
@@ -142,7 +168,7 @@ pub fn parse(uri: &RequestUri<'_>) -> Result<ApiRequest, ApiError> {
             own_group(group).ok_or_else(no_such_path)?,
         )),
         ["apis", group, VERSION, rest @ ..] if own_group(group).is_some() => {
-            below_group(path, rest)?
+            below_group(path, rest, parameters)?
         }
         _ => return Err(no_such_path()),
     };
@@ -155,7 +181,7 @@ pub fn parse(uri: &RequestUri<'_>) -> Result<ApiRequest, ApiError> {
             Ok(ApiRequest::Changes(Box::new(changes.with(parameters)?)))
         }
         ApiRequest::Verify(_) => clusters_to_verify(parameters).map(ApiRequest::Verify),
-        discovery => Ok(discovery),
+        complete => Ok(complete),
     }
 }
 
@@ -164,7 +190,11 @@ fn own_group(group: &str) -> Option<&'static str> {
 }
 
 /// What follows `/apis/<group>/v1alpha1/`.
-fn below_group(path: &str, rest: &[&str]) -> Result<ApiRequest, ApiError> {
+fn below_group(
+    path: &str,
+    rest: &[&str],
+    parameters: &[QueryParameter<'_>],
+) -> Result<ApiRequest, ApiError> {
     match rest {
         ["search", "cache", resource_path @ ..] => Ok(boxed(
             ListRequest::of(path, resource_path, None)?.from(StoreKind::Embedded),
@@ -179,6 +209,23 @@ fn below_group(path: &str, rest: &[&str]) -> Result<ApiRequest, ApiError> {
                 .map_err(|error| ApiError::bad_request(format!("path: {error}")))?;
             Ok(boxed(ListRequest::of(path, resource_path, Some(name))?))
         }
+        ["objects"] => {
+            let request = ObjectsRequest::with(parameters)?;
+            Ok(ApiRequest::Objects(Box::new(request)))
+        }
+        ["images"] => {
+            let request = ImagesRequest::with(parameters)?;
+            Ok(ApiRequest::Images(Box::new(request)))
+        }
+        ["related", resource_path @ ..] => {
+            let request = RelatedRequest::of(path, resource_path, parameters)?;
+            Ok(ApiRequest::Related(Box::new(request)))
+        }
+        ["merged", resource_path @ ..] => {
+            let request = MergedRequest::of(path, resource_path, parameters)?;
+            Ok(ApiRequest::Merged(Box::new(request)))
+        }
+        ["interpret"] => Ok(ApiRequest::Interpret),
         ["verify"] => Ok(ApiRequest::Verify(Vec::new())),
         ["changes", resource_path @ ..] => Ok(ApiRequest::Changes(Box::new(ChangesRequest::of(
             path,
@@ -214,12 +261,16 @@ pub fn list_of_fleet(
 /// Unknown parameters of a request. Lists and counts report their own.
 pub fn ignored(request: &ApiRequest, query: &QueryParameters<'_>) -> Result<Vec<String>, ApiError> {
     let known: &[&str] = match request {
-        ApiRequest::Version | ApiRequest::Discovery(_) => &[],
+        ApiRequest::Version | ApiRequest::Discovery(_) | ApiRequest::Interpret => &[],
         ApiRequest::Verify(_) => &["clusters"],
-        // Clients of OpenAPI send parameters of the index's links, such as a hash. Lists, counts and changes report or refuse unknown parameters themselves.
+        // Clients of OpenAPI send parameters of the index's links, such as a hash. The others report or refuse unknown parameters themselves.
         ApiRequest::OpenApi(_)
         | ApiRequest::List(_)
         | ApiRequest::Aggregate(_)
+        | ApiRequest::Objects(_)
+        | ApiRequest::Related(_)
+        | ApiRequest::Merged(_)
+        | ApiRequest::Images(_)
         | ApiRequest::Changes(_) => return Ok(Vec::new()),
     };
     let names = query.distinct()?.iter().map(|parameter| &*parameter.key);

@@ -121,6 +121,7 @@ impl App {
             members,
             peers: Peers::default(),
             keys: SealingKeys::default(),
+            rules: crate::read::rules::ConfiguredRules::default(),
         };
         Self {
             router: router(api, Readiness::new()),

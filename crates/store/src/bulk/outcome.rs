@@ -56,7 +56,7 @@ impl Verdict {
 }
 
 #[derive(Deserialize)]
-struct Response<'a> {
+struct BulkResponse<'a> {
     #[serde(borrow)]
     items: Vec<Item<'a>>,
 }
@@ -108,7 +108,7 @@ impl Refusal<'_> {
 
 /// Reads a bulk response: one verdict per write, in the order sent.
 pub fn read_response(body: &[u8], sent: usize) -> Result<Vec<Verdict>, Garbled> {
-    let response: Response<'_> =
+    let response: BulkResponse<'_> =
         serde_json::from_slice(body).map_err(|error| Garbled::Json(error.to_string()))?;
     if response.items.len() != sent {
         return Err(Garbled::Count {

@@ -39,6 +39,7 @@ impl EventObject {
         self.versioned.get_or_init(|| Hit {
             cluster: self.hit.cluster.clone(),
             object: with_fleet_version(&self.hit.object, self.version),
+            interpretation: self.hit.interpretation.clone(),
         })
     }
 

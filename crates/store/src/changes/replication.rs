@@ -223,12 +223,15 @@ impl LineReader {
         let id_prefix = format!("{}/{}/", head.api_version, head.kind).into_boxed_str();
         let object = sent.object.get().as_bytes();
         let version = sent.resource_version.parse().map_err(invalid)?;
-        let packed = (self.codec.fingerprint(object), packer.pack(None, object)?);
-        let terms = self.vocabulary.intern(
-            sent.terms
-                .iter()
-                .map(|(key, value)| (key.as_str(), value.as_str())),
+        let terms = || {
+            let terms = sent.terms.iter();
+            terms.map(|(key, value)| (key.as_str(), value.as_str()))
+        };
+        let packed = (
+            self.codec.fingerprint(object, terms()),
+            packer.pack(None, object)?,
         );
+        let terms = self.vocabulary.intern(terms());
         let content = Content::new(
             (&sent.id, &id_prefix),
             version,

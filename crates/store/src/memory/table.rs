@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use ahash::RandomState;
 use fleetdex_core::{
-    model::ClusterName,
+    model::{ClusterName, DEPENDS_ON},
     query::{Relation, RelativesQuery},
 };
 use hashbrown::HashTable;
@@ -195,6 +195,11 @@ impl Table {
                     uids.iter().map(String::as_str),
                 )
             }
+            Relation::DependsOn(terms) => self.postings.with_value(
+                &self.vocabulary.read(),
+                DEPENDS_ON,
+                terms.iter().map(String::as_str),
+            ),
         };
         let is_requested = |document: &&Arc<StoredDocument>| {
             let namespace = document.namespace();

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 /// The version of [`mappings`]. Raise it here with every change that older indices lack: `revision.rs`
 /// then rebuilds every index.
-pub const MAPPING_VERSION: u32 = 2;
+pub const MAPPING_VERSION: u32 = 3;
 
 /// Settings of the indices, as a registry may set them.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -113,6 +113,15 @@ pub fn mappings(fields: &[FieldPath], is_full: bool) -> Value {
                     "sort": { "type": "object", "dynamic": true },
                     "owners": keyword(),
                     "rejected": { "type": "keyword", "ignore_above": 8191 },
+                    "health": keyword(),
+                    "healthReason": keyword(),
+                    // For people who read documents.
+                    "healthMessage": { "type": "text", "index": false },
+                    "replicas": { "properties": { "desired": { "type": "long" }, "ready": { "type": "long" } } },
+                    "resources": { "properties": { "cpu": { "type": "double" }, "memory": { "type": "long" } } },
+                    "images": keyword(),
+                    "dependencies": keyword(),
+                    "interpretedBy": keyword(),
                     "indexedAt": { "type": "date" },
                     "native": { "type": "object", "enabled": false },
                 },

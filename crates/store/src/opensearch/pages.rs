@@ -358,9 +358,16 @@ fn read_hit(RawHit { id, source, .. }: RawHit<HitSource>) -> Result<Hit, StoreEr
     };
     let HitSource(restored) =
         source.ok_or_else(|| garbled(format!("document {id} has no source")))?;
-    let Restored { cluster, object } =
-        restored.map_err(|error| garbled(format!("document {id}: {error}")))?;
-    Ok(Hit { cluster, object })
+    let Restored {
+        cluster,
+        object,
+        interpretation,
+    } = restored.map_err(|error| garbled(format!("document {id}: {error}")))?;
+    Ok(Hit {
+        cluster,
+        object,
+        interpretation: interpretation.map(Box::new),
+    })
 }
 
 #[cfg(test)]

@@ -130,10 +130,9 @@ impl UnitFixture {
     /// stored.
     async fn new(objects: &[String], redact: &[&str]) -> Self {
         let (lines, receiver) = mpsc::unbounded_channel();
-        let list = page(9, objects);
         let member = Arc::new(ScriptedMember {
-            metadata: Mutex::new(list.clone()),
-            list: Mutex::new(list),
+            metadata: Mutex::new(page(9, objects)),
+            list: Mutex::new(page(9, objects)),
             lines: Mutex::new(Some(receiver)),
         });
         let answering = Arc::clone(&member);
@@ -205,6 +204,7 @@ impl UnitFixture {
             writes_again: false,
             is_selective: false,
             progress: Arc::clone(&progress),
+            enrichment: None,
             lists: Arc::new(Semaphore::new(LISTS_PER_CLUSTER)),
             metrics: unit_metrics(),
             audit: Arc::clone(&audit),

@@ -4,7 +4,7 @@ use ahash::{AHashMap, AHashSet};
 use serde::{Deserialize, Deserializer, de::Error as _};
 
 use crate::model::{
-    ClusterName,
+    ClusterName, Interpretation,
     json::{Json, RawMembers, write_key, write_text},
     well_known::{CLUSTER_ANNOTATION, DOCUMENT_KEYS},
 };
@@ -18,6 +18,8 @@ pub struct Restored {
     pub cluster: ClusterName,
     /// The object.
     pub object: Json,
+    /// What the document says that the object means.
+    pub interpretation: Option<Interpretation>,
 }
 
 impl<'de> Deserialize<'de> for Restored {
@@ -89,6 +91,7 @@ fn restored(document: &RawMembers<'_>) -> Result<Restored, serde_json::Error> {
     Ok(Restored {
         cluster,
         object: Json::known(json),
+        interpretation: Interpretation::read(&search),
     })
 }
 

@@ -292,6 +292,7 @@ fn members_with_the_names_of_document_keys_are_restored() {
     let Restored {
         cluster,
         object: restored,
+        ..
     } = serde_json::from_slice(document.body.as_deref().unwrap()).unwrap();
     assert_eq!(cluster.as_str(), "member1");
     let mut expected = object.clone();
@@ -430,4 +431,109 @@ fn an_object_without_identity_is_refused() {
     }
     assert!(Object::parse(r#"{"metadata":{"name":"n","uid":"u","resourceVersion":"x"}}"#).is_err());
     assert!(Object::parse("[]").is_err());
+}
+
+/// Says the same of every object that has a status, and nothing of others.
+#[derive(Debug)]
+struct StatusReader;
+
+impl Interpret for StatusReader {
+    fn interpret(&self, object: &Object<'_>) -> Interpretation {
+        let value = object.to_value("v1", "Pod");
+        if value.get("data").is_some() || value.get("status").is_none() {
+            return Interpretation::default();
+        }
+        Interpretation {
+            health: "Degraded",
+            health_reason: "CrashLoopBackOff".to_owned(),
+            health_message: "back-off 5m0s \"restarting\"".to_owned(),
+            desired_replicas: Some(3),
+            ready_replicas: Some(0),
+            cpu: Some(0.5),
+            memory: Some(1 << 30),
+            images: vec![
+                "nginx:1.27".to_owned(),
+                "docker.io/library/nginx".to_owned(),
+            ],
+            dependencies: vec!["v1/Secret/web/db".to_owned()],
+            interpreted_by: vec!["built-in".to_owned()],
+        }
+    }
+}
+
+fn interpreted(projection: &Projection, fields: &[SelectableField], object: &Value) -> Value {
+    let json = object.to_string();
+    let projector = Projector::new(
+        &"member1".parse().unwrap(),
+        &resource("v1", "Pod", "pods"),
+        projection,
+        fields,
+    )
+    .interpreted_by(Arc::new(StatusReader));
+    let parsed = Object::parse(&json).unwrap();
+    let document = projector.document(&parsed, "2026-01-01T00:00:00Z").unwrap();
+    serde_json::from_slice(document.body.as_deref().unwrap()).unwrap()
+}
+
+#[test]
+fn a_document_has_what_its_interpreter_says_for_people_and_as_terms() {
+    let pod =
+        json!({ "metadata": { "name": "a", "uid": "u", "resourceVersion": "1" }, "status": {} });
+    let body = interpreted(&Projection::default(), &[], &pod);
+    let search = &body["search"];
+    assert_eq!(search["health"], "Degraded");
+    assert_eq!(search["healthMessage"], "back-off 5m0s \"restarting\"");
+    assert_eq!(search["replicas"], json!({ "desired": 3, "ready": 0 }));
+    assert_eq!(
+        search["resources"],
+        json!({ "cpu": 0.5, "memory": 1 << 30 })
+    );
+    assert_eq!(search["dependencies"], json!(["v1/Secret/web/db"]));
+    assert_eq!(search["interpretedBy"], json!(["built-in"]));
+    let terms = search["fields"].as_array().unwrap();
+    for term in [
+        "health=Degraded",
+        "healthReason=CrashLoopBackOff",
+        "image=nginx:1.27",
+        "image=docker.io/library/nginx",
+        "dependsOn=v1/Secret/web/db",
+        "replicas.ready=0",
+        "resources.cpu=0.5",
+    ] {
+        assert!(terms.contains(&term.into()), "{term} in {terms:?}");
+    }
+    assert_eq!(
+        search["sort"][&*sort_field(&FieldPath::new("health"))],
+        encode_sort_key(FieldType::Optional, "Degraded")
+    );
+    assert_eq!(search["numbers"].as_array().unwrap().len(), 4);
+}
+
+#[test]
+fn an_object_has_no_say_in_what_it_is_said_to_mean() {
+    let pod = json!({ "metadata": { "name": "a", "uid": "u", "resourceVersion": "1" },
+        "health": "Healthy", "image": "x", "replicas": { "ready": 7 }, "search": { "health": "Healthy" } });
+    let named = [SelectableField::optional(&FieldPath::new("health"))];
+    let full = Projection::new(&[], &[FieldPath::new("image")])
+        .unwrap()
+        .and_every_path();
+    let body = interpreted(&full, &named, &pod);
+    assert!(body["search"]["health"].is_null());
+    let text = body["search"]["fields"].to_string()
+        + &body["search"]["leaves"].to_string()
+        + &body["search"]["numbers"].to_string();
+    for path in ["\"health=", "\"image=", "\"replicas.ready="] {
+        assert!(!text.contains(path), "{path} in {text}");
+    }
+}
+
+#[test]
+fn an_interpreter_sees_an_object_as_it_is_stored() {
+    let pod = json!({ "metadata": { "name": "a", "uid": "u", "resourceVersion": "1" }, "status": { "phase": "Running" } });
+    let redacting = Projection::new(&["status".to_owned()], &[]).unwrap();
+    assert!(interpreted(&redacting, &[], &pod)["search"]["health"].is_null());
+    assert_eq!(
+        interpreted(&Projection::default(), &[], &pod)["search"]["health"],
+        "Degraded"
+    );
 }

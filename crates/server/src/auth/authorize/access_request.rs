@@ -35,6 +35,8 @@ pub struct AccessRequest<'r> {
     pub clusters: &'r [ClusterName],
     /// Whether to restrict the query to these clusters, because the caller cannot see all of them.
     pub only_these_clusters: bool,
+    /// Whether the response warns of requested namespaces that it omits.
+    pub warns_of_namespaces: bool,
 }
 
 impl AccessRequest<'_> {
@@ -83,7 +85,7 @@ impl AccessRequest<'_> {
             .filter(|name| !permitted.contains(name))
             .map(Namespace::as_str)
             .collect();
-        if omitted.is_empty() {
+        if omitted.is_empty() || !self.warns_of_namespaces {
             return None;
         }
         Some(format!(

@@ -20,7 +20,7 @@ const MAX_SENTENCE_BYTES: usize = 512;
 const MAX_WARNINGS: usize = 10;
 
 /// Cuts a warning, so that a header has room for several.
-pub(super) fn truncated(mut sentence: String) -> String {
+pub(crate) fn truncated(mut sentence: String) -> String {
     if sentence.len() > MAX_SENTENCE_BYTES {
         sentence.truncate(sentence.floor_char_boundary(MAX_SENTENCE_BYTES));
         sentence.push_str(" ...");
@@ -84,7 +84,11 @@ pub(super) fn warnings(
     permitted: &Permitted,
     is_included: impl Fn(&ClusterName) -> bool + Copy,
 ) -> Vec<String> {
-    let mut warnings = other_versions(registered, request, stored, is_included);
+    let mut warnings = if request.is_across_kinds {
+        Vec::new()
+    } else {
+        other_versions(registered, request, stored, is_included)
+    };
     let missing = request
         .clusters
         .iter()
@@ -123,6 +127,11 @@ pub(super) fn warnings(
             "whether cluster {name} has {what} is not known: it is {why}"
         )));
     }
+    bounded(warnings)
+}
+
+/// The first warnings, and how many more there are.
+pub(crate) fn bounded(mut warnings: Vec<String>) -> Vec<String> {
     let surplus = warnings.len().saturating_sub(MAX_WARNINGS);
     if surplus > 0 {
         warnings.truncate(MAX_WARNINGS);

@@ -175,6 +175,7 @@ fn parameters_choose_the_objects_of_rows_and_indentation() {
 
 fn hit(object: &Value) -> Hit {
     Hit {
+        interpretation: None,
         cluster: "member1".parse().unwrap(),
         object: to_raw_value(object).unwrap().into(),
     }

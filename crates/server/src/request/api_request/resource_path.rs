@@ -21,6 +21,15 @@ pub struct ResourcePath {
 }
 
 impl ResourcePath {
+    /// The refusal of an object that no cluster has.
+    pub fn no_such_object(&self) -> ApiError {
+        ApiError::NoSuchObject {
+            group: self.group.clone(),
+            plural: self.plural.clone(),
+            name: self.name.clone().unwrap_or_default(),
+        }
+    }
+
     /// Reads `api/v1/…` or `apis/<group>/<version>/…`; `path` is the whole path, for messages.
     pub(super) fn parse(path: &str, segments: &[&str]) -> Result<Self, ApiError> {
         let no_resource = || {

@@ -1,0 +1,142 @@
+//! `fleetdex images`: lists the images of Pods, and how many Pods of each cluster have them.
+
+use std::process::ExitCode;
+
+use fleetdex_core::{
+    model::FieldPath,
+    selector::{FieldRequirement, FieldSelector, FieldTest},
+};
+
+use super::{
+    api::{Api, ClientConfig},
+    completion,
+    console::{self, CommandError, Console},
+    search_output::{self, SearchOutputArgs},
+};
+
+/// Lists the images of the fleet's Pods, of all namespaces by default.
+#[derive(Clone, Debug, clap::Args)]
+pub struct ImagesArgs {
+    /// Only these images: nginx is any tag, nginx:1.27 one, nginx@sha256:… one digest (repeatable, or separated by commas)
+    #[arg(
+        long = "image",
+        value_name = "IMAGE",
+        value_delimiter = ',',
+        env = "FLEETDEX_IMAGE"
+    )]
+    pub images: Vec<String>,
+
+    /// Only Pods in this namespace
+    #[arg(short, long, value_name = "NS", env = "FLEETDEX_NAMESPACE", add = completion::namespaces())]
+    pub namespace: Option<String>,
+
+    /// Pods of all namespaces, the default; overrides --namespace
+    #[arg(short = 'A', long, env = "FLEETDEX_ALL_NAMESPACES")]
+    pub all_namespaces: bool,
+
+    /// Only Pods of these clusters (repeatable, or separated by commas)
+    #[arg(long = "cluster", value_name = "CLUSTER", value_delimiter = ',', env = "FLEETDEX_CLUSTER", add = completion::clusters())]
+    pub clusters: Vec<String>,
+
+    /// Label selector of Pods
+    #[arg(
+        short = 'l',
+        long,
+        value_name = "SELECTOR",
+        default_value = "",
+        hide_default_value = true,
+        env = "FLEETDEX_SELECTOR"
+    )]
+    pub selector: String,
+
+    /// How to print it.
+    #[command(flatten)]
+    pub output: SearchOutputArgs,
+
+    /// The server.
+    #[command(flatten)]
+    pub server: ClientConfig,
+}
+
+/// Lists and prints.
+pub async fn run(args: &ImagesArgs) -> ExitCode {
+    console::run(async |console: &mut Console<'_>| images(args, console).await).await
+}
+
+async fn images(args: &ImagesArgs, console: &mut Console<'_>) -> Result<bool, CommandError> {
+    let api = Api::new(&args.server).await?;
+    let namespace = args.namespace.clone().filter(|_| !args.all_namespaces);
+    let mut parameters = vec![
+        ("fieldSelector", of_images(&args.images)),
+        ("namespaces", namespace.unwrap_or_default()),
+        ("clusters", args.clusters.join(",")),
+        ("labelSelector", args.selector.clone()),
+    ];
+    parameters.retain(|(_, value)| !value.is_empty());
+    search_output::print(&api, "images", &parameters, &args.output, console).await
+}
+
+fn of_images(images: &[String]) -> String {
+    if images.is_empty() {
+        return String::new();
+    }
+    let requirement = FieldRequirement {
+        path: FieldPath::new("image"),
+        test: FieldTest::In(images.iter().cloned().collect()),
+    };
+    FieldSelector::from_iter([requirement]).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+    use fleetdex_core::query::Page;
+
+    use super::*;
+    use crate::test_server::{TestServer, of_image};
+
+    #[derive(Parser)]
+    struct Command {
+        #[command(flatten)]
+        args: ImagesArgs,
+    }
+
+    impl TestServer {
+        async fn images(&self, line: &[&str]) -> (bool, String, String) {
+            let args = Command::parse_from(self.words("images", line)).args;
+            self.run(async |console: &mut Console<'_>| images(&args, console).await)
+                .await
+        }
+    }
+
+    #[tokio::test]
+    async fn images_are_counted_by_cluster() {
+        let pods = || {
+            Ok(Page {
+                items: vec![
+                    of_image("member1", "a", "nginx:1.27"),
+                    of_image("member1", "b", "nginx:1.27"),
+                    of_image("member2", "c", "nginx:1.26"),
+                ],
+                ..Page::default()
+            })
+        };
+        let server = TestServer::interpreted(vec![pods(), pods()]).await;
+        let (found, table, err) = server.images(&[]).await;
+        assert!(found && err.is_empty(), "{err}");
+        insta::assert_snapshot!(table, @r#"
+        IMAGE        CLUSTER   PODS
+        nginx:1.27   member1   2
+        nginx:1.26   member2   1
+        "#);
+        let (_, only, _) = server
+            .images(&["--image", "nginx:1.26", "-n", "web", "--no-headers"])
+            .await;
+        assert_eq!(only, "nginx:1.26   member2   1\n");
+        let (query, _) = server.store.asked().pop().unwrap();
+        assert_eq!(
+            query.fields.to_string(),
+            "image=docker.io/library/nginx:1.26"
+        );
+    }
+}

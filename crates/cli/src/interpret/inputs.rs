@@ -1,0 +1,235 @@
+//! What an operation is run on: the objects, status items and replicas of the command line.
+
+use fleetdex_interpreter::{Operation, Request, request::AggregatedStatusItem};
+use serde_json::Value;
+
+use super::documents::{DocumentError, DocumentReader, SourceDocument};
+
+/// The inputs cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum InputError {
+    /// A source cannot be read.
+    #[error(transparent)]
+    Document(#[from] DocumentError),
+    /// A source for one object has another number of them.
+    #[error("fail to get {role} object: get {count} objects, expect one at most")]
+    Count {
+        /// `desired` or `observed`.
+        role: &'static str,
+        /// How many objects there are.
+        count: usize,
+    },
+    /// A source for one object is empty.
+    #[error("fail to get {role} object: there is no object in {origin}")]
+    Empty {
+        /// `desired` or `observed`.
+        role: &'static str,
+        /// The source.
+        origin: String,
+    },
+    /// A document is not an object of Kubernetes.
+    #[error("fail to get {role} object: unable to decode {origin:?}: Object 'Kind' is missing")]
+    NoKind {
+        /// `desired` or `observed`.
+        role: &'static str,
+        /// The source.
+        origin: String,
+    },
+    /// A document is not a status item.
+    #[error("fail to get status items: error parsing {origin}: {reason}")]
+    Item {
+        /// The source.
+        origin: String,
+        /// What the parser says.
+        reason: String,
+    },
+}
+
+/// What an operation is run on.
+#[derive(Clone, Debug, Default)]
+pub struct OperationInputs {
+    /// The object as it shall be.
+    pub desired: Option<Value>,
+    /// The object as its member has it.
+    pub observed: Option<Value>,
+    /// What each member reports.
+    pub items: Vec<AggregatedStatusItem>,
+    /// The number of replicas that the object shall have.
+    pub replicas: i64,
+}
+
+impl OperationInputs {
+    /// The request of an operation. An error names the flags that are missing.
+    ///
+    /// Source of the texts: `pkg/util/interpreter/rule.go` of <https://github.com/karmada-io/karmada>, which refuses two
+    /// objects where it needs one; here the one is taken that the parameter of the operation's script is named after.
+    pub fn request(&self, operation: Operation) -> Result<Request<'_>, &'static str> {
+        let (desired, observed) = (self.desired.as_ref(), self.observed.as_ref());
+        if operation == Operation::Retain {
+            return Ok(Request::Retain {
+                desired: desired.ok_or("desired, desired-file options are not set")?,
+                observed: observed.ok_or("observed, observed-file options are not set")?,
+            });
+        }
+        let is_about_observed = matches!(
+            operation,
+            Operation::InterpretStatus | Operation::InterpretHealth
+        );
+        let object = if is_about_observed {
+            observed.or(desired)
+        } else {
+            desired.or(observed)
+        };
+        let object = object.ok_or("desired-file, observed-file options are not set")?;
+        Ok(match operation {
+            Operation::InterpretReplica => Request::Replica { object },
+            Operation::InterpretComponent => Request::Component { object },
+            Operation::ReviseReplica => Request::Revise {
+                object,
+                replicas: self.replicas,
+            },
+            Operation::AggregateStatus => Request::AggregateStatus {
+                object,
+                items: &self.items,
+            },
+            Operation::InterpretStatus => Request::Status { object },
+            Operation::InterpretHealth => Request::Health { object },
+            Operation::InterpretDependency => Request::Dependency { object },
+            Operation::Prune | Operation::Retain => Request::Prune { object },
+        })
+    }
+}
+
+/// Reads the only object of a source. `role` is `desired` or `observed`.
+pub async fn read_object(
+    role: &'static str,
+    name: &str,
+    reader: &mut DocumentReader<'_>,
+) -> Result<Value, InputError> {
+    let mut objects = reader.objects(&[name.to_owned()], false).await?;
+    if objects.len() > 1 {
+        let count = objects.len();
+        return Err(InputError::Count { role, count });
+    }
+    let Some(SourceDocument { source, content }) = objects.pop() else {
+        let origin = name.to_owned();
+        return Err(InputError::Empty { role, origin });
+    };
+    if content["kind"].as_str().is_none_or(str::is_empty) {
+        return Err(InputError::NoKind {
+            role,
+            origin: source,
+        });
+    }
+    Ok(content)
+}
+
+/// Reads status items: one per document, or a list of them.
+pub async fn read_items(
+    name: &str,
+    reader: &mut DocumentReader<'_>,
+) -> Result<Vec<AggregatedStatusItem>, InputError> {
+    let mut items = Vec::new();
+    for SourceDocument { source, content } in reader.documents(&[name.to_owned()], false).await? {
+        let contents = match content {
+            Value::Array(contents) => contents,
+            one => vec![one],
+        };
+        for content in contents {
+            items.push(item(content).map_err(|error| InputError::Item {
+                origin: source.clone(),
+                reason: error.to_string(),
+            })?);
+        }
+    }
+    Ok(items)
+}
+
+/// A status item. As in Go, null is as good as absent.
+fn item(mut content: Value) -> Result<AggregatedStatusItem, serde_json::Error> {
+    if let Some(members) = content.as_object_mut() {
+        members.retain(|_, member| !member.is_null());
+    }
+    serde_json::from_value(content)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn inputs(desired: bool, observed: bool) -> OperationInputs {
+        OperationInputs {
+            desired: desired.then(|| json!({"kind": "Desired"})),
+            observed: observed.then(|| json!({"kind": "Observed"})),
+            ..OperationInputs::default()
+        }
+    }
+
+    #[test]
+    fn each_operation_takes_the_object_that_its_script_is_named_after() {
+        for operation in Operation::ALL {
+            let both = inputs(true, true);
+            let expected = match operation {
+                Operation::InterpretStatus | Operation::InterpretHealth => "Observed",
+                _ => "Desired",
+            };
+            let request = both.request(operation).unwrap();
+            assert_eq!(request.operation(), operation);
+            assert_eq!(request.object()["kind"], expected, "{operation}");
+        }
+    }
+
+    #[test]
+    fn the_other_object_serves_if_it_is_the_only_one() {
+        for operation in Operation::ALL {
+            if operation == Operation::Retain {
+                continue;
+            }
+            for (one, expected) in [
+                (inputs(true, false), "Desired"),
+                (inputs(false, true), "Observed"),
+            ] {
+                assert_eq!(one.request(operation).unwrap().object()["kind"], expected);
+            }
+            assert_eq!(
+                inputs(false, false).request(operation).unwrap_err(),
+                "desired-file, observed-file options are not set"
+            );
+        }
+    }
+
+    #[test]
+    fn a_retention_needs_both_objects() {
+        let retain = |desired, observed| {
+            inputs(desired, observed)
+                .request(Operation::Retain)
+                .map(|_| ())
+        };
+        assert_eq!(retain(true, true), Ok(()));
+        assert_eq!(
+            retain(false, true),
+            Err("desired, desired-file options are not set")
+        );
+        assert_eq!(
+            retain(true, false),
+            Err("observed, observed-file options are not set")
+        );
+    }
+
+    #[test]
+    fn null_in_a_status_item_is_as_good_as_absent() {
+        let parsed =
+            item(json!({"clusterName": "m1", "status": null, "applied": null, "health": null}))
+                .unwrap();
+        assert_eq!(
+            parsed,
+            AggregatedStatusItem {
+                cluster_name: "m1".to_owned(),
+                ..AggregatedStatusItem::default()
+            }
+        );
+        assert!(item(json!({"clusterName": 3})).is_err());
+    }
+}

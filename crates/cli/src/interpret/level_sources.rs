@@ -1,0 +1,206 @@
+//! Reads the rules of the levels: customizations, Argo CD's scripts, webhook configurations.
+
+use std::path::Path;
+
+use fleetdex_core::model::causes;
+use fleetdex_interpreter::{
+    customization::{Customization, CustomizationSet},
+    levels::Levels,
+    script::ArgoHealth,
+    webhook::configuration::{Webhook, WebhookConfiguration},
+};
+use serde_json::{Map, Value, json};
+
+use super::{
+    args::InterpretArgs,
+    customizations::check_type,
+    documents::{DocumentError, DocumentReader, has_known_extension, parse},
+};
+
+/// The key of a `ConfigMap` with a map of scripts, in which names may be wildcards.
+const ALL_KINDS: &str = "resource.customizations";
+
+/// The rules of a level cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum LevelSourceError {
+    /// A source cannot be read.
+    #[error(transparent)]
+    Document(#[from] DocumentError),
+    /// A document of `--filename` is no customization.
+    #[error("fail to get customization object: {0}")]
+    Customization(String),
+    /// A document of `--webhooks` is no webhook configuration.
+    #[error(
+        "{origin}: not a ResourceInterpreterWebhookConfiguration or ResourceExploringWebhookConfiguration, got {api_version}, Kind={kind}"
+    )]
+    NoWebhooks {
+        /// The source.
+        origin: String,
+        /// The version of the document.
+        api_version: String,
+        /// The kind of the document.
+        kind: String,
+    },
+    /// A file of `--argocd-health` has no usable script.
+    #[error("--argocd-health {origin}: {reason}")]
+    ArgoCd {
+        /// The source.
+        origin: String,
+        /// What is wrong.
+        reason: String,
+    },
+}
+
+/// Reads the levels that the flags name. With customizations the built-in rules are off: whoever tries one out wants to see
+/// what it says, and `karmadactl` has no other rules.
+pub async fn levels(
+    args: &InterpretArgs,
+    reader: &mut DocumentReader<'_>,
+) -> Result<Levels, LevelSourceError> {
+    let mut levels = Levels::built_in();
+    if !args.filenames.is_empty() {
+        let customizations = customizations(args, reader).await?;
+        levels = levels
+            .with_customizations(&customizations)
+            .without_built_in_rules();
+    }
+    if let Some(name) = &args.argocd_health {
+        levels = levels.with_argocd(argocd(name, reader).await?);
+    }
+    if !args.webhooks.is_empty() {
+        levels = levels.with_webhooks(webhooks(&args.webhooks, reader).await?);
+    }
+    Ok(levels)
+}
+
+async fn customizations(
+    args: &InterpretArgs,
+    reader: &mut DocumentReader<'_>,
+) -> Result<CustomizationSet, LevelSourceError> {
+    let mut customizations = Vec::new();
+    for document in reader.objects(&args.filenames, args.recursive).await? {
+        check_type(&document.content).map_err(LevelSourceError::Customization)?;
+        customizations.extend(Customization::parse(&document.content));
+    }
+    Ok(CustomizationSet::new(&customizations))
+}
+
+async fn webhooks(
+    names: &[String],
+    reader: &mut DocumentReader<'_>,
+) -> Result<Vec<Webhook>, LevelSourceError> {
+    let mut webhooks = Vec::new();
+    for document in reader.objects(names, false).await? {
+        let text = |key: &str| {
+            let text = document.content[key].as_str();
+            text.unwrap_or_default().to_owned()
+        };
+        let configuration = WebhookConfiguration::parse(&document.content).ok_or_else(|| {
+            LevelSourceError::NoWebhooks {
+                origin: document.source.clone(),
+                api_version: text("apiVersion"),
+                kind: text("kind"),
+            }
+        })?;
+        webhooks.extend(configuration.webhooks);
+    }
+    Ok(webhooks)
+}
+
+/// Reads Argo CD's health scripts: a `ConfigMap`, its data, or one script for every kind.
+async fn argocd(
+    name: &str,
+    reader: &mut DocumentReader<'_>,
+) -> Result<ArgoHealth, LevelSourceError> {
+    let mut data = Map::new();
+    for (source, text) in reader.texts(name, false).await? {
+        let failed = |reason: String| LevelSourceError::ArgoCd {
+            origin: source.clone(),
+            reason,
+        };
+        let documents = match parse(&source, &text) {
+            Ok(documents) if documents.iter().all(Value::is_object) => documents,
+            Err(error) if has_known_extension(Path::new(&source)) => return Err(error.into()),
+            _ => {
+                data.insert(ALL_KINDS.to_owned(), script_for_all_kinds(&text));
+                continue;
+            }
+        };
+        for document in documents {
+            data.extend(config_map_data(document).map_err(failed)?);
+        }
+    }
+    ArgoHealth::from_data(&data).map_err(|error| LevelSourceError::ArgoCd {
+        origin: name.to_owned(),
+        reason: causes(&error),
+    })
+}
+
+/// The value of that key with one script. Its `*` spans groups and kinds. JSON is YAML.
+fn script_for_all_kinds(text: &str) -> Value {
+    json!({"*": {"health.lua": text}}).to_string().into()
+}
+
+/// The data of a `ConfigMap`. A document without a kind is the data itself.
+fn config_map_data(mut document: Value) -> Result<Map<String, Value>, String> {
+    let data = match document["kind"].as_str() {
+        Some("ConfigMap") => document["data"].take(),
+        None => document,
+        Some(kind) => return Err(format!("it is a {kind}, not a ConfigMap or a Lua script")),
+    };
+    match data {
+        Value::Object(data) => Ok(data),
+        _ => Err("the ConfigMap has no data".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn script_of(name: &str, text: &str, kind: &str) -> Result<bool, String> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        let mut nothing = std::io::empty();
+        let mut reader = DocumentReader::new(&mut nothing);
+        let scripts = argocd(&path.display().to_string(), &mut reader)
+            .await
+            .map_err(|error| error.to_string())?;
+        Ok(scripts.script_for("example.io", kind).is_some())
+    }
+
+    #[tokio::test]
+    async fn a_lua_file_is_a_script_for_every_kind() {
+        for text in [
+            "hs = {}\nhs.status = \"Healthy\"\nreturn hs",
+            "-- a comment: with a colon\nreturn nil",
+            "return {status = 'Healthy'}",
+        ] {
+            assert_eq!(
+                script_of("health.lua", text, "Foo").await,
+                Ok(true),
+                "{text}"
+            );
+            assert_eq!(script_of("health", text, "Foo").await, Ok(true), "{text}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_config_map_has_scripts_for_its_keys() {
+        let data =
+            "resource.customizations.health.example.io_Foo: |\n    return {status = 'Healthy'}\n";
+        let config_map = format!("apiVersion: v1\nkind: ConfigMap\ndata:\n  {data}");
+        assert_eq!(script_of("cm.yaml", &config_map, "Foo").await, Ok(true));
+        assert_eq!(script_of("cm.yaml", &config_map, "Bar").await, Ok(false));
+        assert_eq!(script_of("cm.yaml", data, "Foo").await, Ok(true));
+    }
+
+    #[tokio::test]
+    async fn another_object_is_refused() {
+        let error = script_of("x.yaml", "apiVersion: v1\nkind: Pod", "Foo").await;
+        assert!(error.unwrap_err().contains("it is a Pod, not a ConfigMap"));
+        let error = script_of("x.yaml", "a: [", "Foo").await;
+        assert!(error.unwrap_err().contains("error parsing"));
+    }
+}

@@ -1,0 +1,284 @@
+//! What an object means: its health, replicas, images and dependencies, as documents hold it.
+//!
+//! Interpreters are another crate. This is what they hand to the [`Projector`](super::Projector), and the fields that selectors name it by.
+
+use std::{borrow::Cow, fmt, sync::LazyLock};
+
+use serde::Deserialize;
+
+use super::{
+    FieldPath, FieldType, Object, SelectableField,
+    json::{RawMembers, write, write_key, write_text},
+};
+
+/// Interprets the objects of one kind.
+pub trait Interpret: fmt::Debug + Send + Sync {
+    /// What an object means. `object` is as it is stored, without redacted values.
+    fn interpret(&self, object: &Object<'_>) -> Interpretation;
+}
+
+/// What an object means.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Interpretation {
+    /// `Healthy`, `Progressing`, `Degraded`, `Suspended`, `Missing` or `Unknown`; empty if the object has no health.
+    pub health: &'static str,
+    /// A word for the cause; empty if there is none.
+    pub health_reason: String,
+    /// A sentence about the cause; empty if there is none.
+    pub health_message: String,
+    /// The number of replicas that it declares.
+    pub desired_replicas: Option<i64>,
+    /// The number of replicas that are ready.
+    pub ready_replicas: Option<i64>,
+    /// The cores that all of its replicas request.
+    pub cpu: Option<f64>,
+    /// The bytes of memory that all of its replicas request.
+    pub memory: Option<i64>,
+    /// The images of its pod templates, each in the spellings that it is found by.
+    pub images: Vec<String>,
+    /// The objects that it refers to, each as `apiVersion/kind/namespace/name`.
+    pub dependencies: Vec<String>,
+    /// The rules that said so: `built-in`, or the names of customizations and webhooks.
+    pub interpreted_by: Vec<String>,
+}
+
+/// The words of health.
+const WORDS: [&str; 6] = [
+    "Healthy",
+    "Suspended",
+    "Progressing",
+    "Missing",
+    "Degraded",
+    "Unknown",
+];
+
+/// The key of the message among the terms of the embedded store. No selector names it.
+pub const HEALTH_MESSAGE: &str = "health message";
+
+/// The field of the objects that an object refers to.
+pub const DEPENDS_ON: &str = "dependsOn";
+
+/// A path that selectors name, and the values of an interpretation that it reads.
+struct InterpretedField {
+    path: &'static str,
+    values: for<'i> fn(&'i Interpretation) -> Vec<Cow<'i, str>>,
+}
+
+static FIELDS: [InterpretedField; 9] = [
+    InterpretedField {
+        path: "health",
+        values: |found| text(found.health),
+    },
+    InterpretedField {
+        path: "healthReason",
+        values: |found| text(&found.health_reason),
+    },
+    InterpretedField {
+        path: "interpretedBy",
+        values: |found| texts(&found.interpreted_by),
+    },
+    InterpretedField {
+        path: "image",
+        values: |found| texts(&found.images),
+    },
+    InterpretedField {
+        path: DEPENDS_ON,
+        values: |found| texts(&found.dependencies),
+    },
+    InterpretedField {
+        path: "replicas.desired",
+        values: |found| number(found.desired_replicas),
+    },
+    InterpretedField {
+        path: "replicas.ready",
+        values: |found| number(found.ready_replicas),
+    },
+    InterpretedField {
+        path: "resources.cpu",
+        values: |found| number(found.cpu),
+    },
+    InterpretedField {
+        path: "resources.memory",
+        values: |found| number(found.memory),
+    },
+];
+
+static SELECTABLE: LazyLock<Vec<SelectableField>> = LazyLock::new(|| {
+    let selectable = |field: &InterpretedField| SelectableField {
+        path: FieldPath::new(field.path),
+        sources: Vec::new(),
+        kind: FieldType::Optional,
+    };
+    FIELDS.iter().map(selectable).collect()
+});
+
+/// The fields that selectors name an interpretation by. No path of an object is their source.
+pub fn interpreted_fields() -> &'static [SelectableField] {
+    &SELECTABLE
+}
+
+/// Whether a path is that of an interpreted field.
+pub fn is_interpreted_field(path: &str) -> bool {
+    FIELDS.iter().any(|field| field.path == path)
+}
+
+/// A word of health; empty if the text is none.
+fn word(text: &str) -> &'static str {
+    WORDS
+        .into_iter()
+        .find(|word| *word == text)
+        .unwrap_or_default()
+}
+
+fn text(value: &str) -> Vec<Cow<'_, str>> {
+    (!value.is_empty())
+        .then_some(Cow::Borrowed(value))
+        .into_iter()
+        .collect()
+}
+
+fn texts(values: &[String]) -> Vec<Cow<'_, str>> {
+    values
+        .iter()
+        .map(|value| Cow::Borrowed(value.as_str()))
+        .collect()
+}
+
+fn number<'n>(value: Option<impl ToString>) -> Vec<Cow<'n, str>> {
+    value
+        .map(|value| Cow::Owned(value.to_string()))
+        .into_iter()
+        .collect()
+}
+
+/// Two numbers of a document's `search`.
+#[derive(Deserialize)]
+struct StoredReplicas {
+    desired: Option<i64>,
+    ready: Option<i64>,
+}
+
+/// Two numbers of a document's `search`.
+#[derive(Deserialize)]
+struct StoredResources {
+    cpu: Option<f64>,
+    memory: Option<i64>,
+}
+
+impl Interpretation {
+    /// What a document's `search` holds; `None` if it holds no interpretation. A member that cannot be read is left out.
+    pub(super) fn read(search: &RawMembers<'_>) -> Option<Self> {
+        fn parsed<'a, T: Deserialize<'a>>(json: &'a str) -> Option<T> {
+            serde_json::from_str(json).ok()
+        }
+        let mut found = Self::default();
+        for (key, value) in &search.0 {
+            let json = value.get();
+            match &*key.0 {
+                "health" => found.health = word(&parsed::<Cow<'_, str>>(json).unwrap_or_default()),
+                "healthReason" => found.health_reason = parsed(json).unwrap_or_default(),
+                "healthMessage" => found.health_message = parsed(json).unwrap_or_default(),
+                "images" => found.images = parsed(json).unwrap_or_default(),
+                "dependencies" => found.dependencies = parsed(json).unwrap_or_default(),
+                "interpretedBy" => found.interpreted_by = parsed(json).unwrap_or_default(),
+                "replicas" => {
+                    let replicas: Option<StoredReplicas> = parsed(json);
+                    found.desired_replicas =
+                        replicas.as_ref().and_then(|replicas| replicas.desired);
+                    found.ready_replicas = replicas.and_then(|replicas| replicas.ready);
+                }
+                "resources" => {
+                    let resources: Option<StoredResources> = parsed(json);
+                    found.cpu = resources.as_ref().and_then(|resources| resources.cpu);
+                    found.memory = resources.and_then(|resources| resources.memory);
+                }
+                _ => {}
+            }
+        }
+        (!found.interpreted_by.is_empty()).then_some(found)
+    }
+
+    /// What terms of the embedded store hold; `None` if they hold no interpretation.
+    pub fn from_terms<'t>(terms: impl Iterator<Item = (&'t str, &'t str)>) -> Option<Self> {
+        let mut found = Self::default();
+        for (key, value) in terms {
+            match key {
+                "health" => found.health = word(value),
+                "healthReason" => value.clone_into(&mut found.health_reason),
+                HEALTH_MESSAGE => value.clone_into(&mut found.health_message),
+                "image" => found.images.push(value.to_owned()),
+                DEPENDS_ON => found.dependencies.push(value.to_owned()),
+                "interpretedBy" => found.interpreted_by.push(value.to_owned()),
+                "replicas.desired" => found.desired_replicas = value.parse().ok(),
+                "replicas.ready" => found.ready_replicas = value.parse().ok(),
+                "resources.cpu" => found.cpu = value.parse().ok(),
+                "resources.memory" => found.memory = value.parse().ok(),
+                _ => {}
+            }
+        }
+        (!found.interpreted_by.is_empty()).then_some(found)
+    }
+
+    /// The values of one of [`interpreted_fields`]; none for any other path.
+    pub(super) fn values(&self, path: &FieldPath) -> Vec<Cow<'_, str>> {
+        FIELDS
+            .iter()
+            .find(|field| field.path == path.as_str())
+            .map(|field| (field.values)(self))
+            .unwrap_or_default()
+    }
+
+    /// Writes the members of a document's `search` for people and dashboards. Selectors use the terms instead.
+    pub(super) fn write(&self, out: &mut Vec<u8>) {
+        for (key, value) in [
+            ("health", self.health),
+            ("healthReason", &self.health_reason),
+            ("healthMessage", &self.health_message),
+        ] {
+            if !value.is_empty() {
+                write_key(out, key);
+                write_text(out, value);
+            }
+        }
+        write_pair(
+            out,
+            "replicas",
+            ("desired", self.desired_replicas),
+            ("ready", self.ready_replicas),
+        );
+        write_pair(out, "resources", ("cpu", self.cpu), ("memory", self.memory));
+        for (key, values) in [
+            ("images", &self.images),
+            ("dependencies", &self.dependencies),
+            ("interpretedBy", &self.interpreted_by),
+        ] {
+            if !values.is_empty() {
+                write_key(out, key);
+                write(out, values);
+            }
+        }
+    }
+}
+
+/// Writes `"key":{…}` with those of two numbers that there are; nothing if there are none.
+fn write_pair(
+    out: &mut Vec<u8>,
+    key: &str,
+    first: (&str, Option<impl serde::Serialize>),
+    second: (&str, Option<impl serde::Serialize>),
+) {
+    if first.1.is_none() && second.1.is_none() {
+        return;
+    }
+    write_key(out, key);
+    out.push(b'{');
+    if let (name, Some(value)) = first {
+        write_key(out, name);
+        write(out, &value);
+    }
+    if let (name, Some(value)) = second {
+        write_key(out, name);
+        write(out, &value);
+    }
+    out.push(b'}');
+}

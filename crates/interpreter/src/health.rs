@@ -1,0 +1,74 @@
+//! The health of objects, in the words that users know from Argo CD.
+//!
+//! Order: a pending deletion, the rule of the kind, the generic rule. Whoever asks a script or a
+//! webhook first asks [`deletion::assess`] before that, as Argo CD does.
+
+use serde_json::Value;
+
+use crate::value::integer;
+
+mod assessment;
+pub mod builtin;
+pub mod deletion;
+pub mod generic;
+
+pub use assessment::{Assessment, Health, MAX_MESSAGE_BYTES, MAX_REASON_BYTES};
+
+/// The health of a live object by the built-in rules: that of its kind, or the generic one.
+///
+/// `has_status`: whether the kind has a status at all, if discovery says.
+pub fn assess(object: &Value, has_status: Option<bool>) -> Assessment {
+    deletion::assess(object)
+        .or_else(|| builtin::assess(object))
+        .unwrap_or_else(|| generic::assess(object, has_status))
+}
+
+/// The boolean of Karmada's contract for an object that the built-in rules assessed: that of
+/// Karmada's native rule if the kind has one, else whether the word is Healthy or Suspended.
+pub fn healthy(object: &Value, assessment: &Assessment) -> bool {
+    builtin::karmada_healthy(object).unwrap_or(matches!(
+        assessment.health,
+        Health::Healthy | Health::Suspended
+    ))
+}
+
+/// The assessment for the boolean of a script or webhook. The cause of a `false` is what the
+/// built-in rules say of the same object, if they agree that it is not Healthy.
+pub fn from_boolean(object: &Value, healthy: bool) -> Assessment {
+    if let Some(pending) = deletion::assess(object) {
+        return pending;
+    }
+    if healthy {
+        return Assessment::plain(Health::Healthy);
+    }
+    let health = if has_unobserved_generation(object) {
+        Health::Progressing
+    } else {
+        Health::Degraded
+    };
+    let cause = assess(object, None);
+    if cause.health == Health::Healthy {
+        return Assessment::new(health, UNHEALTHY, "");
+    }
+    let reason = if cause.reason.is_empty() {
+        UNHEALTHY
+    } else {
+        &cause.reason
+    };
+    Assessment::new(health, reason, &cause.message)
+}
+
+const UNHEALTHY: &str = "Unhealthy";
+
+/// Whether the controller has yet to observe the newest generation. An object that lacks one of the
+/// two numbers has no such delay.
+fn has_unobserved_generation(object: &Value) -> bool {
+    let generation = integer(object, &["metadata", "generation"]);
+    let observed = integer(object, &["status", "observedGeneration"]);
+    generation
+        .zip(observed)
+        .is_some_and(|(generation, observed)| generation > observed)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,134 @@
+//! Kinds of Cluster API. Those of control planes and infrastructure have other groups and no rule
+//! here.
+//!
+//! Source: Argo CD, `resource_customizations/cluster.x-k8s.io`.
+
+use serde_json::Value;
+
+use super::condition::{self, generation_lag, no_phase, with_status};
+use crate::{
+    health::{Assessment, Health},
+    value::{condition as condition_of, flag, integer, map, text, version},
+};
+
+/// The health of an object of Cluster API; `None` for kinds without a rule, and for clusters of the
+/// newer contract whose conditions the generic rule reads.
+pub fn assess(kind: &str, object: &Value) -> Option<Assessment> {
+    let judge = match kind {
+        "Cluster" => return cluster(object),
+        "Machine" => machine,
+        "MachineDeployment" => machine_deployment,
+        "MachinePool" => machine_pool,
+        "MachineHealthCheck" => machine_health_check,
+        _ => return None,
+    };
+    let assessment = paused(object)
+        .or_else(|| generation_lag(object))
+        .or_else(|| failure(object))
+        .unwrap_or_else(|| judge(object));
+    Some(assessment)
+}
+
+const PAUSED_ANNOTATION: &str = "cluster.x-k8s.io/paused";
+
+/// The annotation counts whatever its value.
+fn paused(object: &Value) -> Option<Assessment> {
+    let has_annotation = map(object, &["metadata", "annotations"])
+        .is_some_and(|annotations| annotations.contains_key(PAUSED_ANNOTATION));
+    (has_annotation || flag(object, &["spec", "paused"]))
+        .then(|| Assessment::new(Health::Suspended, "Paused", "reconciliation is paused"))
+}
+
+fn failure(object: &Value) -> Option<Assessment> {
+    let reason = text(object, &["status", "failureReason"]);
+    let message = text(object, &["status", "failureMessage"]);
+    match (reason, message) {
+        ("", "") => None,
+        ("", message) => Some(Assessment::new(Health::Degraded, "Failed", message)),
+        (reason, message) => Some(Assessment::new(Health::Degraded, reason, message)),
+    }
+}
+
+fn cluster(object: &Value) -> Option<Assessment> {
+    if let Some(paused) = paused(object) {
+        return Some(paused);
+    }
+    if version(object) == "v1beta2" || condition_of(object, "Available").is_some() {
+        return cluster_v1beta2(object);
+    }
+    let unready =
+        with_status(object, "Ready", "False").filter(|ready| text(ready, &["severity"]) != "Info");
+    if let Some(unready) = unready {
+        return Some(condition::assess(Health::Degraded, unready));
+    }
+    let failure = failure(object).filter(|_| text(object, &["status", "phase"]) == "Failed");
+    Some(failure.unwrap_or_else(|| by_phase(object, &["Provisioned"], &[])))
+}
+
+/// The newer contract has conditions without a severity.
+fn cluster_v1beta2(object: &Value) -> Option<Assessment> {
+    if with_status(object, "Available", "True").is_some() {
+        return Some(Assessment::plain(Health::Healthy));
+    }
+    let deleting = with_status(object, "Deleting", "True");
+    if let Some(deleting) = deleting {
+        return Some(condition::assess(Health::Progressing, deleting));
+    }
+    (text(object, &["status", "phase"]) == "Deleting").then(|| by_phase(object, &[], &[]))
+}
+
+fn machine(object: &Value) -> Assessment {
+    by_phase(object, &["Running"], &[])
+}
+
+fn machine_pool(object: &Value) -> Assessment {
+    by_phase(object, &["Running", "Scaling"], &["Unknown"])
+}
+
+/// A deployment is not healthy before all its machines are new and ready.
+fn machine_deployment(object: &Value) -> Assessment {
+    let by_phase = by_phase(object, &["Running"], &[]);
+    let count = |field| integer(object, &["status", field]);
+    let replicas = count("replicas").unwrap_or(0);
+    let updated = count("updatedReplicas").or(count("upToDateReplicas"));
+    let [updated, ready] = [updated, count("readyReplicas")].map(|count| count.unwrap_or(0));
+    if by_phase.health != Health::Healthy || (updated >= replicas && ready >= replicas) {
+        return by_phase;
+    }
+    let message = format!("{updated} of {replicas} machines are updated, {ready} ready");
+    Assessment::new(Health::Progressing, "RolloutInProgress", &message)
+}
+
+fn machine_health_check(object: &Value) -> Assessment {
+    let Some(current) = integer(object, &["status", "currentHealthy"]) else {
+        let message = "no status is reported yet";
+        return Assessment::new(Health::Progressing, "NoStatus", message);
+    };
+    let expected = integer(object, &["status", "expectedMachines"]).unwrap_or(0);
+    if current == expected {
+        return Assessment::plain(Health::Healthy);
+    }
+    let message = format!("{current} of {expected} machines are healthy");
+    Assessment::new(Health::Degraded, "UnhealthyMachines", &message)
+}
+
+fn by_phase(object: &Value, healthy: &[&str], degraded: &[&str]) -> Assessment {
+    let phase = text(object, &["status", "phase"]);
+    if phase.is_empty() {
+        return no_phase();
+    }
+    if healthy.contains(&phase) {
+        return Assessment::plain(Health::Healthy);
+    }
+    let health = if phase == "Failed" || degraded.contains(&phase) {
+        Health::Degraded
+    } else {
+        Health::Progressing
+    };
+    let unready = with_status(object, "Ready", "False");
+    let message = match unready.map_or("", |ready| text(ready, &["message"])) {
+        "" => format!("the phase is {phase}"),
+        message => message.to_owned(),
+    };
+    Assessment::new(health, phase, &message)
+}

@@ -1,0 +1,82 @@
+//! Conditions, phases and generations, as most kinds have them.
+
+use serde_json::Value;
+
+use crate::{
+    health::{Assessment, Health},
+    value::{condition, integer, text},
+};
+
+/// The condition of a type in a list.
+pub fn find<'v>(conditions: &'v [Value], kind: &str) -> Option<&'v Value> {
+    conditions
+        .iter()
+        .find(|condition| text(condition, &["type"]) == kind)
+}
+
+/// The condition of a type in `status.conditions`, if it has this status.
+pub fn with_status<'v>(object: &'v Value, kind: &str, status: &str) -> Option<&'v Value> {
+    condition(object, kind).filter(|condition| has_status(condition, status))
+}
+
+/// The first condition in `status.conditions` of one of the types, in their order, that is True.
+pub fn first_true<'v>(object: &'v Value, kinds: &[&str]) -> Option<&'v Value> {
+    kinds
+        .iter()
+        .find_map(|kind| with_status(object, kind, "True"))
+}
+
+/// Whether a condition has this status.
+pub fn has_status(condition: &Value, status: &str) -> bool {
+    text(condition, &["status"]) == status
+}
+
+/// The reason of a condition; if it has none, its type.
+pub fn reason(condition: &Value) -> &str {
+    match text(condition, &["reason"]) {
+        "" => text(condition, &["type"]),
+        reason => reason,
+    }
+}
+
+/// An assessment with the reason and message of a condition.
+pub fn assess(health: Health, condition: &Value) -> Assessment {
+    Assessment::new(health, reason(condition), text(condition, &["message"]))
+}
+
+/// Progressing, if the controller has yet to observe the newest generation. A number that is absent
+/// counts as zero.
+pub fn generation_lag(object: &Value) -> Option<Assessment> {
+    let generation = integer(object, &["metadata", "generation"]).unwrap_or(0);
+    let observed = integer(object, &["status", "observedGeneration"]).unwrap_or(0);
+    (generation > observed).then(|| {
+        Assessment::new(
+            Health::Progressing,
+            "GenerationNotObserved",
+            &format!("generation {generation} is not observed yet, but {observed}"),
+        )
+    })
+}
+
+/// Whether a condition was made for an older generation than the object's.
+pub fn is_stale(object: &Value, condition: &Value) -> bool {
+    let generation = integer(object, &["metadata", "generation"]);
+    let observed = integer(condition, &["observedGeneration"]);
+    generation
+        .zip(observed)
+        .is_some_and(|(generation, observed)| observed < generation)
+}
+
+/// The assessment of an object whose status has no phase yet.
+pub fn no_phase() -> Assessment {
+    Assessment::new(Health::Progressing, "NoStatus", "no phase is reported yet")
+}
+
+/// The assessment of a phase that no rule knows.
+pub fn unknown_phase(phase: &str) -> Assessment {
+    Assessment::new(
+        Health::Unknown,
+        "UnknownPhase",
+        &format!("phase {phase:?} is not known"),
+    )
+}

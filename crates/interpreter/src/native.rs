@@ -1,0 +1,60 @@
+//! The built-in rules: what an operation results in for the kinds that Kubernetes brings.
+//!
+//! The rules are those of Karmada's native interpreter, with its bugs mended where a comment says so:
+//! <https://github.com/karmada-io/karmada/tree/master/pkg/resourceinterpreter/default/native>.
+
+use serde_json::Value;
+
+use crate::{InterpretError, Request, Response, health};
+
+mod aggregate;
+mod counters;
+pub mod dependencies;
+mod edit;
+mod kind;
+mod prune;
+pub mod quantity;
+mod reflect;
+mod replicas;
+pub mod requirements;
+mod retain;
+
+#[cfg(test)]
+mod tests;
+
+pub use kind::NativeKind;
+
+/// Runs the built-in rule of an operation; `None` if the object's kind has none.
+///
+/// The status, the health and the pruning of an object have a rule for every kind. Components have none for any kind.
+pub fn interpret(request: &Request<'_>) -> Result<Option<Response>, InterpretError> {
+    let kind = NativeKind::of(request.object());
+    Ok(match (*request, kind) {
+        (Request::Status { object }, _) => Some(Response::Status(reflect::status(kind, object)?)),
+        (Request::Health { object }, _) => Some(health_of(object)),
+        (Request::Prune { object }, _) => Some(Response::Pruned(prune::pruned(kind, object))),
+        (Request::Component { .. }, _) | (_, None) => None,
+        (Request::Replica { object }, Some(kind)) => replicas::interpret(kind, object)?,
+        (Request::Revise { object, replicas }, Some(kind)) => {
+            replicas::revised(kind, object, replicas).map(Response::Revised)
+        }
+        (Request::Retain { desired, observed }, Some(kind)) => {
+            retain::retained(kind, desired, observed)?.map(Response::Retained)
+        }
+        (Request::AggregateStatus { object, items }, Some(kind)) => {
+            aggregate::with_aggregated_status(kind, object, items).map(Response::AggregatedStatus)
+        }
+        (Request::Dependency { object }, Some(kind)) => {
+            dependencies::of_object(kind, object)?.map(Response::Dependencies)
+        }
+    })
+}
+
+fn health_of(object: &Value) -> Response {
+    let assessment = health::assess(object, None);
+    let healthy = health::healthy(object, &assessment);
+    Response::Health {
+        assessment,
+        healthy,
+    }
+}

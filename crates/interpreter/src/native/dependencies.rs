@@ -1,0 +1,167 @@
+//! Objects that other objects need (`InterpretDependency`).
+//!
+//! Source: `dependencies.go` of Karmada's native interpreter.
+
+use std::collections::{BTreeSet, HashSet};
+
+use serde_json::{Value, json};
+
+use super::kind::NativeKind;
+use crate::{
+    InterpretError,
+    request::DependentObject,
+    value::{at, list, text},
+};
+
+const CONTAINERS: [&str; 3] = ["initContainers", "containers", "ephemeralContainers"];
+
+/// Where a volume names the one Secret that it needs.
+const SECRETS_OF_VOLUMES: &[&[&str]] = &[
+    &["secret", "secretName"],
+    &["azureFile", "secretName"],
+    &["cephfs", "secretRef", "name"],
+    &["cinder", "secretRef", "name"],
+    &["flexVolume", "secretRef", "name"],
+    &["rbd", "secretRef", "name"],
+    &["scaleIO", "secretRef", "name"],
+    &["iscsi", "secretRef", "name"],
+    &["storageos", "secretRef", "name"],
+    &["csi", "nodePublishSecretRef", "name"],
+];
+
+/// The objects that an object needs, each once; `None` if its kind has no rule.
+pub fn of_object(
+    kind: NativeKind,
+    object: &Value,
+) -> Result<Option<Vec<DependentObject>>, InterpretError> {
+    let namespace = text(object, &["metadata", "namespace"]);
+    let mut needed = match kind {
+        NativeKind::Ingress => of_ingress(object, namespace)?,
+        NativeKind::ServiceImport => of_service_import(object, namespace),
+        _ => match kind.pod_template(object) {
+            Some(template) => of_pod_template(template, namespace),
+            None => return Ok(None),
+        },
+    };
+    if kind == NativeKind::StatefulSet {
+        remove_claims_of_templates(&mut needed, object);
+    }
+    Ok(Some(needed))
+}
+
+/// The objects that the pods of a template need: config maps, secrets, service account, persistent volume claims, each once.
+/// An empty namespace stays empty.
+pub fn of_pod_template(template: &Value, namespace: &str) -> Vec<DependentObject> {
+    let spec = at(template, &["spec"]);
+    let mut names = Names::default();
+    for secret in list(spec, &["imagePullSecrets"]) {
+        names.secrets.insert(text(secret, &["name"]));
+    }
+    for container in CONTAINERS.iter().flat_map(|field| list(spec, &[*field])) {
+        names.add_container(container);
+    }
+    for volume in list(spec, &["volumes"]) {
+        names.add_volume(volume);
+    }
+    // Every namespace has an account of the name `default`.
+    let account = Some(text(spec, &["serviceAccountName"])).filter(|name| *name != "default");
+    let kinds = [
+        ("ConfigMap", names.config_maps),
+        ("Secret", names.secrets),
+        ("ServiceAccount", account.into_iter().collect()),
+        ("PersistentVolumeClaim", names.claims),
+    ];
+    kinds
+        .iter()
+        .flat_map(|(kind, names)| names.iter().map(move |name| (*kind, *name)))
+        .filter(|(_, name)| !name.is_empty())
+        .map(|(kind, name)| by_name("v1", kind, namespace, name))
+        .collect()
+}
+
+/// What the pods of a template refer to. Empty names are skipped in the end.
+#[derive(Default)]
+struct Names<'t> {
+    config_maps: BTreeSet<&'t str>,
+    secrets: BTreeSet<&'t str>,
+    claims: BTreeSet<&'t str>,
+}
+
+impl<'t> Names<'t> {
+    fn add_container(&mut self, container: &'t Value) {
+        for source in list(container, &["envFrom"]) {
+            self.config_maps
+                .insert(text(source, &["configMapRef", "name"]));
+            self.secrets.insert(text(source, &["secretRef", "name"]));
+        }
+        for variable in list(container, &["env"]) {
+            let source = at(variable, &["valueFrom"]);
+            self.config_maps
+                .insert(text(source, &["configMapKeyRef", "name"]));
+            self.secrets.insert(text(source, &["secretKeyRef", "name"]));
+        }
+    }
+
+    fn add_volume(&mut self, volume: &'t Value) {
+        self.config_maps
+            .insert(text(volume, &["configMap", "name"]));
+        for path in SECRETS_OF_VOLUMES {
+            self.secrets.insert(text(volume, path));
+        }
+        for source in list(volume, &["projected", "sources"]) {
+            self.config_maps
+                .insert(text(source, &["configMap", "name"]));
+            self.secrets.insert(text(source, &["secret", "name"]));
+        }
+        self.claims
+            .insert(text(volume, &["persistentVolumeClaim", "claimName"]));
+    }
+}
+
+/// A `StatefulSet` makes the claims of its templates itself.
+fn remove_claims_of_templates(needed: &mut Vec<DependentObject>, set: &Value) {
+    let made: HashSet<&str> = list(set, &["spec", "volumeClaimTemplates"])
+        .iter()
+        .map(|claim| text(claim, &["metadata", "name"]))
+        .collect();
+    needed.retain(|object| {
+        object.kind != "PersistentVolumeClaim" || !made.contains(object.name.as_str())
+    });
+}
+
+/// A dependency needs a name, so that TLS without a secret is an error.
+fn of_ingress(ingress: &Value, namespace: &str) -> Result<Vec<DependentObject>, InterpretError> {
+    let mut names = BTreeSet::new();
+    for (position, tls) in list(ingress, &["spec", "tls"]).iter().enumerate() {
+        let name = text(tls, &["secretName"]);
+        if name.is_empty() {
+            let message = format!("spec.tls[{position}] of the Ingress has no secretName");
+            return Err(InterpretError(message));
+        }
+        names.insert(name);
+    }
+    Ok(names
+        .into_iter()
+        .map(|name| by_name("v1", "Secret", namespace, name))
+        .collect())
+}
+
+/// Karmada makes a Service `derived-…` of each import; its endpoints carry the name as a label.
+fn of_service_import(import: &Value, namespace: &str) -> Vec<DependentObject> {
+    let service = format!("derived-{}", text(import, &["metadata", "name"]));
+    let endpoints = DependentObject {
+        label_selector: Some(json!({"matchLabels": {"kubernetes.io/service-name": service}})),
+        ..by_name("discovery.k8s.io/v1", "EndpointSlice", namespace, "")
+    };
+    vec![by_name("v1", "Service", namespace, &service), endpoints]
+}
+
+fn by_name(api_version: &str, kind: &str, namespace: &str, name: &str) -> DependentObject {
+    DependentObject {
+        api_version: api_version.to_owned(),
+        kind: kind.to_owned(),
+        namespace: namespace.to_owned(),
+        name: name.to_owned(),
+        label_selector: None,
+    }
+}

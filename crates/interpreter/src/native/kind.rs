@@ -1,0 +1,83 @@
+//! The kinds that have built-in rules.
+
+use serde_json::Value;
+
+use crate::value::{at, text};
+
+/// A kind with built-in rules, in the one version that the rules are written for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NativeKind {
+    /// `v1` Pod.
+    Pod,
+    /// `v1` Service.
+    Service,
+    /// `v1` `ServiceAccount`.
+    ServiceAccount,
+    /// `v1` Secret.
+    Secret,
+    /// `v1` `PersistentVolume`.
+    PersistentVolume,
+    /// `v1` `PersistentVolumeClaim`.
+    PersistentVolumeClaim,
+    /// `apps/v1` Deployment.
+    Deployment,
+    /// `apps/v1` `ReplicaSet`.
+    ReplicaSet,
+    /// `apps/v1` `StatefulSet`.
+    StatefulSet,
+    /// `apps/v1` `DaemonSet`.
+    DaemonSet,
+    /// `batch/v1` Job.
+    Job,
+    /// `batch/v1` `CronJob`.
+    CronJob,
+    /// `networking.k8s.io/v1` Ingress.
+    Ingress,
+    /// `policy/v1` `PodDisruptionBudget`.
+    PodDisruptionBudget,
+    /// `autoscaling/v2` `HorizontalPodAutoscaler`.
+    HorizontalPodAutoscaler,
+    /// `multicluster.x-k8s.io/v1alpha1` `ServiceImport`.
+    ServiceImport,
+}
+
+impl NativeKind {
+    /// The kind of an object; `None` for other kinds and versions.
+    pub fn of(object: &Value) -> Option<Self> {
+        Some(
+            match (text(object, &["apiVersion"]), text(object, &["kind"])) {
+                ("v1", "Pod") => Self::Pod,
+                ("v1", "Service") => Self::Service,
+                ("v1", "ServiceAccount") => Self::ServiceAccount,
+                ("v1", "Secret") => Self::Secret,
+                ("v1", "PersistentVolume") => Self::PersistentVolume,
+                ("v1", "PersistentVolumeClaim") => Self::PersistentVolumeClaim,
+                ("apps/v1", "Deployment") => Self::Deployment,
+                ("apps/v1", "ReplicaSet") => Self::ReplicaSet,
+                ("apps/v1", "StatefulSet") => Self::StatefulSet,
+                ("apps/v1", "DaemonSet") => Self::DaemonSet,
+                ("batch/v1", "Job") => Self::Job,
+                ("batch/v1", "CronJob") => Self::CronJob,
+                ("networking.k8s.io/v1", "Ingress") => Self::Ingress,
+                ("policy/v1", "PodDisruptionBudget") => Self::PodDisruptionBudget,
+                ("autoscaling/v2", "HorizontalPodAutoscaler") => Self::HorizontalPodAutoscaler,
+                ("multicluster.x-k8s.io/v1alpha1", "ServiceImport") => Self::ServiceImport,
+                _ => return None,
+            },
+        )
+    }
+
+    /// The pod template of an object of this kind, which is the object itself for a Pod; `None` for kinds without one.
+    pub fn pod_template(self, object: &Value) -> Option<&Value> {
+        match self {
+            Self::Pod => Some(object),
+            Self::Deployment
+            | Self::ReplicaSet
+            | Self::StatefulSet
+            | Self::DaemonSet
+            | Self::Job => Some(at(object, &["spec", "template"])),
+            Self::CronJob => Some(at(object, &["spec", "jobTemplate", "spec", "template"])),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! The number of replicas that an object declares (`InterpretReplica`), and the object with another number (`ReviseReplica`).
+//!
+//! Source: `replica.go` and `revisereplica.go` of Karmada's native interpreter.
+
+use serde_json::Value;
+
+use super::{edit, kind::NativeKind, requirements};
+use crate::{InterpretError, Response, value::integer};
+
+/// The replicas of an object and what each one requires; `None` if its kind has none.
+pub fn interpret(kind: NativeKind, object: &Value) -> Result<Option<Response>, InterpretError> {
+    let replicas = match kind {
+        NativeKind::Deployment | NativeKind::ReplicaSet | NativeKind::StatefulSet => {
+            integer(object, &["spec", "replicas"]).unwrap_or_default()
+        }
+        NativeKind::Job => parallel_pods(object),
+        NativeKind::Pod => 1,
+        _ => return Ok(None),
+    };
+    let requirements = match kind.pod_template(object) {
+        Some(template) => requirements::of_pod_template(template)?,
+        None => None,
+    };
+    Ok(Some(Response::Replica {
+        replicas,
+        requirements,
+    }))
+}
+
+/// More pods than completions never run: <https://kubernetes.io/docs/concepts/workloads/controllers/job/>.
+fn parallel_pods(job: &Value) -> i64 {
+    let parallelism = integer(job, &["spec", "parallelism"]).unwrap_or_default();
+    let completions = integer(job, &["spec", "completions"]);
+    completions.map_or(parallelism, |completions| parallelism.min(completions))
+}
+
+/// The object with a number of replicas; `None` if its kind has none. An object without the field is left as it is.
+pub fn revised(kind: NativeKind, object: &Value, replicas: i64) -> Option<Value> {
+    let field = match kind {
+        NativeKind::Deployment | NativeKind::ReplicaSet | NativeKind::StatefulSet => "replicas",
+        NativeKind::Job => "parallelism",
+        _ => return None,
+    };
+    let path = ["spec", field];
+    let mut revised = object.clone();
+    if integer(object, &path).is_some() {
+        edit::set(&mut revised, &path, replicas.into());
+    }
+    Some(revised)
+}

@@ -1,0 +1,195 @@
+//! Tables for every kind and operation.
+
+use serde_json::{Value, json};
+
+use crate::{
+    InterpretError, Operation, Request, Response,
+    native::interpret,
+    request::{AggregatedStatusItem, DependentObject},
+};
+
+mod aggregate;
+mod aggregate_kinds;
+mod dependencies;
+mod hostile;
+mod prune;
+mod reflect;
+mod replicas;
+mod requirements;
+mod retain;
+
+/// An object of a kind with further members.
+fn object(api_version: &str, kind: &str, members: Value) -> Value {
+    let mut object = json!({
+        "apiVersion": api_version,
+        "kind": kind,
+        "metadata": {"name": "web", "namespace": "shop"},
+    });
+    let Value::Object(members) = members else {
+        panic!("members are a map");
+    };
+    object.as_object_mut().unwrap().extend(members);
+    object
+}
+
+fn answer(request: Request<'_>) -> Option<Response> {
+    interpret(&request).unwrap()
+}
+
+fn status_of(object: &Value) -> Result<Value, InterpretError> {
+    match interpret(&Request::Status { object })? {
+        Some(Response::Status(status)) => Ok(status),
+        other => panic!("not a status: {other:?}"),
+    }
+}
+
+fn dependencies_of(object: &Value) -> Option<Vec<DependentObject>> {
+    match answer(Request::Dependency { object }) {
+        Some(Response::Dependencies(needed)) => Some(needed),
+        None => None,
+        other => panic!("not dependencies: {other:?}"),
+    }
+}
+
+/// The object after aggregating what the members `m1`, `m2`, … report.
+fn aggregated(object: &Value, statuses: &[Value]) -> Value {
+    let items: Vec<AggregatedStatusItem> = statuses
+        .iter()
+        .enumerate()
+        .map(|(position, status)| AggregatedStatusItem {
+            cluster_name: format!("m{}", position + 1),
+            status: Some(status.clone()).filter(|status| !status.is_null()),
+            ..AggregatedStatusItem::default()
+        })
+        .collect();
+    let items = &items;
+    match answer(Request::AggregateStatus { object, items }) {
+        Some(Response::AggregatedStatus(object)) => object,
+        other => panic!("not an aggregated status: {other:?}"),
+    }
+}
+
+/// The aggregated status alone; everything else of the object must be as before.
+fn aggregated_status(object: &Value, statuses: &[Value]) -> Value {
+    let mut changed = aggregated(object, statuses);
+    let status = changed["status"].take();
+    let mut before = object.clone();
+    before["status"] = Value::Null;
+    changed["status"] = Value::Null;
+    assert_eq!(changed, before);
+    status
+}
+
+fn request(operation: Operation, object: &Value) -> Request<'_> {
+    match operation {
+        Operation::InterpretReplica => Request::Replica { object },
+        Operation::InterpretComponent => Request::Component { object },
+        Operation::ReviseReplica => Request::Revise {
+            object,
+            replicas: 3,
+        },
+        Operation::Retain => Request::Retain {
+            desired: object,
+            observed: object,
+        },
+        Operation::AggregateStatus => Request::AggregateStatus { object, items: &[] },
+        Operation::InterpretStatus => Request::Status { object },
+        Operation::InterpretHealth => Request::Health { object },
+        Operation::InterpretDependency => Request::Dependency { object },
+        Operation::Prune => Request::Prune { object },
+    }
+}
+
+/// Which operations have a rule for a kind, but those that have one for every kind.
+fn operations_with_a_rule(api_version: &str, kind: &str) -> Vec<Operation> {
+    let object = object(api_version, kind, json!({}));
+    Operation::ALL
+        .into_iter()
+        .filter(|operation| answer(request(*operation, &object)).is_some())
+        .filter(|operation| {
+            !matches!(
+                operation,
+                Operation::InterpretStatus | Operation::InterpretHealth | Operation::Prune
+            )
+        })
+        .collect()
+}
+
+#[test]
+fn each_kind_has_the_operations_of_its_version_only() {
+    use Operation::{
+        AggregateStatus as Aggregate, InterpretDependency as Dependency,
+        InterpretReplica as Replica, Retain, ReviseReplica as Revise,
+    };
+    for (api_version, kind, operations) in [
+        (
+            "apps/v1",
+            "Deployment",
+            vec![Replica, Revise, Retain, Aggregate, Dependency],
+        ),
+        (
+            "apps/v1",
+            "ReplicaSet",
+            vec![Replica, Revise, Aggregate, Dependency],
+        ),
+        (
+            "apps/v1",
+            "StatefulSet",
+            vec![Replica, Revise, Aggregate, Dependency],
+        ),
+        ("apps/v1", "DaemonSet", vec![Aggregate, Dependency]),
+        (
+            "batch/v1",
+            "Job",
+            vec![Replica, Revise, Retain, Aggregate, Dependency],
+        ),
+        ("batch/v1", "CronJob", vec![Aggregate, Dependency]),
+        ("v1", "Pod", vec![Replica, Retain, Aggregate, Dependency]),
+        ("v1", "Service", vec![Retain, Aggregate]),
+        ("v1", "ServiceAccount", vec![Retain]),
+        ("v1", "Secret", vec![Retain]),
+        ("v1", "PersistentVolume", vec![Retain, Aggregate]),
+        ("v1", "PersistentVolumeClaim", vec![Retain, Aggregate]),
+        (
+            "networking.k8s.io/v1",
+            "Ingress",
+            vec![Aggregate, Dependency],
+        ),
+        ("policy/v1", "PodDisruptionBudget", vec![Aggregate]),
+        ("autoscaling/v2", "HorizontalPodAutoscaler", vec![Aggregate]),
+        (
+            "multicluster.x-k8s.io/v1alpha1",
+            "ServiceImport",
+            vec![Dependency],
+        ),
+        ("apps/v1beta1", "Deployment", vec![]),
+        ("example.io/v1", "Deployment", vec![]),
+        ("autoscaling/v1", "HorizontalPodAutoscaler", vec![]),
+        ("batch/v1beta1", "CronJob", vec![]),
+        ("extensions/v1beta1", "Ingress", vec![]),
+        ("v1", "ConfigMap", vec![]),
+        ("", "", vec![]),
+    ] {
+        assert_eq!(
+            operations_with_a_rule(api_version, kind),
+            operations,
+            "{kind}"
+        );
+    }
+}
+
+#[test]
+fn health_and_pruning_have_an_answer_for_every_kind_and_components_for_none() {
+    for object in [
+        object("apps/v1", "Deployment", json!({})),
+        object("example.io/v1", "Widget", json!({})),
+    ] {
+        for operation in [Operation::InterpretHealth, Operation::Prune] {
+            assert!(answer(request(operation, &object)).is_some(), "{operation}");
+        }
+        assert_eq!(
+            answer(request(Operation::InterpretComponent, &object)),
+            None
+        );
+    }
+}

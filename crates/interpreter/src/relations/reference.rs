@@ -1,0 +1,179 @@
+//! One reference: its parts, and how they are read from the value at the end of an edge.
+
+use serde_json::Value;
+
+use super::versions;
+use crate::{
+    request::DependentObject,
+    value::{map, text},
+};
+
+/// The longest name that Kubernetes gives an object, in bytes.
+const MAX_NAME_BYTES: usize = 253;
+/// The longest group with its version, and the longest kind.
+const MAX_API_VERSION_BYTES: usize = 320;
+const MAX_KIND_BYTES: usize = 63;
+
+/// An object that another one refers to.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ObjectReference {
+    /// Group and version, such as `apps/v1`.
+    pub api_version: String,
+    /// Kind.
+    pub kind: String,
+    /// Namespace; empty for a cluster-scoped object.
+    pub namespace: String,
+    /// Name.
+    pub name: String,
+    /// What the referring object does with it, such as `uses`, `scales`, `routesTo`.
+    pub relation: &'static str,
+}
+
+impl ObjectReference {
+    /// The term that an index stores: `apiVersion/kind/namespace/name`, with an empty namespace for a cluster-scoped object.
+    pub fn term(&self) -> String {
+        term(&self.api_version, &self.kind, &self.namespace, &self.name)
+    }
+
+    /// The reference of a dependency; `None` if that has a selector in place of a name, or parts that no object has.
+    pub fn of_dependency(dependency: &DependentObject, relation: &'static str) -> Option<Self> {
+        let reference = Self {
+            api_version: dependency.api_version.clone(),
+            kind: dependency.kind.clone(),
+            namespace: dependency.namespace.clone(),
+            name: dependency.name.clone(),
+            relation,
+        };
+        reference.is_possible().then_some(reference)
+    }
+
+    /// Whether an object can have these parts. Texts such as `{{ .name }}` are no names.
+    fn is_possible(&self) -> bool {
+        let (group, version) = fleetdex_core::model::split_api_version(&self.api_version);
+        self.api_version.len() <= MAX_API_VERSION_BYTES
+            && !version.is_empty()
+            && [group, version]
+                .into_iter()
+                .all(|part| part.bytes().all(is_domain_byte))
+            && (1..=MAX_KIND_BYTES).contains(&self.kind.len())
+            && self.kind.bytes().all(|byte| byte.is_ascii_alphanumeric())
+            && (1..=MAX_NAME_BYTES).contains(&self.name.len())
+            && self.name.chars().all(is_name_character)
+            && self.namespace.len() <= MAX_NAME_BYTES
+            && self.namespace.bytes().all(is_domain_byte)
+            && versions::has_objects(&self.api_version, &self.kind, &self.namespace)
+    }
+}
+
+/// The object that refers to others.
+pub(super) struct Referrer<'v> {
+    pub(super) object: &'v Value,
+    pub(super) api_version: &'v str,
+    pub(super) kind: &'v str,
+    pub(super) namespace: &'v str,
+    pub(super) name: &'v str,
+}
+
+impl<'v> Referrer<'v> {
+    pub(super) fn of(object: &'v Value) -> Self {
+        Self {
+            object,
+            api_version: text(object, &["apiVersion"]),
+            kind: text(object, &["kind"]),
+            namespace: text(object, &["metadata", "namespace"]),
+            name: text(object, &["metadata", "name"]),
+        }
+    }
+
+    pub(super) fn term(&self) -> String {
+        term(self.api_version, self.kind, self.namespace, self.name)
+    }
+}
+
+/// What an edge leads to, as far as the reference itself does not say otherwise.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Target {
+    pub(super) group: &'static str,
+    /// Empty: the reference has to name it.
+    pub(super) kind: &'static str,
+    pub(super) namespace: NamespaceRule,
+    pub(super) relation: &'static str,
+}
+
+/// The namespace of a reference's object, if its kind is not cluster-scoped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum NamespaceRule {
+    /// The one that the reference names, otherwise that of the referring object.
+    GivenOrOwn,
+    /// The one that the reference names. One without it is to a cluster-scoped object.
+    Given,
+}
+
+/// The reference that a value is: a name, or a map with `name` and perhaps `namespace`, `kind`, and `apiVersion`, `group` or
+/// `apiGroup`. `None` if it is none.
+pub(super) fn read(
+    referrer: &Referrer<'_>,
+    value: &Value,
+    target: &Target,
+) -> Option<ObjectReference> {
+    let name = match value {
+        Value::String(name) => name,
+        _ => text(value, &["name"]),
+    };
+    let kind = Some(text(value, &["kind"]))
+        .filter(|kind| !kind.is_empty())
+        .unwrap_or(target.kind);
+    let api_version = api_version(referrer, value, kind, target);
+    let namespace = if versions::is_cluster_scoped(&api_version, kind) {
+        ""
+    } else {
+        namespace(referrer, value, target)
+    };
+    let reference = ObjectReference {
+        api_version,
+        kind: kind.to_owned(),
+        namespace: namespace.to_owned(),
+        name: name.to_owned(),
+        relation: target.relation,
+    };
+    reference.is_possible().then_some(reference)
+}
+
+fn api_version(referrer: &Referrer<'_>, value: &Value, kind: &str, target: &Target) -> String {
+    let given = text(value, &["apiVersion"]);
+    if !given.is_empty() {
+        return given.to_owned();
+    }
+    let group = map(value, &[])
+        .and_then(|members| members.get("group").or_else(|| members.get("apiGroup")))
+        .and_then(Value::as_str);
+    let default = if kind == target.kind {
+        target.group
+    } else {
+        versions::group_of(kind, target.group)
+    };
+    versions::api_version(group.unwrap_or(default), referrer.api_version)
+}
+
+fn namespace<'a>(referrer: &Referrer<'a>, value: &'a Value, target: &Target) -> &'a str {
+    let given = text(value, &["namespace"]);
+    if given.is_empty() && target.namespace == NamespaceRule::GivenOrOwn {
+        return referrer.namespace;
+    }
+    given
+}
+
+fn term(api_version: &str, kind: &str, namespace: &str, name: &str) -> String {
+    format!("{api_version}/{kind}/{namespace}/{name}")
+}
+
+fn is_domain_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-')
+}
+
+/// Names of roles may have any character that a path segment may have.
+fn is_name_character(character: char) -> bool {
+    !(character.is_control()
+        || character.is_whitespace()
+        || matches!(character, '/' | '%' | '{' | '}' | '$'))
+}

@@ -1,0 +1,68 @@
+//! The edges of known kinds: where an object of a kind names another object, and of which kind that is.
+
+use serde_json::Value;
+
+use super::{
+    found::Found,
+    paths,
+    reference::{ObjectReference, Referrer, Target, read},
+};
+use crate::{
+    pod_template::is_custom,
+    value::{at, group, text},
+};
+use edge::{Edge, EdgePlace, KindEdges};
+
+mod custom;
+mod edge;
+mod gateway_api;
+mod kubernetes;
+
+/// Adds what the edges of the object's kind lead to.
+pub(super) fn add(referrer: &Referrer<'_>, found: &mut Found) {
+    let tables: &[&[KindEdges]] = if is_custom(referrer.object) {
+        &[gateway_api::RULES, custom::RULES]
+    } else {
+        &[kubernetes::RULES]
+    };
+    let group = group(referrer.object);
+    for rule in tables.iter().copied().flatten() {
+        if rule.covers(group, referrer.kind) {
+            for edge in rule.edges {
+                follow(referrer, edge, found);
+            }
+        }
+    }
+}
+
+fn follow(referrer: &Referrer<'_>, edge: &Edge, found: &mut Found) {
+    let object = referrer.object;
+    match edge.place {
+        EdgePlace::Path(path) => paths::values(object, path, &mut |value| {
+            if !found.is_full() {
+                found.add(read(referrer, value, &edge.target));
+            }
+        }),
+        EdgePlace::PathOrName(path) => {
+            let mut name = "";
+            paths::values(object, path, &mut |value| {
+                name = value.as_str().unwrap_or_default();
+            });
+            let name = if name.is_empty() { referrer.name } else { name };
+            found.add(named(referrer, name, &edge.target));
+        }
+        EdgePlace::Name => found.add(named(referrer, referrer.name, &edge.target)),
+        EdgePlace::Label(key) => {
+            let name = text(at(object, &["metadata", "labels"]), &[key]);
+            found.add(named(referrer, name, &edge.target));
+        }
+        EdgePlace::Annotation(key) => {
+            let name = text(at(object, &["metadata", "annotations"]), &[key]);
+            found.add(named(referrer, name, &edge.target));
+        }
+    }
+}
+
+fn named(referrer: &Referrer<'_>, name: &str, target: &Target) -> Option<ObjectReference> {
+    read(referrer, &Value::from(name), target)
+}

@@ -1,0 +1,74 @@
+//! The form of the table.
+
+use crate::relations::reference::{NamespaceRule, Target};
+
+/// The edges of some kinds.
+pub(super) struct KindEdges {
+    /// The group, in any version; empty for the core group, `*` for any.
+    pub(super) group: &'static str,
+    /// The kinds; none: all kinds of the group.
+    pub(super) kinds: &'static [&'static str],
+    pub(super) edges: &'static [Edge],
+}
+
+impl KindEdges {
+    pub(super) fn covers(&self, group: &str, kind: &str) -> bool {
+        (self.group == "*" || self.group == group)
+            && (self.kinds.is_empty() || self.kinds.contains(&kind))
+    }
+}
+
+/// A place in an object that names other objects, and what these are.
+pub(super) struct Edge {
+    pub(super) place: EdgePlace,
+    pub(super) target: Target,
+}
+
+/// Where an object names another one.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum EdgePlace {
+    /// At a path; `[]` stands for every item.
+    Path(&'static str),
+    /// At a path; if there is nothing, the name is that of the object itself.
+    PathOrName(&'static str),
+    /// The name is that of the object itself.
+    Name,
+    /// In a label.
+    Label(&'static str),
+    /// In an annotation.
+    Annotation(&'static str),
+}
+
+impl Edge {
+    /// An edge to a kind of a group. A reference that names group, kind or namespace leads there.
+    pub(super) const fn new(
+        place: EdgePlace,
+        relation: &'static str,
+        group: &'static str,
+        kind: &'static str,
+    ) -> Self {
+        let target = Target {
+            group,
+            kind,
+            namespace: NamespaceRule::GivenOrOwn,
+            relation,
+        };
+        Self { place, target }
+    }
+
+    /// An edge from a path.
+    pub(super) const fn path(
+        path: &'static str,
+        relation: &'static str,
+        group: &'static str,
+        kind: &'static str,
+    ) -> Self {
+        Self::new(EdgePlace::Path(path), relation, group, kind)
+    }
+
+    /// The edge, leading to a namespace only if the reference names one.
+    pub(super) const fn given(mut self) -> Self {
+        self.target.namespace = NamespaceRule::Given;
+        self
+    }
+}

@@ -1,0 +1,101 @@
+use serde_json::{Value, json};
+
+use super::{object, selector_edges};
+
+/// The edges of an object, each as relation, kind, namespace and selector.
+fn edges(yaml: &str) -> Vec<(&'static str, &'static str, String, Value)> {
+    selector_edges(&object(yaml))
+        .into_iter()
+        .map(|edge| (edge.relation, edge.kind, edge.namespace, edge.selector))
+        .collect()
+}
+
+#[test]
+fn services_budgets_policies_and_monitors_select_by_label() {
+    let labels = json!({"matchLabels": {"app": "a"}});
+    for (yaml, relation, kind, namespace, selector) in [
+        (
+            "{apiVersion: v1, kind: Service, metadata: {namespace: web}, spec: {selector: {app: a}}}",
+            "routesTo",
+            "Pod",
+            "web",
+            labels.clone(),
+        ),
+        (
+            "{apiVersion: policy/v1, kind: PodDisruptionBudget, metadata: {namespace: web}, spec: {selector: {matchLabels: {app: a}}}}",
+            "protects",
+            "Pod",
+            "web",
+            labels.clone(),
+        ),
+        (
+            "{apiVersion: policy/v1, kind: PodDisruptionBudget, metadata: {namespace: web}, spec: {selector: {}}}",
+            "protects",
+            "Pod",
+            "web",
+            json!({}),
+        ),
+        (
+            "{apiVersion: policy/v1beta1, kind: PodDisruptionBudget, metadata: {namespace: web}, spec: {selector: {matchExpressions: [{key: a, operator: Exists}]}}}",
+            "protects",
+            "Pod",
+            "web",
+            json!({"matchExpressions": [{"key": "a", "operator": "Exists"}]}),
+        ),
+        (
+            "{apiVersion: networking.k8s.io/v1, kind: NetworkPolicy, metadata: {namespace: web}, spec: {podSelector: {matchLabels: {app: a}}}}",
+            "restricts",
+            "Pod",
+            "web",
+            labels.clone(),
+        ),
+        (
+            "{apiVersion: networking.k8s.io/v1, kind: NetworkPolicy, metadata: {namespace: web}, spec: {podSelector: {}}}",
+            "restricts",
+            "Pod",
+            "web",
+            json!({}),
+        ),
+        (
+            "{apiVersion: monitoring.coreos.com/v1, kind: PodMonitor, metadata: {namespace: web}, spec: {selector: {matchLabels: {app: a}}}}",
+            "monitors",
+            "Pod",
+            "web",
+            labels.clone(),
+        ),
+        (
+            "{apiVersion: monitoring.coreos.com/v1, kind: ServiceMonitor, metadata: {namespace: web}, spec: {namespaceSelector: {any: true}, selector: {matchLabels: {app: a}}}}",
+            "monitors",
+            "Service",
+            "",
+            labels.clone(),
+        ),
+        (
+            "{apiVersion: monitoring.coreos.com/v1, kind: ServiceMonitor, metadata: {namespace: web}, spec: {namespaceSelector: {matchNames: [ops, 1]}, selector: {matchLabels: {app: a}}}}",
+            "monitors",
+            "Service",
+            "ops",
+            labels,
+        ),
+    ] {
+        let expected = (relation, kind, namespace.to_owned(), selector);
+        assert_eq!(edges(yaml), [expected], "{yaml}");
+    }
+}
+
+#[test]
+fn an_object_without_a_selector_selects_nothing() {
+    for yaml in [
+        "{apiVersion: v1, kind: Service, spec: {selector: {}}}",
+        "{apiVersion: v1, kind: Service, spec: {selector: {app: 1}}}",
+        "{apiVersion: v1, kind: Service, spec: {}}",
+        "{apiVersion: v1, kind: Service, spec: {selector: [a]}}",
+        "{apiVersion: policy/v1, kind: PodDisruptionBudget, spec: {}}",
+        "{apiVersion: policy/v1beta1, kind: PodDisruptionBudget, spec: {selector: {}}}",
+        "{apiVersion: networking.k8s.io/v1, kind: NetworkPolicy, spec: {podSelector: null}}",
+        "{apiVersion: apps/v1, kind: Deployment, spec: {selector: {matchLabels: {app: a}}}}",
+        "{}",
+    ] {
+        assert_eq!(edges(yaml), [], "{yaml}");
+    }
+}

@@ -1,0 +1,386 @@
+//! The rules that hold for one kind: what the indexing path asks.
+//!
+//! Built-in rules and scripts answer at once. Where a webhook answers, the interpretation says that it is awaited, and is made again with its answer
+//! ([`KindRules::interpret_with`]).
+
+use std::{collections::BTreeMap, fmt, sync::Arc};
+
+use fleetdex_core::model::{Interpret, Interpretation, InterpretationLevel, Object, Resource};
+use serde_json::Value;
+
+use crate::{
+    InterpretError, Operation, Request, Response,
+    customization::CustomizationSet,
+    image,
+    levels::{AnsweringLevel, LevelAnswer, Levels},
+    native,
+    relations::ObjectReference,
+    request::{DependentObject, ReplicaRequirements},
+    script::ArgoHealth,
+    summary::summarize,
+    webhook::configuration::{Webhook, select},
+};
+
+/// Changes whenever the built-in rules do, so that documents made by older ones are made again.
+const BUILT_IN_RULES: &str = "1";
+/// What documents show of an object.
+const SHOWN: [Operation; 3] = [
+    Operation::InterpretHealth,
+    Operation::InterpretReplica,
+    Operation::InterpretDependency,
+];
+/// Dependencies of an object at most, with those that a script or webhook names.
+const MAX_DEPENDENCIES: usize = 2_000;
+
+/// What is configured about interpreters, at one time.
+#[derive(Debug, Default)]
+pub struct RuleSet {
+    customizations: CustomizationSet,
+    argocd: ArgoHealth,
+    webhooks: Vec<Webhook>,
+    levels: Arc<Levels>,
+}
+
+/// The rules for one kind. They are equal if they give the same results.
+#[derive(Clone)]
+pub struct KindRules(Arc<KindRulesInner>);
+
+struct KindRulesInner {
+    resource: Resource,
+    api_version: String,
+    /// Whether objects of the kind have a status.
+    has_status: bool,
+    /// The levels above the built-in rules; `None` if these decide alone.
+    levels: Option<Arc<Levels>>,
+    webhooks: Vec<KindWebhook>,
+    hash: String,
+}
+
+/// A webhook that answers for a kind.
+#[derive(Clone, Debug)]
+pub struct KindWebhook {
+    /// The webhook.
+    pub webhook: Arc<Webhook>,
+    /// What it is asked about each object.
+    pub operations: Vec<Operation>,
+}
+
+/// What webhooks have answered about an object, or why they have not.
+pub type WebhookAnswers = BTreeMap<Operation, Result<Response, String>>;
+
+impl RuleSet {
+    /// The rules of a configuration.
+    pub fn new(
+        customizations: CustomizationSet,
+        argocd: ArgoHealth,
+        webhooks: Vec<Webhook>,
+    ) -> Self {
+        let levels = Levels::built_in()
+            .with_customizations(&customizations)
+            .with_argocd(argocd.clone())
+            .with_webhooks(webhooks.iter().cloned());
+        Self {
+            customizations,
+            argocd,
+            webhooks,
+            levels: Arc::new(levels),
+        }
+    }
+
+    /// All levels, for operations on single objects.
+    pub fn levels(&self) -> &Levels {
+        &self.levels
+    }
+
+    /// The rules for the objects of a resource; `None` if they are not interpreted. `has_status`: whether the member serves its
+    /// `status` subresource.
+    pub fn of_kind(
+        &self,
+        resource: &Resource,
+        has_status: bool,
+        level: InterpretationLevel,
+    ) -> Option<KindRules> {
+        let mut hash = format!("{BUILT_IN_RULES} {has_status}");
+        let mut inner = KindRulesInner {
+            resource: resource.clone(),
+            api_version: resource.gvk.api_version(),
+            has_status,
+            levels: None,
+            webhooks: Vec::new(),
+            hash: String::new(),
+        };
+        match level {
+            InterpretationLevel::Off => return None,
+            InterpretationLevel::BuiltIn => {}
+            InterpretationLevel::All => {
+                let scripts = self.scripts_of(resource);
+                inner.webhooks = self.webhooks_of(resource);
+                if !scripts.is_empty() || !inner.webhooks.is_empty() {
+                    inner.levels = Some(Arc::clone(&self.levels));
+                    hash = format!("{hash} {scripts:?} {:?}", inner.webhooks);
+                }
+            }
+        }
+        inner.hash = short_hash(&hash);
+        Some(KindRules(Arc::new(inner)))
+    }
+
+    /// The scripts that documents of a kind depend on.
+    fn scripts_of(&self, resource: &Resource) -> Vec<&str> {
+        let gvk = &resource.gvk;
+        let customizations = SHOWN
+            .into_iter()
+            .flat_map(|operation| self.customizations.scripts(gvk, operation))
+            .map(|script| &*script.text);
+        let argocd = self.argocd.script_for(&gvk.group, &gvk.kind);
+        let argocd = argocd.into_iter().map(|script| script.text());
+        customizations.chain(argocd).collect()
+    }
+
+    /// The webhooks that answer for documents of a kind, unless a script answers before them.
+    fn webhooks_of(&self, resource: &Resource) -> Vec<KindWebhook> {
+        let gvk = &resource.gvk;
+        let mut found: Vec<KindWebhook> = Vec::new();
+        for operation in SHOWN {
+            if !self.customizations.scripts(gvk, operation).is_empty() {
+                continue;
+            }
+            let Some(webhook) = select(&self.webhooks, operation, resource) else {
+                continue;
+            };
+            match found
+                .iter_mut()
+                .find(|known| known.webhook.id == webhook.id)
+            {
+                Some(known) => known.operations.push(operation),
+                None => found.push(KindWebhook {
+                    webhook: Arc::new(webhook.clone()),
+                    operations: vec![operation],
+                }),
+            }
+        }
+        found
+    }
+}
+
+impl KindRules {
+    /// Identifies the rules.
+    pub fn hash(&self) -> &str {
+        &self.0.hash
+    }
+
+    /// The webhooks that are asked about each object.
+    pub fn webhooks(&self) -> &[KindWebhook] {
+        &self.0.webhooks
+    }
+
+    /// What an object means, with what webhooks have answered so far.
+    pub fn interpret_with(&self, object: &Object<'_>, answers: &WebhookAnswers) -> Interpretation {
+        let rules = &self.0;
+        let value = object.to_value(&rules.api_version, &rules.resource.gvk.kind);
+        let mut found = built_in(&value, rules.has_status);
+        if let Some(levels) = &rules.levels {
+            for operation in SHOWN {
+                if let Some(request) = Request::about(operation, &value) {
+                    let answer = answer(levels, &request, &rules.resource, answers);
+                    apply(&mut found, operation, answer);
+                }
+            }
+        }
+        if found.interpreted_by.is_empty() {
+            found
+                .interpreted_by
+                .push(AnsweringLevel::BuiltIn.to_string());
+        }
+        found
+    }
+}
+
+impl PartialEq for KindRules {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.resource == other.0.resource && self.0.hash == other.0.hash
+    }
+}
+
+impl fmt::Debug for KindRules {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "rules {} of {}", self.0.hash, self.0.resource.gvk)
+    }
+}
+
+impl Interpret for KindRules {
+    fn interpret(&self, object: &Object<'_>) -> Interpretation {
+        self.interpret_with(object, &WebhookAnswers::new())
+    }
+}
+
+/// What a level above the built-in rules says.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "it is taken apart where it is made"
+)]
+enum KindAnswer {
+    /// The built-in rules decide.
+    BuiltIn,
+    /// A level has decided.
+    Decided(AnsweringLevel, Result<Response, InterpretError>),
+    /// This webhook has not answered yet.
+    Awaited(AnsweringLevel),
+}
+
+fn answer(
+    levels: &Levels,
+    request: &Request<'_>,
+    resource: &Resource,
+    answers: &WebhookAnswers,
+) -> KindAnswer {
+    let mut answer = levels.answer(request, resource);
+    if let LevelAnswer::AskWebhook(webhook) = answer {
+        let Some(result) = answers.get(&request.operation()) else {
+            return KindAnswer::Awaited(AnsweringLevel::Webhook(webhook.id.as_str().into()));
+        };
+        answer = levels.after_webhook(webhook, request, result.clone());
+    }
+    match answer {
+        LevelAnswer::Decided {
+            by: AnsweringLevel::BuiltIn,
+            ..
+        }
+        | LevelAnswer::NoRule
+        | LevelAnswer::AskWebhook(_) => KindAnswer::BuiltIn,
+        LevelAnswer::Decided { by, result } => KindAnswer::Decided(by, result),
+    }
+}
+
+/// What the built-in rules say, all of it.
+fn built_in(object: &Value, has_status: bool) -> Interpretation {
+    let summary = summarize(object, Some(has_status));
+    Interpretation {
+        health: summary.health.as_str(),
+        health_reason: summary.reason,
+        health_message: summary.message,
+        desired_replicas: summary.replicas_desired,
+        ready_replicas: summary.replicas_ready,
+        cpu: summary.cpu_cores,
+        memory: summary.memory_bytes,
+        images: image_terms(&summary.images),
+        dependencies: summary.dependencies,
+        interpreted_by: Vec::new(),
+    }
+}
+
+fn apply(found: &mut Interpretation, operation: Operation, answer: KindAnswer) {
+    let by = match answer {
+        KindAnswer::BuiltIn => return,
+        KindAnswer::Awaited(by) => {
+            if operation == Operation::InterpretHealth {
+                let message = format!("{by} has not answered yet");
+                unknown(found, "AwaitingWebhook", &message);
+            }
+            by
+        }
+        KindAnswer::Decided(by, Ok(response)) => {
+            apply_response(found, response);
+            by
+        }
+        KindAnswer::Decided(by, Err(error)) => {
+            match operation {
+                Operation::InterpretHealth => {
+                    unknown(found, "InterpretationFailed", &error.to_string());
+                }
+                Operation::InterpretReplica => forget_replicas(found),
+                _ => {}
+            }
+            by
+        }
+    };
+    let by = by.to_string();
+    if !found.interpreted_by.contains(&by) {
+        found.interpreted_by.push(by);
+    }
+}
+
+fn apply_response(found: &mut Interpretation, response: Response) {
+    match response {
+        Response::Health { assessment, .. } => {
+            found.health = assessment.health.as_str();
+            found.health_reason = assessment.reason;
+            found.health_message = assessment.message;
+        }
+        Response::Replica {
+            replicas,
+            requirements,
+        } => {
+            forget_replicas(found);
+            found.desired_replicas = Some(replicas);
+            if let Some(requirements) = requirements {
+                add_requests(found, replicas, &requirements);
+            }
+        }
+        Response::Dependencies(dependencies) => add_dependencies(found, &dependencies),
+        _ => {}
+    }
+}
+
+fn unknown(found: &mut Interpretation, reason: &str, message: &str) {
+    let assessment =
+        crate::health::Assessment::new(crate::health::Health::Unknown, reason, message);
+    found.health = assessment.health.as_str();
+    found.health_reason = assessment.reason;
+    found.health_message = assessment.message;
+}
+
+/// Forgets the replicas that the built-in rules guess; the ready ones are counted in the status, which no operation is about.
+fn forget_replicas(found: &mut Interpretation) {
+    found.desired_replicas = None;
+    found.cpu = None;
+    found.memory = None;
+}
+
+#[expect(clippy::cast_precision_loss, reason = "no object has so many replicas")]
+#[expect(clippy::cast_possible_truncation, reason = "`as` saturates")]
+fn add_requests(found: &mut Interpretation, replicas: i64, requirements: &ReplicaRequirements) {
+    let requested = |name: &str| {
+        let text = requirements.resource_request.get(name)?;
+        let text = text
+            .as_str()
+            .map_or_else(|| text.to_string(), str::to_owned);
+        native::quantity::to_number(&text).ok()
+    };
+    found.cpu = requested("cpu").map(|cores| cores * replicas as f64);
+    found.memory = requested("memory").map(|bytes| (bytes * replicas as f64) as i64);
+}
+
+fn add_dependencies(found: &mut Interpretation, dependencies: &[DependentObject]) {
+    for dependency in dependencies {
+        let reference = ObjectReference::of_dependency(dependency, "dependsOn");
+        let Some(term) = reference.map(|reference| reference.term()) else {
+            continue;
+        };
+        if found.dependencies.len() < MAX_DEPENDENCIES && !found.dependencies.contains(&term) {
+            found.dependencies.push(term);
+        }
+    }
+}
+
+/// Images as they are written, and the terms that they are found by.
+fn image_terms(images: &[String]) -> Vec<String> {
+    let mut terms = Vec::new();
+    for image in images {
+        for term in [image.clone()].into_iter().chain(image::terms(image)) {
+            if !terms.contains(&term) {
+                terms.push(term);
+            }
+        }
+    }
+    terms
+}
+
+/// A hash that stays the same between builds of one release.
+fn short_hash(text: &str) -> String {
+    // FNV-1a: short, and the same on every machine.
+    let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
+    });
+    format!("{hash:016x}")
+}

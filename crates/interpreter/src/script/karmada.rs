@@ -1,0 +1,170 @@
+//! The scripts of a `ResourceInterpreterCustomization`.
+//!
+//! A script defines one global function, named after its operation. Source:
+//! <https://karmada.io/docs/userguide/globalview/customizing-resource-interpreter/>, `luavm/lua.go`.
+
+use mlua::MultiValue;
+use serde_json::Value;
+
+use super::{
+    error::ScriptError,
+    program::Program,
+    sandbox::{self, Run, ScriptDialect},
+};
+use crate::{Operation, Request, Response, health, request::DependentObject};
+
+mod result;
+
+/// The function of each operation that can be scripted.
+const FUNCTIONS: [(Operation, &str); 8] = [
+    (Operation::Retain, "Retain"),
+    (Operation::InterpretReplica, "GetReplicas"),
+    (Operation::InterpretComponent, "GetComponents"),
+    (Operation::ReviseReplica, "ReviseReplica"),
+    (Operation::InterpretStatus, "ReflectStatus"),
+    (Operation::AggregateStatus, "AggregateStatus"),
+    (Operation::InterpretHealth, "InterpretHealth"),
+    (Operation::InterpretDependency, "GetDependencies"),
+];
+
+/// A script that answers one operation. A clone shares the bytecode.
+#[derive(Clone, Debug)]
+pub struct Script {
+    operation: Operation,
+    function: &'static str,
+    program: Program,
+}
+
+impl Script {
+    /// Compiles a script, and runs its text once to see that it defines its function.
+    pub fn compile(operation: Operation, text: &str) -> Result<Self, ScriptError> {
+        let function = function_of(operation).ok_or(ScriptError::Operation(operation))?;
+        let script = Self {
+            operation,
+            function,
+            program: Program::compile(text)?,
+        };
+        sandbox::run(ScriptDialect::Karmada, &script.program, |run| {
+            run.main()?;
+            run.function(function).map(drop)
+        })?;
+        Ok(script)
+    }
+
+    /// The operation that the script answers.
+    pub fn operation(&self) -> Operation {
+        self.operation
+    }
+
+    /// Runs the script in a state of this thread. That may take a second; a typical script takes less than 100 µs.
+    pub fn run(&self, request: &Request<'_>) -> Result<Response, ScriptError> {
+        if request.operation() != self.operation {
+            return Err(ScriptError::Operation(request.operation()));
+        }
+        sandbox::run(ScriptDialect::Karmada, &self.program, |run| {
+            run.main()?;
+            let function = run.function(self.function)?;
+            let results = run.call(&function, arguments(run, request)?)?;
+            self.response(request, &results)
+        })
+    }
+
+    fn response(
+        &self,
+        request: &Request<'_>,
+        results: &MultiValue,
+    ) -> Result<Response, ScriptError> {
+        let first = results.front().unwrap_or(&mlua::Value::Nil);
+        let returned = result::Returned {
+            function: self.function,
+            value: first,
+        };
+        Ok(match *request {
+            Request::Replica { .. } => Response::Replica {
+                replicas: returned.replicas()?,
+                requirements: self.second(results).requirements()?,
+            },
+            Request::Component { .. } => Response::Components(returned.components()?),
+            Request::Revise { object, .. } => Response::Revised(returned.object(&[object])?),
+            Request::Retain { desired, observed } => {
+                Response::Retained(returned.object(&[desired, observed])?)
+            }
+            Request::AggregateStatus { .. } => Response::AggregatedStatus(returned.object(&[])?),
+            Request::Status { .. } => Response::Status(returned.status()?),
+            Request::Health { object } => {
+                let healthy = returned.healthy()?;
+                Response::Health {
+                    assessment: health::from_boolean(object, healthy),
+                    healthy,
+                }
+            }
+            Request::Dependency { .. } => Response::Dependencies(returned.dependencies()?),
+            Request::Prune { .. } => return Err(ScriptError::Operation(self.operation)),
+        })
+    }
+
+    fn second<'v>(&self, results: &'v MultiValue) -> result::Returned<'v> {
+        result::Returned {
+            function: self.function,
+            value: results.get(1).unwrap_or(&mlua::Value::Nil),
+        }
+    }
+}
+
+/// The dependencies of several scripts as one list: without duplicates, sorted by version, kind, namespace and name.
+pub fn unite(lists: Vec<Vec<DependentObject>>) -> Vec<DependentObject> {
+    let mut all: Vec<(String, DependentObject)> = lists
+        .into_iter()
+        .flatten()
+        .map(|object| (selector_text(&object), object))
+        .collect();
+    all.sort_by(|(one_selector, one), (other_selector, other)| {
+        sort_key(one)
+            .cmp(&sort_key(other))
+            .then_with(|| one_selector.cmp(other_selector))
+    });
+    all.dedup();
+    all.into_iter().map(|(_, object)| object).collect()
+}
+
+fn sort_key(object: &DependentObject) -> [&str; 4] {
+    [
+        &object.api_version,
+        &object.kind,
+        &object.namespace,
+        &object.name,
+    ]
+}
+
+fn selector_text(object: &DependentObject) -> String {
+    object
+        .label_selector
+        .as_ref()
+        .map(Value::to_string)
+        .unwrap_or_default()
+}
+
+fn function_of(operation: Operation) -> Option<&'static str> {
+    FUNCTIONS
+        .iter()
+        .find(|(scripted, _)| *scripted == operation)
+        .map(|(_, function)| *function)
+}
+
+fn arguments(run: &Run<'_>, request: &Request<'_>) -> Result<Vec<mlua::Value>, ScriptError> {
+    let object = run.value(request.object())?;
+    Ok(match *request {
+        #[expect(clippy::cast_precision_loss, reason = "Lua has no other numbers")]
+        Request::Revise { replicas, .. } => vec![object, mlua::Value::Number(replicas as f64)],
+        Request::Retain { observed, .. } => vec![object, run.value(observed)?],
+        Request::AggregateStatus { items, .. } => {
+            let items = serde_json::to_value(items)
+                .map_err(|error| ScriptError::result(&error.to_string()))?;
+            vec![object, run.value(&items)?]
+        }
+        _ => vec![object],
+    })
+}
+
+#[cfg(test)]
+mod tests;

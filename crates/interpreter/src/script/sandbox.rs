@@ -1,0 +1,278 @@
+//! Lua states in which hostile scripts run.
+//!
+//! * A run has [`MAX_INTERRUPTS`] loop iterations and function calls, [`DEADLINE`] of time and [`MEMORY_BYTES`] of memory beside
+//!   what it is given. The first bound is there so that results do not depend on load; it is reached before the second one
+//!   wherever a script does little in each iteration. A script that catches the error of a bound with `pcall` fails all the same.
+//! * Each run has a table of globals of its own. All that runs share (libraries, methods of strings) is read-only.
+//! * A state in which a run reached a bound is thrown away.
+
+use std::{
+    cell::{Cell, RefCell},
+    collections::HashMap,
+    rc::Rc,
+    time::{Duration, Instant},
+};
+
+use mlua::{Function, Lua, LuaOptions, MultiValue, StdLib, Table, VmState, chunk::ChunkMode};
+use serde_json::Value;
+
+use super::{convert, error::ScriptError, kube, program::Program};
+
+/// Loop iterations and function calls of one run. That many empty iterations take about 0.1 s.
+pub const MAX_INTERRUPTS: u32 = 2_000_000;
+/// The time of one run, as upstream.
+pub const DEADLINE: Duration = Duration::from_secs(1);
+/// The memory that one run may take beside its input.
+pub const MEMORY_BYTES: usize = 16 << 20;
+/// Garbage of earlier runs is collected before a run when there is more of it than this.
+const GARBAGE_BYTES: usize = 4 << 20;
+/// Loaded scripts in one state. A fleet has about 250 kinds with a script.
+const MAX_LOADED: usize = 512;
+
+const PRELUDE: &str = include_str!("prelude.luau");
+
+/// Whose globals a script has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ScriptDialect {
+    /// Those of Argo CD's health scripts.
+    ArgoCd,
+    /// Those of Karmada's customizations.
+    Karmada,
+}
+
+thread_local! {
+    static SANDBOX: RefCell<Sandbox> = RefCell::new(Sandbox::default());
+}
+
+/// Runs a script in the states of this thread. `body` converts arguments, calls functions and reads results.
+pub(super) fn run<T>(
+    dialect: ScriptDialect,
+    program: &Program,
+    body: impl FnOnce(&Run<'_>) -> Result<T, ScriptError>,
+) -> Result<T, ScriptError> {
+    SANDBOX.with_borrow_mut(|sandbox| sandbox.run(dialect, program, body))
+}
+
+/// The states of one thread: one for each dialect, made when it is first needed.
+#[derive(Default)]
+pub(super) struct Sandbox {
+    argo_cd: Option<ScriptState>,
+    karmada: Option<ScriptState>,
+}
+
+impl Sandbox {
+    pub(super) fn run<T>(
+        &mut self,
+        dialect: ScriptDialect,
+        program: &Program,
+        body: impl FnOnce(&Run<'_>) -> Result<T, ScriptError>,
+    ) -> Result<T, ScriptError> {
+        let slot = match dialect {
+            ScriptDialect::ArgoCd => &mut self.argo_cd,
+            ScriptDialect::Karmada => &mut self.karmada,
+        };
+        let state = match slot {
+            Some(state) => state,
+            None => slot
+                .insert(ScriptState::new(dialect).map_err(|error| ScriptError::from_lua(&error))?),
+        };
+        let result = state.run(program, body);
+        if matches!(
+            result,
+            Err(ScriptError::OutOfMemory | ScriptError::TooSlow(_))
+        ) {
+            *slot = None;
+        }
+        result
+    }
+}
+
+struct ScriptState {
+    lua: Lua,
+    fresh_globals: Function,
+    loaded: HashMap<u64, Function>,
+    meter: Rc<Meter>,
+    /// Memory after the last collection.
+    base_bytes: usize,
+}
+
+impl ScriptState {
+    fn new(dialect: ScriptDialect) -> mlua::Result<Self> {
+        let libraries = StdLib::STRING | StdLib::TABLE | StdLib::MATH | StdLib::OS;
+        let lua = Lua::new_with(libraries, LuaOptions::new())?;
+        let fresh_globals = lua
+            .load(PRELUDE)
+            .set_name("=prelude")
+            .call((kube::library(&lua)?, dialect == ScriptDialect::Karmada))?;
+        lua.sandbox(true)?;
+        let meter = Rc::new(Meter::default());
+        let interrupted = Rc::clone(&meter);
+        lua.set_interrupt(move |_| interrupted.count());
+        Ok(Self {
+            base_bytes: lua.used_memory(),
+            lua,
+            fresh_globals,
+            loaded: HashMap::new(),
+            meter,
+        })
+    }
+
+    fn run<T>(
+        &mut self,
+        program: &Program,
+        body: impl FnOnce(&Run<'_>) -> Result<T, ScriptError>,
+    ) -> Result<T, ScriptError> {
+        let prepared = self.prepare(program);
+        let (globals, main) = prepared.map_err(|error| ScriptError::from_lua(&error))?;
+        let result = body(&Run {
+            state: self,
+            globals,
+            main,
+        });
+        match self.meter.reached.take() {
+            Some(bound) => Err(ScriptError::TooSlow(bound)),
+            None => result,
+        }
+    }
+
+    fn prepare(&mut self, program: &Program) -> mlua::Result<(Table, Function)> {
+        self.meter.start();
+        self.collect_garbage()?;
+        let globals: Table = self.fresh_globals.call(())?;
+        let main = self.load(program)?;
+        main.set_environment(globals.clone())?;
+        Ok((globals, main))
+    }
+
+    fn collect_garbage(&mut self) -> mlua::Result<()> {
+        if self.lua.used_memory() > self.base_bytes + GARBAGE_BYTES {
+            self.lua.gc_collect()?;
+            self.base_bytes = self.lua.used_memory();
+        }
+        Ok(())
+    }
+
+    fn load(&mut self, program: &Program) -> mlua::Result<Function> {
+        if let Some(function) = self.loaded.get(&program.id()) {
+            return Ok(function.clone());
+        }
+        if self.loaded.len() >= MAX_LOADED {
+            self.loaded.clear();
+        }
+        let function = self
+            .lua
+            .load(program.bytecode())
+            .set_name("=script")
+            .set_mode(ChunkMode::Binary)
+            .into_function()?;
+        self.loaded.insert(program.id(), function.clone());
+        Ok(function)
+    }
+}
+
+/// One run of a script.
+pub(super) struct Run<'s> {
+    state: &'s ScriptState,
+    globals: Table,
+    main: Function,
+}
+
+impl Run<'_> {
+    /// Sets a global to an object.
+    pub(super) fn set_global(&self, name: &str, value: &Value) -> Result<(), ScriptError> {
+        let value = self.value(value)?;
+        self.globals
+            .raw_set(name, value)
+            .map_err(|error| ScriptError::from_lua(&error))
+    }
+
+    /// A value as an argument.
+    pub(super) fn value(&self, value: &Value) -> Result<mlua::Value, ScriptError> {
+        convert::to_lua(&self.state.lua, value)
+    }
+
+    /// Runs the text of the script.
+    pub(super) fn main(&self) -> Result<MultiValue, ScriptError> {
+        self.limited(&self.main, Vec::new())
+    }
+
+    /// The global function of a name, once the text has run.
+    pub(super) fn function(&self, name: &'static str) -> Result<Function, ScriptError> {
+        match self.globals.raw_get(name) {
+            Ok(mlua::Value::Function(function)) => Ok(function),
+            _ => Err(ScriptError::MissingFunction(name)),
+        }
+    }
+
+    /// Calls a function of the script.
+    pub(super) fn call(
+        &self,
+        function: &Function,
+        arguments: Vec<mlua::Value>,
+    ) -> Result<MultiValue, ScriptError> {
+        self.limited(function, arguments)
+    }
+
+    /// The limit is on the script's own memory: objects are converted outside of it, which is also faster.
+    fn limited(
+        &self,
+        function: &Function,
+        arguments: Vec<mlua::Value>,
+    ) -> Result<MultiValue, ScriptError> {
+        let lua = &self.state.lua;
+        let failure = |error: mlua::Error| ScriptError::from_lua(&error);
+        lua.set_memory_limit(lua.used_memory() + MEMORY_BYTES)
+            .map_err(failure)?;
+        let result = function.call(MultiValue::from_iter(arguments));
+        lua.set_memory_limit(0).map_err(failure)?;
+        result.map_err(failure)
+    }
+}
+
+/// Counts what a run does.
+struct Meter {
+    left: Cell<u32>,
+    deadline: Cell<Instant>,
+    /// The bound that ended the run.
+    reached: Cell<Option<&'static str>>,
+}
+
+impl Default for Meter {
+    fn default() -> Self {
+        Self {
+            left: Cell::new(MAX_INTERRUPTS),
+            deadline: Cell::new(Instant::now() + DEADLINE),
+            reached: Cell::new(None),
+        }
+    }
+}
+
+impl Meter {
+    fn start(&self) {
+        self.left.set(MAX_INTERRUPTS);
+        self.deadline.set(Instant::now() + DEADLINE);
+        self.reached.set(None);
+    }
+
+    fn count(&self) -> mlua::Result<VmState> {
+        let left = self.left.get();
+        if left == 0 {
+            return self.end("2,000,000 loop iterations and calls");
+        }
+        self.left.set(left - 1);
+        if Instant::now() > self.deadline.get() {
+            return self.end("one second");
+        }
+        Ok(VmState::Continue)
+    }
+
+    fn end(&self, bound: &'static str) -> mlua::Result<VmState> {
+        if self.reached.get().is_none() {
+            self.reached.set(Some(bound));
+        }
+        Err(mlua::Error::runtime("script takes too long"))
+    }
+}
+
+#[cfg(test)]
+mod tests;

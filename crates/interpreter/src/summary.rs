@@ -1,0 +1,102 @@
+//! What an index stores of an object beside its fields: health, replicas, resources, images and dependencies, by the built-in rules.
+
+use std::collections::HashSet;
+
+use serde_json::Value;
+
+use crate::{
+    health::{self, Assessment, Health},
+    image::MAX_IMAGE_BYTES,
+    native::requirements::requests_of_pod_template,
+    pod_template::{self, PodTemplate},
+    relations::{self, ObjectReference},
+};
+
+mod replicas;
+
+/// How many images of one object are kept.
+pub const MAX_IMAGES: usize = 256;
+/// How many bytes the images of one object have together at most.
+pub const MAX_IMAGE_LIST_BYTES: usize = 32 * 1024;
+
+/// What an index stores of an object.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BuiltInSummary {
+    /// Whether the object works.
+    pub health: Health,
+    /// A word for the cause; empty if there is none.
+    pub reason: String,
+    /// A sentence about it; empty if there is none.
+    pub message: String,
+    /// How many replicas it declares; `None` if its kind has none.
+    pub replicas_desired: Option<i64>,
+    /// How many of them are ready; `None` if the object does not say.
+    pub replicas_ready: Option<i64>,
+    /// The cores that its replicas request together; `None` if it has no pod template or no replicas.
+    pub cpu_cores: Option<f64>,
+    /// The bytes that its replicas request together.
+    pub memory_bytes: Option<i64>,
+    /// The images of its pod templates as they stand there, each once, in the order of the object.
+    pub images: Vec<String>,
+    /// The terms of the objects that it refers to: [`ObjectReference::term`].
+    pub dependencies: Vec<String>,
+}
+
+/// The summary of an object. `has_status`: whether its kind has a status at all, if discovery says.
+pub fn summarize(object: &Value, has_status: Option<bool>) -> BuiltInSummary {
+    let Assessment {
+        health,
+        reason,
+        message,
+    } = health::assess(object, has_status);
+    let templates = pod_template::find(object);
+    let replicas = replicas::of(object);
+    let resources = resources(&templates, replicas.desired);
+    BuiltInSummary {
+        health,
+        reason,
+        message,
+        replicas_desired: replicas.desired,
+        replicas_ready: replicas.ready,
+        cpu_cores: resources.map(|(cores, _)| cores),
+        memory_bytes: resources.map(|(_, bytes)| bytes),
+        images: images(&templates),
+        dependencies: relations::references(object)
+            .iter()
+            .map(ObjectReference::term)
+            .collect(),
+    }
+}
+
+/// The cores and bytes of all replicas. Of an object with several templates it is not known which one the replicas have.
+#[expect(clippy::cast_precision_loss, reason = "no object has so many replicas")]
+fn resources(templates: &[PodTemplate<'_>], replicas: Option<i64>) -> Option<(f64, i64)> {
+    let ([template], Some(replicas)) = (templates, replicas) else {
+        return None;
+    };
+    let (cores, bytes) = requests_of_pod_template(&template.as_template());
+    let all_cores = (cores * replicas as f64).min(f64::MAX);
+    Some((all_cores, bytes.saturating_mul(replicas)))
+}
+
+/// The images of templates, each once. What is beyond the bounds is left out, longer texts than an image reference are cut.
+fn images(templates: &[PodTemplate<'_>]) -> Vec<String> {
+    let mut images = Vec::new();
+    let mut seen = HashSet::new();
+    let mut bytes_left = MAX_IMAGE_LIST_BYTES;
+    for text in templates.iter().flat_map(PodTemplate::images) {
+        let image = &text[..text.floor_char_boundary(MAX_IMAGE_BYTES)];
+        if !seen.insert(image) {
+            continue;
+        }
+        if images.len() == MAX_IMAGES || image.len() > bytes_left {
+            break;
+        }
+        bytes_left -= image.len();
+        images.push(image.to_owned());
+    }
+    images
+}
+
+#[cfg(test)]
+mod tests;

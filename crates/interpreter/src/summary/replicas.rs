@@ -1,0 +1,82 @@
+//! How many replicas an object declares, and how many are ready.
+
+use serde_json::Value;
+
+use crate::{
+    pod_template::is_custom,
+    value::{condition, group, integer, map, text},
+};
+
+/// Replicas of one object. A count below zero is zero.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct ReplicaCounts {
+    /// `None` if the kind has none.
+    pub(super) desired: Option<i64>,
+    /// `None` if the object does not say.
+    pub(super) ready: Option<i64>,
+}
+
+/// The ready replicas of kinds of which nothing is known, the first that is there.
+const READY: &[&str] = &["readyReplicas", "availableReplicas", "numberReady"];
+
+/// The replicas of an object.
+pub(super) fn of(object: &Value) -> ReplicaCounts {
+    let (desired, ready) = match (group(object), text(object, &["kind"])) {
+        ("apps" | "extensions", "Deployment" | "StatefulSet" | "ReplicaSet")
+        | ("", "ReplicationController") => (
+            Some(integer(object, &["spec", "replicas"]).unwrap_or(1)),
+            ready(object, "readyReplicas"),
+        ),
+        ("apps" | "extensions", "DaemonSet") => (
+            integer(object, &["status", "desiredNumberScheduled"]),
+            ready(object, "numberReady"),
+        ),
+        ("batch", "Job") => (Some(parallelism(object)), ready(object, "ready")),
+        ("", "Pod") => (Some(1), pod_ready(object)),
+        _ if is_custom(object) => {
+            let desired = integer(object, &["spec", "replicas"]);
+            (desired, custom_ready(object, desired))
+        }
+        _ => (None, None),
+    };
+    ReplicaCounts {
+        desired: desired.map(|count| count.max(0)),
+        ready: ready.map(|count| count.max(0)),
+    }
+}
+
+/// A count of the status. API servers leave it out when it is zero.
+fn ready(object: &Value, key: &str) -> Option<i64> {
+    map(object, &["status"])?;
+    Some(integer(object, &["status", key]).unwrap_or(0))
+}
+
+/// The pods of a job that run at the same time: not more than it has to complete.
+fn parallelism(object: &Value) -> i64 {
+    let parallelism = integer(object, &["spec", "parallelism"]).unwrap_or(1);
+    integer(object, &["spec", "completions"])
+        .map_or(parallelism, |completions| completions.min(parallelism))
+}
+
+fn pod_ready(object: &Value) -> Option<i64> {
+    map(object, &["status"])?;
+    let is_ready =
+        condition(object, "Ready").is_some_and(|ready| text(ready, &["status"]) == "True");
+    Some(i64::from(is_ready))
+}
+
+/// The ready replicas of a custom kind. Without a count they are zero if the status is one that counts replicas, as an empty one may
+/// be; of one that has conditions only, nothing is known.
+fn custom_ready(object: &Value, desired: Option<i64>) -> Option<i64> {
+    let status = map(object, &["status"])?;
+    let counted = READY
+        .iter()
+        .find_map(|key| integer(object, &["status", key]));
+    let counts_replicas = || {
+        status.is_empty()
+            || status
+                .keys()
+                .any(|key| key == "replicas" || key.ends_with("Replicas"))
+    };
+    counted.or_else(|| (desired.is_some() && counts_replicas()).then_some(0))
+}

@@ -1,0 +1,385 @@
+//! Searches for objects of every kind: one query for each resource that the caller may list.
+//!
+//! Guarantees: a result shows nothing that a list of its kind would not show the caller. What the caller may not list is absent, and no warning tells
+//! of it. Of each query one page of objects is in memory at a time, and all searches together have [`PAGES`] of them.
+
+mod found_objects;
+mod resource_request;
+
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, LazyLock},
+    time::Duration,
+};
+
+use fleetdex_core::{
+    model::{ClusterName, DEPENDS_ON, FieldPath, Gvk, Namespace, StoreName},
+    query::{
+        Hit, Owners, Permitted, Query, Relation, Relative, RelativesQuery, Requester, ResourceName,
+    },
+    selector::{FieldRequirement, FieldTest},
+};
+use fleetdex_limits::fair_semaphore::{FairPermit, FairSemaphore};
+use fleetdex_store::StoreError;
+use futures::{
+    FutureExt, StreamExt, TryStreamExt,
+    future::{BoxFuture, try_join_all},
+    stream,
+};
+use prometheus_client::metrics::counter::Counter;
+use tokio::time::timeout;
+
+pub use self::found_objects::{FoundObject, FoundObjects};
+use self::resource_request::{check_fields, of_resource, uninterpreted_warning, unsupported_path};
+use super::{
+    query_plan::{self, PAGE, QueryPlan},
+    visible_objects::{permitted_objects, visible_catalog},
+};
+use crate::{
+    auth::{authentication_mode::AuthenticationMode, authorize::Permission, caller::Caller},
+    catalog::{Catalog, RegisteredResource, qualified},
+    request::{api_error::ApiError, api_request::ListRequest},
+};
+
+/// How long the stores may take for one resource.
+const TIMEOUT: Duration = Duration::from_secs(30);
+/// Queries that one search has in flight.
+const CONCURRENT_QUERIES: usize = 4;
+/// Pages of all searches that are in memory at a time. Stores return 32 MiB at most, so this is 256 MiB.
+const PAGES: usize = 8;
+/// Queries that wait for a page: those of a hundred searches.
+const QUEUE: usize = 400;
+
+/// The resources that a caller may search.
+pub struct AcrossKinds<'s> {
+    authentication_mode: &'s AuthenticationMode,
+    caller: &'s Caller,
+    catalog: Arc<Catalog>,
+}
+
+/// Runs some searches, a few at a time.
+pub async fn concurrently<T>(
+    searches: Vec<BoxFuture<'_, Result<T, ApiError>>>,
+) -> Result<Vec<T>, ApiError> {
+    stream::iter(searches)
+        .buffered(CONCURRENT_QUERIES)
+        .try_collect()
+        .await
+}
+
+impl<'s> AcrossKinds<'s> {
+    /// The resources that a caller may search. `named`: the clusters that the request names; one that is not known is an error.
+    pub async fn new(
+        authentication_mode: &'s AuthenticationMode,
+        caller: &'s Caller,
+        catalog: &Arc<Catalog>,
+        named: &[ClusterName],
+    ) -> Result<Self, ApiError> {
+        let catalog = visible_catalog(authentication_mode, caller, catalog, named, None).await?;
+        if let Some(unknown) = named.iter().find(|name| !catalog.knows_cluster(name)) {
+            return Err(ApiError::NoSuchCluster(unknown.clone()));
+        }
+        Ok(Self {
+            authentication_mode,
+            caller,
+            catalog,
+        })
+    }
+
+    /// What the caller can see of the catalog.
+    pub fn catalog(&self) -> &Arc<Catalog> {
+        &self.catalog
+    }
+
+    /// The registered resource of this name.
+    pub fn find(&self, name: &ResourceName) -> Option<&RegisteredResource> {
+        self.catalog.find(name)
+    }
+
+    /// The registered resource of a group and kind, in any version.
+    pub fn resource_of(&self, group: &str, kind: &str) -> Option<&RegisteredResource> {
+        let mut resources = self.catalog.resources();
+        resources.find(|resource| *resource.name.group == *group && *resource.kind == *kind)
+    }
+
+    /// The first objects of `only` these resources, or of every one if there are none, that `request` selects; its resource is not used.
+    pub async fn first_objects<T: FoundObject>(
+        &self,
+        only: &[ResourceName],
+        request: &ListRequest,
+        limit: usize,
+    ) -> Result<FoundObjects<T>, ApiError> {
+        let resources = self.searched_resources(only)?;
+        check_fields(&resources, request)?;
+        let searches: Vec<BoxFuture<'_, Result<FoundObjects<T>, ApiError>>> = resources
+            .into_iter()
+            .map(|resource| self.objects_of(&resource.name, request, limit).boxed())
+            .collect();
+        let mut found = stream::iter(searches).buffered(CONCURRENT_QUERIES);
+        let mut all = FoundObjects::default();
+        while let Some(of_resource) = found.try_next().await? {
+            all.extend(of_resource);
+            if all.objects.len() > limit {
+                all.objects.truncate(limit);
+                all.has_more = true;
+                break;
+            }
+        }
+        Ok(all)
+    }
+
+    fn searched_resources(
+        &self,
+        only: &[ResourceName],
+    ) -> Result<Vec<&RegisteredResource>, ApiError> {
+        if only.is_empty() {
+            return Ok(self.catalog.resources().collect());
+        }
+        let find = |name: &ResourceName| {
+            self.catalog.find(name).ok_or_else(|| {
+                ApiError::bad_request(format!(
+                    "parameter kinds: no ResourceRegistry selects {}",
+                    qualified(name)
+                ))
+            })
+        };
+        only.iter().map(find).collect()
+    }
+
+    /// The first objects of one resource that `request` selects; none if the caller may not list it.
+    pub async fn objects_of<T: FoundObject>(
+        &self,
+        resource: &ResourceName,
+        request: &ListRequest,
+        limit: usize,
+    ) -> Result<FoundObjects<T>, ApiError> {
+        self.search(resource, request, limit, None).await
+    }
+
+    /// The first objects of one resource that have one of these owners.
+    pub async fn owned_objects<T: FoundObject>(
+        &self,
+        resource: &ResourceName,
+        clusters: &[ClusterName],
+        limit: usize,
+        owners: &Owners,
+    ) -> Result<FoundObjects<T>, ApiError> {
+        let request = ListRequest {
+            clusters: clusters.to_vec(),
+            ..ListRequest::default()
+        };
+        self.search(resource, &request, limit, Some(owners.clone()))
+            .await
+    }
+
+    /// The first objects of one resource that refer to one of some objects, each `apiVersion/kind/namespace/name`.
+    pub async fn depending_objects<T: FoundObject>(
+        &self,
+        resource: &ResourceName,
+        clusters: &[ClusterName],
+        limit: usize,
+        terms: &BTreeSet<String>,
+    ) -> Result<FoundObjects<T>, ApiError> {
+        let refers = FieldRequirement {
+            path: FieldPath::new(DEPENDS_ON),
+            test: FieldTest::In(terms.clone()),
+        };
+        let request = ListRequest {
+            clusters: clusters.to_vec(),
+            fields: [refers].into_iter().collect(),
+            ..ListRequest::default()
+        };
+        self.search(resource, &request, limit, None).await
+    }
+
+    /// The object that the path of a request names, in each cluster. What is refused is an error, as for a list.
+    pub async fn named<T: FoundObject>(
+        &self,
+        request: &ListRequest,
+    ) -> Result<FoundObjects<T>, ApiError> {
+        let permission = permitted_objects(
+            self.authentication_mode,
+            self.caller,
+            &self.catalog,
+            request,
+        )
+        .await?;
+        self.run(request, permission, PAGE, None).await
+    }
+
+    /// The resources whose objects may be related to some objects. Not restricted to what the caller may see: which they are may only be used to search
+    /// them.
+    pub async fn related_resources(
+        &self,
+        clusters: &[ClusterName],
+        relation: Relation,
+    ) -> Result<BTreeSet<ResourceName>, ApiError> {
+        let query = RelativesQuery {
+            clusters: clusters.to_vec(),
+            namespaces: Vec::new(),
+            permitted: Permitted::Everything,
+            requester: self.requester(),
+            relation,
+        };
+        let searches = self
+            .catalog
+            .stores()
+            .map(|(_, store)| store.relatives(&query));
+        let found = timeout(TIMEOUT, try_join_all(searches)).await;
+        match found.map_err(|_| ApiError::Timeout(TIMEOUT.as_secs()))? {
+            Ok(found) => {
+                let relatives = found.into_iter().flatten();
+                Ok(relatives
+                    .map(|relative: Relative| relative.resource)
+                    .collect())
+            }
+            // More than a store counts. A refusal would tell the caller so of objects that are not visible.
+            Err(StoreError::Invalid(_)) => {
+                let all = self.catalog.resources();
+                Ok(all.map(|resource| resource.name.clone()).collect())
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// The terms by which other objects refer to one, one for each version of its resource.
+    pub fn terms_of(&self, resource: &ResourceName, namespace: &str, name: &str) -> Vec<String> {
+        let Some(registered) = self.catalog.find(resource) else {
+            return Vec::new();
+        };
+        let term = |version: &Arc<str>| {
+            let api_version = Gvk::new(&resource.group, version, "").api_version();
+            format!("{api_version}/{}/{namespace}/{name}", registered.kind)
+        };
+        registered.versions.iter().map(term).collect()
+    }
+
+    /// Whether a result has all that exists in a namespace of a cluster: the caller may see it, a store has all of it, and nothing of it is incomplete
+    /// or stale. An empty namespace is that of cluster-scoped objects.
+    pub fn shows_all_of<T>(
+        &self,
+        found: &FoundObjects<T>,
+        cluster: &ClusterName,
+        namespace: &str,
+    ) -> bool {
+        let Some((resource, permitted)) = &found.searched else {
+            return false;
+        };
+        let parsed: Option<Namespace> = namespace.parse().ok();
+        let is_whole = |store: &StoreName| {
+            let coverage = self.catalog.coverage(resource, store, cluster);
+            coverage.is_some_and(|coverage| coverage.holds_all_of(parsed.as_ref()))
+        };
+        let mut gaps = self.catalog.gaps(resource);
+        let mut incomplete = self.catalog.incomplete().iter();
+        !found.has_more
+            && permitted.allows(cluster.as_str(), namespace)
+            && self.catalog.stores().any(|(store, _)| is_whole(store))
+            && self.catalog.stale(cluster).is_none()
+            && !gaps.any(|((of, _), _)| of == cluster)
+            && !incomplete.any(|(of, _)| of == cluster)
+    }
+
+    async fn search<T: FoundObject>(
+        &self,
+        resource: &ResourceName,
+        request: &ListRequest,
+        limit: usize,
+        owners: Option<Owners>,
+    ) -> Result<FoundObjects<T>, ApiError> {
+        let Some(registered) = self.catalog.find(resource) else {
+            return Ok(FoundObjects::default());
+        };
+        let Some(request) = of_resource(request, registered) else {
+            return Ok(FoundObjects::default());
+        };
+        let Some(permission) = self.permission(&request).await? else {
+            return Ok(FoundObjects::default());
+        };
+        if let Some(path) = unsupported_path(registered, &request) {
+            return Ok(FoundObjects {
+                warnings: uninterpreted_warning(registered, path)
+                    .into_iter()
+                    .collect(),
+                ..FoundObjects::default()
+            });
+        }
+        self.run(&request, permission, limit, owners).await
+    }
+
+    async fn run<T: FoundObject>(
+        &self,
+        request: &ListRequest,
+        permission: Permission,
+        limit: usize,
+        owners: Option<Owners>,
+    ) -> Result<FoundObjects<T>, ApiError> {
+        let plan = query_plan::plan(&self.catalog, request, permission.permitted)?;
+        let mut found = FoundObjects {
+            warnings: permission.warnings.into_iter().collect(),
+            searched: Some((plan.query.resource.clone(), plan.query.permitted.clone())),
+            ..FoundObjects::default()
+        };
+        found.warnings.extend(plan.warnings.iter().cloned());
+        if plan.is_empty {
+            return Ok(found);
+        }
+        let page = self.page(plan, limit, owners).await?;
+        found.objects = page.objects;
+        found.has_more = page.has_more;
+        Ok(found)
+    }
+
+    /// The first page of a query.
+    async fn page<T: FoundObject>(
+        &self,
+        plan: QueryPlan,
+        limit: usize,
+        owners: Option<Owners>,
+    ) -> Result<FoundObjects<T>, ApiError> {
+        let query = Query {
+            limit: limit.min(PAGE),
+            owners,
+            requester: self.requester(),
+            ..plan.query
+        };
+        let _page = self.page_permit().await?;
+        let first = timeout(TIMEOUT, plan.stores.first_objects(&query)).await;
+        let (hits, has_more) = first.map_err(|_| ApiError::Timeout(TIMEOUT.as_secs()))??;
+        let read = |hit: &Hit| T::of(&query.resource, &plan.kind, hit);
+        Ok(FoundObjects {
+            objects: hits.iter().map(read).collect(),
+            has_more,
+            ..FoundObjects::default()
+        })
+    }
+
+    /// Room for one page in memory, which users share.
+    async fn page_permit(&self) -> Result<FairPermit<Arc<str>>, ApiError> {
+        static ROOM: LazyLock<FairSemaphore<Arc<str>>> =
+            LazyLock::new(|| FairSemaphore::new(PAGES, QUEUE, Counter::default()));
+        let user: Arc<str> = self.caller.name.as_str().into();
+        let permit = ROOM.acquire(user, TIMEOUT).await;
+        permit.ok_or(ApiError::TooManyRequests)
+    }
+
+    fn requester(&self) -> Requester {
+        Requester::User(self.caller.name.as_str().into())
+    }
+
+    /// What the caller may list of a resource; `None`: nothing.
+    async fn permission(&self, request: &ListRequest) -> Result<Option<Permission>, ApiError> {
+        let permission = permitted_objects(
+            self.authentication_mode,
+            self.caller,
+            &self.catalog,
+            request,
+        )
+        .await;
+        match permission {
+            Ok(permission) => Ok(Some(permission)),
+            Err(ApiError::Forbidden(_)) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}

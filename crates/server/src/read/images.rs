@@ -1,0 +1,175 @@
+//! The images of Pods, and how many Pods of each cluster have them.
+
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, BTreeSet},
+};
+
+use fleetdex_core::{
+    model::{CLUSTER_ANNOTATION, ClusterName},
+    query::Hit,
+    selector::{FieldSelector, FieldTest},
+};
+use fleetdex_interpreter::image;
+use serde::Deserialize;
+use serde_json::{Value, json, value::RawValue};
+use tokio::time::timeout;
+
+use super::{
+    aggregate::raw,
+    object_summary::table,
+    page_reader::{PAGE_TIMEOUT, PageReader},
+    query_plan::QueryPlan,
+};
+use crate::{
+    render::representation::{MetaVersion, OutputKind},
+    request::{
+        api_error::ApiError,
+        api_request::{GROUPS, VERSION},
+    },
+};
+
+/// Rows of a result at most: images times clusters.
+const MAX_ROWS: usize = 10_000;
+
+/// The columns of a Table.
+const COLUMNS: [(&str, &str, u8); 3] = [
+    ("Image", "The image as the Pods name it.", 0),
+    ("Cluster", "The member that holds the Pods.", 0),
+    ("Pods", "How many Pods have the image.", 0),
+];
+
+/// How many Pods of a cluster have an image.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ImageCount {
+    image: String,
+    cluster: ClusterName,
+    pods: u64,
+}
+
+#[derive(Deserialize)]
+struct Pod {
+    #[serde(default)]
+    spec: PodSpec,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct PodSpec {
+    containers: Vec<Container>,
+    init_containers: Vec<Container>,
+    ephemeral_containers: Vec<Container>,
+}
+
+#[derive(Deserialize)]
+struct Container {
+    #[serde(default)]
+    image: String,
+}
+
+/// Counts the images of all Pods of a query, the most frequent first, and warnings about what is missing.
+pub async fn count(plan: QueryPlan) -> Result<(Vec<ImageCount>, Vec<String>), ApiError> {
+    if plan.is_empty {
+        return Ok((Vec::new(), Vec::new()));
+    }
+    let wanted = wanted_terms(&plan.query.fields);
+    let first = timeout(PAGE_TIMEOUT, plan.stores.first_page(&plan.query)).await;
+    let (first, _) = first.map_err(|_| ApiError::Timeout(PAGE_TIMEOUT.as_secs()))??;
+    let mut pods = PageReader::begin(plan.stores, plan.query, first, false, false).await?;
+    let mut counts: BTreeMap<(String, ClusterName), u64> = BTreeMap::new();
+    let mut is_cut = false;
+    while let Some(hit) = pods.next().await? {
+        for image in images(&hit) {
+            if !is_wanted(&image, wanted.as_ref()) {
+                continue;
+            }
+            let key = (image, hit.cluster.clone());
+            if counts.len() >= MAX_ROWS && !counts.contains_key(&key) {
+                is_cut = true;
+                continue;
+            }
+            *counts.entry(key).or_default() += 1;
+        }
+    }
+    let warnings = is_cut.then(|| {
+        format!("more than {MAX_ROWS} images are left out; name clusters, namespaces or an image")
+    });
+    Ok((sorted(counts), warnings.into_iter().collect()))
+}
+
+fn sorted(counts: BTreeMap<(String, ClusterName), u64>) -> Vec<ImageCount> {
+    let rows = counts
+        .into_iter()
+        .map(|((image, cluster), pods)| ImageCount {
+            image,
+            cluster,
+            pods,
+        });
+    let mut rows: Vec<ImageCount> = rows.collect();
+    rows.sort_by_key(|row| Reverse(row.pods));
+    rows
+}
+
+/// The distinct images of a Pod.
+fn images(hit: &Hit) -> BTreeSet<String> {
+    let pod: Option<Pod> = serde_json::from_str(hit.object.get()).ok();
+    let spec = pod.map(|pod| pod.spec).unwrap_or_default();
+    let containers = spec
+        .containers
+        .into_iter()
+        .chain(spec.init_containers)
+        .chain(spec.ephemeral_containers);
+    containers
+        .map(|container| container.image)
+        .filter(|image| !image.is_empty() && image.len() <= image::MAX_IMAGE_BYTES)
+        .collect()
+}
+
+/// The terms of the images that a field selector asks for; `None`: of any. Other containers of the same Pods have other images.
+fn wanted_terms(fields: &FieldSelector) -> Option<BTreeSet<String>> {
+    let mut requirements = fields.requirements();
+    requirements.find_map(|requirement| match &requirement.test {
+        FieldTest::In(terms) if requirement.path.as_str() == "image" => Some(terms.clone()),
+        _ => None,
+    })
+}
+
+fn is_wanted(image: &str, wanted: Option<&BTreeSet<String>>) -> bool {
+    wanted.is_none_or(|wanted| image::terms(image).iter().any(|term| wanted.contains(term)))
+}
+
+/// The result as JSON: an `ImageCountList`, or a Table.
+pub fn document(counts: &[ImageCount], output: OutputKind) -> Result<Box<RawValue>, ApiError> {
+    if let OutputKind::Table(version, _) = output {
+        let rows = counts.iter().map(|count| row(count, version));
+        return raw(&table(&COLUMNS, &rows.collect::<Vec<Value>>(), version));
+    }
+    let api_version = format!("{}/{VERSION}", GROUPS[0]);
+    let item = |count: &ImageCount| {
+        json!({
+            "kind": "ImageCount",
+            "apiVersion": api_version,
+            "metadata": metadata(count),
+            "image": count.image,
+            "cluster": count.cluster.as_str(),
+            "pods": count.pods,
+        })
+    };
+    raw(&json!({
+        "kind": "ImageCountList",
+        "apiVersion": api_version,
+        "metadata": {},
+        "items": counts.iter().map(item).collect::<Vec<Value>>(),
+    }))
+}
+
+fn metadata(count: &ImageCount) -> Value {
+    json!({ "name": count.image, "annotations": { CLUSTER_ANNOTATION: count.cluster.as_str() } })
+}
+
+fn row(count: &ImageCount, version: MetaVersion) -> Value {
+    json!({
+        "cells": [count.image, count.cluster.as_str(), count.pods.to_string()],
+        "object": { "kind": "PartialObjectMetadata", "apiVersion": version.api_version(), "metadata": metadata(count) },
+    })
+}

@@ -1,0 +1,169 @@
+//! Objects of several kinds in one result: what they are, and how they are.
+
+use fleetdex_core::{
+    model::{CLUSTER_ANNOTATION, ClusterName, Gvk, Interpretation, split_api_version},
+    query::{Hit, ResourceName},
+};
+use jiff::Timestamp;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use super::across_kinds::FoundObject;
+use crate::render::{representation::MetaVersion, table::human_duration};
+
+/// Annotations of an object's health in a result of several kinds.
+const HEALTH: &str = "fleetdex.io/health";
+const HEALTH_REASON: &str = "fleetdex.io/health-reason";
+const HEALTH_MESSAGE: &str = "fleetdex.io/health-message";
+
+/// One object of any kind.
+#[derive(Clone, Debug)]
+pub struct ObjectSummary {
+    /// The member that holds it.
+    pub cluster: ClusterName,
+    /// Its kind.
+    pub kind: Gvk,
+    /// Its metadata, as much as identifies it.
+    pub metadata: ObjectIdentity,
+    /// What it means.
+    pub interpretation: Interpretation,
+}
+
+/// What identifies an object.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ObjectIdentity {
+    /// Its name.
+    #[serde(default)]
+    pub name: String,
+    /// Its namespace; empty for a cluster-scoped object.
+    #[serde(default)]
+    pub namespace: String,
+    /// Its UID.
+    #[serde(default)]
+    pub uid: String,
+    /// When it was created.
+    #[serde(default)]
+    pub creation_timestamp: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct IdentifiedObject {
+    #[serde(default)]
+    api_version: String,
+    #[serde(default)]
+    metadata: ObjectIdentity,
+}
+
+impl FoundObject for ObjectSummary {
+    /// Its version is that of the object, which its cluster may serve in another one.
+    fn of(_: &ResourceName, kind: &Gvk, hit: &Hit) -> Self {
+        let head: Option<IdentifiedObject> = serde_json::from_str(hit.object.get()).ok();
+        let version = head
+            .as_ref()
+            .map(|head| split_api_version(&head.api_version));
+        let kind = match version {
+            Some((group, version)) if *group == *kind.group && !version.is_empty() => {
+                Gvk::new(group, version, &kind.kind)
+            }
+            _ => kind.clone(),
+        };
+        Self {
+            cluster: hit.cluster.clone(),
+            kind,
+            metadata: head.map(|head| head.metadata).unwrap_or_default(),
+            interpretation: hit.interpretation.as_deref().cloned().unwrap_or_default(),
+        }
+    }
+}
+
+impl ObjectSummary {
+    /// The kind as Tables show it: `Pod`, `Deployment.apps`.
+    pub fn qualified_kind(&self) -> String {
+        let Gvk { group, kind, .. } = &self.kind;
+        if group.is_empty() {
+            kind.to_string()
+        } else {
+            format!("{kind}.{group}")
+        }
+    }
+
+    /// The order of results: cluster, kind, namespace and name.
+    pub fn order(&self) -> (&ClusterName, &str, &str, &str, &str) {
+        let ObjectIdentity {
+            name,
+            namespace,
+            uid,
+            ..
+        } = &self.metadata;
+        (&self.cluster, &self.kind.kind, namespace, name, uid)
+    }
+
+    /// Its `PartialObjectMetadata`, with its own `apiVersion` and `kind`, and annotations of its cluster and health.
+    pub fn partial_metadata(&self) -> Value {
+        let found = &self.interpretation;
+        let mut annotations = Map::new();
+        for (key, value) in [
+            (CLUSTER_ANNOTATION, self.cluster.as_str()),
+            (HEALTH, found.health),
+            (HEALTH_REASON, &found.health_reason),
+            (HEALTH_MESSAGE, &found.health_message),
+        ] {
+            if !value.is_empty() {
+                annotations.insert(key.to_owned(), value.into());
+            }
+        }
+        let ObjectIdentity {
+            name,
+            namespace,
+            uid,
+            creation_timestamp,
+        } = &self.metadata;
+        let mut metadata = json!({ "name": name, "uid": uid, "annotations": annotations });
+        if !namespace.is_empty() {
+            metadata["namespace"] = json!(namespace);
+        }
+        if let Some(created) = creation_timestamp {
+            metadata["creationTimestamp"] = json!(created);
+        }
+        json!({ "apiVersion": self.kind.api_version(), "kind": &*self.kind.kind, "metadata": metadata })
+    }
+
+    /// Its age as kubectl shows it.
+    pub fn age(&self, now: Timestamp) -> String {
+        self.metadata.age(now)
+    }
+
+    /// A row of a Table, with these cells.
+    pub fn row(&self, cells: &Value, version: MetaVersion) -> Value {
+        let mut object = self.partial_metadata();
+        object["apiVersion"] = version.api_version().into();
+        object["kind"] = "PartialObjectMetadata".into();
+        json!({ "cells": cells, "object": object })
+    }
+}
+
+impl ObjectIdentity {
+    /// The age of the object as kubectl shows it.
+    fn age(&self, now: Timestamp) -> String {
+        let created = self.creation_timestamp.as_deref();
+        let created = created.and_then(|text| text.parse::<Timestamp>().ok());
+        created.map_or_else(
+            || "<unknown>".to_owned(),
+            |created| human_duration(now.duration_since(created).as_secs()),
+        )
+    }
+}
+
+/// A Table. Columns have a name, a description and a priority: 0 is always shown.
+pub fn table(columns: &[(&str, &str, u8)], rows: &[Value], version: MetaVersion) -> Value {
+    let column = |(name, description, priority): &(&str, &str, u8)| json!({ "name": name, "type": "string", "format": "", "description": description, "priority": priority });
+    json!({
+        "kind": "Table",
+        "apiVersion": version.api_version(),
+        "metadata": {},
+        "columnDefinitions": columns.iter().map(column).collect::<Vec<Value>>(),
+        "rows": rows,
+    })
+}

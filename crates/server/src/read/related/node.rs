@@ -1,0 +1,226 @@
+//! The objects of a search for relations: what of them decides which others are related.
+//!
+//! Of each object only this is kept, so that a search holds no more than its result.
+
+use std::collections::BTreeMap;
+
+use fleetdex_core::{
+    model::{ClusterName, Gvk, Interpretation, split_api_version},
+    query::{Hit, ResourceName},
+    selector::LabelSelector,
+};
+use fleetdex_interpreter::relations::{SelectorEdge, references, selector_edges};
+use serde_json::Value;
+
+use crate::read::{across_kinds::FoundObject, object_summary::ObjectSummary};
+
+/// The relation of an object to its owner.
+pub(super) const OWNED_BY: &str = "ownedBy";
+/// The relation to an object that an interpreter names without saying why.
+pub(super) const DEPENDS_ON: &str = "dependsOn";
+/// Owners of one object that are looked at; Kubernetes' controllers set one.
+const MAX_OWNERS: usize = 100;
+
+/// Identifies an object by its name.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct RelationKey {
+    pub(super) cluster: ClusterName,
+    pub(super) resource: ResourceName,
+    pub(super) namespace: String,
+    pub(super) name: String,
+}
+
+/// An object whose relations are searched.
+#[derive(Clone, Debug)]
+pub(super) struct RelationNode {
+    pub(super) key: RelationKey,
+    pub(super) summary: ObjectSummary,
+    pub(super) labels: BTreeMap<String, String>,
+    /// The UIDs of its owners.
+    pub(super) owners: Vec<String>,
+    /// The objects that it names, its owners among them.
+    pub(super) references: Vec<NamedReference>,
+    /// The objects that it selects.
+    pub(super) selections: Vec<LabelSelection>,
+}
+
+/// An object that another one names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct NamedReference {
+    pub(super) kind: Gvk,
+    pub(super) namespace: String,
+    pub(super) name: String,
+    pub(super) relation: String,
+}
+
+/// Objects that another one selects by their labels.
+#[derive(Clone, Debug)]
+pub(super) struct LabelSelection {
+    pub(super) group: String,
+    pub(super) kind: String,
+    /// Empty: any.
+    pub(super) namespace: String,
+    pub(super) labels: LabelSelector,
+    pub(super) relation: String,
+}
+
+impl FoundObject for RelationNode {
+    fn of(resource: &ResourceName, kind: &Gvk, hit: &Hit) -> Self {
+        let summary = ObjectSummary::of(resource, kind, hit);
+        let mut object: Value = serde_json::from_str(hit.object.get()).unwrap_or_default();
+        if object.is_object() {
+            object["apiVersion"] = summary.kind.api_version().into();
+            object["kind"] = (&*summary.kind.kind).into();
+        }
+        let owner_references = owner_references(&object);
+        let owners = owner_references
+            .iter()
+            .filter_map(|owner| owner["uid"].as_str());
+        Self {
+            key: RelationKey {
+                cluster: hit.cluster.clone(),
+                resource: resource.clone(),
+                namespace: summary.metadata.namespace.clone(),
+                name: summary.metadata.name.clone(),
+            },
+            labels: labels(&object),
+            owners: owners.map(str::to_owned).collect(),
+            references: named_references(&object, owner_references, &summary),
+            selections: selector_edges(&object)
+                .iter()
+                .filter_map(LabelSelection::of)
+                .collect(),
+            summary,
+        }
+    }
+}
+
+impl RelationNode {
+    /// The object as results name it in between: `Pod/web-1`.
+    pub(super) fn label(&self) -> String {
+        format!("{}/{}", self.summary.kind.kind, self.key.name)
+    }
+
+    /// The relation by which it names another object, by the term of that.
+    pub(super) fn relation_to(&self, term: &str) -> &str {
+        let named = self
+            .references
+            .iter()
+            .find(|reference| reference.relation != OWNED_BY && reference.term() == term);
+        named.map_or(DEPENDS_ON, |reference| &reference.relation)
+    }
+}
+
+impl NamedReference {
+    /// `apiVersion/kind/namespace/name`
+    fn term(&self) -> String {
+        let Self {
+            kind,
+            namespace,
+            name,
+            ..
+        } = self;
+        format!("{}/{}/{namespace}/{name}", kind.api_version(), kind.kind)
+    }
+
+    /// Reads `apiVersion/kind/namespace/name`; `None` if parts are missing.
+    fn of_term(term: &str) -> Option<Self> {
+        let mut parts = term.rsplitn(4, '/');
+        let (name, namespace) = (parts.next()?, parts.next()?);
+        let (kind, api_version) = (parts.next()?, parts.next()?);
+        Some(Self {
+            kind: gvk(api_version, kind),
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+            relation: DEPENDS_ON.to_owned(),
+        })
+    }
+
+    fn is_same_object(&self, other: &Self) -> bool {
+        (&self.kind.group, &self.kind.kind, &self.name)
+            == (&other.kind.group, &other.kind.kind, &other.name)
+            && self.namespace == other.namespace
+    }
+}
+
+impl LabelSelection {
+    /// `None` if the selector is malformed.
+    fn of(edge: &SelectorEdge) -> Option<Self> {
+        let parsed = serde_json::from_value(edge.selector.clone()).ok()?;
+        let (group, _) = split_api_version(edge.api_version);
+        Some(Self {
+            group: group.to_owned(),
+            kind: edge.kind.to_owned(),
+            namespace: edge.namespace.clone(),
+            labels: LabelSelector::from_api(&parsed).ok()?,
+            relation: edge.relation.to_owned(),
+        })
+    }
+
+    /// Whether it selects an object.
+    pub(super) fn selects(&self, node: &RelationNode) -> bool {
+        let kind = &node.summary.kind;
+        *kind.group == *self.group
+            && *kind.kind == *self.kind
+            && (self.namespace.is_empty() || self.namespace == node.key.namespace)
+            && self
+                .labels
+                .matches(|key| node.labels.get(key).map(String::as_str))
+    }
+}
+
+fn owner_references(object: &Value) -> &[Value] {
+    let owners = object["metadata"]["ownerReferences"].as_array();
+    let owners = owners.map_or(&[][..], Vec::as_slice);
+    &owners[..owners.len().min(MAX_OWNERS)]
+}
+
+fn labels(object: &Value) -> BTreeMap<String, String> {
+    let labels = object["metadata"]["labels"].as_object();
+    let text = |(key, value): (&String, &Value)| Some((key.clone(), value.as_str()?.to_owned()));
+    labels.into_iter().flatten().filter_map(text).collect()
+}
+
+/// The objects that an object names, each with the first relation by which it does.
+fn named_references(
+    object: &Value,
+    owner_references: &[Value],
+    summary: &ObjectSummary,
+) -> Vec<NamedReference> {
+    let part = |owner: &Value, key: &str| owner[key].as_str().unwrap_or_default().to_owned();
+    let owners = owner_references.iter().map(|owner| NamedReference {
+        kind: gvk(&part(owner, "apiVersion"), &part(owner, "kind")),
+        // An owner is in the namespace of its dependant, or cluster-scoped.
+        namespace: summary.metadata.namespace.clone(),
+        name: part(owner, "name"),
+        relation: OWNED_BY.to_owned(),
+    });
+    let known = references(object);
+    let known = known.iter().map(|reference| NamedReference {
+        kind: gvk(&reference.api_version, &reference.kind),
+        namespace: reference.namespace.clone(),
+        name: reference.name.clone(),
+        relation: reference.relation.to_owned(),
+    });
+    let mut named: Vec<NamedReference> = owners.chain(known).collect();
+    // What a customization or a webhook says of a custom kind.
+    for further in dependencies(&summary.interpretation) {
+        if !named
+            .iter()
+            .any(|reference| reference.is_same_object(&further))
+        {
+            named.push(further);
+        }
+    }
+    named
+}
+
+fn dependencies(interpretation: &Interpretation) -> impl Iterator<Item = NamedReference> + '_ {
+    let terms = interpretation.dependencies.iter();
+    terms.filter_map(|term| NamedReference::of_term(term))
+}
+
+fn gvk(api_version: &str, kind: &str) -> Gvk {
+    let (group, version) = split_api_version(api_version);
+    Gvk::new(group, version, kind)
+}

@@ -1,0 +1,74 @@
+//! What a search for relations has found so far, in one direction.
+
+use std::collections::BTreeSet;
+
+use fleetdex_core::model::Namespace;
+
+use super::{
+    node::{RelationKey, RelationNode},
+    related_object::RelatedObject,
+};
+use crate::read::across_kinds::AcrossKinds;
+
+/// What is known of the relations in one direction so far.
+pub(super) struct RelationSearch<'k, 's> {
+    pub(super) kinds: &'k AcrossKinds<'s>,
+    /// How many objects the result has at most.
+    pub(super) limit: usize,
+    pub(super) found: Vec<RelatedObject>,
+    /// Whether there are more.
+    pub(super) has_more: bool,
+    pub(super) warnings: BTreeSet<String>,
+    seen: BTreeSet<RelationKey>,
+}
+
+impl<'k, 's> RelationSearch<'k, 's> {
+    /// A search that begins with some objects, which are not part of its result.
+    pub(super) fn from(roots: &[RelationNode], kinds: &'k AcrossKinds<'s>, limit: usize) -> Self {
+        Self {
+            kinds,
+            limit,
+            found: Vec::new(),
+            has_more: false,
+            warnings: BTreeSet::new(),
+            seen: roots.iter().map(|node| node.key.clone()).collect(),
+        }
+    }
+
+    /// Whether an object was found before.
+    pub(super) fn has_seen(&self, key: &RelationKey) -> bool {
+        self.seen.contains(key)
+    }
+
+    /// Adds an object unless it was found before, or the result is full; whether it was added.
+    pub(super) fn add(&mut self, key: RelationKey, related: RelatedObject) -> bool {
+        if self.seen.contains(&key) {
+            return false;
+        }
+        if self.found.len() >= self.limit {
+            self.has_more = true;
+            return false;
+        }
+        self.seen.insert(key);
+        self.found.push(related);
+        true
+    }
+}
+
+/// Values without repetitions, sorted.
+pub(super) fn distinct<'v, T: Ord + Clone + 'v>(values: impl Iterator<Item = &'v T>) -> Vec<T> {
+    let distinct: BTreeSet<&T> = values.collect();
+    distinct.into_iter().cloned().collect()
+}
+
+/// The namespaces of some objects; none if any of them has none.
+pub(super) fn namespaces<'v>(names: impl Iterator<Item = &'v str>) -> Vec<Namespace> {
+    let distinct: BTreeSet<&str> = names.collect();
+    if distinct.contains("") {
+        return Vec::new();
+    }
+    distinct
+        .into_iter()
+        .filter_map(|name| name.parse().ok())
+        .collect()
+}

@@ -1,0 +1,231 @@
+//! What uses objects: their dependants, the objects that name them, and those that select them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use fleetdex_core::{
+    model::ClusterName,
+    query::{Owners, Relation, ResourceName},
+};
+use futures::FutureExt;
+
+use super::{
+    node::{OWNED_BY, RelationNode},
+    related_object::{Direction, RelatedObject},
+    search::{RelationSearch, distinct, namespaces},
+};
+use crate::{
+    read::{
+        across_kinds::{FoundObjects, concurrently},
+        query_plan::PAGE,
+    },
+    request::{api_error::ApiError, api_request::ListRequest},
+};
+
+/// A kind whose objects select others by their labels.
+struct SelectingKind {
+    group: &'static str,
+    kind: &'static str,
+    /// The plural of the objects that are selected.
+    selected: &'static str,
+    /// Whether it may select objects of other namespaces.
+    crosses_namespaces: bool,
+}
+
+const SELECTING_KINDS: [SelectingKind; 5] = [
+    SelectingKind::of_namespace("", "Service", "pods"),
+    SelectingKind::of_namespace("policy", "PodDisruptionBudget", "pods"),
+    SelectingKind::of_namespace("networking.k8s.io", "NetworkPolicy", "pods"),
+    SelectingKind::of_any_namespace("monitoring.coreos.com", "PodMonitor", "pods"),
+    SelectingKind::of_any_namespace("monitoring.coreos.com", "ServiceMonitor", "services"),
+];
+
+impl SelectingKind {
+    const fn of_namespace(group: &'static str, kind: &'static str, selected: &'static str) -> Self {
+        Self {
+            group,
+            kind,
+            selected,
+            crosses_namespaces: false,
+        }
+    }
+
+    const fn of_any_namespace(
+        group: &'static str,
+        kind: &'static str,
+        selected: &'static str,
+    ) -> Self {
+        Self {
+            crosses_namespaces: true,
+            ..Self::of_namespace(group, kind, selected)
+        }
+    }
+
+    fn selects(&self, node: &RelationNode) -> bool {
+        node.key.resource.group.is_empty() && *node.key.resource.plural == *self.selected
+    }
+}
+
+/// Adds what uses the objects. Returns the objects that are new.
+pub(super) async fn used_by(
+    search: &mut RelationSearch<'_, '_>,
+    of: &[RelationNode],
+    depth: usize,
+) -> Result<Vec<RelationNode>, ApiError> {
+    let mut new = dependants(search, of, depth).await?;
+    new.extend(naming(search, of, depth).await?);
+    new.extend(selecting(search, of, depth).await?);
+    Ok(new)
+}
+
+/// Adds the objects that objects own.
+async fn dependants(
+    search: &mut RelationSearch<'_, '_>,
+    of: &[RelationNode],
+    depth: usize,
+) -> Result<Vec<RelationNode>, ApiError> {
+    let mut owners = Owners::default();
+    let mut by_uid: BTreeMap<(&ClusterName, &str), &RelationNode> = BTreeMap::new();
+    let identified = of
+        .iter()
+        .filter(|node| !node.summary.metadata.uid.is_empty());
+    for node in identified {
+        let uid = node.summary.metadata.uid.as_str();
+        owners.insert(Some(node.key.cluster.clone()), uid);
+        by_uid.insert((&node.key.cluster, uid), node);
+    }
+    if owners.is_empty() {
+        return Ok(Vec::new());
+    }
+    let (kinds, limit, clusters) = (search.kinds, search.limit, clusters(of));
+    let relation = Relation::OwnedBy(owners.clone());
+    let resources = kinds.related_resources(&clusters, relation).await?;
+    let searches = resources.iter().map(|resource| {
+        kinds
+            .owned_objects(resource, &clusters, limit + 1, &owners)
+            .boxed()
+    });
+    let results = concurrently(searches.collect()).await?;
+    Ok(add_users(search, results, depth, |node| {
+        let mut uids = node.owners.iter();
+        let owner = uids.find_map(|uid| by_uid.get(&(&node.key.cluster, uid.as_str())))?;
+        Some((*owner, OWNED_BY.to_owned()))
+    }))
+}
+
+/// Adds the objects that name objects, as their documents say.
+async fn naming(
+    search: &mut RelationSearch<'_, '_>,
+    of: &[RelationNode],
+    depth: usize,
+) -> Result<Vec<RelationNode>, ApiError> {
+    let (kinds, limit, clusters) = (search.kinds, search.limit, clusters(of));
+    let mut by_term: BTreeMap<(&ClusterName, String), &RelationNode> = BTreeMap::new();
+    for node in of {
+        let key = &node.key;
+        for term in kinds.terms_of(&key.resource, &key.namespace, &key.name) {
+            by_term.insert((&key.cluster, term), node);
+        }
+    }
+    let terms: BTreeSet<String> = by_term.keys().map(|(_, term)| term.clone()).collect();
+    if terms.is_empty() {
+        return Ok(Vec::new());
+    }
+    let relation = Relation::DependsOn(terms.clone());
+    let resources = kinds.related_resources(&clusters, relation).await?;
+    let searches = resources.iter().map(|resource| {
+        kinds
+            .depending_objects(resource, &clusters, limit + 1, &terms)
+            .boxed()
+    });
+    let results = concurrently(searches.collect()).await?;
+    Ok(add_users(search, results, depth, |node| {
+        let mut terms = node.summary.interpretation.dependencies.iter();
+        terms.find_map(|term| {
+            let used = by_term.get(&(&node.key.cluster, term.clone()))?;
+            Some((*used, node.relation_to(term).to_owned()))
+        })
+    }))
+}
+
+/// Adds the objects that select objects: one query for each kind that can.
+async fn selecting(
+    search: &mut RelationSearch<'_, '_>,
+    of: &[RelationNode],
+    depth: usize,
+) -> Result<Vec<RelationNode>, ApiError> {
+    let kinds = search.kinds;
+    let mut queries: Vec<(ResourceName, ListRequest)> = Vec::new();
+    for selecting in &SELECTING_KINDS {
+        let selectable: Vec<&RelationNode> =
+            of.iter().filter(|node| selecting.selects(node)).collect();
+        let Some(resource) = kinds.resource_of(selecting.group, selecting.kind) else {
+            continue;
+        };
+        if selectable.is_empty() {
+            continue;
+        }
+        let names = selectable.iter().map(|node| node.key.namespace.as_str());
+        let request = ListRequest {
+            clusters: distinct(selectable.iter().map(|node| &node.key.cluster)),
+            namespaces: if selecting.crosses_namespaces {
+                Vec::new()
+            } else {
+                namespaces(names)
+            },
+            ..ListRequest::default()
+        };
+        queries.push((resource.name.clone(), request));
+    }
+    let searches = queries
+        .iter()
+        .map(|(resource, request)| kinds.objects_of(resource, request, PAGE).boxed());
+    let mut results: Vec<FoundObjects<RelationNode>> = concurrently(searches.collect()).await?;
+    for (result, (resource, _)) in results.iter_mut().zip(&queries) {
+        // The page has objects that select others, too: the result itself may have room.
+        if std::mem::take(&mut result.has_more) {
+            search.warnings.insert(format!(
+                "of more than {PAGE} {} the first ones are compared",
+                resource.plural
+            ));
+        }
+    }
+    Ok(add_users(search, results, depth, |node| {
+        node.selections.iter().find_map(|selection| {
+            let is_selected = |candidate: &&RelationNode| {
+                candidate.key.cluster == node.key.cluster && selection.selects(candidate)
+            };
+            let selected = of.iter().find(is_selected)?;
+            Some((selected, selection.relation.clone()))
+        })
+    }))
+}
+
+/// Adds the found objects that use another one; `used` returns that one and what it is used for. Returns those that are new.
+fn add_users<'n>(
+    search: &mut RelationSearch<'_, '_>,
+    results: Vec<FoundObjects<RelationNode>>,
+    depth: usize,
+    used: impl Fn(&RelationNode) -> Option<(&'n RelationNode, String)>,
+) -> Vec<RelationNode> {
+    let mut new = Vec::new();
+    for result in results {
+        search.has_more |= result.has_more;
+        for node in result.objects {
+            let Some((nearer, relation)) = used(&node) else {
+                continue;
+            };
+            let related =
+                RelatedObject::existing(&node, nearer, Direction::UsedBy, &relation, depth);
+            if search.add(node.key.clone(), related) {
+                new.push(node);
+            }
+        }
+        search.warnings.extend(result.warnings);
+    }
+    new
+}
+
+/// The clusters of some objects.
+fn clusters(of: &[RelationNode]) -> Vec<ClusterName> {
+    distinct(of.iter().map(|node| &node.key.cluster))
+}

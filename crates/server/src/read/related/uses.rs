@@ -1,0 +1,227 @@
+//! What objects use: their owners, the objects that they name, and those that they select.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use fleetdex_core::query::ResourceName;
+use futures::FutureExt;
+
+use super::{
+    node::{LabelSelection, NamedReference, RelationKey, RelationNode},
+    related_object::{Direction, RelatedObject},
+    search::{RelationSearch, distinct, namespaces},
+};
+use crate::{
+    read::{
+        across_kinds::{AcrossKinds, FoundObjects, concurrently},
+        query_plan::{PAGE, truncated},
+    },
+    request::{api_error::ApiError, api_request::ListRequest},
+};
+
+/// Selectors of the objects of one step that are followed, each with a query.
+const MAX_SELECTIONS: usize = 200;
+
+/// A named object that an object uses.
+struct NamedUse<'n> {
+    user: &'n RelationNode,
+    reference: &'n NamedReference,
+}
+
+/// Named objects of one resource and namespace.
+type NamedUses<'n> = BTreeMap<RelationKey, NamedUse<'n>>;
+
+/// Adds what the objects use. Returns the objects that are new.
+pub(super) async fn uses(
+    search: &mut RelationSearch<'_, '_>,
+    of: &[RelationNode],
+    depth: usize,
+) -> Result<Vec<RelationNode>, ApiError> {
+    let mut new = named(search, of, depth).await?;
+    new.extend(selected(search, of, depth).await?);
+    Ok(new)
+}
+
+/// Adds the objects that objects name.
+async fn named(
+    search: &mut RelationSearch<'_, '_>,
+    of: &[RelationNode],
+    depth: usize,
+) -> Result<Vec<RelationNode>, ApiError> {
+    let kinds = search.kinds;
+    let mut queries = Vec::new();
+    for ((resource, _), wanted) in named_uses(search, of) {
+        queries.extend(
+            chunks(wanted)
+                .into_iter()
+                .map(|chunk| (resource.clone(), chunk)),
+        );
+    }
+    let searches = queries
+        .iter()
+        .map(|(resource, wanted)| find_named(kinds, resource, wanted).boxed());
+    let results = concurrently(searches.collect()).await?;
+    let mut new = Vec::new();
+    for ((_, wanted), result) in queries.iter().zip(results) {
+        add_missing(search, wanted, &result, depth);
+        for node in &result.objects {
+            let Some(found) = wanted.get(&node.key) else {
+                continue;
+            };
+            let relation = &found.reference.relation;
+            let related =
+                RelatedObject::existing(node, found.user, Direction::Uses, relation, depth);
+            if search.add(node.key.clone(), related) {
+                new.push(node.clone());
+            }
+        }
+        search.warnings.extend(result.warnings);
+    }
+    Ok(new)
+}
+
+/// The named objects that objects use, by resource and namespace.
+fn named_uses<'n>(
+    search: &mut RelationSearch<'_, '_>,
+    of: &'n [RelationNode],
+) -> BTreeMap<(ResourceName, String), NamedUses<'n>> {
+    let mut all: BTreeMap<(ResourceName, String), NamedUses<'n>> = BTreeMap::new();
+    for user in of {
+        for reference in &user.references {
+            let kind = &reference.kind;
+            let Some(resource) = search.kinds.resource_of(&kind.group, &kind.kind) else {
+                search.warnings.insert(truncated(format!(
+                    "{} {} is referred to, and no ResourceRegistry selects it",
+                    kind.api_version(),
+                    kind.kind
+                )));
+                continue;
+            };
+            let namespace = if resource.namespaced {
+                reference.namespace.clone()
+            } else {
+                String::new()
+            };
+            let key = RelationKey {
+                cluster: user.key.cluster.clone(),
+                resource: resource.name.clone(),
+                namespace: namespace.clone(),
+                name: reference.name.clone(),
+            };
+            if search.has_seen(&key) {
+                continue;
+            }
+            let wanted = all.entry((resource.name.clone(), namespace)).or_default();
+            wanted.entry(key).or_insert(NamedUse { user, reference });
+        }
+    }
+    all
+}
+
+/// Parts that one page of objects answers, whichever of the clusters have an object of each name.
+fn chunks(wanted: NamedUses<'_>) -> Vec<NamedUses<'_>> {
+    let clusters = distinct(wanted.keys().map(|key| &key.cluster)).len();
+    let names = (PAGE / clusters.max(1)).max(1);
+    let mut by_name: BTreeMap<String, NamedUses<'_>> = BTreeMap::new();
+    for (key, found) in wanted {
+        let of_name = by_name.entry(key.name.clone()).or_default();
+        of_name.insert(key, found);
+    }
+    let mut chunks = Vec::new();
+    let mut of_names = by_name.into_values().peekable();
+    while of_names.peek().is_some() {
+        chunks.push(of_names.by_ref().take(names).flatten().collect());
+    }
+    chunks
+}
+
+async fn find_named(
+    kinds: &AcrossKinds<'_>,
+    resource: &ResourceName,
+    wanted: &NamedUses<'_>,
+) -> Result<FoundObjects<RelationNode>, ApiError> {
+    let request = ListRequest {
+        clusters: distinct(wanted.keys().map(|key| &key.cluster)),
+        namespaces: namespaces(wanted.keys().map(|key| key.namespace.as_str())),
+        names: distinct(wanted.keys().map(|key| &key.name)),
+        ..ListRequest::default()
+    };
+    kinds.objects_of(resource, &request, PAGE).await
+}
+
+/// Adds the named objects that do not exist, as far as the result shows.
+fn add_missing(
+    search: &mut RelationSearch<'_, '_>,
+    wanted: &NamedUses<'_>,
+    result: &FoundObjects<RelationNode>,
+    depth: usize,
+) {
+    let existing: BTreeSet<&RelationKey> = result.objects.iter().map(|node| &node.key).collect();
+    let missing = wanted.iter().filter(|(key, _)| !existing.contains(key));
+    for (key, NamedUse { user, reference }) in missing {
+        if search
+            .kinds
+            .shows_all_of(result, &key.cluster, &key.namespace)
+        {
+            search.add(
+                key.clone(),
+                RelatedObject::missing(key, user, reference, depth),
+            );
+        }
+    }
+}
+
+/// Adds the objects that objects select.
+async fn selected(
+    search: &mut RelationSearch<'_, '_>,
+    of: &[RelationNode],
+    depth: usize,
+) -> Result<Vec<RelationNode>, ApiError> {
+    let selections = of.iter().flat_map(|node| {
+        node.selections
+            .iter()
+            .map(move |selection| (node, selection))
+    });
+    let mut selections: Vec<(&RelationNode, &LabelSelection)> = selections.collect();
+    if selections.len() > MAX_SELECTIONS {
+        selections.truncate(MAX_SELECTIONS);
+        search.warnings.insert(format!(
+            "of more than {MAX_SELECTIONS} label selectors the first ones are followed"
+        ));
+    }
+    let (kinds, limit) = (search.kinds, search.limit);
+    let searches = selections
+        .iter()
+        .map(|(node, selection)| find_selected(kinds, node, selection, limit).boxed());
+    let results = concurrently(searches.collect()).await?;
+    let mut new = Vec::new();
+    for ((user, selection), result) in selections.iter().zip(results) {
+        for node in result.objects {
+            let relation = &selection.relation;
+            let related = RelatedObject::existing(&node, user, Direction::Uses, relation, depth);
+            if search.add(node.key.clone(), related) {
+                new.push(node);
+            }
+        }
+        search.has_more |= result.has_more;
+        search.warnings.extend(result.warnings);
+    }
+    Ok(new)
+}
+
+async fn find_selected(
+    kinds: &AcrossKinds<'_>,
+    node: &RelationNode,
+    selection: &LabelSelection,
+    limit: usize,
+) -> Result<FoundObjects<RelationNode>, ApiError> {
+    let Some(resource) = kinds.resource_of(&selection.group, &selection.kind) else {
+        return Ok(FoundObjects::default());
+    };
+    let request = ListRequest {
+        clusters: vec![node.key.cluster.clone()],
+        namespaces: namespaces([selection.namespace.as_str()].into_iter()),
+        labels: selection.labels.clone(),
+        ..ListRequest::default()
+    };
+    kinds.objects_of(&resource.name, &request, limit + 1).await
+}

@@ -1,0 +1,349 @@
+//! Asks interpreter webhooks about objects whose documents are written already, and writes the documents again with their answers.
+//!
+//! ```text
+//!  unit ──document──> pipeline        queue ──> webhook
+//!    └───object──> Enrichment ──job──> │
+//!                      ▲               └──answer──> document, at the same version ──> pipeline
+//!                      └── pass: lists the unit again for what found no room, or was lost with a process
+//! ```
+//!
+//! Guarantee: an answer never delays a change, and never replaces a newer version: the store compares versions. In the end every document has the answer
+//! about its version, or why there is none.
+
+use std::{
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use backon::{BackoffBuilder, ExponentialBuilder};
+use fleetdex_clusters::watch::{FaultKind, ListPage, ListerWatcher, StreamFault};
+use fleetdex_core::model::{IndexName, Interpret, Interpretation, Object};
+use fleetdex_interpreter::{
+    Operation, Request, Response,
+    rules::{KindRules, KindWebhook, WebhookAnswers},
+};
+use fleetdex_webhooks::{
+    breaker::Contact,
+    client::CallWebhook,
+    queue::{Delivery, Enrich, EnrichmentJob, EnrichmentQueue, Unanswered},
+};
+use jiff::Timestamp;
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+
+use crate::{
+    progress::Progress,
+    sink::{Sink, Wait},
+};
+
+/// Objects of a page of a pass. The page is in memory while its objects are handed to the queue.
+const PAGE_SIZE: u32 = 50;
+/// The least time between two passes, without jitter.
+const MIN_PASS_INTERVAL: Duration = Duration::from_secs(5);
+/// The longest time between two passes that are due.
+const MAX_PASS_INTERVAL: Duration = Duration::from_mins(10);
+/// Bytes of a queued object besides its JSON.
+const JOB_BYTES: usize = 512;
+
+/// What asks webhooks, for all streams of the process.
+#[derive(Clone)]
+pub struct WebhookAccess {
+    /// Calls webhooks.
+    pub client: Arc<dyn CallWebhook>,
+    /// The objects that webhooks are to be asked about.
+    pub queue: EnrichmentQueue<ObjectEnrichment>,
+}
+
+/// The enrichment of the documents of one stream.
+pub struct UnitEnrichment {
+    rules: KindRules,
+    /// The ids of the webhooks.
+    webhooks: Vec<Arc<str>>,
+    access: WebhookAccess,
+    sink: Arc<Sink>,
+    progress: Arc<Progress>,
+    /// The write alias of the revision, once it is open.
+    target: OnceLock<IndexName>,
+    /// Begins the keys of the stream's jobs. No other stream of the process has it.
+    prefix: String,
+    has_ended: AtomicBool,
+    /// Notified when a pass is due.
+    pass_is_due: Notify,
+}
+
+/// One object that webhooks are asked about.
+pub struct ObjectEnrichment {
+    unit: Arc<UnitEnrichment>,
+    /// The object as the member sent it.
+    json: Box<str>,
+    answers: Mutex<WebhookAnswers>,
+}
+
+/// The rules with the answers of webhooks so far.
+#[derive(Debug)]
+struct AnsweredRules<'r> {
+    rules: &'r KindRules,
+    answers: WebhookAnswers,
+}
+
+impl Interpret for AnsweredRules<'_> {
+    fn interpret(&self, object: &Object<'_>) -> Interpretation {
+        self.rules.interpret_with(object, &self.answers)
+    }
+}
+
+impl UnitEnrichment {
+    /// The enrichment of a stream; `None` if no webhook answers for its kind. `prefix` identifies the stream among all that the process has ever run.
+    pub fn new(
+        rules: &KindRules,
+        access: &WebhookAccess,
+        sink: &Arc<Sink>,
+        progress: &Arc<Progress>,
+        prefix: String,
+    ) -> Option<Arc<Self>> {
+        let webhooks: Vec<Arc<str>> = rules
+            .webhooks()
+            .iter()
+            .map(|asked| asked.webhook.id.as_str().into())
+            .collect();
+        (!webhooks.is_empty()).then(|| {
+            Arc::new(Self {
+                rules: rules.clone(),
+                webhooks,
+                access: access.clone(),
+                sink: Arc::clone(sink),
+                progress: Arc::clone(progress),
+                target: OnceLock::new(),
+                prefix,
+                has_ended: AtomicBool::new(false),
+                pass_is_due: Notify::new(),
+            })
+        })
+    }
+
+    /// Sets the write alias of the revision. `resumes`: whether the stream lists nothing now, so that answers may have been lost with another process.
+    pub(crate) fn opened(&self, target: &IndexName, resumes: bool) {
+        // A stream opens one revision.
+        let _ = self.target.set(target.clone());
+        if resumes {
+            self.pass_is_due.notify_one();
+        }
+    }
+
+    /// Asks the webhooks about an object whose document is being written. Never waits: what finds no room is left to a pass.
+    pub(crate) fn submit(self: &Arc<Self>, object: &Object<'_>) {
+        if !self.try_submit(object) {
+            self.pass_is_due.notify_one();
+        }
+    }
+
+    /// Forgets an object that was deleted.
+    pub(crate) fn cancel(&self, id: &str) {
+        self.access.queue.cancel(&self.key(id));
+    }
+
+    fn key(&self, id: &str) -> String {
+        format!("{}{id}", self.prefix)
+    }
+
+    /// Whether there was room.
+    fn try_submit(self: &Arc<Self>, object: &Object<'_>) -> bool {
+        let json = object.json();
+        let enrichment = ObjectEnrichment {
+            unit: Arc::clone(self),
+            json: json.into(),
+            answers: Mutex::default(),
+        };
+        let job = EnrichmentJob {
+            key: self.key(&self.sink.projector.id(object.uid())).into(),
+            version: object.version(),
+            webhooks: self.webhooks.clone(),
+            bytes: json.len() + JOB_BYTES,
+            payload: Arc::new(enrichment),
+        };
+        self.access.queue.submit(&job).is_ok()
+    }
+
+    /// Repeats passes whenever one is due, until dropped.
+    pub(crate) async fn run_passes(self: &Arc<Self>, source: &ListerWatcher) {
+        let backoff = || {
+            ExponentialBuilder::default()
+                .with_min_delay(MIN_PASS_INTERVAL)
+                .with_max_delay(MAX_PASS_INTERVAL)
+                .with_jitter()
+                .without_max_times()
+                .build()
+        };
+        let mut delays = backoff();
+        loop {
+            self.pass_is_due.notified().await;
+            let delay = delays.next().unwrap_or(MAX_PASS_INTERVAL);
+            tokio::time::sleep(delay).await;
+            match self.pass(source).await {
+                Ok(()) => delays = backoff(),
+                Err(fault) => {
+                    tracing::debug!(stream = self.prefix, %fault, "cannot list the objects that webhooks are to be asked about; it is repeated");
+                    self.pass_is_due.notify_one();
+                }
+            }
+        }
+    }
+
+    /// Lists the objects of the unit and submits each, as fast as there is room.
+    async fn pass(self: &Arc<Self>, source: &ListerWatcher) -> Result<(), StreamFault> {
+        let mut token: Option<String> = None;
+        loop {
+            self.access.queue.room(&self.webhooks).await;
+            let body = source.list(token.as_deref(), Some(PAGE_SIZE)).await?;
+            let page = ListPage::parse(&body).map_err(|error| StreamFault {
+                kind: FaultKind::Garbled,
+                message: error.to_string(),
+            })?;
+            // What finds no room is submitted again: the same page is read again then.
+            if !page.items.iter().all(|raw| self.submit_listed(raw.get())) {
+                continue;
+            }
+            match page.continue_token {
+                Some(next) => token = Some(next),
+                None => return Ok(()),
+            }
+        }
+    }
+
+    /// Whether there was room for a listed object, or it needs none.
+    fn submit_listed(self: &Arc<Self>, json: &str) -> bool {
+        match Object::parse(json) {
+            Ok(object) if self.sink.selects(&object) => self.try_submit(&object),
+            // The stream has stored its identity only, or nothing.
+            _ => true,
+        }
+    }
+
+    fn webhook(&self, id: &str) -> Option<&KindWebhook> {
+        let mut webhooks = self.rules.webhooks().iter();
+        webhooks.find(|asked| asked.webhook.id == id)
+    }
+}
+
+/// Ends the enrichment of a stream when the stream ends.
+pub(crate) struct EnrichmentGuard(pub(crate) Arc<UnitEnrichment>);
+
+impl Drop for EnrichmentGuard {
+    fn drop(&mut self) {
+        self.0.has_ended.store(true, Ordering::SeqCst);
+        let prefix = &self.0.prefix;
+        self.0
+            .access
+            .queue
+            .cancel_matching(|key| key.starts_with(prefix));
+    }
+}
+
+impl ObjectEnrichment {
+    /// Asks a webhook each of its operations.
+    async fn answers_of(
+        &self,
+        asked: &KindWebhook,
+    ) -> Result<Vec<(Operation, Response)>, Unanswered> {
+        let unreadable = |error: String| Unanswered {
+            text: error.into(),
+            contact: Contact::Reached,
+            again: false,
+        };
+        let object = Object::parse(&self.json).map_err(|error| unreadable(error.to_string()))?;
+        let value = self
+            .unit
+            .sink
+            .projector
+            .stored_value(&object)
+            .map_err(|error| unreadable(error.to_string()))?;
+        let mut answers = Vec::new();
+        for operation in &asked.operations {
+            let Some(request) = Request::about(*operation, &value) else {
+                continue;
+            };
+            let called = self.unit.access.client.call(&asked.webhook, &request).await;
+            let response =
+                called.map_err(|error| Unanswered::of(&error, asked.webhook.failure_policy))?;
+            answers.push((*operation, response));
+        }
+        Ok(answers)
+    }
+
+    /// Writes the document again, with the answers so far.
+    async fn write(&self) {
+        let unit = &self.unit;
+        let Some(target) = unit.target.get() else {
+            return;
+        };
+        // The stream that follows this one waits until the ticket is given back.
+        let ticket = unit.progress.ticket();
+        if !unit.has_ended.load(Ordering::SeqCst) {
+            self.write_to(target).await;
+        }
+        ticket.acknowledge();
+    }
+
+    async fn write_to(&self, target: &IndexName) {
+        let unit = &self.unit;
+        let rules = AnsweredRules {
+            rules: &unit.rules,
+            answers: self.answers.lock().clone(),
+        };
+        let Ok(object) = Object::parse(&self.json) else {
+            return;
+        };
+        let now = Timestamp::now()
+            .strftime("%Y-%m-%dT%H:%M:%S.%3fZ")
+            .to_string();
+        let document = unit.sink.projector.document_by(&object, Some(&rules), &now);
+        // An object that cannot be stored has its reason in the store already.
+        if let Ok(document) = document {
+            let name = unit.sink.name(&object);
+            unit.sink
+                .write(&unit.progress, target, document, Some(name), Wait::Never)
+                .await;
+        }
+    }
+
+    fn set_failed(&self, webhook: &str, reason: &str) {
+        let operations = self.unit.webhook(webhook).map(|asked| &asked.operations);
+        let mut answers = self.answers.lock();
+        for operation in operations.into_iter().flatten() {
+            answers.insert(*operation, Err(reason.to_owned()));
+        }
+    }
+}
+
+impl Enrich for ObjectEnrichment {
+    type Answer = Vec<(Operation, Response)>;
+
+    async fn ask(&self, webhook: &str) -> Result<Self::Answer, Unanswered> {
+        match self.unit.webhook(webhook) {
+            Some(asked) => self.answers_of(asked).await,
+            None => Ok(Vec::new()),
+        }
+    }
+
+    async fn deliver(&self, webhook: &str, delivery: Delivery<Self::Answer>) {
+        match delivery {
+            Delivery::Answered(answers) => {
+                let answered = answers
+                    .into_iter()
+                    .map(|(operation, response)| (operation, Ok(response)));
+                self.answers.lock().extend(answered);
+            }
+            Delivery::Postponed(reason) => self.set_failed(webhook, &reason),
+            Delivery::Failed(unanswered) => {
+                self.set_failed(webhook, &unanswered.text);
+                if unanswered.again {
+                    self.unit.pass_is_due.notify_one();
+                }
+            }
+        }
+        self.write().await;
+    }
+}

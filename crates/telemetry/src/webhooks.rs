@@ -1,0 +1,259 @@
+//! The metrics of interpreter webhooks.
+
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
+
+use parking_lot::Mutex;
+use prometheus_client::{
+    encoding::{EncodeLabelSet, EncodeLabelValue, LabelValueEncoder},
+    metrics::{
+        counter::Counter,
+        family::Family,
+        gauge::Gauge,
+        histogram::{Histogram, exponential_buckets},
+    },
+    registry::Registry,
+};
+
+use super::gauges::saturating;
+
+/// Webhooks with series of their own. Fleets have a handful; further ones share the series of `other`.
+const MAX_WEBHOOKS: usize = 200;
+const OTHER: &str = "other";
+
+/// How a call of a webhook ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum CallEnd {
+    /// With a result.
+    Answered,
+    /// The webhook says that it has no result.
+    Unsuccessful,
+    /// The answer is no valid one.
+    Invalid,
+    /// The answer has another HTTP status than 2xx.
+    Status,
+    /// There was no whole answer in time.
+    Timeout,
+    /// There was no connection, or it broke.
+    Connection,
+    /// There was no call: too many others were under way, or it could not be made.
+    NotMade,
+}
+
+/// How a queued question to a webhook ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum JobEnd {
+    /// The answer was delivered.
+    Answered,
+    /// A failure was delivered.
+    Failed,
+    /// There is a newer version of the document.
+    Superseded,
+    /// The document or its webhook is gone.
+    Cancelled,
+    /// There was no room in the queue.
+    Refused,
+}
+
+impl EncodeLabelValue for CallEnd {
+    fn encode(&self, encoder: &mut LabelValueEncoder) -> Result<(), std::fmt::Error> {
+        let value = match self {
+            Self::Answered => "answered",
+            Self::Unsuccessful => "unsuccessful",
+            Self::Invalid => "invalid",
+            Self::Status => "status",
+            Self::Timeout => "timeout",
+            Self::Connection => "connection",
+            Self::NotMade => "not_made",
+        };
+        value.encode(encoder)
+    }
+}
+
+impl EncodeLabelValue for JobEnd {
+    fn encode(&self, encoder: &mut LabelValueEncoder) -> Result<(), std::fmt::Error> {
+        let value = match self {
+            Self::Answered => "answered",
+            Self::Failed => "failed",
+            Self::Superseded => "superseded",
+            Self::Cancelled => "cancelled",
+            Self::Refused => "refused",
+        };
+        value.encode(encoder)
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct WebhookLabels {
+    webhook: Arc<str>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct CallLabels {
+    webhook: Arc<str>,
+    result: CallEnd,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct EndLabels {
+    end: JobEnd,
+}
+
+/// The metrics of interpreter webhooks. Clones share them.
+#[derive(Clone, Debug)]
+pub struct WebhookMetrics {
+    known: Arc<Mutex<BTreeSet<Arc<str>>>>,
+    calls: Family<CallLabels, Counter>,
+    seconds: Family<WebhookLabels, Histogram, fn() -> Histogram>,
+    queued: Gauge,
+    queued_bytes: Gauge,
+    jobs: Family<EndLabels, Counter>,
+    postponed: Counter,
+}
+
+impl Default for WebhookMetrics {
+    fn default() -> Self {
+        Self {
+            known: Arc::default(),
+            calls: Family::default(),
+            seconds: Family::new_with_constructor(call_seconds),
+            queued: Gauge::default(),
+            queued_bytes: Gauge::default(),
+            jobs: Family::default(),
+            postponed: Counter::default(),
+        }
+    }
+}
+
+/// Upper bounds of 1 ms to 33 s, doubling: a webhook in the same cluster answers in a few milliseconds, and none may take
+/// longer than 30 s.
+fn call_seconds() -> Histogram {
+    Histogram::new(exponential_buckets(0.001, 2.0, 16))
+}
+
+impl WebhookMetrics {
+    pub(super) fn register(&self, registry: &mut Registry) {
+        registry.register(
+            "webhook_calls",
+            "Calls of interpreter webhooks, by result",
+            self.calls.clone(),
+        );
+        registry.register(
+            "webhook_call_seconds",
+            "Seconds that calls of interpreter webhooks took",
+            self.seconds.clone(),
+        );
+        registry.register(
+            "webhook_queue_jobs",
+            "Questions to interpreter webhooks that are queued or under way: one for each document and webhook",
+            self.queued.clone(),
+        );
+        registry.register(
+            "webhook_queue_bytes",
+            "Bytes of those documents, by estimate",
+            self.queued_bytes.clone(),
+        );
+        registry.register(
+            "webhook_jobs",
+            "Questions to interpreter webhooks that came to an end, or that the queue refused as it was full",
+            self.jobs.clone(),
+        );
+        registry.register(
+            "webhook_jobs_postponed",
+            "Questions to interpreter webhooks that failed for the first time and wait to be asked again",
+            self.postponed.clone(),
+        );
+    }
+
+    /// Counts a call of a webhook, by the id of the webhook.
+    pub fn called(&self, webhook: &str, end: CallEnd, took: Duration) {
+        let label = self.label(webhook);
+        let labels = WebhookLabels {
+            webhook: Arc::clone(&label),
+        };
+        self.seconds
+            .get_or_create(&labels)
+            .observe(took.as_secs_f64());
+        self.calls
+            .get_or_create(&CallLabels {
+                webhook: label,
+                result: end,
+            })
+            .inc();
+    }
+
+    /// Calls of a webhook that ended like this.
+    pub fn calls(&self, webhook: &str, end: CallEnd) -> u64 {
+        let labels = CallLabels {
+            webhook: webhook.into(),
+            result: end,
+        };
+        self.calls.get(&labels).map_or(0, |counter| counter.get())
+    }
+
+    fn label(&self, webhook: &str) -> Arc<str> {
+        let mut known = self.known.lock();
+        if let Some(label) = known.get(webhook) {
+            return Arc::clone(label);
+        }
+        if known.len() >= MAX_WEBHOOKS {
+            return OTHER.into();
+        }
+        let label: Arc<str> = webhook.into();
+        known.insert(Arc::clone(&label));
+        label
+    }
+
+    /// Counts questions that came to an end.
+    pub fn ended(&self, end: JobEnd, count: usize) {
+        if count > 0 {
+            self.jobs
+                .get_or_create(&EndLabels { end })
+                .inc_by(u64::try_from(count).unwrap_or(u64::MAX));
+        }
+    }
+
+    /// Questions that ended like this.
+    pub fn ends(&self, end: JobEnd) -> u64 {
+        self.jobs
+            .get(&EndLabels { end })
+            .map_or(0, |counter| counter.get())
+    }
+
+    /// Counts a question that waits to be asked again.
+    pub fn postponed(&self) {
+        self.postponed.inc();
+    }
+
+    /// Sets what is queued or under way.
+    pub fn set_queued(&self, jobs: usize, bytes: usize) {
+        self.queued.set(saturating(jobs));
+        self.queued_bytes.set(saturating(bytes));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn webhooks_beyond_the_bound_share_one_series() {
+        let metrics = WebhookMetrics::default();
+        for number in 0..MAX_WEBHOOKS + 100 {
+            let webhook = format!("configuration/webhook-{number}.example.com");
+            metrics.called(&webhook, CallEnd::Answered, Duration::from_millis(3));
+        }
+        assert_eq!(metrics.calls(OTHER, CallEnd::Answered), 100);
+        assert_eq!(
+            metrics.calls("configuration/webhook-7.example.com", CallEnd::Answered),
+            1
+        );
+        let mut registry = Registry::with_prefix("fleetdex");
+        metrics.register(&mut registry);
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
+        assert_eq!(
+            text.matches("fleetdex_webhook_calls_total{").count(),
+            MAX_WEBHOOKS + 1
+        );
+    }
+}
