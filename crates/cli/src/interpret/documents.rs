@@ -253,7 +253,7 @@ async fn download(url: &str) -> Result<String, DocumentError> {
 /// octal numbers of YAML 1.1.
 pub fn parse(source: &str, text: &str) -> Result<Vec<Value>, DocumentError> {
     // Much faster than YAML, and what begins so is seldom YAML.
-    if text.trim_start().starts_with('{') {
+    if text.trim_start().starts_with(['{', '[']) {
         let stream = serde_json::Deserializer::from_str(text).into_iter::<Value>();
         if let Ok(documents) = stream.collect::<Result<Vec<_>, _>>() {
             return Ok(documents);

@@ -118,9 +118,12 @@ async fn argocd(
             origin: source.clone(),
             reason,
         };
+        let is_yaml = has_known_extension(Path::new(&source));
         let documents = match parse(&source, &text) {
-            Ok(documents) if documents.iter().all(Value::is_object) => documents,
-            Err(error) if has_known_extension(Path::new(&source)) => return Err(error.into()),
+            Ok(documents) if documents.iter().all(|found| may_have_keys(found, is_yaml)) => {
+                documents
+            }
+            Err(error) if is_yaml => return Err(error.into()),
             _ => {
                 data.insert(ALL_KINDS.to_owned(), script_for_all_kinds(&text));
                 continue;
@@ -133,6 +136,16 @@ async fn argocd(
     ArgoHealth::from_data(&data).map_err(|error| LevelSourceError::ArgoCd {
         origin: name.to_owned(),
         reason: causes(&error),
+    })
+}
+
+/// Whether a document is a `ConfigMap`, or another object, or the data of a `ConfigMap`. Short scripts are YAML, too: a label such as
+/// `::continue::` ends in a colon, as a key does. Where the name does not say what a file is, its data must have a key of Argo CD.
+fn may_have_keys(document: &Value, is_yaml: bool) -> bool {
+    document.as_object().is_some_and(|members| {
+        is_yaml
+            || members.contains_key("kind")
+            || members.keys().any(|key| key.starts_with(ALL_KINDS))
     })
 }
 
@@ -176,6 +189,7 @@ mod tests {
             "hs = {}\nhs.status = \"Healthy\"\nreturn hs",
             "-- a comment: with a colon\nreturn nil",
             "return {status = 'Healthy'}",
+            "for i = 1, 2 do goto next ::next:: end return nil",
         ] {
             assert_eq!(
                 script_of("health.lua", text, "Foo").await,

@@ -7,20 +7,26 @@ use crate::value::{group, list, text};
 
 /// How many finalizers a message names.
 const MAX_FINALIZERS: usize = 8;
+/// Argo CD keeps a hook with it until the hook has ended, so that its health is what a deletion waits for.
+const HOOK_FINALIZER: &str = "argocd.argoproj.io/hook-finalizer";
 
 /// The assessment of an object whose deletion is pending; `None` for other objects.
 ///
-/// Also `None` for namespaces: their rule tells a deletion that goes on from one that has failed.
+/// Also `None` for namespaces: their rule tells a deletion that goes on from one that has failed. And for hooks of Argo CD, whose
+/// health counts until they are gone.
 /// Source: Argo CD, `gitops-engine/pkg/health/health.go`.
 pub fn assess(object: &Value) -> Option<Assessment> {
     if text(object, &["metadata", "deletionTimestamp"]).is_empty() || is_namespace(object) {
         return None;
     }
-    let finalizers: Vec<&str> = list(object, &["metadata", "finalizers"])
-        .iter()
-        .filter_map(Value::as_str)
-        .take(MAX_FINALIZERS)
-        .collect();
+    let finalizers = || {
+        let finalizers = list(object, &["metadata", "finalizers"]).iter();
+        finalizers.filter_map(Value::as_str)
+    };
+    if finalizers().any(|finalizer| finalizer == HOOK_FINALIZER) {
+        return None;
+    }
+    let finalizers: Vec<&str> = finalizers().take(MAX_FINALIZERS).collect();
     let message = if finalizers.is_empty() {
         "pending deletion".to_owned()
     } else {

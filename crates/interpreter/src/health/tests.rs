@@ -78,3 +78,23 @@ fn long_texts_are_cut_between_characters() {
         126
     );
 }
+
+#[test]
+fn a_hook_that_is_being_deleted_has_the_health_of_its_rule() {
+    let pod = |finalizer: &str| {
+        json!({
+            "apiVersion": "v1", "kind": "Pod",
+            "metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["a/b", finalizer]},
+            "status": {"phase": "Succeeded"},
+        })
+    };
+    for (finalizer, health) in [
+        ("argocd.argoproj.io/hook-finalizer", Health::Healthy),
+        (
+            "resources-finalizer.argocd.argoproj.io",
+            Health::Progressing,
+        ),
+    ] {
+        assert_eq!(assess(&pod(finalizer), None).health, health);
+    }
+}

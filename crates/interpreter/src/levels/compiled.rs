@@ -52,9 +52,9 @@ impl CompiledCustomizations {
         let scripts = self.scripts.get(&resource.gvk)?.get(&request.operation())?;
         let first = scripts.first()?;
         let by = AnsweringLevel::Customization(first.customization.clone());
-        let result = match scripts.as_slice() {
-            [only] => only.run(request),
-            several => run_united(several, request),
+        let result = match request.operation() {
+            Operation::InterpretDependency => run_united(scripts, request),
+            _ => first.run(request),
         };
         Some((by, result))
     }
@@ -75,7 +75,7 @@ fn compile_all(operation: Operation, scripts: &[CustomScript]) -> Vec<CompiledSc
     compiled.collect()
 }
 
-/// The dependencies that all scripts find. The error of one is the error of all.
+/// The dependencies that all scripts find, sorted also if there is only one script. The error of one is the error of all.
 fn run_united(
     scripts: &[CompiledScript],
     request: &Request<'_>,

@@ -293,6 +293,27 @@ fn the_failure_of_a_webhook_is_final_unless_it_may_be_ignored() {
 }
 
 #[test]
+fn dependencies_of_one_customization_are_sorted_and_each_there_once() {
+    let script = "function GetDependencies(obj)
+      local found = {}
+      for _, kind in ipairs({'Secret', 'ConfigMap', 'Secret'}) do
+        table.insert(found, {apiVersion = 'v1', kind = kind, namespace = 'web', name = 'x'})
+      end
+      return found
+    end";
+    let one = customization("a", "dependencyInterpretation", script);
+    let levels = Levels::built_in().with_customizations(&CustomizationSet::new(&[one]));
+    let object = foo();
+    let request = Request::Dependency { object: &object };
+    let (_, result) = shown(levels.answer(&request, &foo_resource()));
+    let Some(Ok(Response::Dependencies(found))) = result else {
+        panic!("no dependencies: {result:?}");
+    };
+    let kinds: Vec<&str> = found.iter().map(|object| object.kind.as_str()).collect();
+    assert_eq!(kinds, ["ConfigMap", "Secret"]);
+}
+
+#[test]
 fn dependencies_of_several_customizations_are_united() {
     let script = |kind: &str, name: &str| {
         format!(

@@ -25,6 +25,8 @@ async fn a_source_has_several_documents_and_empty_ones_do_not_count() {
         [json!({"a": 1}), json!({"b": 2})]
     );
     assert_eq!(contents("{a: 1}").await.unwrap(), [json!({"a": 1})]);
+    assert_eq!(contents("[1, {}]").await.unwrap(), [json!([1, {}])]);
+    assert_eq!(contents("[a, b]").await.unwrap(), [json!(["a", "b"])]);
     assert_eq!(contents("").await.unwrap(), [json!(null); 0]);
 }
 
