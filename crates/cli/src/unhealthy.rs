@@ -24,7 +24,7 @@ const WORDS: [&str; 6] = [
     "Missing",
     "Unknown",
 ];
-/// What does not work, or is not known to. What is on its way is not among it, as it is there after every rollout, and nor is what somebody has suspended.
+/// Objects that do not work, or are not known to. Progressing objects are left out, because every rollout has some, and so are suspended ones.
 const UNHEALTHY: [&str; 3] = ["Degraded", "Missing", "Unknown"];
 const PROGRESSING: &str = "Progressing";
 

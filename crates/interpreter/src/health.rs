@@ -1,6 +1,6 @@
 //! The health of objects, in the words that users know from Argo CD.
 //!
-//! Order: a pending deletion, the rule of the kind, the generic rule. Whoever asks a script or a
+//! Order: a pending deletion, the rule of the kind, the generic rule. A caller that asks a script or a
 //! webhook first asks [`deletion::assess`] before that, as Argo CD does.
 
 use serde_json::Value;

@@ -18,6 +18,7 @@ use std::{
     time::Duration,
 };
 
+use ahash::AHashSet;
 use backon::{BackoffBuilder, ExponentialBuilder};
 use fleetdex_clusters::watch::{FaultKind, ListPage, ListerWatcher, StreamFault};
 use fleetdex_core::model::{IndexName, Interpret, Interpretation, Object};
@@ -195,17 +196,23 @@ impl UnitEnrichment {
     /// Lists the objects of the unit and submits each, as fast as there is room.
     async fn pass(self: &Arc<Self>, source: &ListerWatcher) -> Result<(), StreamFault> {
         let mut token: Option<String> = None;
+        // The objects of the page that were submitted. A page that finds no room in part is read
+        // again for the rest of it, so that no page is in memory while the pass waits.
+        let mut submitted = AHashSet::new();
         loop {
             self.access.queue.room(&self.webhooks).await;
             let body = source.list(token.as_deref(), Some(PAGE_SIZE)).await?;
-            let page = ListPage::parse(&body).map_err(|error| StreamFault {
-                kind: FaultKind::Garbled,
-                message: error.to_string(),
-            })?;
-            // What finds no room is submitted again: the same page is read again then.
-            if !page.items.iter().all(|raw| self.submit_listed(raw.get())) {
+            let page = ListPage::parse(&body)
+                .and_then(|page| page.within(Some(PAGE_SIZE)))
+                .map_err(|error| StreamFault {
+                    kind: FaultKind::Garbled,
+                    message: error.to_string(),
+                })?;
+            let mut items = page.items.iter();
+            if !items.all(|raw| self.submit_listed(raw.get(), &mut submitted)) {
                 continue;
             }
+            submitted.clear();
             match page.continue_token {
                 Some(next) => token = Some(next),
                 None => return Ok(()),
@@ -214,10 +221,16 @@ impl UnitEnrichment {
     }
 
     /// Whether there was room for a listed object, or it needs none.
-    fn submit_listed(self: &Arc<Self>, json: &str) -> bool {
+    fn submit_listed(self: &Arc<Self>, json: &str, submitted: &mut AHashSet<Box<str>>) -> bool {
         match Object::parse(json) {
-            Ok(object) if self.sink.selects(&object) => self.try_submit(&object),
-            // The stream has stored its identity only, or nothing.
+            Ok(object) if self.sink.selects(&object) && !submitted.contains(object.uid()) => {
+                let has_room = self.try_submit(&object);
+                if has_room {
+                    submitted.insert(object.uid().into());
+                }
+                has_room
+            }
+            // The stream has stored its identity only, or nothing; or it was submitted before.
             _ => true,
         }
     }

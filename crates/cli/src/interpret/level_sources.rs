@@ -51,7 +51,7 @@ pub enum LevelSourceError {
     },
 }
 
-/// Reads the levels that the flags name. With customizations the built-in rules are off: whoever tries one out wants to see
+/// Reads the levels that the flags name. With customizations the built-in rules are off: a user who tries one out wants to see
 /// what it says, and `karmadactl` has no other rules.
 pub async fn levels(
     args: &InterpretArgs,

@@ -4,14 +4,13 @@
 //! <https://karmada.io/docs/userguide/globalview/customizing-resource-interpreter/>, `luavm/lua.go`.
 
 use mlua::MultiValue;
-use serde_json::Value;
 
 use super::{
     error::ScriptError,
     program::Program,
     sandbox::{self, Run, ScriptDialect},
 };
-use crate::{Operation, Request, Response, health, request::DependentObject};
+use crate::{Operation, Request, Response, health};
 
 mod result;
 
@@ -109,39 +108,6 @@ impl Script {
             value: results.get(1).unwrap_or(&mlua::Value::Nil),
         }
     }
-}
-
-/// The dependencies of several scripts as one list: without duplicates, sorted by version, kind, namespace and name.
-pub fn unite(lists: Vec<Vec<DependentObject>>) -> Vec<DependentObject> {
-    let mut all: Vec<(String, DependentObject)> = lists
-        .into_iter()
-        .flatten()
-        .map(|object| (selector_text(&object), object))
-        .collect();
-    all.sort_by(|(one_selector, one), (other_selector, other)| {
-        sort_key(one)
-            .cmp(&sort_key(other))
-            .then_with(|| one_selector.cmp(other_selector))
-    });
-    all.dedup();
-    all.into_iter().map(|(_, object)| object).collect()
-}
-
-fn sort_key(object: &DependentObject) -> [&str; 4] {
-    [
-        &object.api_version,
-        &object.kind,
-        &object.namespace,
-        &object.name,
-    ]
-}
-
-fn selector_text(object: &DependentObject) -> String {
-    object
-        .label_selector
-        .as_ref()
-        .map(Value::to_string)
-        .unwrap_or_default()
 }
 
 fn function_of(operation: Operation) -> Option<&'static str> {

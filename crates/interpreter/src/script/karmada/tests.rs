@@ -1,8 +1,9 @@
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::*;
 use crate::health::Health;
 use crate::request::{AggregatedStatusItem, Component, NodeClaim, ReplicaRequirements};
+use crate::{customization::united, request::DependentObject};
 
 fn run(text: &str, request: &Request<'_>) -> Result<Response, ScriptError> {
     Script::compile(request.operation(), text)?.run(request)
@@ -318,7 +319,7 @@ fn dependencies_of_several_scripts_are_united_and_sorted() {
         dependency("ConfigMap", "y", "z"),
         dependency("Secret", "x", "a"),
     );
-    let united = unite(vec![
+    let united = united(vec![
         vec![a.clone(), b.clone()],
         vec![c.clone(), a.clone()],
         Vec::new(),
