@@ -52,7 +52,12 @@ impl Engine {
         if current.is_some_and(|current| current.live) {
             self.swap_aliases(revision, shown.as_ref(), replaced, &found)
                 .await?;
-            self.feed.note_live(cluster, target, shown);
+            if self.feed.is_live(revision) {
+                self.feed.note_live(cluster, target, shown);
+            } else {
+                // An earlier request made it live, and its response was lost.
+                self.feed.end_untracked(cluster, Some(target), shown);
+            }
             return Ok(());
         }
         let Some(mut swap) = self.feed.begin_swap(cluster, Some(target), shown.clone()) else {

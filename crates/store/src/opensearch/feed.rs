@@ -96,6 +96,8 @@ struct FeedState {
     used: Instant,
     /// When the feed was started last.
     started: Instant,
+    /// How often it was started.
+    starts: u64,
     packing: Arc<Packing>,
     /// The write aliases of the revisions that answer queries.
     live: BTreeMap<ClusterName, IndexName>,
@@ -117,6 +119,7 @@ impl Feed {
         let state = FeedState {
             used: Instant::now(),
             started: Instant::now(),
+            starts: 0,
             packing: Arc::default(),
             live: BTreeMap::new(),
             visible: BTreeMap::new(),
@@ -161,10 +164,8 @@ impl Feed {
             let mut state = self.0.lock();
             state.used = Instant::now();
             if *phase.borrow() == FeedPhase::Inactive {
-                self.0.log.restart();
                 state.packing = Arc::default();
-                state.started = Instant::now();
-                self.0.phase.send_replace(FeedPhase::Starting);
+                self.0.restart(&mut state);
                 let task = AbortOnDropHandle::new(tokio::spawn(run(Arc::downgrade(&self.0))));
                 *self.0.task.lock() = Some(task);
             }
@@ -281,6 +282,23 @@ impl FeedInner {
         self.state.lock()
     }
 
+    /// Starts the feed, or starts it again because batches in flight are not recorded: no list has a
+    /// version to watch from until they have ended.
+    fn restart(&self, state: &mut FeedState) {
+        self.log.restart();
+        state.started = Instant::now();
+        state.starts += 1;
+        self.phase.send_replace(FeedPhase::Starting);
+    }
+
+    /// Activates the feed unless it was started again since its start of this number.
+    fn activate(&self, start: u64) {
+        let state = self.lock();
+        if state.starts == start {
+            self.phase.send_replace(FeedPhase::Active);
+        }
+    }
+
     /// Refreshes what has been recorded until now; whether that succeeded.
     async fn refresh(&self) -> bool {
         let until = {
@@ -341,7 +359,7 @@ async fn run(feed: Weak<FeedInner>) {
     let mut starting = interval(REFRESH_INTERVAL / 20);
     let mut ticks = interval(REFRESH_INTERVAL);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    let mut has_restarted = false;
+    let mut settled_start = 0;
     loop {
         let is_active = feed
             .upgrade()
@@ -359,13 +377,16 @@ async fn run(feed: Weak<FeedInner>) {
         }
         if is_active {
             feed.refresh().await;
-        } else if feed.has_settled().await {
+            continue;
+        }
+        let start = feed.lock().starts;
+        if feed.has_settled().await {
             // Present subscribers have missed the writes that were in flight when the feed started.
-            if !std::mem::replace(&mut has_restarted, true) && feed.log.has_subscribers() {
+            if std::mem::replace(&mut settled_start, start) != start && feed.log.has_subscribers() {
                 feed.log.restart();
             }
             if feed.refresh().await {
-                feed.phase.send_replace(FeedPhase::Active);
+                feed.activate(start);
             }
         }
     }

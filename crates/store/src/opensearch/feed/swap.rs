@@ -54,6 +54,7 @@ impl Feed {
     }
 
     /// Records what answers the queries of a cluster after a swap that the feed did not track.
+    /// Neither does it record the batches for `new` that are in flight now.
     pub(in crate::opensearch) fn end_untracked(
         &self,
         cluster: &ClusterName,
@@ -64,7 +65,7 @@ impl Feed {
         state.set_live(cluster, new, visible_resources);
         // The feed was started after the swap began.
         if *self.0.phase.borrow() != FeedPhase::Inactive {
-            self.0.log.restart();
+            self.0.restart(&mut state);
         }
     }
 }
@@ -147,5 +148,70 @@ impl Drop for RevisionSwap {
             self.end(&mut state);
             self.feed.0.log.restart();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use fleetdex_core::{
+        model::{Document, Gvk, IndexPrefix},
+        query::{Query, Selectable},
+    };
+    use http::{Request, Response};
+    use tower::{service_fn, util::BoxCloneSyncService};
+
+    use super::*;
+    use crate::{
+        bulk::{Verdict, Write},
+        changes::Sequence,
+        opensearch::{client::Client, refresh::Refresher, responses::Answers},
+    };
+
+    /// A feed whose refreshes succeed.
+    fn feed() -> Feed {
+        let service = BoxCloneSyncService::new(service_fn(|_: Request<Bytes>| async {
+            Ok(Response::new(Bytes::from_static(
+                br#"{"_shards":{"failed":0}}"#,
+            )))
+        }));
+        let feed = Feed::new(Sequence::default());
+        feed.refresh_with(Refresher {
+            client: Client::new(service, Answers::default(), String::new()),
+            alias: IndexPrefix::default().all(),
+        });
+        feed
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn no_list_is_watched_from_before_the_end_of_writes_that_a_swap_left_unrecorded() {
+        let feed = feed();
+        let cluster: ClusterName = "a".parse().unwrap();
+        let target = IndexPrefix::default().write_alias(&cluster, 1);
+        let pods = ResourceName::new("", "pods");
+        let selectable = Selectable::of(&Gvk::new("", "v1", "Pod"), &[]);
+        let query = Query::all_of(pods.clone(), selectable, 10);
+        let can_watch = async || {
+            let listed = feed.visible_sequence(&pods).await;
+            feed.0.log.watch(&query, listed).is_ok()
+        };
+        // Without a client the feed does not track the swap. Then the first one lists.
+        assert!(feed.begin_swap(&cluster, Some(&target), None).is_none());
+        assert!(can_watch().await);
+        let deletion = Write {
+            index: target.clone(),
+            document: Document::deletion("v1/Pod/a".into(), "7".parse().unwrap()),
+        };
+        let batch = feed.begin_batch(std::slice::from_ref(&deletion));
+        assert!(batch.tracked.is_empty());
+        feed.end_untracked(&cluster, Some(&target), None);
+        assert!(
+            !can_watch().await,
+            "the list may show what is being deleted"
+        );
+        batch
+            .settle(&[deletion], &[Verdict::Deleted], Vec::new())
+            .await;
+        assert!(can_watch().await);
     }
 }
