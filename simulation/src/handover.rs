@@ -1,6 +1,6 @@
-//! Watches at several replicas: while replicas start, stop and die during writes and every message
-//! is delayed, an informer at any replica converges to the objects of the members, by its watch or
-//! by a new list after 410.
+//! Watches at several replicas: while replicas start, stop and die during writes, or the registry
+//! moves to another store location, and every message is delayed, an informer at any replica
+//! converges to the objects of the members, by its watch or by a new list after 410.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -10,7 +10,10 @@ use fleetdex_operator::RegistryView;
 use fleetdex_sync::{pending::BatchLimits, pipeline::PipelineLimits};
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 use serde_json::json;
-use tokio::time::{Instant, sleep};
+use tokio::{
+    sync::watch,
+    time::{Instant, sleep},
+};
 
 use crate::{
     informer::{Informer, InformerState, Objects},
@@ -51,12 +54,13 @@ pub struct Outcome {
     pub relists: u32,
 }
 
-/// What happened to a replica.
+/// What happened to a replica, or to the registry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Event {
     Started,
     Stopped,
     Killed,
+    Moved,
 }
 
 /// The conditions of a run.
@@ -68,6 +72,8 @@ pub struct Conditions {
     pub with_faults: bool,
     /// Whether replicas are killed.
     pub with_kills: bool,
+    /// Whether the registry moves, too.
+    pub with_moves: bool,
     /// How long writes continue before and after a replica event, in milliseconds.
     pub write_millis: (u64, u64),
 }
@@ -77,6 +83,9 @@ struct World {
     servers: BTreeMap<ClusterName, apiserver::Server>,
     store: OpenSearch,
     surroundings: Surroundings,
+    registries: watch::Sender<Vec<RegistryView>>,
+    /// Number of moves of the registry.
+    moves: u32,
     /// By number.
     replicas: BTreeMap<u8, (Replica, Informer)>,
     writes: u64,
@@ -91,6 +100,7 @@ pub fn conditions(seed: u64) -> Conditions {
         max_delay,
         with_faults: random.random_ratio(1, 3),
         with_kills: random.random_ratio(1, 2),
+        with_moves: random.random_ratio(1, 3),
         write_millis: USUAL_WRITE_MILLIS,
     }
 }
@@ -124,7 +134,7 @@ pub async fn simulate(seed: u64, conditions: Conditions) -> anyhow::Result<Outco
         world.write_for(time).await;
         world.store.heal();
         world
-            .wait_until_consistent(&format!("after a replica {event:?}").to_lowercase())
+            .wait_until_consistent(&format!("after the event {event:?}"))
             .await?;
         if event == Event::Stopped {
             world.outcome.relists += world.lists() - lists;
@@ -150,16 +160,7 @@ impl World {
         let store = OpenSearch::new(random.random());
         let slow = u64::try_from(conditions.max_delay.as_millis()).unwrap_or(u64::MAX);
         store.set_latency(1..=slow.clamp(5, 400));
-        let spec: ResourceRegistrySpec = serde_json::from_value(json!({
-            "resourceSelectors": [{ "apiVersion": "v1", "kind": "ConfigMap" }],
-            "backendStore": { "openSearch": { "addresses": ["http://opensearch.example.com:9200"] } },
-        }))?;
-        let registry = RegistryView {
-            name: "everything".to_owned(),
-            uid: "everything".to_owned(),
-            created: None,
-            spec,
-        };
+        let registries = watch::Sender::new(vec![registry(0)?]);
         let surroundings = Surroundings {
             hub,
             leases: Leases::default(),
@@ -175,7 +176,7 @@ impl World {
                 ..PipelineLimits::default()
             },
             members: servers.keys().cloned().collect(),
-            registries: vec![registry],
+            registries: registries.subscribe(),
         };
         let outcome = Outcome::default();
         Ok(Self {
@@ -183,6 +184,8 @@ impl World {
             servers,
             store,
             surroundings,
+            registries,
+            moves: 0,
             replicas: BTreeMap::new(),
             writes: 0,
             outcome,
@@ -247,8 +250,14 @@ impl World {
         self.store.inject(fault, span);
     }
 
-    /// Stops or kills a replica while writes continue, or starts another one.
+    /// Stops or kills a replica while writes continue, or starts another one; or moves the registry.
     async fn disrupt_replicas(&mut self, conditions: Conditions) -> anyhow::Result<Event> {
+        if conditions.with_moves && self.random.random_ratio(1, 2) {
+            self.moves += 1;
+            tracing::info!(moves = self.moves, "moving the registry");
+            self.registries.send_replace(vec![registry(self.moves)?]);
+            return Ok(Event::Moved);
+        }
         let numbers: Vec<u8> = self.replicas.keys().copied().collect();
         let missing = (0..3).find(|number| !self.replicas.contains_key(number));
         if let Some(missing) =
@@ -337,6 +346,21 @@ impl World {
         }
         Ok(expected)
     }
+}
+
+/// The registry after some moves, each to an index prefix of its own.
+fn registry(moves: u32) -> anyhow::Result<RegistryView> {
+    let location = json!({ "addresses": ["http://opensearch.example.com:9200"], "indexPrefix": format!("location{moves}") });
+    let spec: ResourceRegistrySpec = serde_json::from_value(json!({
+        "resourceSelectors": [{ "apiVersion": "v1", "kind": "ConfigMap" }],
+        "backendStore": { "openSearch": location },
+    }))?;
+    Ok(RegistryView {
+        name: "everything".to_owned(),
+        uid: "everything".to_owned(),
+        created: None,
+        spec,
+    })
 }
 
 fn difference(state: &InformerState, expected: &Objects) -> String {

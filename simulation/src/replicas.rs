@@ -1,12 +1,12 @@
 //! One process of a replica: what `fleetdex run --replicas` does, with its Lease and its query API,
 //! except that registries do not come from a control plane.
 
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, net::SocketAddr, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use fleetdex::app::catalog;
 use fleetdex_clusters::{Clusters, ConnectionTiming, connect::Connect};
-use fleetdex_core::model::ClusterName;
+use fleetdex_core::model::{ClusterName, IndexPrefix};
 use fleetdex_operator::{
     RegistryView,
     plan::StorePlan,
@@ -34,6 +34,7 @@ use fleetdex_store::{
 };
 use fleetdex_sync::pipeline::{OpenStore, OpenedStore, PipelineLimits, Unavailable};
 use fleetdex_telemetry::{Metrics, Readiness};
+use parking_lot::Mutex;
 use tokio::{
     sync::{Notify, watch},
     task::JoinHandle,
@@ -69,8 +70,8 @@ pub struct Surroundings {
     pub limits: PipelineLimits,
     /// The clusters that are members.
     pub members: Vec<ClusterName>,
-    /// The registries.
-    pub registries: Vec<RegistryView>,
+    /// The registries, which may change.
+    pub registries: watch::Receiver<Vec<RegistryView>>,
 }
 
 /// A running replica.
@@ -125,7 +126,7 @@ async fn run(
         store,
         limits,
         members,
-        registries,
+        mut registries,
     } = surroundings;
     let clusters = Arc::new(Clusters::new(
         hub.client(),
@@ -145,8 +146,13 @@ async fn run(
     let renewals = AbortOnDropHandle::new(tokio::spawn(replicas.clone().run(renewing.clone())));
 
     let metrics = Arc::new(Metrics::new());
-    let feed = Feed::new(Sequence::of_replica(Some(name.as_str())));
+    let sequence = Sequence::of_replica(Some(name.as_str()));
+    let feeds = Mutex::new(BTreeMap::<IndexPrefix, Feed>::new());
     let opener: Opener = Arc::new(move |plan| {
+        let mut feeds = feeds.lock();
+        let feed = feeds
+            .entry(plan.prefix.clone())
+            .or_insert_with(|| Feed::new(sequence.clone()));
         Arc::new(ChangeFeedStore {
             service: store.clone(),
             plan: plan.clone(),
@@ -160,6 +166,7 @@ async fn run(
     let peer_network = network.clone();
     let api = ApiState {
         catalog: catalog_reader,
+        moves: fleetdex_server::read::store_moves::StoreMoves::default(),
         authentication_mode: AuthenticationMode::LoopbackToken(TokenVerifier::new(TOKEN)),
         limits: RequestLimits::new(&LimitArgs::default(), &metrics),
         metrics,
@@ -175,8 +182,9 @@ async fn run(
     clusters.set_members(members.iter().map(member).collect());
     while !stop.is_cancelled() {
         let (assignment, states) = (replicas.assignment(), clusters.states());
+        let planned = registries.borrow_and_update().clone();
         supervisor
-            .reconcile(&registries, &[], &states, &assignment)
+            .reconcile(&planned, &[], &states, &assignment)
             .await;
         if let Some(plan) = supervisor.plan() {
             publish.send_replace(Arc::new(catalog(plan, &supervisor, &states)));
@@ -188,6 +196,7 @@ async fn run(
             biased;
             () = stop.cancelled() => break,
             _ = connections.changed() => {}
+            Ok(()) = registries.changed() => {}
             () = changed.notified() => {}
             () = tokio::time::sleep(RECONCILE_INTERVAL) => {}
         }

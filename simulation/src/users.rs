@@ -19,7 +19,7 @@ use fleetdex_server::{
         continue_token::{self, SealingKeys, TokenBinding},
     },
     http::limits::{LimitArgs, RequestLimits},
-    read::{list, query_plan::QueryPlan},
+    read::{list, query_plan::QueryPlan, store_moves::StoreMoves},
     render::representation::{Encoding, OutputKind, Representation},
     request::{
         api_error::ApiError,
@@ -38,7 +38,7 @@ use http_body_util::{BodyExt, combinators::UnsyncBoxBody};
 use parking_lot::Mutex;
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 use serde_json::Value;
-use tokio::{task::JoinHandle, time::timeout};
+use tokio::{sync::watch, task::JoinHandle, time::timeout};
 
 use crate::selection::{KINDS, NAMESPACES, STEADY};
 use fakes::opensearch::OpenSearch;
@@ -532,7 +532,10 @@ impl Users {
             encoding: Encoding::Json,
             pretty: false,
         };
+        let (_, published) = watch::channel(Arc::default());
+        let planned = StoreMoves::default().planned(&Arc::default(), &published);
         list::respond(
+            &planned,
             target,
             list_request,
             representation,

@@ -44,6 +44,8 @@ pub enum Bug {
     PositionOfChangesOnly,
     /// After changes of another replica were lost, a list counts as current although OpenSearch was not refreshed for it.
     ListBeforeRefresh,
+    /// Objects that moved to another store are watched there from the versions of the former one.
+    WatchFromFormerStore,
     /// A continue token is valid for any user.
     TakeTokenOfAnother,
     /// A continue token is valid for any query.
@@ -99,6 +101,7 @@ impl Bug {
         Self::LeaveWithWritesUnderWay,
         Self::PositionOfChangesOnly,
         Self::ListBeforeRefresh,
+        Self::WatchFromFormerStore,
         Self::TakeTokenOfAnother,
         Self::TakeTokenForAnotherQuestion,
         Self::ForgetPermissionOfFurtherPages,

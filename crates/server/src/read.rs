@@ -19,5 +19,6 @@ pub mod related;
 mod remaining_pages;
 pub mod rules;
 pub mod snapshot;
+pub mod store_moves;
 pub mod verify;
 pub mod visible_objects;

@@ -56,6 +56,7 @@ fn app(catalog: Catalog) -> Router {
     let limits = RequestLimits::new(&LimitArgs::default(), &metrics);
     let api = ApiState {
         catalog: receiver,
+        moves: crate::read::store_moves::StoreMoves::default(),
         metrics,
         authentication_mode,
         limits,

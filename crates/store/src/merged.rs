@@ -9,7 +9,7 @@ use std::{
 };
 
 use fleetdex_core::{
-    model::{FleetVersion, StoreName},
+    model::StoreName,
     query::{
         Cursor, GroupKey, Groups, Hit, Page, Query, Relative, RelativesQuery,
         aggregate::GroupCounts,
@@ -355,12 +355,14 @@ fn tallied(parts: Vec<Groups>, top: usize) -> Result<Groups, StoreError> {
     Ok(tally.largest(top))
 }
 
-/// The fleet version up to which every list shows the changes of all logs from now on.
-pub fn version(logs: &[Arc<Log>]) -> Option<FleetVersion> {
-    let number = logs.iter().map(|log| log.reaches_to(log.visible())).min()?;
+/// The number up to which every list shows the changes of all logs from now on; `None` if there are
+/// none.
+pub fn visible(logs: &[Arc<Log>]) -> Option<u64> {
     match logs {
-        [only] => Some(only.version()),
-        [first, ..] => Some(first.sequence().version(number)),
-        [] => None,
+        [only] => Some(only.visible()),
+        several => several
+            .iter()
+            .map(|log| log.reaches_to(log.visible()))
+            .min(),
     }
 }

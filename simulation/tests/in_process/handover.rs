@@ -47,10 +47,22 @@ fn a_graceful_shutdown_of_a_replica_ends_no_watch() {
         max_delay: Duration::from_millis(300),
         with_faults: false,
         with_kills: false,
+        with_moves: false,
         write_millis: (11_000, 20_000),
     };
     for seed in 100..120 {
         let outcome = run_seed(seed, slow);
         assert_eq!(outcome.relists, 0, "seed {seed}: {outcome:?}");
+    }
+}
+
+#[test]
+fn watches_miss_no_deletion_when_a_registry_moves() {
+    for seed in 200..230 {
+        let moving = Conditions {
+            with_moves: true,
+            ..conditions(seed)
+        };
+        run_seed(seed, moving);
     }
 }

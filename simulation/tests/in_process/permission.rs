@@ -479,6 +479,7 @@ fn api(rules: Vec<String>, catalog: watch::Receiver<Arc<Catalog>>) -> ApiState {
     let members = Arc::new(MemberProxy::new(none, CancellationToken::new()));
     ApiState {
         catalog,
+        moves: fleetdex_server::read::store_moves::StoreMoves::default(),
         metrics,
         authentication_mode,
         limits,

@@ -286,6 +286,7 @@ impl World {
         let members = Arc::new(MemberProxy::new(no_clusters(), CancellationToken::new()));
         let api = ApiState {
             catalog: receiver,
+            moves: crate::read::store_moves::StoreMoves::default(),
             metrics,
             authentication_mode,
             limits,

@@ -12,7 +12,7 @@ use fleetdex_core::{
 };
 
 /// What a store holds of a cluster's objects of one resource. By default nothing.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct StoreCoverage {
     /// Every object outside these namespaces.
     all_but: Option<BTreeSet<Namespace>>,

@@ -10,7 +10,7 @@ use crate::{
     auth::{authentication_mode::AuthenticationMode, continue_token::SealingKeys},
     catalog::Catalog,
     proxying::MemberProxy,
-    read::rules::ConfiguredRules,
+    read::{rules::ConfiguredRules, store_moves::StoreMoves},
     watch::peers::Peers,
 };
 
@@ -19,6 +19,8 @@ use crate::{
 pub struct ApiState {
     /// The registered resources.
     pub catalog: watch::Receiver<Arc<Catalog>>,
+    /// When the objects that requests select last moved between stores.
+    pub moves: StoreMoves,
     /// Metrics of responses.
     pub metrics: Arc<Metrics>,
     /// Who may ask.

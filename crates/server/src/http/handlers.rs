@@ -68,7 +68,10 @@ pub(crate) async fn list_objects(
     let representation = narrowed(representation, request);
     // A client that lists usually watches next.
     let _replication = api.peers.subscribe(&plan, &request.resource).await?;
-    let response = tagged(list::respond(plan, request, representation, caller, &api.keys).await?);
+    let planned = api.moves.planned(catalog, &api.catalog);
+    let keys = &api.keys;
+    let response = list::respond(&planned, plan, request, representation, caller, keys).await?;
+    let response = tagged(response);
     Ok(with_warnings(
         response.map(|body| reserved(body, reservation)),
         &warnings,
@@ -224,7 +227,7 @@ pub(crate) async fn watch_objects(
     representation: Representation,
     authorized_as: Option<Attributes>,
 ) -> Result<Response, ApiError> {
-    let whole_catalog = Arc::clone(catalog);
+    let planned = api.moves.planned(catalog, &api.catalog);
     let PermittedQuery {
         plan,
         warnings,
@@ -246,16 +249,8 @@ pub(crate) async fn watch_objects(
         &plan.query.permitted,
         authorized_as,
     );
-    let (body, ends) = watch_response::respond(
-        &whole_catalog,
-        plan,
-        request,
-        representation,
-        duration,
-        &peers,
-        api.catalog.clone(),
-    )
-    .await?;
+    let (body, ends) =
+        watch_response::respond(planned, plan, request, representation, duration, &peers).await?;
     let body = match reauthorization {
         Some(reauthorization) => watch_response::ended_by(body, reauthorization.until_denied()),
         None => body,

@@ -40,7 +40,9 @@ use crate::{
     },
     catalog::Catalog,
     proxying::{self, MemberProxy},
-    read::{rules::ConfiguredRules, verify, visible_objects::visible_clusters},
+    read::{
+        rules::ConfiguredRules, store_moves::StoreMoves, verify, visible_objects::visible_clusters,
+    },
     render::{
         discovery,
         etag::IfNoneMatch,
@@ -158,6 +160,7 @@ impl Server {
         );
         let local = ApiState {
             catalog,
+            moves: StoreMoves::default(),
             metrics,
             authentication_mode,
             limits,

@@ -119,6 +119,7 @@ impl FakeFleet {
         let metrics = Arc::new(Metrics::new());
         ApiState {
             catalog,
+            moves: crate::read::store_moves::StoreMoves::default(),
             authentication_mode: AuthenticationMode::LoopbackToken(TokenVerifier::new("secret")),
             limits: RequestLimits::new(&LimitArgs::default(), &metrics),
             metrics,

@@ -112,7 +112,8 @@ pub fn check(
     )
 }
 
-fn request(info: &ResourceInfo, chosen: &[ClusterName]) -> ListRequest {
+/// The list of the requested objects in these clusters.
+pub(super) fn request(info: &ResourceInfo, chosen: &[ClusterName]) -> ListRequest {
     ListRequest {
         resource: ResourcePath {
             group: info.group.clone(),

@@ -26,7 +26,7 @@ use super::{
 };
 use crate::{
     http::{guarded_body::guarded, limits::MAX_BODY_BYTES, request_body::unread, response},
-    read::{query_plan::QueryPlan, snapshot},
+    read::{query_plan::QueryPlan, snapshot, store_moves::PlannedCatalog},
     render::representation::{Endpoint, OutputKind, Representation},
     request::{api_error::ApiError, uri::RequestUri},
 };
@@ -44,6 +44,10 @@ pub(super) async fn handle(
 ) -> Result<Response, ApiError> {
     let (clusters, query) = member_query::split(cluster, info, uri.query())?;
     let resource = ResourceName::new(&info.group, &info.plural);
+    let planned = context
+        .api
+        .moves
+        .planned(context.catalog, &context.api.catalog);
     let catalog = context.visible_catalog(&clusters, Some(&resource)).await?;
     let context = ProxyContext {
         catalog: &catalog,
@@ -53,6 +57,7 @@ pub(super) async fn handle(
     let object = ObjectRequest {
         context: &context,
         info,
+        planned,
         plan,
         uri,
         query,
@@ -85,6 +90,7 @@ struct ResponseContext<'t> {
 struct ObjectRequest<'o> {
     context: &'o ProxyContext<'o>,
     info: &'o ResourceInfo,
+    planned: PlannedCatalog,
     plan: QueryPlan,
     uri: &'o RequestUri<'o>,
     /// The query for the member.
@@ -225,7 +231,8 @@ impl ObjectRequest<'_> {
 
     /// The current resource version of the fleet. If a store fails to give it, objects keep the resource version of their member.
     async fn fleet_version(&self) -> Option<String> {
-        match snapshot::current_version(&self.plan.stores).await {
+        let request = locate::request(self.info, &[]);
+        match snapshot::current_version(&self.planned, &self.plan.stores, &request).await {
             Ok(version) => Some(version.to_string()),
             Err(error) => {
                 tracing::debug!(%error, "an object is shown without a resource version of the fleet");

@@ -18,9 +18,10 @@ use serde_json::json;
 
 use super::{
     page_memory::SMALL_PAGE_BYTES,
-    page_reader::{self, CHUNK_BYTES, PAGE_TIMEOUT, PageReader},
+    page_reader::{self, CHUNK_BYTES, PageReader},
     query_plan::QueryPlan,
     snapshot,
+    store_moves::PlannedCatalog,
 };
 use crate::{
     auth::{
@@ -51,8 +52,9 @@ pub struct ListResponse {
     pub tag: Option<HeaderValue>,
 }
 
-/// Reads the first page and makes the response. The continue token is bound to `caller`.
+/// Reads the first page and makes the response. `plan` was made from `catalog`. The continue token is bound to `caller`.
 pub async fn respond(
+    catalog: &PlannedCatalog,
     plan: QueryPlan,
     request: &ListRequest,
     representation: Representation,
@@ -73,9 +75,12 @@ pub async fn respond(
     let object_encoder = plan.encoder(representation);
     let (stores, query) = (plan.stores.clone(), plan.query);
     let (first, version) = match &from {
-        _ if plan.is_empty => (Page::default(), snapshot::current_version(&stores).await?),
+        _ if plan.is_empty => (
+            Page::default(),
+            snapshot::current_version(catalog, &stores, request).await?,
+        ),
         Some((cursor, version)) => (page_reader::read(&stores, &query, cursor).await?, *version),
-        None => snapshot::first_page(&stores, &query, &request.watch_options, PAGE_TIMEOUT).await?,
+        None => snapshot::first_page(catalog, &stores, &query, request).await?,
     };
     let one_page = request.limit.is_some();
     let remaining = first.remaining;

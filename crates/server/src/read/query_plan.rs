@@ -20,7 +20,7 @@ use fleetdex_core::{
 use fleetdex_store::merged::{Merged, StorePart};
 use jiff::Timestamp;
 
-pub(super) use self::store_selection::requested_clusters;
+pub(super) use self::store_selection::{holdings_hash, requested_clusters};
 pub(crate) use self::warnings::{bounded, truncated};
 use self::{
     checks::{check_clusters, check_namespaces, check_version, not_selected},

@@ -8,15 +8,17 @@ use fleetdex_core::{
 };
 use fleetdex_store::{
     IndexReader,
-    changes::Log,
+    changes::{Log, Sequence},
     merged::{self, Merged},
 };
 use futures::future::join_all;
 use tokio::time::timeout;
 
+use super::{page_reader::PAGE_TIMEOUT, store_moves::PlannedCatalog};
 use crate::request::{
     api_error::ApiError,
-    watch_options::{RequestedVersion, ResourceVersionMatch, WatchOptions},
+    api_request::ListRequest,
+    watch_options::{RequestedVersion, ResourceVersionMatch},
 };
 
 /// How long a list waits until the stores show the requested version, as in an API server.
@@ -27,12 +29,15 @@ const LOG_TIMEOUT: Duration = Duration::from_secs(10);
 /// The first page of a response and the version that it shows; an error if that is not the
 /// requested one.
 pub async fn first_page(
+    catalog: &PlannedCatalog,
     stores: &Merged,
     query: &Query,
-    options: &WatchOptions,
-    page_timeout: Duration,
+    request: &ListRequest,
 ) -> Result<(Page, FleetVersion), ApiError> {
+    let options = &request.watch_options;
     let logs = logs_of(stores).await?;
+    let sequence = sequence_of(&logs)?;
+    let last_move = catalog.last_move(request, sequence);
     let requested = match options.resource_version {
         RequestedVersion::Version(version) => Some(sequence_number(&logs, version)?),
         RequestedVersion::Unset | RequestedVersion::Any => None,
@@ -40,7 +45,8 @@ pub async fn first_page(
     if let Some(requested) = requested {
         wait_for(&logs, requested).await?;
     }
-    let (page, shown) = read_first_page(stores, query, page_timeout).await?;
+    let (page, shown) = read_first_page(stores, query, PAGE_TIMEOUT).await?;
+    let shown = catalog.response_number(request, &logs, shown, last_move);
     // Of several stores the page may show more than `shown`. It shows no more than the requested
     // version if no log has a newer change.
     let is_exact = requested == Some(shown)
@@ -57,10 +63,6 @@ pub async fn first_page(
     let version = requested
         .filter(|_| options.version_match == Some(ResourceVersionMatch::Exact))
         .unwrap_or(shown);
-    let sequence = logs
-        .first()
-        .map(|log| log.sequence())
-        .ok_or_else(no_store)?;
     Ok((page, sequence.version(version)))
 }
 
@@ -74,9 +76,18 @@ pub async fn read_first_page(
     Ok(page.map_err(|_| ApiError::Timeout(page_timeout.as_secs()))??)
 }
 
-/// The version that a response shows now.
-pub async fn current_version(stores: &Merged) -> Result<FleetVersion, ApiError> {
-    merged::version(&logs_of(stores).await?).ok_or_else(no_store)
+/// The version that a response to a request shows now.
+pub async fn current_version(
+    catalog: &PlannedCatalog,
+    stores: &Merged,
+    request: &ListRequest,
+) -> Result<FleetVersion, ApiError> {
+    let logs = logs_of(stores).await?;
+    let sequence = sequence_of(&logs)?;
+    let last_move = catalog.last_move(request, sequence);
+    let shown = merged::visible(&logs).ok_or_else(no_store)?;
+    let number = catalog.response_number(request, &logs, shown, last_move);
+    Ok(sequence.version(number))
 }
 
 /// The change logs of the stores.
@@ -89,6 +100,12 @@ pub async fn logs_of(stores: &Merged) -> Result<Vec<Arc<Log>>, ApiError> {
 pub async fn log_of(store: &dyn IndexReader) -> Result<Arc<Log>, ApiError> {
     let log = timeout(LOG_TIMEOUT, store.change_log()).await;
     Ok(log.map_err(|_| ApiError::Timeout(LOG_TIMEOUT.as_secs()))??)
+}
+
+/// The sequence that all logs share.
+pub fn sequence_of(logs: &[Arc<Log>]) -> Result<&Sequence, ApiError> {
+    let first = logs.first().ok_or_else(no_store)?;
+    Ok(first.sequence())
 }
 
 fn no_store() -> ApiError {

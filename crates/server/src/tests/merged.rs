@@ -115,6 +115,7 @@ impl App {
         let limits = RequestLimits::new(&LimitArgs::default(), &metrics);
         let api = ApiState {
             catalog: receiver,
+            moves: crate::read::store_moves::StoreMoves::default(),
             metrics,
             authentication_mode,
             limits,
@@ -563,6 +564,64 @@ async fn a_watch_ends_when_its_objects_move_to_another_store() {
         (&end["type"], &end["object"]["code"]),
         (&json!("ERROR"), &json!(410))
     );
+}
+
+/// A catalog of pods of some clusters in one store.
+fn only_in(name: &str, part: &Part) -> Catalog {
+    let mut catalog = Catalog::default();
+    catalog.add_store(store(name), Arc::new(part.memory.clone()));
+    for cluster_name in part.revisions.keys() {
+        add(&mut catalog, name, cluster_name, &pods());
+    }
+    catalog
+}
+
+/// The type of the first event of a watch from the version of a list.
+async fn first_event_after(app: &App, list: &Value) -> String {
+    let version = list["metadata"]["resourceVersion"].as_str().unwrap();
+    let mut lines = watch_lines(app, &format!("&resourceVersion={version}")).await;
+    let event = timeout(Duration::from_secs(20), lines.next()).await;
+    event.unwrap().unwrap()["type"].as_str().unwrap().to_owned()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_from_before_a_move_to_another_store_has_to_begin_with_another_list() {
+    let sequence = Sequence::default();
+    let [former, new] = [
+        Part::new(&sequence, &["member1"]).await,
+        Part::new(&sequence, &["member1"]).await,
+    ];
+    let object = |name: &str, version| pod("member1", "web", name, version, "web");
+    for name in ["a", "deleted"] {
+        former.write("member1", &object(name, 1), true).await;
+    }
+    let app = App::new(only_in("former", &former));
+    let before = app.get("api/v1/pods").await;
+    assert_eq!(before["items"].as_array().unwrap().len(), 2);
+    // The new store was filled after one of the objects was deleted.
+    new.write("member1", &object("a", 1), true).await;
+    app.catalog.send_replace(Arc::new(only_in("new", &new)));
+    assert_eq!(first_event_after(&app, &before).await, "ERROR");
+    // A list of the new store can be watched, although nothing has changed since the move.
+    let after = app.get("api/v1/pods").await;
+    assert_eq!(after["items"].as_array().unwrap().len(), 1);
+    new.write("member1", &object("a", 2), true).await;
+    assert_eq!(first_event_after(&app, &after).await, "MODIFIED");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_resumes_although_clusters_have_joined_its_store() {
+    let sequence = Sequence::default();
+    let part = Part::new(&sequence, &["member1", "member2"]).await;
+    let mut alone = Catalog::default();
+    alone.add_store(store("main"), Arc::new(part.memory.clone()));
+    add(&mut alone, "main", "member1", &pods());
+    let app = App::new(alone);
+    let before = app.get("api/v1/pods").await;
+    app.catalog.send_replace(Arc::new(only_in("main", &part)));
+    part.write("member2", &pod("member2", "web", "a", 1, "web"), true)
+        .await;
+    assert_eq!(first_event_after(&app, &before).await, "ADDED");
 }
 
 #[tokio::test]

@@ -39,6 +39,7 @@ use crate::{
         page_reader::CHUNK_BYTES,
         query_plan::{PAGE, QueryPlan, stores},
         snapshot::logs_of,
+        store_moves::PlannedCatalog,
     },
     render::representation::{ObjectEncoder, Representation},
     request::{api_error::ApiError, api_request::ListRequest},
@@ -70,33 +71,22 @@ impl WatchDuration {
     }
 }
 
-/// Starts a watch of `plan`, which was made from the catalog; `initial_catalog` is all of it,
-/// whatever the caller can see. `catalog` shows when the resource is no longer registered, or its
-/// objects move to other stores. Also returns when the watch ends at the latest.
+/// Starts a watch of `plan`, which was made from `catalog`. That also shows when the resource is no
+/// longer registered, or its objects move to other stores. Also returns when the watch ends at the
+/// latest.
 ///
 /// For a version that is too old the response is one ERROR event, as in an API server: some
 /// clients, kube-rs among them, list again only after such an event, and would otherwise request
 /// the same version for ever.
 pub async fn respond(
-    initial_catalog: &Catalog,
+    catalog: PlannedCatalog,
     plan: QueryPlan,
     request: &ListRequest,
     representation: Representation,
     duration: WatchDuration,
     peers: &PeerSubscription,
-    catalog: watch::Receiver<Arc<Catalog>>,
 ) -> Result<(Body, Instant), ApiError> {
-    match open(
-        initial_catalog,
-        plan,
-        request,
-        representation,
-        duration,
-        peers,
-        catalog,
-    )
-    .await
-    {
+    match open(catalog, plan, request, representation, duration, peers).await {
         Err(error @ ApiError::VersionExpired(_)) => Ok((
             error_line(&error).into(),
             Instant::now() + LAST_LINES_TIMEOUT,
@@ -106,13 +96,12 @@ pub async fn respond(
 }
 
 async fn open(
-    initial_catalog: &Catalog,
+    catalog: PlannedCatalog,
     plan: QueryPlan,
     request: &ListRequest,
     representation: Representation,
     duration: WatchDuration,
     peers: &PeerSubscription,
-    catalog: watch::Receiver<Arc<Catalog>>,
 ) -> Result<(Body, Instant), ApiError> {
     let options = &request.watch_options;
     // Each event is one line.
@@ -127,7 +116,7 @@ async fn open(
         ..plan.query
     };
     let logs = logs_of(&plan.stores).await?;
-    let start = start(&plan.stores, &logs, &query, options).await?;
+    let start = start(&catalog, &plan.stores, &logs, &query, request).await?;
     // The client may have seen newer changes of other replicas than those that have been
     // replicated.
     peers.wait_until_caught_up().await?;
@@ -144,13 +133,13 @@ async fn open(
         permitted: query.permitted.clone(),
     };
     let stream = WatchStream {
-        initial_stores: selection.in_catalog(initial_catalog),
+        initial_stores: selection.in_catalog(&catalog.catalog),
         selection,
         resource: query.resource.clone(),
         layout,
         has_columns: false,
         watch,
-        catalog,
+        catalog: catalog.current,
         initial: start.initial,
         bookmarks: options.bookmarks,
         next_bookmark: Instant::now() + BOOKMARK_INTERVAL,
@@ -208,7 +197,10 @@ impl WatchStream {
     }
 
     async fn next(&mut self) -> NextChunk {
-        match self.try_next().await {
+        let next = self.try_next().await;
+        // A version that the watch has reached after a move would be taken for one of the new
+        // stores.
+        match next.and_then(|next| self.check_newest_catalog().map(|()| next)) {
             Ok(next) => next,
             Err(error) => {
                 tracing::debug!(%error, resource = %self.resource.plural, "ending a watch with an error");
@@ -299,6 +291,16 @@ impl WatchStream {
         } else {
             Vec::new()
         }
+    }
+
+    /// Checks the catalog if another one has been published since the last time.
+    fn check_newest_catalog(&mut self) -> Result<(), ApiError> {
+        // Without a sender the process is stopping.
+        if self.catalog.has_changed().unwrap_or_default() {
+            self.catalog.mark_unchanged();
+            self.check_catalog()?;
+        }
+        Ok(())
     }
 
     /// Ends the watch, which reads only its initial stores, when its resource is no longer

@@ -72,6 +72,11 @@ impl Sequence {
         self.0.run.sequence(version, self.newest())
     }
 
+    /// Takes the next number, for no change: whatever happened before it has a lower one.
+    pub fn advance(&self) -> u64 {
+        self.take(1)
+    }
+
     /// Takes the next numbers; returns the first of them.
     pub(super) fn take(&self, count: u64) -> u64 {
         self.0.newest.fetch_add(count, Ordering::AcqRel) + 1

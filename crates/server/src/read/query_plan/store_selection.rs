@@ -2,12 +2,13 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    hash::{DefaultHasher, Hash as _, Hasher as _},
     sync::Arc,
 };
 
 use fleetdex_core::{
     model::{ClusterName, StoreName},
-    query::Grant,
+    query::{Grant, ResourceName},
 };
 use fleetdex_store::merged::{Merged, StorePart};
 
@@ -45,6 +46,27 @@ fn stored_by<'r>(
         .by_store
         .iter()
         .filter(move |(name, _)| kind.is_none_or(|kind| kind.is_of(name)))
+}
+
+/// A hash of what the stores hold that a request selects, whatever its clusters are. Where it stays
+/// the same, the same stores answer for the same objects.
+pub(crate) fn holdings_hash(catalog: &Catalog, request: &ListRequest) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    let name = ResourceName::new(&request.resource.group, &request.resource.plural);
+    let Some(registered) = catalog.find(&name) else {
+        return hasher.finish();
+    };
+    let stores: Vec<_> = stored_by(registered, request).collect();
+    for (store, stored) in &stores {
+        store.hash(&mut hasher);
+        // A store that is alone answers for everything that it holds.
+        if stores.len() > 1 {
+            for cluster in &stored.clusters {
+                (cluster, catalog.coverage(&name, store, cluster)).hash(&mut hasher);
+            }
+        }
+    }
+    hasher.finish()
 }
 
 /// The store that the request names, or else all stores that hold a part of the result.

@@ -3,7 +3,7 @@
 use fleetdex_core::model::StoreName;
 
 /// A kind of store, as Karmada's paths name it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum StoreKind {
     /// `search/cache`: the embedded store.
     Embedded,

@@ -8,12 +8,10 @@ use fleetdex_store::{changes::Log, merged::Merged};
 use crate::{
     read::{
         page_reader::{PAGE_TIMEOUT, PageReader},
-        snapshot::{read_first_page, sequence_number, wait_for},
+        snapshot::{read_first_page, sequence_number, sequence_of, wait_for},
+        store_moves::PlannedCatalog,
     },
-    request::{
-        api_error::ApiError,
-        watch_options::{RequestedVersion, WatchOptions},
-    },
+    request::{api_error::ApiError, api_request::ListRequest, watch_options::RequestedVersion},
 };
 
 /// Where a watch starts.
@@ -35,16 +33,24 @@ pub(super) struct InitialEvents {
 
 /// Finds the starting point that the request asks for; reads the first page of existing objects.
 pub(super) async fn start(
+    catalog: &PlannedCatalog,
     stores: &Merged,
     logs: &[Arc<Log>],
     query: &Query,
-    options: &WatchOptions,
+    request: &ListRequest,
 ) -> Result<StartingPoint, ApiError> {
+    let options = &request.watch_options;
+    let last_move = catalog.last_move(request, sequence_of(logs)?);
     let requested = match options.resource_version {
         RequestedVersion::Version(version) => Some(sequence_number(logs, version)?),
         RequestedVersion::Unset | RequestedVersion::Any => None,
     };
     if !options.begins_with_state() {
+        if requested.is_some_and(|requested| requested < last_move) {
+            return Err(ApiError::VersionExpired(
+                "the objects are in another store since then".to_owned(),
+            ));
+        }
         let newest = || {
             logs.iter()
                 .map(|log| log.reaches_to(log.newest()))
@@ -61,11 +67,7 @@ pub(super) async fn start(
     }
     let (page, after) = read_first_page(stores, query, PAGE_TIMEOUT).await?;
     let is_marked = options.initial_events == Some(true);
-    let sequence = logs
-        .first()
-        .map(|log| log.sequence())
-        .ok_or_else(|| ApiError::Internal("no store holds the resource".to_owned()))?;
-    let version = sequence.version(after);
+    let version = sequence_of(logs)?.version(after);
     let reader = PageReader::begin(stores.clone(), query.clone(), page, false, false).await?;
     Ok(StartingPoint {
         after,

@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::*;
 use crate::{
     fake,
-    read::query_plan::plan,
+    read::{query_plan::plan, store_moves::StoreMoves},
     render::representation::{IncludeObject, MetaVersion, OutputKind},
     request::{
         api_request::{self, ApiRequest},
@@ -100,15 +100,14 @@ impl Fleet {
             .subscribe(&found, &request.resource)
             .await?;
         peers.check(&catalog.borrow())?;
-        let initial_catalog = Arc::clone(&catalog.borrow());
+        let planned = StoreMoves::default().planned(&Arc::clone(&catalog.borrow()), &catalog);
         let (body, _ends) = respond(
-            &initial_catalog,
+            planned,
             found,
             &request,
             representation,
             WatchDuration::Short,
             &peers,
-            catalog,
         )
         .await?;
         Ok(Lines {
