@@ -13,12 +13,14 @@ use fleetdex_core::model::{ClusterName, IndexPrefix};
 use fleetdex_limits::intake::{self, Budget};
 use fleetdex_operator::RegistryView;
 use fleetdex_sync::pipeline::PipelineLimits;
+use fleetdex_webhooks::queue::QueueLimits;
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 
 use crate::{
     hostile::{Gauge, Hostile, Malice},
+    interpreter::Interpreter,
     operator::{DesiredState, InProcess, Operator, Surroundings, control_plane},
     oracle::stored,
 };
@@ -133,6 +135,8 @@ impl World {
             store: store.service(),
             limits: PipelineLimits::default(),
             audit_interval: None,
+            interpreter: Interpreter::new(1),
+            questions: QueueLimits::default(),
         };
         let members = HONEST
             .iter()
@@ -142,6 +146,7 @@ impl World {
             members,
             registries: vec![registry],
             store_locations: Vec::new(),
+            rules: Arc::default(),
         };
         let operator = Some(Operator::start(surroundings.clone(), desired.clone()));
         let established_indices = BTreeSet::new();

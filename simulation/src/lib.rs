@@ -4,6 +4,7 @@
 //!
 //! - [`hostile`]: a member that tries to harm the others.
 //! - [`operator`]: one process of the operator, made of the parts of `fleetdex run`.
+//! - [`interpreter`]: a webhook that says what custom resources mean, and the rules that name it.
 //! - [`world`]: the fleet with its operations and disruptions. [`selection`]: the selectors of the
 //!   registry.
 //! - [`oracle`]: compares the stored documents with the expected ones. It alone decides whether a
@@ -22,6 +23,7 @@ pub mod handover;
 pub mod hostile;
 pub mod identity;
 pub mod informer;
+pub mod interpreter;
 pub mod leases;
 pub mod network;
 pub mod operator;

@@ -14,6 +14,7 @@ use fleetdex_clusters::{
     source::Duplicates,
 };
 use fleetdex_core::model::ClusterName;
+use fleetdex_interpreter::rules::RuleSet;
 use fleetdex_limits::intake::{self, Budget};
 use fleetdex_operator::{
     RegistryView,
@@ -26,16 +27,23 @@ use fleetdex_store::{
     IndexWriter as _,
     opensearch::{Engine, EngineOptions, IndexSettings, OpenSearchService},
 };
-use fleetdex_sync::pipeline::{OpenStore, OpenedStore, PipelineLimits, Unavailable};
+use fleetdex_sync::{
+    enrichment::WebhookAccess,
+    pipeline::{OpenStore, OpenedStore, PipelineLimits, Unavailable},
+};
 use fleetdex_telemetry::Metrics;
+use fleetdex_webhooks::queue::{EnrichmentQueue, QueueLimits};
 use serde_json::json;
 use tokio::{
     sync::{Notify, watch},
     task::JoinHandle,
 };
-use tokio_util::sync::CancellationToken;
+use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
-use crate::hostile::{self, Gauge, Hostile};
+use crate::{
+    hostile::{self, Gauge, Hostile},
+    interpreter::Interpreter,
+};
 use fakes::apiserver;
 
 /// Interval of the reconciliation without an event, as in the operator.
@@ -69,6 +77,10 @@ pub struct Surroundings {
     pub limits: PipelineLimits,
     /// How often each kind is audited; `None`: never.
     pub audit_interval: Option<Duration>,
+    /// The interpreter webhook.
+    pub interpreter: Interpreter,
+    /// Limits of the objects that it is asked about.
+    pub questions: QueueLimits,
 }
 
 /// The desired state, as the control plane has it.
@@ -80,6 +92,8 @@ pub struct DesiredState {
     pub registries: Vec<RegistryView>,
     /// Every store location that a registry has ever named, as its status records it.
     pub store_locations: Vec<StoreStatus>,
+    /// The rules by which objects are interpreted.
+    pub rules: Arc<RuleSet>,
 }
 
 /// A running operator.
@@ -138,6 +152,8 @@ async fn operate(
         store,
         limits,
         audit_interval,
+        interpreter,
+        questions,
     } = surroundings;
     let clusters = Clusters::new(
         hub.client(),
@@ -153,9 +169,18 @@ async fn operate(
             plan: plan.clone(),
         })
     });
-    let mut supervisor =
-        StreamSupervisor::new(opener, Arc::new(Metrics::new()), Arc::clone(&changed))
-            .with_limits(limits);
+    let metrics = Arc::new(Metrics::new());
+    let queue = EnrichmentQueue::new(questions, metrics.webhooks());
+    let access = WebhookAccess {
+        client: Arc::new(interpreter),
+        queue: queue.clone(),
+    };
+    let (asking, stop_asking) = (queue, stop.child_token());
+    let _asking =
+        AbortOnDropHandle::new(tokio::spawn(async move { asking.run(stop_asking).await }));
+    let mut supervisor = StreamSupervisor::new(opener, metrics, Arc::clone(&changed))
+        .with_limits(limits)
+        .asking(access);
     if let Some(interval) = audit_interval {
         supervisor = supervisor.with_audit_interval(interval);
     }
@@ -165,6 +190,7 @@ async fn operate(
             members,
             registries,
             store_locations,
+            rules,
         } = desired.borrow_and_update().clone();
         clusters.set_members(members.iter().map(member).collect());
         let mut recorded = StoreLocations::default();
@@ -176,6 +202,7 @@ async fn operate(
             recorded.add_recorded(location, &registry.name);
         }
         supervisor.record_locations(recorded);
+        supervisor.set_rules(rules);
         let mut members = clusters.states();
         let _notes = duplicates.mark(
             &mut members,

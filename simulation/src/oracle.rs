@@ -9,7 +9,10 @@ use std::{
 use fleetdex_core::model::{ClusterName, IndexPrefix};
 use serde_json::Value;
 
-use crate::selection::{KINDS, Kind, STEADY, Selection};
+use crate::{
+    interpreter::{INTERPRETED_KIND, Rules, built_in},
+    selection::{KINDS, Kind, STEADY, Selection},
+};
 use fakes::{apiserver, opensearch::OpenSearch};
 
 /// Number of differences that are reported in full.
@@ -17,6 +20,15 @@ const MAX_REPORTED: usize = 5;
 
 /// The expected documents of a cluster: id → object.
 type Expected = BTreeMap<String, (Kind, Value)>;
+
+/// What decides which documents there are, and what they hold.
+#[derive(Clone, Copy)]
+pub struct Policy<'p> {
+    /// The objects that the registry selects.
+    pub selection: &'p Selection,
+    /// The rules by which they are interpreted.
+    pub rules: Rules,
+}
 
 /// Returns the expected documents of one cluster.
 pub fn expected(server: &apiserver::Server, selection: &Selection) -> Expected {
@@ -57,7 +69,7 @@ pub fn differences(
     hostile: &[&ClusterName],
     store: &OpenSearch,
     prefix: &IndexPrefix,
-    selection: &Selection,
+    policy: Policy<'_>,
 ) -> Vec<String> {
     let mut found = Vec::new();
     let mut needed = BTreeSet::new();
@@ -80,9 +92,9 @@ pub fn differences(
         let alias = prefix.cluster_alias(name);
         compare(
             name,
-            expected(server, selection),
+            expected(server, policy.selection),
             stored(store, alias.as_str()),
-            selection,
+            policy,
             &mut found,
         );
     }
@@ -143,7 +155,7 @@ fn compare(
     cluster: &ClusterName,
     mut expected: Expected,
     stored: BTreeMap<String, (u64, Arc<Value>)>,
-    selection: &Selection,
+    policy: Policy<'_>,
     found: &mut Vec<String>,
 ) {
     let mut count = 0;
@@ -157,7 +169,7 @@ fn compare(
         match expected.remove(&id) {
             None => report(format!("document {id} of version {version} has no object")),
             Some((kind, object)) => {
-                if let Some(difference) = difference(kind, &object, version, &source, selection) {
+                if let Some(difference) = difference(kind, &object, version, &source, policy) {
                     report(format!("document {id}: {difference}"));
                 }
             }
@@ -180,7 +192,7 @@ fn difference(
     object: &Value,
     version: u64,
     source: &Value,
-    selection: &Selection,
+    policy: Policy<'_>,
 ) -> Option<String> {
     let current = object["metadata"]["resourceVersion"]
         .as_str()
@@ -199,6 +211,11 @@ fn difference(
     if source["metadata"]["labels"] != object["metadata"]["labels"] {
         return Some("its labels differ from the object's".to_owned());
     }
+    if let Some(difference) =
+        interpretation_difference(kind, object, &source["search"], policy.rules)
+    {
+        return Some(difference);
+    }
     if kind.kind == "Secret" {
         let text = source.to_string();
         return text
@@ -206,10 +223,36 @@ fn difference(
             .then(|| "it contains a Secret's value".to_owned());
     }
     let mut spec = object["spec"].clone();
-    if selection.redacts
+    if policy.selection.redacts
         && let Some(members) = spec.as_object_mut()
     {
         members.remove("hidden");
     }
     (source["spec"] != spec).then(|| format!("spec is {}, not {spec}", source["spec"]))
+}
+
+/// Whether a document says of its object what the rules say of this version.
+fn interpretation_difference(
+    kind: Kind,
+    object: &Value,
+    search: &Value,
+    rules: Rules,
+) -> Option<String> {
+    let acceptable = if kind.kind == INTERPRETED_KIND {
+        rules.acceptable(object)
+    } else {
+        vec![built_in(kind.kind)]
+    };
+    let members = ["health", "interpretedBy", "replicas", "dependencies"];
+    let stored: Value = members
+        .into_iter()
+        .filter(|member| !search[member].is_null())
+        .map(|member| (member.to_owned(), search[member].clone()))
+        .collect();
+    (!acceptable.contains(&stored)).then(|| {
+        format!(
+            "it is interpreted as {stored} ({}), not as {acceptable:?}",
+            search["healthMessage"]
+        )
+    })
 }

@@ -6,11 +6,18 @@ use std::{collections::BTreeMap, time::Duration};
 use rand::{RngExt, seq::IndexedRandom};
 use tokio::time::Instant;
 
-use crate::{handover, hostile, identity, users::Users, world::World};
+use crate::{
+    handover, hostile, identity,
+    interpreter::{self, Rules},
+    users::Users,
+    world::World,
+};
 use fakes::{apiserver, opensearch};
 
 /// How many faults one run has.
 const FAULTS: std::ops::RangeInclusive<usize> = 3..=10;
+/// How many faults of the interpreter webhook and changes of rules one run has besides.
+const INTERPRETER_FAULTS: std::ops::RangeInclusive<usize> = 0..=8;
 /// How many steps one run has; operations and faults happen in a step.
 const STEPS: std::ops::Range<usize> = 40..160;
 /// How long the index may take to converge after healing: twice the longest silence of a watch
@@ -27,6 +34,8 @@ enum Disruption {
     Apiserver(apiserver::Fault, apiserver::Extent),
     Store(opensearch::Fault, opensearch::Span),
     World(FleetDisruption),
+    Interpreter(interpreter::Fault, interpreter::Extent),
+    Rules(Rules),
 }
 
 /// A disruption of the fleet as a whole.
@@ -80,6 +89,7 @@ impl Disruption {
                         | FleetDisruption::SecondOperator
                 )
             }
+            Self::Interpreter(..) | Self::Rules(_) => false,
         }
     }
 }
@@ -147,6 +157,7 @@ async fn simulate(seed: u64, report: &mut Report) -> anyhow::Result<()> {
         .into_iter()
         .map(|disruption| (random.random_range(0..steps), disruption))
         .collect();
+    due.extend(interpreter_disruptions(seed, steps));
     due.sort_by_key(|(step, _)| *step);
     let mut due = due.into_iter().peekable();
     let users = |seed: u64, world: &World| Users::new(seed, &world.store, &world.member_names());
@@ -242,6 +253,23 @@ fn random_disruption(random: &mut rand::rngs::StdRng) -> Disruption {
     }
 }
 
+/// Faults of the interpreter webhook and changes of rules, with their steps. They have a generator of
+/// their own, so that the other disruptions of a seed stay the same.
+fn interpreter_disruptions(seed: u64, steps: usize) -> Vec<(usize, Disruption)> {
+    let mut random = <rand::rngs::StdRng as rand::SeedableRng>::seed_from_u64(seed.rotate_left(7));
+    let disruption = |random: &mut rand::rngs::StdRng| {
+        if random.random_ratio(1, 4) {
+            return Disruption::Rules(Rules::random(random));
+        }
+        let faults = interpreter::Fault::ALL;
+        let fault = faults[random.random_range(0..faults.len())];
+        Disruption::Interpreter(fault, interpreter_extent(random))
+    };
+    (0..random.random_range(INTERPRETER_FAULTS))
+        .map(|_| (random.random_range(0..steps), disruption(&mut random)))
+        .collect()
+}
+
 async fn apply(world: &mut World, disruption: Disruption) -> anyhow::Result<()> {
     match disruption {
         Disruption::Apiserver(fault, extent) => {
@@ -251,6 +279,8 @@ async fn apply(world: &mut World, disruption: Disruption) -> anyhow::Result<()> 
             }
         }
         Disruption::Store(fault, extent) => world.store.inject(fault, extent),
+        Disruption::Interpreter(fault, extent) => world.interpreter.inject(fault, extent),
+        Disruption::Rules(rules) => world.change_rules(rules),
         Disruption::World(disruption) => match disruption {
             FleetDisruption::RestartApiserver => world.restart_apiserver(),
             FleetDisruption::Compact => world.compact(),
@@ -340,6 +370,13 @@ fn store_extent(random: &mut rand::rngs::StdRng) -> opensearch::Span {
     }
 }
 
+fn interpreter_extent(random: &mut rand::rngs::StdRng) -> interpreter::Extent {
+    match random.random_range(0..2) {
+        0 => interpreter::Extent::For(Duration::from_secs(random.random_range(1..120))),
+        _ => interpreter::Extent::Times(random.random_range(1..20)),
+    }
+}
+
 /// How often each fault and disruption took effect, by name.
 fn struck(world: &World) -> BTreeMap<String, u64> {
     let mut struck: BTreeMap<String, u64> = world
@@ -358,6 +395,9 @@ fn struck(world: &World) -> BTreeMap<String, u64> {
     }
     for (kind, count) in world.store.counters().faults {
         add(format!("OpenSearch: {kind:?}"), count);
+    }
+    for (fault, count) in world.interpreter.strikes() {
+        add(format!("interpreter: {fault:?}"), count);
     }
     struck
 }
@@ -381,13 +421,18 @@ pub fn all_disruptions() -> Vec<String> {
         "registry edited",
         "registry moved",
         "member left or joined",
+        "interpreter rules changed",
     ];
     let members = hostile::Malice::ALL
         .iter()
         .map(|malice| format!("member: {malice:?}"));
+    let interpreter = interpreter::Fault::ALL
+        .iter()
+        .map(|fault| format!("interpreter: {fault:?}"));
     apiserver
         .chain(store)
         .chain(members)
+        .chain(interpreter)
         .chain(world.map(str::to_owned))
         .collect()
 }

@@ -21,6 +21,7 @@ use serde_json::{Value, json};
 use crate::{
     SECRET_VALUE,
     hostile::{Gauge, Hostile, Malice},
+    interpreter::{self, Interpreter, Rules},
     operator::{DesiredState, InProcess, Operator, Surroundings, control_plane},
     oracle,
     selection::{KINDS, Kind, NAMESPACES, STEADY, Selection},
@@ -65,6 +66,10 @@ pub struct World {
     invalid_bulk_line: Arc<Mutex<Option<String>>>,
     /// Members that try to harm the others.
     hostile: BTreeMap<ClusterName, Hostile>,
+    /// The interpreter webhook.
+    pub interpreter: Interpreter,
+    /// The rules by which objects are interpreted.
+    rules: Rules,
     /// The memory budget for the responses of members.
     budget: Budget,
     /// How much was read of these responses.
@@ -102,10 +107,15 @@ impl World {
         inspect_bulks_for_leaks(&store, &leaked, &invalid_bulk_line);
         let selection = Selection::random(&mut random);
         let members = names.into_iter().chain(hostile.keys().cloned()).collect();
+        // Beside the other random choices, so that a seed stays the same fleet.
+        let mut of_interpreter = StdRng::seed_from_u64(seed.rotate_left(43));
+        let interpreter = Interpreter::new(of_interpreter.random());
+        let rules = Rules::random(&mut of_interpreter);
         let desired = DesiredState {
             members,
             registries: vec![selection.registry(PREFIXES[0])?],
             store_locations: Vec::new(),
+            rules: rules.rule_set(),
         };
         let surroundings = Surroundings {
             hub,
@@ -118,6 +128,8 @@ impl World {
             store: store.service(),
             limits: limits(&mut random),
             audit_interval,
+            interpreter: interpreter.clone(),
+            questions: interpreter::queue_limits(&mut of_interpreter),
         };
         let operators = vec![Operator::start(surroundings.clone(), desired.clone())];
         let mut world = Self {
@@ -133,6 +145,8 @@ impl World {
             leaked,
             invalid_bulk_line,
             hostile,
+            interpreter,
+            rules,
             budget,
             gauge,
             operators,
@@ -273,6 +287,14 @@ impl World {
         self.update_operators();
         self.count("registry moved");
         Ok(())
+    }
+
+    /// Replaces the rules by which objects are interpreted.
+    pub fn change_rules(&mut self, rules: Rules) {
+        self.rules = rules;
+        self.desired.rules = rules.rule_set();
+        self.update_operators();
+        self.count("interpreter rules changed");
     }
 
     fn update_operators(&self) {
@@ -421,6 +443,7 @@ impl World {
             server.heal();
         }
         self.store.heal();
+        self.interpreter.heal();
         while self.operators.len() > 1 {
             self.operators.remove(0).kill().await;
         }
@@ -515,7 +538,10 @@ impl World {
             &hostile,
             &self.store,
             &self.prefix,
-            &self.selection,
+            oracle::Policy {
+                selection: &self.selection,
+                rules: self.rules,
+            },
         )
     }
 

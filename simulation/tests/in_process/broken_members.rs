@@ -20,11 +20,13 @@ use fleetdex_clusters::{
 use fleetdex_core::model::{ClusterName, IndexPrefix};
 use fleetdex_operator::RegistryView;
 use fleetdex_sync::pipeline::PipelineLimits;
+use fleetdex_webhooks::queue::QueueLimits;
 use http::{Request, Response};
 use http_body_util::Full;
 use kube::{Client, client::Body};
 use serde_json::json;
 use simulation::{
+    interpreter::Interpreter,
     operator::{DesiredState, InProcess, Operator, Surroundings, control_plane},
     oracle::stored,
 };
@@ -169,11 +171,14 @@ async fn run(with_broken: bool) -> FleetResult {
         store: store.service(),
         limits: PipelineLimits::default(),
         audit_interval: None,
+        interpreter: Interpreter::new(1),
+        questions: QueueLimits::default(),
     };
     let desired = DesiredState {
         members: servers.keys().cloned().collect(),
         registries: vec![registry()],
         store_locations: Vec::new(),
+        rules: Arc::default(),
     };
     let operator = Operator::start(surroundings, desired);
     // Enough for the members that respond, but not for waiting for the others one after the other.
@@ -290,6 +295,8 @@ impl TwoKinds {
             store: store.service(),
             limits: PipelineLimits::default(),
             audit_interval: None,
+            interpreter: Interpreter::new(1),
+            questions: QueueLimits::default(),
         };
         let operator = Operator::start(surroundings, Self::desired("fleetdex"));
         Self {
@@ -315,6 +322,7 @@ impl TwoKinds {
             members: vec![name(1)],
             registries: vec![both],
             store_locations: Vec::new(),
+            rules: Arc::default(),
         }
     }
 
