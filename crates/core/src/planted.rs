@@ -76,6 +76,12 @@ pub enum Bug {
     IgnoreNames,
     /// A list deletes stored objects after it has written newer objects of the same names.
     DeleteNamesakesLast,
+    /// The answer of a webhook is written over newer versions of its object.
+    AnswerOverNewer,
+    /// An object that the queue for webhooks has no room for is never asked about.
+    ForgetFullQueue,
+    /// Answers that were lost with a process are never asked for again.
+    ForgetLostAnswers,
 }
 
 impl Bug {
@@ -117,6 +123,9 @@ impl Bug {
         Self::TrustReportedUid,
         Self::IgnoreNames,
         Self::DeleteNamesakesLast,
+        Self::AnswerOverNewer,
+        Self::ForgetFullQueue,
+        Self::ForgetLostAnswers,
     ];
 }
 

@@ -13,7 +13,7 @@
 use std::{
     sync::{
         Arc, OnceLock,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -21,7 +21,10 @@ use std::{
 use ahash::AHashSet;
 use backon::{BackoffBuilder, ExponentialBuilder};
 use fleetdex_clusters::watch::{FaultKind, ListPage, ListerWatcher, StreamFault};
-use fleetdex_core::model::{IndexName, Interpret, Interpretation, Object};
+use fleetdex_core::{
+    model::{IndexName, Interpret, Interpretation, Object, Version},
+    planted::{Bug, planted},
+};
 use fleetdex_interpreter::{
     Operation, Request, Response,
     rules::{KindRules, KindWebhook, WebhookAnswers},
@@ -31,9 +34,9 @@ use fleetdex_webhooks::{
     client::CallWebhook,
     queue::{Delivery, Enrich, EnrichmentJob, EnrichmentQueue, Unanswered},
 };
+use futures::FutureExt as _;
 use jiff::Timestamp;
-use parking_lot::Mutex;
-use tokio::sync::Notify;
+use tokio::sync::{Mutex, Notify};
 
 use crate::{
     progress::Progress,
@@ -73,6 +76,8 @@ pub struct UnitEnrichment {
     has_ended: AtomicBool,
     /// Notified when a pass is due.
     pass_is_due: Notify,
+    /// Lists that the stream has begun.
+    lists: AtomicU64,
 }
 
 /// One object that webhooks are asked about.
@@ -80,6 +85,8 @@ pub struct ObjectEnrichment {
     unit: Arc<UnitEnrichment>,
     /// The object as the member sent it.
     json: Box<str>,
+    /// Locked until the document with them is on its way, so that a document with fewer answers never
+    /// follows one with more.
     answers: Mutex<WebhookAnswers>,
 }
 
@@ -87,13 +94,21 @@ pub struct ObjectEnrichment {
 #[derive(Debug)]
 struct AnsweredRules<'r> {
     rules: &'r KindRules,
-    answers: WebhookAnswers,
+    answers: &'r WebhookAnswers,
 }
 
 impl Interpret for AnsweredRules<'_> {
     fn interpret(&self, object: &Object<'_>) -> Interpretation {
-        self.rules.interpret_with(object, &self.answers)
+        self.rules.interpret_with(object, self.answers)
     }
+}
+
+/// How a pass ended.
+enum Pass {
+    /// Every object was submitted.
+    Complete,
+    /// The stream listed meanwhile.
+    Interrupted,
 }
 
 impl UnitEnrichment {
@@ -121,6 +136,7 @@ impl UnitEnrichment {
                 prefix,
                 has_ended: AtomicBool::new(false),
                 pass_is_due: Notify::new(),
+                lists: AtomicU64::new(0),
             })
         })
     }
@@ -129,21 +145,33 @@ impl UnitEnrichment {
     pub(crate) fn opened(&self, target: &IndexName, resumes: bool) {
         // A stream opens one revision.
         let _ = self.target.set(target.clone());
-        if resumes {
+        if resumes && !planted(Bug::ForgetLostAnswers) {
             self.pass_is_due.notify_one();
         }
+    }
+
+    /// The stream begins a list, after which a page that a pass has requested before may show what
+    /// the list deletes.
+    pub(crate) fn list_begun(&self) {
+        self.lists.fetch_add(1, Ordering::SeqCst);
     }
 
     /// Asks the webhooks about an object whose document is being written. Never waits: what finds no room is left to a pass.
     pub(crate) fn submit(self: &Arc<Self>, object: &Object<'_>) {
-        if !self.try_submit(object) {
+        if !self.try_submit(object) && !planted(Bug::ForgetFullQueue) {
             self.pass_is_due.notify_one();
         }
     }
 
-    /// Forgets an object that was deleted.
+    /// Forgets an object that was deleted. An answer that is being written is older than the
+    /// deletion.
     pub(crate) fn cancel(&self, id: &str) {
         self.access.queue.cancel(&self.key(id));
+    }
+
+    /// The same, for a deletion at the version of the document, which an answer must not follow.
+    pub(crate) async fn cancel_and_wait(&self, id: &str) {
+        self.access.queue.cancel_and_wait(&self.key(id)).await;
     }
 
     fn key(&self, id: &str) -> String {
@@ -183,8 +211,11 @@ impl UnitEnrichment {
             self.pass_is_due.notified().await;
             let delay = delays.next().unwrap_or(MAX_PASS_INTERVAL);
             tokio::time::sleep(delay).await;
+            // What became due meanwhile is part of this pass.
+            let _is_covered = self.pass_is_due.notified().now_or_never();
             match self.pass(source).await {
-                Ok(()) => delays = backoff(),
+                Ok(Pass::Complete) => delays = backoff(),
+                Ok(Pass::Interrupted) => self.pass_is_due.notify_one(),
                 Err(fault) => {
                     tracing::debug!(stream = self.prefix, %fault, "cannot list the objects that webhooks are to be asked about; it is repeated");
                     self.pass_is_due.notify_one();
@@ -194,14 +225,21 @@ impl UnitEnrichment {
     }
 
     /// Lists the objects of the unit and submits each, as fast as there is room.
-    async fn pass(self: &Arc<Self>, source: &ListerWatcher) -> Result<(), StreamFault> {
+    async fn pass(self: &Arc<Self>, source: &ListerWatcher) -> Result<Pass, StreamFault> {
         let mut token: Option<String> = None;
         // The objects of the page that were submitted. A page that finds no room in part is read
         // again for the rest of it, so that no page is in memory while the pass waits.
         let mut submitted = AHashSet::new();
         loop {
             self.access.queue.room(&self.webhooks).await;
+            let lists = self.lists.load(Ordering::SeqCst);
+            let Some(reached) = self.progress.reached_version() else {
+                return Ok(Pass::Interrupted);
+            };
             let body = source.list(token.as_deref(), Some(PAGE_SIZE)).await?;
+            if lists != self.lists.load(Ordering::SeqCst) {
+                return Ok(Pass::Interrupted);
+            }
             let page = ListPage::parse(&body)
                 .and_then(|page| page.within(Some(PAGE_SIZE)))
                 .map_err(|error| StreamFault {
@@ -209,21 +247,32 @@ impl UnitEnrichment {
                     message: error.to_string(),
                 })?;
             let mut items = page.items.iter();
-            if !items.all(|raw| self.submit_listed(raw.get(), &mut submitted)) {
+            if !items.all(|raw| self.submit_listed(raw.get(), reached, &mut submitted)) {
                 continue;
             }
             submitted.clear();
             match page.continue_token {
                 Some(next) => token = Some(next),
-                None => return Ok(()),
+                None => return Ok(Pass::Complete),
             }
         }
     }
 
-    /// Whether there was room for a listed object, or it needs none.
-    fn submit_listed(self: &Arc<Self>, json: &str, submitted: &mut AHashSet<Box<str>>) -> bool {
+    /// Whether there was room for a listed object, or it needs none. `reached`: up to where the stream
+    /// had got before the page was requested. The stream submits a later object itself, and without
+    /// it no deletion would follow an answer.
+    fn submit_listed(
+        self: &Arc<Self>,
+        json: &str,
+        reached: Version,
+        submitted: &mut AHashSet<Box<str>>,
+    ) -> bool {
         match Object::parse(json) {
-            Ok(object) if self.sink.selects(&object) && !submitted.contains(object.uid()) => {
+            Ok(object)
+                if object.version() <= reached
+                    && self.sink.selects(&object)
+                    && !submitted.contains(object.uid()) =>
+            {
                 let has_room = self.try_submit(&object);
                 if has_room {
                     submitted.insert(object.uid().into());
@@ -287,7 +336,7 @@ impl ObjectEnrichment {
     }
 
     /// Writes the document again, with the answers so far.
-    async fn write(&self) {
+    async fn write(&self, answers: &WebhookAnswers) {
         let unit = &self.unit;
         let Some(target) = unit.target.get() else {
             return;
@@ -295,16 +344,16 @@ impl ObjectEnrichment {
         // The stream that follows this one waits until the ticket is given back.
         let ticket = unit.progress.ticket();
         if !unit.has_ended.load(Ordering::SeqCst) {
-            self.write_to(target).await;
+            self.write_to(target, answers).await;
         }
         ticket.acknowledge();
     }
 
-    async fn write_to(&self, target: &IndexName) {
+    async fn write_to(&self, target: &IndexName, answers: &WebhookAnswers) {
         let unit = &self.unit;
         let rules = AnsweredRules {
             rules: &unit.rules,
-            answers: self.answers.lock().clone(),
+            answers,
         };
         let Ok(object) = Object::parse(&self.json) else {
             return;
@@ -314,7 +363,11 @@ impl ObjectEnrichment {
             .to_string();
         let document = unit.sink.projector.document_by(&object, Some(&rules), &now);
         // An object that cannot be stored has its reason in the store already.
-        if let Ok(document) = document {
+        if let Ok(mut document) = document {
+            if planted(Bug::AnswerOverNewer) {
+                let reached = unit.progress.reached_version();
+                document.version = reached.unwrap_or(document.version).max(document.version);
+            }
             let name = unit.sink.name(&object);
             unit.sink
                 .write(&unit.progress, target, document, Some(name), Wait::Never)
@@ -322,12 +375,11 @@ impl ObjectEnrichment {
         }
     }
 
-    fn set_failed(&self, webhook: &str, reason: &str) {
+    /// The operations of a webhook, each with the reason why it has no answer.
+    fn failed(&self, webhook: &str, reason: &str) -> WebhookAnswers {
         let operations = self.unit.webhook(webhook).map(|asked| &asked.operations);
-        let mut answers = self.answers.lock();
-        for operation in operations.into_iter().flatten() {
-            answers.insert(*operation, Err(reason.to_owned()));
-        }
+        let failed = |operation: &Operation| (*operation, Err(reason.to_owned()));
+        operations.into_iter().flatten().map(failed).collect()
     }
 }
 
@@ -342,21 +394,22 @@ impl Enrich for ObjectEnrichment {
     }
 
     async fn deliver(&self, webhook: &str, delivery: Delivery<Self::Answer>) {
+        let mut answers = self.answers.lock().await;
         match delivery {
-            Delivery::Answered(answers) => {
-                let answered = answers
+            Delivery::Answered(answered) => {
+                let answered = answered
                     .into_iter()
                     .map(|(operation, response)| (operation, Ok(response)));
-                self.answers.lock().extend(answered);
+                answers.extend(answered);
             }
-            Delivery::Postponed(reason) => self.set_failed(webhook, &reason),
+            Delivery::Postponed(reason) => answers.extend(self.failed(webhook, &reason)),
             Delivery::Failed(unanswered) => {
-                self.set_failed(webhook, &unanswered.text);
+                answers.extend(self.failed(webhook, &unanswered.text));
                 if unanswered.again {
                     self.unit.pass_is_due.notify_one();
                 }
             }
         }
-        self.write().await;
+        self.write(&answers).await;
     }
 }

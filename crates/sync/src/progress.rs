@@ -320,6 +320,11 @@ impl Progress {
         }
     }
 
+    /// The version up to which everything was submitted; `None` while the unit is listed.
+    pub fn reached_version(&self) -> Option<Version> {
+        self.acks.lock().reached().map(|position| position.version)
+    }
+
     /// The position up to which everything is stored; `None` while the unit is listed.
     pub fn acknowledged(&self) -> Option<StreamPosition> {
         self.acks.lock().acknowledged()

@@ -143,6 +143,21 @@ impl<E: Enrich> EnrichmentQueue<E> {
         self.cancelling(|schedule| schedule.cancel(key));
     }
 
+    /// The same, and waits until no result of it is being delivered any more.
+    pub async fn cancel_and_wait(&self, key: &str) {
+        self.cancel(key);
+        loop {
+            let freed = self.0.freed.notified();
+            tokio::pin!(freed);
+            // From here on no end is missed.
+            freed.as_mut().enable();
+            if !self.0.schedule.lock().is_delivering(key) {
+                return;
+            }
+            freed.await;
+        }
+    }
+
     /// Cancels the documents that match, such as those of a cluster that was removed.
     pub fn cancel_matching(&self, matches: impl Fn(&str) -> bool) {
         self.cancelling(|schedule| schedule.cancel_matching(matches));

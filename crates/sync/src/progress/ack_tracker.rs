@@ -48,6 +48,11 @@ impl AckTracker {
         self.in_flight.iter().sum()
     }
 
+    /// The last position up to which every write has begun.
+    pub(super) fn reached(&self) -> Option<StreamPosition> {
+        self.reached
+    }
+
     /// The last position up to which everything is acknowledged.
     pub(super) fn acknowledged(&self) -> Option<StreamPosition> {
         self.acknowledged

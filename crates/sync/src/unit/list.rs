@@ -77,6 +77,9 @@ impl UnitRunner {
     /// newer.
     async fn begin_list(&mut self) {
         self.task.progress.list_started();
+        if let Some(enrichment) = &self.task.enrichment {
+            enrichment.list_begun();
+        }
         // A write in flight could store a document, of an object that the member no longer has,
         // after the stored versions are read.
         for progress in &self.task.predecessors {
@@ -192,6 +195,9 @@ impl UnitRunner {
     }
 
     async fn delete(&self, id: Arc<str>, version: Version, name: Option<NameHash>) {
+        if let Some(enrichment) = &self.task.enrichment {
+            enrichment.cancel_and_wait(&id).await;
+        }
         self.write(Document::deletion(id, version), name, Wait::ForRoom)
             .await;
     }

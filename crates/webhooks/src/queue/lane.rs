@@ -201,6 +201,12 @@ impl<P: Clone> Lane<P> {
             .collect()
     }
 
+    /// Whether a result about a document, a postponement included, is being delivered.
+    pub(super) fn is_delivering(&self, key: &str) -> bool {
+        let course = self.running.get(key).map(|running| running.course);
+        course.is_some_and(|course| !matches!(course, Course::Asking | Course::Outdated))
+    }
+
     /// Parts whose final result is being delivered.
     pub(super) fn delivering(&self) -> usize {
         let courses = self.running.values().map(|running| running.course);

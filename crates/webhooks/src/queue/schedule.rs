@@ -201,6 +201,11 @@ impl<P: Clone> Schedule<P> {
         self.lanes.values_mut().map(|lane| lane.cancel(key)).sum()
     }
 
+    /// Whether a result about a document is being delivered.
+    pub(super) fn is_delivering(&self, key: &str) -> bool {
+        self.lanes.values().any(|lane| lane.is_delivering(key))
+    }
+
     /// Forgets the documents that match. Returns how many parts were cancelled.
     pub(super) fn cancel_matching(&mut self, matches: impl Fn(&str) -> bool) -> usize {
         let cancel = |lane: &mut Lane<P>| -> usize {
