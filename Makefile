@@ -17,7 +17,7 @@ SEEDS ?= 500
 FROM ?= 1
 CLEAN_SEEDS ?= 10000
 FUZZ_SECONDS ?= 60
-FUZZ_TARGETS := selectors request continue_token bulk_lines
+FUZZ_TARGETS := selectors request continue_token bulk_lines images quantities reviews scripts argocd_keys
 # Counters for libFuzzer, as cargo-fuzz sets them, but for what needs a nightly toolchain; and a target, so that build scripts have none.
 FUZZ_FLAGS := --cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
 	-Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
@@ -79,7 +79,7 @@ mutants: ## Bugs planted one by one, each of which the simulation has to find; t
 	target/release/simulation mutants
 	target/release/simulation run --seeds $(CLEAN_SEEDS) --from 1
 
-fuzz: prerequisites ## Fuzz selectors, requests, continue tokens and what members send, a minute each; needs a C++ compiler
+fuzz: prerequisites ## Fuzz selectors, requests, continue tokens, scripts and what members and webhooks send, a minute each; needs a C++ compiler
 	@for target in $(FUZZ_TARGETS); do \
 		printf '\n== fuzzing %s\n' "$$target"; \
 		mkdir -p fuzz/artifacts/$$target target/fuzz/corpus/$$target; \

@@ -1,10 +1,13 @@
-//! What has to hold for any bytes that a client may send. Run by the fuzz targets, and over their corpora by `tests/pure/fuzz_corpus.rs`.
+//! What has to hold for any bytes that a client, a member, a webhook or an author of scripts may send. Run by the fuzz targets, and over their corpora by `tests/pure/fuzz_corpus.rs`.
 
 #![allow(clippy::panic, reason = "a fuzz target fails by a panic")]
 
 use std::collections::BTreeMap;
 
-use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
+use base64::{
+    Engine as _,
+    engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD},
+};
 use fleetdex_clusters::watch::{ListPage, WatchEvent};
 use fleetdex_core::{
     model::{
@@ -13,6 +16,13 @@ use fleetdex_core::{
     },
     query::{CheckedQuery, Cursor, Permitted, Query, ResourceName, Selectable, dsl},
     selector::{FieldSelector, LabelSelector},
+};
+use fleetdex_interpreter::{
+    Request, Response,
+    image::{self, ImageReference, MAX_IMAGE_BYTES},
+    native::quantity::Amount,
+    script::{ArgoHealth, HealthScript, ScriptError},
+    webhook::{self, Dialect, MAX_ADDED_BYTES, ReviewRequest},
 };
 use fleetdex_server::{
     auth::{
@@ -26,7 +36,7 @@ use fleetdex_server::{
     },
 };
 use fleetdex_store::bulk::{Write, encode};
-use serde_json::Value;
+use serde_json::{Map, Value, json};
 
 fn pods() -> Query {
     Query::all_of(
@@ -281,5 +291,99 @@ fn check_bulk(body: &[u8], target: &str, cluster: &str) {
         } else if verb == "index" {
             assert_eq!(lines.next(), Some(&b"{}"[..]), "{}", text());
         }
+    }
+}
+
+/// An image is found by itself, and a term by which it is found names the same image.
+pub fn images(bytes: &[u8]) {
+    let Ok(text) = str::from_utf8(bytes) else {
+        return;
+    };
+    let shown = ImageReference::parse(text).to_string();
+    let terms = image::terms(text);
+    assert!(
+        terms.is_empty() || terms.contains(&image::query_term(text)),
+        "{text:?}: {terms:?}"
+    );
+    if shown.len() <= MAX_IMAGE_BYTES {
+        assert_eq!(ImageReference::parse(&shown).to_string(), shown, "{text:?}");
+    }
+}
+
+/// A quantity is refused, or written so that it reads the same.
+pub fn quantities(bytes: &[u8]) {
+    let Ok(text) = str::from_utf8(bytes) else {
+        return;
+    };
+    if let Ok(amount) = Amount::parse(text) {
+        let shown = amount.to_string();
+        let read = Amount::parse(&shown);
+        assert_eq!(
+            read.as_ref().map(ToString::to_string),
+            Ok(shown),
+            "{text:?}"
+        );
+        assert_eq!(read.map(Amount::as_f64), Ok(amount.as_f64()), "{text:?}");
+    }
+}
+
+/// What a webhook answers is refused, or a result; a patch leaves an object that is not larger than the bound allows. What a webhook is asked
+/// is refused, or a request that can be sent on.
+pub fn reviews(bytes: &[u8]) {
+    let object = json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "a"}, "spec": {"replicas": 1, "list": [1, [2]]}});
+    let requests = [
+        Request::Replica { object: &object },
+        Request::Health { object: &object },
+        Request::Dependency { object: &object },
+        Request::Revise {
+            object: &object,
+            replicas: 3,
+        },
+    ];
+    for (dialect, request) in Dialect::ALL
+        .into_iter()
+        .flat_map(|dialect| requests.iter().map(move |request| (dialect, request)))
+    {
+        drop(webhook::decode(dialect, "u", request, bytes));
+        let patched = json!({"response": {
+            "uid": "u", "successful": true, "patchType": "JSONPatch", "patch": STANDARD.encode(bytes),
+        }});
+        let answer = webhook::decode(dialect, "u", request, patched.to_string().as_bytes());
+        if let Ok(Response::Revised(revised)) = answer {
+            assert_eq!(revised["kind"], object["kind"], "{revised}");
+            assert!(revised.to_string().len() <= MAX_ADDED_BYTES + 1024);
+        }
+    }
+    if let Ok(review) = ReviewRequest::decode(bytes)
+        && let Ok(request) = review.request()
+    {
+        drop(webhook::encode(review.dialect, &review.uid, &request));
+    }
+}
+
+/// A script is refused with one of its lines, or compiled, whatever its `goto`s and tokens are.
+pub fn scripts(bytes: &[u8]) {
+    let Ok(text) = str::from_utf8(bytes) else {
+        return;
+    };
+    if let Err(ScriptError::Syntax { line, reason }) = HealthScript::compile(text) {
+        let lines = text.split('\n').count();
+        assert!((1..=lines).contains(&line), "{text:?}: {line}: {reason}");
+    }
+}
+
+/// A key of Argo CD's `ConfigMap`, and after a line break its value, are refused or read; so is the text as a file.
+pub fn argocd_keys(bytes: &[u8]) {
+    let Ok(text) = str::from_utf8(bytes) else {
+        return;
+    };
+    let (key, value) = text.split_once('\n').unwrap_or((text, "return {}"));
+    let data: Map<String, Value> = [(key.to_owned(), value.into())].into_iter().collect();
+    for health in [ArgoHealth::from_data(&data), ArgoHealth::from_file(text)]
+        .into_iter()
+        .flatten()
+    {
+        let found = health.script_for("example.com", "Widget");
+        assert!(found.is_none() || !health.is_empty(), "{text:?}");
     }
 }

@@ -23,6 +23,7 @@ use fleetdex_server::{
     auth::{self, SecureServing},
     catalog::Catalog,
     http::{listen::Listener, serve::Server},
+    read::interpreters::Interpreters,
     telemetry::Telemetry,
     watch::peers::Peers,
 };
@@ -31,6 +32,7 @@ use fleetdex_sync::enrichment::WebhookAccess;
 use fleetdex_telemetry::{Metrics, Readiness, admin};
 use fleetdex_webhooks::{
     client::WebhookClient,
+    direct::DirectCalls,
     queue::{EnrichmentQueue, QueueLimits},
     service::ServiceReader,
 };
@@ -73,10 +75,12 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
     );
     let (catalog, catalog_reader) = watch::channel(Arc::new(Catalog::default()));
     let rules = watch::Sender::new(Arc::<RuleSet>::default());
-    let server = server.with_rules(rules.subscribe());
-    let published = Published {
+    let webhooks = webhook_access(&control_plane, &telemetry);
+    let server = server.with_interpreters(interpreters(&rules, &webhooks));
+    let shared = SharedState {
         catalog: CatalogPublisher(catalog),
         rules,
+        webhooks,
     };
     let context = controller_context(
         &args,
@@ -85,7 +89,7 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
         &replicas,
         changed,
         &telemetry,
-        published,
+        shared,
     )
     .await;
 
@@ -165,10 +169,18 @@ fn peers(
     }
 }
 
-/// What the controller publishes to the query API.
-struct Published {
+/// What the controller shares with the query API.
+struct SharedState {
     catalog: CatalogPublisher,
     rules: watch::Sender<Arc<RuleSet>>,
+    webhooks: WebhookAccess,
+}
+
+/// Resource interpreters for the query API, whose calls respect the breakers of the queue.
+fn interpreters(rules: &watch::Sender<Arc<RuleSet>>, webhooks: &WebhookAccess) -> Interpreters {
+    let WebhookAccess { client, queue } = webhooks.clone();
+    let direct = DirectCalls::new(client, queue);
+    Interpreters::new(rules.subscribe(), Some(Arc::new(direct)))
 }
 
 async fn controller_context(
@@ -178,7 +190,7 @@ async fn controller_context(
     replicas: &Replicas,
     changed: Arc<Notify>,
     telemetry: &Telemetry,
-    published: Published,
+    shared: SharedState,
 ) -> controller::ControllerContext {
     let sources = Sources::new(
         control_plane.clone(),
@@ -188,7 +200,6 @@ async fn controller_context(
         Arc::clone(&changed),
     );
     let writes_cluster_status = writes_cluster_status(args, &control_plane).await;
-    let webhooks = webhook_access(&control_plane, telemetry);
     let replica = replicas.config().map(|config| config.name.as_str());
     controller::ControllerContext {
         control_plane,
@@ -196,7 +207,7 @@ async fn controller_context(
         secret_hosts: args.secret_hosts.clone(),
         memory: Memory::numbered(Sequence::of_replica(replica)),
         list_contexts: args.list_contexts,
-        publish: Arc::new(published.catalog),
+        publish: Arc::new(shared.catalog),
         metrics: Arc::clone(&telemetry.metrics),
         readiness: telemetry.readiness.clone(),
         sources: Arc::new(sources),
@@ -207,8 +218,8 @@ async fn controller_context(
             .filter(|seconds| *seconds > 0.0)
             .map(Duration::from_secs_f64),
         argocd_health: args.argocd_health_config_map.clone(),
-        rules: published.rules,
-        webhooks,
+        rules: shared.rules,
+        webhooks: shared.webhooks,
     }
 }
 

@@ -18,6 +18,7 @@ mod churn;
 mod figures;
 mod first_sync;
 mod fleet;
+mod interpreters;
 mod latency;
 mod limits;
 mod members;
@@ -77,6 +78,8 @@ enum Part {
     Patches,
     /// A restart without changes, with a checkpoint and without.
     Restart,
+    /// Scripts on one core, calls of a webhook, and the first sync while a webhook hangs.
+    Interpreters,
     /// Saturating churn beside raw `_bulk`, with OpenSearch on one core.
     Churn,
     /// From event to acknowledgement at a steady rate.
@@ -98,7 +101,8 @@ enum Part {
 }
 
 impl Part {
-    const ON_REAL_SERVERS: [Self; 3] = [Self::Sync, Self::Patches, Self::Restart];
+    const ON_REAL_SERVERS: [Self; 4] =
+        [Self::Sync, Self::Patches, Self::Restart, Self::Interpreters];
 }
 
 impl BenchArgs {
@@ -230,6 +234,24 @@ async fn on_real_servers(
     if arguments.includes(Part::Sync) {
         limits::measure(fleet, sizes.pods, figures).await?;
     }
+    let on_run = [Part::Sync, Part::Patches, Part::Restart];
+    if on_run.iter().any(|part| arguments.includes(*part)) {
+        on_one_run(fleet, arguments, &load, figures).await?;
+    }
+    if arguments.includes(Part::Interpreters) {
+        interpreters::measure(fleet, &sizes, figures).await?;
+    }
+    Ok(())
+}
+
+/// Measures what needs an operator that has indexed these pods.
+async fn on_one_run(
+    fleet: &Fleet,
+    arguments: &BenchArgs,
+    load: &Load,
+    figures: &mut Figures,
+) -> Result<()> {
+    let sizes = arguments.sizes();
     let syncs = if arguments.includes(Part::Sync) {
         sizes.syncs
     } else {
@@ -237,7 +259,7 @@ async fn on_real_servers(
     };
     let run = first_sync::measure(fleet, sizes.pods, syncs, figures).await?;
     if arguments.includes(Part::Patches) {
-        patches::measure(member, &load, &run, figures).await?;
+        patches::measure(fleet.member(1)?, load, &run, figures).await?;
     }
     if arguments.includes(Part::Sync) {
         memory::of_run("20k", &run, sizes.pods, &sizes, figures).await?;

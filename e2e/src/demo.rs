@@ -30,8 +30,11 @@ use crate::{
 };
 
 const REGISTRY: &str = include_str!("../demo/registry.yaml");
-const CRDS: [&str; 2] = [
+const CRDS: [&str; 5] = [
     include_str!("../../crds/cluster.karmada.io_clusters.yaml"),
+    include_str!("../../crds/config.karmada.io_resourceexploringwebhookconfigurations.yaml"),
+    include_str!("../../crds/config.karmada.io_resourceinterpretercustomizations.yaml"),
+    include_str!("../../crds/config.karmada.io_resourceinterpreterwebhookconfigurations.yaml"),
     include_str!("../../crds/search.karmada.io_resourceregistries.yaml"),
 ];
 /// A user with read access, besides the administrator.
@@ -170,6 +173,7 @@ async fn show(args: &Args, progress: &Progress) -> Result<(Fleet, Operator)> {
     until_available(&session).await?;
 
     show_query(&fleet, &session).await?;
+    show_meaning(&session).await?;
     println!("\n{}", hints(&fleet, &session, &operator)?);
     progress.log("that was the demo");
     Ok((fleet, operator))
@@ -238,8 +242,11 @@ async fn create_workloads(fleet: &Fleet) -> Result<()> {
             .apply_server_side(READER)
             .await
             .with_context(|| format!("rights of alice in {name}"))?;
-        let statuses = kubectl.apply_status(&workloads.pods).await;
-        statuses.with_context(|| format!("statuses of the pods of {name}"))?;
+        let statuses = [workloads.pods, workloads.deployment_statuses].join("---\n");
+        kubectl
+            .apply_status(&statuses)
+            .await
+            .with_context(|| format!("statuses of {name}"))?;
     }
     Ok(())
 }
@@ -347,6 +354,20 @@ async fn show_query(fleet: &Fleet, session: &Session) -> Result<()> {
     Ok(())
 }
 
+/// What objects mean: which do not work, and which use a Secret.
+async fn show_meaning(session: &Session) -> Result<()> {
+    heading("What is unhealthy, in all clusters");
+    show_command(session, "fleetdex unhealthy").await?;
+
+    heading("Why: what the pods of the shop report");
+    show_command(session, "fleetdex unhealthy pods -n shop -o wide").await?;
+
+    heading("Everything that uses one Secret");
+    show_command(session, "fleetdex related secret/credentials -n shop")
+        .await
+        .map(drop)
+}
+
 const CONDITIONS: &str =
     "{range .status.conditions[*]}{.type}={.status} {.reason}: {.message}{\"\\n\"}{end}";
 const CLUSTERS: &str =
@@ -376,6 +397,9 @@ API behind the control plane's API server, for the administrator, and alice, the
 
   . {env}
   fleetdex get pods -A -l app=web                                             # of all clusters
+  fleetdex related deployment/checkout -n shop                                # what it uses, what uses it, what is missing
+  fleetdex images --image registry.example.com/shop/api                       # every tag of it, and the clusters that run it
+  kubectl get objects.search.fleetdex.io --field-selector health=Degraded     # what is unhealthy, with kubectl alone
   kubectl --context fleet get pods -A -l app=web --watch                      # the same with kubectl alone, and as it changes
   kubectl --context alice get pods -A                                         # hers only
   kubectl --context member1 -n web delete pod web-0 --force                   # gone from the answer within seconds

@@ -13,6 +13,7 @@ pub mod fleet;
 pub mod generate;
 pub mod http;
 pub mod informer;
+pub mod interpreter;
 pub mod java;
 pub mod kubectl;
 pub mod kubelet;

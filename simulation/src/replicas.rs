@@ -171,7 +171,7 @@ async fn run(
         limits: RequestLimits::new(&LimitArgs::default(), &metrics),
         metrics,
         keys: SealingKeys::default(),
-        rules: fleetdex_server::read::rules::ConfiguredRules::default(),
+        interpreters: fleetdex_server::read::interpreters::Interpreters::default(),
         members: Arc::new(MemberProxy::new(Arc::clone(&clusters), stop.child_token())),
         peers: Peers::connected(
             replicas.clone(),

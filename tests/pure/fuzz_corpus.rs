@@ -41,3 +41,28 @@ fn bulk_lines_hold_for_their_corpus() {
 fn continue_tokens_hold_for_their_corpus() {
     every("continue_token", checks::continue_token);
 }
+
+#[test]
+fn images_hold_for_their_corpus() {
+    every("images", checks::images);
+}
+
+#[test]
+fn quantities_hold_for_their_corpus() {
+    every("quantities", checks::quantities);
+}
+
+#[test]
+fn reviews_hold_for_their_corpus() {
+    every("reviews", checks::reviews);
+}
+
+#[test]
+fn scripts_hold_for_their_corpus() {
+    every("scripts", checks::scripts);
+}
+
+#[test]
+fn keys_of_argo_cd_hold_for_their_corpus() {
+    every("argocd_keys", checks::argocd_keys);
+}

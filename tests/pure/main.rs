@@ -2,6 +2,7 @@
 //! documentation.
 
 mod boundaries;
+mod built_in_rules;
 mod circles;
 mod crds;
 mod fuzz_corpus;

@@ -6,10 +6,13 @@
 
 use std::{
     io::{self, Read},
+    net::SocketAddr,
     process::ExitCode,
+    sync::Arc,
 };
 
 use fleetdex_interpreter::Operation;
+use fleetdex_webhooks::client::CallWebhook;
 
 use super::console::{self, CommandError, Console};
 
@@ -17,12 +20,12 @@ mod args;
 mod check;
 mod customizations;
 pub mod documents;
+mod edit;
 mod execute;
 mod inputs;
 mod level_sources;
 mod output;
 mod rules;
-mod webhook_call;
 mod webhook_level;
 mod yaml;
 
@@ -30,14 +33,13 @@ pub use self::{args::InterpretArgs, output::ResultFormat};
 use self::{
     documents::DocumentReader,
     rules::{CustomizationRule, RULES},
-    webhook_call::{HttpsCaller, WebhookCaller},
-    webhook_level::{WebhookConnector, resolve},
+    webhook_level::{WebhookConnector, client, resolve},
 };
 
 /// Runs the operation or the check, and prints the result.
 pub async fn run(args: &InterpretArgs) -> ExitCode {
     console::run(async |console: &mut Console<'_>| {
-        interpret(args, &mut io::stdin().lock(), HttpsCaller, console).await
+        interpret(args, &mut io::stdin().lock(), client, console).await
     })
     .await
 }
@@ -45,7 +47,7 @@ pub async fn run(args: &InterpretArgs) -> ExitCode {
 async fn interpret(
     args: &InterpretArgs,
     standard_input: &mut dyn Read,
-    caller: impl WebhookCaller,
+    client: impl FnOnce(Option<SocketAddr>) -> Arc<dyn CallWebhook>,
     console: &mut Console<'_>,
 ) -> Result<bool, CommandError> {
     let operation = args.operation.as_deref().map(operation).transpose()?;
@@ -53,15 +55,27 @@ async fn interpret(
     if args.check {
         return run_check(args, &mut reader, console).await;
     }
+    if args.edit {
+        let editor = edit::editor();
+        return edit::edit(
+            &args.filenames,
+            args.show_doc,
+            &editor,
+            &mut reader,
+            console,
+        )
+        .await;
+    }
     if args.show_doc {
         print_documents(operation, console)?;
         return Ok(true);
     }
     let operation = operation.ok_or_else(|| usage("operation is not set for executing"))?;
     let address = args.webhook_address.as_deref().map(resolve).transpose();
+    let address = address.map_err(usage)?;
     let connector = WebhookConnector {
-        caller,
-        address: address.map_err(usage)?,
+        client: client(address),
+        address,
     };
     execute::execute(args, operation, &mut reader, &connector, console).await
 }

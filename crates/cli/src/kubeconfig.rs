@@ -16,7 +16,7 @@ use super::{
 mod entries;
 mod error;
 mod file;
-mod storage;
+pub(crate) mod storage;
 
 use self::{
     entries::{direct, through_apiserver},

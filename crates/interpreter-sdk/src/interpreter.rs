@@ -108,6 +108,6 @@ pub struct DeclaredReplicas {
     /// The number, which must not be negative.
     pub replicas: i32,
     /// What each replica requires, if anything: for a pod template, see
-    /// [`requirements::of_pod_template`](fleetdex_interpreter::native::requirements::of_pod_template).
+    /// [`pod_template::requirements`](crate::pod_template::requirements).
     pub requirements: Option<ReplicaRequirements>,
 }

@@ -20,6 +20,7 @@ mod change;
 mod dispatch;
 mod failure;
 mod interpreter;
+pub mod pod_template;
 mod router;
 mod serve_args;
 mod server;
@@ -27,8 +28,7 @@ mod server;
 pub use certificate::{CertificateFiles, CertificateFilesError};
 pub use failure::{InterpreterFailure, InterpreterResult};
 pub use fleetdex_interpreter::{
-    Operation,
-    native::{dependencies, requirements},
+    InterpretError, Operation,
     request::{AggregatedStatusItem, Component, DependentObject, NodeClaim, ReplicaRequirements},
 };
 pub use interpreter::{DeclaredReplicas, Interpreter};

@@ -87,7 +87,7 @@ fn measure(folder: &Path) -> Result<(), Failure> {
             let Some(object) = read::<Value>(&path) else {
                 continue;
             };
-            let health = generic::assess(&object, None).health;
+            let health = generic::assess(&(&object).into(), None).health;
             let expected = case.health_status.status;
             let agrees = health.as_str() == expected;
             if !agrees {

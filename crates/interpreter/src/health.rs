@@ -3,9 +3,10 @@
 //! Order: a pending deletion, the rule of the kind, the generic rule. A caller that asks a script or a
 //! webhook first asks [`deletion::assess`] before that, as Argo CD does.
 
+use fleetdex_core::model::JsonTree;
 use serde_json::Value;
 
-use crate::value::integer;
+use crate::value::{Tree, integer};
 
 mod assessment;
 pub mod builtin;
@@ -17,7 +18,7 @@ pub use assessment::{Assessment, Health, MAX_MESSAGE_BYTES, MAX_REASON_BYTES};
 /// The health of a live object by the built-in rules: that of its kind, or the generic one.
 ///
 /// `has_status`: whether the kind has a status at all, if discovery says.
-pub fn assess(object: &Value, has_status: Option<bool>) -> Assessment {
+pub fn assess(object: Tree<'_>, has_status: Option<bool>) -> Assessment {
     deletion::assess(object)
         .or_else(|| builtin::assess(object))
         .unwrap_or_else(|| generic::assess(object, has_status))
@@ -25,7 +26,7 @@ pub fn assess(object: &Value, has_status: Option<bool>) -> Assessment {
 
 /// The boolean of Karmada's contract for an object that the built-in rules assessed: that of
 /// Karmada's native rule if the kind has one, else whether the word is Healthy or Suspended.
-pub fn healthy(object: &Value, assessment: &Assessment) -> bool {
+pub fn healthy(object: Tree<'_>, assessment: &Assessment) -> bool {
     builtin::karmada_healthy(object).unwrap_or(matches!(
         assessment.health,
         Health::Healthy | Health::Suspended
@@ -41,6 +42,7 @@ pub fn from_boolean(object: &Value, healthy: bool) -> Assessment {
     if healthy {
         return Assessment::plain(Health::Healthy);
     }
+    let object = &JsonTree::from(object);
     let health = if has_unobserved_generation(object) {
         Health::Progressing
     } else {
@@ -62,7 +64,7 @@ const UNHEALTHY: &str = "Unhealthy";
 
 /// Whether the controller has yet to observe the newest generation. An object that lacks one of the
 /// two numbers has no such delay.
-fn has_unobserved_generation(object: &Value) -> bool {
+fn has_unobserved_generation(object: Tree<'_>) -> bool {
     let generation = integer(object, &["metadata", "generation"]);
     let observed = integer(object, &["status", "observedGeneration"]);
     generation

@@ -14,7 +14,7 @@ use crate::{
     customization::CustomizationSet,
     health::{self, Health},
     native,
-    script::ArgoHealth,
+    script::{ArgoHealth, ScriptCompiler},
     webhook::configuration::{FailurePolicy, Webhook, select},
 };
 
@@ -75,8 +75,18 @@ impl Levels {
 
     /// Compiles the scripts of customizations. One that does not compile still decides, with its error.
     #[must_use]
-    pub fn with_customizations(mut self, customizations: &CustomizationSet) -> Self {
-        self.customizations = CompiledCustomizations::new(customizations);
+    pub fn with_customizations(self, customizations: &CustomizationSet) -> Self {
+        self.with_customizations_by(&mut ScriptCompiler::default(), customizations)
+    }
+
+    /// The same with a compiler that may have compiled some of them already.
+    #[must_use]
+    pub fn with_customizations_by(
+        mut self,
+        compiler: &mut ScriptCompiler,
+        customizations: &CustomizationSet,
+    ) -> Self {
+        self.customizations = CompiledCustomizations::new(customizations, compiler);
         self
     }
 
@@ -153,7 +163,7 @@ impl Levels {
             .argocd
             .script_for(&resource.gvk.group, &resource.gvk.kind)?;
         // As in Argo CD, a pending deletion counts more than what a script says.
-        let assessment = match health::deletion::assess(object) {
+        let assessment = match health::deletion::assess(*object) {
             Some(pending) => pending,
             None => script.run(object)?,
         };

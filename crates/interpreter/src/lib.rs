@@ -22,6 +22,7 @@ pub mod levels;
 pub mod native;
 pub mod operation;
 pub mod pod_template;
+pub mod reads;
 pub mod relations;
 pub mod request;
 pub mod results;

@@ -3,6 +3,7 @@
 //! The rules are those of Karmada's native interpreter, with its bugs mended where a comment says so:
 //! <https://github.com/karmada-io/karmada/tree/master/pkg/resourceinterpreter/default/native>.
 
+use fleetdex_core::model::JsonTree;
 use serde_json::Value;
 
 use crate::{InterpretError, Request, Response, health};
@@ -45,12 +46,13 @@ pub fn interpret(request: &Request<'_>) -> Result<Option<Response>, InterpretErr
             aggregate::with_aggregated_status(kind, object, items).map(Response::AggregatedStatus)
         }
         (Request::Dependency { object }, Some(kind)) => {
-            dependencies::of_object(kind, object)?.map(Response::Dependencies)
+            dependencies::of_object(kind, &object.into())?.map(Response::Dependencies)
         }
     })
 }
 
 fn health_of(object: &Value) -> Response {
+    let object = &JsonTree::from(object);
     let assessment = health::assess(object, None);
     let healthy = health::healthy(object, &assessment);
     Response::Health {

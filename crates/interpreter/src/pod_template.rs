@@ -2,13 +2,9 @@
 //!
 //! Guarantee: a bounded number of templates, found by looking at a bounded number of values, in the order of the document.
 
-use std::borrow::Cow;
-
-use serde_json::{Value, json};
-
 use crate::{
-    value::{at, group, list, text},
-    walk::{self, Descend, Step, path_text},
+    value::{Tree, at, group, list, text},
+    walk::{self, Descend},
 };
 
 /// How many templates of one object are found.
@@ -65,111 +61,80 @@ const KUBERNETES_GROUPS: &[&str] = &[
     "storagemigration.k8s.io",
 ];
 
-/// A pod template in an object.
-#[derive(Clone, Debug)]
-pub struct PodTemplate<'v> {
-    /// Where the pod's spec is, such as `spec.template.spec`.
-    pub path: String,
-    /// The pod's spec.
-    pub spec: &'v Value,
-    /// What has the spec as its member `spec`, if anything has.
-    enclosing: Option<&'v Value>,
+/// The members of a pod's spec that have containers.
+pub const CONTAINERS: [&str; 3] = ["initContainers", "containers", "ephemeralContainers"];
+
+/// The images of the containers of a pod's spec (init, regular, ephemeral) and of its image volumes.
+pub fn images<'v>(spec: Tree<'v>) -> impl Iterator<Item = &'v str> + use<'v> {
+    let containers = CONTAINERS
+        .into_iter()
+        .flat_map(move |key| list(spec, &[key]))
+        .map(|container| text(container, &["image"]));
+    let volumes = list(spec, &["volumes"])
+        .iter()
+        .map(|volume| text(volume, &["image", "reference"]));
+    containers.chain(volumes).filter(|image| !image.is_empty())
 }
 
-impl<'v> PodTemplate<'v> {
-    /// The template as Kubernetes has it: a map with the pod's `spec`.
-    pub fn as_template(&self) -> Cow<'v, Value> {
-        match self.enclosing {
-            Some(template) => Cow::Borrowed(template),
-            None => Cow::Owned(json!({ "spec": self.spec })),
-        }
-    }
-
-    /// The images of its containers (init, regular, ephemeral) and of its image volumes.
-    pub fn images(&self) -> impl Iterator<Item = &'v str> + use<'v> {
-        let spec = self.spec;
-        let containers = ["initContainers", "containers", "ephemeralContainers"]
-            .into_iter()
-            .flat_map(move |key| list(spec, &[key]))
-            .map(|container| text(container, &["image"]));
-        let volumes = list(spec, &["volumes"])
-            .iter()
-            .map(|volume| text(volume, &["image", "reference"]));
-        containers.chain(volumes).filter(|image| !image.is_empty())
-    }
-}
-
-/// The pod templates of an object: of a kind of Kubernetes, the one where the kind has it; of any other kind, every map at or below
-/// `spec` that looks like a pod template (its `spec` has containers, one of them with an image) or like the spec of a pod (it has
-/// containers, one of them with name and image).
-pub fn find(object: &Value) -> Vec<PodTemplate<'_>> {
+/// The specs of the pods that an object makes: in a kind of Kubernetes, the one where the kind has it; in any other kind, every map at or
+/// below `spec` that looks like the spec of a pod (it has containers, one of them with name and image), and the `spec` of one that looks
+/// like a pod template (its `spec` has containers, one of them with an image).
+pub fn pod_specs(object: Tree<'_>) -> Vec<Tree<'_>> {
     if is_custom(object) {
         return search(object);
     }
-    let (group, kind) = (group(object), text(object, &["kind"]));
-    KNOWN
-        .iter()
-        .find(|known| known.0 == group && known.1 == kind)
-        .and_then(|known| at_known_path(object, known.2))
+    known_path(group(object), text(object, &["kind"]))
+        .and_then(|path| spec_of(at(object, path)))
         .into_iter()
         .collect()
 }
 
+/// The way to what has the pod's `spec` in objects of a kind of Kubernetes; `None` for kinds without a template.
+pub fn known_path(group: &str, kind: &str) -> Option<&'static [&'static str]> {
+    let known = KNOWN.iter();
+    known
+        .filter(|known| known.0 == group && known.1 == kind)
+        .map(|known| known.2)
+        .next()
+}
+
 /// Whether an object's kind is none of Kubernetes itself.
-pub fn is_custom(object: &Value) -> bool {
+pub fn is_custom(object: Tree<'_>) -> bool {
     !KUBERNETES_GROUPS.contains(&group(object))
 }
 
-fn at_known_path<'v>(object: &'v Value, path: &[&'v str]) -> Option<PodTemplate<'v>> {
-    let template = at(object, path);
-    let spec = template.get("spec").filter(|spec| spec.is_object())?;
-    let mut steps: Vec<Step<'v>> = path.iter().map(|key| Step::Key(key)).collect();
-    steps.push(Step::Key("spec"));
-    Some(PodTemplate {
-        path: path_text(&steps),
-        spec,
-        enclosing: Some(template),
-    })
+fn spec_of(template: Tree<'_>) -> Option<Tree<'_>> {
+    template.get("spec").filter(|spec| spec.is_object())
 }
 
-fn search(object: &Value) -> Vec<PodTemplate<'_>> {
+fn search(object: Tree<'_>) -> Vec<Tree<'_>> {
     if has_pod_spec(object) {
-        return at_known_path(object, &[]).into_iter().collect();
+        return spec_of(object).into_iter().collect();
     }
     let mut found = Vec::new();
-    walk::maps(at(object, &["spec"]), &mut |path, value| {
+    walk::maps(at(object, &["spec"]), &mut |value| {
         if found.len() == MAX_TEMPLATES {
             return Descend::No;
         }
-        let below: &[Step<'_>] = if has_pod_spec(value) {
-            &[Step::Key("spec")]
-        } else if is_pod_spec(value) {
-            &[]
+        let spec = if has_pod_spec(value) {
+            spec_of(value)
         } else {
-            return Descend::Yes;
+            Some(value).filter(|value| is_pod_spec(value))
         };
-        let path = [&[Step::Key("spec")], path, below].concat();
-        found.push(PodTemplate {
-            path: path_text(&path),
-            spec: value
-                .get("spec")
-                .filter(|_| !below.is_empty())
-                .unwrap_or(value),
-            enclosing: (!below.is_empty()).then_some(value),
-        });
-        Descend::No
+        found.extend(spec);
+        spec.map_or(Descend::Yes, |_| Descend::No)
     });
     found
 }
 
-fn has_pod_spec(value: &Value) -> bool {
+fn has_pod_spec(value: Tree<'_>) -> bool {
     list(value, &["spec", "containers"])
         .iter()
         .take(CONTAINERS_LOOKED_AT)
         .any(|container| !text(container, &["image"]).is_empty())
 }
 
-fn is_pod_spec(value: &Value) -> bool {
+fn is_pod_spec(value: Tree<'_>) -> bool {
     list(value, &["containers"])
         .iter()
         .take(CONTAINERS_LOOKED_AT)

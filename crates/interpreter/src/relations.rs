@@ -8,7 +8,7 @@
 //! Guarantee: a bounded number of references, each once, in an order that depends only on the object. Whether the objects exist is
 //! not looked at. Owners are known by uid and are not among them.
 
-use serde_json::Value;
+use crate::{pod_template, value::Tree};
 
 use found::Found;
 use reference::Referrer;
@@ -23,19 +23,32 @@ mod table;
 mod versions;
 
 pub use found::MAX_REFERENCES;
+pub(crate) use paths::without_brackets;
+pub(crate) use pods::paths as pod_paths;
 pub use reference::ObjectReference;
 pub use selectors::{SelectorEdge, selector_edges};
+pub(crate) use table::paths_of_kind;
 
 /// The objects that an object refers to by name: those of its kind's edges first, then those of its pod templates, then, for a
 /// custom kind, those in members whose names are conventions. An object that is referred to in several ways has the first one's
 /// relation.
-pub fn references(object: &Value) -> Vec<ObjectReference> {
+pub fn references(object: Tree<'_>) -> Vec<ObjectReference> {
     let referrer = Referrer::of(object);
-    let mut found = Found::of(&referrer);
-    table::add(&referrer, &mut found);
-    pods::add(&referrer, &mut found);
-    conventions::add(&referrer, &mut found);
-    found.references()
+    found(&referrer, &pod_template::pod_specs(object)).references()
+}
+
+/// The terms of the [references] of an object whose pods have these specs.
+pub(crate) fn terms(object: Tree<'_>, pods: &[Tree<'_>]) -> Vec<String> {
+    let referrer = Referrer::of(object);
+    found(&referrer, pods).terms()
+}
+
+fn found<'r>(referrer: &'r Referrer<'r>, pods: &[Tree<'_>]) -> Found<'r> {
+    let mut found = Found::of(referrer);
+    table::add(referrer, &mut found);
+    pods::add(referrer, pods, &mut found);
+    conventions::add(referrer, &mut found);
+    found
 }
 
 #[cfg(test)]

@@ -3,25 +3,33 @@
 //! Built-in rules and scripts answer at once. Where a webhook answers, the interpretation says that it is awaited, and is made again with its answer
 //! ([`KindRules::interpret_with`]).
 
-use std::{collections::BTreeMap, fmt, sync::Arc};
+use std::{collections::BTreeMap, fmt, iter, sync::Arc};
 
-use fleetdex_core::model::{Interpret, Interpretation, InterpretationLevel, Object, Resource};
-use serde_json::Value;
+use fleetdex_core::model::{
+    Interpret, Interpretation, InterpretationLevel, JsonTree, MemberMask, Object, Resource,
+};
 
 use crate::{
     InterpretError, Operation, Request, Response,
     customization::CustomizationSet,
+    health::deletion,
     image,
     levels::{AnsweringLevel, LevelAnswer, Levels},
-    native,
+    native, reads,
     relations::ObjectReference,
     request::{DependentObject, ReplicaRequirements},
-    script::ArgoHealth,
+    script::{ArgoHealth, ScriptCompiler, sandbox},
     summary::summarize,
     webhook::configuration::{Webhook, select},
 };
 
-/// Changes whenever the built-in rules do, so that documents made by older ones are made again.
+mod script_suspension;
+
+use script_suspension::OverrunScores;
+pub use script_suspension::SuspendedScript;
+
+/// Changes whenever the built-in rules do, so that documents made by older ones are made again. `tests/pure/built_in_rules.rs` fails if it
+/// does not.
 const BUILT_IN_RULES: &str = "1";
 /// What documents show of an object.
 const SHOWN: [Operation; 3] = [
@@ -53,7 +61,15 @@ struct KindRulesInner {
     /// The levels above the built-in rules; `None` if these decide alone.
     levels: Option<Arc<Levels>>,
     webhooks: Vec<KindWebhook>,
+    /// What the built-in rules read.
+    reads: MemberMask,
+    /// The scripts that are not run.
+    suspended: BTreeMap<Operation, SuspendedScript>,
+    overruns: OverrunScores,
+    /// Of what is configured.
     hash: String,
+    /// The same, with what is suspended.
+    effective_hash: String,
 }
 
 /// A webhook that answers for a kind.
@@ -75,8 +91,23 @@ impl RuleSet {
         argocd: ArgoHealth,
         webhooks: Vec<Webhook>,
     ) -> Self {
+        Self::compiled_by(
+            &mut ScriptCompiler::default(),
+            customizations,
+            argocd,
+            webhooks,
+        )
+    }
+
+    /// The same with a compiler that may have compiled some of the scripts already.
+    pub fn compiled_by(
+        compiler: &mut ScriptCompiler,
+        customizations: CustomizationSet,
+        argocd: ArgoHealth,
+        webhooks: Vec<Webhook>,
+    ) -> Self {
         let levels = Levels::built_in()
-            .with_customizations(&customizations)
+            .with_customizations_by(compiler, &customizations)
             .with_argocd(argocd.clone())
             .with_webhooks(webhooks.iter().cloned());
         Self {
@@ -107,7 +138,11 @@ impl RuleSet {
             has_status,
             levels: None,
             webhooks: Vec::new(),
+            reads: reads::of_kind(&resource.gvk),
+            suspended: BTreeMap::new(),
+            overruns: OverrunScores::default(),
             hash: String::new(),
+            effective_hash: String::new(),
         };
         match level {
             InterpretationLevel::Off => return None,
@@ -122,6 +157,7 @@ impl RuleSet {
             }
         }
         inner.hash = short_hash(&hash);
+        inner.effective_hash.clone_from(&inner.hash);
         Some(KindRules(Arc::new(inner)))
     }
 
@@ -164,9 +200,53 @@ impl RuleSet {
 }
 
 impl KindRules {
-    /// Identifies the rules.
+    /// Identifies the rules, with the scripts that are suspended.
     pub fn hash(&self) -> &str {
+        &self.0.effective_hash
+    }
+
+    /// Identifies the rules as they are configured.
+    pub fn configured_hash(&self) -> &str {
         &self.0.hash
+    }
+
+    /// The scripts that are suspended.
+    pub fn suspended_scripts(&self) -> &BTreeMap<Operation, SuspendedScript> {
+        &self.0.suspended
+    }
+
+    /// Whether a script is to be suspended.
+    pub fn have_exhausted_script(&self) -> bool {
+        self.0.levels.is_some() && self.0.overruns.is_exhausted()
+    }
+
+    /// The scripts that reach their limits so often that they are to be suspended.
+    pub fn exhausted_scripts(&self) -> BTreeMap<Operation, SuspendedScript> {
+        self.0.overruns.exhausted()
+    }
+
+    /// The rules without these scripts: what they would answer is unknown. No run is counted yet.
+    #[must_use]
+    pub fn suspending(&self, suspended: BTreeMap<Operation, SuspendedScript>) -> Self {
+        let rules = &self.0;
+        let operations: Vec<&Operation> = suspended.keys().collect();
+        let effective_hash = if operations.is_empty() {
+            rules.hash.clone()
+        } else {
+            short_hash(&format!("{} without {operations:?}", rules.hash))
+        };
+        Self(Arc::new(KindRulesInner {
+            resource: rules.resource.clone(),
+            api_version: rules.api_version.clone(),
+            has_status: rules.has_status,
+            levels: rules.levels.clone(),
+            webhooks: rules.webhooks.clone(),
+            reads: rules.reads.clone(),
+            suspended,
+            overruns: OverrunScores::default(),
+            hash: rules.hash.clone(),
+            effective_hash,
+        }))
     }
 
     /// The webhooks that are asked about each object.
@@ -175,15 +255,23 @@ impl KindRules {
     }
 
     /// What an object means, with what webhooks have answered so far.
-    pub fn interpret_with(&self, object: &Object<'_>, answers: &WebhookAnswers) -> Interpretation {
+    pub fn interpret_with(
+        &self,
+        object: &Object<'_>,
+        read: &JsonTree<'_>,
+        answers: &WebhookAnswers,
+    ) -> Interpretation {
         let rules = &self.0;
-        let value = object.to_value(&rules.api_version, &rules.resource.gvk.kind);
-        let mut found = built_in(&value, rules.has_status);
+        let mut found = built_in(read, rules.has_status);
         if let Some(levels) = &rules.levels {
+            let value = object.to_value(&rules.api_version, &rules.resource.gvk.kind);
             for operation in SHOWN {
                 if let Some(request) = Request::about(operation, &value) {
-                    let answer = answer(levels, &request, &rules.resource, answers);
-                    apply(&mut found, operation, answer);
+                    apply(
+                        &mut found,
+                        operation,
+                        rules.answer(levels, &request, answers),
+                    );
                 }
             }
         }
@@ -198,19 +286,23 @@ impl KindRules {
 
 impl PartialEq for KindRules {
     fn eq(&self, other: &Self) -> bool {
-        self.0.resource == other.0.resource && self.0.hash == other.0.hash
+        self.0.resource == other.0.resource && self.hash() == other.hash()
     }
 }
 
 impl fmt::Debug for KindRules {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "rules {} of {}", self.0.hash, self.0.resource.gvk)
+        write!(out, "rules {} of {}", self.hash(), self.0.resource.gvk)
     }
 }
 
 impl Interpret for KindRules {
-    fn interpret(&self, object: &Object<'_>) -> Interpretation {
-        self.interpret_with(object, &WebhookAnswers::new())
+    fn reads(&self) -> &MemberMask {
+        &self.0.reads
+    }
+
+    fn interpret(&self, object: &Object<'_>, read: &JsonTree<'_>) -> Interpretation {
+        self.interpret_with(object, read, &WebhookAnswers::new())
     }
 }
 
@@ -224,8 +316,45 @@ enum KindAnswer {
     BuiltIn,
     /// A level has decided.
     Decided(AnsweringLevel, Result<Response, InterpretError>),
+    /// The script of this level would decide.
+    Suspended(AnsweringLevel, InterpretError),
     /// This webhook has not answered yet.
     Awaited(AnsweringLevel),
+}
+
+impl KindRulesInner {
+    /// What the levels say, without the scripts that are suspended. Counts the run of a script.
+    fn answer(
+        &self,
+        levels: &Levels,
+        request: &Request<'_>,
+        answers: &WebhookAnswers,
+    ) -> KindAnswer {
+        let operation = request.operation();
+        if let Some(script) = self.suspended.get(&operation) {
+            // A pending deletion counts more than what a script says.
+            if let Request::Health { object } = request
+                && deletion::assess(*object).is_some()
+            {
+                return KindAnswer::BuiltIn;
+            }
+            return KindAnswer::Suspended(script.by.clone(), script.error(operation));
+        }
+        drop(sandbox::take_last_run());
+        let answer = answer(levels, request, &self.resource, answers);
+        match (sandbox::take_last_run(), &answer) {
+            (Some(Err(limit)), KindAnswer::Decided(by, _)) => {
+                let script = SuspendedScript {
+                    by: by.clone(),
+                    limit,
+                };
+                self.overruns.add(operation, script);
+            }
+            (Some(_), _) => self.overruns.ended_well(operation),
+            (None, _) => {}
+        }
+        answer
+    }
 }
 
 fn answer(
@@ -253,7 +382,7 @@ fn answer(
 }
 
 /// What the built-in rules say, all of it.
-fn built_in(object: &Value, has_status: bool) -> Interpretation {
+fn built_in(object: &JsonTree<'_>, has_status: bool) -> Interpretation {
     let summary = summarize(object, Some(has_status));
     Interpretation {
         health: summary.health.as_str(),
@@ -263,7 +392,7 @@ fn built_in(object: &Value, has_status: bool) -> Interpretation {
         ready_replicas: summary.replicas_ready,
         cpu: summary.cpu_cores,
         memory: summary.memory_bytes,
-        images: image_terms(&summary.images),
+        images: image_terms(summary.images),
         dependencies: summary.dependencies,
         interpreted_by: Vec::new(),
     }
@@ -284,19 +413,30 @@ fn apply(found: &mut Interpretation, operation: Operation, answer: KindAnswer) {
             by
         }
         KindAnswer::Decided(by, Err(error)) => {
-            match operation {
-                Operation::InterpretHealth => {
-                    unknown(found, "InterpretationFailed", &error.to_string());
-                }
-                Operation::InterpretReplica => forget_replicas(found),
-                _ => {}
-            }
+            apply_failure(found, operation, "InterpretationFailed", &error);
+            by
+        }
+        KindAnswer::Suspended(by, error) => {
+            apply_failure(found, operation, "ScriptSuspended", &error);
             by
         }
     };
     let by = by.to_string();
     if !found.interpreted_by.contains(&by) {
         found.interpreted_by.push(by);
+    }
+}
+
+fn apply_failure(
+    found: &mut Interpretation,
+    operation: Operation,
+    reason: &str,
+    error: &InterpretError,
+) {
+    match operation {
+        Operation::InterpretHealth => unknown(found, reason, &error.to_string()),
+        Operation::InterpretReplica => forget_replicas(found),
+        _ => {}
     }
 }
 
@@ -317,7 +457,7 @@ fn apply_response(found: &mut Interpretation, response: Response) {
                 add_requests(found, replicas, &requirements);
             }
         }
-        Response::Dependencies(dependencies) => add_dependencies(found, &dependencies),
+        Response::Dependencies(dependencies) => add_dependencies(found, dependencies),
         _ => {}
     }
 }
@@ -351,7 +491,7 @@ fn add_requests(found: &mut Interpretation, replicas: i64, requirements: &Replic
     found.memory = requested("memory").map(|bytes| (bytes * replicas as f64) as i64);
 }
 
-fn add_dependencies(found: &mut Interpretation, dependencies: &[DependentObject]) {
+fn add_dependencies(found: &mut Interpretation, dependencies: Vec<DependentObject>) {
     for dependency in dependencies {
         let reference = ObjectReference::of_dependency(dependency, "dependsOn");
         let Some(term) = reference.map(|reference| reference.term()) else {
@@ -364,10 +504,11 @@ fn add_dependencies(found: &mut Interpretation, dependencies: &[DependentObject]
 }
 
 /// Images as they are written, and the terms that they are found by.
-fn image_terms(images: &[String]) -> Vec<String> {
+fn image_terms(images: Vec<String>) -> Vec<String> {
     let mut terms = Vec::new();
     for image in images {
-        for term in [image.clone()].into_iter().chain(image::terms(image)) {
+        let found = image::terms(&image);
+        for term in iter::once(image).chain(found) {
             if !terms.contains(&term) {
                 terms.push(term);
             }

@@ -24,4 +24,4 @@ pub mod sandbox;
 
 pub use argocd::{ArgoHealth, HealthScript};
 pub use error::ScriptError;
-pub use karmada::Script;
+pub use karmada::{Script, ScriptCompiler};

@@ -1,15 +1,13 @@
 //! What an index stores of an object beside its fields: health, replicas, resources, images and dependencies, by the built-in rules.
 
-use std::collections::HashSet;
-
-use serde_json::Value;
+use ahash::AHashSet;
 
 use crate::{
     health::{self, Assessment, Health},
     image::MAX_IMAGE_BYTES,
-    native::requirements::requests_of_pod_template,
-    pod_template::{self, PodTemplate},
-    relations::{self, ObjectReference},
+    native::requirements::requests_of_pod_spec,
+    pod_template, relations,
+    value::Tree,
 };
 
 mod replicas;
@@ -38,20 +36,20 @@ pub struct BuiltInSummary {
     pub memory_bytes: Option<i64>,
     /// The images of its pod templates as they stand there, each once, in the order of the object.
     pub images: Vec<String>,
-    /// The terms of the objects that it refers to: [`ObjectReference::term`].
+    /// The terms of the objects that it refers to: [`ObjectReference::term`](relations::ObjectReference::term).
     pub dependencies: Vec<String>,
 }
 
 /// The summary of an object. `has_status`: whether its kind has a status at all, if discovery says.
-pub fn summarize(object: &Value, has_status: Option<bool>) -> BuiltInSummary {
+pub fn summarize(object: Tree<'_>, has_status: Option<bool>) -> BuiltInSummary {
     let Assessment {
         health,
         reason,
         message,
     } = health::assess(object, has_status);
-    let templates = pod_template::find(object);
+    let pods = pod_template::pod_specs(object);
     let replicas = replicas::of(object);
-    let resources = resources(&templates, replicas.desired);
+    let resources = resources(&pods, replicas.desired);
     BuiltInSummary {
         health,
         reason,
@@ -60,31 +58,28 @@ pub fn summarize(object: &Value, has_status: Option<bool>) -> BuiltInSummary {
         replicas_ready: replicas.ready,
         cpu_cores: resources.map(|(cores, _)| cores),
         memory_bytes: resources.map(|(_, bytes)| bytes),
-        images: images(&templates),
-        dependencies: relations::references(object)
-            .iter()
-            .map(ObjectReference::term)
-            .collect(),
+        images: images(&pods),
+        dependencies: relations::terms(object, &pods),
     }
 }
 
-/// The cores and bytes of all replicas. Of an object with several templates it is not known which one the replicas have.
+/// The cores and bytes of all replicas. Of an object that makes several kinds of pods it is not known which of them the replicas are.
 #[expect(clippy::cast_precision_loss, reason = "no object has so many replicas")]
-fn resources(templates: &[PodTemplate<'_>], replicas: Option<i64>) -> Option<(f64, i64)> {
-    let ([template], Some(replicas)) = (templates, replicas) else {
+fn resources(pods: &[Tree<'_>], replicas: Option<i64>) -> Option<(f64, i64)> {
+    let ([pod], Some(replicas)) = (pods, replicas) else {
         return None;
     };
-    let (cores, bytes) = requests_of_pod_template(&template.as_template());
+    let (cores, bytes) = requests_of_pod_spec(pod);
     let all_cores = (cores * replicas as f64).min(f64::MAX);
     Some((all_cores, bytes.saturating_mul(replicas)))
 }
 
-/// The images of templates, each once. What is beyond the bounds is left out, longer texts than an image reference are cut.
-fn images(templates: &[PodTemplate<'_>]) -> Vec<String> {
+/// The images of pods, each once. What is beyond the bounds is left out, longer texts than an image reference are cut.
+fn images(pods: &[Tree<'_>]) -> Vec<String> {
     let mut images = Vec::new();
-    let mut seen = HashSet::new();
+    let mut seen = AHashSet::new();
     let mut bytes_left = MAX_IMAGE_LIST_BYTES;
-    for text in templates.iter().flat_map(PodTemplate::images) {
+    for text in pods.iter().flat_map(|spec| pod_template::images(spec)) {
         let image = &text[..text.floor_char_boundary(MAX_IMAGE_BYTES)];
         if !seen.insert(image) {
             continue;

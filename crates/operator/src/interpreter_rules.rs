@@ -6,7 +6,7 @@ use fleetdex_interpreter::{
     customization::{self, Customization, CustomizationSet},
     field_problem::{FieldProblem, shown},
     rules::RuleSet,
-    script::{ArgoHealth, Script, ScriptError},
+    script::{ArgoHealth, ScriptCompiler, ScriptError},
     webhook::configuration::{self, Webhook, WebhookConfiguration},
 };
 use serde_json::Value;
@@ -24,6 +24,8 @@ pub struct AssembledRules {
     pub webhooks: Vec<Webhook>,
     /// What is wrong with each object, in the order of the objects.
     pub problems: Vec<Vec<RuleProblem>>,
+    /// Has compiled the scripts of the customizations.
+    compiler: ScriptCompiler,
 }
 
 /// A part of an object that is not in use.
@@ -64,7 +66,7 @@ pub fn assemble<'v>(objects: impl IntoIterator<Item = &'v Value>) -> AssembledRu
     let mut customizations: Vec<(usize, Customization)> = Vec::new();
     for (index, object) in objects.into_iter().enumerate() {
         let problems = if let Some(customization) = Customization::parse(object) {
-            let problems = customization_problems(object, &customization);
+            let problems = customization_problems(object, &customization, &mut assembled.compiler);
             customizations.push((index, customization));
             problems
         } else if let Some(configuration) = WebhookConfiguration::parse(object) {
@@ -81,8 +83,13 @@ pub fn assemble<'v>(objects: impl IntoIterator<Item = &'v Value>) -> AssembledRu
 
 impl AssembledRules {
     /// The rules, without what is wrong with them.
-    pub fn into_rules(self) -> RuleSet {
-        RuleSet::new(self.customizations, self.argocd, self.webhooks)
+    pub fn into_rules(mut self) -> RuleSet {
+        RuleSet::compiled_by(
+            &mut self.compiler,
+            self.customizations,
+            self.argocd,
+            self.webhooks,
+        )
     }
 
     fn read_config_map(&mut self, object: &Value) -> Vec<RuleProblem> {
@@ -136,12 +143,16 @@ fn invalid_fields(problems: Vec<FieldProblem>) -> impl Iterator<Item = RuleProbl
     })
 }
 
-fn customization_problems(object: &Value, customization: &Customization) -> Vec<RuleProblem> {
+fn customization_problems(
+    object: &Value,
+    customization: &Customization,
+    compiler: &mut ScriptCompiler,
+) -> Vec<RuleProblem> {
     let scripts = customization
         .scripts
         .iter()
         .filter_map(|(operation, text)| {
-            let error = Script::compile(*operation, text).err()?;
+            let error = compiler.compile(*operation, text).err()?;
             let member = customization::member(*operation)?;
             Some(script_problem(member, &error))
         });

@@ -7,6 +7,7 @@ mod gc_task;
 mod handover;
 mod reporting;
 mod retention;
+mod script_suspensions;
 mod shutdown;
 mod stores;
 mod stream_completeness;
@@ -33,6 +34,7 @@ use fleetdex_sync::{
 };
 use fleetdex_telemetry::metrics::Metrics;
 use gc_task::GcTask;
+use script_suspensions::ScriptSuspensions;
 use tokio::{
     sync::{Notify, Semaphore},
     time::Instant,
@@ -111,6 +113,7 @@ pub struct StreamSupervisor {
     knows_all_members: bool,
     /// What says what objects mean.
     rules: Arc<RuleSet>,
+    suspensions: ScriptSuspensions,
     /// Asks interpreter webhooks; `None`: none is asked.
     webhooks: Option<WebhookAccess>,
     /// How many streams have been started.
@@ -195,6 +198,7 @@ impl StreamSupervisor {
             audit_interval: None,
             knows_all_members: true,
             rules: Arc::default(),
+            suspensions: ScriptSuspensions::default(),
             webhooks: None,
             streams_started: 0,
             draining: Vec::new(),
@@ -270,7 +274,8 @@ impl StreamSupervisor {
         let connection =
             |member: &MemberState| member.connection.as_ref().map(|connection| connection.id);
         let leaving = plan(leaving, &[], &self.rules).stores;
-        let plan = plan(live, &views, &self.rules);
+        let mut plan = plan(live, &views, &self.rules);
+        self.suspend_scripts(&mut plan);
         let former_locations = self.update_former_locations(&plan, &leaving);
         let desired = Applied {
             plan,
@@ -291,6 +296,17 @@ impl StreamSupervisor {
             self.recall_undiscovered(&applied.plan, members);
         }
         self.maintain();
+    }
+
+    /// Takes scripts out of a plan of which too many runs reach a limit.
+    fn suspend_scripts(&mut self, plan: &mut Plan) {
+        let now = Instant::now();
+        for (stream, running) in &self.units {
+            if let Some(rules) = &running.plan.rules {
+                self.suspensions.suspend(stream, rules, now);
+            }
+        }
+        self.suspensions.apply(plan, now);
     }
 
     /// The plan that was applied last.
@@ -361,13 +377,16 @@ impl StreamSupervisor {
         self.replaced.len() < before
     }
 
-    /// Whether a stream or a store cannot continue, so that the plan has to be applied again.
+    /// Whether a stream or a store cannot continue, or a script is to be run again, so that the plan has to be applied again.
     pub fn needs_reapply(&self) -> bool {
         let ended = |unit: &RunningUnit| unit.task.is_finished() || unit.progress.is_broken();
         self.stores
             .values()
             .any(|store| store.pipeline.has_lost_clusters())
             || self.units.values().any(ended)
+            || self
+                .plan()
+                .is_some_and(|plan| self.suspensions.has_ended(plan, Instant::now()))
     }
 
     fn activate(&mut self, plan: &Plan) {

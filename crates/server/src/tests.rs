@@ -2,6 +2,7 @@
 
 mod across_kinds;
 mod merged;
+mod webhooks;
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -39,6 +40,7 @@ use crate::{
         limits::{LimitArgs, RequestLimits},
         serve::router,
     },
+    read::interpreters::Interpreters,
     render::report::ReportLine,
     watch::peers::Peers,
 };
@@ -46,6 +48,10 @@ use crate::{
 const SEARCH: &str = "/apis/search.fleetdex.io/v1alpha1/search";
 
 fn app(catalog: Catalog) -> Router {
+    app_with(catalog, Interpreters::default())
+}
+
+fn app_with(catalog: Catalog, interpreters: Interpreters) -> Router {
     let (_sender, receiver) = watch::channel(Arc::new(catalog));
     let members = Arc::new(MemberProxy::new(
         fake::no_clusters(),
@@ -63,7 +69,7 @@ fn app(catalog: Catalog) -> Router {
         members,
         peers: Peers::default(),
         keys: SealingKeys::default(),
-        rules: crate::read::rules::ConfiguredRules::default(),
+        interpreters,
     };
     router(api, Readiness::new())
 }

@@ -32,6 +32,8 @@ use crate::{
 pub struct PreparedReader {
     /// Never responds.
     hangs: bool,
+    /// Refuses every aggregation.
+    fails_to_count: bool,
     pages: Mutex<VecDeque<Result<Page, StoreError>>>,
     asked: Mutex<Vec<(Query, Option<Cursor>)>>,
     /// The cursors that were released.
@@ -50,6 +52,7 @@ impl Default for PreparedReader {
     fn default() -> Self {
         Self {
             hangs: false,
+            fails_to_count: false,
             pages: Mutex::default(),
             asked: Mutex::default(),
             released: Mutex::default(),
@@ -132,6 +135,12 @@ impl IndexReader for PreparedReader {
     ) -> Result<Groups, StoreError> {
         self.asked.lock().push((query.clone(), None));
         self.counted.lock().push((by.to_vec(), top));
+        if self.fails_to_count {
+            return Err(StoreError::Busy {
+                status: 429,
+                reason: "circuit_breaking_exception".to_owned(),
+            });
+        }
         Ok(self.groups.clone())
     }
 }
@@ -152,6 +161,13 @@ impl PreparedReader {
     pub fn counting(groups: Groups) -> Arc<Self> {
         Arc::new(Self {
             groups,
+            ..Self::default()
+        })
+    }
+
+    pub fn failing_to_count() -> Arc<Self> {
+        Arc::new(Self {
+            fails_to_count: true,
             ..Self::default()
         })
     }

@@ -10,10 +10,12 @@
 //! Guarantee: an answer never delays a change, and never replaces a newer version: the store compares versions. In the end every document has the answer
 //! about its version, or why there is none.
 
+mod deletions;
+
 use std::{
     sync::{
         Arc, OnceLock,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        atomic::{AtomicBool, Ordering},
     },
     time::Duration,
 };
@@ -22,7 +24,7 @@ use ahash::AHashSet;
 use backon::{BackoffBuilder, ExponentialBuilder};
 use fleetdex_clusters::watch::{FaultKind, ListPage, ListerWatcher, StreamFault};
 use fleetdex_core::{
-    model::{IndexName, Interpret, Interpretation, Object, Version},
+    model::{IndexName, Interpret, Interpretation, JsonTree, MemberMask, Object, Version},
     planted::{Bug, planted},
 };
 use fleetdex_interpreter::{
@@ -38,6 +40,7 @@ use futures::FutureExt as _;
 use jiff::Timestamp;
 use tokio::sync::{Mutex, Notify};
 
+use self::deletions::{DeletionRecord, RecordGuard};
 use crate::{
     progress::Progress,
     sink::{Sink, Wait},
@@ -76,8 +79,8 @@ pub struct UnitEnrichment {
     has_ended: AtomicBool,
     /// Notified when a pass is due.
     pass_is_due: Notify,
-    /// Lists that the stream has begun.
-    lists: AtomicU64,
+    /// What the stream deletes while a pass reads.
+    deletions: DeletionRecord,
 }
 
 /// One object that webhooks are asked about.
@@ -98,8 +101,12 @@ struct AnsweredRules<'r> {
 }
 
 impl Interpret for AnsweredRules<'_> {
-    fn interpret(&self, object: &Object<'_>) -> Interpretation {
-        self.rules.interpret_with(object, self.answers)
+    fn reads(&self) -> &MemberMask {
+        self.rules.reads()
+    }
+
+    fn interpret(&self, object: &Object<'_>, read: &JsonTree<'_>) -> Interpretation {
+        self.rules.interpret_with(object, read, self.answers)
     }
 }
 
@@ -107,7 +114,7 @@ impl Interpret for AnsweredRules<'_> {
 enum Pass {
     /// Every object was submitted.
     Complete,
-    /// The stream listed meanwhile.
+    /// The stream listed meanwhile, or deleted more than is remembered.
     Interrupted,
 }
 
@@ -136,7 +143,7 @@ impl UnitEnrichment {
                 prefix,
                 has_ended: AtomicBool::new(false),
                 pass_is_due: Notify::new(),
-                lists: AtomicU64::new(0),
+                deletions: DeletionRecord::default(),
             })
         })
     }
@@ -150,10 +157,10 @@ impl UnitEnrichment {
         }
     }
 
-    /// The stream begins a list, after which a page that a pass has requested before may show what
-    /// the list deletes.
+    /// The stream begins a list, so a pass under way has to begin again: its pages may show an object
+    /// that was created and deleted before the list, of which the stream writes no deletion.
     pub(crate) fn list_begun(&self) {
-        self.lists.fetch_add(1, Ordering::SeqCst);
+        self.deletions.end();
     }
 
     /// Asks the webhooks about an object whose document is being written. Never waits: what finds no room is left to a pass.
@@ -166,11 +173,13 @@ impl UnitEnrichment {
     /// Forgets an object that was deleted. An answer that is being written is older than the
     /// deletion.
     pub(crate) fn cancel(&self, id: &str) {
+        self.deletions.add(id);
         self.access.queue.cancel(&self.key(id));
     }
 
     /// The same, for a deletion at the version of the document, which an answer must not follow.
     pub(crate) async fn cancel_and_wait(&self, id: &str) {
+        self.deletions.add(id);
         self.access.queue.cancel_and_wait(&self.key(id)).await;
     }
 
@@ -226,18 +235,22 @@ impl UnitEnrichment {
 
     /// Lists the objects of the unit and submits each, as fast as there is room.
     async fn pass(self: &Arc<Self>, source: &ListerWatcher) -> Result<Pass, StreamFault> {
+        let _record = RecordGuard(&self.deletions);
         let mut token: Option<String> = None;
         // The objects of the page that were submitted. A page that finds no room in part is read
         // again for the rest of it, so that no page is in memory while the pass waits.
         let mut submitted = AHashSet::new();
         loop {
             self.access.queue.room(&self.webhooks).await;
-            let lists = self.lists.load(Ordering::SeqCst);
+            if token.is_none() {
+                // A first page shows no object that was deleted before it is requested.
+                self.deletions.begin();
+            }
             let Some(reached) = self.progress.reached_version() else {
                 return Ok(Pass::Interrupted);
             };
             let body = source.list(token.as_deref(), Some(PAGE_SIZE)).await?;
-            if lists != self.lists.load(Ordering::SeqCst) {
+            if !self.deletions.is_complete() {
                 return Ok(Pass::Interrupted);
             }
             let page = ListPage::parse(&body)
@@ -260,7 +273,7 @@ impl UnitEnrichment {
 
     /// Whether there was room for a listed object, or it needs none. `reached`: up to where the stream
     /// had got before the page was requested. The stream submits a later object itself, and without
-    /// it no deletion would follow an answer.
+    /// it no deletion would follow an answer; neither does one that the stream has handled already.
     fn submit_listed(
         self: &Arc<Self>,
         json: &str,
@@ -271,7 +284,10 @@ impl UnitEnrichment {
             Ok(object)
                 if object.version() <= reached
                     && self.sink.selects(&object)
-                    && !submitted.contains(object.uid()) =>
+                    && !submitted.contains(object.uid())
+                    && !self
+                        .deletions
+                        .contains(&self.sink.projector.id(object.uid())) =>
             {
                 let has_room = self.try_submit(&object);
                 if has_room {
@@ -279,7 +295,8 @@ impl UnitEnrichment {
                 }
                 has_room
             }
-            // The stream has stored its identity only, or nothing; or it was submitted before.
+            // The stream has stored its identity only, or nothing, or has deleted it; or it was
+            // submitted before.
             _ => true,
         }
     }
@@ -413,3 +430,6 @@ impl Enrich for ObjectEnrichment {
         self.write(&answers).await;
     }
 }
+
+#[cfg(test)]
+mod tests;

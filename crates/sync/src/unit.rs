@@ -16,6 +16,7 @@ use fleetdex_core::{
     model::{Document, NameHash, Object, ObjectError, Unit, Version},
     planted::{Bug, planted},
 };
+use fleetdex_interpreter::rules::KindRules;
 use fleetdex_store::{Extent, IndexRevision, StoreError};
 use fleetdex_telemetry::metrics::{EventType, RelistReason, UnitMetrics};
 use jiff::Timestamp;
@@ -57,6 +58,8 @@ pub struct UnitTask {
     pub is_selective: bool,
     /// Its progress.
     pub progress: Arc<Progress>,
+    /// What says what its objects mean; `None`: nothing does.
+    pub rules: Option<KindRules>,
     /// Asks webhooks about its objects; `None` if no webhook answers for its kind.
     pub enrichment: Option<Arc<UnitEnrichment>>,
     /// Bounds the concurrent lists of its cluster.
@@ -459,8 +462,18 @@ impl UnitRunner {
             sink.projector.identity(object, &reason, now)
         });
         self.write(document, Some(name), wait).await;
+        self.end_if_exhausted().await;
         if let Some(enrichment) = self.task.enrichment.as_ref().filter(|_| is_fit) {
             enrichment.submit(object);
+        }
+    }
+
+    /// Never returns once a script of the kind is to be suspended: the supervisor ends this task, and starts it again with other rules.
+    async fn end_if_exhausted(&self) {
+        let rules = self.task.rules.as_ref();
+        if rules.is_some_and(KindRules::have_exhausted_script) {
+            self.task.progress.require_list();
+            std::future::pending().await
         }
     }
 

@@ -52,11 +52,6 @@ impl Default for Breaker {
 }
 
 impl Breaker {
-    /// Whether calls are permitted without restriction.
-    pub fn is_closed(&self) -> bool {
-        matches!(self.state, BreakerState::Closed { .. })
-    }
-
     /// Whether a call may begin now.
     pub fn permits(&self, now: Instant) -> bool {
         match self.state {
@@ -200,7 +195,7 @@ mod tests {
         now += LONGEST_BACKOFF;
         breaker.begin();
         assert!(breaker.end(Contact::Reached, now));
-        assert!(breaker.is_closed() && breaker.permits(now));
+        assert!(breaker.permits(now));
         assert_eq!(opened(now).opens_until(), Some(now + FIRST_BACKOFF));
     }
 

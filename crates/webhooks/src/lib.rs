@@ -1,8 +1,8 @@
 //! Interpreter webhooks: the client that calls them, and the queue that keeps calls from holding up indexing.
 //!
 //! ```text
-//!  queue ──> client ──> service
-//!     └────────┴──> breaker, limits
+//!  direct ──> queue ──> client ──> service
+//!                └────────┴──> breaker, limits
 //! ```
 //!
 //! The messages and the configuration are those of `fleetdex_interpreter::webhook`. Webhooks are strangers: each call has a
@@ -10,6 +10,7 @@
 
 pub mod breaker;
 pub mod client;
+pub mod direct;
 pub mod limits;
 pub mod queue;
 pub mod service;

@@ -24,7 +24,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use self::schedule::{Ended, Failed, NextStep, PlannedCall, Schedule};
+use self::schedule::{Ended, NextStep, PlannedCall, Schedule};
 use crate::{breaker::Contact, client::CallError};
 
 /// The longest that one document may take of one webhook: nine operations with the longest timeout of 30 s, and room.
@@ -51,7 +51,7 @@ pub trait Enrich: Send + Sync + 'static {
 /// Why a webhook has no answer about a document.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unanswered {
-    /// Which webhook failed and why, in one line.
+    /// Why, in one line, without the name of the webhook.
     pub text: Arc<str>,
     /// What that says about the webhook.
     pub contact: Contact,
@@ -63,7 +63,7 @@ impl Unanswered {
     /// A call failed of a webhook with this failure policy.
     pub fn of(error: &CallError, policy: FailurePolicy) -> Self {
         Self {
-            text: error.to_string().into(),
+            text: error.failure.to_string().into(),
             contact: error.contact(),
             again: policy == FailurePolicy::Fail,
         }
@@ -200,9 +200,9 @@ impl<E: Enrich> EnrichmentQueue<E> {
         }
     }
 
-    /// Why a webhook is not asked at the moment; `None` if it is.
-    pub fn outage(&self, webhook: &str) -> Option<Arc<str>> {
-        self.0.schedule.lock().outage(webhook)
+    /// Whether a webhook may be called now, by its breaker.
+    pub fn permits(&self, webhook: &str) -> bool {
+        self.0.schedule.lock().permits(webhook, Instant::now())
     }
 
     /// What is queued or under way.
@@ -257,7 +257,7 @@ fn pass_on_panic(ended: Result<(), JoinError>) {
 impl<E: Enrich> Shared<E> {
     async fn make(&self, call: PlannedCall<Arc<E>>) {
         let asked = timeout(ASK_TIMEOUT, call.payload.ask(&call.webhook)).await;
-        let result = asked.unwrap_or_else(|_| Err(too_slow(&call.webhook)));
+        let result = asked.unwrap_or_else(|_| Err(too_slow()));
         let next_step = self
             .schedule
             .lock()
@@ -276,7 +276,7 @@ impl<E: Enrich> Shared<E> {
 
     async fn postpone(&self, call: &PlannedCall<Arc<E>>, result: Result<E::Answer, Unanswered>) {
         if let Err(unanswered) = result {
-            tracing::debug!(key = %call.key, reason = %unanswered.text, "an interpreter webhook failed and will be asked again");
+            tracing::debug!(key = %call.key, webhook = %call.webhook, reason = %unanswered.text, "an interpreter webhook failed and will be asked again");
             let postponed = Delivery::Postponed(unanswered.text);
             call.payload.deliver(&call.webhook, postponed).await;
         }
@@ -309,23 +309,19 @@ fn ended<A>(result: &Result<A, Unanswered>) -> Ended {
     match result {
         Ok(_) => Ended {
             contact: Contact::Reached,
-            failure: None,
+            again: false,
         },
         Err(unanswered) => Ended {
             contact: unanswered.contact,
-            failure: Some(Failed {
-                text: Arc::clone(&unanswered.text),
-                again: unanswered.again,
-            }),
+            again: unanswered.again,
         },
     }
 }
 
-fn too_slow(webhook: &str) -> Unanswered {
+fn too_slow() -> Unanswered {
     let seconds = ASK_TIMEOUT.as_secs();
     Unanswered {
-        text: format!("interpreter webhook {webhook}: the document took longer than {seconds} s")
-            .into(),
+        text: format!("the document took longer than {seconds} s").into(),
         contact: Contact::Unreachable { retry_after: None },
         again: true,
     }

@@ -1,12 +1,12 @@
 //! The limits of a first sync: the bare LIST, raw `_bulk`, and the rate at which one core encodes
-//! documents.
+//! documents, with and without interpretation.
 
 use std::time::Instant;
 
 use anyhow::{Context, Result};
 use bytes::Bytes;
 use fleetdex_clusters::watch::ListPage;
-use fleetdex_core::model::IndexPrefix;
+use fleetdex_core::model::InterpretationLevel;
 use fleetdex_store::bulk;
 use futures::{StreamExt, TryStreamExt, stream};
 
@@ -15,7 +15,6 @@ use super::figures::verdict;
 use super::raw;
 use super::raw::PAGE;
 use super::raw::Target;
-use super::sizes::CLUSTER;
 use crate::{
     fleet::{ApiServer, Fleet},
     load::gzip_ratio,
@@ -26,6 +25,8 @@ const CONNECTIONS: [usize; 4] = [1, 2, 3, 4];
 const BATCH_MEBIBYTES: [usize; 3] = [1, 2, 5];
 /// Expected rate of watch lines on one core, in objects per second.
 const ENCODED_PER_SECOND: f64 = 60_000.0;
+/// The part that built-in rules and relations may have in the time of encoding.
+const INTERPRETATION_SHARE: f64 = 0.15;
 
 /// Measures all limits.
 pub async fn measure(fleet: &Fleet, pods: usize, figures: &mut Figures) -> Result<()> {
@@ -111,31 +112,42 @@ async fn wire_bytes(member: &ApiServer) -> Result<usize> {
     }
 }
 
-/// Watch line to bulk line on one core.
+/// Watch line to bulk line on one core: without interpretation, with built-in rules, and these alone;
+/// in turns, the best of each.
 fn encoding(lines: &[Vec<u8>], figures: &mut Figures) -> Result<()> {
     println!("watch line to bulk line, on one core …");
-    let projector = raw::projector()?;
-    let index = IndexPrefix::default().cluster_alias(&CLUSTER.parse()?);
-    let mut best = 0_f64;
-    for _ in 0..5 {
-        let started = Instant::now();
-        for chunk in lines.chunks(500) {
-            let writes = chunk
-                .iter()
-                .map(|line| raw::to_write(&projector, &index, line))
-                .collect::<Result<Vec<_>>>()?;
-            std::hint::black_box(bulk::encode(&writes));
-        }
-        best = best.max(lines.len() as f64 / started.elapsed().as_secs_f64());
+    let plain = raw::projector(InterpretationLevel::Off)?;
+    let interpreting = raw::projector(InterpretationLevel::BuiltIn)?;
+    let [mut best, mut best_interpreted, mut best_rules] = [0_f64; 3];
+    for _ in 0..7 {
+        best = best.max(raw::encode(&plain, lines)?);
+        best_interpreted = best_interpreted.max(raw::encode(&interpreting, lines)?);
+        best_rules = best_rules.max(raw::interpret(lines)?);
     }
-    println!("  {best:.0} objects/s");
+    println!("  {best:.0} objects/s, {best_interpreted:.0} with built-in rules");
     figures.set("encode_objects_per_s_core", best);
+    figures.set("interpret_and_encode_objects_per_s_core", best_interpreted);
+    figures.set("interpret_objects_per_s_core", best_rules);
     let holds = best >= ENCODED_PER_SECOND;
     let text = format!(
         "{best:.0} objects/s; at least {ENCODED_PER_SECOND:.0}: {}",
         verdict(holds)
     );
     figures.line("watch line to bulk line, per core", text);
+    let share = best_interpreted / best_rules;
+    figures.set("interpretation_share", share);
+    let text = format!(
+        "{best_interpreted:.0} objects/s, {:.0} % more time: what rules read is parsed, and what they say is written",
+        100.0 * (best / best_interpreted - 1.0)
+    );
+    figures.line("  with interpretation", text);
+    let text = format!(
+        "{:.1} % of that time; at most {:.0} %: {}",
+        100.0 * share,
+        100.0 * INTERPRETATION_SHARE,
+        verdict(share <= INTERPRETATION_SHARE)
+    );
+    figures.line("  built-in rules and relations alone", text);
     Ok(())
 }
 

@@ -1,13 +1,22 @@
 //! The servers without Fleetdex: lists with the same client, and `_bulk` of encoded documents with
 //! the same index template.
 
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
 use anyhow::{Context, Result, ensure};
 use bytes::Bytes;
 use fleetdex_clusters::watch::{Collection, ListPage, ListerWatcher, WatchEvent};
 use fleetdex_core::{
     kinds,
-    model::{Gvk, IndexName, Object, Projection, Projector, Resource, Scope},
+    model::{
+        Gvk, IndexName, IndexPrefix, Interpret as _, InterpretationLevel, Object, Projection,
+        Projector, Resource, Scope,
+    },
 };
+use fleetdex_interpreter::rules::RuleSet;
 use fleetdex_store::{
     IndexRevision, IndexWriter as _,
     bulk::{self, Write},
@@ -71,24 +80,69 @@ pub async fn watch_lines(client: kube::Client) -> Result<Vec<Vec<u8>>> {
     Ok(lines)
 }
 
-/// The projector of documents, as Fleetdex configures it.
-pub fn projector() -> Result<Projector> {
+/// The projector of documents, as Fleetdex configures it; `level`: by which rules objects are
+/// interpreted.
+pub fn projector(level: InterpretationLevel) -> Result<Projector> {
     let resource = pods();
     let fields = kinds::selectable_fields(&resource.gvk).unwrap_or_default();
-    Ok(Projector::new(
-        &CLUSTER.parse()?,
-        &resource,
-        &Projection::default(),
-        fields,
-    ))
+    let projector = Projector::new(&CLUSTER.parse()?, &resource, &Projection::default(), fields);
+    Ok(match RuleSet::default().of_kind(&resource, true, level) {
+        Some(rules) => projector.interpreted_by(Arc::new(rules)),
+        None => projector,
+    })
+}
+
+/// Encodes the lines of a watch as bodies of `_bulk`; how many in a second.
+pub fn encode(projector: &Projector, lines: &[Vec<u8>]) -> Result<f64> {
+    let index = IndexPrefix::default().cluster_alias(&CLUSTER.parse()?);
+    let started = Instant::now();
+    for chunk in lines.chunks(500) {
+        let writes = chunk
+            .iter()
+            .map(|line| to_write(projector, &index, line))
+            .collect::<Result<Vec<_>>>()?;
+        std::hint::black_box(bulk::encode(&writes));
+    }
+    Ok(lines.len() as f64 / started.elapsed().as_secs_f64())
+}
+
+/// Applies the built-in rules to the objects of the lines of a watch, parsed before; to how many in a
+/// second of that alone.
+pub fn interpret(lines: &[Vec<u8>]) -> Result<f64> {
+    let rules = RuleSet::default()
+        .of_kind(&pods(), true, InterpretationLevel::BuiltIn)
+        .context("no rules")?;
+    let mut spent = Duration::ZERO;
+    for chunk in lines.chunks(500) {
+        let mut objects = Vec::with_capacity(chunk.len());
+        for line in chunk {
+            objects.push(Object::parse(added(line)?)?);
+        }
+        let trees: Vec<_> = objects
+            .iter()
+            .map(|object| object.tree("v1", "Pod", rules.reads()))
+            .collect();
+        let started = Instant::now();
+        for (object, tree) in objects.iter().zip(&trees) {
+            std::hint::black_box(rules.interpret(object, tree));
+        }
+        spent += started.elapsed();
+    }
+    Ok(lines.len() as f64 / spent.as_secs_f64())
+}
+
+/// The object of an `ADDED` event.
+fn added(line: &[u8]) -> Result<&str> {
+    match WatchEvent::parse(line)? {
+        WatchEvent::Added(json) => Ok(json),
+        _ => anyhow::bail!("not an ADDED event"),
+    }
 }
 
 /// The write that Fleetdex derives from a line of a watch.
 pub fn to_write(projector: &Projector, index: &IndexName, line: &[u8]) -> Result<Write> {
-    let WatchEvent::Added(json) = WatchEvent::parse(line)? else {
-        anyhow::bail!("not an ADDED event")
-    };
-    let document = projector.document(&Object::parse(json)?, "2026-01-01T00:00:00Z")?;
+    let object = Object::parse(added(line)?)?;
+    let document = projector.document(&object, "2026-01-01T00:00:00Z")?;
     Ok(Write {
         index: index.clone(),
         document,
@@ -118,7 +172,7 @@ impl Target {
 
     /// The writes of these lines to this index.
     pub fn writes(&self, lines: &[Vec<u8>]) -> Result<Vec<Write>> {
-        let projector = projector()?;
+        let projector = projector(InterpretationLevel::All)?;
         lines
             .iter()
             .map(|line| to_write(&projector, &self.revision.target, line))

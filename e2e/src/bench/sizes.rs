@@ -25,6 +25,8 @@ pub(super) struct Sizes {
     pub(super) outage: Duration,
     /// Repetitions of a query.
     pub(super) queries: usize,
+    /// Calls of a webhook.
+    pub(super) calls: usize,
     /// Concurrent watchers.
     pub(super) watchers: usize,
     /// Members of the fleet, a fifth of which is broken for some time.
@@ -44,6 +46,7 @@ impl Sizes {
         latency: Duration::from_secs(30),
         outage: Duration::from_mins(1),
         queries: 400,
+        calls: 20_000,
         watchers: 1_000,
         members: 100,
         quiet: Duration::from_secs(15),
@@ -58,6 +61,7 @@ impl Sizes {
         latency: Duration::from_secs(5),
         outage: Duration::from_secs(10),
         queries: 40,
+        calls: 1_000,
         watchers: 50,
         members: 20,
         quiet: Duration::from_secs(3),

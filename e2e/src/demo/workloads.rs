@@ -4,15 +4,30 @@
 const NAMESPACE: &str = include_str!("../../demo/namespace.yaml");
 const APPLICATION: &str = include_str!("../../demo/application.yaml");
 const POD: &str = include_str!("../../demo/pod.yaml");
-/// The status of a running pod, without its phase.
-const READY: &str = "
+const DEPLOYMENT_STATUS: &str = include_str!("../../demo/deployment-status.yaml");
+/// The status of a pod whose container was started, without its phase.
+const CONTAINER: &str = "
+  conditions:
+  - type: Ready
+    status: \"${condition}\"
   containerStatuses:
   - name: ${app}
-    ready: true
-    state: { running: { startedAt: 2026-01-01T00:00:00Z } }
-    restartCount: 0
+    ready: ${ready}
+    state: { ${state} }
+    restartCount: ${restarts}
     image: registry.example.com/${namespace}/${app}:${version}
     imageID: \"\"";
+const EVICTED: &str = "
+  reason: Evicted
+  message: \"The node was low on resource: memory.\"";
+const TOO_LATE: &str = "
+  reason: DeadlineExceeded
+  message: Pod was active on the node longer than the specified deadline";
+const RUNNING: &str = "running: { startedAt: 2026-01-01T00:00:00Z }";
+/// A container that fails soon after each start.
+const CRASHING: &str = "waiting: { reason: CrashLoopBackOff, message: \"back-off 5m0s restarting failed container=${app} pod=${app}-0_${namespace}\" }";
+/// A container whose image does not exist.
+const WITHOUT_IMAGE: &str = "waiting: { reason: ImagePullBackOff, message: \"Back-off pulling image registry.example.com/${namespace}/${app}:${version}: not found\" }";
 
 const NAMESPACES: [&str; 4] = ["shop", "web", "data", "batch"];
 const NODES: usize = 3;
@@ -24,6 +39,8 @@ pub struct Workloads {
     pub applications: String,
     /// Pods with their statuses.
     pub pods: String,
+    /// Deployments with nothing but their statuses.
+    pub deployment_statuses: String,
 }
 
 /// An application, and how many pods of it each member has.
@@ -96,37 +113,56 @@ const fn application(
 /// The state of a pod.
 struct State {
     phase: &'static str,
-    reason: &'static str,
+    /// Why the pod is in that phase, as members of its status; empty without a reason.
+    cause: &'static str,
+    /// The state of its container; empty if it has none.
+    container: &'static str,
     has_node: bool,
+}
+
+const fn state(phase: &'static str) -> State {
+    State {
+        phase,
+        cause: "",
+        container: "",
+        has_node: true,
+    }
+}
+
+impl State {
+    /// Whether the Deployment counts the pod as ready. Pods that have done their work count, too.
+    fn is_ready(&self) -> bool {
+        self.phase == "Succeeded" || self.container == RUNNING
+    }
 }
 
 /// Most pods are running; each member has at least one that is not.
 fn state_of(member: usize, name: &str, number: usize) -> State {
     match (member, name, number) {
-        (_, "report", 0) => State {
-            phase: "Succeeded",
-            reason: "",
-            has_node: true,
-        },
+        (_, "report", 0) => state("Succeeded"),
         (2, "report", 1) => State {
-            phase: "Failed",
-            reason: "DeadlineExceeded",
-            has_node: true,
-        },
-        (1, "web", 2) | (2, "api", 1) => State {
-            phase: "Pending",
-            reason: "",
-            has_node: false,
+            cause: TOO_LATE,
+            ..state("Failed")
         },
         (3, "api", 0) => State {
-            phase: "Failed",
-            reason: "Evicted",
-            has_node: true,
+            cause: EVICTED,
+            ..state("Failed")
+        },
+        (1, "web", 2) | (2, "api", 1) => State {
+            has_node: false,
+            ..state("Pending")
+        },
+        (1, "checkout", 0) => State {
+            container: CRASHING,
+            ..state("Running")
+        },
+        (2, "checkout", 0) => State {
+            container: WITHOUT_IMAGE,
+            ..state("Pending")
         },
         _ => State {
-            phase: "Running",
-            reason: "",
-            has_node: true,
+            container: RUNNING,
+            ..state("Running")
         },
     }
 }
@@ -149,6 +185,7 @@ impl Workloads {
             })
             .collect();
         let mut pods = Vec::new();
+        let mut statuses = Vec::new();
         for application in &APPLICATIONS {
             let replicas = application
                 .replicas
@@ -162,12 +199,14 @@ impl Workloads {
                 &application.filled(APPLICATION),
                 &[("replicas", &replicas.to_string())],
             ));
+            statuses.push(deployment_status(member, application, replicas));
             let template = application.filled(POD);
             pods.extend((0..replicas).map(|number| pod(&template, member, application, number)));
         }
         Self {
             applications: documents.join("---\n"),
             pods: pods.join("---\n"),
+            deployment_statuses: statuses.join("---\n"),
         }
     }
 }
@@ -199,10 +238,10 @@ fn pod(template: &str, member: usize, application: &Application, number: usize) 
     } else {
         String::new()
     };
-    let details = match state.phase {
-        "Running" => application.filled(READY),
-        _ if state.reason.is_empty() => String::new(),
-        _ => format!("\n  reason: {}", state.reason),
+    let details = if state.container.is_empty() {
+        state.cause.to_owned()
+    } else {
+        container(application, &state)
     };
     fill(
         template,
@@ -213,6 +252,53 @@ fn pod(template: &str, member: usize, application: &Application, number: usize) 
             ("details", &details),
         ],
     )
+}
+
+fn container(application: &Application, state: &State) -> String {
+    let restarts = if state.container == CRASHING { 7 } else { 0 };
+    let status = fill(
+        CONTAINER,
+        &[
+            ("condition", word(state.is_ready(), "True", "False")),
+            ("ready", word(state.is_ready(), "true", "false")),
+            ("state", state.container),
+            ("restarts", &restarts.to_string()),
+        ],
+    );
+    application.filled(&status)
+}
+
+/// What a controller would report of an application's pods.
+fn deployment_status(member: usize, application: &Application, replicas: usize) -> String {
+    let states = (0..replicas).map(|number| state_of(member, application.name, number));
+    let ready = states.filter(State::is_ready).count();
+    // Kubernetes lets a quarter of the pods be unavailable, rounded down.
+    let is_available = ready + replicas / 4 >= replicas;
+    let values = [
+        ("replicas", replicas.to_string()),
+        ("ready", ready.to_string()),
+    ];
+    let values = values.each_ref().map(|(key, value)| (*key, value.as_str()));
+    let words = [
+        ("available", word(is_available, "True", "False")),
+        (
+            "reason",
+            word(
+                is_available,
+                "MinimumReplicasAvailable",
+                "MinimumReplicasUnavailable",
+            ),
+        ),
+        ("has", word(is_available, "has", "does not have")),
+    ];
+    fill(
+        &fill(&application.filled(DEPLOYMENT_STATUS), &values),
+        &words,
+    )
+}
+
+fn word(condition: bool, yes: &'static str, no: &'static str) -> &'static str {
+    if condition { yes } else { no }
 }
 
 /// Replaces each `${key}`.
@@ -232,7 +318,12 @@ mod tests {
     fn templates_have_no_unfilled_placeholders() {
         for member in 1..=3 {
             let workloads = Workloads::of(member, "eu-west-1");
-            for text in [&workloads.applications, &workloads.pods] {
+            let Workloads {
+                applications,
+                pods,
+                deployment_statuses,
+            } = &workloads;
+            for text in [applications, pods, deployment_statuses] {
                 assert!(!text.contains("${"), "{text}");
             }
         }

@@ -52,11 +52,12 @@ impl Authority {
 
     /// A certificate for servers on loopback, which also serves as a client certificate.
     pub fn server(&self, name: &str) -> Result<Identity> {
-        self.issue(named(
-            name,
-            None,
-            &["localhost", "127.0.0.1", "kubernetes.default.svc"],
-        )?)
+        self.server_at(name, &["localhost", "127.0.0.1", "kubernetes.default.svc"])
+    }
+
+    /// A certificate for servers of these host names and addresses.
+    pub fn server_at(&self, name: &str, hosts: &[&str]) -> Result<Identity> {
+        self.issue(named(name, None, hosts)?)
     }
 
     /// A client certificate: `name` is the user, its organization is the user's group.

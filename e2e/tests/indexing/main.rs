@@ -3,6 +3,7 @@
 mod clustercache;
 mod defined_fields;
 mod discovery;
+mod interpretation;
 mod manifests;
 mod objects;
 mod registry;

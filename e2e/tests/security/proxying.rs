@@ -47,6 +47,7 @@ use fleetdex_server::{
         limits::{LimitArgs, RequestLimits},
     },
     proxying::{self, MemberProxy},
+    read::{interpreters::Interpreters, store_moves::StoreMoves},
     request::uri::RequestUri,
     watch::peers::Peers,
 };
@@ -897,7 +898,8 @@ async fn logs_and_sessions_reach_a_kubelet_with_the_rights_of_the_user() {
         members,
         peers: Peers::default(),
         keys: SealingKeys::default(),
-        rules: fleetdex_server::read::rules::ConfiguredRules::default(),
+        moves: StoreMoves::default(),
+        interpreters: Interpreters::default(),
     };
     eventually("the right of alice is there", DEADLINE, || async {
         let (code, text) = log_of(&api, "alice").await;

@@ -11,7 +11,7 @@ mod workload;
 use clap::Parser;
 use fleetdex_interpreter_sdk::{
     AggregatedStatusItem, DeclaredReplicas, DependentObject, Interpreter, InterpreterResult,
-    ServeArgs, dependencies, requirements, router,
+    ServeArgs, pod_template, router,
 };
 use serde_json::{Value, from_value, to_value};
 use workload::{Workload, WorkloadStatus};
@@ -24,7 +24,7 @@ impl Interpreter for WorkloadInterpreter {
     async fn interpret_replica(&self, workload: &Workload) -> InterpreterResult<DeclaredReplicas> {
         Ok(DeclaredReplicas {
             replicas: workload.spec.replicas,
-            requirements: requirements::of_pod_template(&workload.spec.template)?,
+            requirements: pod_template::requirements(&workload.spec.template)?,
         })
     }
 
@@ -72,7 +72,7 @@ impl Interpreter for WorkloadInterpreter {
         workload: &Workload,
     ) -> InterpreterResult<Vec<DependentObject>> {
         let (template, namespace) = (&workload.spec.template, &workload.metadata.namespace);
-        Ok(dependencies::of_pod_template(template, namespace))
+        Ok(pod_template::dependencies(template, namespace))
     }
 }
 

@@ -486,7 +486,7 @@ fn api(rules: Vec<String>, catalog: watch::Receiver<Arc<Catalog>>) -> ApiState {
         members,
         peers: Peers::default(),
         keys: SealingKeys::default(),
-        rules: fleetdex_server::read::rules::ConfiguredRules::default(),
+        interpreters: fleetdex_server::read::interpreters::Interpreters::default(),
     }
 }
 

@@ -11,6 +11,7 @@ Who answers: the customizations of --filename, the health scripts of --argocd-he
 For example:
   fleetdex interpret --operation InterpretHealth --observed-file pod.yaml -o json
   fleetdex interpret -f customization.yaml --check
+  fleetdex interpret -f customization.yaml --edit
   fleetdex interpret -f customization.yaml --operation Retain --desired-file desired.yaml --observed-file observed.yaml
   fleetdex interpret --webhooks webhooks.yaml --operation InterpretReplica --desired-file workload.yaml
 
@@ -38,6 +39,11 @@ pub struct InterpretArgs {
     /// Check the customizations of --filename: their targets, and whether their scripts compile
     #[arg(long)]
     pub check: bool,
+
+    /// Edit the one customization of --filename as a Lua file, in the editor of KUBE_EDITOR or EDITOR, and save it there;
+    /// one of standard input or a URL is printed. With --show-doc the file says what each rule is for
+    #[arg(long, conflicts_with_all = ["check", "operation"])]
+    pub edit: bool,
 
     /// Print what each rule of a customization is for, with an example
     #[arg(long)]

@@ -15,7 +15,6 @@ use super::{
     inputs::{InputError, OperationInputs, read_items, read_object},
     level_sources::levels,
     output,
-    webhook_call::WebhookCaller,
     webhook_level::{WebhookConnector, ask},
 };
 use crate::console::{CommandError, Console};
@@ -26,7 +25,7 @@ pub async fn execute(
     args: &InterpretArgs,
     operation: Operation,
     reader: &mut DocumentReader<'_>,
-    connector: &WebhookConnector<impl WebhookCaller>,
+    connector: &WebhookConnector,
     console: &mut Console<'_>,
 ) -> Result<bool, CommandError> {
     let levels = levels(args, reader)
@@ -85,7 +84,7 @@ async fn response(
     operation: Operation,
     inputs: &OperationInputs,
     levels: &Levels,
-    connector: &WebhookConnector<impl WebhookCaller>,
+    connector: &WebhookConnector,
     console: &mut Console<'_>,
 ) -> Result<Response, InterpretError> {
     let request = inputs

@@ -1,12 +1,15 @@
-use std::{cell::RefCell, fmt::Write as _, fs};
+use std::{fmt::Write as _, fs, sync::Mutex};
 
+use async_trait::async_trait;
 use clap::Parser;
+use fleetdex_interpreter::{
+    Request, Response,
+    webhook::{configuration::Webhook, decode, encode},
+};
+use fleetdex_webhooks::client::{CallError, CallFailure};
 use serde_json::{Value, json};
 
-use super::{
-    webhook_call::{WebhookCall, WebhookCallError},
-    *,
-};
+use super::*;
 
 #[derive(Parser)]
 struct Command {
@@ -14,21 +17,23 @@ struct Command {
     args: InterpretArgs,
 }
 
-/// Answers with this text, in which `UID` stands for the one of the message, and keeps the message.
-struct FakeCaller<'a> {
-    answer: Result<&'a str, ()>,
-    message: &'a RefCell<Value>,
+/// Answers with this text, and keeps the message, whose UID is `UID`.
+struct FakeCaller {
+    answer: Result<String, ()>,
+    message: Arc<Mutex<Value>>,
 }
 
-impl WebhookCaller for FakeCaller<'_> {
-    async fn call(&self, call: WebhookCall) -> Result<Vec<u8>, WebhookCallError> {
-        let message: Value = serde_json::from_slice(&call.body).unwrap();
-        let uid = message["request"]["uid"].as_str().unwrap().to_owned();
-        self.message.replace(message);
-        match self.answer {
-            Ok(answer) => Ok(answer.replace("UID", &uid).into_bytes()),
-            Err(()) => Err(WebhookCallError::Connect("connection refused".to_owned())),
-        }
+#[async_trait]
+impl CallWebhook for FakeCaller {
+    async fn call(&self, webhook: &Webhook, request: &Request<'_>) -> Result<Response, CallError> {
+        let body = encode(webhook.dialect, "UID", request).unwrap();
+        *self.message.lock().unwrap() = serde_json::from_slice(&body).unwrap();
+        let response = match &self.answer {
+            Ok(answer) => decode(webhook.dialect, "UID", request, answer.as_bytes())
+                .map_err(CallFailure::from),
+            Err(()) => Err(CallFailure::Connection("connection refused".to_owned())),
+        };
+        response.map_err(|failure| CallError::new(&webhook.id, failure))
     }
 }
 
@@ -163,14 +168,14 @@ webhooks:
 /// A folder with files, and runs of the command in it.
 struct Workbench {
     folder: tempfile::TempDir,
-    message: RefCell<Value>,
+    message: Arc<Mutex<Value>>,
 }
 
 impl Workbench {
     fn new() -> Self {
         let workbench = Self {
             folder: tempfile::tempdir().unwrap(),
-            message: RefCell::new(Value::Null),
+            message: Arc::default(),
         };
         for (name, text) in [
             ("customization.yaml", CUSTOMIZATION),
@@ -193,6 +198,10 @@ impl Workbench {
         self.run_with(line, "", Err(())).await
     }
 
+    fn message(&self) -> Value {
+        self.message.lock().unwrap().clone()
+    }
+
     async fn run_with(
         &self,
         line: &str,
@@ -206,8 +215,8 @@ impl Workbench {
         let command =
             Command::try_parse_from(std::iter::once("interpret".to_owned()).chain(words)).unwrap();
         let caller = FakeCaller {
-            answer,
-            message: &self.message,
+            answer: answer.map(str::to_owned),
+            message: Arc::clone(&self.message),
         };
         let (mut out, mut err) = (Vec::new(), Vec::new());
         let mut console = Console {
@@ -218,7 +227,7 @@ impl Workbench {
         let result = interpret(
             &command.args,
             &mut standard_input.as_bytes(),
-            caller,
+            |_| Arc::new(caller),
             &mut console,
         )
         .await;
@@ -487,7 +496,7 @@ async fn webhooks_of_both_dialects_are_called() {
         .await;
     assert!(is_complete, "{err}");
     assert_eq!(serde_json::from_str::<Value>(&out).unwrap()["replica"], 7);
-    let message = workbench.message.take();
+    let message = workbench.message();
     assert_eq!(message["kind"], "ExploreReview");
     assert_eq!(message["request"]["operation"], "ExploreReplica");
     let released = r#"{"response": {"uid": "UID", "successful": true, "healthy": false}}"#;
@@ -503,10 +512,7 @@ async fn webhooks_of_both_dialects_are_called() {
         serde_json::from_str::<Value>(&out).unwrap()["healthy"],
         false
     );
-    assert_eq!(
-        workbench.message.take()["kind"],
-        "ResourceInterpreterContext"
-    );
+    assert_eq!(workbench.message()["kind"], "ResourceInterpreterContext");
 }
 
 #[tokio::test]
@@ -524,14 +530,14 @@ async fn a_webhook_that_fails_is_an_error_or_ignored() {
         "{out}{err}"
     );
     assert!(
-        err.starts_with("Warning: webhook proposed/a.example.io is ignored: cannot connect"),
+        err.starts_with("Warning: webhook proposed/a.example.io is ignored: connection refused"),
         "{err}"
     );
     let (is_complete, out, err) = run("InterpretHealth", Err(())).await;
     assert!(!is_complete && out.is_empty());
     assert!(
         err.starts_with(
-            "Execute InterpretHealth error: webhook released/b.example.io: cannot connect"
+            "Execute InterpretHealth error: webhook released/b.example.io: connection refused"
         ),
         "{err}"
     );

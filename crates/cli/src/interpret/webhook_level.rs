@@ -1,25 +1,26 @@
-//! Asks webhooks: from a request to a response.
+//! Asks webhooks, at their own address or another one.
 
-use std::net::{SocketAddr, ToSocketAddrs as _};
+use std::{
+    net::{SocketAddr, ToSocketAddrs as _},
+    sync::Arc,
+};
 
-use fleetdex_core::model::{causes, uuid};
 use fleetdex_interpreter::{
     Request, Response,
-    webhook::{
-        configuration::{Webhook, WebhookAddress, WebhookEndpoint},
-        decode, encode,
-    },
+    webhook::configuration::{Webhook, WebhookAddress},
 };
-use reqwest::Url;
-
-use super::webhook_call::{WebhookCall, WebhookCallError, WebhookCaller};
+use fleetdex_telemetry::metrics::WebhookMetrics;
+use fleetdex_webhooks::{
+    client::{CallFailure, CallWebhook, WebhookClient},
+    service::{ClusterDns, FixedAddress, ResolveService},
+};
 
 /// Calls webhooks, at their own address or another one.
-#[derive(Clone, Debug)]
-pub struct WebhookConnector<C> {
+#[derive(Clone)]
+pub struct WebhookConnector {
     /// The client.
-    pub caller: C,
-    /// Where to connect instead of the host of the webhook.
+    pub client: Arc<dyn CallWebhook>,
+    /// Where it connects instead of to the host of the webhook.
     pub address: Option<SocketAddr>,
 }
 
@@ -34,76 +35,102 @@ pub fn resolve(address: &str) -> Result<SocketAddr, String> {
         .ok_or_else(|| unusable("the host has no address".to_owned()))
 }
 
+/// A client that connects to an address, or else to each webhook's own one.
+pub fn client(address: Option<SocketAddr>) -> Arc<dyn CallWebhook> {
+    let resolver: Arc<dyn ResolveService> = match address {
+        Some(address) => Arc::new(FixedAddress(address)),
+        None => Arc::new(ClusterDns),
+    };
+    Arc::new(WebhookClient::new(resolver, WebhookMetrics::default()))
+}
+
 /// The response of a webhook, or what went wrong.
 pub async fn ask(
     webhook: &Webhook,
     request: &Request<'_>,
-    connector: &WebhookConnector<impl WebhookCaller>,
+    connector: &WebhookConnector,
 ) -> Result<Response, String> {
-    let endpoint = webhook.endpoint.as_ref().map_err(ToString::to_string)?;
-    let uid = uid();
-    let call = WebhookCall {
-        url: url(&endpoint.address)?,
-        ca_bundle: endpoint.ca_bundle.clone(),
-        address: connector.address,
-        timeout: webhook.timeout,
-        body: encode(webhook.dialect, &uid, request).map_err(|error| causes(&error))?,
-    };
-    let answer = connector
-        .caller
-        .call(call)
-        .await
-        .map_err(|error| with_remedy(&error, endpoint, connector.address))?;
-    decode(webhook.dialect, &uid, request, &answer).map_err(|error| causes(&error))
-}
-
-/// A random UUID, by which an answer is recognized.
-fn uid() -> String {
-    let mut bytes = fastrand::u128(..).to_be_bytes();
-    // Version 4, and the variant of RFC 9562.
-    bytes[6] = (bytes[6] & 0x0f) | 0x40;
-    bytes[8] = (bytes[8] & 0x3f) | 0x80;
-    uuid::text(bytes)
-}
-
-fn url(address: &WebhookAddress) -> Result<Url, String> {
-    let text = match address {
-        WebhookAddress::Url(url) => url.clone(),
-        WebhookAddress::Service {
-            namespace,
-            name,
-            path,
-            port,
-        } => format!("https://{name}.{namespace}.svc:{port}{path}"),
-    };
-    Url::parse(&text).map_err(|error| format!("{text:?} is not a URL: {error}"))
+    let called = connector.client.call(webhook, request).await;
+    called.map_err(|error| with_remedy(&error.failure, webhook, connector.address))
 }
 
 /// A Service has an address inside its cluster only.
-fn with_remedy(
-    error: &WebhookCallError,
-    endpoint: &WebhookEndpoint,
-    address: Option<SocketAddr>,
-) -> String {
-    match (&endpoint.address, address, error) {
+fn with_remedy(failure: &CallFailure, webhook: &Webhook, address: Option<SocketAddr>) -> String {
+    let endpoint = webhook.endpoint.as_ref().map(|endpoint| &endpoint.address);
+    match (endpoint, address, failure) {
         (
-            WebhookAddress::Service {
+            Ok(WebhookAddress::Service {
                 namespace,
                 name,
                 port,
                 ..
-            },
+            }),
             None,
-            WebhookCallError::Connect(_),
+            CallFailure::Connection(_),
         ) => {
             format!(
-                "{error}; outside of its cluster a Service cannot be reached by its name: run \
+                "{failure}; outside of its cluster a Service cannot be reached by its name: run \
                  `kubectl port-forward -n {namespace} service/{name} 8443:{port}` and add --webhook-address localhost:8443"
             )
         }
-        _ => error.to_string(),
+        _ => failure.to_string(),
     }
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use fleetdex_interpreter::webhook::configuration::WebhookConfiguration;
+    use serde_json::json;
+
+    use super::*;
+
+    async fn refused(client_config: serde_json::Value) -> String {
+        let configuration = WebhookConfiguration::parse(&json!({
+            "apiVersion": "config.karmada.io/v1alpha1",
+            "kind": "ResourceInterpreterWebhookConfiguration",
+            "metadata": {"name": "hooks"},
+            "webhooks": [{
+                "name": "a.example.io",
+                "clientConfig": client_config,
+                "interpreterContextVersions": ["v1alpha1"],
+                "timeoutSeconds": 1,
+            }],
+        }));
+        let webhook = configuration.unwrap().webhooks.remove(0);
+        let object =
+            json!({"apiVersion": "example.io/v1", "kind": "Foo", "metadata": {"name": "a"}});
+        // Nothing listens on the port of `tcpmux`.
+        let address = "127.0.0.1:1".parse().ok();
+        let connector = WebhookConnector {
+            client: client(address),
+            address,
+        };
+        ask(&webhook, &Request::Health { object: &object }, &connector)
+            .await
+            .unwrap_err()
+    }
+
+    #[tokio::test]
+    async fn every_webhook_is_called_at_the_address_that_is_given() {
+        for config in [
+            json!({"url": "https://hook.invalid/interpret"}),
+            json!({"service": {"namespace": "web", "name": "workloads", "port": 8443}}),
+        ] {
+            let error = refused(config).await;
+            assert!(error.contains("Connection refused"), "{error}");
+            assert!(!error.contains("port-forward"), "{error}");
+        }
+        let error = refused(json!({"url": "http://localhost/"})).await;
+        assert!(error.contains("webhooks[0].clientConfig.url"), "{error}");
+    }
+
+    #[test]
+    fn an_address_is_a_host_and_a_port() {
+        assert_eq!(resolve("127.0.0.1:8443").unwrap().port(), 8443);
+        assert!(
+            resolve("127.0.0.1")
+                .unwrap_err()
+                .starts_with("--webhook-address \"127.0.0.1\": ")
+        );
+    }
+}

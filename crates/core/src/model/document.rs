@@ -6,14 +6,16 @@ use serde_json::{Value, value::RawValue};
 use sha2::{Digest, Sha256};
 
 use super::{
-    ClusterName, FieldPath, FieldType, Interpret, Interpretation, LeafVisitor, NameHash, Object,
-    ObjectError, Projection, Quantity, Resource, SelectableField, Version,
+    ClusterName, FieldPath, FieldType, Interpret, LeafVisitor, NameHash, Object, ObjectError,
+    Projection, Quantity, Resource, SelectableField, Version,
     annotations::without_hidden_values,
     flat, hex, interpreted_fields, is_interpreted_field,
-    json::{PathTree, RawMembers, write_key, write_text},
+    json::{RawMembers, write_joined, write_key, write_text},
     json_line::JsonLine,
+    json_tree::JsonTree,
+    member_mask::MemberMask,
     number, quantity,
-    sort_key::{decode_sort_key, encode_sort_key, sort_field},
+    sort_key::{OrderedValue, sort_field},
     well_known::{DOCUMENT_KEYS, LAST_APPLIED, MAX_FIELD_VALUE_BYTES, REDACTED_ANNOTATION},
 };
 use crate::planted::{Bug, planted};
@@ -75,10 +77,14 @@ pub struct FieldValues<'a>(Vec<(usize, Cow<'a, str>)>);
 pub struct Projector {
     projection: Projection,
     fields: Arc<[SelectableField]>,
-    /// Leaves are indices into `sources`.
-    tree: PathTree,
-    /// For each source path: the fields that read it, and its rank among the sources of each field.
-    sources: Vec<Vec<(usize, usize)>>,
+    /// The keys of each source of each field.
+    sources: Vec<Vec<Vec<Box<str>>>>,
+    /// The key of each field in `search.sort`.
+    sort_fields: Vec<String>,
+    /// What fields and the interpreter read.
+    mask: MemberMask,
+    /// How many fields are read from the object; those of the interpretation follow.
+    native_fields: usize,
     /// `{"apiVersion":…,"kind":…,"cluster":…,"search":{"resource":…,"group":…`
     head: Vec<u8>,
     id_prefix: String,
@@ -108,7 +114,8 @@ impl Projector {
             .cloned()
             .chain(extra)
             .collect();
-        let (tree, sources) = index_sources(&fields);
+        let (sources, mask) = read_by(&fields);
+        let sort_fields = fields.iter().map(|field| sort_field(&field.path)).collect();
         let gvk = &resource.gvk;
         let api_version = gvk.api_version();
         let mut head = b"{".to_vec();
@@ -128,9 +135,11 @@ impl Projector {
         }
         Self {
             projection: projection.clone(),
+            native_fields: fields.len(),
             fields,
-            tree,
             sources,
+            sort_fields,
+            mask,
             head,
             id_prefix: format!("{api_version}/{}/", gvk.kind),
             kind: gvk.kind.to_string(),
@@ -145,8 +154,14 @@ impl Projector {
     pub fn interpreted_by(mut self, interpreter: Arc<dyn Interpret>) -> Self {
         let native = self.fields.iter();
         let native = native.filter(|field| !is_interpreted_field(field.path.as_str()));
-        self.fields = native.chain(interpreted_fields()).cloned().collect();
-        (self.tree, self.sources) = index_sources(&self.fields);
+        let native: Vec<SelectableField> = native.cloned().collect();
+        self.native_fields = native.len();
+        let interpreted = interpreted_fields().iter().cloned();
+        self.fields = native.into_iter().chain(interpreted).collect();
+        (self.sources, self.mask) = read_by(&self.fields);
+        let paths = self.fields.iter().map(|field| &field.path);
+        self.sort_fields = paths.map(sort_field).collect();
+        self.mask.unite(interpreter.reads());
         self.interpreter = Some(interpreter);
         self
     }
@@ -177,18 +192,14 @@ impl Projector {
 
     /// The values of an object's selectable fields.
     pub fn field_values<'a>(&self, object: &Object<'a>) -> FieldValues<'a> {
-        let mut raw = Vec::new();
-        if let Some(tree) = self.tree.child("metadata") {
-            collect_metadata(tree, object, &mut raw);
-        }
-        for (key, value) in object.rest.iter().filter(|(key, _)| !self.hides(&key.0)) {
-            if let Some(tree) = self.tree.child(&key.0) {
-                tree.collect(value, &mut raw);
-            }
-        }
-        let mut values: Vec<(usize, Cow<'a, str>)> = Vec::with_capacity(self.fields.len());
+        let shown = self.without_hidden_data(object);
+        self.values_in(&shown.tree("", "", &self.mask))
+    }
+
+    fn values_in<'a>(&self, object: &JsonTree<'a>) -> FieldValues<'a> {
+        let mut values = Vec::with_capacity(self.fields.len());
         for position in 0..self.fields.len() {
-            self.values_of(position, &raw, &mut values);
+            self.values_of(position, object, &mut values);
         }
         FieldValues(values)
     }
@@ -197,17 +208,16 @@ impl Projector {
     fn values_of<'a>(
         &self,
         field: usize,
-        raw: &[(usize, Cow<'a, str>)],
+        object: &JsonTree<'a>,
         values: &mut Vec<(usize, Cow<'a, str>)>,
     ) {
-        let ranks = self.fields[field].sources.len();
-        for rank in 0..ranks {
+        for source in &self.sources[field] {
             let before = values.len();
-            for (source, value) in raw {
-                if self.sources[*source].contains(&(field, rank)) && !value.is_empty() {
-                    values.push((field, value.clone()));
+            object.texts_at(source, &mut |text| {
+                if !text.is_empty() {
+                    values.push((field, text));
                 }
-            }
+            });
             if values.len() > before {
                 return;
             }
@@ -226,7 +236,7 @@ impl Projector {
         self.document_by(object, self.interpreter.as_deref(), indexed_at)
     }
 
-    /// The document of an object, with what another interpreter says.
+    /// The document of an object, with what another interpreter says, which reads no more than the projector's own.
     pub fn document_by(
         &self,
         object: &Object<'_>,
@@ -294,12 +304,15 @@ impl Projector {
         removed: &[String],
         details: DocumentDetails<'_>,
     ) -> Document {
+        let shown = self.without_hidden_data(object);
+        let tree = shown.tree(&self.api_version, &self.kind, &self.mask);
         let interpretation = details
             .interpreter
-            .map(|interpreter| interpreter.interpret(&self.without_hidden_data(object)));
-        let mut values = self.field_values(object);
+            .map(|interpreter| interpreter.interpret(&shown, &tree));
+        let mut values = self.values_in(&tree);
         if let Some(interpretation) = &interpretation {
-            values.interpret(&self.fields, interpretation);
+            let first = self.native_fields;
+            interpretation.for_each_value(|field, value| values.0.push((first + field, value)));
         }
         let values = &values;
         let raw: usize = object
@@ -426,14 +439,10 @@ impl Projector {
         values: &FieldValues<'_>,
         leaves: &LeafTerms<'_>,
     ) {
-        let terms = values.0.iter().map(|(field, value)| {
-            Cow::Owned(format!(
-                "{}={}",
-                self.fields[*field].path,
-                stored_value(value)
-            ))
+        write_items(out, "fields", values.0.iter(), |out, (field, value)| {
+            let path = self.fields[*field].path.as_str();
+            write_joined(out, &[path, "=", &stored_value(value)]);
         });
-        write_list(out, "fields", terms);
         write_list(
             out,
             "leaves",
@@ -464,15 +473,15 @@ impl Projector {
     /// Writes the least value of each field, for sorting and grouping.
     fn write_sort_keys(&self, out: &mut Vec<u8>, values: &FieldValues<'_>) {
         let mut any = false;
-        for (position, field) in self.fields.iter().enumerate() {
-            let of_field = values.0.iter().filter(|(of, _)| *of == position);
-            let Some(least) = of_field
-                .map(|(_, value)| encode_sort_key(field.kind, value))
-                .min()
-            else {
+        for of_field in values.0.chunk_by(|one, next| one.0 == next.0) {
+            let position = of_field[0].0;
+            let field = &self.fields[position];
+            let keys = of_field.iter();
+            let keys = keys.map(|(_, value)| OrderedValue::of(field.kind, value));
+            let Some(least) = keys.min() else {
                 continue;
             };
-            if field.kind.reads_without_sort_key() == Some(decode_sort_key(&least)) {
+            if field.kind.reads_without_sort_key() == Some(least.value()) {
                 continue;
             }
             if !any {
@@ -480,8 +489,8 @@ impl Projector {
                 out.push(b'{');
                 any = true;
             }
-            write_key(out, &sort_field(&field.path));
-            write_text(out, &least);
+            write_key(out, &self.sort_fields[position]);
+            least.write(|parts| write_joined(out, parts));
         }
         if any {
             out.push(b'}');
@@ -497,36 +506,18 @@ struct DocumentDetails<'d> {
     indexed_at: &'d str,
 }
 
-/// The paths that fields read, as a tree, and for each of them: the fields that read it, and its rank among the sources of each field.
-fn index_sources(fields: &[SelectableField]) -> (PathTree, Vec<Vec<(usize, usize)>>) {
-    let mut tree = PathTree::default();
-    let mut paths: Vec<&FieldPath> = Vec::new();
-    let mut sources: Vec<Vec<(usize, usize)>> = Vec::new();
-    for (position, field) in fields.iter().enumerate() {
-        for (rank, source) in field.sources.iter().enumerate() {
-            let known = paths.iter().position(|path| *path == source);
-            let leaf = known.unwrap_or_else(|| {
-                tree.insert(source.segments(), paths.len());
-                paths.push(source);
-                sources.push(Vec::new());
-                paths.len() - 1
-            });
-            sources[leaf].push((position, rank));
-        }
-    }
-    (tree, sources)
-}
-
-impl<'a> FieldValues<'a> {
-    /// Adds the values of interpreted fields.
-    fn interpret(&mut self, fields: &[SelectableField], interpretation: &'a Interpretation) {
-        for (position, field) in fields.iter().enumerate() {
-            if field.sources.is_empty() {
-                let values = interpretation.values(&field.path).into_iter();
-                self.0.extend(values.map(|value| (position, value)));
-            }
-        }
-    }
+/// The keys of each source of each field, and the members that are read for them.
+fn read_by(fields: &[SelectableField]) -> (Vec<Vec<Vec<Box<str>>>>, MemberMask) {
+    let mut mask = MemberMask::default();
+    let mut keys = |path: &FieldPath| {
+        mask.add(path.segments());
+        path.segments().map(Box::from).collect()
+    };
+    let sources = fields
+        .iter()
+        .map(|field| field.sources.iter().map(&mut keys).collect())
+        .collect();
+    (sources, mask)
 }
 
 impl FieldValues<'_> {
@@ -579,51 +570,6 @@ impl LeafVisitor for LeafTerms<'_> {
     }
 }
 
-/// Collects the values below `metadata`, most of which is parsed already.
-fn collect_metadata<'a>(
-    tree: &PathTree,
-    object: &Object<'a>,
-    found: &mut Vec<(usize, Cow<'a, str>)>,
-) {
-    let metadata = &object.metadata;
-    if let Some(annotations) = tree.child("annotations") {
-        for (key, value) in metadata
-            .annotations
-            .0
-            .iter()
-            .filter(|(key, _)| key.0 != LAST_APPLIED)
-        {
-            annotations
-                .child(&key.0)
-                .into_iter()
-                .for_each(|tree| tree.collect(value, found));
-        }
-    }
-    let labels = tree.child("labels").into_iter().flat_map(|labels| {
-        metadata
-            .labels
-            .0
-            .iter()
-            .filter_map(|(key, value)| Some((labels.child(&key.0)?.leaf()?, value.0.clone())))
-    });
-    found.extend(labels);
-    for (name, text) in [
-        ("uid", &metadata.uid),
-        ("resourceVersion", &metadata.resource_version),
-    ] {
-        found.extend(
-            tree.child(name)
-                .and_then(PathTree::leaf)
-                .map(|leaf| (leaf, text.0.clone())),
-        );
-    }
-    for (key, value) in &metadata.rest {
-        tree.child(&key.0)
-            .into_iter()
-            .for_each(|tree| tree.collect(value, found));
-    }
-}
-
 /// The value of a selectable field in a term: whole, or cut with a mark.
 fn stored_value(value: &str) -> Cow<'_, str> {
     if value.len() <= MAX_FIELD_VALUE_BYTES {
@@ -652,6 +598,16 @@ fn write_label_terms(out: &mut Vec<u8>, object: &Object<'_>) {
 
 /// Writes `"key":[…]`, or nothing without an item.
 fn write_list<'i>(out: &mut Vec<u8>, key: &str, items: impl Iterator<Item = Cow<'i, str>>) {
+    write_items(out, key, items, |out, item| write_text(out, &item));
+}
+
+/// Writes `"key":[…]`; nothing if there are no items.
+fn write_items<T>(
+    out: &mut Vec<u8>,
+    key: &str,
+    items: impl Iterator<Item = T>,
+    write_item: impl Fn(&mut Vec<u8>, T),
+) {
     let mut any = false;
     for item in items {
         if any {
@@ -661,7 +617,7 @@ fn write_list<'i>(out: &mut Vec<u8>, key: &str, items: impl Iterator<Item = Cow<
             out.push(b'[');
             any = true;
         }
-        write_text(out, &item);
+        write_item(out, item);
     }
     if any {
         out.push(b']');

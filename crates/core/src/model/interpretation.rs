@@ -7,14 +7,17 @@ use std::{borrow::Cow, fmt, sync::LazyLock};
 use serde::Deserialize;
 
 use super::{
-    FieldPath, FieldType, Object, SelectableField,
+    FieldPath, FieldType, JsonTree, MemberMask, Object, SelectableField,
     json::{RawMembers, write, write_key, write_text},
 };
 
 /// Interprets the objects of one kind.
 pub trait Interpret: fmt::Debug + Send + Sync {
-    /// What an object means. `object` is as it is stored, without redacted values.
-    fn interpret(&self, object: &Object<'_>) -> Interpretation;
+    /// The members that the rules read.
+    fn reads(&self) -> &MemberMask;
+
+    /// What an object means. `object` is as it is stored, without redacted values; `read` has at least those of its members that the rules read.
+    fn interpret(&self, object: &Object<'_>, read: &JsonTree<'_>) -> Interpretation;
 }
 
 /// What an object means.
@@ -61,45 +64,45 @@ pub const DEPENDS_ON: &str = "dependsOn";
 /// A path that selectors name, and the values of an interpretation that it reads.
 struct InterpretedField {
     path: &'static str,
-    values: for<'i> fn(&'i Interpretation) -> Vec<Cow<'i, str>>,
+    values: for<'i> fn(&'i Interpretation, &mut dyn FnMut(Cow<'i, str>)),
 }
 
 static FIELDS: [InterpretedField; 9] = [
     InterpretedField {
         path: "health",
-        values: |found| text(found.health),
+        values: |found, each| text(found.health, each),
     },
     InterpretedField {
         path: "healthReason",
-        values: |found| text(&found.health_reason),
+        values: |found, each| text(&found.health_reason, each),
     },
     InterpretedField {
         path: "interpretedBy",
-        values: |found| texts(&found.interpreted_by),
+        values: |found, each| texts(&found.interpreted_by, each),
     },
     InterpretedField {
         path: "image",
-        values: |found| texts(&found.images),
+        values: |found, each| texts(&found.images, each),
     },
     InterpretedField {
         path: DEPENDS_ON,
-        values: |found| texts(&found.dependencies),
+        values: |found, each| texts(&found.dependencies, each),
     },
     InterpretedField {
         path: "replicas.desired",
-        values: |found| number(found.desired_replicas),
+        values: |found, each| number(found.desired_replicas, each),
     },
     InterpretedField {
         path: "replicas.ready",
-        values: |found| number(found.ready_replicas),
+        values: |found, each| number(found.ready_replicas, each),
     },
     InterpretedField {
         path: "resources.cpu",
-        values: |found| number(found.cpu),
+        values: |found, each| number(found.cpu, each),
     },
     InterpretedField {
         path: "resources.memory",
-        values: |found| number(found.memory),
+        values: |found, each| number(found.memory, each),
     },
 ];
 
@@ -130,25 +133,20 @@ fn word(text: &str) -> &'static str {
         .unwrap_or_default()
 }
 
-fn text(value: &str) -> Vec<Cow<'_, str>> {
-    (!value.is_empty())
-        .then_some(Cow::Borrowed(value))
-        .into_iter()
-        .collect()
+fn text<'i>(value: &'i str, each: &mut dyn FnMut(Cow<'i, str>)) {
+    if !value.is_empty() {
+        each(Cow::Borrowed(value));
+    }
 }
 
-fn texts(values: &[String]) -> Vec<Cow<'_, str>> {
-    values
-        .iter()
-        .map(|value| Cow::Borrowed(value.as_str()))
-        .collect()
+fn texts<'i>(values: &'i [String], each: &mut dyn FnMut(Cow<'i, str>)) {
+    values.iter().for_each(|value| each(Cow::Borrowed(value)));
 }
 
-fn number<'n>(value: Option<impl ToString>) -> Vec<Cow<'n, str>> {
-    value
-        .map(|value| Cow::Owned(value.to_string()))
-        .into_iter()
-        .collect()
+fn number<'i>(value: Option<impl ToString>, each: &mut dyn FnMut(Cow<'i, str>)) {
+    if let Some(value) = value {
+        each(Cow::Owned(value.to_string()));
+    }
 }
 
 /// Two numbers of a document's `search`.
@@ -219,13 +217,11 @@ impl Interpretation {
         (!found.interpreted_by.is_empty()).then_some(found)
     }
 
-    /// The values of one of [`interpreted_fields`]; none for any other path.
-    pub(super) fn values(&self, path: &FieldPath) -> Vec<Cow<'_, str>> {
-        FIELDS
-            .iter()
-            .find(|field| field.path == path.as_str())
-            .map(|field| (field.values)(self))
-            .unwrap_or_default()
+    /// Hands over the values of [`interpreted_fields`] with their positions there, in this order.
+    pub(super) fn for_each_value<'i>(&'i self, mut each: impl FnMut(usize, Cow<'i, str>)) {
+        for (position, field) in FIELDS.iter().enumerate() {
+            (field.values)(self, &mut |value| each(position, value));
+        }
     }
 
     /// Writes the members of a document's `search` for people and dashboards. Selectors use the terms instead.

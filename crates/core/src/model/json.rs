@@ -4,7 +4,7 @@ use std::{borrow::Cow, fmt};
 
 use serde::{
     Deserialize, Deserializer, Serialize,
-    de::{DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor},
+    de::{MapAccess, Visitor},
 };
 use serde_json::value::RawValue;
 
@@ -127,15 +127,20 @@ pub fn write<T: Serialize + ?Sized>(out: &mut Vec<u8>, value: &T) {
 
 /// Appends a string in quotes, escaped. Most text of Kubernetes needs no escape, which is checked first.
 pub fn write_text(out: &mut Vec<u8>, text: &str) {
-    let plain = text
-        .bytes()
-        .all(|byte| byte >= 0x20 && byte != b'"' && byte != b'\\');
-    if plain {
+    write_joined(out, &[text]);
+}
+
+/// Appends several texts as one string in quotes, escaped.
+pub fn write_joined(out: &mut Vec<u8>, texts: &[&str]) {
+    let is_plain = |byte: u8| byte >= 0x20 && byte != b'"' && byte != b'\\';
+    if texts.iter().all(|text| text.bytes().all(is_plain)) {
         out.push(b'"');
-        out.extend_from_slice(text.as_bytes());
+        for text in texts {
+            out.extend_from_slice(text.as_bytes());
+        }
         out.push(b'"');
     } else {
-        write(out, text);
+        write(out, &texts.concat());
     }
 }
 
@@ -146,147 +151,4 @@ pub fn write_key(out: &mut Vec<u8>, key: &str) {
     }
     write_text(out, key);
     out.push(b':');
-}
-
-/// A tree of paths. Each leaf has the position of its path in the caller's list.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct PathTree {
-    children: Vec<(Box<str>, PathTree)>,
-    leaf: Option<usize>,
-}
-
-impl PathTree {
-    /// Adds a path.
-    pub fn insert<'p>(&mut self, segments: impl IntoIterator<Item = &'p str>, leaf: usize) {
-        let mut node = self;
-        for segment in segments {
-            let position = node
-                .children
-                .iter()
-                .position(|(name, _)| &**name == segment)
-                .unwrap_or_else(|| {
-                    node.children.push((segment.into(), PathTree::default()));
-                    node.children.len() - 1
-                });
-            node = &mut node.children[position].1;
-        }
-        node.leaf = Some(leaf);
-    }
-
-    /// The subtree below one name.
-    pub fn child(&self, name: &str) -> Option<&PathTree> {
-        self.children
-            .iter()
-            .find(|(child, _)| &**child == name)
-            .map(|(_, tree)| tree)
-    }
-
-    /// The position of the path that ends here.
-    pub fn leaf(&self) -> Option<usize> {
-        self.leaf
-    }
-
-    /// Collects the scalar values at the tree's paths below `value`, as text.
-    pub fn collect<'a>(&self, value: &'a RawValue, found: &mut Vec<(usize, Cow<'a, str>)>) {
-        let mut deserializer = serde_json::Deserializer::from_str(value.get());
-        // A value of another shape than the path expects has no such field.
-        if let Err(mismatch) = (Collect { tree: self, found }).deserialize(&mut deserializer) {
-            tracing::trace!(%mismatch, "a field path ends at another shape");
-        }
-    }
-}
-
-/// The visitor methods for scalars other than texts: each calls `scalar` with the text that field selectors compare.
-macro_rules! visit_scalars {
-    () => {
-        type Value = ();
-
-        fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-            out.write_str("any value")
-        }
-
-        fn visit_unit<E>(self) -> Result<(), E> {
-            Ok(())
-        }
-
-        fn visit_bool<E>(self, value: bool) -> Result<(), E> {
-            self.scalar(Cow::Borrowed(if value { "true" } else { "false" }));
-            Ok(())
-        }
-
-        fn visit_i64<E>(self, value: i64) -> Result<(), E> {
-            self.scalar(Cow::Owned(value.to_string()));
-            Ok(())
-        }
-
-        fn visit_u64<E>(self, value: u64) -> Result<(), E> {
-            self.scalar(Cow::Owned(value.to_string()));
-            Ok(())
-        }
-
-        fn visit_f64<E>(self, value: f64) -> Result<(), E> {
-            self.scalar(Cow::Owned(value.to_string()));
-            Ok(())
-        }
-    };
-}
-pub(super) use visit_scalars;
-
-struct Collect<'t, 'f, 'a> {
-    tree: &'t PathTree,
-    found: &'f mut Vec<(usize, Cow<'a, str>)>,
-}
-
-impl<'a> Collect<'_, '_, 'a> {
-    fn scalar(self, value: Cow<'a, str>) {
-        if let Some(leaf) = self.tree.leaf {
-            self.found.push((leaf, value));
-        }
-    }
-}
-
-impl<'de> DeserializeSeed<'de> for Collect<'_, '_, 'de> {
-    type Value = ();
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
-        deserializer.deserialize_any(self)
-    }
-}
-
-impl<'de> Visitor<'de> for Collect<'_, '_, 'de> {
-    visit_scalars!();
-
-    fn visit_borrowed_str<E>(self, value: &'de str) -> Result<(), E> {
-        self.scalar(Cow::Borrowed(value));
-        Ok(())
-    }
-
-    fn visit_str<E>(self, value: &str) -> Result<(), E> {
-        self.scalar(Cow::Owned(value.to_owned()));
-        Ok(())
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut sequence: A) -> Result<(), A::Error> {
-        while sequence
-            .next_element_seed(Collect {
-                tree: self.tree,
-                found: &mut *self.found,
-            })?
-            .is_some()
-        {}
-        Ok(())
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-        while let Some(key) = map.next_key::<Text<'de>>()? {
-            match self.tree.child(&key.0) {
-                Some(tree) => map.next_value_seed(Collect {
-                    tree,
-                    found: &mut *self.found,
-                })?,
-                None => map.next_value::<IgnoredAny>().map(drop)?,
-            }
-        }
-        Ok(())
-    }
 }

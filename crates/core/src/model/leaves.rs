@@ -13,7 +13,7 @@ use serde_json::value::RawValue;
 
 use super::{
     Object,
-    json::{Text, visit_scalars},
+    json::Text,
     well_known::{CLUSTER_ANNOTATION, LAST_APPLIED, REDACTED_ANNOTATION},
 };
 
@@ -151,7 +151,35 @@ impl<L: LeafVisitor> Values<'_, '_, L> {
 }
 
 impl<'de, L: LeafVisitor> Visitor<'de> for Values<'_, '_, L> {
-    visit_scalars!();
+    type Value = ();
+
+    fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("any value")
+    }
+
+    fn visit_unit<E>(self) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<(), E> {
+        self.scalar(Cow::Borrowed(if value { "true" } else { "false" }));
+        Ok(())
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<(), E> {
+        self.scalar(Cow::Owned(value.to_string()));
+        Ok(())
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<(), E> {
+        self.scalar(Cow::Owned(value.to_string()));
+        Ok(())
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<(), E> {
+        self.scalar(Cow::Owned(value.to_string()));
+        Ok(())
+    }
 
     fn visit_str<E>(self, value: &str) -> Result<(), E> {
         self.scalar(Cow::Borrowed(value));

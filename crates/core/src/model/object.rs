@@ -12,6 +12,9 @@ use super::{
     Version,
     json::{Members, RawMembers, Text},
     json_fault,
+    json_tree::{JsonTree, TreeMembers},
+    member_mask::MemberMask,
+    well_known::LAST_APPLIED,
 };
 
 /// Bytes of an object. By default etcd takes 1.5 MiB and an API server 3 MiB; JSON may be longer than the form that they count. Processing an object takes about
@@ -255,6 +258,25 @@ impl<'a> Object<'a> {
         object.into()
     }
 
+    /// The members that a mask names, with the `apiVersion` and `kind` of the object's resource.
+    pub fn tree<'t>(&self, api_version: &'t str, kind: &'t str, mask: &MemberMask) -> JsonTree<'t>
+    where
+        'a: 't,
+    {
+        let metadata = mask
+            .member("metadata")
+            .map(|mask| ("metadata".into(), self.metadata.tree(mask).into()));
+        let rest = masked(&self.rest, mask);
+        let head = [("apiVersion", api_version), ("kind", kind)];
+        let head = head
+            .into_iter()
+            .map(|(name, text)| (name.into(), text.into()));
+        head.chain(metadata)
+            .chain(rest)
+            .collect::<TreeMembers<'t>>()
+            .into()
+    }
+
     /// A top-level member.
     pub(crate) fn member(&self, name: &str) -> Option<&'a RawValue> {
         self.rest
@@ -262,6 +284,17 @@ impl<'a> Object<'a> {
             .find(|(key, _)| key.0 == name)
             .map(|(_, value)| *value)
     }
+}
+
+/// Those of raw members that a mask names.
+fn masked<'t, 'a: 't>(
+    members: &[(Text<'a>, &'a RawValue)],
+    mask: &MemberMask,
+) -> impl Iterator<Item = (Cow<'t, str>, JsonTree<'t>)> {
+    members.iter().filter_map(|(name, value)| {
+        let below = mask.member(&name.0)?;
+        Some((name.0.clone(), JsonTree::parse(value, below)))
+    })
 }
 
 /// Raw members as values.
@@ -326,6 +359,52 @@ pub(crate) struct ObjectMetadata<'a> {
     pub annotations: RawMembers<'a>,
     pub owners: Vec<Cow<'a, str>>,
     pub rest: Vec<(Text<'a>, &'a RawValue)>,
+}
+
+impl<'a> ObjectMetadata<'a> {
+    /// The members that a mask names.
+    fn tree<'t>(&self, mask: &MemberMask) -> TreeMembers<'t>
+    where
+        'a: 't,
+    {
+        let texts = [
+            ("name", Some(&self.name)),
+            ("namespace", self.namespace.as_ref()),
+            ("uid", Some(&self.uid)),
+            ("resourceVersion", Some(&self.resource_version)),
+        ];
+        let texts = texts.into_iter().filter_map(|(name, text)| {
+            mask.member(name)?;
+            Some((name.into(), JsonTree::String(text?.0.clone())))
+        });
+        let labels = mask
+            .member("labels")
+            .map(|mask| ("labels".into(), self.labels_tree(mask).into()));
+        let annotations = mask.member("annotations").map(|mask| {
+            let annotations = masked(&self.annotations.0, mask);
+            let shown = annotations.filter(|(name, _)| name != LAST_APPLIED);
+            (
+                "annotations".into(),
+                shown.collect::<TreeMembers<'t>>().into(),
+            )
+        });
+        texts
+            .chain(labels)
+            .chain(annotations)
+            .chain(masked(&self.rest, mask))
+            .collect()
+    }
+
+    fn labels_tree<'t>(&self, mask: &MemberMask) -> TreeMembers<'t>
+    where
+        'a: 't,
+    {
+        let labels = self.labels.0.iter();
+        labels
+            .filter(|(key, _)| mask.member(&key.0).is_some())
+            .map(|(key, value)| (key.0.clone(), JsonTree::String(value.0.clone())))
+            .collect()
+    }
 }
 
 impl<'de: 'a, 'a> Deserialize<'de> for ObjectMetadata<'a> {

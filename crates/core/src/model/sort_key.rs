@@ -1,5 +1,7 @@
 //! Sort keys: the texts by which documents are sorted and grouped, one for each selectable field.
 
+use std::borrow::Cow;
+
 use super::{FieldPath, FieldType, MAX_FIELD_VALUE_BYTES, Quantity, number};
 
 /// The key of a field in `search.sort`. It has one level, so that a mapping can have both `spec.a` and `spec.a.b` of two kinds: a dot becomes a
@@ -11,15 +13,45 @@ pub fn sort_field(path: &FieldPath) -> String {
 /// The sort key of a value: `#<ordered>=3` for the number 3, `=web` for the text `web`. Numbers sort before texts. The value follows the first
 /// `=`.
 pub fn encode_sort_key(kind: FieldType, value: &str) -> String {
-    let value = number::cut(value, MAX_FIELD_VALUE_BYTES);
-    let quantity = kind
-        .holds_numbers()
-        .then(|| Quantity::parse(&value))
-        .flatten();
-    quantity.map_or_else(
-        || format!("={value}"),
-        |quantity| format!("#{}={value}", quantity.ordered()),
-    )
+    let mut out = String::new();
+    OrderedValue::of(kind, value).write(|parts| parts.iter().for_each(|part| out.push_str(part)));
+    out
+}
+
+/// A value as it sorts: values compare as the texts of their sort keys do.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum OrderedValue<'v> {
+    /// A number, and how it is written.
+    Number(Quantity, Cow<'v, str>),
+    /// A text.
+    Text(Cow<'v, str>),
+}
+
+impl<'v> OrderedValue<'v> {
+    /// A value of a field of a kind.
+    pub fn of(kind: FieldType, value: &'v str) -> Self {
+        let value = number::cut(value, MAX_FIELD_VALUE_BYTES);
+        let quantity = kind.holds_numbers().then(|| Quantity::parse(&value));
+        match quantity.flatten() {
+            Some(quantity) => Self::Number(quantity, value),
+            None => Self::Text(value),
+        }
+    }
+
+    /// The value.
+    pub fn value(&self) -> &str {
+        match self {
+            Self::Number(_, value) | Self::Text(value) => value,
+        }
+    }
+
+    /// Hands over the parts of its sort key.
+    pub fn write(&self, out: impl FnOnce(&[&str])) {
+        match self {
+            Self::Number(quantity, value) => out(&["#", &quantity.ordered(), "=", value]),
+            Self::Text(value) => out(&["=", value]),
+        }
+    }
 }
 
 /// The value in a sort key of [`encode_sort_key`].

@@ -6,10 +6,8 @@
 //! <https://github.com/argoproj/argo-cd/tree/master/gitops-engine/pkg/health> and
 //! `resource_customizations` there.
 
-use serde_json::Value;
-
 use super::Assessment;
-use crate::value::{group, text};
+use crate::value::{Tree, group, text};
 
 mod api;
 mod availability;
@@ -28,7 +26,7 @@ pub use karmada::karmada_healthy;
 
 /// The health of an object whose kind has a rule; `None` for other kinds, and where the rule leaves
 /// the answer to the generic one. A pending deletion is not its concern, except of a namespace.
-pub fn assess(object: &Value) -> Option<Assessment> {
+pub fn assess(object: Tree<'_>) -> Option<Assessment> {
     let group = group(object);
     let kind = text(object, &["kind"]);
     match group {
@@ -40,7 +38,7 @@ pub fn assess(object: &Value) -> Option<Assessment> {
     }
 }
 
-type Rule = fn(&Value) -> Assessment;
+type Rule = fn(Tree<'_>) -> Assessment;
 
 fn core_rule(kind: &str) -> Option<Rule> {
     Some(match kind {

@@ -1,9 +1,7 @@
 //! Health of objects that are being deleted.
 
-use serde_json::Value;
-
 use super::{Assessment, Health};
-use crate::value::{group, list, text};
+use crate::value::{JsonView, group, list, text};
 
 /// How many finalizers a message names.
 const MAX_FINALIZERS: usize = 8;
@@ -15,13 +13,13 @@ const HOOK_FINALIZER: &str = "argocd.argoproj.io/hook-finalizer";
 /// Also `None` for namespaces: their rule tells a deletion that goes on from one that has failed. And for hooks of Argo CD, whose
 /// health counts until they are gone.
 /// Source: Argo CD, `gitops-engine/pkg/health/health.go`.
-pub fn assess(object: &Value) -> Option<Assessment> {
+pub fn assess<V: JsonView>(object: &V) -> Option<Assessment> {
     if text(object, &["metadata", "deletionTimestamp"]).is_empty() || is_namespace(object) {
         return None;
     }
     let finalizers = || {
         let finalizers = list(object, &["metadata", "finalizers"]).iter();
-        finalizers.filter_map(Value::as_str)
+        finalizers.filter_map(V::as_text)
     };
     if finalizers().any(|finalizer| finalizer == HOOK_FINALIZER) {
         return None;
@@ -38,6 +36,6 @@ pub fn assess(object: &Value) -> Option<Assessment> {
     Some(Assessment::new(Health::Progressing, "Deleting", &message))
 }
 
-fn is_namespace(object: &Value) -> bool {
+fn is_namespace<V: JsonView>(object: &V) -> bool {
     group(object).is_empty() && text(object, &["kind"]) == "Namespace"
 }

@@ -12,14 +12,14 @@
 //! The rule goes beyond kstatus (<https://github.com/kubernetes-sigs/cli-utils/tree/master/pkg/kstatus>), which knows only
 //! generations and the conditions Ready, Reconciling and Stalled. `examples/agreement.rs` measures it on Argo CD's health tests.
 
-use serde_json::{Map, Value};
+use fleetdex_core::model::JsonTree;
 
 use self::evidence::{Basis, Evidence, Indication};
 use self::field::{Fields, Reading};
 use self::nested::Nested;
 use self::tone::Tone;
 use super::{Assessment, Health};
-use crate::value::{integer, list, map, text};
+use crate::value::{Tree, TreeObject, integer, list, map, text};
 
 mod condition;
 mod evidence;
@@ -38,7 +38,7 @@ const PROSE: [&str; 3] = ["reason", "message", "description"];
 const MAX_FIELDS: usize = 500;
 
 /// The health of an object of any kind. `has_status`: whether the kind has a status at all, if discovery says.
-pub fn assess(object: &Value, has_status: Option<bool>) -> Assessment {
+pub fn assess(object: Tree<'_>, has_status: Option<bool>) -> Assessment {
     if !text(object, &["metadata", "deletionTimestamp"]).is_empty() {
         return progressing("Deleting", "pending deletion");
     }
@@ -66,13 +66,13 @@ fn progressing(reason: &str, message: &str) -> Assessment {
 }
 
 /// Whether a status has nothing but empty values.
-fn is_blank(status: &Map<String, Value>) -> bool {
+fn is_blank(status: TreeObject<'_>) -> bool {
     status.values().all(|value| match value {
-        Value::Null => true,
-        Value::String(text) => text.is_empty(),
-        Value::Array(items) => items.is_empty(),
-        Value::Object(map) => map.is_empty(),
-        Value::Bool(_) | Value::Number(_) => false,
+        JsonTree::Null => true,
+        JsonTree::String(text) => text.is_empty(),
+        JsonTree::Array(items) => items.is_empty(),
+        JsonTree::Object(map) => map.is_empty(),
+        JsonTree::Bool(_) | JsonTree::Number(_) => false,
     })
 }
 
@@ -84,7 +84,7 @@ fn without_status(kind: &str, has_status: Option<bool>) -> Assessment {
     Assessment::plain(Health::Healthy)
 }
 
-fn by_status(object: &Value, status: &Map<String, Value>, generation: Option<i64>) -> Assessment {
+fn by_status(object: Tree<'_>, status: TreeObject<'_>, generation: Option<i64>) -> Assessment {
     let fields = Fields {
         map: status,
         spec: map(object, &["spec"]),
@@ -116,7 +116,7 @@ fn is_final(evidence: Evidence<'_>) -> bool {
 }
 
 /// The evidence in the conditions and fields of the status itself.
-fn at_top<'v>(object: &'v Value, fields: Fields<'v>, generation: Option<i64>) -> Reading<'v> {
+fn at_top<'v>(object: Tree<'v>, fields: Fields<'v>, generation: Option<i64>) -> Reading<'v> {
     let conditions = list(object, &["status", "conditions"]);
     let mut reading = Reading {
         evidence: condition::judge(conditions, generation).evidence,
@@ -130,13 +130,13 @@ fn at_top<'v>(object: &'v Value, fields: Fields<'v>, generation: Option<i64>) ->
 }
 
 /// The health by the texts of a status without any evidence.
-fn by_prose(status: &Map<String, Value>, has_empty_conditions: bool) -> Assessment {
+fn by_prose(status: TreeObject<'_>, has_empty_conditions: bool) -> Assessment {
     for (health, says) in [
         (Health::Degraded, Tone::bad as fn(Tone) -> bool),
         (Health::Progressing, Tone::busy),
     ] {
         for field in PROSE {
-            if let Some(Value::String(text)) = status.get(field)
+            if let Some(JsonTree::String(text)) = status.get(field)
                 && says(Tone::of(text))
             {
                 let basis = Basis::Text { field, text };

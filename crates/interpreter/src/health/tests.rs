@@ -12,9 +12,9 @@ fn widget(generation: &Value, observed: &Value) -> Value {
 #[test]
 fn a_kind_with_a_boolean_of_karmada_is_healthy_by_it() {
     let paused = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"generation": 1}, "spec": {"paused": true}});
-    let assessment = assess(&paused, None);
+    let assessment = assess(&(&paused).into(), None);
     assert_eq!(assessment.health, Health::Suspended);
-    assert!(!healthy(&paused, &assessment));
+    assert!(!healthy(&(&paused).into(), &assessment));
 }
 
 #[test]
@@ -22,7 +22,10 @@ fn another_kind_is_healthy_by_its_word() {
     let object = widget(&json!(1), &json!(1));
     for health in Health::ALL {
         let expected = matches!(health, Health::Healthy | Health::Suspended);
-        assert_eq!(healthy(&object, &Assessment::plain(health)), expected);
+        assert_eq!(
+            healthy(&(&object).into(), &Assessment::plain(health)),
+            expected
+        );
     }
 }
 
@@ -95,6 +98,6 @@ fn a_hook_that_is_being_deleted_has_the_health_of_its_rule() {
             Health::Progressing,
         ),
     ] {
-        assert_eq!(assess(&pod(finalizer), None).health, health);
+        assert_eq!(assess(&(&pod(finalizer)).into(), None).health, health);
     }
 }

@@ -8,7 +8,7 @@ use super::answering_level::AnsweringLevel;
 use crate::{
     InterpretError, Operation, Request, Response,
     customization::{CustomScript, CustomizationSet, MEMBERS, united},
-    script::{Script, ScriptError},
+    script::{Script, ScriptCompiler, ScriptError},
 };
 
 /// The compiled scripts of all customizations.
@@ -26,13 +26,13 @@ struct CompiledScript {
 
 impl CompiledCustomizations {
     /// Compiles all scripts.
-    pub(super) fn new(customizations: &CustomizationSet) -> Self {
-        let of_target = |target: &Gvk| {
+    pub(super) fn new(customizations: &CustomizationSet, compiler: &mut ScriptCompiler) -> Self {
+        let mut of_target = |target: &Gvk| {
             MEMBERS
                 .into_iter()
                 .map(|(_, operation)| (operation, customizations.scripts(target, operation)))
                 .filter(|(_, scripts)| !scripts.is_empty())
-                .map(|(operation, scripts)| (operation, compile_all(operation, scripts)))
+                .map(|(operation, scripts)| (operation, compile_all(operation, scripts, compiler)))
                 .collect()
         };
         let scripts = customizations
@@ -67,10 +67,14 @@ impl CompiledScript {
     }
 }
 
-fn compile_all(operation: Operation, scripts: &[CustomScript]) -> Vec<CompiledScript> {
+fn compile_all(
+    operation: Operation,
+    scripts: &[CustomScript],
+    compiler: &mut ScriptCompiler,
+) -> Vec<CompiledScript> {
     let compiled = scripts.iter().map(|script| CompiledScript {
         customization: script.customization.clone(),
-        script: Script::compile(operation, &script.text),
+        script: compiler.compile(operation, &script.text),
     });
     compiled.collect()
 }

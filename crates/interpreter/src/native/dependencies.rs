@@ -4,19 +4,19 @@
 
 use std::collections::{BTreeSet, HashSet};
 
-use serde_json::{Value, json};
+use fleetdex_core::model::TreeMembers;
+use serde_json::json;
 
 use super::kind::NativeKind;
 use crate::{
     InterpretError,
+    pod_template::CONTAINERS,
     request::DependentObject,
-    value::{at, list, text},
+    value::{Tree, at, list, text},
 };
 
-const CONTAINERS: [&str; 3] = ["initContainers", "containers", "ephemeralContainers"];
-
 /// Where a volume names the one Secret that it needs.
-const SECRETS_OF_VOLUMES: &[&[&str]] = &[
+pub const SECRETS_OF_VOLUMES: &[&[&str]] = &[
     &["secret", "secretName"],
     &["azureFile", "secretName"],
     &["cephfs", "secretRef", "name"],
@@ -32,14 +32,14 @@ const SECRETS_OF_VOLUMES: &[&[&str]] = &[
 /// The objects that an object needs, each once; `None` if its kind has no rule.
 pub fn of_object(
     kind: NativeKind,
-    object: &Value,
+    object: Tree<'_>,
 ) -> Result<Option<Vec<DependentObject>>, InterpretError> {
     let namespace = text(object, &["metadata", "namespace"]);
     let mut needed = match kind {
         NativeKind::Ingress => of_ingress(object, namespace)?,
         NativeKind::ServiceImport => of_service_import(object, namespace),
         _ => match kind.pod_template(object) {
-            Some(template) => of_pod_template(template, namespace),
+            Some(template) => of_pod_spec(at(template, &["spec"]), namespace),
             None => return Ok(None),
         },
     };
@@ -49,13 +49,12 @@ pub fn of_object(
     Ok(Some(needed))
 }
 
-/// The objects that the pods of a template need: config maps, secrets, service account, persistent volume claims, each once.
+/// The objects that pods of a spec need: config maps, secrets, service account, persistent volume claims, each once.
 /// An empty namespace stays empty.
-pub fn of_pod_template(template: &Value, namespace: &str) -> Vec<DependentObject> {
-    let spec = at(template, &["spec"]);
+pub fn of_pod_spec(spec: Tree<'_>, namespace: &str) -> Vec<DependentObject> {
     let mut names = Names::default();
     for secret in list(spec, &["imagePullSecrets"]) {
-        names.secrets.insert(text(secret, &["name"]));
+        add_name(&mut names.secrets, text(secret, &["name"]));
     }
     for container in CONTAINERS.iter().flat_map(|field| list(spec, &[*field])) {
         names.add_container(container);
@@ -64,7 +63,8 @@ pub fn of_pod_template(template: &Value, namespace: &str) -> Vec<DependentObject
         names.add_volume(volume);
     }
     // Every namespace has an account of the name `default`.
-    let account = Some(text(spec, &["serviceAccountName"])).filter(|name| *name != "default");
+    let account = Some(text(spec, &["serviceAccountName"]))
+        .filter(|name| !name.is_empty() && *name != "default");
     let kinds = [
         ("ConfigMap", names.config_maps),
         ("Secret", names.secrets),
@@ -74,12 +74,17 @@ pub fn of_pod_template(template: &Value, namespace: &str) -> Vec<DependentObject
     kinds
         .iter()
         .flat_map(|(kind, names)| names.iter().map(move |name| (*kind, *name)))
-        .filter(|(_, name)| !name.is_empty())
         .map(|(kind, name)| by_name("v1", kind, namespace, name))
         .collect()
 }
 
-/// What the pods of a template refer to. Empty names are skipped in the end.
+fn add_name<'t>(names: &mut BTreeSet<&'t str>, name: &'t str) {
+    if !name.is_empty() {
+        names.insert(name);
+    }
+}
+
+/// What the pods of a template refer to.
 #[derive(Default)]
 struct Names<'t> {
     config_maps: BTreeSet<&'t str>,
@@ -88,38 +93,49 @@ struct Names<'t> {
 }
 
 impl<'t> Names<'t> {
-    fn add_container(&mut self, container: &'t Value) {
+    fn add_container(&mut self, container: Tree<'t>) {
         for source in list(container, &["envFrom"]) {
-            self.config_maps
-                .insert(text(source, &["configMapRef", "name"]));
-            self.secrets.insert(text(source, &["secretRef", "name"]));
+            add_name(
+                &mut self.config_maps,
+                text(source, &["configMapRef", "name"]),
+            );
+            add_name(&mut self.secrets, text(source, &["secretRef", "name"]));
         }
         for variable in list(container, &["env"]) {
             let source = at(variable, &["valueFrom"]);
-            self.config_maps
-                .insert(text(source, &["configMapKeyRef", "name"]));
-            self.secrets.insert(text(source, &["secretKeyRef", "name"]));
+            add_name(
+                &mut self.config_maps,
+                text(source, &["configMapKeyRef", "name"]),
+            );
+            add_name(&mut self.secrets, text(source, &["secretKeyRef", "name"]));
         }
     }
 
-    fn add_volume(&mut self, volume: &'t Value) {
-        self.config_maps
-            .insert(text(volume, &["configMap", "name"]));
-        for path in SECRETS_OF_VOLUMES {
-            self.secrets.insert(text(volume, path));
+    fn add_volume(&mut self, volume: Tree<'t>) {
+        for (key, source) in volume.as_object().into_iter().flat_map(TreeMembers::iter) {
+            match key {
+                "configMap" => add_name(&mut self.config_maps, text(source, &["name"])),
+                "persistentVolumeClaim" => add_name(&mut self.claims, text(source, &["claimName"])),
+                "projected" => self.add_projected(source),
+                _ => {
+                    for path in SECRETS_OF_VOLUMES.iter().filter(|path| path[0] == key) {
+                        add_name(&mut self.secrets, text(source, &path[1..]));
+                    }
+                }
+            }
         }
-        for source in list(volume, &["projected", "sources"]) {
-            self.config_maps
-                .insert(text(source, &["configMap", "name"]));
-            self.secrets.insert(text(source, &["secret", "name"]));
+    }
+
+    fn add_projected(&mut self, volume: Tree<'t>) {
+        for source in list(volume, &["sources"]) {
+            add_name(&mut self.config_maps, text(source, &["configMap", "name"]));
+            add_name(&mut self.secrets, text(source, &["secret", "name"]));
         }
-        self.claims
-            .insert(text(volume, &["persistentVolumeClaim", "claimName"]));
     }
 }
 
 /// A `StatefulSet` makes the claims of its templates itself.
-fn remove_claims_of_templates(needed: &mut Vec<DependentObject>, set: &Value) {
+fn remove_claims_of_templates(needed: &mut Vec<DependentObject>, set: Tree<'_>) {
     let made: HashSet<&str> = list(set, &["spec", "volumeClaimTemplates"])
         .iter()
         .map(|claim| text(claim, &["metadata", "name"]))
@@ -130,7 +146,7 @@ fn remove_claims_of_templates(needed: &mut Vec<DependentObject>, set: &Value) {
 }
 
 /// A dependency needs a name, so that TLS without a secret is an error.
-fn of_ingress(ingress: &Value, namespace: &str) -> Result<Vec<DependentObject>, InterpretError> {
+fn of_ingress(ingress: Tree<'_>, namespace: &str) -> Result<Vec<DependentObject>, InterpretError> {
     let mut names = BTreeSet::new();
     for (position, tls) in list(ingress, &["spec", "tls"]).iter().enumerate() {
         let name = text(tls, &["secretName"]);
@@ -147,7 +163,7 @@ fn of_ingress(ingress: &Value, namespace: &str) -> Result<Vec<DependentObject>, 
 }
 
 /// Karmada makes a Service `derived-…` of each import; its endpoints carry the name as a label.
-fn of_service_import(import: &Value, namespace: &str) -> Vec<DependentObject> {
+fn of_service_import(import: Tree<'_>, namespace: &str) -> Vec<DependentObject> {
     let service = format!("derived-{}", text(import, &["metadata", "name"]));
     let endpoints = DependentObject {
         label_selector: Some(json!({"matchLabels": {"kubernetes.io/service-name": service}})),

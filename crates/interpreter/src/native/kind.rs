@@ -1,8 +1,6 @@
 //! The kinds that have built-in rules.
 
-use serde_json::Value;
-
-use crate::value::{at, text};
+use crate::value::{JsonView, at, text};
 
 /// A kind with built-in rules, in the one version that the rules are written for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,7 +41,7 @@ pub enum NativeKind {
 
 impl NativeKind {
     /// The kind of an object; `None` for other kinds and versions.
-    pub fn of(object: &Value) -> Option<Self> {
+    pub fn of<V: JsonView>(object: &V) -> Option<Self> {
         Some(
             match (text(object, &["apiVersion"]), text(object, &["kind"])) {
                 ("v1", "Pod") => Self::Pod,
@@ -68,7 +66,7 @@ impl NativeKind {
     }
 
     /// The pod template of an object of this kind, which is the object itself for a Pod; `None` for kinds without one.
-    pub fn pod_template(self, object: &Value) -> Option<&Value> {
+    pub fn pod_template<V: JsonView>(self, object: &V) -> Option<&V> {
         match self {
             Self::Pod => Some(object),
             Self::Deployment

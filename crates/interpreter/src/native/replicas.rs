@@ -18,7 +18,7 @@ pub fn interpret(kind: NativeKind, object: &Value) -> Result<Option<Response>, I
         _ => return Ok(None),
     };
     let requirements = match kind.pod_template(object) {
-        Some(template) => requirements::of_pod_template(template)?,
+        Some(template) => requirements::of_pod_template(&template.into())?,
         None => None,
     };
     Ok(Some(Response::Replica {

@@ -4,14 +4,17 @@
 
 use std::collections::{BTreeMap, btree_map::Entry};
 
-use fleetdex_core::selector::{LabelRequirement, LabelTest};
+use fleetdex_core::{
+    model::{JsonTree, TreeMembers},
+    selector::{LabelRequirement, LabelTest},
+};
 use serde_json::{Map, Value};
 
 use super::quantity::{Amount, Notation};
 use crate::{
     InterpretError,
     request::{NodeClaim, ReplicaRequirements},
-    value::{at, list, map},
+    value::{Tree, at, list, map},
 };
 
 /// How many bytes of a resource's name an error shows.
@@ -20,7 +23,7 @@ const MAX_SHOWN_NAME: usize = 128;
 /// What a pod requires: nodes and resources; `None` if it requires nothing. `template` has the pod's `spec`.
 ///
 /// An error names a quantity that is none.
-pub fn of_pod_template(template: &Value) -> Result<Option<ReplicaRequirements>, InterpretError> {
+pub fn of_pod_template(template: Tree<'_>) -> Result<Option<ReplicaRequirements>, InterpretError> {
     let spec = at(template, &["spec"]);
     let requests = Requests::of_pod(spec);
     if let Some(fault) = requests.fault {
@@ -38,18 +41,18 @@ pub fn of_pod_template(template: &Value) -> Result<Option<ReplicaRequirements>, 
     }))
 }
 
-/// The CPU cores and the bytes of memory that a pod requests. `template` has the pod's `spec`. A quantity that is none counts as zero.
+/// The CPU cores and the bytes of memory that a pod of a spec requests. A quantity that is none counts as zero.
 #[expect(
     clippy::cast_precision_loss,
     reason = "exact up to nine trillion cores"
 )]
-pub fn requests_of_pod_template(template: &Value) -> (f64, i64) {
-    let totals = Requests::of_pod(at(template, &["spec"])).totals;
+pub fn requests_of_pod_spec(spec: Tree<'_>) -> (f64, i64) {
+    let totals = Requests::of_pod(spec).totals;
     let total = |name| totals.get(name).copied().unwrap_or_default().max(0);
     (total("cpu") as f64 / 1000.0, total("memory"))
 }
 
-fn node_claim(spec: &Value) -> Option<NodeClaim> {
+fn node_claim(spec: Tree<'_>) -> Option<NodeClaim> {
     let affinity = at(
         spec,
         &[
@@ -59,9 +62,14 @@ fn node_claim(spec: &Value) -> Option<NodeClaim> {
         ],
     );
     let claim = NodeClaim {
-        hard_node_affinity: affinity.is_object().then(|| affinity.clone()),
-        node_selector: map(spec, &["nodeSelector"]).cloned().unwrap_or_default(),
-        tolerations: list(spec, &["tolerations"]).to_vec(),
+        hard_node_affinity: affinity.is_object().then(|| affinity.into()),
+        node_selector: map(spec, &["nodeSelector"])
+            .map(Into::into)
+            .unwrap_or_default(),
+        tolerations: list(spec, &["tolerations"])
+            .iter()
+            .map(Into::into)
+            .collect(),
     };
     (claim != NodeClaim::default()).then_some(claim)
 }
@@ -76,7 +84,7 @@ struct Requests<'t> {
 
 impl<'t> Requests<'t> {
     /// Containers run together, after the init containers, of which each one runs alone. The overhead comes on top.
-    fn of_pod(spec: &'t Value) -> Self {
+    fn of_pod(spec: Tree<'t>) -> Self {
         let mut requests = Self::default();
         for container in list(spec, &["containers"]) {
             requests.add_container(container, i64::saturating_add);
@@ -84,34 +92,37 @@ impl<'t> Requests<'t> {
         for container in list(spec, &["initContainers"]) {
             requests.add_container(container, i64::max);
         }
-        for (name, quantity) in map(spec, &["overhead"]).into_iter().flatten() {
+        for (name, quantity) in map(spec, &["overhead"])
+            .into_iter()
+            .flat_map(TreeMembers::iter)
+        {
             requests.add(name, quantity, i64::saturating_add);
         }
         requests
     }
 
     /// A limit stands for a request that is missing.
-    fn add_container(&mut self, container: &'t Value, combine: impl Fn(i64, i64) -> i64) {
+    fn add_container(&mut self, container: Tree<'t>, combine: impl Fn(i64, i64) -> i64) {
         let requests = map(container, &["resources", "requests"]);
         let limits = map(container, &["resources", "limits"]);
-        for (name, quantity) in requests.into_iter().flatten() {
+        for (name, quantity) in requests.into_iter().flat_map(TreeMembers::iter) {
             self.add(name, quantity, &combine);
         }
-        for (name, quantity) in limits.into_iter().flatten() {
+        for (name, quantity) in limits.into_iter().flat_map(TreeMembers::iter) {
             if !requests.is_some_and(|requests| requests.contains_key(name)) {
                 self.add(name, quantity, &combine);
             }
         }
     }
 
-    fn add(&mut self, name: &'t str, quantity: &Value, combine: impl Fn(i64, i64) -> i64) {
+    fn add(&mut self, name: &'t str, quantity: Tree<'_>, combine: impl Fn(i64, i64) -> i64) {
         let Some(measure) = Measure::of(name) else {
             return;
         };
         // API servers take numbers for quantities, too.
         let parsed = match quantity {
-            Value::String(text) => Amount::parse(text),
-            Value::Number(number) => Amount::parse(&number.to_string()),
+            JsonTree::String(text) => Amount::parse(text),
+            JsonTree::Number(number) => Amount::parse(&number.to_string()),
             _ => return,
         };
         match parsed {

@@ -2,7 +2,7 @@
 //!
 //! Only names count that mean the same in every kind: those of Kubernetes' own types. Others are not guessed at.
 
-use serde_json::Value;
+use fleetdex_core::model::TreeMembers;
 
 use super::{
     found::Found,
@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     pod_template::is_custom,
-    value::{at, list},
+    value::{Tree, at, list},
     walk::{self, Descend},
 };
 
@@ -54,22 +54,22 @@ const SECRET_SUFFIX: &str = "SecretRef";
 const DEFAULT_ACCOUNT: &str = "default";
 
 /// Adds what members below the spec of an object of a custom kind refer to by convention.
-pub(super) fn add(referrer: &Referrer<'_>, found: &mut Found) {
+pub(super) fn add(referrer: &Referrer<'_>, found: &mut Found<'_>) {
     if !is_custom(referrer.object) {
         return;
     }
-    walk::maps(at(referrer.object, &["spec"]), &mut |_, value| {
+    walk::maps(at(referrer.object, &["spec"]), &mut |value| {
         if found.is_full() {
             return Descend::No;
         }
-        for (key, member) in value.as_object().into_iter().flatten() {
+        for (key, member) in value.as_object().into_iter().flat_map(TreeMembers::iter) {
             add_member(referrer, key, member, found);
         }
         Descend::Yes
     });
 }
 
-fn add_member(referrer: &Referrer<'_>, key: &str, value: &Value, found: &mut Found) {
+fn add_member(referrer: &Referrer<'_>, key: &str, value: Tree<'_>, found: &mut Found<'_>) {
     let by_suffix = key.ends_with(SECRET_SUFFIX).then_some("secretRef");
     let known = by_suffix.unwrap_or(key);
     let Some((_, form, kind, relation)) = CONVENTIONS.iter().find(|entry| entry.0 == known) else {
@@ -82,7 +82,7 @@ fn add_member(referrer: &Referrer<'_>, key: &str, value: &Value, found: &mut Fou
         relation,
     };
     match form {
-        MemberForm::Name if value.is_string() && value != DEFAULT_ACCOUNT => {
+        MemberForm::Name if value.is_string() && value.as_str() != Some(DEFAULT_ACCOUNT) => {
             found.add(read(referrer, value, &target));
         }
         MemberForm::Map if value.is_object() => found.add(read(referrer, value, &target)),

@@ -1,24 +1,24 @@
 //! Collects references.
 
-use std::collections::HashSet;
+use indexmap::IndexMap;
 
 use super::reference::{ObjectReference, Referrer};
 
 /// How many references of one object are found.
 pub const MAX_REFERENCES: usize = 1000;
 
-/// The references found so far, each object once.
-pub(super) struct Found {
-    references: Vec<ObjectReference>,
-    terms: HashSet<String>,
+/// The references found so far, each object once, by their terms.
+pub(super) struct Found<'r> {
+    referrer: &'r Referrer<'r>,
+    by_term: IndexMap<String, ObjectReference, ahash::RandomState>,
 }
 
-impl Found {
+impl<'r> Found<'r> {
     /// None so far. An object does not refer to itself.
-    pub(super) fn of(referrer: &Referrer<'_>) -> Self {
+    pub(super) fn of(referrer: &'r Referrer<'r>) -> Self {
         Self {
-            references: Vec::new(),
-            terms: HashSet::from([referrer.term()]),
+            referrer,
+            by_term: IndexMap::default(),
         }
     }
 
@@ -27,16 +27,20 @@ impl Found {
         let Some(reference) = reference else {
             return;
         };
-        if !self.is_full() && self.terms.insert(reference.term()) {
-            self.references.push(reference);
+        if !self.is_full() && !self.referrer.is_object_of(&reference) {
+            self.by_term.entry(reference.term()).or_insert(reference);
         }
     }
 
     pub(super) fn is_full(&self) -> bool {
-        self.references.len() == MAX_REFERENCES
+        self.by_term.len() == MAX_REFERENCES
     }
 
     pub(super) fn references(self) -> Vec<ObjectReference> {
-        self.references
+        self.by_term.into_values().collect()
+    }
+
+    pub(super) fn terms(self) -> Vec<String> {
+        self.by_term.into_keys().collect()
     }
 }

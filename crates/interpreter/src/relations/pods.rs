@@ -1,8 +1,8 @@
-//! What the pod templates of an object refer to.
+//! What the pods of an object refer to.
 
 use std::collections::HashSet;
 
-use serde_json::Value;
+use fleetdex_core::model::JsonTree;
 
 use super::{
     found::Found,
@@ -11,12 +11,11 @@ use super::{
 };
 use crate::{
     native::dependencies,
-    pod_template::{self, PodTemplate},
     request::DependentObject,
-    value::{at, list, text},
+    value::{Tree, at, list, text},
 };
 
-/// Edges from the spec of a pod, beside [`dependencies::of_pod_template`].
+/// Edges from the spec of a pod, beside [`dependencies::of_pod_spec`].
 const EDGES: &[(&str, Target)] = &[
     (
         "priorityClassName",
@@ -47,18 +46,21 @@ const fn target(relation: &'static str, group: &'static str, kind: &'static str)
     }
 }
 
+/// Where the spec of a pod names objects, beside what its containers and volumes need.
+pub(crate) fn paths() -> impl Iterator<Item = &'static str> {
+    EDGES.iter().map(|(path, _)| *path)
+}
+
 /// Adds what the pods of an object need and use.
-pub(super) fn add(referrer: &Referrer<'_>, found: &mut Found) {
+pub(super) fn add(referrer: &Referrer<'_>, pods: &[Tree<'_>], found: &mut Found<'_>) {
     let made_claims = claim_templates(referrer);
-    for template in pod_template::find(referrer.object) {
-        for needed in needs(referrer, &template, &made_claims) {
-            found.add(ObjectReference::of_dependency(
-                &needed,
-                relation(&needed.kind),
-            ));
+    for spec in pods {
+        for needed in needs(referrer, spec, &made_claims) {
+            let relation = relation(&needed.kind);
+            found.add(ObjectReference::of_dependency(needed, relation));
         }
         for (path, target) in EDGES {
-            paths::values(template.spec, path, &mut |value| {
+            paths::values(spec, path, &mut |value| {
                 found.add(read(referrer, value, target));
             });
         }
@@ -68,13 +70,13 @@ pub(super) fn add(referrer: &Referrer<'_>, found: &mut Found) {
     }
 }
 
-/// What the pods of a template need, but for the claims that a stateful set makes from its templates.
+/// What pods of a spec need, but for the claims that a stateful set makes from its templates.
 fn needs(
     referrer: &Referrer<'_>,
-    template: &PodTemplate<'_>,
+    spec: Tree<'_>,
     made_claims: &HashSet<&str>,
 ) -> Vec<DependentObject> {
-    let mut needed = dependencies::of_pod_template(&template.as_template(), referrer.namespace);
+    let mut needed = dependencies::of_pod_spec(spec, referrer.namespace);
     needed.retain(|object| {
         object.kind != "PersistentVolumeClaim" || !made_claims.contains(object.name.as_str())
     });
@@ -102,11 +104,11 @@ fn relation(kind: &str) -> &'static str {
 
 /// Adds the claims of a pod's generic ephemeral volumes, which have its name and theirs.
 /// Source: <https://kubernetes.io/docs/concepts/storage/ephemeral-volumes/#persistentvolumeclaim-naming>.
-fn add_ephemeral_claims(referrer: &Referrer<'_>, found: &mut Found) {
+fn add_ephemeral_claims(referrer: &Referrer<'_>, found: &mut Found<'_>) {
     for volume in list(referrer.object, &["spec", "volumes"]) {
         let name = text(volume, &["name"]);
         if at(volume, &["ephemeral"]).is_object() && !name.is_empty() {
-            let claim = Value::from(format!("{}-{name}", referrer.name));
+            let claim = JsonTree::String(format!("{}-{name}", referrer.name).into());
             found.add(read(referrer, &claim, &MOUNTED_CLAIM));
         }
     }

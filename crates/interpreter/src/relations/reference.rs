@@ -1,11 +1,11 @@
 //! One reference: its parts, and how they are read from the value at the end of an edge.
 
-use serde_json::Value;
+use fleetdex_core::model::JsonTree;
 
 use super::versions;
 use crate::{
     request::DependentObject,
-    value::{map, text},
+    value::{Tree, map, text},
 };
 
 /// The longest name that Kubernetes gives an object, in bytes.
@@ -32,16 +32,16 @@ pub struct ObjectReference {
 impl ObjectReference {
     /// The term that an index stores: `apiVersion/kind/namespace/name`, with an empty namespace for a cluster-scoped object.
     pub fn term(&self) -> String {
-        term(&self.api_version, &self.kind, &self.namespace, &self.name)
+        [&*self.api_version, &self.kind, &self.namespace, &self.name].join("/")
     }
 
     /// The reference of a dependency; `None` if that has a selector in place of a name, or parts that no object has.
-    pub fn of_dependency(dependency: &DependentObject, relation: &'static str) -> Option<Self> {
+    pub fn of_dependency(dependency: DependentObject, relation: &'static str) -> Option<Self> {
         let reference = Self {
-            api_version: dependency.api_version.clone(),
-            kind: dependency.kind.clone(),
-            namespace: dependency.namespace.clone(),
-            name: dependency.name.clone(),
+            api_version: dependency.api_version,
+            kind: dependency.kind,
+            namespace: dependency.namespace,
+            name: dependency.name,
             relation,
         };
         reference.is_possible().then_some(reference)
@@ -67,7 +67,7 @@ impl ObjectReference {
 
 /// The object that refers to others.
 pub(super) struct Referrer<'v> {
-    pub(super) object: &'v Value,
+    pub(super) object: Tree<'v>,
     pub(super) api_version: &'v str,
     pub(super) kind: &'v str,
     pub(super) namespace: &'v str,
@@ -75,7 +75,7 @@ pub(super) struct Referrer<'v> {
 }
 
 impl<'v> Referrer<'v> {
-    pub(super) fn of(object: &'v Value) -> Self {
+    pub(super) fn of(object: Tree<'v>) -> Self {
         Self {
             object,
             api_version: text(object, &["apiVersion"]),
@@ -85,8 +85,12 @@ impl<'v> Referrer<'v> {
         }
     }
 
-    pub(super) fn term(&self) -> String {
-        term(self.api_version, self.kind, self.namespace, self.name)
+    /// Whether it is the object of a reference.
+    pub(super) fn is_object_of(&self, reference: &ObjectReference) -> bool {
+        self.name == reference.name
+            && self.kind == reference.kind
+            && self.namespace == reference.namespace
+            && self.api_version == reference.api_version
     }
 }
 
@@ -113,11 +117,11 @@ pub(super) enum NamespaceRule {
 /// `apiGroup`. `None` if it is none.
 pub(super) fn read(
     referrer: &Referrer<'_>,
-    value: &Value,
+    value: Tree<'_>,
     target: &Target,
 ) -> Option<ObjectReference> {
     let name = match value {
-        Value::String(name) => name,
+        JsonTree::String(name) => &**name,
         _ => text(value, &["name"]),
     };
     let kind = Some(text(value, &["kind"]))
@@ -139,14 +143,14 @@ pub(super) fn read(
     reference.is_possible().then_some(reference)
 }
 
-fn api_version(referrer: &Referrer<'_>, value: &Value, kind: &str, target: &Target) -> String {
+fn api_version(referrer: &Referrer<'_>, value: Tree<'_>, kind: &str, target: &Target) -> String {
     let given = text(value, &["apiVersion"]);
     if !given.is_empty() {
         return given.to_owned();
     }
     let group = map(value, &[])
         .and_then(|members| members.get("group").or_else(|| members.get("apiGroup")))
-        .and_then(Value::as_str);
+        .and_then(JsonTree::as_str);
     let default = if kind == target.kind {
         target.group
     } else {
@@ -155,16 +159,12 @@ fn api_version(referrer: &Referrer<'_>, value: &Value, kind: &str, target: &Targ
     versions::api_version(group.unwrap_or(default), referrer.api_version)
 }
 
-fn namespace<'a>(referrer: &Referrer<'a>, value: &'a Value, target: &Target) -> &'a str {
+fn namespace<'a>(referrer: &Referrer<'a>, value: Tree<'a>, target: &Target) -> &'a str {
     let given = text(value, &["namespace"]);
     if given.is_empty() && target.namespace == NamespaceRule::GivenOrOwn {
         return referrer.namespace;
     }
     given
-}
-
-fn term(api_version: &str, kind: &str, namespace: &str, name: &str) -> String {
-    format!("{api_version}/{kind}/{namespace}/{name}")
 }
 
 fn is_domain_byte(byte: u8) -> bool {

@@ -1,8 +1,9 @@
 //! The objects that an object selects by their labels.
 
+use fleetdex_core::model::JsonTree;
 use serde_json::{Map, Value, json};
 
-use crate::value::{at, flag, group, list, text, version};
+use crate::value::{Tree, TreeObject, at, flag, group, list, text, version};
 
 /// How many namespaces the selector of one object may name.
 const MAX_NAMESPACES: usize = 100;
@@ -86,7 +87,7 @@ const RULES: &[SelectorRule] = &[
 ];
 
 /// The objects that an object selects by label, one edge for each namespace; none if it has no selector.
-pub fn selector_edges(object: &Value) -> Vec<SelectorEdge> {
+pub fn selector_edges(object: Tree<'_>) -> Vec<SelectorEdge> {
     let (group, kind) = (group(object), text(object, &["kind"]));
     let Some(rule) = RULES
         .iter()
@@ -109,7 +110,7 @@ pub fn selector_edges(object: &Value) -> Vec<SelectorEdge> {
         .collect()
 }
 
-fn selector(object: &Value, rule: &SelectorRule) -> Option<Value> {
+fn selector(object: Tree<'_>, rule: &SelectorRule) -> Option<Value> {
     let selector = at(object, rule.path).as_object()?;
     let is_empty = ["matchLabels", "matchExpressions"]
         .iter()
@@ -119,26 +120,26 @@ fn selector(object: &Value, rule: &SelectorRule) -> Option<Value> {
         // An empty selector of the first version of budgets selects nothing.
         SelectorForm::Selector if is_empty && version(object) == "v1beta1" => None,
         SelectorForm::Selector if is_empty => Some(json!({})),
-        SelectorForm::Selector => Some(Value::Object(selector.clone())),
+        SelectorForm::Selector => Some(Value::Object(selector.into())),
     }
 }
 
-fn has_no_entries(value: &Value) -> bool {
+fn has_no_entries(value: Tree<'_>) -> bool {
     match value {
-        Value::Null => true,
-        Value::Array(items) => items.is_empty(),
-        Value::Object(members) => members.is_empty(),
+        JsonTree::Null => true,
+        JsonTree::Array(items) => items.is_empty(),
+        JsonTree::Object(members) => members.is_empty(),
         _ => false,
     }
 }
 
-fn labels(selector: &Map<String, Value>) -> Option<Value> {
-    let is_selector = !selector.is_empty() && selector.values().all(Value::is_string);
-    is_selector.then(|| json!({ "matchLabels": selector }))
+fn labels(selector: TreeObject<'_>) -> Option<Value> {
+    let is_selector = !selector.is_empty() && selector.values().all(JsonTree::is_string);
+    is_selector.then(|| json!({ "matchLabels": Map::from(selector) }))
 }
 
 /// The namespaces of the selected objects: the object's, but those that a monitor names.
-fn namespaces(object: &Value, rule: &SelectorRule) -> Vec<String> {
+fn namespaces(object: Tree<'_>, rule: &SelectorRule) -> Vec<String> {
     let other = at(object, &["spec", "namespaceSelector"]);
     if rule.relation == "monitors" && flag(other, &["any"]) {
         return vec![String::new()];
@@ -146,7 +147,7 @@ fn namespaces(object: &Value, rule: &SelectorRule) -> Vec<String> {
     let named: Vec<String> = list(other, &["matchNames"])
         .iter()
         .filter(|_| rule.relation == "monitors")
-        .filter_map(Value::as_str)
+        .filter_map(JsonTree::as_str)
         .filter(|name| !name.is_empty())
         .take(MAX_NAMESPACES)
         .map(str::to_owned)

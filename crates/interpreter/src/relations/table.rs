@@ -1,10 +1,10 @@
 //! The edges of known kinds: where an object of a kind names another object, and of which kind that is.
 
-use serde_json::Value;
+use fleetdex_core::model::JsonTree;
 
 use super::{
     found::Found,
-    paths,
+    paths::{self, without_brackets},
     reference::{ObjectReference, Referrer, Target, read},
 };
 use crate::{
@@ -19,7 +19,7 @@ mod gateway_api;
 mod kubernetes;
 
 /// Adds what the edges of the object's kind lead to.
-pub(super) fn add(referrer: &Referrer<'_>, found: &mut Found) {
+pub(super) fn add(referrer: &Referrer<'_>, found: &mut Found<'_>) {
     let tables: &[&[KindEdges]] = if is_custom(referrer.object) {
         &[gateway_api::RULES, custom::RULES]
     } else {
@@ -35,7 +35,23 @@ pub(super) fn add(referrer: &Referrer<'_>, found: &mut Found) {
     }
 }
 
-fn follow(referrer: &Referrer<'_>, edge: &Edge, found: &mut Found) {
+/// The members that the edges of a kind of Kubernetes begin at.
+pub(crate) fn paths_of_kind(group: &str, kind: &str) -> impl Iterator<Item = Vec<&'static str>> {
+    let rules = kubernetes::RULES.iter();
+    rules
+        .filter(move |rule| rule.covers(group, kind))
+        .flat_map(|rule| rule.edges)
+        .filter_map(|edge| match edge.place {
+            EdgePlace::Path(path) | EdgePlace::PathOrName(path) => {
+                Some(path.split('.').map(without_brackets).collect())
+            }
+            EdgePlace::Label(key) => Some(vec!["metadata", "labels", key]),
+            EdgePlace::Annotation(key) => Some(vec!["metadata", "annotations", key]),
+            EdgePlace::Name => None,
+        })
+}
+
+fn follow(referrer: &Referrer<'_>, edge: &Edge, found: &mut Found<'_>) {
     let object = referrer.object;
     match edge.place {
         EdgePlace::Path(path) => paths::values(object, path, &mut |value| {
@@ -64,5 +80,5 @@ fn follow(referrer: &Referrer<'_>, edge: &Edge, found: &mut Found) {
 }
 
 fn named(referrer: &Referrer<'_>, name: &str, target: &Target) -> Option<ObjectReference> {
-    read(referrer, &Value::from(name), target)
+    read(referrer, &JsonTree::from(name), target)
 }

@@ -1,4 +1,4 @@
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::*;
 
@@ -8,12 +8,14 @@ mod pods;
 mod selectors;
 
 pub(super) fn object(yaml: &str) -> Value {
-    serde_saphyr::from_str(yaml).unwrap()
+    let object = serde_saphyr::from_str(yaml).unwrap();
+    crate::reads::assert_sufficient(&object);
+    object
 }
 
 /// The references of an object, each as `relation term`.
 pub(super) fn found(yaml: &str) -> Vec<String> {
-    references(&object(yaml))
+    references(&(&object(yaml)).into())
         .iter()
         .map(|reference| format!("{} {}", reference.relation, reference.term()))
         .collect()
@@ -27,9 +29,10 @@ pub(super) fn check(cases: &[(&str, &[&str])]) {
 
 #[test]
 fn a_term_has_two_slashes_around_the_namespace_of_a_cluster_scoped_object() {
-    let pod = references(&object(
-        "{apiVersion: v1, kind: Pod, metadata: {namespace: web}, spec: {nodeName: n1}}",
-    ));
+    let pod = references(
+        &(&object("{apiVersion: v1, kind: Pod, metadata: {namespace: web}, spec: {nodeName: n1}}"))
+            .into(),
+    );
     assert_eq!(pod[0].term(), "v1/Node//n1");
     assert_eq!(pod[0].namespace, "");
 }
@@ -48,7 +51,7 @@ fn texts_that_no_object_has_as_its_name_are_no_references() {
     ] {
         let service = json!({"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"namespace": "web"},
             "spec": {"serviceName": name}});
-        assert_eq!(references(&service), [], "{name}");
+        assert_eq!(references(&(&service).into()), [], "{name}");
     }
     for (member, value) in [
         ("kind", "a/b"),
@@ -64,9 +67,13 @@ fn texts_that_no_object_has_as_its_name_are_no_references() {
             json!({"apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler",
                 "spec": {"scaleTargetRef": target}})
         };
-        assert_eq!(references(&autoscaler(&target)).len(), 1);
+        assert_eq!(references(&(&autoscaler(&target)).into()).len(), 1);
         target[member] = value.into();
-        assert_eq!(references(&autoscaler(&target)), [], "{member}: {value}");
+        assert_eq!(
+            references(&(&autoscaler(&target)).into()),
+            [],
+            "{member}: {value}"
+        );
     }
 }
 
@@ -92,12 +99,12 @@ fn the_number_of_references_is_bounded() {
         .map(|number| json!({"targetRef": {"kind": "Pod", "namespace": "web", "name": format!("p{number}")}}))
         .collect();
     let slice = json!({"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "endpoints": endpoints});
-    assert_eq!(references(&slice).len(), MAX_REFERENCES);
+    assert_eq!(references(&(&slice).into()).len(), MAX_REFERENCES);
     let secrets: Vec<Value> = (0..5000)
         .map(|number| json!({"secretName": format!("s{number}")}))
         .collect();
     let custom = json!({"apiVersion": "example.io/v1", "kind": "A", "metadata": {"namespace": "web"}, "spec": secrets});
-    assert_eq!(references(&custom).len(), MAX_REFERENCES);
+    assert_eq!(references(&(&custom).into()).len(), MAX_REFERENCES);
 }
 
 #[test]
@@ -109,10 +116,7 @@ fn dependencies_of_scripts_become_references_if_they_have_a_name() {
         name: name.to_owned(),
         label_selector: Some(json!({"matchLabels": {"a": "b"}})),
     };
-    let reference = ObjectReference::of_dependency(&dependency("db"), "uses").unwrap();
+    let reference = ObjectReference::of_dependency(dependency("db"), "uses").unwrap();
     assert_eq!(reference.term(), "v1/Secret/web/db");
-    assert_eq!(
-        ObjectReference::of_dependency(&dependency(""), "uses"),
-        None
-    );
+    assert_eq!(ObjectReference::of_dependency(dependency(""), "uses"), None);
 }

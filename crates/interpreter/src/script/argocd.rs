@@ -50,7 +50,7 @@ impl ArgoHealth {
         let documents: Vec<Value> = serde_saphyr::from_multiple(text).unwrap_or_default();
         let of_kind = documents
             .iter()
-            .find(|document| value::text(document, &["kind"]) == CONFIG_MAP);
+            .find(|document| value::text(*document, &["kind"]) == CONFIG_MAP);
         if let Some(config_map) = of_kind {
             return Self::from_config_map(config_map);
         }

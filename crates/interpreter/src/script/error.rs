@@ -28,9 +28,12 @@ pub enum ScriptError {
     /// The script raised an error.
     #[error("script failed: {0}")]
     Raised(String),
-    /// The script ran too long; the text says which limit ended it.
-    #[error("script took more than {0}")]
-    TooSlow(&'static str),
+    /// The script did too much.
+    #[error("script took more than 500,000 loop iterations and calls")]
+    OutOfSteps,
+    /// The script ran too long, with few but long steps.
+    #[error("script took more than one second")]
+    OutOfTime,
     /// The script needed too much memory.
     #[error("script took more memory than allowed")]
     OutOfMemory,

@@ -3,6 +3,8 @@
 //! A script defines one global function, named after its operation. Source:
 //! <https://karmada.io/docs/userguide/globalview/customizing-resource-interpreter/>, `luavm/lua.go`.
 
+use std::{collections::HashMap, sync::Arc};
+
 use mlua::MultiValue;
 
 use super::{
@@ -32,6 +34,23 @@ pub struct Script {
     operation: Operation,
     function: &'static str,
     program: Program,
+}
+
+/// Compiles each text once.
+#[derive(Debug, Default)]
+pub struct ScriptCompiler(HashMap<(Operation, Arc<str>), Result<Script, ScriptError>>);
+
+impl ScriptCompiler {
+    /// The same as [`Script::compile`].
+    pub fn compile(
+        &mut self,
+        operation: Operation,
+        text: &Arc<str>,
+    ) -> Result<Script, ScriptError> {
+        let known = self.0.entry((operation, Arc::clone(text)));
+        let compile = || Script::compile(operation, text);
+        known.or_insert_with(compile).clone()
+    }
 }
 
 impl Script {

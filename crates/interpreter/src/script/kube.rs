@@ -5,7 +5,10 @@
 use mlua::{IntoLua, Lua, MultiValue, Table, Value};
 
 use super::{convert, empty};
-use crate::native::{dependencies, quantity, requirements};
+use crate::{
+    native::{dependencies, quantity, requirements},
+    value::at,
+};
 
 /// What Karmada takes for a missing namespace.
 const DEFAULT_NAMESPACE: &str = "default";
@@ -68,7 +71,7 @@ fn get_resource_quantity(_lua: &Lua, arguments: MultiValue) -> Outcome<Value> {
 fn accurate_pod_requirements(lua: &Lua, arguments: MultiValue) -> Outcome<Value> {
     let [template] = exactly("accuratePodRequirements", arguments)?;
     let template = pod_template(&template, "accuratePodRequirements")?;
-    let required = requirements::of_pod_template(&template).map_err(text_of)?;
+    let required = requirements::of_pod_template(&(&template).into()).map_err(text_of)?;
     let json = serde_json::to_value(required).map_err(text_of)?;
     convert::to_lua(lua, &json).map_err(text_of)
 }
@@ -78,7 +81,7 @@ fn get_pod_dependencies(lua: &Lua, arguments: MultiValue) -> Outcome<Value> {
     let [template, namespace] = exactly("getPodDependencies", arguments)?;
     let template = pod_template(&template, "getPodDependencies")?;
     let namespace = namespace_text(&namespace)?;
-    let found = dependencies::of_pod_template(&template, &namespace);
+    let found = dependencies::of_pod_spec(at(&(&template).into(), &["spec"]), &namespace);
     let json = serde_json::to_value(found).map_err(text_of)?;
     convert::to_lua(lua, &json).map_err(text_of)
 }

@@ -1,8 +1,8 @@
 //! Lua states in which hostile scripts run.
 //!
-//! * A run has [`MAX_INTERRUPTS`] loop iterations and function calls, [`DEADLINE`] of time and [`MEMORY_BYTES`] of memory beside
-//!   what it is given. The first bound is there so that results do not depend on load; it is reached before the second one
-//!   wherever a script does little in each iteration. A script that catches the error of a bound with `pcall` fails all the same.
+//! * A run has [`MAX_INTERRUPTS`] loop iterations and function calls, [`TIME_LIMIT`] and [`MEMORY_BYTES`] of memory beside what it is
+//!   given. The first bound is there so that results do not depend on load; it is reached before the second one wherever a script
+//!   does little in each iteration. A script that catches the error of a bound with `pcall` fails all the same.
 //! * Each run has a table of globals of its own. All that runs share (libraries, methods of strings) is read-only.
 //! * A state in which a run reached a bound is thrown away.
 
@@ -18,10 +18,14 @@ use serde_json::Value;
 
 use super::{convert, error::ScriptError, kube, program::Program};
 
-/// Loop iterations and function calls of one run. That many empty iterations take about 0.1 s.
-pub const MAX_INTERRUPTS: u32 = 2_000_000;
+/// Loop iterations and function calls of one run. That many empty iterations take about 25 ms. The loops of published scripts
+/// are over the conditions and lists of their object; a list of an object of 3 MiB has 50,000 items of 60 bytes.
+pub const MAX_INTERRUPTS: u32 = 500_000;
 /// The time of one run, as upstream.
-pub const DEADLINE: Duration = Duration::from_secs(1);
+pub const TIME_LIMIT: Duration = Duration::from_secs(1);
+/// What the time between two interrupts counts at most, so that a pause of the process does not end a run. The longest calls of the
+/// libraries take about 150 ms.
+const MAX_STEP_TIME: Duration = Duration::from_millis(250);
 /// The memory that one run may take beside its input.
 pub const MEMORY_BYTES: usize = 16 << 20;
 /// Garbage of earlier runs is collected before a run when there is more of it than this.
@@ -58,6 +62,12 @@ pub(super) fn run<T>(
 pub(super) struct Sandbox {
     argo_cd: Option<ScriptState>,
     karmada: Option<ScriptState>,
+    last_run: Option<Result<(), ScriptError>>,
+}
+
+/// How the last run of this thread ended: an error is the bound that it has reached. `None`: there was none since the last call.
+pub fn take_last_run() -> Option<Result<(), ScriptError>> {
+    SANDBOX.with_borrow_mut(|sandbox| sandbox.last_run.take())
 }
 
 impl Sandbox {
@@ -77,12 +87,17 @@ impl Sandbox {
                 .insert(ScriptState::new(dialect).map_err(|error| ScriptError::from_lua(&error))?),
         };
         let result = state.run(program, body);
-        if matches!(
-            result,
-            Err(ScriptError::OutOfMemory | ScriptError::TooSlow(_))
-        ) {
-            *slot = None;
-        }
+        self.last_run = Some(match &result {
+            Err(
+                bound @ (ScriptError::OutOfMemory
+                | ScriptError::OutOfSteps
+                | ScriptError::OutOfTime),
+            ) => {
+                *slot = None;
+                Err(bound.clone())
+            }
+            _ => Ok(()),
+        });
         result
     }
 }
@@ -130,7 +145,8 @@ impl ScriptState {
             main,
         });
         match self.meter.reached.take() {
-            Some(bound) => Err(ScriptError::TooSlow(bound)),
+            Some(ReachedBound::Steps) => Err(ScriptError::OutOfSteps),
+            Some(ReachedBound::Time) => Err(ScriptError::OutOfTime),
             None => result,
         }
     }
@@ -229,19 +245,29 @@ impl Run<'_> {
     }
 }
 
+/// What a meter bounds.
+#[derive(Clone, Copy)]
+enum ReachedBound {
+    Steps,
+    Time,
+}
+
 /// Counts what a run does.
 struct Meter {
-    left: Cell<u32>,
-    deadline: Cell<Instant>,
+    steps_left: Cell<u32>,
+    time_left: Cell<Duration>,
+    /// When the last interrupt was.
+    last: Cell<Instant>,
     /// The bound that ended the run.
-    reached: Cell<Option<&'static str>>,
+    reached: Cell<Option<ReachedBound>>,
 }
 
 impl Default for Meter {
     fn default() -> Self {
         Self {
-            left: Cell::new(MAX_INTERRUPTS),
-            deadline: Cell::new(Instant::now() + DEADLINE),
+            steps_left: Cell::new(MAX_INTERRUPTS),
+            time_left: Cell::new(TIME_LIMIT),
+            last: Cell::new(Instant::now()),
             reached: Cell::new(None),
         }
     }
@@ -249,24 +275,30 @@ impl Default for Meter {
 
 impl Meter {
     fn start(&self) {
-        self.left.set(MAX_INTERRUPTS);
-        self.deadline.set(Instant::now() + DEADLINE);
+        self.steps_left.set(MAX_INTERRUPTS);
+        self.time_left.set(TIME_LIMIT);
+        self.last.set(Instant::now());
         self.reached.set(None);
     }
 
     fn count(&self) -> mlua::Result<VmState> {
-        let left = self.left.get();
-        if left == 0 {
-            return self.end("2,000,000 loop iterations and calls");
+        let steps_left = self.steps_left.get();
+        if steps_left == 0 {
+            return self.end(ReachedBound::Steps);
         }
-        self.left.set(left - 1);
-        if Instant::now() > self.deadline.get() {
-            return self.end("one second");
+        self.steps_left.set(steps_left - 1);
+        let now = Instant::now();
+        let step = now
+            .duration_since(self.last.replace(now))
+            .min(MAX_STEP_TIME);
+        match self.time_left.get().checked_sub(step) {
+            Some(left) => self.time_left.set(left),
+            None => return self.end(ReachedBound::Time),
         }
         Ok(VmState::Continue)
     }
 
-    fn end(&self, bound: &'static str) -> mlua::Result<VmState> {
+    fn end(&self, bound: ReachedBound) -> mlua::Result<VmState> {
         if self.reached.get().is_none() {
             self.reached.set(Some(bound));
         }

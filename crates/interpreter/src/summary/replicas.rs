@@ -1,10 +1,8 @@
 //! How many replicas an object declares, and how many are ready.
 
-use serde_json::Value;
-
 use crate::{
     pod_template::is_custom,
-    value::{condition, group, integer, map, text},
+    value::{Tree, condition, group, integer, map, text},
 };
 
 /// Replicas of one object. A count below zero is zero.
@@ -20,7 +18,7 @@ pub(super) struct ReplicaCounts {
 const READY: &[&str] = &["readyReplicas", "availableReplicas", "numberReady"];
 
 /// The replicas of an object.
-pub(super) fn of(object: &Value) -> ReplicaCounts {
+pub(super) fn of(object: Tree<'_>) -> ReplicaCounts {
     let (desired, ready) = match (group(object), text(object, &["kind"])) {
         ("apps" | "extensions", "Deployment" | "StatefulSet" | "ReplicaSet")
         | ("", "ReplicationController") => (
@@ -46,19 +44,19 @@ pub(super) fn of(object: &Value) -> ReplicaCounts {
 }
 
 /// A count of the status. API servers leave it out when it is zero.
-fn ready(object: &Value, key: &str) -> Option<i64> {
+fn ready(object: Tree<'_>, key: &str) -> Option<i64> {
     map(object, &["status"])?;
     Some(integer(object, &["status", key]).unwrap_or(0))
 }
 
 /// The pods of a job that run at the same time: not more than it has to complete.
-fn parallelism(object: &Value) -> i64 {
+fn parallelism(object: Tree<'_>) -> i64 {
     let parallelism = integer(object, &["spec", "parallelism"]).unwrap_or(1);
     integer(object, &["spec", "completions"])
         .map_or(parallelism, |completions| completions.min(parallelism))
 }
 
-fn pod_ready(object: &Value) -> Option<i64> {
+fn pod_ready(object: Tree<'_>) -> Option<i64> {
     map(object, &["status"])?;
     let is_ready =
         condition(object, "Ready").is_some_and(|ready| text(ready, &["status"]) == "True");
@@ -67,7 +65,7 @@ fn pod_ready(object: &Value) -> Option<i64> {
 
 /// The ready replicas of a custom kind. Without a count they are zero if the status is one that counts replicas, as an empty one may
 /// be; of one that has conditions only, nothing is known.
-fn custom_ready(object: &Value, desired: Option<i64>) -> Option<i64> {
+fn custom_ready(object: Tree<'_>, desired: Option<i64>) -> Option<i64> {
     let status = map(object, &["status"])?;
     let counted = READY
         .iter()

@@ -271,6 +271,7 @@ impl StreamSupervisor {
             source: audit.source.clone(),
             sink: Arc::clone(&audit.sink),
             progress: Arc::clone(&progress),
+            rules: plan.rules.clone(),
             enrichment,
             lists: Arc::clone(lists),
             metrics: audit.metrics.clone(),

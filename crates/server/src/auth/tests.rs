@@ -293,7 +293,7 @@ impl World {
             members,
             peers: Peers::default(),
             keys: SealingKeys::default(),
-            rules: crate::read::rules::ConfiguredRules::default(),
+            interpreters: crate::read::interpreters::Interpreters::default(),
         };
         let world = Self {
             app: router(api, Readiness::new()),

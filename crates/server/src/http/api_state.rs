@@ -10,7 +10,7 @@ use crate::{
     auth::{authentication_mode::AuthenticationMode, continue_token::SealingKeys},
     catalog::Catalog,
     proxying::MemberProxy,
-    read::{rules::ConfiguredRules, store_moves::StoreMoves},
+    read::{interpreters::Interpreters, store_moves::StoreMoves},
     watch::peers::Peers,
 };
 
@@ -33,6 +33,6 @@ pub struct ApiState {
     pub peers: Peers,
     /// The keys that seal continue tokens.
     pub keys: SealingKeys,
-    /// The rules of resource interpreters.
-    pub rules: ConfiguredRules,
+    /// Resource interpreters.
+    pub interpreters: Interpreters,
 }

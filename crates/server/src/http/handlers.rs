@@ -20,9 +20,11 @@ use crate::{
     catalog::Catalog,
     read::{
         across_kinds::AcrossKinds,
-        aggregate, explain, images, list, merged, objects, owners,
+        aggregate, explain, images,
+        interpretation::RequestInterpreter,
+        list, merged, objects, owners,
         query_plan::{self, QueryPlan, bounded},
-        related, rules,
+        related,
         visible_objects::{VisibilityFilter, permitted_objects, reauthorization, visible_catalog},
     },
     render::representation::{MetaVersion, OutputKind, Representation},
@@ -89,9 +91,10 @@ pub(crate) async fn count_objects(
     let PermittedQuery {
         plan,
         warnings,
+        catalog,
         reservation: _reservation,
-        ..
     } = permitted_query(api, caller, catalog, &request.list).await?;
+    aggregate::check_keys(catalog.find(&plan.query.resource), request)?;
     let result = if request.list.options.explain {
         explain::counts(&plan, request).await?
     } else {
@@ -148,7 +151,8 @@ pub(crate) async fn merged_object(
     let list = &request.list;
     let mode = &api.authentication_mode;
     let kinds = AcrossKinds::new(mode, caller, catalog, &list.clusters).await?;
-    let (object, warnings) = merged::merge(&kinds, api.rules.current(), request).await?;
+    let interpreter = interpreter(api, kinds.catalog(), caller);
+    let (object, warnings) = merged::merge(&kinds, &interpreter, request).await?;
     let result = merged::document(&object, representation.output)?;
     respond_across_kinds(&result, representation, list, &warnings)
 }
@@ -176,22 +180,32 @@ pub(crate) async fn count_images(
 /// Runs an operation of a resource interpreter on the object in the body.
 pub(crate) async fn interpret(
     api: &ApiState,
+    caller: &Caller,
     catalog: &Arc<Catalog>,
     request: Request,
     representation: Representation,
 ) -> Result<Response, ApiError> {
+    let interpreter = interpreter(api, catalog, caller);
     let body = json_body(request).await?;
-    let operation = InterpretRequest::parse(&body)?;
-    let (rules, catalog) = (api.rules.current(), Arc::clone(catalog));
-    let interpreted =
-        rules::blocking(move || rules::interpret(&rules, &catalog, &operation.request()?))
-            .await??;
+    let operation = Arc::new(InterpretRequest::parse(&body)?);
+    let interpreted = interpreter
+        .run(&operation, InterpretRequest::request)
+        .await?;
     let mut result = results::object(&interpreted.response);
     result.insert(
         "interpretedBy".to_owned(),
         interpreted.interpreted_by.into(),
     );
-    document(&aggregate::raw(&result.into())?, representation)
+    Ok(with_warnings(
+        document(&aggregate::raw(&result.into())?, representation)?,
+        &interpreter.warnings(),
+    ))
+}
+
+/// Runs operations for a request that begins now.
+fn interpreter(api: &ApiState, catalog: &Arc<Catalog>, caller: &Caller) -> RequestInterpreter {
+    let time = api.limits.request_timeout();
+    RequestInterpreter::new(&api.interpreters, catalog, caller, time)
 }
 
 /// The memory of a selection that is sent to the store of every kind, a few at a time.

@@ -10,7 +10,6 @@ use axum::{
 };
 use clap::Args;
 use fleetdex_clusters::Clusters;
-use fleetdex_interpreter::rules::RuleSet;
 use fleetdex_telemetry::{Readiness, admin};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -41,7 +40,8 @@ use crate::{
     catalog::Catalog,
     proxying::{self, MemberProxy},
     read::{
-        rules::ConfiguredRules, store_moves::StoreMoves, verify, visible_objects::visible_clusters,
+        interpreters::Interpreters, store_moves::StoreMoves, verify,
+        visible_objects::visible_clusters,
     },
     render::{
         discovery,
@@ -102,7 +102,7 @@ pub struct Server {
     listener: Listener,
     token_file: TokenFile,
     limits: LimitArgs,
-    rules: ConfiguredRules,
+    interpreters: Interpreters,
 }
 
 impl Server {
@@ -118,15 +118,15 @@ impl Server {
             listener,
             token_file,
             limits: args.limits,
-            rules: ConfiguredRules::default(),
+            interpreters: Interpreters::default(),
         })
     }
 
-    /// The same with the rules of configured interpreters.
+    /// The same with these resource interpreters.
     #[must_use]
-    pub fn with_rules(self, rules: watch::Receiver<Arc<RuleSet>>) -> Self {
+    pub fn with_interpreters(self, interpreters: Interpreters) -> Self {
         Self {
-            rules: ConfiguredRules::published(rules),
+            interpreters,
             ..self
         }
     }
@@ -167,7 +167,7 @@ impl Server {
             members: Arc::clone(&members),
             peers,
             keys,
-            rules: self.rules,
+            interpreters: self.interpreters,
         };
         let (address, token_file) = (listener.address(), self.token_file.path().display());
         tracing::info!(%address, %token_file, secured = secure_serving.is_some(), "serving the query API");
@@ -365,7 +365,7 @@ async fn respond(
         }
         ApiRequest::Interpret => {
             let representation = represented(&request, query, Endpoint::Document)?;
-            interpret(api, &catalog, request, representation).await
+            interpret(api, caller, &catalog, request, representation).await
         }
         ApiRequest::Changes(changes_request) => {
             if let AuthenticationMode::Delegated(auth) = &api.authentication_mode {

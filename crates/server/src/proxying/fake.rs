@@ -129,7 +129,7 @@ impl FakeFleet {
             )),
             peers: Peers::default(),
             keys: SealingKeys::default(),
-            rules: crate::read::rules::ConfiguredRules::default(),
+            interpreters: crate::read::interpreters::Interpreters::default(),
         }
     }
 

@@ -128,6 +128,17 @@ impl<'s> AcrossKinds<'s> {
         Ok(all)
     }
 
+    /// How many objects of `only` these resources, or of every one if there are none, `request` selects.
+    pub async fn count_objects(
+        &self,
+        only: &[ResourceName],
+        request: &ListRequest,
+    ) -> Result<u64, ApiError> {
+        let resources = self.searched_resources(only)?.into_iter();
+        let counts = resources.map(|resource| self.count_of(resource, request).boxed());
+        Ok(concurrently(counts.collect()).await?.into_iter().sum())
+    }
+
     fn searched_resources(
         &self,
         only: &[ResourceName],
@@ -290,10 +301,7 @@ impl<'s> AcrossKinds<'s> {
         let Some(registered) = self.catalog.find(resource) else {
             return Ok(FoundObjects::default());
         };
-        let Some(request) = of_resource(request, registered) else {
-            return Ok(FoundObjects::default());
-        };
-        let Some(permission) = self.permission(&request).await? else {
+        let Some((request, permission)) = self.permitted(registered, request).await? else {
             return Ok(FoundObjects::default());
         };
         if let Some(path) = unsupported_path(registered, &request) {
@@ -305,6 +313,43 @@ impl<'s> AcrossKinds<'s> {
             });
         }
         self.run(&request, permission, limit, owners).await
+    }
+
+    /// What a request selects of one resource, and what of it the caller may list; `None`: nothing.
+    async fn permitted(
+        &self,
+        registered: &RegisteredResource,
+        request: &ListRequest,
+    ) -> Result<Option<(ListRequest, Permission)>, ApiError> {
+        let Some(request) = of_resource(request, registered) else {
+            return Ok(None);
+        };
+        let permission = self.permission(&request).await?;
+        Ok(permission.map(|permission| (request, permission)))
+    }
+
+    async fn count_of(
+        &self,
+        registered: &RegisteredResource,
+        request: &ListRequest,
+    ) -> Result<u64, ApiError> {
+        let Some((request, permission)) = self.permitted(registered, request).await? else {
+            return Ok(0);
+        };
+        if unsupported_path(registered, &request).is_some() {
+            return Ok(0);
+        }
+        let mut plan = query_plan::plan(&self.catalog, &request, permission.permitted)?;
+        if plan.is_empty {
+            return Ok(0);
+        }
+        plan.query.requester = self.requester();
+        // A store works for a count as for a page.
+        let _page = self.page_permit().await?;
+        let counted = timeout(TIMEOUT, plan.stores.aggregate(&plan.query, &[], 1)).await;
+        Ok(counted
+            .map_err(|_| ApiError::Timeout(TIMEOUT.as_secs()))??
+            .total)
     }
 
     async fn run<T: FoundObject>(

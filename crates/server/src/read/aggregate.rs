@@ -2,21 +2,49 @@
 
 use std::time::Duration;
 
-use fleetdex_core::query::{Group, GroupKey, Groups, aggregate::resolve_group_keys};
+use fleetdex_core::{
+    model::DEPENDS_ON,
+    query::{Group, GroupKey, Groups, aggregate::resolve_group_keys},
+};
 use serde_json::{Value, json, value::RawValue};
 use tokio::time::timeout;
 
 use super::query_plan::{QueryPlan, refused};
 use crate::{
+    catalog::RegisteredResource,
     render::representation::{MetaVersion, OutputKind},
     request::{
         api_error::ApiError,
         api_request::{AggregateRequest, GROUPS, VERSION},
+        interpreted_fields::IMAGE,
     },
 };
 
 /// How long the stores may take for all groups: some dozen pages for the largest result.
 const TIMEOUT: Duration = Duration::from_mins(1);
+
+/// Refuses keys of which an object has several values, in several spellings: in groups that have each object once, it would be counted under an accidental one.
+pub fn check_keys(
+    registered: Option<&RegisteredResource>,
+    request: &AggregateRequest,
+) -> Result<(), ApiError> {
+    let is_interpreted =
+        |path: &str| registered.is_some_and(|registered| registered.is_interpreted(path));
+    for key in &request.by {
+        let GroupKey::Field(path) = key else { continue };
+        let remedy = match path.as_str() {
+            IMAGE => "/images counts Pods by image and cluster",
+            DEPENDS_ON => "fieldSelector=dependsOn=... selects the objects that refer to one",
+            _ => continue,
+        };
+        if is_interpreted(path.as_str()) {
+            return Err(ApiError::bad_request(format!(
+                "parameter by: an object may have several values of {path}, and is counted once; {remedy}"
+            )));
+        }
+    }
+    Ok(())
+}
 
 /// Counts the objects that a list would show.
 pub async fn count(plan: QueryPlan, request: &AggregateRequest) -> Result<Groups, ApiError> {

@@ -17,7 +17,7 @@ use tokio::time::timeout;
 
 use super::{
     aggregate::raw,
-    object_summary::table,
+    object_summary::{ResultExtent, table},
     page_reader::{PAGE_TIMEOUT, PageReader},
     query_plan::QueryPlan,
 };
@@ -26,6 +26,7 @@ use crate::{
     request::{
         api_error::ApiError,
         api_request::{GROUPS, VERSION},
+        interpreted_fields::IMAGE,
     },
 };
 
@@ -67,10 +68,17 @@ struct Container {
     image: String,
 }
 
+/// Counts of images.
+#[derive(Default)]
+pub struct ImageCounts {
+    counts: Vec<ImageCount>,
+    extent: ResultExtent,
+}
+
 /// Counts the images of all Pods of a query, the most frequent first, and warnings about what is missing.
-pub async fn count(plan: QueryPlan) -> Result<(Vec<ImageCount>, Vec<String>), ApiError> {
+pub async fn count(plan: QueryPlan) -> Result<(ImageCounts, Vec<String>), ApiError> {
     if plan.is_empty {
-        return Ok((Vec::new(), Vec::new()));
+        return Ok((ImageCounts::default(), Vec::new()));
     }
     let wanted = wanted_terms(&plan.query.fields);
     let first = timeout(PAGE_TIMEOUT, plan.stores.first_page(&plan.query)).await;
@@ -94,7 +102,11 @@ pub async fn count(plan: QueryPlan) -> Result<(Vec<ImageCount>, Vec<String>), Ap
     let warnings = is_cut.then(|| {
         format!("more than {MAX_ROWS} images are left out; name clusters, namespaces or an image")
     });
-    Ok((sorted(counts), warnings.into_iter().collect()))
+    let counts = ImageCounts {
+        counts: sorted(counts),
+        extent: ResultExtent::cut(is_cut),
+    };
+    Ok((counts, warnings.into_iter().collect()))
 }
 
 fn sorted(counts: BTreeMap<(String, ClusterName), u64>) -> Vec<ImageCount> {
@@ -129,7 +141,7 @@ fn images(hit: &Hit) -> BTreeSet<String> {
 fn wanted_terms(fields: &FieldSelector) -> Option<BTreeSet<String>> {
     let mut requirements = fields.requirements();
     requirements.find_map(|requirement| match &requirement.test {
-        FieldTest::In(terms) if requirement.path.as_str() == "image" => Some(terms.clone()),
+        FieldTest::In(terms) if requirement.path.as_str() == IMAGE => Some(terms.clone()),
         _ => None,
     })
 }
@@ -139,10 +151,11 @@ fn is_wanted(image: &str, wanted: Option<&BTreeSet<String>>) -> bool {
 }
 
 /// The result as JSON: an `ImageCountList`, or a Table.
-pub fn document(counts: &[ImageCount], output: OutputKind) -> Result<Box<RawValue>, ApiError> {
+pub fn document(found: &ImageCounts, output: OutputKind) -> Result<Box<RawValue>, ApiError> {
+    let ImageCounts { counts, extent } = found;
     if let OutputKind::Table(version, _) = output {
-        let rows = counts.iter().map(|count| row(count, version));
-        return raw(&table(&COLUMNS, &rows.collect::<Vec<Value>>(), version));
+        let rows: Vec<Value> = counts.iter().map(|count| row(count, version)).collect();
+        return raw(&table(&COLUMNS, &rows, *extent, version));
     }
     let api_version = format!("{}/{VERSION}", GROUPS[0]);
     let item = |count: &ImageCount| {
@@ -158,7 +171,7 @@ pub fn document(counts: &[ImageCount], output: OutputKind) -> Result<Box<RawValu
     raw(&json!({
         "kind": "ImageCountList",
         "apiVersion": api_version,
-        "metadata": {},
+        "metadata": extent.metadata(),
         "items": counts.iter().map(item).collect::<Vec<Value>>(),
     }))
 }

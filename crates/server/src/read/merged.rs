@@ -1,29 +1,45 @@
 //! One object as all clusters have it: with the status of all of them in one, and what each one reports.
 
-use std::{collections::BTreeSet, sync::Arc};
+mod member_object;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use fleetdex_core::{
-    model::{ClusterName, Gvk, Interpretation},
-    query::{Hit, ResourceName},
+    model::{ClusterName, Interpretation},
+    query::ResourceName,
 };
-use fleetdex_interpreter::{Request, Response, request::AggregatedStatusItem, rules::RuleSet};
+use fleetdex_interpreter::{Request, Response, request::AggregatedStatusItem};
+use futures::{FutureExt as _, StreamExt as _, future::BoxFuture, stream};
 use jiff::Timestamp;
-use serde_json::{Value, json, value::RawValue};
+use serde::Serialize;
+use serde_json::{
+    Map, Value, json,
+    value::{RawValue, to_raw_value},
+};
 
+use self::member_object::{MemberObject, MemberReport};
 use super::{
-    across_kinds::{AcrossKinds, FoundObject},
+    across_kinds::AcrossKinds,
     aggregate::raw,
-    object_summary::{ObjectIdentity, ObjectSummary, table},
-    rules,
+    interpretation::{InterpretationError, RequestInterpreter},
+    interpreters::Turn,
+    object_summary::{ObjectIdentity, ObjectSummary, ResultExtent, table},
 };
 use crate::{
-    catalog::Catalog,
     render::representation::{MetaVersion, OutputKind},
     request::{
         api_error::ApiError,
         api_request::{GROUPS, MergedRequest, VERSION},
     },
 };
+
+/// Clusters whose parts are interpreted at a time.
+const CONCURRENT_MEMBERS: usize = 4;
+/// Clusters that one warning names.
+const NAMED_CLUSTERS: usize = 10;
 
 /// The columns of a Table.
 const COLUMNS: [(&str, &str, u8); 6] = [
@@ -39,24 +55,6 @@ const COLUMNS: [(&str, &str, u8); 6] = [
     ("Message", "What the object says about the cause.", 1),
 ];
 
-/// The object in one cluster.
-struct MemberObject {
-    summary: ObjectSummary,
-    object: Value,
-}
-
-impl FoundObject for MemberObject {
-    fn of(resource: &ResourceName, kind: &Gvk, hit: &Hit) -> Self {
-        let summary = ObjectSummary::of(resource, kind, hit);
-        let mut object: Value = serde_json::from_str(hit.object.get()).unwrap_or_default();
-        if object.is_object() {
-            object["apiVersion"] = summary.kind.api_version().into();
-            object["kind"] = (&*summary.kind.kind).into();
-        }
-        Self { summary, object }
-    }
-}
-
 /// One object as all clusters have it.
 pub struct MergedObject {
     /// What identifies it, in every cluster.
@@ -65,6 +63,8 @@ pub struct MergedObject {
     /// The object of the first cluster without what belongs to that cluster, and with the status of all clusters.
     object: Value,
     members: Vec<MemberStatus>,
+    /// The right to keep this in memory.
+    _turn: Turn,
 }
 
 /// What one cluster reports.
@@ -73,13 +73,41 @@ struct MemberStatus {
     item: AggregatedStatusItem,
 }
 
+/// The object of the first cluster, with what all clusters report.
+#[derive(Clone)]
+struct Aggregation {
+    object: Arc<Value>,
+    items: Vec<AggregatedStatusItem>,
+}
+
+/// A [`MergedObject`] as JSON. It borrows everything, since the statuses of all clusters may be large.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct MergedDocument<'m> {
+    kind: &'static str,
+    api_version: String,
+    metadata: Value,
+    object: &'m Value,
+    aggregated_status: Vec<MemberDocument<'m>>,
+}
+
+/// What one cluster reports, and what Fleetdex says about it.
+#[derive(Serialize)]
+struct MemberDocument<'m> {
+    #[serde(flatten)]
+    item: &'m AggregatedStatusItem,
+    #[serde(skip_serializing_if = "Map::is_empty")]
+    assessment: Map<String, Value>,
+}
+
 /// The object that a request names, of all clusters that the caller may see, and warnings about what is missing.
 pub async fn merge(
     kinds: &AcrossKinds<'_>,
-    rules: Arc<RuleSet>,
+    interpreter: &RequestInterpreter,
     request: &MergedRequest,
 ) -> Result<(MergedObject, Vec<String>), ApiError> {
     check_namespace(kinds, request)?;
+    let turn = interpreter.merge_turn().await?;
     let found = kinds.named::<MemberObject>(&request.list).await?;
     let mut members = found.objects;
     members.sort_by(|left, right| left.summary.order().cmp(&right.summary.order()));
@@ -93,43 +121,84 @@ pub async fn merge(
         ));
     }
     warnings.extend(found.warnings);
-    if members.is_empty() {
+    let Some(first) = members.first() else {
         return Err(request.list.resource.no_such_object());
-    }
-    let catalog = Arc::clone(kinds.catalog());
-    let (merged, warning) = rules::blocking(move || merged(&rules, &catalog, members)).await?;
-    warnings.extend(warning);
-    Ok((merged, warnings))
+    };
+    let (items, unknown) = reports(interpreter, &members).await;
+    warnings.extend(unknown);
+    let aggregation = Arc::new(Aggregation {
+        object: Arc::new(first.parsed()),
+        items,
+    });
+    let first_cluster = &first.summary.cluster;
+    let (object, incomplete) = merged_object(interpreter, first_cluster, &aggregation).await;
+    warnings.extend(incomplete);
+    warnings.extend(interpreter.warnings());
+    let items = Arc::unwrap_or_clone(aggregation).items;
+    Ok((MergedObject::new(object, members, items, turn), warnings))
 }
 
-/// One object of the objects of all clusters, in the order of these, and a warning if no rule aggregates its status.
-fn merged(
-    rules: &RuleSet,
-    catalog: &Catalog,
-    members: Vec<MemberObject>,
-) -> (MergedObject, Option<String>) {
-    let items: Vec<AggregatedStatusItem> = members
+impl MergedObject {
+    fn new(
+        object: Value,
+        members: Vec<MemberObject>,
+        items: Vec<AggregatedStatusItem>,
+        turn: Turn,
+    ) -> Self {
+        let identity = members.first().map(|first| first.summary.metadata.clone());
+        let ObjectIdentity {
+            name, namespace, ..
+        } = identity.unwrap_or_default();
+        let status = |(member, item): (MemberObject, AggregatedStatusItem)| MemberStatus {
+            summary: member.summary,
+            item,
+        };
+        Self {
+            name,
+            namespace,
+            object,
+            members: members.into_iter().zip(items).map(status).collect(),
+            _turn: turn,
+        }
+    }
+}
+
+/// What each cluster reports, in the order of the clusters, and warnings about what is not known.
+async fn reports(
+    interpreter: &RequestInterpreter,
+    members: &[MemberObject],
+) -> (Vec<AggregatedStatusItem>, Vec<String>) {
+    let reports: Vec<BoxFuture<'_, MemberReport>> = members
         .iter()
-        .map(|member| item(rules, catalog, member))
+        .map(|member| member.report(interpreter).boxed())
         .collect();
-    let first = members.first();
-    let (object, warning) = first
-        .map(|first| merged_object(rules, catalog, first, &items))
-        .unwrap_or_default();
-    let identity = first.map(|first| first.summary.metadata.clone());
-    let ObjectIdentity {
-        name, namespace, ..
-    } = identity.unwrap_or_default();
-    let members = members.into_iter().zip(items);
-    let merged = MergedObject {
-        name,
-        namespace,
-        object,
-        members: members
-            .map(|(MemberObject { summary, .. }, item)| MemberStatus { summary, item })
-            .collect(),
+    let reports: Vec<MemberReport> = stream::iter(reports)
+        .buffered(CONCURRENT_MEMBERS)
+        .collect()
+        .await;
+    let mut unknown: BTreeMap<(&'static str, String), Vec<String>> = BTreeMap::new();
+    let mut items = Vec::new();
+    for report in reports {
+        for cause in report.unknown {
+            let clusters = unknown.entry(cause).or_default();
+            clusters.push(report.item.cluster_name.clone());
+        }
+        items.push(report.item);
+    }
+    let warning = |((what, cause), clusters): (_, Vec<String>)| {
+        let clusters = some_of(&clusters);
+        format!("the {what} of {clusters} is unknown: {cause}")
     };
-    (merged, warning)
+    (items, unknown.into_iter().map(warning).collect())
+}
+
+fn some_of(clusters: &[String]) -> String {
+    let named = clusters.iter().take(NAMED_CLUSTERS);
+    let named: Vec<&str> = named.map(String::as_str).collect();
+    match clusters.len().saturating_sub(NAMED_CLUSTERS) {
+        0 => named.join(", "),
+        others => format!("{} and {others} other clusters", named.join(", ")),
+    }
 }
 
 /// Objects of one name in several namespaces are not one object.
@@ -146,81 +215,68 @@ fn check_namespace(kinds: &AcrossKinds<'_>, request: &MergedRequest) -> Result<(
     Ok(())
 }
 
-/// What one cluster reports, as Karmada's `AggregatedStatusItem`.
-fn item(rules: &RuleSet, catalog: &Catalog, member: &MemberObject) -> AggregatedStatusItem {
-    let object = &member.object;
-    let status = match rules::interpret(rules, catalog, &Request::Status { object }) {
-        Ok(interpreted) => match interpreted.response {
-            Response::Status(status) => Some(status).filter(|status| !status.is_null()),
-            _ => None,
-        },
-        Err(_) => None,
-    };
-    AggregatedStatusItem {
-        cluster_name: member.summary.cluster.to_string(),
-        status,
-        applied: true,
-        applied_message: String::new(),
-        health: health(rules, catalog, member).to_owned(),
-    }
-}
-
-/// `Healthy`, `Unhealthy` or `Unknown`: by the rules, or else by what the index says.
-fn health(rules: &RuleSet, catalog: &Catalog, member: &MemberObject) -> &'static str {
-    let request = Request::Health {
-        object: &member.object,
-    };
-    let known = rules::interpret(rules, catalog, &request).map(|interpreted| interpreted.response);
-    match (known, member.summary.interpretation.health) {
-        (Ok(Response::Health { healthy: true, .. }), _) | (_, "Healthy" | "Suspended") => "Healthy",
-        (Ok(Response::Health { .. }), _) => "Unhealthy",
-        (_, "" | "Unknown") => "Unknown",
-        _ => "Unhealthy",
-    }
-}
-
-/// The object of the first cluster without what belongs to that cluster, with the status of all, and a warning if no rule aggregates it.
-fn merged_object(
-    rules: &RuleSet,
-    catalog: &Catalog,
-    first: &MemberObject,
-    items: &[AggregatedStatusItem],
-) -> (Value, Option<String>) {
-    let object = &first.object;
-    let (status, warning) = aggregated_status(rules, catalog, first, items);
-    let pruned = rules::interpret(rules, catalog, &Request::Prune { object });
-    let mut merged = match pruned.map(|interpreted| interpreted.response) {
-        Ok(Response::Pruned(pruned)) => pruned,
-        _ => object.clone(),
-    };
+/// The object of the first cluster without what belongs to that cluster, with the status of all, and warnings about what no rule has answered.
+async fn merged_object(
+    interpreter: &RequestInterpreter,
+    first_cluster: &ClusterName,
+    aggregation: &Arc<Aggregation>,
+) -> (Value, Vec<String>) {
+    let mut warnings = Vec::new();
+    let status = aggregated_status(interpreter, aggregation).await;
+    let status = status.unwrap_or_else(|error| {
+        warnings.push(format!("the status of all clusters is left out: {error}"));
+        Value::Null
+    });
+    let first = &aggregation.object;
+    let mut merged = pruned(interpreter, first).await.unwrap_or_else(|error| {
+        warnings.push(format!(
+            "the object is shown as {first_cluster} has it: {error}"
+        ));
+        Value::clone(first)
+    });
     if let Some(members) = merged.as_object_mut() {
         members.remove("status");
         if !status.is_null() {
             members.insert("status".to_owned(), status);
         }
     }
-    (merged, warning)
+    (merged, warnings)
 }
 
-fn aggregated_status(
-    rules: &RuleSet,
-    catalog: &Catalog,
-    first: &MemberObject,
-    items: &[AggregatedStatusItem],
-) -> (Value, Option<String>) {
-    let object = &first.object;
-    let request = Request::AggregateStatus { object, items };
-    let aggregated = rules::interpret(rules, catalog, &request);
-    match aggregated.map(|interpreted| interpreted.response) {
-        Ok(Response::AggregatedStatus(mut aggregated)) => (aggregated["status"].take(), None),
+async fn pruned(
+    interpreter: &RequestInterpreter,
+    first: &Arc<Value>,
+) -> Result<Value, InterpretationError> {
+    let interpreted = interpreter.run(first, |object| Ok(Request::Prune { object }));
+    Ok(match interpreted.await?.response {
+        Response::Pruned(pruned) => pruned,
+        _ => Value::clone(first),
+    })
+}
+
+/// The status of all clusters; null if none has one.
+async fn aggregated_status(
+    interpreter: &RequestInterpreter,
+    aggregation: &Arc<Aggregation>,
+) -> Result<Value, InterpretationError> {
+    let interpreted = interpreter.run(aggregation, |aggregation| {
+        Ok(Request::AggregateStatus {
+            object: &aggregation.object,
+            items: &aggregation.items,
+        })
+    });
+    let status = &aggregation.object["status"];
+    match interpreted.await {
+        Ok(interpreted) => Ok(match interpreted.response {
+            Response::AggregatedStatus(mut aggregated) => aggregated["status"].take(),
+            _ => Value::Null,
+        }),
         // That of the only cluster is that of all.
-        _ if items.len() == 1 => (object["status"].clone(), None),
-        Ok(_) => (Value::Null, None),
-        Err(_) if object["status"].is_null() => (Value::Null, None),
-        Err(error) => (
-            Value::Null,
-            Some(format!("the status of all clusters is left out: {error}")),
-        ),
+        Err(InterpretationError::NoRule { .. }) if aggregation.items.len() == 1 => {
+            Ok(status.clone())
+        }
+        Err(InterpretationError::NoRule { .. }) if status.is_null() => Ok(Value::Null),
+        Err(error) => Err(error),
     }
 }
 
@@ -233,36 +289,35 @@ pub fn document(merged: &MergedObject, output: OutputKind) -> Result<Box<RawValu
     if !merged.namespace.is_empty() {
         metadata["namespace"] = json!(merged.namespace);
     }
-    raw(&json!({
-        "kind": "MergedObject",
-        "apiVersion": format!("{}/{VERSION}", GROUPS[0]),
-        "metadata": metadata,
-        "object": merged.object,
-        "aggregatedStatus": merged.members.iter().map(member_status).collect::<Vec<Value>>(),
-    }))
+    let document = MergedDocument {
+        kind: "MergedObject",
+        api_version: format!("{}/{VERSION}", GROUPS[0]),
+        metadata,
+        object: &merged.object,
+        aggregated_status: merged.members.iter().map(member_document).collect(),
+    };
+    to_raw_value(&document).map_err(|error| ApiError::Internal(error.to_string()))
 }
 
-fn member_status(member: &MemberStatus) -> Value {
+fn member_document(member: &MemberStatus) -> MemberDocument<'_> {
     let Interpretation {
         health,
         health_reason,
         health_message,
         ..
     } = &member.summary.interpretation;
-    let mut status = serde_json::to_value(&member.item).unwrap_or_default();
     let assessment = [
         ("health", *health),
         ("reason", health_reason),
         ("message", health_message),
     ];
     let given = assessment.into_iter().filter(|(_, text)| !text.is_empty());
-    let assessment: serde_json::Map<String, Value> = given
-        .map(|(key, text)| (key.to_owned(), text.into()))
-        .collect();
-    if !assessment.is_empty() {
-        status["assessment"] = assessment.into();
+    MemberDocument {
+        item: &member.item,
+        assessment: given
+            .map(|(key, text)| (key.to_owned(), text.into()))
+            .collect(),
     }
-    status
 }
 
 fn rows(merged: &MergedObject, version: MetaVersion) -> Value {
@@ -280,7 +335,7 @@ fn rows(merged: &MergedObject, version: MetaVersion) -> Value {
         member.summary.row(&cells, version)
     };
     let rows: Vec<Value> = merged.members.iter().map(row).collect();
-    table(&COLUMNS, &rows, version)
+    table(&COLUMNS, &rows, ResultExtent::default(), version)
 }
 
 /// `2/3`; empty for an object without replicas.

@@ -156,13 +156,49 @@ impl ObjectIdentity {
     }
 }
 
+/// Whether a result has all objects that a request selects, for the metadata of a list.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ResultExtent {
+    /// Whether there are more objects.
+    pub is_cut: bool,
+    /// How many there are more, if that is known.
+    pub remaining: Option<u64>,
+}
+
+impl ResultExtent {
+    /// A result that has all objects, or not.
+    pub fn cut(is_cut: bool) -> Self {
+        Self {
+            is_cut,
+            remaining: None,
+        }
+    }
+
+    /// The metadata of a list: `incomplete` if objects are missing, and their number as `remainingItemCount`.
+    pub fn metadata(self) -> Value {
+        let mut metadata = Map::new();
+        if self.is_cut {
+            metadata.insert("incomplete".to_owned(), true.into());
+        }
+        if let Some(remaining) = self.remaining {
+            metadata.insert("remainingItemCount".to_owned(), remaining.into());
+        }
+        metadata.into()
+    }
+}
+
 /// A Table. Columns have a name, a description and a priority: 0 is always shown.
-pub fn table(columns: &[(&str, &str, u8)], rows: &[Value], version: MetaVersion) -> Value {
+pub fn table(
+    columns: &[(&str, &str, u8)],
+    rows: &[Value],
+    extent: ResultExtent,
+    version: MetaVersion,
+) -> Value {
     let column = |(name, description, priority): &(&str, &str, u8)| json!({ "name": name, "type": "string", "format": "", "description": description, "priority": priority });
     json!({
         "kind": "Table",
         "apiVersion": version.api_version(),
-        "metadata": {},
+        "metadata": extent.metadata(),
         "columnDefinitions": columns.iter().map(column).collect::<Vec<Value>>(),
         "rows": rows,
     })

@@ -6,7 +6,7 @@ use serde_json::{Value, json, value::RawValue};
 use super::{
     across_kinds::AcrossKinds,
     aggregate::raw,
-    object_summary::{ObjectSummary, table},
+    object_summary::{ObjectSummary, ResultExtent, table},
 };
 use crate::{
     render::representation::{MetaVersion, OutputKind},
@@ -29,34 +29,62 @@ const COLUMNS: [(&str, &str, u8); 8] = [
     ("Message", "What the object says about the cause.", 1),
 ];
 
+/// Objects of several kinds.
+pub struct FoundSummaries {
+    objects: Vec<ObjectSummary>,
+    extent: ResultExtent,
+}
+
 /// The objects that a request selects, and warnings about what is missing.
 pub async fn search(
     kinds: &AcrossKinds<'_>,
     request: &ObjectsRequest,
-) -> Result<(Vec<ObjectSummary>, Vec<String>), ApiError> {
+) -> Result<(FoundSummaries, Vec<String>), ApiError> {
     let found = kinds.first_objects::<ObjectSummary>(&request.kinds, &request.list, request.limit);
     let found = found.await?;
     let mut objects = found.objects;
     let mut warnings: Vec<String> = Vec::new();
+    let mut extent = ResultExtent::cut(found.has_more);
     if found.has_more {
-        warnings.push(format!(
-            "more than {} objects match; narrow the search with kinds, selectors, clusters or namespaces",
-            objects.len()
-        ));
+        extent.remaining = remaining(kinds, request, objects.len()).await;
+        warnings.push(cut_warning(objects.len(), extent.remaining));
     }
     warnings.extend(found.warnings);
     objects.sort_by(|left, right| left.order().cmp(&right.order()));
-    Ok((objects, warnings))
+    Ok((FoundSummaries { objects, extent }, warnings))
+}
+
+/// How many more objects a request selects than a result shows. `None` if they have become fewer since, or cannot be counted: the result is valid
+/// without the number.
+async fn remaining(kinds: &AcrossKinds<'_>, request: &ObjectsRequest, shown: usize) -> Option<u64> {
+    let counted = kinds.count_objects(&request.kinds, &request.list).await;
+    let all = counted
+        .inspect_err(|error| {
+            tracing::debug!(%error, shown, "cannot count the objects that a search across kinds selects; its result has no remainingItemCount");
+        })
+        .ok()?;
+    all.checked_sub(shown as u64)
+        .filter(|remaining| *remaining > 0)
+}
+
+fn cut_warning(shown: usize, remaining: Option<u64>) -> String {
+    let more = match remaining {
+        Some(remaining) => format!("{remaining} more than these {shown} objects match"),
+        None => format!("more than {shown} objects match"),
+    };
+    format!("{more}; narrow the search with kinds, selectors, clusters or namespaces")
 }
 
 /// The result as JSON: a `PartialObjectMetadataList`, or a Table.
-pub fn document(objects: &[ObjectSummary], output: OutputKind) -> Result<Box<RawValue>, ApiError> {
+pub fn document(found: &FoundSummaries, output: OutputKind) -> Result<Box<RawValue>, ApiError> {
     let now = Timestamp::now();
     if let OutputKind::Table(version, _) = output {
-        let rows = objects
+        let rows = found
+            .objects
             .iter()
             .map(|object| object.row(&cells(object, now), version));
-        return raw(&table(&COLUMNS, &rows.collect::<Vec<Value>>(), version));
+        let rows: Vec<Value> = rows.collect();
+        return raw(&table(&COLUMNS, &rows, found.extent, version));
     }
     let version = match output {
         OutputKind::PartialMetadata(version) => version,
@@ -65,8 +93,8 @@ pub fn document(objects: &[ObjectSummary], output: OutputKind) -> Result<Box<Raw
     raw(&json!({
         "kind": "PartialObjectMetadataList",
         "apiVersion": version.api_version(),
-        "metadata": {},
-        "items": objects.iter().map(ObjectSummary::partial_metadata).collect::<Vec<Value>>(),
+        "metadata": found.extent.metadata(),
+        "items": found.objects.iter().map(ObjectSummary::partial_metadata).collect::<Vec<Value>>(),
     }))
 }
 

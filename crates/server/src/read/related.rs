@@ -20,7 +20,7 @@ use self::{node::RelationNode, search::RelationSearch};
 use super::{
     across_kinds::AcrossKinds,
     aggregate::raw,
-    object_summary::{ObjectSummary, table},
+    object_summary::{ObjectSummary, ResultExtent, table},
 };
 use crate::{
     render::representation::OutputKind,
@@ -59,30 +59,38 @@ const COLUMNS: [(&str, &str, u8); 9] = [
     ),
 ];
 
+/// The relations of an object, in both directions.
+pub struct FoundRelations {
+    objects: Vec<RelatedObject>,
+    extent: ResultExtent,
+}
+
 /// The relations of the named object in each cluster that has it, and warnings about what is missing.
 pub async fn search(
     kinds: &AcrossKinds<'_>,
     request: &RelatedRequest,
-) -> Result<(Vec<RelatedObject>, Vec<String>), ApiError> {
+) -> Result<(FoundRelations, Vec<String>), ApiError> {
     let roots = roots(kinds, request).await?;
-    let mut found = Vec::new();
+    let mut objects = Vec::new();
+    let mut extent = ResultExtent::default();
     let mut warnings = Vec::new();
     for direction in [Direction::Uses, Direction::UsedBy] {
         let in_direction = follow(kinds, &roots, direction, request).await?;
         if in_direction.has_more {
+            extent = ResultExtent::cut(true);
             warnings.push(format!(
                 "{:?} has more than {} objects; ask for less depth or a higher limit, or name a cluster",
                 direction.as_str(),
                 in_direction.found.len()
             ));
         }
-        found.extend(in_direction.found);
+        objects.extend(in_direction.found);
         warnings.extend(in_direction.warnings);
     }
     warnings.sort_unstable();
     warnings.dedup();
-    found.sort_by(|left, right| left.order().cmp(&right.order()));
-    Ok((found, warnings))
+    objects.sort_by(|left, right| left.order().cmp(&right.order()));
+    Ok((FoundRelations { objects, extent }, warnings))
 }
 
 /// The relations in one direction, step by step.
@@ -119,12 +127,14 @@ async fn roots(
 }
 
 /// The result as JSON: a `RelatedObjectList`, or a Table.
-pub fn document(objects: &[RelatedObject], output: OutputKind) -> Result<Box<RawValue>, ApiError> {
+pub fn document(found: &FoundRelations, output: OutputKind) -> Result<Box<RawValue>, ApiError> {
     if let OutputKind::Table(version, _) = output {
-        let rows = objects
+        let rows = found
+            .objects
             .iter()
             .map(|related| related.object.row(&cells(related), version));
-        return raw(&table(&COLUMNS, &rows.collect::<Vec<Value>>(), version));
+        let rows: Vec<Value> = rows.collect();
+        return raw(&table(&COLUMNS, &rows, found.extent, version));
     }
     let item = |related: &RelatedObject| {
         let mut item = ObjectSummary::partial_metadata(&related.object);
@@ -140,8 +150,8 @@ pub fn document(objects: &[RelatedObject], output: OutputKind) -> Result<Box<Raw
     raw(&json!({
         "kind": "RelatedObjectList",
         "apiVersion": format!("{}/{VERSION}", GROUPS[0]),
-        "metadata": {},
-        "items": objects.iter().map(item).collect::<Vec<Value>>(),
+        "metadata": found.extent.metadata(),
+        "items": found.objects.iter().map(item).collect::<Vec<Value>>(),
     }))
 }
 

@@ -7,7 +7,11 @@
 //!
 //! Guarantee: a version from before a move is too old for a watch.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    ptr,
+    sync::{Arc, Weak},
+};
 
 use fleetdex_core::{
     planted::{Bug, planted},
@@ -27,19 +31,47 @@ use crate::{
 const TOO_OLD: u64 = 0;
 
 /// What lists and watches select: a resource, in stores of one kind or of any.
-type Selection = (ResourceName, Option<StoreKind>);
+type MovedSelection = (ResourceName, Option<StoreKind>);
 
 /// When the objects of each selection last moved between stores. Clones share it.
 #[derive(Clone, Debug, Default)]
-pub struct StoreMoves(Arc<Mutex<BTreeMap<Selection, LastMove>>>);
+pub struct StoreMoves(Arc<Mutex<BTreeMap<MovedSelection, LastMove>>>);
 
 /// The last move of a selection.
 #[derive(Debug)]
 struct LastMove {
+    /// The last catalog that it was compared with. While this is the current one, nothing has moved
+    /// since. Weak, so that its address is not reused, and its content is freed.
+    catalog: Weak<Catalog>,
     /// A hash of what the stores hold since then.
     holdings: u64,
     /// Its sequence number, which no change has: greater than that of every version from before.
     number: u64,
+}
+
+impl LastMove {
+    /// No move is known: versions of any age are of the stores that this catalog has.
+    fn unknown(catalog: &Arc<Catalog>, request: &ListRequest) -> Self {
+        Self {
+            catalog: Arc::downgrade(catalog),
+            holdings: holdings_hash(catalog, request),
+            number: TOO_OLD,
+        }
+    }
+
+    /// Notes a move if the stores of another catalog hold something else. Every list and watch
+    /// compares, so one with the same catalog costs no hash of its clusters.
+    fn compare(&mut self, catalog: &Arc<Catalog>, request: &ListRequest, sequence: &Sequence) {
+        if ptr::eq(self.catalog.as_ptr(), Arc::as_ptr(catalog)) {
+            return;
+        }
+        self.catalog = Arc::downgrade(catalog);
+        let holdings = holdings_hash(catalog, request);
+        if self.holdings != holdings {
+            self.holdings = holdings;
+            self.number = sequence.advance();
+        }
+    }
 }
 
 impl StoreMoves {
@@ -82,19 +114,11 @@ impl PlannedCatalog {
         let resource = ResourceName::new(&request.resource.group, &request.resource.plural);
         let mut moves = self.moves.0.lock();
         // Within the lock, so that no earlier catalog counts after a later one.
-        let holdings = holdings_hash(&self.current.borrow(), request);
+        let current = Arc::clone(&self.current.borrow());
         let last = moves
             .entry((resource, request.store_kind))
-            .or_insert(LastMove {
-                holdings,
-                number: TOO_OLD,
-            });
-        if last.holdings != holdings {
-            *last = LastMove {
-                holdings,
-                number: sequence.advance(),
-            };
-        }
+            .or_insert_with(|| LastMove::unknown(&current, request));
+        last.compare(&current, request, sequence);
         last.number
     }
 
@@ -173,13 +197,17 @@ mod tests {
         let in_time = number(&during, &all, last_move);
         assert!(in_time > last_move);
         // One cluster after the other.
-        for after in [catalog("new", "former"), catalog("new", "new")] {
+        for (of_member1, of_member2) in [("new", "former"), ("new", "new")] {
+            let after = catalog(of_member1, of_member2);
             publish.send_replace(Arc::clone(&after));
             assert_eq!(number(&during, &all, last_move), TOO_OLD);
             let later = moves.planned(&after, &published);
             let moved = later.last_move(&all, log.sequence());
             assert!(in_time < moved && number(&later, &all, moved) >= moved);
             assert_eq!(moved, during.last_move(&all, log.sequence()), "one move");
+            // Another catalog, in which every object is where it was.
+            publish.send_replace(catalog(of_member1, of_member2));
+            assert_eq!(moved, during.last_move(&all, log.sequence()), "no move");
             // The log of a store that is named tells of everything in it.
             assert_eq!(later.last_move(&of_one, log.sequence()), TOO_OLD);
             assert!(number(&during, &of_one, TOO_OLD) > TOO_OLD);

@@ -18,14 +18,14 @@ mod text;
 mod tests;
 
 pub use age::human_duration;
-use fleetdex_core::model::{Gvk, PrinterColumn, write_json_text};
+use fleetdex_core::model::{Gvk, MemberMask, PrinterColumn, write_json_text};
 use jiff::Timestamp;
 use serde_json::json;
 
 use self::{
     column::{Cell, Column, RowContext, age, name, text},
     custom::CustomColumn,
-    json_node::{FieldPaths, JsonNode},
+    json_node::JsonNode,
     kind_columns::{CompletedCondition, KindColumns},
     kinds::{CREATED_AT_KINDS, KINDS},
 };
@@ -43,7 +43,7 @@ const OTHER_COLUMNS: &[Column] = &[name(), age().with_type("date")];
 pub struct TablePrinter {
     columns: TableColumns,
     completed: Option<fn(&RowContext<'_>) -> Option<CompletedCondition>>,
-    paths: FieldPaths,
+    paths: MemberMask,
 }
 
 #[derive(Clone, Debug)]
@@ -84,7 +84,7 @@ impl TablePrinter {
         columns: &'static [Column],
         completed: Option<fn(&RowContext<'_>) -> Option<CompletedCondition>>,
     ) -> Self {
-        let mut paths = FieldPaths::default();
+        let mut paths = MemberMask::default();
         for path in columns.iter().flat_map(Column::reads) {
             paths.add(path.split('.'));
         }

@@ -12,6 +12,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Status, StatusCause, Status
 /// Seconds after which a client should retry.
 pub const RETRY_AFTER_SECONDS: i32 = 1;
 
+/// The API group of webhook configurations.
+const CONFIGURATION_GROUP: &str = "config.karmada.io";
+
 /// A request failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ApiError {
@@ -110,9 +113,9 @@ pub enum ApiError {
     /// The body is well-formed, and what it asks for is impossible; the message says why.
     #[error("{0}")]
     Unprocessable(String),
-    /// This server cannot do it yet; the message says what to do instead.
-    #[error("{0}")]
-    NotImplemented(String),
+    /// The interpreter webhook that decides has no answer.
+    #[error("{}", .0.message)]
+    Webhook(Box<WebhookFailure>),
     /// A member cluster did not respond in time.
     #[error(
         "cluster {cluster} did not answer within {seconds} s; whether a write was carried out is not known"
@@ -183,6 +186,29 @@ pub struct Forbidden {
     pub message: String,
 }
 
+/// An interpreter webhook without an answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WebhookFailure {
+    /// The kind of the configuration.
+    pub kind: &'static str,
+    /// The name of the configuration.
+    pub configuration: String,
+    /// The name of the webhook in it.
+    pub webhook: String,
+    /// Whether it was reached: then it says why there is no answer, or its answer is invalid.
+    pub was_reached: bool,
+    /// Why there is no answer.
+    pub cause: String,
+    /// The whole message.
+    pub message: String,
+}
+
+impl From<WebhookFailure> for ApiError {
+    fn from(failure: WebhookFailure) -> Self {
+        Self::Webhook(Box::new(failure))
+    }
+}
+
 impl From<Forbidden> for ApiError {
     fn from(forbidden: Forbidden) -> Self {
         Self::Forbidden(Box::new(forbidden))
@@ -234,9 +260,9 @@ impl ApiError {
             Self::UnsupportedMediaType(_) => (415, "UnsupportedMediaType"),
             Self::Unprocessable(_) => (422, "Invalid"),
             Self::Busy(_) | Self::Crowded(_) | Self::TooManyRequests => (429, "TooManyRequests"),
-            Self::NotImplemented(_) => (501, "NotImplemented"),
+            Self::Webhook(failure) if failure.was_reached => (422, "Invalid"),
             Self::Internal(_) => (500, "InternalError"),
-            Self::Unavailable(_) => (503, "ServiceUnavailable"),
+            Self::Unavailable(_) | Self::Webhook(_) => (503, "ServiceUnavailable"),
             Self::Timeout(_)
             | Self::RequestTimeout(_)
             | Self::MemberTimeout { .. }
@@ -272,6 +298,7 @@ impl ApiError {
                 causes: Some(clusters.iter().map(cause).collect()),
                 ..object_details(group, plural, name)
             }),
+            Self::Webhook(failure) => Some(failure.details()),
             Self::NoSuchCluster(cluster) => Some(StatusDetails {
                 group: Some("search.fleetdex.io".to_owned()),
                 kind: Some("clusters".to_owned()),
@@ -298,6 +325,19 @@ impl ApiError {
                 ..StatusDetails::default()
             }),
             _ => None,
+        }
+    }
+}
+
+impl WebhookFailure {
+    fn details(&self) -> StatusDetails {
+        StatusDetails {
+            causes: Some(vec![StatusCause {
+                field: Some(format!("webhooks[{}]", self.webhook)),
+                message: Some(self.cause.clone()),
+                reason: Some("WebhookFailed".to_owned()),
+            }]),
+            ..object_details(CONFIGURATION_GROUP, self.kind, &self.configuration)
         }
     }
 }

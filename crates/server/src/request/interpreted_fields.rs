@@ -9,7 +9,7 @@ use fleetdex_core::{
 use fleetdex_interpreter::image;
 
 /// The interpreted field of images.
-const IMAGE: &str = "image";
+pub const IMAGE: &str = "image";
 
 /// The value of a requirement on `dependsOn` names no object.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -16,10 +16,10 @@ use crate::{
     fake::{cluster, served, store},
 };
 
-const GROUP: &str = "/apis/search.fleetdex.io/v1alpha1";
+pub(super) const GROUP: &str = "/apis/search.fleetdex.io/v1alpha1";
 
 /// An object of member1 in the namespace `web`.
-fn object(kind: &str, name: &str, more: Value) -> Hit {
+pub(super) fn object(kind: &str, name: &str, more: Value) -> Hit {
     let mut object = json!({
         "apiVersion": if kind == "Deployment" { "apps/v1" } else { "v1" },
         "kind": kind,
@@ -57,7 +57,7 @@ fn degraded(mut hit: Hit) -> Hit {
     hit
 }
 
-fn of_cluster(name: &str, hit: Hit) -> Hit {
+pub(super) fn of_cluster(name: &str, hit: Hit) -> Hit {
     Hit {
         cluster: cluster(name),
         ..hit
@@ -65,7 +65,7 @@ fn of_cluster(name: &str, hit: Hit) -> Hit {
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "as stores answer")]
-fn page(items: Vec<Hit>) -> Result<Page, StoreError> {
+pub(super) fn page(items: Vec<Hit>) -> Result<Page, StoreError> {
     Ok(Page {
         items,
         ..Page::default()
@@ -73,7 +73,7 @@ fn page(items: Vec<Hit>) -> Result<Page, StoreError> {
 }
 
 /// Pods, Secrets, Services and Deployments of member1 and member2 with interpreted fields, and Nodes of member1 without them. The store has all of them.
-fn interpreted(main: &Arc<PreparedReader>) -> Catalog {
+pub(super) fn interpreted(main: &Arc<PreparedReader>) -> Catalog {
     let mut catalog = Catalog::default();
     catalog.add_store(store("main"), Arc::clone(main) as _);
     catalog.add_registry("workloads");
@@ -228,14 +228,63 @@ async fn a_result_that_is_cut_says_so() {
         let names = (0..count).map(|number| object("Pod", &format!("p{number}"), json!({})));
         page(names.collect())
     };
-    let main = PreparedReader::with(vec![pods(3)]);
+    let main = PreparedReader::counting(Groups {
+        total: 3,
+        ..Groups::default()
+    });
+    main.add(pods(3));
+    main.add(pods(3));
     let app = app(interpreted(&main));
-    let (rows, warnings) = table(&app, &format!("{GROUP}/objects?kinds=pods&limit=2")).await;
+    let path = format!("{GROUP}/objects?kinds=pods&limit=2");
+    let (rows, warnings) = table(&app, &path).await;
     assert_eq!(rows.len(), 2);
     assert!(
-        warnings[0].contains("more than 2 objects match"),
+        warnings[0].contains("1 more than these 2 objects match; narrow the search"),
         "{warnings:?}"
     );
+    let (_, list) = fetch(&app, &path).await;
+    assert_eq!(
+        list["metadata"],
+        json!({ "incomplete": true, "remainingItemCount": 1 })
+    );
+    let main = PreparedReader::with(vec![pods(2)]);
+    let (_, list) = fetch(&super::app(interpreted(&main)), &path).await;
+    assert_eq!(list["metadata"], json!({}));
+}
+
+#[tokio::test]
+async fn a_result_that_is_cut_needs_no_count() {
+    let main = PreparedReader::failing_to_count();
+    let pods = ["a", "b", "c"].map(|name| object("Pod", name, json!({})));
+    main.add(page(pods.to_vec()));
+    main.add(page(pods.to_vec()));
+    let app = app(interpreted(&main));
+    let path = format!("{GROUP}/objects?kinds=pods&limit=2");
+    let (rows, warnings) = table(&app, &path).await;
+    assert_eq!((rows.len(), main.counted.lock().len()), (2, 1));
+    assert!(
+        warnings[0].contains("more than 2 objects match; narrow the search"),
+        "{warnings:?}"
+    );
+    let (code, list) = fetch(&app, &path).await;
+    assert_eq!(
+        (code, &list["metadata"]),
+        (200, &json!({ "incomplete": true }))
+    );
+}
+
+#[tokio::test]
+async fn an_object_with_several_images_is_not_counted_under_one_of_them() {
+    let main = PreparedReader::with(vec![]);
+    let app = app(interpreted(&main));
+    let mut refusals = Vec::new();
+    for query in ["pods?by=image", "pods?by=cluster,dependsOn&explain=true"] {
+        refusals.push(refusal(&app, &format!("{GROUP}/aggregate/api/v1/{query}")).await);
+    }
+    insta::assert_snapshot!(refusals.join("\n"), @"
+    400 BadRequest: parameter by: an object may have several values of image, and is counted once; /images counts Pods by image and cluster
+    400 BadRequest: parameter by: an object may have several values of dependsOn, and is counted once; fieldSelector=dependsOn=... selects the objects that refer to one
+    ");
 }
 
 #[tokio::test]

@@ -122,7 +122,7 @@ impl App {
             members,
             peers: Peers::default(),
             keys: SealingKeys::default(),
-            rules: crate::read::rules::ConfiguredRules::default(),
+            interpreters: crate::read::interpreters::Interpreters::default(),
         };
         Self {
             router: router(api, Readiness::new()),

@@ -30,7 +30,7 @@ use parking_lot::{Mutex, MutexGuard};
 pub(super) use swap::RevisionSwap;
 use tokio::{
     sync::watch,
-    time::{Instant, interval, timeout, timeout_at},
+    time::{Instant, MissedTickBehavior, interval, timeout, timeout_at},
 };
 use tokio_util::task::AbortOnDropHandle;
 pub(super) use unacknowledged::PreviousState;
@@ -358,7 +358,10 @@ impl FeedInner {
 async fn run(feed: Weak<FeedInner>) {
     let mut starting = interval(REFRESH_INTERVAL / 20);
     let mut ticks = interval(REFRESH_INTERVAL);
-    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    // Of two intervals one is always idle. What it has missed must not follow at once when it is used
+    // again: an active feed may have to start again after hours.
+    starting.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut settled_start = 0;
     loop {
         let is_active = feed

@@ -4,8 +4,13 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use fleetdex_clusters::watch::Collection;
 use fleetdex_core::{
-    model::{Gvk, Projection, Projector, Resource, Scope},
+    model::{Gvk, InterpretationLevel, Projection, Projector, Resource, Scope},
     query::{Query, ResourceName, Selectable},
+};
+use fleetdex_interpreter::{
+    customization::{Customization, CustomizationSet},
+    rules::RuleSet,
+    script::ArgoHealth,
 };
 use fleetdex_store::{IndexReader as _, IndexRevision, IndexWriter as _, memory::Memory};
 use fleetdex_telemetry::Metrics;
@@ -129,6 +134,10 @@ impl UnitFixture {
     /// Watches a member that has these objects, listed at version 9. `redact`: paths that are not
     /// stored.
     async fn new(objects: &[String], redact: &[&str]) -> Self {
+        Self::interpreted(objects, redact, None).await
+    }
+
+    async fn interpreted(objects: &[String], redact: &[&str], rules: Option<KindRules>) -> Self {
         let (lines, receiver) = mpsc::unbounded_channel();
         let member = Arc::new(ScriptedMember {
             metadata: Mutex::new(page(9, objects)),
@@ -171,7 +180,10 @@ impl UnitFixture {
         memory.activate(&revision).await.unwrap();
         let redact: Vec<String> = redact.iter().map(|path| (*path).to_owned()).collect();
         let projection = Projection::new(&redact, &[]).unwrap();
-        let projector = Projector::new(&unit.cluster, &unit.resource, &projection, &[]);
+        let mut projector = Projector::new(&unit.cluster, &unit.resource, &projection, &[]);
+        if let Some(rules) = &rules {
+            projector = projector.interpreted_by(Arc::new(rules.clone()));
+        }
         let progress = Progress::new(unit.cluster.clone(), changed);
         let filters = Filters::new(
             &unit.cluster,
@@ -204,6 +216,7 @@ impl UnitFixture {
             writes_again: false,
             is_selective: false,
             progress: Arc::clone(&progress),
+            rules,
             enrichment: None,
             lists: Arc::new(Semaphore::new(LISTS_PER_CLUSTER)),
             metrics: unit_metrics(),
@@ -391,4 +404,55 @@ async fn skipped_objects_are_logged_once_a_minute_and_all_are_counted() {
     assert_eq!(logged, [1]);
     tokio::time::advance(SKIP_LOG_INTERVAL).await;
     assert_eq!(skips.count(), Some(500_000));
+}
+
+/// A script that runs without end for objects that say so.
+fn endless_rules() -> KindRules {
+    let script = "function InterpretHealth(o) while o.spec.endless do end return true end";
+    let customization = Customization::parse(&json!({
+        "apiVersion": "config.karmada.io/v1alpha1", "kind": "ResourceInterpreterCustomization", "metadata": { "name": "widgets" },
+        "spec": {
+            "target": { "apiVersion": "example.com/v1", "kind": "Widget" },
+            "customizations": { "healthInterpretation": { "luaScript": script } },
+        },
+    }));
+    let customizations = CustomizationSet::new(&customization);
+    let rules = RuleSet::new(customizations, ArgoHealth::default(), Vec::new());
+    rules
+        .of_kind(&widgets(), true, InterpretationLevel::All)
+        .unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_stops_for_other_rules_when_too_many_runs_of_a_script_reach_a_limit() {
+    let rules = endless_rules();
+    let fixture = UnitFixture::interpreted(&[widget(5, "{}")], &[], Some(rules.clone())).await;
+    let endless = |version| widget(version, "{\"endless\":true}");
+    for version in 11..20 {
+        fixture
+            .event("MODIFIED", version, &endless(version), &[endless(version)])
+            .await;
+    }
+    assert!(!fixture.progress.is_broken());
+    for version in 20..22 {
+        let line = format!(
+            "{{\"type\":\"MODIFIED\",\"object\":{}}}\n",
+            endless(version)
+        );
+        fixture.lines.send(line.into()).unwrap();
+    }
+    fixture
+        .until("the stream stops", |fixture| fixture.progress.is_broken())
+        .await;
+    assert_eq!(rules.exhausted_scripts().len(), 1);
+    assert_eq!(
+        fixture.progress.acknowledged(),
+        None,
+        "only a list repairs what it stores"
+    );
+    tokio::time::sleep(Duration::from_mins(1)).await;
+    assert_eq!(
+        fixture.stored().await[0]["metadata"]["resourceVersion"],
+        "20"
+    );
 }

@@ -1,5 +1,7 @@
 //! Where a request goes: its URL, the name that it calls the server by, and the address that it connects to.
 
+use std::net::IpAddr;
+
 use fleetdex_core::model::quoted;
 use fleetdex_interpreter::webhook::configuration::WebhookAddress;
 use reqwest::Url;
@@ -26,7 +28,7 @@ pub(super) async fn destination(
     resolver: &dyn ResolveService,
 ) -> Result<WebhookDestination, CallFailure> {
     match address {
-        WebhookAddress::Url(url) => of_url(url),
+        WebhookAddress::Url(url) => of_url(url, resolver.every_host()),
         WebhookAddress::Service {
             namespace,
             name,
@@ -39,15 +41,42 @@ pub(super) async fn destination(
     }
 }
 
-fn of_url(text: &str) -> Result<WebhookDestination, CallFailure> {
+fn of_url(text: &str, connect: Option<SocketTarget>) -> Result<WebhookDestination, CallFailure> {
     let mut url = parsed(text)?;
     let path = joined(url.path());
     url.set_path(&path);
+    let host_header = connect.as_ref().map(|_| url.authority().to_owned());
+    if let Some(target) = &connect {
+        check_reachable(&url, target)?;
+        // An https URL with a host can have a port.
+        let _is_set = url.set_port(Some(target.port));
+    }
     Ok(WebhookDestination {
         url,
-        host_header: None,
-        connect: None,
+        host_header,
+        connect,
     })
+}
+
+/// The resolver of a client leads names to the target. It is not asked about IP addresses, so a URL with another one would be called there, on the
+/// port of the target.
+fn check_reachable(url: &Url, target: &SocketTarget) -> Result<(), CallFailure> {
+    let Some(address) = ip_address(url.host_str().unwrap_or_default()) else {
+        return Ok(());
+    };
+    if ip_address(&target.host) == Some(address) {
+        return Ok(());
+    }
+    Err(CallFailure::Endpoint(format!(
+        "the URL of the webhook has the IP address {address}, so it cannot be called at {} instead; \
+         name the server by a DNS name of its certificate",
+        target.host
+    )))
+}
+
+/// The IP address that a host is, which has brackets in a URL if it is one of IPv6.
+fn ip_address(host: &str) -> Option<IpAddr> {
+    host.trim_matches(['[', ']']).parse().ok()
 }
 
 fn of_service(
@@ -113,9 +142,58 @@ mod tests {
             ("https://[::1]:8443/x/../y", "https://[::1]:8443/y"),
             ("https://a.example.com/%2Fx", "https://a.example.com/%2Fx"),
         ] {
-            let destination = of_url(url).unwrap();
+            let destination = of_url(url, None).unwrap();
             assert_eq!(destination.url.as_str(), called);
             assert_eq!((destination.host_header, destination.connect), (None, None));
+        }
+    }
+
+    #[test]
+    fn a_url_keeps_its_host_wherever_it_is_reached() {
+        let forwarded = SocketTarget {
+            host: "127.0.0.1".to_owned(),
+            port: 9443,
+        };
+        let destination = of_url("https://a.example.com:444/x", Some(forwarded.clone())).unwrap();
+        assert_eq!(destination.url.as_str(), "https://a.example.com:9443/x");
+        assert_eq!(
+            destination.host_header.as_deref(),
+            Some("a.example.com:444")
+        );
+        assert_eq!(destination.connect, Some(forwarded));
+    }
+
+    #[test]
+    fn a_url_with_an_ip_address_is_reached_at_that_address_only() {
+        let at = |url: &str, host: &str| {
+            let target = SocketTarget {
+                host: host.to_owned(),
+                port: 8443,
+            };
+            let destination = of_url(url, Some(target));
+            destination.map(|destination| destination.url.to_string())
+        };
+        for (url, host, called) in [
+            (
+                "https://127.0.0.1/x",
+                "127.0.0.1",
+                "https://127.0.0.1:8443/x",
+            ),
+            ("https://[::1]:9443/", "::1", "https://[::1]:8443/"),
+        ] {
+            assert_eq!(at(url, host), Ok(called.to_owned()));
+        }
+        for (url, host) in [
+            ("https://10.0.0.5:9443", "127.0.0.1"),
+            ("https://167772165/", "127.0.0.1"),
+            ("https://[::1]/", "127.0.0.1"),
+            ("https://127.0.0.1/", "::1"),
+            ("https://127.0.0.1/", "localhost"),
+        ] {
+            let failure = at(url, host).unwrap_err();
+            assert!(matches!(failure, CallFailure::Endpoint(_)), "{failure}");
+            let text = failure.to_string();
+            assert!(text.contains("name the server by a DNS name"), "{text}");
         }
     }
 
@@ -132,7 +210,7 @@ mod tests {
             "https://",
             "",
         ] {
-            let failure = of_url(url).unwrap_err().to_string();
+            let failure = of_url(url, None).unwrap_err().to_string();
             assert!(!failure.contains("hunter2"), "{failure}");
         }
     }

@@ -22,8 +22,15 @@ pub struct CallError {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CallFailure {
     /// Too many calls were under way for the whole time that the call may take.
-    #[error("not called: other calls took all {} s that it has", .0.as_secs_f64())]
+    #[error("not called: other calls took all {} s that it has", seconds(.0))]
     Busy(Duration),
+    /// Too many calls wait for their turn.
+    #[error("not called: too many other calls wait; try again")]
+    QueueFull,
+    /// Calls before it failed, and it is not called again yet. Why they failed is in the log and in the documents of their objects:
+    /// who asks now may not be allowed to see those.
+    #[error("not called: earlier calls failed, and it is not called again yet")]
+    Outage,
     /// Its address or certificates cannot be used.
     #[error("not called: {0}")]
     Endpoint(String),
@@ -34,7 +41,7 @@ pub enum CallFailure {
     #[error(transparent)]
     Service(#[from] ServiceError),
     /// There was no whole answer in time.
-    #[error("no whole answer within {} s", .0.as_secs_f64())]
+    #[error("no whole answer within {} s", seconds(.0))]
     Timeout(Duration),
     /// There was no connection, or it broke.
     #[error("{0}")]
@@ -59,7 +66,7 @@ pub enum CallFailure {
 
 impl CallError {
     /// A failure of the webhook with this id.
-    pub(super) fn new(webhook: &str, failure: CallFailure) -> Self {
+    pub fn new(webhook: &str, failure: CallFailure) -> Self {
         Self {
             webhook: quoted(webhook),
             failure,
@@ -75,7 +82,11 @@ impl CallError {
 impl CallFailure {
     fn contact(&self) -> Contact {
         match self {
-            Self::Busy(_) | Self::Endpoint(_) | Self::Request(_) => Contact::NotCalled,
+            Self::Busy(_)
+            | Self::QueueFull
+            | Self::Outage
+            | Self::Endpoint(_)
+            | Self::Request(_) => Contact::NotCalled,
             Self::Service(_) | Self::Timeout(_) | Self::Connection(_) => {
                 Contact::Unreachable { retry_after: None }
             }
@@ -94,7 +105,11 @@ impl CallFailure {
 
     pub(super) fn end(&self) -> CallEnd {
         match self {
-            Self::Busy(_) | Self::Endpoint(_) | Self::Request(_) => CallEnd::NotMade,
+            Self::Busy(_)
+            | Self::QueueFull
+            | Self::Outage
+            | Self::Endpoint(_)
+            | Self::Request(_) => CallEnd::NotMade,
             Self::Timeout(_) => CallEnd::Timeout,
             Self::Service(_) | Self::Connection(_) => CallEnd::Connection,
             Self::Status { .. } => CallEnd::Status,
@@ -102,6 +117,36 @@ impl CallFailure {
                 CallEnd::Unsuccessful
             }
             Self::Encoded(_) | Self::Answer(_) => CallEnd::Invalid,
+        }
+    }
+}
+
+/// Seconds, rounded to tenths: what is measured differs from call to call, and the same cause has the same text.
+fn seconds(duration: &Duration) -> f64 {
+    (duration.as_secs_f64() * 10.0).round() / 10.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seconds_are_rounded_to_tenths() {
+        for (nanoseconds, shown) in [
+            (10_000_000_000, "10"),
+            (1_500_000_000, "1.5"),
+            (4_999_998_123, "5"),
+            (300_000_007, "0.3"),
+        ] {
+            let duration = Duration::from_nanos(nanoseconds);
+            assert_eq!(
+                CallFailure::Timeout(duration).to_string(),
+                format!("no whole answer within {shown} s")
+            );
+            assert_eq!(
+                CallFailure::Busy(duration).to_string(),
+                format!("not called: other calls took all {shown} s that it has")
+            );
         }
     }
 }

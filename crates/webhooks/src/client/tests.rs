@@ -162,8 +162,9 @@ async fn a_service_is_called_by_its_name_wherever_it_is_reached() {
 async fn a_certificate_for_another_name_or_of_another_authority_is_refused() {
     let other_name = Server::start(&Authority::new(&["other.web.svc"]), answers_healthy).await;
     let resolver = Arc::new(FixedAddress(other_name.address));
-    let client = WebhookClient::new(resolver, WebhookMetrics::default());
-    let mut refused = vec![health_of(&client, &by_service(&other_name, 443)).await];
+    let at_other_name = WebhookClient::new(resolver, WebhookMetrics::default());
+    let mut refused = vec![health_of(&at_other_name, &by_service(&other_name, 443)).await];
+    let client = WebhookClient::new(Arc::new(ClusterDns), WebhookMetrics::default());
     let server = Server::start(&Authority::new(&NAMES), answers_healthy).await;
     let right = by_url(&server);
     let url = json!({"url": format!("https://{}/", server.address)});

@@ -74,8 +74,6 @@ pub(super) enum Wanted {
 #[derive(Debug)]
 pub(super) struct Lane<P> {
     pub(super) breaker: Breaker,
-    /// Why the breaker opened.
-    pub(super) outage: Option<Arc<str>>,
     /// Calls under way.
     pub(super) asking: usize,
     pub(super) held: Held,
@@ -91,7 +89,6 @@ impl<P> Default for Lane<P> {
     fn default() -> Self {
         Self {
             breaker: Breaker::default(),
-            outage: None,
             asking: 0,
             held: Held::default(),
             waiting: HashMap::new(),

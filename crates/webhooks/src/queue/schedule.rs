@@ -61,15 +61,7 @@ pub(super) struct PlannedCall<P> {
 #[derive(Clone, Debug)]
 pub(super) struct Ended {
     pub(super) contact: Contact,
-    /// Absent: the webhook answered.
-    pub(super) failure: Option<Failed>,
-}
-
-/// A call without an answer to deliver.
-#[derive(Clone, Debug)]
-pub(super) struct Failed {
-    pub(super) text: Arc<str>,
-    /// Whether to ask again.
+    /// Whether to ask again: there is no answer to deliver.
     pub(super) again: bool,
 }
 
@@ -236,7 +228,6 @@ impl<P: Clone> Schedule<P> {
     pub(super) fn reset_webhook(&mut self, webhook: &str) {
         if let Some(lane) = self.lanes.get_mut(webhook) {
             lane.breaker = Breaker::default();
-            lane.outage = None;
             lane.promote_all();
         }
     }
@@ -250,9 +241,10 @@ impl<P: Clone> Schedule<P> {
         cancelled + delivering
     }
 
-    /// Why a webhook is not asked at the moment.
-    pub(super) fn outage(&self, webhook: &str) -> Option<Arc<str>> {
-        self.lanes.get(webhook)?.outage.clone()
+    /// Whether a webhook may be called now, by its breaker.
+    pub(super) fn permits(&self, webhook: &str, now: Instant) -> bool {
+        let lane = self.lanes.get(webhook);
+        lane.is_none_or(|lane| lane.breaker.permits(now))
     }
 
     /// The next call to make now. The webhooks take turns.
@@ -307,13 +299,12 @@ impl<P: Clone> Schedule<P> {
             return NextStep::Discard;
         };
         lane.asking = lane.asking.saturating_sub(1);
-        record_contact(lane, ended, now);
+        record_contact(lane, ended.contact, now);
         if lane.wanted(&call.key) == Wanted::No {
             lane.finish(&call.key);
             return NextStep::Discard;
         }
-        let again = ended.failure.as_ref().is_some_and(|failed| failed.again);
-        if !again || !lane.fits_retries(call.bytes, retries) {
+        if !ended.again || !lane.fits_retries(call.bytes, retries) {
             lane.deliver(&call.key);
             return NextStep::Deliver;
         }
@@ -343,13 +334,8 @@ impl<P: Clone> Schedule<P> {
 }
 
 /// Keeps what a call says about its webhook.
-fn record_contact<P: Clone>(lane: &mut Lane<P>, ended: &Ended, now: Instant) {
-    let closed = lane.breaker.end(ended.contact, now);
-    if lane.breaker.is_closed() {
-        lane.outage = None;
-    } else if let (Contact::Unreachable { .. }, Some(failed)) = (ended.contact, &ended.failure) {
-        lane.outage = Some(Arc::clone(&failed.text));
-    }
+fn record_contact<P: Clone>(lane: &mut Lane<P>, contact: Contact, now: Instant) {
+    let closed = lane.breaker.end(contact, now);
     if closed {
         lane.promote_all();
     }

@@ -79,6 +79,11 @@ pub trait ResolveService: Send + Sync + 'static {
         name: &str,
         port: u16,
     ) -> Result<SocketTarget, ServiceError>;
+
+    /// Where the host of any URL is reached; `None`: where its name leads.
+    fn every_host(&self) -> Option<SocketTarget> {
+        None
+    }
 }
 
 /// Leaves it to the DNS of the cluster that this process runs in.
@@ -97,7 +102,7 @@ impl ResolveService for ClusterDns {
     }
 }
 
-/// Reaches every Service at one address, as a command line without a cluster needs it.
+/// Reaches every Service and every host at one address, as a command line without a cluster needs it.
 #[derive(Clone, Copy, Debug)]
 pub struct FixedAddress(pub SocketAddr);
 
@@ -109,10 +114,20 @@ impl ResolveService for FixedAddress {
         _name: &str,
         _port: u16,
     ) -> Result<SocketTarget, ServiceError> {
-        Ok(SocketTarget {
+        Ok(self.target())
+    }
+
+    fn every_host(&self) -> Option<SocketTarget> {
+        Some(self.target())
+    }
+}
+
+impl FixedAddress {
+    fn target(self) -> SocketTarget {
+        SocketTarget {
             host: self.0.ip().to_string(),
             port: self.0.port(),
-        })
+        }
     }
 }
 

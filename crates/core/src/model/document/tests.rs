@@ -2,6 +2,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::model::{CLUSTER_ANNOTATION, FieldPath, Gvk};
+use crate::model::{Interpretation, encode_sort_key};
 
 fn resource(api_version: &str, kind: &str, plural: &str) -> Resource {
     Resource {
@@ -438,9 +439,14 @@ fn an_object_without_identity_is_refused() {
 struct StatusReader;
 
 impl Interpret for StatusReader {
-    fn interpret(&self, object: &Object<'_>) -> Interpretation {
+    fn reads(&self) -> &MemberMask {
+        MemberMask::everything()
+    }
+
+    fn interpret(&self, object: &Object<'_>, read: &JsonTree<'_>) -> Interpretation {
         let value = object.to_value("v1", "Pod");
-        if value.get("data").is_some() || value.get("status").is_none() {
+        assert_eq!(value.get("status").is_some(), read.get("status").is_some());
+        if read.get("data").is_some() || read.get("status").is_none() {
             return Interpretation::default();
         }
         Interpretation {

@@ -1,11 +1,9 @@
 //! Namespaces, custom resource definitions, API services and certificate signing requests.
 
-use serde_json::Value;
-
 use super::condition::{self, first_true, has_status, no_phase, unknown_phase, with_status};
 use crate::{
     health::{Assessment, Health},
-    value::{condition as condition_of, list, text},
+    value::{Tree, condition as condition_of, list, text},
 };
 
 const DELETION_FAILURES: &[&str] = &[
@@ -16,7 +14,7 @@ const DELETION_FAILURES: &[&str] = &[
 const REMAINDERS: &[&str] = &["NamespaceContentRemaining", "NamespaceFinalizersRemaining"];
 
 /// A deletion that waits for content is Progressing; one that has failed is stuck.
-pub fn namespace(object: &Value) -> Assessment {
+pub fn namespace(object: Tree<'_>) -> Assessment {
     let is_deleted = !text(object, &["metadata", "deletionTimestamp"]).is_empty();
     match text(object, &["status", "phase"]) {
         "Terminating" => terminating(object),
@@ -27,7 +25,7 @@ pub fn namespace(object: &Value) -> Assessment {
     }
 }
 
-fn terminating(object: &Value) -> Assessment {
+fn terminating(object: Tree<'_>) -> Assessment {
     if let Some(failure) = first_true(object, DELETION_FAILURES) {
         return condition::assess(Health::Degraded, failure);
     }
@@ -45,7 +43,7 @@ fn terminating(object: &Value) -> Assessment {
 }
 
 /// Source: Argo CD, `resource_customizations/apiextensions.k8s.io/CustomResourceDefinition`.
-pub fn custom_resource_definition(object: &Value) -> Assessment {
+pub fn custom_resource_definition(object: Tree<'_>) -> Assessment {
     if list(object, &["status", "conditions"]).is_empty() {
         let message = "no conditions are reported yet";
         return Assessment::new(Health::Progressing, "NoStatus", message);
@@ -72,7 +70,7 @@ pub fn custom_resource_definition(object: &Value) -> Assessment {
 }
 
 /// An API service that is not available breaks discovery and the deletion of namespaces.
-pub fn api_service(object: &Value) -> Assessment {
+pub fn api_service(object: Tree<'_>) -> Assessment {
     let Some(available) = condition_of(object, "Available") else {
         let message = "availability is not reported yet";
         return Assessment::new(Health::Progressing, "NoStatus", message);
@@ -85,7 +83,7 @@ pub fn api_service(object: &Value) -> Assessment {
 }
 
 /// A request ends with a certificate, a denial or a failure of its signer.
-pub fn certificate_signing_request(object: &Value) -> Assessment {
+pub fn certificate_signing_request(object: Tree<'_>) -> Assessment {
     if let Some(refused) = first_true(object, &["Denied", "Failed"]) {
         return condition::assess(Health::Degraded, refused);
     }

@@ -1,15 +1,15 @@
 //! Jobs, cron jobs and Argo's workflows.
 
-use serde_json::Value;
+use fleetdex_core::model::TreeMembers;
 
 use super::condition::{self, first_true, unknown_phase};
 use crate::{
     health::{Assessment, Health},
-    value::{flag, integer, list, map, text},
+    value::{Tree, flag, integer, list, map, text},
 };
 
 /// The statuses of its conditions count: a job that was resumed has `Suspended=False`.
-pub fn job(object: &Value) -> Assessment {
+pub fn job(object: Tree<'_>) -> Assessment {
     if let Some(failed) = first_true(object, &["Failed", "FailureTarget"]) {
         return condition::assess(Health::Degraded, failed);
     }
@@ -30,11 +30,11 @@ pub fn job(object: &Value) -> Assessment {
 
 /// Degraded, if the last run is known to have failed. The status cannot tell whether a job that has
 /// never succeeded has failed or not ended yet. Times are RFC 3339 in UTC and compare as texts.
-pub fn cron_job(object: &Value) -> Assessment {
+pub fn cron_job(object: Tree<'_>) -> Assessment {
     if flag(object, &["spec", "suspend"]) {
         return Assessment::new(Health::Suspended, "Suspended", "the cron job is suspended");
     }
-    if map(object, &["status"]).is_none_or(serde_json::Map::is_empty) {
+    if map(object, &["status"]).is_none_or(TreeMembers::is_empty) {
         return Assessment::new(Health::Healthy, "", "not scheduled yet");
     }
     if !list(object, &["status", "active"]).is_empty() {
@@ -54,7 +54,7 @@ pub fn cron_job(object: &Value) -> Assessment {
 }
 
 /// Source: Argo CD, `health_argo.go`.
-pub fn workflow(object: &Value) -> Assessment {
+pub fn workflow(object: Tree<'_>) -> Assessment {
     let message = text(object, &["status", "message"]);
     match text(object, &["status", "phase"]) {
         "" => Assessment::new(Health::Progressing, "NoStatus", message),

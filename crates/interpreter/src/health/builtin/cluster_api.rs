@@ -3,17 +3,15 @@
 //!
 //! Source: Argo CD, `resource_customizations/cluster.x-k8s.io`.
 
-use serde_json::Value;
-
 use super::condition::{self, generation_lag, no_phase, with_status};
 use crate::{
     health::{Assessment, Health},
-    value::{condition as condition_of, flag, integer, map, text, version},
+    value::{Tree, condition as condition_of, flag, integer, map, text, version},
 };
 
 /// The health of an object of Cluster API; `None` for kinds without a rule, and for clusters of the
 /// newer contract whose conditions the generic rule reads.
-pub fn assess(kind: &str, object: &Value) -> Option<Assessment> {
+pub fn assess(kind: &str, object: Tree<'_>) -> Option<Assessment> {
     let judge = match kind {
         "Cluster" => return cluster(object),
         "Machine" => machine,
@@ -32,14 +30,14 @@ pub fn assess(kind: &str, object: &Value) -> Option<Assessment> {
 const PAUSED_ANNOTATION: &str = "cluster.x-k8s.io/paused";
 
 /// The annotation counts whatever its value.
-fn paused(object: &Value) -> Option<Assessment> {
+fn paused(object: Tree<'_>) -> Option<Assessment> {
     let has_annotation = map(object, &["metadata", "annotations"])
         .is_some_and(|annotations| annotations.contains_key(PAUSED_ANNOTATION));
     (has_annotation || flag(object, &["spec", "paused"]))
         .then(|| Assessment::new(Health::Suspended, "Paused", "reconciliation is paused"))
 }
 
-fn failure(object: &Value) -> Option<Assessment> {
+fn failure(object: Tree<'_>) -> Option<Assessment> {
     let reason = text(object, &["status", "failureReason"]);
     let message = text(object, &["status", "failureMessage"]);
     match (reason, message) {
@@ -49,7 +47,7 @@ fn failure(object: &Value) -> Option<Assessment> {
     }
 }
 
-fn cluster(object: &Value) -> Option<Assessment> {
+fn cluster(object: Tree<'_>) -> Option<Assessment> {
     if let Some(paused) = paused(object) {
         return Some(paused);
     }
@@ -57,7 +55,7 @@ fn cluster(object: &Value) -> Option<Assessment> {
         return cluster_v1beta2(object);
     }
     let unready =
-        with_status(object, "Ready", "False").filter(|ready| text(ready, &["severity"]) != "Info");
+        with_status(object, "Ready", "False").filter(|ready| text(*ready, &["severity"]) != "Info");
     if let Some(unready) = unready {
         return Some(condition::assess(Health::Degraded, unready));
     }
@@ -66,7 +64,7 @@ fn cluster(object: &Value) -> Option<Assessment> {
 }
 
 /// The newer contract has conditions without a severity.
-fn cluster_v1beta2(object: &Value) -> Option<Assessment> {
+fn cluster_v1beta2(object: Tree<'_>) -> Option<Assessment> {
     if with_status(object, "Available", "True").is_some() {
         return Some(Assessment::plain(Health::Healthy));
     }
@@ -77,16 +75,16 @@ fn cluster_v1beta2(object: &Value) -> Option<Assessment> {
     (text(object, &["status", "phase"]) == "Deleting").then(|| by_phase(object, &[], &[]))
 }
 
-fn machine(object: &Value) -> Assessment {
+fn machine(object: Tree<'_>) -> Assessment {
     by_phase(object, &["Running"], &[])
 }
 
-fn machine_pool(object: &Value) -> Assessment {
+fn machine_pool(object: Tree<'_>) -> Assessment {
     by_phase(object, &["Running", "Scaling"], &["Unknown"])
 }
 
 /// A deployment is not healthy before all its machines are new and ready.
-fn machine_deployment(object: &Value) -> Assessment {
+fn machine_deployment(object: Tree<'_>) -> Assessment {
     let by_phase = by_phase(object, &["Running"], &[]);
     let count = |field| integer(object, &["status", field]);
     let replicas = count("replicas").unwrap_or(0);
@@ -99,7 +97,7 @@ fn machine_deployment(object: &Value) -> Assessment {
     Assessment::new(Health::Progressing, "RolloutInProgress", &message)
 }
 
-fn machine_health_check(object: &Value) -> Assessment {
+fn machine_health_check(object: Tree<'_>) -> Assessment {
     let Some(current) = integer(object, &["status", "currentHealthy"]) else {
         let message = "no status is reported yet";
         return Assessment::new(Health::Progressing, "NoStatus", message);
@@ -112,7 +110,7 @@ fn machine_health_check(object: &Value) -> Assessment {
     Assessment::new(Health::Degraded, "UnhealthyMachines", &message)
 }
 
-fn by_phase(object: &Value, healthy: &[&str], degraded: &[&str]) -> Assessment {
+fn by_phase(object: Tree<'_>, healthy: &[&str], degraded: &[&str]) -> Assessment {
     let phase = text(object, &["status", "phase"]);
     if phase.is_empty() {
         return no_phase();

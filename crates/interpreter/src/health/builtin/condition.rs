@@ -1,38 +1,36 @@
 //! Conditions, phases and generations, as most kinds have them.
 
-use serde_json::Value;
-
 use crate::{
     health::{Assessment, Health},
-    value::{condition, integer, text},
+    value::{Tree, Trees, condition, integer, text},
 };
 
 /// The condition of a type in a list.
-pub fn find<'v>(conditions: &'v [Value], kind: &str) -> Option<&'v Value> {
+pub fn find<'v>(conditions: Trees<'v>, kind: &str) -> Option<Tree<'v>> {
     conditions
         .iter()
-        .find(|condition| text(condition, &["type"]) == kind)
+        .find(|condition| text(*condition, &["type"]) == kind)
 }
 
 /// The condition of a type in `status.conditions`, if it has this status.
-pub fn with_status<'v>(object: &'v Value, kind: &str, status: &str) -> Option<&'v Value> {
+pub fn with_status<'v>(object: Tree<'v>, kind: &str, status: &str) -> Option<Tree<'v>> {
     condition(object, kind).filter(|condition| has_status(condition, status))
 }
 
 /// The first condition in `status.conditions` of one of the types, in their order, that is True.
-pub fn first_true<'v>(object: &'v Value, kinds: &[&str]) -> Option<&'v Value> {
+pub fn first_true<'v>(object: Tree<'v>, kinds: &[&str]) -> Option<Tree<'v>> {
     kinds
         .iter()
         .find_map(|kind| with_status(object, kind, "True"))
 }
 
 /// Whether a condition has this status.
-pub fn has_status(condition: &Value, status: &str) -> bool {
+pub fn has_status(condition: Tree<'_>, status: &str) -> bool {
     text(condition, &["status"]) == status
 }
 
 /// The reason of a condition; if it has none, its type.
-pub fn reason(condition: &Value) -> &str {
+pub fn reason(condition: Tree<'_>) -> &str {
     match text(condition, &["reason"]) {
         "" => text(condition, &["type"]),
         reason => reason,
@@ -40,13 +38,13 @@ pub fn reason(condition: &Value) -> &str {
 }
 
 /// An assessment with the reason and message of a condition.
-pub fn assess(health: Health, condition: &Value) -> Assessment {
+pub fn assess(health: Health, condition: Tree<'_>) -> Assessment {
     Assessment::new(health, reason(condition), text(condition, &["message"]))
 }
 
 /// Progressing, if the controller has yet to observe the newest generation. A number that is absent
 /// counts as zero.
-pub fn generation_lag(object: &Value) -> Option<Assessment> {
+pub fn generation_lag(object: Tree<'_>) -> Option<Assessment> {
     let generation = integer(object, &["metadata", "generation"]).unwrap_or(0);
     let observed = integer(object, &["status", "observedGeneration"]).unwrap_or(0);
     (generation > observed).then(|| {
@@ -59,7 +57,7 @@ pub fn generation_lag(object: &Value) -> Option<Assessment> {
 }
 
 /// Whether a condition was made for an older generation than the object's.
-pub fn is_stale(object: &Value, condition: &Value) -> bool {
+pub fn is_stale(object: Tree<'_>, condition: Tree<'_>) -> bool {
     let generation = integer(object, &["metadata", "generation"]);
     let observed = integer(condition, &["observedGeneration"]);
     generation

@@ -2,21 +2,19 @@
 //!
 //! Source: Argo CD, `resource_customizations/gateway.networking.k8s.io`.
 
-use serde_json::Value;
-
 use super::condition::{self, find, has_status, is_stale};
 use crate::{
     health::{Assessment, Health},
-    value::{at, list, text},
+    value::{Tree, Trees, at, list, text},
 };
 
 const GROUPS: &[&str] = &["gateway.networking.k8s.io", "gateway.networking.x-k8s.io"];
 
 /// The health of an object of the Gateway API, or of a policy of another group that is attached to
 /// it; `None` for other objects.
-pub fn assess(group: &str, kind: &str, object: &Value) -> Option<Assessment> {
+pub fn assess(group: &str, kind: &str, object: Tree<'_>) -> Option<Assessment> {
     let is_gateway_api = GROUPS.contains(&group);
-    let is_attached = at(object, &["status", "ancestors"]).is_array();
+    let is_attached = at(object, &["status", "ancestors"]).as_array().is_some();
     match kind {
         _ if kind.ends_with("Policy") && (is_gateway_api || is_attached) => Some(policy(object)),
         _ if !is_gateway_api => None,
@@ -27,7 +25,7 @@ pub fn assess(group: &str, kind: &str, object: &Value) -> Option<Assessment> {
     }
 }
 
-fn gateway_class(object: &Value) -> Assessment {
+fn gateway_class(object: Tree<'_>) -> Assessment {
     let fresh = fresh(object, list(object, &["status", "conditions"]));
     let Some(accepted) = fresh.find("Accepted") else {
         return waiting();
@@ -39,7 +37,7 @@ fn gateway_class(object: &Value) -> Assessment {
     }
 }
 
-fn gateway(object: &Value) -> Assessment {
+fn gateway(object: Tree<'_>) -> Assessment {
     let conditions = fresh(object, list(object, &["status", "conditions"]));
     let listeners = list(object, &["status", "listeners"]);
     let is_stale = conditions.is_empty() && !list(object, &["status", "conditions"]).is_empty();
@@ -67,7 +65,7 @@ fn gateway(object: &Value) -> Assessment {
 }
 
 /// A route is as healthy as its worst parent.
-fn route(object: &Value) -> Assessment {
+fn route(object: Tree<'_>) -> Assessment {
     let mut has_parent = false;
     let mut problems = Vec::new();
     for parent in list(object, &["status", "parents"]) {
@@ -85,9 +83,7 @@ fn route(object: &Value) -> Assessment {
     }
 }
 
-fn worst<'v>(
-    problems: Vec<(&'v Value, BadCondition<'v>)>,
-) -> Option<(&'v Value, BadCondition<'v>)> {
+fn worst<'v>(problems: Vec<(Tree<'v>, BadCondition<'v>)>) -> Option<(Tree<'v>, BadCondition<'v>)> {
     // Of equals, the first one in the list.
     problems
         .into_iter()
@@ -96,10 +92,10 @@ fn worst<'v>(
 }
 
 /// A policy says for each ancestor, for example a Gateway, whether it holds there.
-fn policy(object: &Value) -> Assessment {
+fn policy(object: Tree<'_>) -> Assessment {
     let ancestors = list(object, &["status", "ancestors"]);
     let late = ancestors.iter().find(|ancestor| {
-        list(ancestor, &["conditions"])
+        list(*ancestor, &["conditions"])
             .iter()
             .any(|found| is_stale(object, found))
     });
@@ -121,11 +117,11 @@ fn policy(object: &Value) -> Assessment {
     }
 }
 
-fn ancestor_name(ancestor: &Value) -> &str {
+fn ancestor_name(ancestor: Tree<'_>) -> &str {
     text(ancestor, &["ancestorRef", "name"])
 }
 
-fn refusal(ancestor: &Value) -> Option<BadCondition<'_>> {
+fn refusal(ancestor: Tree<'_>) -> Option<BadCondition<'_>> {
     let conditions = list(ancestor, &["conditions"]);
     ["Accepted", "ResolvedRefs"]
         .into_iter()
@@ -144,8 +140,8 @@ struct Responsible<'v> {
 }
 
 impl<'v> Responsible<'v> {
-    fn of(ancestors: &'v [Value]) -> Self {
-        let accepts = |ancestor: &&Value| {
+    fn of(ancestors: Trees<'v>) -> Self {
+        let accepts = |ancestor: &Tree<'_>| {
             find(list(ancestor, &["conditions"]), "Accepted")
                 .is_some_and(|accepted| has_status(accepted, "True"))
         };
@@ -155,7 +151,7 @@ impl<'v> Responsible<'v> {
         }
     }
 
-    fn excludes(&self, ancestor: &Value) -> bool {
+    fn excludes(&self, ancestor: Tree<'_>) -> bool {
         let is_unknown = find(list(ancestor, &["conditions"]), "Accepted")
             .is_some_and(|accepted| text(accepted, &["reason"]) == "TargetNotFound");
         is_unknown
@@ -164,14 +160,14 @@ impl<'v> Responsible<'v> {
     }
 }
 
-fn controller(ancestor: &Value) -> &str {
+fn controller(ancestor: Tree<'_>) -> &str {
     text(ancestor, &["controllerName"])
 }
 
 /// The conditions of one list that are of the object's generation.
-struct Fresh<'v>(Vec<&'v Value>);
+struct Fresh<'v>(Vec<Tree<'v>>);
 
-fn fresh<'v>(object: &Value, conditions: &'v [Value]) -> Fresh<'v> {
+fn fresh<'v>(object: Tree<'_>, conditions: Trees<'v>) -> Fresh<'v> {
     Fresh(
         conditions
             .iter()
@@ -183,7 +179,7 @@ fn fresh<'v>(object: &Value, conditions: &'v [Value]) -> Fresh<'v> {
 /// A condition that is not as it should be.
 struct BadCondition<'v> {
     health: Health,
-    condition: &'v Value,
+    condition: Tree<'v>,
 }
 
 impl<'v> Fresh<'v> {
@@ -191,14 +187,14 @@ impl<'v> Fresh<'v> {
         self.0.is_empty()
     }
 
-    fn find(&self, kind: &str) -> Option<&'v Value> {
+    fn find(&self, kind: &str) -> Option<Tree<'v>> {
         self.0
             .iter()
             .copied()
-            .find(|found| text(found, &["type"]) == kind)
+            .find(|found| text(*found, &["type"]) == kind)
     }
 
-    fn find_with(&self, kind: &str, status: &str) -> Option<&'v Value> {
+    fn find_with(&self, kind: &str, status: &str) -> Option<Tree<'v>> {
         self.find(kind).filter(|found| has_status(found, status))
     }
 
@@ -219,7 +215,7 @@ impl<'v> Fresh<'v> {
 }
 
 /// Whether `Programmed` is False for a reason that does not pass by itself.
-fn is_final(unprogrammed: &Value) -> bool {
+fn is_final(unprogrammed: Tree<'_>) -> bool {
     has_status(unprogrammed, "False")
         && matches!(
             text(unprogrammed, &["reason"]),

@@ -3,16 +3,14 @@
 //! Source:
 //! <https://github.com/karmada-io/karmada/blob/master/pkg/resourceinterpreter/default/native/healthy.go>.
 
-use serde_json::Value;
-
 use super::network::has_address;
-use crate::value::{condition, integer, text};
+use crate::value::{Tree, condition, integer, text};
 
 /// The boolean of Karmada's native rule for the object's kind; `None` for kinds without one.
 /// Versions are exact.
 ///
 /// Mended: a `StatefulSet` with `OnDelete` or a partition keeps old pods on purpose.
-pub fn karmada_healthy(object: &Value) -> Option<bool> {
+pub fn karmada_healthy(object: Tree<'_>) -> Option<bool> {
     let kind = text(object, &["kind"]);
     Some(match (text(object, &["apiVersion"]), kind) {
         ("apps/v1", "Deployment") => is_observed(object) && is_rolled_out(object),
@@ -34,17 +32,17 @@ pub fn karmada_healthy(object: &Value) -> Option<bool> {
     })
 }
 
-fn is_observed(object: &Value) -> bool {
+fn is_observed(object: Tree<'_>) -> bool {
     let generation = integer(object, &["metadata", "generation"]).unwrap_or(0);
     count(object, "observedGeneration") == generation
 }
 
-fn is_rolled_out(object: &Value) -> bool {
+fn is_rolled_out(object: Tree<'_>) -> bool {
     let updated = count(object, "updatedReplicas");
     at_least_desired(updated, object) && count(object, "availableReplicas") >= updated
 }
 
-fn is_stateful_set_up(object: &Value) -> bool {
+fn is_stateful_set_up(object: Tree<'_>) -> bool {
     let available = count(object, "availableReplicas");
     let strategy = &["spec", "updateStrategy", "type"];
     if text(object, strategy) == "OnDelete" {
@@ -58,13 +56,13 @@ fn is_stateful_set_up(object: &Value) -> bool {
         && available >= updated
 }
 
-fn is_daemon_set_up(object: &Value) -> bool {
+fn is_daemon_set_up(object: Tree<'_>) -> bool {
     let updated = count(object, "updatedNumberScheduled");
     updated >= count(object, "desiredNumberScheduled")
         && count(object, "numberAvailable") >= updated
 }
 
-fn is_pod_up(object: &Value) -> bool {
+fn is_pod_up(object: Tree<'_>) -> bool {
     match text(object, &["status", "phase"]) {
         "Succeeded" => true,
         "Running" => {
@@ -75,10 +73,10 @@ fn is_pod_up(object: &Value) -> bool {
 }
 
 /// Whether a count reaches `spec.replicas`, if that is set.
-fn at_least_desired(count: i64, object: &Value) -> bool {
+fn at_least_desired(count: i64, object: Tree<'_>) -> bool {
     integer(object, &["spec", "replicas"]).is_none_or(|desired| count >= desired)
 }
 
-fn count(object: &Value, field: &str) -> i64 {
+fn count(object: Tree<'_>, field: &str) -> i64 {
     integer(object, &["status", field]).unwrap_or(0)
 }

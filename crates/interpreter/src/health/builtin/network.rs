@@ -1,16 +1,14 @@
 //! Services and ingresses.
 
-use serde_json::Value;
-
 use crate::{
     health::{Assessment, Health},
-    value::{integer, list, text},
+    value::{Tree, integer, list, text},
 };
 
 const INGRESS: &[&str] = &["status", "loadBalancer", "ingress"];
 
 /// Only a load balancer has a state.
-pub fn service(object: &Value) -> Assessment {
+pub fn service(object: Tree<'_>) -> Assessment {
     if text(object, &["spec", "type"]) != "LoadBalancer" {
         return Assessment::plain(Health::Healthy);
     }
@@ -27,7 +25,7 @@ pub fn service(object: &Value) -> Assessment {
 }
 
 /// Some controllers never publish an address, so the lack of one is no trouble.
-pub fn ingress(object: &Value) -> Assessment {
+pub fn ingress(object: Tree<'_>) -> Assessment {
     if has_address(object) {
         return Assessment::plain(Health::Healthy);
     }
@@ -35,13 +33,13 @@ pub fn ingress(object: &Value) -> Assessment {
 }
 
 /// Whether a load balancer has an address. Source: Karmada, `default/native/healthy.go`.
-pub fn has_address(object: &Value) -> bool {
+pub fn has_address(object: Tree<'_>) -> bool {
     list(object, INGRESS)
         .iter()
         .any(|entry| !text(entry, &["hostname"]).is_empty() || !text(entry, &["ip"]).is_empty())
 }
 
-fn port_with_error(object: &Value) -> Option<(&Value, &str)> {
+fn port_with_error(object: Tree<'_>) -> Option<(Tree<'_>, &str)> {
     list(object, INGRESS)
         .iter()
         .flat_map(|entry| list(entry, &["ports"]))

@@ -1,11 +1,9 @@
 //! Nodes.
 
-use serde_json::Value;
-
 use super::condition::{self, first_true, has_status};
 use crate::{
     health::{Assessment, Health},
-    value::{condition as condition_of, flag, list, text},
+    value::{Tree, condition as condition_of, flag, list, text},
 };
 
 const TROUBLES: &[&str] = &[
@@ -16,7 +14,7 @@ const TROUBLES: &[&str] = &[
 ];
 
 /// A node that is in trouble is Degraded even if it is cordoned.
-pub fn node(object: &Value) -> Assessment {
+pub fn node(object: Tree<'_>) -> Assessment {
     if list(object, &["status", "conditions"]).is_empty() {
         let message = "the kubelet has not reported a status yet";
         return Assessment::new(Health::Progressing, "NoStatus", message);
@@ -34,7 +32,7 @@ pub fn node(object: &Value) -> Assessment {
     Assessment::plain(Health::Healthy)
 }
 
-fn unready(object: &Value) -> Option<Assessment> {
+fn unready(object: Tree<'_>) -> Option<Assessment> {
     let Some(ready) = condition_of(object, "Ready") else {
         let message = "the node has no Ready condition";
         return Some(Assessment::new(

@@ -1,18 +1,16 @@
 //! Pods.
 
-use serde_json::Value;
-
 use super::condition::{self, no_phase, unknown_phase, with_status};
 use crate::{
     health::{Assessment, Health},
-    value::{at, integer, list, text},
+    value::{Tree, Trees, at, integer, list, text},
 };
 
 /// How many containers a message names.
 const MAX_CONTAINERS: usize = 4;
 
 /// The restart policy does not matter, but a pod of a Job is Progressing until it ends.
-pub fn pod(object: &Value) -> Assessment {
+pub fn pod(object: Tree<'_>) -> Assessment {
     match text(object, &["status", "phase"]) {
         "Failed" => return failed(object),
         "Succeeded" => return with_message(object, Health::Healthy, ""),
@@ -23,7 +21,7 @@ pub fn pod(object: &Value) -> Assessment {
         .unwrap_or_else(|| by_phase(object))
 }
 
-fn by_phase(object: &Value) -> Assessment {
+fn by_phase(object: Tree<'_>) -> Assessment {
     match text(object, &["status", "phase"]) {
         "Running" => running(object),
         "Pending" => starting(object, "Pending"),
@@ -36,7 +34,7 @@ fn by_phase(object: &Value) -> Assessment {
     }
 }
 
-fn running(object: &Value) -> Assessment {
+fn running(object: Tree<'_>) -> Assessment {
     if with_status(object, "Ready", "True").is_some() {
         return if is_of_job(object) {
             Assessment::new(Health::Progressing, "JobRunning", "the job is running")
@@ -47,7 +45,7 @@ fn running(object: &Value) -> Assessment {
     crashed(object).unwrap_or_else(|| starting(object, "ContainersNotReady"))
 }
 
-fn is_of_job(object: &Value) -> bool {
+fn is_of_job(object: Tree<'_>) -> bool {
     list(object, &["metadata", "ownerReferences"])
         .iter()
         .any(|owner| {
@@ -56,8 +54,8 @@ fn is_of_job(object: &Value) -> bool {
 }
 
 /// Degraded, if a container waits for something that does not come by itself.
-fn blocked(object: &Value) -> Option<Assessment> {
-    let blocked: Vec<&Value> = init_containers(object)
+fn blocked(object: Tree<'_>) -> Option<Assessment> {
+    let blocked: Vec<Tree<'_>> = init_containers(object)
         .iter()
         .chain(containers(object))
         .filter(|container| is_trouble(waiting_reason(container)))
@@ -81,11 +79,11 @@ fn is_trouble(reason: &str) -> bool {
         || reason == "InvalidImageName"
 }
 
-fn waiting_reason(container: &Value) -> &str {
+fn waiting_reason(container: Tree<'_>) -> &str {
     text(container, &["state", "waiting", "reason"])
 }
 
-fn waiting_message(container: &Value) -> String {
+fn waiting_message(container: Tree<'_>) -> String {
     let name = text(container, &["name"]);
     let reason = waiting_reason(container);
     let message = match text(container, &["state", "waiting", "message"]) {
@@ -98,7 +96,7 @@ fn waiting_message(container: &Value) -> String {
     }
 }
 
-fn unscheduled(object: &Value) -> Option<Assessment> {
+fn unscheduled(object: Tree<'_>) -> Option<Assessment> {
     let condition = with_status(object, "PodScheduled", "False")?;
     let message = text(condition, &["message"]);
     match text(condition, &["reason"]) {
@@ -113,7 +111,7 @@ fn unscheduled(object: &Value) -> Option<Assessment> {
     }
 }
 
-fn crashed(object: &Value) -> Option<Assessment> {
+fn crashed(object: Tree<'_>) -> Option<Assessment> {
     let (container, failure) = containers(object)
         .iter()
         .chain(sidecars(object))
@@ -132,11 +130,11 @@ fn crashed(object: &Value) -> Option<Assessment> {
     ))
 }
 
-fn restarts(container: &Value) -> i64 {
+fn restarts(container: Tree<'_>) -> i64 {
     integer(container, &["restartCount"]).unwrap_or(0)
 }
 
-fn failed(object: &Value) -> Assessment {
+fn failed(object: Tree<'_>) -> Assessment {
     let container = init_containers(object)
         .iter()
         .chain(containers(object))
@@ -153,7 +151,7 @@ fn failed(object: &Value) -> Assessment {
     Assessment::new(Health::Degraded, reason, &message)
 }
 
-fn failure_message(container: &Value, failure: &Value) -> String {
+fn failure_message(container: Tree<'_>, failure: Tree<'_>) -> String {
     let name = text(container, &["name"]);
     match text(failure, &["message"]) {
         "" => format!("container {name:?}: {}", exit(failure)),
@@ -163,30 +161,30 @@ fn failure_message(container: &Value, failure: &Value) -> String {
 
 const TERMINATED: &[&str] = &["state", "terminated"];
 
-fn last_failure(container: &Value) -> Option<&Value> {
+fn last_failure(container: Tree<'_>) -> Option<Tree<'_>> {
     failure(at(container, &["lastState", "terminated"]))
         .or_else(|| failure(at(container, TERMINATED)))
 }
 
 /// A termination, if it is a failure.
-fn failure(terminated: &Value) -> Option<&Value> {
+fn failure(terminated: Tree<'_>) -> Option<Tree<'_>> {
     let code = integer(terminated, &["exitCode"]).unwrap_or(0);
     (code != 0 || text(terminated, &["reason"]) == "OOMKilled").then_some(terminated)
 }
 
-fn exit(failure: &Value) -> String {
+fn exit(failure: Tree<'_>) -> String {
     let code = integer(failure, &["exitCode"]).unwrap_or(0);
     format!("last exit code {code} ({})", exit_reason(failure))
 }
 
-fn exit_reason(failure: &Value) -> &str {
+fn exit_reason(failure: Tree<'_>) -> &str {
     match text(failure, &["reason"]) {
         "" => "Error",
         reason => reason,
     }
 }
 
-fn starting(object: &Value, fallback: &str) -> Assessment {
+fn starting(object: Tree<'_>, fallback: &str) -> Assessment {
     let waiting = init_containers(object)
         .iter()
         .chain(containers(object))
@@ -204,7 +202,7 @@ fn starting(object: &Value, fallback: &str) -> Assessment {
     }
 }
 
-fn with_message(object: &Value, health: Health, fallback: &str) -> Assessment {
+fn with_message(object: Tree<'_>, health: Health, fallback: &str) -> Assessment {
     let message = match text(object, &["status", "message"]) {
         "" => fallback,
         message => message,
@@ -212,17 +210,17 @@ fn with_message(object: &Value, health: Health, fallback: &str) -> Assessment {
     Assessment::new(health, text(object, &["status", "reason"]), message)
 }
 
-fn containers(object: &Value) -> &[Value] {
+fn containers(object: Tree<'_>) -> Trees<'_> {
     list(object, &["status", "containerStatuses"])
 }
 
-fn init_containers(object: &Value) -> &[Value] {
+fn init_containers(object: Tree<'_>) -> Trees<'_> {
     list(object, &["status", "initContainerStatuses"])
 }
 
 /// Init containers that still run. One that has ended well may have failed before.
-fn sidecars(object: &Value) -> impl Iterator<Item = &Value> {
+fn sidecars(object: Tree<'_>) -> impl Iterator<Item = Tree<'_>> {
     init_containers(object)
         .iter()
-        .filter(|container| at(container, TERMINATED).is_null())
+        .filter(|container| at(*container, TERMINATED).is_null())
 }

@@ -1,15 +1,13 @@
 //! Persistent volumes and their claims.
 
-use serde_json::Value;
-
 use super::condition::{self, first_true, no_phase, unknown_phase};
 use crate::{
     health::{Assessment, Health},
-    value::{map, text},
+    value::{Tree, map, text},
 };
 
 /// A released volume that is retained waits for an administrator.
-pub fn persistent_volume(object: &Value) -> Assessment {
+pub fn persistent_volume(object: Tree<'_>) -> Assessment {
     let message = text(object, &["status", "message"]);
     match text(object, &["status", "phase"]) {
         "Available" | "Bound" => Assessment::new(Health::Healthy, "", message),
@@ -27,7 +25,7 @@ pub fn persistent_volume(object: &Value) -> Assessment {
     }
 }
 
-fn released(object: &Value) -> Assessment {
+fn released(object: Tree<'_>) -> Assessment {
     if text(object, &["spec", "persistentVolumeReclaimPolicy"]) == "Retain" {
         let message =
             "the claim is gone; the volume is retained until an administrator reclaims it";
@@ -45,7 +43,7 @@ const RESIZE_ERRORS: &[&str] = &[
 const RESIZING: &[&str] = &["Resizing", "FileSystemResizePending"];
 
 /// A claim that is bound may still be growing, or fail to.
-pub fn persistent_volume_claim(object: &Value) -> Assessment {
+pub fn persistent_volume_claim(object: Tree<'_>) -> Assessment {
     let phase = text(object, &["status", "phase"]);
     if phase == "Lost" {
         let message = "the volume of the claim does not exist any more";
@@ -72,9 +70,9 @@ pub fn persistent_volume_claim(object: &Value) -> Assessment {
     }
 }
 
-fn infeasible(object: &Value) -> Option<(&str, &str)> {
+fn infeasible(object: Tree<'_>) -> Option<(&str, &str)> {
     map(object, &["status", "allocatedResourceStatuses"])?
         .iter()
-        .filter_map(|(resource, status)| Some((resource.as_str(), status.as_str()?)))
+        .filter_map(|(resource, status)| Some((resource, status.as_str()?)))
         .find(|(_, status)| status.ends_with("Infeasible"))
 }

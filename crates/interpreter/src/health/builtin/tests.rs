@@ -21,7 +21,10 @@ mod workloads;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::health::{self, Health};
+use crate::{
+    health::{self, Health},
+    reads,
+};
 
 /// An object's members, without `apiVersion` and `kind`; its health and reason; a part of its message.
 type Case = (
@@ -36,7 +39,7 @@ type Case = (
 fn check(api_version: &str, kind: &str, cases: &[Case]) {
     for (name, members, health, reason, message) in cases {
         let object = object(api_version, kind, members);
-        let found = health::assess(&object, Some(true));
+        let found = health::assess(&(&object).into(), Some(true));
         assert_eq!(
             (found.health, found.reason.as_str()),
             (*health, *reason),
@@ -56,6 +59,7 @@ fn object(api_version: &str, kind: &str, members: &str) -> Value {
         .unwrap_or_else(|error| panic!("{kind}: {error}: {members}"));
     object["apiVersion"] = json!(api_version);
     object["kind"] = json!(kind);
+    reads::assert_sufficient(&object);
     object
 }
 
@@ -75,17 +79,24 @@ fn a_kind_without_a_rule_is_left_to_the_generic_rule() {
         ("gateway.networking.k8s.io/v1", "ReferenceGrant"),
         ("", ""),
     ] {
-        assert_eq!(assess(&object(api_version, kind, "{}")), None, "{kind}");
+        assert_eq!(
+            assess(&(&object(api_version, kind, "{}")).into()),
+            None,
+            "{kind}"
+        );
     }
-    assert_eq!(assess(&json!(null)), None);
-    assert_eq!(assess(&json!({"apiVersion": 1, "kind": []})), None);
+    assert_eq!(assess(&(&json!(null)).into()), None);
+    assert_eq!(
+        assess(&(&json!({"apiVersion": 1, "kind": []})).into()),
+        None
+    );
 }
 
 #[test]
 fn a_kind_is_chosen_by_its_group_in_any_version() {
     for api_version in ["apps/v1", "apps/v1beta1", "apps/v2", "extensions/v1beta1"] {
         let paused = object(api_version, "Deployment", "{spec: {paused: true}}");
-        assert_eq!(assess(&paused).unwrap().health, Health::Suspended);
+        assert_eq!(assess(&(&paused).into()).unwrap().health, Health::Suspended);
     }
 }
 
@@ -101,7 +112,7 @@ fn a_pending_deletion_precedes_every_rule() {
         ("example.org/v1", "Widget"),
         ("example.org/v1", "Namespace"),
     ] {
-        let found = health::assess(&object(api_version, kind, DELETED), None);
+        let found = health::assess(&(&object(api_version, kind, DELETED)).into(), None);
         let message = "pending deletion, waiting for finalizers: a.io/x, b.io/y";
         let expected = Assessment::new(Health::Progressing, "Deleting", message);
         assert_eq!(found, expected, "{kind}");
@@ -111,11 +122,14 @@ fn a_pending_deletion_precedes_every_rule() {
         "Pod",
         "{metadata: {deletionTimestamp: 1}, status: {phase: Succeeded}}",
     );
-    assert_eq!(health::assess(&odd, None).health, Health::Healthy);
+    assert_eq!(health::assess(&(&odd).into(), None).health, Health::Healthy);
     let free = object(
         "v1",
         "Secret",
         "{metadata: {deletionTimestamp: now, finalizers: {}}}",
     );
-    assert_eq!(health::assess(&free, None).message, "pending deletion");
+    assert_eq!(
+        health::assess(&(&free).into(), None).message,
+        "pending deletion"
+    );
 }

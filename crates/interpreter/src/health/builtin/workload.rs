@@ -1,16 +1,14 @@
 //! Deployments, stateful sets, daemon sets, replica sets and replication controllers.
 
-use serde_json::Value;
-
 use super::condition::{self, generation_lag, with_status};
 use crate::{
     health::{Assessment, Health},
-    value::{at, condition as condition_of, flag, integer, text},
+    value::{Tree, at, condition as condition_of, flag, integer, text},
 };
 
 /// A paused rollout is Suspended. A rollout is in progress until all replicas are new and
 /// available; once it is complete, a lack of replicas is an outage.
-pub fn deployment(object: &Value) -> Assessment {
+pub fn deployment(object: Tree<'_>) -> Assessment {
     if flag(object, &["spec", "paused"]) {
         return Assessment::new(Health::Suspended, "Paused", "the deployment is paused");
     }
@@ -20,7 +18,7 @@ pub fn deployment(object: &Value) -> Assessment {
         .unwrap_or_else(|| Assessment::plain(Health::Healthy))
 }
 
-fn failed_deployment(object: &Value) -> Option<Assessment> {
+fn failed_deployment(object: Tree<'_>) -> Option<Assessment> {
     let progressing = condition_of(object, "Progressing");
     let progress = progressing.map_or("", |found| text(found, &["reason"]));
     let cause = progressing
@@ -39,7 +37,7 @@ fn failed_deployment(object: &Value) -> Option<Assessment> {
     ))
 }
 
-fn rollout(object: &Value) -> Option<Assessment> {
+fn rollout(object: Tree<'_>) -> Option<Assessment> {
     replicas_to_update(object).or_else(|| {
         let updated = count(object, "updatedReplicas");
         (count(object, "availableReplicas") < updated).then(|| {
@@ -50,7 +48,7 @@ fn rollout(object: &Value) -> Option<Assessment> {
     })
 }
 
-fn replicas_to_update(object: &Value) -> Option<Assessment> {
+fn replicas_to_update(object: Tree<'_>) -> Option<Assessment> {
     let updated = count(object, "updatedReplicas");
     let is_missing = desired(object).is_some_and(|desired| updated < desired);
     let old = count(object, "replicas").saturating_sub(updated);
@@ -70,7 +68,7 @@ fn replicas_to_update(object: &Value) -> Option<Assessment> {
 
 /// A partition and `OnDelete` leave pods at the old revision on purpose. Other old pods are an update
 /// in progress.
-pub fn stateful_set(object: &Value) -> Assessment {
+pub fn stateful_set(object: Tree<'_>) -> Assessment {
     if count(object, "observedGeneration") == 0 {
         return Assessment::new(
             Health::Progressing,
@@ -83,7 +81,7 @@ pub fn stateful_set(object: &Value) -> Assessment {
         .unwrap_or_else(|| updating_stateful_set(object))
 }
 
-fn unready_stateful_set(object: &Value) -> Option<Assessment> {
+fn unready_stateful_set(object: Tree<'_>) -> Option<Assessment> {
     let waits = integer(object, &["spec", "minReadySeconds"]).is_some_and(|seconds| seconds > 0);
     let (field, word) = if waits {
         ("availableReplicas", "available")
@@ -99,7 +97,7 @@ fn unready_stateful_set(object: &Value) -> Option<Assessment> {
     ))
 }
 
-fn updating_stateful_set(object: &Value) -> Assessment {
+fn updating_stateful_set(object: Tree<'_>) -> Assessment {
     let updated = count(object, "updatedReplicas");
     let old = desired(object).unwrap_or(0).saturating_sub(updated).max(0);
     let is_rolled = revision(object, "updateRevision") == revision(object, "currentRevision");
@@ -120,12 +118,12 @@ fn updating_stateful_set(object: &Value) -> Assessment {
     Assessment::plain(Health::Healthy)
 }
 
-fn revision<'v>(object: &'v Value, field: &str) -> &'v str {
+fn revision<'v>(object: Tree<'v>, field: &str) -> &'v str {
     text(object, &["status", field])
 }
 
 /// `OnDelete` leaves old pods, but each node still needs an available one.
-pub fn daemon_set(object: &Value) -> Assessment {
+pub fn daemon_set(object: Tree<'_>) -> Assessment {
     if let Some(lag) = generation_lag(object) {
         return lag;
     }
@@ -151,7 +149,7 @@ pub fn daemon_set(object: &Value) -> Assessment {
 }
 
 /// Also of replication controllers, which have the same status.
-pub fn replica_set(object: &Value) -> Assessment {
+pub fn replica_set(object: Tree<'_>) -> Assessment {
     if let Some(lag) = generation_lag(object) {
         return lag;
     }
@@ -169,15 +167,15 @@ pub fn replica_set(object: &Value) -> Assessment {
     }
 }
 
-fn desired(object: &Value) -> Option<i64> {
+fn desired(object: Tree<'_>) -> Option<i64> {
     integer(object, &["spec", "replicas"])
 }
 
-fn count(object: &Value, field: &str) -> i64 {
+fn count(object: Tree<'_>, field: &str) -> i64 {
     integer(object, &["status", field]).unwrap_or(0)
 }
 
-fn counts(object: &Value) -> String {
+fn counts(object: Tree<'_>) -> String {
     let updated = count(object, "updatedReplicas");
     let desired = desired(object).unwrap_or_else(|| count(object, "replicas"));
     let available = count(object, "availableReplicas");

@@ -1,12 +1,12 @@
 //! Judges lists of conditions. Their meaning follows from their types, after the conventions of
 //! <https://github.com/kubernetes/community/blob/master/contributors/devel/sig-architecture/api-conventions.md#typical-status-properties>.
 
-use serde_json::Value;
+use fleetdex_core::model::JsonTree;
 
 use super::evidence::{Basis, EvidenceSet, Indication};
 use super::tone::{Tone, tokens};
 use super::words::{self, Classes};
-use crate::value::{integer, text};
+use crate::value::{Tree, Trees, integer, text};
 
 /// Conditions of a list after these are not read.
 pub(super) const MAX_CONDITIONS: usize = 128;
@@ -21,7 +21,7 @@ pub(super) struct Judgement<'v> {
 }
 
 /// Judges a list of conditions of an object of this generation.
-pub(super) fn judge(conditions: &[Value], generation: Option<i64>) -> Judgement<'_> {
+pub(super) fn judge(conditions: Trees<'_>, generation: Option<i64>) -> Judgement<'_> {
     let (stale, fresh): (Vec<_>, Vec<_>) = conditions
         .iter()
         .take(MAX_CONDITIONS)
@@ -170,10 +170,10 @@ impl ConditionStatus {
 }
 
 /// The status of a condition as a word. Authors of schemas without types write it as a boolean.
-fn status_word(condition: &Value) -> &str {
+fn status_word(condition: Tree<'_>) -> &str {
     match condition.get("status") {
-        Some(Value::Bool(true)) => ConditionStatus::True.as_str(),
-        Some(Value::Bool(false)) => ConditionStatus::False.as_str(),
+        Some(JsonTree::Bool(true)) => ConditionStatus::True.as_str(),
+        Some(JsonTree::Bool(false)) => ConditionStatus::False.as_str(),
         _ => text(condition, &["status"]),
     }
 }
@@ -192,7 +192,7 @@ struct StatusCondition<'v> {
 }
 
 impl<'v> StatusCondition<'v> {
-    fn read(value: &'v Value) -> Option<Self> {
+    fn read(value: Tree<'v>) -> Option<Self> {
         let word = status_word(value);
         let kind = text(value, &["type"]);
         let name = kind.rsplit_once('/').map_or(kind, |(_, name)| name);

@@ -1,11 +1,11 @@
 //! Judges the fields of a status, or of a part of it: status words, booleans, errors and counters.
 
-use serde_json::{Map, Value};
+use fleetdex_core::model::JsonTree;
 
 use super::evidence::{Basis, EvidenceSet, Indication};
 use super::tone::{Tone, tokens};
 use super::words::{self, Classes};
-use crate::value::{as_integer, text};
+use crate::value::{Tree, TreeObject, as_integer, list, text};
 
 /// The ends of the names of fields that hold one word about the object.
 const WORD_FIELDS: [&str; 6] = ["phase", "state", "status", "health", "stage", "compliant"];
@@ -30,9 +30,9 @@ const FRACTION_FIELDS: [&str; 3] = ["ready", "replicas", "available"];
 #[derive(Clone, Copy)]
 pub(super) struct Fields<'v> {
     /// The status or a map in it.
-    pub(super) map: &'v Map<String, Value>,
+    pub(super) map: TreeObject<'v>,
     /// The spec, whose numbers the counters of the status should reach.
-    pub(super) spec: Option<&'v Map<String, Value>>,
+    pub(super) spec: Option<TreeObject<'v>>,
     /// Whether the object's kind runs once and ends.
     pub(super) runs_to_completion: bool,
 }
@@ -48,19 +48,19 @@ pub(super) struct Reading<'v> {
 
 impl<'v> Fields<'v> {
     /// Judges a field by its name, and takes down what it says.
-    pub(super) fn judge(&self, name: &'v str, value: &'v Value, reading: &mut Reading<'v>) {
+    pub(super) fn judge(&self, name: &'v str, value: Tree<'v>, reading: &mut Reading<'v>) {
         match value {
-            Value::String(word) if is_word_field(name) => self.word(name, word, reading),
-            Value::String(fraction) => judge_fraction(name, fraction, &mut reading.evidence),
-            Value::Object(map) if is_word_field(name) => {
+            JsonTree::String(word) if is_word_field(name) => self.word(name, word, reading),
+            JsonTree::String(fraction) => judge_fraction(name, fraction, &mut reading.evidence),
+            JsonTree::Object(map) if is_word_field(name) => {
                 for member in WORD_MEMBERS {
-                    if let Some(Value::String(word)) = map.get(member) {
+                    if let Some(JsonTree::String(word)) = map.get(member) {
                         self.word(name, word, reading);
                     }
                 }
             }
-            Value::Bool(value) => judge_boolean(name, *value, &mut reading.evidence),
-            Value::Number(_) => self.counter(name, value, &mut reading.evidence),
+            JsonTree::Bool(value) => judge_boolean(name, *value, &mut reading.evidence),
+            JsonTree::Number(_) => self.counter(name, value, &mut reading.evidence),
             _ => {}
         }
     }
@@ -94,7 +94,7 @@ impl<'v> Fields<'v> {
         tone.good().then_some(Indication::Healthy)
     }
 
-    fn counter(&self, field: &'v str, value: &Value, evidence: &mut EvidenceSet<'v>) {
+    fn counter(&self, field: &'v str, value: Tree<'_>, evidence: &mut EvidenceSet<'v>) {
         if let Some(count) = as_integer(value)
             && let Some(of) = self.target(field)
         {
@@ -120,17 +120,17 @@ impl<'v> Fields<'v> {
 }
 
 /// Judges a field that tells of an error, if it does.
-pub(super) fn judge_error<'v>(field: &'v str, value: &'v Value, evidence: &mut EvidenceSet<'v>) {
+pub(super) fn judge_error<'v>(field: &'v str, value: Tree<'v>, evidence: &mut EvidenceSet<'v>) {
     if !ERROR_FIELDS.contains(&field) {
         return;
     }
     let is_present = match value {
-        Value::String(text) => !text.is_empty(),
-        Value::Array(items) => !items.is_empty(),
-        Value::Object(map) => !map.is_empty(),
-        Value::Number(_) => as_integer(value) != Some(0),
+        JsonTree::String(text) => !text.is_empty(),
+        JsonTree::Array(items) => !items.is_empty(),
+        JsonTree::Object(map) => !map.is_empty(),
+        JsonTree::Number(_) => as_integer(value) != Some(0),
         // A boolean with such a name is judged as one.
-        Value::Bool(_) | Value::Null => false,
+        JsonTree::Bool(_) | JsonTree::Null => false,
     };
     if is_present {
         evidence.add(
@@ -144,8 +144,8 @@ pub(super) fn judge_error<'v>(field: &'v str, value: &'v Value, evidence: &mut E
 }
 
 /// The text of an error, or of the first of a list.
-fn error_text(error: &Value) -> Option<&str> {
-    let error = error.get(0).unwrap_or(error);
+fn error_text(error: Tree<'_>) -> Option<&str> {
+    let error = list(error, &[]).first().unwrap_or(error);
     let message = text(error, &["message"]);
     error
         .as_str()
@@ -198,6 +198,6 @@ fn is_word_field(name: &str) -> bool {
     WORD_FIELDS.iter().any(|end| words::ends_with(name, end))
 }
 
-fn number(map: Option<&Map<String, Value>>, field: &str) -> Option<i64> {
+fn number(map: Option<TreeObject<'_>>, field: &str) -> Option<i64> {
     as_integer(map?.get(field)?)
 }

@@ -1,12 +1,12 @@
 //! Looks for evidence below the fields of a status.
 
-use serde_json::{Map, Value};
+use fleetdex_core::model::JsonTree;
 
 use super::condition::{self, MAX_CONDITIONS};
 use super::evidence::{Basis, Evidence, EvidenceSet, Indication};
 use super::field::{Fields, Reading};
 use super::tone::Tone;
-use crate::value::{integer, list, map, text};
+use crate::value::{Tree, TreeObject, integer, list, map, text};
 
 /// Levels below the status that are visited. A list and its items are one level.
 const MAX_DEPTH: usize = 4;
@@ -37,7 +37,7 @@ impl<'v> Nested<'v> {
             runs_to_completion: fields.runs_to_completion,
             ..Self::default()
         };
-        for (name, value) in fields.map {
+        for (name, value) in fields.map.iter() {
             if name == "conditions" {
                 nested.note_if_empty(value);
             } else {
@@ -64,15 +64,15 @@ impl<'v> Nested<'v> {
         }
     }
 
-    fn visit(&mut self, name: &str, value: &'v Value, depth: usize) {
+    fn visit(&mut self, name: &str, value: Tree<'v>, depth: usize) {
         if depth == 0 || is_past(name) {
             return;
         }
         match value {
-            Value::Object(map) => self.visit_map(map, depth),
-            Value::Array(items) => {
+            JsonTree::Object(map) => self.visit_map(map, depth),
+            JsonTree::Array(items) => {
                 for item in items {
-                    if let Value::Object(map) = item
+                    if let JsonTree::Object(map) = item
                         && self.may_go_on()
                     {
                         self.visit_map(map, depth);
@@ -83,13 +83,13 @@ impl<'v> Nested<'v> {
         }
     }
 
-    fn visit_map(&mut self, map: &'v Map<String, Value>, depth: usize) {
+    fn visit_map(&mut self, map: TreeObject<'v>, depth: usize) {
         let fields = Fields {
             map,
             spec: None,
             runs_to_completion: self.runs_to_completion,
         };
-        for (name, value) in map {
+        for (name, value) in map.iter() {
             if !self.may_go_on() {
                 return;
             }
@@ -103,7 +103,7 @@ impl<'v> Nested<'v> {
         }
     }
 
-    fn judge_conditions(&mut self, value: &'v Value) {
+    fn judge_conditions(&mut self, value: Tree<'v>) {
         self.note_if_empty(value);
         let conditions = list(value, &[]);
         self.nodes += conditions.len().min(MAX_CONDITIONS);
@@ -116,8 +116,8 @@ impl<'v> Nested<'v> {
         evidence.extend(&judgement.evidence);
     }
 
-    fn note_if_empty(&mut self, conditions: &Value) {
-        self.has_empty_conditions |= conditions.as_array().is_some_and(Vec::is_empty);
+    fn note_if_empty(&mut self, conditions: Tree<'_>) {
+        self.has_empty_conditions |= conditions.as_array().is_some_and(<[_]>::is_empty);
     }
 
     fn may_go_on(&mut self) -> bool {
@@ -135,7 +135,7 @@ fn is_past(name: &str) -> bool {
 }
 
 /// Judges the state of a container, as core/v1 writes it.
-fn judge_container_state<'v>(name: &'v str, state: &'v Value, evidence: &mut EvidenceSet<'v>) {
+fn judge_container_state<'v>(name: &'v str, state: Tree<'v>, evidence: &mut EvidenceSet<'v>) {
     let (reason, message) = (text(state, &["reason"]), text(state, &["message"]));
     let indication = match name {
         "waiting" if map(state, &[]).is_none() => return,

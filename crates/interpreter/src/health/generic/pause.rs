@@ -1,8 +1,8 @@
 //! Finds whether an object is paused by its spec or an annotation.
 
-use serde_json::{Map, Value};
+use fleetdex_core::model::JsonTree;
 
-use crate::value::map;
+use crate::value::{Tree, TreeObject, map};
 
 const FIELDS: [&str; 4] = ["suspend", "suspended", "paused", "pause"];
 
@@ -23,11 +23,11 @@ const ANNOTATIONS: [&str; 6] = [
 const ANNOTATION_VALUES: [&str; 4] = ["true", "on", "yes", ""];
 
 /// The field or annotation that pauses the object.
-pub(super) fn find(object: &Value) -> Option<&str> {
+pub(super) fn find(object: Tree<'_>) -> Option<&str> {
     in_spec(object).or_else(|| in_annotations(object))
 }
 
-fn in_spec(object: &Value) -> Option<&str> {
+fn in_spec(object: Tree<'_>) -> Option<&str> {
     let spec = map(object, &["spec"])?;
     in_map(spec).or_else(|| {
         spec.iter()
@@ -36,13 +36,13 @@ fn in_spec(object: &Value) -> Option<&str> {
     })
 }
 
-fn in_map(map: &Map<String, Value>) -> Option<&str> {
+fn in_map(map: TreeObject<'_>) -> Option<&str> {
     FIELDS
         .into_iter()
-        .find(|field| map.get(*field) == Some(&Value::Bool(true)))
+        .find(|field| map.get(*field) == Some(&JsonTree::Bool(true)))
 }
 
-fn below(settings: &Value, depth: usize) -> Option<&str> {
+fn below(settings: Tree<'_>, depth: usize) -> Option<&str> {
     let map = settings.as_object().filter(|_| depth > 0)?;
     in_map(map).or_else(|| map.values().find_map(|value| below(value, depth - 1)))
 }
@@ -52,8 +52,8 @@ fn is_rollout_field(name: &str) -> bool {
     ROLLOUT_FIELDS.iter().any(|part| name.contains(part))
 }
 
-fn in_annotations(object: &Value) -> Option<&str> {
-    let is_pause = |name: &str, value: &Value| {
+fn in_annotations(object: Tree<'_>) -> Option<&str> {
+    let is_pause = |name: &str, value: Tree<'_>| {
         let name = name.rsplit_once('/').map_or(name, |(_, name)| name);
         ANNOTATIONS.contains(&name)
             && value.as_str().is_some_and(|value| {
@@ -65,5 +65,5 @@ fn in_annotations(object: &Value) -> Option<&str> {
     map(object, &["metadata", "annotations"])?
         .iter()
         .find(|(name, value)| is_pause(name, value))
-        .map(|(name, _)| name.as_str())
+        .map(|(name, _)| name)
 }

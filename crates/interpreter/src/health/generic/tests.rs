@@ -15,7 +15,7 @@ fn object(yaml: &str) -> Value {
 }
 
 fn health(object: &Value) -> Health {
-    assess(object, None).health
+    assess(&object.into(), None).health
 }
 
 /// The health of a Widget with this status.
@@ -120,7 +120,7 @@ fn a_missing_status_is_progressing_unless_the_kind_has_none() {
             json!("Failed"),
         ] {
             let object = json!({"kind": kind, "status": status});
-            let assessment = assess(&object, has_status);
+            let assessment = assess(&(&object).into(), has_status);
             assert_eq!(
                 assessment.health, expected,
                 "{kind} {has_status:?} {status}"
@@ -186,7 +186,7 @@ fn texts_of_the_status_count_only_without_evidence() {
 
 #[test]
 fn a_word_that_is_not_understood_is_unknown_and_named() {
-    let assessment = assess(&with_status("{phase: Purple}"), None);
+    let assessment = assess(&(&with_status("{phase: Purple}")).into(), None);
     assert_eq!(assessment.health, Health::Unknown);
     assert_eq!(assessment.reason, "Purple");
     assert!(assessment.message.contains("Purple"), "{assessment:?}");
@@ -247,7 +247,7 @@ fn reason_and_message_name_what_decided() {
             "readyReplicas is 1 of 3",
         ),
     ] {
-        let assessment = assess(&with_status(status), None);
+        let assessment = assess(&(&with_status(status)).into(), None);
         assert_eq!(assessment.reason, reason, "{status}");
         assert_eq!(assessment.message, message, "{status}");
     }
@@ -259,7 +259,7 @@ fn long_texts_are_read_in_part_and_cut() {
     let status = json!({"conditions": [
         {"type": "Ready", "status": "False", "reason": long, "message": format!("{long} failed")},
     ]});
-    let assessment = assess(&json!({"status": status}), None);
+    let assessment = assess(&(&json!({"status": status})).into(), None);
     assert_eq!(
         assessment.health,
         Health::Degraded,
@@ -366,11 +366,11 @@ proptest! {
         metadata in any_json(), spec in any_json(), status in any_json(), has_status: Option<bool>,
     ) {
         let object = json!({"kind": "BuildJob", "metadata": metadata, "spec": spec, "status": status});
-        let assessment = assess(&object, has_status);
+        let assessment = assess(&(&object).into(), has_status);
         prop_assert_ne!(assessment.health, Health::Missing);
         prop_assert!(assessment.reason.len() <= MAX_REASON_BYTES);
         prop_assert!(assessment.message.len() <= MAX_MESSAGE_BYTES);
-        prop_assert_eq!(&assessment, &assess(&object.clone(), has_status));
-        assess(&status, has_status);
+        prop_assert_eq!(&assessment, &assess(&(&object.clone()).into(), has_status));
+        assess(&(&status).into(), has_status);
     }
 }

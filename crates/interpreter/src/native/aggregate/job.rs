@@ -47,7 +47,7 @@ fn of_all<'i>(
     let statuses: Vec<&Value> = reported(items).map(|(_, status)| status).collect();
     let with_time = statuses
         .iter()
-        .filter(|status| !text(status, &[name]).is_empty())
+        .filter(|status| !text(**status, &[name]).is_empty())
         .count();
     (with_time == items.len())
         .then(|| choose(statuses.into_iter(), name))
@@ -88,14 +88,14 @@ fn conditions(items: &[AggregatedStatusItem]) -> Vec<Value> {
 fn finished(status: &Value) -> Option<&str> {
     list(status, &["conditions"])
         .iter()
-        .filter(|condition| text(condition, &["status"]) == "True")
+        .filter(|condition| text(*condition, &["status"]) == "True")
         .map(|condition| text(condition, &["type"]))
         .find(|kind| matches!(*kind, "Complete" | "Failed"))
 }
 
 fn true_condition<'v>(status: &'v Value, kind: &str) -> Option<&'v Value> {
     list(status, &["conditions"]).iter().find(|condition| {
-        text(condition, &["type"]) == kind && text(condition, &["status"]) == "True"
+        text(*condition, &["type"]) == kind && text(*condition, &["status"]) == "True"
     })
 }
 

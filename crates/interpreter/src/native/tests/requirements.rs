@@ -5,12 +5,12 @@ use serde_json::{Value, json};
 
 use crate::native::{
     quantity::{sum, to_number},
-    requirements::{of_pod_template, requests_of_pod_template},
+    requirements::{of_pod_template, requests_of_pod_spec},
 };
 
 #[expect(clippy::needless_pass_by_value, reason = "tables write it in place")]
 fn requirements(spec: Value) -> Value {
-    let requirements = of_pod_template(&json!({ "spec": spec })).unwrap();
+    let requirements = of_pod_template(&(&json!({ "spec": spec })).into()).unwrap();
     serde_json::to_value(requirements).unwrap()
 }
 
@@ -159,12 +159,11 @@ fn totals_are_in_cores_and_bytes() {
             (0.0, i64::MAX),
         ),
     ] {
-        let template = json!({ "spec": spec });
-        let (cores, bytes) = requests_of_pod_template(&template);
+        let (cores, bytes) = requests_of_pod_spec(&(&spec).into());
         assert_eq!(
             (cores.to_bits(), bytes),
             (f64::to_bits(expected.0), expected.1),
-            "{template}"
+            "{spec}"
         );
     }
 }

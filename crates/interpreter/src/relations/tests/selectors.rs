@@ -4,7 +4,7 @@ use super::{object, selector_edges};
 
 /// The edges of an object, each as relation, kind, namespace and selector.
 fn edges(yaml: &str) -> Vec<(&'static str, &'static str, String, Value)> {
-    selector_edges(&object(yaml))
+    selector_edges(&(&object(yaml)).into())
         .into_iter()
         .map(|edge| (edge.relation, edge.kind, edge.namespace, edge.selector))
         .collect()

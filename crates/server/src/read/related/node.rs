@@ -86,7 +86,7 @@ impl FoundObject for RelationNode {
             labels: labels(&object),
             owners: owners.map(str::to_owned).collect(),
             references: named_references(&object, owner_references, &summary),
-            selections: selector_edges(&object)
+            selections: selector_edges(&(&object).into())
                 .iter()
                 .filter_map(LabelSelection::of)
                 .collect(),
@@ -195,7 +195,7 @@ fn named_references(
         name: part(owner, "name"),
         relation: OWNED_BY.to_owned(),
     });
-    let known = references(object);
+    let known = references(&object.into());
     let known = known.iter().map(|reference| NamedReference {
         kind: gvk(&reference.api_version, &reference.kind),
         namespace: reference.namespace.clone(),

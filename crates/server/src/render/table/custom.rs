@@ -4,13 +4,13 @@
 
 use fleetdex_core::{
     json_path::{JsonPath, JsonPathError, text},
-    model::PrinterColumn,
+    model::{MemberMask, PrinterColumn},
 };
 use serde_json::{Value, json};
 
 use super::{
     column::{Cell, RowContext, UNKNOWN, timestamp},
-    json_node::{FieldPaths, JsonNode},
+    json_node::JsonNode,
 };
 
 /// Values that one path may find on its way: recursive descent multiplies them.
@@ -37,9 +37,9 @@ pub fn columns(printed: &[PrinterColumn]) -> Result<Vec<CustomColumn>, JsonPathE
 }
 
 /// What they read, together with the name.
-pub fn paths(columns: &[CustomColumn]) -> FieldPaths {
-    let mut paths = FieldPaths::default();
-    paths.add(["metadata", "name"].into_iter());
+pub fn paths(columns: &[CustomColumn]) -> MemberMask {
+    let mut paths = MemberMask::default();
+    paths.add(["metadata", "name"]);
     for column in columns {
         paths.add(column.path.leading_fields());
     }

@@ -4,55 +4,12 @@ use std::{borrow::Cow, fmt};
 
 use fleetdex_core::{
     json_path::{JsonValue, Scalar},
-    model::JsonText,
+    model::{JsonText, MemberMask},
 };
 use serde::{
     Deserializer, Serialize, Serializer,
     de::{DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor},
 };
-
-/// A set of field paths, as a tree of names. Lists are transparent, so that `containers.name` is the name of each container.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct FieldPaths {
-    /// The whole value.
-    whole: bool,
-    members: Vec<(Box<str>, FieldPaths)>,
-}
-
-/// All fields.
-static WHOLE: FieldPaths = FieldPaths {
-    whole: true,
-    members: Vec::new(),
-};
-
-impl FieldPaths {
-    /// Adds a path; the empty one is the whole object.
-    pub fn add<'p>(&mut self, mut path: impl Iterator<Item = &'p str>) {
-        let Some(name) = path.next() else {
-            self.whole = true;
-            return;
-        };
-        let known = self
-            .members
-            .iter()
-            .position(|(member, _)| **member == *name);
-        let position = known.unwrap_or_else(|| {
-            self.members.push((name.into(), Self::default()));
-            self.members.len() - 1
-        });
-        self.members[position].1.add(path);
-    }
-
-    fn member(&self, name: &str) -> Option<&Self> {
-        if self.whole {
-            return Some(&WHOLE);
-        }
-        self.members
-            .iter()
-            .find(|(member, _)| **member == *name)
-            .map(|(_, paths)| paths)
-    }
-}
 
 /// A value of an object.
 #[derive(Clone, Debug, PartialEq)]
@@ -74,9 +31,9 @@ pub enum JsonNode<'a> {
 }
 
 impl<'a> JsonNode<'a> {
-    /// Parses the fields at these paths.
-    pub fn parse(json: &'a str, paths: &FieldPaths) -> Result<Self, serde_json::Error> {
-        SelectedFields { paths }.deserialize(&mut serde_json::Deserializer::from_str(json))
+    /// Parses the fields that a mask names.
+    pub fn parse(json: &'a str, mask: &MemberMask) -> Result<Self, serde_json::Error> {
+        SelectedFields { mask }.deserialize(&mut serde_json::Deserializer::from_str(json))
     }
 
     /// The member of this name; [`JsonNode::Null`] where there is none.
@@ -196,7 +153,7 @@ impl Serialize for JsonNode<'_> {
 }
 
 struct SelectedFields<'w> {
-    paths: &'w FieldPaths,
+    mask: &'w MemberMask,
 }
 
 impl<'de> DeserializeSeed<'de> for SelectedFields<'_> {
@@ -249,7 +206,7 @@ impl<'de> Visitor<'de> for SelectedFields<'_> {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut sequence: A) -> Result<JsonNode<'de>, A::Error> {
         let mut items = Vec::new();
-        while let Some(item) = sequence.next_element_seed(SelectedFields { paths: self.paths })? {
+        while let Some(item) = sequence.next_element_seed(SelectedFields { mask: self.mask })? {
             items.push(item);
         }
         Ok(JsonNode::List(items))
@@ -258,8 +215,8 @@ impl<'de> Visitor<'de> for SelectedFields<'_> {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<JsonNode<'de>, A::Error> {
         let mut entries = Vec::new();
         while let Some(JsonText(key)) = map.next_key::<JsonText<'de>>()? {
-            match self.paths.member(&key) {
-                Some(paths) => entries.push((key, map.next_value_seed(SelectedFields { paths })?)),
+            match self.mask.member(&key) {
+                Some(mask) => entries.push((key, map.next_value_seed(SelectedFields { mask })?)),
                 None => map.next_value::<IgnoredAny>().map(drop)?,
             }
         }

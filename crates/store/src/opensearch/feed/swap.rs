@@ -159,13 +159,16 @@ mod tests {
         query::{Query, Selectable},
     };
     use http::{Request, Response};
+    use tokio::time::sleep;
     use tower::{service_fn, util::BoxCloneSyncService};
 
     use super::*;
     use crate::{
         bulk::{Verdict, Write},
         changes::Sequence,
-        opensearch::{client::Client, refresh::Refresher, responses::Answers},
+        opensearch::{
+            client::Client, feed::REFRESH_INTERVAL, refresh::Refresher, responses::Answers,
+        },
     };
 
     /// A feed whose refreshes succeed.
@@ -212,6 +215,7 @@ mod tests {
         batch
             .settle(&[deletion], &[Verdict::Deleted], Vec::new())
             .await;
+        sleep(REFRESH_INTERVAL).await;
         assert!(can_watch().await);
     }
 }

@@ -39,22 +39,16 @@ fn job(key: &str, number: u64, webhooks: &[&str], bytes: usize) -> EnrichmentJob
     }
 }
 
-fn ended(contact: Contact, again: Option<bool>) -> Ended {
-    Ended {
-        contact,
-        failure: again.map(|again| Failed {
-            text: "lost".into(),
-            again,
-        }),
-    }
+fn ended(contact: Contact, again: bool) -> Ended {
+    Ended { contact, again }
 }
 
 fn good() -> Ended {
-    ended(ANSWERED, None)
+    ended(ANSWERED, false)
 }
 
 fn bad() -> Ended {
-    ended(ANSWERED, Some(true))
+    ended(ANSWERED, true)
 }
 
 fn begun(schedule: &mut Schedule<u64>, now: Instant) -> Vec<PlannedCall<u64>> {
@@ -210,19 +204,21 @@ fn documents_wait_without_a_call_while_the_breaker_is_open_and_all_follow_when_i
             .submit(&job(&format!("lost{round}"), 1, &["a"], 1), now)
             .unwrap();
         let call = schedule.begin(now).unwrap();
-        schedule.ended(&call, &ended(LOST, Some(true)), now);
+        schedule.ended(&call, &ended(LOST, true), now);
         schedule.finished(&call);
     }
-    assert_eq!(schedule.outage("a").as_deref(), Some("lost"));
+    assert!(!schedule.permits("a", now));
     schedule.submit(&job("x", 1, &["a"], 1), now).unwrap();
     assert!(schedule.begin(now).is_none());
     now = schedule.next_wake(now).unwrap();
+    assert!(schedule.permits("a", now), "it may be probed");
     let probe = begun(&mut schedule, now + Duration::from_millis(1));
     assert_eq!(probe.len(), 1, "one probe");
     now += Duration::from_millis(1);
+    assert!(!schedule.permits("a", now));
     assert_eq!(schedule.ended(&probe[0], &good(), now), NextStep::Deliver);
     schedule.finished(&probe[0]);
-    assert_eq!(schedule.outage("a"), None);
+    assert!(schedule.permits("a", now));
     let calls = begun(&mut schedule, now);
     assert_eq!(calls.len(), limits().calls_of_webhook);
 }
@@ -424,9 +420,9 @@ impl Observed {
         let ended = match result {
             0 | 1 => good(),
             2 => bad(),
-            3 => ended(LOST, Some(true)),
-            4 => ended(LOST, Some(false)),
-            _ => ended(Contact::NotCalled, Some(true)),
+            3 => ended(LOST, true),
+            4 => ended(LOST, false),
+            _ => ended(Contact::NotCalled, true),
         };
         let part = (Arc::clone(&call.webhook), call.payload);
         let next_step = self.schedule.ended(&call, &ended, self.now);

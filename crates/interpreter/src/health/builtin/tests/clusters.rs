@@ -113,7 +113,10 @@ fn clusters_of_the_newer_contract_are_judged() {
     let unavailable =
         "{status: {conditions: [{type: Available, status: 'False', reason: NotAvailable}]}}";
     for api_version in [newer, V1BETA1] {
-        assert_eq!(assess(&object(api_version, "Cluster", unavailable)), None);
+        assert_eq!(
+            assess(&(&object(api_version, "Cluster", unavailable)).into()),
+            None
+        );
     }
 }
 

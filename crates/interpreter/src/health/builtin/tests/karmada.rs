@@ -4,7 +4,7 @@ fn check(api_version: &str, kind: &str, cases: &[(&str, bool)]) {
     for (members, healthy) in cases {
         let object = object(api_version, kind, members);
         assert_eq!(
-            karmada_healthy(&object),
+            karmada_healthy(&(&object).into()),
             Some(*healthy),
             "{kind}: {members}"
         );
@@ -238,7 +238,7 @@ fn other_kinds_and_versions_have_no_boolean() {
         ("", ""),
     ] {
         assert_eq!(
-            karmada_healthy(&object(api_version, kind, "{}")),
+            karmada_healthy(&(&object(api_version, kind, "{}")).into()),
             None,
             "{kind}"
         );

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
-use crate::health;
+use crate::{health, reads};
 
 /// Assesses an object with each of its values replaced by odd ones.
 pub fn assess_variants(object: &Value) {
@@ -29,10 +29,11 @@ pub fn assess_variants(object: &Value) {
 }
 
 fn assess_all(object: &Value) {
-    let found = health::assess(object, None);
+    reads::assert_sufficient(object);
+    let found = health::assess(&object.into(), None);
     assert!(found.reason.len() <= health::MAX_REASON_BYTES);
     assert!(found.message.len() <= health::MAX_MESSAGE_BYTES);
-    let _: bool = health::healthy(object, &found);
+    let _: bool = health::healthy(&object.into(), &found);
     health::from_boolean(object, false);
 }
 
@@ -191,7 +192,7 @@ proptest! {
 fn every_kind_of_the_list_has_a_rule() {
     for (api_version, kind) in KINDS {
         let object = json!({"apiVersion": api_version, "kind": kind});
-        let has_rule = super::assess(&object).is_some();
+        let has_rule = super::assess(&(&object).into()).is_some();
         let is_left_to_the_generic_rule =
             (*api_version, *kind) == ("cluster.x-k8s.io/v1beta2", "Cluster");
         assert_ne!(
@@ -214,7 +215,7 @@ fn an_object_without_a_status_is_judged() {
     };
     for (api_version, kind) in KINDS {
         let object = json!({"apiVersion": api_version, "kind": kind});
-        if let Some(found) = super::assess(&object) {
+        if let Some(found) = super::assess(&(&object).into()) {
             assert_eq!(found.health, expected(kind), "{api_version} {kind}");
         }
     }
