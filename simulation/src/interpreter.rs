@@ -230,7 +230,7 @@ fn answer(message: &Value, uid: u64, fault: Option<Fault>) -> Value {
         }
         Some(Fault::Unsuccessful) => json!({ "status": { "code": 418, "message": "planted" } }),
         _ => match request["operation"].as_str().unwrap_or_default() {
-            "InterpretHealth" | "ExploreHealth" => json!({ "healthy": value % 2 == 0 }),
+            "InterpretHealth" | "ExploreHealthy" => json!({ "healthy": value.is_multiple_of(2) }),
             "InterpretReplica" => json!({ "replicas": replicas(object) }),
             "InterpretDependency" => json!({ "dependencies": [dependency(object)] }),
             _ => Value::Null,

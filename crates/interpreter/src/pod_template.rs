@@ -65,7 +65,7 @@ const KUBERNETES_GROUPS: &[&str] = &[
 pub const CONTAINERS: [&str; 3] = ["initContainers", "containers", "ephemeralContainers"];
 
 /// The images of the containers of a pod's spec (init, regular, ephemeral) and of its image volumes.
-pub fn images<'v>(spec: Tree<'v>) -> impl Iterator<Item = &'v str> + use<'v> {
+pub fn images(spec: Tree<'_>) -> impl Iterator<Item = &str> {
     let containers = CONTAINERS
         .into_iter()
         .flat_map(move |key| list(spec, &[key]))

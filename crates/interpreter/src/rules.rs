@@ -67,9 +67,9 @@ struct KindRulesInner {
     suspended: BTreeMap<Operation, SuspendedScript>,
     overruns: OverrunScores,
     /// Of what is configured.
-    hash: String,
+    configured_hash: String,
     /// The same, with what is suspended.
-    effective_hash: String,
+    hash: String,
 }
 
 /// A webhook that answers for a kind.
@@ -141,8 +141,8 @@ impl RuleSet {
             reads: reads::of_kind(&resource.gvk),
             suspended: BTreeMap::new(),
             overruns: OverrunScores::default(),
+            configured_hash: String::new(),
             hash: String::new(),
-            effective_hash: String::new(),
         };
         match level {
             InterpretationLevel::Off => return None,
@@ -156,8 +156,8 @@ impl RuleSet {
                 }
             }
         }
-        inner.hash = short_hash(&hash);
-        inner.effective_hash.clone_from(&inner.hash);
+        inner.configured_hash = short_hash(&hash);
+        inner.hash.clone_from(&inner.configured_hash);
         Some(KindRules(Arc::new(inner)))
     }
 
@@ -202,12 +202,12 @@ impl RuleSet {
 impl KindRules {
     /// Identifies the rules, with the scripts that are suspended.
     pub fn hash(&self) -> &str {
-        &self.0.effective_hash
+        &self.0.hash
     }
 
     /// Identifies the rules as they are configured.
     pub fn configured_hash(&self) -> &str {
-        &self.0.hash
+        &self.0.configured_hash
     }
 
     /// The scripts that are suspended.
@@ -230,10 +230,10 @@ impl KindRules {
     pub fn suspending(&self, suspended: BTreeMap<Operation, SuspendedScript>) -> Self {
         let rules = &self.0;
         let operations: Vec<&Operation> = suspended.keys().collect();
-        let effective_hash = if operations.is_empty() {
-            rules.hash.clone()
+        let hash = if operations.is_empty() {
+            rules.configured_hash.clone()
         } else {
-            short_hash(&format!("{} without {operations:?}", rules.hash))
+            short_hash(&format!("{} without {operations:?}", rules.configured_hash))
         };
         Self(Arc::new(KindRulesInner {
             resource: rules.resource.clone(),
@@ -244,8 +244,8 @@ impl KindRules {
             reads: rules.reads.clone(),
             suspended,
             overruns: OverrunScores::default(),
-            hash: rules.hash.clone(),
-            effective_hash,
+            configured_hash: rules.configured_hash.clone(),
+            hash,
         }))
     }
 

@@ -473,7 +473,7 @@ impl UnitRunner {
         let rules = self.task.rules.as_ref();
         if rules.is_some_and(KindRules::have_exhausted_script) {
             self.task.progress.require_list();
-            std::future::pending().await
+            std::future::pending::<()>().await;
         }
     }
 

@@ -78,29 +78,6 @@ fn start_reflector(operator: &Operator, store: &str, labels: &str) -> Result<Con
     let (of, name) = (labels.to_owned(), store.to_owned());
     let task = tokio::spawn(async move {
         while let Some(event) = events.next().await {
-            if std::env::var_os("LOG_EVENTS").is_some() {
-                let at = std::time::SystemTime::now()
-                    .duration_since(std::time::UNIX_EPOCH)
-                    .unwrap()
-                    .as_millis();
-                let show = |kind: &str, object: &ConfigMap| {
-                    eprintln!(
-                        "EV {at} {name}[{of}] {kind} {}/{} rv={:?} ann={:?}",
-                        object.namespace().unwrap_or_default(),
-                        object.name_any(),
-                        object.metadata.resource_version,
-                        object.metadata.annotations
-                    )
-                };
-                match &event {
-                    Ok(Event::Init) => eprintln!("EV {at} {name}[{of}] INIT"),
-                    Ok(Event::InitDone) => eprintln!("EV {at} {name}[{of}] INITDONE"),
-                    Ok(Event::InitApply(o)) => show("INITAPPLY", o),
-                    Ok(Event::Apply(o)) => show("APPLY", o),
-                    Ok(Event::Delete(o)) => show("DELETE", o),
-                    Err(e) => eprintln!("EV {at} {name}[{of}] ERR {e}"),
-                }
-            }
             match event {
                 Ok(Event::Init) => drop(counted.fetch_add(1, Ordering::Relaxed)),
                 Ok(Event::Delete(object)) => drop(sender.send(object.name_any())),

@@ -37,8 +37,15 @@ impl Rules {
     }
 
     /// The rules as the operator has them after reading the objects that configure them.
+    ///
+    /// # Panics
+    ///
+    /// If the operator finds a problem in them.
     pub fn rule_set(self) -> Arc<RuleSet> {
-        Arc::new(assemble(&self.configuration()).into_rules())
+        let assembled = assemble(&self.configuration());
+        let problems = &assembled.problems;
+        assert!(problems.iter().all(Vec::is_empty), "{problems:?}");
+        Arc::new(assembled.into_rules())
     }
 
     fn configuration(self) -> Vec<Value> {
@@ -59,15 +66,15 @@ impl Rules {
             Self::BuiltIn => vec![built_in],
             Self::Webhook => vec![with_rest(
                 object,
-                json!({ "health": health(value % 2 == 0), "interpretedBy": ["webhook/released/widgets"] }),
+                json!({ "health": health(value.is_multiple_of(2)), "interpretedBy": ["webhook/released/widgets"] }),
             )],
             Self::Ignore => vec![
                 built_in,
-                json!({ "health": health(value % 2 == 0), "interpretedBy": ["webhook/proposed/widgets"] }),
+                json!({ "health": health(value.is_multiple_of(2)), "interpretedBy": ["webhook/proposed/widgets"] }),
             ],
             Self::Script => vec![with_rest(
                 object,
-                json!({ "health": health(value % 3 == 0), "interpretedBy": ["customization/widgets", "webhook/released/widgets"] }),
+                json!({ "health": health(value.is_multiple_of(3)), "interpretedBy": ["customization/widgets", "webhook/released/widgets"] }),
             )],
         }
     }
@@ -142,7 +149,7 @@ fn proposed_configuration() -> Value {
         "webhooks": [{
             "name": "widgets",
             "rules": [{
-                "operations": ["ExploreHealth"],
+                "operations": ["ExploreHealthy"],
                 "apiGroups": ["example.com"],
                 "apiVersions": ["v1"],
                 "resources": ["widgets"],
@@ -157,7 +164,8 @@ fn proposed_configuration() -> Value {
 }
 
 fn customization() -> Value {
-    let script = "function InterpretHealth(observedObj) return observedObj.spec.value % 3 == 0 end";
+    let script =
+        "function InterpretHealth(observedObj) return observedObj.spec.value.is_multiple_of(3) end";
     json!({
         "apiVersion": "config.karmada.io/v1alpha1",
         "kind": "ResourceInterpreterCustomization",

@@ -17,6 +17,7 @@ For example:
 
 Exit code: 1 if the operation fails, or if --check finds an error.")]
 #[expect(clippy::doc_markdown, reason = "these are the texts of --help")]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
 pub struct InterpretArgs {
     /// Files, folders or URLs with ResourceInterpreterCustomizations; - is standard input (repeatable, or separated by commas)
     #[arg(

@@ -140,7 +140,9 @@ fn text<'i>(value: &'i str, each: &mut dyn FnMut(Cow<'i, str>)) {
 }
 
 fn texts<'i>(values: &'i [String], each: &mut dyn FnMut(Cow<'i, str>)) {
-    values.iter().for_each(|value| each(Cow::Borrowed(value)));
+    for value in values {
+        each(Cow::Borrowed(value));
+    }
 }
 
 fn number<'i>(value: Option<impl ToString>, each: &mut dyn FnMut(Cow<'i, str>)) {

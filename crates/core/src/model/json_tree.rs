@@ -361,7 +361,9 @@ mod tests {
 
     fn parsed(json: &str, paths: &[&str]) -> Value {
         let mut mask = MemberMask::default();
-        paths.iter().for_each(|path| mask.add(path.split('.')));
+        for path in paths {
+            mask.add(path.split('.'));
+        }
         let raw: &RawValue = serde_json::from_str(json).unwrap();
         (&JsonTree::parse(raw, &mask)).into()
     }

@@ -114,7 +114,7 @@ fn selector(object: Tree<'_>, rule: &SelectorRule) -> Option<Value> {
     let selector = at(object, rule.path).as_object()?;
     let is_empty = ["matchLabels", "matchExpressions"]
         .iter()
-        .all(|key| selector.get(*key).is_none_or(has_no_entries));
+        .all(|key| selector.get(key).is_none_or(has_no_entries));
     match rule.form {
         SelectorForm::Labels => labels(selector),
         // An empty selector of the first version of budgets selects nothing.

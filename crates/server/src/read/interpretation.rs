@@ -234,16 +234,18 @@ impl RequestInterpreter {
         let result = result.map_err(|error| error.failure.to_string());
         let answer = levels.after_webhook(webhook, request, result);
         match (answer, called) {
-            (LevelAnswer::Decided { result: Err(_), by }, Err(error))
-                if matches!(by, AnsweringLevel::Webhook(_)) =>
-            {
-                Err(InterpretationError::Webhook {
-                    operation: request.operation(),
-                    kind: Arc::clone(&resource.gvk.kind),
-                    dialect: webhook.dialect,
-                    error,
-                })
-            }
+            (
+                LevelAnswer::Decided {
+                    result: Err(_),
+                    by: AnsweringLevel::Webhook(_),
+                },
+                Err(error),
+            ) => Err(InterpretationError::Webhook {
+                operation: request.operation(),
+                kind: Arc::clone(&resource.gvk.kind),
+                dialect: webhook.dialect,
+                error,
+            }),
             (answer, called) => {
                 if let Err(error) = called {
                     let warning = format!("{error}; the next level answers");
@@ -256,7 +258,6 @@ impl RequestInterpreter {
 }
 
 /// Who answers.
-#[expect(clippy::large_enum_variant, reason = "it is taken apart at once")]
 enum FirstLevel {
     /// A level that runs here has decided, or none has a rule.
     Decided(Result<Interpreted, InterpretationError>),

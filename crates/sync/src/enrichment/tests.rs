@@ -6,7 +6,9 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use fleetdex_clusters::watch::Collection;
 use fleetdex_core::{
-    model::{Document, Gvk, InterpretationLevel, Projection, Projector, Resource, Scope},
+    model::{
+        ClusterName, Document, Gvk, InterpretationLevel, Projection, Projector, Resource, Scope,
+    },
     query::{Hit, Query, ResourceName, Selectable},
 };
 use fleetdex_interpreter::{
@@ -17,7 +19,7 @@ use fleetdex_interpreter::{
     script::ArgoHealth,
     webhook::configuration::{Webhook, WebhookConfiguration},
 };
-use fleetdex_store::{IndexReader as _, IndexWriter as _, memory::Memory};
+use fleetdex_store::{IndexReader as _, memory::Memory};
 use fleetdex_telemetry::Metrics;
 use fleetdex_webhooks::{
     client::{CallError, CallFailure},
@@ -34,11 +36,7 @@ use tower::{BoxError, service_fn};
 
 use super::{deletions::MAX_DELETIONS, *};
 use crate::{
-    filter::ObjectFilter,
-    pipeline::{OpenStore, OpenedStore, Pipeline, PipelineLimits, Unavailable},
-    progress::StreamPosition,
-    sink::Filters,
-    write_fence::WriteFence,
+    filter::ObjectFilter, progress::StreamPosition, running_store::RunningStore, sink::Filters,
 };
 
 /// How the webhooks behave.
@@ -135,19 +133,6 @@ impl ScriptedMember {
     }
 }
 
-struct OpenMemory(Memory);
-
-#[async_trait]
-impl OpenStore for OpenMemory {
-    async fn open(&self) -> Result<OpenedStore, Unavailable> {
-        Ok(Arc::new(self.0.clone()).into())
-    }
-
-    async fn changed(&self) -> bool {
-        false
-    }
-}
-
 fn widgets() -> Resource {
     Resource {
         gvk: Gvk::new("example.com", "v1", "Widget"),
@@ -237,29 +222,14 @@ struct Fixture {
 
 impl Fixture {
     async fn new(rules: &KindRules, limits: QueueLimits) -> Self {
-        let cluster = "member1".parse().unwrap();
+        let cluster: ClusterName = "member1".parse().unwrap();
         let metrics = Metrics::new();
-        let (memory, changed) = (Memory::new(), Arc::new(Notify::new()));
-        let pipeline = Pipeline::new(
-            "main".parse().unwrap(),
-            PipelineLimits::default(),
-            WriteFence::OPEN,
-            metrics.store(&"main".parse().unwrap()),
-            Arc::clone(&changed),
-        );
-        let writer = pipeline.clone().run(
-            Arc::new(OpenMemory(memory.clone())),
-            CancellationToken::new(),
-            Duration::from_secs(1),
-        );
-        let writer = AbortOnDropHandle::new(tokio::spawn(writer));
-        let revision = pipeline.revision(&cluster, None).await.unwrap();
-        memory.activate(&revision).await.unwrap();
-        let progress = Progress::new(cluster.clone(), changed);
+        let store = RunningStore::start(&cluster, &metrics).await;
+        let progress = Progress::new(cluster.clone(), store.changed);
         let any = vec![ObjectFilter::default()];
         let projector = Projector::new(&cluster, &widgets(), &Projection::default(), &[]);
         let sink = Arc::new(Sink {
-            pipeline,
+            pipeline: store.pipeline,
             projector: projector.interpreted_by(Arc::new(rules.clone())),
             filters: Filters::new(&cluster, &widgets(), any, &[], &progress),
         });
@@ -292,9 +262,9 @@ impl Fixture {
             webhooks,
             member,
             source: ListerWatcher::new(kube::Client::new(service, "default"), collection),
-            memory,
-            target: revision.target,
-            tasks: vec![writer, AbortOnDropHandle::new(asking)],
+            memory: store.memory,
+            target: store.revision.target,
+            tasks: vec![store.writer, AbortOnDropHandle::new(asking)],
         }
     }
 
@@ -390,9 +360,8 @@ impl Fixture {
                 sleep(Duration::from_millis(10)).await;
             }
         };
-        if timeout(Duration::from_hours(1), met).await.is_err() {
-            panic!("{what}: {:?}", self.stored().await);
-        }
+        let is_met = timeout(Duration::from_hours(1), met).await.is_ok();
+        assert!(is_met, "{what}: {:?}", self.stored().await);
     }
 
     fn asked(&self) -> Vec<(String, u64)> {

@@ -1,6 +1,5 @@
 //! A unit between a scripted member and the embedded store.
 
-use async_trait::async_trait;
 use bytes::Bytes;
 use fleetdex_clusters::watch::Collection;
 use fleetdex_core::{
@@ -20,21 +19,14 @@ use http_body_util::{BodyExt as _, Full, StreamBody, combinators::UnsyncBoxBody}
 use kube::client::Body;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
-use tokio::{
-    sync::{Notify, mpsc},
-    time::timeout,
-};
+use tokio::{sync::mpsc, time::timeout};
 use tokio_util::task::AbortOnDropHandle;
 use tower::{BoxError, service_fn};
 
 use super::*;
 use crate::{
-    audit::Permits,
-    filter::ObjectFilter,
-    pipeline::{OpenStore, OpenedStore, Pipeline, PipelineLimits, Unavailable},
-    progress::UnitState,
+    audit::Permits, filter::ObjectFilter, progress::UnitState, running_store::RunningStore,
     sink::Filters,
-    write_fence::WriteFence,
 };
 
 /// A member with prepared responses: to lists of whole objects, to lists of their metadata, and to
@@ -79,19 +71,6 @@ impl ScriptedMember {
             &self.list
         };
         whole(page.lock().clone())
-    }
-}
-
-struct OpenMemory(Memory);
-
-#[async_trait]
-impl OpenStore for OpenMemory {
-    async fn open(&self) -> Result<OpenedStore, Unavailable> {
-        Ok(Arc::new(self.0.clone()).into())
-    }
-
-    async fn changed(&self) -> bool {
-        false
     }
 }
 
@@ -161,30 +140,15 @@ impl UnitFixture {
             field_selector: None,
         };
         let source = ListerWatcher::new(kube::Client::new(service, "default"), collection);
-        let (memory, changed, metrics) = (Memory::new(), Arc::new(Notify::new()), Metrics::new());
-        let name = "main".parse().unwrap();
-        let pipeline = Pipeline::new(
-            name,
-            PipelineLimits::default(),
-            WriteFence::OPEN,
-            metrics.store(&"main".parse().unwrap()),
-            Arc::clone(&changed),
-        );
-        let writer = pipeline.clone().run(
-            Arc::new(OpenMemory(memory.clone())),
-            CancellationToken::new(),
-            Duration::from_secs(1),
-        );
-        let writer = AbortOnDropHandle::new(tokio::spawn(writer));
-        let revision = pipeline.revision(&unit.cluster, None).await.unwrap();
-        memory.activate(&revision).await.unwrap();
+        let metrics = Metrics::new();
+        let store = RunningStore::start(&unit.cluster, &metrics).await;
         let redact: Vec<String> = redact.iter().map(|path| (*path).to_owned()).collect();
         let projection = Projection::new(&redact, &[]).unwrap();
         let mut projector = Projector::new(&unit.cluster, &unit.resource, &projection, &[]);
         if let Some(rules) = &rules {
             projector = projector.interpreted_by(Arc::new(rules.clone()));
         }
-        let progress = Progress::new(unit.cluster.clone(), changed);
+        let progress = Progress::new(unit.cluster.clone(), store.changed);
         let filters = Filters::new(
             &unit.cluster,
             &unit.resource,
@@ -193,7 +157,7 @@ impl UnitFixture {
             &progress,
         );
         let sink = Arc::new(Sink {
-            pipeline,
+            pipeline: store.pipeline,
             projector,
             filters,
         });
@@ -228,11 +192,11 @@ impl UnitFixture {
         let fixture = Self {
             member,
             lines,
-            memory,
-            revision,
+            memory: store.memory,
+            revision: store.revision,
             progress,
             audit,
-            _tasks: [writer, task],
+            _tasks: [store.writer, task],
         };
         fixture
             .until("the list is stored", |fixture| {

@@ -39,7 +39,7 @@ fn in_spec(object: Tree<'_>) -> Option<&str> {
 fn in_map(map: TreeObject<'_>) -> Option<&str> {
     FIELDS
         .into_iter()
-        .find(|field| map.get(*field) == Some(&JsonTree::Bool(true)))
+        .find(|field| map.get(field) == Some(&JsonTree::Bool(true)))
 }
 
 fn below(settings: Tree<'_>, depth: usize) -> Option<&str> {
