@@ -70,6 +70,8 @@ pub struct World {
     pub interpreter: Interpreter,
     /// The rules by which objects are interpreted.
     rules: Rules,
+    /// Whether two operators have written at a time.
+    had_two_operators: bool,
     /// The memory budget for the responses of members.
     budget: Budget,
     /// How much was read of these responses.
@@ -147,6 +149,7 @@ impl World {
             hostile,
             interpreter,
             rules,
+            had_two_operators: false,
             budget,
             gauge,
             operators,
@@ -420,6 +423,7 @@ impl World {
     pub fn start_second_operator(&mut self) {
         if self.operators.len() < 2 {
             self.count("second operator");
+            self.had_two_operators = true;
             self.operators.push(Operator::start(
                 self.surroundings.clone(),
                 self.desired.clone(),
@@ -444,7 +448,11 @@ impl World {
         }
         self.store.heal();
         self.interpreter.heal();
-        while self.operators.len() > 1 {
+        // Of two operators that know nothing of each other, the document of one replaces that of the
+        // other at the same version, even if only the other one has the answer of a webhook. A start
+        // asks again; without webhooks the survivor has to do without it.
+        let left = usize::from(!(self.had_two_operators && self.rules.ask_webhooks()));
+        while self.operators.len() > left {
             self.operators.remove(0).kill().await;
         }
         self.ensure_operator();

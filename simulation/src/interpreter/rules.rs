@@ -48,6 +48,11 @@ impl Rules {
         Arc::new(assembled.into_rules())
     }
 
+    /// Whether a webhook is asked about widgets.
+    pub fn ask_webhooks(self) -> bool {
+        self != Self::BuiltIn
+    }
+
     fn configuration(self) -> Vec<Value> {
         match self {
             Self::BuiltIn => Vec::new(),
@@ -66,15 +71,15 @@ impl Rules {
             Self::BuiltIn => vec![built_in],
             Self::Webhook => vec![with_rest(
                 object,
-                json!({ "health": health(value.is_multiple_of(2)), "interpretedBy": ["webhook/released/widgets"] }),
+                json!({ "health": health(value.is_multiple_of(2)), "interpretedBy": ["webhook/released/widgets.example.com"] }),
             )],
             Self::Ignore => vec![
                 built_in,
-                json!({ "health": health(value.is_multiple_of(2)), "interpretedBy": ["webhook/proposed/widgets"] }),
+                json!({ "health": health(value.is_multiple_of(2)), "interpretedBy": ["webhook/proposed/widgets.example.com"] }),
             ],
             Self::Script => vec![with_rest(
                 object,
-                json!({ "health": health(value.is_multiple_of(3)), "interpretedBy": ["customization/widgets", "webhook/released/widgets"] }),
+                json!({ "health": health(value.is_multiple_of(3)), "interpretedBy": ["customization/widgets", "webhook/released/widgets.example.com"] }),
             )],
         }
     }
@@ -127,7 +132,7 @@ fn released_configuration() -> Value {
         "kind": "ResourceInterpreterWebhookConfiguration",
         "metadata": { "name": "released" },
         "webhooks": [{
-            "name": "widgets",
+            "name": "widgets.example.com",
             "rules": [{
                 "operations": ["InterpretHealth", "InterpretReplica", "InterpretDependency"],
                 "apiGroups": ["example.com"],
@@ -147,7 +152,7 @@ fn proposed_configuration() -> Value {
         "kind": "ResourceExploringWebhookConfiguration",
         "metadata": { "name": "proposed" },
         "webhooks": [{
-            "name": "widgets",
+            "name": "widgets.example.com",
             "rules": [{
                 "operations": ["ExploreHealthy"],
                 "apiGroups": ["example.com"],
@@ -164,8 +169,7 @@ fn proposed_configuration() -> Value {
 }
 
 fn customization() -> Value {
-    let script =
-        "function InterpretHealth(observedObj) return observedObj.spec.value.is_multiple_of(3) end";
+    let script = "function InterpretHealth(observedObj) return observedObj.spec.value % 3 == 0 end";
     json!({
         "apiVersion": "config.karmada.io/v1alpha1",
         "kind": "ResourceInterpreterCustomization",
