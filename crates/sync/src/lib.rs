@@ -24,8 +24,8 @@ pub mod pending;
 pub mod pipeline;
 pub mod progress;
 pub mod relist;
-#[cfg(test)]
-mod running_store;
 pub mod sink;
+#[cfg(test)]
+mod store_fixture;
 pub mod unit;
 pub mod write_fence;

@@ -36,7 +36,7 @@ use tower::{BoxError, service_fn};
 
 use super::{deletions::MAX_DELETIONS, *};
 use crate::{
-    filter::ObjectFilter, progress::StreamPosition, running_store::RunningStore, sink::Filters,
+    filter::ObjectFilter, progress::StreamPosition, sink::Filters, store_fixture::StoreFixture,
 };
 
 /// How the webhooks behave.
@@ -224,7 +224,7 @@ impl Fixture {
     async fn new(rules: &KindRules, limits: QueueLimits) -> Self {
         let cluster: ClusterName = "member1".parse().unwrap();
         let metrics = Metrics::new();
-        let store = RunningStore::start(&cluster, &metrics).await;
+        let store = StoreFixture::start(&cluster, &metrics).await;
         let progress = Progress::new(cluster.clone(), store.changed);
         let any = vec![ObjectFilter::default()];
         let projector = Projector::new(&cluster, &widgets(), &Projection::default(), &[]);

@@ -25,8 +25,8 @@ use tower::{BoxError, service_fn};
 
 use super::*;
 use crate::{
-    audit::Permits, filter::ObjectFilter, progress::UnitState, running_store::RunningStore,
-    sink::Filters,
+    audit::Permits, filter::ObjectFilter, progress::UnitState, sink::Filters,
+    store_fixture::StoreFixture,
 };
 
 /// A member with prepared responses: to lists of whole objects, to lists of their metadata, and to
@@ -141,7 +141,7 @@ impl UnitFixture {
         };
         let source = ListerWatcher::new(kube::Client::new(service, "default"), collection);
         let metrics = Metrics::new();
-        let store = RunningStore::start(&unit.cluster, &metrics).await;
+        let store = StoreFixture::start(&unit.cluster, &metrics).await;
         let redact: Vec<String> = redact.iter().map(|path| (*path).to_owned()).collect();
         let projection = Projection::new(&redact, &[]).unwrap();
         let mut projector = Projector::new(&unit.cluster, &unit.resource, &projection, &[]);

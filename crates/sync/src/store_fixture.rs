@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// A store that is written to while this lives.
-pub(crate) struct RunningStore {
+pub(crate) struct StoreFixture {
     pub(crate) memory: Memory,
     pub(crate) pipeline: Pipeline,
     /// The revision that answers the queries of the cluster.
@@ -38,7 +38,7 @@ impl OpenStore for OpenMemory {
     }
 }
 
-impl RunningStore {
+impl StoreFixture {
     /// An empty store for one cluster.
     pub(crate) async fn start(cluster: &ClusterName, metrics: &Metrics) -> Self {
         let (memory, changed) = (Memory::new(), Arc::new(Notify::new()));
