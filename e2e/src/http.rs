@@ -18,9 +18,9 @@ pub fn client(ca_pem: Option<&str>) -> Result<reqwest::Client> {
     builder(ca_pem)?.build().context("making an HTTP client")
 }
 
-/// As [`client`], without compressed responses.
-pub fn plain_client() -> Result<reqwest::Client> {
-    builder(None)?
+/// As [`client`], but it asks for no compression and leaves bodies as they were sent.
+pub fn plain_client(ca_pem: Option<&str>) -> Result<reqwest::Client> {
+    builder(ca_pem)?
         .no_gzip()
         .build()
         .context("making an HTTP client")

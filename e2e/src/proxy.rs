@@ -7,6 +7,10 @@
 use std::{
     io,
     net::SocketAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
     thread::{self, JoinHandle},
     time::Duration,
 };
@@ -41,6 +45,8 @@ pub enum Fault {
     Delay(Duration),
     /// A connection is reset after this many response bytes since the fault began.
     ResetAfter(u64),
+    /// Responses are held once this many bytes of them have passed since the fault began, over all connections, until the fault is over.
+    HoldAfter(u64),
 }
 
 /// A running proxy. Dropping it closes its connections.
@@ -52,9 +58,11 @@ pub struct FaultProxy {
     thread: Option<JoinHandle<()>>,
 }
 
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 struct Settings {
     fault: Fault,
+    /// The response bytes that have passed since the fault began.
+    passed: Arc<AtomicU64>,
     /// Connections that were open before the last increase are reset.
     cuts: u64,
 }
@@ -96,7 +104,10 @@ impl FaultProxy {
 
     /// Replaces the current fault.
     pub fn set(&self, fault: Fault) {
-        self.update(|settings| settings.fault = fault);
+        self.update(|settings| {
+            settings.fault = fault;
+            settings.passed = Arc::default();
+        });
     }
 
     /// Resets every connection that is open now.
@@ -187,30 +198,30 @@ async fn forward(mut client: TcpStream, address: SocketAddr, settings: watch::Re
 
 async fn exchange(client: &mut TcpStream, address: SocketAddr, mut gate: Gate) -> Result<()> {
     // In a black hole not even the server sees the connection.
-    gate.pass().await?;
+    gate.pass(Direction::Request).await?;
     let mut server = TcpStream::connect(address).await?;
     client.set_nodelay(true)?;
     server.set_nodelay(true)?;
     let (from_client, to_client) = client.split();
     let (from_server, to_server) = server.split();
-    let requests = pump(from_client, to_server, gate.clone(), Counts::No);
-    let answers = pump(from_server, to_client, gate, Counts::Yes);
+    let requests = pump(from_client, to_server, gate.clone(), Direction::Request);
+    let answers = pump(from_server, to_client, gate, Direction::Response);
     tokio::try_join!(requests, answers)?;
     Ok(())
 }
 
-/// Whether bytes of a direction count for [`Fault::ResetAfter`].
+/// Only the bytes of responses count for limits.
 #[derive(Clone, Copy, PartialEq)]
-enum Counts {
-    Yes,
-    No,
+enum Direction {
+    Request,
+    Response,
 }
 
 async fn pump(
     mut from: ReadHalf<'_>,
     mut to: WriteHalf<'_>,
     mut gate: Gate,
-    counts: Counts,
+    direction: Direction,
 ) -> Result<()> {
     let mut buffer = vec![0; CHUNK];
     let mut passed = 0;
@@ -219,8 +230,8 @@ async fn pump(
         if length == 0 {
             return Ok(to.shutdown().await?);
         }
-        let limit = match gate.pass().await? {
-            Fault::ResetAfter(limit) if counts == Counts::Yes => limit,
+        let limit = match gate.pass(direction).await? {
+            Fault::ResetAfter(limit) if direction == Direction::Response => limit,
             _ => {
                 passed = 0;
                 u64::MAX
@@ -231,7 +242,11 @@ async fn pump(
         if length > room {
             bail!("the limit is reached");
         }
-        passed += u64::try_from(length)?;
+        let length = u64::try_from(length)?;
+        passed += length;
+        if direction == Direction::Response {
+            gate.count(length);
+        }
     }
 }
 
@@ -245,16 +260,26 @@ struct Gate {
 
 impl Gate {
     /// Waits as long as the fault requires, and returns the fault.
-    async fn pass(&mut self) -> io::Result<Fault> {
-        let open = self
-            .settings
-            .wait_for(|settings| settings.fault != Fault::BlackHole)
-            .await;
+    async fn pass(&mut self, direction: Direction) -> io::Result<Fault> {
+        let opens = |settings: &Settings| match settings.fault {
+            Fault::BlackHole => false,
+            Fault::HoldAfter(limit) => {
+                direction == Direction::Request || settings.passed.load(Ordering::Relaxed) < limit
+            }
+            Fault::None | Fault::Refuse | Fault::Delay(_) | Fault::ResetAfter(_) => true,
+        };
+        let open = self.settings.wait_for(opens).await;
         let fault = open.map_err(io::Error::other)?.fault;
         if let Fault::Delay(delay) = fault {
             tokio::time::sleep(delay).await;
         }
         Ok(fault)
+    }
+
+    /// Counts response bytes that have passed.
+    fn count(&self, bytes: u64) {
+        let settings = self.settings.borrow();
+        settings.passed.fetch_add(bytes, Ordering::Relaxed);
     }
 
     /// Returns when the connection must be reset.
@@ -391,5 +416,29 @@ mod tests {
         let mut next = connect(&proxy).await.unwrap();
         assert_eq!(say(&mut next, "four").await.unwrap(), "four");
         assert_eq!(say(&mut next, "four").await.unwrap(), "four");
+    }
+
+    #[tokio::test]
+    async fn responses_are_held_after_a_number_of_bytes_of_all_connections() {
+        let proxy = proxy().await;
+        proxy.set(Fault::HoldAfter(6));
+        let mut streams = [
+            connect(&proxy).await.unwrap(),
+            connect(&proxy).await.unwrap(),
+        ];
+        for stream in &mut streams {
+            assert_eq!(say(stream, "four").await.unwrap(), "four");
+        }
+        for stream in &mut streams {
+            tokio::time::timeout(SHORT, say(stream, "held?"))
+                .await
+                .unwrap_err();
+        }
+        proxy.set(Fault::None);
+        for stream in &mut streams {
+            let mut answer = [0; 5];
+            stream.read_exact(&mut answer).await.unwrap();
+            assert_eq!(&answer, b"held?");
+        }
     }
 }

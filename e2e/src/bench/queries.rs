@@ -105,7 +105,7 @@ struct QueryClient<'f> {
 impl<'f> QueryClient<'f> {
     fn new(fleet: &'f Fleet, operator: &Operator, objects: usize) -> Result<Self> {
         Ok(Self {
-            client: http::plain_client()?,
+            client: http::plain_client(None)?,
             server: format!(
                 "http://{}/apis/search.fleetdex.io/v1alpha1",
                 operator.api_address()
@@ -372,7 +372,7 @@ async fn scan(
     operator.wait_ready(DEADLINE).await?;
     let query_client = QueryClient {
         token: operator.token()?,
-        client: http::plain_client()?,
+        client: http::plain_client(None)?,
         ..query_client.clone()
     };
     query_client.until_found("opensearch").await?;

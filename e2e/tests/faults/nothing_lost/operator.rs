@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use e2e::{
-    fleet::unique,
+    fleet::{ApiServer, unique},
+    http,
     load::Load,
     objects::{Objects, config_map_path},
     operator::Operator,
@@ -17,12 +18,11 @@ use serde_json::{Value, json};
 
 use super::{Fixture, enter, stop, until_written};
 
-/// Large enough that a list takes several pages.
+/// Six pages of a list.
 const PODS: usize = 3_000;
-/// Delays a page of a list by some tenths of a second.
-const SLOW: Duration = Duration::from_millis(20);
-/// Minimal percentages of acknowledged documents when the operator is killed.
-const KILLED_AT_PERCENT: [usize; 5] = [10, 20, 35, 50, 60];
+const PAGE: usize = 500;
+/// How many pages the operator has received whenever it is killed.
+const KILLED_AFTER_PAGES: [usize; 5] = [1, 2, 2, 3, 4];
 /// How soon OpenSearch forgets tombstones, and a longer time.
 const GC_DELETES: &str = "1s";
 const LONGER_THAN_GC_DELETES: Duration = Duration::from_secs(6);
@@ -47,13 +47,17 @@ async fn the_first_sync_completes_though_the_operator_is_killed_five_times() {
     let proxy = stage.register_behind_proxy(1, &cluster).await.unwrap();
     let selectors = json!([{ "apiVersion": "v1", "kind": "Pod", "namespace": namespace }]);
     let registry = Registry::new(&stage, "midsync", &[&cluster], &selectors).unwrap();
-    proxy.set(Fault::Delay(SLOW));
+    let pods = format!("api/v1/namespaces/{namespace}/pods");
+    let page = page_bytes(member, &pods).await.unwrap();
+    // Half a page more, for what else is asked of a member.
+    let hold_after = |pages: usize| Fault::HoldAfter(page * (2 * pages as u64 + 1) / 2);
+    proxy.set(hold_after(KILLED_AFTER_PAGES[0]));
     registry.apply().await.unwrap();
 
-    for percent in KILLED_AT_PERCENT {
-        let expected = PODS * percent / 100;
+    for (kill, pages) in KILLED_AFTER_PAGES.into_iter().enumerate() {
+        let expected = PAGE * pages;
         eventually(
-            &format!("{percent} % are acknowledged"),
+            &format!("{pages} pages are acknowledged"),
             DEADLINE,
             || async {
                 let found = acknowledged(&stage, &registry, &cluster).await?;
@@ -79,11 +83,10 @@ async fn the_first_sync_completes_though_the_operator_is_killed_five_times() {
             "a query sees {} documents of a sync that is under way",
             visible.len()
         );
-        proxy.set(Fault::Delay(SLOW));
+        let next = KILLED_AFTER_PAGES.get(kill + 1);
+        proxy.set(next.map_or(Fault::None, |pages| hold_after(*pages)));
         stage.operator.restart().unwrap();
     }
-    proxy.set(Fault::None);
-    let pods = format!("api/v1/namespaces/{namespace}/pods");
     let oracle = registry.oracle().expects(&cluster, member, &pods).unwrap();
     assert_eq!(until_equal(&oracle).await.unwrap(), PODS);
     registry.until_ready().await.unwrap();
@@ -92,10 +95,24 @@ async fn the_first_sync_completes_though_the_operator_is_killed_five_times() {
     Load::new(&namespace, PODS).delete(member).await.unwrap();
 }
 
+/// How many bytes a member sends for a page of pods.
+async fn page_bytes(member: &ApiServer, pods: &str) -> Result<u64> {
+    let client = http::plain_client(Some(member.ca_pem()))?;
+    let page = client
+        .get(format!("{}/{pods}?limit={PAGE}", member.url()))
+        .bearer_auth(member.token())
+        .header("Accept-Encoding", "gzip")
+        .send()
+        .await?
+        .error_for_status()?;
+    Ok(page.bytes().await?.len() as u64)
+}
+
 /// The number of documents of the newest revision, complete or not.
 async fn acknowledged(stage: &Stage, registry: &Registry, cluster: &str) -> Result<usize> {
     let all = revisions(&stage.opensearch, &registry.prefix, cluster).await?;
     let newest = all.last().context("no revision yet")?;
+    stage.opensearch.refresh(newest).await?;
     let count = stage
         .opensearch
         .count(newest, &json!({ "match_all": {} }))
