@@ -6,8 +6,9 @@
 use std::{collections::BTreeMap, fmt, iter, sync::Arc};
 
 use fleetdex_core::model::{
-    Interpret, Interpretation, InterpretationLevel, JsonTree, MemberMask, Object, Resource,
+    Interpret, Interpretation, InterpretationLevel, JsonTree, MemberMask, Resource,
 };
+use serde_json::Value;
 
 use crate::{
     InterpretError, Operation, Request, Response,
@@ -55,13 +56,12 @@ pub struct KindRules(Arc<KindRulesInner>);
 
 struct KindRulesInner {
     resource: Resource,
-    api_version: String,
     /// Whether objects of the kind have a status.
     has_status: bool,
     /// The levels above the built-in rules; `None` if these decide alone.
     levels: Option<Arc<Levels>>,
     webhooks: Vec<KindWebhook>,
-    /// What the built-in rules read.
+    /// What the rules read.
     reads: MemberMask,
     /// The scripts that are not run.
     suspended: BTreeMap<Operation, SuspendedScript>,
@@ -134,7 +134,6 @@ impl RuleSet {
         let mut hash = format!("{BUILT_IN_RULES} {has_status}");
         let mut inner = KindRulesInner {
             resource: resource.clone(),
-            api_version: resource.gvk.api_version(),
             has_status,
             levels: None,
             webhooks: Vec::new(),
@@ -152,6 +151,7 @@ impl RuleSet {
                 inner.webhooks = self.webhooks_of(resource);
                 if !scripts.is_empty() || !inner.webhooks.is_empty() {
                     inner.levels = Some(Arc::clone(&self.levels));
+                    inner.reads = MemberMask::everything().clone();
                     hash = format!("{hash} {scripts:?} {:?}", inner.webhooks);
                 }
             }
@@ -168,7 +168,11 @@ impl RuleSet {
             .into_iter()
             .flat_map(|operation| self.customizations.scripts(gvk, operation))
             .map(|script| &*script.text);
-        let argocd = self.argocd.script_for(&gvk.group, &gvk.kind);
+        let health = Operation::InterpretHealth;
+        let argocd = self
+            .argocd
+            .script_for(&gvk.group, &gvk.kind)
+            .filter(|_| self.customizations.scripts(gvk, health).is_empty());
         let argocd = argocd.into_iter().map(|script| script.text());
         customizations.chain(argocd).collect()
     }
@@ -237,7 +241,6 @@ impl KindRules {
         };
         Self(Arc::new(KindRulesInner {
             resource: rules.resource.clone(),
-            api_version: rules.api_version.clone(),
             has_status: rules.has_status,
             levels: rules.levels.clone(),
             webhooks: rules.webhooks.clone(),
@@ -257,14 +260,13 @@ impl KindRules {
     /// What an object means, with what webhooks have answered so far.
     pub fn interpret_with(
         &self,
-        object: &Object<'_>,
-        read: &JsonTree<'_>,
+        object: &JsonTree<'_>,
         answers: &WebhookAnswers,
     ) -> Interpretation {
         let rules = &self.0;
-        let mut found = built_in(read, rules.has_status);
+        let mut found = built_in(object, rules.has_status);
         if let Some(levels) = &rules.levels {
-            let value = object.to_value(&rules.api_version, &rules.resource.gvk.kind);
+            let value = Value::from(object);
             for operation in SHOWN {
                 if let Some(request) = Request::about(operation, &value) {
                     apply(
@@ -301,8 +303,8 @@ impl Interpret for KindRules {
         &self.0.reads
     }
 
-    fn interpret(&self, object: &Object<'_>, read: &JsonTree<'_>) -> Interpretation {
-        self.interpret_with(object, read, &WebhookAnswers::new())
+    fn interpret(&self, object: &JsonTree<'_>) -> Interpretation {
+        self.interpret_with(object, &WebhookAnswers::new())
     }
 }
 

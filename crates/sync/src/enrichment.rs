@@ -105,8 +105,8 @@ impl Interpret for AnsweredRules<'_> {
         self.rules.reads()
     }
 
-    fn interpret(&self, object: &Object<'_>, read: &JsonTree<'_>) -> Interpretation {
-        self.rules.interpret_with(object, read, self.answers)
+    fn interpret(&self, object: &JsonTree<'_>) -> Interpretation {
+        self.rules.interpret_with(object, self.answers)
     }
 }
 

@@ -123,8 +123,8 @@ pub fn interpret(lines: &[Vec<u8>]) -> Result<f64> {
             .map(|object| object.tree("v1", "Pod", rules.reads()))
             .collect();
         let started = Instant::now();
-        for (object, tree) in objects.iter().zip(&trees) {
-            std::hint::black_box(rules.interpret(object, tree));
+        for tree in &trees {
+            std::hint::black_box(rules.interpret(tree));
         }
         spent += started.elapsed();
     }

@@ -308,7 +308,7 @@ impl Projector {
         let tree = shown.tree(&self.api_version, &self.kind, &self.mask);
         let interpretation = details
             .interpreter
-            .map(|interpreter| interpreter.interpret(&shown, &tree));
+            .map(|interpreter| interpreter.interpret(&tree));
         let mut values = self.values_in(&tree);
         if let Some(interpretation) = &interpretation {
             let first = self.native_fields;
@@ -394,8 +394,8 @@ impl Projector {
     fn shown_value(&self, object: &Object<'_>) -> Value {
         let stripped = without_hidden_values(object, self.hides_data);
         let object = stripped.as_ref().map_or(object, |(stripped, _)| stripped);
-        self.without_hidden_data(object)
-            .to_value(&self.api_version, &self.kind)
+        let shown = self.without_hidden_data(object);
+        (&shown.tree(&self.api_version, &self.kind, MemberMask::everything())).into()
     }
 
     /// An object without the members that are stored with their keys only.

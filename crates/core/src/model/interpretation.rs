@@ -7,7 +7,7 @@ use std::{borrow::Cow, fmt, sync::LazyLock};
 use serde::Deserialize;
 
 use super::{
-    FieldPath, FieldType, JsonTree, MemberMask, Object, SelectableField,
+    FieldPath, FieldType, JsonTree, MemberMask, SelectableField,
     json::{RawMembers, write, write_key, write_text},
 };
 
@@ -16,8 +16,8 @@ pub trait Interpret: fmt::Debug + Send + Sync {
     /// The members that the rules read.
     fn reads(&self) -> &MemberMask;
 
-    /// What an object means. `object` is as it is stored, without redacted values; `read` has at least those of its members that the rules read.
-    fn interpret(&self, object: &Object<'_>, read: &JsonTree<'_>) -> Interpretation;
+    /// What an object means. It is as it is stored, without redacted values, and has at least the members that the rules read.
+    fn interpret(&self, object: &JsonTree<'_>) -> Interpretation;
 }
 
 /// What an object means.

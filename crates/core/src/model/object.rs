@@ -6,7 +6,7 @@ use serde::{
     Deserialize, Deserializer,
     de::{IgnoredAny, MapAccess, Visitor},
 };
-use serde_json::{Map, Value, value::RawValue};
+use serde_json::value::RawValue;
 
 use super::{
     Version,
@@ -220,45 +220,8 @@ impl<'a> Object<'a> {
             .map(|(key, value)| (&*key.0, &*value.0))
     }
 
-    /// The object as a tree of values, with the `apiVersion` and `kind` of its resource, which items of lists lack. A member that is nested too deep for
-    /// a tree is left out.
-    pub fn to_value(&self, api_version: &str, kind: &str) -> Value {
-        let ObjectMetadata {
-            name,
-            namespace,
-            uid,
-            resource_version,
-            labels,
-            annotations,
-            owners: _,
-            rest,
-        } = &self.metadata;
-        let mut metadata = Map::new();
-        let texts = [
-            ("name", Some(name)),
-            ("namespace", namespace.as_ref()),
-            ("uid", Some(uid)),
-            ("resourceVersion", Some(resource_version)),
-        ];
-        for (key, text) in texts {
-            metadata.extend(text.map(|text| (key.to_owned(), Value::from(&*text.0))));
-        }
-        let labels = labels.0.iter();
-        let labels: Map<String, Value> = labels
-            .map(|(key, value)| (key.0.to_string(), Value::from(&*value.0)))
-            .collect();
-        metadata.insert("labels".to_owned(), labels.into());
-        metadata.insert("annotations".to_owned(), values(&annotations.0).into());
-        metadata.extend(values(rest));
-        let mut object = Map::new();
-        object.insert("apiVersion".to_owned(), api_version.into());
-        object.insert("kind".to_owned(), kind.into());
-        object.insert("metadata".to_owned(), metadata.into());
-        object.extend(values(&self.rest));
-        object.into()
-    }
-
-    /// The members that a mask names, with the `apiVersion` and `kind` of the object's resource.
+    /// The members that a mask names, with the `apiVersion` and `kind` of the object's resource, which items of lists lack. Without the annotation that
+    /// holds a copy of the object.
     pub fn tree<'t>(&self, api_version: &'t str, kind: &'t str, mask: &MemberMask) -> JsonTree<'t>
     where
         'a: 't,
@@ -295,14 +258,6 @@ fn masked<'t, 'a: 't>(
         let below = mask.member(&name.0)?;
         Some((name.0.clone(), JsonTree::parse(value, below)))
     })
-}
-
-/// Raw members as values.
-fn values(members: &[(Text<'_>, &RawValue)]) -> Map<String, Value> {
-    members
-        .iter()
-        .filter_map(|(key, raw)| Some((key.0.to_string(), serde_json::from_str(raw.get()).ok()?)))
-        .collect()
 }
 
 /// The part of a too large object that is parsed.

@@ -167,10 +167,7 @@ mod tests {
             r#"{{"metadata":{{"name":"a","namespace":"n","uid":"u","resourceVersion":"1"}},"spec":{spec}}}"#
         );
         let object = Object::parse(&json).unwrap();
-        rules.interpret(
-            &object,
-            &object.tree("example.org/v1", "Widget", rules.reads()),
-        )
+        rules.interpret(&object.tree("example.org/v1", "Widget", rules.reads()))
     }
 
     fn exhaust(rules: &KindRules) {

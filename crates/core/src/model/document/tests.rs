@@ -434,6 +434,25 @@ fn an_object_without_identity_is_refused() {
     assert!(Object::parse("[]").is_err());
 }
 
+#[test]
+fn a_webhook_is_sent_no_copy_of_the_object_in_an_annotation() {
+    let secret = json!({"metadata": {"name": "s", "namespace": "n", "uid": "u", "resourceVersion": "1", "labels": {"app": "web"},
+        "annotations": {"helm.sh/hook": "test", "odd": "hunter2", LAST_APPLIED: "hunter2"}},
+        "type": "Opaque", "data": {"password": "hunter2"}})
+    .to_string();
+    let projector = Projector::new(
+        &"a".parse().unwrap(),
+        &resource("v1", "Secret", "secrets"),
+        &Projection::default(),
+        &[],
+    );
+    let stored = projector.stored_value(&Object::parse(&secret).unwrap());
+    let expected = json!({"apiVersion": "v1", "kind": "Secret", "type": "Opaque",
+        "metadata": {"name": "s", "namespace": "n", "uid": "u", "resourceVersion": "1", "labels": {"app": "web"},
+            "annotations": {"helm.sh/hook": "test", "odd": null}}});
+    assert_eq!(stored.unwrap(), expected);
+}
+
 /// Says the same of every object that has a status, and nothing of others.
 #[derive(Debug)]
 struct StatusReader;
@@ -443,10 +462,8 @@ impl Interpret for StatusReader {
         MemberMask::everything()
     }
 
-    fn interpret(&self, object: &Object<'_>, read: &JsonTree<'_>) -> Interpretation {
-        let value = object.to_value("v1", "Pod");
-        assert_eq!(value.get("status").is_some(), read.get("status").is_some());
-        if read.get("data").is_some() || read.get("status").is_none() {
+    fn interpret(&self, object: &JsonTree<'_>) -> Interpretation {
+        if object.get("data").is_some() || object.get("status").is_none() {
             return Interpretation::default();
         }
         Interpretation {
