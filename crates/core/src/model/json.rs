@@ -130,10 +130,17 @@ pub fn write_text(out: &mut Vec<u8>, text: &str) {
     write_joined(out, &[text]);
 }
 
+/// Whether a text needs no escapes. Looks at all bytes, which is faster than to stop at the first.
+fn is_plain(text: &str) -> bool {
+    let is_special = |byte: u8| byte < 0x20 || byte == b'"' || byte == b'\\';
+    !text
+        .bytes()
+        .fold(false, |found, byte| found | is_special(byte))
+}
+
 /// Appends several texts as one string in quotes, escaped.
 pub fn write_joined(out: &mut Vec<u8>, texts: &[&str]) {
-    let is_plain = |byte: u8| byte >= 0x20 && byte != b'"' && byte != b'\\';
-    if texts.iter().all(|text| text.bytes().all(is_plain)) {
+    if texts.iter().all(|text| is_plain(text)) {
         out.push(b'"');
         for text in texts {
             out.extend_from_slice(text.as_bytes());

@@ -339,7 +339,7 @@ impl<'de> Visitor<'de> for Masked<'_> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<JsonTree<'de>, A::Error> {
-        let mut members = Vec::new();
+        let mut members = Vec::with_capacity(self.mask.named().min(FEW_MEMBERS));
         while let Some(Text(name)) = map.next_key()? {
             match self.mask.member(&name) {
                 Some(mask) => {

@@ -1,5 +1,8 @@
 //! The edges of known kinds: where an object of a kind names another object, and of which kind that is.
 
+use std::sync::LazyLock;
+
+use ahash::AHashMap;
 use fleetdex_core::model::JsonTree;
 
 use super::{
@@ -11,7 +14,7 @@ use crate::{
     pod_template::is_custom,
     value::{at, group, text},
 };
-use edge::{Edge, EdgePlace, KindEdges};
+use edge::{Edge, EdgePlace};
 
 mod custom;
 mod edge;
@@ -20,27 +23,43 @@ mod kubernetes;
 
 /// Adds what the edges of the object's kind lead to.
 pub(super) fn add(referrer: &Referrer<'_>, found: &mut Found<'_>) {
-    let tables: &[&[KindEdges]] = if is_custom(referrer.object) {
-        &[gateway_api::RULES, custom::RULES]
-    } else {
-        &[kubernetes::RULES]
-    };
     let group = group(referrer.object);
-    for rule in tables.iter().copied().flatten() {
-        if rule.covers(group, referrer.kind) {
-            for edge in rule.edges {
-                follow(referrer, edge, found);
-            }
+    if is_custom(referrer.object) {
+        let rules = gateway_api::RULES.iter().chain(custom::RULES);
+        rules
+            .filter(|rule| rule.covers(group, referrer.kind))
+            .flat_map(|rule| rule.edges)
+            .for_each(|edge| follow(referrer, edge, found));
+    } else {
+        for edge in edges_of_kind(group, referrer.kind) {
+            follow(referrer, edge, found);
         }
     }
 }
 
+/// The edges of a kind of Kubernetes.
+fn edges_of_kind(group: &str, kind: &str) -> &'static [&'static Edge] {
+    type EdgesByKind = AHashMap<&'static str, Vec<&'static Edge>>;
+    static EDGES: LazyLock<AHashMap<&str, EdgesByKind>> = LazyLock::new(|| {
+        let mut by_group: AHashMap<&str, EdgesByKind> = AHashMap::new();
+        for rule in kubernetes::RULES {
+            let by_kind = by_group.entry(rule.group).or_default();
+            for kind in rule.kinds {
+                by_kind.entry(kind).or_default().extend(rule.edges);
+            }
+        }
+        by_group
+    });
+    let by_kind = EDGES.get(group);
+    by_kind
+        .and_then(|by_kind| by_kind.get(kind))
+        .map_or(&[], Vec::as_slice)
+}
+
 /// The members that the edges of a kind of Kubernetes begin at.
 pub(crate) fn paths_of_kind(group: &str, kind: &str) -> impl Iterator<Item = Vec<&'static str>> {
-    let rules = kubernetes::RULES.iter();
-    rules
-        .filter(move |rule| rule.covers(group, kind))
-        .flat_map(|rule| rule.edges)
+    edges_of_kind(group, kind)
+        .iter()
         .filter_map(|edge| match edge.place {
             EdgePlace::Path(path) | EdgePlace::PathOrName(path) => {
                 Some(path.split('.').map(without_brackets).collect())

@@ -1,5 +1,8 @@
 //! What a reference leaves open: the version of a group, the group of a kind, the scope of a kind.
 
+use std::sync::LazyLock;
+
+use ahash::AHashSet;
 use fleetdex_core::model::split_api_version;
 
 /// Groups with one version that is served everywhere, where it is not `v1`.
@@ -120,7 +123,9 @@ pub(super) fn group_of(kind: &str, default: &'static str) -> &'static str {
 
 /// Whether a kind is known as cluster-scoped.
 pub(super) fn is_cluster_scoped(api_version: &str, kind: &str) -> bool {
-    CLUSTER_SCOPED.contains(&(split_api_version(api_version).0, kind))
+    static KINDS: LazyLock<AHashSet<(&str, &str)>> =
+        LazyLock::new(|| CLUSTER_SCOPED.iter().copied().collect());
+    KINDS.contains(&(split_api_version(api_version).0, kind))
 }
 
 /// Whether there can be an object of a kind in a namespace (empty: in none), as far as the kind is known.
