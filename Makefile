@@ -29,8 +29,11 @@ test_programs = $(notdir $(basename $(wildcard $(1)/*.rs) $(patsubst %/main.rs,%
 E2E_TESTS := $(call test_programs,e2e/tests)
 OTHER_TESTS := $(foreach folder,tests simulation/tests $(wildcard crates/*/tests),$(call test_programs,$(folder)))
 
-# Where cargo puts the programs.
-BUILT = $(or $(CARGO_TARGET_DIR),target)/debug
+# Where cargo puts the programs. They are built together and then run from there: a package alone would have its dependencies built again,
+# with other features.
+TARGET = $(or $(CARGO_TARGET_DIR),target)
+BUILT = $(TARGET)/debug
+RELEASE = $(TARGET)/release
 
 STEP = @printf '\n== %s\n'
 # Runs a stage and records how long it takes; STAGES prints that.
@@ -47,9 +50,9 @@ demo: prerequisites ## Three clusters, OpenSearch, Fleetdex: see it work (Ctrl-C
 	$(STEP) 'building fleetdex (the first time some minutes)'
 	$(CARGO) build --locked --workspace --bins
 	$(STEP) 'finding or building the real parts (the first time some minutes)'
-	$(CARGO) run --locked --quiet --package e2e -- parts kube-apiserver kubectl etcd opensearch
+	$(BUILT)/e2e parts kube-apiserver kubectl etcd opensearch
 	$(STEP) 'running the demo'
-	$(CARGO) run --locked --quiet --package e2e -- demo $(DEMO_ARGS)
+	$(BUILT)/e2e demo $(DEMO_ARGS)
 
 check: ## Format, lints and unit tests, without real parts; fast enough to run after each edit
 	@rm -f target/stages
@@ -62,7 +65,6 @@ test: prerequisites ## Everything that has to pass: format, lints, tests, end-to
 	@rm -f target/stages
 	@$(STAGE) format $(CARGO) fmt --all --check
 	@$(STAGE) lints $(CARGO) clippy --locked --workspace --all-targets -- -D warnings
-	@# All packages and targets at once: each alone would have its dependencies built again, with other features.
 	@$(STAGE) 'programs and tests' $(CARGO) build --locked --workspace --bins --examples --tests
 	@$(STAGE) 'simulation: $(SEEDS) seeds from $(FROM) on' $(BUILT)/simulation run --seeds $(SEEDS) --from $(FROM)
 	@$(STAGE) 'real parts' $(BUILT)/e2e parts
@@ -76,8 +78,8 @@ test: prerequisites ## Everything that has to pass: format, lints, tests, end-to
 
 mutants: ## Bugs planted one by one, each of which the simulation has to find; then 10,000 seeds without one
 	$(CARGO) build --locked --release --package simulation --features planted-bugs
-	target/release/simulation mutants
-	target/release/simulation run --seeds $(CLEAN_SEEDS) --from 1
+	$(RELEASE)/simulation mutants
+	$(RELEASE)/simulation run --seeds $(CLEAN_SEEDS) --from 1
 
 fuzz: prerequisites ## Fuzz selectors, requests, continue tokens, scripts and what members and webhooks send, a minute each; needs a C++ compiler
 	@for target in $(FUZZ_TARGETS); do \
@@ -90,7 +92,7 @@ fuzz: prerequisites ## Fuzz selectors, requests, continue tokens, scripts and wh
 
 bench: prerequisites ## Measure; figures go to target/bench/results.json
 	$(CARGO) build --locked --release --workspace --bins
-	$(CARGO) run --locked --release --quiet --package e2e -- bench $(BENCH_ARGS)
+	$(RELEASE)/e2e bench $(BENCH_ARGS)
 
 dist: ## The program as it is shipped, and its debug information in a file beside it: target/package/
 	$(CARGO) build --locked --profile dist --package fleetdex --bin fleetdex
@@ -101,7 +103,7 @@ dist: ## The program as it is shipped, and its debug information in a file besid
 
 soak: prerequisites ## Writes and random faults for 30 minutes, 10 of them without OpenSearch, then the final comparison (the oracle); figures go to target/soak/results.json
 	$(CARGO) build --locked --release --workspace --bins
-	$(CARGO) run --locked --release --quiet --package e2e -- soak $(SOAK_ARGS)
+	$(RELEASE)/e2e soak $(SOAK_ARGS)
 
 fmt: ## Format the code
 	$(CARGO) fmt --all
