@@ -3,7 +3,7 @@
 //! Built-in rules and scripts answer at once. Where a webhook answers, the interpretation says that it is awaited, and is made again with its answer
 //! ([`KindRules::interpret_with`]).
 
-use std::{collections::BTreeMap, fmt, iter, sync::Arc};
+use std::{cell::LazyCell, collections::BTreeMap, fmt, iter, sync::Arc};
 
 use fleetdex_core::model::{
     Interpret, Interpretation, InterpretationLevel, JsonTree, MemberMask, Resource,
@@ -60,6 +60,8 @@ struct KindRulesInner {
     has_status: bool,
     /// The levels above the built-in rules; `None` if these decide alone.
     levels: Option<Arc<Levels>>,
+    /// Whether there are scripts among the levels.
+    has_scripts: bool,
     webhooks: Vec<KindWebhook>,
     /// What the rules read.
     reads: MemberMask,
@@ -136,6 +138,7 @@ impl RuleSet {
             resource: resource.clone(),
             has_status,
             levels: None,
+            has_scripts: false,
             webhooks: Vec::new(),
             reads: reads::of_kind(&resource.gvk),
             suspended: BTreeMap::new(),
@@ -148,8 +151,9 @@ impl RuleSet {
             InterpretationLevel::BuiltIn => {}
             InterpretationLevel::All => {
                 let scripts = self.scripts_of(resource);
+                inner.has_scripts = !scripts.is_empty();
                 inner.webhooks = self.webhooks_of(resource);
-                if !scripts.is_empty() || !inner.webhooks.is_empty() {
+                if inner.has_scripts || !inner.webhooks.is_empty() {
                     inner.levels = Some(Arc::clone(&self.levels));
                     inner.reads = MemberMask::everything().clone();
                     hash = format!("{hash} {scripts:?} {:?}", inner.webhooks);
@@ -243,6 +247,7 @@ impl KindRules {
             resource: rules.resource.clone(),
             has_status: rules.has_status,
             levels: rules.levels.clone(),
+            has_scripts: rules.has_scripts,
             webhooks: rules.webhooks.clone(),
             reads: rules.reads.clone(),
             suspended,
@@ -266,14 +271,13 @@ impl KindRules {
         let rules = &self.0;
         let mut found = built_in(object, rules.has_status);
         if let Some(levels) = &rules.levels {
-            let value = Value::from(object);
+            let value = LazyCell::new(|| Value::from(object));
             for operation in SHOWN {
-                if let Some(request) = Request::about(operation, &value) {
-                    apply(
-                        &mut found,
-                        operation,
-                        rules.answer(levels, &request, answers),
-                    );
+                if let Some(answer) = rules.answer_without_scripts(operation, answers) {
+                    apply(&mut found, operation, answer);
+                } else if let Some(request) = Request::about(operation, &value) {
+                    let answer = rules.answer(levels, &request, answers);
+                    apply(&mut found, operation, answer);
                 }
             }
         }
@@ -325,6 +329,24 @@ enum KindAnswer {
 }
 
 impl KindRulesInner {
+    /// What is known without a look at the object: `None` if there are scripts, or the answer of a webhook to apply.
+    fn answer_without_scripts(
+        &self,
+        operation: Operation,
+        answers: &WebhookAnswers,
+    ) -> Option<KindAnswer> {
+        if self.has_scripts {
+            return None;
+        }
+        let mut webhooks = self.webhooks.iter();
+        let Some(asked) = webhooks.find(|asked| asked.operations.contains(&operation)) else {
+            return Some(KindAnswer::BuiltIn);
+        };
+        let id = asked.webhook.id.as_str().into();
+        (!answers.contains_key(&operation))
+            .then_some(KindAnswer::Awaited(AnsweringLevel::Webhook(id)))
+    }
+
     /// What the levels say, without the scripts that are suspended. Counts the run of a script.
     fn answer(
         &self,
