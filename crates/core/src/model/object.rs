@@ -256,7 +256,7 @@ fn masked<'t, 'a: 't>(
 ) -> impl Iterator<Item = (Cow<'t, str>, JsonTree<'t>)> {
     members.iter().filter_map(|(name, value)| {
         let below = mask.member(&name.0)?;
-        Some((name.0.clone(), JsonTree::parse(value, below)))
+        Some((name.0.clone(), JsonTree::parse(value.get(), below)))
     })
 }
 

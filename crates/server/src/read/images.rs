@@ -3,15 +3,15 @@
 use std::{
     cmp::Reverse,
     collections::{BTreeMap, BTreeSet},
+    sync::LazyLock,
 };
 
 use fleetdex_core::{
-    model::{CLUSTER_ANNOTATION, ClusterName},
+    model::{CLUSTER_ANNOTATION, ClusterName, JsonTree, MemberMask},
     query::Hit,
     selector::{FieldSelector, FieldTest},
 };
-use fleetdex_interpreter::image;
-use serde::Deserialize;
+use fleetdex_interpreter::{image, pod_template};
 use serde_json::{Value, json, value::RawValue};
 use tokio::time::timeout;
 
@@ -48,25 +48,15 @@ pub struct ImageCount {
     pods: u64,
 }
 
-#[derive(Deserialize)]
-struct Pod {
-    #[serde(default)]
-    spec: PodSpec,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct PodSpec {
-    containers: Vec<Container>,
-    init_containers: Vec<Container>,
-    ephemeral_containers: Vec<Container>,
-}
-
-#[derive(Deserialize)]
-struct Container {
-    #[serde(default)]
-    image: String,
-}
+/// What is read of a Pod.
+static READ: LazyLock<MemberMask> = LazyLock::new(|| {
+    let mut mask = MemberMask::default();
+    for field in pod_template::CONTAINERS {
+        mask.add(["spec", field, "image"]);
+    }
+    mask.add(["spec", "volumes", "image", "reference"]);
+    mask
+});
 
 /// Counts of images.
 #[derive(Default)]
@@ -122,18 +112,13 @@ fn sorted(counts: BTreeMap<(String, ClusterName), u64>) -> Vec<ImageCount> {
     rows
 }
 
-/// The distinct images of a Pod.
+/// The distinct images of a Pod, of containers and image volumes.
 fn images(hit: &Hit) -> BTreeSet<String> {
-    let pod: Option<Pod> = serde_json::from_str(hit.object.get()).ok();
-    let spec = pod.map(|pod| pod.spec).unwrap_or_default();
-    let containers = spec
-        .containers
-        .into_iter()
-        .chain(spec.init_containers)
-        .chain(spec.ephemeral_containers);
-    containers
-        .map(|container| container.image)
-        .filter(|image| !image.is_empty() && image.len() <= image::MAX_IMAGE_BYTES)
+    let pod = JsonTree::parse(hit.object.get(), &READ);
+    let spec = pod.get("spec").into_iter();
+    spec.flat_map(pod_template::images)
+        .filter(|image| image.len() <= image::MAX_IMAGE_BYTES)
+        .map(str::to_owned)
         .collect()
 }
 

@@ -618,7 +618,12 @@ async fn the_images_of_pods_are_counted_by_cluster() {
             .iter()
             .map(|image| json!({ "name": "a", "image": image }))
             .collect();
-        object("Pod", name, json!({ "spec": { "containers": containers } }))
+        let volumes = json!([{ "name": "v", "image": { "reference": "models:2" } }]);
+        object(
+            "Pod",
+            name,
+            json!({ "spec": { "containers": containers, "volumes": volumes } }),
+        )
     };
     let pods = || {
         page(vec![
@@ -633,8 +638,10 @@ async fn the_images_of_pods_are_counted_by_cluster() {
     assert_eq!(
         rows,
         [
+            "models:2 | member1 | 2",
             "nginx:1.27 | member1 | 2",
             "envoy:1 | member1 | 1",
+            "models:2 | member2 | 1",
             "nginx:1.27 | member2 | 1"
         ]
     );
