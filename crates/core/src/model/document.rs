@@ -77,10 +77,8 @@ pub struct FieldValues<'a>(Vec<(usize, Cow<'a, str>)>);
 pub struct Projector {
     projection: Projection,
     fields: Arc<[SelectableField]>,
-    /// The keys of each source of each field.
-    sources: Vec<Vec<Vec<Box<str>>>>,
-    /// The key of each field in `search.sort`.
-    sort_fields: Vec<String>,
+    /// How each field is read and sorted.
+    readings: Vec<FieldReading>,
     /// What fields and the interpreter read.
     mask: MemberMask,
     /// How many fields are read from the object; those of the interpretation follow.
@@ -114,8 +112,7 @@ impl Projector {
             .cloned()
             .chain(extra)
             .collect();
-        let (sources, mask) = read_by(&fields);
-        let sort_fields = fields.iter().map(|field| sort_field(&field.path)).collect();
+        let (readings, mask) = read_by(&fields);
         let gvk = &resource.gvk;
         let api_version = gvk.api_version();
         let mut head = b"{".to_vec();
@@ -137,8 +134,7 @@ impl Projector {
             projection: projection.clone(),
             native_fields: fields.len(),
             fields,
-            sources,
-            sort_fields,
+            readings,
             mask,
             head,
             id_prefix: format!("{api_version}/{}/", gvk.kind),
@@ -158,9 +154,7 @@ impl Projector {
         self.native_fields = native.len();
         let interpreted = interpreted_fields().iter().cloned();
         self.fields = native.into_iter().chain(interpreted).collect();
-        (self.sources, self.mask) = read_by(&self.fields);
-        let paths = self.fields.iter().map(|field| &field.path);
-        self.sort_fields = paths.map(sort_field).collect();
+        (self.readings, self.mask) = read_by(&self.fields);
         self.mask.unite(interpreter.reads());
         self.interpreter = Some(interpreter);
         self
@@ -211,7 +205,7 @@ impl Projector {
         object: &JsonTree<'a>,
         values: &mut Vec<(usize, Cow<'a, str>)>,
     ) {
-        for source in &self.sources[field] {
+        for source in &self.readings[field].sources {
             let before = values.len();
             object.texts_at(source, &mut |text| {
                 if !text.is_empty() {
@@ -489,8 +483,8 @@ impl Projector {
                 out.push(b'{');
                 any = true;
             }
-            write_key(out, &self.sort_fields[position]);
-            least.write(|parts| write_joined(out, parts));
+            write_key(out, &self.readings[position].sort_key);
+            least.with_key_parts(|parts| write_joined(out, parts));
         }
         if any {
             out.push(b'}');
@@ -506,18 +500,30 @@ struct DocumentDetails<'d> {
     indexed_at: &'d str,
 }
 
-/// The keys of each source of each field, and the members that are read for them.
-fn read_by(fields: &[SelectableField]) -> (Vec<Vec<Vec<Box<str>>>>, MemberMask) {
+/// How a field is read and sorted.
+#[derive(Clone, Debug)]
+struct FieldReading {
+    /// The names of the members on the way to each of its sources.
+    sources: Vec<Vec<Box<str>>>,
+    /// Its key in `search.sort`.
+    sort_key: String,
+}
+
+/// How fields are read and sorted, and the members that are read for them.
+fn read_by(fields: &[SelectableField]) -> (Vec<FieldReading>, MemberMask) {
     let mut mask = MemberMask::default();
-    let mut keys = |path: &FieldPath| {
+    let mut names = |path: &FieldPath| {
         mask.add(path.segments());
         path.segments().map(Box::from).collect()
     };
-    let sources = fields
+    let readings = fields
         .iter()
-        .map(|field| field.sources.iter().map(&mut keys).collect())
+        .map(|field| FieldReading {
+            sources: field.sources.iter().map(&mut names).collect(),
+            sort_key: sort_field(&field.path),
+        })
         .collect();
-    (sources, mask)
+    (readings, mask)
 }
 
 impl FieldValues<'_> {

@@ -13,9 +13,7 @@ pub fn sort_field(path: &FieldPath) -> String {
 /// The sort key of a value: `#<ordered>=3` for the number 3, `=web` for the text `web`. Numbers sort before texts. The value follows the first
 /// `=`.
 pub fn encode_sort_key(kind: FieldType, value: &str) -> String {
-    let mut out = String::new();
-    OrderedValue::of(kind, value).write(|parts| parts.iter().for_each(|part| out.push_str(part)));
-    out
+    OrderedValue::of(kind, value).with_key_parts(|parts| parts.concat())
 }
 
 /// A value as it sorts: values compare as the texts of their sort keys do.
@@ -45,11 +43,11 @@ impl<'v> OrderedValue<'v> {
         }
     }
 
-    /// Hands over the parts of its sort key.
-    pub fn write(&self, out: impl FnOnce(&[&str])) {
+    /// What a function makes of the parts of its sort key.
+    pub fn with_key_parts<R>(&self, make: impl FnOnce(&[&str]) -> R) -> R {
         match self {
-            Self::Number(quantity, value) => out(&["#", &quantity.ordered(), "=", value]),
-            Self::Text(value) => out(&["=", value]),
+            Self::Number(quantity, value) => make(&["#", &quantity.ordered(), "=", value]),
+            Self::Text(value) => make(&["=", value]),
         }
     }
 }
