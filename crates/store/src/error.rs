@@ -65,7 +65,7 @@ pub enum StoreError {
     },
     /// An index of the required name belongs to another owner.
     #[error(
-        "index {index} belongs to {owner}; give this registry another indexPrefix, or delete that index if nobody needs it"
+        "index {index} belongs to {owner}; give this registry another indexPrefix, or delete that index if it is no longer needed"
     )]
     Foreign {
         /// The index.
