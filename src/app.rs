@@ -76,7 +76,7 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
     let (catalog, catalog_reader) = watch::channel(Arc::new(Catalog::default()));
     let rules = watch::Sender::new(Arc::<RuleSet>::default());
     let webhooks = webhook_access(&control_plane, &telemetry);
-    let server = server.with_interpreters(interpreters(&rules, &webhooks));
+    let server = server.with_interpreters(interpreters(&rules, &webhooks, &telemetry.metrics));
     let shared = SharedState {
         catalog: CatalogPublisher(catalog),
         rules,
@@ -177,10 +177,14 @@ struct SharedState {
 }
 
 /// Resource interpreters for the query API, whose calls respect the breakers of the queue.
-fn interpreters(rules: &watch::Sender<Arc<RuleSet>>, webhooks: &WebhookAccess) -> Interpreters {
+fn interpreters(
+    rules: &watch::Sender<Arc<RuleSet>>,
+    webhooks: &WebhookAccess,
+    metrics: &Metrics,
+) -> Interpreters {
     let WebhookAccess { client, queue } = webhooks.clone();
     let direct = DirectCalls::new(client, queue);
-    Interpreters::new(rules.subscribe(), Some(Arc::new(direct)))
+    Interpreters::new(rules.subscribe(), Some(Arc::new(direct)), metrics)
 }
 
 async fn controller_context(

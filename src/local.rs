@@ -121,7 +121,7 @@ pub async fn run(args: LocalArgs) -> anyhow::Result<()> {
     supervisor.set_rules(Arc::clone(&rules));
     // Files are read once.
     let (_rules, published) = watch::channel(rules);
-    let server = server.with_interpreters(Interpreters::new(published, None));
+    let server = server.with_interpreters(Interpreters::new(published, None, &metrics));
     let (publish, catalog_reader) = watch::channel(Arc::new(Catalog::default()));
 
     let mut tasks = JoinSet::new();

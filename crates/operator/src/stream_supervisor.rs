@@ -303,7 +303,7 @@ impl StreamSupervisor {
         let now = Instant::now();
         for (stream, running) in &self.units {
             if let Some(rules) = &running.plan.rules {
-                self.suspensions.suspend(stream, rules, now);
+                self.suspensions.suspend(stream, rules, &self.metrics, now);
             }
         }
         self.suspensions.apply(plan, now);

@@ -71,6 +71,7 @@ pub struct Metrics {
     audits_failed: Family<UnitLabels, Counter>,
     drift: Family<DriftLabels, Counter>,
     rejected: Family<UnitLabels, Gauge>,
+    script_suspensions: Family<UnitLabels, Counter>,
     cluster_up: Family<ClusterLabels, Gauge>,
     cluster_source_up: Family<SourceLabels, Gauge>,
     clusters_ignored: Family<ReasonLabels, Gauge>,
@@ -117,6 +118,7 @@ impl Metrics {
             audits_failed: Family::default(),
             drift: Family::default(),
             rejected: Family::default(),
+            script_suspensions: Family::default(),
             cluster_up: Family::default(),
             cluster_source_up: Family::default(),
             clusters_ignored: Family::default(),
@@ -205,6 +207,11 @@ impl Metrics {
             "rejected_documents",
             "Fallback documents, by which only a part of their objects can be found: the store refused the whole document, or the object is too large or too deep",
             self.rejected.clone(),
+        );
+        registry.register(
+            "script_suspensions",
+            "Times that a script was suspended, because too many of its runs on objects of the kind reached a limit",
+            self.script_suspensions.clone(),
         );
         registry.register(
             "cluster_up",
@@ -425,6 +432,16 @@ impl Metrics {
         *known = current.into_keys().collect();
     }
 
+    /// Counts one suspension of a script.
+    pub fn script_suspended(&self, cluster: &ClusterName, kind: &Gvk) {
+        let labels = UnitLabels {
+            cluster: cluster.as_str().into(),
+            kind: kind.to_string().into(),
+        };
+        self.script_suspensions.get_or_create(&labels).inc();
+        self.known_units.lock().insert(labels);
+    }
+
     /// Removes every series of a member that was removed.
     pub fn forget_cluster(&self, cluster: &ClusterName) {
         let name: Arc<str> = cluster.as_str().into();
@@ -469,6 +486,7 @@ impl Metrics {
             &self.listed_objects_unchanged,
             &self.audits,
             &self.audits_failed,
+            &self.script_suspensions,
         ];
         for family in by_unit.into_iter().chain([
             &self.watches_opened,

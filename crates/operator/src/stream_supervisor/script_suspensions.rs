@@ -9,6 +9,7 @@ use fleetdex_interpreter::{
     Operation,
     rules::{KindRules, SuspendedScript},
 };
+use fleetdex_telemetry::metrics::Metrics;
 use tokio::time::Instant;
 
 use crate::plan::{Plan, StreamKey};
@@ -32,7 +33,13 @@ struct ScriptSuspension {
 
 impl ScriptSuspensions {
     /// Suspends the scripts of a running stream that have reached their limits too often.
-    pub(super) fn suspend(&mut self, stream: &StreamKey, rules: &KindRules, now: Instant) {
+    pub(super) fn suspend(
+        &mut self,
+        stream: &StreamKey,
+        rules: &KindRules,
+        metrics: &Metrics,
+        now: Instant,
+    ) {
         for (operation, script) in rules.exhausted_scripts() {
             let key = (stream.clone(), operation);
             let before = self
@@ -47,6 +54,7 @@ impl ScriptSuspensions {
                 unit = %stream.unit, script = %script.by, %operation, limit = %script.limit, seconds = pause.as_secs(),
                 "a script is suspended because too many of its runs fail; what it would say of objects is unknown meanwhile"
             );
+            metrics.script_suspended(&stream.unit.cluster, &stream.unit.resource.gvk);
             let suspension = ScriptSuspension {
                 rules: rules.configured_hash().to_owned(),
                 script,
@@ -182,12 +190,12 @@ mod tests {
 
     #[test]
     fn a_script_is_left_out_of_the_plan_for_a_growing_time() {
-        let mut suspensions = ScriptSuspensions::default();
+        let (mut suspensions, metrics) = (ScriptSuspensions::default(), Metrics::new());
         let mut now = Instant::now();
         let running = rules(SCRIPT);
         exhaust(&running);
         for minutes in [1, 2, 4, 8, 16, 32, 60, 60] {
-            suspensions.suspend(&stream(), &running, now);
+            suspensions.suspend(&stream(), &running, &metrics, now);
             let mut planned = plan(&rules(SCRIPT));
             suspensions.apply(&mut planned, now);
             let suspended = of_plan(&planned).clone();
@@ -215,18 +223,21 @@ mod tests {
         }
         now += MAX_PAUSE;
         suspensions.apply(&mut plan(&running), now);
-        suspensions.suspend(&stream(), &running, now);
+        suspensions.suspend(&stream(), &running, &metrics, now);
         let mut planned = plan(&running);
         suspensions.apply(&mut planned, now);
         assert!(suspensions.has_ended(&planned, now + MIN_PAUSE));
+        let counted = r#"fleetdex_script_suspensions_total{cluster="member1",kind="example.com/v1/Widget"} 9"#;
+        let text = metrics.encode().unwrap();
+        assert!(text.contains(counted), "{text}");
     }
 
     #[test]
     fn a_changed_script_and_other_streams_are_not_concerned() {
-        let mut suspensions = ScriptSuspensions::default();
+        let (mut suspensions, metrics) = (ScriptSuspensions::default(), Metrics::new());
         let (running, now) = (rules(SCRIPT), Instant::now());
         exhaust(&running);
-        suspensions.suspend(&stream(), &running, now);
+        suspensions.suspend(&stream(), &running, &metrics, now);
         let changed = rules("function InterpretHealth(o) return o.spec.good end");
         let mut planned = plan(&changed);
         suspensions.apply(&mut planned, now);

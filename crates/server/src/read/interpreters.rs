@@ -10,8 +10,8 @@ use std::{
 
 use fleetdex_interpreter::rules::RuleSet;
 use fleetdex_limits::fair_semaphore::{FairPermit, FairSemaphore};
+use fleetdex_telemetry::Metrics;
 use fleetdex_webhooks::{client::CallWebhook, limits::CALLS_OF_WEBHOOK};
-use prometheus_client::metrics::counter::Counter;
 use tokio::{sync::watch, time::Instant};
 
 /// Operations by scripts and built-in rules that run at a time. A script takes a processor for a second at most.
@@ -41,7 +41,7 @@ pub enum TurnError {
     Deadline,
 }
 
-/// Resource interpreters. Clones share what they have. The default has the built-in rules.
+/// Resource interpreters. Clones share what they have. The default has the built-in rules, and counts for no metrics.
 #[derive(Clone)]
 pub struct Interpreters {
     rules: watch::Receiver<Arc<RuleSet>>,
@@ -52,18 +52,20 @@ pub struct Interpreters {
 }
 
 impl Interpreters {
-    /// The rules that a channel publishes, with webhooks that are called by `webhooks`.
+    /// The rules that a channel publishes, with webhooks that are called by `webhooks`. `metrics` count what gets no turn.
     pub fn new(
         rules: watch::Receiver<Arc<RuleSet>>,
         webhooks: Option<Arc<dyn CallWebhook>>,
+        metrics: &Metrics,
     ) -> Self {
-        let users = |permits| FairSemaphore::new(permits, QUEUE, Counter::default());
+        let users =
+            |permits, limit| FairSemaphore::new(permits, QUEUE, metrics.rejected_requests(limit));
         Self {
             rules,
             webhooks,
-            runs: users(RUNS),
-            calls: users(CALLS),
-            merges: users(MERGES),
+            runs: users(RUNS, "interpreter_runs"),
+            calls: users(CALLS, "interpreter_calls"),
+            merges: users(MERGES, "merges"),
         }
     }
 
@@ -113,7 +115,7 @@ impl Default for Interpreters {
     fn default() -> Self {
         static BUILT_IN: LazyLock<watch::Sender<Arc<RuleSet>>> =
             LazyLock::new(watch::Sender::default);
-        Self::new(BUILT_IN.subscribe(), None)
+        Self::new(BUILT_IN.subscribe(), None, &Metrics::new())
     }
 }
 

@@ -22,6 +22,7 @@ use fleetdex_interpreter::{
     },
 };
 use fleetdex_store::fake::PreparedReader;
+use fleetdex_telemetry::Metrics;
 use fleetdex_webhooks::client::{CallError, CallFailure, CallWebhook};
 use futures::{FutureExt as _, future::join_all};
 use serde_json::{Value, json};
@@ -140,7 +141,7 @@ fn asking(webhook: &Arc<Prepared>, catalog: Catalog) -> Router {
 
 fn calling(webhook: &Arc<Prepared>) -> Interpreters {
     let (_, rules) = watch::channel(Arc::new(rules()));
-    Interpreters::new(rules, Some(Arc::clone(webhook) as _))
+    Interpreters::new(rules, Some(Arc::clone(webhook) as _), &Metrics::new())
 }
 
 async fn ask(app: &Router, name: &str) -> (u16, Value) {
@@ -262,7 +263,10 @@ async fn a_webhook_that_may_be_ignored_leaves_the_answer_to_the_next_level_with_
 #[tokio::test]
 async fn a_server_that_calls_no_webhooks_says_so() {
     let (_, rules) = watch::channel(Arc::new(rules()));
-    let app = app_with(Catalog::default(), Interpreters::new(rules, None));
+    let app = app_with(
+        Catalog::default(),
+        Interpreters::new(rules, None, &Metrics::new()),
+    );
     let (code, status) = ask(&app, "InterpretStatus").await;
     assert_eq!(code, 503);
     assert_eq!(
