@@ -80,18 +80,18 @@ pub fn terms(image: &str) -> Vec<String> {
     if reference.repository.is_empty() {
         return Vec::new();
     }
-    let repository = &reference.repository;
-    let mut terms = vec![repository.clone()];
+    let repository = reference.repository.as_str();
+    let mut terms = vec![repository.to_owned()];
     terms.extend(
         reference
             .requested_tag()
-            .map(|tag| format!("{repository}:{tag}")),
+            .map(|tag| [repository, ":", tag].concat()),
     );
     terms.extend(
         reference
             .digest
             .as_ref()
-            .map(|digest| format!("{repository}@{digest}")),
+            .map(|digest| [repository, "@", digest].concat()),
     );
     terms
 }
@@ -139,12 +139,12 @@ fn normalized(name: &str) -> Option<String> {
         return None;
     }
     if registry != DEFAULT_REGISTRY && registry != OLD_DEFAULT_REGISTRY {
-        return Some(format!("{registry}/{path}"));
+        return Some([registry, "/", path].concat());
     }
     Some(if path.contains('/') {
-        format!("{DEFAULT_REGISTRY}/{path}")
+        [DEFAULT_REGISTRY, "/", path].concat()
     } else {
-        format!("{DEFAULT_REGISTRY}/{DEFAULT_FOLDER}/{path}")
+        [DEFAULT_REGISTRY, "/", DEFAULT_FOLDER, "/", path].concat()
     })
 }
 

@@ -63,7 +63,7 @@ struct KindRulesInner {
     /// Whether there are scripts among the levels.
     has_scripts: bool,
     webhooks: Vec<KindWebhook>,
-    /// What the rules read.
+    /// What the rules read while no webhook has answered.
     reads: MemberMask,
     /// The scripts that are not run.
     suspended: BTreeMap<Operation, SuspendedScript>,
@@ -155,7 +155,9 @@ impl RuleSet {
                 inner.webhooks = self.webhooks_of(resource);
                 if inner.has_scripts || !inner.webhooks.is_empty() {
                     inner.levels = Some(Arc::clone(&self.levels));
-                    inner.reads = MemberMask::everything().clone();
+                    if inner.has_scripts {
+                        inner.reads = MemberMask::everything().clone();
+                    }
                     hash = format!("{hash} {scripts:?} {:?}", inner.webhooks);
                 }
             }
@@ -260,6 +262,15 @@ impl KindRules {
     /// The webhooks that are asked about each object.
     pub fn webhooks(&self) -> &[KindWebhook] {
         &self.0.webhooks
+    }
+
+    /// The members that the rules read with what webhooks have answered so far.
+    pub fn reads_with(&self, answers: &WebhookAnswers) -> &MemberMask {
+        if answers.is_empty() {
+            &self.0.reads
+        } else {
+            MemberMask::everything()
+        }
     }
 
     /// What an object means, with what webhooks have answered so far.

@@ -230,7 +230,7 @@ impl Projector {
         self.document_by(object, self.interpreter.as_deref(), indexed_at)
     }
 
-    /// The document of an object, with what another interpreter says, which reads no more than the projector's own.
+    /// The document of an object, with what another interpreter says, which reads no more than the projector's own, or everything.
     pub fn document_by(
         &self,
         object: &Object<'_>,
@@ -299,7 +299,11 @@ impl Projector {
         details: DocumentDetails<'_>,
     ) -> Document {
         let shown = self.without_hidden_data(object);
-        let tree = shown.tree(&self.api_version, &self.kind, &self.mask);
+        let mask = match details.interpreter.map(Interpret::reads) {
+            Some(reads) if reads.is_everything() => reads,
+            _ => &self.mask,
+        };
+        let tree = shown.tree(&self.api_version, &self.kind, mask);
         let interpretation = details
             .interpreter
             .map(|interpreter| interpreter.interpret(&tree));

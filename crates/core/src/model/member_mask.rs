@@ -19,6 +19,11 @@ impl MemberMask {
         &EVERYTHING
     }
 
+    /// Whether everything is read.
+    pub fn is_everything(&self) -> bool {
+        self.is_whole
+    }
+
     /// Adds the value at a path, with everything below it.
     pub fn add<'p>(&mut self, path: impl IntoIterator<Item = &'p str>) {
         let mut mask = self;

@@ -108,8 +108,8 @@ pub(super) fn api_version(group: &str, referrer: &str) -> String {
     let is_known = version != "v1" || STABLE.contains(&group);
     match group {
         "" => "v1".to_owned(),
-        _ if !is_known && are_related(group, own_group) => format!("{group}/{own_version}"),
-        _ => format!("{group}/{version}"),
+        _ if !is_known && are_related(group, own_group) => [group, "/", own_version].concat(),
+        _ => [group, "/", version].concat(),
     }
 }
 
