@@ -106,6 +106,10 @@ async fn run_check(
         .objects(&args.filenames, args.recursive)
         .await
         .map_err(|error| usage(fleetdex_core::model::causes(&error)))?;
+    if documents.is_empty() {
+        let names = args.filenames.join(", ");
+        return Err(usage(format!("there is no customization in {names}")));
+    }
     let report = check::check(&documents, &execute::compile);
     write!(console.out, "{}", report.text)?;
     Ok(report.is_valid)

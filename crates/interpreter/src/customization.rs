@@ -87,8 +87,13 @@ pub fn validate(object: &Value) -> Vec<FieldProblem> {
             problems.push(FieldProblem::new(format!("spec.target.{part}"), message));
         }
     }
+    let customizations = value::at(object, &["spec", "customizations"]);
+    if !customizations.is_null() && !customizations.is_object() {
+        let message = "must have a member for each operation, such as healthInterpretation";
+        problems.push(FieldProblem::new("spec.customizations", message));
+    }
     for (member, _) in MEMBERS {
-        let is_set = value::at(object, &["spec", "customizations", member]).is_object();
+        let is_set = !value::at(customizations, &[member]).is_null();
         if is_set && script(object, member).is_none_or(str::is_empty) {
             let path = format!("spec.customizations.{member}.luaScript");
             let message =

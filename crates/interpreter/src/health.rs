@@ -6,7 +6,7 @@
 use fleetdex_core::model::JsonTree;
 use serde_json::Value;
 
-use crate::value::{Tree, integer};
+use crate::value::{Tree, integer, observed_generation};
 
 mod assessment;
 pub mod builtin;
@@ -34,7 +34,7 @@ pub fn healthy(object: Tree<'_>, assessment: &Assessment) -> bool {
 }
 
 /// The assessment for the boolean of a script or webhook. The cause of a `false` is what the
-/// built-in rules say of the same object, if they agree that it is not Healthy.
+/// built-in rules say of the same object, if they find a problem, too: a pause is none.
 pub fn from_boolean(object: &Value, healthy: bool) -> Assessment {
     if let Some(pending) = deletion::assess(object) {
         return pending;
@@ -49,7 +49,7 @@ pub fn from_boolean(object: &Value, healthy: bool) -> Assessment {
         Health::Degraded
     };
     let cause = assess(object, None);
-    if cause.health == Health::Healthy {
+    if matches!(cause.health, Health::Healthy | Health::Suspended) {
         return Assessment::new(health, UNHEALTHY, "");
     }
     let reason = if cause.reason.is_empty() {
@@ -66,7 +66,7 @@ const UNHEALTHY: &str = "Unhealthy";
 /// two numbers has no such delay.
 fn has_unobserved_generation(object: Tree<'_>) -> bool {
     let generation = integer(object, &["metadata", "generation"]);
-    let observed = integer(object, &["status", "observedGeneration"]);
+    let observed = observed_generation(object);
     generation
         .zip(observed)
         .is_some_and(|(generation, observed)| generation > observed)

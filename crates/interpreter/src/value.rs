@@ -114,6 +114,14 @@ pub fn as_integer<V: JsonView>(value: &V) -> Option<i64> {
     })
 }
 
+/// The generation that an object's status is about. Only Argo's Rollouts write it as a text.
+pub fn observed_generation<V: JsonView>(object: &V) -> Option<i64> {
+    let path = &["status", "observedGeneration"];
+    let as_text = || text(object, path).parse().ok();
+    let is_rollout = text(object, &["kind"]) == "Rollout";
+    integer(object, path).or_else(|| is_rollout.then(as_text).flatten())
+}
+
 /// The boolean at a path; false if there is none.
 pub fn flag<V: JsonView>(value: &V, path: &[&str]) -> bool {
     at(value, path).as_flag().unwrap_or_default()

@@ -1,10 +1,14 @@
-//! `--check`: says of each customization which rules it has, and whether their scripts compile.
+//! `--check`: says of each customization which rules it has, whether their scripts compile, and what else a control plane would not accept.
 //!
-//! Source of the texts and the layout: `pkg/karmadactl/interpret/check.go` of <https://github.com/karmada-io/karmada>
+//! Source of the texts and the layout: `pkg/karmadactl/interpret/check.go` of <https://github.com/karmada-io/karmada>. It looks at targets and scripts only.
 
 use fleetdex_core::terminal::escaped_line;
-use fleetdex_interpreter::Operation;
-use serde_json::Value;
+use fleetdex_interpreter::{
+    Operation,
+    customization::{self, Customization, CustomizationSet, ScriptConflict},
+    field_problem::FieldProblem,
+};
+use serde_json::{Map, Value};
 
 use super::{
     customizations::check_type,
@@ -22,7 +26,7 @@ const MIN_WIDTH: usize = 6;
 pub struct CheckReport {
     /// The text.
     pub text: String,
-    /// Whether every document is a customization whose scripts compile.
+    /// Whether every document is a customization that a control plane accepts.
     pub is_valid: bool,
 }
 
@@ -33,6 +37,7 @@ pub fn check(
 ) -> CheckReport {
     let mut lines = Vec::new();
     let mut is_valid = true;
+    let conflicts = conflicts(documents);
     for document in documents {
         lines.push(vec![SEPARATOR.to_owned()]);
         lines.push(vec![format!("SOURCE: {}", source(document))]);
@@ -47,6 +52,10 @@ pub fn check(
                     let mut cells = vec![format!("    {}:", rule.operation.name())];
                     cells.extend(result);
                     lines.push(cells);
+                }
+                for problem in problems(document, &conflicts) {
+                    is_valid = false;
+                    lines.push(vec![format!("ERROR: {problem}")]);
                 }
             }
             Err(problem) => {
@@ -84,6 +93,42 @@ fn target(customization: &Value) -> Result<String, String> {
         return Err("target.apiVersion no set".to_owned());
     }
     Ok(format!("{} {}", text("apiVersion"), text("kind")))
+}
+
+/// What is wrong with a customization beside its scripts: its members, and what others define.
+fn problems(document: &SourceDocument, conflicts: &[ScriptConflict]) -> Vec<FieldProblem> {
+    let mut problems = customization::validate(&document.content);
+    let members = document.content["spec"]["customizations"].as_object();
+    let unknown = members.into_iter().flat_map(Map::keys);
+    problems.extend(unknown.filter(|member| !is_known(member)).map(|member| {
+        let known: Vec<&str> = customization::MEMBERS.iter().map(|known| known.0).collect();
+        let path = format!("spec.customizations.{member}");
+        FieldProblem::new(
+            path,
+            format!("is not known: use one of {}", known.join(", ")),
+        )
+    }));
+    let name = document.content["metadata"]["name"].as_str();
+    let of_document = conflicts
+        .iter()
+        .filter(|conflict| Some(&*conflict.unused) == name);
+    problems.extend(of_document.map(ScriptConflict::problem));
+    problems
+}
+
+fn is_known(member: &str) -> bool {
+    customization::MEMBERS
+        .iter()
+        .any(|(known, _)| *known == member)
+}
+
+/// The scripts that would not be used if all documents were applied together.
+fn conflicts(documents: &[SourceDocument]) -> Vec<ScriptConflict> {
+    let parsed: Vec<Customization> = documents
+        .iter()
+        .filter_map(|document| Customization::parse(&document.content))
+        .collect();
+    CustomizationSet::new(&parsed).conflicts().to_vec()
 }
 
 /// The cells of a rule, and whether it is right.
@@ -212,6 +257,35 @@ mod tests {
         insta::assert_snapshot!(report.text);
         let report = checked(&[customization("empty", &target, &json!({}))]);
         assert!(report.is_valid);
+    }
+
+    #[test]
+    fn what_a_control_plane_would_not_accept_is_said() {
+        let script = json!({"healthInterpretation": {"luaScript": "function InterpretHealth(o) return true end"}});
+        let deployment = json!({"apiVersion": "apps/v1", "kind": "Deployment"});
+        let any = json!({"apiVersion": "apps/v1", "kind": "*"});
+        let other_type = json!({"healthInterpretation": {"luaScript": 5}});
+        let misspelt = json!({"helthInterpretation": {"luaScript": "function"}});
+        let mut errors = Vec::new();
+        let mut check_all = |customizations: &[Value]| {
+            let report = checked(customizations);
+            assert!(!report.is_valid, "{}", report.text);
+            let found = report.text.lines().filter(|line| line.starts_with("ERROR"));
+            errors.extend(found.map(str::to_owned));
+        };
+        for wrong in [
+            customization("wildcard", &any, &script),
+            customization("type", &deployment, &other_type),
+            customization("list", &deployment, &json!(["a"])),
+            customization("misspelt", &deployment, &misspelt),
+        ] {
+            check_all(&[wrong]);
+        }
+        let one = customization("a", &deployment, &script);
+        let other = customization("b", &deployment, &script);
+        assert!(checked(std::slice::from_ref(&one)).is_valid);
+        check_all(&[one, other]);
+        insta::assert_snapshot!(errors.join("\n"));
     }
 
     #[test]

@@ -12,10 +12,12 @@ pub enum InputError {
     #[error(transparent)]
     Document(#[from] DocumentError),
     /// A source for one object has another number of them.
-    #[error("fail to get {role} object: get {count} objects, expect one at most")]
+    #[error("fail to get {role} object: get {count} objects in {origin}, expect one at most")]
     Count {
         /// `desired` or `observed`.
         role: &'static str,
+        /// The source.
+        origin: String,
         /// How many objects there are.
         count: usize,
     },
@@ -28,10 +30,12 @@ pub enum InputError {
         origin: String,
     },
     /// A document is not an object of Kubernetes.
-    #[error("fail to get {role} object: unable to decode {origin:?}: Object 'Kind' is missing")]
-    NoKind {
+    #[error("fail to get {role} object: unable to decode {origin:?}: Object '{member}' is missing")]
+    NoType {
         /// `desired` or `observed`.
         role: &'static str,
+        /// `Kind` or `apiVersion`.
+        member: &'static str,
         /// The source.
         origin: String,
     },
@@ -108,20 +112,30 @@ pub async fn read_object(
 ) -> Result<Value, InputError> {
     let mut objects = reader.objects(&[name.to_owned()], false).await?;
     if objects.len() > 1 {
-        let count = objects.len();
-        return Err(InputError::Count { role, count });
+        return Err(InputError::Count {
+            role,
+            origin: name.to_owned(),
+            count: objects.len(),
+        });
     }
     let Some(SourceDocument { source, content }) = objects.pop() else {
         let origin = name.to_owned();
         return Err(InputError::Empty { role, origin });
     };
-    if content["kind"].as_str().is_none_or(str::is_empty) {
-        return Err(InputError::NoKind {
+    let is_absent = |member: &str| content[member].as_str().is_none_or(str::is_empty);
+    let missing = if is_absent("kind") {
+        Some("Kind")
+    } else {
+        is_absent("apiVersion").then_some("apiVersion")
+    };
+    match missing {
+        None => Ok(content),
+        Some(member) => Err(InputError::NoType {
             role,
+            member,
             origin: source,
-        });
+        }),
     }
-    Ok(content)
 }
 
 /// Reads status items: one per document, or a list of them.
@@ -136,21 +150,49 @@ pub async fn read_items(
             one => vec![one],
         };
         for content in contents {
-            items.push(item(content).map_err(|error| InputError::Item {
+            items.push(item(content).map_err(|reason| InputError::Item {
                 origin: source.clone(),
-                reason: error.to_string(),
+                reason,
             })?);
         }
     }
     Ok(items)
 }
 
+/// The members of a status item.
+const ITEM_MEMBERS: [&str; 5] = [
+    "clusterName",
+    "status",
+    "applied",
+    "appliedMessage",
+    "health",
+];
+/// What a status item says of health.
+const ITEM_HEALTH: [&str; 4] = ["", "Healthy", "Unhealthy", "Unknown"];
+
 /// A status item. As in Go, null is as good as absent.
-fn item(mut content: Value) -> Result<AggregatedStatusItem, serde_json::Error> {
+fn item(mut content: Value) -> Result<AggregatedStatusItem, String> {
     if let Some(members) = content.as_object_mut() {
         members.retain(|_, member| !member.is_null());
+        if let Some(other) = members
+            .keys()
+            .find(|name| !ITEM_MEMBERS.contains(&name.as_str()))
+        {
+            let known = ITEM_MEMBERS.join(", ");
+            return Err(format!(
+                "{other:?} is no member of an aggregated status item, which has {known}"
+            ));
+        }
     }
-    serde_json::from_value(content)
+    let item: AggregatedStatusItem =
+        serde_json::from_value(content).map_err(|error| error.to_string())?;
+    if !ITEM_HEALTH.contains(&item.health.as_str()) {
+        return Err(format!(
+            "health is {:?}, expected Healthy, Unhealthy or Unknown",
+            item.health
+        ));
+    }
+    Ok(item)
 }
 
 #[cfg(test)]
@@ -231,5 +273,19 @@ mod tests {
             }
         );
         assert!(item(json!({"clusterName": 3})).is_err());
+    }
+
+    #[test]
+    fn what_is_no_status_item_is_refused() {
+        let refused = |content: Value| item(content).unwrap_err();
+        assert_eq!(
+            refused(json!({"cluster": "a", "status": {}})),
+            "\"cluster\" is no member of an aggregated status item, which has clusterName, status, applied, appliedMessage, health"
+        );
+        assert!(refused(json!({"kind": "Deployment"})).starts_with("\"kind\" is no member"));
+        assert_eq!(
+            refused(json!({"clusterName": "a", "health": "Bogus"})),
+            "health is \"Bogus\", expected Healthy, Unhealthy or Unknown"
+        );
     }
 }

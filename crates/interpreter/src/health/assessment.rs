@@ -18,7 +18,7 @@ pub enum Health {
     Suspended,
     /// It is on its way to being healthy.
     Progressing,
-    /// It is declared and does not exist. Only scripts assess an object so.
+    /// It is declared and does not exist. Only scripts, and applications of Argo CD, say so.
     Missing,
     /// It has failed, or does not get on.
     Degraded,

@@ -10,6 +10,7 @@ use super::Assessment;
 use crate::value::{Tree, group, text};
 
 mod api;
+mod argo_cd;
 mod availability;
 mod batch;
 mod cluster_api;
@@ -32,6 +33,7 @@ pub fn assess(object: Tree<'_>) -> Option<Assessment> {
     match group {
         "" => core_rule(kind).map(|rule| rule(object)),
         "cluster.x-k8s.io" => cluster_api::assess(kind, object),
+        "argoproj.io" if kind == "Application" => argo_cd::application(object),
         _ => rule(group, kind)
             .map(|rule| rule(object))
             .or_else(|| gateway::assess(group, kind, object)),

@@ -19,7 +19,7 @@ use self::field::{Fields, Reading};
 use self::nested::Nested;
 use self::tone::Tone;
 use super::{Assessment, Health};
-use crate::value::{Tree, TreeObject, integer, list, map, text};
+use crate::value::{Tree, TreeObject, integer, list, map, observed_generation, text};
 
 mod condition;
 mod evidence;
@@ -49,7 +49,7 @@ pub fn assess(object: Tree<'_>, has_status: Option<bool>) -> Assessment {
         return without_status(text(object, &["kind"]), has_status);
     };
     let generation = integer(object, &["metadata", "generation"]);
-    let observed = integer(object, &["status", "observedGeneration"]);
+    let observed = observed_generation(object);
     if let (Some(observed), Some(generation)) = (observed, generation)
         && observed < generation
     {
@@ -77,7 +77,8 @@ fn is_blank(status: TreeObject<'_>) -> bool {
 }
 
 fn without_status(kind: &str, has_status: Option<bool>) -> Assessment {
-    let expects_status = has_status.unwrap_or_else(|| !words::has_no_status(kind));
+    let expects_status = !words::is_status_never_written(kind)
+        && has_status.unwrap_or_else(|| !words::has_no_status(kind));
     if expects_status {
         return progressing("NoStatus", "the status is not written yet");
     }

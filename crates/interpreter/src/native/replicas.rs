@@ -2,18 +2,22 @@
 //!
 //! Source: `replica.go` and `revisereplica.go` of Karmada's native interpreter.
 
+use fleetdex_core::model::quoted;
 use serde_json::Value;
 
 use super::{edit, kind::NativeKind, requirements};
-use crate::{InterpretError, Response, value::integer};
+use crate::{
+    InterpretError, Response,
+    value::{as_integer, at, integer},
+};
 
 /// The replicas of an object and what each one requires; `None` if its kind has none.
 pub fn interpret(kind: NativeKind, object: &Value) -> Result<Option<Response>, InterpretError> {
     let replicas = match kind {
         NativeKind::Deployment | NativeKind::ReplicaSet | NativeKind::StatefulSet => {
-            integer(object, &["spec", "replicas"]).unwrap_or_default()
+            declared(object, "replicas")?.unwrap_or_default()
         }
-        NativeKind::Job => parallel_pods(object),
+        NativeKind::Job => parallel_pods(object)?,
         NativeKind::Pod => 1,
         _ => return Ok(None),
     };
@@ -28,10 +32,26 @@ pub fn interpret(kind: NativeKind, object: &Value) -> Result<Option<Response>, I
 }
 
 /// More pods than completions never run: <https://kubernetes.io/docs/concepts/workloads/controllers/job/>.
-fn parallel_pods(job: &Value) -> i64 {
-    let parallelism = integer(job, &["spec", "parallelism"]).unwrap_or_default();
-    let completions = integer(job, &["spec", "completions"]);
-    completions.map_or(parallelism, |completions| parallelism.min(completions))
+fn parallel_pods(job: &Value) -> Result<i64, InterpretError> {
+    let parallelism = declared(job, "parallelism")?.unwrap_or_default();
+    let completions = declared(job, "completions")?;
+    Ok(completions.map_or(parallelism, |completions| parallelism.min(completions)))
+}
+
+/// A number of pods in the spec, an `int32` of the API; `None` if it is not set.
+fn declared(object: &Value, field: &str) -> Result<Option<i64>, InterpretError> {
+    let value = at(object, &["spec", field]);
+    if value.is_null() {
+        return Ok(None);
+    }
+    let number = as_integer(value).filter(|number| i32::try_from(*number).is_ok());
+    let error = || {
+        let found = quoted(&value.to_string());
+        InterpretError(format!(
+            "spec.{field} is {found}, expected a 32-bit integer"
+        ))
+    };
+    number.map(Some).ok_or_else(error)
 }
 
 /// The object with a number of replicas; `None` if its kind has none. An object without the field is left as it is.

@@ -1,5 +1,7 @@
 //! Conditions, phases and generations, as most kinds have them.
 
+use std::borrow::Cow;
+
 use crate::{
     health::{Assessment, Health},
     value::{Tree, Trees, condition, integer, text},
@@ -29,17 +31,19 @@ pub fn has_status(condition: Tree<'_>, status: &str) -> bool {
     text(condition, &["status"]) == status
 }
 
-/// The reason of a condition; if it has none, its type.
-pub fn reason(condition: Tree<'_>) -> &str {
+/// The reason of a condition; if it has none, its type, or that it is not so: `NotReady`.
+pub fn reason(condition: Tree<'_>) -> Cow<'_, str> {
+    let kind = text(condition, &["type"]);
     match text(condition, &["reason"]) {
-        "" => text(condition, &["type"]),
-        reason => reason,
+        "" if has_status(condition, "False") => format!("Not{kind}").into(),
+        "" => kind.into(),
+        reason => reason.into(),
     }
 }
 
 /// An assessment with the reason and message of a condition.
 pub fn assess(health: Health, condition: Tree<'_>) -> Assessment {
-    Assessment::new(health, reason(condition), text(condition, &["message"]))
+    Assessment::new(health, &reason(condition), text(condition, &["message"]))
 }
 
 /// Progressing, if the controller has yet to observe the newest generation. A number that is absent

@@ -231,7 +231,7 @@ impl BadCondition<'_> {
             "" => format!("{place}{kind} is {status}"),
             message => format!("{place}{message}"),
         };
-        Assessment::new(self.health, condition::reason(self.condition), &message)
+        Assessment::new(self.health, &condition::reason(self.condition), &message)
     }
 }
 

@@ -9,7 +9,7 @@ use crate::value::{Tree, condition, integer, text};
 /// The boolean of Karmada's native rule for the object's kind; `None` for kinds without one.
 /// Versions are exact.
 ///
-/// Mended: a `StatefulSet` with `OnDelete` or a partition keeps old pods on purpose.
+/// Mended: `OnDelete`, and a partition of a `StatefulSet`, keep old pods on purpose.
 pub fn karmada_healthy(object: Tree<'_>) -> Option<bool> {
     let kind = text(object, &["kind"]);
     Some(match (text(object, &["apiVersion"]), kind) {
@@ -57,9 +57,15 @@ fn is_stateful_set_up(object: Tree<'_>) -> bool {
 }
 
 fn is_daemon_set_up(object: Tree<'_>) -> bool {
+    let (desired, available) = (
+        count(object, "desiredNumberScheduled"),
+        count(object, "numberAvailable"),
+    );
+    if text(object, &["spec", "updateStrategy", "type"]) == "OnDelete" {
+        return available >= desired;
+    }
     let updated = count(object, "updatedNumberScheduled");
-    updated >= count(object, "desiredNumberScheduled")
-        && count(object, "numberAvailable") >= updated
+    updated >= desired && available >= updated
 }
 
 fn is_pod_up(object: Tree<'_>) -> bool {

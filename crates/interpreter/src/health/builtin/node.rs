@@ -50,7 +50,7 @@ fn unready(object: Tree<'_>) -> Option<Assessment> {
     };
     Some(Assessment::new(
         Health::Degraded,
-        condition::reason(ready),
+        &condition::reason(ready),
         message,
     ))
 }

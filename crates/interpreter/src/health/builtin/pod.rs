@@ -107,7 +107,8 @@ fn unscheduled(object: Tree<'_>) -> Option<Assessment> {
             "FailedScheduling",
             message,
         )),
-        _ => None,
+        "" => None,
+        _ => Some(condition::assess(Health::Progressing, condition)),
     }
 }
 
@@ -193,12 +194,15 @@ fn starting(object: Tree<'_>, fallback: &str) -> Assessment {
         let message = waiting_message(container);
         return Assessment::new(Health::Progressing, waiting_reason(container), &message);
     }
-    match with_status(object, "Ready", "False") {
-        Some(condition) => condition::assess(Health::Progressing, condition),
-        None => {
-            let message = text(object, &["status", "message"]);
-            Assessment::new(Health::Progressing, fallback, message)
-        }
+    let message = text(object, &["status", "message"]);
+    match (
+        text(object, &["status", "reason"]),
+        with_status(object, "Ready", "False"),
+    ) {
+        ("", Some(condition)) => condition::assess(Health::Progressing, condition),
+        ("", None) => Assessment::new(Health::Progressing, fallback, message),
+        // Such as NodeLost.
+        (reason, _) => Assessment::new(Health::Progressing, reason, message),
     }
 }
 

@@ -6,6 +6,7 @@
 )]
 
 mod apis;
+mod argo_cd;
 mod autoscalers;
 mod clusters;
 mod gateways;

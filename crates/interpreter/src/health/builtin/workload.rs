@@ -32,7 +32,7 @@ fn failed_deployment(object: Tree<'_>) -> Option<Assessment> {
     let message = format!("{} ({})", text(cause, &["message"]), counts(object));
     Some(Assessment::new(
         Health::Degraded,
-        condition::reason(cause),
+        &condition::reason(cause),
         message.trim_start(),
     ))
 }
@@ -41,9 +41,14 @@ fn rollout(object: Tree<'_>) -> Option<Assessment> {
     replicas_to_update(object).or_else(|| {
         let updated = count(object, "updatedReplicas");
         (count(object, "availableReplicas") < updated).then(|| {
-            let reason = with_status(object, "Available", "False")
-                .map_or("RolloutInProgress", condition::reason);
-            Assessment::new(Health::Progressing, reason, &counts(object))
+            let is_rolled_out = condition_of(object, "Progressing")
+                .is_some_and(|found| text(found, &["reason"]) == "NewReplicaSetAvailable");
+            let reason = match with_status(object, "Available", "False") {
+                Some(unavailable) => condition::reason(unavailable),
+                None if is_rolled_out => "ReplicasUnavailable".into(),
+                None => "RolloutInProgress".into(),
+            };
+            Assessment::new(Health::Progressing, &reason, &counts(object))
         })
     })
 }

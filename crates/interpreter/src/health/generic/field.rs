@@ -10,7 +10,7 @@ use crate::value::{Tree, TreeObject, as_integer, list, text};
 /// The ends of the names of fields that hold one word about the object.
 const WORD_FIELDS: [&str; 6] = ["phase", "state", "status", "health", "stage", "compliant"];
 const WORD_MEMBERS: [&str; 4] = ["state", "phase", "status", "health"];
-const ERROR_FIELDS: [&str; 9] = [
+const ERROR_FIELDS: [&str; 11] = [
     "error",
     "errors",
     "errMsg",
@@ -20,6 +20,9 @@ const ERROR_FIELDS: [&str; 9] = [
     "failureReason",
     "lastError",
     "lastErrors",
+    // Of a VolumeAttachment.
+    "attachError",
+    "detachError",
 ];
 const COUNTER_PREFIXES: [&str; 3] = ["ready", "available", "updated"];
 const SCHEDULED_COUNTERS: [&str; 3] = ["numberReady", "numberAvailable", "updatedNumberScheduled"];

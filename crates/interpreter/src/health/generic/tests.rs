@@ -111,6 +111,8 @@ fn a_missing_status_is_progressing_unless_the_kind_has_none() {
         ("ConfigMap", None, Health::Healthy),
         ("ConfigMap", Some(true), Health::Progressing),
         ("configmap", None, Health::Progressing),
+        ("ResourceSlice", None, Health::Healthy),
+        ("PriorityLevelConfiguration", Some(true), Health::Healthy),
     ] {
         for status in [
             json!(null),
@@ -143,6 +145,18 @@ fn a_status_of_an_earlier_generation_is_progressing() {
             "status": {"observedGeneration": observed, "phase": "Ready"},
         });
         assert_eq!(health(&object), expected, "{object}");
+    }
+    for (observed, expected) in [
+        ("1", Health::Progressing),
+        ("2", Health::Healthy),
+        ("5d4f8c", Health::Healthy),
+    ] {
+        let rollout = json!({
+            "kind": "Rollout",
+            "metadata": {"generation": 2},
+            "status": {"observedGeneration": observed, "phase": "Healthy"},
+        });
+        assert_eq!(health(&rollout), expected, "{rollout}");
     }
 }
 

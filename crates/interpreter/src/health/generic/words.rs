@@ -134,7 +134,13 @@ pub(super) const PHRASES: [(Classes, &[&str]); 14] = [
 /// Kinds whose objects never have a status, where discovery does not say so.
 const KINDS_WITHOUT_STATUS: &str = "ConfigMap Secret ServiceAccount Role RoleBinding ClusterRole ClusterRoleBinding Endpoints \
      EndpointSlice Event Lease LimitRange NetworkPolicy IngressClass StorageClass PriorityClass RuntimeClass CSIDriver CSINode \
-     PodTemplate ControllerRevision MutatingWebhookConfiguration ValidatingWebhookConfiguration";
+     PodTemplate ControllerRevision MutatingWebhookConfiguration ValidatingWebhookConfiguration MutatingAdmissionPolicy \
+     MutatingAdmissionPolicyBinding ValidatingAdmissionPolicyBinding VolumeAttributesClass CSIStorageCapacity IPAddress \
+     ResourceSlice ResourceClaimTemplate DeviceClass PropagationPolicy ClusterPropagationPolicy OverridePolicy \
+     ClusterOverridePolicy ResourceInterpreterCustomization";
+
+/// Kinds of Kubernetes that serve a status which no controller writes.
+const KINDS_WITH_UNWRITTEN_STATUS: [&str; 1] = ["PriorityLevelConfiguration"];
 
 /// The ends of the names of kinds that run once and end.
 const RUN_TO_COMPLETION: &str = "Job Run Task Workflow Backup Restore Snapshot Migration Experiment Test Build Import Export \
@@ -177,6 +183,11 @@ pub(super) fn whole(name: &str) -> Classes {
 pub(super) fn ends_with(text: &str, suffix: &str) -> bool {
     let (text, suffix) = (text.as_bytes(), suffix.as_bytes());
     text.len() >= suffix.len() && text[text.len() - suffix.len()..].eq_ignore_ascii_case(suffix)
+}
+
+/// Whether the objects of a kind serve a status, but never have one.
+pub(super) fn is_status_never_written(kind: &str) -> bool {
+    KINDS_WITH_UNWRITTEN_STATUS.contains(&kind)
 }
 
 /// Whether the objects of a kind never have a status, as far as its name says.

@@ -47,7 +47,7 @@ fn autoscalers_are_judged() {
                     "cannot scale",
                     "{status: {conditions: [{type: AbleToScale, status: 'False'}]}}",
                     Degraded,
-                    "AbleToScale",
+                    "NotAbleToScale",
                     "",
                 ),
                 (

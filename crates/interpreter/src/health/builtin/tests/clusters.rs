@@ -50,7 +50,7 @@ fn clusters_are_judged() {
                 "not ready, no severity",
                 "{status: {phase: Provisioned, conditions: [{type: Ready, status: 'False'}]}}",
                 Degraded,
-                "Ready",
+                "NotReady",
                 "",
             ),
             (

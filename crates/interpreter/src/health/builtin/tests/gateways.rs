@@ -69,7 +69,7 @@ fn gateways_are_judged() {
                 "refused",
                 "{status: {conditions: [{type: Accepted, status: 'False'}]}}",
                 Degraded,
-                "Accepted",
+                "NotAccepted",
                 "Accepted is False",
             ),
             (

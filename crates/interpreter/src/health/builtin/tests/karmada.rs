@@ -148,6 +148,10 @@ fn replica_sets_and_daemon_sets_are_healthy_when_observed_and_available() {
             ),
             (
                 "{spec: {updateStrategy: {type: OnDelete}}, status: {desiredNumberScheduled: 2, numberAvailable: 2}}",
+                true,
+            ),
+            (
+                "{spec: {updateStrategy: {type: OnDelete}}, status: {desiredNumberScheduled: 2, numberAvailable: 1}}",
                 false,
             ),
             ("{metadata: {generation: 1}}", false),

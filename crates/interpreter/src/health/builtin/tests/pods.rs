@@ -52,6 +52,27 @@ fn pods_are_judged() {
                 "",
                 "",
             ),
+            (
+                "not ready, without a reason",
+                "{status: {phase: Running, conditions: [{type: Ready, status: 'False'}]}}",
+                Progressing,
+                "NotReady",
+                "",
+            ),
+            (
+                "on a node that is lost",
+                "{status: {phase: Running, reason: NodeLost, message: Node n1 is unresponsive, conditions: [{type: Ready, status: 'False'}]}}",
+                Progressing,
+                "NodeLost",
+                "n1",
+            ),
+            (
+                "scheduler failed",
+                "{status: {phase: Pending, conditions: [{type: PodScheduled, status: 'False', reason: SchedulerError, message: running PreBind plugin}]}}",
+                Progressing,
+                "SchedulerError",
+                "PreBind",
+            ),
             ("no status", "{}", Progressing, "NoStatus", ""),
             (
                 "phase of an odd type",

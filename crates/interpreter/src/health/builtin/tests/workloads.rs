@@ -130,7 +130,7 @@ fn deployments_are_judged() {
                 "{spec: {replicas: 3}, status: {replicas: 3, updatedReplicas: 3, availableReplicas: 2, conditions: [\
             {type: Available, status: 'True'}, {type: Progressing, status: 'True', reason: NewReplicaSetAvailable}]}}",
                 Progressing,
-                "RolloutInProgress",
+                "ReplicasUnavailable",
                 "2 available",
             ),
             (
