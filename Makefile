@@ -97,8 +97,8 @@ bench: prerequisites ## Measure; figures go to target/bench/results.json
 dist: ## The program as it is shipped, and its debug information in a file beside it: target/package/
 	$(CARGO) build --locked --profile dist --package fleetdex --bin fleetdex
 	@mkdir -p target/package
-	objcopy --only-keep-debug target/dist/fleetdex target/package/fleetdex.debug
-	objcopy --strip-all --add-gnu-debuglink=target/package/fleetdex.debug target/dist/fleetdex target/package/fleetdex
+	objcopy --only-keep-debug $(TARGET)/dist/fleetdex target/package/fleetdex.debug
+	objcopy --strip-all --add-gnu-debuglink=target/package/fleetdex.debug $(TARGET)/dist/fleetdex target/package/fleetdex
 	@ls -l target/package
 
 soak: prerequisites ## Writes and random faults for 30 minutes, 10 of them without OpenSearch, then the final comparison (the oracle); figures go to target/soak/results.json
@@ -109,7 +109,8 @@ fmt: ## Format the code
 	$(CARGO) fmt --all
 
 parts: prerequisites ## Find or build every real part in the user's cache folder
-	$(CARGO) run --locked --quiet --package e2e -- parts
+	$(CARGO) build --locked --quiet --package e2e --bin e2e
+	$(BUILT)/e2e parts
 
 crds: ## Write crds/ and helm/fleetdex/crds/ from the Rust types
 	FLEETDEX_WRITE_CRDS=1 $(CARGO) test --locked --quiet --package fleetdex --test pure crds

@@ -14,6 +14,7 @@ const OF_EVERY_KIND: &[&str] = &[
     "metadata.generation",
     "metadata.deletionTimestamp",
     "metadata.finalizers",
+    "status.observedGeneration",
 ];
 /// What the generic rule of health reads besides.
 const OF_GENERIC_HEALTH: &[&str] = &["metadata.annotations", "spec", "status"];
@@ -133,8 +134,10 @@ fn add_pod_spec(mask: &mut MemberMask, template: &[&str]) {
 #[cfg(test)]
 pub(crate) fn assert_sufficient(object: &serde_json::Value) {
     use fleetdex_core::model::JsonTree;
+    use serde_json::Value;
 
     use crate::{
+        health,
         summary::summarize,
         value::{group, text, version},
     };
@@ -148,4 +151,11 @@ pub(crate) fn assert_sufficient(object: &serde_json::Value) {
     let read = JsonTree::parse(&json, &mask);
     let by_all = summarize(&object.into(), Some(true));
     assert_eq!(summarize(&read, Some(true)), by_all, "{object}");
+    // The cause of what a webhook calls unhealthy.
+    let by_all = health::from_boolean(object, false);
+    assert_eq!(
+        health::from_boolean(&Value::from(&read), false),
+        by_all,
+        "{object}"
+    );
 }

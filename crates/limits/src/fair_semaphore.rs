@@ -44,8 +44,12 @@ impl<F: Hash + Eq + Clone> FairSemaphore<F> {
     }
 
     /// A permit for a request of a flow. Waits its turn; `None` when the queue of the flow is full,
-    /// or after `max_wait`.
+    /// or after `max_wait`, at once if that is zero.
     pub async fn acquire(&self, flow: F, max_wait: Duration) -> Option<FairPermit<F>> {
+        if max_wait.is_zero() {
+            self.0.rejected.inc();
+            return None;
+        }
         let (sender, receiver) = oneshot::channel();
         let arrival = {
             let mut state = self.lock();
@@ -190,8 +194,9 @@ mod tests {
         tokio::task::yield_now().await;
         drop(first);
         assert!(waits.await.unwrap());
+        assert!(semaphore.acquire("a", Duration::ZERO).await.is_none());
         assert!(semaphore.try_acquire("a").is_some());
-        assert_eq!(semaphore.0.rejected.get(), 1);
+        assert_eq!(semaphore.0.rejected.get(), 2);
     }
 
     #[tokio::test(start_paused = true)]

@@ -102,7 +102,7 @@ struct AnsweredRules<'r> {
 
 impl Interpret for AnsweredRules<'_> {
     fn reads(&self) -> &MemberMask {
-        self.rules.reads_with(self.answers)
+        self.rules.reads()
     }
 
     fn interpret(&self, object: &JsonTree<'_>) -> Interpretation {

@@ -37,7 +37,7 @@ pub fn check(
 ) -> CheckReport {
     let mut lines = Vec::new();
     let mut is_valid = true;
-    let conflicts = conflicts(documents);
+    let all = AppliedTogether::new(documents);
     for document in documents {
         lines.push(vec![SEPARATOR.to_owned()]);
         lines.push(vec![format!("SOURCE: {}", source(document))]);
@@ -53,7 +53,7 @@ pub fn check(
                     cells.extend(result);
                     lines.push(cells);
                 }
-                for problem in problems(document, &conflicts) {
+                for problem in problems(document, &all) {
                     is_valid = false;
                     lines.push(vec![format!("ERROR: {problem}")]);
                 }
@@ -72,10 +72,10 @@ pub fn check(
 
 /// The name of the object; that of its file if it has none.
 fn source(document: &SourceDocument) -> &str {
-    document.content["metadata"]["name"]
-        .as_str()
-        .filter(|name| !name.is_empty())
-        .unwrap_or(&document.source)
+    match name(&document.content) {
+        "" => &document.source,
+        name => name,
+    }
 }
 
 /// The version and kind of a customization's target, or what is wrong.
@@ -96,39 +96,88 @@ fn target(customization: &Value) -> Result<String, String> {
 }
 
 /// What is wrong with a customization beside its scripts: its members, and what others define.
-fn problems(document: &SourceDocument, conflicts: &[ScriptConflict]) -> Vec<FieldProblem> {
-    let mut problems = customization::validate(&document.content);
-    let members = document.content["spec"]["customizations"].as_object();
-    let unknown = members.into_iter().flat_map(Map::keys);
-    problems.extend(unknown.filter(|member| !is_known(member)).map(|member| {
-        let known: Vec<&str> = customization::MEMBERS.iter().map(|known| known.0).collect();
+fn problems(document: &SourceDocument, all: &AppliedTogether) -> Vec<FieldProblem> {
+    let content = &document.content;
+    let mut problems = all.problems(name(content));
+    problems.extend(customization::validate(content));
+    let spec = &content["spec"];
+    problems.extend(unknown_members(spec, "spec", &["target", "customizations"]));
+    let target = &spec["target"];
+    problems.extend(unknown_members(
+        target,
+        "spec.target",
+        &["apiVersion", "kind"],
+    ));
+    let members = customization::MEMBERS.map(|(member, _)| member);
+    let customizations = &spec["customizations"];
+    problems.extend(unknown_members(
+        customizations,
+        "spec.customizations",
+        &members,
+    ));
+    for member in members {
         let path = format!("spec.customizations.{member}");
-        FieldProblem::new(
-            path,
-            format!("is not known: use one of {}", known.join(", ")),
-        )
-    }));
-    let name = document.content["metadata"]["name"].as_str();
-    let of_document = conflicts
-        .iter()
-        .filter(|conflict| Some(&*conflict.unused) == name);
-    problems.extend(of_document.map(ScriptConflict::problem));
+        problems.extend(unknown_members(
+            &customizations[member],
+            &path,
+            &["luaScript"],
+        ));
+    }
     problems
 }
 
-fn is_known(member: &str) -> bool {
-    customization::MEMBERS
-        .iter()
-        .any(|(known, _)| *known == member)
+fn unknown_members(object: &Value, path: &str, known: &[&str]) -> Vec<FieldProblem> {
+    let names = object.as_object().into_iter().flat_map(Map::keys);
+    names
+        .filter(|name| !known.contains(&name.as_str()))
+        .map(|name| {
+            let message = format!("is not known: use {}", known.join(", "));
+            FieldProblem::new(format!("{path}.{name}"), message)
+        })
+        .collect()
 }
 
-/// The scripts that would not be used if all documents were applied together.
-fn conflicts(documents: &[SourceDocument]) -> Vec<ScriptConflict> {
-    let parsed: Vec<Customization> = documents
-        .iter()
-        .filter_map(|document| Customization::parse(&document.content))
-        .collect();
-    CustomizationSet::new(&parsed).conflicts().to_vec()
+fn name(content: &Value) -> &str {
+    content["metadata"]["name"].as_str().unwrap_or_default()
+}
+
+/// The documents as if all of them were applied.
+struct AppliedTogether {
+    names: Vec<String>,
+    /// The scripts that would not be used.
+    conflicts: Vec<ScriptConflict>,
+}
+
+impl AppliedTogether {
+    fn new(documents: &[SourceDocument]) -> Self {
+        let contents = documents.iter().map(|document| &document.content);
+        let parsed: Vec<Customization> = contents.filter_map(Customization::parse).collect();
+        Self {
+            names: parsed
+                .iter()
+                .map(|parsed| parsed.name.to_string())
+                .collect(),
+            conflicts: CustomizationSet::new(&parsed).conflicts().to_vec(),
+        }
+    }
+
+    /// What is wrong with a name, and with the scripts of the document that has it.
+    fn problems(&self, name: &str) -> Vec<FieldProblem> {
+        let wrong_name = |message: &str| vec![FieldProblem::new("metadata.name", message)];
+        if name.is_empty() {
+            return wrong_name("is empty: a control plane accepts no customization without a name");
+        }
+        if self.names.iter().filter(|known| *known == name).count() > 1 {
+            return wrong_name(
+                "is that of another document, too: the last one would replace the others",
+            );
+        }
+        let conflicts = self.conflicts.iter();
+        conflicts
+            .filter(|conflict| *conflict.unused == *name)
+            .map(ScriptConflict::problem)
+            .collect()
+    }
 }
 
 /// The cells of a rule, and whether it is right.
@@ -266,6 +315,10 @@ mod tests {
         let any = json!({"apiVersion": "apps/v1", "kind": "*"});
         let other_type = json!({"healthInterpretation": {"luaScript": 5}});
         let misspelt = json!({"helthInterpretation": {"luaScript": "function"}});
+        let with_more =
+            json!({"healthInterpretation": {"luaScript": "function", "luaScripts": []}});
+        let mut misspelt_spec = customization("spec", &deployment, &json!({}));
+        misspelt_spec["spec"]["customization"] = script.clone();
         let mut errors = Vec::new();
         let mut check_all = |customizations: &[Value]| {
             let report = checked(customizations);
@@ -278,13 +331,17 @@ mod tests {
             customization("type", &deployment, &other_type),
             customization("list", &deployment, &json!(["a"])),
             customization("misspelt", &deployment, &misspelt),
+            customization("more", &deployment, &with_more),
+            customization("", &deployment, &script),
+            misspelt_spec,
         ] {
             check_all(&[wrong]);
         }
         let one = customization("a", &deployment, &script);
         let other = customization("b", &deployment, &script);
         assert!(checked(std::slice::from_ref(&one)).is_valid);
-        check_all(&[one, other]);
+        check_all(&[one.clone(), other]);
+        check_all(&[one.clone(), one]);
         insta::assert_snapshot!(errors.join("\n"));
     }
 

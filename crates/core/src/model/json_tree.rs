@@ -50,11 +50,10 @@ struct NameOrder(Vec<usize>);
 const FEW_MEMBERS: usize = 32;
 
 impl<'a> JsonTree<'a> {
-    /// Parses the members of a value that a mask names. The text is known to be JSON; of any other the tree is null.
+    /// Parses the members of a value that a mask names. The text is known to be JSON, except that a number may be out of range: null then.
     pub fn parse(json: &'a str, mask: &MemberMask) -> Self {
         let mut deserializer = serde_json::Deserializer::from_str(json);
         let masked = Masked { mask, depth: 0 };
-        // The text was parsed before, except for its numbers: one out of range makes the value null, too.
         masked.deserialize(&mut deserializer).unwrap_or_default()
     }
 
@@ -339,7 +338,7 @@ impl<'de> Visitor<'de> for Masked<'_> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<JsonTree<'de>, A::Error> {
-        let mut members = Vec::with_capacity(self.mask.named().min(FEW_MEMBERS));
+        let mut members = Vec::new();
         while let Some(Text(name)) = map.next_key()? {
             match self.mask.member(&name) {
                 Some(mask) => {
@@ -379,6 +378,17 @@ mod tests {
         let tree = JsonTree::parse(json, MemberMask::everything());
         assert_eq!(Value::from(&tree), whole);
         assert_eq!(JsonTree::from(&whole), tree);
+    }
+
+    #[test]
+    fn what_has_no_members_takes_no_memory() {
+        let mut mask = MemberMask::default();
+        mask.add(["items", "name"]);
+        let tree = JsonTree::parse(r#"{"items":[{},{"other":1}]}"#, &mask);
+        let items = tree.get("items").and_then(JsonTree::as_array).unwrap();
+        for item in items.iter().filter_map(JsonTree::as_object) {
+            assert_eq!(item.members.capacity(), 0);
+        }
     }
 
     #[test]

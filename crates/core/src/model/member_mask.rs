@@ -58,11 +58,6 @@ impl MemberMask {
         found.map(|(_, below)| below)
     }
 
-    /// How many members are named; none if everything is read.
-    pub(super) fn named(&self) -> usize {
-        self.members.len()
-    }
-
     fn member_or_insert(&mut self, name: &str) -> &mut Self {
         let known = self.members.iter();
         let position = known.clone().position(|(known, _)| **known == *name);

@@ -97,10 +97,6 @@ impl Interpreters {
 
 async fn turn(users: &UserPermits, user: &Arc<str>, until: Instant) -> Result<Turn, TurnError> {
     let wait = until.saturating_duration_since(Instant::now());
-    if wait.is_zero() {
-        // A free permit would be given without waiting.
-        return Err(TurnError::Deadline);
-    }
     let turn = users.acquire(Arc::clone(user), wait).await;
     turn.ok_or_else(|| {
         if Instant::now() < until {
@@ -138,7 +134,9 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_full_queue_refuses_at_once_and_the_deadline_ends_every_wait() {
-        let interpreters = Interpreters::default();
+        let metrics = Metrics::new();
+        let (_publisher, rules) = watch::channel(Arc::default());
+        let interpreters = Interpreters::new(rules, None, &metrics);
         let user: Arc<str> = "alice".into();
         let deadline = Instant::now() + Duration::from_secs(1);
         let (mut turns, mut waiting) = (Vec::new(), Vec::new());
@@ -161,5 +159,6 @@ mod tests {
             TurnError::Deadline,
             "although a turn is free"
         );
+        assert_eq!(metrics.rejected_requests("interpreter_runs").get(), 3);
     }
 }

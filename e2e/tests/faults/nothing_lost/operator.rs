@@ -22,7 +22,7 @@ use super::{Fixture, enter, stop, until_written};
 const PODS: usize = 3_000;
 const PAGE: usize = 500;
 /// How many pages the operator has received whenever it is killed.
-const KILLED_AFTER_PAGES: [usize; 5] = [1, 2, 2, 3, 4];
+const KILLED_AFTER_PAGES: [usize; 5] = [1, 2, 3, 4, 5];
 /// How soon OpenSearch forgets tombstones, and a longer time.
 const GC_DELETES: &str = "1s";
 const LONGER_THAN_GC_DELETES: Duration = Duration::from_secs(6);

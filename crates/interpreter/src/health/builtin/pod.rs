@@ -195,14 +195,15 @@ fn starting(object: Tree<'_>, fallback: &str) -> Assessment {
         return Assessment::new(Health::Progressing, waiting_reason(container), &message);
     }
     let message = text(object, &["status", "message"]);
-    match (
-        text(object, &["status", "reason"]),
-        with_status(object, "Ready", "False"),
-    ) {
-        ("", Some(condition)) => condition::assess(Health::Progressing, condition),
-        ("", None) => Assessment::new(Health::Progressing, fallback, message),
+    let reason = text(object, &["status", "reason"]);
+    match with_status(object, "Ready", "False") {
+        Some(condition) if reason.is_empty() => condition::assess(Health::Progressing, condition),
+        Some(condition) if message.is_empty() => {
+            Assessment::new(Health::Progressing, reason, text(condition, &["message"]))
+        }
+        _ if reason.is_empty() => Assessment::new(Health::Progressing, fallback, message),
         // Such as NodeLost.
-        (reason, _) => Assessment::new(Health::Progressing, reason, message),
+        _ => Assessment::new(Health::Progressing, reason, message),
     }
 }
 

@@ -137,7 +137,8 @@ const KINDS_WITHOUT_STATUS: &str = "ConfigMap Secret ServiceAccount Role RoleBin
      PodTemplate ControllerRevision MutatingWebhookConfiguration ValidatingWebhookConfiguration MutatingAdmissionPolicy \
      MutatingAdmissionPolicyBinding ValidatingAdmissionPolicyBinding VolumeAttributesClass CSIStorageCapacity IPAddress \
      ResourceSlice ResourceClaimTemplate DeviceClass PropagationPolicy ClusterPropagationPolicy OverridePolicy \
-     ClusterOverridePolicy ResourceInterpreterCustomization";
+     ClusterOverridePolicy ResourceInterpreterCustomization ResourceInterpreterWebhookConfiguration ClusterTrustBundle \
+     LeaseCandidate";
 
 /// Kinds of Kubernetes that serve a status which no controller writes.
 const KINDS_WITH_UNWRITTEN_STATUS: [&str; 1] = ["PriorityLevelConfiguration"];

@@ -67,6 +67,13 @@ fn pods_are_judged() {
                 "n1",
             ),
             (
+                "on a node that is lost, without a message",
+                "{status: {phase: Running, reason: NodeLost, conditions: [{type: Ready, status: 'False', message: Node n2 is silent}]}}",
+                Progressing,
+                "NodeLost",
+                "n2",
+            ),
+            (
                 "scheduler failed",
                 "{status: {phase: Pending, conditions: [{type: PodScheduled, status: 'False', reason: SchedulerError, message: running PreBind plugin}]}}",
                 Progressing,

@@ -54,6 +54,11 @@ fn errors_that_are_not_empty_are_trouble() {
         ("{errors: 3}", Health::Degraded),
         ("{lastError: {code: 5}}", Health::Degraded),
         ("{failureReason: Purple}", Health::Degraded),
+        ("{attachError: {message: no such disk}}", Health::Degraded),
+        (
+            "{attached: true, detachError: {message: busy}}",
+            Health::Degraded,
+        ),
         (
             "{error: '', errors: [], lastError: {}, address: a}",
             Health::Healthy,
