@@ -18,21 +18,25 @@ pub mod dsl;
 pub mod merge;
 pub mod owners;
 mod permitted;
+pub mod ranked;
 mod requester;
 mod resource_name;
 mod searchable;
 mod selectable;
 mod terms;
+pub mod words;
 
 pub use aggregate::{Group, GroupKey, Groups};
 pub use checked::{CheckedQuery, CheckedRelatives, MAX_LIMIT};
 pub use owners::{Owners, Relation, Relative, RelativesQuery};
 pub use permitted::{Grant, InCluster, Permitted};
+pub use ranked::{Facet, FacetCounts, RankPosition, RankedHit, RankedPage, RankedQuery};
 pub use requester::Requester;
 pub use resource_name::ResourceName;
 pub use searchable::Searchable;
 pub use selectable::{Selectable, SortField, UnsupportedField};
 pub use terms::{field_term, label_number_term, label_term};
+pub use words::{Word, WordMatch, WordSelector, WordText};
 
 /// A query is invalid or too large. An HTTP server responds with 400.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -56,6 +60,14 @@ pub enum QueryError {
         /// The field, as the selector names it.
         path: String,
         /// Length of the value.
+        bytes: usize,
+    },
+    /// Documents hold no such text.
+    #[error(
+        "a word is {bytes} bytes long, and a search compares words of 1 to {MAX_FIELD_VALUE_BYTES}"
+    )]
+    WordLength {
+        /// Length of the word.
         bytes: usize,
     },
     /// OpenSearch refuses larger queries.
@@ -100,6 +112,8 @@ pub struct Query {
     pub labels: LabelSelector,
     /// Field selector; empty: all.
     pub fields: FieldSelector,
+    /// Free words; empty: all.
+    pub words: WordSelector,
     /// The fields that `fields` may name, and how absent fields read.
     pub selectable: Selectable,
     /// Order; [`Sort::standard`] unless the client asks for another. The store adds a tie-breaker.
@@ -123,6 +137,7 @@ impl Query {
             owners: None,
             labels: LabelSelector::default(),
             fields: FieldSelector::default(),
+            words: WordSelector::default(),
             selectable,
             sort: Sort::standard(),
             limit,
@@ -152,6 +167,12 @@ impl Query {
                 .is_none_or(|owners| owners.matches(object.cluster(), object.owners()))
             && self.labels.matches(|key| object.label(key))
             && self.fields.matches(|label| self.reads(object, label))
+            && self.score(object).is_some()
+    }
+
+    /// How well an object matches the words: 1 to 3 for each of them. `None` if it does not match them.
+    pub fn score(&self, object: &impl Searchable) -> Option<u32> {
+        self.words.score(&object.texts())
     }
 
     /// Approximate bytes of its lists and selectors, which a client can make large.
@@ -221,6 +242,7 @@ impl Query {
             + fields.sum::<usize>()
             + owners
             + permitted
+            + self.words.bytes()
     }
 
     fn reads<'a>(&self, object: &'a impl Searchable, label: &str) -> Option<Cow<'a, str>> {

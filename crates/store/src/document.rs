@@ -147,6 +147,11 @@ impl StoredDocument {
         }
     }
 
+    /// When it was created, in seconds since 1970; 0 where that is unknown.
+    pub(super) fn created(&self) -> u32 {
+        self.created
+    }
+
     /// Whether it was created from `since` until before `before`, in seconds; false without a
     /// creation time.
     pub(super) fn is_created_in(&self, since: Option<i64>, before: Option<i64>) -> bool {

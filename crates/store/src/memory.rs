@@ -9,7 +9,9 @@
 mod aggregate;
 mod cancellation;
 mod contents;
+mod name_index;
 mod order;
+mod ranked;
 mod reader;
 mod reader_threads;
 mod repacking;
@@ -18,6 +20,7 @@ mod running_query;
 mod table;
 mod view;
 mod views;
+mod words;
 mod writer;
 
 use std::sync::Arc;

@@ -15,6 +15,7 @@ mod packing;
 mod pages;
 mod points_in_time;
 mod previous_state;
+mod ranked;
 mod reader;
 mod refresh;
 mod responses;

@@ -14,7 +14,7 @@ use super::{
     content::{Content, IndexedMetadata},
     document::Origin,
     packed::Packer,
-    terms::{NAMESPACE, OWNER, REJECTED, Vocabulary, label_key},
+    terms::{ANNOTATION_KEY, NAMESPACE, OWNER, OWNER_NAME, REJECTED, Vocabulary, label_key},
 };
 use crate::bulk::Write;
 
@@ -58,6 +58,10 @@ struct Search<'a> {
     fields: Vec<String>,
     #[serde(default)]
     owners: Vec<String>,
+    #[serde(default, rename = "ownerNames")]
+    owner_names: Vec<String>,
+    #[serde(default, rename = "annotationKeys")]
+    annotation_keys: Vec<String>,
     #[serde(default)]
     rejected: Option<IgnoredAny>,
 }
@@ -77,21 +81,13 @@ pub(super) fn pack_document(
         object,
         interpretation,
     } = serde_json::from_str(source.get())?;
-    let Search {
-        resource,
-        group,
-        labels,
-        fields,
-        owners,
-        rejected,
-    } = head.search;
-    let resource = ResourceName::new(&group, &resource);
+    let search = head.search;
+    let resource = ResourceName::new(&search.group, &search.resource);
     let id_prefix = format!("{}/{}/", head.api_version, head.kind).into_boxed_str();
     let object = object.get().as_bytes();
     // Interned now and not when the document is stored, so that no short-lived text fragments the
     // memory that stays.
-    let mut terms = terms(&head.metadata.namespace, labels, fields, owners);
-    terms.extend(rejected.map(|_why| (Cow::Borrowed(REJECTED), String::new())));
+    let mut terms = terms(&head.metadata.namespace, search);
     let message = interpretation.map(|found| found.health_message);
     let message = message.filter(|message| !message.is_empty());
     terms.extend(message.map(|message| (Cow::Borrowed(HEALTH_MESSAGE), message)));
@@ -123,12 +119,16 @@ pub(super) fn pack_document(
 }
 
 /// The terms of a document. Neither a label's key nor a field's path has a `=`.
-fn terms(
-    namespace: &str,
-    labels: Vec<String>,
-    fields: Vec<String>,
-    owners: Vec<String>,
-) -> Vec<(Cow<'static, str>, String)> {
+fn terms(namespace: &str, search: Search<'_>) -> Vec<(Cow<'static, str>, String)> {
+    let Search {
+        labels,
+        fields,
+        owners,
+        owner_names,
+        annotation_keys,
+        rejected,
+        ..
+    } = search;
     let mut terms = Vec::with_capacity(labels.len() + fields.len() + owners.len() + 1);
     if !namespace.is_empty() {
         terms.push((Cow::Borrowed(NAMESPACE), namespace.to_owned()));
@@ -141,6 +141,13 @@ fn terms(
         let (path, value) = field.split_once('=').unwrap_or((&field, ""));
         terms.push((Cow::Owned(path.to_owned()), value.to_owned()));
     }
-    terms.extend(owners.into_iter().map(|uid| (Cow::Borrowed(OWNER), uid)));
+    for (key, values) in [
+        (OWNER, owners),
+        (OWNER_NAME, owner_names),
+        (ANNOTATION_KEY, annotation_keys),
+    ] {
+        terms.extend(values.into_iter().map(|value| (Cow::Borrowed(key), value)));
+    }
+    terms.extend(rejected.map(|_why| (Cow::Borrowed(REJECTED), String::new())));
     terms
 }

@@ -69,6 +69,27 @@ impl Sets {
     }
 }
 
+/// The positions of the documents that have a term.
+pub(super) struct PositionSet<'p> {
+    sets: &'p Sets,
+    positions: Positions,
+}
+
+impl PositionSet<'_> {
+    /// Adds them to others.
+    pub(super) fn add_to(&self, all: &mut RoaringBitmap) {
+        self.sets.add_to(self.positions, all);
+    }
+
+    /// How many of them are among others.
+    pub(super) fn count_in(&self, others: &RoaringBitmap) -> u64 {
+        match self.positions {
+            Positions::One(only) => u64::from(others.contains(only)),
+            Positions::Many(number) => self.sets.sets[number as usize].intersection_len(others),
+        }
+    }
+}
+
 /// The positions of a table's documents, by the keys and the numbers of their terms.
 #[derive(Default)]
 pub(super) struct Postings {
@@ -127,6 +148,29 @@ impl Postings {
         }
     }
 
+    /// The keys that documents have.
+    pub(super) fn keys(&self) -> impl Iterator<Item = &str> {
+        self.by_key.keys().map(|key| &**key)
+    }
+
+    /// Hands over the values of a key, each with the positions of its documents.
+    pub(super) fn for_each_value(
+        &self,
+        vocabulary: &TermTable,
+        key: &str,
+        mut each: impl FnMut(&str, &PositionSet<'_>),
+    ) {
+        for (number, positions) in self.by_key.get(key).into_iter().flatten() {
+            if let Some(term) = vocabulary.term(*number) {
+                let positions = PositionSet {
+                    sets: &self.sets,
+                    positions: *positions,
+                };
+                each(term.value(), &positions);
+            }
+        }
+    }
+
     /// The positions of documents that have one of some values.
     pub(super) fn with_value<'v>(
         &self,
@@ -153,14 +197,11 @@ impl Postings {
         holds: impl Fn(&str) -> bool,
     ) -> RoaringBitmap {
         let mut found = RoaringBitmap::new();
-        for (number, positions) in self.by_key.get(key).into_iter().flatten() {
-            if vocabulary
-                .term(*number)
-                .is_some_and(|term| holds(term.value()))
-            {
-                self.sets.add_to(*positions, &mut found);
+        self.for_each_value(vocabulary, key, |value, positions| {
+            if holds(value) {
+                positions.add_to(&mut found);
             }
-        }
+        });
         found
     }
 }

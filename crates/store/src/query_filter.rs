@@ -4,14 +4,17 @@ use std::{borrow::Cow, collections::BTreeSet};
 
 use fleetdex_core::{
     model::{ClusterName, FieldPath, Quantity, number::parse_integer},
-    query::{InCluster, Owners, Permitted, Query, QueryError, Selectable},
+    query::{
+        InCluster, Owners, Permitted, Query, QueryError, Selectable, Word, WordSelector, WordText,
+        words::EVENT_REASON,
+    },
     selector::{Comparison, FieldRequirement, FieldTest, LabelRequirement, LabelTest},
 };
 
 use super::{
     document::StoredDocument,
     packed::Unpacker,
-    terms::{NAMESPACE, OWNER, label_key},
+    terms::{ANNOTATION_KEY, NAMESPACE, OWNER, OWNER_NAME, label_key, label_of},
 };
 
 /// A query's conditions on the documents of its resource, all of which have to hold.
@@ -25,6 +28,7 @@ pub(super) struct Filter {
     permitted: Permitted,
     /// The owners, which differ between clusters, too.
     owners: Option<Owners>,
+    words: WordSelector,
 }
 
 /// One condition.
@@ -71,6 +75,7 @@ impl Filter {
         let mut filter = Self {
             permitted: query.permitted.clone(),
             owners: query.owners.clone(),
+            words: query.words.clone(),
             ..Self::default()
         };
         if !query.namespaces.is_empty() {
@@ -132,6 +137,18 @@ impl Filter {
         &self.conditions
     }
 
+    pub(super) fn words(&self) -> &[Word] {
+        self.words.words()
+    }
+
+    /// Whether it matches every document that the caller may see.
+    pub(super) fn is_empty(&self) -> bool {
+        self.conditions.is_empty()
+            && self.on_object.is_empty()
+            && self.owners.is_none()
+            && self.words.is_empty()
+    }
+
     /// Whether it matches a document.
     pub(super) fn matches(&self, document: &StoredDocument) -> bool {
         if !self
@@ -140,7 +157,7 @@ impl Filter {
         {
             return false;
         }
-        if self.conditions.is_empty() && self.on_object.is_empty() && self.owners.is_none() {
+        if self.is_empty() {
             return true;
         }
         self.matches_terms(document)
@@ -166,6 +183,7 @@ impl Filter {
                 .conditions
                 .iter()
                 .all(|condition| condition.holds(document, &terms))
+            && (self.words.is_empty() || self.words.score(&texts(document, &terms)).is_some())
     }
 
     /// Whether it reads the object itself, too.
@@ -245,6 +263,28 @@ impl Filter {
         Ok(())
     }
 }
+
+/// The texts of a document in which words are looked for. `terms` are keys and values that it has.
+fn texts<'t>(document: &'t StoredDocument, terms: &[(&'t str, &'t str)]) -> Vec<WordText<'t>> {
+    let origin = &document.origin;
+    let whole = [&*origin.kind, origin.cluster.as_str(), document.name()];
+    let of_terms = terms.iter().filter_map(|(key, value)| match label_of(key) {
+        Some(label) => Some(WordText::Label(label, value)),
+        None => WORD_KEYS.contains(key).then_some(WordText::Whole(value)),
+    });
+    let whole = whole.into_iter().map(WordText::Whole);
+    whole.chain(of_terms).collect()
+}
+
+/// The keys whose values are texts in which words are looked for.
+pub(super) const WORD_KEYS: [&str; 6] = [
+    NAMESPACE,
+    ANNOTATION_KEY,
+    OWNER_NAME,
+    "image",
+    "healthReason",
+    EVENT_REASON,
+];
 
 /// The conditions of a field requirement.
 fn field_conditions(path: &FieldPath, test: &FieldTest, selectable: &Selectable) -> Vec<Condition> {

@@ -4,8 +4,8 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use async_trait::async_trait;
 use fleetdex_core::query::{
-    Cursor, GroupKey, Groups, Page, Query, Relative, RelativesQuery, ResourceName,
-    merge::SortedPage,
+    Cursor, GroupKey, Groups, Page, Query, RankedPage, RankedQuery, Relative, RelativesQuery,
+    ResourceName, merge::SortedPage,
 };
 
 use crate::{StoreError, changes::Log};
@@ -24,6 +24,10 @@ pub trait IndexReader: Send + Sync {
 
     /// Closes the view of a cursor that is read no further. Does not wait.
     fn release(&self, _cursor: &Cursor) {}
+
+    /// Returns one page of a search over several resources. Opens no view: the next page has what
+    /// comes after the last object of this one when it is read.
+    async fn ranked_page(&self, query: &RankedQuery) -> Result<RankedPage, StoreError>;
 
     /// Finds objects of any kind by the keys of owner searches. Fails if there are more than
     /// [`MAX_OWNERS`](fleetdex_core::query::owners::MAX_OWNERS).

@@ -17,12 +17,23 @@ pub(super) const NAME: &str = "metadata.name";
 /// The key of the UIDs of an object's owners.
 pub(super) const OWNER: &str = "owner uid";
 
+/// The key of the names of an object's owners.
+pub(super) const OWNER_NAME: &str = "owner name";
+
+/// The key of the keys of an object's annotations.
+pub(super) const ANNOTATION_KEY: &str = "annotation key";
+
 /// The key of fallback documents.
 pub(super) const REJECTED: &str = "search rejected";
 
 /// The term key of a label.
 pub(super) fn label_key(label: &str) -> Cow<'static, str> {
     Cow::Owned(format!("{LABEL}{label}"))
+}
+
+/// The label of a term key; `None` for other keys.
+pub(super) fn label_of(key: &str) -> Option<&str> {
+    key.strip_prefix(LABEL)
 }
 
 /// A key and a value that documents have.

@@ -329,15 +329,8 @@ impl Projector {
         }
         self.write_field_terms(&mut out, object, values, &leaves);
         self.write_sort_keys(&mut out, values);
-        write_list(
-            &mut out,
-            "owners",
-            object
-                .metadata
-                .owners
-                .iter()
-                .map(|uid| Cow::Borrowed(&**uid)),
-        );
+        write_owners(&mut out, object);
+        write_annotation_keys(&mut out, object);
         if let Some(interpretation) = &interpretation {
             interpretation.write(&mut out);
         }
@@ -604,6 +597,22 @@ fn write_label_terms(out: &mut Vec<u8>, object: &Object<'_>) {
         "labelKeys",
         object.labels().map(|(key, _)| Cow::Borrowed(key)),
     );
+}
+
+fn write_owners(out: &mut Vec<u8>, object: &Object<'_>) {
+    let owners = &object.metadata.owners;
+    let uids = owners.iter().map(|owner| Cow::Borrowed(&*owner.uid.0));
+    write_list(out, "owners", uids);
+    let named = owners.iter().map(|owner| &*owner.name.0);
+    let names = named.filter(|name| !name.is_empty()).map(Cow::Borrowed);
+    write_list(out, "ownerNames", names);
+}
+
+fn write_annotation_keys(out: &mut Vec<u8>, object: &Object<'_>) {
+    let annotations = object.metadata.annotations.0.iter();
+    let keys = annotations.map(|(key, _)| &*key.0);
+    let shown = keys.filter(|key| ![LAST_APPLIED, REDACTED_ANNOTATION].contains(key));
+    write_list(out, "annotationKeys", shown.map(Cow::Borrowed));
 }
 
 /// Writes `"key":[…]`, or nothing without an item.

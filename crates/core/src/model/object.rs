@@ -312,7 +312,7 @@ pub(crate) struct ObjectMetadata<'a> {
     pub resource_version: Text<'a>,
     pub labels: Members<'a, Text<'a>>,
     pub annotations: RawMembers<'a>,
-    pub owners: Vec<Cow<'a, str>>,
+    pub owners: Vec<OwnerReference<'a>>,
     pub rest: Vec<(Text<'a>, &'a RawValue)>,
 }
 
@@ -392,7 +392,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for ObjectMetadata<'a> {
                         "managedFields" => drop(map.next_value::<IgnoredAny>()?),
                         "ownerReferences" => {
                             let raw: &'de RawValue = map.next_value()?;
-                            metadata.owners = owner_uids(raw);
+                            metadata.owners = owner_references(raw);
                             metadata.rest.push((key, raw));
                         }
                         _ => metadata.rest.push((key, map.next_value()?)),
@@ -406,14 +406,17 @@ impl<'de: 'a, 'a> Deserialize<'de> for ObjectMetadata<'a> {
     }
 }
 
-fn owner_uids(raw: &RawValue) -> Vec<Cow<'_, str>> {
-    #[derive(Deserialize)]
-    struct Owner<'a> {
-        #[serde(borrow)]
-        uid: Text<'a>,
-    }
-    let owners: Vec<Owner<'_>> = serde_json::from_str(raw.get()).unwrap_or_default();
-    owners.into_iter().map(|owner| owner.uid.0).collect()
+/// What is read of an entry of `metadata.ownerReferences`.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct OwnerReference<'a> {
+    #[serde(borrow)]
+    pub uid: Text<'a>,
+    #[serde(borrow, default)]
+    pub name: Text<'a>,
+}
+
+fn owner_references(raw: &RawValue) -> Vec<OwnerReference<'_>> {
+    serde_json::from_str(raw.get()).unwrap_or_default()
 }
 
 #[cfg(test)]

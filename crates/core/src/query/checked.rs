@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// Clauses of one `bool` query that OpenSearch takes (`indices.query.bool.max_clause_count`).
-const MAX_CLAUSES: usize = 1024;
+pub(super) const MAX_CLAUSES: usize = 1024;
 
 /// Values of one `terms` query that OpenSearch takes (`index.max_terms_count`).
 const MAX_VALUES: usize = 65_536;
@@ -26,6 +26,8 @@ pub const MAX_LIMIT: usize = 9_999;
 pub struct CheckedQuery<'q> {
     query: Cow<'q, Query>,
     fields: Vec<Option<StoredField>>,
+    /// Clauses that its translation has.
+    clauses: usize,
 }
 
 impl<'q> CheckedQuery<'q> {
@@ -36,8 +38,17 @@ impl<'q> CheckedQuery<'q> {
 
     pub(super) fn of(query: Cow<'q, Query>) -> Result<Self, QueryError> {
         let fields = query.stored_fields()?;
-        check_sizes(&query, &fields)?;
-        Ok(Self { query, fields })
+        let clauses = check_sizes(&query, &fields)?;
+        Ok(Self {
+            query,
+            fields,
+            clauses,
+        })
+    }
+
+    /// Clauses that its translation has, without those of its words.
+    pub(super) fn clauses_without_words(&self) -> usize {
+        self.clauses.saturating_sub(self.query.words.clauses())
     }
 
     /// The query.
@@ -85,6 +96,7 @@ impl Query {
     /// The stored field of each field requirement.
     fn stored_fields(&self) -> Result<Vec<Option<StoredField>>, QueryError> {
         at_most(MAX_LIMIT, "objects in one page", self.limit)?;
+        self.words.check()?;
         self.fields
             .requirements()
             .map(|requirement| StoredField::of(requirement, &self.selectable))
@@ -147,7 +159,7 @@ impl StoredField {
 }
 
 /// Checks the sizes in the order in which a client reads them: lists, permissions, owners, selectors, and then all clauses together.
-fn check_sizes(query: &Query, fields: &[Option<StoredField>]) -> Result<(), QueryError> {
+fn check_sizes(query: &Query, fields: &[Option<StoredField>]) -> Result<usize, QueryError> {
     // The group and the resource.
     let mut clauses = 2;
     for values in [
@@ -173,7 +185,9 @@ fn check_sizes(query: &Query, fields: &[Option<StoredField>]) -> Result<(), Quer
     for (requirement, field) in query.fields.requirements().zip(fields) {
         clauses += count_field(&requirement.test, field.as_ref())?;
     }
-    at_most(MAX_CLAUSES, "clauses", clauses)
+    clauses += query.words.clauses();
+    at_most(MAX_CLAUSES, "clauses", clauses)?;
+    Ok(clauses)
 }
 
 /// Clauses for a permission. OpenSearch counts the clauses of alternatives, too.
@@ -228,7 +242,7 @@ fn check_values(found: usize) -> Result<(), QueryError> {
     at_most(MAX_VALUES, "values in one set", found)
 }
 
-fn at_most(limit: usize, what: &'static str, found: usize) -> Result<(), QueryError> {
+pub(super) fn at_most(limit: usize, what: &'static str, found: usize) -> Result<(), QueryError> {
     if found > limit {
         return Err(QueryError::TooLarge { what, found, limit });
     }

@@ -13,6 +13,10 @@ use crate::{
     selector::{Comparison, FieldTest, LabelRequirement, LabelTest},
 };
 
+mod ranked;
+
+pub use ranked::{RANK_KEYS, ranked_body, resources_clause};
+
 /// Which page of a list to ask for, and how.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Paging {
@@ -60,27 +64,20 @@ pub fn request_body(checked: &CheckedQuery<'_>, paging: &Paging) -> Value {
 
 /// The `query` part alone, for `_count` and `_delete_by_query`.
 pub fn query_clause(checked: &CheckedQuery<'_>) -> Value {
-    let query = checked.query();
+    let resource = &checked.query().resource;
     let mut clauses = Clauses::default();
+    clauses.filter.push(term("search.group", &resource.group));
     clauses
         .filter
-        .push(term("search.group", &query.resource.group));
-    clauses
-        .filter
-        .push(term("search.resource", &query.resource.plural));
-    clauses.one_of("cluster", texts(&query.clusters));
-    clauses.one_of("metadata.namespace", texts(&query.namespaces));
-    clauses.one_of("metadata.name", query.names.clone());
-    clauses.permission(&query.permitted);
-    clauses.created(query);
-    if let Some(owners) = &query.owners {
-        clauses.owned(owners);
-    }
-    for requirement in query.labels.requirements() {
-        clauses.label(requirement);
-    }
-    for (requirement, field) in checked.fields() {
-        clauses.field(&requirement.test, field);
+        .push(term("search.resource", &resource.plural));
+    clauses.select(checked);
+    for word in checked.query().words.words() {
+        let side = if word.is_negated {
+            &mut clauses.must_not
+        } else {
+            &mut clauses.filter
+        };
+        side.push(word.clause());
     }
     clauses.into_bool()
 }
@@ -144,6 +141,25 @@ struct Clauses {
 }
 
 impl Clauses {
+    /// Requires everything that a query does, but for its resource and its words.
+    fn select(&mut self, checked: &CheckedQuery<'_>) {
+        let query = checked.query();
+        self.one_of("cluster", texts(&query.clusters));
+        self.one_of("metadata.namespace", texts(&query.namespaces));
+        self.one_of("metadata.name", query.names.clone());
+        self.permission(&query.permitted);
+        self.created(query);
+        if let Some(owners) = &query.owners {
+            self.owned(owners);
+        }
+        for requirement in query.labels.requirements() {
+            self.label(requirement);
+        }
+        for (requirement, field) in checked.fields() {
+            self.field(&requirement.test, field);
+        }
+    }
+
     /// Requires one of some values; anything if there are none.
     fn one_of(&mut self, field: &str, values: Vec<String>) {
         if !values.is_empty() {

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::resource_name::ResourceName;
+use super::{resource_name::ResourceName, words::WordText};
 
 /// The properties of an object or a document that a [`Query`](super::Query) compares.
 pub trait Searchable {
@@ -26,4 +26,6 @@ pub trait Searchable {
     fn label(&self, key: &str) -> Option<&str>;
     /// The value of a selectable field other than `metadata.name` and `metadata.namespace`; `None` if it is absent.
     fn field(&self, path: &str) -> Option<Cow<'_, str>>;
+    /// The texts in which words are looked for.
+    fn texts(&self) -> Vec<WordText<'_>>;
 }

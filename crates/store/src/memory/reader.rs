@@ -4,8 +4,8 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use async_trait::async_trait;
 use fleetdex_core::query::{
-    Cursor, GroupKey, Groups, Page, Query, Relative, RelativesQuery, ResourceName,
-    merge::SortedPage,
+    Cursor, GroupKey, Groups, Page, Query, RankedPage, RankedQuery, Relative, RelativesQuery,
+    ResourceName, merge::SortedPage,
 };
 
 use super::Memory;
@@ -23,6 +23,12 @@ impl IndexReader for Memory {
 
     fn release(&self, cursor: &Cursor) {
         self.shared.views.close(&cursor.snapshot);
+    }
+
+    async fn ranked_page(&self, query: &RankedQuery) -> Result<RankedPage, StoreError> {
+        let (requester, query) = (query.requester.clone(), query.clone());
+        self.read(&requester, move |running| running.ranked_page(&query))
+            .await
     }
 
     async fn relatives(&self, query: &RelativesQuery) -> Result<BTreeSet<Relative>, StoreError> {

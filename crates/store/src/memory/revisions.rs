@@ -13,7 +13,7 @@ use fleetdex_core::{
 use super::{
     contents::Contents,
     order::{Chunk, Entry},
-    table::SelectedDocuments,
+    table::{SelectedDocuments, Table},
 };
 use crate::{
     Checkpoints, IndexRevision,
@@ -257,22 +257,33 @@ impl StoredRevisions {
 
     /// The documents that a query selects, by cluster.
     pub(super) fn select(&self, query: &Query, filter: &Filter) -> Vec<SelectedDocuments> {
+        let mut selected = Vec::new();
+        self.for_each_table(query, filter, |table, permitted| {
+            selected.push(table.select(permitted, query.limit));
+        });
+        selected
+    }
+
+    /// Hands over the tables that a query reads, one for each cluster, each with the filter of what
+    /// the caller may see there.
+    pub(super) fn for_each_table(
+        &self,
+        query: &Query,
+        filter: &Filter,
+        mut each: impl FnMut(&Table, &Filter),
+    ) {
         let is_requested =
             |cluster: &ClusterName| query.clusters.is_empty() || query.clusters.contains(cluster);
         let shows = |stored: &&StoredRevision| {
             stored.revision.shows(&query.resource) && is_requested(&stored.revision.cluster)
         };
-        let live = self.by_target.values().filter(shows);
-        let select = |stored: &StoredRevision| {
-            let permitted = filter.in_cluster(&stored.revision.cluster)?;
-            Some(
-                stored
-                    .contents
-                    .table(&query.resource)?
-                    .select(&permitted, query.limit),
-            )
-        };
-        live.filter_map(select).collect()
+        for stored in self.by_target.values().filter(shows) {
+            let table = stored.contents.table(&query.resource);
+            let permitted = filter.in_cluster(&stored.revision.cluster);
+            if let (Some(table), Some(permitted)) = (table, permitted) {
+                each(table, &permitted);
+            }
+        }
     }
 
     /// Objects of any kind, by names or owners.

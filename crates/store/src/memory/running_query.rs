@@ -38,7 +38,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A query that runs.
 pub(super) struct RunningQuery {
-    shared: Arc<MemoryState>,
+    pub(super) shared: Arc<MemoryState>,
     pub(super) cancellation: Cancellation,
     /// The view that was opened for the result.
     opened: Option<String>,

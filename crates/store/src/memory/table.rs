@@ -12,6 +12,7 @@ use roaring::RoaringBitmap;
 
 use super::{
     cancellation::Cancellation,
+    name_index::NameIndex,
     order::{Chunk, Entry, Order},
 };
 use crate::{
@@ -31,11 +32,15 @@ pub(super) struct Table {
     documents: Vec<Option<Arc<StoredDocument>>>,
     /// Free positions.
     free: Vec<u32>,
-    used: RoaringBitmap,
+    pub(super) used: RoaringBitmap,
     order: Order,
     names: HashTable<u32>,
-    postings: Postings,
-    vocabulary: Arc<Vocabulary>,
+    /// The names, for words.
+    pub(super) name_index: NameIndex,
+    /// When each document was created, by position: [`StoredDocument::created`].
+    created: Vec<u32>,
+    pub(super) postings: Postings,
+    pub(super) vocabulary: Arc<Vocabulary>,
     hasher: RandomState,
 }
 
@@ -94,6 +99,8 @@ impl Table {
             used: RoaringBitmap::new(),
             order: Order::default(),
             names: HashTable::new(),
+            name_index: NameIndex::default(),
+            created: Vec::new(),
             postings: Postings::default(),
             vocabulary,
             hasher: RandomState::default(),
@@ -133,15 +140,18 @@ impl Table {
             hash_of_name(documents, hasher, *other)
         });
         self.used.insert(position);
+        self.name_index.insert(position, document.name());
         self.order.insert(Entry {
             position,
             document: Arc::clone(&document),
         });
-        let slot = position as usize;
+        let (slot, created) = (position as usize, document.created());
         if slot == self.documents.len() {
             self.documents.push(Some(document));
+            self.created.push(created);
         } else {
             self.documents[slot] = Some(document);
+            self.created[slot] = created;
         }
     }
 
@@ -155,10 +165,19 @@ impl Table {
             entry.remove();
         }
         self.used.remove(position);
+        self.name_index.remove(position);
         self.order.remove(&document);
         self.documents[position as usize] = None;
         self.free.push(position);
         Some(document)
+    }
+
+    /// When the document at a position was created.
+    pub(super) fn created(&self, position: u32) -> u32 {
+        self.created
+            .get(position as usize)
+            .copied()
+            .unwrap_or_default()
     }
 
     /// Every document, in order.
@@ -227,7 +246,7 @@ impl Table {
 
     /// The documents that match a filter. `limit`: how many of them the first page shows.
     pub(super) fn select(&self, filter: &Filter, limit: usize) -> SelectedDocuments {
-        if filter.conditions().is_empty() {
+        if filter.conditions().is_empty() && filter.words().is_empty() {
             return SelectedDocuments {
                 chunks: self.order.freeze(),
                 positions: None,
@@ -275,6 +294,20 @@ impl Table {
     }
 
     fn find(&self, filter: &Filter) -> RoaringBitmap {
+        let mut found = self.with_conditions(filter);
+        for word in filter.words() {
+            let with = self.with_word(word).part;
+            if word.is_negated {
+                found -= with;
+            } else {
+                found &= with;
+            }
+        }
+        found
+    }
+
+    /// The documents for which the conditions of a filter hold.
+    pub(super) fn with_conditions(&self, filter: &Filter) -> RoaringBitmap {
         let mut found: Option<RoaringBitmap> = None;
         // Required conditions first: they leave less for the others.
         let (required, others): (Vec<&Condition>, Vec<&Condition>) = filter

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use fleetdex_core::{
     model::{ClusterName, IndexName},
-    query::ResourceName,
+    query::{ResourceName, dsl::resources_clause},
 };
 use http::Method;
 use serde_json::{Value, json};
@@ -13,7 +13,7 @@ use super::{
     engine::Engine,
     feed::RevisionSwap,
     survey::SurveyedIndex,
-    visible_resources::{VisibleResources, filter},
+    visible_resources::VisibleResources,
 };
 use crate::{IndexRevision, StoreError};
 
@@ -147,7 +147,7 @@ impl Engine {
                 })
                 .or(before)
             {
-                action["add"]["filter"] = filter(&shown);
+                action["add"]["filter"] = resources_clause(&shown);
             }
             action
         };

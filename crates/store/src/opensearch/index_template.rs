@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 /// The version of [`mappings`]. Raise it here with every change that older indices lack: `revision.rs`
 /// then rebuilds every index.
-pub const MAPPING_VERSION: u32 = 3;
+pub const MAPPING_VERSION: u32 = 4;
 
 /// Settings of the indices, as a registry may set them.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -112,6 +112,9 @@ pub fn mappings(fields: &[FieldPath], is_full: bool) -> Value {
                     // The fields of the existing kinds, custom ones included: few, and one level.
                     "sort": { "type": "object", "dynamic": true },
                     "owners": keyword(),
+                    // Only searched, by free words.
+                    "ownerNames": { "type": "keyword", "doc_values": false },
+                    "annotationKeys": { "type": "keyword", "doc_values": false },
                     "rejected": { "type": "keyword", "ignore_above": 8191 },
                     "health": keyword(),
                     "healthReason": keyword(),

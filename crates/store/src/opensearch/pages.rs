@@ -351,7 +351,7 @@ fn read_placed(query: &Query, hit: RawHit<HitSource>) -> Result<SortedHit, Store
     })
 }
 
-fn read_hit(RawHit { id, source, .. }: RawHit<HitSource>) -> Result<Hit, StoreError> {
+pub(super) fn read_hit(RawHit { id, source, .. }: RawHit<HitSource>) -> Result<Hit, StoreError> {
     let garbled = |reason: String| StoreError::Garbled {
         operation: "a search".to_owned(),
         reason,

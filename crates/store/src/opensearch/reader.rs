@@ -6,8 +6,8 @@ use async_trait::async_trait;
 use fleetdex_core::{
     model::InvalidName,
     query::{
-        CheckedRelatives, Cursor, GroupKey, Groups, Page, Query, QueryError, Relative,
-        RelativesQuery, ResourceName, dsl, merge::SortedPage, owners::MAX_OWNERS,
+        CheckedRelatives, Cursor, GroupKey, Groups, Page, Query, QueryError, RankedPage,
+        RankedQuery, Relative, RelativesQuery, ResourceName, dsl, merge::SortedPage, owners::MAX_OWNERS,
     },
 };
 use serde::de::IgnoredAny;
@@ -31,6 +31,10 @@ impl IndexReader for Engine {
 
     fn release(&self, cursor: &Cursor) {
         self.close_later(cursor.snapshot.clone());
+    }
+
+    async fn ranked_page(&self, query: &RankedQuery) -> Result<RankedPage, StoreError> {
+        self.search_ranked(query).await
     }
 
     async fn relatives(&self, query: &RelativesQuery) -> Result<BTreeSet<Relative>, StoreError> {

@@ -2,10 +2,10 @@
 //! that are complete. The read aliases carry this as their filter, so that everyone who queries
 //! through them sees the same: this process, other replicas, and people.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use fleetdex_core::query::ResourceName;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 /// What an alias shows of an index.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,23 +50,8 @@ impl VisibleResources {
     }
 }
 
-/// The filter that matches the documents of these resources and no others.
-pub(super) fn filter(resources: &BTreeSet<ResourceName>) -> Value {
-    // Without clauses the query below would match everything.
-    if resources.is_empty() {
-        return json!({ "match_none": {} });
-    }
-    let mut by_group: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-    for resource in resources {
-        by_group
-            .entry(&resource.group)
-            .or_default()
-            .push(&resource.plural);
-    }
-    let of_group = |(group, plurals): (&str, Vec<&str>)| json!({ "bool": { "filter": [{ "term": { "search.group": group } }, { "terms": { "search.resource": plurals } }] } });
-    json!({ "bool": { "should": by_group.into_iter().map(of_group).collect::<Vec<Value>>(), "minimum_should_match": 1 } })
-}
-
+/// The resources of the filter that [`resources_clause`](fleetdex_core::query::dsl::resources_clause)
+/// has made.
 fn read(filter: &Value) -> Option<BTreeSet<ResourceName>> {
     let mut resources = BTreeSet::new();
     for of_group in filter["bool"]["should"].as_array()? {
@@ -81,6 +66,9 @@ fn read(filter: &Value) -> Option<BTreeSet<ResourceName>> {
 
 #[cfg(test)]
 mod tests {
+    use fleetdex_core::query::dsl::resources_clause;
+    use serde_json::json;
+
     use super::*;
 
     fn resources(names: &[(&str, &str)]) -> BTreeSet<ResourceName> {
@@ -99,7 +87,7 @@ mod tests {
         ] {
             let expected = resources(names);
             assert_eq!(
-                VisibleResources::of(Some(&json!({ "filter": filter(&expected) }))),
+                VisibleResources::of(Some(&json!({ "filter": resources_clause(&expected) }))),
                 VisibleResources::Only(expected)
             );
         }

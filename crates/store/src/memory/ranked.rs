@@ -1,0 +1,220 @@
+//! Searches of the embedded store over several resources.
+
+use std::{
+    cmp::{Ordering, Reverse},
+    collections::BinaryHeap,
+    sync::Arc,
+};
+
+use fleetdex_core::query::{
+    Facet, FacetCounts, QueryError, RankPosition, RankedHit, RankedPage, RankedQuery,
+};
+use roaring::RoaringBitmap;
+
+use super::{running_query::RunningQuery, table::Table};
+use crate::{
+    StoreError,
+    document::StoredDocument,
+    packed::Unpacker,
+    query_filter::Filter,
+    terms::NAMESPACE,
+};
+
+/// What a search has found.
+pub(super) struct RankedDocuments {
+    best: BinaryHeap<RankedDocument>,
+    /// Documents to keep: one more than the page has.
+    limit: usize,
+    after: Option<RankPosition>,
+    facets: Vec<Facet>,
+    counts: FacetCounts,
+    total: u64,
+}
+
+/// A document and its score. The greatest is the last in the order of results.
+struct RankedDocument {
+    score: u32,
+    document: Arc<StoredDocument>,
+}
+
+impl RankedDocuments {
+    fn new(ranked: &RankedQuery) -> Self {
+        Self {
+            best: BinaryHeap::new(),
+            limit: ranked.limit + 1,
+            after: ranked.after.clone(),
+            facets: ranked.facets.clone(),
+            counts: FacetCounts::default(),
+            total: 0,
+        }
+    }
+
+    /// Adds the documents of a table that a filter selects.
+    pub(super) fn add(&mut self, table: &Table, filter: &Filter) {
+        let mut all = RoaringBitmap::new();
+        for (score, mut found) in table.by_score(filter) {
+            if filter.needs_object() {
+                found = matching_objects(table, filter, &found);
+            }
+            self.add_best(table, score, &found);
+            all |= found;
+        }
+        self.total += all.len();
+        self.count(table, &all);
+    }
+
+    fn add_best(&mut self, table: &Table, score: u32, found: &RoaringBitmap) {
+        for position in found {
+            if self.is_too_late(score, table.created(position)) {
+                continue;
+            }
+            let Some(document) = table.get(position) else {
+                continue;
+            };
+            let candidate = RankedDocument {
+                score,
+                document: Arc::clone(document),
+            };
+            let follows = |after: &RankPosition| candidate.position() > *after;
+            if !self.after.as_ref().is_none_or(follows) {
+                continue;
+            }
+            if self.best.len() < self.limit {
+                self.best.push(candidate);
+            } else if let Some(mut worst) = self.best.peek_mut()
+                && candidate < *worst
+            {
+                *worst = candidate;
+            }
+        }
+    }
+
+    /// Whether a document comes after all that are kept, by what is known without reading it.
+    fn is_too_late(&self, score: u32, created: u32) -> bool {
+        let Some(worst) = self.best.peek() else {
+            return false;
+        };
+        let order = (Reverse(score), Reverse(created));
+        self.best.len() >= self.limit
+            && order > (Reverse(worst.score), Reverse(worst.document.created()))
+    }
+
+    fn count(&mut self, table: &Table, found: &RoaringBitmap) {
+        let Some(document) = found.min().and_then(|position| table.get(position)) else {
+            return;
+        };
+        let vocabulary = table.vocabulary.read();
+        for facet in &self.facets {
+            let counts = self.counts.entry(*facet).or_default();
+            let key = match facet {
+                Facet::Kind | Facet::Cluster => {
+                    let value = if *facet == Facet::Kind {
+                        &*document.origin.kind
+                    } else {
+                        document.origin.cluster.as_str()
+                    };
+                    *counts.entry(value.to_owned()).or_default() += found.len();
+                    continue;
+                }
+                Facet::Namespace => NAMESPACE,
+                Facet::Health => "health",
+            };
+            table
+                .postings
+                .for_each_value(&vocabulary, key, |value, positions| {
+                    let count = positions.count_in(found);
+                    if count > 0 {
+                        *counts.entry(value.to_owned()).or_default() += count;
+                    }
+                });
+        }
+    }
+}
+
+/// The documents whose objects match a filter, too.
+fn matching_objects(table: &Table, filter: &Filter, found: &RoaringBitmap) -> RoaringBitmap {
+    let mut unpacker = Unpacker::new();
+    let matches = |position: &u32| {
+        table
+            .get(*position)
+            .is_some_and(|document| filter.matches_object(document, &mut unpacker))
+    };
+    found.iter().filter(matches).collect()
+}
+
+impl RankedDocument {
+    fn position(&self) -> RankPosition {
+        let (document, origin) = (&self.document, &self.document.origin);
+        let created = document.created();
+        RankPosition {
+            score: Reverse(self.score),
+            created: Reverse((created > 0).then(|| i64::from(created) * 1_000)),
+            cluster: origin.cluster.to_string(),
+            uid: document.uid().into_owned(),
+            api_version: origin.api_version.to_string(),
+            kind: origin.kind.to_string(),
+        }
+    }
+}
+
+impl Ord for RankedDocument {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let quick = |ranked: &Self| (Reverse(ranked.score), Reverse(ranked.document.created()));
+        quick(self)
+            .cmp(&quick(other))
+            .then_with(|| self.position().cmp(&other.position()))
+    }
+}
+
+impl PartialOrd for RankedDocument {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for RankedDocument {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for RankedDocument {}
+
+impl RunningQuery {
+    pub(super) fn ranked_page(&self, ranked: &RankedQuery) -> Result<RankedPage, StoreError> {
+        let filters = ranked.queries.iter().map(Filter::new);
+        let filters: Vec<Filter> = filters
+            .collect::<Result<_, QueryError>>()
+            .map_err(|error| StoreError::Invalid(error.to_string()))?;
+        let mut found = RankedDocuments::new(ranked);
+        for (query, filter) in ranked.queries.iter().zip(&filters) {
+            // Not locked for all of them together, so that writes get their turn.
+            self.cancellation.check()?;
+            self.shared
+                .read()
+                .for_each_table(query, filter, |table, filter| found.add(table, filter));
+        }
+        self.page_of(found, ranked.limit)
+    }
+
+    fn page_of(&self, found: RankedDocuments, limit: usize) -> Result<RankedPage, StoreError> {
+        let mut best = found.best.into_sorted_vec();
+        let more = best.len() > limit;
+        best.truncate(limit);
+        let mut unpacker = Unpacker::new();
+        let mut items = Vec::with_capacity(best.len());
+        for ranked in best {
+            self.cancellation.check()?;
+            items.push(RankedHit {
+                hit: ranked.document.hit(&mut unpacker)?,
+                position: ranked.position(),
+            });
+        }
+        Ok(RankedPage {
+            items,
+            more,
+            total: found.total,
+            facets: found.counts,
+        })
+    }
+}
