@@ -31,6 +31,7 @@ const PURE_MODULES: &[&str] = &[
     "operator/src/selection",
     "operator/src/registry_status",
     "operator/src/stream_supervisor/retention",
+    "search/src",
     "server/src/auth/attributes",
     "server/src/auth/caller",
     "server/src/auth/continue_token/keys",
