@@ -8,7 +8,7 @@
 
 use std::{
     borrow::Cow,
-    cmp::Ordering,
+    cmp::{Ordering, Reverse},
     collections::{BTreeMap, BTreeSet},
 };
 
@@ -18,8 +18,10 @@ use fleetdex_core::{
         SelectableField, encode_sort_key,
     },
     query::{
-        Grant, GroupKey, Groups, Owners, Page, Permitted, Query, Relation, Relative,
-        RelativesQuery, Requester, ResourceName, Searchable, Selectable, Sort, SortKey, aggregate,
+        Facet, FacetCounts, Grant, GroupKey, Groups, Owners, Page, Permitted, Query, RankPosition,
+        RankedPage, RankedQuery, Relation, Relative, RelativesQuery, Requester, ResourceName,
+        Searchable, Selectable, Sort, SortKey, Word, WordSelector,
+        WordText, aggregate,
     },
 };
 use fleetdex_store::{
@@ -31,6 +33,9 @@ use proptest::{collection, prelude::*, sample::select, strategy::ValueTree as _}
 use serde_json::json;
 
 const CLUSTERS: [&str; 2] = ["a", "b"];
+
+/// The name of every owner.
+const OWNER_NAME: &str = "the-owner";
 
 /// One version of one object. Its name follows from `number`, as an object with the same UID keeps
 /// its name.
@@ -56,6 +61,17 @@ impl Widget {
         } else {
             "widgets"
         }
+    }
+
+    fn kind(&self) -> &'static str {
+        match self.plural() {
+            "gadgets" => "Gadget",
+            _ => "Widget",
+        }
+    }
+
+    fn annotation(&self) -> &'static str {
+        ["example.com/a", "Example.com/B"][usize::from(self.number % 2)]
     }
 
     /// Some have no creation time.
@@ -128,6 +144,16 @@ impl Searchable for Widget {
             .filter(|value| !value.is_empty())
             .map(Cow::from)
     }
+
+    fn texts(&self) -> Vec<WordText<'_>> {
+        let labels = self.labels.iter();
+        let labels = labels.map(|(key, value)| WordText::Label(key, value));
+        let whole = [self.kind(), self.cluster(), self.name(), self.annotation()];
+        let names = (self.number % 3 > 0).then_some(OWNER_NAME);
+        let namespace = Some(self.namespace()).filter(|namespace| !namespace.is_empty());
+        let whole = whole.into_iter().chain(names).chain(namespace);
+        labels.chain(whole.map(WordText::Whole)).collect()
+    }
 }
 
 fn fields() -> Vec<SelectableField> {
@@ -168,7 +194,7 @@ fn write(step: &Step, revision: &IndexRevision) -> Write {
     let widget = &step.widget;
     let mut metadata = json!({
         "name": widget.name(), "uid": widget.uid(), "resourceVersion": step.version.to_string(),
-        "labels": widget.labels,
+        "labels": widget.labels, "annotations": { widget.annotation(): "" },
     });
     if let Some(day) = widget.day() {
         metadata["creationTimestamp"] = format!("2026-01-0{day}T00:00:00Z").into();
@@ -176,7 +202,7 @@ fn write(step: &Step, revision: &IndexRevision) -> Write {
     let owners: Vec<_> = widget
         .owners()
         .iter()
-        .map(|uid| json!({ "kind": "Widget", "uid": uid }))
+        .map(|uid| json!({ "kind": "Widget", "uid": uid, "name": OWNER_NAME }))
         .collect();
     if !owners.is_empty() {
         metadata["ownerReferences"] = owners.into();
@@ -249,6 +275,40 @@ impl Model {
             .into_iter()
             .map(|widget| format!("{}/{}", widget.cluster(), widget.uid()))
             .collect()
+    }
+}
+
+impl Model {
+    /// The places of the objects that one of some queries matches, in order, and their counts.
+    fn ranked(&self, queries: &[Query]) -> (Vec<RankPosition>, FacetCounts) {
+        let mut positions = Vec::new();
+        let mut counts = FacetCounts::new();
+        for widget in self.0.values().filter_map(|(_, widget)| widget.as_ref()) {
+            let mut matching = queries.iter().filter(|query| query.matches(widget));
+            let Some(score) = matching.next().and_then(|query| query.score(widget)) else {
+                continue;
+            };
+            positions.push(RankPosition {
+                score: Reverse(score),
+                created: Reverse(widget.created()),
+                cluster: widget.cluster().to_owned(),
+                uid: widget.uid().into_owned(),
+                api_version: "example.com/v1".to_owned(),
+                kind: widget.kind().to_owned(),
+            });
+            for (facet, value) in [
+                (Facet::Kind, widget.kind()),
+                (Facet::Cluster, widget.cluster()),
+                (Facet::Namespace, widget.namespace()),
+            ] {
+                if !value.is_empty() {
+                    let of_facet = counts.entry(facet).or_default();
+                    *of_facet.entry(value.to_owned()).or_default() += 1;
+                }
+            }
+        }
+        positions.sort();
+        (positions, counts)
     }
 }
 
@@ -326,6 +386,36 @@ impl Filled {
                 is_stored == is_applied && (is_applied || verdict == Verdict::Superseded),
                 "{step:?}: {verdict:?}"
             );
+        }
+    }
+
+    /// All pages of a search over both kinds, the first one without its objects.
+    async fn ranked(&self, query: &Query) -> (RankedPage, Vec<RankPosition>) {
+        let of_kind = |plural| Query {
+            resource: ResourceName::new("example.com", plural),
+            ..query.clone()
+        };
+        let mut ranked = RankedQuery {
+            queries: ["widgets", "gadgets"].map(of_kind).into(),
+            requester: Requester::Operator,
+            limit: query.limit,
+            after: None,
+            facets: vec![Facet::Kind, Facet::Cluster, Facet::Namespace],
+        };
+        let first = self.memory.ranked_page(&ranked).await.unwrap();
+        let mut positions: Vec<RankPosition> = Vec::new();
+        let mut page = first.clone();
+        loop {
+            for item in &page.items {
+                assert_eq!(uid(item.hit.object.get()), item.position.uid);
+                positions.push(item.position.clone());
+            }
+            if !page.more {
+                return (first, positions);
+            }
+            assert_eq!(page.items.len(), ranked.limit);
+            ranked.after = positions.last().cloned();
+            page = self.memory.ranked_page(&ranked).await.unwrap();
         }
     }
 
@@ -503,7 +593,8 @@ fn query() -> impl Strategy<Value = Query> {
     );
     let day =
         || proptest::option::weighted(0.2, (20_453 * 86_400_000 - 1_i64)..20_457 * 86_400_000);
-    let extra = (day(), day(), proptest::option::weighted(0.2, owners()));
+    let some_words = prop_oneof![4 => Just(WordSelector::default()), 1 => words()];
+    let extra = (day(), day(), proptest::option::weighted(0.2, owners()), some_words);
     (
         selectors,
         clusters,
@@ -523,7 +614,7 @@ fn query() -> impl Strategy<Value = Query> {
                 sort,
                 limit,
                 permitted,
-                (since, before, owners),
+                (since, before, owners, words),
             )| {
                 let selectable =
                     Selectable::of(&Gvk::new("example.com", "v1", "Widget"), &self::fields());
@@ -544,6 +635,7 @@ fn query() -> impl Strategy<Value = Query> {
                     since,
                     before,
                     owners,
+                    words,
                     ..Query::all_of(
                         ResourceName::new("example.com", "widgets"),
                         selectable,
@@ -552,6 +644,18 @@ fn query() -> impl Strategy<Value = Query> {
                 }
             },
         )
+}
+
+fn words() -> impl Strategy<Value = WordSelector> {
+    let texts = vec![
+        "a", "b", "AB", "web", "we", "app", "app=", "app=d", "=web", "x.io/n=1", "owner", "the-owner", "example.com/b", "Example",
+        "gadget", "get", "0", "no such text",
+    ];
+    let word = (select(texts), proptest::bool::weighted(0.3));
+    collection::vec(word, 0..4).prop_map(|words| {
+        let words = words.into_iter();
+        words.map(|(text, is_negated)| Word::new(text, is_negated)).collect()
+    })
 }
 
 fn owners() -> impl Strategy<Value = Owners> {
@@ -633,6 +737,29 @@ proptest! {
                 let remaining = first.next.as_ref().map(|_| (expected.len() - first.items.len()) as u64);
                 assert_eq!(first.remaining, remaining);
                 assert_eq!(store.rest(query, first).await, expected, "{query:?}");
+            }
+        });
+    }
+
+    #[test]
+    fn a_search_over_kinds_returns_the_best_matches_first_and_counts_all(
+        steps in steps(0..120), queries in collection::vec(query(), 1..6), words in words(),
+    ) {
+        run(async {
+            let mut store = Filled::new().await;
+            for batch in steps.chunks(7) {
+                store.write(batch).await;
+            }
+            for query in queries {
+                let query = Query { words: words.clone(), ..query };
+                let kinds = ["widgets", "gadgets"].map(|plural| Query { resource: ResourceName::new("example.com", plural), ..query.clone() });
+                let (expected, mut counts) = store.model.ranked(&kinds);
+                let (first, found) = store.ranked(&query).await;
+                assert_eq!(found, expected, "{query:?}");
+                assert_eq!(first.total, expected.len() as u64);
+                counts.retain(|_, of_facet| !of_facet.is_empty());
+                let shown: FacetCounts = first.facets.into_iter().filter(|(_, of_facet)| !of_facet.is_empty()).collect();
+                assert_eq!(shown, counts, "{query:?}");
             }
         });
     }

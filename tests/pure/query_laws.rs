@@ -12,12 +12,17 @@ use std::{borrow::Cow, collections::BTreeMap};
 use fleetdex_core::{
     model::{FieldPath, FieldType, Gvk, Quantity, SelectableField, number, quantity},
     query::{
-        CheckedQuery, Grant, Owners, Permitted, Query, ResourceName, Searchable, Selectable, dsl,
+        CheckedQuery, Grant, Owners, Permitted, Query, RankedQuery, Requester, ResourceName,
+        Searchable, Selectable, Word,
+        WordSelector, WordText, dsl,
         field_term, label_number_term, label_term,
     },
 };
 use proptest::{collection, prelude::*, sample::select, strategy::ValueTree as _};
 use serde_json::Value;
+
+/// The kind of every object.
+const KIND: &str = "Widget";
 
 #[derive(Clone, Debug)]
 struct Object {
@@ -72,6 +77,13 @@ impl Searchable for Object {
     fn field(&self, path: &str) -> Option<Cow<'_, str>> {
         self.fields.get(path).map(Cow::from)
     }
+
+    fn texts(&self) -> Vec<WordText<'_>> {
+        let labels = self.labels.iter();
+        let labels = labels.map(|(key, value)| WordText::Label(key, value));
+        let whole = [KIND, &self.cluster, self.namespace(), &self.name];
+        labels.chain(whole.map(WordText::Whole)).collect()
+    }
 }
 
 fn fields() -> Vec<SelectableField> {
@@ -99,6 +111,7 @@ fn document(object: &Object) -> BTreeMap<&'static str, Vec<String>> {
     add("cluster", object.cluster.clone());
     add("search.group", object.resource.group.to_string());
     add("search.resource", object.resource.plural.to_string());
+    add("kind", KIND.to_owned());
     add("metadata.name", object.name.clone());
     if let Some(namespace) = &object.namespace {
         add("metadata.namespace", namespace.clone());
@@ -149,7 +162,29 @@ fn answers(clause: &Value, document: &BTreeMap<&str, Vec<String>>) -> bool {
         "exists" => !keywords(body["field"].as_str().unwrap()).is_empty(),
         "term" => {
             let (field, value) = only_entry(body);
-            keywords(field).iter().any(|keyword| value == keyword)
+            match value["value"].as_str() {
+                Some(text) => keywords(field)
+                    .iter()
+                    .any(|keyword| keyword.eq_ignore_ascii_case(text)),
+                None => keywords(field).iter().any(|keyword| value == keyword),
+            }
+        }
+        "prefix" | "wildcard" => {
+            let (field, value) = only_entry(body);
+            let text = value["value"].as_str().unwrap().to_ascii_lowercase();
+            let pattern = if kind == "prefix" {
+                format!("{text}*")
+            } else {
+                text
+            };
+            keywords(field)
+                .iter()
+                .any(|keyword| is_like(&keyword.to_ascii_lowercase(), &pattern))
+        }
+        "constant_score" => answers(&body["filter"], document),
+        "dis_max" => {
+            let queries = body["queries"].as_array().unwrap();
+            queries.iter().any(|clause| answers(clause, document))
         }
         "terms" => {
             let (field, values) = only_entry(body);
@@ -185,6 +220,40 @@ fn answers(clause: &Value, document: &BTreeMap<&str, Vec<String>>) -> bool {
                         .any(|clause| answers(clause, document)))
         }
         other => panic!("a clause that is not known here: {other}"),
+    }
+}
+
+/// Whether a text matches a pattern without special characters but `*`.
+fn is_like(text: &str, pattern: &str) -> bool {
+    match pattern.split_once('*') {
+        None => text == pattern,
+        Some((start, rest)) => text.strip_prefix(start).is_some_and(|after| {
+            (0..=after.len())
+                .filter(|at| after.is_char_boundary(*at))
+                .any(|at| is_like(&after[at..], rest))
+        }),
+    }
+}
+
+/// The score of a document by the scored clauses of words.
+fn score(clause: &Value, document: &BTreeMap<&str, Vec<String>>) -> Option<u64> {
+    let (kind, body) = only_entry(clause);
+    match kind {
+        "dis_max" => {
+            let queries = body["queries"].as_array().unwrap();
+            queries
+                .iter()
+                .filter_map(|query| score(query, document))
+                .max()
+        }
+        "constant_score" => answers(&body["filter"], document).then(|| body["boost"].as_u64().unwrap()),
+        "bool" => {
+            let clauses = body["must"].as_array().unwrap().iter();
+            let scores = clauses.map(|clause| score(clause, document));
+            let is_filtered = answers(&serde_json::json!({ "bool": { "filter": body["filter"], "must_not": body["must_not"] } }), document);
+            scores.sum::<Option<u64>>().filter(|_| is_filtered)
+        }
+        other => panic!("a scored clause that is not known here: {other}"),
     }
 }
 
@@ -279,6 +348,18 @@ fn owners() -> impl Strategy<Value = Option<Owners>> {
     proptest::option::weighted(0.07, some)
 }
 
+fn words() -> impl Strategy<Value = WordSelector> {
+    let texts = vec![
+        "a", "b", "we", "WEB", "b", "app", "app=", "app=w", "p=web", "=web", "X.io/N", "x.io/n=1", "widget", "dge", "0",
+    ];
+    let word = (select(texts), proptest::bool::weighted(0.3));
+    let some = collection::vec(word, 1..3).prop_map(|words| {
+        let words = words.into_iter();
+        words.map(|(text, is_negated)| Word::new(text, is_negated)).collect()
+    });
+    prop_oneof![3 => Just(WordSelector::default()), 1 => some]
+}
+
 fn query() -> impl Strategy<Value = Query> {
     let label_terms = select(vec![
         "app",
@@ -335,7 +416,7 @@ fn query() -> impl Strategy<Value = Query> {
         names(),
         names(),
         permitted(),
-        (bound(), bound(), owners()),
+        (bound(), bound(), owners(), words()),
     )
         .prop_map(
             |(
@@ -344,7 +425,7 @@ fn query() -> impl Strategy<Value = Query> {
                 namespaces,
                 names,
                 permitted,
-                (since, before, owners),
+                (since, before, owners, words),
             )| Query {
                 permitted,
                 since,
@@ -358,6 +439,7 @@ fn query() -> impl Strategy<Value = Query> {
                 names: names.into_iter().map(String::from).collect(),
                 labels: labels.join(",").parse().unwrap(),
                 fields: fields.join(",").parse().unwrap(),
+                words,
                 ..Query::all_of(
                     ResourceName::new("example.com", "widgets"),
                     selectable(),
@@ -375,6 +457,20 @@ proptest! {
         let clause = dsl::query_clause(&CheckedQuery::new(&query).unwrap());
         for object in &objects {
             prop_assert_eq!(answers(&clause, &document(object)), query.matches(object), "{} on {:?}", clause, object);
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1000))]
+
+    #[test]
+    fn the_dsl_scores_what_the_query_matches(query in query(), objects in collection::vec(object(), 1..6)) {
+        let ranked = RankedQuery { requester: Requester::Operator, limit: 10, after: None, facets: Vec::new(), queries: vec![query.clone()] };
+        let body = dsl::ranked_body(&ranked).unwrap();
+        for object in &objects {
+            let expected = query.matches(object).then(|| query.score(object)).flatten();
+            prop_assert_eq!(score(&body["query"], &document(object)), expected.map(u64::from), "{} on {:?}", body, object);
         }
     }
 }

@@ -19,6 +19,7 @@ pub(crate) mod page_reader;
 pub mod query_plan;
 pub mod related;
 mod remaining_pages;
+pub mod search;
 pub mod snapshot;
 pub mod store_moves;
 pub mod verify;

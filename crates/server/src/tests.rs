@@ -2,6 +2,7 @@
 
 mod across_kinds;
 mod merged;
+mod search;
 mod webhooks;
 
 use std::{collections::BTreeSet, sync::Arc};

@@ -16,7 +16,8 @@ use async_trait::async_trait;
 use fleetdex_core::{
     model::{ClusterName, IndexPrefix, Version},
     query::{
-        Cursor, GroupKey, Groups, Page, Query, Relative, RelativesQuery, ResourceName,
+        Cursor, GroupKey, Groups, Page, Query, RankedPage, RankedQuery, Relative, RelativesQuery,
+        ResourceName,
         merge::{SortedHit, SortedPage},
     },
 };
@@ -46,6 +47,9 @@ pub struct PreparedReader {
     pub relatives: Mutex<VecDeque<BTreeSet<Relative>>>,
     pub searched: Mutex<Vec<RelativesQuery>>,
     pub counted: Mutex<Vec<(Vec<GroupKey>, usize)>>,
+    /// The pages of searches over several resources, and the searches.
+    pub ranked: Mutex<VecDeque<RankedPage>>,
+    pub ranked_queries: Mutex<Vec<RankedQuery>>,
 }
 
 impl Default for PreparedReader {
@@ -61,6 +65,8 @@ impl Default for PreparedReader {
             relatives: Mutex::default(),
             searched: Mutex::default(),
             counted: Mutex::default(),
+            ranked: Mutex::default(),
+            ranked_queries: Mutex::default(),
         }
     }
 }
@@ -80,6 +86,11 @@ impl IndexReader for PreparedReader {
 
     fn release(&self, cursor: &Cursor) {
         self.released.lock().push(cursor.clone());
+    }
+
+    async fn ranked_page(&self, query: &RankedQuery) -> Result<RankedPage, StoreError> {
+        self.ranked_queries.lock().push(query.clone());
+        Ok(self.ranked.lock().pop_front().unwrap_or_default())
     }
 
     async fn relatives(&self, query: &RelativesQuery) -> Result<BTreeSet<Relative>, StoreError> {

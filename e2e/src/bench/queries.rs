@@ -33,6 +33,8 @@ use crate::{
     proxy::{Fault, FaultProxy},
 };
 
+mod search;
+
 const NAME: &str = "queries";
 const CLUSTERS: usize = 10;
 /// Queries before those that count.
@@ -86,6 +88,7 @@ pub async fn measure(
     responses(&query_client, &members, sizes, figures).await?;
     // The memory of the embedded store must not count towards the scan.
     members.remove_embedded_registry().await?;
+    search::measure(&query_client, sizes.queries, figures).await?;
     scan(&query_client, &operator, figures).await?;
     members.remove_registries().await?;
     operator.terminate(Duration::from_secs(30)).await?;

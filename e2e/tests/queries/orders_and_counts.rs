@@ -1,7 +1,12 @@
 //! Orders and counts: the real OpenSearch, the embedded store and a naive evaluation agree on
 //! generated objects.
 
-use std::{borrow::Cow, cmp::Ordering, collections::BTreeMap, sync::Arc};
+use std::{
+    borrow::Cow,
+    cmp::{Ordering, Reverse},
+    collections::BTreeMap,
+    sync::Arc,
+};
 
 use anyhow::{Result, ensure};
 use e2e::{
@@ -14,8 +19,9 @@ use fleetdex_core::{
         encode_sort_key,
     },
     query::{
-        Cursor, GroupKey, Groups, Owners, Permitted, Query, Relation, RelativesQuery, Requester,
-        ResourceName, Searchable, Selectable, Sort, SortKey, aggregate,
+        Cursor, Facet, Grant, GroupKey, Groups, Owners, Permitted, Query, RankPosition,
+        RankedQuery, Relation, RelativesQuery, Requester, ResourceName, Searchable, Selectable,
+        Sort, SortKey, Word, WordText, aggregate,
     },
 };
 use fleetdex_store::{
@@ -29,6 +35,10 @@ const NAMESPACES: [&str; 4] = ["default", "shop", "shop-b", "web"];
 /// 2026-01-01, in milliseconds since 1970.
 const START: i64 = 1_767_225_600_000;
 const PATHS: [&str; 4] = ["spec.text", "spec.count", "spec.on", "spec.maybe"];
+
+/// The key of an annotation of some objects, and the name of every owner.
+const ANNOTATION: &str = "example.com/Checked";
+const OWNER_NAME: &str = "the-owner";
 
 /// A generated object, and its searchable properties.
 struct Widget {
@@ -97,7 +107,11 @@ impl Widget {
             metadata["creationTimestamp"] = time.into();
         }
         if let Some(owner) = &self.owner {
-            metadata["ownerReferences"] = json!([{ "kind": "Widget", "uid": owner }]);
+            metadata["ownerReferences"] =
+                json!([{ "kind": "Widget", "uid": owner, "name": OWNER_NAME }]);
+        }
+        if self.number.is_multiple_of(3) {
+            metadata["annotations"] = json!({ ANNOTATION: "" });
         }
         json!({ "apiVersion": "example.com/v1", "kind": "Widget", "metadata": metadata, "spec": spec }).to_string()
     }
@@ -149,6 +163,16 @@ impl Searchable for Widget {
 
     fn field(&self, path: &str) -> Option<Cow<'_, str>> {
         self.fields.get(path).map(Cow::from)
+    }
+
+    fn texts(&self) -> Vec<WordText<'_>> {
+        let labels = self.labels.iter();
+        let labels = labels.map(|(key, value)| WordText::Label(key, value));
+        let annotation = self.number.is_multiple_of(3).then_some(ANNOTATION);
+        let owner = self.owner.is_some().then_some(OWNER_NAME);
+        let whole = ["Widget", self.cluster, self.namespace, &self.name];
+        let whole = whole.into_iter().chain(annotation).chain(owner);
+        labels.chain(whole.map(WordText::Whole)).collect()
     }
 }
 
@@ -274,6 +298,39 @@ impl Stores {
         Ok(expected.len())
     }
 
+    /// All pages of a search, best matches first, from both stores; how many objects it finds.
+    async fn ranked(&self, query: &Query) -> Result<usize> {
+        let matching = self.widgets.iter().filter(|widget| query.matches(*widget));
+        let mut expected: Vec<RankPosition> = matching
+            .filter_map(|widget| {
+                Some(RankPosition {
+                    score: Reverse(query.score(widget)?),
+                    created: Reverse(widget.created()),
+                    cluster: widget.cluster.to_owned(),
+                    uid: uid(widget.number),
+                    api_version: "example.com/v1".to_owned(),
+                    kind: "Widget".to_owned(),
+                })
+            })
+            .collect();
+        expected.sort();
+        let stores: [(&str, &dyn Store); 2] = [
+            ("the embedded store", &self.memory),
+            ("OpenSearch", &self.opensearch),
+        ];
+        for (name, store) in stores {
+            let found = ranked_pages(store, query).await?;
+            ensure!(
+                found == expected,
+                "{name} finds {} of {} by {:?}",
+                found.len(),
+                expected.len(),
+                query.words
+            );
+        }
+        Ok(expected.len())
+    }
+
     async fn relatives(&self, asked: &RelativesQuery) -> Result<usize> {
         let expected = asked.among(&self.widgets);
         let (memory, opensearch) = (
@@ -337,6 +394,41 @@ async fn all_pages(store: &dyn Store, query: &Query, count: usize) -> Result<Vec
     }
 }
 
+/// The places of all pages of a search; checks its counts.
+async fn ranked_pages(store: &dyn Store, query: &Query) -> Result<Vec<RankPosition>> {
+    let other = Query {
+        resource: ResourceName::new("example.com", "gadgets"),
+        ..query.clone()
+    };
+    let mut ranked = RankedQuery {
+        queries: vec![query.clone(), other],
+        requester: Requester::Operator,
+        limit: query.limit,
+        after: None,
+        facets: vec![Facet::Kind, Facet::Cluster, Facet::Namespace],
+    };
+    let mut found: Vec<RankPosition> = Vec::new();
+    loop {
+        let page = store.ranked_page(&ranked).await?;
+        found.extend(page.items.iter().map(|item| item.position.clone()));
+        for (facet, counts) in &page.facets {
+            let counted: u64 = counts.values().sum();
+            ensure!(
+                counted == page.total,
+                "{} of {} objects are counted by {}",
+                counted,
+                page.total,
+                facet.name()
+            );
+        }
+        if !page.more {
+            ensure!(page.total == found.len() as u64, "{} in all", page.total);
+            return Ok(found);
+        }
+        ranked.after = found.last().cloned();
+    }
+}
+
 /// The defined order: a missing value is the least.
 fn compare(left: &Widget, right: &Widget, query: &Query) -> Ordering {
     let text = |widget: &Widget, path: &FieldPath, kind: FieldType| {
@@ -372,6 +464,7 @@ async fn orders_owners_and_counts_agree_in_every_engine() {
     check_orders(&stores).await.unwrap();
     check_owners(&stores).await.unwrap();
     check_counts(&stores).await.unwrap();
+    check_words(&stores).await.unwrap();
 }
 
 async fn check_orders(stores: &Stores) -> Result<()> {
@@ -559,5 +652,53 @@ async fn check_counts(stores: &Stores) -> Result<()> {
         "{} groups",
         all.groups.len()
     );
+    Ok(())
+}
+
+async fn check_words(stores: &Stores) -> Result<()> {
+    let shop = Permitted::Only(vec![
+        Grant {
+            clusters: Some(vec!["a".parse()?]),
+            namespaces: None,
+        },
+        Grant {
+            clusters: None,
+            namespaces: Some(vec!["shop".parse()?]),
+        },
+    ]);
+    let words: [(&[&str], bool); 14] = [
+        (&[], true),
+        (&["web"], true),
+        (&["WEB-2"], true),
+        (&["web", "-app=web"], true),
+        (&["app=w", "shop"], true),
+        (&["W-00"], true),
+        (&["w-0007"], true),
+        (&["=db", "-shop-b"], true),
+        (&["checked", "owner"], true),
+        (&["example.com/checked", "-the-owner"], true),
+        (&["widg", "a"], true),
+        (&["-widget"], false),
+        (&["w*"], false),
+        (&["nothing like this"], false),
+    ];
+    for (texts, is_found) in words {
+        let words = texts.iter().map(|text| match text.strip_prefix('-') {
+            Some(text) => Word::new(text, true),
+            None => Word::new(text, false),
+        });
+        let words = Query {
+            words: words.collect(),
+            limit: 700,
+            ..query("", "")?
+        };
+        let found = stores.ranked(&words).await?;
+        ensure!((found > 0) == is_found, "{found} objects by {texts:?}");
+        let seen = Query {
+            permitted: shop.clone(),
+            ..words
+        };
+        stores.ranked(&seen).await?;
+    }
     Ok(())
 }

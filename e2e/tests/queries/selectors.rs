@@ -22,7 +22,7 @@ use e2e::{
 use fleetdex_core::{
     model::{ClusterName, FieldValues, Object, Projection, Projector, Scope},
     query::{
-        CheckedQuery, Query, ResourceName, Searchable, Selectable,
+        CheckedQuery, Query, ResourceName, Searchable, Selectable, WordText,
         dsl::{self, Paging},
     },
 };
@@ -297,6 +297,10 @@ impl Searchable for SearchableItem<'_, '_> {
             .iter()
             .position(|field| field.path.as_str() == path)?;
         self.item.values.get(position).map(Cow::from)
+    }
+
+    fn texts(&self) -> Vec<WordText<'_>> {
+        Vec::new()
     }
 }
 

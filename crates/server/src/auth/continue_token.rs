@@ -255,6 +255,7 @@ fn query_hash(request: &ListRequest) -> String {
         format!("{:?}", owner.seniority),
         request.store,
         request.store_kind.map(|engine| format!("{engine:?}")),
+        request.search,
     ]);
     hash(&parts.to_string())
 }

@@ -24,7 +24,7 @@ use crate::{
         interpretation::RequestInterpreter,
         list, merged, objects, owners,
         query_plan::{self, QueryPlan, bounded},
-        related,
+        related, search,
         visible_objects::{VisibilityFilter, permitted_objects, reauthorization, visible_catalog},
     },
     render::representation::{MetaVersion, OutputKind, Representation},
@@ -32,7 +32,7 @@ use crate::{
         api_error::ApiError,
         api_request::{
             AggregateRequest, ImagesRequest, InterpretRequest, ListRequest, MergedRequest,
-            ObjectsRequest, RelatedRequest,
+            ObjectsRequest, RelatedRequest, SearchRequest,
         },
     },
     watch::watch_response::{self, WatchDuration},
@@ -120,6 +120,24 @@ pub(crate) async fn search_objects(
     let mode = &api.authentication_mode;
     let kinds = AcrossKinds::new(mode, caller, catalog, &list.clusters).await?;
     let (found, warnings) = objects::search(&kinds, request).await?;
+    let result = objects::document(&found, representation.output)?;
+    respond_across_kinds(&result, representation, list, &warnings)
+}
+
+/// Searches all kinds.
+pub(crate) async fn search_all_kinds(
+    api: &ApiState,
+    caller: &Caller,
+    catalog: &Arc<Catalog>,
+    request: &SearchRequest,
+    representation: Representation,
+) -> Result<Response, ApiError> {
+    let list = &request.list;
+    let _reservation = reserve_selection(api, caller, list)?;
+    let mode = &api.authentication_mode;
+    let named = search::named_clusters(request);
+    let kinds = AcrossKinds::new(mode, caller, catalog, &named).await?;
+    let (found, warnings) = search::search(&kinds, request, &api.keys).await?;
     let result = objects::document(&found, representation.output)?;
     respond_across_kinds(&result, representation, list, &warnings)
 }
@@ -217,7 +235,8 @@ fn reserve_selection(
     let selectors = list.labels.to_string().len() + list.fields.to_string().len();
     let names: usize = list.names.iter().map(String::len).sum();
     let namespaces: usize = list.namespaces.iter().map(|name| name.as_str().len()).sum();
-    let bytes = selectors + names + namespaces;
+    let search = list.search.as_ref().map_or(0, String::len);
+    let bytes = selectors + names + namespaces + search;
     api.limits.reserve_query(caller, bytes * SELECTION_COPIES)
 }
 

@@ -20,7 +20,7 @@ use super::{
     compression,
     handlers::{
         attributes, count_images, count_objects, interpret, list_objects, merged_object,
-        related_objects, search_objects, watch_objects,
+        related_objects, search_all_kinds, search_objects, watch_objects,
     },
     limits::{LimitArgs, RequestLimits},
     listen::{ListenError, Listener, RequestHandle},
@@ -350,6 +350,10 @@ async fn respond(
         ApiRequest::Objects(search) => {
             let representation = represented(&request, query, Endpoint::Counts)?;
             search_objects(api, caller, &catalog, &search, representation).await
+        }
+        ApiRequest::Search(search) => {
+            let representation = represented(&request, query, Endpoint::Counts)?;
+            search_all_kinds(api, caller, &catalog, &search, representation).await
         }
         ApiRequest::Related(search) => {
             let representation = represented(&request, query, Endpoint::Counts)?;

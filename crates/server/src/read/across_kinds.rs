@@ -42,7 +42,7 @@ use crate::{
 };
 
 /// How long the stores may take for one resource.
-const TIMEOUT: Duration = Duration::from_secs(30);
+pub(super) const TIMEOUT: Duration = Duration::from_secs(30);
 /// Queries that one search has in flight.
 const CONCURRENT_QUERIES: usize = 4;
 /// Pages of all searches that are in memory at a time. Stores return 32 MiB at most, so this is 256 MiB.
@@ -55,6 +55,13 @@ pub struct AcrossKinds<'s> {
     authentication_mode: &'s AuthenticationMode,
     caller: &'s Caller,
     catalog: Arc<Catalog>,
+}
+
+/// What is asked about one resource, and what its result lacks.
+pub(super) struct PlannedSearch {
+    /// `None` if no store has what is requested.
+    pub(super) plan: Option<QueryPlan>,
+    pub(super) warnings: Vec<String>,
 }
 
 /// Runs some searches, a few at a time.
@@ -84,6 +91,11 @@ impl<'s> AcrossKinds<'s> {
             caller,
             catalog,
         })
+    }
+
+    /// The caller.
+    pub fn caller(&self) -> &Caller {
+        self.caller
     }
 
     /// What the caller can see of the catalog.
@@ -315,6 +327,30 @@ impl<'s> AcrossKinds<'s> {
         self.run(&request, permission, limit, owners).await
     }
 
+    /// The plan of a search of one resource; `None` if the caller may list none of what is requested.
+    pub(super) async fn plan_of(
+        &self,
+        registered: &RegisteredResource,
+        request: &ListRequest,
+    ) -> Result<Option<PlannedSearch>, ApiError> {
+        let Some((request, permission)) = self.permitted(registered, request).await? else {
+            return Ok(None);
+        };
+        if let Some(path) = unsupported_path(registered, &request) {
+            let warning = uninterpreted_warning(registered, path);
+            return Ok(Some(PlannedSearch {
+                plan: None,
+                warnings: warning.into_iter().collect(),
+            }));
+        }
+        let plan = query_plan::plan(&self.catalog, &request, permission.permitted)?;
+        let warnings = permission.warnings.into_iter();
+        Ok(Some(PlannedSearch {
+            warnings: warnings.chain(plan.warnings.iter().cloned()).collect(),
+            plan: Some(plan).filter(|plan| !plan.is_empty),
+        }))
+    }
+
     /// What a request selects of one resource, and what of it the caller may list; `None`: nothing.
     async fn permitted(
         &self,
@@ -400,7 +436,7 @@ impl<'s> AcrossKinds<'s> {
     }
 
     /// Room for one page in memory, which users share.
-    async fn page_permit(&self) -> Result<FairPermit<Arc<str>>, ApiError> {
+    pub(super) async fn page_permit(&self) -> Result<FairPermit<Arc<str>>, ApiError> {
         static ROOM: LazyLock<FairSemaphore<Arc<str>>> =
             LazyLock::new(|| FairSemaphore::new(PAGES, QUEUE, Counter::default()));
         let user: Arc<str> = self.caller.name.as_str().into();
@@ -408,7 +444,7 @@ impl<'s> AcrossKinds<'s> {
         permit.ok_or(ApiError::TooManyRequests)
     }
 
-    fn requester(&self) -> Requester {
+    pub(super) fn requester(&self) -> Requester {
         Requester::User(self.caller.name.as_str().into())
     }
 

@@ -140,7 +140,7 @@ pub fn document(found: &ImageCounts, output: OutputKind) -> Result<Box<RawValue>
     let ImageCounts { counts, extent } = found;
     if let OutputKind::Table(version, _) = output {
         let rows: Vec<Value> = counts.iter().map(|count| row(count, version)).collect();
-        return raw(&table(&COLUMNS, &rows, *extent, version));
+        return raw(&table(&COLUMNS, &rows, &extent.metadata().into(), version));
     }
     let api_version = format!("{}/{VERSION}", GROUPS[0]);
     let item = |count: &ImageCount| {

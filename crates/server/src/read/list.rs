@@ -133,7 +133,7 @@ fn continued(
     Ok((cursor, version))
 }
 
-fn refused_token(error: TokenError) -> ApiError {
+pub(super) fn refused_token(error: TokenError) -> ApiError {
     match error {
         TokenError::OtherPermission => ApiError::PermissionChanged,
         TokenError::Expired => ApiError::Expired,
@@ -143,7 +143,7 @@ fn refused_token(error: TokenError) -> ApiError {
     }
 }
 
-fn token(
+pub(super) fn token(
     continuation: &Continuation,
     bound: &TokenBinding<'_>,
     keys: &SealingKeys,

@@ -335,7 +335,12 @@ fn rows(merged: &MergedObject, version: MetaVersion) -> Value {
         member.summary.row(&cells, version)
     };
     let rows: Vec<Value> = merged.members.iter().map(row).collect();
-    table(&COLUMNS, &rows, ResultExtent::default(), version)
+    table(
+        &COLUMNS,
+        &rows,
+        &ResultExtent::default().metadata().into(),
+        version,
+    )
 }
 
 /// `2/3`; empty for an object without replicas.

@@ -175,7 +175,7 @@ impl ResultExtent {
     }
 
     /// The metadata of a list: `incomplete` if objects are missing, and their number as `remainingItemCount`.
-    pub fn metadata(self) -> Value {
+    pub fn metadata(self) -> Map<String, Value> {
         let mut metadata = Map::new();
         if self.is_cut {
             metadata.insert("incomplete".to_owned(), true.into());
@@ -183,7 +183,7 @@ impl ResultExtent {
         if let Some(remaining) = self.remaining {
             metadata.insert("remainingItemCount".to_owned(), remaining.into());
         }
-        metadata.into()
+        metadata
     }
 }
 
@@ -191,14 +191,14 @@ impl ResultExtent {
 pub fn table(
     columns: &[(&str, &str, u8)],
     rows: &[Value],
-    extent: ResultExtent,
+    metadata: &Value,
     version: MetaVersion,
 ) -> Value {
     let column = |(name, description, priority): &(&str, &str, u8)| json!({ "name": name, "type": "string", "format": "", "description": description, "priority": priority });
     json!({
         "kind": "Table",
         "apiVersion": version.api_version(),
-        "metadata": extent.metadata(),
+        "metadata": metadata,
         "columnDefinitions": columns.iter().map(column).collect::<Vec<Value>>(),
         "rows": rows,
     })

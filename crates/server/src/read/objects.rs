@@ -1,7 +1,7 @@
 //! Objects of every kind, by their labels, their health and whatever else all kinds have.
 
 use jiff::Timestamp;
-use serde_json::{Value, json, value::RawValue};
+use serde_json::{Map, Value, json, value::RawValue};
 
 use super::{
     across_kinds::AcrossKinds,
@@ -31,8 +31,18 @@ const COLUMNS: [(&str, &str, u8); 8] = [
 
 /// Objects of several kinds.
 pub struct FoundSummaries {
-    objects: Vec<ObjectSummary>,
-    extent: ResultExtent,
+    pub(super) objects: Vec<ObjectSummary>,
+    pub(super) extent: ResultExtent,
+    /// What the metadata of the list has besides its extent.
+    pub(super) details: Map<String, Value>,
+}
+
+impl FoundSummaries {
+    fn metadata(&self) -> Value {
+        let mut metadata = self.extent.metadata();
+        metadata.extend(self.details.clone());
+        metadata.into()
+    }
 }
 
 /// The objects that a request selects, and warnings about what is missing.
@@ -51,7 +61,15 @@ pub async fn search(
     }
     warnings.extend(found.warnings);
     objects.sort_by(|left, right| left.order().cmp(&right.order()));
-    Ok((FoundSummaries { objects, extent }, warnings))
+    let details = Map::new();
+    Ok((
+        FoundSummaries {
+            objects,
+            extent,
+            details,
+        },
+        warnings,
+    ))
 }
 
 /// How many more objects a request selects than a result shows. `None` if they have become fewer since, or cannot be counted: the result is valid
@@ -84,7 +102,7 @@ pub fn document(found: &FoundSummaries, output: OutputKind) -> Result<Box<RawVal
             .iter()
             .map(|object| object.row(&cells(object, now), version));
         let rows: Vec<Value> = rows.collect();
-        return raw(&table(&COLUMNS, &rows, found.extent, version));
+        return raw(&table(&COLUMNS, &rows, &found.metadata(), version));
     }
     let version = match output {
         OutputKind::PartialMetadata(version) => version,
@@ -93,7 +111,7 @@ pub fn document(found: &FoundSummaries, output: OutputKind) -> Result<Box<RawVal
     raw(&json!({
         "kind": "PartialObjectMetadataList",
         "apiVersion": version.api_version(),
-        "metadata": found.extent.metadata(),
+        "metadata": found.metadata(),
         "items": found.objects.iter().map(ObjectSummary::partial_metadata).collect::<Vec<Value>>(),
     }))
 }

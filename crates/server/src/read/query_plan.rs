@@ -13,7 +13,7 @@ use fleetdex_core::{
     model::{ClusterName, Gvk, PrinterColumn, StoreName, is_interpreted_field},
     query::{
         CheckedQuery, InCluster, Permitted, Query, QueryError, Requester, ResourceName, Selectable,
-        Sort, SortField, SortKey, UnsupportedField,
+        Sort, SortField, SortKey, UnsupportedField, WordSelector,
     },
     selector::FieldSelector,
 };
@@ -144,6 +144,7 @@ fn build_query(
         permitted,
         labels: request.labels.clone(),
         fields: stored_fields(registered, &request.fields)?,
+        words: WordSelector::default(),
         sort: sort_of(first, request)?,
         selectable: first.selectable.clone(),
         since: request.options.since,

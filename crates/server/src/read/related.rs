@@ -134,7 +134,7 @@ pub fn document(found: &FoundRelations, output: OutputKind) -> Result<Box<RawVal
             .iter()
             .map(|related| related.object.row(&cells(related), version));
         let rows: Vec<Value> = rows.collect();
-        return raw(&table(&COLUMNS, &rows, found.extent, version));
+        return raw(&table(&COLUMNS, &rows, &found.extent.metadata().into(), version));
     }
     let item = |related: &RelatedObject| {
         let mut item = ObjectSummary::partial_metadata(&related.object);

@@ -19,6 +19,7 @@ mod interpret;
 mod list;
 mod parameters;
 mod resource_path;
+mod search;
 mod store_kind;
 #[cfg(test)]
 mod tests;
@@ -31,6 +32,7 @@ pub use interpret::InterpretRequest;
 pub use list::ListRequest;
 use parameters::WITHOUT_EFFECT;
 pub use resource_path::ResourcePath;
+pub use search::SearchRequest;
 pub use store_kind::StoreKind;
 use values::comma_separated;
 
@@ -54,6 +56,8 @@ pub enum ApiRequest {
     Aggregate(Box<AggregateRequest>),
     /// Objects of every kind.
     Objects(Box<ObjectsRequest>),
+    /// A search over all kinds.
+    Search(Box<SearchRequest>),
     /// The relations of an object.
     Related(Box<RelatedRequest>),
     /// One object as all clusters have it.
@@ -80,6 +84,7 @@ impl ApiRequest {
             | Self::OpenApi(_)
             | Self::Aggregate(_)
             | Self::Objects(_)
+            | Self::Search(_)
             | Self::Related(_)
             | Self::Merged(_)
             | Self::Images(_)
@@ -98,6 +103,7 @@ impl ApiRequest {
             | Self::List(_)
             | Self::Aggregate(_)
             | Self::Objects(_)
+            | Self::Search(_)
             | Self::Related(_)
             | Self::Merged(_)
             | Self::Images(_)
@@ -209,6 +215,14 @@ fn below_group(
                 .map_err(|error| ApiError::bad_request(format!("path: {error}")))?;
             Ok(boxed(ListRequest::of(path, resource_path, Some(name))?))
         }
+        ["objects"]
+            if parameters
+                .iter()
+                .any(|parameter| parameter.key == search::TEXT) =>
+        {
+            let request = SearchRequest::with(parameters)?;
+            Ok(ApiRequest::Search(Box::new(request)))
+        }
         ["objects"] => {
             let request = ObjectsRequest::with(parameters)?;
             Ok(ApiRequest::Objects(Box::new(request)))
@@ -268,6 +282,7 @@ pub fn ignored(request: &ApiRequest, query: &QueryParameters<'_>) -> Result<Vec<
         | ApiRequest::List(_)
         | ApiRequest::Aggregate(_)
         | ApiRequest::Objects(_)
+        | ApiRequest::Search(_)
         | ApiRequest::Related(_)
         | ApiRequest::Merged(_)
         | ApiRequest::Images(_)

@@ -32,7 +32,7 @@ impl ObjectsRequest {
         let (kinds, others) = take("kinds", parameters);
         let kinds = parse_kinds(&kinds)
             .map_err(|problem| ApiError::bad_request(format!("parameter kinds: {problem}")))?;
-        let list = selection(ListRequest::default(), &others)?;
+        let list = selection(ListRequest::default(), &others, false)?;
         let limit = limit(&list);
         Ok(Self { list, kinds, limit })
     }
@@ -92,7 +92,7 @@ pub struct ImagesRequest {
 impl ImagesRequest {
     pub(super) fn with(parameters: &[QueryParameter<'_>]) -> Result<Self, ApiError> {
         let pods = ListRequest::of("", &["api", "v1", "pods"], None)?;
-        let mut list = selection(pods, parameters)?;
+        let mut list = selection(pods, parameters, false)?;
         // All Pods are counted, however many rows a client asks for.
         list.limit = None;
         Ok(Self { list })
@@ -100,7 +100,7 @@ impl ImagesRequest {
 }
 
 /// The value of a parameter, and the other parameters.
-fn take<'p>(name: &str, parameters: &[QueryParameter<'p>]) -> (String, Vec<QueryParameter<'p>>) {
+pub(super) fn take<'p>(name: &str, parameters: &[QueryParameter<'p>]) -> (String, Vec<QueryParameter<'p>>) {
     let (given, others): (Vec<_>, Vec<_>) = parameters
         .iter()
         .cloned()
@@ -121,7 +121,7 @@ fn one_object(
             "path {path:?} names no object; it must end with a path such as api/v1/namespaces/web/secrets/db"
         )));
     }
-    let list = selection(list, parameters)?;
+    let list = selection(list, parameters, false)?;
     let has_selectors = !list.fields.is_empty() || list.labels.requirements().next().is_some();
     if has_selectors || list.names.len() > 1 {
         return Err(ApiError::bad_request(
@@ -131,10 +131,11 @@ fn one_object(
     Ok(list)
 }
 
-/// Reads the parameters that select objects, and refuses those of pages, orders, owners, stores and watches.
-fn selection(
+/// Reads the parameters that select objects, and refuses those of orders, owners, stores and watches, and of further pages unless the result has pages.
+pub(super) fn selection(
     mut list: ListRequest,
     parameters: &[QueryParameter<'_>],
+    has_pages: bool,
 ) -> Result<ListRequest, ApiError> {
     for QueryParameter { key, value, .. } in parameters {
         list.set(key, value)?;
@@ -152,7 +153,7 @@ fn selection(
             "parameter resourceVersion: the result is always current",
         ),
         (
-            list.continue_token.is_some(),
+            list.continue_token.is_some() && !has_pages,
             "parameter continue: the result has one page; narrow it with selectors, clusters or namespaces",
         ),
         (

@@ -1,0 +1,238 @@
+//! Searches over all kinds: one question to each store about every kind that the caller may list, the best matches first.
+//!
+//! Guarantees: objects, counts and facets hold what lists of each kind would show the caller, and nothing else. A page starts after the last object of
+//! the page before in what the stores hold then: no view stays open, so objects that have changed meanwhile may be missing or repeated.
+
+mod selection;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use fleetdex_core::{
+    model::{FleetVersion, Gvk, StoreName, split_api_version},
+    query::{
+        Cursor, Facet, FacetCounts, Permitted, Query, RankPosition, RankedHit, RankedPage,
+        RankedQuery, ResourceName, ranked::MAX_FACET_VALUES,
+    },
+};
+use fleetdex_store::IndexReader;
+use futures::{FutureExt, future::try_join_all};
+use jiff::Timestamp;
+use serde_json::{Map, Value, json};
+use tokio::time::timeout;
+
+use self::selection::Selection;
+use super::{
+    across_kinds::{AcrossKinds, FoundObject, TIMEOUT, concurrently},
+    list::{refused_token, token},
+    object_summary::{ObjectSummary, ResultExtent},
+    objects::FoundSummaries,
+};
+use crate::{
+    auth::continue_token::{self, Continuation, SealingKeys, TokenBinding},
+    catalog::RegisteredResource,
+    request::{
+        api_error::ApiError,
+        api_request::{ListRequest, SearchRequest},
+    },
+};
+
+pub use self::selection::named_clusters;
+
+/// The queries for one store.
+type StoreQueries = BTreeMap<StoreName, (Arc<dyn IndexReader>, Vec<Query>)>;
+
+/// What is asked about one kind, and what its result lacks.
+#[derive(Default)]
+struct PlannedKind {
+    queries: Vec<(StoreName, Arc<dyn IndexReader>, Query)>,
+    warnings: Vec<String>,
+}
+
+/// The objects that a search finds, and warnings about what is missing.
+pub async fn search(
+    kinds: &AcrossKinds<'_>,
+    request: &SearchRequest,
+    keys: &SealingKeys,
+) -> Result<(FoundSummaries, Vec<String>), ApiError> {
+    let bound = TokenBinding {
+        caller: kinds.caller(),
+        request: &request.list,
+        // Each page applies what the caller may see by then.
+        permitted: &Permitted::Everything,
+    };
+    let from = request.list.continue_token.as_deref();
+    let from = from
+        .map(|text| opened(text, &bound, keys))
+        .transpose()?;
+    let (queries, warnings) = match Selection::of(kinds, request, Timestamp::now())? {
+        Some(selection) => plan(kinds, &selection).await?,
+        None => (StoreQueries::new(), BTreeSet::new()),
+    };
+    let after = from.as_ref().map(|from| from.position.clone());
+    let page = read(kinds, request, &queries, after).await?;
+    let before = from.map_or(page.total, |from| from.remaining);
+    let remaining = before
+        .saturating_sub(page.items.len() as u64)
+        .max(u64::from(page.more));
+    let mut details = Map::new();
+    if !request.facets.is_empty() {
+        let facets = request.facets.iter();
+        details.insert(
+            "facets".to_owned(),
+            facets.map(|facet| facet_json(*facet, &page.facets)).collect(),
+        );
+    }
+    if let Some(last) = page.items.last().filter(|_| page.more) {
+        let continuation = continuation(&queries, &last.position, remaining);
+        details.insert(
+            "continue".to_owned(),
+            token(&continuation, &bound, keys)?.into(),
+        );
+    }
+    let found = FoundSummaries {
+        objects: page.items.iter().map(summary).collect(),
+        extent: ResultExtent {
+            is_cut: false,
+            remaining: Some(remaining).filter(|_| page.more),
+        },
+        details,
+    };
+    Ok((found, warnings.into_iter().collect()))
+}
+
+/// The queries for each store, and what their results lack.
+async fn plan(
+    kinds: &AcrossKinds<'_>,
+    selection: &Selection,
+) -> Result<(StoreQueries, BTreeSet<String>), ApiError> {
+    let resources = kinds.catalog().resources();
+    let planned = resources.filter_map(|registered| {
+        let list = selection.of_resource(registered)?;
+        Some(plan_kind(kinds, selection, registered, list).boxed())
+    });
+    let mut queries = StoreQueries::new();
+    let mut warnings = BTreeSet::new();
+    for planned in concurrently(planned.collect()).await? {
+        warnings.extend(planned.warnings);
+        for (name, store, query) in planned.queries {
+            let of_store = queries.entry(name).or_insert_with(|| (store, Vec::new()));
+            of_store.1.push(query);
+        }
+    }
+    Ok((queries, warnings))
+}
+
+async fn plan_kind(
+    kinds: &AcrossKinds<'_>,
+    selection: &Selection,
+    registered: &RegisteredResource,
+    list: ListRequest,
+) -> Result<PlannedKind, ApiError> {
+    let Some(planned) = kinds.plan_of(registered, &list).await? else {
+        return Ok(PlannedKind::default());
+    };
+    let Some(plan) = planned.plan else {
+        return Ok(PlannedKind {
+            warnings: planned.warnings,
+            ..PlannedKind::default()
+        });
+    };
+    let query = Query {
+        words: selection.words.clone(),
+        requester: kinds.requester(),
+        ..plan.query
+    };
+    let parts = plan.stores.parts().iter();
+    let queries = parts.map(|part| (part.name.clone(), Arc::clone(&part.store), part.query(&query)));
+    Ok(PlannedKind {
+        queries: queries.collect(),
+        warnings: planned.warnings,
+    })
+}
+
+/// One page, from all stores.
+async fn read(
+    kinds: &AcrossKinds<'_>,
+    request: &SearchRequest,
+    queries: &StoreQueries,
+    after: Option<RankPosition>,
+) -> Result<RankedPage, ApiError> {
+    let pages = queries.values().map(async |(store, queries)| {
+        let ranked = RankedQuery {
+            queries: queries.clone(),
+            requester: kinds.requester(),
+            limit: request.limit,
+            after: after.clone(),
+            facets: request.facets.clone(),
+        };
+        let _page = kinds.page_permit().await?;
+        let page = timeout(TIMEOUT, store.ranked_page(&ranked)).await;
+        let page = page.map_err(|_| ApiError::Timeout(TIMEOUT.as_secs()))??;
+        Ok::<_, ApiError>(page)
+    });
+    Ok(RankedPage::merged(
+        try_join_all(pages).await?,
+        request.limit,
+    ))
+}
+
+fn summary(found: &RankedHit) -> ObjectSummary {
+    let (group, version) = split_api_version(&found.position.api_version);
+    let kind = Gvk::new(group, version, &found.position.kind);
+    // The summary names no resource.
+    ObjectSummary::of(&ResourceName::new(group, ""), &kind, &found.hit)
+}
+
+/// The largest counts of a facet, and of how many objects it has other values.
+fn facet_json(facet: Facet, counts: &FacetCounts) -> Value {
+    let mut values: Vec<(&String, &u64)> = counts.get(&facet).into_iter().flatten().collect();
+    values.sort_by(|left, right| right.1.cmp(left.1).then_with(|| left.0.cmp(right.0)));
+    let others: u64 = values.iter().skip(MAX_FACET_VALUES).map(|(_, count)| **count).sum();
+    let shown = values.iter().take(MAX_FACET_VALUES);
+    let shown: Vec<Value> = shown
+        .map(|(value, count)| json!({ "value": value, "count": count }))
+        .collect();
+    json!({ "name": facet.name(), "values": shown, "others": others })
+}
+
+/// Where a page starts.
+struct PageStart {
+    position: RankPosition,
+    /// How many objects come after it, as far as the page before knew.
+    remaining: u64,
+}
+
+/// The continuation after an object. All stores go on after the same one.
+fn continuation(queries: &StoreQueries, last: &RankPosition, remaining: u64) -> Continuation {
+    let cursor = Cursor {
+        snapshot: String::new(),
+        after: vec![json!(last)],
+        remaining: Some(remaining),
+    };
+    let first = queries.keys().next();
+    Continuation {
+        version: FleetVersion::default(),
+        cursors: first.map(|name| (name.clone(), cursor)).into_iter().collect(),
+    }
+}
+
+fn opened(
+    text: &str,
+    bound: &TokenBinding<'_>,
+    keys: &SealingKeys,
+) -> Result<PageStart, ApiError> {
+    let opened = continue_token::open(keys, text, bound, Timestamp::now().as_second());
+    let cursors = opened.map_err(refused_token)?.cursors;
+    let cursor = cursors.into_values().next();
+    let read = cursor.and_then(|cursor| {
+        let position = cursor.after.into_iter().next()?;
+        Some(PageStart {
+            position: serde_json::from_value(position).ok()?,
+            remaining: cursor.remaining?,
+        })
+    });
+    read.ok_or(ApiError::Expired)
+}
