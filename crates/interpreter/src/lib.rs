@@ -14,6 +14,7 @@
 //! interpreter: <https://karmada.io/docs/userguide/globalview/customizing-resource-interpreter/>.
 
 pub mod customization;
+mod dependency;
 pub mod field_problem;
 pub mod health;
 pub mod image;

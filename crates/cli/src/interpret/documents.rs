@@ -249,9 +249,37 @@ async fn download(url: &str) -> Result<String, DocumentError> {
     text(url, bytes)
 }
 
-/// Parses one or several documents. As kubectl, it accepts repeated keys (the last one counts), and reads the booleans and
-/// octal numbers of YAML 1.1.
+/// Parses one or several documents. As kubectl, it accepts repeated keys (the last one counts), reads the booleans and
+/// octal numbers of YAML 1.1, and a number such as `3.0` or `1e3` as an integer.
 pub fn parse(source: &str, text: &str) -> Result<Vec<Value>, DocumentError> {
+    let mut documents = parse_values(source, text)?;
+    documents.iter_mut().for_each(make_whole_numbers_integers);
+    Ok(documents)
+}
+
+/// A webhook in Go takes no `3.0` where its type has an integer.
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "the number is whole and within the bounds of the type"
+)]
+fn make_whole_numbers_integers(value: &mut Value) {
+    const BOUND: f64 = 9_223_372_036_854_775_808.0;
+    match value {
+        Value::Number(number) if number.is_f64() => {
+            let whole = number
+                .as_f64()
+                .filter(|float| float.fract() == 0.0 && (-BOUND..BOUND).contains(float));
+            if let Some(whole) = whole {
+                *value = (whole as i64).into();
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(make_whole_numbers_integers),
+        Value::Object(members) => members.values_mut().for_each(make_whole_numbers_integers),
+        _ => {}
+    }
+}
+
+fn parse_values(source: &str, text: &str) -> Result<Vec<Value>, DocumentError> {
     // Much faster than YAML, and what begins so is seldom YAML.
     if text.trim_start().starts_with(['{', '[']) {
         let stream = serde_json::Deserializer::from_str(text).into_iter::<Value>();

@@ -2,7 +2,9 @@
 
 use std::{cmp::Ordering, iter::Peekable, str::Chars};
 
+use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
+use serde_saphyr::SingleQuoted;
 
 /// The YAML of a value, with a line break at the end.
 pub fn to_yaml(value: &Value) -> Result<String, serde_saphyr::ser::Error> {
@@ -10,11 +12,61 @@ pub fn to_yaml(value: &Value) -> Result<String, serde_saphyr::ser::Error> {
         // Long texts stay on their line: tools that compare outputs by line expect them there.
         folded_wrap_chars: usize::MAX,
     };
-    let mut text = serde_saphyr::to_string_with_options(&sorted(value), options)?;
+    let mut text = serde_saphyr::to_string_with_options(&GoStyle(&sorted(value)), options)?;
     if !text.ends_with('\n') {
         text.push('\n');
     }
     Ok(text)
+}
+
+/// A value whose texts are in the quotes that Go's YAML puts them in: such lines of conditions and schedules are compared by scripts.
+struct GoStyle<'v>(&'v Value);
+
+impl Serialize for GoStyle<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.0 {
+            Value::String(text) if has_single_quotes(text) => {
+                SingleQuoted(text).serialize(serializer)
+            }
+            Value::Array(items) => serializer.collect_seq(items.iter().map(GoStyle)),
+            Value::Object(members) => {
+                serializer.collect_map(members.iter().map(|(key, member)| (key, GoStyle(member))))
+            }
+            plain => plain.serialize(serializer),
+        }
+    }
+}
+
+/// Whether a text is written in single quotes: it is of printable characters on one line, and cannot be written plain because of its
+/// indicators or the blanks around it. One that another type could be read from is written in double quotes, like `"1"`.
+///
+/// Source: `yaml_emitter_analyze_scalar` of <https://pkg.go.dev/sigs.k8s.io/yaml/goyaml.v2>
+fn has_single_quotes(text: &str) -> bool {
+    let is_printable = |sign: char| {
+        matches!(sign, ' '..='~' | '\u{a0}'..='\u{d7ff}' | '\u{e000}'..='\u{fefe}' | '\u{ff00}'..='\u{fffd}')
+            && !matches!(sign, '\u{2028}' | '\u{2029}')
+    };
+    text.chars().all(is_printable) && (has_indicators(text) || is_padded(text))
+}
+
+fn is_padded(text: &str) -> bool {
+    text.starts_with(' ') || text.ends_with(' ')
+}
+
+/// Whether a text has signs that mean something in YAML where they are.
+fn has_indicators(text: &str) -> bool {
+    let mut signs = text.chars();
+    let begins = match (signs.next(), signs.next()) {
+        (Some('-' | '?' | ':'), second) => second.is_none_or(|sign| sign == ' '),
+        (Some(first), _) => "#,[]{}&*!|>'\"%@`".contains(first),
+        (None, _) => false,
+    };
+    begins
+        || text.starts_with("---")
+        || text.starts_with("...")
+        || text.contains(": ")
+        || text.ends_with(':')
+        || text.contains(" #")
 }
 
 /// The value with sorted keys. Values are nested at most as deep as their parser allows.
@@ -118,6 +170,46 @@ mod tests {
             "empty": "",
         });
         insta::assert_snapshot!(to_yaml(&value).unwrap());
+    }
+
+    #[test]
+    fn texts_have_the_quotes_of_go_yaml() {
+        for (text, written) in [
+            ("Job failed in clusters: m1", "'Job failed in clusters: m1'"),
+            ("*/5 * * * *", "'*/5 * * * *'"),
+            ("@daily", "'@daily'"),
+            ("it's: a", "'it''s: a'"),
+            ("\"b\"", "'\"b\"'"),
+            (" a", "' a'"),
+            ("a ", "'a '"),
+            ("a #b", "'a #b'"),
+            ("a:", "'a:'"),
+            ("- a", "'- a'"),
+            ("-", "'-'"),
+            ("---", "'---'"),
+            ("{{ a }}", "'{{ a }}'"),
+            ("it's", "it's"),
+            ("-a", "-a"),
+            ("a:b", "a:b"),
+            ("a, b", "a, b"),
+            ("a [b]", "a [b]"),
+            ("h\u{e4}\u{df}", "h\u{e4}\u{df}"),
+            ("", "\"\""),
+            ("1", "\"1\""),
+            ("yes", "\"yes\""),
+            ("~", "\"~\""),
+            ("12:30", "\"12:30\""),
+            ("2023-02-08T07:17:25Z", "\"2023-02-08T07:17:25Z\""),
+            ("\ta: b", "\"\\ta: b\""),
+            ("a\nb: c", "|-\n  a\n  b: c"),
+        ] {
+            let yaml = to_yaml(&json!({"key": text})).unwrap();
+            assert_eq!(yaml, format!("key: {written}\n"));
+            let read: Value = serde_saphyr::from_str(&yaml).unwrap();
+            assert_eq!(read["key"], text, "{yaml}");
+        }
+        assert_eq!(to_yaml(&json!([["a: b"]])).unwrap(), "- - 'a: b'\n");
+        assert_eq!(to_yaml(&json!("a: b")).unwrap(), "'a: b'\n");
     }
 
     #[test]

@@ -79,10 +79,19 @@ impl Script {
         if request.operation() != self.operation {
             return Err(ScriptError::Operation(request.operation()));
         }
+        match (request, self.run_with(NoItems::Nil, request)) {
+            (Request::AggregateStatus { items: [], .. }, Err(ScriptError::Raised(_))) => {
+                self.run_with(NoItems::EmptyTable, request)
+            }
+            (_, result) => result,
+        }
+    }
+
+    fn run_with(&self, no_items: NoItems, request: &Request<'_>) -> Result<Response, ScriptError> {
         sandbox::run(ScriptDialect::Karmada, &self.program, |run| {
             run.main()?;
             let function = run.function(self.function)?;
-            let results = run.call(&function, arguments(run, request)?)?;
+            let results = run.call(&function, arguments(run, no_items, request)?)?;
             self.response(request, &results)
         })
     }
@@ -136,13 +145,30 @@ fn function_of(operation: Operation) -> Option<&'static str> {
         .map(|(_, function)| *function)
 }
 
-fn arguments(run: &Run<'_>, request: &Request<'_>) -> Result<Vec<mlua::Value>, ScriptError> {
+/// What `statusItems` is while no member reports anything. Karmada gives nil: published scripts then write an initial status, or leave
+/// the object as it is. A script that does not expect nil fails with it, and gets an empty table.
+#[derive(Clone, Copy)]
+enum NoItems {
+    Nil,
+    EmptyTable,
+}
+
+fn arguments(
+    run: &Run<'_>,
+    no_items: NoItems,
+    request: &Request<'_>,
+) -> Result<Vec<mlua::Value>, ScriptError> {
     let object = run.value(request.object())?;
-    Ok(match *request {
+    Ok(match (*request, no_items) {
         #[expect(clippy::cast_precision_loss, reason = "Lua has no other numbers")]
-        Request::Revise { replicas, .. } => vec![object, mlua::Value::Number(replicas as f64)],
-        Request::Retain { observed, .. } => vec![object, run.value(observed)?],
-        Request::AggregateStatus { items, .. } => {
+        (Request::Revise { replicas, .. }, _) => {
+            vec![object, mlua::Value::Number(replicas as f64)]
+        }
+        (Request::Retain { observed, .. }, _) => vec![object, run.value(observed)?],
+        (Request::AggregateStatus { items: [], .. }, NoItems::Nil) => {
+            vec![object, mlua::Value::Nil]
+        }
+        (Request::AggregateStatus { items, .. }, _) => {
             let items = serde_json::to_value(items)
                 .map_err(|error| ScriptError::result(&error.to_string()))?;
             vec![object, run.value(&items)?]

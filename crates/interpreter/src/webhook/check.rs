@@ -1,9 +1,6 @@
 //! What every result has to fulfil, whether a client received it or a server is about to send it.
 
-use fleetdex_core::{
-    model::{Quantity, quoted},
-    selector::LabelSelector,
-};
+use fleetdex_core::model::{Quantity, quoted};
 use serde_json::Value;
 
 use super::{
@@ -12,6 +9,7 @@ use super::{
 };
 use crate::{
     Request, Response,
+    dependency::{self, DependencyFault},
     request::{Component, DependentObject, ReplicaRequirements},
 };
 
@@ -118,32 +116,15 @@ fn is_quantity(value: &Value) -> bool {
     }
 }
 
-/// Source: `pkg/util/interpreter/validation` of Karmada.
 fn check_dependency(path: &str, dependency: &DependentObject) -> Result<(), AnswerError> {
-    for (member, text) in [
-        ("apiVersion", &dependency.api_version),
-        ("kind", &dependency.kind),
-    ] {
-        if text.is_empty() {
-            return Err(invalid(format!("{path}.{member}"), "is absent or empty"));
+    match dependency::fault(dependency) {
+        None => Ok(()),
+        Some(DependencyFault {
+            member: "",
+            problem,
+        }) => Err(invalid(path, problem)),
+        Some(DependencyFault { member, problem }) => {
+            Err(invalid(format!("{path}.{member}"), problem))
         }
     }
-    match &dependency.label_selector {
-        None if dependency.name.is_empty() => Err(invalid(
-            path,
-            "has neither a name nor a labelSelector: it needs one of them",
-        )),
-        None => Ok(()),
-        Some(selector) => check_selector(&format!("{path}.labelSelector"), selector),
-    }
-}
-
-fn check_selector(path: &str, selector: &Value) -> Result<(), AnswerError> {
-    let parsed = serde_json::from_value(selector.clone())
-        .map_err(|_| invalid(path, "is not a LabelSelector"))?;
-    LabelSelector::from_api(&parsed).map_err(|error| {
-        let problem = format!("cannot work: {}", quoted(&error.to_string()));
-        invalid(path, problem)
-    })?;
-    Ok(())
 }

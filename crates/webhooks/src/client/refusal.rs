@@ -30,12 +30,9 @@ pub(super) async fn read(
     }
 }
 
-/// The pause that a webhook asks for, as seconds or a date. Only these two statuses ask for one here.
+/// The pause that a webhook asks for, as seconds or a date. As in Kubernetes' clients, only 429 and 5xx ask for one.
 fn retry_after(status: StatusCode, headers: &HeaderMap, now: Timestamp) -> Option<Duration> {
-    if !matches!(
-        status,
-        StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE
-    ) {
+    if status != StatusCode::TOO_MANY_REQUESTS && !status.is_server_error() {
         return None;
     }
     let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
@@ -79,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn retry_after_is_seconds_or_a_date_of_an_overloaded_server() {
+    fn retry_after_is_seconds_or_a_date_of_a_server_in_trouble() {
         let seconds = Duration::from_secs;
         for (text, expected) in [
             ("7", Some(seconds(7))),
@@ -94,8 +91,9 @@ mod tests {
             ("", None),
         ] {
             assert_eq!(pause(429, text), expected, "{text}");
+            assert_eq!(pause(500, text), expected, "{text}");
             assert_eq!(pause(503, text), expected, "{text}");
-            assert_eq!(pause(500, text), None, "{text}");
+            assert_eq!(pause(404, text), None, "{text}");
         }
     }
 

@@ -69,6 +69,21 @@ async fn yaml_is_read_as_kubectl_reads_it() {
 }
 
 #[tokio::test]
+async fn a_number_without_a_fraction_is_an_integer() {
+    let expected = json!({"whole": 3, "power": [1000], "zero": 0, "half": 0.5, "large": 1e20});
+    for text in [
+        "{\"whole\": 3.0, \"power\": [1e3], \"zero\": -0.0, \"half\": 0.5, \"large\": 1e20}",
+        "whole: 3.0\npower: [1e3]\nzero: -0.0\nhalf: .5\nlarge: 1e20\n",
+    ] {
+        assert_eq!(
+            contents(text).await.unwrap(),
+            std::slice::from_ref(&expected),
+            "{text}"
+        );
+    }
+}
+
+#[tokio::test]
 async fn hostile_sources_are_errors() {
     for (text, problem) in [
         ("a: [", "error parsing STDIN"),

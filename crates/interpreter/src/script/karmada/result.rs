@@ -4,6 +4,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use crate::{
+    dependency::{self, DependencyFault},
     native::quantity,
     request::{Component, DependentObject, ReplicaRequirements},
     script::{convert, empty, error::ScriptError},
@@ -82,9 +83,19 @@ impl Returned<'_> {
             .ok_or_else(|| self.type_error("boolean"))
     }
 
-    /// References to objects.
+    /// References to objects, which can be found by them.
     pub fn dependencies(&self) -> Result<Vec<DependentObject>, ScriptError> {
-        typed(self.table("table", &[])?)
+        let dependencies: Vec<DependentObject> = typed(self.table("table", &[])?)?;
+        for (position, dependency) in (1..).zip(&dependencies) {
+            if let Some(DependencyFault { member, problem }) = dependency::fault(dependency) {
+                let place = match member {
+                    "" => format!("dependency {position}"),
+                    member => format!("{member} of dependency {position}"),
+                };
+                return Err(ScriptError::result(&format!("{place} {problem}")));
+            }
+        }
+        Ok(dependencies)
     }
 
     fn table(&self, expected: &'static str, references: &[&Value]) -> Result<Value, ScriptError> {

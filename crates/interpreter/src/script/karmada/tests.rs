@@ -222,11 +222,33 @@ fn an_aggregated_status_loses_empty_values() {
         json!({"ready": 2, "clusters": ["a", "b"], "applied": 1})
     );
     assert_eq!(aggregated["spec"].get("emptyDir"), None);
-    let none = Request::AggregateStatus {
+}
+
+#[test]
+fn items_are_nil_while_no_member_reports_unless_the_script_fails_with_that() {
+    let object = object();
+    let request = Request::AggregateStatus {
         object: &object,
         items: &[],
     };
-    assert!(run(text, &none).is_ok());
+    for (body, expected) in [
+        (
+            "if statusItems == nil then o.status = {given = 'nil'} end",
+            json!({"given": "nil"}),
+        ),
+        (
+            "o.status = {given = type(statusItems), count = #statusItems}",
+            json!({"given": "table", "count": 0}),
+        ),
+    ] {
+        let text = format!("function AggregateStatus(o, statusItems) {body} return o end");
+        let Ok(Response::AggregatedStatus(aggregated)) = run(&text, &request) else {
+            panic!("no object");
+        };
+        assert_eq!(aggregated["status"], expected, "{body}");
+    }
+    let failing = "function AggregateStatus(o, statusItems) error('as ever') end";
+    assert!(error(failing, &request).contains("as ever"));
 }
 
 #[test]
@@ -305,11 +327,47 @@ fn dependencies_are_references() {
         text.contains("must return table, but returned nil"),
         "{text}"
     );
-    let text = error(
-        "function GetDependencies() return {{name = 'x'}} end",
-        &request,
-    );
-    assert!(text.contains("missing field"), "{text}");
+}
+
+#[test]
+fn a_dependency_that_cannot_be_found_is_an_error() {
+    let object = object();
+    let request = Request::Dependency { object: &object };
+    for (reference, expected) in [
+        ("{name = 'x'}", "missing field `apiVersion`"),
+        (
+            "{apiVersion = '', kind = 'Secret', name = 'x'}",
+            "apiVersion of dependency 2 is absent or empty",
+        ),
+        (
+            "{apiVersion = 'v1', kind = '', name = 'x'}",
+            "kind of dependency 2 is absent or empty",
+        ),
+        (
+            "{apiVersion = 'v1', kind = 'Secret', namespace = 'shop'}",
+            "dependency 2 has neither a name nor a labelSelector",
+        ),
+        (
+            "{apiVersion = 'v1', kind = 'Secret', labelSelector = {}}",
+            "dependency 2 has neither a name nor a labelSelector",
+        ),
+        (
+            "{apiVersion = 'v1', kind = 'Pod', labelSelector = {matchLabels = {['a b'] = 'c'}}}",
+            "labelSelector of dependency 2 cannot work",
+        ),
+        (
+            "{apiVersion = 'v1', kind = 'Pod', labelSelector = 'app=web'}",
+            "labelSelector of dependency 2 is not a LabelSelector",
+        ),
+    ] {
+        let text = format!(
+            "function GetDependencies()
+              return {{{{apiVersion = 'v1', kind = 'Secret', name = 'key'}}, {reference}}}
+            end"
+        );
+        let text = error(&text, &request);
+        assert!(text.contains(expected), "{text}");
+    }
 }
 
 #[test]
