@@ -24,6 +24,7 @@ use fleetdex_interpreter::{
     script::{ArgoHealth, HealthScript, ScriptError},
     webhook::{self, Dialect, MAX_ADDED_BYTES, ReviewRequest},
 };
+use fleetdex_search::Vocabulary;
 use fleetdex_server::{
     auth::{
         caller::Caller,
@@ -385,5 +386,48 @@ pub fn argocd_keys(bytes: &[u8]) {
     {
         let found = health.script_for("example.com", "Widget");
         assert!(found.is_none() || !health.is_empty(), "{text:?}");
+    }
+}
+
+/// Has what is already written as the values of everything.
+struct Echo;
+
+impl Vocabulary for Echo {
+    fn kinds(&self, prefix: &str) -> Vec<String> {
+        vec![format!("{prefix}x"), format!("{prefix}\" ,\\")]
+    }
+
+    fn label_values(&self, key: &str, prefix: &str) -> Vec<String> {
+        vec![key.to_owned(), prefix.to_owned()]
+    }
+}
+
+/// A search is refused at a position, or printed so that it reads the same; with a finished completion it is still one.
+pub fn search_grammar(bytes: &[u8]) {
+    let Ok(text) = str::from_utf8(bytes) else {
+        return;
+    };
+    match fleetdex_search::parse(text) {
+        Ok(search) => {
+            let printed = search.to_string();
+            assert_eq!(fleetdex_search::parse(&printed), Ok(search), "{text:?}");
+            complete_everywhere(text);
+        }
+        Err(error) => assert!(text.get(error.span.clone()).is_some(), "{text:?}: {error}"),
+    }
+    drop(fleetdex_search::complete(text, text.len() / 2, &Echo));
+}
+
+fn complete_everywhere(text: &str) {
+    for cursor in (0..=text.len()).step_by(1 + text.len() / 64) {
+        let offered = fleetdex_search::complete(text, cursor, &Echo);
+        for item in offered.items.iter().filter(|item| item.is_finished) {
+            let mut completed = text.to_owned();
+            completed.replace_range(offered.replace.clone(), &item.text);
+            assert!(
+                fleetdex_search::parse(&completed).is_ok(),
+                "{text:?} at {cursor}: {completed:?}"
+            );
+        }
     }
 }

@@ -39,6 +39,8 @@ enum Command {
     Get(cli::get::GetArgs),
     /// Count objects of the fleet in groups
     Count(cli::count::CountArgs),
+    /// Search objects of all kinds
+    Search(cli::search::SearchArgs),
     /// List what does not work in the fleet, of all kinds
     Unhealthy(cli::unhealthy::UnhealthyArgs),
     /// List what an object uses, and what uses it
@@ -114,6 +116,9 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         }
         Command::Count(args) => {
             return Ok(tokio::runtime::Runtime::new()?.block_on(cli::count::run(&args)));
+        }
+        Command::Search(args) => {
+            return Ok(tokio::runtime::Runtime::new()?.block_on(cli::search::run(&args)));
         }
         Command::Unhealthy(args) => {
             return Ok(tokio::runtime::Runtime::new()?.block_on(cli::unhealthy::run(&args)));

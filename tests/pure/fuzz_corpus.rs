@@ -66,3 +66,8 @@ fn scripts_hold_for_their_corpus() {
 fn keys_of_argo_cd_hold_for_their_corpus() {
     every("argocd_keys", checks::argocd_keys);
 }
+
+#[test]
+fn the_language_of_searches_holds_for_its_corpus() {
+    every("search_grammar", checks::search_grammar);
+}

@@ -2,6 +2,7 @@
 
 mod client_config;
 mod error;
+mod found;
 mod page;
 mod transport;
 mod watch;
@@ -16,14 +17,15 @@ use fleetdex_server::{
     },
 };
 use futures::{StreamExt as _, TryStreamExt as _, stream};
-use http::{HeaderMap, Method, header};
+use http::{HeaderMap, Method, StatusCode, header};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{APIGroupList, APIResourceList, APIVersions};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
-use serde_json::Value;
+use serde_json::{Value, value::RawValue};
 
 pub use self::{
     client_config::ClientConfig,
     error::ClientError,
+    found::{FacetCounts, FacetValue, FoundPage},
     page::{ListItem, ListShape, ObjectPage, TableColumn},
     watch::{TableEvent, WatchReader},
 };
@@ -176,21 +178,52 @@ impl Api {
             .iter()
             .map(|(key, value)| (*key, value))
             .chain(flags);
-        let path = path(&below("search", native, pairs));
-        let accept = if shape == ListShape::Objects {
-            JSON
-        } else {
-            TABLE
-        };
+        self.open_watch(&below("search", native, pairs), shape)
+            .await
+    }
+
+    /// Watches the objects of a search across kinds, from the resource version among the parameters on.
+    pub async fn watch_search(
+        &self,
+        parameters: &[(&str, String)],
+        shape: ListShape,
+    ) -> Result<WatchReader, ClientError> {
+        let enabled = String::from("true");
+        let flag = std::iter::once(("watch", &enabled));
+        self.open_watch(&with_query("objects", pairs(parameters).chain(flag)), shape)
+            .await
+    }
+
+    async fn open_watch(
+        &self,
+        below_group: &str,
+        shape: ListShape,
+    ) -> Result<WatchReader, ClientError> {
+        let path = path(below_group);
         let response = self
             .transport
             .send(&HttpCall {
                 method: Method::GET,
                 path: &path,
-                accept,
+                accept: media_type(shape),
             })
             .await?;
         Ok(WatchReader::new(response, path, shape))
+    }
+
+    /// Returns one page of a search across kinds.
+    pub async fn search(
+        &self,
+        parameters: &[(&str, String)],
+        shape: ListShape,
+    ) -> Result<FoundPage, ClientError> {
+        let path = with_query("objects", pairs(parameters));
+        let (body, headers): (Box<RawValue>, HeaderMap) =
+            self.get_as(&path, media_type(shape)).await?;
+        let mut found = FoundPage::parse(&body, shape)
+            .map_err(|error| malformed_response(&path, StatusCode::OK.as_u16(), &error))?;
+        found.page.warnings = warnings(&headers);
+        Ok(found)
     }
 
     /// Returns how the server would query its store for a list.
@@ -311,6 +344,13 @@ impl Api {
         Err(ClientError::Truncated {
             server: self.transport.server().to_owned(),
         })
+    }
+}
+
+fn media_type(shape: ListShape) -> &'static str {
+    match shape {
+        ListShape::Objects => JSON,
+        ListShape::Table => TABLE,
     }
 }
 

@@ -4,6 +4,7 @@
 //! `kubectl_complete-<plugin>`: <https://kubernetes.io/docs/tasks/extend-kubectl/kubectl-plugins/>
 
 use std::{
+    env,
     ffi::{OsStr, OsString},
     io::{self, Write},
     path::Path,
@@ -25,6 +26,8 @@ use super::{
 
 /// The environment variable by which a script requests candidates.
 const VARIABLE: &str = "FLEETDEX_COMPLETE";
+/// The environment variable with the command line up to the cursor, which the script for Bash sets.
+const LINE_VARIABLE: &str = "FLEETDEX_COMPLETE_LINE";
 /// The name under which kubectl requests candidates.
 const KUBECTL_NAME: &str = "kubectl_complete-fleetdex";
 /// `ShellCompDirectiveNoFileComp` of Cobra, kubectl's command line library: no file names.
@@ -91,12 +94,22 @@ pub fn run(args: &CompletionArgs, out: &mut dyn Write) -> io::Result<()> {
             args.shell.name()
         )));
     };
-    out.write_all(&script?)
+    out.write_all(&with_line(script?))
+}
+
+/// Adds the line up to the cursor to what the script for Bash sends: Bash splits a query word at `:`, `=` and `<`, and sends only the last part.
+fn with_line(script: Vec<u8>) -> Vec<u8> {
+    let Ok(text) = String::from_utf8(script) else {
+        return Vec::new();
+    };
+    let variable = format!("{VARIABLE}=\"bash\"");
+    let line = format!("{LINE_VARIABLE}=\"${{COMP_LINE:0:$COMP_POINT}}\" {variable}");
+    text.replace(&variable, &line).into_bytes()
 }
 
 /// Prints candidates if a shell or kubectl requests them; returns whether one did.
 pub fn complete_if_requested(command: impl Fn() -> Command) -> bool {
-    let words: Vec<OsString> = std::env::args_os().collect();
+    let words: Vec<OsString> = env::args_os().collect();
     let is_kubectl = words
         .first()
         .and_then(|program| Path::new(program).file_stem())
@@ -106,7 +119,7 @@ pub fn complete_if_requested(command: impl Fn() -> Command) -> bool {
         let _result = print_for_kubectl(command(), &words[1..], &mut io::stdout());
         return true;
     }
-    let folder = std::env::current_dir().ok();
+    let folder = env::current_dir().ok();
     match CompleteEnv::with_factory(command)
         .var(VARIABLE)
         .try_complete(words, folder.as_deref())
@@ -200,14 +213,27 @@ fn candidates(current: &str, names: Vec<String>, prefix: &str) -> Vec<Completion
         .collect()
 }
 
+/// The word before the cursor, and how much of it the shell does not replace. `current` is what the shell sends.
+pub(super) fn word_before_cursor(current: &str) -> (String, usize) {
+    word_of_line(current, env::var(LINE_VARIABLE).ok().as_deref())
+}
+
+fn word_of_line(current: &str, line: Option<&str>) -> (String, usize) {
+    let word = line.and_then(|line| line.rsplit(char::is_whitespace).next());
+    match word {
+        Some(word) if word.ends_with(current) => (word.to_owned(), word.len() - current.len()),
+        _ => (current.to_owned(), 0),
+    }
+}
+
 /// Whether a shell reads a word as plain text. Names come from members, which are not trusted.
-fn is_plain(word: &str) -> bool {
+pub(super) fn is_plain(word: &str) -> bool {
     word.chars()
         .all(|letter| letter.is_alphanumeric() || "-_./:,@%+=".contains(letter))
 }
 
 /// Queries the server that the environment names; returns nothing on any error.
-fn query_server(
+pub(super) fn query_server(
     request: impl AsyncFnOnce(&Api) -> Result<Vec<String>, ClientError>,
 ) -> Vec<String> {
     let Ok(runtime) = tokio::runtime::Builder::new_current_thread()
@@ -226,7 +252,7 @@ fn query_server(
 }
 
 /// Returns the clusters or namespaces that contain objects of a common resource.
-async fn values(api: &Api, by: &str) -> Result<Vec<String>, ClientError> {
+pub(super) async fn values(api: &Api, by: &str) -> Result<Vec<String>, ClientError> {
     let resources = api.resources().await?;
     let usable = |entry: &&DiscoveredResource| {
         by == "cluster" || entry.api.namespaced || entry.api.name == "namespaces"
@@ -301,6 +327,25 @@ mod tests {
                 "{shell:?}: {script}"
             );
         }
+    }
+
+    #[test]
+    fn bash_sends_the_line_because_it_splits_words() {
+        let mut script = Vec::new();
+        run(&CompletionArgs { shell: Shell::Bash }, &mut script).unwrap();
+        let script = String::from_utf8(script).unwrap();
+        let expected =
+            "FLEETDEX_COMPLETE_LINE=\"${COMP_LINE:0:$COMP_POINT}\" FLEETDEX_COMPLETE=\"bash\"";
+        assert!(script.contains(expected), "{script}");
+        let word = |current: &str, line: &str| word_of_line(current, Some(line));
+        assert_eq!(
+            word("po", "fleetdex search kind:po"),
+            ("kind:po".to_owned(), 5)
+        );
+        assert_eq!(word("", "fleetdex search kind:"), ("kind:".to_owned(), 5));
+        assert_eq!(word("we", "fleetdex search we"), ("we".to_owned(), 0));
+        assert_eq!(word("a", "fleetdex search "), ("a".to_owned(), 0));
+        assert_eq!(word_of_line("kind:po", None), ("kind:po".to_owned(), 0));
     }
 
     #[test]

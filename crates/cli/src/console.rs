@@ -11,7 +11,9 @@ use fleetdex_core::{
     terminal::{escaped, escaped_line},
 };
 
-use super::{ArgsError, ClientError, get::OutputError, kubeconfig::KubeconfigError};
+use super::{
+    ArgsError, ClientError, get::OutputError, kubeconfig::KubeconfigError, search::SearchQueryError,
+};
 
 /// Bold yellow, as kubectl has it.
 const WARNING: &str = "\x1b[33;1m";
@@ -31,6 +33,9 @@ pub enum CommandError {
     /// The response cannot be printed.
     #[error(transparent)]
     Output(#[from] OutputError),
+    /// The query of a search is invalid.
+    #[error(transparent)]
+    Query(#[from] SearchQueryError),
     /// The message of kubectl, with the reason.
     #[error("the server doesn't have a resource type {0:?}: no ResourceRegistry selects it")]
     UnknownResource(String),

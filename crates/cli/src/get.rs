@@ -20,10 +20,9 @@ pub use args::{FleetArgs, GetArgs, PrintArgs};
 pub use error::OutputError;
 pub use format::{OutputFormat, UnknownFormat};
 
-use self::{
-    lists::print_list,
-    printer::{Layout, Printer},
-};
+pub(crate) use printer::{Layout, Printer};
+
+use self::lists::print_list;
 use super::{
     api::Api,
     console::{self, CommandError, Console},

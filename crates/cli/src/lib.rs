@@ -1,7 +1,7 @@
 //! The command line: one file per subcommand, and a client of the query API.
 //!
 //! ```text
-//!  get · count · unhealthy · related · images · explain · verify · kubeconfig ──> api ──> server on this machine, or apiserver ──> server
+//!  get · count · search · unhealthy · related · images · explain · verify · kubeconfig ──> api ──> server on this machine, or apiserver ──> server
 //!                    │
 //!                    └──> console: standard output, warnings, errors, exit code
 //!                    ┌──────^
@@ -26,6 +26,7 @@ mod pages;
 mod query_args;
 pub mod related;
 pub mod resources;
+pub mod search;
 mod search_output;
 mod targets;
 #[cfg(test)]

@@ -98,7 +98,7 @@ fn print_table(
 }
 
 /// `<cluster>/<kind>/<name>`, as `fleetdex get -o name` prints it.
-fn name(item: &Value) -> String {
+pub(super) fn name(item: &Value) -> String {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let metadata = &item["metadata"];
     let api_version = text(&item["apiVersion"]);

@@ -45,12 +45,12 @@ impl FromStr for OutputFormat {
 
 impl OutputFormat {
     /// Whether it is read line by line. An empty list of these formats is announced on standard error.
-    pub(super) fn is_line_based(self) -> bool {
+    pub(crate) fn is_line_based(self) -> bool {
         matches!(self, Self::Table | Self::Wide | Self::Name)
     }
 
     /// What the server is asked for: the server knows the columns of every kind.
-    pub(super) fn shape(self) -> ListShape {
+    pub(crate) fn shape(self) -> ListShape {
         match self {
             Self::Table | Self::Wide => ListShape::Table,
             Self::Json | Self::Yaml | Self::Name => ListShape::Objects,

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use fleetdex_core::terminal::escaped_json;
 use serde::Serialize as _;
-use serde_json::{Serializer, Value, json, ser::PrettyFormatter, value::RawValue};
+use serde_json::{Map, Serializer, Value, json, ser::PrettyFormatter, value::RawValue};
 
 use super::error::OutputError;
 
@@ -76,21 +76,26 @@ impl ListWriter {
         Ok(())
     }
 
-    /// Writes the end.
-    pub fn finish(self, out: &mut dyn Write) -> Result<(), OutputError> {
-        let metadata =
-            "\"kind\": \"List\",\n    \"metadata\": {\n        \"resourceVersion\": \"\"\n    }\n}";
+    /// Writes the end, with these members of the List's metadata beside its empty version.
+    pub fn finish(
+        self,
+        mut metadata: Map<String, Value>,
+        out: &mut dyn Write,
+    ) -> Result<(), OutputError> {
+        if self.is_single {
+            return Ok(());
+        }
+        metadata.insert("resourceVersion".to_owned(), "".into());
+        let end = json!({ "kind": "List", "metadata": metadata });
         match (self.is_yaml, self.has_begun) {
-            _ if self.is_single => {}
-            (true, true) => write!(out, "kind: List\nmetadata:\n  resourceVersion: \"\"\n")?,
-            (true, false) => write!(
-                out,
-                "apiVersion: v1\nitems: []\nkind: List\nmetadata:\n  resourceVersion: \"\"\n"
-            )?,
-            (false, true) => writeln!(out, "\n    ],\n    {metadata}")?,
+            (true, true) => write!(out, "{}", yaml(&end)?)?,
+            (true, false) => write!(out, "apiVersion: v1\nitems: []\n{}", yaml(&end)?)?,
+            // The members of the List that are open end with those of `end`.
+            (false, true) => writeln!(out, "\n    ],{}", &pretty(&end)?[1..])?,
             (false, false) => writeln!(
                 out,
-                "{{\n    \"apiVersion\": \"v1\",\n    \"items\": [],\n    {metadata}"
+                "{{\n    \"apiVersion\": \"v1\",\n    \"items\": [],{}",
+                &pretty(&end)?[1..]
             )?,
         }
         Ok(())

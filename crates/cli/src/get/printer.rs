@@ -4,6 +4,8 @@ use std::io::Write;
 
 use fleetdex_core::terminal::escaped_line;
 
+use serde_json::{Map, Value};
+
 use super::{OutputFormat, error::OutputError, fleet_name::FleetName, list_writer::ListWriter};
 use crate::{
     api::{ListItem, TableColumn},
@@ -20,20 +22,20 @@ const AFTER_CLUSTER: usize = 1;
     clippy::struct_excessive_bools,
     reason = "each is a flag or a choice of kubectl"
 )]
-pub(super) struct Layout {
-    pub(super) format: OutputFormat,
+pub(crate) struct Layout {
+    pub(crate) format: OutputFormat,
     /// Tables of namespaced resources have a column for the namespace.
-    pub(super) with_namespace: bool,
+    pub(crate) with_namespace: bool,
     /// The resource stands before names, as `pod/web-0`.
-    pub(super) with_kind: bool,
+    pub(crate) with_kind: bool,
     /// Tables have a header line.
-    pub(super) with_headers: bool,
+    pub(crate) with_headers: bool,
     /// Each object is printed by itself instead of in a List.
-    pub(super) is_bare: bool,
+    pub(crate) is_bare: bool,
 }
 
 /// Prints objects in the order in which they are added.
-pub(super) struct Printer {
+pub(crate) struct Printer {
     layout: Layout,
     resource: Option<DiscoveredResource>,
     body: Output,
@@ -58,7 +60,7 @@ struct PendingTable {
 }
 
 impl Printer {
-    pub(super) fn new(layout: Layout) -> Self {
+    pub(crate) fn new(layout: Layout) -> Self {
         let body = match layout.format {
             OutputFormat::Table | OutputFormat::Wide => Output::Table(PendingTable::default()),
             OutputFormat::Json => Output::List(ListWriter::json(layout.is_bare)),
@@ -74,7 +76,7 @@ impl Printer {
     }
 
     /// Objects of this resource follow.
-    pub(super) fn begin(&mut self, resource: &DiscoveredResource) {
+    pub(crate) fn begin(&mut self, resource: &DiscoveredResource) {
         self.resource = Some(resource.clone());
         if let Output::Table(table) = &mut self.body {
             let with_namespace = self.layout.with_namespace && resource.api.namespaced;
@@ -86,7 +88,7 @@ impl Printer {
     }
 
     /// Prints an object, at the latest with the next [`Self::flush`]. `columns` are those of its page, if that is a Table.
-    pub(super) fn add(
+    pub(crate) fn add(
         &mut self,
         item: &ListItem,
         columns: &[TableColumn],
@@ -127,7 +129,7 @@ impl Printer {
     }
 
     /// Prints the lines of the current page.
-    pub(super) fn flush(&mut self, out: &mut dyn Write) -> Result<(), OutputError> {
+    pub(crate) fn flush(&mut self, out: &mut dyn Write) -> Result<(), OutputError> {
         if let Output::Table(table) = &mut self.body {
             table.aligned.write(out, &table.lines)?;
             table.lines.clear();
@@ -136,15 +138,24 @@ impl Printer {
     }
 
     /// Whether no object was added.
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.is_empty
     }
 
     /// Prints what follows the last object.
-    pub(super) fn finish(mut self, out: &mut dyn Write) -> Result<(), OutputError> {
+    pub(crate) fn finish(self, out: &mut dyn Write) -> Result<(), OutputError> {
+        self.finish_with(Map::new(), out)
+    }
+
+    /// Prints what follows the last object, in a List with these further members of its metadata.
+    pub(crate) fn finish_with(
+        mut self,
+        metadata: Map<String, Value>,
+        out: &mut dyn Write,
+    ) -> Result<(), OutputError> {
         self.flush(out)?;
         match self.body {
-            Output::List(list) => list.finish(out),
+            Output::List(list) => list.finish(metadata, out),
             Output::Table(_) | Output::Names => Ok(()),
         }
     }

@@ -52,8 +52,8 @@ pub struct SealError;
 /// Where the next page of a list starts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Continuation {
-    /// The version of the first page, and so of all pages.
-    pub version: FleetVersion,
+    /// The version of the first page, and so of all pages; `None` if each page has its own.
+    pub version: Option<FleetVersion>,
     /// The cursor of each store that has more objects.
     pub cursors: BTreeMap<StoreName, Cursor>,
 }
@@ -76,7 +76,8 @@ struct TokenPayload {
     caller: String,
     question: String,
     permitted: String,
-    version: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    version: Option<String>,
     stores: BTreeMap<StoreName, StoredCursor>,
 }
 
@@ -119,7 +120,7 @@ impl TokenPayload {
             caller: caller_hash(binding.caller),
             question: query_hash(binding.request),
             permitted: hash(&binding.permitted.canonical()),
-            version: continuation.version.to_string(),
+            version: continuation.version.map(|version| version.to_string()),
             stores,
         };
         let mut bytes = json!(content).to_string().into_bytes();
@@ -141,8 +142,9 @@ impl TokenPayload {
             }
             cursors.insert(name, cursor);
         }
+        let version = content.version.as_deref().map(str::parse).transpose();
         let continuation = Continuation {
-            version: content.version.parse().ok()?,
+            version: version.ok()?,
             cursors,
         };
         Some((content, continuation))

@@ -88,7 +88,15 @@ pub async fn respond(
     let mut metadata = json!({ "resourceVersion": version.to_string() });
     if let Some(cursor) = reader.cursor().filter(|_| one_page) {
         let cursors = plan.stores.split(cursor);
-        metadata["continue"] = token(&Continuation { version, cursors }, &bound, keys)?.into();
+        metadata["continue"] = token(
+            &Continuation {
+                version: Some(version),
+                cursors,
+            },
+            &bound,
+            keys,
+        )?
+        .into();
         if let Some(remaining) = remaining.filter(|_| !request.options.without_remaining_count) {
             metadata["remainingItemCount"] = remaining.into();
         }
@@ -130,7 +138,7 @@ fn continued(
     let Continuation { version, cursors } = opened.map_err(refused_token)?;
     // The registry may have moved to another store.
     let cursor = stores.join(cursors).ok_or(ApiError::Expired)?;
-    Ok((cursor, version))
+    Ok((cursor, version.ok_or(ApiError::Expired)?))
 }
 
 pub(super) fn refused_token(error: TokenError) -> ApiError {

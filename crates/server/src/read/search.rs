@@ -11,7 +11,7 @@ use std::{
 };
 
 use fleetdex_core::{
-    model::{FleetVersion, Gvk, StoreName, split_api_version},
+    model::{Gvk, StoreName, split_api_version},
     query::{
         Cursor, Facet, FacetCounts, Permitted, Query, RankPosition, RankedHit, RankedPage,
         RankedQuery, ResourceName, ranked::MAX_FACET_VALUES,
@@ -214,7 +214,7 @@ fn continuation(queries: &StoreQueries, last: &RankPosition, remaining: u64) -> 
     };
     let first = queries.keys().next();
     Continuation {
-        version: FleetVersion::default(),
+        version: None,
         cursors: first.map(|name| (name.clone(), cursor)).into_iter().collect(),
     }
 }

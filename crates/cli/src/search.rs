@@ -1,0 +1,67 @@
+//! `fleetdex search`: searches objects of all kinds.
+//!
+//! The query is checked before it is sent, so that an error is shown with its place, also without a server.
+
+use std::process::ExitCode;
+
+mod args;
+mod completion;
+mod output;
+mod pages;
+mod query;
+#[cfg(test)]
+mod tests;
+mod watch;
+
+pub use args::SearchArgs;
+pub use query::SearchQueryError;
+
+use self::{output::FoundPrinter, pages::print_pages};
+use super::{
+    api::Api,
+    console::{self, CommandError, Console},
+    get::OutputFormat,
+    pages::Warnings,
+};
+
+/// Searches and prints.
+pub async fn run(args: &SearchArgs) -> ExitCode {
+    console::run(async |console: &mut Console<'_>| search(args, console).await).await
+}
+
+async fn search(args: &SearchArgs, console: &mut Console<'_>) -> Result<bool, CommandError> {
+    check(args)?;
+    let query = query::checked(query::join(&args.query), &args.terms()?)?;
+    let api = Api::new(&args.server).await?;
+    if args.watch {
+        return watch::watch(&api, args, &query, console).await;
+    }
+    let mut printer = FoundPrinter::new(args);
+    let mut warnings = Warnings::default();
+    let (progress, _) =
+        print_pages(&api, args, &query, &mut printer, &mut warnings, console).await?;
+    let is_empty = printer.count() == 0;
+    printer.finish(&progress.facets, console)?;
+    console.out.flush()?;
+    if is_empty && args.output.output.is_line_based() {
+        writeln!(console.err, "No resources found.")?;
+    }
+    if let Some(note) = progress.cut_note() {
+        writeln!(console.err, "{note}")?;
+    }
+    Ok(true)
+}
+
+/// Refuses flags that contradict each other.
+fn check(args: &SearchArgs) -> Result<(), CommandError> {
+    if args.limit == 0 && !args.all {
+        let problem = "--limit 0: write a number from 1, or use --all";
+        return Err(CommandError::Usage(problem.to_owned()));
+    }
+    let has_place = !args.watch && args.output.output != OutputFormat::Name;
+    if args.facets && !has_place {
+        let problem = "--facets cannot be combined with --watch or -o name";
+        return Err(CommandError::Usage(problem.to_owned()));
+    }
+    Ok(())
+}

@@ -1,0 +1,101 @@
+//! The flags of `fleetdex search`.
+
+use fleetdex_core::model::{ClusterName, Namespace};
+use fleetdex_search::{Condition, QUALIFIERS, Qualifier};
+
+use super::{completion, query};
+use crate::{
+    api::ClientConfig,
+    completion::{clusters, namespaces},
+    query_args::ArgsError,
+    search_output::SearchOutputArgs,
+};
+
+/// Searches objects of all kinds, in all namespaces by default.
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = qualifiers())]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
+pub struct SearchArgs {
+    /// Terms that must all hold, such as kind:Pod health:Degraded checkout; none: all objects
+    #[arg(value_name = "QUERY", add = completion::query())]
+    pub query: Vec<String>,
+
+    /// Only objects in this namespace, as ns:NS
+    #[arg(short, long, value_name = "NS", env = "FLEETDEX_NAMESPACE", add = namespaces())]
+    pub namespace: Option<String>,
+
+    /// Objects of all namespaces, the default; overrides --namespace
+    #[arg(short = 'A', long, env = "FLEETDEX_ALL_NAMESPACES")]
+    pub all_namespaces: bool,
+
+    /// Only objects of these clusters (repeatable, or separated by commas), as cluster:CLUSTER
+    #[arg(long = "cluster", value_name = "CLUSTER", value_delimiter = ',', env = "FLEETDEX_CLUSTER", add = clusters())]
+    pub clusters: Vec<String>,
+
+    /// Label selector, such as 'app in (web,api),tier!=db'
+    #[arg(
+        short = 'l',
+        long,
+        value_name = "SELECTOR",
+        default_value = "",
+        hide_default_value = true,
+        env = "FLEETDEX_SELECTOR"
+    )]
+    pub selector: String,
+
+    /// Maximum number of objects
+    #[arg(long, value_name = "N", default_value_t = 50, env = "FLEETDEX_LIMIT")]
+    pub limit: usize,
+
+    /// All objects; overrides --limit
+    #[arg(long, env = "FLEETDEX_ALL")]
+    pub all: bool,
+
+    /// Also count all matching objects by kind, cluster, namespace and health
+    #[arg(long, env = "FLEETDEX_FACETS")]
+    pub facets: bool,
+
+    /// After the result, print every change until stopped
+    #[arg(short, long, env = "FLEETDEX_WATCH")]
+    pub watch: bool,
+
+    /// How to print it.
+    #[command(flatten)]
+    pub output: SearchOutputArgs,
+
+    /// The server.
+    #[command(flatten)]
+    pub server: ClientConfig,
+}
+
+impl SearchArgs {
+    /// The terms that flags stand for.
+    pub(super) fn terms(&self) -> Result<Vec<Condition>, ArgsError> {
+        let mut terms = Vec::new();
+        if let Some(namespace) = self.namespace.as_ref().filter(|_| !self.all_namespaces) {
+            let namespace: Namespace = namespace.parse()?;
+            terms.push(Condition::Namespace(vec![namespace]));
+        }
+        let clusters = self.clusters.iter().map(|name| name.parse());
+        let clusters = clusters.collect::<Result<Vec<ClusterName>, _>>()?;
+        if !clusters.is_empty() {
+            terms.push(Condition::Cluster(clusters));
+        }
+        terms.extend(query::of_labels(&self.selector)?);
+        Ok(terms)
+    }
+}
+
+/// The qualifiers, for the help.
+fn qualifiers() -> String {
+    let line =
+        |qualifier: &Qualifier| format!("  {:<32} {}", qualifier.example, qualifier.description);
+    let lines: Vec<String> = QUALIFIERS.iter().map(line).collect();
+    format!(
+        "Terms:\n{}\n  {:<32} objects with this word in their name, namespace, labels, images and so on\n\
+         \n\
+         Write NOT before a term to negate it, and a text with blanks in double quotes. A query with < or > has to be quoted for the shell.",
+        lines.join("\n"),
+        "checkout"
+    )
+}

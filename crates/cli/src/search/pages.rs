@@ -1,0 +1,115 @@
+//! Reads and prints the pages of a search.
+
+use super::{args::SearchArgs, output::FoundPrinter};
+use crate::{
+    api::{Api, FacetCounts, FoundPage, ListShape, TableColumn},
+    console::{CommandError, Console},
+    pages::Warnings,
+};
+
+/// The most objects in one response.
+const MAX_PAGE: usize = 500;
+/// The properties by which objects are counted.
+const FACETS: &str = "kind,cluster,namespace,health";
+
+/// Prints the pages that are wanted; returns what they have beside objects, and the columns of their Table.
+pub(super) async fn print_pages(
+    api: &Api,
+    args: &SearchArgs,
+    query: &str,
+    printer: &mut FoundPrinter,
+    warnings: &mut Warnings,
+    console: &mut Console<'_>,
+) -> Result<(SearchProgress, Vec<TableColumn>), CommandError> {
+    let mut pages = FoundPages {
+        api,
+        query,
+        shape: args.output.output.shape(),
+        wanted: if args.all { usize::MAX } else { args.limit },
+        with_facets: args.facets,
+        progress: SearchProgress::default(),
+    };
+    let mut columns = Vec::new();
+    while let Some(found) = pages.next(warnings, console).await? {
+        columns = found.page.columns;
+        printer.add(&found.page.items, &columns, console)?;
+    }
+    Ok((pages.progress, columns))
+}
+
+/// The remaining pages of a search.
+struct FoundPages<'p> {
+    api: &'p Api,
+    query: &'p str,
+    shape: ListShape,
+    /// How many objects are still wanted.
+    wanted: usize,
+    with_facets: bool,
+    progress: SearchProgress,
+}
+
+/// What the pages so far have shown beside their objects.
+#[derive(Default)]
+pub(super) struct SearchProgress {
+    /// The continue token of the next page.
+    next: Option<String>,
+    has_begun: bool,
+    /// The resource version of the first page, at which a watch continues.
+    pub(super) version: String,
+    /// The counts, from the first page.
+    pub(super) facets: Vec<FacetCounts>,
+    /// How many objects follow the last page, if that is known.
+    remaining: Option<u64>,
+}
+
+impl FoundPages<'_> {
+    /// Returns the next page, or `None` after the last one that is wanted.
+    async fn next(
+        &mut self,
+        warnings: &mut Warnings,
+        console: &mut Console<'_>,
+    ) -> Result<Option<FoundPage>, CommandError> {
+        let is_done = self.progress.has_begun && self.progress.next.is_none();
+        if is_done || self.wanted == 0 {
+            return Ok(None);
+        }
+        let mut found = self.api.search(&self.parameters(), self.shape).await?;
+        warnings.print(std::mem::take(&mut found.page.warnings), console)?;
+        self.wanted = self.wanted.saturating_sub(found.page.items.len());
+        let progress = &mut self.progress;
+        progress.next = found.page.next.take();
+        progress.remaining = found.remaining;
+        if !progress.has_begun {
+            progress.has_begun = true;
+            progress.version = found.page.version.take().unwrap_or_default();
+            progress.facets = std::mem::take(&mut found.facets);
+        }
+        Ok(Some(found))
+    }
+
+    fn parameters(&self) -> Vec<(&'static str, String)> {
+        let mut parameters = vec![
+            ("q", self.query.to_owned()),
+            ("limit", self.wanted.min(MAX_PAGE).to_string()),
+        ];
+        match &self.progress.next {
+            Some(token) => parameters.push(("continue", token.clone())),
+            None if self.with_facets => parameters.push(("facets", FACETS.to_owned())),
+            None => {}
+        }
+        parameters
+    }
+}
+
+impl SearchProgress {
+    /// Says how many objects were not shown; `None` if all were.
+    pub(super) fn cut_note(&self) -> Option<String> {
+        let is_cut = self.next.is_some() || self.remaining.is_some_and(|count| count > 0);
+        let count = match self.remaining {
+            Some(1) => "1 more object matches".to_owned(),
+            Some(count) if count > 0 => format!("{count} more objects match"),
+            _ => "More objects match".to_owned(),
+        };
+        is_cut.then(|| format!("{count}; raise --limit, use --all, or add terms to the query."))
+    }
+}

@@ -1,0 +1,369 @@
+//! The command against a server with prepared answers.
+
+use std::{
+    io::{Read as _, Write as _},
+    net::TcpListener,
+    sync::mpsc,
+    thread,
+};
+
+use clap::{CommandFactory as _, Parser};
+use serde_json::{Value, json};
+
+use super::*;
+
+#[derive(Parser)]
+struct Command {
+    #[command(flatten)]
+    args: SearchArgs,
+}
+
+/// Serves one prepared answer for each connection, and records what was asked.
+struct PreparedServer {
+    folder: tempfile::TempDir,
+    address: String,
+    asked: mpsc::Receiver<String>,
+}
+
+/// A status and a body.
+type Answer = (u16, String);
+
+impl PreparedServer {
+    fn with(answers: Vec<Answer>) -> Self {
+        let _first = rustls::crypto::aws_lc_rs::default_provider().install_default();
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("token"), "secret").unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = format!("http://{}", listener.local_addr().unwrap());
+        let (sender, asked) = mpsc::channel();
+        thread::spawn(move || {
+            for (code, body) in answers {
+                let Ok((mut connection, _)) = listener.accept() else {
+                    return;
+                };
+                let mut head = Vec::new();
+                let mut byte = [0];
+                while !head.ends_with(b"\r\n\r\n") && connection.read(&mut byte).unwrap() > 0 {
+                    head.extend(byte);
+                }
+                sender.send(String::from_utf8(head).unwrap()).unwrap();
+                let length = body.len();
+                write!(connection, "HTTP/1.1 {code} OK\r\nContent-Type: application/json\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}").unwrap();
+            }
+        });
+        Self {
+            folder,
+            address,
+            asked,
+        }
+    }
+
+    /// Whether the command completed, standard output and standard error.
+    async fn search(&self, line: &[&str]) -> (bool, String, String) {
+        let token_file = self.folder.path().join("token").display().to_string();
+        let mut words = vec![
+            "search",
+            "--server",
+            &self.address,
+            "--token-file",
+            &token_file,
+        ];
+        words.extend(line);
+        let args = Command::parse_from(words).args;
+        let (mut out, mut err) = (Vec::new(), Vec::new());
+        let mut console = Console {
+            out: &mut out,
+            err: &mut err,
+            has_colours: false,
+        };
+        let result = search(&args, &mut console).await;
+        let is_complete = console.finish(result);
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        (is_complete, text(out), text(err))
+    }
+
+    /// The queries of the requests so far, each with what it accepts.
+    fn asked(&self) -> Vec<String> {
+        let request = |head: String| {
+            let (line, rest) = head.split_once(" HTTP/1.1\r\n").unwrap();
+            let query = line
+                .strip_prefix("GET /apis/search.fleetdex.io/v1alpha1/objects?")
+                .unwrap_or(line);
+            let is_table = rest.contains("as=Table");
+            format!("{} {query}", if is_table { "Table" } else { "objects" })
+        };
+        self.asked.try_iter().map(request).collect()
+    }
+}
+
+fn object(cluster: &str, name: &str) -> Value {
+    json!({ "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {
+        "name": name, "namespace": "web", "annotations": { "resource.karmada.io/cached-from-cluster": cluster } } })
+}
+
+fn columns() -> Value {
+    let column = |name: &str, priority: i32| json!({ "name": name, "type": "string", "format": "", "description": "", "priority": priority });
+    json!([
+        column("Cluster", 0),
+        column("Namespace", 0),
+        column("Kind", 0),
+        column("Name", 0),
+        column("Health", 0),
+        column("Reason", 0),
+        column("Age", 0),
+        column("Message", 1),
+    ])
+}
+
+fn table(names: &[&str], metadata: &Value) -> Value {
+    let row = |name: &&str| {
+        json!({
+            "cells": ["member1", "web", "Deployment.apps", name, "Degraded", "ReplicasUnavailable", "3d", "1 of 2"],
+            "object": object("member1", name),
+        })
+    };
+    json!({ "kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": metadata,
+        "columnDefinitions": columns(), "rows": names.iter().map(row).collect::<Vec<_>>() })
+}
+
+fn found(names: &[&str], metadata: &Value) -> Answer {
+    (200, table(names, metadata).to_string())
+}
+
+fn listed(names: &[&str], metadata: &Value) -> Answer {
+    let items: Vec<Value> = names.iter().map(|name| object("member1", name)).collect();
+    let list = json!({ "kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1", "metadata": metadata, "items": items });
+    (200, list.to_string())
+}
+
+fn facets() -> Value {
+    json!([
+        { "name": "kind", "values": [{ "value": "Deployment.apps", "count": 3 }, { "value": "Pod", "count": 2 }], "others": 7 },
+        { "name": "namespace", "values": [{ "value": "", "count": 1 }], "others": 0 },
+        { "name": "health", "values": [], "others": 0 },
+    ])
+}
+
+#[test]
+fn the_arguments_are_consistent() {
+    Command::command().debug_assert();
+    let help = Command::command().render_long_help().to_string();
+    assert!(
+        help.contains("age:<2h30m") && help.contains("checkout"),
+        "{help}"
+    );
+}
+
+#[tokio::test]
+async fn what_is_found_is_printed_as_the_table_of_the_server() {
+    let server = PreparedServer::with(vec![
+        found(&["web", "api"], &json!({})),
+        found(&["web"], &json!({})),
+        found(&[], &json!({})),
+    ]);
+    let (is_complete, out, err) = server.search(&["health:degraded", "pull back-off"]).await;
+    assert!(is_complete && err.is_empty(), "{err}");
+    insta::assert_snapshot!(out, @r#"
+    CLUSTER   NAMESPACE   KIND              NAME   HEALTH     REASON                AGE
+    member1   web         Deployment.apps   web    Degraded   ReplicasUnavailable   3d
+    member1   web         Deployment.apps   api    Degraded   ReplicasUnavailable   3d
+    "#);
+    let (_, wide, _) = server.search(&["-o", "wide", "--no-headers"]).await;
+    insta::assert_snapshot!(wide, @"member1   web   Deployment.apps   web   Degraded   ReplicasUnavailable   3d    1 of 2");
+    let (is_complete, out, err) = server.search(&["nothing"]).await;
+    assert_eq!(
+        (is_complete, out.as_str(), err.as_str()),
+        (true, "", "No resources found.\n")
+    );
+    insta::assert_snapshot!(server.asked().join("\n"), @r#"
+    Table q=health%3Adegraded%20%22pull%20back-off%22&limit=50
+    Table q=&limit=50
+    Table q=nothing&limit=50
+    "#);
+}
+
+#[tokio::test]
+async fn flags_are_further_terms() {
+    let server = PreparedServer::with(vec![
+        found(&["web"], &json!({})),
+        found(&["web"], &json!({})),
+    ]);
+    let line = [
+        "web",
+        "-n",
+        "shop",
+        "--cluster",
+        "member1,a b",
+        "-l",
+        "app in (x,y),!z",
+        "--limit",
+        "7",
+    ];
+    server.search(&line).await;
+    server.search(&["-n", "shop", "-A"]).await;
+    insta::assert_snapshot!(server.asked().join("\n"), @r#"
+    Table q=web%20ns%3Ashop%20cluster%3Amember1%2C%22a%20b%22%20label%3Aapp%3Dx%2Cy%20label%3A%21z&limit=7
+    Table q=&limit=50
+    "#);
+}
+
+#[tokio::test]
+async fn pages_are_read_up_to_the_limit_and_the_rest_is_announced() {
+    let first = json!({ "continue": "next page", "remainingItemCount": 3 });
+    let second = json!({ "continue": "third", "remainingItemCount": 1 });
+    let server = PreparedServer::with(vec![
+        found(&["a", "b"], &first),
+        found(&["a", "b"], &first),
+        found(&["c"], &second),
+        found(&["d"], &json!({})),
+        found(&["e"], &json!({ "continue": "more" })),
+    ]);
+    let (_, _, cut) = server.search(&["--limit", "2"]).await;
+    assert_eq!(
+        cut,
+        "3 more objects match; raise --limit, use --all, or add terms to the query.\n"
+    );
+    let (_, out, err) = server.search(&["--all"]).await;
+    assert_eq!((out.lines().count(), err.as_str()), (5, ""), "{out}");
+    let (_, _, cut) = server.search(&["--limit", "1"]).await;
+    assert_eq!(
+        cut,
+        "More objects match; raise --limit, use --all, or add terms to the query.\n"
+    );
+    insta::assert_snapshot!(server.asked().join("\n"), @r#"
+    Table q=&limit=2
+    Table q=&limit=500
+    Table q=&limit=500&continue=next%20page
+    Table q=&limit=500&continue=third
+    Table q=&limit=1
+    "#);
+}
+
+#[tokio::test]
+async fn counts_follow_the_table_and_are_in_the_metadata_of_a_list() {
+    let metadata = json!({ "facets": facets() });
+    let server = PreparedServer::with(vec![
+        found(&["web"], &metadata),
+        listed(&["web"], &metadata),
+    ]);
+    let (_, out, err) = server.search(&["--facets"]).await;
+    assert!(err.is_empty(), "{err}");
+    insta::assert_snapshot!(out, @r#"
+    CLUSTER   NAMESPACE   KIND              NAME   HEALTH     REASON                AGE
+    member1   web         Deployment.apps   web    Degraded   ReplicasUnavailable   3d
+
+    KIND              COUNT
+    Deployment.apps   3
+    Pod               2
+    <others>          7
+
+    NAMESPACE   COUNT
+    <none>      1
+    "#);
+    let (_, out, _) = server.search(&["--facets", "-o", "json"]).await;
+    let list: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(list["metadata"]["facets"], facets());
+    assert_eq!(list["items"], json!([object("member1", "web")]));
+    insta::assert_snapshot!(server.asked().join("\n"), @r#"
+    Table q=&limit=50&facets=kind%2Ccluster%2Cnamespace%2Chealth
+    objects q=&limit=50&facets=kind%2Ccluster%2Cnamespace%2Chealth
+    "#);
+    for line in [["--facets", "--watch"], ["--facets", "-oname"]] {
+        let (_, _, err) = server.search(&line).await;
+        assert_eq!(
+            err,
+            "error: --facets cannot be combined with --watch or -o name\n"
+        );
+    }
+}
+
+#[tokio::test]
+async fn names_and_lists_are_printed_page_by_page() {
+    let next = json!({ "continue": "token" });
+    let pages = || [listed(&["a"], &next), listed(&["b"], &json!({}))];
+    let server = PreparedServer::with([pages(), pages()].concat());
+    let (_, names, _) = server.search(&["--all", "-o", "name"]).await;
+    assert_eq!(
+        names,
+        "member1/deployment.apps/a\nmember1/deployment.apps/b\n"
+    );
+    let (_, yaml, _) = server.search(&["--all", "-o", "yaml"]).await;
+    insta::assert_snapshot!(yaml, @r#"
+    apiVersion: v1
+    items:
+    - apiVersion: apps/v1
+      kind: Deployment
+      metadata:
+        name: a
+        namespace: web
+        annotations:
+          resource.karmada.io/cached-from-cluster: member1
+    - apiVersion: apps/v1
+      kind: Deployment
+      metadata:
+        name: b
+        namespace: web
+        annotations:
+          resource.karmada.io/cached-from-cluster: member1
+    kind: List
+    metadata:
+      resourceVersion: ""
+    "#);
+}
+
+#[tokio::test]
+async fn an_invalid_query_is_not_sent() {
+    let server = PreparedServer::with(vec![]);
+    let (is_complete, out, err) = server.search(&["kind:Pod", "heath:Degraded"]).await;
+    assert!(!is_complete && out.is_empty());
+    insta::assert_snapshot!(err, @r#"
+    error: invalid query: column 10: unknown qualifier "heath": write health: instead, or "heath:Degraded" for the word; the qualifiers are kind: health: cluster: ns: namespace: label: name: reason: image: age: uses:
+      kind:Pod heath:Degraded
+               ^^^^^^
+    "#);
+    let (_, _, err) = server.search(&["web", "-n", "Shop"]).await;
+    assert!(err.contains("invalid namespace \"Shop\""), "{err}");
+    let (_, _, err) = server.search(&["--limit", "0"]).await;
+    assert_eq!(
+        err,
+        "error: --limit 0: write a number from 1, or use --all\n"
+    );
+    assert!(server.asked().is_empty());
+}
+
+#[tokio::test]
+async fn changes_are_printed_until_the_version_expires_and_then_searched_again() {
+    let event = |kind: &str, name: &str, version: &str| {
+        let mut table = table(&[name], &json!({ "resourceVersion": version }));
+        table["rows"][0]["cells"][4] = kind.into();
+        json!({ "type": kind, "object": table }).to_string() + "\n"
+    };
+    let changes = event("ADDED", "b", "8") + &event("DELETED", "a", "9");
+    let expired =
+        json!({ "type": "ERROR", "object": { "kind": "Status", "apiVersion": "v1", "code": 410 } });
+    let refused = json!({ "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 403, "reason": "Forbidden", "message": "no" });
+    let server = PreparedServer::with(vec![
+        found(&["a"], &json!({ "resourceVersion": "7" })),
+        (200, changes),
+        (200, expired.to_string() + "\n"),
+        (403, refused.to_string()),
+    ]);
+    let (is_complete, out, err) = server.search(&["web", "--watch"]).await;
+    assert!(!is_complete);
+    insta::assert_snapshot!(out, @r#"
+    CLUSTER   NAMESPACE   KIND              NAME   HEALTH     REASON                AGE
+    member1   web         Deployment.apps   a      Degraded   ReplicasUnavailable   3d
+    member1   web         Deployment.apps   b      ADDED      ReplicasUnavailable   3d
+    member1   web         Deployment.apps   a      DELETED    ReplicasUnavailable   3d
+    "#);
+    insta::assert_snapshot!(err, @r#"
+    Warning: the resource version has expired, changes may be missing; searching again
+    Error from server (Forbidden): no
+    "#);
+    insta::assert_snapshot!(server.asked().join("\n"), @r#"
+    Table q=web&limit=50
+    Table q=web&resourceVersion=7&watch=true
+    Table q=web&resourceVersion=9&watch=true
+    Table q=web&limit=50
+    "#);
+}
