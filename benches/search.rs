@@ -6,9 +6,7 @@ use divan::Bencher;
 use fleetdex_core::{
     kinds,
     model::{Gvk, Object, Projection, Projector, Resource},
-    query::{
-        Facet, Query, RankedQuery, Requester, ResourceName, Selectable, Word,
-    },
+    query::{Facet, Query, RankedQuery, Requester, ResourceName, Selectable, Word},
 };
 use fleetdex_store::{IndexReader as _, IndexWriter as _, bulk::Write, memory::Memory};
 use serde_json::json;

@@ -20,8 +20,7 @@ use fleetdex_core::{
     query::{
         Facet, FacetCounts, Grant, GroupKey, Groups, Owners, Page, Permitted, Query, RankPosition,
         RankedPage, RankedQuery, Relation, Relative, RelativesQuery, Requester, ResourceName,
-        Searchable, Selectable, Sort, SortKey, Word, WordSelector,
-        WordText, aggregate,
+        Searchable, Selectable, Sort, SortKey, Word, WordSelector, WordText, aggregate,
     },
 };
 use fleetdex_store::{
@@ -594,7 +593,12 @@ fn query() -> impl Strategy<Value = Query> {
     let day =
         || proptest::option::weighted(0.2, (20_453 * 86_400_000 - 1_i64)..20_457 * 86_400_000);
     let some_words = prop_oneof![4 => Just(WordSelector::default()), 1 => words()];
-    let extra = (day(), day(), proptest::option::weighted(0.2, owners()), some_words);
+    let extra = (
+        day(),
+        day(),
+        proptest::option::weighted(0.2, owners()),
+        some_words,
+    );
     (
         selectors,
         clusters,
@@ -648,13 +652,31 @@ fn query() -> impl Strategy<Value = Query> {
 
 fn words() -> impl Strategy<Value = WordSelector> {
     let texts = vec![
-        "a", "b", "AB", "web", "we", "app", "app=", "app=d", "=web", "x.io/n=1", "owner", "the-owner", "example.com/b", "Example",
-        "gadget", "get", "0", "no such text",
+        "a",
+        "b",
+        "AB",
+        "web",
+        "we",
+        "app",
+        "app=",
+        "app=d",
+        "=web",
+        "x.io/n=1",
+        "owner",
+        "the-owner",
+        "example.com/b",
+        "Example",
+        "gadget",
+        "get",
+        "0",
+        "no such text",
     ];
     let word = (select(texts), proptest::bool::weighted(0.3));
     collection::vec(word, 0..4).prop_map(|words| {
         let words = words.into_iter();
-        words.map(|(text, is_negated)| Word::new(text, is_negated)).collect()
+        words
+            .map(|(text, is_negated)| Word::new(text, is_negated))
+            .collect()
     })
 }
 

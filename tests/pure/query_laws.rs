@@ -13,9 +13,8 @@ use fleetdex_core::{
     model::{FieldPath, FieldType, Gvk, Quantity, SelectableField, number, quantity},
     query::{
         CheckedQuery, Grant, Owners, Permitted, Query, RankedQuery, Requester, ResourceName,
-        Searchable, Selectable, Word,
-        WordSelector, WordText, dsl,
-        field_term, label_number_term, label_term,
+        Searchable, Selectable, Word, WordSelector, WordText, dsl, field_term, label_number_term,
+        label_term,
     },
 };
 use proptest::{collection, prelude::*, sample::select, strategy::ValueTree as _};
@@ -246,11 +245,16 @@ fn score(clause: &Value, document: &BTreeMap<&str, Vec<String>>) -> Option<u64> 
                 .filter_map(|query| score(query, document))
                 .max()
         }
-        "constant_score" => answers(&body["filter"], document).then(|| body["boost"].as_u64().unwrap()),
+        "constant_score" => {
+            answers(&body["filter"], document).then(|| body["boost"].as_u64().unwrap())
+        }
         "bool" => {
             let clauses = body["must"].as_array().unwrap().iter();
             let scores = clauses.map(|clause| score(clause, document));
-            let is_filtered = answers(&serde_json::json!({ "bool": { "filter": body["filter"], "must_not": body["must_not"] } }), document);
+            let is_filtered = answers(
+                &serde_json::json!({ "bool": { "filter": body["filter"], "must_not": body["must_not"] } }),
+                document,
+            );
             scores.sum::<Option<u64>>().filter(|_| is_filtered)
         }
         other => panic!("a scored clause that is not known here: {other}"),
@@ -350,12 +354,15 @@ fn owners() -> impl Strategy<Value = Option<Owners>> {
 
 fn words() -> impl Strategy<Value = WordSelector> {
     let texts = vec![
-        "a", "b", "we", "WEB", "b", "app", "app=", "app=w", "p=web", "=web", "X.io/N", "x.io/n=1", "widget", "dge", "0",
+        "a", "b", "we", "WEB", "b", "app", "app=", "app=w", "p=web", "=web", "X.io/N", "x.io/n=1",
+        "widget", "dge", "0",
     ];
     let word = (select(texts), proptest::bool::weighted(0.3));
     let some = collection::vec(word, 1..3).prop_map(|words| {
         let words = words.into_iter();
-        words.map(|(text, is_negated)| Word::new(text, is_negated)).collect()
+        words
+            .map(|(text, is_negated)| Word::new(text, is_negated))
+            .collect()
     });
     prop_oneof![3 => Just(WordSelector::default()), 1 => some]
 }

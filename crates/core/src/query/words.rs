@@ -227,7 +227,10 @@ impl WordSelector {
 
     /// Bytes of the words.
     pub(super) fn bytes(&self) -> usize {
-        self.words.iter().map(|word| CLAUSES * word.text.len()).sum()
+        self.words
+            .iter()
+            .map(|word| CLAUSES * word.text.len())
+            .sum()
     }
 
     /// The clauses that the words take in a query of OpenSearch.
@@ -275,7 +278,11 @@ mod tests {
             ("é", "café", Some(Part)),
             ("É", "café", None),
         ] {
-            assert_eq!(of(word, WordText::Whole(text)), expected, "{word} in {text}");
+            assert_eq!(
+                of(word, WordText::Whole(text)),
+                expected,
+                "{word} in {text}"
+            );
         }
     }
 
@@ -311,7 +318,9 @@ mod tests {
             WordText::Whole("shop"),
         ];
         let score = |words: &[(&str, bool)]| {
-            let words = words.iter().map(|(text, negated)| Word::new(text, *negated));
+            let words = words
+                .iter()
+                .map(|(text, negated)| Word::new(text, *negated));
             words.collect::<WordSelector>().score(&texts)
         };
         assert_eq!(score(&[]), Some(0));

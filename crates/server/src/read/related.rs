@@ -134,7 +134,12 @@ pub fn document(found: &FoundRelations, output: OutputKind) -> Result<Box<RawVal
             .iter()
             .map(|related| related.object.row(&cells(related), version));
         let rows: Vec<Value> = rows.collect();
-        return raw(&table(&COLUMNS, &rows, &found.extent.metadata().into(), version));
+        return raw(&table(
+            &COLUMNS,
+            &rows,
+            &found.extent.metadata().into(),
+            version,
+        ));
     }
     let item = |related: &RelatedObject| {
         let mut item = ObjectSummary::partial_metadata(&related.object);

@@ -64,9 +64,7 @@ pub async fn search(
         permitted: &Permitted::Everything,
     };
     let from = request.list.continue_token.as_deref();
-    let from = from
-        .map(|text| opened(text, &bound, keys))
-        .transpose()?;
+    let from = from.map(|text| opened(text, &bound, keys)).transpose()?;
     let (queries, warnings) = match Selection::of(kinds, request, Timestamp::now())? {
         Some(selection) => plan(kinds, &selection).await?,
         None => (StoreQueries::new(), BTreeSet::new()),
@@ -82,7 +80,9 @@ pub async fn search(
         let facets = request.facets.iter();
         details.insert(
             "facets".to_owned(),
-            facets.map(|facet| facet_json(*facet, &page.facets)).collect(),
+            facets
+                .map(|facet| facet_json(*facet, &page.facets))
+                .collect(),
         );
     }
     if let Some(last) = page.items.last().filter(|_| page.more) {
@@ -146,7 +146,13 @@ async fn plan_kind(
         ..plan.query
     };
     let parts = plan.stores.parts().iter();
-    let queries = parts.map(|part| (part.name.clone(), Arc::clone(&part.store), part.query(&query)));
+    let queries = parts.map(|part| {
+        (
+            part.name.clone(),
+            Arc::clone(&part.store),
+            part.query(&query),
+        )
+    });
     Ok(PlannedKind {
         queries: queries.collect(),
         warnings: planned.warnings,
@@ -190,7 +196,11 @@ fn summary(found: &RankedHit) -> ObjectSummary {
 fn facet_json(facet: Facet, counts: &FacetCounts) -> Value {
     let mut values: Vec<(&String, &u64)> = counts.get(&facet).into_iter().flatten().collect();
     values.sort_by(|left, right| right.1.cmp(left.1).then_with(|| left.0.cmp(right.0)));
-    let others: u64 = values.iter().skip(MAX_FACET_VALUES).map(|(_, count)| **count).sum();
+    let others: u64 = values
+        .iter()
+        .skip(MAX_FACET_VALUES)
+        .map(|(_, count)| **count)
+        .sum();
     let shown = values.iter().take(MAX_FACET_VALUES);
     let shown: Vec<Value> = shown
         .map(|(value, count)| json!({ "value": value, "count": count }))
@@ -215,15 +225,14 @@ fn continuation(queries: &StoreQueries, last: &RankPosition, remaining: u64) -> 
     let first = queries.keys().next();
     Continuation {
         version: None,
-        cursors: first.map(|name| (name.clone(), cursor)).into_iter().collect(),
+        cursors: first
+            .map(|name| (name.clone(), cursor))
+            .into_iter()
+            .collect(),
     }
 }
 
-fn opened(
-    text: &str,
-    bound: &TokenBinding<'_>,
-    keys: &SealingKeys,
-) -> Result<PageStart, ApiError> {
+fn opened(text: &str, bound: &TokenBinding<'_>, keys: &SealingKeys) -> Result<PageStart, ApiError> {
     let opened = continue_token::open(keys, text, bound, Timestamp::now().as_second());
     let cursors = opened.map_err(refused_token)?.cursors;
     let cursor = cursors.into_values().next();

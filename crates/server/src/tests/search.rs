@@ -31,7 +31,10 @@ impl Interpret for TestRules {
     fn interpret(&self, object: &JsonTree<'_>) -> Interpretation {
         let text = |name: &str| {
             let value = object.get("test").and_then(|test| test.get(name));
-            value.and_then(JsonTree::as_str).unwrap_or_default().to_owned()
+            value
+                .and_then(JsonTree::as_str)
+                .unwrap_or_default()
+                .to_owned()
         };
         let list = |name: &str| Some(text(name)).filter(|text| !text.is_empty());
         Interpretation {
@@ -81,9 +84,13 @@ async fn fleet() -> Catalog {
                 &cluster(name),
                 &everything,
             );
-            let projector =
-                Projector::new(&cluster(name), &served.resource, &Projection::default(), &[])
-                    .interpreted_by(Arc::new(TestRules));
+            let projector = Projector::new(
+                &cluster(name),
+                &served.resource,
+                &Projection::default(),
+                &[],
+            )
+            .interpreted_by(Arc::new(TestRules));
             let json = object.to_string();
             let document = projector
                 .document(&Object::parse(&json).unwrap(), "2026-01-01T00:00:00Z")
@@ -117,16 +124,35 @@ fn objects(day: u32) -> Vec<(usize, Value)> {
     };
     let shop = Some("shop");
     vec![
-        (0, object("payments-db-0", shop, 3, json!({
-            "labels": { "app": "payments-db" },
-            "ownerReferences": [{ "kind": "StatefulSet", "name": "payments-db", "uid": "u" }],
-            "test": { "image": "postgres:17", "reason": "CrashLoopBackOff", "uses": "v1/Secret/shop/db" },
-        }))),
-        (0, object("web-0", shop, 2, json!({
-            "labels": { "app": "web" }, "annotations": { "prometheus.io/scrape": "true" },
-            "test": { "image": "nginx:1.27" },
-        }))),
-        (1, object("web", shop, 1, json!({ "test": { "image": "nginx:1.27" } }))),
+        (
+            0,
+            object(
+                "payments-db-0",
+                shop,
+                3,
+                json!({
+                    "labels": { "app": "payments-db" },
+                    "ownerReferences": [{ "kind": "StatefulSet", "name": "payments-db", "uid": "u" }],
+                    "test": { "image": "postgres:17", "reason": "CrashLoopBackOff", "uses": "v1/Secret/shop/db" },
+                }),
+            ),
+        ),
+        (
+            0,
+            object(
+                "web-0",
+                shop,
+                2,
+                json!({
+                    "labels": { "app": "web" }, "annotations": { "prometheus.io/scrape": "true" },
+                    "test": { "image": "nginx:1.27" },
+                }),
+            ),
+        ),
+        (
+            1,
+            object("web", shop, 1, json!({ "test": { "image": "nginx:1.27" } })),
+        ),
         (1, object("web", Some("other"), 1, json!({ "test": {} }))),
         (2, object("node-web", None, 0, json!({ "test": {} }))),
     ]
@@ -151,10 +177,7 @@ async fn found(app: &axum::Router, parameters: &str) -> (Vec<String>, Value) {
 }
 
 async fn rows(app: &axum::Router, search: &str) -> Vec<String> {
-    let text: String = search
-        .bytes()
-        .map(|byte| format!("%{byte:02X}"))
-        .collect();
+    let text: String = search.bytes().map(|byte| format!("%{byte:02X}")).collect();
     found(app, &format!("q={text}")).await.0
 }
 
@@ -176,10 +199,22 @@ async fn words_find_the_best_matches_of_all_kinds_first_and_then_the_newest() {
         ]
     );
     for (search, expected) in [
-        ("crashloop member1", vec!["member1 shop Pod payments-db-0 Degraded"]),
-        ("PAYMENTS -member2", vec!["member1 shop Pod payments-db-0 Degraded"]),
-        ("prometheus.io/scrape cluster:member2", vec!["member2 shop Pod web-0 Healthy"]),
-        ("nginx:1.27 deployment member1", vec!["member1 shop Deployment.apps web Healthy"]),
+        (
+            "crashloop member1",
+            vec!["member1 shop Pod payments-db-0 Degraded"],
+        ),
+        (
+            "PAYMENTS -member2",
+            vec!["member1 shop Pod payments-db-0 Degraded"],
+        ),
+        (
+            "prometheus.io/scrape cluster:member2",
+            vec!["member2 shop Pod web-0 Healthy"],
+        ),
+        (
+            "nginx:1.27 deployment member1",
+            vec!["member1 shop Deployment.apps web Healthy"],
+        ),
         ("nothing-like-this", vec![]),
     ] {
         assert_eq!(rows(&app, search).await, expected, "{search}");
@@ -237,7 +272,11 @@ async fn pages_go_on_after_the_last_object_and_facets_count_all_of_them() {
     );
     let mut all = first;
     let mut token = metadata["continue"].as_str().unwrap().to_owned();
-    let other = refusal(&app, &format!("{GROUP}/objects?q=db&limit=3&continue={token}")).await;
+    let other = refusal(
+        &app,
+        &format!("{GROUP}/objects?q=db&limit=3&continue={token}"),
+    )
+    .await;
     assert!(other.contains("parameter continue"), "{other}");
     loop {
         let (rows, metadata) = found(&app, &format!("q=web&limit=3&continue={token}")).await;
@@ -255,15 +294,34 @@ async fn what_is_wrong_with_a_search_is_named_with_its_position() {
     let app = app(fleet().await);
     let refused = async |search: &str| refusal(&app, &format!("{GROUP}/objects?q={search}")).await;
     for (search, expected) in [
-        ("web%20kind:widget", "400 BadRequest: parameter q: the term at byte 5: no ResourceRegistry selects a kind that is called \"widget\""),
-        ("uses:secret/db", "400 BadRequest: parameter q: the term at byte 1: objects of kind secret have a namespace; write uses:secret/<namespace>/db"),
-        ("uses:node/web/a", "400 BadRequest: parameter q: the term at byte 1: objects of kind node have no namespace; write uses:node/a"),
-        ("uses:widget/a", "400 BadRequest: parameter q: the term at byte 1: no ResourceRegistry selects a kind that is called \"widget\", and Kubernetes has none"),
-        ("cluster:member3", "400 BadRequest: cluster \"member3\" is not known"),
+        (
+            "web%20kind:widget",
+            "400 BadRequest: parameter q: the term at byte 5: no ResourceRegistry selects a kind that is called \"widget\"",
+        ),
+        (
+            "uses:secret/db",
+            "400 BadRequest: parameter q: the term at byte 1: objects of kind secret have a namespace; write uses:secret/<namespace>/db",
+        ),
+        (
+            "uses:node/web/a",
+            "400 BadRequest: parameter q: the term at byte 1: objects of kind node have no namespace; write uses:node/a",
+        ),
+        (
+            "uses:widget/a",
+            "400 BadRequest: parameter q: the term at byte 1: no ResourceRegistry selects a kind that is called \"widget\", and Kubernetes has none",
+        ),
+        (
+            "cluster:member3",
+            "400 BadRequest: cluster \"member3\" is not known",
+        ),
     ] {
         assert_eq!(refused(search).await, expected, "{search}");
     }
-    assert!(refused("kind:").await.starts_with("400 BadRequest: parameter q: column"));
+    assert!(
+        refused("kind:")
+            .await
+            .starts_with("400 BadRequest: parameter q: column")
+    );
     assert_eq!(
         refused("a&facets=color").await,
         "400 BadRequest: parameter facets: \"color\" is none of kind, cluster, namespace, health"

@@ -34,7 +34,8 @@ impl NameIndex {
         // Four gigabytes of names of one kind in one cluster do not fit into any memory.
         let start = u32::try_from(self.text.len()).unwrap_or(u32::MAX);
         let entry = u32::try_from(self.entries.len()).unwrap_or(u32::MAX);
-        self.text.extend(name.bytes().map(|byte| byte.to_ascii_lowercase()));
+        self.text
+            .extend(name.bytes().map(|byte| byte.to_ascii_lowercase()));
         self.text.push(END);
         self.entries.push(NameEntry { start, position });
         let slot = position as usize;
@@ -95,7 +96,10 @@ impl NameIndex {
             };
             let position = self.entries[entry].position;
             if position != GONE {
-                each(position, str::from_utf8(self.name(entry)).unwrap_or_default());
+                each(
+                    position,
+                    str::from_utf8(self.name(entry)).unwrap_or_default(),
+                );
             }
             from = self.end(entry);
         }
@@ -108,7 +112,9 @@ mod tests {
 
     fn found(index: &NameIndex, part: &str) -> Vec<(u32, String)> {
         let mut found = Vec::new();
-        index.for_each_with(part, |position, name| found.push((position, name.to_owned())));
+        index.for_each_with(part, |position, name| {
+            found.push((position, name.to_owned()))
+        });
         found
     }
 
@@ -140,7 +146,10 @@ mod tests {
                 (0..10).for_each(|position| index.remove(position));
             }
         }
-        let positions: Vec<u32> = found(&index, "name-").into_iter().map(|(at, _)| at).collect();
+        let positions: Vec<u32> = found(&index, "name-")
+            .into_iter()
+            .map(|(at, _)| at)
+            .collect();
         assert_eq!(positions, (0..10).collect::<Vec<u32>>());
     }
 }

@@ -13,11 +13,7 @@ use roaring::RoaringBitmap;
 
 use super::{running_query::RunningQuery, table::Table};
 use crate::{
-    StoreError,
-    document::StoredDocument,
-    packed::Unpacker,
-    query_filter::Filter,
-    terms::NAMESPACE,
+    StoreError, document::StoredDocument, packed::Unpacker, query_filter::Filter, terms::NAMESPACE,
 };
 
 /// What a search has found.

@@ -46,11 +46,12 @@ impl Table {
                 found.add(word.match_in(of_all), |all| *all |= &self.used);
             }
         }
-        self.name_index.for_each_with(word.text(), |position, name| {
-            found.add(word.match_in(name), |all| {
-                all.insert(position);
+        self.name_index
+            .for_each_with(word.text(), |position, name| {
+                found.add(word.match_in(name), |all| {
+                    all.insert(position);
+                });
             });
-        });
         let vocabulary = self.vocabulary.read();
         for key in WORD_KEYS {
             self.postings
@@ -76,7 +77,9 @@ impl Table {
         for word in filter.words() {
             let with = self.with_word(word);
             if word.is_negated {
-                levels.iter_mut().for_each(|(_, found)| *found -= &with.part);
+                levels
+                    .iter_mut()
+                    .for_each(|(_, found)| *found -= &with.part);
             } else {
                 levels = raised(levels, &with);
             }

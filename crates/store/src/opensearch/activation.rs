@@ -10,10 +10,7 @@ use http::Method;
 use serde_json::{Value, json};
 
 use super::{
-    engine::Engine,
-    feed::RevisionSwap,
-    survey::SurveyedIndex,
-    visible_resources::VisibleResources,
+    engine::Engine, feed::RevisionSwap, survey::SurveyedIndex, visible_resources::VisibleResources,
 };
 use crate::{IndexRevision, StoreError};
 

@@ -64,16 +64,16 @@ impl Engine {
     }
 }
 
-fn read_page(
-    answer: SearchResponse<HitSource>,
-    limit: usize,
-) -> Result<RankedPage, StoreError> {
+fn read_page(answer: SearchResponse<HitSource>, limit: usize) -> Result<RankedPage, StoreError> {
     let mut hits = answer.hits.hits;
     let more = hits.len() > limit;
     hits.truncate(limit);
     let read = |hit: RawHit<HitSource>| {
         let position = read_position(&hit.sort).ok_or_else(|| {
-            garbled(format!("document {} has no sort values of a search", hit.id))
+            garbled(format!(
+                "document {} has no sort values of a search",
+                hit.id
+            ))
         })?;
         read_hit(hit).map(|hit| RankedHit { hit, position })
     };

@@ -7,7 +7,8 @@ use fleetdex_core::{
     model::InvalidName,
     query::{
         CheckedRelatives, Cursor, GroupKey, Groups, Page, Query, QueryError, RankedPage,
-        RankedQuery, Relative, RelativesQuery, ResourceName, dsl, merge::SortedPage, owners::MAX_OWNERS,
+        RankedQuery, Relative, RelativesQuery, ResourceName, dsl, merge::SortedPage,
+        owners::MAX_OWNERS,
     },
 };
 use serde::de::IgnoredAny;

@@ -36,10 +36,15 @@ pub(super) async fn measure(
         let objects = query_client.search(&word).await?;
         let of_server = started.elapsed();
         if number < WARM_UP {
-            let (hits, objects): (Value, Value) =
-                (serde_json::from_slice(&hits)?, serde_json::from_slice(&objects)?);
+            let (hits, objects): (Value, Value) = (
+                serde_json::from_slice(&hits)?,
+                serde_json::from_slice(&objects)?,
+            );
             let found = objects["items"].as_array().map_or(0, Vec::len);
-            let total = objects["metadata"]["remainingItemCount"].as_u64().unwrap_or(0) + found as u64;
+            let total = objects["metadata"]["remainingItemCount"]
+                .as_u64()
+                .unwrap_or(0)
+                + found as u64;
             ensure!(
                 hits["hits"]["total"]["value"] == total && found > 0,
                 "{total} objects of {}",

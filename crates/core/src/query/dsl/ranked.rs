@@ -55,7 +55,12 @@ pub fn ranked_body(ranked: &RankedQuery) -> Result<Value, QueryError> {
         body["search_after"] = search_after(position);
     }
     if !ranked.facets.is_empty() {
-        body["aggs"] = ranked.facets.iter().map(facet).collect::<Map<_, _>>().into();
+        body["aggs"] = ranked
+            .facets
+            .iter()
+            .map(facet)
+            .collect::<Map<_, _>>()
+            .into();
     }
     Ok(body)
 }

@@ -260,7 +260,9 @@ fn terms_of(
     let check_scope = |is_namespaced: bool| match (is_namespaced, namespace.is_empty()) {
         (true, true) => Err(refused(
             term,
-            &format!("objects of kind {kind} have a namespace; write uses:{kind}/<namespace>/{name}"),
+            &format!(
+                "objects of kind {kind} have a namespace; write uses:{kind}/<namespace>/{name}"
+            ),
         )),
         (false, false) => Err(refused(
             term,

@@ -100,7 +100,10 @@ impl ImagesRequest {
 }
 
 /// The value of a parameter, and the other parameters.
-pub(super) fn take<'p>(name: &str, parameters: &[QueryParameter<'p>]) -> (String, Vec<QueryParameter<'p>>) {
+pub(super) fn take<'p>(
+    name: &str,
+    parameters: &[QueryParameter<'p>],
+) -> (String, Vec<QueryParameter<'p>>) {
     let (given, others): (Vec<_>, Vec<_>) = parameters
         .iter()
         .cloned()
