@@ -182,18 +182,6 @@ impl Api {
             .await
     }
 
-    /// Watches the objects of a search across kinds, from the resource version among the parameters on.
-    pub async fn watch_search(
-        &self,
-        parameters: &[(&str, String)],
-        shape: ListShape,
-    ) -> Result<WatchReader, ClientError> {
-        let enabled = String::from("true");
-        let flag = std::iter::once(("watch", &enabled));
-        self.open_watch(&with_query("objects", pairs(parameters).chain(flag)), shape)
-            .await
-    }
-
     async fn open_watch(
         &self,
         below_group: &str,

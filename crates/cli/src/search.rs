@@ -11,7 +11,6 @@ mod pages;
 mod query;
 #[cfg(test)]
 mod tests;
-mod watch;
 
 pub use args::SearchArgs;
 pub use query::SearchQueryError;
@@ -33,13 +32,9 @@ async fn search(args: &SearchArgs, console: &mut Console<'_>) -> Result<bool, Co
     check(args)?;
     let query = query::checked(query::join(&args.query), &args.terms()?)?;
     let api = Api::new(&args.server).await?;
-    if args.watch {
-        return watch::watch(&api, args, &query, console).await;
-    }
     let mut printer = FoundPrinter::new(args);
     let mut warnings = Warnings::default();
-    let (progress, _) =
-        print_pages(&api, args, &query, &mut printer, &mut warnings, console).await?;
+    let progress = print_pages(&api, args, &query, &mut printer, &mut warnings, console).await?;
     let is_empty = printer.count() == 0;
     printer.finish(&progress.facets, console)?;
     console.out.flush()?;
@@ -58,9 +53,8 @@ fn check(args: &SearchArgs) -> Result<(), CommandError> {
         let problem = "--limit 0: write a number from 1, or use --all";
         return Err(CommandError::Usage(problem.to_owned()));
     }
-    let has_place = !args.watch && args.output.output != OutputFormat::Name;
-    if args.facets && !has_place {
-        let problem = "--facets cannot be combined with --watch or -o name";
+    if args.facets && args.output.output == OutputFormat::Name {
+        let problem = "--facets cannot be combined with -o name";
         return Err(CommandError::Usage(problem.to_owned()));
     }
     Ok(())

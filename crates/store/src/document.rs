@@ -16,7 +16,7 @@ use super::{
     content::{Content, DocumentIdentity, SEPARATOR},
     packed::{Dictionary, Packed, Packer, Unpacker},
     sort_position::{SortPosition, Uid},
-    terms::{TermTable, Vocabulary, read_numbers, write_numbers},
+    terms::{TermDictionary, TermTable, read_numbers, write_numbers},
 };
 use crate::{KindExtent, StoreError};
 
@@ -30,7 +30,7 @@ pub(super) struct Origin {
     /// Prefix of the ids: `<apiVersion>/<kind>/`.
     pub(super) id_prefix: Box<str>,
     /// The vocabulary of their term numbers.
-    pub(super) vocabulary: Arc<Vocabulary>,
+    pub(super) vocabulary: Arc<TermDictionary>,
 }
 
 /// One version of one object. Only its packing ever changes: the next version is another document.

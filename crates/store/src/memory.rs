@@ -35,7 +35,7 @@ use super::{
     StoreError,
     changes::{Bounds, Log, Sequence},
     codec::Codec,
-    terms::Vocabulary,
+    terms::TermDictionary,
 };
 
 /// The bounds of the log: minutes of a busy fleet. Most documents in it are stored anyway; the log
@@ -57,7 +57,7 @@ pub struct Memory {
 struct MemoryState {
     revisions: RwLock<StoredRevisions>,
     codec: Codec,
-    vocabulary: Arc<Vocabulary>,
+    vocabulary: Arc<TermDictionary>,
     views: Views,
     /// Threads that read.
     readers: FairSemaphore<Requester>,

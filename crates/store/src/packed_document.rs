@@ -14,7 +14,7 @@ use super::{
     content::{Content, IndexedMetadata},
     document::Origin,
     packed::Packer,
-    terms::{ANNOTATION_KEY, NAMESPACE, OWNER, OWNER_NAME, REJECTED, Vocabulary, label_key},
+    terms::{ANNOTATION_KEY, NAMESPACE, OWNER, OWNER_NAME, REJECTED, TermDictionary, label_key},
 };
 use crate::bulk::Write;
 
@@ -41,13 +41,13 @@ struct DocumentHead<'a> {
     #[serde(borrow)]
     kind: Cow<'a, str>,
     #[serde(borrow)]
-    search: Search<'a>,
+    search: SearchMembers<'a>,
     #[serde(borrow)]
     metadata: IndexedMetadata<'a>,
 }
 
 #[derive(Deserialize)]
-struct Search<'a> {
+struct SearchMembers<'a> {
     #[serde(borrow)]
     resource: Cow<'a, str>,
     #[serde(borrow)]
@@ -71,7 +71,7 @@ pub(super) fn pack_document(
     write: &Write,
     body: &[u8],
     codec: &Codec,
-    vocabulary: &Arc<Vocabulary>,
+    vocabulary: &Arc<TermDictionary>,
     packer: &mut Packer,
 ) -> Result<PackedDocument, PackError> {
     let source: &RawValue = serde_json::from_slice(body)?;
@@ -119,8 +119,8 @@ pub(super) fn pack_document(
 }
 
 /// The terms of a document. Neither a label's key nor a field's path has a `=`.
-fn terms(namespace: &str, search: Search<'_>) -> Vec<(Cow<'static, str>, String)> {
-    let Search {
+fn terms(namespace: &str, search: SearchMembers<'_>) -> Vec<(Cow<'static, str>, String)> {
+    let SearchMembers {
         labels,
         fields,
         owners,

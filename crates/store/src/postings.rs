@@ -211,11 +211,11 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::terms::Vocabulary;
+    use crate::terms::TermDictionary;
 
     #[test]
     fn terms_without_documents_are_released() {
-        let vocabulary = Arc::new(Vocabulary::default());
+        let vocabulary = Arc::new(TermDictionary::default());
         let mut postings = Postings::default();
         let web = [("label app", "web")];
         let first = vocabulary.intern(web.into_iter()).take();

@@ -20,9 +20,9 @@ use super::{
 /// A query's conditions on the documents of its resource, all of which have to hold.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Filter {
-    conditions: Vec<Condition>,
+    conditions: Vec<FilterCondition>,
     /// Conditions on paths that have no terms, which are looked up in the object itself.
-    on_object: Vec<Condition>,
+    on_object: Vec<FilterCondition>,
     paths: BTreeSet<FieldPath>,
     /// What the caller may see, which differs between clusters.
     permitted: Permitted,
@@ -33,7 +33,7 @@ pub(super) struct Filter {
 
 /// One condition.
 #[derive(Clone, Debug)]
-pub(super) struct Condition {
+pub(super) struct FilterCondition {
     /// What a document must have or, if negated, must not have.
     pub(super) test: Test,
     /// Whether the test must fail.
@@ -133,7 +133,7 @@ impl Filter {
         Some(Cow::Owned(narrowed))
     }
 
-    pub(super) fn conditions(&self) -> &[Condition] {
+    pub(super) fn conditions(&self) -> &[FilterCondition] {
         &self.conditions
     }
 
@@ -209,7 +209,7 @@ impl Filter {
     }
 
     fn require(&mut self, test: Test) {
-        self.conditions.push(Condition {
+        self.conditions.push(FilterCondition {
             test,
             negated: false,
             or_else: None,
@@ -217,7 +217,7 @@ impl Filter {
     }
 
     fn refuse(&mut self, test: Test) {
-        self.conditions.push(Condition {
+        self.conditions.push(FilterCondition {
             test,
             negated: true,
             or_else: None,
@@ -287,14 +287,18 @@ pub(super) const WORD_KEYS: [&str; 6] = [
 ];
 
 /// The conditions of a field requirement.
-fn field_conditions(path: &FieldPath, test: &FieldTest, selectable: &Selectable) -> Vec<Condition> {
+fn field_conditions(
+    path: &FieldPath,
+    test: &FieldTest,
+    selectable: &Selectable,
+) -> Vec<FilterCondition> {
     let key = path.as_str();
-    let require = |test| Condition {
+    let require = |test| FilterCondition {
         test,
         negated: false,
         or_else: None,
     };
-    let refuse = |test| Condition {
+    let refuse = |test| FilterCondition {
         test,
         negated: true,
         or_else: None,
@@ -315,7 +319,7 @@ fn field_conditions(path: &FieldPath, test: &FieldTest, selectable: &Selectable)
         (FieldTest::Compares(comparison, bound), _) => {
             vec![require(Test::Compares(key.to_owned(), *comparison, *bound))]
         }
-        (FieldTest::In(_), true) => vec![Condition {
+        (FieldTest::In(_), true) => vec![FilterCondition {
             or_else: Some(named),
             ..refuse(not_empty())
         }],
@@ -335,7 +339,7 @@ fn values_test<'v>(key: &str, values: impl Iterator<Item = &'v String>) -> Test 
     }
 }
 
-impl Condition {
+impl FilterCondition {
     /// `terms` are keys and values that the document has.
     fn holds(&self, document: &StoredDocument, terms: &[(&str, &str)]) -> bool {
         let holds = self.test.holds(document, terms) != self.negated;

@@ -37,7 +37,7 @@ pub(super) fn label_of(key: &str) -> Option<&str> {
 }
 
 /// A key and a value that documents have.
-pub(super) struct Term {
+pub(super) struct StoredTerm {
     /// Key and value.
     text: Box<str>,
     key_len: u32,
@@ -45,7 +45,7 @@ pub(super) struct Term {
     users: u32,
 }
 
-impl Term {
+impl StoredTerm {
     pub(super) fn key(&self) -> &str {
         &self.text[..self.key_len as usize]
     }
@@ -60,35 +60,35 @@ impl Term {
 ///
 /// Its lock is the innermost one: its holder neither takes another lock nor drops a document.
 #[derive(Default)]
-pub(super) struct Vocabulary {
+pub(super) struct TermDictionary {
     table: RwLock<TermTable>,
 }
 
 /// A locked vocabulary.
 #[derive(Default)]
 pub(super) struct TermTable {
-    terms: Vec<Term>,
+    terms: Vec<StoredTerm>,
     /// Free numbers.
     free: Vec<u32>,
     numbers: HashTable<u32>,
     hasher: RandomState,
 }
 
-impl fmt::Debug for Vocabulary {
+impl fmt::Debug for TermDictionary {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str("Vocabulary")
+        out.write_str("TermDictionary")
     }
 }
 
-impl PartialEq for Vocabulary {
+impl PartialEq for TermDictionary {
     fn eq(&self, other: &Self) -> bool {
         std::ptr::eq(self, other)
     }
 }
 
-impl Eq for Vocabulary {}
+impl Eq for TermDictionary {}
 
-impl Vocabulary {
+impl TermDictionary {
     pub(super) fn read(&self) -> RwLockReadGuard<'_, TermTable> {
         self.table.read()
     }
@@ -121,7 +121,7 @@ impl Vocabulary {
 /// Numbers of terms, in ascending order. Released when dropped, unless a document has taken them:
 /// it may be superseded before it is stored.
 pub(super) struct TermNumbers {
-    vocabulary: Arc<Vocabulary>,
+    vocabulary: Arc<TermDictionary>,
     numbers: Vec<u32>,
 }
 
@@ -131,7 +131,7 @@ impl TermNumbers {
         self.numbers.iter().copied()
     }
 
-    /// Takes the numbers for a document, which has to [release](Vocabulary::release) them.
+    /// Takes the numbers for a document, which has to [release](TermDictionary::release) them.
     pub(super) fn take(mut self) -> Vec<u32> {
         std::mem::take(&mut self.numbers)
     }
@@ -151,7 +151,7 @@ impl TermTable {
         self.numbers.is_empty()
     }
 
-    pub(super) fn term(&self, number: u32) -> Option<&Term> {
+    pub(super) fn term(&self, number: u32) -> Option<&StoredTerm> {
         self.terms.get(number as usize)
     }
 
@@ -173,7 +173,7 @@ impl TermTable {
         }
         // Four billion terms, or bytes of one key, do not fit into any memory or request.
         let key_len = u32::try_from(key.len()).unwrap_or_default();
-        let term = Term {
+        let term = StoredTerm {
             text: format!("{key}{value}").into(),
             key_len,
             users: 1,
@@ -216,7 +216,7 @@ impl TermTable {
     }
 }
 
-fn hash_of_term(terms: &[Term], hasher: &RandomState, number: u32) -> u64 {
+fn hash_of_term(terms: &[StoredTerm], hasher: &RandomState, number: u32) -> u64 {
     terms
         .get(number as usize)
         .map_or(0, |term| hasher.hash_one((term.key(), term.value())))
@@ -258,7 +258,7 @@ mod tests {
 
     #[test]
     fn keys_and_values_that_make_the_same_text_are_different_terms() {
-        let vocabulary = Arc::new(Vocabulary::default());
+        let vocabulary = Arc::new(TermDictionary::default());
         let numbers = vocabulary
             .intern([("label a", "bc"), ("label ab", "c")].into_iter())
             .take();

@@ -55,10 +55,6 @@ pub struct SearchArgs {
     #[arg(long, env = "FLEETDEX_FACETS")]
     pub facets: bool,
 
-    /// After the result, print every change until stopped
-    #[arg(short, long, env = "FLEETDEX_WATCH")]
-    pub watch: bool,
-
     /// How to print it.
     #[command(flatten)]
     pub output: SearchOutputArgs,

@@ -2,7 +2,7 @@
 
 use super::{args::SearchArgs, output::FoundPrinter};
 use crate::{
-    api::{Api, FacetCounts, FoundPage, ListShape, TableColumn},
+    api::{Api, FacetCounts, FoundPage, ListShape},
     console::{CommandError, Console},
     pages::Warnings,
 };
@@ -12,7 +12,7 @@ const MAX_PAGE: usize = 500;
 /// The properties by which objects are counted.
 const FACETS: &str = "kind,cluster,namespace,health";
 
-/// Prints the pages that are wanted; returns what they have beside objects, and the columns of their Table.
+/// Prints the pages that are wanted; returns what they have beside objects.
 pub(super) async fn print_pages(
     api: &Api,
     args: &SearchArgs,
@@ -20,7 +20,7 @@ pub(super) async fn print_pages(
     printer: &mut FoundPrinter,
     warnings: &mut Warnings,
     console: &mut Console<'_>,
-) -> Result<(SearchProgress, Vec<TableColumn>), CommandError> {
+) -> Result<SearchProgress, CommandError> {
     let mut pages = FoundPages {
         api,
         query,
@@ -29,12 +29,10 @@ pub(super) async fn print_pages(
         with_facets: args.facets,
         progress: SearchProgress::default(),
     };
-    let mut columns = Vec::new();
     while let Some(found) = pages.next(warnings, console).await? {
-        columns = found.page.columns;
-        printer.add(&found.page.items, &columns, console)?;
+        printer.add(&found.page.items, &found.page.columns, console)?;
     }
-    Ok((pages.progress, columns))
+    Ok(pages.progress)
 }
 
 /// The remaining pages of a search.
@@ -54,8 +52,6 @@ pub(super) struct SearchProgress {
     /// The continue token of the next page.
     next: Option<String>,
     has_begun: bool,
-    /// The resource version of the first page, at which a watch continues.
-    pub(super) version: String,
     /// The counts, from the first page.
     pub(super) facets: Vec<FacetCounts>,
     /// How many objects follow the last page, if that is known.
@@ -81,7 +77,6 @@ impl FoundPages<'_> {
         progress.remaining = found.remaining;
         if !progress.has_begun {
             progress.has_begun = true;
-            progress.version = found.page.version.take().unwrap_or_default();
             progress.facets = std::mem::take(&mut found.facets);
         }
         Ok(Some(found))

@@ -268,12 +268,9 @@ async fn counts_follow_the_table_and_are_in_the_metadata_of_a_list() {
     Table q=&limit=50&facets=kind%2Ccluster%2Cnamespace%2Chealth
     objects q=&limit=50&facets=kind%2Ccluster%2Cnamespace%2Chealth
     "#);
-    for line in [["--facets", "--watch"], ["--facets", "-oname"]] {
+    for line in [["--facets", "-oname"]] {
         let (_, _, err) = server.search(&line).await;
-        assert_eq!(
-            err,
-            "error: --facets cannot be combined with --watch or -o name\n"
-        );
+        assert_eq!(err, "error: --facets cannot be combined with -o name\n");
     }
 }
 
@@ -329,41 +326,4 @@ async fn an_invalid_query_is_not_sent() {
         "error: --limit 0: write a number from 1, or use --all\n"
     );
     assert!(server.asked().is_empty());
-}
-
-#[tokio::test]
-async fn changes_are_printed_until_the_version_expires_and_then_searched_again() {
-    let event = |kind: &str, name: &str, version: &str| {
-        let mut table = table(&[name], &json!({ "resourceVersion": version }));
-        table["rows"][0]["cells"][4] = kind.into();
-        json!({ "type": kind, "object": table }).to_string() + "\n"
-    };
-    let changes = event("ADDED", "b", "8") + &event("DELETED", "a", "9");
-    let expired =
-        json!({ "type": "ERROR", "object": { "kind": "Status", "apiVersion": "v1", "code": 410 } });
-    let refused = json!({ "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 403, "reason": "Forbidden", "message": "no" });
-    let server = PreparedServer::with(vec![
-        found(&["a"], &json!({ "resourceVersion": "7" })),
-        (200, changes),
-        (200, expired.to_string() + "\n"),
-        (403, refused.to_string()),
-    ]);
-    let (is_complete, out, err) = server.search(&["web", "--watch"]).await;
-    assert!(!is_complete);
-    insta::assert_snapshot!(out, @r#"
-    CLUSTER   NAMESPACE   KIND              NAME   HEALTH     REASON                AGE
-    member1   web         Deployment.apps   a      Degraded   ReplicasUnavailable   3d
-    member1   web         Deployment.apps   b      ADDED      ReplicasUnavailable   3d
-    member1   web         Deployment.apps   a      DELETED    ReplicasUnavailable   3d
-    "#);
-    insta::assert_snapshot!(err, @r#"
-    Warning: the resource version has expired, changes may be missing; searching again
-    Error from server (Forbidden): no
-    "#);
-    insta::assert_snapshot!(server.asked().join("\n"), @r#"
-    Table q=web&limit=50
-    Table q=web&resourceVersion=7&watch=true
-    Table q=web&resourceVersion=9&watch=true
-    Table q=web&limit=50
-    "#);
 }

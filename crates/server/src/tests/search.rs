@@ -296,19 +296,19 @@ async fn what_is_wrong_with_a_search_is_named_with_its_position() {
     for (search, expected) in [
         (
             "web%20kind:widget",
-            "400 BadRequest: parameter q: the term at byte 5: no ResourceRegistry selects a kind that is called \"widget\"",
+            "400 BadRequest: parameter q: column 5: no ResourceRegistry selects a kind that is called \"widget\"",
         ),
         (
             "uses:secret/db",
-            "400 BadRequest: parameter q: the term at byte 1: objects of kind secret have a namespace; write uses:secret/<namespace>/db",
+            "400 BadRequest: parameter q: column 1: objects of kind secret have a namespace; write uses:secret/<namespace>/db",
         ),
         (
             "uses:node/web/a",
-            "400 BadRequest: parameter q: the term at byte 1: objects of kind node have no namespace; write uses:node/a",
+            "400 BadRequest: parameter q: column 1: objects of kind node have no namespace; write uses:node/a",
         ),
         (
             "uses:widget/a",
-            "400 BadRequest: parameter q: the term at byte 1: no ResourceRegistry selects a kind that is called \"widget\", and Kubernetes has none",
+            "400 BadRequest: parameter q: column 1: no ResourceRegistry selects a kind that is called \"widget\", and Kubernetes has none",
         ),
         (
             "cluster:member3",

@@ -18,7 +18,7 @@ use crate::{
     content::{Content, IndexedMetadata},
     document::{Origin, StoredDocument},
     packed::{Packer, Unpacker},
-    terms::Vocabulary,
+    terms::TermDictionary,
 };
 
 /// A line is not one that a replica of this version writes.
@@ -179,7 +179,7 @@ pub struct ReplicatedChange {
 #[derive(Default)]
 pub struct LineReader {
     codec: Codec,
-    vocabulary: Arc<Vocabulary>,
+    vocabulary: Arc<TermDictionary>,
     origins: BTreeMap<(ClusterName, Box<str>), Arc<Origin>>,
 }
 

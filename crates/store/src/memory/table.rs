@@ -21,8 +21,8 @@ use crate::{
     document::{Origin, StoredDocument},
     packed::Unpacker,
     postings::Postings,
-    query_filter::{Condition, Filter, Test, compares, is_integer_above, is_integer_below},
-    terms::{OWNER, Vocabulary},
+    query_filter::{Filter, FilterCondition, Test, compares, is_integer_above, is_integer_below},
+    terms::{OWNER, TermDictionary},
 };
 
 /// The cost of fetching and sorting a document, relative to skipping one in the order.
@@ -40,7 +40,7 @@ pub(super) struct Table {
     /// When each document was created, by position: [`StoredDocument::created`].
     created: Vec<u32>,
     pub(super) postings: Postings,
-    pub(super) vocabulary: Arc<Vocabulary>,
+    pub(super) vocabulary: Arc<TermDictionary>,
     hasher: RandomState,
 }
 
@@ -92,7 +92,7 @@ impl SelectedDocuments {
 
 impl Table {
     /// An empty table.
-    pub(super) fn new(vocabulary: Arc<Vocabulary>) -> Self {
+    pub(super) fn new(vocabulary: Arc<TermDictionary>) -> Self {
         Self {
             documents: Vec::new(),
             free: Vec::new(),
@@ -310,7 +310,7 @@ impl Table {
     pub(super) fn with_conditions(&self, filter: &Filter) -> RoaringBitmap {
         let mut found: Option<RoaringBitmap> = None;
         // Required conditions first: they leave less for the others.
-        let (required, others): (Vec<&Condition>, Vec<&Condition>) = filter
+        let (required, others): (Vec<&FilterCondition>, Vec<&FilterCondition>) = filter
             .conditions()
             .iter()
             .partition(|condition| !condition.negated);

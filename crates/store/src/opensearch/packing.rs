@@ -10,7 +10,7 @@ use crate::{
     document::{Origin, StoredDocument},
     packed::Packer,
     packed_document::{PackedDocument, pack_document},
-    terms::Vocabulary,
+    terms::TermDictionary,
 };
 
 /// Bytes that are packed in place: a fraction of a millisecond, less than it takes to wake another
@@ -22,7 +22,7 @@ const IN_PLACE_BYTES: usize = 32 << 10;
 #[derive(Default)]
 pub(super) struct Packing {
     codec: Codec,
-    vocabulary: Arc<Vocabulary>,
+    vocabulary: Arc<TermDictionary>,
 }
 
 impl fmt::Debug for Packing {

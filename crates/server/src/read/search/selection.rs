@@ -8,7 +8,7 @@ use fleetdex_core::{
     query::{ResourceName, Word, WordSelector},
     selector::{FieldRequirement, FieldTest, LabelRequirement, LabelTest},
 };
-use fleetdex_search::{AgeTest, Condition, Term, UsedObject};
+use fleetdex_search::{AgeTest, Condition, SyntaxError, Term, UsedObject};
 use jiff::Timestamp;
 
 use super::super::across_kinds::AcrossKinds;
@@ -40,6 +40,26 @@ pub(super) struct Selection {
     pub(super) words: WordSelector,
 }
 
+/// A term of a search that is read at a time.
+struct ReadTerm<'s> {
+    /// The text of the search.
+    text: &'s str,
+    term: &'s Term,
+    now: Timestamp,
+}
+
+impl ReadTerm<'_> {
+    fn is_negated(&self) -> bool {
+        self.term.negated
+    }
+
+    /// The refusal of the term, with its place in the text.
+    fn refused(&self, problem: impl Into<String>) -> ApiError {
+        let error = SyntaxError::new(self.text, self.term.span.clone(), problem);
+        ApiError::bad_request(format!("parameter q: {error}"))
+    }
+}
+
 /// The clusters that a request names, so that it is refused if one of them may not be seen.
 pub fn named_clusters(request: &SearchRequest) -> Vec<ClusterName> {
     let of_term = |term: &Term| match &term.condition {
@@ -67,12 +87,17 @@ impl Selection {
         };
         let mut clusters = None;
         for term in &request.search.terms {
+            let read = ReadTerm {
+                text: &request.text,
+                term,
+                now,
+            };
             match &term.condition {
                 Condition::Cluster(named) => {
                     let known = clusters.get_or_insert_with(|| clusters_of(kinds, request));
                     known.retain(|name| named.contains(name) != term.negated);
                 }
-                condition => selection.add(kinds, term, condition, now)?,
+                condition => selection.add(kinds, condition, &read)?,
             }
         }
         if clusters.as_ref().is_some_and(BTreeSet::is_empty) {
@@ -87,9 +112,8 @@ impl Selection {
     fn add(
         &mut self,
         kinds: &AcrossKinds<'_>,
-        term: &Term,
         condition: &Condition,
-        now: Timestamp,
+        term: &ReadTerm<'_>,
     ) -> Result<(), ApiError> {
         match condition {
             // Read before: all words are one selector, and clusters are named before anything is looked up.
@@ -100,20 +124,20 @@ impl Selection {
                     named.extend(resources_called(kinds, name, term)?);
                 }
                 self.resources
-                    .retain(|resource| named.contains(resource) != term.negated);
+                    .retain(|resource| named.contains(resource) != term.is_negated());
             }
             Condition::Namespace(names) => {
                 let values = names.iter().map(ToString::to_string);
-                self.is_namespaced |= !term.negated;
+                self.is_namespaced |= !term.is_negated();
                 self.of_namespaced
-                    .push(one_of(NAMESPACE, values, term.negated));
+                    .push(one_of(NAMESPACE, values, term.is_negated()));
             }
             Condition::Name(names) => self.require(NAME, names.iter().cloned(), term),
             Condition::Label(requirement) => self.add_label(requirement, term)?,
             Condition::Health(words) => self.require(HEALTH, words.iter().cloned(), term),
             Condition::Reason(reasons) => self.require(REASON, reasons.iter().cloned(), term),
             Condition::Image(images) => self.require(IMAGE, images.iter().cloned(), term),
-            Condition::Age(test) => self.add_age(*test, term.negated, now),
+            Condition::Age(test) => self.add_age(*test, term),
             Condition::Uses(objects) => {
                 let mut terms = Vec::new();
                 for object in objects {
@@ -125,38 +149,44 @@ impl Selection {
         Ok(())
     }
 
-    fn require(&mut self, path: &str, values: impl IntoIterator<Item = String>, term: &Term) {
+    fn require(
+        &mut self,
+        path: &str,
+        values: impl IntoIterator<Item = String>,
+        term: &ReadTerm<'_>,
+    ) {
         let known = self.list.fields.requirements().cloned();
-        let added = one_of(path, values, term.negated);
+        let added = one_of(path, values, term.is_negated());
         self.list.fields = known.chain([added]).collect();
     }
 
-    fn add_label(&mut self, requirement: &LabelRequirement, term: &Term) -> Result<(), ApiError> {
-        let test = match (term.negated, requirement.test()) {
+    fn add_label(
+        &mut self,
+        requirement: &LabelRequirement,
+        term: &ReadTerm<'_>,
+    ) -> Result<(), ApiError> {
+        let test = match (term.is_negated(), requirement.test()) {
             (false, test) => test.clone(),
             (true, LabelTest::In(values)) => LabelTest::NotIn(values.clone()),
             (true, LabelTest::NotIn(values)) => LabelTest::In(values.clone()),
             (true, LabelTest::Exists) => LabelTest::DoesNotExist,
             (true, LabelTest::DoesNotExist) => LabelTest::Exists,
             (true, LabelTest::GreaterThan(_) | LabelTest::LessThan(_)) => {
-                return Err(refused(
-                    term,
-                    "a comparison cannot be negated; write the opposite one, such as label:weight<5",
-                ));
+                return Err(term.refused("a comparison cannot be negated; write the opposite one, such as label:weight<5"));
             }
         };
         let requirement = LabelRequirement::new(requirement.key(), test)
-            .map_err(|error| refused(term, &error.to_string()))?;
+            .map_err(|error| term.refused(error.to_string()))?;
         let known = self.list.labels.requirements().cloned();
         self.list.labels = known.chain([requirement]).collect();
         Ok(())
     }
 
-    fn add_age(&mut self, test: AgeTest, is_negated: bool, now: Timestamp) {
+    fn add_age(&mut self, test: AgeTest, term: &ReadTerm<'_>) {
         let age = i64::try_from(test.age.as_millis()).unwrap_or(i64::MAX);
-        let bound = now.as_millisecond().saturating_sub(age);
+        let bound = term.now.as_millisecond().saturating_sub(age);
         let options = &mut self.list.options;
-        if test.younger == is_negated {
+        if test.younger == term.is_negated() {
             options.before = Some(options.before.map_or(bound, |known| known.min(bound)));
         } else {
             options.since = Some(options.since.map_or(bound, |known| known.max(bound)));
@@ -219,14 +249,14 @@ fn one_of(
 fn resources_called(
     kinds: &AcrossKinds<'_>,
     name: &str,
-    term: &Term,
+    term: &ReadTerm<'_>,
 ) -> Result<Vec<ResourceName>, ApiError> {
     let is_called = |registered: &&RegisteredResource| is_called(registered, name);
     let called = kinds.catalog().resources().filter(is_called);
     let called: Vec<ResourceName> = called.map(|registered| registered.name.clone()).collect();
     if called.is_empty() {
         let problem = format!("no ResourceRegistry selects a kind that is called {name:?}");
-        return Err(refused(term, &problem));
+        return Err(term.refused(problem));
     }
     Ok(called)
 }
@@ -249,7 +279,7 @@ fn is_called(registered: &RegisteredResource, name: &str) -> bool {
 fn terms_of(
     kinds: &AcrossKinds<'_>,
     object: &UsedObject,
-    term: &Term,
+    term: &ReadTerm<'_>,
 ) -> Result<Vec<String>, ApiError> {
     let UsedObject {
         kind,
@@ -258,16 +288,12 @@ fn terms_of(
     } = object;
     let namespace = namespace.as_ref().map_or("", |name| name.as_str());
     let check_scope = |is_namespaced: bool| match (is_namespaced, namespace.is_empty()) {
-        (true, true) => Err(refused(
-            term,
-            &format!(
-                "objects of kind {kind} have a namespace; write uses:{kind}/<namespace>/{name}"
-            ),
-        )),
-        (false, false) => Err(refused(
-            term,
-            &format!("objects of kind {kind} have no namespace; write uses:{kind}/{name}"),
-        )),
+        (true, true) => Err(term.refused(format!(
+            "objects of kind {kind} have a namespace; write uses:{kind}/<namespace>/{name}"
+        ))),
+        (false, false) => Err(term.refused(format!(
+            "objects of kind {kind} have no namespace; write uses:{kind}/{name}"
+        ))),
         _ => Ok(()),
     };
     let registered = kinds.catalog().resources();
@@ -276,10 +302,7 @@ fn terms_of(
         .collect();
     if called.is_empty() {
         let known = kinds::resolve(kind).map_err(|_| {
-            refused(
-                term,
-                &format!("no ResourceRegistry selects a kind that is called {kind:?}, and Kubernetes has none"),
-            )
+            term.refused(format!("no ResourceRegistry selects a kind that is called {kind:?}, and Kubernetes has none"))
         })?;
         check_scope(known.namespaced)?;
         let Gvk { kind, .. } = known.gvk();
@@ -292,11 +315,4 @@ fn terms_of(
         terms.extend(kinds.terms_of(&registered.name, namespace, name));
     }
     Ok(terms)
-}
-
-fn refused(term: &Term, problem: &str) -> ApiError {
-    ApiError::bad_request(format!(
-        "parameter q: the term at byte {}: {problem}",
-        term.span.start + 1
-    ))
 }

@@ -21,9 +21,11 @@ const MAX_LIMIT: usize = 500;
 /// A search over all kinds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SearchRequest {
-    /// What is searched.
+    /// The text of the search.
+    pub text: String,
+    /// What it asks for.
     pub search: Search,
-    /// Selectors of all kinds that parameters name beside the text, and the text itself. It names no resource.
+    /// Selectors of all kinds that parameters name beside the text, and the text in its canonical form. It names no resource.
     pub list: ListRequest,
     /// By what all found objects are counted.
     pub facets: Vec<Facet>,
@@ -49,6 +51,7 @@ impl SearchRequest {
         list.search = Some(search.to_string());
         let limit = list.limit.map_or(DEFAULT_LIMIT, NonZeroUsize::get);
         Ok(Self {
+            text,
             search,
             list,
             facets,
