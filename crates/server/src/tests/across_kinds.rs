@@ -154,6 +154,44 @@ async fn table(app: &axum::Router, path: &str) -> (Vec<String>, Vec<String>) {
     (rows.map(|row| line(&row["cells"])).collect(), warnings)
 }
 
+#[tokio::test]
+async fn a_table_of_one_kind_has_its_health_in_wide_columns_unless_it_is_not_interpreted() {
+    let pages = || {
+        vec![
+            page(vec![
+                degraded(object("Pod", "web-1", json!({}))),
+                object("Pod", "web-2", json!({})),
+            ]),
+            page(vec![object("Node", "n1", json!({}))]),
+        ]
+    };
+    let app = app(interpreted(&PreparedReader::with(
+        [pages(), pages(), pages()].concat(),
+    )));
+    for below in ["search", "clusters/member1", "proxying/karmada/proxy"] {
+        let path = format!("{GROUP}/{below}/api/v1/namespaces/web/pods");
+        let (rows, warnings) = table(&app, &path).await;
+        let ends: Vec<&str> = rows
+            .iter()
+            .map(|row| row.split_once("| <none> | <none> | ").unwrap().1)
+            .collect();
+        assert_eq!(
+            (ends, warnings),
+            (
+                vec![
+                    "<none> | <none> | Degraded | CrashLoopBackOff",
+                    "<none> | <none> |  | "
+                ],
+                vec![]
+            ),
+            "{rows:?}"
+        );
+        let path = format!("{GROUP}/{below}/api/v1/nodes");
+        let (rows, _) = table(&app, &path).await;
+        assert!(rows[0].ends_with("<unknown>"), "{rows:?}");
+    }
+}
+
 fn relative_of(resource: (&str, &str)) -> Relative {
     Relative {
         cluster: cluster("member1"),
