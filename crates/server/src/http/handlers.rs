@@ -117,8 +117,7 @@ pub(crate) async fn search_objects(
 ) -> Result<Response, ApiError> {
     let list = &request.list;
     let _reservation = reserve_selection(api, caller, list)?;
-    let mode = &api.authentication_mode;
-    let kinds = AcrossKinds::new(mode, caller, catalog, &list.clusters).await?;
+    let kinds = across_kinds(api, caller, catalog, list).await?;
     let (found, warnings) = objects::search(&kinds, request).await?;
     let result = objects::document(&found, representation.output)?;
     respond_across_kinds(&result, representation, list, &warnings)
@@ -133,8 +132,7 @@ pub(crate) async fn related_objects(
     representation: Representation,
 ) -> Result<Response, ApiError> {
     let list = &request.list;
-    let mode = &api.authentication_mode;
-    let kinds = AcrossKinds::new(mode, caller, catalog, &list.clusters).await?;
+    let kinds = across_kinds(api, caller, catalog, list).await?;
     let (found, warnings) = related::search(&kinds, request).await?;
     let result = related::document(&found, representation.output)?;
     respond_across_kinds(&result, representation, list, &warnings)
@@ -149,8 +147,7 @@ pub(crate) async fn merged_object(
     representation: Representation,
 ) -> Result<Response, ApiError> {
     let list = &request.list;
-    let mode = &api.authentication_mode;
-    let kinds = AcrossKinds::new(mode, caller, catalog, &list.clusters).await?;
+    let kinds = across_kinds(api, caller, catalog, list).await?;
     let interpreter = interpreter(api, kinds.catalog(), caller);
     let (object, warnings) = merged::merge(&kinds, &interpreter, request).await?;
     let result = merged::document(&object, representation.output)?;
@@ -219,6 +216,17 @@ fn reserve_selection(
     let namespaces: usize = list.namespaces.iter().map(|name| name.as_str().len()).sum();
     let bytes = selectors + names + namespaces;
     api.limits.reserve_query(caller, bytes * SELECTION_COPIES)
+}
+
+/// What a request across kinds may search.
+async fn across_kinds<'s>(
+    api: &'s ApiState,
+    caller: &'s Caller,
+    catalog: &Arc<Catalog>,
+    list: &ListRequest,
+) -> Result<AcrossKinds<'s>, ApiError> {
+    let (mode, permits) = (&api.authentication_mode, api.limits.search_pages());
+    AcrossKinds::new(mode, permits, caller, catalog, &list.clusters).await
 }
 
 fn respond_across_kinds(
