@@ -511,6 +511,7 @@ impl Users {
             query,
             kind,
             columns: None,
+            has_health: false,
             as_of: BTreeMap::new(),
             warnings: Vec::new(),
             is_empty: false,

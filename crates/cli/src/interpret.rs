@@ -87,7 +87,7 @@ fn usage(text: impl Into<String>) -> CommandError {
 
 fn operation(name: &str) -> Result<Operation, CommandError> {
     Operation::from_name(name).ok_or_else(|| {
-        let names = rules::names();
+        let names = rules::names().join(", ");
         usage(format!(
             "operation {name} is not supported. Use one of: {names}"
         ))

@@ -447,9 +447,10 @@ fn apply(found: &mut Interpretation, operation: Operation, answer: KindAnswer) {
             by
         }
     };
-    let by = by.to_string();
-    if !found.interpreted_by.contains(&by) {
-        found.interpreted_by.push(by);
+    for name in by.names() {
+        if !found.interpreted_by.contains(&name) {
+            found.interpreted_by.push(name);
+        }
     }
 }
 

@@ -53,6 +53,10 @@ fn app(catalog: Catalog) -> Router {
 }
 
 fn app_with(catalog: Catalog, interpreters: Interpreters) -> Router {
+    router(state(catalog, interpreters), Readiness::new())
+}
+
+fn state(catalog: Catalog, interpreters: Interpreters) -> ApiState {
     let (_sender, receiver) = watch::channel(Arc::new(catalog));
     let members = Arc::new(MemberProxy::new(
         fake::no_clusters(),
@@ -61,7 +65,7 @@ fn app_with(catalog: Catalog, interpreters: Interpreters) -> Router {
     let authentication_mode = AuthenticationMode::LoopbackToken(TokenVerifier::new("secret"));
     let metrics = Arc::new(Metrics::new());
     let limits = RequestLimits::new(&LimitArgs::default(), &metrics);
-    let api = ApiState {
+    ApiState {
         catalog: receiver,
         moves: crate::read::store_moves::StoreMoves::default(),
         metrics,
@@ -71,8 +75,7 @@ fn app_with(catalog: Catalog, interpreters: Interpreters) -> Router {
         peers: Peers::default(),
         keys: SealingKeys::default(),
         interpreters,
-    };
-    router(api, Readiness::new())
+    }
 }
 
 async fn send(app: &Router, request: Request<Body>) -> Response<Body> {

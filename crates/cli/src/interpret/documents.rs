@@ -15,6 +15,8 @@ use fleetdex_core::model::causes;
 use reqwest::{Client, redirect};
 use serde_json::Value;
 
+mod yaml_problem;
+
 /// The most bytes of one file, one download or standard input.
 const MAX_SOURCE_BYTES: u64 = 64 << 20;
 /// The deepest nesting of a document, as in `serde_json`.
@@ -311,7 +313,7 @@ fn parse_yaml(text: &str) -> Result<Vec<Value>, String> {
             legacy_octal_numbers: true,
         };
         serde_saphyr::from_multiple_with_options(text, options)
-            .map_err(|error| error.without_snippet().to_string())
+            .map_err(|error| yaml_problem::describe(text, error.without_snippet()))
     };
     thread::scope(|scope| {
         thread::Builder::new()

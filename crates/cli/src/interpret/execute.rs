@@ -3,7 +3,8 @@
 use fleetdex_core::{model::causes, terminal::escaped_line};
 use fleetdex_interpreter::{
     InterpretError, Operation, Request, Response,
-    levels::{LevelAnswer, Levels},
+    customization::ScriptConflict,
+    levels::{AnsweringLevel, LevelAnswer},
     script::Script,
     value::text,
     webhook::configuration::{FailurePolicy, guessed_resource},
@@ -13,7 +14,7 @@ use super::{
     args::InterpretArgs,
     documents::DocumentReader,
     inputs::{InputError, OperationInputs, read_items, read_object},
-    level_sources::levels,
+    level_sources::{NamedLevels, levels},
     output,
     webhook_level::{WebhookConnector, ask},
 };
@@ -83,7 +84,7 @@ async fn read_inputs(
 async fn response(
     operation: Operation,
     inputs: &OperationInputs,
-    levels: &Levels,
+    named: &NamedLevels,
     connector: &WebhookConnector,
     console: &mut Console<'_>,
 ) -> Result<Response, InterpretError> {
@@ -91,6 +92,13 @@ async fn response(
         .request(operation)
         .map_err(|problem| InterpretError(problem.to_owned()))?;
     let resource = guessed_resource(request.object());
+    let levels = &named.levels;
+    for conflict in &named.conflicts {
+        if conflict.operation == operation && conflict.target == resource.gvk {
+            // Nothing is left to do if standard error is closed.
+            drop(console.warn(&conflict_warning(conflict)));
+        }
+    }
     let answer = match levels.answer(&request, &resource) {
         LevelAnswer::AskWebhook(webhook) => {
             let result = ask(webhook, &request, connector).await;
@@ -104,12 +112,40 @@ async fn response(
         answer => answer,
     };
     match answer {
+        LevelAnswer::Decided { by, result } if named.has_several_customizations => {
+            result.map_err(|error| name_customization(&by, error))
+        }
         LevelAnswer::Decided { result, .. } => result,
         LevelAnswer::NoRule if levels.has_built_in_rules() => Err(no_built_in_rule(&request)),
         LevelAnswer::NoRule | LevelAnswer::AskWebhook(_) => {
             Err(InterpretError("rule is not enabled".to_owned()))
         }
     }
+}
+
+/// The error with the customization that has failed. Of several scripts for dependencies it names that already.
+fn name_customization(by: &AnsweringLevel, error: InterpretError) -> InterpretError {
+    let AnsweringLevel::Customizations(names) = by else {
+        return error;
+    };
+    match &**names {
+        [name] => InterpretError(format!("customization {name}: {error}")),
+        _ => error,
+    }
+}
+
+fn conflict_warning(conflict: &ScriptConflict) -> String {
+    let ScriptConflict {
+        target,
+        operation,
+        used,
+        unused,
+    } = conflict;
+    format!(
+        "customization {unused} is not asked for {operation} of {} {}: customization {used} precedes it by name",
+        target.api_version(),
+        target.kind,
+    )
 }
 
 fn no_built_in_rule(request: &Request<'_>) -> InterpretError {

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use fleetdex_core::model::causes;
 use fleetdex_interpreter::{
-    customization::{Customization, CustomizationSet},
+    customization::{Customization, CustomizationSet, ScriptConflict},
     levels::Levels,
     script::ArgoHealth,
     webhook::configuration::{Webhook, WebhookConfiguration},
@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 use super::{
     args::InterpretArgs,
     customizations::check_type,
-    documents::{DocumentError, DocumentReader, has_known_extension, parse},
+    documents::{DocumentError, DocumentReader, SourceDocument, has_known_extension, parse},
 };
 
 /// The key of a `ConfigMap` with a map of scripts, in which names may be wildcards.
@@ -27,8 +27,13 @@ pub enum LevelSourceError {
     #[error(transparent)]
     Document(#[from] DocumentError),
     /// A document of `--filename` is no customization.
-    #[error("fail to get customization object: {0}")]
-    Customization(String),
+    #[error("fail to get customization object: {origin}: {problem}")]
+    Customization {
+        /// The source.
+        origin: String,
+        /// What it is instead.
+        problem: String,
+    },
     /// A document of `--webhooks` is no webhook configuration.
     #[error(
         "{origin}: not a ResourceInterpreterWebhookConfiguration or ResourceExploringWebhookConfiguration, got {api_version}, Kind={kind}"
@@ -51,18 +56,31 @@ pub enum LevelSourceError {
     },
 }
 
+/// The levels that answer, and what errors and warnings name of their customizations.
+pub struct NamedLevels {
+    /// The levels.
+    pub levels: Levels,
+    /// Whether there are several customizations, so that an error says which one has failed. Of one the texts are those of `karmadactl`.
+    pub has_several_customizations: bool,
+    /// Scripts that are not used, because another customization has one for the same operation and kind.
+    pub conflicts: Vec<ScriptConflict>,
+}
+
 /// Reads the levels that the flags name. With customizations the built-in rules are off: a user who tries one out wants to see
 /// what it says, and `karmadactl` has no other rules.
 pub async fn levels(
     args: &InterpretArgs,
     reader: &mut DocumentReader<'_>,
-) -> Result<Levels, LevelSourceError> {
+) -> Result<NamedLevels, LevelSourceError> {
     let mut levels = Levels::built_in();
+    let mut has_several_customizations = false;
+    let mut conflicts = Vec::new();
     if !args.filenames.is_empty() {
         let customizations = customizations(args, reader).await?;
-        levels = levels
-            .with_customizations(&customizations)
-            .without_built_in_rules();
+        has_several_customizations = customizations.len() > 1;
+        let set = CustomizationSet::new(&customizations);
+        conflicts = set.conflicts().to_vec();
+        levels = levels.with_customizations(&set).without_built_in_rules();
     }
     if let Some(name) = &args.argocd_health {
         levels = levels.with_argocd(argocd(name, reader).await?);
@@ -70,19 +88,33 @@ pub async fn levels(
     if !args.webhooks.is_empty() {
         levels = levels.with_webhooks(webhooks(&args.webhooks, reader).await?);
     }
-    Ok(levels)
+    Ok(NamedLevels {
+        levels,
+        has_several_customizations,
+        conflicts,
+    })
 }
 
+/// The customizations of `--filename`. The name of each has its file, for errors; a blank follows the name, which sorts it before all characters of
+/// names, so that the order stays that of the names.
 async fn customizations(
     args: &InterpretArgs,
     reader: &mut DocumentReader<'_>,
-) -> Result<CustomizationSet, LevelSourceError> {
+) -> Result<Vec<Customization>, LevelSourceError> {
     let mut customizations = Vec::new();
-    for document in reader.objects(&args.filenames, args.recursive).await? {
-        check_type(&document.content).map_err(LevelSourceError::Customization)?;
-        customizations.extend(Customization::parse(&document.content));
+    for SourceDocument { source, content } in
+        reader.objects(&args.filenames, args.recursive).await?
+    {
+        check_type(&content).map_err(|problem| LevelSourceError::Customization {
+            origin: source.clone(),
+            problem,
+        })?;
+        customizations.extend(Customization::parse(&content).map(|parsed| Customization {
+            name: format!("{} ({source})", parsed.name).trim_start().into(),
+            ..parsed
+        }));
     }
-    Ok(CustomizationSet::new(&customizations))
+    Ok(customizations)
 }
 
 async fn webhooks(

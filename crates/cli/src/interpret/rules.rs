@@ -111,7 +111,14 @@ impl CustomizationRule {
     }
 }
 
-/// The names of all operations that a rule may answer, separated by commas.
-pub fn names() -> String {
-    RULES.map(|rule| rule.operation.name()).join(", ")
+/// The names of all operations in both dialects: first those of rules, in their order.
+pub fn names() -> Vec<&'static str> {
+    let of_rules = RULES.map(|rule| rule.operation);
+    let others = Operation::ALL
+        .into_iter()
+        .filter(|other| !of_rules.contains(other));
+    let all: Vec<Operation> = of_rules.into_iter().chain(others).collect();
+    let names = all.iter().map(|operation| operation.name());
+    let of_proposal = all.iter().filter_map(|operation| operation.proposal_name());
+    names.chain(of_proposal).collect()
 }

@@ -318,8 +318,12 @@ async fn operations_have_the_names_of_both_dialects_in_any_case() {
     assert_eq!(
         err,
         "error: operation Explore is not supported. Use one of: Retain, InterpretReplica, InterpretComponent, ReviseReplica, \
-         InterpretStatus, AggregateStatus, InterpretHealth, InterpretDependency\n"
+         InterpretStatus, AggregateStatus, InterpretHealth, InterpretDependency, Prune, ExploreRetaining, ExploreReplica, \
+         ExploreReplicaRevising, ExploreStatus, ExploreStatusAggregating, ExploreHealthy, ExploreDependencies, ExplorePacking\n"
     );
+    for name in rules::names() {
+        assert!(Operation::from_name(name).is_some(), "{name}");
+    }
 }
 
 #[tokio::test]
@@ -376,6 +380,49 @@ async fn files_have_several_documents_and_a_dash_is_standard_input() {
     let line = "-f - --operation InterpretReplica --observed-file @observed.yaml";
     let (is_complete, _, err) = workbench.run_with(line, CUSTOMIZATION, Err(())).await;
     assert!(is_complete, "{err}");
+}
+
+#[tokio::test]
+async fn of_several_customizations_an_error_names_the_one_that_failed_and_its_file() {
+    let workbench = Workbench::new();
+    let of = |name: &str, member: &str, script: &str| {
+        json!({
+            "apiVersion": "config.karmada.io/v1alpha1", "kind": "ResourceInterpreterCustomization", "metadata": {"name": name},
+            "spec": {"target": {"apiVersion": "apps/v1", "kind": "Deployment"}, "customizations": {member: {"luaScript": script}}},
+        })
+        .to_string()
+    };
+    let health = "function InterpretHealth(o) error('no health') end";
+    let dependencies = "function GetDependencies(o) error('no dependencies') end";
+    for (file, text) in [
+        ("a.yaml", of("first", "healthInterpretation", health)),
+        ("b.yaml", of("second", "healthInterpretation", health)),
+        (
+            "c.yaml",
+            of("third", "dependencyInterpretation", dependencies),
+        ),
+        ("d.yaml", of("", "replicaResource", "end end")),
+    ] {
+        workbench.write(file, &text);
+    }
+    let mut printed = String::new();
+    for line in [
+        "-f @a.yaml --operation InterpretHealth",
+        "-f @a.yaml -f @c.yaml --operation InterpretHealth",
+        "-f @b.yaml,@a.yaml --operation InterpretHealth",
+        "-f @a.yaml -f @b.yaml -f @c.yaml --operation InterpretDependency",
+        "-f @customization.yaml -f @c.yaml --operation InterpretDependency",
+        "-f @a.yaml -f @d.yaml --operation InterpretReplica",
+        "-f @a.yaml -f @c.yaml --operation InterpretReplica",
+        "-f @a.yaml -f @desired.yaml --operation InterpretHealth",
+    ] {
+        let (is_complete, out, err) = workbench
+            .run(&format!("{line} --desired-file @desired.yaml"))
+            .await;
+        assert!(!is_complete && out.is_empty(), "{line}: {out}");
+        write!(printed, "$ interpret {line}\n{err}").unwrap();
+    }
+    insta::assert_snapshot!(printed);
 }
 
 #[tokio::test]

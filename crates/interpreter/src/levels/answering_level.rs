@@ -5,8 +5,8 @@ use std::{fmt, sync::Arc};
 /// The level that has answered, and which of its rules.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AnsweringLevel {
-    /// The customization of this name; of several, which dependencies may have, the first.
-    Customization(Arc<str>),
+    /// The customizations of these names: dependencies may have several scripts, every other operation has one.
+    Customizations(Arc<[Arc<str>]>),
     /// A health script of Argo CD.
     ArgoCd,
     /// The webhook of this id, which is `<configuration>/<webhook>`.
@@ -15,13 +15,23 @@ pub enum AnsweringLevel {
     BuiltIn,
 }
 
+impl AnsweringLevel {
+    /// The names of its rules: several if it is customizations.
+    pub fn names(&self) -> Vec<String> {
+        match self {
+            Self::Customizations(names) => names
+                .iter()
+                .map(|name| format!("customization/{name}"))
+                .collect(),
+            Self::ArgoCd => vec!["argocd".to_owned()],
+            Self::Webhook(id) => vec![format!("webhook/{id}")],
+            Self::BuiltIn => vec!["built-in".to_owned()],
+        }
+    }
+}
+
 impl fmt::Display for AnsweringLevel {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Customization(name) => write!(out, "customization/{name}"),
-            Self::ArgoCd => out.write_str("argocd"),
-            Self::Webhook(id) => write!(out, "webhook/{id}"),
-            Self::BuiltIn => out.write_str("built-in"),
-        }
+        out.write_str(&self.names().join(", "))
     }
 }

@@ -14,7 +14,14 @@ use crate::{
 /// The compiled scripts of all customizations.
 #[derive(Debug, Default)]
 pub(super) struct CompiledCustomizations {
-    scripts: BTreeMap<Gvk, BTreeMap<Operation, Vec<CompiledScript>>>,
+    scripts: BTreeMap<Gvk, BTreeMap<Operation, CompiledScripts>>,
+}
+
+/// The scripts that answer an operation together.
+#[derive(Debug)]
+struct CompiledScripts {
+    customizations: Arc<[Arc<str>]>,
+    scripts: Vec<CompiledScript>,
 }
 
 /// A script, or why it does not compile.
@@ -49,11 +56,11 @@ impl CompiledCustomizations {
         request: &Request<'_>,
         resource: &Resource,
     ) -> Option<(AnsweringLevel, Result<Response, InterpretError>)> {
-        let scripts = self.scripts.get(&resource.gvk)?.get(&request.operation())?;
-        let first = scripts.first()?;
-        let by = AnsweringLevel::Customization(first.customization.clone());
+        let of_operation = self.scripts.get(&resource.gvk)?.get(&request.operation())?;
+        let first = of_operation.scripts.first()?;
+        let by = AnsweringLevel::Customizations(Arc::clone(&of_operation.customizations));
         let result = match request.operation() {
-            Operation::InterpretDependency => run_united(scripts, request),
+            Operation::InterpretDependency => run_united(&of_operation.scripts, request),
             _ => first.run(request),
         };
         Some((by, result))
@@ -71,22 +78,33 @@ fn compile_all(
     operation: Operation,
     scripts: &[CustomScript],
     compiler: &mut ScriptCompiler,
-) -> Vec<CompiledScript> {
+) -> CompiledScripts {
+    let names = scripts.iter().map(|script| script.customization.clone());
     let compiled = scripts.iter().map(|script| CompiledScript {
         customization: script.customization.clone(),
         script: compiler.compile(operation, &script.text),
     });
-    compiled.collect()
+    CompiledScripts {
+        customizations: names.collect(),
+        scripts: compiled.collect(),
+    }
 }
 
-/// The dependencies that all scripts find, sorted also if there is only one script. The error of one is the error of all.
+/// The dependencies that all scripts find, sorted also if there is only one script. The error of one is the error of all; of several scripts it
+/// names the customization.
 fn run_united(
     scripts: &[CompiledScript],
     request: &Request<'_>,
 ) -> Result<Response, InterpretError> {
     let mut results = Vec::new();
     for script in scripts {
-        if let Response::Dependencies(found) = script.run(request)? {
+        let result = script.run(request).map_err(|error| {
+            if scripts.len() == 1 {
+                return error;
+            }
+            InterpretError(format!("customization {}: {error}", script.customization))
+        });
+        if let Response::Dependencies(found) = result? {
             results.push(found);
         }
     }

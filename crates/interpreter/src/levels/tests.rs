@@ -329,7 +329,7 @@ fn dependencies_of_several_customizations_are_united() {
     let object = foo();
     let request = Request::Dependency { object: &object };
     let (by, result) = shown(levels.answer(&request, &foo_resource()));
-    assert_eq!(by, "customization/a");
+    assert_eq!(by, "customization/a, customization/b, customization/c");
     let dependency = |kind: &str, name: &str| DependentObject {
         api_version: "v1".to_owned(),
         kind: kind.to_owned(),
@@ -349,9 +349,10 @@ fn dependencies_of_several_customizations_are_united() {
         of("b", "end end"),
     ]));
     let (_, result) = shown(broken.answer(&request, &foo_resource()));
+    let error = result.unwrap().unwrap_err().to_string();
     assert!(
-        result.unwrap().is_err(),
-        "the error of one is the error of all"
+        error.starts_with("customization b: "),
+        "the error of one is the error of all: {error}"
     );
 }
 

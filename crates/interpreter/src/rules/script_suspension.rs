@@ -23,7 +23,8 @@ const MAX_SCORE: u32 = 10 * OVERRUN_SCORE;
 /// A script that is not to be run for a while.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SuspendedScript {
-    /// The level that has the script.
+    /// The level that has the script. Of united dependency scripts all are named: a run of one is a run of all, and none of them answers while
+    /// they are suspended.
     pub by: AnsweringLevel,
     /// The limit that the script has reached.
     pub limit: ScriptError,
@@ -33,8 +34,9 @@ impl SuspendedScript {
     /// What an object is said about that the script would have interpreted.
     pub(super) fn error(&self, operation: Operation) -> InterpretError {
         let Self { by, limit } = self;
+        let verb = if by.names().len() == 1 { "is" } else { "are" };
         InterpretError(format!(
-            "{by} is suspended for {operation}: too many of its runs fail ({limit}); it is tried again within an hour, or when the script is changed"
+            "{by} {verb} suspended for {operation}: too many of its runs fail ({limit}); it is tried again within an hour, or when the script is changed"
         ))
     }
 }

@@ -134,13 +134,21 @@ mod tests {
     }
 
     fn rules(script: &str) -> KindRules {
-        let object = json!({
-            "apiVersion": "config.karmada.io/v1alpha1", "kind": "ResourceInterpreterCustomization", "metadata": {"name": "widgets"},
-            "spec": {"target": {"apiVersion": "example.com/v1", "kind": "Widget"}, "customizations": {"healthInterpretation": {"luaScript": script}}}
+        rules_of(&[("widgets", "healthInterpretation", script)])
+    }
+
+    /// The rules of customizations, each with a name, a member and its script.
+    fn rules_of(customizations: &[(&str, &str, &str)]) -> KindRules {
+        let parsed = customizations.iter().map(|(name, member, script)| {
+            let object = json!({
+                "apiVersion": "config.karmada.io/v1alpha1", "kind": "ResourceInterpreterCustomization", "metadata": {"name": name},
+                "spec": {"target": {"apiVersion": "example.com/v1", "kind": "Widget"}, "customizations": {*member: {"luaScript": script}}}
+            });
+            Customization::parse(&object).unwrap()
         });
-        let customization = Customization::parse(&object).unwrap();
+        let parsed: Vec<Customization> = parsed.collect();
         let set = RuleSet::new(
-            CustomizationSet::new([&customization]),
+            CustomizationSet::new(&parsed),
             ArgoHealth::default(),
             Vec::new(),
         );
@@ -230,6 +238,25 @@ mod tests {
         let counted = r#"fleetdex_script_suspensions_total{cluster="member1",kind="example.com/v1/Widget"} 9"#;
         let text = metrics.encode().unwrap();
         assert!(text.contains(counted), "{text}");
+    }
+
+    #[test]
+    fn united_dependency_scripts_are_suspended_together_and_all_are_named() {
+        let member = "dependencyInterpretation";
+        let one = "function GetDependencies(o) return {{apiVersion = 'v1', kind = 'Secret', namespace = 'n', name = 's'}} end";
+        let endless = "function GetDependencies(o) while o.spec.endless do end return {} end";
+        let rules = rules_of(&[("good", member, one), ("endless", member, endless)]);
+        let by = ["customization/endless", "customization/good"];
+        let found = interpret(&rules, "{}");
+        assert_eq!(found.dependencies, ["v1/Secret/n/s"]);
+        assert_eq!(found.interpreted_by, by);
+        exhaust(&rules);
+        let exhausted = rules.exhausted_scripts();
+        let script = &exhausted[&Operation::InterpretDependency];
+        assert_eq!(script.by.to_string(), by.join(", "));
+        let found = interpret(&rules.suspending(exhausted), "{}");
+        assert_eq!(found.dependencies, [""; 0]);
+        assert_eq!(found.interpreted_by, by);
     }
 
     #[test]

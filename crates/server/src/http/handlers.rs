@@ -3,7 +3,10 @@
 use std::sync::Arc;
 
 use axum::{body::Body, extract::Request, http::StatusCode, response::Response};
-use fleetdex_core::query::{Requester, ResourceName};
+use fleetdex_core::{
+    model::ClusterName,
+    query::{Requester, ResourceName},
+};
 use fleetdex_interpreter::results;
 use serde_json::value::RawValue;
 
@@ -117,8 +120,7 @@ pub(crate) async fn search_objects(
 ) -> Result<Response, ApiError> {
     let list = &request.list;
     let _reservation = reserve_selection(api, caller, list)?;
-    let mode = &api.authentication_mode;
-    let kinds = AcrossKinds::new(mode, caller, catalog, &list.clusters).await?;
+    let kinds = across_kinds(api, caller, catalog, &list.clusters).await?;
     let (found, warnings) = objects::search(&kinds, request).await?;
     let result = objects::document(&found, representation.output)?;
     respond_across_kinds(&result, representation, list, &warnings)
@@ -134,9 +136,8 @@ pub(crate) async fn search_all_kinds(
 ) -> Result<Response, ApiError> {
     let list = &request.list;
     let _reservation = reserve_selection(api, caller, list)?;
-    let mode = &api.authentication_mode;
     let named = search::named_clusters(request);
-    let kinds = AcrossKinds::new(mode, caller, catalog, &named).await?;
+    let kinds = across_kinds(api, caller, catalog, &named).await?;
     let (found, warnings) = search::search(&kinds, request, &api.keys).await?;
     let result = objects::document(&found, representation.output)?;
     respond_across_kinds(&result, representation, list, &warnings)
@@ -151,8 +152,7 @@ pub(crate) async fn related_objects(
     representation: Representation,
 ) -> Result<Response, ApiError> {
     let list = &request.list;
-    let mode = &api.authentication_mode;
-    let kinds = AcrossKinds::new(mode, caller, catalog, &list.clusters).await?;
+    let kinds = across_kinds(api, caller, catalog, &list.clusters).await?;
     let (found, warnings) = related::search(&kinds, request).await?;
     let result = related::document(&found, representation.output)?;
     respond_across_kinds(&result, representation, list, &warnings)
@@ -167,8 +167,7 @@ pub(crate) async fn merged_object(
     representation: Representation,
 ) -> Result<Response, ApiError> {
     let list = &request.list;
-    let mode = &api.authentication_mode;
-    let kinds = AcrossKinds::new(mode, caller, catalog, &list.clusters).await?;
+    let kinds = across_kinds(api, caller, catalog, &list.clusters).await?;
     let interpreter = interpreter(api, kinds.catalog(), caller);
     let (object, warnings) = merged::merge(&kinds, &interpreter, request).await?;
     let result = merged::document(&object, representation.output)?;
@@ -238,6 +237,17 @@ fn reserve_selection(
     let search = list.search.as_ref().map_or(0, String::len);
     let bytes = selectors + names + namespaces + search;
     api.limits.reserve_query(caller, bytes * SELECTION_COPIES)
+}
+
+/// What a request across kinds may search.
+async fn across_kinds<'s>(
+    api: &'s ApiState,
+    caller: &'s Caller,
+    catalog: &Arc<Catalog>,
+    named: &[ClusterName],
+) -> Result<AcrossKinds<'s>, ApiError> {
+    let (mode, permits) = (&api.authentication_mode, api.limits.search_pages());
+    AcrossKinds::new(mode, permits, caller, catalog, named).await
 }
 
 fn respond_across_kinds(

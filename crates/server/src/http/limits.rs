@@ -40,6 +40,11 @@ const QUERY_UNITS: usize = 16_384;
 /// Queued short requests for each one in flight; one user can have half of them. At most 64 KiB of
 /// headers each: 26 MB with the default.
 const QUEUED_PER_PERMIT: usize = 2;
+/// Pages of all searches across kinds that are in memory at a time. Stores return 32 MiB at most, so
+/// this is 256 MiB.
+const SEARCH_PAGES: usize = 8;
+/// Queries that wait for a page: those of a hundred searches.
+const QUEUED_SEARCH_PAGES: usize = 400;
 /// How long a request waits in the queue: a quarter of its time, as in Kubernetes' API server.
 const QUEUE_TIMEOUT: Duration = Duration::from_secs(15);
 /// How long a short request may take until the client has read the last byte of its response. A
@@ -88,6 +93,7 @@ pub struct RequestLimits {
     replication: Users,
     discovery: Users,
     queries: Users,
+    search_pages: Users,
     request_timeout: Duration,
 }
 
@@ -109,8 +115,14 @@ impl RequestLimits {
             replication: users(long, 0, "replication"),
             discovery: users(short, QUEUED_PER_PERMIT * short, "discovery"),
             queries: users(QUERY_UNITS, 0, "query_memory"),
+            search_pages: users(SEARCH_PAGES, QUEUED_SEARCH_PAGES, "search_pages"),
             request_timeout: Duration::from_secs(args.request_timeout),
         }
+    }
+
+    /// The permits of pages of searches across kinds, each for one page in memory.
+    pub fn search_pages(&self) -> &Users {
+        &self.search_pages
     }
 
     /// Acquires a permit for a request, and limits its body. A short request waits for its permit.

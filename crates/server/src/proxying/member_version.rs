@@ -20,10 +20,13 @@ pub async fn resolve(log: &Arc<Log>, query: &Query, hit: &Hit, version: &str) ->
     let newest = log.newest();
     // A watch that has read the whole log is pending.
     let is_unchanged = since.next().now_or_never().is_none() && since.sequence() >= newest;
-    is_unchanged.then(|| resource_version(hit)).flatten()
+    is_unchanged
+        .then(|| resource_version(hit.object.get()))
+        .flatten()
 }
 
-fn resource_version(hit: &Hit) -> Option<String> {
+/// The resource version of an object of a member.
+pub fn resource_version(object: &str) -> Option<String> {
     #[derive(Deserialize)]
     struct VersionedObject {
         metadata: ResourceVersion,
@@ -33,7 +36,7 @@ fn resource_version(hit: &Hit) -> Option<String> {
     struct ResourceVersion {
         resource_version: Option<String>,
     }
-    serde_json::from_str::<VersionedObject>(hit.object.get())
+    serde_json::from_str::<VersionedObject>(object)
         .ok()?
         .metadata
         .resource_version

@@ -6,7 +6,7 @@ use axum::{body::Body, extract::Request, response::Response};
 use bytes::Bytes;
 use fleetdex_core::{
     model::{
-        ClusterName, Json,
+        ClusterName, Interpretation,
         client_metadata::{ClientMetadata, add_client_metadata},
     },
     query::{Hit, ResourceName},
@@ -20,7 +20,8 @@ use super::{
     client_cache::impersonation,
     context::ProxyContext,
     forward::{Destination, ForwardError, Forwarder, ForwardingMode, JSON, MemberResponse},
-    headers, locate, member_query, member_version,
+    headers, locate, member_query,
+    member_version::{self, resource_version},
     request::{ResourceInfo, Verb},
     request_body::{RequestBody, refused_body},
 };
@@ -84,6 +85,17 @@ struct ResponseContext<'t> {
     /// The resource version of the fleet.
     version: Option<String>,
     representation: Representation,
+    /// The object in the index.
+    indexed: Option<&'t Hit>,
+}
+
+impl ResponseContext<'_> {
+    /// What an object of the member means, if it is still the one that the index has.
+    fn interpretation_of(&self, live: &str) -> Option<Box<Interpretation>> {
+        let indexed = self.indexed?;
+        let is_unchanged = resource_version(live)? == resource_version(indexed.object.get())?;
+        indexed.interpretation.clone().filter(|_| is_unchanged)
+    }
 }
 
 /// A request for one object.
@@ -213,6 +225,7 @@ impl ObjectRequest<'_> {
             cluster: &to.cluster,
             version: self.fleet_version().await,
             representation,
+            indexed,
         };
         let headers = headers::to_member(&head.headers, &JSON);
         let method = method_for_api_server(&head.method);
@@ -299,6 +312,11 @@ impl ObjectRequest<'_> {
             from_index: None,
         };
         let object = add_client_metadata(text, &metadata).map_err(|error| invalid(&error))?;
+        let shown_object = Hit {
+            interpretation: shown.interpretation_of(text),
+            cluster: ClusterName::clone(cluster),
+            object,
+        };
         let mut headers = response.headers.clone();
         headers.insert(
             header::CONTENT_TYPE,
@@ -307,7 +325,7 @@ impl ObjectRequest<'_> {
         let encoded = MemberResponse {
             status: response.status,
             headers,
-            body: self.encoded(shown, object)?.into(),
+            body: self.encoded(*representation, &shown_object)?.into(),
         };
         // The memory of the member's response stays reserved for the user as long as the encoded object is in memory.
         Ok(encoded
@@ -330,7 +348,12 @@ impl ObjectRequest<'_> {
         };
         let object = add_client_metadata(hit.object.get(), &metadata)
             .map_err(|error| ApiError::Internal(format!("an object of the index: {error}")))?;
-        let body = Body::from(self.encoded(shown, object)?);
+        let shown_object = Hit {
+            cluster: hit.cluster.clone(),
+            interpretation: hit.interpretation.clone(),
+            object,
+        };
+        let body = Body::from(self.encoded(shown.representation, &shown_object)?);
         let mut response = response::json(StatusCode::OK, body);
         let media_type = HeaderValue::from_static(shown.representation.encoding.media_type());
         response
@@ -343,29 +366,22 @@ impl ObjectRequest<'_> {
     }
 
     /// An object as the client wants it. One of another kind than the resource, such as a `Status`, is only encoded.
-    fn encoded(&self, shown: &ResponseContext<'_>, object: Json) -> Result<Vec<u8>, ApiError> {
+    fn encoded(&self, representation: Representation, hit: &Hit) -> Result<Vec<u8>, ApiError> {
         #[derive(serde::Deserialize)]
         struct TypeMeta {
             kind: Option<String>,
         }
-        let kind = serde_json::from_str::<TypeMeta>(object.get())
+        let kind = serde_json::from_str::<TypeMeta>(hit.object.get())
             .ok()
             .and_then(|meta| meta.kind);
         if self.info.subresource.is_some() || kind.as_deref() != Some(&*self.plan.kind.kind) {
             return Representation {
                 output: OutputKind::Object,
-                ..shown.representation
+                ..representation
             }
-            .document(object.get());
+            .document(hit.object.get());
         }
-        self.plan.encoder(shown.representation).object(
-            &Hit {
-                interpretation: None,
-                cluster: shown.cluster.clone(),
-                object,
-            },
-            true,
-        )
+        self.plan.encoder(representation).object(hit, true)
     }
 }
 

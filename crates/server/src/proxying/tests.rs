@@ -3,7 +3,10 @@
 use std::{sync::Arc, time::Duration};
 
 use axum::{body::Body, response::Response};
-use fleetdex_core::query::Page;
+use fleetdex_core::{
+    model::{Interpretation, interpreted_fields},
+    query::{Hit, Page},
+};
 use fleetdex_store::fake::PreparedReader;
 use fleetdex_telemetry::Readiness;
 use futures::StreamExt as _;
@@ -20,7 +23,8 @@ use super::fake::{
 };
 use crate::{
     auth::caller::Caller,
-    fake::{catalog, page},
+    catalog::{Catalog, CatalogEntry},
+    fake::{catalog, cluster, page, pods, store},
     http::{api_state::ApiState, limits::MAX_BODY_BYTES, listen::Listener, serve::router},
 };
 
@@ -517,6 +521,9 @@ async fn a_live_object_is_encoded_as_the_client_wants_it() {
         "{}",
         yaml.body
     );
+    // Documents of the kind have no health.
+    let columns = shown["columnDefinitions"].as_array().unwrap();
+    assert_eq!(columns.last().unwrap()["name"], "Readiness Gates");
     // What is no object of the resource has no columns.
     let scale = send(
         &api,
@@ -528,6 +535,64 @@ async fn a_live_object_is_encoded_as_the_client_wants_it() {
     .unwrap()
     .json();
     assert_eq!(scale["kind"], "Pod");
+}
+
+#[tokio::test]
+async fn a_live_object_has_the_health_of_the_index_if_it_is_the_same_version() {
+    let in_index = |version: &str, cluster_name: &str| {
+        let mut object = pod();
+        object["metadata"]["resourceVersion"] = version.into();
+        let interpretation = Interpretation {
+            health: "Degraded",
+            health_reason: "CrashLoopBackOff".to_owned(),
+            ..Interpretation::default()
+        };
+        Ok(Page {
+            items: vec![Hit {
+                interpretation: Some(Box::new(interpretation)),
+                ..hit(cluster_name, &object)
+            }],
+            ..Page::default()
+        })
+    };
+    // Members answer with version 7, and member3 does not answer.
+    let reader = PreparedReader::with(vec![
+        in_index("7", "member1"),
+        in_index("6", "member1"),
+        in_index("6", "member3"),
+    ]);
+    let mut catalog = Catalog::default();
+    catalog.add_store(store("main"), reader);
+    for name in ["member1", "member3"] {
+        catalog.add(CatalogEntry {
+            served: &pods(),
+            cluster: &cluster(name),
+            store: &store("main"),
+            fields: interpreted_fields(),
+            any_path: false,
+        });
+    }
+    let fleet = FakeFleet::start(|_| reply(200, &pod())).await;
+    let api = fleet.api(catalog);
+    let table = ("accept", "application/json;as=Table;v=v1;g=meta.k8s.io");
+    let mut shown = Vec::new();
+    for _ in 0..3 {
+        let answer = send(&api, &format!("GET {POD}"), &[table], "").await;
+        let answer = answer.unwrap().json();
+        let columns = answer["columnDefinitions"].as_array().unwrap();
+        let health = columns.len() - 2;
+        assert_eq!(columns[health]["name"], "Health");
+        let cells = answer["rows"][0]["cells"].as_array().unwrap();
+        shown.push(json!([cells[0], cells[health], cells[health + 1]]));
+    }
+    assert_eq!(
+        shown,
+        [
+            json!(["member1", "Degraded", "CrashLoopBackOff"]),
+            json!(["member1", "", ""]),
+            json!(["member3", "Degraded", "CrashLoopBackOff"]),
+        ]
+    );
 }
 
 #[tokio::test]

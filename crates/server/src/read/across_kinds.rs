@@ -1,16 +1,12 @@
 //! Searches for objects of every kind: one query for each resource that the caller may list.
 //!
 //! Guarantees: a result shows nothing that a list of its kind would not show the caller. What the caller may not list is absent, and no warning tells
-//! of it. Of each query one page of objects is in memory at a time, and all searches together have [`PAGES`] of them.
+//! of it. Of each query one page of objects is in memory at a time, and all searches share permits for them.
 
 mod found_objects;
 mod resource_request;
 
-use std::{
-    collections::BTreeSet,
-    sync::{Arc, LazyLock},
-    time::Duration,
-};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use fleetdex_core::{
     model::{ClusterName, DEPENDS_ON, FieldPath, Gvk, Namespace, StoreName},
@@ -26,7 +22,6 @@ use futures::{
     future::{BoxFuture, try_join_all},
     stream,
 };
-use prometheus_client::metrics::counter::Counter;
 use tokio::time::timeout;
 
 pub use self::found_objects::{FoundObject, FoundObjects};
@@ -45,14 +40,11 @@ use crate::{
 pub(super) const TIMEOUT: Duration = Duration::from_secs(30);
 /// Queries that one search has in flight.
 const CONCURRENT_QUERIES: usize = 4;
-/// Pages of all searches that are in memory at a time. Stores return 32 MiB at most, so this is 256 MiB.
-const PAGES: usize = 8;
-/// Queries that wait for a page: those of a hundred searches.
-const QUEUE: usize = 400;
 
 /// The resources that a caller may search.
 pub struct AcrossKinds<'s> {
     authentication_mode: &'s AuthenticationMode,
+    page_permits: &'s FairSemaphore<Arc<str>>,
     caller: &'s Caller,
     catalog: Arc<Catalog>,
 }
@@ -75,9 +67,11 @@ pub async fn concurrently<T>(
 }
 
 impl<'s> AcrossKinds<'s> {
-    /// The resources that a caller may search. `named`: the clusters that the request names; one that is not known is an error.
+    /// The resources that a caller may search. `page_permits`: those that all searches share. `named`: the clusters that the request names; one that
+    /// is not known is an error.
     pub async fn new(
         authentication_mode: &'s AuthenticationMode,
+        page_permits: &'s FairSemaphore<Arc<str>>,
         caller: &'s Caller,
         catalog: &Arc<Catalog>,
         named: &[ClusterName],
@@ -88,6 +82,7 @@ impl<'s> AcrossKinds<'s> {
         }
         Ok(Self {
             authentication_mode,
+            page_permits,
             caller,
             catalog,
         })
@@ -437,10 +432,8 @@ impl<'s> AcrossKinds<'s> {
 
     /// Room for one page in memory, which users share.
     pub(super) async fn page_permit(&self) -> Result<FairPermit<Arc<str>>, ApiError> {
-        static ROOM: LazyLock<FairSemaphore<Arc<str>>> =
-            LazyLock::new(|| FairSemaphore::new(PAGES, QUEUE, Counter::default()));
         let user: Arc<str> = self.caller.name.as_str().into();
-        let permit = ROOM.acquire(user, TIMEOUT).await;
+        let permit = self.page_permits.acquire(user, TIMEOUT).await;
         permit.ok_or(ApiError::TooManyRequests)
     }
 

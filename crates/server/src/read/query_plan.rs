@@ -51,6 +51,8 @@ pub struct QueryPlan {
     pub kind: Gvk,
     /// The columns of the kind, if it is a custom resource and they are known.
     pub columns: Option<Arc<[PrinterColumn]>>,
+    /// Whether documents of the kind say how healthy the objects are.
+    pub has_health: bool,
     /// Clusters whose objects are stale, and since when; the first hundred of them.
     pub as_of: BTreeMap<ClusterName, Timestamp>,
     /// Warnings for the client.
@@ -62,7 +64,8 @@ pub struct QueryPlan {
 impl QueryPlan {
     /// Encodes its objects as the client wants them.
     pub fn encoder(&self, representation: Representation) -> ObjectEncoder {
-        let table = || TablePrinter::of(&self.kind, self.columns.as_deref());
+        let table =
+            || TablePrinter::of(&self.kind, self.columns.as_deref()).with_health(self.has_health);
         ObjectEncoder::new(representation, self.kind.clone(), table, Timestamp::now())
     }
 }
@@ -103,6 +106,7 @@ pub fn plan(
         query,
         kind: Gvk::new(&request.resource.group, version, &registered.kind),
         columns: registered.columns(version),
+        has_health: registered.is_interpreted("health"),
         as_of,
         warnings,
     })

@@ -1,8 +1,8 @@
 //! Tables: prints objects with the columns of Kubernetes' API servers, from the objects' JSON.
 //!
 //! A built-in kind has the columns and cells of kube-apiserver; each API area has a file in [`kinds`]. A custom resource has
-//! those of its definition ([`custom`]). The first column is the cluster. Only the fields that some column reads are parsed
-//! ([`json_node`]), and only what is shown is copied.
+//! those of its definition ([`custom`]). The first column is the cluster. The last ones of a wide table are what documents say of the object's health.
+//! Only the fields that some column reads are parsed ([`json_node`]), and only what is shown is copied.
 //!
 //! Source of columns and cells: <https://github.com/kubernetes/kubernetes/blob/v1.36.3/pkg/printers/internalversion/printers.go>
 
@@ -18,7 +18,10 @@ mod text;
 mod tests;
 
 pub use age::human_duration;
-use fleetdex_core::model::{Gvk, MemberMask, PrinterColumn, write_json_text};
+use fleetdex_core::{
+    model::{Gvk, Interpretation, MemberMask, PrinterColumn, write_json_text},
+    query::Hit,
+};
 use jiff::Timestamp;
 use serde_json::json;
 
@@ -37,6 +40,14 @@ const CREATED_AT_COLUMNS: &[Column] = &[
 ];
 /// The columns of custom resources whose definition names no columns, or is not known.
 const OTHER_COLUMNS: &[Column] = &[name(), age().with_type("date")];
+/// The columns of an interpretation. They are the last ones, and wide, so that a table that is not wide has the columns of API servers.
+const HEALTH_COLUMNS: [(&str, &str); 2] = [
+    (
+        "Health",
+        "Healthy, Progressing, Degraded, Suspended, Missing or Unknown.",
+    ),
+    ("Health Reason", "A word for the cause of the health."),
+];
 
 /// Prints objects of one kind as a Table.
 #[derive(Clone, Debug)]
@@ -44,6 +55,7 @@ pub struct TablePrinter {
     columns: TableColumns,
     completed: Option<fn(&RowContext<'_>) -> Option<CompletedCondition>>,
     paths: MemberMask,
+    with_health: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -72,6 +84,7 @@ impl TablePrinter {
                     columns: TableColumns::Custom(columns),
                     completed: None,
                     paths,
+                    with_health: false,
                 }
             }
             // An API server falls back to these, too, when it does not understand a definition's paths.
@@ -92,6 +105,16 @@ impl TablePrinter {
             columns: TableColumns::BuiltIn(columns),
             completed,
             paths,
+            with_health: false,
+        }
+    }
+
+    /// The same, with the columns of the health if documents of the kind have it.
+    #[must_use]
+    pub fn with_health(self, with_health: bool) -> Self {
+        Self {
+            with_health,
+            ..self
         }
     }
 
@@ -112,12 +135,18 @@ impl TablePrinter {
                 definitions.extend(columns.iter().map(CustomColumn::definition));
             }
         }
+        if self.with_health {
+            definitions.extend(HEALTH_COLUMNS.iter().map(|(name, description)| {
+                json!({ "name": name, "type": "string", "format": "", "description": description, "priority": 1 })
+            }));
+        }
         out.extend_from_slice(json!(definitions).to_string().as_bytes());
     }
 
-    /// Appends the fields `cells` and `conditions` of a row. An object that cannot be parsed has empty cells besides its cluster.
-    pub fn write_cells(&self, out: &mut Vec<u8>, cluster: &str, object: &str, now: Timestamp) {
-        let parsed = JsonNode::parse(object, &self.paths)
+    /// Appends the fields `cells` and `conditions` of a row. An object that cannot be parsed has empty cells besides its cluster and health.
+    pub fn write_cells(&self, out: &mut Vec<u8>, hit: &Hit, now: Timestamp) {
+        let cluster = hit.cluster.as_str();
+        let parsed = JsonNode::parse(hit.object.get(), &self.paths)
             .inspect_err(|error| tracing::debug!(cluster, %error, "an object cannot be parsed; its cells are empty"));
         let view = RowContext {
             object: parsed.unwrap_or(JsonNode::Null),
@@ -138,6 +167,9 @@ impl TablePrinter {
                 }
             }
         }
+        if self.with_health {
+            write_health(out, hit.interpretation.as_deref());
+        }
         out.push(b']');
         if let Some(CompletedCondition { reason, message }) =
             self.completed.and_then(|completed| completed(&view))
@@ -146,6 +178,15 @@ impl TablePrinter {
             out.extend_from_slice(b",\"conditions\":");
             out.extend_from_slice(condition.to_string().as_bytes());
         }
+    }
+}
+
+/// Writes the cells of [`HEALTH_COLUMNS`], empty for an object that has no health.
+fn write_health(out: &mut Vec<u8>, found: Option<&Interpretation>) {
+    let cells = found.map_or(["", ""], |found| [found.health, &found.health_reason]);
+    for cell in cells {
+        out.push(b',');
+        write_json_text(out, cell);
     }
 }
 

@@ -8,12 +8,15 @@ use fleetdex_core::{
     query::{Group, GroupKey, Groups, Hit, Page, Relation, Relative, ResourceName},
 };
 use fleetdex_store::{StoreError, fake::PreparedReader};
+use fleetdex_telemetry::Readiness;
 use serde_json::{Value, json, value::to_raw_value};
 
-use super::{app, body, fetch, get, refusal, send};
+use super::{app, body, fetch, get, refusal, send, state};
 use crate::{
     catalog::{Catalog, CatalogEntry, coverage::StoreCoverage},
     fake::{cluster, served, store},
+    http::serve::router,
+    read::interpreters::Interpreters,
 };
 
 pub(super) const GROUP: &str = "/apis/search.fleetdex.io/v1alpha1";
@@ -152,6 +155,65 @@ async fn table(app: &axum::Router, path: &str) -> (Vec<String>, Vec<String>) {
     };
     let rows = table["rows"].as_array().unwrap().iter();
     (rows.map(|row| line(&row["cells"])).collect(), warnings)
+}
+
+#[tokio::test(start_paused = true)]
+async fn searches_that_get_no_room_for_a_page_are_refused_and_counted() {
+    let main = PreparedReader::with(vec![]);
+    let api = state(interpreted(&main), Interpreters::default());
+    let (metrics, pages) = (Arc::clone(&api.metrics), api.limits.search_pages().clone());
+    let app = router(api, Readiness::new());
+    let mut held = Vec::new();
+    // Each user has half of what the others leave at most.
+    for user in ["alice", "bob", "carol", "dave"] {
+        while let Some(page) = pages.try_acquire(user.into()) {
+            held.push(page);
+        }
+    }
+    assert_eq!(held.len(), 8);
+    let before = metrics.rejected_requests("search_pages").get();
+    let (code, refused) = fetch(&app, &format!("{GROUP}/objects")).await;
+    assert_eq!((code, &refused["reason"]), (429, &json!("TooManyRequests")));
+    assert!(metrics.rejected_requests("search_pages").get() > before);
+    assert_eq!(asked(&main), [""; 0]);
+}
+
+#[tokio::test]
+async fn a_table_of_one_kind_has_its_health_in_wide_columns_unless_it_is_not_interpreted() {
+    let pages = || {
+        vec![
+            page(vec![
+                degraded(object("Pod", "web-1", json!({}))),
+                object("Pod", "web-2", json!({})),
+            ]),
+            page(vec![object("Node", "n1", json!({}))]),
+        ]
+    };
+    let app = app(interpreted(&PreparedReader::with(
+        [pages(), pages(), pages()].concat(),
+    )));
+    for below in ["search", "clusters/member1", "proxying/karmada/proxy"] {
+        let path = format!("{GROUP}/{below}/api/v1/namespaces/web/pods");
+        let (rows, warnings) = table(&app, &path).await;
+        let ends: Vec<&str> = rows
+            .iter()
+            .map(|row| row.split_once("| <none> | <none> | ").unwrap().1)
+            .collect();
+        assert_eq!(
+            (ends, warnings),
+            (
+                vec![
+                    "<none> | <none> | Degraded | CrashLoopBackOff",
+                    "<none> | <none> |  | "
+                ],
+                vec![]
+            ),
+            "{rows:?}"
+        );
+        let path = format!("{GROUP}/{below}/api/v1/nodes");
+        let (rows, _) = table(&app, &path).await;
+        assert!(rows[0].ends_with("<unknown>"), "{rows:?}");
+    }
 }
 
 fn relative_of(resource: (&str, &str)) -> Relative {

@@ -60,15 +60,25 @@ pub fn table(answer: &Value) -> Result<Table> {
     })
 }
 
-/// Differences of our Table from theirs, except for the leading column.
+/// The columns that only Fleetdex has, at the end; kubectl prints them with `-o wide`.
+fn health_columns() -> [Value; 2] {
+    ["Health", "Health Reason"].map(|name| json!([name, "string", "", 1]))
+}
+
+/// Differences of our Table from theirs, except for the leading column and those of the health.
 pub fn differences(theirs: &Table, ours: &Table) -> Vec<String> {
     let mut found = Vec::new();
     if theirs.rows.is_empty() {
         found.push("there is no object".to_owned());
     }
-    if ours.columns.first() != Some(&json!(["Cluster", "string", "", 0]))
-        || ours.columns[1..] != theirs.columns[..]
-    {
+    let of_cluster = json!(["Cluster", "string", "", 0]);
+    let expected = [
+        &[of_cluster][..],
+        &theirs.columns[..],
+        &health_columns()[..],
+    ]
+    .concat();
+    if ours.columns != expected {
         found.push(format!(
             "columns:\n  theirs {}\n  ours   {}",
             json!(theirs.columns),
@@ -101,7 +111,12 @@ pub fn differences(theirs: &Table, ours: &Table) -> Vec<String> {
         };
         // An IPAddress has one more cell than columns, which no client prints.
         let (expected, shown) = (compared(&row.cells), compared(&own.cells[1..]));
-        if own.cells[0] != "member1" || expected != shown || own.conditions != row.conditions {
+        let has_health = own.cells.len() == ours.columns.len();
+        if !has_health
+            || own.cells[0] != "member1"
+            || expected != shown
+            || own.conditions != row.conditions
+        {
             found.push(format!(
                 "{key}:\n  theirs {}\n  ours   {}",
                 json!(row.cells),

@@ -125,7 +125,7 @@ impl ObjectEncoder {
         match (&self.table, self.representation.output) {
             (Some(table), OutputKind::Table(version, include)) => {
                 out.push(b'{');
-                table.write_cells(out, hit.cluster.as_str(), hit.object.get(), self.now);
+                table.write_cells(out, hit, self.now);
                 out.extend_from_slice(b",\"object\":");
                 match include {
                     IncludeObject::None => out.extend_from_slice(b"null"),

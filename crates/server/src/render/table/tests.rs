@@ -1,6 +1,6 @@
-use fleetdex_core::json_path::JsonPath;
+use fleetdex_core::{json_path::JsonPath, model::Json};
 use jiff::Timestamp;
-use serde_json::{Value, json};
+use serde_json::{Value, json, value::to_raw_value};
 
 use super::*;
 
@@ -17,7 +17,12 @@ fn cells(group: &str, kind: &str, object: &Value) -> Value {
 fn row(table: &TablePrinter, object: &Value) -> Value {
     let now: Timestamp = NOW.parse().unwrap();
     let mut out = b"{".to_vec();
-    table.write_cells(&mut out, "member1", &object.to_string(), now);
+    let hit = Hit {
+        interpretation: None,
+        cluster: "member1".parse().unwrap(),
+        object: to_raw_value(object).unwrap().into(),
+    };
+    table.write_cells(&mut out, &hit, now);
     out.push(b'}');
     serde_json::from_slice(&out).unwrap()
 }
@@ -514,16 +519,79 @@ fn a_custom_resource_without_columns_shows_its_age() {
 #[test]
 fn an_object_that_cannot_be_parsed_has_an_empty_row() {
     let mut out = Vec::new();
+    let hit = Hit {
+        interpretation: None,
+        cluster: "m".parse().unwrap(),
+        object: Json::known("no JSON"),
+    };
     TablePrinter::of(&Gvk::new("", "v1", "Namespace"), None).write_cells(
         &mut out,
-        "m",
-        "no JSON",
+        &hit,
         NOW.parse().unwrap(),
     );
     assert_eq!(
         String::from_utf8(out).unwrap(),
         r#""cells":["m","","","<unknown>"]"#
     );
+}
+
+#[test]
+fn the_health_is_in_the_last_columns_of_wide_tables_of_every_kind() {
+    let printer_columns = [column("Text", "string", ".spec.text")];
+    let kinds = [
+        (Gvk::new("apps", "v1", "Deployment"), None),
+        (
+            Gvk::new("example.com", "v1", "Widget"),
+            Some(&printer_columns[..]),
+        ),
+        (Gvk::new("example.com", "v1", "Gadget"), None),
+    ];
+    let hit = |interpretation: Option<Interpretation>| Hit {
+        interpretation: interpretation.map(Box::new),
+        cluster: "member1".parse().unwrap(),
+        object: Json::known(r#"{"metadata":{"name":"web"}}"#),
+    };
+    let degraded = hit(Some(Interpretation {
+        health: "Degraded",
+        health_reason: "ProgressDeadlineExceeded".to_owned(),
+        ..Interpretation::default()
+    }));
+    for (kind, columns) in kinds {
+        let plain = TablePrinter::of(&kind, columns);
+        let with_health = plain.clone().with_health(true);
+        let definitions = |table: &TablePrinter| {
+            let mut out = Vec::new();
+            table.write_definitions(&mut out);
+            serde_json::from_slice::<Vec<Value>>(&out).unwrap()
+        };
+        let (of_kind, all) = (definitions(&plain), definitions(&with_health));
+        let (first, last) = all.split_at(of_kind.len());
+        assert_eq!(first, of_kind);
+        let last = last.iter().map(|column| {
+            let [name, kind, format, priority] =
+                ["name", "type", "format", "priority"].map(|key| column[key].clone());
+            json!([name, kind, format, priority])
+        });
+        assert_eq!(
+            last.collect::<Value>(),
+            json!([
+                ["Health", "string", "", 1],
+                ["Health Reason", "string", "", 1]
+            ])
+        );
+        for (hit, expected) in [
+            (&degraded, ["Degraded", "ProgressDeadlineExceeded"]),
+            (&hit(None), ["", ""]),
+        ] {
+            let mut out = b"{".to_vec();
+            with_health.write_cells(&mut out, hit, NOW.parse().unwrap());
+            out.push(b'}');
+            let row: Value = serde_json::from_slice(&out).unwrap();
+            let cells = row["cells"].as_array().unwrap();
+            assert_eq!(cells.len(), all.len());
+            assert_eq!(cells[of_kind.len()..], expected);
+        }
+    }
 }
 
 #[test]
