@@ -269,6 +269,14 @@ async fn the_command_line_answers(fixture: &Fixture) {
     for problem in &PROBLEMS {
         assert!(wide.contains(problem.message), "{wide}");
     }
+    let deployments = fixture.asked("get deploy -n shop --no-headers").await;
+    let wide = fixture
+        .asked("get deploy -n shop --no-headers -o wide")
+        .await;
+    assert_eq!((deployments.len(), wide.len()), (2, 2));
+    let health = " Degraded ProgressDeadlineExceeded";
+    assert!(wide.iter().all(|row| row.ends_with(health)), "{wide:?}");
+    assert!(!deployments.join("\n").contains("Degraded"));
     let progressing = fixture
         .asked("unhealthy rs --progressing --no-headers")
         .await;
