@@ -362,6 +362,9 @@ async fn show_meaning(session: &Session) -> Result<()> {
     heading("Why: what the pods of the shop report");
     show_command(session, "fleetdex unhealthy pods -n shop -o wide").await?;
 
+    heading("One word, in all kinds and clusters: the best matches first");
+    show_command(session, "fleetdex search checkout NOT health:Healthy --facets").await?;
+
     heading("Everything that uses one Secret");
     show_command(session, "fleetdex related secret/credentials -n shop")
         .await
@@ -397,6 +400,7 @@ API behind the control plane's API server, for the administrator, and alice, the
 
   . {env}
   fleetdex get pods -A -l app=web                                             # of all clusters
+  fleetdex search image:registry.example.com/shop/api kind:pod age:\<1d       # by a word or by conditions, over all kinds
   fleetdex related deployment/checkout -n shop                                # what it uses, what uses it, what is missing
   fleetdex images --image registry.example.com/shop/api                       # every tag of it, and the clusters that run it
   kubectl get objects.search.fleetdex.io --field-selector health=Degraded     # what is unhealthy, with kubectl alone

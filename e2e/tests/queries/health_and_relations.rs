@@ -224,6 +224,7 @@ async fn the_fleet_answers_what_is_unhealthy_what_uses_a_secret_and_which_images
 async fn every_question_is_answered(fixture: &Fixture) {
     until_available(fixture).await;
     the_command_line_answers(fixture).await;
+    searches_find_objects_of_all_kinds(fixture).await;
     kubectl_answers(fixture).await;
     documents_have_the_details(fixture).await;
     an_object_is_interpreted_for_a_caller(fixture).await;
@@ -326,6 +327,47 @@ async fn the_command_line_answers(fixture: &Fixture) {
         "Healthy member2 1",
     ];
     assert_eq!(counts, expected);
+}
+
+async fn searches_find_objects_of_all_kinds(fixture: &Fixture) {
+    for (search, expected) in [
+        (
+            "nginx:1.27 kind:pod",
+            &["member1 shop Pod web-1-a Degraded CrashLoopBackOff"][..],
+        ),
+        (
+            "imagepull",
+            &["member2 shop Pod web-1-a Degraded ImagePullBackOff"],
+        ),
+        (
+            "kind:deploy name:web cluster:member2",
+            &["member2 shop Deployment.apps web Degraded ProgressDeadlineExceeded"],
+        ),
+        (
+            "uses:secret/shop/db health:degraded kind:Pod cluster:member1",
+            &["member1 shop Pod web-1-a Degraded CrashLoopBackOff"],
+        ),
+        ("NOT kind:Pod,Deployment,ReplicaSet,Service,Secret", &[]),
+    ] {
+        let line = format!("search --no-headers {search}");
+        let arguments: Vec<&str> = line.split(' ').collect();
+        let result = fixture.operator.run_command(&arguments).await.unwrap();
+        assert_eq!(result.code, 0, "{search}: {result:?}");
+        assert_eq!(without_age(rows(&result.out)), expected, "{search}");
+    }
+    let mut names = fixture.asked("search -o name --all web-1-a").await;
+    names.sort_unstable();
+    assert_eq!(names, ["member1/pod/web-1-a", "member2/pod/web-1-a"]);
+    let path = "objects?q=shop%20kind:pod&limit=1&facets=kind,cluster,namespace,health";
+    let first = fixture.raw(path).await;
+    assert_eq!(first["metadata"]["remainingItemCount"], 3, "{first}");
+    let facets = json!([
+        { "name": "kind", "values": [{ "value": "Pod", "count": 4 }], "others": 0 },
+        { "name": "cluster", "values": [{ "value": "member1", "count": 2 }, { "value": "member2", "count": 2 }], "others": 0 },
+        { "name": "namespace", "values": [{ "value": "shop", "count": 4 }], "others": 0 },
+        { "name": "health", "values": [{ "value": "Degraded", "count": 2 }, { "value": "Healthy", "count": 2 }], "others": 0 },
+    ]);
+    assert_eq!(first["metadata"]["facets"], facets);
 }
 
 async fn kubectl_answers(fixture: &Fixture) {

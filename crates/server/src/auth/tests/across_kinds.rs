@@ -236,3 +236,39 @@ async fn interpretation_needs_the_right_to_create_it() {
         assert_eq!(response.status(), code, "{rule}");
     }
 }
+
+#[tokio::test]
+async fn a_search_asks_for_what_lists_of_each_kind_would_show_the_caller() {
+    let rules = [
+        OBJECTS,
+        "alice get search.fleetdex.io/clusters  member1",
+        "alice list /pods web ",
+    ];
+    let world = world(&rules);
+    let path = format!("{GROUP}/objects?q=web&facets=kind,namespace");
+    let (objects, warnings) = found(&world, &path).await;
+    assert_eq!((objects.len(), warnings), (0, 0));
+    let asked = world.store.ranked_queries.lock().clone();
+    let [ranked] = asked.as_slice() else {
+        panic!("{asked:?}")
+    };
+    // Counts are of the same queries as the objects.
+    let asked = ranked.queries.iter();
+    let asked: Vec<(&str, &Permitted)> = asked
+        .map(|query| (&*query.resource.plural, &query.permitted))
+        .collect();
+    let mine = only(Some(&["member1"]), Some(&["web"]));
+    assert_eq!(asked, [("pods", &mine)]);
+    for hidden in ["member2", "nowhere"] {
+        let path = format!("{GROUP}/objects?q=web%20cluster:{hidden}");
+        let refused = reason(world.ask_as("alices", &path).await);
+        assert!(
+            refused.starts_with("403 Forbidden: clusters.search.fleetdex.io"),
+            "{refused}"
+        );
+    }
+    assert_eq!(
+        reason(world.ask_as("alices", &format!("{GROUP}/objects?q=kind:widget")).await),
+        "400 BadRequest: parameter q: column 1: no ResourceRegistry selects a kind that is called \"widget\""
+    );
+}
