@@ -132,7 +132,7 @@ fn forge(keys: &SealingKeys, bytes: &[u8]) {
     };
     let Ok(version) = "7".parse() else { return };
     let continuation = Continuation {
-        version,
+        version: Some(version),
         cursors: [(store, cursor)].into(),
     };
     let Ok(token) = continue_token::seal(keys, &continuation, &bound, NOW) else {

@@ -400,7 +400,7 @@ API behind the control plane's API server, for the administrator, and alice, the
 
   . {env}
   fleetdex get pods -A -l app=web                                             # of all clusters
-  fleetdex search image:registry.example.com/shop/api health:Degraded           # by words and conditions, over all kinds
+  fleetdex search image:registry.example.com/shop/api health:Degraded        # by words and conditions, over all kinds
   fleetdex related deployment/checkout -n shop                                # what it uses, what uses it, what is missing
   fleetdex images --image registry.example.com/shop/api                       # every tag of it, and the clusters that run it
   kubectl get objects.search.fleetdex.io --field-selector health=Degraded     # what is unhealthy, with kubectl alone
