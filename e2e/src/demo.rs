@@ -363,7 +363,11 @@ async fn show_meaning(session: &Session) -> Result<()> {
     show_command(session, "fleetdex unhealthy pods -n shop -o wide").await?;
 
     heading("One word, in all kinds and clusters: the best matches first");
-    show_command(session, "fleetdex search checkout NOT health:Healthy --facets").await?;
+    show_command(
+        session,
+        "fleetdex search checkout NOT health:Healthy --facets",
+    )
+    .await?;
 
     heading("Everything that uses one Secret");
     show_command(session, "fleetdex related secret/credentials -n shop")

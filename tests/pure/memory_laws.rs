@@ -18,9 +18,10 @@ use fleetdex_core::{
         SelectableField, encode_sort_key,
     },
     query::{
-        Facet, FacetCounts, Grant, GroupKey, Groups, Owners, Page, Permitted, Query, RankPosition,
-        RankedPage, RankedQuery, Relation, Relative, RelativesQuery, Requester, ResourceName,
-        Searchable, Selectable, Sort, SortKey, Word, WordSelector, WordText, aggregate,
+        CountsByFacet, Facet, Grant, GroupKey, Groups, Owners, Page, Permitted, Query,
+        RankPosition, RankedPage, RankedQuery, Relation, Relative, RelativesQuery, Requester,
+        ResourceName, Searchable, Selectable, Sort, SortKey, Word, WordSelector, WordText,
+        aggregate,
     },
 };
 use fleetdex_store::{
@@ -279,9 +280,9 @@ impl Model {
 
 impl Model {
     /// The places of the objects that one of some queries matches, in order, and their counts.
-    fn ranked(&self, queries: &[Query]) -> (Vec<RankPosition>, FacetCounts) {
+    fn ranked(&self, queries: &[Query]) -> (Vec<RankPosition>, CountsByFacet) {
         let mut positions = Vec::new();
-        let mut counts = FacetCounts::new();
+        let mut counts = CountsByFacet::new();
         for widget in self.0.values().filter_map(|(_, widget)| widget.as_ref()) {
             let mut matching = queries.iter().filter(|query| query.matches(widget));
             let Some(score) = matching.next().and_then(|query| query.score(widget)) else {
@@ -780,7 +781,7 @@ proptest! {
                 assert_eq!(found, expected, "{query:?}");
                 assert_eq!(first.total, expected.len() as u64);
                 counts.retain(|_, of_facet| !of_facet.is_empty());
-                let shown: FacetCounts = first.facets.into_iter().filter(|(_, of_facet)| !of_facet.is_empty()).collect();
+                let shown: CountsByFacet = first.facets.into_iter().filter(|(_, of_facet)| !of_facet.is_empty()).collect();
                 assert_eq!(shown, counts, "{query:?}");
             }
         });

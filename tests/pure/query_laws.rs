@@ -364,7 +364,7 @@ fn words() -> impl Strategy<Value = WordSelector> {
             .map(|(text, is_negated)| Word::new(text, is_negated))
             .collect()
     });
-    prop_oneof![3 => Just(WordSelector::default()), 1 => some]
+    prop_oneof![7 => Just(WordSelector::default()), 1 => some]
 }
 
 fn query() -> impl Strategy<Value = Query> {

@@ -30,7 +30,7 @@ pub use aggregate::{Group, GroupKey, Groups};
 pub use checked::{CheckedQuery, CheckedRelatives, MAX_LIMIT};
 pub use owners::{Owners, Relation, Relative, RelativesQuery};
 pub use permitted::{Grant, InCluster, Permitted};
-pub use ranked::{Facet, FacetCounts, RankPosition, RankedHit, RankedPage, RankedQuery};
+pub use ranked::{CountsByFacet, Facet, RankPosition, RankedHit, RankedPage, RankedQuery};
 pub use requester::Requester;
 pub use resource_name::ResourceName;
 pub use searchable::Searchable;

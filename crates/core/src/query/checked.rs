@@ -96,7 +96,9 @@ impl Query {
     /// The stored field of each field requirement.
     fn stored_fields(&self) -> Result<Vec<Option<StoredField>>, QueryError> {
         at_most(MAX_LIMIT, "objects in one page", self.limit)?;
-        self.words.check()?;
+        if let Some(bytes) = self.words.invalid_length() {
+            return Err(QueryError::WordLength { bytes });
+        }
         self.fields
             .requirements()
             .map(|requirement| StoredField::of(requirement, &self.selectable))

@@ -90,7 +90,7 @@ pub struct RankedHit {
 }
 
 /// How many objects have each value of a facet.
-pub type FacetCounts = BTreeMap<Facet, BTreeMap<String, u64>>;
+pub type CountsByFacet = BTreeMap<Facet, BTreeMap<String, u64>>;
 
 /// A page of a search.
 #[derive(Clone, Debug, Default)]
@@ -102,7 +102,7 @@ pub struct RankedPage {
     /// How many objects all pages have together.
     pub total: u64,
     /// How many objects of all pages have each value. A store counts the values of most objects, 1,000 at least.
-    pub facets: FacetCounts,
+    pub facets: CountsByFacet,
 }
 
 impl RankedPage {

@@ -5,7 +5,6 @@
 
 use serde_json::{Value, json};
 
-use super::QueryError;
 use crate::model::MAX_FIELD_VALUE_BYTES;
 
 /// Clauses that a word takes in a query of OpenSearch: each field, for each way in which a text may match.
@@ -238,13 +237,10 @@ impl WordSelector {
         self.words.len() * CLAUSES
     }
 
-    /// Refuses what no text of a document can hold.
-    pub(super) fn check(&self) -> Result<(), QueryError> {
+    /// The length of a word that no text of a document can contain.
+    pub(super) fn invalid_length(&self) -> Option<usize> {
         let mut lengths = self.words.iter().map(|word| word.text.len());
-        match lengths.find(|bytes| !(1..=MAX_FIELD_VALUE_BYTES).contains(bytes)) {
-            None => Ok(()),
-            Some(bytes) => Err(QueryError::WordLength { bytes }),
-        }
+        lengths.find(|bytes| !(1..=MAX_FIELD_VALUE_BYTES).contains(bytes))
     }
 }
 

@@ -13,7 +13,7 @@ use std::{
 use fleetdex_core::{
     model::{Gvk, StoreName, split_api_version},
     query::{
-        Cursor, Facet, FacetCounts, Permitted, Query, RankPosition, RankedHit, RankedPage,
+        CountsByFacet, Cursor, Facet, Permitted, Query, RankPosition, RankedHit, RankedPage,
         RankedQuery, ResourceName, ranked::MAX_FACET_VALUES,
     },
 };
@@ -23,7 +23,7 @@ use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 use tokio::time::timeout;
 
-use self::selection::Selection;
+use self::selection::SearchSelection;
 use super::{
     across_kinds::{AcrossKinds, FoundObject, TIMEOUT, concurrently},
     list::{refused_token, token},
@@ -65,7 +65,7 @@ pub async fn search(
     };
     let from = request.list.continue_token.as_deref();
     let from = from.map(|text| opened(text, &bound, keys)).transpose()?;
-    let (queries, warnings) = match Selection::of(kinds, request, Timestamp::now())? {
+    let (queries, warnings) = match SearchSelection::of(kinds, request, Timestamp::now())? {
         Some(selection) => plan(kinds, &selection).await?,
         None => (StoreQueries::new(), BTreeSet::new()),
     };
@@ -106,7 +106,7 @@ pub async fn search(
 /// The queries for each store, and what their results lack.
 async fn plan(
     kinds: &AcrossKinds<'_>,
-    selection: &Selection,
+    selection: &SearchSelection,
 ) -> Result<(StoreQueries, BTreeSet<String>), ApiError> {
     let resources = kinds.catalog().resources();
     let planned = resources.filter_map(|registered| {
@@ -127,7 +127,7 @@ async fn plan(
 
 async fn plan_kind(
     kinds: &AcrossKinds<'_>,
-    selection: &Selection,
+    selection: &SearchSelection,
     registered: &RegisteredResource,
     list: ListRequest,
 ) -> Result<PlannedKind, ApiError> {
@@ -193,7 +193,7 @@ fn summary(found: &RankedHit) -> ObjectSummary {
 }
 
 /// The largest counts of a facet, and of how many objects it has other values.
-fn facet_json(facet: Facet, counts: &FacetCounts) -> Value {
+fn facet_json(facet: Facet, counts: &CountsByFacet) -> Value {
     let mut values: Vec<(&String, &u64)> = counts.get(&facet).into_iter().flatten().collect();
     values.sort_by(|left, right| right.1.cmp(left.1).then_with(|| left.0.cmp(right.0)));
     let others: u64 = values

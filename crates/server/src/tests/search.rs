@@ -9,6 +9,7 @@ use fleetdex_core::{
     },
     query::ResourceName,
 };
+use fleetdex_interpreter::image;
 use fleetdex_store::{IndexWriter as _, bulk::Write, memory::Memory};
 use serde_json::{Value, json};
 
@@ -37,6 +38,10 @@ impl Interpret for TestRules {
                 .to_owned()
         };
         let list = |name: &str| Some(text(name)).filter(|text| !text.is_empty());
+        let spellings = |image: String| {
+            let terms = image::terms(&image);
+            std::iter::once(image).chain(terms).collect()
+        };
         Interpretation {
             health: if text("reason").is_empty() {
                 "Healthy"
@@ -44,7 +49,7 @@ impl Interpret for TestRules {
                 "Degraded"
             },
             health_reason: text("reason"),
-            images: list("image").into_iter().collect(),
+            images: list("image").map(spellings).unwrap_or_default(),
             dependencies: list("uses").into_iter().collect(),
             interpreted_by: vec!["built-in".to_owned()],
             ..Interpretation::default()
@@ -107,7 +112,7 @@ fn objects(day: u32) -> Vec<(usize, Value)> {
     let object = |name: &str, namespace: Option<&str>, hour: u32, more: Value| {
         let mut object = json!({
             "metadata": {
-                "name": name, "uid": format!("uid-{day}-{name}-{hour}"), "resourceVersion": "1",
+                "name": name, "uid": format!("uid-{day}-{name}-{}", namespace.unwrap_or_default()), "resourceVersion": "1",
                 "creationTimestamp": format!("2026-01-0{day}T0{hour}:00:00Z"),
             },
         });
@@ -312,7 +317,7 @@ async fn what_is_wrong_with_a_search_is_named_with_its_position() {
         ),
         (
             "cluster:member3",
-            "400 BadRequest: cluster \"member3\" is not known",
+            "404 NotFound: clusters.search.fleetdex.io \"member3\" not found: no ResourceRegistry selects a member of this name",
         ),
     ] {
         assert_eq!(refused(search).await, expected, "{search}");

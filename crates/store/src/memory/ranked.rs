@@ -7,7 +7,7 @@ use std::{
 };
 
 use fleetdex_core::query::{
-    Facet, FacetCounts, QueryError, RankPosition, RankedHit, RankedPage, RankedQuery,
+    CountsByFacet, Facet, QueryError, RankPosition, RankedHit, RankedPage, RankedQuery,
 };
 use roaring::RoaringBitmap;
 
@@ -23,7 +23,7 @@ pub(super) struct RankedDocuments {
     limit: usize,
     after: Option<RankPosition>,
     facets: Vec<Facet>,
-    counts: FacetCounts,
+    counts: CountsByFacet,
     total: u64,
 }
 
@@ -40,7 +40,7 @@ impl RankedDocuments {
             limit: ranked.limit + 1,
             after: ranked.after.clone(),
             facets: ranked.facets.clone(),
-            counts: FacetCounts::default(),
+            counts: CountsByFacet::default(),
             total: 0,
         }
     }

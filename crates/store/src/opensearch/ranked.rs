@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use fleetdex_core::{
     model::HitSource,
     query::{
-        Facet, FacetCounts, Permitted, Query, RankPosition, RankedHit, RankedPage, RankedQuery,
+        CountsByFacet, Facet, Permitted, Query, RankPosition, RankedHit, RankedPage, RankedQuery,
         dsl::ranked_body,
     },
 };
@@ -111,7 +111,7 @@ fn read_position(sort: &[Value]) -> Option<RankPosition> {
     })
 }
 
-fn read_facets(aggregations: Value) -> Result<FacetCounts, StoreError> {
+fn read_facets(aggregations: Value) -> Result<CountsByFacet, StoreError> {
     let mut read: BTreeMap<String, FacetResponse> =
         serde_json::from_value(aggregations).map_err(|error| garbled(error.to_string()))?;
     let counts = |facet: Facet| {

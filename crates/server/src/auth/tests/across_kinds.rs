@@ -268,7 +268,11 @@ async fn a_search_asks_for_what_lists_of_each_kind_would_show_the_caller() {
         );
     }
     assert_eq!(
-        reason(world.ask_as("alices", &format!("{GROUP}/objects?q=kind:widget")).await),
+        reason(
+            world
+                .ask_as("alices", &format!("{GROUP}/objects?q=kind:widget"))
+                .await
+        ),
         "400 BadRequest: parameter q: column 1: no ResourceRegistry selects a kind that is called \"widget\""
     );
 }

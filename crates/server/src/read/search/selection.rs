@@ -27,7 +27,7 @@ const NAME: &str = "metadata.name";
 const NAMESPACE: &str = "metadata.namespace";
 
 /// What a search selects.
-pub(super) struct Selection {
+pub(super) struct SearchSelection {
     /// What is selected of every kind. It names no resource.
     list: ListRequest,
     /// What is selected of namespaced kinds besides.
@@ -71,7 +71,7 @@ pub fn named_clusters(request: &SearchRequest) -> Vec<ClusterName> {
     named.into_iter().collect()
 }
 
-impl Selection {
+impl SearchSelection {
     /// What a request selects at a time; `None` if its terms exclude each other.
     pub(super) fn of(
         kinds: &AcrossKinds<'_>,

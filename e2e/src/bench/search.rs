@@ -8,10 +8,10 @@ use fleetdex_core::query::{Facet, Query, RankedQuery, Requester, Word, dsl::rank
 use serde_json::Value;
 
 use super::{
-    APPLICATIONS, LARGE_FLEET, NAME, QueryClient, WARM_UP, all_pods, report_line, url_encoded,
-};
-use crate::bench::{
     figures::{Figures, verdict},
+    query_client::{
+        APPLICATIONS, LARGE_FLEET, NAME, QueryClient, WARM_UP, all_pods, report_line, url_encoded,
+    },
     times::Times,
 };
 
