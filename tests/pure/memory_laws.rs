@@ -149,7 +149,7 @@ impl Searchable for Widget {
         let labels = self.labels.iter();
         let labels = labels.map(|(key, value)| WordText::Label(key, value));
         let whole = [self.kind(), self.cluster(), self.name(), self.annotation()];
-        let names = (self.number % 3 > 0).then_some(OWNER_NAME);
+        let names = (!self.number.is_multiple_of(3)).then_some(OWNER_NAME);
         let namespace = Some(self.namespace()).filter(|namespace| !namespace.is_empty());
         let whole = whole.into_iter().chain(names).chain(namespace);
         labels.chain(whole.map(WordText::Whole)).collect()

@@ -211,7 +211,7 @@ impl WordSelector {
     }
 
     /// The score of an object by its texts: the sum of how well each word matches. `None` if it does not match.
-    pub fn score<'t>(&self, texts: &[WordText<'t>]) -> Option<u32> {
+    pub fn score(&self, texts: &[WordText<'_>]) -> Option<u32> {
         let mut score = 0;
         for word in &self.words {
             let found = texts.iter().filter_map(|text| word.match_of(*text)).max();

@@ -182,7 +182,8 @@ async fn found(app: &axum::Router, parameters: &str) -> (Vec<String>, Value) {
 }
 
 async fn rows(app: &axum::Router, search: &str) -> Vec<String> {
-    let text: String = search.bytes().map(|byte| format!("%{byte:02X}")).collect();
+    let text: Vec<String> = search.bytes().map(|byte| format!("%{byte:02X}")).collect();
+    let text = text.concat();
     found(app, &format!("q={text}")).await.0
 }
 

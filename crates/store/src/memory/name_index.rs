@@ -113,7 +113,7 @@ mod tests {
     fn found(index: &NameIndex, part: &str) -> Vec<(u32, String)> {
         let mut found = Vec::new();
         index.for_each_with(part, |position, name| {
-            found.push((position, name.to_owned()))
+            found.push((position, name.to_owned()));
         });
         found
     }

@@ -77,9 +77,9 @@ impl Table {
         for word in filter.words() {
             let with = self.with_word(word);
             if word.is_negated {
-                levels
-                    .iter_mut()
-                    .for_each(|(_, found)| *found -= &with.part);
+                for (_, found) in &mut levels {
+                    *found -= &with.part;
+                }
             } else {
                 levels = raised(levels, &with);
             }

@@ -58,6 +58,7 @@ pub fn ranked_body(ranked: &RankedQuery) -> Result<Value, QueryError> {
         body["aggs"] = ranked
             .facets
             .iter()
+            .copied()
             .map(facet)
             .collect::<Map<_, _>>()
             .into();
@@ -124,7 +125,7 @@ fn query(checked: &[CheckedQuery<'_>]) -> Result<Value, QueryError> {
     let words = checked.first().map(|first| &first.query().words);
     clauses += words.map_or(0, WordSelector::clauses);
     at_most(MAX_CLAUSES, "clauses", clauses)?;
-    let words = words.into_iter().flat_map(|words| words.words());
+    let words = words.into_iter().flat_map(WordSelector::words);
     let (refused, wanted): (Vec<_>, Vec<_>) = words.partition(|word| word.is_negated);
     let wanted: Vec<Value> = wanted.iter().map(|word| word.scored_clause()).collect();
     let refused: Vec<Value> = refused.iter().map(|word| word.clause()).collect();
@@ -149,7 +150,7 @@ fn search_after(position: &RankPosition) -> Value {
     json!([score.0, created, cluster, uid, api_version, kind])
 }
 
-fn facet(facet: &Facet) -> (String, Value) {
+fn facet(facet: Facet) -> (String, Value) {
     let terms = json!({ "terms": {
         "field": facet.field(),
         "size": FACET_VALUES,
