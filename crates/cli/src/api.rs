@@ -25,6 +25,7 @@ pub use self::{
     client_config::ClientConfig,
     error::ClientError,
     page::{ListItem, ListShape, ObjectPage, TableColumn},
+    transport::ApiserverClient,
     watch::{TableEvent, WatchReader},
 };
 use self::{

@@ -11,7 +11,10 @@ use fleetdex_core::{
     terminal::{escaped, escaped_line},
 };
 
-use super::{ArgsError, ClientError, get::OutputError, kubeconfig::KubeconfigError};
+use super::{
+    ArgsError, ClientError, dashboards::DashboardsError, get::OutputError,
+    kubeconfig::KubeconfigError,
+};
 
 /// Bold yellow, as kubectl has it.
 const WARNING: &str = "\x1b[33;1m";
@@ -37,6 +40,9 @@ pub enum CommandError {
     /// The kubeconfig cannot be built or written.
     #[error(transparent)]
     Kubeconfig(#[from] KubeconfigError),
+    /// Dashboards, or what its roles are made of, refused or cannot be reached.
+    #[error(transparent)]
+    Dashboards(#[from] DashboardsError),
     /// The arguments contradict each other.
     #[error("{0}")]
     Usage(String),
