@@ -13,13 +13,14 @@ mod rules;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use fleetdex_core::model::IndexPrefix;
+use fleetdex_core::model::{ClusterName, IndexPrefix};
 use serde_json::{Map, Value, json};
 
 pub use self::rights::RbacObjects;
 use self::{
     filter::document_filter,
     rights::{RbacSubject, SubjectRights, rights_by_subject},
+    rules::RuleNames,
 };
 
 /// Every user of Kubernetes is in this group.
@@ -210,17 +211,31 @@ impl RoleWriter<'_> {
             ));
             return;
         }
-        self.configuration
-            .roles
-            .insert(name.clone(), self.role(&filter));
+        let role = self.role(&filter, &self.indices(&rights.query.clusters));
+        self.configuration.roles.insert(name.clone(), role);
         self.configuration.mappings.insert(name, mapping.clone());
     }
 
-    fn role(&self, filter: &Value) -> Value {
+    /// The aliases: over all clusters, or of the only clusters that the user may see.
+    fn indices(&self, clusters: &RuleNames) -> Vec<String> {
+        let prefix = &self.options.prefix;
+        let RuleNames::Only(names) = clusters else {
+            return vec![prefix.as_str().to_owned()];
+        };
+        // A name that is none of a cluster has no index.
+        let names = names
+            .iter()
+            .filter_map(|name| name.parse::<ClusterName>().ok());
+        names
+            .map(|name| prefix.cluster_alias(&name).as_str().to_owned())
+            .collect()
+    }
+
+    fn role(&self, filter: &Value, indices: &[String]) -> Value {
         json!({
             "cluster_permissions": CLUSTER_ACTIONS,
             "index_permissions": [{
-                "index_patterns": [self.options.prefix.as_str()],
+                "index_patterns": indices,
                 "dls": filter.to_string(),
                 "allowed_actions": INDEX_ACTIONS,
             }],

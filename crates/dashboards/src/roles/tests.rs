@@ -15,6 +15,7 @@ type RuleText = (
 );
 
 const LIST_PODS: RuleText = ("get,list,watch", "", "pods,pods/log", &[]);
+const QUERY_CORE: RuleText = ("get", "search.fleetdex.io", "search/v1", &[]);
 const QUERY: RuleText = ("get", "search.fleetdex.io", "*", &[]);
 
 fn rules(rules: &[RuleText]) -> Value {
@@ -248,7 +249,7 @@ fn the_right_to_query_bounds_groups_and_clusters() {
     };
     let group = "search.fleetdex.io";
     let clusters = ("get", group, "clusters", &[][..]);
-    let core = ("get", group, "search/v1", &[][..]);
+    let core = QUERY_CORE;
     assert_eq!(
         filter(&[clusters, core, ("get", group, "search/apps", &["apis"])]).unwrap(),
         r#"{"terms":{"search.group":["","apps"]}}"#
@@ -257,6 +258,12 @@ fn the_right_to_query_bounds_groups_and_clusters() {
     assert_eq!(
         filter(&[one, core]).unwrap(),
         r#"{"bool":{"filter":[{"terms":{"search.group":[""]}},{"terms":{"cluster":["member1"]}}]}}"#
+    );
+    let rbac = Rbac::default().everywhere(&["User:alice"], &[one, QUERY_CORE, LIST_PODS]);
+    let role = &rbac.configuration(&[]).roles["fleetdex_user_alice"];
+    assert_eq!(
+        role["index_permissions"][0]["index_patterns"],
+        json!(["fleetdex-member1"])
     );
     for too_little in [
         &[core][..],
