@@ -272,15 +272,12 @@ fn is_pattern(name: &str) -> bool {
 /// A part of a role's name: letters, digits, `.`, `@` and `-` stay, every other byte is `_` and two
 /// hex digits, so that no two subjects share a role.
 fn escaped(name: &str) -> String {
-    let mut text = String::new();
-    for byte in name.bytes() {
-        if byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'@' | b'-') {
-            text.push(char::from(byte));
-        } else {
-            text.push_str(&format!("_{byte:02x}"));
-        }
-    }
-    text
+    let escape = |byte: u8| match byte {
+        b'.' | b'@' | b'-' => char::from(byte).to_string(),
+        _ if byte.is_ascii_alphanumeric() => char::from(byte).to_string(),
+        _ => format!("_{byte:02x}"),
+    };
+    name.bytes().map(escape).collect()
 }
 
 #[cfg(test)]

@@ -89,6 +89,15 @@ const PEOPLE: [Person; 7] = [
     },
 ];
 
+/// Two members and an OpenSearch with users.
+pub fn secured() -> Options {
+    Options {
+        members: 2,
+        opensearch: OpenSearchKind::Secure,
+        ..Options::default()
+    }
+}
+
 /// Config maps and Deployments in two namespaces of two members.
 async fn fill(fleet: &Fleet) -> Result<()> {
     for number in [1, 2] {
@@ -345,13 +354,7 @@ async fn check_other_requests(
 
 #[tokio::test]
 async fn users_see_in_opensearch_what_the_query_api_lists() {
-    let fleet = Fleet::start(Options {
-        members: 2,
-        opensearch: OpenSearchKind::Secure,
-        ..Options::default()
-    })
-    .await
-    .unwrap();
+    let fleet = Fleet::shared(secured()).await.unwrap();
     prepare(&fleet).await.unwrap();
     let hub = Objects::of(fleet.control_plane()).unwrap();
     fill(&fleet).await.unwrap();

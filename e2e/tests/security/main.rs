@@ -4,5 +4,6 @@ mod aggregation_layer;
 mod dashboards_roles;
 mod helm;
 mod hostile_members;
+mod local_store;
 mod members_decide;
 mod proxying;

@@ -73,7 +73,7 @@ pub enum DashboardsError {
     #[error(
         "Dashboards at {url} refused {} of {total} objects:{}",
         refused.len(),
-        refused.iter().map(|object| format!("\n  {object}")).collect::<String>()
+        refused.iter().map(|object| format!("\n  {object}")).collect::<Vec<_>>().concat()
     )]
     Refused {
         /// The URL.

@@ -83,3 +83,34 @@ fn reference(reference: &Value) -> String {
     let text = |name: &str| reference[name].as_str().unwrap_or("?").to_owned();
     format!("{} {:?}", text("type"), text("id"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What Dashboards 2.19.2 answered, with status 200.
+    const RESPONSES: [(&str, &str); 3] = [
+        (
+            r#"{"successCount":1,"success":false,"successResults":[{"type":"index-pattern","id":"fleetdex-objects","meta":{"title":"fleetdex","icon":"indexPatternApp"},"overwrite":true}],"errors":[{"id":"fleetdex-nodes","type":"search","title":"Nodes","meta":{"title":"Nodes","icon":"discoverApp"},"error":{"message":"mapping set to strict, dynamic introduction of [grid] within [search] is not allowed","type":"unknown"},"overwrite":true}]}"#,
+            r#"search "fleetdex-nodes" (Nodes): mapping set to strict, dynamic introduction of [grid] within [search] is not allowed (unknown)"#,
+        ),
+        (
+            r#"{"successCount":0,"success":false,"errors":[{"id":"fleetdex-nodes","type":"search","title":"Nodes","meta":{"title":"Nodes","icon":"discoverApp"},"error":{"type":"missing_references","references":[{"type":"index-pattern","id":"nope"}]},"overwrite":true}]}"#,
+            r#"search "fleetdex-nodes" (Nodes): it refers to index-pattern "nope", which does not exist"#,
+        ),
+        (
+            r#"{"successCount":0,"success":false,"errors":[{"type":"index-pattern","id":"fleetdex-objects","title":"fleetdex","meta":{"title":"fleetdex","icon":"indexPatternApp"},"error":{"type":"conflict"}}]}"#,
+            r#"index-pattern "fleetdex-objects" (fleetdex): it exists already; without --no-overwrite it is replaced"#,
+        ),
+    ];
+
+    #[test]
+    fn each_refused_object_is_named_with_the_reason() {
+        for (response, expected) in RESPONSES {
+            let parsed: ImportResponse = serde_json::from_str(response).unwrap();
+            assert!(!parsed.success);
+            let refused: Vec<String> = parsed.errors.iter().map(ToString::to_string).collect();
+            assert_eq!(refused, [expected]);
+        }
+    }
+}

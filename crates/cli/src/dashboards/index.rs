@@ -14,7 +14,6 @@ pub struct IndexArgs {
         default_value = "fleetdex",
         env = "FLEETDEX_INDEX_PREFIX"
     )]
-    #[expect(clippy::doc_markdown, reason = "this is a text of --help")]
     pub index_prefix: IndexPrefix,
 }
 

@@ -17,7 +17,7 @@ use super::{
 use crate::console::{CommandError, Console};
 
 /// Dashboards writes some forty objects in about a second; the first time it may create an index.
-const TIMEOUT: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_mins(1);
 /// The pause between attempts of --wait.
 const RETRY: Duration = Duration::from_secs(2);
 /// A response names each object once.
@@ -75,6 +75,9 @@ pub(super) async fn install(
 ) -> Result<bool, CommandError> {
     let url = args.login.base_url()?;
     let objects = args.index.objects();
+    if args.login.is_exposed() {
+        console.warn("the password is sent without encryption; use https")?;
+    }
     let upload = Upload {
         client: args.login.client()?,
         url: args.import_url()?,

@@ -1,6 +1,6 @@
 //! Where Dashboards is, and with which credentials it is used.
 
-use std::{env, fs, path::PathBuf};
+use std::{env, fs, net::IpAddr, path::PathBuf};
 
 use reqwest::{Certificate, Client, Url, redirect};
 
@@ -12,6 +12,7 @@ pub(super) const PASSWORD_VARIABLE: &str = "FLEETDEX_DASHBOARDS_PASSWORD";
 /// Where Dashboards is, and who uses it.
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Dashboards")]
+#[expect(clippy::doc_markdown, reason = "these are the texts of --help")]
 pub struct LoginArgs {
     /// URL of OpenSearch Dashboards, with its base path if it has one
     #[arg(long, value_name = "URL", env = "FLEETDEX_DASHBOARDS_URL")]
@@ -64,6 +65,20 @@ impl LoginArgs {
         Ok(url.as_str().trim_end_matches('/').to_owned())
     }
 
+    /// Whether the password of a user would go over the network without encryption.
+    pub(super) fn is_exposed(&self) -> bool {
+        let Ok(url) = Url::parse(&self.url) else {
+            return false;
+        };
+        let host = url.host_str().unwrap_or_default();
+        let address = host.trim_start_matches('[').trim_end_matches(']');
+        let is_here = host == "localhost"
+            || address
+                .parse::<IpAddr>()
+                .is_ok_and(|address| address.is_loopback());
+        self.user.is_some() && url.scheme() == "http" && !is_here
+    }
+
     /// Reads the password; `None` without a user.
     pub(super) fn login(&self) -> Result<Option<DashboardsLogin>, DashboardsError> {
         let Some(user) = self.user.clone() else {
@@ -108,5 +123,35 @@ impl LoginArgs {
         builder
             .build()
             .map_err(|source| DashboardsError::Certificates { what, source })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_password_is_exposed_by_plain_http_to_another_machine() {
+        let is_exposed = |url: &str, user: Option<&str>| {
+            let (url, user) = (url.to_owned(), user.map(str::to_owned));
+            let (password_file, ca_file) = (None, None);
+            LoginArgs {
+                url,
+                user,
+                password_file,
+                ca_file,
+            }
+            .is_exposed()
+        };
+        assert!(is_exposed("http://dashboards:5601", Some("admin")));
+        assert!(!is_exposed("http://dashboards:5601", None));
+        for url in [
+            "https://dashboards",
+            "http://localhost:5601",
+            "http://127.0.0.1",
+            "http://[::1]:5601",
+        ] {
+            assert!(!is_exposed(url, Some("admin")), "{url}");
+        }
     }
 }

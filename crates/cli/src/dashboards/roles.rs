@@ -24,7 +24,7 @@ use crate::{
 /// Objects in a page of a list, as kubectl has it.
 const PAGE: u32 = 500;
 /// A page of RBAC is small; the server has a minute for each request.
-const TIMEOUT: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_mins(1);
 /// The name of the global tenant in roles.
 const GLOBAL_TENANT: &str = "global_tenant";
 
@@ -35,6 +35,7 @@ const GLOBAL_TENANT: &str = "global_tenant";
 Users and groups have to have the same names in OpenSearch (backend roles) as in Kubernetes.\n\n\
 For example: fleetdex dashboards roles --groups alice=developers,web -o json"
 )]
+#[expect(clippy::doc_markdown, reason = "these are the texts of --help")]
 pub struct RolesArgs {
     /// Groups of a user, which RBAC does not know (repeatable); the user's role then has their rights as well
     #[arg(long, value_name = "USER=GROUP,…", value_parser = user_with_groups)]
@@ -111,6 +112,9 @@ pub(super) async fn print(
     let configuration = security_configuration(&rbac, &args.options());
     for warning in &configuration.warnings {
         console.warn(warning)?;
+    }
+    if configuration.roles.is_empty() {
+        console.warn("no role: no user or group of a binding may both query and list objects")?;
     }
     write!(console.out, "{}", args.output.text(&configuration)?)?;
     Ok(true)

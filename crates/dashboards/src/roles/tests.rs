@@ -45,7 +45,7 @@ impl Rbac {
         self.0
             .cluster_roles
             .push(serde_json::from_value::<ClusterRole>(role).unwrap());
-        let binding = self.binding(&name, "ClusterRole", who, None);
+        let binding = Self::binding(&name, "ClusterRole", who, None);
         let binding = serde_json::from_value::<ClusterRoleBinding>(binding).unwrap();
         self.0.cluster_role_bindings.push(binding);
         self
@@ -59,13 +59,13 @@ impl Rbac {
         self.0
             .roles
             .push(serde_json::from_value::<Role>(role).unwrap());
-        let binding = self.binding(&name, "Role", who, Some(namespace));
+        let binding = Self::binding(&name, "Role", who, Some(namespace));
         let binding = serde_json::from_value::<RoleBinding>(binding).unwrap();
         self.0.role_bindings.push(binding);
         self
     }
 
-    fn binding(&self, role: &str, kind: &str, who: &[&str], namespace: Option<&str>) -> Value {
+    fn binding(role: &str, kind: &str, who: &[&str], namespace: Option<&str>) -> Value {
         let subjects: Vec<Value> = who.iter().map(|who| subject(who)).collect();
         json!({
             "metadata": { "name": "binding", "namespace": namespace },

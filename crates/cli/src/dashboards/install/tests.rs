@@ -119,7 +119,7 @@ impl FakeDashboards {
                 let message = "mapping set to strict, dynamic introduction of [grid] within [search] is not allowed";
                 errors.push(
                     json!({ "type": key.0, "id": key.1, "title": title, "meta": {},
-                    "error": { "type": "unknown", "message": message, "statusCode": 400 } }),
+                    "error": { "type": "unknown", "message": message } }),
                 );
                 continue;
             }
