@@ -27,6 +27,10 @@ use self::{
 const AUTHENTICATED: &str = "system:authenticated";
 /// The administrators.
 const ADMINISTRATORS: &str = "system:masters";
+/// The name of the global tenant.
+pub const GLOBAL_TENANT: &str = "global_tenant";
+/// The alias of the saved objects of the global tenant. A wildcard would show those of all tenants.
+const GLOBAL_OBJECTS: &str = ".kibana";
 /// What Dashboards needs to search, and nothing that reads a document by another way.
 const INDEX_ACTIONS: [&str; 2] = ["indices:data/read/search*", "indices:data/read/field_caps*"];
 /// What Dashboards needs to read its own saved objects, and to search for several panels at once.
@@ -37,7 +41,7 @@ const CLUSTER_ACTIONS: [&str; 2] = ["indices:data/read/mget", "indices:data/read
 pub struct RoleOptions {
     /// The prefix of the indices.
     pub prefix: IndexPrefix,
-    /// The tenant whose saved objects the users may read; `global_tenant` for the global one.
+    /// The tenant whose saved objects the users may read, such as [`GLOBAL_TENANT`].
     pub tenant: String,
     /// The groups of users, which RBAC does not know.
     pub groups_of_users: BTreeMap<String, BTreeSet<String>>,
@@ -232,13 +236,21 @@ impl RoleWriter<'_> {
     }
 
     fn role(&self, filter: &Value, indices: &[String]) -> Value {
+        let documents = json!({
+            "index_patterns": indices,
+            "dls": filter.to_string(),
+            "allowed_actions": INDEX_ACTIONS,
+        });
+        let mut index_permissions = vec![documents];
+        if self.options.tenant == GLOBAL_TENANT {
+            // The saved objects of other tenants are in indices that the tenant's permission opens.
+            let objects =
+                json!({ "index_patterns": [GLOBAL_OBJECTS], "allowed_actions": ["read"] });
+            index_permissions.push(objects);
+        }
         json!({
             "cluster_permissions": CLUSTER_ACTIONS,
-            "index_permissions": [{
-                "index_patterns": indices,
-                "dls": filter.to_string(),
-                "allowed_actions": INDEX_ACTIONS,
-            }],
+            "index_permissions": index_permissions,
             "tenant_permissions": [{
                 "tenant_patterns": [self.options.tenant],
                 "allowed_actions": ["kibana_all_read"],

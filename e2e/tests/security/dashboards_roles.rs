@@ -294,6 +294,29 @@ async fn configure(fleet: &Fleet, operator: &Operator, registry: &Registry) -> R
     Ok(())
 }
 
+/// The index in which Dashboards has the saved objects of the global tenant.
+async fn create_saved_objects(client: &OpenSearch) -> Result<()> {
+    let aliases = json!({ "aliases": { ".kibana": {} } });
+    client.put(".kibana_1", &aliases).await?;
+    let path = ".kibana/_doc/dashboard:fleet?refresh=true";
+    client
+        .put(path, &json!({ "type": "dashboard" }))
+        .await
+        .map(drop)
+}
+
+/// A role lets read saved objects, and nothing else.
+async fn check_saved_objects(client: &OpenSearch, has_role: bool) -> Result<()> {
+    let found = client.send(Method::GET, ".kibana/_search", None).await?;
+    let expected = if has_role { 200 } else { 403 };
+    ensure!(found.status == expected, "{found:?}");
+    let object = json!({ "type": "dashboard" });
+    let path = ".kibana/_doc/dashboard:fleet";
+    let written = client.send(Method::PUT, path, Some(&object)).await?;
+    ensure!(written.status == 403, "{written:?}");
+    Ok(())
+}
+
 /// Requests by which documents could be read past the query of a role.
 async fn check_other_requests(
     server: &OpenSearchServer,
@@ -388,6 +411,9 @@ async fn users_see_in_opensearch_what_the_query_api_lists() {
         .refresh(&registry.prefix)
         .await
         .unwrap();
+    create_saved_objects(&server.client().unwrap())
+        .await
+        .unwrap();
     let mut numbers = Vec::new();
     for person in &PEOPLE {
         let visible = listed(&admin, person).await.unwrap();
@@ -395,6 +421,9 @@ async fn users_see_in_opensearch_what_the_query_api_lists() {
         let alias = person.alias(&registry.prefix);
         let found = shown(&client, &alias).await.unwrap();
         assert_eq!(found, visible, "{}", person.name);
+        check_saved_objects(&client, !visible.is_empty())
+            .await
+            .unwrap();
         numbers.push(visible.len());
         if !visible.is_empty() {
             check_other_requests(server, &registry.prefix, person, &visible)
@@ -408,6 +437,7 @@ async fn users_see_in_opensearch_what_the_query_api_lists() {
     assert!(numbers[1] > 2, "bob");
     assert_eq!(numbers[2..6], [2, 2, 0, 0], "carol, dave, erin, frank");
     assert!(numbers[6] > numbers[1], "grace");
+    server.client().unwrap().delete(".kibana_1").await.unwrap();
     registry.delete().await.unwrap();
     registry.until_absent().await.unwrap();
 }

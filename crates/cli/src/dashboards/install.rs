@@ -73,6 +73,13 @@ pub(super) async fn install(
     args: &InstallArgs,
     console: &mut Console<'_>,
 ) -> Result<bool, CommandError> {
+    if header::HeaderValue::from_str(&args.tenant).is_err() {
+        let problem = format!(
+            "--tenant {:?} has characters that no tenant has",
+            args.tenant
+        );
+        return Err(CommandError::Usage(problem));
+    }
     let url = args.login.base_url()?;
     let objects = args.index.objects();
     if args.login.is_exposed() {

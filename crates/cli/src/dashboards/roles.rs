@@ -8,7 +8,7 @@ use std::{
 };
 
 use fleetdex_dashboards::roles::{
-    RbacObjects, RoleOptions, SecurityConfiguration, security_configuration,
+    GLOBAL_TENANT, RbacObjects, RoleOptions, SecurityConfiguration, security_configuration,
 };
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
 use kube::{Resource, api::ListParams};
@@ -25,8 +25,6 @@ use crate::{
 const PAGE: u32 = 500;
 /// A page of RBAC is small; the server has a minute for each request.
 const TIMEOUT: Duration = Duration::from_mins(1);
-/// The name of the global tenant in roles.
-const GLOBAL_TENANT: &str = "global_tenant";
 
 /// Prints roles and their mappings.
 #[derive(Clone, Debug, clap::Args)]

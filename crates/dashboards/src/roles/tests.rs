@@ -85,7 +85,7 @@ impl Rbac {
             })
             .collect();
         let options = RoleOptions {
-            tenant: "global_tenant".to_owned(),
+            tenant: GLOBAL_TENANT.to_owned(),
             groups_of_users,
             ..RoleOptions::default()
         };
@@ -140,6 +140,14 @@ fn a_role_has_one_alias_a_query_and_a_tenant_to_read() {
               "allowed_actions": [
                 "indices:data/read/search*",
                 "indices:data/read/field_caps*"
+              ]
+            },
+            {
+              "index_patterns": [
+                ".kibana"
+              ],
+              "allowed_actions": [
+                "read"
               ]
             }
           ],

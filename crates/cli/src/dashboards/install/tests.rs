@@ -286,6 +286,15 @@ async fn the_tenant_is_a_header_and_the_workspace_a_path() {
     );
 }
 
+#[tokio::test]
+async fn a_tenant_that_is_no_header_is_refused() {
+    let args = InstallArgs {
+        tenant: "a\nb".to_owned(),
+        ..arguments("http://127.0.0.1:1")
+    };
+    assert!(run(&args).await.unwrap_err().contains("--tenant"));
+}
+
 #[tokio::test(start_paused = true)]
 async fn it_waits_until_dashboards_is_ready() {
     let fake = || FakeDashboards {
