@@ -97,15 +97,15 @@ pub enum DashboardsError {
     },
     /// Objects of RBAC cannot be read.
     #[error(
-        "cannot list {resource} on {server}; the user of the kubeconfig needs list on it in rbac.authorization.k8s.io"
+        "cannot list {resource} on {server}; the user of the kubeconfig needs list on it in rbac.authorization.k8s.io: {problem}"
     )]
     Rbac {
         /// Such as `clusterroles`.
         resource: &'static str,
         /// The control plane.
         server: String,
-        /// Why.
-        source: Box<kube::Error>,
+        /// What the control plane, or the connection to it, says.
+        problem: String,
     },
     /// The control plane does not answer.
     #[error("cannot list {resource} on {server}: no answer within a minute")]

@@ -7,6 +7,7 @@ use std::{
     time::Duration,
 };
 
+use fleetdex_core::model::causes;
 use fleetdex_dashboards::roles::{
     GLOBAL_TENANT, RbacObjects, RoleOptions, SecurityConfiguration, security_configuration,
 };
@@ -161,10 +162,13 @@ async fn list<K>(
 where
     K: Resource<DynamicType = ()> + Clone + fmt::Debug + DeserializeOwned,
 {
-    let failed = |source: kube::Error| DashboardsError::Rbac {
+    let failed = |error: kube::Error| DashboardsError::Rbac {
         resource,
         server: apiserver.server.clone(),
-        source: Box::new(source),
+        problem: match error {
+            kube::Error::Api(status) => status.message,
+            other => causes(&other),
+        },
     };
     let api = kube::Api::<K>::all(apiserver.client.clone());
     let mut parameters = ListParams::default().limit(PAGE);
