@@ -41,10 +41,10 @@ STAGE = ./.ci/stage
 STAGES = awk '{ print; total += $$1 } END { printf "%6d s  in all\n", total }' target/stages
 
 .DEFAULT_GOAL := help
-.PHONY: help demo check test mutants fuzz bench dist soak fmt parts crds deny prerequisites
+.PHONY: help demo check test mutants fuzz bench dist soak fmt parts crds dashboards deny prerequisites
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 demo: prerequisites ## Three clusters, OpenSearch, Fleetdex: see it work (Ctrl-C stops everything)
 	$(STEP) 'building fleetdex (the first time some minutes)'
@@ -114,6 +114,9 @@ parts: prerequisites ## Find or build every real part in the user's cache folder
 
 crds: ## Write crds/ and helm/fleetdex/crds/ from the Rust types
 	FLEETDEX_WRITE_CRDS=1 $(CARGO) test --locked --quiet --package fleetdex --test pure crds
+
+dashboards: ## Write dashboards/ from the mapping
+	FLEETDEX_WRITE_DASHBOARDS=1 $(CARGO) test --locked --quiet --package fleetdex --test pure dashboards
 
 deny: ## Check licences, bans and sources of dependencies (needs cargo-deny: cargo install --locked cargo-deny)
 	$(CARGO) deny --locked check licenses bans sources

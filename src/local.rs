@@ -3,16 +3,16 @@
 mod progress;
 mod resources;
 mod rules;
+mod store;
 
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc, time::Duration};
 
 use anyhow::{Context as _, bail};
 use clap::Args;
-use fleetdex_api::registry::{BackendStore, OpenSearch, ResourceRegistrySpec};
+use fleetdex_api::registry::{BackendStore, ResourceRegistrySpec};
 use fleetdex_clusters::{
     Clusters, ConnectionPhase, ConnectionTiming, Member, MemberState,
     connect::Network,
-    secret_hosts::SecretHosts,
     source::{Duplicates, IndexedClusterUids, Loader, contexts, is_duplicate, read_kubeconfig},
 };
 use fleetdex_core::model::{ClusterName, Scope, StoreName, Unit};
@@ -20,7 +20,7 @@ use fleetdex_operator::{
     RegistryView,
     plan::{ClusterPlan, StreamKey},
     replicas::Assignment,
-    stores,
+    stores::{self, CredentialSource},
     stream_supervisor::StreamSupervisor,
 };
 use fleetdex_server::{
@@ -42,6 +42,7 @@ use tokio_util::sync::CancellationToken;
 use self::{
     progress::{ContextProgress, Display, ProgressReporter},
     rules::RuleArgs,
+    store::LocalStoreArgs,
 };
 use crate::app::{catalog, signals};
 
@@ -83,19 +84,9 @@ pub struct LocalArgs {
     )]
     pub resources: Vec<String>,
 
-    /// Store the objects in this OpenSearch instead of in memory.
-    #[arg(long, value_name = "URL", env = "FLEETDEX_OPENSEARCH")]
-    pub opensearch: Option<String>,
-
-    /// Prefix of its indices.
-    #[arg(
-        long,
-        value_name = "PREFIX",
-        default_value = "fleetdex_local",
-        requires = "opensearch",
-        env = "FLEETDEX_INDEX_PREFIX"
-    )]
-    pub index_prefix: String,
+    /// Where the objects are stored.
+    #[command(flatten)]
+    pub store: LocalStoreArgs,
 
     /// Who says what objects mean beside the built-in rules.
     #[command(flatten)]
@@ -111,12 +102,13 @@ pub async fn run(args: LocalArgs) -> anyhow::Result<()> {
     let cancel = signals::cancel_on_signal()?;
     let members = members(&args).await?;
     let rules = rules::read(&args.rules).await?;
+    let backend = args.store.backend()?;
     let server = Server::bind(&args.server, false).await?;
     let address = server.address();
     let metrics = Arc::new(Metrics::new());
     let clusters = Arc::new(connections(members, cancel.child_token()));
     let changed = Arc::new(Notify::new());
-    let mut supervisor = stream_supervisor(&metrics, &changed);
+    let mut supervisor = stream_supervisor(args.store.credentials()?, &metrics, &changed);
     let rules = Arc::new(rules);
     supervisor.set_rules(Arc::clone(&rules));
     // Files are read once.
@@ -140,7 +132,7 @@ pub async fn run(args: LocalArgs) -> anyhow::Result<()> {
     ));
     let local = LocalFleet {
         names: names(&args),
-        backend: backend(&args),
+        backend,
         supervisor,
         clusters,
         changed,
@@ -173,14 +165,12 @@ fn connections(members: Vec<Member>, cancel: CancellationToken) -> Clusters {
     clusters
 }
 
-fn stream_supervisor(metrics: &Arc<Metrics>, changed: &Arc<Notify>) -> StreamSupervisor {
-    let opener = stores::opener(
-        None,
-        SecretHosts::default(),
-        OWNER.to_owned(),
-        Memory::new(),
-        LIST_CONTEXTS,
-    );
+fn stream_supervisor(
+    credentials: CredentialSource,
+    metrics: &Arc<Metrics>,
+    changed: &Arc<Notify>,
+) -> StreamSupervisor {
+    let opener = stores::opener(credentials, OWNER.to_owned(), Memory::new(), LIST_CONTEXTS);
     StreamSupervisor::new(opener, Arc::clone(metrics), Arc::clone(changed))
         .with_audit_interval(AUDIT_INTERVAL)
 }
@@ -236,19 +226,6 @@ fn names(args: &LocalArgs) -> Vec<String> {
     } else {
         args.resources.clone()
     }
-}
-
-fn backend(args: &LocalArgs) -> Option<BackendStore> {
-    let address = args.opensearch.clone()?;
-    let open_search = OpenSearch {
-        addresses: vec![address],
-        index_prefix: Some(args.index_prefix.clone()),
-        number_of_replicas: Some(0),
-        ..OpenSearch::default()
-    };
-    Some(BackendStore {
-        open_search: Some(open_search),
-    })
 }
 
 /// The contexts, and what runs for them.

@@ -55,6 +55,8 @@ enum Command {
     Interpret(Box<cli::interpret::InterpretArgs>),
     /// Write a kubeconfig context with which kubectl uses the fleet as one cluster
     Kubeconfig(cli::kubeconfig::KubeconfigArgs),
+    /// Print or install what OpenSearch Dashboards shows, or print roles for its users
+    Dashboards(cli::dashboards::DashboardsArgs),
     /// Print the custom resource definitions
     Crd,
     /// Print a shell completion script
@@ -140,6 +142,9 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         }
         Command::Kubeconfig(args) => {
             return Ok(tokio::runtime::Runtime::new()?.block_on(cli::kubeconfig::run(&args)));
+        }
+        Command::Dashboards(args) => {
+            return Ok(tokio::runtime::Runtime::new()?.block_on(cli::dashboards::run(&args)));
         }
         Command::Completion(args) => cli::completion::run(&args, &mut std::io::stdout().lock())?,
         Command::Crd => cli::crd::run(&mut std::io::stdout().lock())?,

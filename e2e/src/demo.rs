@@ -5,7 +5,7 @@
 //! different results.
 
 mod session;
-mod workloads;
+pub mod workloads;
 
 use std::{
     fs,

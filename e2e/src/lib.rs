@@ -7,6 +7,7 @@
 
 pub mod bench;
 pub mod churn;
+pub mod dashboards;
 pub mod demo;
 pub mod engine;
 pub mod fleet;

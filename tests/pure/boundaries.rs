@@ -19,6 +19,7 @@ const PURE_MODULES: &[&str] = &[
     "clusters/src/watch/event",
     "clusters/src/watch/machine",
     "core/src",
+    "dashboards/src",
     "interpreter/src",
     "limits/src/fair_semaphore/queue",
     "operator/src/affinity",

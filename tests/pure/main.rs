@@ -5,6 +5,7 @@ mod boundaries;
 mod built_in_rules;
 mod circles;
 mod crds;
+mod dashboards;
 mod fuzz_corpus;
 mod manifests;
 mod memory_laws;

@@ -27,6 +27,7 @@ pub use self::{
     error::ClientError,
     found::{FacetCounts, FacetValue, FoundPage},
     page::{ListItem, ListShape, ObjectPage, TableColumn},
+    transport::ApiserverClient,
     watch::{TableEvent, WatchReader},
 };
 use self::{

@@ -12,7 +12,8 @@ use fleetdex_core::{
 };
 
 use super::{
-    ArgsError, ClientError, get::OutputError, kubeconfig::KubeconfigError, search::SearchQueryError,
+    ArgsError, ClientError, dashboards::DashboardsError, get::OutputError,
+    kubeconfig::KubeconfigError, search::SearchQueryError,
 };
 
 /// Bold yellow, as kubectl has it.
@@ -42,6 +43,9 @@ pub enum CommandError {
     /// The kubeconfig cannot be built or written.
     #[error(transparent)]
     Kubeconfig(#[from] KubeconfigError),
+    /// Dashboards, or what its roles are made of, refused or cannot be reached.
+    #[error(transparent)]
+    Dashboards(#[from] DashboardsError),
     /// The arguments contradict each other.
     #[error("{0}")]
     Usage(String),

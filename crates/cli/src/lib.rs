@@ -5,7 +5,7 @@
 //!                    │
 //!                    └──> console: standard output, warnings, errors, exit code
 //!                    ┌──────^
-//!                interpret ──> files, scripts and webhooks
+//!     interpret · dashboards ──> files, scripts and webhooks; Dashboards, RBAC
 //! ```
 //!
 //! Responses are bounded and printed page by page; text from servers and members never controls the terminal; errors say
@@ -17,6 +17,7 @@ pub mod completion;
 pub mod console;
 pub mod count;
 pub mod crd;
+pub mod dashboards;
 pub mod explain;
 pub mod get;
 pub mod images;

@@ -34,13 +34,23 @@ use super::{plan::StorePlan, stream_supervisor::Opener};
 /// How long the control plane may take to return a Secret.
 const SECRET_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Returns what opens the stores of plans: in `memory`, or in OpenSearch with the Secrets that the
-/// registry names. Without a control plane there are no Secrets. They are sent only where `hosts`
-/// allows. `owner` identifies this installation in the indices; `list_contexts` is what users may
-/// hold of each OpenSearch.
+/// Where the credentials for OpenSearch come from.
+#[derive(Clone)]
+pub enum CredentialSource {
+    /// Secrets of the control plane, which registries name. They are sent only where the hosts
+    /// allow.
+    Secrets(Client, SecretHosts),
+    /// A user and a password, for every store.
+    BasicAuth(String, String),
+    /// There are none.
+    None,
+}
+
+/// Returns what opens the stores of plans: in `memory`, or in OpenSearch with these credentials.
+/// `owner` identifies this installation in the indices; `list_contexts` is what users may hold of
+/// each OpenSearch.
 pub fn opener(
-    control_plane: Option<Client>,
-    hosts: SecretHosts,
+    credentials: CredentialSource,
     owner: String,
     memory: Memory,
     list_contexts: u64,
@@ -55,8 +65,7 @@ pub fn opener(
             let (feed, answers) = feeds.of(config, &plan.prefix);
             Arc::new(RegistryStore {
                 contexts: contexts.of(&config.addresses),
-                control_plane: control_plane.clone(),
-                hosts: hosts.clone(),
+                credentials: credentials.clone(),
                 plan: plan.clone(),
                 config: config.clone(),
                 owner: owner.clone(),
@@ -111,10 +120,9 @@ impl OpenStore for EmbeddedStore {
     }
 }
 
-/// Opens the OpenSearch store of a plan, with the Secrets that the registry names.
+/// Opens the OpenSearch store of a plan.
 struct RegistryStore {
-    control_plane: Option<Client>,
-    hosts: SecretHosts,
+    credentials: CredentialSource,
     plan: StorePlan,
     config: OpenSearch,
     owner: String,
@@ -134,6 +142,9 @@ impl RegistryStore {
             ca_bundle: config.ca_bundle.as_deref().map(pem),
             insecure: config.insecure_skip_tls_verify,
         };
+        if let CredentialSource::BasicAuth(user, password) = &self.credentials {
+            settings.basic_auth = Some((user.clone(), password.clone()));
+        }
         if let Some((reference, secret)) =
             self.secret("secretRef", config.secret_ref.as_ref()).await?
         {
@@ -182,8 +193,12 @@ impl RegistryStore {
             );
             return Err(unavailable("InvalidSecretRef", problem));
         }
-        let found = self
-            .read_secret(namespace, name)
+        let CredentialSource::Secrets(control_plane, hosts) = &self.credentials else {
+            let problem =
+                format!("there is no control plane to read Secret {namespace}/{name} from");
+            return Err(unavailable("SecretUnreadable", problem));
+        };
+        let found = read_secret(control_plane, namespace, name)
             .await
             .map_err(|problem| unavailable("SecretUnreadable", problem))?;
         let Some(secret) = found else {
@@ -192,28 +207,10 @@ impl RegistryStore {
             );
             return Err(unavailable("SecretNotFound", problem));
         };
-        self.hosts
+        hosts
             .check(named, &secret, self.destinations()?)
             .map_err(|error| unavailable(secret_hosts::REASON, error.to_string()))?;
         Ok(Some((reference, secret)))
-    }
-
-    /// A Secret, if it exists, or why it cannot be read.
-    async fn read_secret(&self, namespace: &str, name: &str) -> Result<Option<Secret>, String> {
-        let Some(control_plane) = self.control_plane.clone() else {
-            return Err(format!(
-                "there is no control plane to read Secret {namespace}/{name} from"
-            ));
-        };
-        let secrets = Api::<Secret>::namespaced(control_plane, namespace);
-        match tokio::time::timeout(SECRET_TIMEOUT, secrets.get_opt(name)).await {
-            Ok(Ok(found)) => Ok(found),
-            Ok(Err(error)) => Err(format!("Secret {namespace}/{name} cannot be read: {error}")),
-            Err(_) => Err(format!(
-                "the control plane did not return Secret {namespace}/{name} within {} s",
-                SECRET_TIMEOUT.as_secs()
-            )),
-        }
     }
 
     /// The hosts that receive the credentials.
@@ -346,6 +343,23 @@ fn text(
     String::from_utf8(bytes.clone()).map_err(|_| invalid("is not UTF-8 text at key"))
 }
 
+/// A Secret, if it exists, or why it cannot be read.
+async fn read_secret(
+    control_plane: &Client,
+    namespace: &str,
+    name: &str,
+) -> Result<Option<Secret>, String> {
+    let secrets = Api::<Secret>::namespaced(control_plane.clone(), namespace);
+    match tokio::time::timeout(SECRET_TIMEOUT, secrets.get_opt(name)).await {
+        Ok(Ok(found)) => Ok(found),
+        Ok(Err(error)) => Err(format!("Secret {namespace}/{name} cannot be read: {error}")),
+        Err(_) => Err(format!(
+            "the control plane did not return Secret {namespace}/{name} within {} s",
+            SECRET_TIMEOUT.as_secs()
+        )),
+    }
+}
+
 /// PEM as it is, or in base64 as in Kubernetes' `caBundle` fields.
 fn pem(text: &str) -> Vec<u8> {
     let compact: String = text.split_whitespace().collect();
@@ -377,8 +391,10 @@ mod tests {
         let config =
             json!({ "addresses": addresses, field: { "namespace": "search", "name": "s" } });
         RegistryStore {
-            control_plane: Some(Client::new(service, "default")),
-            hosts: SecretHosts::default(),
+            credentials: CredentialSource::Secrets(
+                Client::new(service, "default"),
+                SecretHosts::default(),
+            ),
             plan: StorePlan::default(),
             config: serde_json::from_value(config).unwrap(),
             owner: String::new(),

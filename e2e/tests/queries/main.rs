@@ -2,6 +2,7 @@
 //! real ones.
 
 mod cli;
+mod dashboards;
 mod embedded;
 mod every_path;
 mod explain;

@@ -51,6 +51,16 @@ enum HttpClient {
     Apiserver(kube::Client),
 }
 
+/// A client of the apiserver of a kubeconfig.
+pub struct ApiserverClient {
+    /// Sends requests with the credentials of the kubeconfig.
+    pub client: kube::Client,
+    /// A description of the server for messages.
+    pub server: String,
+    /// The namespace of the context.
+    pub namespace: String,
+}
+
 /// A request.
 #[derive(Clone, Debug)]
 pub struct HttpCall<'c> {
@@ -114,28 +124,11 @@ impl Transport {
     }
 
     async fn apiserver(path: Option<&Path>, context: Option<&str>) -> Result<Self, ClientError> {
-        let kubeconfig = read_kubeconfig(path)
-            .await
-            .map_err(ClientError::Kubeconfig)?;
-        let server = describe_context(&kubeconfig, path, context);
-        let unusable = |source: BoxError| ClientError::Context {
-            server: server.clone(),
-            source,
-        };
-        let options = KubeConfigOptions {
-            context: context.map(str::to_owned),
-            ..KubeConfigOptions::default()
-        };
-        let read = kube::Config::from_custom_kubeconfig(kubeconfig, &options).await;
-        let mut config = read.map_err(|error| unusable(error.into()))?;
-        config.connect_timeout = Some(REMOTE_CONNECT_TIMEOUT);
-        // The timeouts here apply to each piece of a response.
-        config.read_timeout = None;
-        config.default_retry = false;
-        config.cluster_url = without_fleet_path(config.cluster_url);
-        use_login_of_url(&mut config).map_err(unusable)?;
-        let namespace = config.default_namespace.clone();
-        let client = kube::Client::try_from(config).map_err(|error| unusable(error.into()))?;
+        let ApiserverClient {
+            client,
+            server,
+            namespace,
+        } = ApiserverClient::new(path, context).await?;
         Ok(Self {
             client: HttpClient::Apiserver(client),
             server,
@@ -206,6 +199,39 @@ impl Transport {
                 "; does kubectl reach it? Use another cluster with --context, or a server with --server"
             }
         }
+    }
+}
+
+impl ApiserverClient {
+    /// Reads the kubeconfig; sends no request.
+    pub async fn new(path: Option<&Path>, context: Option<&str>) -> Result<Self, ClientError> {
+        let kubeconfig = read_kubeconfig(path)
+            .await
+            .map_err(ClientError::Kubeconfig)?;
+        let server = describe_context(&kubeconfig, path, context);
+        let unusable = |source: BoxError| ClientError::Context {
+            server: server.clone(),
+            source,
+        };
+        let options = KubeConfigOptions {
+            context: context.map(str::to_owned),
+            ..KubeConfigOptions::default()
+        };
+        let read = kube::Config::from_custom_kubeconfig(kubeconfig, &options).await;
+        let mut config = read.map_err(|error| unusable(error.into()))?;
+        config.connect_timeout = Some(REMOTE_CONNECT_TIMEOUT);
+        // The timeouts here apply to each piece of a response.
+        config.read_timeout = None;
+        config.default_retry = false;
+        config.cluster_url = without_fleet_path(config.cluster_url);
+        use_login_of_url(&mut config).map_err(unusable)?;
+        let namespace = config.default_namespace.clone();
+        let client = kube::Client::try_from(config).map_err(|error| unusable(error.into()))?;
+        Ok(Self {
+            client,
+            server,
+            namespace,
+        })
     }
 }
 

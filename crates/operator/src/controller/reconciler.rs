@@ -40,7 +40,7 @@ use crate::{
     members::{MemberReconciler, MemberStates},
     plan::{Plan, StreamKey},
     replicas::{Assignment, ReplicaName, ReplicaReport, Replicas},
-    stores,
+    stores::{self, CredentialSource},
     stream_supervisor::StreamSupervisor,
 };
 
@@ -232,9 +232,10 @@ fn rule_context(context: &ControllerContext, recorder: &Arc<Recorder>) -> RuleCo
 }
 
 fn stream_supervisor(context: &ControllerContext, owner: String) -> StreamSupervisor {
+    let credentials =
+        CredentialSource::Secrets(context.control_plane.clone(), context.secret_hosts.clone());
     let opener = stores::opener(
-        Some(context.control_plane.clone()),
-        context.secret_hosts.clone(),
+        credentials,
         owner,
         context.memory.clone(),
         context.list_contexts,

@@ -1,0 +1,212 @@
+//! The saved searches.
+
+use serde_json::{Value, json};
+
+use crate::{
+    index_patterns::{CHANGED_AT, CHANGES, OBJECTS},
+    saved_object::{SavedObject, SavedObjectType, attributes, search_source},
+};
+
+/// A saved search.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SearchSpec {
+    pub(crate) id: &'static str,
+    pub(crate) title: &'static str,
+    pub(crate) description: &'static str,
+    /// [`OBJECTS`] or [`CHANGES`].
+    pub(crate) pattern: &'static str,
+    /// In Dashboards' query language.
+    pub(crate) query: &'static str,
+    pub(crate) columns: &'static [&'static str],
+    /// The newest first.
+    pub(crate) sort: &'static str,
+}
+
+const CREATED_AT: &str = "metadata.creationTimestamp";
+
+/// Health that people have to look after.
+pub(crate) const UNHEALTHY: &str = "search.health: (Degraded or Missing or Unknown)";
+
+/// Every saved search.
+pub(crate) const SEARCHES: [SearchSpec; 10] = [
+    SearchSpec {
+        id: "unhealthy",
+        title: "Unhealthy objects",
+        description: "Objects of all kinds that are Degraded, Missing or Unknown",
+        pattern: OBJECTS,
+        query: UNHEALTHY,
+        columns: &[
+            "cluster",
+            "metadata.namespace",
+            "kind",
+            "metadata.name",
+            "search.health",
+            "search.healthReason",
+            "search.healthMessage",
+        ],
+        sort: CHANGED_AT,
+    },
+    SearchSpec {
+        id: "pods-not-running",
+        title: "Pods that are not running",
+        description: "Pods in any other phase than Running and Succeeded",
+        pattern: OBJECTS,
+        query: "kind: Pod and not status.phase: (Running or Succeeded)",
+        columns: &[
+            "cluster",
+            "metadata.namespace",
+            "metadata.name",
+            "status.phase",
+            "search.health",
+            "search.healthReason",
+            "spec.nodeName",
+        ],
+        sort: CREATED_AT,
+    },
+    SearchSpec {
+        id: "restarts",
+        title: "Pods whose containers restart",
+        description: "Pods that are unhealthy because a container ended with a failure. The number of restarts is no field of the index",
+        pattern: OBJECTS,
+        query: "kind: Pod and search.healthReason: (CrashLoopBackOff or OOMKilled or Error or ContainerCannotRun or StartError)",
+        columns: &[
+            "cluster",
+            "metadata.namespace",
+            "metadata.name",
+            "search.healthReason",
+            "search.healthMessage",
+            "search.images",
+        ],
+        sort: CHANGED_AT,
+    },
+    SearchSpec {
+        id: "restart-events",
+        title: "Events of restarts",
+        description: "Events about containers that are killed or restarted; needs a registry that selects Events",
+        pattern: OBJECTS,
+        query: "kind: Event and reason: (BackOff or Killing or OOMKilling or Unhealthy)",
+        columns: EVENT_COLUMNS,
+        sort: CHANGED_AT,
+    },
+    SearchSpec {
+        id: "warning-events",
+        title: "Warning Events",
+        description: "Events of type Warning; needs a registry that selects Events",
+        pattern: OBJECTS,
+        query: "kind: Event and type: Warning",
+        columns: EVENT_COLUMNS,
+        sort: CHANGED_AT,
+    },
+    SearchSpec {
+        id: "pods-by-image",
+        title: "Pods and their images",
+        description: "Add search.images: \"REPOSITORY:TAG\" to the query for the Pods of one image",
+        pattern: OBJECTS,
+        query: "kind: Pod and search.images: *",
+        columns: &[
+            "search.images",
+            "cluster",
+            "metadata.namespace",
+            "metadata.name",
+            "status.phase",
+        ],
+        sort: CREATED_AT,
+    },
+    SearchSpec {
+        id: "secret-users",
+        title: "What uses a Secret",
+        description: "Objects that refer to a Secret. Replace the * by NAMESPACE/NAME for one Secret, or by NAMESPACE/* for those of a namespace",
+        pattern: OBJECTS,
+        query: "search.dependencies: v1/Secret/*",
+        columns: &[
+            "cluster",
+            "metadata.namespace",
+            "kind",
+            "metadata.name",
+            "search.dependencies",
+        ],
+        sort: CREATED_AT,
+    },
+    SearchSpec {
+        id: "refused",
+        title: "Refused documents",
+        description: "Objects of which only a part is indexed, and why",
+        pattern: OBJECTS,
+        query: "search.rejected: *",
+        columns: &[
+            "cluster",
+            "metadata.namespace",
+            "kind",
+            "metadata.name",
+            "search.rejected",
+        ],
+        sort: CHANGED_AT,
+    },
+    SearchSpec {
+        id: "newest-changes",
+        title: "Newest changes",
+        description: "Objects by the time of their last change; deleted objects are not in the index",
+        pattern: CHANGES,
+        query: "",
+        columns: &[
+            "cluster",
+            "metadata.namespace",
+            "kind",
+            "metadata.name",
+            "search.health",
+            "metadata.resourceVersion",
+        ],
+        sort: CHANGED_AT,
+    },
+    SearchSpec {
+        id: "nodes",
+        title: "Nodes",
+        description: "Needs a registry that selects Nodes",
+        pattern: OBJECTS,
+        query: "kind: Node",
+        columns: &[
+            "cluster",
+            "metadata.name",
+            "search.health",
+            "search.healthReason",
+            "spec.unschedulable",
+        ],
+        sort: CREATED_AT,
+    },
+];
+
+/// The last one is read from the document, and cannot be searched.
+const EVENT_COLUMNS: &[&str] = &[
+    "cluster",
+    "involvedObject.namespace",
+    "involvedObject.kind",
+    "involvedObject.name",
+    "reason",
+    "message",
+];
+
+impl SearchSpec {
+    /// The order of the rows. A panel of a dashboard has to repeat it.
+    pub(crate) fn order(&self) -> Value {
+        json!([[self.sort, "desc"]])
+    }
+
+    /// The saved object; `index_pattern` is the id of the pattern to search.
+    pub(crate) fn build(&self, id: String, index_pattern: &str) -> SavedObject {
+        let (meta, reference) = search_source(self.query, index_pattern);
+        SavedObject {
+            object_type: SavedObjectType::Search,
+            id,
+            attributes: attributes(json!({
+                "title": self.title,
+                "description": self.description,
+                "hits": 0,
+                "columns": self.columns,
+                "sort": self.order(),
+                "version": 1,
+                "kibanaSavedObjectMeta": meta,
+            })),
+            references: vec![reference],
+        }
+    }
+}
