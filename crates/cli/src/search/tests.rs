@@ -138,7 +138,7 @@ fn listed(names: &[&str], metadata: &Value) -> Answer {
 
 fn facets() -> Value {
     json!([
-        { "name": "kind", "values": [{ "value": "Deployment.apps", "count": 3 }, { "value": "Pod", "count": 2 }], "others": 7 },
+        { "name": "kind", "values": [{ "value": "Deployment", "count": 3 }, { "value": "Pod", "count": 2 }], "others": 7 },
         { "name": "namespace", "values": [{ "value": "", "count": 1 }], "others": 0 },
         { "name": "health", "values": [], "others": 0 },
     ])
@@ -252,10 +252,10 @@ async fn counts_follow_the_table_and_are_in_the_metadata_of_a_list() {
     CLUSTER   NAMESPACE   KIND              NAME   HEALTH     REASON                AGE
     member1   web         Deployment.apps   web    Degraded   ReplicasUnavailable   3d
 
-    KIND              COUNT
-    Deployment.apps   3
-    Pod               2
-    <others>          7
+    KIND         COUNT
+    Deployment   3
+    Pod          2
+    <others>     7
 
     NAMESPACE   COUNT
     <none>      1

@@ -604,14 +604,20 @@ fn write_owners(out: &mut Vec<u8>, object: &Object<'_>) {
     let uids = owners.iter().map(|owner| Cow::Borrowed(&*owner.uid.0));
     write_list(out, "owners", uids);
     let named = owners.iter().map(|owner| &*owner.name.0);
-    let names = named.filter(|name| !name.is_empty()).map(Cow::Borrowed);
+    let names = named.filter(|name| is_indexed(name)).map(Cow::Borrowed);
     write_list(out, "ownerNames", names);
+}
+
+/// Whether a text is searched by words. Kubernetes does not limit the names of owners, and OpenSearch refuses a document with a term of 32 KiB.
+fn is_indexed(text: &str) -> bool {
+    (1..=MAX_FIELD_VALUE_BYTES).contains(&text.len())
 }
 
 fn write_annotation_keys(out: &mut Vec<u8>, object: &Object<'_>) {
     let annotations = object.metadata.annotations.0.iter();
     let keys = annotations.map(|(key, _)| &*key.0);
-    let shown = keys.filter(|key| ![LAST_APPLIED, REDACTED_ANNOTATION].contains(key));
+    let shown =
+        keys.filter(|key| is_indexed(key) && ![LAST_APPLIED, REDACTED_ANNOTATION].contains(key));
     write_list(out, "annotationKeys", shown.map(Cow::Borrowed));
 }
 

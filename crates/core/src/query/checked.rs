@@ -5,7 +5,10 @@
 
 use std::borrow::Cow;
 
-use super::{Grant, Owners, Permitted, Query, QueryError, Relation, RelativesQuery, Selectable};
+use super::{
+    Grant, Owners, Permitted, Query, QueryError, Relation, RelativesQuery, Selectable,
+    words::MAX_WORDS,
+};
 use crate::{
     model::{FieldPath, MAX_FIELD_VALUE_BYTES},
     selector::{FieldRequirement, FieldTest, LabelTest},
@@ -96,6 +99,7 @@ impl Query {
     /// The stored field of each field requirement.
     fn stored_fields(&self) -> Result<Vec<Option<StoredField>>, QueryError> {
         at_most(MAX_LIMIT, "objects in one page", self.limit)?;
+        at_most(MAX_WORDS, "words", self.words.words().len())?;
         if let Some(bytes) = self.words.invalid_length() {
             return Err(QueryError::WordLength { bytes });
         }

@@ -103,6 +103,8 @@ pub struct RankedPage {
     pub total: u64,
     /// How many objects of all pages have each value. A store counts the values of most objects, 1,000 at least.
     pub facets: CountsByFacet,
+    /// How many objects have values that are not among these.
+    pub others: BTreeMap<Facet, u64>,
 }
 
 impl RankedPage {
@@ -113,6 +115,9 @@ impl RankedPage {
             all.items.extend(page.items);
             all.more |= page.more;
             all.total += page.total;
+            for (facet, others) in page.others {
+                *all.others.entry(facet).or_default() += others;
+            }
             for (facet, counts) in page.facets {
                 let of_facet = all.facets.entry(facet).or_default();
                 for (value, count) in counts {

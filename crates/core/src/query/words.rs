@@ -7,8 +7,11 @@ use serde_json::{Value, json};
 
 use crate::model::MAX_FIELD_VALUE_BYTES;
 
-/// Clauses that a word takes in a query of OpenSearch: each field, for each way in which a text may match.
-const CLAUSES: usize = 3 * (FIELDS.len() + 2);
+/// Clauses that a word takes in a query of OpenSearch: one for each field of an exact match, and two for each field of a prefix and of a part, which
+/// OpenSearch may look for in terms and in doc values.
+const CLAUSES: usize = 5 * (FIELDS.len() + 2);
+/// Words of a query at most, so that there are clauses left for permissions and selectors.
+pub(super) const MAX_WORDS: usize = 14;
 
 /// The mapped fields of documents that hold texts for words. `search.labels` has pairs, whose values are texts, too; the reasons of Events are among
 /// `search.fields`.
@@ -83,6 +86,10 @@ impl Word {
 
     /// How well a text without alternatives matches.
     pub fn match_in(&self, text: &str) -> Option<WordMatch> {
+        // Documents do not index longer texts.
+        if text.len() > MAX_FIELD_VALUE_BYTES {
+            return None;
+        }
         let (word, text) = (self.text.as_bytes(), text.as_bytes());
         let is_at = |start: usize| {
             let found = text.get(start..start + word.len());

@@ -138,7 +138,10 @@ pub(crate) async fn search_all_kinds(
     let _reservation = reserve_selection(api, caller, list)?;
     let named = search::named_clusters(request);
     let kinds = across_kinds(api, caller, catalog, &named).await?;
-    let (found, warnings) = search::search(&kinds, request, &api.keys).await?;
+    let (found, warnings) = search::search(&kinds, request, &api.keys, |bytes| {
+        api.limits.reserve_query(caller, bytes)
+    })
+    .await?;
     let result = objects::document(&found, representation.output)?;
     respond_across_kinds(&result, representation, list, &warnings)
 }

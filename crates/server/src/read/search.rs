@@ -13,10 +13,11 @@ use std::{
 use fleetdex_core::{
     model::{Gvk, StoreName, split_api_version},
     query::{
-        CountsByFacet, Cursor, Facet, Permitted, Query, RankPosition, RankedHit, RankedPage,
-        RankedQuery, ResourceName, ranked::MAX_FACET_VALUES,
+        Cursor, Facet, Permitted, Query, RankPosition, RankedHit, RankedPage, RankedQuery,
+        ResourceName, ranked::MAX_FACET_VALUES,
     },
 };
+use fleetdex_limits::fair_semaphore::FairPermit;
 use fleetdex_store::IndexReader;
 use futures::{FutureExt, future::try_join_all};
 use jiff::Timestamp;
@@ -41,6 +42,9 @@ use crate::{
 
 pub use self::selection::named_clusters;
 
+/// Each query, that of its store, the checked one of the embedded store, and its translation.
+const QUERY_COPIES: usize = 4;
+
 /// The queries for one store.
 type StoreQueries = BTreeMap<StoreName, (Arc<dyn IndexReader>, Vec<Query>)>;
 
@@ -52,10 +56,13 @@ struct PlannedKind {
 }
 
 /// The objects that a search finds, and warnings about what is missing.
+///
+/// `reserve` reserves memory for queries of this many bytes.
 pub async fn search(
     kinds: &AcrossKinds<'_>,
     request: &SearchRequest,
     keys: &SealingKeys,
+    reserve: impl FnOnce(usize) -> Result<Vec<FairPermit<Arc<str>>>, ApiError>,
 ) -> Result<(FoundSummaries, Vec<String>), ApiError> {
     let bound = TokenBinding {
         caller: kinds.caller(),
@@ -69,8 +76,11 @@ pub async fn search(
         Some(selection) => plan(kinds, &selection).await?,
         None => (StoreQueries::new(), BTreeSet::new()),
     };
+    let of_store = queries.values().flat_map(|(_, queries)| queries);
+    let bytes: usize = of_store.map(Query::bytes).sum();
+    let _reservation = reserve(bytes * QUERY_COPIES)?;
     let after = from.as_ref().map(|from| from.position.clone());
-    let page = read(kinds, request, &queries, after).await?;
+    let (page, _page_permits) = read(kinds, request, &queries, after).await?;
     let before = from.map_or(page.total, |from| from.remaining);
     let remaining = before
         .saturating_sub(page.items.len() as u64)
@@ -80,9 +90,7 @@ pub async fn search(
         let facets = request.facets.iter();
         details.insert(
             "facets".to_owned(),
-            facets
-                .map(|facet| facet_json(*facet, &page.facets))
-                .collect(),
+            facets.map(|facet| facet_json(*facet, &page)).collect(),
         );
     }
     if let Some(last) = page.items.last().filter(|_| page.more) {
@@ -159,13 +167,13 @@ async fn plan_kind(
     })
 }
 
-/// One page, from all stores.
+/// One page, from all stores, and the permits to hold it in memory.
 async fn read(
     kinds: &AcrossKinds<'_>,
     request: &SearchRequest,
     queries: &StoreQueries,
     after: Option<RankPosition>,
-) -> Result<RankedPage, ApiError> {
+) -> Result<(RankedPage, Vec<FairPermit<Arc<str>>>), ApiError> {
     let pages = queries.values().map(async |(store, queries)| {
         let ranked = RankedQuery {
             queries: queries.clone(),
@@ -174,15 +182,13 @@ async fn read(
             after: after.clone(),
             facets: request.facets.clone(),
         };
-        let _page = kinds.page_permit().await?;
+        let permit = kinds.page_permit().await?;
         let page = timeout(TIMEOUT, store.ranked_page(&ranked)).await;
         let page = page.map_err(|_| ApiError::Timeout(TIMEOUT.as_secs()))??;
-        Ok::<_, ApiError>(page)
+        Ok::<_, ApiError>((page, permit))
     });
-    Ok(RankedPage::merged(
-        try_join_all(pages).await?,
-        request.limit,
-    ))
+    let (pages, permits) = try_join_all(pages).await?.into_iter().unzip();
+    Ok((RankedPage::merged(pages, request.limit), permits))
 }
 
 fn summary(found: &RankedHit) -> ObjectSummary {
@@ -193,8 +199,9 @@ fn summary(found: &RankedHit) -> ObjectSummary {
 }
 
 /// The largest counts of a facet, and of how many objects it has other values.
-fn facet_json(facet: Facet, counts: &CountsByFacet) -> Value {
-    let mut values: Vec<(&String, &u64)> = counts.get(&facet).into_iter().flatten().collect();
+fn facet_json(facet: Facet, page: &RankedPage) -> Value {
+    let counts = page.facets.get(&facet);
+    let mut values: Vec<(&String, &u64)> = counts.into_iter().flatten().collect();
     values.sort_by(|left, right| right.1.cmp(left.1).then_with(|| left.0.cmp(right.0)));
     let others: u64 = values
         .iter()
@@ -205,7 +212,7 @@ fn facet_json(facet: Facet, counts: &CountsByFacet) -> Value {
     let shown: Vec<Value> = shown
         .map(|(value, count)| json!({ "value": value, "count": count }))
         .collect();
-    json!({ "name": facet.name(), "values": shown, "others": others })
+    json!({ "name": facet.name(), "values": shown, "others": others + page.others.get(&facet).unwrap_or(&0) })
 }
 
 /// Where a page starts.

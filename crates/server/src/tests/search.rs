@@ -332,6 +332,11 @@ async fn what_is_wrong_with_a_search_is_named_with_its_position() {
         refused("a&facets=color").await,
         "400 BadRequest: parameter facets: \"color\" is none of kind, cluster, namespace, health"
     );
+    assert!(
+        refused("a&fieldSelector=status.phse%3DRunning")
+            .await
+            .starts_with("400 BadRequest: parameter fieldSelector: with the parameter q")
+    );
     assert_eq!(
         refused("a&kinds=pods").await,
         "400 BadRequest: parameter kinds: with the parameter q, write kind: in the search"

@@ -11,7 +11,7 @@ use fleetdex_core::query::{
 };
 use roaring::RoaringBitmap;
 
-use super::{running_query::RunningQuery, table::Table};
+use super::{running_query::RunningQuery, table::Table, view::PAGE_BYTES};
 use crate::{
     StoreError, document::StoredDocument, packed::Unpacker, query_filter::Filter, terms::NAMESPACE,
 };
@@ -48,10 +48,7 @@ impl RankedDocuments {
     /// Adds the documents of a table that a filter selects.
     pub(super) fn add(&mut self, table: &Table, filter: &Filter) {
         let mut all = RoaringBitmap::new();
-        for (score, mut found) in table.by_score(filter) {
-            if filter.needs_object() {
-                found = matching_objects(table, filter, &found);
-            }
+        for (score, found) in table.by_score(filter) {
             self.add_best(table, score, &found);
             all |= found;
         }
@@ -127,17 +124,6 @@ impl RankedDocuments {
     }
 }
 
-/// The documents whose objects match a filter, too.
-fn matching_objects(table: &Table, filter: &Filter, found: &RoaringBitmap) -> RoaringBitmap {
-    let mut unpacker = Unpacker::new();
-    let matches = |position: &u32| {
-        table
-            .get(*position)
-            .is_some_and(|document| filter.matches_object(document, &mut unpacker))
-    };
-    found.iter().filter(matches).collect()
-}
-
 impl RankedDocument {
     fn position(&self) -> RankPosition {
         let (document, origin) = (&self.document, &self.document.origin);
@@ -182,25 +168,42 @@ impl RunningQuery {
         let filters: Vec<Filter> = filters
             .collect::<Result<_, QueryError>>()
             .map_err(|error| StoreError::Invalid(error.to_string()))?;
+        if filters.iter().any(Filter::needs_object) {
+            return Err(StoreError::Invalid(
+                "a search over several resources selects by fields that every store indexes"
+                    .to_owned(),
+            ));
+        }
         let mut found = RankedDocuments::new(ranked);
         for (query, filter) in ranked.queries.iter().zip(&filters) {
             // Not locked for all of them together, so that writes get their turn.
             self.cancellation.check()?;
             self.shared
                 .read()
-                .for_each_table(query, filter, |table, filter| found.add(table, filter));
+                .for_each_table(query, filter, |table, filter| {
+                    if self.cancellation.check().is_ok() {
+                        found.add(table, filter);
+                    }
+                });
         }
+        self.cancellation.check()?;
         self.page_of(found, ranked.limit)
     }
 
     fn page_of(&self, found: RankedDocuments, limit: usize) -> Result<RankedPage, StoreError> {
         let mut best = found.best.into_sorted_vec();
-        let more = best.len() > limit;
+        let mut more = best.len() > limit;
         best.truncate(limit);
         let mut unpacker = Unpacker::new();
         let mut items = Vec::with_capacity(best.len());
+        let mut bytes = 0;
         for ranked in best {
             self.cancellation.check()?;
+            bytes += ranked.document.object_len();
+            if bytes > PAGE_BYTES && !items.is_empty() {
+                more = true;
+                break;
+            }
             items.push(RankedHit {
                 hit: ranked.document.hit(&mut unpacker)?,
                 position: ranked.position(),
@@ -211,6 +214,7 @@ impl RunningQuery {
             more,
             total: found.total,
             facets: found.counts,
+            ..RankedPage::default()
         })
     }
 }

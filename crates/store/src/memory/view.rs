@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// Bytes of the objects of a page, as in the OpenSearch store. The next page has the rest.
-const PAGE_BYTES: usize = 32 << 20;
+pub(super) const PAGE_BYTES: usize = 32 << 20;
 /// Documents for which the vocabulary is locked at once.
 const AT_ONCE: usize = 4_096;
 

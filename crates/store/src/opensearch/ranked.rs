@@ -5,8 +5,7 @@ use std::collections::BTreeMap;
 use fleetdex_core::{
     model::HitSource,
     query::{
-        CountsByFacet, Facet, Permitted, Query, RankPosition, RankedHit, RankedPage, RankedQuery,
-        dsl::ranked_body,
+        Facet, Permitted, Query, RankPosition, RankedHit, RankedPage, RankedQuery, dsl::ranked_body,
     },
 };
 use serde::Deserialize;
@@ -23,6 +22,8 @@ use crate::StoreError;
 #[derive(Deserialize)]
 struct FacetResponse {
     buckets: Vec<FacetBucket>,
+    #[serde(default)]
+    sum_other_doc_count: u64,
 }
 
 #[derive(Deserialize)]
@@ -77,16 +78,16 @@ fn read_page(answer: SearchResponse<HitSource>, limit: usize) -> Result<RankedPa
         })?;
         read_hit(hit).map(|hit| RankedHit { hit, position })
     };
-    Ok(RankedPage {
+    let mut page = RankedPage {
         items: hits.into_iter().map(read).collect::<Result<_, _>>()?,
         more,
         total: answer.hits.total.map_or(0, |total| total.value),
-        facets: answer
-            .aggregations
-            .map(read_facets)
-            .transpose()?
-            .unwrap_or_default(),
-    })
+        ..RankedPage::default()
+    };
+    if let Some(aggregations) = answer.aggregations {
+        read_facets(aggregations, &mut page)?;
+    }
+    Ok(page)
 }
 
 /// The score is a sum of whole numbers, and few of them: exact as a float.
@@ -111,16 +112,19 @@ fn read_position(sort: &[Value]) -> Option<RankPosition> {
     })
 }
 
-fn read_facets(aggregations: Value) -> Result<CountsByFacet, StoreError> {
+fn read_facets(aggregations: Value, page: &mut RankedPage) -> Result<(), StoreError> {
     let mut read: BTreeMap<String, FacetResponse> =
         serde_json::from_value(aggregations).map_err(|error| garbled(error.to_string()))?;
-    let counts = |facet: Facet| {
-        let response = read.remove(facet.name())?;
+    for facet in Facet::ALL {
+        let Some(response) = read.remove(facet.name()) else {
+            continue;
+        };
         let buckets = response.buckets.into_iter();
         let counts = buckets.map(|bucket| (bucket.key, bucket.doc_count));
-        Some((facet, counts.collect()))
-    };
-    Ok(Facet::ALL.into_iter().filter_map(counts).collect())
+        page.facets.insert(facet, counts.collect());
+        page.others.insert(facet, response.sum_other_doc_count);
+    }
+    Ok(())
 }
 
 fn garbled(reason: String) -> StoreError {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use fleetdex_core::{
     kinds,
-    model::{ClusterName, DEPENDS_ON, FieldPath, Gvk},
+    model::{ClusterName, DEPENDS_ON, FieldPath, Gvk, Namespace},
     query::{ResourceName, Word, WordSelector},
     selector::{FieldRequirement, FieldTest, LabelRequirement, LabelTest},
 };
@@ -32,8 +32,8 @@ pub(super) struct SearchSelection {
     list: ListRequest,
     /// What is selected of namespaced kinds besides.
     of_namespaced: Vec<FieldRequirement>,
-    /// Whether something is required of namespaces, so that cluster-scoped objects do not match.
-    is_namespaced: bool,
+    /// Whether the terms exclude each other.
+    is_empty: bool,
     /// The kinds that are searched.
     pub(super) resources: BTreeSet<ResourceName>,
     /// The free words.
@@ -81,7 +81,7 @@ impl SearchSelection {
         let mut selection = Self {
             list: request.list.clone(),
             of_namespaced: Vec::new(),
-            is_namespaced: !request.list.namespaces.is_empty(),
+            is_empty: false,
             resources: all_resources(kinds),
             words: words(request),
         };
@@ -100,7 +100,7 @@ impl SearchSelection {
                 condition => selection.add(kinds, condition, &read)?,
             }
         }
-        if clusters.as_ref().is_some_and(BTreeSet::is_empty) {
+        if selection.is_empty || clusters.as_ref().is_some_and(BTreeSet::is_empty) {
             return Ok(None);
         }
         if let Some(clusters) = clusters {
@@ -127,10 +127,12 @@ impl SearchSelection {
                     .retain(|resource| named.contains(resource) != term.is_negated());
             }
             Condition::Namespace(names) => {
-                let values = names.iter().map(ToString::to_string);
-                self.is_namespaced |= !term.is_negated();
-                self.of_namespaced
-                    .push(one_of(NAMESPACE, values, term.is_negated()));
+                if term.is_negated() {
+                    let values = names.iter().map(ToString::to_string);
+                    self.of_namespaced.push(one_of(NAMESPACE, values, true));
+                } else {
+                    self.keep_namespaces(names);
+                }
             }
             Condition::Name(names) => self.require(NAME, names.iter().cloned(), term),
             Condition::Label(requirement) => self.add_label(requirement, term)?,
@@ -147,6 +149,17 @@ impl SearchSelection {
             }
         }
         Ok(())
+    }
+
+    /// Narrows the namespaces, so that the caller needs rights in these alone.
+    fn keep_namespaces(&mut self, named: &[Namespace]) {
+        let known = &mut self.list.namespaces;
+        if known.is_empty() {
+            known.extend_from_slice(named);
+        } else {
+            known.retain(|name| named.contains(name));
+            self.is_empty |= known.is_empty();
+        }
     }
 
     fn require(
@@ -195,8 +208,7 @@ impl SearchSelection {
 
     /// What is selected of a resource; `None` if it is not searched.
     pub(super) fn of_resource(&self, registered: &RegisteredResource) -> Option<ListRequest> {
-        let is_left_out = self.is_namespaced && !registered.namespaced;
-        if is_left_out || !self.resources.contains(&registered.name) {
+        if !self.resources.contains(&registered.name) {
             return None;
         }
         let mut list = self.list.clone();

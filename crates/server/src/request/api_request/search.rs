@@ -48,6 +48,11 @@ impl SearchRequest {
         let facets = parse_facets(&facets)
             .map_err(|problem| ApiError::bad_request(format!("parameter facets: {problem}")))?;
         let mut list = selection(ListRequest::default(), &others, true)?;
+        if !list.fields.is_empty() {
+            return Err(ApiError::bad_request(
+                "parameter fieldSelector: with the parameter q, write name:, ns:, health:, reason:, image: and uses: in the search",
+            ));
+        }
         list.search = Some(search.to_string());
         let limit = list.limit.map_or(DEFAULT_LIMIT, NonZeroUsize::get);
         Ok(Self {
