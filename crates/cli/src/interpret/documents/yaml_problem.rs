@@ -48,7 +48,7 @@ fn words(error: &Error) -> String {
     }
 }
 
-/// A mistake of syntax. Those that hardly anybody makes are said as the parser says them.
+/// A mistake of syntax. Rare ones keep the words of the parser.
 fn of_kind(kind: &ErrorKind) -> String {
     let words = match kind {
         ErrorKind::UnclosedFlowCollection { open } => return format!("'{open}' is never closed"),
