@@ -80,7 +80,9 @@ pub async fn search(
     let bytes: usize = of_store.map(Query::bytes).sum();
     let _reservation = reserve(bytes * QUERY_COPIES)?;
     let after = from.as_ref().map(|from| from.position.clone());
-    let (page, _page_permits) = read(kinds, request, &queries, after).await?;
+    // One for all stores: a search that held one for each could wait for itself. Only the embedded store returns whole objects.
+    let _page = kinds.page_permit().await?;
+    let page = read(kinds, request, &queries, after).await?;
     let before = from.map_or(page.total, |from| from.remaining);
     let remaining = before
         .saturating_sub(page.items.len() as u64)
@@ -167,13 +169,13 @@ async fn plan_kind(
     })
 }
 
-/// One page, from all stores, and the permits to hold it in memory.
+/// One page, from all stores.
 async fn read(
     kinds: &AcrossKinds<'_>,
     request: &SearchRequest,
     queries: &StoreQueries,
     after: Option<RankPosition>,
-) -> Result<(RankedPage, Vec<FairPermit<Arc<str>>>), ApiError> {
+) -> Result<RankedPage, ApiError> {
     let pages = queries.values().map(async |(store, queries)| {
         let ranked = RankedQuery {
             queries: queries.clone(),
@@ -182,13 +184,14 @@ async fn read(
             after: after.clone(),
             facets: request.facets.clone(),
         };
-        let permit = kinds.page_permit().await?;
         let page = timeout(TIMEOUT, store.ranked_page(&ranked)).await;
         let page = page.map_err(|_| ApiError::Timeout(TIMEOUT.as_secs()))??;
-        Ok::<_, ApiError>((page, permit))
+        Ok::<_, ApiError>(page)
     });
-    let (pages, permits) = try_join_all(pages).await?.into_iter().unzip();
-    Ok((RankedPage::merged(pages, request.limit), permits))
+    Ok(RankedPage::merged(
+        try_join_all(pages).await?,
+        request.limit,
+    ))
 }
 
 fn summary(found: &RankedHit) -> ObjectSummary {

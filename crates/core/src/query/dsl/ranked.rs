@@ -15,9 +15,6 @@ const FACET_VALUES: usize = 1_000;
 /// Values that each shard returns, so that counts are exact up to so many.
 const SHARD_VALUES: usize = 10_000;
 
-/// The sort keys of a search over several resources: those of a [`RankPosition`].
-pub const RANK_KEYS: usize = 6;
-
 /// What is fetched of each document: what identifies its object, and how it is.
 const SOURCE: [&str; 11] = [
     "apiVersion",
