@@ -44,6 +44,15 @@ const JSON: &str = "application/json";
 /// Media type of a Table, as kubectl requests it.
 const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
 
+/// Where links to the web page are made.
+const LINKS_PATH: &str = "/ui/links";
+
+/// A link to the web page.
+#[derive(Deserialize)]
+struct PageLink {
+    path: String,
+}
+
 /// The counts of objects in groups.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
@@ -90,6 +99,22 @@ impl Api {
     /// Returns the namespace of the context, or `default`.
     pub fn default_namespace(&self) -> &str {
         self.transport.default_namespace()
+    }
+
+    /// Returns a link to the web page that signs its first user in, within a minute.
+    pub async fn page_link(&self) -> Result<String, ClientError> {
+        let url = self.transport.url().ok_or(ClientError::NoPage)?;
+        let call = HttpCall {
+            method: Method::POST,
+            path: LINKS_PATH,
+            accept: JSON,
+        };
+        let response = self.transport.send(&call).await?;
+        let code = response.code.as_u16();
+        let body = response.bytes().await?;
+        let link: PageLink = serde_json::from_slice(&body)
+            .map_err(|error| malformed_response(LINKS_PATH, code, &error))?;
+        Ok(format!("{url}{}", link.path))
     }
 
     /// Returns every resource that the server serves, the preferred version of each group first.

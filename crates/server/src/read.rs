@@ -6,6 +6,7 @@
 pub mod across_kinds;
 pub mod aggregate;
 pub mod explain;
+pub mod fleet;
 pub mod images;
 pub mod interpretation;
 pub mod interpreters;

@@ -75,6 +75,8 @@ fn state(catalog: Catalog, interpreters: Interpreters) -> ApiState {
         peers: Peers::default(),
         keys: SealingKeys::default(),
         interpreters,
+        registries: crate::read::fleet::Registries::default(),
+        links: Arc::default(),
     }
 }
 

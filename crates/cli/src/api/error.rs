@@ -49,6 +49,11 @@ pub enum ClientError {
         /// The error of the kube client.
         source: BoxError,
     },
+    /// The aggregation layer forwards the paths of the group only.
+    #[error(
+        "the web page is not served through the API server of a kubeconfig; name the query API itself with --server, or open /ui at its address and enter a token"
+    )]
+    NoPage,
     /// The server cannot be reached.
     #[error("cannot reach {server}{remedy}")]
     Unreachable {

@@ -294,6 +294,8 @@ impl World {
             peers: Peers::default(),
             keys: SealingKeys::default(),
             interpreters: crate::read::interpreters::Interpreters::default(),
+            registries: crate::read::fleet::Registries::default(),
+            links: Arc::default(),
         };
         let world = Self {
             app: router(api, Readiness::new()),

@@ -19,11 +19,11 @@ use super::{
     response::{document, json, tagged, unknown_parameters, with_warnings},
 };
 use crate::{
-    auth::{attributes::Attributes, caller::Caller},
+    auth::{attributes::Attributes, authentication_mode::AuthenticationMode, caller::Caller},
     catalog::Catalog,
     read::{
         across_kinds::AcrossKinds,
-        aggregate, explain, images,
+        aggregate, explain, fleet, images,
         interpretation::RequestInterpreter,
         list, merged, objects, owners,
         query_plan::{self, QueryPlan, bounded},
@@ -138,6 +138,10 @@ pub(crate) async fn search_all_kinds(
     let _reservation = reserve_selection(api, caller, list)?;
     let named = search::named_clusters(request);
     let kinds = across_kinds(api, caller, catalog, &named).await?;
+    if request.explain {
+        let (explanation, warnings) = search::explain(&kinds, request).await?;
+        return respond_across_kinds(&explanation, representation, list, &warnings);
+    }
     let (found, warnings) = search::search(&kinds, request, &api.keys, |bytes| {
         api.limits.reserve_query(caller, bytes)
     })
@@ -175,6 +179,29 @@ pub(crate) async fn merged_object(
     let (object, warnings) = merged::merge(&kinds, &interpreter, request).await?;
     let result = merged::document(&object, representation.output)?;
     respond_across_kinds(&result, representation, list, &warnings)
+}
+
+/// Reports how the clusters that the caller may see are read, and the registries to those who may list them.
+pub(crate) async fn report_fleet(
+    api: &ApiState,
+    caller: &Caller,
+    catalog: &Arc<Catalog>,
+    representation: Representation,
+) -> Result<Response, ApiError> {
+    let mode = &api.authentication_mode;
+    let visible = visible_catalog(mode, caller, catalog, &[], None).await?;
+    let registries = match mode {
+        AuthenticationMode::LoopbackToken(_) => Some(api.registries.statuses()),
+        AuthenticationMode::Delegated(auth) => {
+            let access = fleet::registries_access();
+            match auth.authorizer().check(caller, &access).await {
+                Ok(()) => Some(api.registries.statuses()),
+                Err(ApiError::Forbidden(_)) => None,
+                Err(error) => return Err(error),
+            }
+        }
+    };
+    document(&fleet::document(&visible, registries)?, representation)
 }
 
 /// Counts the images of Pods.

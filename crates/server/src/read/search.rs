@@ -14,19 +14,20 @@ use fleetdex_core::{
     model::{Gvk, StoreName, split_api_version},
     query::{
         Cursor, Facet, Permitted, Query, RankPosition, RankedHit, RankedPage, RankedQuery,
-        ResourceName, ranked::MAX_FACET_VALUES,
+        ResourceName, dsl::ranked_body, ranked::MAX_FACET_VALUES,
     },
 };
 use fleetdex_limits::fair_semaphore::FairPermit;
 use fleetdex_store::IndexReader;
 use futures::{FutureExt, future::try_join_all};
 use jiff::Timestamp;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value, json, value::RawValue};
 use tokio::time::timeout;
 
 use self::selection::SearchSelection;
 use super::{
     across_kinds::{AcrossKinds, FoundObject, TIMEOUT, concurrently},
+    aggregate::raw,
     list::{refused_token, token},
     object_summary::{ObjectSummary, ResultExtent},
     objects::FoundSummaries,
@@ -36,7 +37,7 @@ use crate::{
     catalog::RegisteredResource,
     request::{
         api_error::ApiError,
-        api_request::{ListRequest, SearchRequest},
+        api_request::{GROUPS, ListRequest, SearchRequest, VERSION},
     },
 };
 
@@ -103,7 +104,7 @@ pub async fn search(
         );
     }
     let found = FoundSummaries {
-        objects: page.items.iter().map(summary).collect(),
+        objects: summaries(kinds, &page),
         extent: ResultExtent {
             is_cut: false,
             remaining: Some(remaining).filter(|_| page.more),
@@ -111,6 +112,30 @@ pub async fn search(
         details,
     };
     Ok((found, warnings.into_iter().collect()))
+}
+
+/// What the stores are asked for the first page of a search, in OpenSearch's words. Nothing is read.
+pub async fn explain(
+    kinds: &AcrossKinds<'_>,
+    request: &SearchRequest,
+) -> Result<(Box<RawValue>, Vec<String>), ApiError> {
+    let (queries, warnings) = match SearchSelection::of(kinds, request, Timestamp::now())? {
+        Some(selection) => plan(kinds, &selection).await?,
+        None => (StoreQueries::new(), BTreeSet::new()),
+    };
+    let mut bodies = Vec::new();
+    for (_, queries) in queries.into_values() {
+        let ranked = ranked(kinds, request, &queries, None);
+        let body = ranked_body(&ranked);
+        bodies.push(body.map_err(|error| ApiError::bad_request(error.to_string()))?);
+    }
+    let explanation = raw(&json!({
+        "kind": "Explanation",
+        "apiVersion": format!("{}/{VERSION}", GROUPS[0]),
+        "metadata": {},
+        "requests": bodies,
+    }))?;
+    Ok((explanation, warnings.into_iter().collect()))
 }
 
 /// The queries for each store, and what their results lack.
@@ -169,6 +194,22 @@ async fn plan_kind(
     })
 }
 
+/// The question to one store.
+fn ranked(
+    kinds: &AcrossKinds<'_>,
+    request: &SearchRequest,
+    queries: &[Query],
+    after: Option<RankPosition>,
+) -> RankedQuery {
+    RankedQuery {
+        queries: queries.to_vec(),
+        requester: kinds.requester(),
+        limit: request.limit,
+        after,
+        facets: request.facets.clone(),
+    }
+}
+
 /// One page, from all stores.
 async fn read(
     kinds: &AcrossKinds<'_>,
@@ -177,13 +218,7 @@ async fn read(
     after: Option<RankPosition>,
 ) -> Result<RankedPage, ApiError> {
     let pages = queries.values().map(async |(store, queries)| {
-        let ranked = RankedQuery {
-            queries: queries.clone(),
-            requester: kinds.requester(),
-            limit: request.limit,
-            after: after.clone(),
-            facets: request.facets.clone(),
-        };
+        let ranked = ranked(kinds, request, queries, after.clone());
         let page = timeout(TIMEOUT, store.ranked_page(&ranked)).await;
         let page = page.map_err(|_| ApiError::Timeout(TIMEOUT.as_secs()))??;
         Ok::<_, ApiError>(page)
@@ -194,11 +229,22 @@ async fn read(
     ))
 }
 
-fn summary(found: &RankedHit) -> ObjectSummary {
-    let (group, version) = split_api_version(&found.position.api_version);
-    let kind = Gvk::new(group, version, &found.position.kind);
-    // The summary names no resource.
-    ObjectSummary::of(&ResourceName::new(group, ""), &kind, &found.hit)
+fn summaries(kinds: &AcrossKinds<'_>, page: &RankedPage) -> Vec<ObjectSummary> {
+    let resources = kinds.catalog().resources();
+    let plurals: BTreeMap<(&str, &str), &str> = resources
+        .map(|registered| {
+            let name = &registered.name;
+            ((&*name.group, &*registered.kind), &*name.plural)
+        })
+        .collect();
+    let summary = |found: &RankedHit| {
+        let (group, version) = split_api_version(&found.position.api_version);
+        let kind = Gvk::new(group, version, &found.position.kind);
+        let plural = plurals.get(&(group, &*found.position.kind));
+        let resource = ResourceName::new(group, plural.copied().unwrap_or_default());
+        ObjectSummary::of(&resource, &kind, &found.hit)
+    };
+    page.items.iter().map(summary).collect()
 }
 
 /// The largest counts of a facet, and of how many objects it has other values.

@@ -68,6 +68,8 @@ pub enum ApiRequest {
     Interpret,
     /// The changes that this replica makes, for another replica.
     Changes(Box<ChangesRequest>),
+    /// How the clusters are read.
+    Clusters,
     /// Verification of the documents of these clusters, or of all if there are none.
     Verify(Vec<ClusterName>),
 }
@@ -88,6 +90,7 @@ impl ApiRequest {
             | Self::Related(_)
             | Self::Merged(_)
             | Self::Images(_)
+            | Self::Clusters
             | Self::Interpret => false,
         }
     }
@@ -107,6 +110,7 @@ impl ApiRequest {
             | Self::Related(_)
             | Self::Merged(_)
             | Self::Images(_)
+            | Self::Clusters
             | Self::Changes(_) => "GET",
         }
     }
@@ -209,6 +213,7 @@ fn below_group(
             ListRequest::of(path, resource_path, None)?.from(StoreKind::OpenSearch),
         )),
         ["search", resource_path @ ..] => Ok(boxed(ListRequest::of(path, resource_path, None)?)),
+        ["clusters"] => Ok(ApiRequest::Clusters),
         ["clusters", cluster, resource_path @ ..] if !resource_path.is_empty() => {
             let name = cluster
                 .parse()
@@ -275,7 +280,10 @@ pub fn list_of_fleet(
 /// Unknown parameters of a request. Lists and counts report their own.
 pub fn ignored(request: &ApiRequest, query: &QueryParameters<'_>) -> Result<Vec<String>, ApiError> {
     let known: &[&str] = match request {
-        ApiRequest::Version | ApiRequest::Discovery(_) | ApiRequest::Interpret => &[],
+        ApiRequest::Version
+        | ApiRequest::Discovery(_)
+        | ApiRequest::Clusters
+        | ApiRequest::Interpret => &[],
         ApiRequest::Verify(_) => &["clusters"],
         // Clients of OpenAPI send parameters of the index's links, such as a hash. The others report or refuse unknown parameters themselves.
         ApiRequest::OpenApi(_)

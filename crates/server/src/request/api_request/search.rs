@@ -9,7 +9,7 @@ use super::{
     across_kinds::{selection, take},
     list::ListRequest,
 };
-use crate::request::{api_error::ApiError, uri::QueryParameter};
+use crate::request::{api_error::ApiError, flag::flag, uri::QueryParameter};
 
 /// The parameter with the text of a search.
 pub(super) const TEXT: &str = "q";
@@ -31,6 +31,8 @@ pub struct SearchRequest {
     pub facets: Vec<Facet>,
     /// Objects in the page at most.
     pub limit: usize,
+    /// Whether the question to the stores is asked for, and not the objects.
+    pub explain: bool,
 }
 
 impl SearchRequest {
@@ -38,6 +40,10 @@ impl SearchRequest {
         let (text, others) = take(TEXT, parameters);
         let (facets, others) = take("facets", &others);
         let (kinds, others) = take("kinds", &others);
+        let (explained, others): (Vec<_>, Vec<_>) = others
+            .into_iter()
+            .partition(|parameter| parameter.key == "explain");
+        let explain = explained.iter().any(|parameter| flag(&parameter.value));
         if !kinds.is_empty() {
             return Err(ApiError::bad_request(
                 "parameter kinds: with the parameter q, write kind: in the search",
@@ -61,6 +67,7 @@ impl SearchRequest {
             list,
             facets,
             limit: limit.min(MAX_LIMIT),
+            explain,
         })
     }
 }
