@@ -2,6 +2,7 @@
 
 mod across_kinds;
 mod merged;
+mod page;
 mod search;
 mod webhooks;
 

@@ -42,8 +42,8 @@ function expired(page) {
 }
 
 export function live(after) {
-  const address = document.body.dataset.live;
-  if (!address) return;
+  const { events, every } = document.body.dataset;
+  if (!events && !every) return;
   let source = null;
   let timer = 0;
 
@@ -58,12 +58,12 @@ export function live(after) {
   };
   const start = () => {
     if (source || document.hidden) return;
-    if (address.startsWith("interval:")) {
-      const every = setInterval(soon, Number(address.slice(9)) * 1000);
-      source = { close: () => clearInterval(every) };
+    if (every) {
+      const repeated = setInterval(soon, Number(every) * 1000);
+      source = { close: () => clearInterval(repeated) };
       return;
     }
-    source = new EventSource(address);
+    source = new EventSource(events);
     // What changed before the events began, or between two of them, is in the page that `begin` loads.
     for (const event of ["begin", "change", "expired"]) source.addEventListener(event, soon);
     source.addEventListener("error", () => {

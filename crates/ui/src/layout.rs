@@ -16,14 +16,27 @@ pub(crate) struct Frame<'f> {
     pub(crate) search: &'f str,
     /// The name of the caller; `None` before signing in.
     pub(crate) user: Option<&'f str>,
-    /// What of the view changes when the fleet changes: the address of the events.
-    pub(crate) live: Option<String>,
+    /// When the view loads itself again.
+    pub(crate) live: Option<&'f Live>,
+}
+
+/// When a view loads itself again.
+#[derive(Clone, Debug)]
+pub(crate) enum Live {
+    /// With the events at this address.
+    Events(String),
+    /// After so many seconds, because nothing says when it has changed.
+    Every(u32),
 }
 
 /// The whole page.
 pub(crate) fn page(frame: &Frame<'_>, main: &Markup) -> String {
     let title = format!("{} · Fleetdex", frame.title);
-    let live = frame.live.as_deref();
+    let (events, every) = match frame.live {
+        Some(Live::Events(address)) => (Some(address), None),
+        Some(Live::Every(seconds)) => (None, Some(seconds)),
+        None => (None, None),
+    };
     let document = html! {
         (DOCTYPE)
         html lang="en" {
@@ -36,7 +49,7 @@ pub(crate) fn page(frame: &Frame<'_>, main: &Markup) -> String {
                 link rel="stylesheet" href=(address("page.css"));
                 script type="module" src=(address("page.js")) {}
             }
-            body data-live=[live] {
+            body data-events=[events] data-every=[every] {
                 a.skip href="#main" { "Skip to the content" }
                 header {
                     a.home href={ (ROOT) "/" } { "Fleetdex" }

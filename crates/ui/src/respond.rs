@@ -172,7 +172,7 @@ fn shown_response(shown: &Shown, user: &str) -> Response {
         title: shown.title.clone(),
         search: &shown.search,
         user: Some(user),
-        live: shown.live.clone(),
+        live: shown.live.as_ref(),
     };
     html_response(shown.status, page(&frame, &shown.main))
 }

@@ -15,7 +15,11 @@ pub(crate) use self::{
     object::{download, object},
     search::search,
 };
-use crate::{layout::problem, query::Unanswered, respond::ROOT};
+use crate::{
+    layout::{Live, problem},
+    query::Unanswered,
+    respond::ROOT,
+};
 
 /// A view, without what all views have around them.
 #[derive(Debug)]
@@ -24,8 +28,8 @@ pub(crate) struct Shown {
     pub(crate) title: String,
     /// The text in the search box.
     pub(crate) search: String,
-    /// The address of events that say when to load it again.
-    pub(crate) live: Option<String>,
+    /// When it loads itself again.
+    pub(crate) live: Option<Live>,
     pub(crate) main: Markup,
 }
 

@@ -22,25 +22,47 @@ struct Node<'t> {
 pub(crate) fn folded(text: &str) -> Option<Markup> {
     (text.len() <= MAX_BYTES).then(|| {
         let lines: Vec<&str> = text.lines().collect();
-        let (nodes, _) = nodes(&lines, 0);
+        let (nodes, _) = nodes(&lines, Start { indent: 0, is_item: false });
         html! { div.yaml #yaml tabindex="0" role="region" aria-label="YAML of the object" { (rendered(&nodes)) } }
     })
 }
 
-/// Reads the lines that are indented by `depth` at least. Returns how many lines these are.
-fn nodes<'t>(lines: &[&'t str], depth: usize) -> (Vec<Node<'t>>, usize) {
+/// How the lines begin that belong to one line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Start {
+    indent: usize,
+    /// Whether they are items of a list, which YAML need not indent.
+    is_item: bool,
+}
+
+impl Start {
+    fn of(line: &str) -> Self {
+        Self {
+            indent: indent(line),
+            is_item: line.trim_start().starts_with("- ") || line.trim() == "-",
+        }
+    }
+
+    /// Whether a line that begins like this belongs to what began like `first`.
+    fn continues(self, first: Self) -> bool {
+        self.indent > first.indent
+            || self.indent == first.indent && (self.is_item || !first.is_item)
+    }
+}
+
+/// Reads the lines that continue what begins like `first`. Returns how many lines these are.
+fn nodes<'t>(lines: &[&'t str], first: Start) -> (Vec<Node<'t>>, usize) {
     let mut nodes: Vec<Node<'t>> = Vec::new();
     let mut at = 0;
     while let Some(line) = lines.get(at) {
-        let indent = indent(line);
-        if !line.trim().is_empty() && indent < depth {
+        let start = Start::of(line);
+        if !line.trim().is_empty() && !start.continues(first) {
             break;
         }
         at += 1;
-        let below = deeper(&lines[at..], indent);
-        let children = match below {
-            Some(depth) => {
-                let (children, read) = self::nodes(&lines[at..], depth);
+        let children = match below(&lines[at..], start) {
+            Some(first) => {
+                let (children, read) = self::nodes(&lines[at..], first);
                 at += read;
                 children
             }
@@ -51,10 +73,12 @@ fn nodes<'t>(lines: &[&'t str], depth: usize) -> (Vec<Node<'t>>, usize) {
     (nodes, at)
 }
 
-/// The indentation of the next line that is not blank, if it belongs to a line of this indentation.
-fn deeper(lines: &[&str], indent_before: usize) -> Option<usize> {
-    let next = lines.iter().find(|line| !line.trim().is_empty())?;
-    Some(indent(next)).filter(|next| *next > indent_before)
+/// How the next line that is not blank begins, if it belongs to a line that begins like `start`.
+fn below(lines: &[&str], start: Start) -> Option<Start> {
+    let next = Start::of(lines.iter().find(|line| !line.trim().is_empty())?);
+    let is_below =
+        next.indent > start.indent || next.indent == start.indent && next.is_item && !start.is_item;
+    is_below.then_some(next)
 }
 
 /// Blanks at the start of a line. What follows the `-` of an item belongs to the item.
@@ -101,11 +125,28 @@ mod tests {
     fn lines_belong_to_the_line_above_that_is_indented_less() {
         let text = print(&json!({"a": 1, "b": {"c": [{"d": "x", "e": 2}], "f": null}, "g": "<&>"}));
         let lines: Vec<&str> = text.lines().collect();
-        let (nodes, read) = nodes(&lines, 0);
+        let start = Start {
+            indent: 0,
+            is_item: false,
+        };
+        let (nodes, read) = nodes(&lines, start);
         assert_eq!(read, lines.len());
         let tops: Vec<&str> = nodes.iter().map(|node| node.line).collect();
         assert_eq!(tops, ["a: 1", "b:", "g: <&>"]);
         assert!(!nodes[1].children.is_empty() && nodes[0].children.is_empty());
+    }
+
+    #[test]
+    fn items_belong_to_their_key_although_they_are_not_indented() {
+        let lines = ["a:", "- b: 1", "  c: 2", "- d", "e:", "  f: 3"];
+        let start = Start::of(lines[0]);
+        let (nodes, _) = nodes(&lines, start);
+        let shape: Vec<(&str, usize)> = nodes
+            .iter()
+            .map(|node| (node.line, node.children.len()))
+            .collect();
+        assert_eq!(shape, [("a:", 2), ("e:", 1)]);
+        assert_eq!(nodes[0].children[0].children.len(), 1);
     }
 
     #[test]

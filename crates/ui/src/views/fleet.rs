@@ -8,7 +8,7 @@ use serde::Deserialize;
 use super::Shown;
 use crate::{
     address::of_search,
-    layout::warnings,
+    layout::{Live, warnings},
     query::{Accept, Answer, QueryApi, ask},
     question::{Question, raw},
     tables::ShownTable,
@@ -16,6 +16,9 @@ use crate::{
 
 /// Where the query API says how the fleet is read.
 const PATH: &str = "/clusters";
+
+/// Progress of a first sync is worth watching, and costs three short questions.
+const REFRESH_SECONDS: u32 = 5;
 
 /// How the fleet is read.
 #[derive(Debug, Default, Deserialize)]
@@ -117,7 +120,7 @@ pub(crate) async fn fleet(api: &dyn QueryApi) -> Shown {
                 (in_other_words().render())
             };
             Shown {
-                live: Some("interval:5".to_owned()),
+                live: Some(Live::Every(REFRESH_SECONDS)),
                 ..Shown::new("Fleet", main)
             }
         }

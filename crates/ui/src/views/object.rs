@@ -11,7 +11,7 @@ use super::{Shown, results::ResultRow, search::same_object};
 use crate::{
     address::{ObjectAddress, encoded, of_search},
     graph::{GraphNode, picture},
-    layout::{health, problem, warnings},
+    layout::{Live, health, problem, warnings},
     query::{Accept, Answer, QueryApi, Unanswered, ask},
     question::{Question, explained, quoted},
     respond::{ROOT, secured},
@@ -120,11 +120,7 @@ pub(crate) async fn object(api: &dyn QueryApi, address: &ObjectAddress) -> Shown
     };
     let main = html! { (warnings(&listed.warnings)) (parts.render(kind)) };
     Shown {
-        live: Some(format!(
-            "{ROOT}/events/clusters/{}{}",
-            encoded(address.cluster.as_str()),
-            address.path.of_object()
-        )),
+        live: Some(Live::Events(format!("{ROOT}/events{}", address.query()))),
         ..Shown::new(format!("{kind} {}", address.path.name), main)
     }
 }

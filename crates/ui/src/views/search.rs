@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     address::{NativePath, ObjectAddress, encoded, of_search},
-    layout::{problem, warnings},
+    layout::{Live, problem, warnings},
     parameters::Parameters,
     query::{Accept, Answered, QueryApi, ask},
     question::{Question, explained, quoted, raw},
@@ -49,8 +49,9 @@ pub(crate) async fn search(api: &dyn QueryApi, parameters: &Parameters) -> Shown
         Ok(answered) => {
             let columns = columns_of_one_kind(api, &answered.value).await;
             let question = in_other_words(text, &question, explanation);
+            let events = format!("{ROOT}/events?q={}", encoded(text));
             Shown {
-                live: Some(format!("{ROOT}/events?q={}", encoded(text))),
+                live: Some(Live::Events(events)),
                 ..Shown::new(title, render(text, &answered, columns, &question))
             }
         }
@@ -141,7 +142,6 @@ fn render(
     let count = found.rows.len() as u64 + found.metadata.remaining_item_count.unwrap_or_default();
     html! {
         div.search-view {
-            (facets(&search, found))
             section.found aria-labelledby="found" {
                 h1 #found { (counted(count)) @if text.is_empty() { " in all clusters" } }
                 (terms(&search))
@@ -156,6 +156,7 @@ fn render(
                 }
                 (question.render())
             }
+            (facets(&search, found))
         }
     }
 }
