@@ -20,7 +20,7 @@ use super::{
     compression,
     handlers::{
         attributes, count_images, count_objects, interpret, list_objects, merged_object,
-        related_objects, search_all_kinds, search_objects, watch_objects,
+        related_objects, search_all_kinds, search_objects, watch_all_kinds, watch_objects,
     },
     limits::{LimitArgs, RequestLimits},
     listen::{ListenError, Listener, RequestHandle},
@@ -352,8 +352,14 @@ async fn respond(
             search_objects(api, caller, &catalog, &search, representation).await
         }
         ApiRequest::Search(search) => {
-            let representation = represented(&request, query, Endpoint::Counts)?;
-            search_all_kinds(api, caller, &catalog, &search, representation).await
+            let Some(watch) = search.watch else {
+                let representation = represented(&request, query, Endpoint::Counts)?;
+                return search_all_kinds(api, caller, &catalog, &search, representation).await;
+            };
+            let representation = represented(&request, query, Endpoint::Watch)?;
+            let authorized_as = attributes(&request);
+            let search = (&*search, watch);
+            watch_all_kinds(api, caller, &catalog, search, representation, authorized_as).await
         }
         ApiRequest::Related(search) => {
             let representation = represented(&request, query, Endpoint::Counts)?;
