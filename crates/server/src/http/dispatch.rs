@@ -13,7 +13,8 @@ use super::{
     api_state::ApiState,
     handlers::{
         attributes, count_images, count_objects, interpret, list_objects, merged_object,
-        related_objects, report_fleet, search_all_kinds, search_objects, watch_objects,
+        related_objects, report_fleet, search_all_kinds, search_objects, watch_all_kinds,
+        watch_objects,
     },
     listen::RequestHandle,
     response::{document, json, options, unknown_parameters, with_warnings},
@@ -178,8 +179,14 @@ async fn respond(
             search_objects(api, caller, &catalog, &search, representation).await
         }
         ApiRequest::Search(search) => {
-            let representation = represented(&request, query, Endpoint::Counts)?;
-            search_all_kinds(api, caller, &catalog, &search, representation).await
+            let Some(watch) = search.watch else {
+                let representation = represented(&request, query, Endpoint::Counts)?;
+                return search_all_kinds(api, caller, &catalog, &search, representation).await;
+            };
+            let representation = represented(&request, query, Endpoint::Watch)?;
+            let authorized_as = attributes(&request);
+            let search = (&*search, watch);
+            watch_all_kinds(api, caller, &catalog, search, representation, authorized_as).await
         }
         ApiRequest::Related(search) => {
             let representation = represented(&request, query, Endpoint::Counts)?;

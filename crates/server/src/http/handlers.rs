@@ -8,7 +8,9 @@ use fleetdex_core::{
     query::{Requester, ResourceName},
 };
 use fleetdex_interpreter::results;
+use futures::future::try_join_all;
 use serde_json::value::RawValue;
+use tokio::time::Instant;
 
 use super::{
     api_state::ApiState,
@@ -19,7 +21,10 @@ use super::{
     response::{document, json, tagged, unknown_parameters, with_warnings},
 };
 use crate::{
-    auth::{attributes::Attributes, authentication_mode::AuthenticationMode, caller::Caller},
+    auth::{
+        attributes::Attributes, authentication_mode::AuthenticationMode, caller::Caller,
+        reauthorization::Reauthorization,
+    },
     catalog::Catalog,
     read::{
         across_kinds::AcrossKinds,
@@ -35,14 +40,20 @@ use crate::{
         api_error::ApiError,
         api_request::{
             AggregateRequest, ImagesRequest, InterpretRequest, ListRequest, MergedRequest,
-            ObjectsRequest, RelatedRequest, SearchRequest,
+            ObjectsRequest, RelatedRequest, SearchRequest, SearchWatch,
         },
     },
-    watch::watch_response::{self, WatchDuration},
+    watch::{
+        event_stream::ended_by,
+        search_response,
+        watch_response::{self, WatchDuration},
+    },
 };
 
 /// Bytes that one byte of a selection across kinds takes at most: in the queries that are in flight, parsed and translated.
 const SELECTION_COPIES: usize = 16;
+/// Each query of a watched search while it begins, its filter, and twice what of it is permitted.
+const WATCHED_COPIES: usize = 4;
 
 /// The attributes that the request was authorized with; none for the holder of the token file.
 pub(crate) fn attributes(request: &Request) -> Option<Attributes> {
@@ -148,6 +159,47 @@ pub(crate) async fn search_all_kinds(
     .await?;
     let result = objects::document(&found, representation.output)?;
     respond_across_kinds(&result, representation, list, &warnings)
+}
+
+/// Watches a search of all kinds.
+pub(crate) async fn watch_all_kinds(
+    api: &ApiState,
+    caller: &Caller,
+    catalog: &Arc<Catalog>,
+    (request, options): (&SearchRequest, SearchWatch),
+    representation: Representation,
+    authorized_as: Option<Attributes>,
+) -> Result<Response, ApiError> {
+    let _reservation = reserve_selection(api, caller, &request.list)?;
+    let named = search::named_clusters(request);
+    let kinds = across_kinds(api, caller, catalog, &named).await?;
+    let mut search = search::plan_watch(&kinds, catalog, request).await?;
+    let reservation = api
+        .limits
+        .reserve_query(caller, search.query_bytes() * WATCHED_COPIES)?;
+    let subscriptions = search.kinds.iter();
+    let subscriptions =
+        subscriptions.map(|kind| api.peers.subscribe(&kind.plan, &kind.list.resource));
+    let peers = try_join_all(subscriptions).await?;
+    for subscription in &peers {
+        subscription.check(kinds.catalog())?;
+    }
+    let shown = search.kinds.iter();
+    let shown = shown.map(|kind| (&kind.list, &kind.plan.query.permitted));
+    let reauthorization = reauthorization(&api.authentication_mode, caller, authorized_as, shown);
+    let mut warnings = unknown_parameters(&request.list.ignored);
+    let incomplete = std::mem::take(&mut search.warnings).into_iter();
+    warnings.extend(bounded(incomplete.collect()));
+    let (body, ends) = search_response::respond(
+        api.catalog.clone(),
+        search,
+        options,
+        representation.output,
+        &peers,
+    )
+    .await?;
+    let body = reserved(reauthorized(body, reauthorization), reservation);
+    Ok(with_warnings(watch_of(body, ends), &warnings))
 }
 
 /// Finds the relations of an object.
@@ -318,19 +370,28 @@ pub(crate) async fn watch_objects(
     let reauthorization = reauthorization(
         &api.authentication_mode,
         caller,
-        request,
-        &plan.query.permitted,
         authorized_as,
+        [(request, &plan.query.permitted)],
     );
     let (body, ends) =
         watch_response::respond(planned, plan, request, representation, duration, &peers).await?;
-    let body = match reauthorization {
-        Some(reauthorization) => watch_response::ended_by(body, reauthorization.until_denied()),
+    let body = reserved(reauthorized(body, reauthorization), reservation);
+    Ok(with_warnings(watch_of(body, ends), &warnings))
+}
+
+/// Ends a watch when its caller loses a permission.
+fn reauthorized(body: Body, reauthorization: Option<Reauthorization>) -> Body {
+    match reauthorization {
+        Some(reauthorization) => ended_by(body, reauthorization.until_denied()),
         None => body,
-    };
-    let mut response = json(StatusCode::OK, reserved(body, reservation));
+    }
+}
+
+/// The response to a watch that ends at that time at the latest.
+fn watch_of(body: Body, ends: Instant) -> Response {
+    let mut response = json(StatusCode::OK, body);
     response.extensions_mut().insert(ResponseDeadline(ends));
-    Ok(with_warnings(response, &warnings))
+    response
 }
 
 /// A query plan for a caller.

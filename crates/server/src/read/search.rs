@@ -4,6 +4,7 @@
 //! the page before in what the stores hold then: no view stays open, so objects that have changed meanwhile may be missing or repeated.
 
 mod selection;
+mod watched;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -31,6 +32,8 @@ use super::{
     list::{refused_token, token},
     object_summary::{ObjectSummary, ResultExtent},
     objects::FoundSummaries,
+    query_plan::QueryPlan,
+    snapshot::{log_of, sequence_number, wait_for},
 };
 use crate::{
     auth::continue_token::{self, Continuation, SealingKeys, TokenBinding},
@@ -41,7 +44,10 @@ use crate::{
     },
 };
 
-pub use self::selection::named_clusters;
+pub use self::{
+    selection::named_clusters,
+    watched::{SearchScope, WatchedSearch, plan_watch},
+};
 
 /// Each query, that of its store, the checked one of the embedded store, and its translation.
 const QUERY_COPIES: usize = 4;
@@ -52,7 +58,7 @@ type StoreQueries = BTreeMap<StoreName, (Arc<dyn IndexReader>, Vec<Query>)>;
 /// What is asked about one kind, and what its result lacks.
 #[derive(Default)]
 struct PlannedKind {
-    queries: Vec<(StoreName, Arc<dyn IndexReader>, Query)>,
+    queries: StoreQueries,
     warnings: Vec<String>,
 }
 
@@ -73,7 +79,8 @@ pub async fn search(
     };
     let from = request.list.continue_token.as_deref();
     let from = from.map(|text| opened(text, &bound, keys)).transpose()?;
-    let (queries, warnings) = match SearchSelection::of(kinds, request, Timestamp::now())? {
+    let (queries, warnings) = match SearchSelection::of(kinds.catalog(), request, Timestamp::now())?
+    {
         Some(selection) => plan(kinds, &selection).await?,
         None => (StoreQueries::new(), BTreeSet::new()),
     };
@@ -81,6 +88,7 @@ pub async fn search(
     let bytes: usize = of_store.map(Query::bytes).sum();
     let _reservation = reserve(bytes * QUERY_COPIES)?;
     let after = from.as_ref().map(|from| from.position.clone());
+    wait_until_shown(request, &queries).await?;
     // One for all stores: a search that held one for each could wait for itself. Only the embedded store returns whole objects.
     let _page = kinds.page_permit().await?;
     let page = read(kinds, request, &queries, after).await?;
@@ -119,7 +127,8 @@ pub async fn explain(
     kinds: &AcrossKinds<'_>,
     request: &SearchRequest,
 ) -> Result<(Box<RawValue>, Vec<String>), ApiError> {
-    let (queries, warnings) = match SearchSelection::of(kinds, request, Timestamp::now())? {
+    let (queries, warnings) = match SearchSelection::of(kinds.catalog(), request, Timestamp::now())?
+    {
         Some(selection) => plan(kinds, &selection).await?,
         None => (StoreQueries::new(), BTreeSet::new()),
     };
@@ -152,9 +161,9 @@ async fn plan(
     let mut warnings = BTreeSet::new();
     for planned in concurrently(planned.collect()).await? {
         warnings.extend(planned.warnings);
-        for (name, store, query) in planned.queries {
+        for (name, (store, of_kind)) in planned.queries {
             let of_store = queries.entry(name).or_insert_with(|| (store, Vec::new()));
-            of_store.1.push(query);
+            of_store.1.extend(of_kind);
         }
     }
     Ok((queries, warnings))
@@ -178,18 +187,12 @@ async fn plan_kind(
     let query = Query {
         words: selection.words.clone(),
         requester: kinds.requester(),
-        ..plan.query
+        ..plan.query.clone()
     };
-    let parts = plan.stores.parts().iter();
-    let queries = parts.map(|part| {
-        (
-            part.name.clone(),
-            Arc::clone(&part.store),
-            part.query(&query),
-        )
-    });
+    let mut queries = StoreQueries::new();
+    add_queries(&mut queries, &plan, &query);
     Ok(PlannedKind {
-        queries: queries.collect(),
+        queries,
         warnings: planned.warnings,
     })
 }
@@ -208,6 +211,28 @@ fn ranked(
         after,
         facets: request.facets.clone(),
     }
+}
+
+/// Adds the query of one kind for each of its stores.
+fn add_queries(queries: &mut StoreQueries, plan: &QueryPlan, query: &Query) {
+    for part in plan.stores.parts() {
+        let of_store = queries.entry(part.name.clone());
+        let of_store = of_store.or_insert_with(|| (Arc::clone(&part.store), Vec::new()));
+        of_store.1.push(part.query(query));
+    }
+}
+
+/// Waits until the stores show the version that the request names.
+async fn wait_until_shown(request: &SearchRequest, queries: &StoreQueries) -> Result<(), ApiError> {
+    let Some(version) = request.not_older_than else {
+        return Ok(());
+    };
+    let logs = queries.values().map(|(store, _)| log_of(&**store));
+    let logs = try_join_all(logs).await?;
+    if logs.is_empty() {
+        return Ok(());
+    }
+    wait_for(&logs, sequence_number(&logs, version)?).await
 }
 
 /// One page, from all stores.

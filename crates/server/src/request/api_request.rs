@@ -32,7 +32,7 @@ pub use interpret::InterpretRequest;
 pub use list::ListRequest;
 use parameters::WITHOUT_EFFECT;
 pub use resource_path::ResourcePath;
-pub use search::SearchRequest;
+pub use search::{SearchRequest, SearchWatch};
 pub use store_kind::StoreKind;
 use values::comma_separated;
 
@@ -79,6 +79,7 @@ impl ApiRequest {
     pub fn is_long_running(&self) -> bool {
         match self {
             Self::List(list) => list.watch_options.watch,
+            Self::Search(search) => search.watch.is_some(),
             Self::Changes(changes) => changes.watch,
             Self::Verify(_) => true,
             Self::Version
@@ -86,7 +87,6 @@ impl ApiRequest {
             | Self::OpenApi(_)
             | Self::Aggregate(_)
             | Self::Objects(_)
-            | Self::Search(_)
             | Self::Related(_)
             | Self::Merged(_)
             | Self::Images(_)
