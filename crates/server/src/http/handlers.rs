@@ -123,7 +123,7 @@ pub(crate) async fn search_objects(
     let kinds = across_kinds(api, caller, catalog, &list.clusters).await?;
     let (found, warnings) = objects::search(&kinds, request).await?;
     let result = objects::document(&found, representation.output)?;
-    respond_across_kinds(&result, representation, list, &warnings)
+    respond_across_kinds(&result, representation, &list.ignored, &warnings)
 }
 
 /// Searches all kinds.
@@ -143,7 +143,7 @@ pub(crate) async fn search_all_kinds(
     })
     .await?;
     let result = objects::document(&found, representation.output)?;
-    respond_across_kinds(&result, representation, list, &warnings)
+    respond_across_kinds(&result, representation, &list.ignored, &warnings)
 }
 
 /// Finds the relations of an object.
@@ -158,7 +158,7 @@ pub(crate) async fn related_objects(
     let kinds = across_kinds(api, caller, catalog, &list.clusters).await?;
     let (found, warnings) = related::search(&kinds, request).await?;
     let result = related::document(&found, representation.output)?;
-    respond_across_kinds(&result, representation, list, &warnings)
+    respond_across_kinds(&result, representation, &list.ignored, &warnings)
 }
 
 /// Shows one object as all clusters have it.
@@ -174,7 +174,7 @@ pub(crate) async fn merged_object(
     let interpreter = interpreter(api, kinds.catalog(), caller);
     let (object, warnings) = merged::merge(&kinds, &interpreter, request).await?;
     let result = merged::document(&object, representation.output)?;
-    respond_across_kinds(&result, representation, list, &warnings)
+    respond_across_kinds(&result, representation, &list.ignored, &warnings)
 }
 
 /// Counts the images of Pods.
@@ -229,7 +229,7 @@ fn interpreter(api: &ApiState, catalog: &Arc<Catalog>, caller: &Caller) -> Reque
 }
 
 /// The memory of a selection that is sent to the store of every kind, a few at a time.
-fn reserve_selection(
+pub(super) fn reserve_selection(
     api: &ApiState,
     caller: &Caller,
     list: &ListRequest,
@@ -243,7 +243,7 @@ fn reserve_selection(
 }
 
 /// What a request across kinds may search.
-async fn across_kinds<'s>(
+pub(super) async fn across_kinds<'s>(
     api: &'s ApiState,
     caller: &'s Caller,
     catalog: &Arc<Catalog>,
@@ -253,13 +253,13 @@ async fn across_kinds<'s>(
     AcrossKinds::new(mode, permits, caller, catalog, named).await
 }
 
-fn respond_across_kinds(
+pub(super) fn respond_across_kinds(
     result: &RawValue,
     representation: Representation,
-    list: &ListRequest,
+    ignored: &[String],
     warnings: &[String],
 ) -> Result<Response, ApiError> {
-    let mut all = unknown_parameters(&list.ignored);
+    let mut all = unknown_parameters(ignored);
     all.extend(bounded(warnings.to_vec()));
     Ok(with_warnings(document(result, representation)?, &all))
 }

@@ -5,7 +5,7 @@ use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Instant};
 use axum::{
     Router,
     extract::{Request, State},
-    http::{Method, StatusCode, header},
+    http::{Method, StatusCode},
     response::Response,
 };
 use clap::Args;
@@ -17,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     aggregated_discovery::{aggregated_discovery, wants_aggregated},
     api_state::ApiState,
+    completion_handler::complete_search,
     compression,
     handlers::{
         attributes, count_images, count_objects, interpret, list_objects, merged_object,
@@ -32,10 +33,8 @@ use crate::{
         attributes::Attributes,
         authentication_mode::AuthenticationMode,
         caller::Caller,
-        identity::{IdentityHeaders, impersonates},
-        token_file::{
-            TOKEN_FILE_VARIABLE, TokenFile, TokenFileError, TokenVerifier, default_token_file,
-        },
+        identity::impersonates,
+        token_file::{TOKEN_FILE_VARIABLE, TokenFile, TokenFileError, default_token_file},
     },
     catalog::Catalog,
     proxying::{self, MemberProxy},
@@ -216,10 +215,7 @@ async fn handle(State(api): State<ApiState>, request: Request) -> Response {
 /// Authenticates the caller and takes a slot for the request. Credentials are removed from it.
 async fn admit(api: &ApiState, mut request: Request) -> Result<Response, ApiError> {
     let impersonates = impersonates(request.headers());
-    let caller = match &api.authentication_mode {
-        AuthenticationMode::LoopbackToken(verifier) => token_holder(verifier, &mut request)?,
-        AuthenticationMode::Delegated(auth) => auth.authenticate(&mut request).await?,
-    };
+    let caller = api.authentication_mode.authenticate(&mut request).await?;
     if let Some(handle) = request.extensions_mut().remove::<RequestHandle>() {
         handle.mark_authenticated();
     }
@@ -248,20 +244,6 @@ async fn authorize(
         request.extensions_mut().insert(attributes);
     }
     route(api, caller, uri, request).await
-}
-
-fn token_holder(verifier: &TokenVerifier, request: &mut Request) -> Result<Caller, ApiError> {
-    let authorization = request
-        .headers()
-        .get(header::AUTHORIZATION)
-        .and_then(|value| value.to_str().ok());
-    let is_holder = verifier.accepts(authorization);
-    IdentityHeaders::default().remove_from(request.headers_mut());
-    if is_holder {
-        Ok(Caller::local())
-    } else {
-        Err(ApiError::Unauthorized)
-    }
 }
 
 /// Routes an authorized request, with its body and the means to upgrade the connection.
@@ -354,6 +336,10 @@ async fn respond(
         ApiRequest::Search(search) => {
             let representation = represented(&request, query, Endpoint::Counts)?;
             search_all_kinds(api, caller, &catalog, &search, representation).await
+        }
+        ApiRequest::Completions(completed) => {
+            let representation = represented(&request, query, Endpoint::Document)?;
+            complete_search(api, caller, &catalog, &completed, representation).await
         }
         ApiRequest::Related(search) => {
             let representation = represented(&request, query, Endpoint::Counts)?;
