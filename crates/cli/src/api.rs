@@ -1,6 +1,7 @@
 //! A client of the query API.
 
 mod client_config;
+mod completions;
 mod error;
 mod found;
 mod page;
@@ -9,6 +10,7 @@ mod watch;
 
 use std::collections::BTreeMap;
 
+use fleetdex_search::Completions;
 use fleetdex_server::{
     render::report::ReportLine,
     request::{
@@ -31,6 +33,7 @@ pub use self::{
     watch::{TableEvent, WatchReader},
 };
 use self::{
+    completions::ServedCompletions,
     error::malformed_response,
     page::{RawList, RawTable},
     transport::{HttpCall, Transport},
@@ -238,6 +241,13 @@ impl Api {
             .map_err(|error| malformed_response(&path, StatusCode::OK.as_u16(), &error))?;
         found.page.warnings = warnings(&headers);
         Ok(found)
+    }
+
+    /// Returns what may stand at the end of a search.
+    pub async fn search_completions(&self, text: &str) -> Result<Completions, ClientError> {
+        let path = with_query("completions", pairs(&[("q", text.to_owned())]));
+        let (served, _): (ServedCompletions, HeaderMap) = self.get_as(&path, JSON).await?;
+        Ok(served.into())
     }
 
     /// Returns how the server would query its store for a list.

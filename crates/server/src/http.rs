@@ -4,6 +4,7 @@
 
 mod aggregated_discovery;
 pub mod api_state;
+mod completion_handler;
 mod compression;
 pub(crate) mod dispatch;
 pub(crate) mod guarded_body;

@@ -5,6 +5,7 @@
 
 pub mod across_kinds;
 pub mod aggregate;
+pub mod completions;
 pub mod explain;
 pub mod fleet;
 pub mod images;

@@ -327,3 +327,36 @@ async fn an_invalid_query_is_not_sent() {
     );
     assert!(server.asked().is_empty());
 }
+
+#[tokio::test]
+async fn a_search_is_completed_by_the_server() {
+    let answer = json!({
+        "kind": "SearchCompletions", "apiVersion": "search.fleetdex.io/v1alpha1", "replace": { "start": 19, "end": 20 },
+        "items": [{ "text": "web", "detail": "app", "finished": true }],
+    });
+    let server = PreparedServer::with(vec![(200, answer.to_string())]);
+    let token_file = server.folder.path().join("token").display().to_string();
+    let line = [
+        "search",
+        "--server",
+        &server.address,
+        "--token-file",
+        &token_file,
+    ];
+    let api = Api::new(&Command::parse_from(line).args.server)
+        .await
+        .unwrap();
+    let completions = api
+        .search_completions("kind:Pod label:app=w")
+        .await
+        .unwrap();
+    assert_eq!(completions.replace, 19..20);
+    assert_eq!(completions.items[0].text, "web");
+    assert!(completions.items[0].is_finished);
+    assert_eq!(
+        server.asked(),
+        [
+            "objects GET /apis/search.fleetdex.io/v1alpha1/completions?q=kind%3APod%20label%3Aapp%3Dw"
+        ]
+    );
+}

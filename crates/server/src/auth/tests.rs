@@ -2,6 +2,7 @@
 //! of several authorities.
 
 mod across_kinds;
+mod completions;
 mod rights;
 mod tls;
 mod visibility;

@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use axum::{
     extract::Request,
-    http::{Method, StatusCode, header},
+    http::{Method, StatusCode},
     response::Response,
 };
 
 use super::{
     aggregated_discovery::{aggregated_discovery, wants_aggregated},
     api_state::ApiState,
+    completion_handler::complete_search,
     handlers::{
         attributes, count_images, count_objects, interpret, list_objects, merged_object,
         related_objects, report_fleet, search_all_kinds, search_objects, watch_all_kinds,
@@ -21,11 +22,8 @@ use super::{
 };
 use crate::{
     auth::{
-        attributes::Attributes,
-        authentication_mode::AuthenticationMode,
-        caller::Caller,
-        identity::{IdentityHeaders, impersonates},
-        token_file::TokenVerifier,
+        attributes::Attributes, authentication_mode::AuthenticationMode, caller::Caller,
+        identity::impersonates,
     },
     proxying,
     read::{verify, visible_objects::visible_clusters},
@@ -47,10 +45,7 @@ pub(super) async fn authenticate(
     request: &mut Request,
 ) -> Result<Caller, ApiError> {
     let impersonates = impersonates(request.headers());
-    let caller = match &api.authentication_mode {
-        AuthenticationMode::LoopbackToken(verifier) => token_holder(verifier, request)?,
-        AuthenticationMode::Delegated(auth) => auth.authenticate(request).await?,
-    };
+    let caller = api.authentication_mode.authenticate(request).await?;
     if let Some(handle) = request.extensions_mut().remove::<RequestHandle>() {
         handle.mark_authenticated();
     }
@@ -75,20 +70,6 @@ pub(super) async fn authorize(
         request.extensions_mut().insert(attributes);
     }
     route(api, caller, uri, request).await
-}
-
-fn token_holder(verifier: &TokenVerifier, request: &mut Request) -> Result<Caller, ApiError> {
-    let authorization = request
-        .headers()
-        .get(header::AUTHORIZATION)
-        .and_then(|value| value.to_str().ok());
-    let is_holder = verifier.accepts(authorization);
-    IdentityHeaders::default().remove_from(request.headers_mut());
-    if is_holder {
-        Ok(Caller::local())
-    } else {
-        Err(ApiError::Unauthorized)
-    }
 }
 
 /// Routes an authorized request, with its body and the means to upgrade the connection.
@@ -187,6 +168,10 @@ async fn respond(
             let authorized_as = attributes(&request);
             let search = (&*search, watch);
             watch_all_kinds(api, caller, &catalog, search, representation, authorized_as).await
+        }
+        ApiRequest::Completions(completed) => {
+            let representation = represented(&request, query, Endpoint::Document)?;
+            complete_search(api, caller, &catalog, &completed, representation).await
         }
         ApiRequest::Related(search) => {
             let representation = represented(&request, query, Endpoint::Counts)?;

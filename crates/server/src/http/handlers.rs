@@ -134,7 +134,7 @@ pub(crate) async fn search_objects(
     let kinds = across_kinds(api, caller, catalog, &list.clusters).await?;
     let (found, warnings) = objects::search(&kinds, request).await?;
     let result = objects::document(&found, representation.output)?;
-    respond_across_kinds(&result, representation, list, &warnings)
+    respond_across_kinds(&result, representation, &list.ignored, &warnings)
 }
 
 /// Searches all kinds.
@@ -151,14 +151,14 @@ pub(crate) async fn search_all_kinds(
     let kinds = across_kinds(api, caller, catalog, &named).await?;
     if request.explain {
         let (explanation, warnings) = search::explain(&kinds, request).await?;
-        return respond_across_kinds(&explanation, representation, list, &warnings);
+        return respond_across_kinds(&explanation, representation, &list.ignored, &warnings);
     }
     let (found, warnings) = search::search(&kinds, request, &api.keys, |bytes| {
         api.limits.reserve_query(caller, bytes)
     })
     .await?;
     let result = objects::document(&found, representation.output)?;
-    respond_across_kinds(&result, representation, list, &warnings)
+    respond_across_kinds(&result, representation, &list.ignored, &warnings)
 }
 
 /// Watches a search of all kinds.
@@ -214,7 +214,7 @@ pub(crate) async fn related_objects(
     let kinds = across_kinds(api, caller, catalog, &list.clusters).await?;
     let (found, warnings) = related::search(&kinds, request).await?;
     let result = related::document(&found, representation.output)?;
-    respond_across_kinds(&result, representation, list, &warnings)
+    respond_across_kinds(&result, representation, &list.ignored, &warnings)
 }
 
 /// Shows one object as all clusters have it.
@@ -230,7 +230,7 @@ pub(crate) async fn merged_object(
     let interpreter = interpreter(api, kinds.catalog(), caller);
     let (object, warnings) = merged::merge(&kinds, &interpreter, request).await?;
     let result = merged::document(&object, representation.output)?;
-    respond_across_kinds(&result, representation, list, &warnings)
+    respond_across_kinds(&result, representation, &list.ignored, &warnings)
 }
 
 /// Reports how the clusters that the caller may see are read, and the registries to those who may list them.
@@ -308,7 +308,7 @@ fn interpreter(api: &ApiState, catalog: &Arc<Catalog>, caller: &Caller) -> Reque
 }
 
 /// The memory of a selection that is sent to the store of every kind, a few at a time.
-fn reserve_selection(
+pub(super) fn reserve_selection(
     api: &ApiState,
     caller: &Caller,
     list: &ListRequest,
@@ -322,7 +322,7 @@ fn reserve_selection(
 }
 
 /// What a request across kinds may search.
-async fn across_kinds<'s>(
+pub(super) async fn across_kinds<'s>(
     api: &'s ApiState,
     caller: &'s Caller,
     catalog: &Arc<Catalog>,
@@ -332,13 +332,13 @@ async fn across_kinds<'s>(
     AcrossKinds::new(mode, permits, caller, catalog, named).await
 }
 
-fn respond_across_kinds(
+pub(super) fn respond_across_kinds(
     result: &RawValue,
     representation: Representation,
-    list: &ListRequest,
+    ignored: &[String],
     warnings: &[String],
 ) -> Result<Response, ApiError> {
-    let mut all = unknown_parameters(&list.ignored);
+    let mut all = unknown_parameters(ignored);
     all.extend(bounded(warnings.to_vec()));
     Ok(with_warnings(document(result, representation)?, &all))
 }

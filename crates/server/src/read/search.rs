@@ -50,10 +50,10 @@ pub use self::{
 };
 
 /// Each query, that of its store, the checked one of the embedded store, and its translation.
-const QUERY_COPIES: usize = 4;
+pub(super) const QUERY_COPIES: usize = 4;
 
 /// The queries for one store.
-type StoreQueries = BTreeMap<StoreName, (Arc<dyn IndexReader>, Vec<Query>)>;
+pub(super) type StoreQueries = BTreeMap<StoreName, (Arc<dyn IndexReader>, Vec<Query>)>;
 
 /// What is asked about one kind, and what its result lacks.
 #[derive(Default)]
@@ -79,11 +79,7 @@ pub async fn search(
     };
     let from = request.list.continue_token.as_deref();
     let from = from.map(|text| opened(text, &bound, keys)).transpose()?;
-    let (queries, warnings) = match SearchSelection::of(kinds.catalog(), request, Timestamp::now())?
-    {
-        Some(selection) => plan(kinds, &selection).await?,
-        None => (StoreQueries::new(), BTreeSet::new()),
-    };
+    let (queries, warnings) = queries(kinds, request).await?;
     let of_store = queries.values().flat_map(|(_, queries)| queries);
     let bytes: usize = of_store.map(Query::bytes).sum();
     let _reservation = reserve(bytes * QUERY_COPIES)?;
@@ -127,11 +123,7 @@ pub async fn explain(
     kinds: &AcrossKinds<'_>,
     request: &SearchRequest,
 ) -> Result<(Box<RawValue>, Vec<String>), ApiError> {
-    let (queries, warnings) = match SearchSelection::of(kinds.catalog(), request, Timestamp::now())?
-    {
-        Some(selection) => plan(kinds, &selection).await?,
-        None => (StoreQueries::new(), BTreeSet::new()),
-    };
+    let (queries, warnings) = queries(kinds, request).await?;
     let mut bodies = Vec::new();
     for (_, queries) in queries.into_values() {
         let ranked = ranked(kinds, request, &queries, None);
@@ -147,7 +139,17 @@ pub async fn explain(
     Ok((explanation, warnings.into_iter().collect()))
 }
 
-/// The queries for each store, and what their results lack.
+/// The queries of a search for each store, restricted to what the caller may list, and what their results lack.
+pub(super) async fn queries(
+    kinds: &AcrossKinds<'_>,
+    request: &SearchRequest,
+) -> Result<(StoreQueries, BTreeSet<String>), ApiError> {
+    match SearchSelection::of(kinds.catalog(), request, Timestamp::now())? {
+        Some(selection) => plan(kinds, &selection).await,
+        None => Ok((StoreQueries::new(), BTreeSet::new())),
+    }
+}
+
 async fn plan(
     kinds: &AcrossKinds<'_>,
     selection: &SearchSelection,

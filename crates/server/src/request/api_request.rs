@@ -13,6 +13,7 @@ use super::{
 
 mod across_kinds;
 mod changes;
+mod completions;
 mod counts;
 mod errors;
 mod interpret;
@@ -27,6 +28,7 @@ mod values;
 
 pub use across_kinds::{ImagesRequest, MergedRequest, ObjectsRequest, RelatedRequest};
 pub use changes::ChangesRequest;
+pub use completions::CompletionsRequest;
 pub use counts::AggregateRequest;
 pub use interpret::InterpretRequest;
 pub use list::ListRequest;
@@ -58,6 +60,8 @@ pub enum ApiRequest {
     Objects(Box<ObjectsRequest>),
     /// A search over all kinds.
     Search(Box<SearchRequest>),
+    /// Completions of a search.
+    Completions(Box<CompletionsRequest>),
     /// The relations of an object.
     Related(Box<RelatedRequest>),
     /// One object as all clusters have it.
@@ -87,6 +91,7 @@ impl ApiRequest {
             | Self::OpenApi(_)
             | Self::Aggregate(_)
             | Self::Objects(_)
+            | Self::Completions(_)
             | Self::Related(_)
             | Self::Merged(_)
             | Self::Images(_)
@@ -107,6 +112,7 @@ impl ApiRequest {
             | Self::Aggregate(_)
             | Self::Objects(_)
             | Self::Search(_)
+            | Self::Completions(_)
             | Self::Related(_)
             | Self::Merged(_)
             | Self::Images(_)
@@ -232,6 +238,10 @@ fn below_group(
             let request = ObjectsRequest::with(parameters)?;
             Ok(ApiRequest::Objects(Box::new(request)))
         }
+        ["completions"] => {
+            let request = CompletionsRequest::with(parameters)?;
+            Ok(ApiRequest::Completions(Box::new(request)))
+        }
         ["images"] => {
             let request = ImagesRequest::with(parameters)?;
             Ok(ApiRequest::Images(Box::new(request)))
@@ -291,6 +301,7 @@ pub fn ignored(request: &ApiRequest, query: &QueryParameters<'_>) -> Result<Vec<
         | ApiRequest::Aggregate(_)
         | ApiRequest::Objects(_)
         | ApiRequest::Search(_)
+        | ApiRequest::Completions(_)
         | ApiRequest::Related(_)
         | ApiRequest::Merged(_)
         | ApiRequest::Images(_)

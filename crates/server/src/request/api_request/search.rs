@@ -25,7 +25,7 @@ const DEFAULT_LIMIT: usize = 50;
 const MAX_LIMIT: usize = 500;
 
 /// A search over all kinds.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SearchRequest {
     /// The text of the search.
     pub text: String,
@@ -55,6 +55,20 @@ pub struct SearchWatch {
 }
 
 impl SearchRequest {
+    /// A search that was parsed already, for no page of objects.
+    pub(super) fn of(text: String, search: Search) -> Self {
+        let list = ListRequest {
+            search: Some(search.to_string()),
+            ..ListRequest::default()
+        };
+        Self {
+            text,
+            search,
+            list,
+            ..Self::default()
+        }
+    }
+
     pub(super) fn with(parameters: &[QueryParameter<'_>]) -> Result<Self, ApiError> {
         let (text, others) = take(TEXT, parameters);
         let (facets, others) = take("facets", &others);
