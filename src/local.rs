@@ -173,7 +173,7 @@ fn open_page(server: &Server) {
         return;
     };
     let link = format!("http://{}{path}", server.address());
-    eprintln!("web page: {link} (this link works once, within a minute; later: fleetdex ui)");
+    eprintln!("web page: {link} (this link works once, within five minutes; later: fleetdex ui)");
     if let Err(error) = open::that_detached(&link) {
         tracing::debug!(%error, "no browser could be opened");
     }

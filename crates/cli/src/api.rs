@@ -104,7 +104,7 @@ impl Api {
         self.transport.default_namespace()
     }
 
-    /// Returns a link to the web page that signs its first user in, within a minute.
+    /// Returns a link to the web page that signs its first user in, within five minutes.
     pub async fn page_link(&self) -> Result<String, ClientError> {
         let url = self.transport.url().ok_or(ClientError::NoPage)?;
         let call = HttpCall {

@@ -10,7 +10,7 @@ use super::{
 /// Opens the web page of the server.
 #[derive(Clone, Debug, clap::Args)]
 pub struct UiArgs {
-    /// Print the link only, which works once within a minute
+    /// Print the link only, which works once within five minutes
     #[arg(long, env = "FLEETDEX_NO_OPEN")]
     pub no_open: bool,
 
@@ -31,7 +31,7 @@ async fn ui(args: &UiArgs, console: &mut Console<'_>) -> Result<bool, CommandErr
         && let Err(problem) = open::that_detached(&link)
     {
         console.warn(&format!(
-            "no browser could be opened ({problem}); open this link within a minute"
+            "no browser could be opened ({problem}); open this link within five minutes"
         ))?;
     }
     Ok(true)

@@ -60,10 +60,13 @@ fn side(
     let slots = shown + usize::from(more > 0);
     let top = |slot: usize| (height - slots * ROW) / 2 + slot * ROW + (ROW - NODE_HEIGHT) / 2;
     html! {
-        @for (slot, shown_node) in nodes.iter().take(shown).enumerate() {
+        @for slot in 0..shown {
             @let y = top(slot) + NODE_HEIGHT / 2;
             path.edge d=(curve(from, y, to, middle)) {}
-            text.relation x=(if to > from { from + 6 } else { from - 6 }) y=(y - 5) text-anchor=(if to > from { "start" } else { "end" }) { (shown_node.relation) }
+        }
+        @for (slot, shown_node) in nodes.iter().take(shown).enumerate() {
+            @let y = top(slot) + NODE_HEIGHT / 2;
+            text.relation x=(if to > from { from + 6 } else { from - 6 }) y=(y + 4) text-anchor=(if to > from { "start" } else { "end" }) { (shown_node.relation) }
             (node(shown_node, x, top(slot), "other"))
         }
         @if more > 0 {

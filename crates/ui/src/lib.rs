@@ -20,6 +20,8 @@ mod query;
 mod question;
 mod respond;
 mod tables;
+#[cfg(test)]
+mod tests;
 mod views;
 mod yaml;
 

@@ -66,7 +66,7 @@ impl Problem {
                 "This token is not valid. It may have expired, or may be meant for another cluster."
             }
             Self::LinkExpired => {
-                "This link was used already, or is older than a minute. Make a new one with fleetdex ui."
+                "This link was used already, or is older than five minutes. Make a new one with fleetdex ui."
             }
             Self::ForeignForm => "This form was sent from another site. Enter the token here.",
             Self::Busy => "Too many tokens are being checked. Try again in a moment.",

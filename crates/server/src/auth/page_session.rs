@@ -25,8 +25,8 @@ const PATH: &str = "/ui";
 const PART_BYTES: usize = 3_500;
 /// Cookies of one token: 28 kB, less than half of what the headers of a request may have.
 const MAX_PARTS: usize = 8;
-/// How long a link can be used.
-pub const LINK_LIFETIME: Duration = Duration::from_mins(1);
+/// How long a link can be used: so long that one that a terminal shows is still good when it is noticed.
+pub const LINK_LIFETIME: Duration = Duration::from_mins(5);
 /// Links that can be used at a time: with the longest tokens that is 28 MB.
 const MAX_LINKS: usize = 1_024;
 /// Links of one token that can be used at a time, so that one user leaves room for others.

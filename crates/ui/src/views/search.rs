@@ -16,7 +16,7 @@ use crate::{
     query::{Accept, Answered, QueryApi, ask},
     question::{Question, explained, quoted, raw},
     respond::ROOT,
-    tables::{ShownFacet, ShownTable},
+    tables::{ShownColumn, ShownFacet, ShownRow, ShownTable},
 };
 
 /// Objects of a page.
@@ -184,7 +184,7 @@ fn rows(found: &ShownTable, of_one_kind: Option<ShownTable>) -> Markup {
     });
     let addressed: Vec<ResultRow> = addressed.collect();
     if let Some(own) = of_one_kind {
-        let by_uid: BTreeMap<String, &crate::tables::ShownRow> =
+        let by_uid: BTreeMap<String, &ShownRow> =
             own.rows.iter().map(|row| (identity(row), row)).collect();
         let joined: Option<Vec<ResultRow>> = addressed
             .iter()
@@ -198,14 +198,30 @@ fn rows(found: &ShownTable, of_one_kind: Option<ShownTable>) -> Markup {
             .collect();
         // An object that has gone since would be missing: then all have the columns that every kind has.
         if let Some(joined) = joined {
-            return table("Found objects", &own.column_definitions, &joined);
+            return with_namespaces(own.column_definitions, joined);
         }
     }
     table("Found objects", &found.column_definitions, &addressed)
 }
 
+/// A Table of one kind has no column of namespaces: clients add it, as kubectl does.
+fn with_namespaces(mut columns: Vec<ShownColumn>, mut rows: Vec<ResultRow>) -> Markup {
+    let namespace_of = |row: &ResultRow| row.row.object.metadata.namespace.clone();
+    if rows.iter().any(|row| !namespace_of(row).is_empty()) {
+        let after_cluster = columns.len().min(1);
+        let name = "Namespace".to_owned();
+        columns.insert(after_cluster, ShownColumn { name, priority: 0 });
+        for row in &mut rows {
+            let namespace = namespace_of(row).into();
+            let at = after_cluster.min(row.row.cells.len());
+            row.row.cells.insert(at, namespace);
+        }
+    }
+    table("Found objects", &columns, &rows)
+}
+
 /// What identifies the object of a row among all clusters.
-fn identity(row: &crate::tables::ShownRow) -> String {
+fn identity(row: &ShownRow) -> String {
     let metadata = &row.object.metadata;
     let cluster = metadata.cluster();
     format!(
