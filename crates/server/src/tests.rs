@@ -3,6 +3,7 @@
 mod across_kinds;
 mod merged;
 mod search;
+mod search_watch;
 mod webhooks;
 
 use std::{collections::BTreeSet, sync::Arc};

@@ -3,6 +3,7 @@
 
 mod across_kinds;
 mod rights;
+mod search_watch;
 mod tls;
 mod visibility;
 
