@@ -211,6 +211,18 @@ impl Api {
             .await
     }
 
+    /// Watches a search across kinds, from the resource version among the parameters on or from
+    /// now.
+    pub async fn watch_search(
+        &self,
+        parameters: &[(&str, String)],
+        shape: ListShape,
+    ) -> Result<WatchReader, ClientError> {
+        let enabled = String::from("true");
+        let pairs = pairs(parameters).chain([("watch", &enabled)]);
+        self.open_watch(&with_query("objects", pairs), shape).await
+    }
+
     async fn open_watch(
         &self,
         below_group: &str,
@@ -225,7 +237,8 @@ impl Api {
                 accept: media_type(shape),
             })
             .await?;
-        Ok(WatchReader::new(response, path, shape))
+        let warnings = warnings(&response.headers);
+        Ok(WatchReader::new(response, path, shape, warnings))
     }
 
     /// Returns one page of a search across kinds.

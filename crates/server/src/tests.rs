@@ -5,6 +5,7 @@ mod completions;
 mod merged;
 mod page;
 pub(crate) mod search;
+mod search_watch;
 mod webhooks;
 
 use std::{collections::BTreeSet, sync::Arc};

@@ -6,6 +6,9 @@ use fleetdex_clusters::source::KubeconfigProblem;
 use fleetdex_server::request::api_request::GROUPS;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Status;
 
+/// HTTP status of an expired resource version.
+pub(super) const GONE: i32 = 410;
+
 /// The cause of a failed request.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
@@ -134,6 +137,11 @@ impl ClientError {
             status: Box::new(status),
             remedy: None,
         }
+    }
+
+    /// Whether the resource version has expired.
+    pub fn is_expired(&self) -> bool {
+        matches!(self, Self::Refused { status, .. } if status.code == Some(GONE))
     }
 
     /// Whether this is a refusal of the server, which is printed as kubectl prints it.

@@ -4,6 +4,7 @@
 mod across_kinds;
 mod completions;
 mod rights;
+mod search_watch;
 mod tls;
 mod visibility;
 

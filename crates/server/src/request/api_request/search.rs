@@ -157,7 +157,7 @@ fn check_watch(
         ),
         (
             options.initial_events == Some(true),
-            "parameter sendInitialEvents: a watch of a search begins with its changes; list the objects after its first bookmark",
+            "parameter sendInitialEvents: a watch of a search sends no existing objects; list them after its first bookmark",
         ),
         (
             is_watch && !facets.is_empty(),
