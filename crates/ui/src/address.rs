@@ -3,7 +3,7 @@
 use fleetdex_core::model::ClusterName;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
-use crate::respond::ROOT;
+use crate::response::ROOT;
 
 /// What stays as it is in a segment of a path and in a parameter.
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC

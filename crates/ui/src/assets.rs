@@ -6,7 +6,7 @@ use axum::{body::Body, response::Response};
 use http::{HeaderValue, StatusCode, header};
 use sha2::{Digest as _, Sha256};
 
-use crate::respond::{ROOT, secured};
+use crate::response::{ROOT, secured};
 
 /// A file: its name, media type and content.
 type Asset = (&'static str, &'static str, &'static str);

@@ -27,7 +27,7 @@ const MAX_LINES: usize = 5_000;
 
 /// What two objects have in common and where they differ.
 #[derive(Debug)]
-pub(crate) struct Comparison {
+pub(crate) struct ComparedTexts {
     groups: Vec<Vec<Pair>>,
     /// How many lines differ.
     pub(crate) differing: usize,
@@ -66,7 +66,7 @@ pub(crate) fn comparable(object: &Value) -> Value {
 }
 
 /// Compares two texts line by line.
-pub(crate) fn compare(left: &str, right: &str) -> Comparison {
+pub(crate) fn compare(left: &str, right: &str) -> ComparedTexts {
     let (lines_left, lines_right) = (lines(left), lines(right));
     let operations = capture_diff_slices(Algorithm::Patience, &lines_left, &lines_right);
     let groups = similar::group_diff_ops(operations, CONTEXT);
@@ -83,7 +83,7 @@ pub(crate) fn compare(left: &str, right: &str) -> Comparison {
     let is_cut = [left, right]
         .iter()
         .any(|text| text.lines().count() > MAX_LINES);
-    Comparison {
+    ComparedTexts {
         groups,
         differing,
         is_cut,
@@ -115,7 +115,7 @@ fn pairs(operation: &DiffOp, left: &[&str], right: &[&str]) -> Vec<Pair> {
         .collect()
 }
 
-impl Comparison {
+impl ComparedTexts {
     /// A table of both sides.
     pub(crate) fn render(&self, left: &str, right: &str) -> Markup {
         html! {

@@ -4,7 +4,7 @@ use maud::{DOCTYPE, Markup, html};
 
 use crate::{
     assets::address,
-    respond::{LOGOUT_PATH, ROOT},
+    response::{LOGOUT_PATH, ROOT},
 };
 
 /// What surrounds a view.

@@ -1,7 +1,7 @@
 //! The web page of Fleetdex at `/ui`: HTML that shows what the query API answers, and small scripts on top.
 //!
 //! ```text
-//!  respond ──> views ──> layout, address, tables, yaml, differences, graph
+//!  respond ──> views ──> layout, address, tables, yaml, differences, graph ──> response
 //!     └──────> query ──> [QueryApi]
 //! ```
 //!
@@ -19,6 +19,7 @@ mod parameters;
 mod query;
 mod question;
 mod respond;
+mod response;
 mod tables;
 #[cfg(test)]
 mod tests;
@@ -27,7 +28,5 @@ mod yaml;
 
 pub use assets::asset;
 pub use query::{Accept, QueryApi};
-pub use respond::{
-    CONTENT_SECURITY_POLICY, LOGIN_PATH, LOGOUT_PATH, Problem, ROOT, SignIn, is_page_path, login,
-    respond, secured, wants_page,
-};
+pub use respond::{Problem, SignIn, is_page_path, login, respond, wants_page};
+pub use response::{CONTENT_SECURITY_POLICY, LOGIN_PATH, LOGOUT_PATH, ROOT, secured};

@@ -11,7 +11,7 @@ use serde::Deserialize;
 
 use crate::{
     query::{Accept, BASE, QueryApi, message},
-    respond::secured,
+    response::secured,
 };
 
 /// Bytes of a line of the watch that are kept until its end. Only the type at its start matters.
@@ -21,7 +21,7 @@ const RETRY: &str = "retry: 2000\n\n";
 
 /// The type of an event of a watch.
 #[derive(Deserialize)]
-struct EventType {
+struct WatchEventHead {
     r#type: String,
 }
 
@@ -54,7 +54,7 @@ fn event(head: &[u8]) -> &'static str {
     // `{"type":"ADDED","object":…`: the type is the first member.
     let text = String::from_utf8_lossy(head);
     let member = text.split_once(',').map(|(first, _)| format!("{first}}}"));
-    let parsed: Option<EventType> = member.and_then(|member| serde_json::from_str(&member).ok());
+    let parsed: Option<WatchEventHead> = member.and_then(|member| serde_json::from_str(&member).ok());
     match parsed.as_ref().map(|event| event.r#type.as_str()) {
         Some("ADDED" | "MODIFIED" | "DELETED") => "event: change\ndata:\n\n",
         Some("BOOKMARK") => "event: begin\ndata:\n\n",

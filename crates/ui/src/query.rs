@@ -56,14 +56,14 @@ pub(crate) struct Unanswered {
 }
 
 /// A question's result.
-pub(crate) type Answer<T> = Result<Answered<T>, Unanswered>;
+pub(crate) type QueryAnswer<T> = Result<Answered<T>, Unanswered>;
 
 /// Asks for JSON below the group and version.
 pub(crate) async fn ask<T: DeserializeOwned>(
     api: &dyn QueryApi,
     path: &str,
     accept: Accept,
-) -> Answer<T> {
+) -> QueryAnswer<T> {
     let (parts, body) = api.get(&format!("{BASE}{path}"), accept).await.into_parts();
     let bytes = read(body).await?;
     if !parts.status.is_success() {

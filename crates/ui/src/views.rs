@@ -18,7 +18,7 @@ pub(crate) use self::{
 use crate::{
     layout::{Live, problem},
     query::Unanswered,
-    respond::ROOT,
+    response::ROOT,
 };
 
 /// A view, without what all views have around them.

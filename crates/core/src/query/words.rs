@@ -7,20 +7,21 @@ use serde_json::{Value, json};
 
 use crate::model::MAX_FIELD_VALUE_BYTES;
 
-/// Clauses that a word takes in a query of OpenSearch: one for each field of an exact match, and two for each field of a prefix and of a part, which
-/// OpenSearch may look for in terms and in doc values.
-const CLAUSES: usize = 5 * (FIELDS.len() + 2);
+/// Clauses that a word takes in a query of OpenSearch at most: one for each field of an exact match, and two for each field of a prefix and of a part,
+/// which OpenSearch may look for in terms and in doc values.
+const CLAUSES: usize = 5 * (FIELDS.len() + 3);
 /// Words of a query at most, so that there are clauses left for permissions and selectors.
 pub(super) const MAX_WORDS: usize = 14;
 
+/// The keys of labels. Pairs begin with them and contain them, so that only an exact match needs this field.
+const LABEL_KEYS: &str = "search.labelKeys";
 /// The mapped fields of documents that hold texts for words. `search.labels` has pairs, whose values are texts, too; the reasons of Events are among
-/// `search.fields`.
-const FIELDS: [&str; 10] = [
+/// `search.fields`. Each costs OpenSearch an automaton for each kind of match and each index.
+const FIELDS: [&str; 9] = [
     "kind",
     "cluster",
     "metadata.namespace",
     "metadata.name",
-    "search.labelKeys",
     "search.labels",
     "search.annotationKeys",
     "search.ownerNames",
@@ -148,7 +149,8 @@ impl Word {
 
     fn exact(&self) -> Vec<Value> {
         let term = |field: &str| json!({ "term": { field: { "value": self.text, "case_insensitive": true } } });
-        let mut clauses: Vec<Value> = FIELDS.into_iter().map(term).collect();
+        let fields = FIELDS.into_iter().chain([LABEL_KEYS]);
+        let mut clauses: Vec<Value> = fields.map(term).collect();
         clauses.push(wildcard("search.labels", &["*=", &self.escaped()]));
         clauses.push(json!({ "term": { "search.fields": { "value": format!("{EVENT_REASON}={}", self.text), "case_insensitive": true } } }));
         clauses

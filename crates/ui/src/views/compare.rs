@@ -11,7 +11,7 @@ use crate::{
     differences::{comparable, compare as compare_texts},
     layout::{problem, warnings},
     parameters::Parameters,
-    query::{Accept, Answer, QueryApi, Unanswered, ask},
+    query::{Accept, QueryAnswer, QueryApi, Unanswered, ask},
     question::{Question, quoted, raw},
     yaml,
 };
@@ -61,7 +61,7 @@ struct FoundSide {
 }
 
 async fn object(api: &dyn QueryApi, address: &ObjectAddress) -> Result<FoundSide, Unanswered> {
-    let answer: Answer<FoundItems> = ask(api, &address.query(), Accept::Json).await;
+    let answer: QueryAnswer<FoundItems> = ask(api, &address.query(), Accept::Json).await;
     let answered = answer?;
     let missing = || Unanswered {
         status: StatusCode::NOT_FOUND,

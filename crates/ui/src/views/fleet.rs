@@ -9,7 +9,7 @@ use super::Shown;
 use crate::{
     address::of_search,
     layout::{Live, warnings},
-    query::{Accept, Answer, QueryApi, ask},
+    query::{Accept, QueryAnswer, QueryApi, ask},
     question::{Question, raw},
     tables::ShownTable,
 };
@@ -136,7 +136,7 @@ fn in_other_words() -> Question {
     }
 }
 
-fn clusters(fleet: &FleetAnswer, unhealthy: &Answer<ShownTable>) -> Markup {
+fn clusters(fleet: &FleetAnswer, unhealthy: &QueryAnswer<ShownTable>) -> Markup {
     let unhealthy = unhealthy
         .as_ref()
         .ok()

@@ -12,9 +12,9 @@ use crate::{
     address::{ObjectAddress, encoded, of_search},
     graph::{GraphNode, picture},
     layout::{Live, health, problem, warnings},
-    query::{Accept, Answer, QueryApi, Unanswered, ask},
+    query::{Accept, QueryAnswer, QueryApi, Unanswered, ask},
     question::{Question, explained, quoted},
-    respond::{ROOT, secured},
+    response::{ROOT, secured},
     tables::{ObjectMetadata, ShownTable},
     yaml,
 };
@@ -69,9 +69,9 @@ struct Parts<'v> {
     address: &'v ObjectAddress,
     object: &'v Value,
     as_of: Option<&'v str>,
-    relations: Answer<Relations>,
-    elsewhere: Answer<ShownTable>,
-    events: Answer<ShownTable>,
+    relations: QueryAnswer<Relations>,
+    elsewhere: QueryAnswer<ShownTable>,
+    events: QueryAnswer<ShownTable>,
     question: Question,
 }
 
@@ -125,7 +125,7 @@ pub(crate) async fn object(api: &dyn QueryApi, address: &ObjectAddress) -> Shown
     }
 }
 
-async fn found(api: &dyn QueryApi, address: &ObjectAddress) -> Answer<ObjectList> {
+async fn found(api: &dyn QueryApi, address: &ObjectAddress) -> QueryAnswer<ObjectList> {
     ask(api, &address.query(), Accept::Json).await
 }
 

@@ -15,7 +15,7 @@ use crate::{
     parameters::Parameters,
     query::{Accept, Answered, QueryApi, ask},
     question::{Question, explained, quoted, raw},
-    respond::ROOT,
+    response::ROOT,
     tables::{ShownColumn, ShownFacet, ShownRow, ShownTable},
 };
 
