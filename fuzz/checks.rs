@@ -24,7 +24,7 @@ use fleetdex_interpreter::{
     script::{ArgoHealth, HealthScript, ScriptError},
     webhook::{self, Dialect, MAX_ADDED_BYTES, ReviewRequest},
 };
-use fleetdex_search::Vocabulary;
+use fleetdex_search::{ValueSet, Vocabulary, WantedValues};
 use fleetdex_server::{
     auth::{
         caller::Caller,
@@ -393,12 +393,13 @@ pub fn argocd_keys(bytes: &[u8]) {
 struct Echo;
 
 impl Vocabulary for Echo {
-    fn kinds(&self, prefix: &str) -> Vec<String> {
-        vec![format!("{prefix}x"), format!("{prefix}\" ,\\")]
-    }
-
-    fn label_values(&self, key: &str, prefix: &str) -> Vec<String> {
-        vec![key.to_owned(), prefix.to_owned()]
+    fn values(&self, wanted: &WantedValues) -> Vec<String> {
+        let prefix = &wanted.prefix;
+        let quoted = format!("{prefix}\" ,\\");
+        match &wanted.of {
+            ValueSet::LabelValues(key) => vec![key.clone(), prefix.clone(), quoted],
+            _ => vec![format!("{prefix}x"), quoted],
+        }
     }
 }
 

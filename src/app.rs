@@ -4,6 +4,7 @@
 mod args;
 mod catalog;
 mod control_plane;
+mod registries;
 mod replicas;
 pub(crate) mod signals;
 
@@ -23,7 +24,7 @@ use fleetdex_server::{
     auth::{self, SecureServing},
     catalog::Catalog,
     http::{listen::Listener, serve::Server},
-    read::interpreters::Interpreters,
+    read::{fleet::Registries, interpreters::Interpreters},
     telemetry::Telemetry,
     watch::peers::Peers,
 };
@@ -43,8 +44,8 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use self::catalog::CatalogPublisher;
 pub use self::{args::RunArgs, catalog::catalog};
+use self::{catalog::CatalogPublisher, registries::ReflectedRegistries};
 
 /// Runs the operator until SIGTERM or SIGINT.
 pub async fn run(args: RunArgs) -> anyhow::Result<()> {
@@ -81,7 +82,9 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
         catalog: CatalogPublisher(catalog),
         rules,
         webhooks,
+        registries: ReflectedRegistries::default(),
     };
+    let server = server.with_registries(Registries::new(Arc::new(shared.registries.clone())));
     let context = controller_context(
         &args,
         control_plane,
@@ -174,6 +177,7 @@ struct SharedState {
     catalog: CatalogPublisher,
     rules: watch::Sender<Arc<RuleSet>>,
     webhooks: WebhookAccess,
+    registries: ReflectedRegistries,
 }
 
 /// Resource interpreters for the query API, whose calls respect the breakers of the queue.
@@ -206,6 +210,7 @@ async fn controller_context(
     let writes_cluster_status = writes_cluster_status(args, &control_plane).await;
     let replica = replicas.config().map(|config| config.name.as_str());
     controller::ControllerContext {
+        registries: shared.registries.0,
         control_plane,
         clusters: Arc::clone(clusters),
         secret_hosts: args.secret_hosts.clone(),

@@ -3,6 +3,7 @@
 mod progress;
 mod resources;
 mod rules;
+mod status;
 mod store;
 
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc, time::Duration};
@@ -26,7 +27,7 @@ use fleetdex_operator::{
 use fleetdex_server::{
     catalog::Catalog,
     http::serve::{Server, ServerArgs},
-    read::interpreters::Interpreters,
+    read::{fleet::Registries, interpreters::Interpreters},
     telemetry::Telemetry,
     watch::peers::Peers,
 };
@@ -42,6 +43,7 @@ use tokio_util::sync::CancellationToken;
 use self::{
     progress::{ContextProgress, Display, ProgressReporter},
     rules::RuleArgs,
+    status::LocalStatus,
     store::LocalStoreArgs,
 };
 use crate::app::{catalog, signals};
@@ -92,6 +94,10 @@ pub struct LocalArgs {
     #[command(flatten)]
     pub rules: RuleArgs,
 
+    /// Open the web page in the browser.
+    #[arg(long, env = "FLEETDEX_UI")]
+    pub ui: bool,
+
     /// The query API.
     #[command(flatten)]
     pub server: ServerArgs,
@@ -103,8 +109,14 @@ pub async fn run(args: LocalArgs) -> anyhow::Result<()> {
     let members = members(&args).await?;
     let rules = rules::read(&args.rules).await?;
     let backend = args.store.backend()?;
-    let server = Server::bind(&args.server, false).await?;
+    let status = Arc::new(LocalStatus::default());
+    let server = Server::bind(&args.server, false)
+        .await?
+        .with_registries(Registries::new(Arc::clone(&status) as Arc<_>));
     let address = server.address();
+    if args.ui {
+        open_page(&server);
+    }
     let metrics = Arc::new(Metrics::new());
     let clusters = Arc::new(connections(members, cancel.child_token()));
     let changed = Arc::new(Notify::new());
@@ -137,6 +149,7 @@ pub async fn run(args: LocalArgs) -> anyhow::Result<()> {
         clusters,
         changed,
         publish,
+        status,
     };
     let (clusters, mut supervisor) = tokio::select! {
         stopped = local.run(&args, address.to_string(), cancel.clone()) => stopped,
@@ -152,6 +165,18 @@ pub async fn run(args: LocalArgs) -> anyhow::Result<()> {
         ended.context("the server ended")?;
     }
     Ok(())
+}
+
+/// Opens the web page, signed in, and prints the link for other browsers.
+fn open_page(server: &Server) {
+    let Some(path) = server.page_link() else {
+        return;
+    };
+    let link = format!("http://{}{path}", server.address());
+    eprintln!("web page: {link} (this link works once, within five minutes; later: fleetdex ui)");
+    if let Err(error) = open::that_detached(&link) {
+        tracing::debug!(%error, "no browser could be opened");
+    }
 }
 
 /// The connections to the contexts.
@@ -236,6 +261,7 @@ struct LocalFleet {
     clusters: Arc<Clusters>,
     changed: Arc<Notify>,
     publish: watch::Sender<Arc<Catalog>>,
+    status: Arc<LocalStatus>,
 }
 
 impl LocalFleet {
@@ -258,6 +284,7 @@ impl LocalFleet {
             let planned = self.supervisor.planned_clusters();
             let _notes = duplicates.mark(&mut members, Some(&IndexedClusterUids::new()), &planned);
             let unknown = self.update_streams(&members).await;
+            self.status.update(&self.supervisor, &members);
             let contexts: BTreeMap<ClusterName, ContextProgress> = members
                 .iter()
                 .map(|(name, member)| (name.clone(), self.context(name, member)))

@@ -53,6 +53,8 @@ enum Command {
     Explain(cli::explain::ExplainArgs),
     /// Say what an object means: its health, replicas, status or dependencies, by rules, scripts and webhooks
     Interpret(Box<cli::interpret::InterpretArgs>),
+    /// Open the web page
+    Ui(cli::ui::UiArgs),
     /// Write a kubeconfig context with which kubectl uses the fleet as one cluster
     Kubeconfig(cli::kubeconfig::KubeconfigArgs),
     /// Print or install what OpenSearch Dashboards shows, or print roles for its users
@@ -139,6 +141,9 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         }
         Command::Interpret(args) => {
             return Ok(tokio::runtime::Runtime::new()?.block_on(cli::interpret::run(&args)));
+        }
+        Command::Ui(args) => {
+            return Ok(tokio::runtime::Runtime::new()?.block_on(cli::ui::run(&args)));
         }
         Command::Kubeconfig(args) => {
             return Ok(tokio::runtime::Runtime::new()?.block_on(cli::kubeconfig::run(&args)));

@@ -172,6 +172,8 @@ async fn run(
         metrics,
         keys: SealingKeys::default(),
         interpreters: fleetdex_server::read::interpreters::Interpreters::default(),
+        registries: fleetdex_server::read::fleet::Registries::default(),
+        links: Arc::default(),
         members: Arc::new(MemberProxy::new(Arc::clone(&clusters), stop.child_token())),
         peers: Peers::connected(
             replicas.clone(),

@@ -20,8 +20,8 @@ use fleetdex_core::{
     query::{
         CountsByFacet, Facet, Grant, GroupKey, Groups, Owners, Page, Permitted, Query,
         RankPosition, RankedPage, RankedQuery, Relation, Relative, RelativesQuery, Requester,
-        ResourceName, Searchable, Selectable, Sort, SortKey, Word, WordSelector, WordText,
-        aggregate,
+        ResourceName, Searchable, Selectable, Sort, SortKey, ValueCounts, ValueField, ValuePrefix,
+        ValuesQuery, Word, WordSelector, WordText, aggregate,
     },
 };
 use fleetdex_store::{
@@ -309,6 +309,31 @@ impl Model {
         }
         positions.sort();
         (positions, counts)
+    }
+}
+
+impl Model {
+    /// How many objects that one of some queries matches have each value that begins so.
+    fn values(&self, queries: &[Query], prefix: &ValuePrefix) -> ValueCounts {
+        let mut counts = ValueCounts::default();
+        for widget in self.0.values().filter_map(|(_, widget)| widget.as_ref()) {
+            if !queries.iter().any(|query| query.matches(widget)) {
+                continue;
+            }
+            let values: Vec<&str> = match &prefix.field {
+                ValueField::LabelKey => widget.labels.keys().map(|key| &**key).collect(),
+                ValueField::Label(key) => widget.label(key).into_iter().collect(),
+                ValueField::Namespace => vec![widget.namespace()],
+                other => panic!("{other:?} is no property of a widget"),
+            };
+            let is_namespaced =
+                |value: &&str| !value.is_empty() || prefix.field != ValueField::Namespace;
+            let values = values.into_iter().filter(is_namespaced);
+            for value in values.filter(|value| prefix.matches(value)) {
+                counts.add(value, 1);
+            }
+        }
+        counts
     }
 }
 
@@ -783,6 +808,27 @@ proptest! {
                 counts.retain(|_, of_facet| !of_facet.is_empty());
                 let shown: CountsByFacet = first.facets.into_iter().filter(|(_, of_facet)| !of_facet.is_empty()).collect();
                 assert_eq!(shown, counts, "{query:?}");
+            }
+        });
+    }
+
+    #[test]
+    fn values_are_those_of_the_objects_that_a_search_finds(
+        steps in steps(0..120), queries in collection::vec(query(), 1..6), words in words(),
+    ) {
+        run(async {
+            let mut store = Filled::new().await;
+            store.write(&steps).await;
+            let label = |key: &str| ValueField::Label(key.to_owned());
+            let fields = [ValueField::Namespace, ValueField::LabelKey, label("app"), label("x.io/n")];
+            let prefixes = fields.into_iter().flat_map(|field| ["", "A", "x."].map(|text| ValuePrefix::new(field.clone(), text).unwrap()));
+            let prefixes: Vec<ValuePrefix> = prefixes.collect();
+            for query in queries {
+                let query = Query { words: words.clone(), ..query };
+                let kinds = ["widgets", "gadgets"].map(|plural| Query { resource: ResourceName::new("example.com", plural), ..query.clone() });
+                let expected: Vec<ValueCounts> = prefixes.iter().map(|prefix| store.model.values(&kinds, prefix)).collect();
+                let asked = ValuesQuery { queries: kinds.into(), requester: Requester::Operator, prefixes: prefixes.clone() };
+                assert_eq!(store.memory.frequent_values(&asked).await.unwrap(), expected, "{query:?}");
             }
         });
     }

@@ -1,6 +1,7 @@
 //! A client of the query API.
 
 mod client_config;
+mod completions;
 mod error;
 mod found;
 mod page;
@@ -9,6 +10,7 @@ mod watch;
 
 use std::collections::BTreeMap;
 
+use fleetdex_search::Completions;
 use fleetdex_server::{
     render::report::ReportLine,
     request::{
@@ -31,6 +33,7 @@ pub use self::{
     watch::{TableEvent, WatchReader},
 };
 use self::{
+    completions::ServedCompletions,
     error::malformed_response,
     page::{RawList, RawTable},
     transport::{HttpCall, Transport},
@@ -43,6 +46,15 @@ const DISCOVERIES_AT_ONCE: usize = 8;
 const JSON: &str = "application/json";
 /// Media type of a Table, as kubectl requests it.
 const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
+
+/// Where links to the web page are made.
+const LINKS_PATH: &str = "/ui/links";
+
+/// A link to the web page.
+#[derive(Deserialize)]
+struct PageLink {
+    path: String,
+}
 
 /// The counts of objects in groups.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -90,6 +102,22 @@ impl Api {
     /// Returns the namespace of the context, or `default`.
     pub fn default_namespace(&self) -> &str {
         self.transport.default_namespace()
+    }
+
+    /// Returns a link to the web page that signs its first user in, within five minutes.
+    pub async fn page_link(&self) -> Result<String, ClientError> {
+        let url = self.transport.url().ok_or(ClientError::NoPage)?;
+        let call = HttpCall {
+            method: Method::POST,
+            path: LINKS_PATH,
+            accept: JSON,
+        };
+        let response = self.transport.send(&call).await?;
+        let code = response.code.as_u16();
+        let body = response.bytes().await?;
+        let link: PageLink = serde_json::from_slice(&body)
+            .map_err(|error| malformed_response(LINKS_PATH, code, &error))?;
+        Ok(format!("{url}{}", link.path))
     }
 
     /// Returns every resource that the server serves, the preferred version of each group first.
@@ -183,6 +211,18 @@ impl Api {
             .await
     }
 
+    /// Watches a search across kinds, from the resource version among the parameters on or from
+    /// now.
+    pub async fn watch_search(
+        &self,
+        parameters: &[(&str, String)],
+        shape: ListShape,
+    ) -> Result<WatchReader, ClientError> {
+        let enabled = String::from("true");
+        let pairs = pairs(parameters).chain([("watch", &enabled)]);
+        self.open_watch(&with_query("objects", pairs), shape).await
+    }
+
     async fn open_watch(
         &self,
         below_group: &str,
@@ -197,7 +237,8 @@ impl Api {
                 accept: media_type(shape),
             })
             .await?;
-        Ok(WatchReader::new(response, path, shape))
+        let warnings = warnings(&response.headers);
+        Ok(WatchReader::new(response, path, shape, warnings))
     }
 
     /// Returns one page of a search across kinds.
@@ -213,6 +254,13 @@ impl Api {
             .map_err(|error| malformed_response(&path, StatusCode::OK.as_u16(), &error))?;
         found.page.warnings = warnings(&headers);
         Ok(found)
+    }
+
+    /// Returns what may stand at the end of a search.
+    pub async fn search_completions(&self, text: &str) -> Result<Completions, ClientError> {
+        let path = with_query("completions", pairs(&[("q", text.to_owned())]));
+        let (served, _): (ServedCompletions, HeaderMap) = self.get_as(&path, JSON).await?;
+        Ok(served.into())
     }
 
     /// Returns how the server would query its store for a list.

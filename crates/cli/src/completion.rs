@@ -218,6 +218,16 @@ pub(super) fn word_before_cursor(current: &str) -> (String, usize) {
     word_of_line(current, env::var(LINE_VARIABLE).ok().as_deref())
 }
 
+/// The words of the command line up to the cursor, as the shell or kubectl has sent them.
+pub(super) fn words_of_line() -> Vec<String> {
+    match env::var(LINE_VARIABLE) {
+        Ok(line) => line.split(char::is_whitespace).map(str::to_owned).collect(),
+        Err(_) => env::args_os()
+            .map(|word| word.to_string_lossy().into_owned())
+            .collect(),
+    }
+}
+
 fn word_of_line(current: &str, line: Option<&str>) -> (String, usize) {
     let word = line.and_then(|line| line.rsplit(char::is_whitespace).next());
     match word {
@@ -233,18 +243,18 @@ pub(super) fn is_plain(word: &str) -> bool {
 }
 
 /// Queries the server that the environment names; returns nothing on any error.
-pub(super) fn query_server(
-    request: impl AsyncFnOnce(&Api) -> Result<Vec<String>, ClientError>,
-) -> Vec<String> {
+pub(super) fn query_server<T: Default>(
+    request: impl AsyncFnOnce(&Api) -> Result<T, ClientError>,
+) -> T {
     let Ok(runtime) = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
     else {
-        return Vec::new();
+        return T::default();
     };
     runtime.block_on(async {
         let Some(config) = ClientConfig::from_environment() else {
-            return Vec::new();
+            return T::default();
         };
         let answer = timeout(TIMEOUT, async { request(&Api::new(&config).await?).await }).await;
         answer.ok().and_then(Result::ok).unwrap_or_default()
@@ -252,7 +262,7 @@ pub(super) fn query_server(
 }
 
 /// Returns the clusters or namespaces that contain objects of a common resource.
-pub(super) async fn values(api: &Api, by: &str) -> Result<Vec<String>, ClientError> {
+async fn values(api: &Api, by: &str) -> Result<Vec<String>, ClientError> {
     let resources = api.resources().await?;
     let usable = |entry: &&DiscoveredResource| {
         by == "cluster" || entry.api.namespaced || entry.api.name == "namespaces"

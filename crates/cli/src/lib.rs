@@ -1,7 +1,7 @@
 //! The command line: one file per subcommand, and a client of the query API.
 //!
 //! ```text
-//!  get · count · search · unhealthy · related · images · explain · verify · kubeconfig ──> api ──> server on this machine, or apiserver ──> server
+//!  get · count · search · unhealthy · related · images · explain · verify · ui · kubeconfig ──> api ──> server on this machine, or apiserver ──> server
 //!                    │
 //!                    └──> console: standard output, warnings, errors, exit code
 //!                    ┌──────^
@@ -32,6 +32,7 @@ mod search_output;
 mod targets;
 #[cfg(test)]
 mod test_server;
+pub mod ui;
 pub mod unhealthy;
 pub mod verify;
 

@@ -11,11 +11,15 @@ mod pages;
 mod query;
 #[cfg(test)]
 mod tests;
+mod watch;
 
 pub use args::SearchArgs;
 pub use query::SearchQueryError;
 
-use self::{output::FoundPrinter, pages::print_pages};
+use self::{
+    output::FoundPrinter,
+    pages::{FoundPages, print_pages},
+};
 use super::{
     api::Api,
     console::{self, CommandError, Console},
@@ -33,8 +37,12 @@ async fn search(args: &SearchArgs, console: &mut Console<'_>) -> Result<bool, Co
     let query = query::checked(query::join(&args.query), &args.terms()?)?;
     let api = Api::new(&args.server).await?;
     let mut printer = FoundPrinter::new(args);
+    if args.watch {
+        return watch::watch(&api, args, &query, &mut printer, console).await;
+    }
     let mut warnings = Warnings::default();
-    let progress = print_pages(&api, args, &query, &mut printer, &mut warnings, console).await?;
+    let search = FoundPages::new(&api, args, &query);
+    let progress = print_pages(search, &mut printer, &mut warnings, console).await?;
     let is_empty = printer.count() == 0;
     printer.finish(&progress.facets, console)?;
     console.out.flush()?;
@@ -55,6 +63,10 @@ fn check(args: &SearchArgs) -> Result<(), CommandError> {
     }
     if args.facets && args.output.output == OutputFormat::Name {
         let problem = "--facets cannot be combined with -o name";
+        return Err(CommandError::Usage(problem.to_owned()));
+    }
+    if args.facets && args.watch {
+        let problem = "--facets cannot be combined with --watch";
         return Err(CommandError::Usage(problem.to_owned()));
     }
     Ok(())

@@ -24,6 +24,7 @@ mod resource_name;
 mod searchable;
 mod selectable;
 mod terms;
+pub mod values;
 pub mod words;
 
 pub use aggregate::{Group, GroupKey, Groups};
@@ -36,6 +37,7 @@ pub use resource_name::ResourceName;
 pub use searchable::Searchable;
 pub use selectable::{Selectable, SortField, UnsupportedField};
 pub use terms::{field_term, label_number_term, label_term};
+pub use values::{ValueCounts, ValueField, ValuePrefix, ValuesQuery};
 pub use words::{Word, WordMatch, WordSelector, WordText};
 
 /// A query is invalid or too large. An HTTP server responds with 400.

@@ -8,10 +8,11 @@ use super::{
     qualifiers::{HEALTH_WORDS, QUALIFIERS, Qualifier, QualifierKey},
     scan,
     values::LabelHead,
+    vocabulary::{ValueSet, Vocabulary, WantedValues},
 };
 
 /// The most items of one answer.
-const MAX_ITEMS: usize = 50;
+pub const MAX_ITEMS: usize = 50;
 /// Values of one qualifier that are offered for a word without one.
 const VALUES_FOR_A_WORD: usize = 5;
 /// Ages that are offered.
@@ -46,58 +47,12 @@ pub struct Completion {
     pub is_finished: bool,
 }
 
-/// What is known of the fleet: values that begin with `prefix` in any case, best first. By default nothing.
-pub trait Vocabulary {
-    /// Kinds.
-    fn kinds(&self, _prefix: &str) -> Vec<String> {
-        Vec::new()
-    }
-
-    /// Member clusters.
-    fn clusters(&self, _prefix: &str) -> Vec<String> {
-        Vec::new()
-    }
-
-    /// Namespaces.
-    fn namespaces(&self, _prefix: &str) -> Vec<String> {
-        Vec::new()
-    }
-
-    /// Keys of labels.
-    fn label_keys(&self, _prefix: &str) -> Vec<String> {
-        Vec::new()
-    }
-
-    /// Values of the label with this key.
-    fn label_values(&self, _key: &str, _prefix: &str) -> Vec<String> {
-        Vec::new()
-    }
-
-    /// Reasons of health.
-    fn reasons(&self, _prefix: &str) -> Vec<String> {
-        Vec::new()
-    }
-
-    /// Images.
-    fn images(&self, _prefix: &str) -> Vec<String> {
-        Vec::new()
-    }
-}
-
-/// A vocabulary without a word: only qualifiers, words of health and ages are completed.
-#[derive(Clone, Copy, Debug)]
-pub struct NoVocabulary;
-
-impl Vocabulary for NoVocabulary {}
-
 /// Completes what stands before `cursor`, a position in bytes, and replaces the whole name or value around it.
 ///
 /// If the other terms of the text are valid, so is the whole text with a finished item. Values of the vocabulary that the grammar refuses are left out.
 pub fn complete(text: &str, cursor: usize, vocabulary: &dyn Vocabulary) -> Completions {
     let cursor = text.floor_char_boundary(cursor);
-    let touched = |piece: &Range<usize>| (piece.start..=piece.end).contains(&cursor);
-    let piece = scan::pieces(text).into_iter().find(touched);
-    let piece = piece.unwrap_or(cursor..cursor);
+    let piece = piece_at(text, cursor);
     let is_negated = text[piece.clone()].starts_with('-');
     let body = piece.start + usize::from(is_negated)..piece.end;
     let context = Context {
@@ -110,8 +65,7 @@ pub fn complete(text: &str, cursor: usize, vocabulary: &dyn Vocabulary) -> Compl
         return context.nothing();
     }
     let Completions { replace, mut items } = context.completions();
-    let others = [&text[..piece.start], &text[piece.end..]].concat();
-    let others_are_valid = parse(&others).is_ok();
+    let others_are_valid = parse(&other_terms(text, cursor)).is_ok();
     let (before, after) = if others_are_valid {
         (&text[..replace.start], &text[replace.end..])
     } else {
@@ -123,6 +77,24 @@ pub fn complete(text: &str, cursor: usize, vocabulary: &dyn Vocabulary) -> Compl
     items.retain(|item| !item.is_finished || parse(&[before, &item.text, after].concat()).is_ok());
     items.truncate(MAX_ITEMS);
     Completions { replace, items }
+}
+
+/// The text without the term at `cursor`, a position in bytes.
+pub fn other_terms(text: &str, cursor: usize) -> String {
+    let term = piece_at(text, text.floor_char_boundary(cursor));
+    let before = &text[..term.start];
+    // The negation belongs to the term that follows it.
+    let negation = scan::pieces(before).pop();
+    let negation = negation.filter(|piece| &text[piece.clone()] == "NOT");
+    let start = negation.map_or(term.start, |negation| negation.start);
+    [&text[..start], &text[term.end..]].concat()
+}
+
+/// What stands at the cursor between white space; empty if nothing does.
+fn piece_at(text: &str, cursor: usize) -> Range<usize> {
+    let is_touched = |piece: &Range<usize>| (piece.start..=piece.end).contains(&cursor);
+    let piece = scan::pieces(text).into_iter().find(is_touched);
+    piece.unwrap_or(cursor..cursor)
 }
 
 /// The term at the cursor.
@@ -243,11 +215,11 @@ impl Context<'_> {
                 .collect()
         };
         let (values, detail) = match qualifier.key {
-            QualifierKey::Kind => (self.vocabulary.kinds(prefix), "kind"),
-            QualifierKey::Cluster => (self.vocabulary.clusters(prefix), "cluster"),
-            QualifierKey::Namespace => (self.vocabulary.namespaces(prefix), "namespace"),
-            QualifierKey::Reason => (self.vocabulary.reasons(prefix), "reason"),
-            QualifierKey::Image => (self.vocabulary.images(prefix), "image"),
+            QualifierKey::Kind => (ValueSet::Kinds, "kind"),
+            QualifierKey::Cluster => (ValueSet::Clusters, "cluster"),
+            QualifierKey::Namespace => (ValueSet::Namespaces, "namespace"),
+            QualifierKey::Reason => (ValueSet::Reasons, "reason"),
+            QualifierKey::Image => (ValueSet::Images, "image"),
             QualifierKey::Health => {
                 return described(
                     &mut HEALTH_WORDS
@@ -256,19 +228,26 @@ impl Context<'_> {
                 );
             }
             QualifierKey::Age => return described(&mut AGES.into_iter()),
-            QualifierKey::Name | QualifierKey::Label | QualifierKey::Uses => (Vec::new(), ""),
+            QualifierKey::Name | QualifierKey::Label | QualifierKey::Uses => return Vec::new(),
         };
         let item = |value: String| finished(&value_text(&value), detail);
-        values.into_iter().take(MAX_ITEMS).map(item).collect()
+        self.values_of(values, prefix).map(item).collect()
+    }
+
+    /// The first values of the vocabulary that begin with a prefix.
+    fn values_of(&self, of: ValueSet, prefix: &str) -> impl Iterator<Item = String> + use<> {
+        let prefix = prefix.to_owned();
+        let values = self.vocabulary.values(&WantedValues { of, prefix });
+        values.into_iter().take(MAX_ITEMS)
     }
 
     /// Kinds, and then namespaces, each with the `/` that follows.
     fn used_objects(&self, prefix: &str) -> Vec<Completion> {
         let (before, names, detail) = match prefix.split_once('/') {
-            None => ("", self.vocabulary.kinds(prefix), "kind"),
+            None => ("", self.values_of(ValueSet::Kinds, prefix), "kind"),
             Some((kind, namespace)) if !namespace.contains('/') => (
                 &prefix[..=kind.len()],
-                self.vocabulary.namespaces(namespace),
+                self.values_of(ValueSet::Namespaces, namespace),
                 "namespace",
             ),
             Some(_) => return Vec::new(),
@@ -278,8 +257,8 @@ impl Context<'_> {
             detail: detail.to_owned(),
             is_finished: false,
         };
-        let items = names.into_iter().take(MAX_ITEMS).map(item);
-        items
+        names
+            .map(item)
             .filter(|item| scan::is_bare_value(&item.text))
             .collect()
     }
@@ -301,28 +280,26 @@ impl Context<'_> {
         }
         let replace = value.start.max(operator_end)..value.end;
         let prefix = unquoted(self.before_cursor(replace.start));
-        let values = self.vocabulary.label_values(key, &prefix);
+        let values = self.values_of(ValueSet::LabelValues(key.to_owned()), &prefix);
         let item = |value: String| finished(&value_text(&value), key);
         Completions {
             replace,
-            items: values.into_iter().take(MAX_ITEMS).map(item).collect(),
+            items: values.map(item).collect(),
         }
     }
 
     fn label_keys(&self, replace: Range<usize>, is_finished: bool) -> Completions {
-        let keys = self
-            .vocabulary
-            .label_keys(self.before_cursor(replace.start));
+        let keys = self.values_of(ValueSet::LabelKeys, self.before_cursor(replace.start));
         let operator = if is_finished { "" } else { "=" };
         let item = |key: String| Completion {
             text: format!("{key}{operator}"),
             detail: "label".to_owned(),
             is_finished,
         };
-        let keys = keys.into_iter().filter(|key| scan::is_bare_value(key));
+        let keys = keys.filter(|key| scan::is_bare_value(key));
         Completions {
             replace,
-            items: keys.take(MAX_ITEMS).map(item).collect(),
+            items: keys.map(item).collect(),
         }
     }
 }

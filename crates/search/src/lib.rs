@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!  parse, complete ──> values ──> scan, qualifiers ──> search
+//!  wanted_values ──> complete ──> vocabulary
 //! ```
 //!
 //! Guarantees: [`parse`] and [`complete`] accept any text without a panic; every error has a position and says what to write; for every
@@ -37,10 +38,14 @@ mod search;
 #[cfg(test)]
 mod tests;
 mod values;
+mod vocabulary;
+mod wanted;
 
-pub use complete::{Completion, Completions, NoVocabulary, Vocabulary, complete};
+pub use complete::{Completion, Completions, MAX_ITEMS, complete, other_terms};
 pub use error::SyntaxError;
 pub use parse::{MAX_BYTES, MAX_TERMS, MAX_WORD_BYTES, parse};
 pub use qualifiers::{HEALTH_WORDS, HealthWord, QUALIFIERS, Qualifier, QualifierKey};
 pub use scan::MAX_VALUES;
 pub use search::{AgeTest, Condition, Search, Term, UsedObject};
+pub use vocabulary::{NoVocabulary, ValueSet, Vocabulary, WantedValues};
+pub use wanted::wanted_values;

@@ -1,5 +1,5 @@
 //! TLS, authentication and authorization, all delegated to the control plane. A loopback server has
-//! the token of [`token_file`] instead. [`continue_token`] seals the tokens of pages.
+//! the token of [`token_file`] instead. [`continue_token`] seals the tokens of pages. [`page_session`] keeps users of the web page signed in.
 //!
 //! Follows the rules for servers behind Kubernetes' aggregation layer: the API server in front is
 //! trusted because of its client certificate and nothing else, and every request is authorized
@@ -19,6 +19,7 @@ pub mod client_trust_reflector;
 pub mod continue_token;
 pub mod expiring_cache;
 pub mod identity;
+pub mod page_session;
 pub mod reauthorization;
 pub mod reviews;
 pub mod shared_authority;

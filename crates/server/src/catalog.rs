@@ -251,6 +251,14 @@ impl Catalog {
         self.stores.get(name)
     }
 
+    /// Whether the same resources of the same clusters are in the same stores as in another catalog.
+    pub fn holds_like(&self, other: &Self) -> bool {
+        self.clusters == other.clusters
+            && self.coverages == other.coverages
+            && self.stores.keys().eq(other.stores.keys())
+            && self.resources == other.resources
+    }
+
     /// Why the objects of a cluster are stale, if they are.
     pub fn stale(&self, cluster: &ClusterName) -> Option<&str> {
         self.stale.get(cluster).map(|(_, text)| text.as_str())

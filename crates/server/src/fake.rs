@@ -7,6 +7,9 @@
     reason = "for tests only"
 )]
 
+#[cfg(test)]
+pub mod watched_fleet;
+
 use std::sync::Arc;
 
 use fleetdex_clusters::{

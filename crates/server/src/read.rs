@@ -5,7 +5,9 @@
 
 pub mod across_kinds;
 pub mod aggregate;
+pub mod completions;
 pub mod explain;
+pub mod fleet;
 pub mod images;
 pub mod interpretation;
 pub mod interpreters;

@@ -8,5 +8,6 @@ pub mod flag;
 pub mod interpreted_fields;
 pub mod percent;
 pub mod search_options;
+pub mod search_version;
 pub mod uri;
 pub mod watch_options;

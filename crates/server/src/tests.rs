@@ -1,8 +1,11 @@
 //! The query API as a client sees it, over stores in memory.
 
 mod across_kinds;
+mod completions;
 mod merged;
-mod search;
+mod page;
+pub(crate) mod search;
+mod search_watch;
 mod webhooks;
 
 use std::{collections::BTreeSet, sync::Arc};
@@ -75,6 +78,8 @@ fn state(catalog: Catalog, interpreters: Interpreters) -> ApiState {
         peers: Peers::default(),
         keys: SealingKeys::default(),
         interpreters,
+        registries: crate::read::fleet::Registries::default(),
+        links: Arc::default(),
     }
 }
 
@@ -1302,7 +1307,7 @@ async fn the_servers_own_groups_are_discoverable() {
     insta::assert_snapshot!(documents.join("\n"), @r#"
     {"apiVersion":"v1","kind":"APIGroupList","groups":[{"apiVersion":"v1","kind":"APIGroup","name":"search.fleetdex.io","preferredVersion":{"groupVersion":"search.fleetdex.io/v1alpha1","version":"v1alpha1"},"versions":[{"groupVersion":"search.fleetdex.io/v1alpha1","version":"v1alpha1"}]},{"apiVersion":"v1","kind":"APIGroup","name":"search.karmada.io","preferredVersion":{"groupVersion":"search.karmada.io/v1alpha1","version":"v1alpha1"},"versions":[{"groupVersion":"search.karmada.io/v1alpha1","version":"v1alpha1"}]}]}
     {"apiVersion":"v1","kind":"APIGroup","name":"search.karmada.io","preferredVersion":{"groupVersion":"search.karmada.io/v1alpha1","version":"v1alpha1"},"versions":[{"groupVersion":"search.karmada.io/v1alpha1","version":"v1alpha1"}]}
-    {"apiVersion":"v1","kind":"APIResourceList","groupVersion":"search.fleetdex.io/v1alpha1","resources":[{"kind":"Aggregate","name":"aggregate","namespaced":false,"singularName":"aggregate","verbs":[]},{"kind":"Cluster","name":"clusters","namespaced":false,"singularName":"cluster","verbs":[]},{"kind":"ImageCount","name":"images","namespaced":false,"singularName":"imagecount","verbs":["list"]},{"kind":"Interpretation","name":"interpret","namespaced":false,"singularName":"interpretation","verbs":["create"]},{"kind":"MergedObject","name":"merged","namespaced":false,"singularName":"mergedobject","verbs":[]},{"kind":"ObjectSearch","name":"objects","namespaced":false,"singularName":"objectsearch","verbs":["list"]},{"kind":"Proxying","name":"proxying","namespaced":false,"singularName":"proxying","verbs":[]},{"kind":"RelatedObject","name":"related","namespaced":false,"singularName":"relatedobject","verbs":[]},{"kind":"Search","name":"search","namespaced":false,"singularName":"search","verbs":[]},{"kind":"Verification","name":"verify","namespaced":false,"singularName":"verification","verbs":["create"]}]}
+    {"apiVersion":"v1","kind":"APIResourceList","groupVersion":"search.fleetdex.io/v1alpha1","resources":[{"kind":"Aggregate","name":"aggregate","namespaced":false,"singularName":"aggregate","verbs":[]},{"kind":"Cluster","name":"clusters","namespaced":false,"singularName":"cluster","verbs":[]},{"kind":"SearchCompletions","name":"completions","namespaced":false,"singularName":"searchcompletions","verbs":["list"]},{"kind":"ImageCount","name":"images","namespaced":false,"singularName":"imagecount","verbs":["list"]},{"kind":"Interpretation","name":"interpret","namespaced":false,"singularName":"interpretation","verbs":["create"]},{"kind":"MergedObject","name":"merged","namespaced":false,"singularName":"mergedobject","verbs":[]},{"kind":"ObjectSearch","name":"objects","namespaced":false,"singularName":"objectsearch","verbs":["list"]},{"kind":"Proxying","name":"proxying","namespaced":false,"singularName":"proxying","verbs":[]},{"kind":"RelatedObject","name":"related","namespaced":false,"singularName":"relatedobject","verbs":[]},{"kind":"Search","name":"search","namespaced":false,"singularName":"search","verbs":[]},{"kind":"Verification","name":"verify","namespaced":false,"singularName":"verification","verbs":["create"]}]}
     "#);
     let mut wanting = get("/apis");
     wanting.headers_mut().insert(

@@ -17,7 +17,7 @@ use fleetdex_core::{
     model::{ClusterName, IndexPrefix, Version},
     query::{
         Cursor, GroupKey, Groups, Page, Query, RankedPage, RankedQuery, Relative, RelativesQuery,
-        ResourceName,
+        ResourceName, ValueCounts, ValuesQuery,
         merge::{SortedHit, SortedPage},
     },
 };
@@ -50,6 +50,8 @@ pub struct PreparedReader {
     /// The pages of searches over several resources, and the searches.
     pub ranked: Mutex<VecDeque<RankedPage>>,
     pub ranked_queries: Mutex<Vec<RankedQuery>>,
+    /// The questions for values, which have none.
+    pub values_queries: Mutex<Vec<ValuesQuery>>,
 }
 
 impl Default for PreparedReader {
@@ -67,6 +69,7 @@ impl Default for PreparedReader {
             counted: Mutex::default(),
             ranked: Mutex::default(),
             ranked_queries: Mutex::default(),
+            values_queries: Mutex::default(),
         }
     }
 }
@@ -91,6 +94,11 @@ impl IndexReader for PreparedReader {
     async fn ranked_page(&self, query: &RankedQuery) -> Result<RankedPage, StoreError> {
         self.ranked_queries.lock().push(query.clone());
         Ok(self.ranked.lock().pop_front().unwrap_or_default())
+    }
+
+    async fn frequent_values(&self, query: &ValuesQuery) -> Result<Vec<ValueCounts>, StoreError> {
+        self.values_queries.lock().push(query.clone());
+        Ok(vec![ValueCounts::default(); query.prefixes.len()])
     }
 
     async fn relatives(&self, query: &RelativesQuery) -> Result<BTreeSet<Relative>, StoreError> {

@@ -18,6 +18,7 @@ mod repacking;
 mod revisions;
 mod running_query;
 mod table;
+mod values;
 mod view;
 mod views;
 mod words;

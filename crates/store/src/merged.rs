@@ -326,21 +326,9 @@ impl Merged {
         query: &Query,
         after: u64,
     ) -> Result<MergedWatch, WatchError> {
-        let mut watches = Vec::with_capacity(logs.len());
-        let is_one = logs.len() == 1;
-        for (part, log) in self.parts.iter().zip(logs) {
-            let own = part.query(query);
-            watches.push(if is_one {
-                log.watch_settled(&own, after).await?
-            } else {
-                log.watch_behind(&own, after).await?
-            });
-        }
-        let sequence = logs
-            .first()
-            .map(|log| log.sequence().clone())
-            .unwrap_or_default();
-        Ok(MergedWatch::new(watches, sequence, after))
+        let parts = self.parts.iter().zip(logs);
+        let queries = parts.map(|(part, log)| (Arc::clone(log), vec![part.query(query)]));
+        MergedWatch::begin(&queries.collect::<Vec<_>>(), after).await
     }
 }
 

@@ -24,6 +24,7 @@ mod revision_diff;
 mod search_response;
 mod survey;
 mod transport;
+mod values;
 mod versions;
 mod visible_resources;
 mod writer;

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, sync::Arc};
 use async_trait::async_trait;
 use fleetdex_core::query::{
     Cursor, GroupKey, Groups, Page, Query, RankedPage, RankedQuery, Relative, RelativesQuery,
-    ResourceName, merge::SortedPage,
+    ResourceName, ValueCounts, ValuesQuery, merge::SortedPage,
 };
 
 use crate::{StoreError, changes::Log};
@@ -28,6 +28,10 @@ pub trait IndexReader: Send + Sync {
     /// Returns one page of a search over several resources. Opens no view: the next page has what
     /// comes after the last object of this one when it is read.
     async fn ranked_page(&self, query: &RankedQuery) -> Result<RankedPage, StoreError>;
+
+    /// Returns, for each prefix, the most frequent values of the objects of several resources. Opens
+    /// no view.
+    async fn frequent_values(&self, query: &ValuesQuery) -> Result<Vec<ValueCounts>, StoreError>;
 
     /// Finds objects of any kind by the keys of owner searches. Fails if there are more than
     /// [`MAX_OWNERS`](fleetdex_core::query::owners::MAX_OWNERS).

@@ -368,6 +368,38 @@ async fn searches_find_objects_of_all_kinds(fixture: &Fixture) {
         { "name": "health", "values": [{ "value": "Degraded", "count": 2 }, { "value": "Healthy", "count": 2 }], "others": 0 },
     ]);
     assert_eq!(first["metadata"]["facets"], facets);
+    a_search_is_completed(fixture).await;
+}
+
+async fn a_search_is_completed(fixture: &Fixture) {
+    for (query, expected) in [
+        ("kind:Deploy", json!(["Deployment"])),
+        ("cluster:mem", json!(["member1", "member2"])),
+        ("ns:SH", json!(["shop"])),
+        ("ns:shop%20kind:Deployment%20label:", json!(["app="])),
+        ("ns:shop%20kind:Deployment%20label:app=W", json!(["web"])),
+        (
+            "ns:shop%20kind:Pod%20reason:",
+            json!(["CrashLoopBackOff", "ImagePullBackOff"]),
+        ),
+        (
+            "ns:shop%20kind:Pod%20image:ngi",
+            json!(["nginx", "nginx:1.27", "nginx:1.28"]),
+        ),
+        (
+            "image:registry.example.com/j",
+            json!(["registry.example.com/job", "registry.example.com/job:3"]),
+        ),
+        ("cluster:member2%20image:nginx:1.27", json!([])),
+    ] {
+        let document = fixture.raw(&format!("completions?q={query}")).await;
+        let items = document["items"].as_array().unwrap();
+        let offered: Vec<&Value> = items.iter().map(|item| &item["text"]).collect();
+        assert_eq!(json!(offered), expected, "{query}: {document}");
+    }
+    let unfinished = fixture.raw("completions?q=kind:&cursor=2").await;
+    assert_eq!(unfinished["replace"], json!({ "start": 0, "end": 5 }));
+    assert_eq!(unfinished["error"]["column"], 1);
 }
 
 async fn kubectl_answers(fixture: &Fixture) {

@@ -19,3 +19,4 @@ mod scenarios;
 mod selectors;
 mod store;
 mod tables;
+mod watched_searches;

@@ -21,7 +21,8 @@ use fleetdex_core::{
     query::{
         Cursor, Facet, Grant, GroupKey, Groups, Owners, Permitted, Query, RankPosition,
         RankedQuery, Relation, RelativesQuery, Requester, ResourceName, Searchable, Selectable,
-        Sort, SortKey, Word, WordText, aggregate,
+        Sort, SortKey, ValueCounts, ValueField, ValuePrefix, ValuesQuery, Word, WordText,
+        aggregate,
     },
 };
 use fleetdex_store::{
@@ -331,6 +332,42 @@ impl Stores {
         Ok(expected.len())
     }
 
+    /// The values of a search's objects that begin so, from both stores; how many there are.
+    async fn values(&self, query: &Query, prefix: &ValuePrefix) -> Result<usize> {
+        let mut expected = ValueCounts::default();
+        for widget in self.widgets.iter().filter(|widget| query.matches(*widget)) {
+            let values: Vec<&str> = match &prefix.field {
+                ValueField::LabelKey => widget.labels.keys().copied().collect(),
+                ValueField::Label(key) => widget.label(key).into_iter().collect(),
+                _ => vec![widget.namespace],
+            };
+            for value in values.into_iter().filter(|value| prefix.matches(value)) {
+                expected.add(value, 1);
+            }
+        }
+        let other = Query {
+            resource: ResourceName::new("example.com", "gadgets"),
+            ..query.clone()
+        };
+        let asked = ValuesQuery {
+            queries: vec![query.clone(), other],
+            requester: Requester::Operator,
+            prefixes: vec![prefix.clone()],
+        };
+        let stores: [(&str, &dyn Store); 2] = [
+            ("the embedded store", &self.memory),
+            ("OpenSearch", &self.opensearch),
+        ];
+        for (name, store) in stores {
+            let found = store.frequent_values(&asked).await?;
+            ensure!(
+                found == [expected.clone()],
+                "{name} finds {found:?} of {prefix:?}, not {expected:?}"
+            );
+        }
+        Ok(expected.most_frequent(usize::MAX).len())
+    }
+
     async fn relatives(&self, asked: &RelativesQuery) -> Result<usize> {
         let expected = asked.among(&self.widgets);
         let (memory, opensearch) = (
@@ -465,6 +502,7 @@ async fn orders_owners_and_counts_agree_in_every_engine() {
     check_owners(&stores).await.unwrap();
     check_counts(&stores).await.unwrap();
     check_words(&stores).await.unwrap();
+    check_values(&stores).await.unwrap();
 }
 
 async fn check_orders(stores: &Stores) -> Result<()> {
@@ -700,5 +738,47 @@ async fn check_words(stores: &Stores) -> Result<()> {
         };
         stores.ranked(&seen).await?;
     }
+    Ok(())
+}
+
+async fn check_values(stores: &Stores) -> Result<()> {
+    let shop = Permitted::Only(vec![Grant {
+        clusters: None,
+        namespaces: Some(vec!["shop".parse()?]),
+    }]);
+    let label = |key: &str| ValueField::Label(key.to_owned());
+    let of_web = Query {
+        words: [Word::new("web", false)].into_iter().collect(),
+        ..query("app=web", "spec.text!=red")?
+    };
+    for (field, text, found) in [
+        (ValueField::Namespace, "", 4),
+        (ValueField::Namespace, "SHOP", 2),
+        (ValueField::LabelKey, "app", 3),
+        (ValueField::LabelKey, "app-", 1),
+        (ValueField::LabelKey, ".*", 0),
+        (label("app"), "", 4),
+        (label("app"), "WEB-", 1),
+        (label("app"), "web|api", 0),
+        (label("App"), "", 0),
+    ] {
+        let prefix = ValuePrefix::new(field, text).ok_or_else(|| anyhow::anyhow!("{text:?}"))?;
+        let all = stores.values(&query("", "")?, &prefix).await?;
+        ensure!(all == found, "{all} values of {prefix:?}");
+        stores.values(&of_web, &prefix).await?;
+        let permitted = Query {
+            permitted: shop.clone(),
+            ..query("", "")?
+        };
+        stores.values(&permitted, &prefix).await?;
+    }
+    let image = ValuePrefix::new(ValueField::Image, "n").ok_or_else(|| anyhow::anyhow!("n"))?;
+    let asked = ValuesQuery {
+        queries: vec![query("", "")?],
+        requester: Requester::Operator,
+        prefixes: vec![image.or_behind(&["docker.io/library/", "docker.io/"])],
+    };
+    let found = stores.opensearch.frequent_values(&asked).await?;
+    ensure!(found == [ValueCounts::default()], "{found:?}");
     Ok(())
 }

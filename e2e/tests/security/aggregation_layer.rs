@@ -286,7 +286,7 @@ async fn users_see_through_the_apiserver_what_their_rights_allow_and_other_ident
         ])
         .await
         .unwrap();
-    let with_verbs = ["images", "interpret", "objects", "verify"]
+    let with_verbs = ["completions", "images", "interpret", "objects", "verify"]
         .map(|resource| format!("{resource}.search.fleetdex.io"));
     assert_eq!(
         resources.lines().collect::<Vec<_>>(),

@@ -47,7 +47,7 @@ use fleetdex_server::{
         limits::{LimitArgs, RequestLimits},
     },
     proxying::{self, MemberProxy},
-    read::{interpreters::Interpreters, store_moves::StoreMoves},
+    read::{fleet::Registries, interpreters::Interpreters, store_moves::StoreMoves},
     request::uri::RequestUri,
     watch::peers::Peers,
 };
@@ -900,6 +900,8 @@ async fn logs_and_sessions_reach_a_kubelet_with_the_rights_of_the_user() {
         keys: SealingKeys::default(),
         moves: StoreMoves::default(),
         interpreters: Interpreters::default(),
+        registries: Registries::default(),
+        links: Arc::default(),
     };
     eventually("the right of alice is there", DEADLINE, || async {
         let (code, text) = log_of(&api, "alice").await;

@@ -728,7 +728,10 @@ async fn replaced_documents_of_a_batch_are_read_in_parts_and_block_no_write() {
     let query = Query::all_of(ResourceName::new("", "pods"), selectable, 20);
     let log = engine.change_log().await.unwrap();
     let (_, after) = engine.first_page(&query).await.unwrap();
-    let mut watch = log.watch_settled(&query, after).await.unwrap();
+    let mut watch = log
+        .watch_settled(std::slice::from_ref(&query), after)
+        .await
+        .unwrap();
     let replace = |version| {
         names
             .iter()

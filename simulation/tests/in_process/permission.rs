@@ -487,6 +487,8 @@ fn api(rules: Vec<String>, catalog: watch::Receiver<Arc<Catalog>>) -> ApiState {
         peers: Peers::default(),
         keys: SealingKeys::default(),
         interpreters: fleetdex_server::read::interpreters::Interpreters::default(),
+        registries: fleetdex_server::read::fleet::Registries::default(),
+        links: Arc::default(),
     }
 }
 

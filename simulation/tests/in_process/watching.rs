@@ -375,7 +375,10 @@ impl<'w> Client<'w> {
 
     async fn start_watch(&mut self, after: u64) -> Result<(), StoreError> {
         let log = self.world.store.change_log().await?;
-        match log.watch_settled(&self.query, after).await {
+        match log
+            .watch_settled(std::slice::from_ref(&self.query), after)
+            .await
+        {
             Ok(watch) => self.watch = Some(watch),
             Err(WatchError::TooOld(_)) => self.watch = None,
             Err(error) => panic!("{error}"),

@@ -6,6 +6,9 @@ use fleetdex_clusters::source::KubeconfigProblem;
 use fleetdex_server::request::api_request::GROUPS;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Status;
 
+/// HTTP status of an expired resource version.
+pub(super) const GONE: i32 = 410;
+
 /// The cause of a failed request.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
@@ -49,6 +52,11 @@ pub enum ClientError {
         /// The error of the kube client.
         source: BoxError,
     },
+    /// The aggregation layer forwards the paths of the group only.
+    #[error(
+        "the web page is not served through the API server of a kubeconfig; name the query API itself with --server, or open /ui at its address and enter a token"
+    )]
+    NoPage,
     /// The server cannot be reached.
     #[error("cannot reach {server}{remedy}")]
     Unreachable {
@@ -129,6 +137,11 @@ impl ClientError {
             status: Box::new(status),
             remedy: None,
         }
+    }
+
+    /// Whether the resource version has expired.
+    pub fn is_expired(&self) -> bool {
+        matches!(self, Self::Refused { status, .. } if status.code == Some(GONE))
     }
 
     /// Whether this is a refusal of the server, which is printed as kubectl prints it.

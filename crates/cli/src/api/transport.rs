@@ -141,6 +141,14 @@ impl Transport {
         &self.server
     }
 
+    /// Returns the URL of the server; `None` behind an apiserver.
+    pub fn url(&self) -> Option<&str> {
+        match &self.client {
+            HttpClient::Direct { url, .. } => Some(url),
+            HttpClient::Apiserver(_) => None,
+        }
+    }
+
     /// Returns the namespace of the context, or `default`.
     pub fn default_namespace(&self) -> &str {
         &self.namespace

@@ -5,21 +5,21 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::{
-    error::{ClientError, malformed_response},
+    error::{ClientError, GONE, malformed_response},
     page::{ListItem, ListShape, ObjectPage, RawTable, TableColumn},
     transport::ApiResponse,
 };
 
 /// Maximum length of an event: etcd limits an object to 1.5 MiB, and it grows somewhat as JSON.
 const MAX_EVENT_BYTES: usize = 16 * 1024 * 1024;
-/// HTTP status of an expired resource version.
-const GONE: i32 = 410;
 
 /// A watch; the server ends it within a minute.
 pub struct WatchReader {
     response: ApiResponse,
     path: String,
     shape: ListShape,
+    /// What the server warns of.
+    pub warnings: Vec<String>,
     buffer: Vec<u8>,
 }
 
@@ -55,11 +55,17 @@ struct WatchedVersion {
 }
 
 impl WatchReader {
-    pub(super) fn new(response: ApiResponse, path: String, shape: ListShape) -> Self {
+    pub(super) fn new(
+        response: ApiResponse,
+        path: String,
+        shape: ListShape,
+        warnings: Vec<String>,
+    ) -> Self {
         Self {
             response,
             path,
             shape,
+            warnings,
             buffer: Vec::new(),
         }
     }

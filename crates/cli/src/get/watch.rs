@@ -7,14 +7,11 @@ use std::collections::BTreeMap;
 
 use super::{GetArgs, lists::print_list, printer::Printer};
 use crate::{
-    api::{Api, ClientError, TableColumn, TableEvent},
+    api::{Api, TableColumn, TableEvent},
     console::{CommandError, Console},
     pages::{Pages, Warnings, parameters, path},
     targets::ResourceTarget,
 };
-
-/// HTTP status of an expired resource version.
-const GONE: i32 = 410;
 
 /// How a watch ended.
 enum WatchEnd {
@@ -72,9 +69,7 @@ impl Watcher {
             .watch(&self.path, &parameters, args.print.output.shape())
             .await;
         let mut watch = match started {
-            Err(ClientError::Refused { status, .. }) if status.code == Some(GONE) => {
-                return Ok(WatchEnd::Expired);
-            }
+            Err(error) if error.is_expired() => return Ok(WatchEnd::Expired),
             started => started?,
         };
         while let Some(event) = watch.next().await? {

@@ -54,6 +54,10 @@ pub struct SearchArgs {
     #[arg(long, env = "FLEETDEX_FACETS")]
     pub facets: bool,
 
+    /// After the objects, print every change until stopped
+    #[arg(short, long, env = "FLEETDEX_WATCH")]
+    pub watch: bool,
+
     /// How to print it.
     #[command(flatten)]
     pub output: SearchOutputArgs,

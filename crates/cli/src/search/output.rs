@@ -27,7 +27,7 @@ impl FoundPrinter {
             with_namespace: false,
             with_kind: false,
             with_headers: !args.output.no_headers,
-            is_bare: false,
+            is_bare: args.watch,
         };
         Self {
             format: layout.format,

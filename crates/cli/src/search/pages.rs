@@ -14,21 +14,11 @@ const FACETS: &str = "kind,cluster,namespace,health";
 
 /// Prints the pages that are wanted; returns what they have beside objects.
 pub(super) async fn print_pages(
-    api: &Api,
-    args: &SearchArgs,
-    query: &str,
+    mut pages: FoundPages<'_>,
     printer: &mut FoundPrinter,
     warnings: &mut Warnings,
     console: &mut Console<'_>,
 ) -> Result<SearchProgress, CommandError> {
-    let mut pages = FoundPages {
-        api,
-        query,
-        shape: args.output.output.shape(),
-        wanted: if args.all { usize::MAX } else { args.limit },
-        with_facets: args.facets,
-        progress: SearchProgress::default(),
-    };
     while let Some(found) = pages.next(warnings, console).await? {
         printer.add(&found.page.items, &found.page.columns, console)?;
     }
@@ -36,13 +26,15 @@ pub(super) async fn print_pages(
 }
 
 /// The remaining pages of a search.
-struct FoundPages<'p> {
+pub(super) struct FoundPages<'p> {
     api: &'p Api,
     query: &'p str,
     shape: ListShape,
     /// How many objects are still wanted.
     wanted: usize,
     with_facets: bool,
+    /// The resource version that the first page has to show.
+    version: Option<&'p str>,
     progress: SearchProgress,
 }
 
@@ -58,7 +50,27 @@ pub(super) struct SearchProgress {
     remaining: Option<u64>,
 }
 
-impl FoundPages<'_> {
+impl<'p> FoundPages<'p> {
+    pub(super) fn new(api: &'p Api, args: &SearchArgs, query: &'p str) -> Self {
+        Self {
+            api,
+            query,
+            shape: args.output.output.shape(),
+            wanted: if args.all { usize::MAX } else { args.limit },
+            with_facets: args.facets,
+            version: None,
+            progress: SearchProgress::default(),
+        }
+    }
+
+    /// The same, showing at least this resource version.
+    pub(super) fn showing(self, version: &'p str) -> Self {
+        Self {
+            version: Some(version),
+            ..self
+        }
+    }
+
     /// Returns the next page, or `None` after the last one that is wanted.
     async fn next(
         &mut self,
@@ -87,10 +99,15 @@ impl FoundPages<'_> {
             ("q", self.query.to_owned()),
             ("limit", self.wanted.min(MAX_PAGE).to_string()),
         ];
-        match &self.progress.next {
-            Some(token) => parameters.push(("continue", token.clone())),
-            None if self.with_facets => parameters.push(("facets", FACETS.to_owned())),
-            None => {}
+        if let Some(token) = &self.progress.next {
+            parameters.push(("continue", token.clone()));
+            return parameters;
+        }
+        if self.with_facets {
+            parameters.push(("facets", FACETS.to_owned()));
+        }
+        if let Some(version) = self.version {
+            parameters.push(("resourceVersion", version.to_owned()));
         }
         parameters
     }

@@ -308,6 +308,52 @@ async fn names_and_lists_are_printed_page_by_page() {
     "#);
 }
 
+/// Lines of a watch.
+fn watched(events: &[Value]) -> Answer {
+    let lines = events.iter().map(|event| format!("{event}\n"));
+    (200, lines.collect())
+}
+
+fn bookmark(version: &str) -> Value {
+    let metadata = json!({ "resourceVersion": version });
+    json!({ "type": "BOOKMARK", "object": { "kind": "Table", "metadata": metadata, "rows": [] } })
+}
+
+fn modified(name: &str, version: &str) -> Value {
+    let object = table(&[name], &json!({ "resourceVersion": version }));
+    json!({ "type": "MODIFIED", "object": object })
+}
+
+#[tokio::test]
+async fn a_watch_begins_before_the_search_and_continues_until_its_version_expires() {
+    let expired = json!({ "type": "ERROR", "object": { "status": "Failure", "code": 410 } });
+    let server = PreparedServer::with(vec![
+        watched(&[bookmark("5-a"), modified("web", "6-a")]),
+        found(&["web"], &json!({})),
+        watched(&[bookmark("6-a"), modified("api", "7-a"), bookmark("9-a")]),
+        watched(&[expired]),
+        watched(&[bookmark("10-b")]),
+        (
+            410,
+            json!({ "kind": "Status", "status": "Failure", "code": 410 }).to_string(),
+        ),
+        watched(&[bookmark("11-b")]),
+        found(&["db"], &json!({ "continue": "more" })),
+        (
+            403,
+            json!({ "kind": "Status", "status": "Failure", "code": 403, "message": "no" })
+                .to_string(),
+        ),
+    ]);
+    let (is_complete, out, err) = server.search(&["web", "--watch", "--limit", "1"]).await;
+    assert!(!is_complete);
+    insta::assert_snapshot!(out, @"");
+    insta::assert_snapshot!(err, @"");
+    insta::assert_snapshot!(server.asked().join("\n"), @"");
+    let (_, _, err) = server.search(&["--facets", "-w"]).await;
+    assert_eq!(err, "error: --facets cannot be combined with --watch\n");
+}
+
 #[tokio::test]
 async fn an_invalid_query_is_not_sent() {
     let server = PreparedServer::with(vec![]);
@@ -326,4 +372,37 @@ async fn an_invalid_query_is_not_sent() {
         "error: --limit 0: write a number from 1, or use --all\n"
     );
     assert!(server.asked().is_empty());
+}
+
+#[tokio::test]
+async fn a_search_is_completed_by_the_server() {
+    let answer = json!({
+        "kind": "SearchCompletions", "apiVersion": "search.fleetdex.io/v1alpha1", "replace": { "start": 19, "end": 20 },
+        "items": [{ "text": "web", "detail": "app", "finished": true }],
+    });
+    let server = PreparedServer::with(vec![(200, answer.to_string())]);
+    let token_file = server.folder.path().join("token").display().to_string();
+    let line = [
+        "search",
+        "--server",
+        &server.address,
+        "--token-file",
+        &token_file,
+    ];
+    let api = Api::new(&Command::parse_from(line).args.server)
+        .await
+        .unwrap();
+    let completions = api
+        .search_completions("kind:Pod label:app=w")
+        .await
+        .unwrap();
+    assert_eq!(completions.replace, 19..20);
+    assert_eq!(completions.items[0].text, "web");
+    assert!(completions.items[0].is_finished);
+    assert_eq!(
+        server.asked(),
+        [
+            "objects GET /apis/search.fleetdex.io/v1alpha1/completions?q=kind%3APod%20label%3Aapp%3Dw"
+        ]
+    );
 }

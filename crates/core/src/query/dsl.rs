@@ -15,7 +15,7 @@ use crate::{
 
 mod ranked;
 
-pub use ranked::{ranked_body, resources_clause};
+pub use ranked::{ranked_body, resources_clause, values_body};
 
 /// Which page of a list to ask for, and how.
 #[derive(Clone, Debug, Default, PartialEq)]

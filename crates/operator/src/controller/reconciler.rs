@@ -2,7 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::Arc,
+    sync::{Arc, OnceLock},
     time::Duration,
 };
 
@@ -65,6 +65,8 @@ pub trait Publish: Send + Sync {
 
 /// What the controller needs.
 pub struct ControllerContext {
+    /// The registries, for readers of their statuses; set when they are being read.
+    pub registries: Arc<OnceLock<Store<ResourceRegistry>>>,
     /// The control plane.
     pub control_plane: Client,
     /// The members.
@@ -189,6 +191,8 @@ impl Reconciler {
         registries: Store<ResourceRegistry>,
         tasks: &mut JoinSet<()>,
     ) -> Self {
+        // Set once: there is one controller in a process.
+        let _already_set = context.registries.set(registries.clone());
         let reporter = Reporter {
             controller: FIELD_MANAGER.to_owned(),
             instance: None,

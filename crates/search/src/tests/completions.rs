@@ -1,6 +1,11 @@
 //! What is offered where.
 
-use crate::{Completions, NoVocabulary, Vocabulary, complete};
+use std::collections::BTreeMap;
+
+use crate::{
+    Completions, NoVocabulary, ValueSet, Vocabulary, WantedValues, complete, other_terms,
+    wanted_values,
+};
 
 /// A small fleet.
 pub(super) struct SmallFleet;
@@ -16,38 +21,18 @@ fn beginning<'w>(words: &[&'w str], prefix: &str) -> Vec<String> {
 }
 
 impl Vocabulary for SmallFleet {
-    fn kinds(&self, prefix: &str) -> Vec<String> {
-        beginning(
-            &["Pod", "PodDisruptionBudget", "Deployment", "Secret"],
-            prefix,
-        )
-    }
-
-    fn clusters(&self, prefix: &str) -> Vec<String> {
-        beginning(&["member1", "member2", "my cluster", "bad\u{7}"], prefix)
-    }
-
-    fn namespaces(&self, prefix: &str) -> Vec<String> {
-        beginning(&["web", "shop", "Invalid"], prefix)
-    }
-
-    fn label_keys(&self, prefix: &str) -> Vec<String> {
-        beginning(&["app", "app.kubernetes.io/name", "in valid"], prefix)
-    }
-
-    fn label_values(&self, key: &str, prefix: &str) -> Vec<String> {
-        match key {
-            "app" => beginning(&["web", "api", "", "in valid"], prefix),
-            _ => Vec::new(),
-        }
-    }
-
-    fn reasons(&self, prefix: &str) -> Vec<String> {
-        beginning(&["CrashLoopBackOff", "two words", "quo\"te,d"], prefix)
-    }
-
-    fn images(&self, prefix: &str) -> Vec<String> {
-        beginning(&["nginx:1.27", "docker.io/library/nginx"], prefix)
+    fn values(&self, wanted: &WantedValues) -> Vec<String> {
+        let words: &[&str] = match &wanted.of {
+            ValueSet::Kinds => &["Pod", "PodDisruptionBudget", "Deployment", "Secret"],
+            ValueSet::Clusters => &["member1", "member2", "my cluster", "bad\u{7}"],
+            ValueSet::Namespaces => &["web", "shop", "Invalid"],
+            ValueSet::LabelKeys => &["app", "app.kubernetes.io/name", "in valid"],
+            ValueSet::LabelValues(key) if key == "app" => &["web", "api", "", "in valid"],
+            ValueSet::LabelValues(_) => &[],
+            ValueSet::Reasons => &["CrashLoopBackOff", "two words", "quo\"te,d"],
+            ValueSet::Images => &["nginx:1.27", "docker.io/library/nginx"],
+        };
+        beginning(words, &wanted.prefix)
     }
 }
 
@@ -160,4 +145,86 @@ fn a_text_with_other_errors_is_still_completed() {
     let long = "a".repeat(1100);
     assert!(complete(&long, 3, &SmallFleet).items.is_empty());
     assert_eq!(complete("kind:", 99, &NoVocabulary).replace, 5..5);
+}
+
+/// What a completion asks for; `|` is the cursor.
+fn wanted(marked: &str) -> Vec<(ValueSet, String)> {
+    let cursor = marked.find('|').unwrap();
+    let asked = wanted_values(&marked.replacen('|', "", 1), cursor);
+    asked
+        .into_iter()
+        .map(|wanted| (wanted.of, wanted.prefix))
+        .collect()
+}
+
+#[test]
+fn a_completion_asks_only_for_the_values_that_it_offers() {
+    let prefixed = |of: ValueSet, prefix: &str| (of, prefix.to_owned());
+    let app = || ValueSet::LabelValues("app".to_owned());
+    assert_eq!(wanted("kind:p|"), [prefixed(ValueSet::Kinds, "p")]);
+    assert_eq!(
+        wanted("web label:ap|"),
+        [prefixed(ValueSet::LabelKeys, "ap")]
+    );
+    assert_eq!(wanted("label:app=w|x"), [prefixed(app(), "w")]);
+    assert_eq!(wanted("-label:app!=a,\"W|"), [prefixed(app(), "W")]);
+    assert_eq!(
+        wanted("uses:Secret/w|"),
+        [prefixed(ValueSet::Namespaces, "w")]
+    );
+    assert_eq!(
+        wanted("we|"),
+        [
+            prefixed(ValueSet::Kinds, "we"),
+            prefixed(ValueSet::Clusters, "we"),
+            prefixed(ValueSet::Namespaces, "we"),
+            prefixed(ValueSet::Reasons, "we"),
+        ]
+    );
+    for nothing in [
+        "|",
+        "health:d|",
+        "age:|",
+        "name:a|",
+        "lab|el:a",
+        "label:app>|",
+    ] {
+        assert_eq!(wanted(nothing), [], "{nothing}");
+    }
+}
+
+#[test]
+fn a_completion_with_the_values_that_it_asks_for_is_complete() {
+    for marked in [
+        "po|",
+        "kind:p|",
+        "x label:app=|",
+        "label:|",
+        "uses:sec|",
+        "image:|",
+    ] {
+        let cursor = marked.find('|').unwrap();
+        let text = marked.replacen('|', "", 1);
+        let asked = wanted_values(&text, cursor).into_iter();
+        let read: BTreeMap<WantedValues, Vec<String>> = asked
+            .map(|wanted| (wanted.clone(), SmallFleet.values(&wanted)))
+            .collect();
+        let whole = complete(&text, cursor, &SmallFleet);
+        assert!(!whole.items.is_empty());
+        assert_eq!(complete(&text, cursor, &read), whole, "{marked}");
+    }
+}
+
+#[test]
+fn the_other_terms_of_a_completion_are_those_without_the_one_at_the_cursor() {
+    let others = |marked: &str| {
+        let cursor = marked.find('|').unwrap();
+        other_terms(&marked.replacen('|', "", 1), cursor)
+    };
+    assert_eq!(others("kind:Pod label:a|=\"b c\" web"), "kind:Pod  web");
+    assert_eq!(others("kind:Pod | web"), "kind:Pod  web");
+    assert_eq!(others("kind:Pod -ns:|"), "kind:Pod ");
+    assert_eq!(others("kind:Pod NOT ns:|"), "kind:Pod ");
+    assert_eq!(others("|"), "");
+    assert_eq!(results("\"x NOT ns:w|"), [""; 0], "inside quotes");
 }

@@ -278,6 +278,7 @@ mod tests {
             ),
             refusal(&Method::POST, &format!("{group}/verify")),
             refusal(&Method::GET, &format!("{group}/objects")),
+            refusal(&Method::GET, &format!("{group}/completions")),
             refusal(
                 &Method::GET,
                 &format!("{group}/related/api/v1/namespaces/web/secrets/db"),
@@ -300,6 +301,7 @@ mod tests {
         proxying.search.fleetdex.io "karmada" is forbidden: User "alice" cannot delete resource "proxying/proxy" in API group "search.fleetdex.io" at the cluster scope
         verify.search.fleetdex.io is forbidden: User "alice" cannot create resource "verify" in API group "search.fleetdex.io" at the cluster scope
         objects.search.fleetdex.io is forbidden: User "alice" cannot list resource "objects" in API group "search.fleetdex.io" at the cluster scope
+        completions.search.fleetdex.io is forbidden: User "alice" cannot list resource "completions" in API group "search.fleetdex.io" at the cluster scope
         related.search.fleetdex.io "api" is forbidden: User "alice" cannot get resource "related/v1" in API group "search.fleetdex.io" at the cluster scope
         merged.search.fleetdex.io "apis" is forbidden: User "alice" cannot get resource "merged/apps" in API group "search.fleetdex.io" at the cluster scope
         interpret.search.fleetdex.io is forbidden: User "alice" cannot create resource "interpret" in API group "search.fleetdex.io" at the cluster scope

@@ -5,10 +5,10 @@
 //! permission ends the watch within the interval, the ten seconds of a cached decision and the time
 //! of a review together; failing reviews end it within two minutes.
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 use fleetdex_core::{
-    model::Namespace,
+    model::{ClusterName, Namespace},
     query::{Grant, Permitted, ResourceName},
 };
 use futures::future::try_join_all;
@@ -42,7 +42,14 @@ pub struct Reauthorization {
     pub caller: Caller,
     /// The attributes by which the request itself was authorized.
     pub outer: Attributes,
-    /// Group and plural of the objects.
+    /// The objects that the watch shows, of one resource or of several.
+    pub objects: Vec<WatchedObjects>,
+}
+
+/// The objects of one resource that a watch shows.
+#[derive(Debug)]
+pub struct WatchedObjects {
+    /// Group and plural.
     pub resource: ResourceName,
     /// Version of the group, from the request.
     pub version: String,
@@ -58,7 +65,9 @@ type PendingReviews<'s> = Box<dyn Iterator<Item = ReviewedRequest<'s>> + Send + 
 impl Reauthorization {
     /// Reauthorizes until a permission is lost, and returns the error that ends the watch.
     pub async fn until_denied(self) -> ApiError {
-        let interval = interval(self.object_reviews().count());
+        let reviews = self.objects.iter();
+        let reviews = reviews.map(|objects| self.object_reviews(objects).count());
+        let interval = interval(reviews.sum());
         let mut confirmed = Instant::now();
         loop {
             // With jitter, so that watches that began together spread their reviews.
@@ -78,9 +87,15 @@ impl Reauthorization {
 
     async fn is_still_allowed(&self) -> Result<bool, ReviewError> {
         let outer = (Reviewer::ControlPlane, self.outer.clone());
-        Ok(self.allows(outer).await?
-            && self.sees_clusters().await?
-            && self.allows_all(self.object_reviews()).await?)
+        if !self.allows(outer).await? || !self.sees_clusters().await? {
+            return Ok(false);
+        }
+        for objects in &self.objects {
+            if !self.allows_all(self.object_reviews(objects)).await? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// The permission to see all clusters includes each of them.
@@ -91,31 +106,37 @@ impl Reauthorization {
         {
             return Ok(true);
         }
-        let Permitted::Only(grants) = &self.permitted else {
+        let Some(named) = self.named_clusters() else {
             return Ok(false);
         };
-        let Some(named) = grants
-            .iter()
-            .map(|grant| grant.clusters.as_deref())
-            .collect::<Option<Vec<_>>>()
-        else {
-            return Ok(false);
-        };
-        let reviews = named
-            .into_iter()
-            .flatten()
-            .map(|name| (Reviewer::ControlPlane, Attributes::of_cluster(Some(name))));
+        let review = |name| (Reviewer::ControlPlane, Attributes::of_cluster(Some(name)));
+        let reviews = named.into_iter().map(review);
         self.allows_all(Box::new(reviews)).await
     }
 
-    fn object_reviews(&self) -> PendingReviews<'_> {
-        match &self.permitted {
+    /// The clusters that the watch shows; `None` if it shows all of them.
+    fn named_clusters(&self) -> Option<BTreeSet<&ClusterName>> {
+        let mut named = BTreeSet::new();
+        for objects in &self.objects {
+            let Permitted::Only(grants) = &objects.permitted else {
+                return None;
+            };
+            for grant in grants {
+                named.extend(grant.clusters.as_ref()?);
+            }
+        }
+        Some(named)
+    }
+
+    fn object_reviews<'s>(&'s self, objects: &'s WatchedObjects) -> PendingReviews<'s> {
+        match &objects.permitted {
             Permitted::Everything => Box::new(std::iter::once((
                 Reviewer::ControlPlane,
-                self.attributes(None),
+                objects.attributes(None),
             ))),
             Permitted::Only(grants) => {
-                Box::new(grants.iter().flat_map(|grant| self.grant_reviews(grant)))
+                let reviews = |grant| self.grant_reviews(objects, grant);
+                Box::new(grants.iter().flat_map(reviews))
             }
         }
     }
@@ -123,6 +144,7 @@ impl Reauthorization {
     /// The reviews for one grant: by the control plane, or by each of its clusters.
     fn grant_reviews<'s>(
         &'s self,
+        objects: &'s WatchedObjects,
         grant: &'s Grant,
     ) -> impl Iterator<Item = ReviewedRequest<'s>> + Send {
         let reviewers: Vec<Reviewer<'s>> = match (self.authorizer.mode(), &grant.clusters) {
@@ -139,18 +161,8 @@ impl Reauthorization {
             everywhere
                 .into_iter()
                 .chain(inside())
-                .map(move |namespace| (reviewer, self.attributes(namespace)))
+                .map(move |namespace| (reviewer, objects.attributes(namespace)))
         })
-    }
-
-    fn attributes(&self, namespace: Option<&Namespace>) -> Attributes {
-        Attributes::of_objects(
-            WATCH_VERB,
-            &self.resource,
-            &self.version,
-            namespace,
-            self.name.as_deref(),
-        )
     }
 
     async fn allows_all(&self, mut reviews: PendingReviews<'_>) -> Result<bool, ReviewError> {
@@ -179,6 +191,18 @@ impl Reauthorization {
             .decide(reviewer, &self.caller, &attributes)
             .await?
             .is_allowed())
+    }
+}
+
+impl WatchedObjects {
+    fn attributes(&self, namespace: Option<&Namespace>) -> Attributes {
+        Attributes::of_objects(
+            WATCH_VERB,
+            &self.resource,
+            &self.version,
+            namespace,
+            self.name.as_deref(),
+        )
     }
 }
 

@@ -2,7 +2,9 @@
 //! of several authorities.
 
 mod across_kinds;
+mod completions;
 mod rights;
+mod search_watch;
 mod tls;
 mod visibility;
 
@@ -294,6 +296,8 @@ impl World {
             peers: Peers::default(),
             keys: SealingKeys::default(),
             interpreters: crate::read::interpreters::Interpreters::default(),
+            registries: crate::read::fleet::Registries::default(),
+            links: Arc::default(),
         };
         let world = Self {
             app: router(api, Readiness::new()),

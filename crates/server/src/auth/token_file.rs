@@ -104,6 +104,11 @@ impl TokenFile {
         TokenVerifier::new(&self.token)
     }
 
+    /// The token.
+    pub(crate) fn token(&self) -> &str {
+        &self.token
+    }
+
     /// The path of the file.
     pub fn path(&self) -> &Path {
         &self.path

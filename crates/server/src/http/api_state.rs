@@ -7,10 +7,13 @@ use tokio::sync::watch;
 
 use super::limits::RequestLimits;
 use crate::{
-    auth::{authentication_mode::AuthenticationMode, continue_token::SealingKeys},
+    auth::{
+        authentication_mode::AuthenticationMode, continue_token::SealingKeys,
+        page_session::PageLinks,
+    },
     catalog::Catalog,
     proxying::MemberProxy,
-    read::{interpreters::Interpreters, store_moves::StoreMoves},
+    read::{fleet::Registries, interpreters::Interpreters, store_moves::StoreMoves},
     watch::peers::Peers,
 };
 
@@ -35,4 +38,8 @@ pub struct ApiState {
     pub keys: SealingKeys,
     /// Resource interpreters.
     pub interpreters: Interpreters,
+    /// The statuses of the registries.
+    pub registries: Registries,
+    /// One-time links to the web page.
+    pub links: Arc<PageLinks>,
 }

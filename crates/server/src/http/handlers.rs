@@ -8,7 +8,9 @@ use fleetdex_core::{
     query::{Requester, ResourceName},
 };
 use fleetdex_interpreter::results;
+use futures::future::try_join_all;
 use serde_json::value::RawValue;
+use tokio::time::Instant;
 
 use super::{
     api_state::ApiState,
@@ -19,11 +21,14 @@ use super::{
     response::{document, json, tagged, unknown_parameters, with_warnings},
 };
 use crate::{
-    auth::{attributes::Attributes, caller::Caller},
+    auth::{
+        attributes::Attributes, authentication_mode::AuthenticationMode, caller::Caller,
+        reauthorization::Reauthorization,
+    },
     catalog::Catalog,
     read::{
         across_kinds::AcrossKinds,
-        aggregate, explain, images,
+        aggregate, explain, fleet, images,
         interpretation::RequestInterpreter,
         list, merged, objects, owners,
         query_plan::{self, QueryPlan, bounded},
@@ -35,14 +40,20 @@ use crate::{
         api_error::ApiError,
         api_request::{
             AggregateRequest, ImagesRequest, InterpretRequest, ListRequest, MergedRequest,
-            ObjectsRequest, RelatedRequest, SearchRequest,
+            ObjectsRequest, RelatedRequest, SearchRequest, SearchWatch,
         },
     },
-    watch::watch_response::{self, WatchDuration},
+    watch::{
+        event_stream::ended_by,
+        search_response,
+        watch_response::{self, WatchDuration},
+    },
 };
 
 /// Bytes that one byte of a selection across kinds takes at most: in the queries that are in flight, parsed and translated.
 const SELECTION_COPIES: usize = 16;
+/// Each query of a watched search while it begins, its filter, and twice what of it is permitted.
+const WATCHED_COPIES: usize = 4;
 
 /// The attributes that the request was authorized with; none for the holder of the token file.
 pub(crate) fn attributes(request: &Request) -> Option<Attributes> {
@@ -123,7 +134,7 @@ pub(crate) async fn search_objects(
     let kinds = across_kinds(api, caller, catalog, &list.clusters).await?;
     let (found, warnings) = objects::search(&kinds, request).await?;
     let result = objects::document(&found, representation.output)?;
-    respond_across_kinds(&result, representation, list, &warnings)
+    respond_across_kinds(&result, representation, &list.ignored, &warnings)
 }
 
 /// Searches all kinds.
@@ -138,12 +149,57 @@ pub(crate) async fn search_all_kinds(
     let _reservation = reserve_selection(api, caller, list)?;
     let named = search::named_clusters(request);
     let kinds = across_kinds(api, caller, catalog, &named).await?;
+    if request.explain {
+        let (explanation, warnings) = search::explain(&kinds, request).await?;
+        return respond_across_kinds(&explanation, representation, &list.ignored, &warnings);
+    }
     let (found, warnings) = search::search(&kinds, request, &api.keys, |bytes| {
         api.limits.reserve_query(caller, bytes)
     })
     .await?;
     let result = objects::document(&found, representation.output)?;
-    respond_across_kinds(&result, representation, list, &warnings)
+    respond_across_kinds(&result, representation, &list.ignored, &warnings)
+}
+
+/// Watches a search of all kinds.
+pub(crate) async fn watch_all_kinds(
+    api: &ApiState,
+    caller: &Caller,
+    catalog: &Arc<Catalog>,
+    (request, options): (&SearchRequest, SearchWatch),
+    representation: Representation,
+    authorized_as: Option<Attributes>,
+) -> Result<Response, ApiError> {
+    let _reservation = reserve_selection(api, caller, &request.list)?;
+    let named = search::named_clusters(request);
+    let kinds = across_kinds(api, caller, catalog, &named).await?;
+    let mut search = search::plan_watch(&kinds, catalog, request).await?;
+    let reservation = api
+        .limits
+        .reserve_query(caller, search.query_bytes() * WATCHED_COPIES)?;
+    let subscriptions = search.kinds.iter();
+    let subscriptions =
+        subscriptions.map(|kind| api.peers.subscribe(&kind.plan, &kind.list.resource));
+    let peers = try_join_all(subscriptions).await?;
+    for subscription in &peers {
+        subscription.check(kinds.catalog())?;
+    }
+    let shown = search.kinds.iter();
+    let shown = shown.map(|kind| (&kind.list, &kind.plan.query.permitted));
+    let reauthorization = reauthorization(&api.authentication_mode, caller, authorized_as, shown);
+    let mut warnings = unknown_parameters(&request.list.ignored);
+    let incomplete = std::mem::take(&mut search.warnings).into_iter();
+    warnings.extend(bounded(incomplete.collect()));
+    let (body, ends) = search_response::respond(
+        api.catalog.clone(),
+        search,
+        options,
+        representation.output,
+        &peers,
+    )
+    .await?;
+    let body = reserved(reauthorized(body, reauthorization), reservation);
+    Ok(with_warnings(watch_of(body, ends), &warnings))
 }
 
 /// Finds the relations of an object.
@@ -158,7 +214,7 @@ pub(crate) async fn related_objects(
     let kinds = across_kinds(api, caller, catalog, &list.clusters).await?;
     let (found, warnings) = related::search(&kinds, request).await?;
     let result = related::document(&found, representation.output)?;
-    respond_across_kinds(&result, representation, list, &warnings)
+    respond_across_kinds(&result, representation, &list.ignored, &warnings)
 }
 
 /// Shows one object as all clusters have it.
@@ -174,7 +230,30 @@ pub(crate) async fn merged_object(
     let interpreter = interpreter(api, kinds.catalog(), caller);
     let (object, warnings) = merged::merge(&kinds, &interpreter, request).await?;
     let result = merged::document(&object, representation.output)?;
-    respond_across_kinds(&result, representation, list, &warnings)
+    respond_across_kinds(&result, representation, &list.ignored, &warnings)
+}
+
+/// Reports how the clusters that the caller may see are read, and the registries to those who may list them.
+pub(crate) async fn report_fleet(
+    api: &ApiState,
+    caller: &Caller,
+    catalog: &Arc<Catalog>,
+    representation: Representation,
+) -> Result<Response, ApiError> {
+    let mode = &api.authentication_mode;
+    let visible = visible_catalog(mode, caller, catalog, &[], None).await?;
+    let registries = match mode {
+        AuthenticationMode::LoopbackToken(_) => Some(api.registries.statuses()),
+        AuthenticationMode::Delegated(auth) => {
+            let access = fleet::registries_access();
+            match auth.authorizer().check(caller, &access).await {
+                Ok(()) => Some(api.registries.statuses()),
+                Err(ApiError::Forbidden(_)) => None,
+                Err(error) => return Err(error),
+            }
+        }
+    };
+    document(&fleet::document(&visible, registries)?, representation)
 }
 
 /// Counts the images of Pods.
@@ -229,7 +308,7 @@ fn interpreter(api: &ApiState, catalog: &Arc<Catalog>, caller: &Caller) -> Reque
 }
 
 /// The memory of a selection that is sent to the store of every kind, a few at a time.
-fn reserve_selection(
+pub(super) fn reserve_selection(
     api: &ApiState,
     caller: &Caller,
     list: &ListRequest,
@@ -243,7 +322,7 @@ fn reserve_selection(
 }
 
 /// What a request across kinds may search.
-async fn across_kinds<'s>(
+pub(super) async fn across_kinds<'s>(
     api: &'s ApiState,
     caller: &'s Caller,
     catalog: &Arc<Catalog>,
@@ -253,13 +332,13 @@ async fn across_kinds<'s>(
     AcrossKinds::new(mode, permits, caller, catalog, named).await
 }
 
-fn respond_across_kinds(
+pub(super) fn respond_across_kinds(
     result: &RawValue,
     representation: Representation,
-    list: &ListRequest,
+    ignored: &[String],
     warnings: &[String],
 ) -> Result<Response, ApiError> {
-    let mut all = unknown_parameters(&list.ignored);
+    let mut all = unknown_parameters(ignored);
     all.extend(bounded(warnings.to_vec()));
     Ok(with_warnings(document(result, representation)?, &all))
 }
@@ -291,19 +370,28 @@ pub(crate) async fn watch_objects(
     let reauthorization = reauthorization(
         &api.authentication_mode,
         caller,
-        request,
-        &plan.query.permitted,
         authorized_as,
+        [(request, &plan.query.permitted)],
     );
     let (body, ends) =
         watch_response::respond(planned, plan, request, representation, duration, &peers).await?;
-    let body = match reauthorization {
-        Some(reauthorization) => watch_response::ended_by(body, reauthorization.until_denied()),
+    let body = reserved(reauthorized(body, reauthorization), reservation);
+    Ok(with_warnings(watch_of(body, ends), &warnings))
+}
+
+/// Ends a watch when its caller loses a permission.
+fn reauthorized(body: Body, reauthorization: Option<Reauthorization>) -> Body {
+    match reauthorization {
+        Some(reauthorization) => ended_by(body, reauthorization.until_denied()),
         None => body,
-    };
-    let mut response = json(StatusCode::OK, reserved(body, reservation));
+    }
+}
+
+/// The response to a watch that ends at that time at the latest.
+fn watch_of(body: Body, ends: Instant) -> Response {
+    let mut response = json(StatusCode::OK, body);
     response.extensions_mut().insert(ResponseDeadline(ends));
-    Ok(with_warnings(response, &warnings))
+    response
 }
 
 /// A query plan for a caller.

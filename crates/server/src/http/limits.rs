@@ -226,10 +226,13 @@ fn is_replication(uri: &RequestUri<'_>) -> bool {
     matches!(*uri.segments(), ["apis", group, VERSION, "changes", ..] if GROUPS.contains(&group))
 }
 
-/// Whether a request lasts as long as the client likes: a watch, a verification, or a forwarded
+/// Whether a request lasts as long as the client likes: a watch, also one of the web page, a verification, or a forwarded
 /// connection. The parsers of the handlers decide, so that no request gets a permit of another kind
 /// than it is handled as.
 fn is_long_running(method: &Method, uri: &RequestUri<'_>) -> bool {
+    if matches!(*uri.segments(), ["ui", "events", ..]) {
+        return true;
+    }
     if let Some(path) = proxying::request::below(uri) {
         return proxying::request::parse(method.as_str(), &path, uri.query())
             .is_ok_and(|info| info.is_long_running());

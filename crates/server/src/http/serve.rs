@@ -5,57 +5,38 @@ use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Instant};
 use axum::{
     Router,
     extract::{Request, State},
-    http::{Method, StatusCode, header},
     response::Response,
 };
 use clap::Args;
 use fleetdex_clusters::Clusters;
 use fleetdex_telemetry::{Readiness, admin};
+use fleetdex_ui::is_page_path;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    aggregated_discovery::{aggregated_discovery, wants_aggregated},
     api_state::ApiState,
     compression,
-    handlers::{
-        attributes, count_images, count_objects, interpret, list_objects, merged_object,
-        related_objects, search_all_kinds, search_objects, watch_objects,
-    },
+    dispatch::{authenticate, authorize},
     limits::{LimitArgs, RequestLimits},
-    listen::{ListenError, Listener, RequestHandle},
-    response::{document, json, not_modified, options, refusal, unknown_parameters, with_warnings},
+    listen::{ListenError, Listener},
+    page,
+    response::{not_modified, refusal},
 };
 use crate::{
     auth::{
         SecureServing,
-        attributes::Attributes,
         authentication_mode::AuthenticationMode,
-        caller::Caller,
-        identity::{IdentityHeaders, impersonates},
-        token_file::{
-            TOKEN_FILE_VARIABLE, TokenFile, TokenFileError, TokenVerifier, default_token_file,
-        },
+        page_session::PageLinks,
+        token_file::{TOKEN_FILE_VARIABLE, TokenFile, TokenFileError, default_token_file},
     },
     catalog::Catalog,
-    proxying::{self, MemberProxy},
-    read::{
-        interpreters::Interpreters, store_moves::StoreMoves, verify,
-        visible_objects::visible_clusters,
-    },
-    render::{
-        discovery,
-        etag::IfNoneMatch,
-        group_discovery,
-        representation::{Endpoint, Representation},
-    },
-    request::{
-        api_error::ApiError,
-        api_request::{self, ApiRequest, GroupDiscovery},
-        uri::{QueryParameters, RequestUri},
-    },
+    proxying::MemberProxy,
+    read::{fleet::Registries, interpreters::Interpreters, store_moves::StoreMoves},
+    render::etag::IfNoneMatch,
+    request::{api_error::ApiError, uri::RequestUri},
     telemetry::Telemetry,
-    watch::{changes, peers::Peers},
+    watch::peers::Peers,
 };
 
 /// The flag that sets the address, for error messages.
@@ -103,6 +84,8 @@ pub struct Server {
     token_file: TokenFile,
     limits: LimitArgs,
     interpreters: Interpreters,
+    registries: Registries,
+    links: Arc<PageLinks>,
 }
 
 impl Server {
@@ -119,6 +102,8 @@ impl Server {
             token_file,
             limits: args.limits,
             interpreters: Interpreters::default(),
+            registries: Registries::default(),
+            links: Arc::default(),
         })
     }
 
@@ -129,6 +114,18 @@ impl Server {
             interpreters,
             ..self
         }
+    }
+
+    /// The same with the statuses of these registries.
+    #[must_use]
+    pub fn with_registries(self, registries: Registries) -> Self {
+        Self { registries, ..self }
+    }
+
+    /// The path of a link to the web page that signs its first user in as the holder of the token file.
+    pub fn page_link(&self) -> Option<String> {
+        let code = self.links.create(self.token_file.token())?;
+        Some(page::link(&code))
     }
 
     /// The address it listens on.
@@ -168,6 +165,8 @@ impl Server {
             peers,
             keys,
             interpreters: self.interpreters,
+            registries: self.registries,
+            links: self.links,
         };
         let (address, token_file) = (listener.address(), self.token_file.path().display());
         tracing::info!(%address, %token_file, secured = secure_serving.is_some(), "serving the query API");
@@ -200,11 +199,15 @@ async fn handle(State(api): State<ApiState>, request: Request) -> Response {
     let started = Instant::now();
     let path = request.uri().path().to_owned();
     let known = IfNoneMatch::of(request.headers());
-    let response = match Box::pin(admit(&api, request)).await {
-        Ok(response) => response,
-        Err(error) => {
-            tracing::debug!(path, code = error.code(), %error, "request refused");
-            refusal(&error)
+    let response = if is_page_path(&path) {
+        Box::pin(page::respond(&api, request)).await
+    } else {
+        match Box::pin(admit(&api, request)).await {
+            Ok(response) => response,
+            Err(error) => {
+                tracing::debug!(path, code = error.code(), %error, "request refused");
+                refusal(&error)
+            }
         }
     };
     let response = not_modified(&known, response);
@@ -215,186 +218,11 @@ async fn handle(State(api): State<ApiState>, request: Request) -> Response {
 
 /// Authenticates the caller and takes a slot for the request. Credentials are removed from it.
 async fn admit(api: &ApiState, mut request: Request) -> Result<Response, ApiError> {
-    let impersonates = impersonates(request.headers());
-    let caller = match &api.authentication_mode {
-        AuthenticationMode::LoopbackToken(verifier) => token_holder(verifier, &mut request)?,
-        AuthenticationMode::Delegated(auth) => auth.authenticate(&mut request).await?,
-    };
-    if let Some(handle) = request.extensions_mut().remove::<RequestHandle>() {
-        handle.mark_authenticated();
-    }
-    if impersonates {
-        return Err(ApiError::bad_request(
-            "this server does not support impersonation; send the request through the control plane",
-        ));
-    }
+    let caller = authenticate(api, &mut request).await?;
     let uri = request.uri().clone();
     let uri = RequestUri::parse(uri.path(), uri.query())?;
     let (in_flight, request) = api.limits.admit(&caller, &uri, request).await?;
     in_flight
         .run(Box::pin(authorize(api, &caller, &uri, request)))
         .await
-}
-
-async fn authorize(
-    api: &ApiState,
-    caller: &Caller,
-    uri: &RequestUri<'_>,
-    mut request: Request,
-) -> Result<Response, ApiError> {
-    if let AuthenticationMode::Delegated(auth) = &api.authentication_mode {
-        let attributes = Attributes::of(request.method(), uri);
-        auth.authorizer().check(caller, &attributes).await?;
-        request.extensions_mut().insert(attributes);
-    }
-    route(api, caller, uri, request).await
-}
-
-fn token_holder(verifier: &TokenVerifier, request: &mut Request) -> Result<Caller, ApiError> {
-    let authorization = request
-        .headers()
-        .get(header::AUTHORIZATION)
-        .and_then(|value| value.to_str().ok());
-    let is_holder = verifier.accepts(authorization);
-    IdentityHeaders::default().remove_from(request.headers_mut());
-    if is_holder {
-        Ok(Caller::local())
-    } else {
-        Err(ApiError::Unauthorized)
-    }
-}
-
-/// Routes an authorized request, with its body and the means to upgrade the connection.
-async fn route(
-    api: &ApiState,
-    caller: &Caller,
-    uri: &RequestUri<'_>,
-    request: Request,
-) -> Result<Response, ApiError> {
-    if let Some(path) = proxying::request::below(uri) {
-        return Box::pin(proxying::handle(api, caller, uri, &path, request)).await;
-    }
-    let parsed = api_request::parse(uri)?;
-    let allowed = parsed.method();
-    if request.method() == Method::OPTIONS {
-        return Ok(options(if allowed == "GET" {
-            "GET, HEAD, OPTIONS"
-        } else {
-            "POST, OPTIONS"
-        }));
-    }
-    // The response to HEAD is the head of the response to GET.
-    let method = if request.method() == Method::HEAD {
-        "GET"
-    } else {
-        request.method().as_str()
-    };
-    if method != allowed {
-        return Err(ApiError::MethodNotAllowed {
-            method: request.method().to_string(),
-            allowed,
-        });
-    }
-    let ignored = unknown_parameters(&api_request::ignored(&parsed, uri.query())?);
-    Ok(with_warnings(
-        respond(api, caller, parsed, uri.query(), request).await?,
-        &ignored,
-    ))
-}
-
-/// The response to a parsed request.
-async fn respond(
-    api: &ApiState,
-    caller: &Caller,
-    parsed: ApiRequest,
-    query: &QueryParameters<'_>,
-    request: Request,
-) -> Result<Response, ApiError> {
-    let catalog = Arc::clone(&api.catalog.borrow());
-    match parsed {
-        ApiRequest::Version => document(
-            &discovery::version()?,
-            represented(&request, query, Endpoint::Document)?,
-        ),
-        ApiRequest::Discovery(GroupDiscovery::Groups) if wants_aggregated(&request) => {
-            Ok(aggregated_discovery())
-        }
-        ApiRequest::Discovery(which) => document(
-            &discovery::group_discovery(&which)?,
-            represented(&request, query, Endpoint::Document)?,
-        ),
-        ApiRequest::OpenApi(which) => document(
-            &group_discovery::open_api(which)?,
-            represented(&request, query, Endpoint::Document)?,
-        ),
-        ApiRequest::List(list) if list.watch_options.watch => {
-            let representation = represented(&request, query, Endpoint::Watch)?;
-            watch_objects(
-                api,
-                caller,
-                &catalog,
-                &list,
-                representation,
-                attributes(&request),
-            )
-            .await
-        }
-        ApiRequest::List(list) => {
-            let representation = represented(&request, query, Endpoint::List)?;
-            list_objects(api, caller, &catalog, &list, representation).await
-        }
-        ApiRequest::Aggregate(counts) => {
-            let representation = represented(&request, query, Endpoint::Counts)?;
-            count_objects(api, caller, &catalog, &counts, representation).await
-        }
-        ApiRequest::Objects(search) => {
-            let representation = represented(&request, query, Endpoint::Counts)?;
-            search_objects(api, caller, &catalog, &search, representation).await
-        }
-        ApiRequest::Search(search) => {
-            let representation = represented(&request, query, Endpoint::Counts)?;
-            search_all_kinds(api, caller, &catalog, &search, representation).await
-        }
-        ApiRequest::Related(search) => {
-            let representation = represented(&request, query, Endpoint::Counts)?;
-            related_objects(api, caller, &catalog, &search, representation).await
-        }
-        ApiRequest::Merged(merged) => {
-            let representation = represented(&request, query, Endpoint::Counts)?;
-            merged_object(api, caller, &catalog, &merged, representation).await
-        }
-        ApiRequest::Images(images) => {
-            let representation = represented(&request, query, Endpoint::Counts)?;
-            count_images(api, caller, &catalog, &images, representation).await
-        }
-        ApiRequest::Interpret => {
-            let representation = represented(&request, query, Endpoint::Document)?;
-            interpret(api, caller, &catalog, request, representation).await
-        }
-        ApiRequest::Changes(changes_request) => {
-            if let AuthenticationMode::Delegated(auth) = &api.authentication_mode {
-                auth.authorizer()
-                    .check(caller, &Attributes::of_replication())
-                    .await?;
-            }
-            let body = changes::respond(&catalog, &changes_request, api.catalog.clone()).await?;
-            Ok(json(StatusCode::OK, body))
-        }
-        ApiRequest::Verify(clusters) => {
-            let visible =
-                visible_clusters(&api.authentication_mode, caller, &catalog, &clusters).await?;
-            Ok(json(
-                StatusCode::OK,
-                verify::respond(&catalog, &clusters, visible.as_ref())?,
-            ))
-        }
-    }
-}
-
-fn represented(
-    request: &Request,
-    query: &QueryParameters<'_>,
-    endpoint: Endpoint,
-) -> Result<Representation, ApiError> {
-    Representation::negotiate(endpoint, request.headers(), query)
 }

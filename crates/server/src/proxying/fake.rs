@@ -130,6 +130,8 @@ impl FakeFleet {
             peers: Peers::default(),
             keys: SealingKeys::default(),
             interpreters: crate::read::interpreters::Interpreters::default(),
+            registries: crate::read::fleet::Registries::default(),
+            links: Arc::default(),
         }
     }
 

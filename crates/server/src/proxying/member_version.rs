@@ -4,7 +4,7 @@
 //! precondition of a deletion. If the log of changes has no change of the object since, the object of the index is the
 //! one that the client has read. Otherwise the version is unknown, and the client has to read the object again, as after any other conflict.
 
-use std::sync::Arc;
+use std::{slice, sync::Arc};
 
 use fleetdex_core::query::{Hit, Query};
 use fleetdex_store::changes::Log;
@@ -16,7 +16,10 @@ use serde::Deserialize;
 pub async fn resolve(log: &Arc<Log>, query: &Query, hit: &Hit, version: &str) -> Option<String> {
     let number = log.sequence().number(version.parse().ok()?)?;
     // The log has every change that the index shows, once all writes in flight are acknowledged.
-    let mut since = log.watch_settled(query, number).await.ok()?;
+    let mut since = log
+        .watch_settled(slice::from_ref(query), number)
+        .await
+        .ok()?;
     let newest = log.newest();
     // A watch that has read the whole log is pending.
     let is_unchanged = since.next().now_or_never().is_none() && since.sequence() >= newest;

@@ -5,6 +5,7 @@
 
 mod found_objects;
 mod resource_request;
+mod watchable;
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -25,7 +26,9 @@ use futures::{
 use tokio::time::timeout;
 
 pub use self::found_objects::{FoundObject, FoundObjects};
-use self::resource_request::{check_fields, of_resource, uninterpreted_warning, unsupported_path};
+
+pub(super) use self::resource_request::of_resource;
+use self::resource_request::{check_fields, uninterpreted_warning, unsupported_path};
 use super::{
     query_plan::{self, PAGE, QueryPlan},
     visible_objects::{permitted_objects, visible_catalog},
@@ -262,14 +265,9 @@ impl<'s> AcrossKinds<'s> {
 
     /// The terms by which other objects refer to one, one for each version of its resource.
     pub fn terms_of(&self, resource: &ResourceName, namespace: &str, name: &str) -> Vec<String> {
-        let Some(registered) = self.catalog.find(resource) else {
-            return Vec::new();
-        };
-        let term = |version: &Arc<str>| {
-            let api_version = Gvk::new(&resource.group, version, "").api_version();
-            format!("{api_version}/{}/{namespace}/{name}", registered.kind)
-        };
-        registered.versions.iter().map(term).collect()
+        let registered = self.catalog.find(resource);
+        let terms = |registered| terms_of(registered, namespace, name);
+        registered.map(terms).unwrap_or_default()
     }
 
     /// Whether a result has all that exists in a namespace of a cluster: the caller may see it, a store has all of it, and nothing of it is incomplete
@@ -331,19 +329,7 @@ impl<'s> AcrossKinds<'s> {
         let Some((request, permission)) = self.permitted(registered, request).await? else {
             return Ok(None);
         };
-        if let Some(path) = unsupported_path(registered, &request) {
-            let warning = uninterpreted_warning(registered, path);
-            return Ok(Some(PlannedSearch {
-                plan: None,
-                warnings: warning.into_iter().collect(),
-            }));
-        }
-        let plan = query_plan::plan(&self.catalog, &request, permission.permitted)?;
-        let warnings = permission.warnings.into_iter();
-        Ok(Some(PlannedSearch {
-            warnings: warnings.chain(plan.warnings.iter().cloned()).collect(),
-            plan: Some(plan).filter(|plan| !plan.is_empty),
-        }))
+        planned(&self.catalog, registered, &request, permission).map(Some)
     }
 
     /// What a request selects of one resource, and what of it the caller may list; `None`: nothing.
@@ -456,4 +442,39 @@ impl<'s> AcrossKinds<'s> {
             Err(error) => Err(error),
         }
     }
+}
+
+/// The plan of a search of one resource. `request` is that of the [resource](of_resource).
+pub(super) fn planned(
+    catalog: &Catalog,
+    registered: &RegisteredResource,
+    request: &ListRequest,
+    permission: Permission,
+) -> Result<PlannedSearch, ApiError> {
+    if let Some(path) = unsupported_path(registered, request) {
+        let warning = uninterpreted_warning(registered, path);
+        return Ok(PlannedSearch {
+            plan: None,
+            warnings: warning.into_iter().collect(),
+        });
+    }
+    let plan = query_plan::plan(catalog, request, permission.permitted)?;
+    let warnings = permission.warnings.into_iter();
+    Ok(PlannedSearch {
+        warnings: warnings.chain(plan.warnings.iter().cloned()).collect(),
+        plan: Some(plan).filter(|plan| !plan.is_empty),
+    })
+}
+
+/// The terms by which other objects refer to one of a resource, one for each version of it.
+pub(super) fn terms_of(
+    registered: &RegisteredResource,
+    namespace: &str,
+    name: &str,
+) -> Vec<String> {
+    let term = |version: &Arc<str>| {
+        let api_version = Gvk::new(&registered.name.group, version, "").api_version();
+        format!("{api_version}/{}/{namespace}/{name}", registered.kind)
+    };
+    registered.versions.iter().map(term).collect()
 }

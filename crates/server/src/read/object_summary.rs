@@ -5,6 +5,7 @@ use fleetdex_core::{
     query::{Hit, ResourceName},
 };
 use jiff::Timestamp;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, PercentEncode, utf8_percent_encode};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -15,6 +16,15 @@ use crate::render::{representation::MetaVersion, table::human_duration};
 const HEALTH: &str = "fleetdex.io/health";
 const HEALTH_REASON: &str = "fleetdex.io/health-reason";
 const HEALTH_MESSAGE: &str = "fleetdex.io/health-message";
+/// The annotation of an object's path at its API server, which `apiVersion` and `kind` do not tell.
+const NATIVE_PATH: &str = "fleetdex.io/native-path";
+
+/// What stays as it is in a segment of a URL.
+const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'.')
+    .remove(b'_')
+    .remove(b'~');
 
 /// One object of any kind.
 #[derive(Clone, Debug)]
@@ -23,6 +33,8 @@ pub struct ObjectSummary {
     pub cluster: ClusterName,
     /// Its kind.
     pub kind: Gvk,
+    /// The plural of its resource; empty if no registry selects it any more.
+    pub plural: String,
     /// Its metadata, as much as identifies it.
     pub metadata: ObjectIdentity,
     /// What it means.
@@ -58,7 +70,7 @@ struct IdentifiedObject {
 
 impl FoundObject for ObjectSummary {
     /// Its version is that of the object, which its cluster may serve in another one.
-    fn of(_: &ResourceName, kind: &Gvk, hit: &Hit) -> Self {
+    fn of(resource: &ResourceName, kind: &Gvk, hit: &Hit) -> Self {
         let head: Option<IdentifiedObject> = serde_json::from_str(hit.object.get()).ok();
         let version = head
             .as_ref()
@@ -72,6 +84,7 @@ impl FoundObject for ObjectSummary {
         Self {
             cluster: hit.cluster.clone(),
             kind,
+            plural: resource.plural.to_string(),
             metadata: head.map(|head| head.metadata).unwrap_or_default(),
             interpretation: hit.interpretation.as_deref().cloned().unwrap_or_default(),
         }
@@ -100,12 +113,33 @@ impl ObjectSummary {
         (&self.cluster, &self.kind.kind, namespace, name, uid)
     }
 
-    /// Its `PartialObjectMetadata`, with its own `apiVersion` and `kind`, and annotations of its cluster and health.
+    /// Its path at its API server; empty if the resource is not known.
+    fn native_path(&self) -> String {
+        if self.plural.is_empty() {
+            return String::new();
+        }
+        let Gvk { group, version, .. } = &self.kind;
+        let ObjectIdentity {
+            name, namespace, ..
+        } = &self.metadata;
+        let mut path = if group.is_empty() {
+            format!("/api/{version}")
+        } else {
+            format!("/apis/{group}/{version}")
+        };
+        if !namespace.is_empty() {
+            path = format!("{path}/namespaces/{}", encoded(namespace));
+        }
+        format!("{path}/{}/{}", self.plural, encoded(name))
+    }
+
+    /// Its `PartialObjectMetadata`, with its own `apiVersion` and `kind`, and annotations of its cluster, path and health.
     pub fn partial_metadata(&self) -> Value {
         let found = &self.interpretation;
         let mut annotations = Map::new();
         for (key, value) in [
             (CLUSTER_ANNOTATION, self.cluster.as_str()),
+            (NATIVE_PATH, &self.native_path()),
             (HEALTH, found.health),
             (HEALTH_REASON, &found.health_reason),
             (HEALTH_MESSAGE, &found.health_message),
@@ -142,6 +176,11 @@ impl ObjectSummary {
         object["kind"] = "PartialObjectMetadata".into();
         json!({ "cells": cells, "object": object })
     }
+}
+
+/// A name as a segment of a URL.
+fn encoded(name: &str) -> PercentEncode<'_> {
+    utf8_percent_encode(name, SEGMENT)
 }
 
 impl ObjectIdentity {

@@ -1,10 +1,14 @@
 //! Objects of every kind, by their labels, their health and whatever else all kinds have.
 
+use fleetdex_core::{
+    model::Gvk,
+    query::{Hit, ResourceName},
+};
 use jiff::Timestamp;
 use serde_json::{Map, Value, json, value::RawValue};
 
 use super::{
-    across_kinds::AcrossKinds,
+    across_kinds::{AcrossKinds, FoundObject as _},
     aggregate::raw,
     object_summary::{ObjectSummary, ResultExtent, table},
 };
@@ -114,6 +118,61 @@ pub fn document(found: &FoundSummaries, output: OutputKind) -> Result<Box<RawVal
         "metadata": found.metadata(),
         "items": found.objects.iter().map(ObjectSummary::partial_metadata).collect::<Vec<Value>>(),
     }))
+}
+
+/// How the events of a watch show objects.
+#[derive(Clone, Copy, Debug)]
+pub struct EventFormat {
+    /// As what.
+    pub output: OutputKind,
+    /// The time for ages.
+    pub now: Timestamp,
+    /// Whether a Table has its columns; only the first event of a watch has.
+    pub with_columns: bool,
+}
+
+/// The object of an event: an item of the list, or a Table with one row. `kind` is that of the
+/// resource, in its best version; a watch can continue from `version`.
+pub fn event_object(
+    resource: &ResourceName,
+    kind: &Gvk,
+    hit: &Hit,
+    version: &str,
+    format: EventFormat,
+) -> Value {
+    let object = ObjectSummary::of(resource, kind, hit);
+    let OutputKind::Table(table_version, _) = format.output else {
+        let mut item = object.partial_metadata();
+        item["metadata"]["resourceVersion"] = version.into();
+        return item;
+    };
+    let metadata = json!({ "resourceVersion": version });
+    let row = object.row(&cells(&object, format.now), table_version);
+    let columns: &[_] = if format.with_columns { &COLUMNS } else { &[] };
+    let mut table = table(columns, &[row], &metadata, table_version);
+    if !format.with_columns {
+        table["columnDefinitions"] = Value::Null;
+    }
+    table
+}
+
+/// The object of a bookmark.
+pub fn bookmark_object(metadata: &Value, output: OutputKind) -> Value {
+    match output {
+        OutputKind::Table(version, _) => json!({
+            "kind": "Table",
+            "apiVersion": version.api_version(),
+            "metadata": metadata,
+            "columnDefinitions": null,
+            "rows": [],
+        }),
+        OutputKind::Object => bookmark_metadata(metadata, MetaVersion::V1),
+        OutputKind::PartialMetadata(version) => bookmark_metadata(metadata, version),
+    }
+}
+
+fn bookmark_metadata(metadata: &Value, version: MetaVersion) -> Value {
+    json!({ "kind": "PartialObjectMetadata", "apiVersion": version.api_version(), "metadata": metadata })
 }
 
 fn cells(object: &ObjectSummary, now: Timestamp) -> Value {

@@ -4,6 +4,7 @@
 //! the page before in what the stores hold then: no view stays open, so objects that have changed meanwhile may be missing or repeated.
 
 mod selection;
+mod watched;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -14,44 +15,50 @@ use fleetdex_core::{
     model::{Gvk, StoreName, split_api_version},
     query::{
         Cursor, Facet, Permitted, Query, RankPosition, RankedHit, RankedPage, RankedQuery,
-        ResourceName, ranked::MAX_FACET_VALUES,
+        ResourceName, dsl::ranked_body, ranked::MAX_FACET_VALUES,
     },
 };
 use fleetdex_limits::fair_semaphore::FairPermit;
 use fleetdex_store::IndexReader;
 use futures::{FutureExt, future::try_join_all};
 use jiff::Timestamp;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value, json, value::RawValue};
 use tokio::time::timeout;
 
 use self::selection::SearchSelection;
 use super::{
     across_kinds::{AcrossKinds, FoundObject, TIMEOUT, concurrently},
+    aggregate::raw,
     list::{refused_token, token},
     object_summary::{ObjectSummary, ResultExtent},
     objects::FoundSummaries,
+    query_plan::QueryPlan,
+    snapshot::{log_of, sequence_number, wait_for},
 };
 use crate::{
     auth::continue_token::{self, Continuation, SealingKeys, TokenBinding},
     catalog::RegisteredResource,
     request::{
         api_error::ApiError,
-        api_request::{ListRequest, SearchRequest},
+        api_request::{GROUPS, ListRequest, SearchRequest, VERSION},
     },
 };
 
-pub use self::selection::named_clusters;
+pub use self::{
+    selection::named_clusters,
+    watched::{SearchScope, WatchedSearch, plan_watch},
+};
 
 /// Each query, that of its store, the checked one of the embedded store, and its translation.
-const QUERY_COPIES: usize = 4;
+pub(super) const QUERY_COPIES: usize = 4;
 
 /// The queries for one store.
-type StoreQueries = BTreeMap<StoreName, (Arc<dyn IndexReader>, Vec<Query>)>;
+pub(super) type StoreQueries = BTreeMap<StoreName, (Arc<dyn IndexReader>, Vec<Query>)>;
 
 /// What is asked about one kind, and what its result lacks.
 #[derive(Default)]
 struct PlannedKind {
-    queries: Vec<(StoreName, Arc<dyn IndexReader>, Query)>,
+    queries: StoreQueries,
     warnings: Vec<String>,
 }
 
@@ -72,14 +79,12 @@ pub async fn search(
     };
     let from = request.list.continue_token.as_deref();
     let from = from.map(|text| opened(text, &bound, keys)).transpose()?;
-    let (queries, warnings) = match SearchSelection::of(kinds, request, Timestamp::now())? {
-        Some(selection) => plan(kinds, &selection).await?,
-        None => (StoreQueries::new(), BTreeSet::new()),
-    };
+    let (queries, warnings) = queries(kinds, request).await?;
     let of_store = queries.values().flat_map(|(_, queries)| queries);
     let bytes: usize = of_store.map(Query::bytes).sum();
     let _reservation = reserve(bytes * QUERY_COPIES)?;
     let after = from.as_ref().map(|from| from.position.clone());
+    wait_until_shown(request, &queries).await?;
     // One for all stores: a search that held one for each could wait for itself. Only the embedded store returns whole objects.
     let _page = kinds.page_permit().await?;
     let page = read(kinds, request, &queries, after).await?;
@@ -103,7 +108,7 @@ pub async fn search(
         );
     }
     let found = FoundSummaries {
-        objects: page.items.iter().map(summary).collect(),
+        objects: summaries(kinds, &page),
         extent: ResultExtent {
             is_cut: false,
             remaining: Some(remaining).filter(|_| page.more),
@@ -113,7 +118,38 @@ pub async fn search(
     Ok((found, warnings.into_iter().collect()))
 }
 
-/// The queries for each store, and what their results lack.
+/// What the stores are asked for the first page of a search, in OpenSearch's words. Nothing is read.
+pub async fn explain(
+    kinds: &AcrossKinds<'_>,
+    request: &SearchRequest,
+) -> Result<(Box<RawValue>, Vec<String>), ApiError> {
+    let (queries, warnings) = queries(kinds, request).await?;
+    let mut bodies = Vec::new();
+    for (_, queries) in queries.into_values() {
+        let ranked = ranked(kinds, request, &queries, None);
+        let body = ranked_body(&ranked);
+        bodies.push(body.map_err(|error| ApiError::bad_request(error.to_string()))?);
+    }
+    let explanation = raw(&json!({
+        "kind": "Explanation",
+        "apiVersion": format!("{}/{VERSION}", GROUPS[0]),
+        "metadata": {},
+        "requests": bodies,
+    }))?;
+    Ok((explanation, warnings.into_iter().collect()))
+}
+
+/// The queries of a search for each store, restricted to what the caller may list, and what their results lack.
+pub(super) async fn queries(
+    kinds: &AcrossKinds<'_>,
+    request: &SearchRequest,
+) -> Result<(StoreQueries, BTreeSet<String>), ApiError> {
+    match SearchSelection::of(kinds.catalog(), request, Timestamp::now())? {
+        Some(selection) => plan(kinds, &selection).await,
+        None => Ok((StoreQueries::new(), BTreeSet::new())),
+    }
+}
+
 async fn plan(
     kinds: &AcrossKinds<'_>,
     selection: &SearchSelection,
@@ -127,9 +163,9 @@ async fn plan(
     let mut warnings = BTreeSet::new();
     for planned in concurrently(planned.collect()).await? {
         warnings.extend(planned.warnings);
-        for (name, store, query) in planned.queries {
+        for (name, (store, of_kind)) in planned.queries {
             let of_store = queries.entry(name).or_insert_with(|| (store, Vec::new()));
-            of_store.1.push(query);
+            of_store.1.extend(of_kind);
         }
     }
     Ok((queries, warnings))
@@ -153,20 +189,52 @@ async fn plan_kind(
     let query = Query {
         words: selection.words.clone(),
         requester: kinds.requester(),
-        ..plan.query
+        ..plan.query.clone()
     };
-    let parts = plan.stores.parts().iter();
-    let queries = parts.map(|part| {
-        (
-            part.name.clone(),
-            Arc::clone(&part.store),
-            part.query(&query),
-        )
-    });
+    let mut queries = StoreQueries::new();
+    add_queries(&mut queries, &plan, &query);
     Ok(PlannedKind {
-        queries: queries.collect(),
+        queries,
         warnings: planned.warnings,
     })
+}
+
+/// The question to one store.
+fn ranked(
+    kinds: &AcrossKinds<'_>,
+    request: &SearchRequest,
+    queries: &[Query],
+    after: Option<RankPosition>,
+) -> RankedQuery {
+    RankedQuery {
+        queries: queries.to_vec(),
+        requester: kinds.requester(),
+        limit: request.limit,
+        after,
+        facets: request.facets.clone(),
+    }
+}
+
+/// Adds the query of one kind for each of its stores.
+fn add_queries(queries: &mut StoreQueries, plan: &QueryPlan, query: &Query) {
+    for part in plan.stores.parts() {
+        let of_store = queries.entry(part.name.clone());
+        let of_store = of_store.or_insert_with(|| (Arc::clone(&part.store), Vec::new()));
+        of_store.1.push(part.query(query));
+    }
+}
+
+/// Waits until the stores show the version that the request names.
+async fn wait_until_shown(request: &SearchRequest, queries: &StoreQueries) -> Result<(), ApiError> {
+    let Some(version) = request.not_older_than else {
+        return Ok(());
+    };
+    let logs = queries.values().map(|(store, _)| log_of(&**store));
+    let logs = try_join_all(logs).await?;
+    if logs.is_empty() {
+        return Ok(());
+    }
+    wait_for(&logs, sequence_number(&logs, version)?).await
 }
 
 /// One page, from all stores.
@@ -177,13 +245,7 @@ async fn read(
     after: Option<RankPosition>,
 ) -> Result<RankedPage, ApiError> {
     let pages = queries.values().map(async |(store, queries)| {
-        let ranked = RankedQuery {
-            queries: queries.clone(),
-            requester: kinds.requester(),
-            limit: request.limit,
-            after: after.clone(),
-            facets: request.facets.clone(),
-        };
+        let ranked = ranked(kinds, request, queries, after.clone());
         let page = timeout(TIMEOUT, store.ranked_page(&ranked)).await;
         let page = page.map_err(|_| ApiError::Timeout(TIMEOUT.as_secs()))??;
         Ok::<_, ApiError>(page)
@@ -194,11 +256,22 @@ async fn read(
     ))
 }
 
-fn summary(found: &RankedHit) -> ObjectSummary {
-    let (group, version) = split_api_version(&found.position.api_version);
-    let kind = Gvk::new(group, version, &found.position.kind);
-    // The summary names no resource.
-    ObjectSummary::of(&ResourceName::new(group, ""), &kind, &found.hit)
+fn summaries(kinds: &AcrossKinds<'_>, page: &RankedPage) -> Vec<ObjectSummary> {
+    let resources = kinds.catalog().resources();
+    let plurals: BTreeMap<(&str, &str), &str> = resources
+        .map(|registered| {
+            let name = &registered.name;
+            ((&*name.group, &*registered.kind), &*name.plural)
+        })
+        .collect();
+    let summary = |found: &RankedHit| {
+        let (group, version) = split_api_version(&found.position.api_version);
+        let kind = Gvk::new(group, version, &found.position.kind);
+        let plural = plurals.get(&(group, &*found.position.kind));
+        let resource = ResourceName::new(group, plural.copied().unwrap_or_default());
+        ObjectSummary::of(&resource, &kind, &found.hit)
+    };
+    page.items.iter().map(summary).collect()
 }
 
 /// The largest counts of a facet, and of how many objects it has other values.

@@ -21,7 +21,7 @@ use crate::{
         authentication_mode::AuthenticationMode,
         authorize::{AccessRequest, NamespaceLister, Permission},
         caller::Caller,
-        reauthorization::Reauthorization,
+        reauthorization::{Reauthorization, WatchedObjects},
     },
     catalog::Catalog,
     request::{api_error::ApiError, api_request::ListRequest},
@@ -111,26 +111,31 @@ pub async fn permitted_objects(
 }
 
 /// The reauthorization of a watch; `None` if its caller needs none. `outer`: the attributes by
-/// which the request was authorized.
-pub fn reauthorization(
+/// which the request was authorized. `shown`: of each resource the request, and what of it is
+/// permitted.
+pub fn reauthorization<'r>(
     authentication_mode: &AuthenticationMode,
     caller: &Caller,
-    request: &ListRequest,
-    permitted: &Permitted,
     outer: Option<Attributes>,
+    shown: impl IntoIterator<Item = (&'r ListRequest, &'r Permitted)>,
 ) -> Option<Reauthorization> {
     let AuthenticationMode::Delegated(auth) = authentication_mode else {
         return None;
     };
-    let resource_path = &request.resource;
+    let objects = |(request, permitted): (&ListRequest, &Permitted)| {
+        let resource_path = &request.resource;
+        WatchedObjects {
+            resource: ResourceName::new(&resource_path.group, &resource_path.plural),
+            version: resource_path.version.clone(),
+            name: resource_path.name.clone(),
+            permitted: permitted.clone(),
+        }
+    };
     (!caller.is_superuser()).then_some(Reauthorization {
         authorizer: auth.authorizer().clone(),
         caller: caller.clone(),
         outer: outer?,
-        resource: ResourceName::new(&resource_path.group, &resource_path.plural),
-        version: resource_path.version.clone(),
-        name: resource_path.name.clone(),
-        permitted: permitted.clone(),
+        objects: shown.into_iter().map(objects).collect(),
     })
 }
 

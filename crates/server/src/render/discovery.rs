@@ -28,9 +28,10 @@ use crate::{
 };
 
 /// The resources of the server's own groups. Most have only paths below them, and so no verbs.
-pub(super) const GROUP_RESOURCES: [(&str, &str, &[&str]); 10] = [
+pub(super) const GROUP_RESOURCES: [(&str, &str, &[&str]); 11] = [
     ("aggregate", "Aggregate", &[]),
     ("clusters", "Cluster", &[]),
+    ("completions", "SearchCompletions", &["list"]),
     ("images", "ImageCount", &["list"]),
     ("interpret", "Interpretation", &["create"]),
     ("merged", "MergedObject", &[]),

@@ -13,6 +13,7 @@ use super::{
 
 mod across_kinds;
 mod changes;
+mod completions;
 mod counts;
 mod errors;
 mod interpret;
@@ -27,12 +28,13 @@ mod values;
 
 pub use across_kinds::{ImagesRequest, MergedRequest, ObjectsRequest, RelatedRequest};
 pub use changes::ChangesRequest;
+pub use completions::CompletionsRequest;
 pub use counts::AggregateRequest;
 pub use interpret::InterpretRequest;
 pub use list::ListRequest;
 use parameters::WITHOUT_EFFECT;
 pub use resource_path::ResourcePath;
-pub use search::SearchRequest;
+pub use search::{SearchRequest, SearchWatch};
 pub use store_kind::StoreKind;
 use values::comma_separated;
 
@@ -58,6 +60,8 @@ pub enum ApiRequest {
     Objects(Box<ObjectsRequest>),
     /// A search over all kinds.
     Search(Box<SearchRequest>),
+    /// Completions of a search.
+    Completions(Box<CompletionsRequest>),
     /// The relations of an object.
     Related(Box<RelatedRequest>),
     /// One object as all clusters have it.
@@ -68,6 +72,8 @@ pub enum ApiRequest {
     Interpret,
     /// The changes that this replica makes, for another replica.
     Changes(Box<ChangesRequest>),
+    /// How the clusters are read.
+    Clusters,
     /// Verification of the documents of these clusters, or of all if there are none.
     Verify(Vec<ClusterName>),
 }
@@ -77,6 +83,7 @@ impl ApiRequest {
     pub fn is_long_running(&self) -> bool {
         match self {
             Self::List(list) => list.watch_options.watch,
+            Self::Search(search) => search.watch.is_some(),
             Self::Changes(changes) => changes.watch,
             Self::Verify(_) => true,
             Self::Version
@@ -84,10 +91,11 @@ impl ApiRequest {
             | Self::OpenApi(_)
             | Self::Aggregate(_)
             | Self::Objects(_)
-            | Self::Search(_)
+            | Self::Completions(_)
             | Self::Related(_)
             | Self::Merged(_)
             | Self::Images(_)
+            | Self::Clusters
             | Self::Interpret => false,
         }
     }
@@ -104,9 +112,11 @@ impl ApiRequest {
             | Self::Aggregate(_)
             | Self::Objects(_)
             | Self::Search(_)
+            | Self::Completions(_)
             | Self::Related(_)
             | Self::Merged(_)
             | Self::Images(_)
+            | Self::Clusters
             | Self::Changes(_) => "GET",
         }
     }
@@ -209,6 +219,7 @@ fn below_group(
             ListRequest::of(path, resource_path, None)?.from(StoreKind::OpenSearch),
         )),
         ["search", resource_path @ ..] => Ok(boxed(ListRequest::of(path, resource_path, None)?)),
+        ["clusters"] => Ok(ApiRequest::Clusters),
         ["clusters", cluster, resource_path @ ..] if !resource_path.is_empty() => {
             let name = cluster
                 .parse()
@@ -226,6 +237,10 @@ fn below_group(
         ["objects"] => {
             let request = ObjectsRequest::with(parameters)?;
             Ok(ApiRequest::Objects(Box::new(request)))
+        }
+        ["completions"] => {
+            let request = CompletionsRequest::with(parameters)?;
+            Ok(ApiRequest::Completions(Box::new(request)))
         }
         ["images"] => {
             let request = ImagesRequest::with(parameters)?;
@@ -275,7 +290,10 @@ pub fn list_of_fleet(
 /// Unknown parameters of a request. Lists and counts report their own.
 pub fn ignored(request: &ApiRequest, query: &QueryParameters<'_>) -> Result<Vec<String>, ApiError> {
     let known: &[&str] = match request {
-        ApiRequest::Version | ApiRequest::Discovery(_) | ApiRequest::Interpret => &[],
+        ApiRequest::Version
+        | ApiRequest::Discovery(_)
+        | ApiRequest::Clusters
+        | ApiRequest::Interpret => &[],
         ApiRequest::Verify(_) => &["clusters"],
         // Clients of OpenAPI send parameters of the index's links, such as a hash. The others report or refuse unknown parameters themselves.
         ApiRequest::OpenApi(_)
@@ -283,6 +301,7 @@ pub fn ignored(request: &ApiRequest, query: &QueryParameters<'_>) -> Result<Vec<
         | ApiRequest::Aggregate(_)
         | ApiRequest::Objects(_)
         | ApiRequest::Search(_)
+        | ApiRequest::Completions(_)
         | ApiRequest::Related(_)
         | ApiRequest::Merged(_)
         | ApiRequest::Images(_)

@@ -256,7 +256,7 @@ async fn objects_of_all_kinds_are_found_by_their_health() {
         ]
     );
     let (_, list) = fetch(&app, &path).await;
-    insta::assert_snapshot!(list, @r#"{"kind":"PartialObjectMetadataList","apiVersion":"meta.k8s.io/v1","metadata":{},"items":[{"apiVersion":"v1","kind":"Pod","metadata":{"name":"web-1","uid":"uid-web-1","annotations":{"resource.karmada.io/cached-from-cluster":"member1","fleetdex.io/health":"Degraded","fleetdex.io/health-reason":"CrashLoopBackOff","fleetdex.io/health-message":"back-off 5m0s"},"namespace":"web"}}]}"#);
+    insta::assert_snapshot!(list, @r#"{"kind":"PartialObjectMetadataList","apiVersion":"meta.k8s.io/v1","metadata":{},"items":[{"apiVersion":"v1","kind":"Pod","metadata":{"name":"web-1","uid":"uid-web-1","annotations":{"resource.karmada.io/cached-from-cluster":"member1","fleetdex.io/native-path":"/api/v1/namespaces/web/pods/web-1","fleetdex.io/health":"Degraded","fleetdex.io/health-reason":"CrashLoopBackOff","fleetdex.io/health-message":"back-off 5m0s"},"namespace":"web"}}]}"#);
 }
 
 #[tokio::test]

@@ -123,6 +123,8 @@ impl App {
             peers: Peers::default(),
             keys: SealingKeys::default(),
             interpreters: crate::read::interpreters::Interpreters::default(),
+            registries: crate::read::fleet::Registries::default(),
+            links: Arc::default(),
         };
         Self {
             router: router(api, Readiness::new()),

@@ -64,7 +64,7 @@ const KINDS: [(&str, &str, &str, bool); 3] = [
 ];
 
 /// Two clusters with an application and its database.
-async fn fleet() -> Catalog {
+pub(crate) async fn fleet() -> Catalog {
     let memory = Memory::new();
     let mut catalog = Catalog::default();
     catalog.add_store(store("main"), Arc::new(memory.clone()) as _);

@@ -4,13 +4,14 @@ use std::{ops::Deref, sync::OnceLock};
 
 use fleetdex_core::{
     model::{FleetVersion, with_fleet_version},
-    query::Hit,
+    query::{Hit, ResourceName},
 };
 
 /// The object of an event, as it is stored. All watches that get the event share it.
 #[derive(Debug)]
 pub struct EventObject {
     hit: Hit,
+    resource: ResourceName,
     /// The fleet version of the event.
     version: FleetVersion,
     versioned: OnceLock<Hit>,
@@ -25,12 +26,23 @@ impl Deref for EventObject {
 }
 
 impl EventObject {
-    pub(super) fn new(hit: Hit, version: FleetVersion) -> Self {
+    pub(super) fn new(hit: Hit, resource: ResourceName, version: FleetVersion) -> Self {
         Self {
             hit,
+            resource,
             version,
             versioned: OnceLock::new(),
         }
+    }
+
+    /// Its resource.
+    pub fn resource(&self) -> &ResourceName {
+        &self.resource
+    }
+
+    /// The fleet version of the event.
+    pub fn version(&self) -> FleetVersion {
+        self.version
     }
 
     /// The object with the fleet version as its resourceVersion; made for the first watch that

@@ -6,6 +6,7 @@ mod replicas;
 mod state;
 
 use std::{
+    collections::BTreeSet,
     fmt,
     sync::{Arc, atomic::AtomicU64},
     time::Duration,
@@ -259,7 +260,7 @@ impl Log {
     /// Whether a watch of this replica follows a resource. Other replicas do not count.
     pub fn is_watched(&self, resource: &ResourceName) -> bool {
         let counts = |subscriber: &Subscriber| {
-            subscriber.kind == SubscriberKind::Watch && subscriber.resource == *resource
+            subscriber.kind == SubscriberKind::Watch && subscriber.resources.contains(resource)
         };
         self.lock().subscribers.values().any(counts)
     }
@@ -283,11 +284,11 @@ impl Log {
         }
     }
 
-    /// Adds a subscriber of a resource. `after`: the number to continue from; without it, the last
+    /// Adds a subscriber of some resources. `after`: the number to continue from; without it, the last
     /// one. Returns the subscriber's number and its position.
     pub(super) fn follow(
         &self,
-        resource: &ResourceName,
+        resources: &Arc<BTreeSet<ResourceName>>,
         after: Option<u64>,
         kind: SubscriberKind,
     ) -> Result<(u64, Arc<AtomicU64>), TooOld> {
@@ -301,11 +302,11 @@ impl Log {
         let knows_all = state
             .gaps
             .iter()
-            .all(|gap| gap.number <= after || gap.known.contains(resource));
+            .all(|gap| gap.number <= after || gap.known.is_superset(resources));
         if !is_ours
             || !state.knows_after(after)
             || !knows_all
-            || (kind == SubscriberKind::Watch && state.has_lost(resource, after))
+            || (kind == SubscriberKind::Watch && state.has_lost(resources, after))
         {
             return Err(TooOld { after });
         }
@@ -314,7 +315,7 @@ impl Log {
         state.subscribers.insert(
             number,
             Subscriber {
-                resource: resource.clone(),
+                resources: Arc::clone(resources),
                 position: Arc::clone(&position),
                 kind,
             },
@@ -325,7 +326,9 @@ impl Log {
     pub(super) fn leave(&self, subscriber: u64) {
         let mut state = self.lock();
         if let Some(subscriber) = state.subscribers.remove(&subscriber) {
-            state.asked.insert(subscriber.resource, Instant::now());
+            let resources = subscriber.resources.iter().cloned();
+            let ended = resources.map(|resource| (resource, Instant::now()));
+            state.asked.extend(ended);
         }
     }
 
@@ -344,13 +347,13 @@ impl Log {
         Ok(state.batches.get(next).cloned())
     }
 
-    /// The same for a watch of a resource that other replicas change, too.
+    /// The same for a watch of resources that other replicas change, too.
     pub(super) fn all_changes_after(
         &self,
-        resource: &ResourceName,
+        resources: &BTreeSet<ResourceName>,
         after: u64,
     ) -> Result<Option<Arc<Batch>>, TooOld> {
-        if self.lock().has_lost(resource, after) {
+        if self.lock().has_lost(resources, after) {
             return Err(TooOld { after });
         }
         self.after(after)

@@ -4,16 +4,16 @@
 //! event is sent once no other log can have an earlier one. A watch that continues from any of them
 //! therefore misses nothing of any log.
 
-use std::collections::VecDeque;
+use std::{collections::VecDeque, sync::Arc};
 
-use fleetdex_core::model::FleetVersion;
+use fleetdex_core::{model::FleetVersion, query::Query};
 use futures::{FutureExt as _, future::select_all};
 use tokio::task::{unconstrained, yield_now};
 
-use super::{Event, Sequence, Watch};
+use super::{Event, Log, Sequence, Watch, WatchError};
 use crate::StoreError;
 
-/// Follows the changes of a query's objects, in one log or in several.
+/// Follows the changes of the objects of queries, in one log or in several.
 pub struct MergedWatch {
     logs: Vec<WatchedLog>,
     sequence: Sequence,
@@ -31,8 +31,23 @@ struct WatchedLog {
 }
 
 impl MergedWatch {
+    /// Follows in each log the changes of the objects of some queries, each of another resource,
+    /// after `after` and the writes in flight whose objects a list may already have shown.
+    pub async fn begin(logs: &[(Arc<Log>, Vec<Query>)], after: u64) -> Result<Self, WatchError> {
+        let mut watches = Vec::with_capacity(logs.len());
+        for (log, queries) in logs {
+            watches.push(if logs.len() == 1 {
+                log.watch_settled(queries, after).await?
+            } else {
+                log.watch_behind(queries, after).await?
+            });
+        }
+        let sequence = logs.first().map(|(log, _)| log.sequence().clone());
+        Ok(Self::new(watches, sequence.unwrap_or_default(), after))
+    }
+
     /// Merges watches that all begin after a number.
-    pub fn new(watches: Vec<Watch>, sequence: Sequence, after: u64) -> Self {
+    fn new(watches: Vec<Watch>, sequence: Sequence, after: u64) -> Self {
         let watched = |watch| WatchedLog {
             watch,
             events: VecDeque::new(),

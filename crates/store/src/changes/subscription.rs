@@ -1,8 +1,11 @@
 //! Subscriptions: how the log knows what its readers follow, and how far they are.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicU64, Ordering},
+use std::{
+    collections::BTreeSet,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use fleetdex_core::{model::FleetVersion, query::ResourceName};
@@ -13,6 +16,7 @@ use super::{Log, TooOld, log::SubscriberKind};
 /// A reader's position in a log. Dropping it ends the subscription.
 pub(super) struct LogSubscription {
     log: Arc<Log>,
+    resources: Arc<BTreeSet<ResourceName>>,
     newest: watch::Receiver<u64>,
     subscriber: u64,
     /// The copy of `read_to` that the log reads.
@@ -28,18 +32,20 @@ impl Drop for LogSubscription {
 }
 
 impl LogSubscription {
-    /// Follows a resource after a number; without one, after the last change.
+    /// Follows resources after a number; without one, after the last change.
     pub(super) fn new(
         log: Arc<Log>,
-        resource: &ResourceName,
+        resources: BTreeSet<ResourceName>,
         after: Option<u64>,
         kind: SubscriberKind,
     ) -> Result<Self, TooOld> {
         let newest = log.subscribe();
-        let (subscriber, position) = log.follow(resource, after, kind)?;
+        let resources = Arc::new(resources);
+        let (subscriber, position) = log.follow(&resources, after, kind)?;
         let read_to = position.load(Ordering::Acquire);
         Ok(Self {
             log,
+            resources,
             newest,
             subscriber,
             position,
@@ -49,6 +55,11 @@ impl LogSubscription {
 
     pub(super) fn log(&self) -> &Log {
         &self.log
+    }
+
+    /// The resources that it follows.
+    pub(super) fn resources(&self) -> &BTreeSet<ResourceName> {
+        &self.resources
     }
 
     /// Number of the last change that has been read.

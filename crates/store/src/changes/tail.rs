@@ -57,7 +57,12 @@ impl Tail {
         after: Option<u64>,
     ) -> Result<Self, TooOld> {
         Ok(Self {
-            subscription: LogSubscription::new(log, resource, after, SubscriberKind::Replica)?,
+            subscription: LogSubscription::new(
+                log,
+                [resource.clone()].into(),
+                after,
+                SubscriberKind::Replica,
+            )?,
             resource: resource.clone(),
         })
     }

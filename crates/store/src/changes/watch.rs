@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
+    slice,
     sync::Arc,
 };
 
@@ -23,83 +24,90 @@ const MAX_CHANGES: usize = 256;
 /// Bytes of objects to return at once, and one object more: a slow client holds no more than that.
 const MAX_BYTES: usize = 512 << 10;
 
-/// Follows the changes of a query's objects.
+/// Follows the changes of the objects that some queries select, each of another resource.
+///
+/// It reads each change once and holds [`MAX_BYTES`] of objects, however many queries there are.
 pub struct Watch {
     subscription: LogSubscription,
     /// Events before the log is followed change by change: the newest state of each object.
     start: VecDeque<(u64, EventKind, Arc<StoredDocument>)>,
     /// The number where `start` ends.
     start_end: u64,
-    resource: ResourceName,
+    selections: AHashMap<ResourceName, Selection>,
+    /// Hashes of the terms by which changes are found that the queries may select.
+    term_hashes: Vec<u64>,
+}
+
+/// What is selected of one resource.
+struct Selection {
     /// Only these; empty: all.
     clusters: BTreeSet<ClusterName>,
     filter: Filter,
-    /// Hashes of the terms by which changes are found that the query may select.
-    term_hashes: Vec<u64>,
 }
 
 impl Log {
     /// Follows the changes of a query's objects after `after`, the number of a page or an event.
     pub fn watch(self: &Arc<Self>, query: &Query, after: u64) -> Result<Watch, WatchError> {
-        Watch::new(Arc::clone(self), query, after)
+        Watch::new(Arc::clone(self), slice::from_ref(query), after)
     }
 
-    /// The same, after the writes in flight whose objects a list may already have shown: a watch
+    /// Follows the changes of the objects of several queries, each of another resource, after the writes in flight whose objects a list may already have shown: a watch
     /// must not begin with less.
     pub async fn watch_settled(
         self: &Arc<Self>,
-        query: &Query,
+        queries: &[Query],
         after: u64,
     ) -> Result<Watch, WatchError> {
         self.settle().await;
-        self.watch(query, after)
+        Watch::new(Arc::clone(self), queries, after)
     }
 
     /// The same for a watch over several logs. It begins before what the list has shown of this
     /// log: with the newest state of each object.
     pub async fn watch_behind(
         self: &Arc<Self>,
-        query: &Query,
+        queries: &[Query],
         after: u64,
     ) -> Result<Watch, WatchError> {
         self.settle().await;
-        Watch::behind(Arc::clone(self), query, after)
+        Watch::behind(Arc::clone(self), queries, after)
     }
 }
 
 impl Watch {
-    pub(super) fn new(log: Arc<Log>, query: &Query, after: u64) -> Result<Self, WatchError> {
+    fn new(log: Arc<Log>, queries: &[Query], after: u64) -> Result<Self, WatchError> {
         let lags = log.results_lag();
-        Self::begin(log, query, after, lags)
+        Self::begin(log, queries, after, lags)
     }
 
     /// A watch that begins before what its client has seen.
-    pub(super) fn behind(log: Arc<Log>, query: &Query, after: u64) -> Result<Self, WatchError> {
-        Self::begin(log, query, after, true)
+    fn behind(log: Arc<Log>, queries: &[Query], after: u64) -> Result<Self, WatchError> {
+        Self::begin(log, queries, after, true)
     }
 
     fn begin(
         log: Arc<Log>,
-        query: &Query,
+        queries: &[Query],
         after: u64,
         is_behind: bool,
     ) -> Result<Self, WatchError> {
-        let filter = Filter::new(query)?;
+        let mut selections = AHashMap::new();
+        for query in queries {
+            selections.insert(query.resource.clone(), Selection::new(query)?);
+        }
+        let resources = selections.keys().cloned().collect();
         let subscription =
-            LogSubscription::new(log, &query.resource, Some(after), SubscriberKind::Watch)?;
-        let (resource, clusters) = (
-            query.resource.clone(),
-            query.clusters.iter().cloned().collect(),
-        );
-        let term_hashes = subscription.log().recent().term_hashes(&resource, &filter);
-        let start = VecDeque::new();
+            LogSubscription::new(log, resources, Some(after), SubscriberKind::Watch)?;
+        let recent = subscription.log().recent();
+        let hashes = |(resource, selection): (&ResourceName, &Selection)| {
+            recent.term_hashes(resource, &selection.filter)
+        };
+        let term_hashes = selections.iter().flat_map(hashes).collect();
         let mut watch = Self {
             subscription,
-            start,
+            start: VecDeque::new(),
             start_end: after,
-            resource,
-            clusters,
-            filter,
+            selections,
             term_hashes,
         };
         if is_behind {
@@ -142,7 +150,7 @@ impl Watch {
             object.last_selected = object.now.take().or(before).or(object.last_selected.take());
             object.now = of(&change.after);
         }
-        let mut gone: AHashMap<NameHash, u64> = AHashMap::new();
+        let mut gone: AHashMap<(ResourceName, NameHash), u64> = AHashMap::new();
         for object in objects.values() {
             if let (None, Some(document)) = (&object.now, &object.last_selected) {
                 let last = gone.entry(name_of(document)).or_default();
@@ -211,6 +219,7 @@ impl Watch {
             self.subscription.move_to(sequence);
             let object = EventObject::new(
                 document.hit(&mut unpacker)?,
+                document.origin.resource.clone(),
                 self.subscription.log().sequence().version(sequence),
             );
             bytes += object.bytes();
@@ -232,7 +241,7 @@ impl Watch {
         let batch = self
             .subscription
             .log()
-            .all_changes_after(&self.resource, self.subscription.read_to())
+            .all_changes_after(self.subscription.resources(), self.subscription.read_to())
             .map_err(|_| StoreError::Expired)?;
         let Some(batch) = batch else {
             self.subscription.changed().await;
@@ -303,6 +312,7 @@ impl Watch {
         let unpack = || {
             Ok(EventObject::new(
                 document.hit(&mut Unpacker::new())?,
+                document.origin.resource.clone(),
                 self.subscription.log().sequence().version(sequence),
             ))
         };
@@ -319,13 +329,30 @@ impl Watch {
     }
 
     fn may_select(&self, document: &StoredDocument) -> bool {
-        let origin = &document.origin;
-        let is_of_cluster = self.clusters.is_empty() || self.clusters.contains(&origin.cluster);
-        is_of_cluster && origin.resource == self.resource
+        let selection = self.selections.get(&document.origin.resource);
+        selection.is_some_and(|selection| selection.has_cluster_of(document))
     }
 
     fn selects(&self, document: &StoredDocument) -> bool {
-        self.may_select(document) && self.filter.matches(document)
+        let selection = self.selections.get(&document.origin.resource);
+        selection.is_some_and(|selection| selection.selects(document))
+    }
+}
+
+impl Selection {
+    fn new(query: &Query) -> Result<Self, WatchError> {
+        Ok(Self {
+            clusters: query.clusters.iter().cloned().collect(),
+            filter: Filter::new(query)?,
+        })
+    }
+
+    fn has_cluster_of(&self, document: &StoredDocument) -> bool {
+        self.clusters.is_empty() || self.clusters.contains(&document.origin.cluster)
+    }
+
+    fn selects(&self, document: &StoredDocument) -> bool {
+        self.has_cluster_of(document) && self.filter.matches(document)
     }
 }
 
@@ -354,13 +381,14 @@ impl ObjectHistory {
     }
 }
 
-/// Hash of the object's name within its resource, in all clusters.
-fn name_of(document: &StoredDocument) -> NameHash {
-    NameHash::new(
+/// The object's resource, and a hash of its name in all clusters.
+fn name_of(document: &StoredDocument) -> (ResourceName, NameHash) {
+    let name = NameHash::new(
         document.origin.cluster.as_str(),
         document.namespace(),
         document.name(),
-    )
+    );
+    (document.origin.resource.clone(), name)
 }
 
 /// How many changes of a batch are up to a number.

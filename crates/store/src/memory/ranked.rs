@@ -7,7 +7,7 @@ use std::{
 };
 
 use fleetdex_core::query::{
-    CountsByFacet, Facet, QueryError, RankPosition, RankedHit, RankedPage, RankedQuery,
+    CountsByFacet, Facet, Query, QueryError, RankPosition, RankedHit, RankedPage, RankedQuery,
 };
 use roaring::RoaringBitmap;
 
@@ -164,7 +164,18 @@ impl Eq for RankedDocument {}
 
 impl RunningQuery {
     pub(super) fn ranked_page(&self, ranked: &RankedQuery) -> Result<RankedPage, StoreError> {
-        let filters = ranked.queries.iter().map(Filter::new);
+        let mut found = RankedDocuments::new(ranked);
+        self.for_each_searched_table(&ranked.queries, |table, filter| found.add(table, filter))?;
+        self.page_of(found, ranked.limit)
+    }
+
+    /// Hands over the tables of several resources, each with what is selected of it.
+    pub(super) fn for_each_searched_table(
+        &self,
+        queries: &[Query],
+        mut each: impl FnMut(&Table, &Filter),
+    ) -> Result<(), StoreError> {
+        let filters = queries.iter().map(Filter::new);
         let filters: Vec<Filter> = filters
             .collect::<Result<_, QueryError>>()
             .map_err(|error| StoreError::Invalid(error.to_string()))?;
@@ -174,20 +185,18 @@ impl RunningQuery {
                     .to_owned(),
             ));
         }
-        let mut found = RankedDocuments::new(ranked);
-        for (query, filter) in ranked.queries.iter().zip(&filters) {
+        for (query, filter) in queries.iter().zip(&filters) {
             // Not locked for all of them together, so that writes get their turn.
             self.cancellation.check()?;
             self.shared
                 .read()
                 .for_each_table(query, filter, |table, filter| {
                     if self.cancellation.check().is_ok() {
-                        found.add(table, filter);
+                        each(table, filter);
                     }
                 });
         }
-        self.cancellation.check()?;
-        self.page_of(found, ranked.limit)
+        self.cancellation.check()
     }
 
     fn page_of(&self, found: RankedDocuments, limit: usize) -> Result<RankedPage, StoreError> {

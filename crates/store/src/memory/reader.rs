@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, sync::Arc};
 use async_trait::async_trait;
 use fleetdex_core::query::{
     Cursor, GroupKey, Groups, Page, Query, RankedPage, RankedQuery, Relative, RelativesQuery,
-    ResourceName, merge::SortedPage,
+    ResourceName, ValueCounts, ValuesQuery, merge::SortedPage,
 };
 
 use super::Memory;
@@ -28,6 +28,12 @@ impl IndexReader for Memory {
     async fn ranked_page(&self, query: &RankedQuery) -> Result<RankedPage, StoreError> {
         let (requester, query) = (query.requester.clone(), query.clone());
         self.read(&requester, move |running| running.ranked_page(&query))
+            .await
+    }
+
+    async fn frequent_values(&self, query: &ValuesQuery) -> Result<Vec<ValueCounts>, StoreError> {
+        let (requester, query) = (query.requester.clone(), query.clone());
+        self.read(&requester, move |running| running.frequent_values(&query))
             .await
     }
 

@@ -8,29 +8,15 @@ use fleetdex_core::{
         Facet, Permitted, Query, RankPosition, RankedHit, RankedPage, RankedQuery, dsl::ranked_body,
     },
 };
-use serde::Deserialize;
 use serde_json::Value;
 
 use super::{
     engine::Engine,
     pages::read_hit,
     responses::Purpose,
-    search_response::{RawHit, SearchResponse},
+    search_response::{RawHit, SearchResponse, TermsResponse},
 };
 use crate::StoreError;
-
-#[derive(Deserialize)]
-struct FacetResponse {
-    buckets: Vec<FacetBucket>,
-    #[serde(default)]
-    sum_other_doc_count: u64,
-}
-
-#[derive(Deserialize)]
-struct FacetBucket {
-    key: String,
-    doc_count: u64,
-}
 
 impl Engine {
     pub(super) async fn search_ranked(
@@ -48,7 +34,7 @@ impl Engine {
     }
 
     /// The targets of all queries: the aliases of their clusters, or the alias over all.
-    fn ranked_target(&self, queries: &[Query]) -> Option<String> {
+    pub(super) fn ranked_target(&self, queries: &[Query]) -> Option<String> {
         let mut clusters = Vec::new();
         for query in queries {
             match query.permitted.clusters(&query.clusters) {
@@ -113,7 +99,7 @@ fn read_position(sort: &[Value]) -> Option<RankPosition> {
 }
 
 fn read_facets(aggregations: Value, page: &mut RankedPage) -> Result<(), StoreError> {
-    let mut read: BTreeMap<String, FacetResponse> =
+    let mut read: BTreeMap<String, TermsResponse> =
         serde_json::from_value(aggregations).map_err(|error| garbled(error.to_string()))?;
     for facet in Facet::ALL {
         let Some(response) = read.remove(facet.name()) else {

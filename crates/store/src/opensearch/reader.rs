@@ -7,8 +7,8 @@ use fleetdex_core::{
     model::InvalidName,
     query::{
         CheckedRelatives, Cursor, GroupKey, Groups, Page, Query, QueryError, RankedPage,
-        RankedQuery, Relative, RelativesQuery, ResourceName, dsl, merge::SortedPage,
-        owners::MAX_OWNERS,
+        RankedQuery, Relative, RelativesQuery, ResourceName, ValueCounts, ValuesQuery, dsl,
+        merge::SortedPage, owners::MAX_OWNERS,
     },
 };
 use serde::de::IgnoredAny;
@@ -36,6 +36,10 @@ impl IndexReader for Engine {
 
     async fn ranked_page(&self, query: &RankedQuery) -> Result<RankedPage, StoreError> {
         self.search_ranked(query).await
+    }
+
+    async fn frequent_values(&self, query: &ValuesQuery) -> Result<Vec<ValueCounts>, StoreError> {
+        self.count_values(query).await
     }
 
     async fn relatives(&self, query: &RelativesQuery) -> Result<BTreeSet<Relative>, StoreError> {

@@ -54,3 +54,17 @@ pub(super) struct RawHit<S> {
     #[serde(default)]
     pub(super) sort: Vec<Value>,
 }
+
+/// The response of a `terms` aggregation of texts.
+#[derive(Deserialize)]
+pub(super) struct TermsResponse {
+    pub(super) buckets: Vec<TermBucket>,
+    #[serde(default)]
+    pub(super) sum_other_doc_count: u64,
+}
+
+#[derive(Deserialize)]
+pub(super) struct TermBucket {
+    pub(super) key: String,
+    pub(super) doc_count: u64,
+}

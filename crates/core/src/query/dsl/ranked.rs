@@ -6,8 +6,10 @@ use serde_json::{Map, Value, json};
 
 use super::{Clauses, term};
 use crate::query::{
-    CheckedQuery, Facet, QueryError, RankPosition, RankedQuery, ResourceName, WordSelector,
+    CheckedQuery, Facet, QueryError, RankPosition, RankedQuery, ResourceName, ValuePrefix,
+    ValuesQuery, WordSelector,
     checked::{MAX_CLAUSES, at_most},
+    values::{MAX_EXACT_VALUES, MAX_VALUES},
 };
 
 /// Values of a facet that a store returns: enough for the largest of several stores together.
@@ -61,6 +63,21 @@ pub fn ranked_body(ranked: &RankedQuery) -> Result<Value, QueryError> {
             .into();
     }
     Ok(body)
+}
+
+/// The body of the `_search` for values of several resources' objects. It asks for no object; its aggregations are named by the positions of the
+/// prefixes.
+pub fn values_body(values: &ValuesQuery) -> Result<Value, QueryError> {
+    let prefixes = values.prefixes.iter().enumerate();
+    let counts: Map<String, Value> = prefixes
+        .map(|(position, prefix)| (position.to_string(), frequent_terms(prefix)))
+        .collect();
+    Ok(json!({
+        "size": 0,
+        "track_total_hits": false,
+        "query": query(&values.checked()?)?,
+        "aggs": counts,
+    }))
 }
 
 /// The clause of the documents of some resources.
@@ -145,6 +162,19 @@ fn search_after(position: &RankPosition) -> Value {
     // OpenSearch sends and reads a missing time as the least one.
     let created = created.0.unwrap_or(i64::MIN);
     json!([score.0, created, cluster, uid, api_version, kind])
+}
+
+fn frequent_terms(prefix: &ValuePrefix) -> Value {
+    let mut terms = json!({
+        "field": prefix.field.field(),
+        "size": MAX_VALUES,
+        "shard_size": MAX_EXACT_VALUES,
+        "order": [{ "_count": "desc" }, { "_key": "asc" }],
+    });
+    if let Some(expression) = prefix.regular_expression() {
+        terms["include"] = expression.into();
+    }
+    json!({ "terms": terms })
 }
 
 fn facet(facet: Facet) -> (String, Value) {

@@ -2,7 +2,7 @@ use super::*;
 use crate::{
     kinds,
     model::{FieldPath, FieldType, Gvk, SelectableField},
-    query::{MAX_LIMIT, ResourceName, Selectable},
+    query::{MAX_LIMIT, Requester, ResourceName, Selectable, ValueField, ValuePrefix, ValuesQuery},
 };
 
 fn query(resource: &str, labels: &str, fields: &str) -> Query {
@@ -317,4 +317,18 @@ fn a_page_may_be_smaller_than_the_limit_and_never_larger() {
         };
         assert_eq!(request_body(&checked, &paging)["size"], size);
     }
+}
+
+#[test]
+fn values_are_asked_for_without_objects_and_by_their_beginning() {
+    let prefix = |field, text| ValuePrefix::new(field, text).unwrap();
+    let values = ValuesQuery {
+        queries: vec![query("pods", "tier=db", "")],
+        requester: Requester::Operator,
+        prefixes: vec![
+            prefix(ValueField::Label("app".to_owned()), "w"),
+            prefix(ValueField::Namespace, ""),
+        ],
+    };
+    insta::assert_snapshot!(values_body(&values).unwrap(), @r#"{"size":0,"track_total_hits":false,"query":{"bool":{"filter":[{"bool":{"should":[{"bool":{"filter":[{"term":{"search.labels":"tier=db"}},{"bool":{"should":[{"bool":{"filter":[{"term":{"search.group":""}},{"terms":{"search.resource":["pods"]}}]}}],"minimum_should_match":1}}]}}],"minimum_should_match":1}}],"must":[],"must_not":[]}},"aggs":{"0":{"terms":{"field":"search.labels","size":200,"shard_size":1000,"order":[{"_count":"desc"},{"_key":"asc"}],"include":"app\\=[wW].*"}},"1":{"terms":{"field":"metadata.namespace","size":200,"shard_size":1000,"order":[{"_count":"desc"},{"_key":"asc"}]}}}}"#);
 }

@@ -146,6 +146,7 @@ async fn a_right_to_search_all_kinds_is_needed() {
     let world = world(&[ALL_CLUSTERS, "alice * /pods  *"]);
     for path in [
         "objects",
+        "completions?q=kind:",
         "images",
         "related/api/v1/namespaces/web/pods/a",
         "merged/api/v1/namespaces/web/pods/a",

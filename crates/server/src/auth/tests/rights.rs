@@ -20,7 +20,7 @@ use super::{
     super::{
         attributes::Attributes,
         authorize::{AuthorizationMode, Authorizer},
-        reauthorization::Reauthorization,
+        reauthorization::{Reauthorization, WatchedObjects},
         reviews::Reviews,
     },
     ControlPlane, OUTER, SEARCH, World, held, reason,
@@ -134,10 +134,12 @@ async fn a_watch_ends_after_two_minutes_of_failing_reviews() {
             ..Caller::local()
         },
         outer: Attributes::of_cluster(None),
-        resource: ResourceName::new("", "pods"),
-        version: "v1".to_owned(),
-        name: None,
-        permitted: Permitted::Everything,
+        objects: vec![WatchedObjects {
+            resource: ResourceName::new("", "pods"),
+            version: "v1".to_owned(),
+            name: None,
+            permitted: Permitted::Everything,
+        }],
     };
     let begun = Instant::now();
     assert_eq!(reauthorization.until_denied().await.code(), 500);

@@ -20,7 +20,7 @@ use crate::{
 };
 
 /// Alice can request anything about member1, and about no other cluster.
-const RULES: [&str; 12] = [
+const RULES: [&str; 13] = [
     "alice * search.fleetdex.io/search/v1  *",
     "alice * search.fleetdex.io/search/apps  *",
     "alice * search.fleetdex.io/search/example.com  *",
@@ -33,6 +33,7 @@ const RULES: [&str; 12] = [
     "alice * apps/deployments  ",
     "alice * example.com/widgets  ",
     "alice watch /pods  ",
+    "alice list search.fleetdex.io/objects  ",
 ];
 
 const ROOT: &str = "/apis/search.fleetdex.io/v1alpha1";
@@ -159,12 +160,13 @@ async fn answer(world: &World, line: &str, accept: &str) -> String {
 }
 
 /// Requests that name the cluster CLUSTER.
-const NAMED: [&str; 20] = [
+const NAMED: [&str; 21] = [
     "GET /search/api/v1/pods?clusters=CLUSTER",
     "GET /search/api/v1/pods?clusters=member1,CLUSTER",
     "GET /search/api/v1/pods?clusters=CLUSTER&explain=true",
     "GET /search/api/v1/pods?clusters=CLUSTER&watch=true&timeoutSeconds=0",
     "GET /search/api/v1/pods?clusters=CLUSTER&ownerName=web",
+    "GET /objects?q=cluster:CLUSTER&watch=true&timeoutSeconds=0",
     "GET /search/api/v1/pods/a?clusters=CLUSTER",
     "GET /search/apis/example.com/v1/widgets?clusters=CLUSTER",
     "GET /aggregate/api/v1/pods?by=cluster&clusters=CLUSTER",
@@ -183,13 +185,14 @@ const NAMED: [&str; 20] = [
 ];
 
 /// Requests that name no cluster.
-const UNNAMED: [&str; 21] = [
+const UNNAMED: [&str; 22] = [
     "GET /search/api/v1/pods",
     "GET /search/api/v1/pods?store=other",
     "GET /search/api/v1/pods?store=third",
     "GET /search/opensearch/api/v1/pods",
     "GET /search/api/v1/pods?explain=true",
     "GET /search/api/v1/pods?watch=true&timeoutSeconds=0",
+    "GET /objects?q=a&watch=true&timeoutSeconds=0",
     "GET /search/apis/apps/v1/deployments",
     "GET /search/apis/apps/latest/deployments",
     "GET /search/apis/example.com/v1/widgets",

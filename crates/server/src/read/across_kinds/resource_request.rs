@@ -15,7 +15,7 @@ use crate::{
 
 /// A request for all objects of a resource that another request selects; `None` if there are none: in the namespaces of the request if the resource is
 /// cluster-scoped, or in its clusters if none of them has the resource.
-pub(super) fn of_resource(
+pub(in crate::read) fn of_resource(
     request: &ListRequest,
     registered: &RegisteredResource,
 ) -> Option<ListRequest> {

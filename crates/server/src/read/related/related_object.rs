@@ -83,6 +83,8 @@ impl RelatedObject {
             object: ObjectSummary {
                 cluster: key.cluster.clone(),
                 kind: reference.kind.clone(),
+                // It has no path: it does not exist.
+                plural: String::new(),
                 metadata,
                 interpretation,
             },

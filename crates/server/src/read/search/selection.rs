@@ -11,9 +11,9 @@ use fleetdex_core::{
 use fleetdex_search::{AgeTest, Condition, SyntaxError, Term, UsedObject};
 use jiff::Timestamp;
 
-use super::super::across_kinds::AcrossKinds;
+use super::super::across_kinds;
 use crate::{
-    catalog::RegisteredResource,
+    catalog::{Catalog, RegisteredResource},
     request::{
         api_error::ApiError,
         api_request::{ListRequest, SearchRequest},
@@ -74,7 +74,7 @@ pub fn named_clusters(request: &SearchRequest) -> Vec<ClusterName> {
 impl SearchSelection {
     /// What a request selects at a time; `None` if its terms exclude each other.
     pub(super) fn of(
-        kinds: &AcrossKinds<'_>,
+        catalog: &Catalog,
         request: &SearchRequest,
         now: Timestamp,
     ) -> Result<Option<Self>, ApiError> {
@@ -82,7 +82,7 @@ impl SearchSelection {
             list: request.list.clone(),
             of_namespaced: Vec::new(),
             is_empty: false,
-            resources: all_resources(kinds),
+            resources: all_resources(catalog),
             words: words(request),
         };
         let mut clusters = None;
@@ -94,10 +94,10 @@ impl SearchSelection {
             };
             match &term.condition {
                 Condition::Cluster(named) => {
-                    let known = clusters.get_or_insert_with(|| clusters_of(kinds, request));
+                    let known = clusters.get_or_insert_with(|| clusters_of(catalog, request));
                     known.retain(|name| named.contains(name) != term.negated);
                 }
-                condition => selection.add(kinds, condition, &read)?,
+                condition => selection.add(catalog, condition, &read)?,
             }
         }
         if selection.is_empty || clusters.as_ref().is_some_and(BTreeSet::is_empty) {
@@ -111,7 +111,7 @@ impl SearchSelection {
 
     fn add(
         &mut self,
-        kinds: &AcrossKinds<'_>,
+        catalog: &Catalog,
         condition: &Condition,
         term: &ReadTerm<'_>,
     ) -> Result<(), ApiError> {
@@ -121,7 +121,7 @@ impl SearchSelection {
             Condition::Kind(names) => {
                 let mut named = BTreeSet::new();
                 for name in names {
-                    named.extend(resources_called(kinds, name, term)?);
+                    named.extend(resources_called(catalog, name, term)?);
                 }
                 self.resources
                     .retain(|resource| named.contains(resource) != term.is_negated());
@@ -143,7 +143,7 @@ impl SearchSelection {
             Condition::Uses(objects) => {
                 let mut terms = Vec::new();
                 for object in objects {
-                    terms.extend(terms_of(kinds, object, term)?);
+                    terms.extend(terms_of(catalog, object, term)?);
                 }
                 self.require(DEPENDS_ON, terms, term);
             }
@@ -220,20 +220,21 @@ impl SearchSelection {
     }
 }
 
-fn all_resources(kinds: &AcrossKinds<'_>) -> BTreeSet<ResourceName> {
-    let all = kinds.catalog().resources();
+fn all_resources(catalog: &Catalog) -> BTreeSet<ResourceName> {
+    let all = catalog.resources();
     all.map(|resource| resource.name.clone()).collect()
 }
 
-fn clusters_of(kinds: &AcrossKinds<'_>, request: &SearchRequest) -> BTreeSet<ClusterName> {
+fn clusters_of(catalog: &Catalog, request: &SearchRequest) -> BTreeSet<ClusterName> {
     let named = &request.list.clusters;
-    let all = kinds.catalog().clusters().iter();
+    let all = catalog.clusters().iter();
     all.filter(|name| named.is_empty() || named.contains(name))
         .cloned()
         .collect()
 }
 
-fn words(request: &SearchRequest) -> WordSelector {
+/// The free words of a search.
+pub(super) fn words(request: &SearchRequest) -> WordSelector {
     let word = |term: &Term| match &term.condition {
         Condition::Word(text) => Some(Word::new(text, term.negated)),
         _ => None,
@@ -259,12 +260,12 @@ fn one_of(
 
 /// The registered resources of a name: kind, plural, singular or short name, alone or followed by `.group`.
 fn resources_called(
-    kinds: &AcrossKinds<'_>,
+    catalog: &Catalog,
     name: &str,
     term: &ReadTerm<'_>,
 ) -> Result<Vec<ResourceName>, ApiError> {
     let is_called = |registered: &&RegisteredResource| is_called(registered, name);
-    let called = kinds.catalog().resources().filter(is_called);
+    let called = catalog.resources().filter(is_called);
     let called: Vec<ResourceName> = called.map(|registered| registered.name.clone()).collect();
     if called.is_empty() {
         let problem = format!("no ResourceRegistry selects a kind that is called {name:?}");
@@ -289,7 +290,7 @@ fn is_called(registered: &RegisteredResource, name: &str) -> bool {
 
 /// The terms by which objects refer to another one. Its kind may be one that no registry selects, if it is built in.
 fn terms_of(
-    kinds: &AcrossKinds<'_>,
+    catalog: &Catalog,
     object: &UsedObject,
     term: &ReadTerm<'_>,
 ) -> Result<Vec<String>, ApiError> {
@@ -308,7 +309,7 @@ fn terms_of(
         ))),
         _ => Ok(()),
     };
-    let registered = kinds.catalog().resources();
+    let registered = catalog.resources();
     let called: Vec<&RegisteredResource> = registered
         .filter(|registered| is_called(registered, kind))
         .collect();
@@ -324,7 +325,7 @@ fn terms_of(
     let mut terms = Vec::new();
     for registered in called {
         check_scope(registered.namespaced)?;
-        terms.extend(kinds.terms_of(&registered.name, namespace, name));
+        terms.extend(across_kinds::terms_of(registered, namespace, name));
     }
     Ok(terms)
 }

@@ -1,12 +1,14 @@
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
+use bytes::Bytes;
 use fleetdex_core::{
     model::{Gvk, Object, Projection, Projector, Resource},
     query::Permitted,
 };
 use fleetdex_store::{IndexRevision, IndexWriter as _, bulk::Write, memory::Memory};
-use futures::StreamExt;
-use serde_json::Value;
+use futures::{Stream, StreamExt};
+use serde_json::{Value, json};
+use tokio::sync::watch;
 
 use super::*;
 use crate::{

@@ -31,7 +31,7 @@ impl Log {
         let followed = state
             .subscribers
             .values()
-            .map(|subscriber| &subscriber.resource);
+            .flat_map(|subscriber| &*subscriber.resources);
         let known: BTreeSet<ResourceName> = followed.chain(state.asked.keys()).cloned().collect();
         let number = self.sequence.take(1);
         state.gaps.push_back(LogGap {

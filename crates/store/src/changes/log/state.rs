@@ -58,7 +58,8 @@ pub(in crate::changes) enum SubscriberKind {
 }
 
 pub(super) struct Subscriber {
-    pub(super) resource: ResourceName,
+    /// The resources that it reads.
+    pub(super) resources: Arc<BTreeSet<ResourceName>>,
     pub(super) position: Arc<AtomicU64>,
     pub(super) kind: SubscriberKind,
 }
@@ -108,10 +109,11 @@ impl LogState {
         after >= self.start
     }
 
-    pub(super) fn has_lost(&self, resource: &ResourceName, after: u64) -> bool {
+    /// Whether changes of one of these resources are missing after a number.
+    pub(super) fn has_lost(&self, resources: &BTreeSet<ResourceName>, after: u64) -> bool {
         self.lost
-            .get(resource)
-            .is_some_and(|number| after < *number)
+            .iter()
+            .any(|(resource, number)| after < *number && resources.contains(resource))
     }
 
     pub(super) fn slowest(&self) -> u64 {

@@ -170,8 +170,12 @@ async fn lost_changes_end_only_watches_of_their_resource() {
     assert_eq!(events(&mut other).await.unwrap(), [""; 0]);
     assert!(log.watch(&query(""), start).is_err() && log.watch(&secrets, start).is_ok());
     assert!(
-        log.follow(&pods(), Some(start), SubscriberKind::Replica)
-            .is_ok(),
+        log.follow(
+            &Arc::new([pods()].into()),
+            Some(start),
+            SubscriberKind::Replica
+        )
+        .is_ok(),
         "what this replica has changed is known"
     );
     log.append(&[added("a", 5)]);

@@ -1,0 +1,221 @@
+//! How the fleet is read: its clusters, and the statuses of its registries.
+//!
+//! Guarantee: the report names only clusters that the caller may see. What is in the status of a registry, such as addresses of stores and the kinds that a
+//! member refuses, is in the report only of those who may list registries.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    sync::Arc,
+};
+
+use fleetdex_api::registry::ResourceRegistryStatus;
+use fleetdex_core::{model::ClusterName, query::ResourceName};
+use jiff::Timestamp;
+use serde::Serialize;
+use serde_json::{json, value::RawValue};
+
+use super::aggregate::raw;
+use crate::{
+    auth::attributes::Attributes,
+    catalog::Catalog,
+    request::{
+        api_error::ApiError,
+        api_request::{GROUPS, VERSION},
+    },
+};
+
+/// Gaps of a cluster that the report has.
+const MAX_GAPS: usize = 20;
+
+/// A registry and its status.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct RegistryReport {
+    /// Its name.
+    pub name: String,
+    /// Its status.
+    pub status: ResourceRegistryStatus,
+}
+
+/// Where the statuses of registries come from.
+pub trait RegistrySource: Send + Sync {
+    /// Every registry with its status, as it is now.
+    fn statuses(&self) -> Vec<RegistryReport>;
+}
+
+/// The statuses of the registries; none by default.
+#[derive(Clone, Default)]
+pub struct Registries(Option<Arc<dyn RegistrySource>>);
+
+impl Registries {
+    /// Those of a source.
+    pub fn new(source: Arc<dyn RegistrySource>) -> Self {
+        Self(Some(source))
+    }
+
+    /// Every registry with its status.
+    pub fn statuses(&self) -> Vec<RegistryReport> {
+        let source = self.0.as_ref();
+        source.map(|source| source.statuses()).unwrap_or_default()
+    }
+}
+
+impl fmt::Debug for Registries {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_tuple("Registries")
+            .field(&self.0.is_some())
+            .finish()
+    }
+}
+
+/// How a cluster is read.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ClusterReport<'c> {
+    name: &'c ClusterName,
+    state: ClusterState,
+    /// Why it is not current.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    message: &'c str,
+    /// The time of what is shown, if the cluster is not read at present.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    since: Option<Timestamp>,
+    /// The replica that reads it, if that is another one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    replica: Option<&'c str>,
+    /// How many of its kinds are registered.
+    kinds: usize,
+    /// What is missing of it, in whole sentences.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    gaps: BTreeSet<&'c str>,
+}
+
+/// Whether the objects of a cluster are as they are there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+enum ClusterState {
+    /// Its changes arrive.
+    Current,
+    /// It is disconnected; its objects are as they were.
+    Stale,
+    /// It has not been read since the start.
+    Unread,
+}
+
+/// What a caller needs to see the registries: the right that `kubectl get resourceregistries` needs.
+pub fn registries_access() -> Attributes {
+    let registries = ResourceName::new(GROUPS[1], "resourceregistries");
+    Attributes::of_objects("list", &registries, VERSION, None, None)
+}
+
+/// The report. `catalog` is what the caller may see, `registries` only there if the caller may list them.
+pub fn document(
+    catalog: &Catalog,
+    registries: Option<Vec<RegistryReport>>,
+) -> Result<Box<RawValue>, ApiError> {
+    let clusters = clusters(catalog, registries.is_some());
+    let mut report = json!({
+        "kind": "FleetReport",
+        "apiVersion": format!("{}/{VERSION}", GROUPS[0]),
+        "metadata": {},
+        "clusters": clusters,
+    });
+    if let Some(registries) = registries {
+        report["registries"] = json!(registries);
+    }
+    raw(&report)
+}
+
+fn clusters(catalog: &Catalog, with_gaps: bool) -> Vec<ClusterReport<'_>> {
+    let undiscovered: BTreeMap<&ClusterName, &str> = catalog.undiscovered().collect();
+    let replicas: BTreeMap<&ClusterName, &str> = catalog.peer_clusters().collect();
+    let report = |name| {
+        let (state, message) = match (undiscovered.get(name), catalog.stale(name)) {
+            (Some(message), _) => (ClusterState::Unread, *message),
+            (None, Some(message)) => (ClusterState::Stale, message),
+            (None, None) => (ClusterState::Current, ""),
+        };
+        ClusterReport {
+            name,
+            state,
+            message,
+            since: catalog.stale_since(name),
+            replica: replicas.get(name).copied(),
+            kinds: kinds(catalog, name),
+            gaps: if with_gaps {
+                gaps(catalog, name)
+            } else {
+                BTreeSet::new()
+            },
+        }
+    };
+    catalog.clusters().iter().map(report).collect()
+}
+
+fn kinds(catalog: &Catalog, cluster: &ClusterName) -> usize {
+    let resources = catalog.resources();
+    let has_it = resources.filter(|registered| {
+        let mut stored = registered.by_store.values();
+        stored.any(|stored| stored.clusters.contains(cluster))
+    });
+    has_it.count()
+}
+
+fn gaps<'c>(catalog: &'c Catalog, cluster: &ClusterName) -> BTreeSet<&'c str> {
+    let resources = catalog.resources();
+    let sentences = resources.flat_map(|registered| {
+        let gaps = catalog.gaps(&registered.name);
+        gaps.filter(|((of, _), _)| of == cluster)
+            .map(|(_, sentence)| sentence)
+    });
+    sentences.take(MAX_GAPS).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use fleetdex_store::memory::Memory;
+    use serde_json::Value;
+
+    use super::*;
+    use crate::fake;
+
+    fn report(catalog: &Catalog, registries: Option<Vec<RegistryReport>>) -> Value {
+        let document = document(catalog, registries).unwrap();
+        serde_json::from_str(document.get()).unwrap()
+    }
+
+    fn catalog() -> Catalog {
+        let mut catalog = fake::catalog(Arc::new(Memory::new()));
+        let at: Timestamp = "2026-02-03T10:00:00Z".parse().unwrap();
+        catalog.add_stale(fake::cluster("member2"), at, "disconnected since then");
+        catalog.add_undiscovered(fake::cluster("member3"), "not read".to_owned());
+        let pods = ResourceName::new("", "pods");
+        let sentence = "pods of cluster member1 are not shown (Forbidden)".to_owned();
+        catalog.add_gap((fake::cluster("member1"), None), pods, sentence);
+        catalog
+    }
+
+    #[test]
+    fn clusters_have_their_states_and_administrators_see_the_gaps() {
+        let seen = report(&catalog(), Some(Vec::new()));
+        let clusters = seen["clusters"].as_array().unwrap();
+        let states: Vec<&str> = clusters
+            .iter()
+            .map(|cluster| cluster["state"].as_str().unwrap())
+            .collect();
+        assert_eq!(states, ["Current", "Stale", "Unread"]);
+        assert_eq!(clusters[0]["kinds"], 3);
+        assert_eq!(
+            clusters[0]["gaps"][0],
+            "pods of cluster member1 are not shown (Forbidden)"
+        );
+        assert_eq!(clusters[1]["since"], "2026-02-03T10:00:00Z");
+        assert_eq!(seen["registries"], json!([]));
+    }
+
+    #[test]
+    fn others_see_neither_registries_nor_gaps() {
+        let seen = report(&catalog(), None);
+        assert!(seen.get("registries").is_none());
+        assert!(seen["clusters"][0].get("gaps").is_none());
+    }
+}

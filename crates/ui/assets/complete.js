@@ -1,0 +1,121 @@
+// Offers values while a search is typed: the pattern "combobox with a list" of the ARIA guide.
+const PAUSE = 120;
+
+const bytes = (text) => new TextEncoder().encode(text);
+const text = (array) => new TextDecoder().decode(array);
+
+export function complete() {
+  const input = document.getElementById("q");
+  if (!input) return;
+  const list = document.createElement("ul");
+  list.id = "choices";
+  list.className = "choices";
+  list.role = "listbox";
+  list.ariaLabel = "Values that fit here";
+  list.hidden = true;
+  input.after(list);
+  input.role = "combobox";
+  input.setAttribute("aria-autocomplete", "list");
+  input.setAttribute("aria-controls", list.id);
+  input.setAttribute("aria-expanded", "false");
+
+  let answer = null;
+  let selected = -1;
+  let timer = 0;
+  let request = null;
+
+  const close = () => {
+    clearTimeout(timer);
+    request?.abort();
+    answer = null;
+    selected = -1;
+    list.hidden = true;
+    list.replaceChildren();
+    input.setAttribute("aria-expanded", "false");
+    input.removeAttribute("aria-activedescendant");
+  };
+
+  const select = (position) => {
+    const items = [...list.querySelectorAll("[role=option]")];
+    if (!items.length) return;
+    selected = (position + items.length) % items.length;
+    items.forEach((item, at) => item.setAttribute("aria-selected", String(at === selected)));
+    input.setAttribute("aria-activedescendant", items[selected].id);
+    items[selected].scrollIntoView({ block: "nearest" });
+  };
+
+  const choose = (position) => {
+    const item = answer.items[position];
+    const whole = bytes(input.value);
+    const before = text(whole.slice(0, answer.replace.start));
+    const after = text(whole.slice(answer.replace.end));
+    const inserted = item.text + (item.finished && !after.startsWith(" ") ? " " : "");
+    input.value = before + inserted + after;
+    const at = (before + inserted).length;
+    input.setSelectionRange(at, at);
+    close();
+    if (!item.finished) ask();
+  };
+
+  const show = () => {
+    list.replaceChildren();
+    answer.items.forEach((item, position) => {
+      const option = document.createElement("li");
+      option.role = "option";
+      option.id = `choice-${position}`;
+      option.setAttribute("aria-selected", "false");
+      const [name, detail] = [document.createElement("span"), document.createElement("span")];
+      name.className = "text";
+      name.textContent = item.text;
+      detail.className = "detail";
+      detail.textContent = item.detail;
+      option.append(name, detail);
+      option.addEventListener("mousedown", (event) => {
+        event.preventDefault();
+        choose(position);
+      });
+      list.append(option);
+    });
+    selected = -1;
+    list.hidden = !answer.items.length;
+    input.setAttribute("aria-expanded", String(!list.hidden));
+    input.removeAttribute("aria-activedescendant");
+  };
+
+  const ask = () => {
+    clearTimeout(timer);
+    timer = setTimeout(async () => {
+      request?.abort();
+      request = new AbortController();
+      const cursor = bytes(input.value.slice(0, input.selectionStart)).length;
+      const question = new URLSearchParams({ q: input.value, cursor });
+      try {
+        const response = await fetch(`/ui/complete?${question}`, { signal: request.signal });
+        if (!response.ok || document.activeElement !== input) return;
+        answer = await response.json();
+        show();
+      } catch (error) {
+        if (error.name !== "AbortError") close();
+      }
+    }, PAUSE);
+  };
+
+  input.addEventListener("input", ask);
+  input.addEventListener("blur", close);
+  input.addEventListener("keydown", (event) => {
+    const isOpen = !list.hidden;
+    if (event.key === "ArrowDown" || event.key === "ArrowUp") {
+      event.preventDefault();
+      if (!isOpen) ask();
+      else if (selected < 0) select(event.key === "ArrowDown" ? 0 : -1);
+      else select(selected + (event.key === "ArrowDown" ? 1 : -1));
+    } else if (isOpen && selected >= 0 && (event.key === "Enter" || event.key === "Tab")) {
+      event.preventDefault();
+      choose(selected);
+    } else if (event.key === "Escape" && isOpen) {
+      event.preventDefault();
+      event.stopPropagation();
+      close();
+    }
+  });
+}

@@ -1,0 +1,83 @@
+// Loads the parts of a page again when the server says that they have changed.
+import { announce } from "./copy.js";
+
+const PAUSE = 400;
+const AGAIN = 15000;
+
+async function refresh(after) {
+  const response = await fetch(location.href, { headers: { Accept: "text/html" } });
+  const page = new DOMParser().parseFromString(await response.text(), "text/html");
+  if (response.status === 401) {
+    expired(page);
+    return false;
+  }
+  // Other errors pass: what is shown stays until the next change.
+  if (!response.ok) return true;
+  const focused = document.activeElement?.closest("[data-refresh] a")?.getAttribute("href");
+  const open = new Set([...document.querySelectorAll(".yaml details:not([open]) > summary")].map((line) => line.textContent));
+  let changed = false;
+  for (const part of document.querySelectorAll("[data-refresh]")) {
+    const next = page.getElementById(part.id);
+    if (!next || next.innerHTML === part.innerHTML) continue;
+    const before = new Set([...part.querySelectorAll("[data-row]")].map((row) => row.textContent));
+    part.replaceChildren(...next.childNodes);
+    for (const row of part.querySelectorAll("[data-row]")) if (!before.has(row.textContent)) row.classList.add("changed");
+    changed ||= part.id !== "facts";
+  }
+  for (const line of document.querySelectorAll(".yaml summary")) if (open.has(line.textContent)) line.parentElement.open = false;
+  for (const name of [".facets", "h1"]) {
+    const [now, next] = [document.querySelector(name), page.querySelector(name)];
+    if (now && next && now.innerHTML !== next.innerHTML) now.replaceChildren(...next.childNodes);
+  }
+  if (focused) document.querySelector(`[data-refresh] a[href="${CSS.escape(focused)}"]`)?.focus();
+  if (changed) announce("The page was updated.");
+  after();
+  return true;
+}
+
+function expired(page) {
+  document.querySelector("main").replaceChildren(...page.querySelector("main").childNodes);
+  document.title = page.title;
+  document.getElementById("token")?.focus();
+}
+
+export function live(after) {
+  const { events, every } = document.body.dataset;
+  if (!events && !every) return;
+  let source = null;
+  let timer = 0;
+
+  const soon = () => {
+    clearTimeout(timer);
+    timer = setTimeout(async () => { if (!await refresh(after)) stop(); }, PAUSE);
+  };
+  const stop = () => {
+    source?.close();
+    source = null;
+    clearTimeout(timer);
+  };
+  const start = () => {
+    if (source || document.hidden) return;
+    if (every) {
+      const repeated = setInterval(soon, Number(every) * 1000);
+      source = { close: () => clearInterval(repeated) };
+      return;
+    }
+    source = new EventSource(events);
+    // What changed before the events began, or between two of them, is in the page that `begin` loads.
+    for (const event of ["begin", "change", "expired"]) source.addEventListener(event, soon);
+    source.addEventListener("error", () => {
+      // Refused with a status: the session may have ended, or too many watches are open.
+      if (source?.readyState === EventSource.CLOSED) {
+        stop();
+        soon();
+        setTimeout(start, AGAIN);
+      }
+    });
+  };
+  document.addEventListener("visibilitychange", () => {
+    if (document.hidden) stop();
+    else { soon(); start(); }
+  });
+  start();
+}

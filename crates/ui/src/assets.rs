@@ -1,0 +1,96 @@
+//! Styles, scripts and the icon, built into the program. Their addresses change with their content, so that browsers may keep them.
+
+use std::sync::LazyLock;
+
+use axum::{body::Body, response::Response};
+use http::{HeaderValue, StatusCode, header};
+use sha2::{Digest as _, Sha256};
+
+use crate::respond::{ROOT, secured};
+
+/// A file: its name, media type and content.
+type Asset = (&'static str, &'static str, &'static str);
+
+const SCRIPT: &str = "text/javascript; charset=utf-8";
+const ASSETS: [Asset; 8] = [
+    (
+        "page.css",
+        "text/css; charset=utf-8",
+        include_str!("../assets/page.css"),
+    ),
+    (
+        "icon.svg",
+        "image/svg+xml",
+        include_str!("../assets/icon.svg"),
+    ),
+    ("page.js", SCRIPT, include_str!("../assets/page.js")),
+    ("complete.js", SCRIPT, include_str!("../assets/complete.js")),
+    ("copy.js", SCRIPT, include_str!("../assets/copy.js")),
+    ("keys.js", SCRIPT, include_str!("../assets/keys.js")),
+    ("live.js", SCRIPT, include_str!("../assets/live.js")),
+    ("yaml.js", SCRIPT, include_str!("../assets/yaml.js")),
+];
+/// Bytes of the digest in addresses.
+const DIGEST_BYTES: usize = 6;
+/// A year: the address changes when the content does.
+const KEPT: HeaderValue = HeaderValue::from_static("public, max-age=31536000, immutable");
+
+static DIGEST: LazyLock<String> = LazyLock::new(|| {
+    let mut hash = Sha256::new();
+    for (name, _, content) in ASSETS {
+        hash.update(name);
+        hash.update(content);
+    }
+    let digest = hash.finalize();
+    digest
+        .iter()
+        .take(DIGEST_BYTES)
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
+});
+
+/// The address of a file.
+pub(crate) fn address(name: &str) -> String {
+    format!("{ROOT}/assets/{}/{name}", *DIGEST)
+}
+
+/// The file of a path below `/ui`, if it is one. Files need no authentication.
+pub fn asset(path: &str) -> Option<Response> {
+    let below = path.strip_prefix(ROOT)?.strip_prefix("/assets/")?;
+    let name = below.strip_prefix(DIGEST.as_str())?.strip_prefix('/')?;
+    let (_, media_type, content) = ASSETS.into_iter().find(|(known, ..)| *known == name)?;
+    let mut response = Response::new(Body::from(content));
+    *response.status_mut() = StatusCode::OK;
+    let mut response = secured(response);
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(media_type));
+    headers.insert(header::CACHE_CONTROL, KEPT);
+    Some(response)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_found_by_their_address_and_nothing_else_is() {
+        for (name, media_type, _) in ASSETS {
+            let found = asset(&address(name)).unwrap();
+            assert_eq!(found.headers()[header::CONTENT_TYPE], media_type);
+        }
+        for path in [
+            "/ui/assets/page.css",
+            "/ui/assets/0/page.css",
+            "/ui/",
+            "/assets",
+        ] {
+            assert!(asset(path).is_none(), "{path}");
+        }
+    }
+
+    #[test]
+    fn all_files_together_leave_room_for_a_first_view_below_100_kb() {
+        let bytes: usize = ASSETS.iter().map(|(.., content)| content.len()).sum();
+        assert!(bytes < 50_000, "{bytes}");
+    }
+}

@@ -1,0 +1,216 @@
+//! One object in two clusters, side by side.
+
+use maud::{Markup, html};
+use serde_json::Value;
+use similar::{Algorithm, ChangeTag, DiffOp, TextDiff, capture_diff_slices};
+
+/// Metadata that belongs to one cluster and differs in any case.
+const OF_ONE_CLUSTER: [&str; 8] = [
+    "uid",
+    "resourceVersion",
+    "creationTimestamp",
+    "generation",
+    "managedFields",
+    "selfLink",
+    "deletionTimestamp",
+    "ownerReferences",
+];
+/// Annotations of one cluster.
+const ANNOTATIONS_OF_ONE_CLUSTER: [&str; 2] = [
+    "resource.karmada.io/cached-from-cluster",
+    "kubectl.kubernetes.io/last-applied-configuration",
+];
+/// Equal lines that are shown around a difference.
+const CONTEXT: usize = 3;
+/// Lines of one object that are compared; what follows is left out, and the view says so.
+const MAX_LINES: usize = 5_000;
+
+/// What two objects have in common and where they differ.
+#[derive(Debug)]
+pub(crate) struct Comparison {
+    groups: Vec<Vec<Pair>>,
+    /// How many lines differ.
+    pub(crate) differing: usize,
+    /// Whether an object has more lines than are compared.
+    pub(crate) is_cut: bool,
+}
+
+/// A line of each side.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Pair {
+    left: Option<(usize, String)>,
+    right: Option<(usize, String)>,
+    differs: bool,
+}
+
+/// An object without what belongs to one cluster.
+pub(crate) fn comparable(object: &Value) -> Value {
+    let mut object = object.clone();
+    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+        for key in OF_ONE_CLUSTER {
+            metadata.shift_remove(key);
+        }
+        if let Some(annotations) = metadata
+            .get_mut("annotations")
+            .and_then(Value::as_object_mut)
+        {
+            for key in ANNOTATIONS_OF_ONE_CLUSTER {
+                annotations.shift_remove(key);
+            }
+            if annotations.is_empty() {
+                metadata.shift_remove("annotations");
+            }
+        }
+    }
+    object
+}
+
+/// Compares two texts line by line.
+pub(crate) fn compare(left: &str, right: &str) -> Comparison {
+    let (lines_left, lines_right) = (lines(left), lines(right));
+    let operations = capture_diff_slices(Algorithm::Patience, &lines_left, &lines_right);
+    let groups = similar::group_diff_ops(operations, CONTEXT);
+    let groups: Vec<Vec<Pair>> = groups
+        .iter()
+        .map(|operations| {
+            let pairs = operations
+                .iter()
+                .flat_map(|operation| pairs(operation, &lines_left, &lines_right));
+            pairs.collect()
+        })
+        .collect();
+    let differing = groups.iter().flatten().filter(|pair| pair.differs).count();
+    let is_cut = [left, right]
+        .iter()
+        .any(|text| text.lines().count() > MAX_LINES);
+    Comparison {
+        groups,
+        differing,
+        is_cut,
+    }
+}
+
+fn lines(text: &str) -> Vec<&str> {
+    text.lines().take(MAX_LINES).collect()
+}
+
+/// The lines of an operation, those of both sides beside each other.
+fn pairs(operation: &DiffOp, left: &[&str], right: &[&str]) -> Vec<Pair> {
+    let (of_left, of_right) = (operation.old_range(), operation.new_range());
+    let numbered = |lines: &[&str], position: usize| {
+        let line = lines.get(position)?;
+        Some((position + 1, (*line).to_owned()))
+    };
+    let differs = operation.tag() != similar::DiffTag::Equal;
+    (0..of_left.len().max(of_right.len()))
+        .map(|offset| Pair {
+            left: (offset < of_left.len())
+                .then(|| numbered(left, of_left.start + offset))
+                .flatten(),
+            right: (offset < of_right.len())
+                .then(|| numbered(right, of_right.start + offset))
+                .flatten(),
+            differs,
+        })
+        .collect()
+}
+
+impl Comparison {
+    /// A table of both sides.
+    pub(crate) fn render(&self, left: &str, right: &str) -> Markup {
+        html! {
+            div.scroll tabindex="0" role="region" aria-label="Differences" {
+                table.differences {
+                    thead { tr { th scope="col" colspan="2" { (left) } th scope="col" colspan="2" { (right) } } }
+                    @for group in &self.groups {
+                        tbody {
+                            @for pair in group { (pair.render()) }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl Pair {
+    fn render(&self) -> Markup {
+        let empty = String::new();
+        let (left, right) = (
+            self.left.as_ref().map_or(&empty, |(_, line)| line),
+            self.right.as_ref().map_or(&empty, |(_, line)| line),
+        );
+        let number = |side: &Option<(usize, String)>| {
+            side.as_ref()
+                .map(|(number, _)| number.to_string())
+                .unwrap_or_default()
+        };
+        if !self.differs {
+            return html! {
+                tr { td.number { (number(&self.left)) } td { (left) } td.number { (number(&self.right)) } td { (right) } }
+            };
+        }
+        let (removed, added) = changes(left, right);
+        html! {
+            tr.differs {
+                td.number { (number(&self.left)) }
+                td.removed { @if self.left.is_some() { span.mark { "−" } (removed) } }
+                td.number { (number(&self.right)) }
+                td.added { @if self.right.is_some() { span.mark { "+" } (added) } }
+            }
+        }
+    }
+}
+
+/// The words in which two lines differ, marked in each.
+fn changes(left: &str, right: &str) -> (Markup, Markup) {
+    if left.is_empty() || right.is_empty() {
+        return (html! { (left) }, html! { (right) });
+    }
+    let words = TextDiff::from_words(left, right);
+    let side = |marked: ChangeTag| {
+        html! {
+            @for change in words.iter_all_changes() {
+                @if change.tag() == ChangeTag::Equal { (change.value()) }
+                @else if change.tag() == marked { b { (change.value()) } }
+            }
+        }
+    };
+    (side(ChangeTag::Delete), side(ChangeTag::Insert))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_belongs_to_one_cluster_is_left_out() {
+        let object = json!({"metadata": {"name": "a", "uid": "1", "annotations": {"resource.karmada.io/cached-from-cluster": "m"}}, "spec": 1});
+        assert_eq!(
+            comparable(&object),
+            json!({"metadata": {"name": "a"}, "spec": 1})
+        );
+    }
+
+    #[test]
+    fn differing_lines_stand_beside_each_other() {
+        let compared = compare("a: 1\nb: 2\nc: 3\n", "a: 1\nb: 4\nc: 3\nd: 5\n");
+        assert_eq!(compared.differing, 2);
+        let html = compared.render("left", "right").into_string();
+        assert!(
+            html.contains("b: <b>2</b>") && html.contains("b: <b>4</b>"),
+            "{html}"
+        );
+        assert_eq!(compare("a\n", "a\n").differing, 0);
+    }
+
+    #[test]
+    fn values_are_escaped() {
+        let html = compare("a: <i>\n", "a: <u>\n")
+            .render("<l>", "<r>")
+            .into_string();
+        assert!(!html.contains("<i>") && !html.contains("<u>") && !html.contains("<l>"));
+    }
+}

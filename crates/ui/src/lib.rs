@@ -1,0 +1,33 @@
+//! The web page of Fleetdex at `/ui`: HTML that shows what the query API answers, and small scripts on top.
+//!
+//! ```text
+//!  respond ──> views ──> layout, address, tables, yaml, differences, graph
+//!     └──────> query ──> [QueryApi]
+//! ```
+//!
+//! Guarantees: every value of a member or a user is escaped; no response names another host, and scripts and styles come from this server alone
+//! ([`CONTENT_SECURITY_POLICY`]); a view asks the query API only, as its caller, so that it shows what the caller may list and nothing else. Search, lists
+//! and objects work without scripts. The address of a view has its whole state.
+
+mod address;
+mod assets;
+mod differences;
+mod graph;
+mod layout;
+mod live;
+mod parameters;
+mod query;
+mod question;
+mod respond;
+mod tables;
+#[cfg(test)]
+mod tests;
+mod views;
+mod yaml;
+
+pub use assets::asset;
+pub use query::{Accept, QueryApi};
+pub use respond::{
+    CONTENT_SECURITY_POLICY, LOGIN_PATH, LOGOUT_PATH, Problem, ROOT, SignIn, is_page_path, login,
+    respond, secured, wants_page,
+};

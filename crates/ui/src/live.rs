@@ -1,0 +1,127 @@
+//! Events for a view that is open: that something in it has changed.
+//!
+//! A watch of the query API becomes server-sent events without content: the view loads itself again, so that it shows what the server renders, as the
+//! caller may see it by then. `begin` comes when the watch has begun, and again after each interruption, so that no change is missed between two watches.
+
+use axum::{body::Body, response::Response};
+use bytes::Bytes;
+use futures::{StreamExt as _, stream};
+use http::{HeaderValue, header};
+use serde::Deserialize;
+
+use crate::{
+    query::{Accept, BASE, QueryApi, message},
+    respond::secured,
+};
+
+/// Bytes of a line of the watch that are kept until its end. Only the type at its start matters.
+const MAX_HEAD: usize = 256;
+/// How long browsers wait before they open the events again.
+const RETRY: &str = "retry: 2000\n\n";
+
+/// The type of an event of a watch.
+#[derive(Deserialize)]
+struct EventType {
+    r#type: String,
+}
+
+/// Reads lines, and keeps the start of each.
+#[derive(Debug, Default)]
+struct Lines {
+    head: Vec<u8>,
+}
+
+impl Lines {
+    /// The events of the lines that end in these bytes.
+    fn read(&mut self, bytes: &[u8]) -> String {
+        let mut events = String::new();
+        for byte in bytes {
+            match byte {
+                b'\n' => {
+                    events.push_str(event(&self.head));
+                    self.head.clear();
+                }
+                _ if self.head.len() < MAX_HEAD => self.head.push(*byte),
+                _ => {}
+            }
+        }
+        events
+    }
+}
+
+/// The event for a line whose start is given.
+fn event(head: &[u8]) -> &'static str {
+    // `{"type":"ADDED","object":…`: the type is the first member.
+    let text = String::from_utf8_lossy(head);
+    let member = text.split_once(',').map(|(first, _)| format!("{first}}}"));
+    let parsed: Option<EventType> = member.and_then(|member| serde_json::from_str(&member).ok());
+    match parsed.as_ref().map(|event| event.r#type.as_str()) {
+        Some("ADDED" | "MODIFIED" | "DELETED") => "event: change\ndata:\n\n",
+        Some("BOOKMARK") => "event: begin\ndata:\n\n",
+        Some("ERROR") => "event: expired\ndata:\n\n",
+        _ => "",
+    }
+}
+
+/// The events of a watch at `path`, which is below the group and version.
+pub(crate) async fn events(api: &dyn QueryApi, path: &str) -> Response {
+    let (parts, body) = api
+        .get(&format!("{BASE}{path}"), Accept::Json)
+        .await
+        .into_parts();
+    if !parts.status.is_success() {
+        return refused(parts.status, body).await;
+    }
+    let mut lines = Lines::default();
+    let events = body
+        .into_data_stream()
+        .map(move |bytes| bytes.map(|bytes| Bytes::from(lines.read(&bytes))));
+    let start = stream::once(async { Ok(Bytes::from_static(RETRY.as_bytes())) });
+    let mut response = Response::new(Body::from_stream(start.chain(events)));
+    // Deadlines of the watch apply to its events.
+    *response.extensions_mut() = parts.extensions;
+    let mut response = secured(response);
+    let headers = response.headers_mut();
+    headers.insert(
+        header::CONTENT_TYPE,
+        HeaderValue::from_static("text/event-stream"),
+    );
+    response
+}
+
+/// Browsers do not open events again that were refused with a status.
+async fn refused(status: http::StatusCode, body: Body) -> Response {
+    let bytes = axum::body::to_bytes(body, MAX_REFUSAL).await;
+    let text = message(&bytes.unwrap_or_default());
+    let mut response = Response::new(Body::from(text));
+    *response.status_mut() = status;
+    secured(response)
+}
+
+/// Bytes of a refusal that are read.
+const MAX_REFUSAL: usize = 64 * 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_become_events_however_they_are_cut() {
+        let watch = format!(
+            "{{\"type\":\"BOOKMARK\",\"object\":{{}}}}\n{{\"type\":\"ADDED\",\"object\":\"{}\"}}\n{{\"type\":\"ERROR\",\"object\":{{}}}}\nno json\n",
+            "x".repeat(10_000)
+        );
+        let whole = Lines::default().read(watch.as_bytes());
+        assert_eq!(
+            whole,
+            "event: begin\ndata:\n\nevent: change\ndata:\n\nevent: expired\ndata:\n\n"
+        );
+        let mut lines = Lines::default();
+        let cut: String = watch
+            .as_bytes()
+            .chunks(7)
+            .map(|bytes| lines.read(bytes))
+            .collect();
+        assert_eq!(cut, whole);
+    }
+}

@@ -1,0 +1,128 @@
+//! Questions to the query API.
+
+use async_trait::async_trait;
+use axum::{body::Body, response::Response};
+use bytes::Bytes;
+use http::{HeaderMap, StatusCode, header::WARNING};
+use http_body_util::{BodyExt as _, Limited};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+/// Where all questions start.
+pub(crate) const BASE: &str = "/apis/search.fleetdex.io/v1alpha1";
+/// Bytes of one answer that a view reads: ten times the largest object that etcd stores by default.
+const MAX_ANSWER_BYTES: usize = 16 << 20;
+/// Warnings of one answer that a view shows, as many as the query API sends.
+const MAX_WARNINGS: usize = 10;
+
+/// The query API, as the caller of the page may use it.
+#[async_trait]
+pub trait QueryApi: Send + Sync {
+    /// The response to a GET of `path`, which may have a query.
+    async fn get(&self, path: &str, accept: Accept) -> Response;
+}
+
+/// The representation that a view asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Accept {
+    /// JSON.
+    Json,
+    /// A `Table`, as kubectl asks for it.
+    Table,
+}
+
+impl Accept {
+    /// The value of the header `Accept`.
+    pub fn header(self) -> &'static str {
+        match self {
+            Self::Json => "application/json",
+            Self::Table => "application/json;as=Table;v=v1;g=meta.k8s.io",
+        }
+    }
+}
+
+/// What the query API answered, and what it says is missing.
+#[derive(Clone, Debug)]
+pub(crate) struct Answered<T> {
+    pub(crate) value: T,
+    pub(crate) warnings: Vec<String>,
+}
+
+/// Why it did not answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Unanswered {
+    pub(crate) status: StatusCode,
+    pub(crate) message: String,
+}
+
+/// A question's result.
+pub(crate) type Answer<T> = Result<Answered<T>, Unanswered>;
+
+/// Asks for JSON below the group and version.
+pub(crate) async fn ask<T: DeserializeOwned>(
+    api: &dyn QueryApi,
+    path: &str,
+    accept: Accept,
+) -> Answer<T> {
+    let (parts, body) = api.get(&format!("{BASE}{path}"), accept).await.into_parts();
+    let bytes = read(body).await?;
+    if !parts.status.is_success() {
+        return Err(Unanswered {
+            status: parts.status,
+            message: message(&bytes),
+        });
+    }
+    let value = serde_json::from_slice(&bytes).map_err(|error| Unanswered {
+        status: StatusCode::INTERNAL_SERVER_ERROR,
+        message: format!("the answer cannot be shown: {error}"),
+    })?;
+    Ok(Answered {
+        value,
+        warnings: warnings(&parts.headers),
+    })
+}
+
+async fn read(body: Body) -> Result<Bytes, Unanswered> {
+    let read = Limited::new(body, MAX_ANSWER_BYTES).collect().await;
+    let collected = read.map_err(|error| Unanswered {
+        status: StatusCode::BAD_GATEWAY,
+        message: format!("the answer could not be read to its end: {error}"),
+    })?;
+    Ok(collected.to_bytes())
+}
+
+/// The message of a `Status`.
+pub(crate) fn message(status: &[u8]) -> String {
+    let status: Option<Value> = serde_json::from_slice(status).ok();
+    let message = status
+        .as_ref()
+        .and_then(|status| status["message"].as_str());
+    message
+        .unwrap_or("the query API refused the request")
+        .to_owned()
+}
+
+/// The texts of `299 - "text"`.
+fn warnings(headers: &HeaderMap) -> Vec<String> {
+    let texts = headers.get_all(WARNING).iter().filter_map(|value| {
+        let text = value.to_str().ok()?.strip_prefix("299 - \"")?;
+        let text = text.strip_suffix('"')?;
+        Some(text.replace(r#"\""#, "\"").replace(r"\\", "\\"))
+    });
+    texts.take(MAX_WARNINGS).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn warnings_and_messages_are_read() {
+        let mut headers = HeaderMap::new();
+        headers.append(WARNING, r#"299 - "cluster \"m\" is old""#.parse().unwrap());
+        headers.append(WARNING, "110 - stale".parse().unwrap());
+        assert_eq!(warnings(&headers), ["cluster \"m\" is old"]);
+        assert_eq!(message(br#"{"message":"no"}"#), "no");
+        assert_eq!(message(b"<html>"), "the query API refused the request");
+    }
+}

@@ -1,0 +1,249 @@
+//! Which view answers a request, and the headers that protect it.
+
+use axum::{body::Body, response::Response};
+use http::{HeaderValue, StatusCode, header};
+use maud::html;
+
+use crate::{
+    address::{NativePath, ObjectAddress, encoded},
+    layout::{Frame, page, problem},
+    live,
+    parameters::Parameters,
+    query::{Accept, BASE, QueryApi},
+    views::{self, Shown},
+};
+
+/// Where the page is served.
+pub const ROOT: &str = "/ui";
+/// Where a token is entered, and where one-time links point.
+pub const LOGIN_PATH: &str = "/ui/login";
+/// Where the session ends.
+pub const LOGOUT_PATH: &str = "/ui/logout";
+/// What a view may load: files of this server, and nothing else. No frame may show it, and forms go to this server only.
+pub const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'";
+
+/// Why a token is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Problem {
+    /// There was a session, and its token is not valid any more.
+    SessionExpired,
+    /// The entered token is not valid.
+    TokenRefused,
+    /// The one-time link was used, or is too old.
+    LinkExpired,
+    /// The form was sent from another site.
+    ForeignForm,
+    /// Too many requests are being authenticated.
+    Busy,
+}
+
+/// The view that asks for a token.
+#[derive(Clone, Debug, Default)]
+pub struct SignIn {
+    /// Where to go on to: an address below [`ROOT`].
+    pub next: String,
+    /// Why the token is asked for again.
+    pub problem: Option<Problem>,
+}
+
+impl Problem {
+    fn status(self) -> StatusCode {
+        match self {
+            Self::SessionExpired | Self::TokenRefused | Self::LinkExpired => {
+                StatusCode::UNAUTHORIZED
+            }
+            Self::ForeignForm => StatusCode::FORBIDDEN,
+            Self::Busy => StatusCode::TOO_MANY_REQUESTS,
+        }
+    }
+
+    fn message(self) -> &'static str {
+        match self {
+            Self::SessionExpired => {
+                "Your session has ended: the token is not valid any more. Sign in again to go on where you were."
+            }
+            Self::TokenRefused => {
+                "This token is not valid. It may have expired, or may be meant for another cluster."
+            }
+            Self::LinkExpired => {
+                "This link was used already, or is older than five minutes. Make a new one with fleetdex ui."
+            }
+            Self::ForeignForm => "This form was sent from another site. Enter the token here.",
+            Self::Busy => "Too many tokens are being checked. Try again in a moment.",
+        }
+    }
+}
+
+/// Whether a path belongs to the page.
+pub fn is_page_path(path: &str) -> bool {
+    path.strip_prefix(ROOT)
+        .is_some_and(|below| below.is_empty() || below.starts_with('/'))
+}
+
+/// Whether an unauthenticated request of this path is answered with [`login`]: it is for a view, and not for a part of one.
+pub fn wants_page(path: &str) -> bool {
+    !["complete", "events"]
+        .iter()
+        .any(|part| below(path).first() == Some(part))
+}
+
+/// The segments below [`ROOT`], as they are in the address.
+fn below(path: &str) -> Vec<&str> {
+    let below = path.strip_prefix(ROOT).unwrap_or_default();
+    below.trim_start_matches('/').split('/').collect()
+}
+
+/// The view that asks for a token.
+pub fn login(sign_in: &SignIn) -> Response {
+    let (status, message) = match sign_in.problem {
+        Some(problem) => (problem.status(), problem.message()),
+        None => (StatusCode::UNAUTHORIZED, ""),
+    };
+    let main = html! {
+        section.login {
+            h1 { "Sign in" }
+            @if !message.is_empty() { (problem(message)) }
+            form method="post" action=(LOGIN_PATH) {
+                input type="hidden" name="next" value=(sign_in.next);
+                label for="token" { "Token" }
+                input #token name="token" type="password" autocomplete="off" required autofocus aria-describedby="token-help";
+                p #token-help {
+                    "A bearer token of the control plane, such as " code { "kubectl create token NAME" }
+                    " prints, or the content of the token file of " code { "fleetdex local" } ". You see what its owner may list."
+                }
+                button type="submit" { "Sign in" }
+            }
+        }
+    };
+    let frame = Frame {
+        title: "Sign in".to_owned(),
+        ..Frame::default()
+    };
+    html_response(status, page(&frame, &main))
+}
+
+/// The response to an authenticated request for a path below [`ROOT`].
+pub async fn respond(api: &dyn QueryApi, path: &str, query: &str, user: &str) -> Response {
+    let parameters = Parameters::parse(query);
+    let segments = below(path);
+    let shown = match segments.as_slice() {
+        [""] => views::search(api, &parameters).await,
+        ["fleet"] => views::fleet(api).await,
+        ["clusters", cluster, native @ ..] => match object_address(cluster, native) {
+            Some(object) if parameters.get("format") == "yaml" => {
+                return views::download(api, &object).await;
+            }
+            Some(object) => views::object(api, &object).await,
+            None => views::not_found(path),
+        },
+        ["compare", native @ ..] => match native_path(native) {
+            Some(object) => views::compare(api, &object, &parameters).await,
+            None => views::not_found(path),
+        },
+        ["complete"] => return complete(api, &parameters).await,
+        ["events"] => {
+            let question = format!("/objects?q={}&watch=true", encoded(parameters.get("q")));
+            return live::events(api, &question).await;
+        }
+        ["events", "clusters", cluster, native @ ..] => match object_address(cluster, native) {
+            Some(object) => {
+                return live::events(api, &format!("{}?watch=true", object.query())).await;
+            }
+            None => views::not_found(path),
+        },
+        _ => views::not_found(path),
+    };
+    shown_response(&shown, user)
+}
+
+fn native_path(segments: &[&str]) -> Option<NativePath> {
+    NativePath::decode(&format!("/{}", segments.join("/")))
+}
+
+fn object_address(cluster: &str, native: &[&str]) -> Option<ObjectAddress> {
+    Some(ObjectAddress {
+        cluster: cluster.parse().ok()?,
+        path: native_path(native)?,
+    })
+}
+
+fn shown_response(shown: &Shown, user: &str) -> Response {
+    let frame = Frame {
+        title: shown.title.clone(),
+        search: &shown.search,
+        user: Some(user),
+        live: shown.live.as_ref(),
+    };
+    html_response(shown.status, page(&frame, &shown.main))
+}
+
+/// Completions of a search, as the query API answers them.
+async fn complete(api: &dyn QueryApi, parameters: &Parameters) -> Response {
+    let cursor = parameters.get("cursor");
+    let question = format!(
+        "{BASE}/completions?q={}&cursor={}",
+        encoded(parameters.get("q")),
+        encoded(cursor)
+    );
+    secured(api.get(&question, Accept::Json).await)
+}
+
+fn html_response(status: StatusCode, text: String) -> Response {
+    let mut response = Response::new(Body::from(text));
+    *response.status_mut() = status;
+    let mut response = secured(response);
+    response.headers_mut().insert(
+        header::CONTENT_TYPE,
+        HeaderValue::from_static("text/html; charset=utf-8"),
+    );
+    response
+}
+
+/// Adds the headers that every response of the page has.
+pub fn secured(mut response: Response) -> Response {
+    let headers = response.headers_mut();
+    for (name, value) in [
+        (header::CONTENT_SECURITY_POLICY, CONTENT_SECURITY_POLICY),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (header::REFERRER_POLICY, "same-origin"),
+        (header::X_FRAME_OPTIONS, "DENY"),
+        // What one user was shown is not kept for the next.
+        (header::CACHE_CONTROL, "no-store"),
+    ] {
+        headers.insert(name, HeaderValue::from_static(value));
+    }
+    for (name, value) in [
+        ("cross-origin-opener-policy", "same-origin"),
+        ("cross-origin-resource-policy", "same-origin"),
+    ] {
+        headers.insert(name, HeaderValue::from_static(value));
+    }
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_of_the_page_are_recognized() {
+        for path in ["/ui", "/ui/", "/ui/fleet"] {
+            assert!(is_page_path(path), "{path}");
+        }
+        for path in ["/", "/uix", "/apis/ui"] {
+            assert!(!is_page_path(path), "{path}");
+        }
+        assert!(wants_page("/ui/") && !wants_page("/ui/events"));
+    }
+
+    #[test]
+    fn the_sign_in_view_names_no_other_host_and_keeps_the_address() {
+        let response = login(&SignIn {
+            next: "/ui/?q=\"><script>".to_owned(),
+            problem: Some(Problem::SessionExpired),
+        });
+        assert_eq!(response.status(), StatusCode::UNAUTHORIZED);
+        let policy = &response.headers()[header::CONTENT_SECURITY_POLICY];
+        assert_eq!(policy, CONTENT_SECURITY_POLICY);
+    }
+}

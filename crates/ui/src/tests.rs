@@ -1,0 +1,176 @@
+//! Whole views over prepared answers of the query API.
+
+use async_trait::async_trait;
+use axum::{body::Body, response::Response};
+use http::StatusCode;
+use http_body_util::BodyExt as _;
+use serde_json::{Value, json};
+
+use crate::{Accept, QueryApi, respond};
+
+const HOSTILE: &str = "<script>alert(1)</script>\"'&";
+const PAGE: &str = "/ui/clusters/member1/apis/apps/v1/namespaces/shop/deployments/checkout";
+
+/// Answers each path by its start; 404 for others.
+struct PreparedApi(Vec<(&'static str, Value)>);
+
+#[async_trait]
+impl QueryApi for PreparedApi {
+    async fn get(&self, path: &str, _accept: Accept) -> Response {
+        let below = path
+            .strip_prefix("/apis/search.fleetdex.io/v1alpha1")
+            .unwrap();
+        let answers =
+            |start: &str| below == start || start != "/clusters" && below.starts_with(start);
+        let found = self.0.iter().find(|(start, _)| answers(start));
+        let (status, body) = match found {
+            Some((_, body)) => (StatusCode::OK, body.clone()),
+            None => (
+                StatusCode::NOT_FOUND,
+                json!({ "message": format!("no answer for {below}") }),
+            ),
+        };
+        let mut response = Response::new(Body::from(body.to_string()));
+        *response.status_mut() = status;
+        response
+    }
+}
+
+async fn view(api: &PreparedApi, address: &str) -> (StatusCode, String) {
+    let (path, query) = address.split_once('?').unwrap_or((address, ""));
+    let response = respond(api, path, query, HOSTILE).await;
+    let status = response.status();
+    let bytes = response.into_body().collect().await.unwrap().to_bytes();
+    (status, String::from_utf8(bytes.to_vec()).unwrap())
+}
+
+fn row(cluster: &str, name: &str, path: &str) -> Value {
+    json!({
+        "cells": [cluster, "shop", name, "Degraded", HOSTILE],
+        "object": { "metadata": { "name": name, "namespace": "shop", "uid": name, "annotations": {
+            "resource.karmada.io/cached-from-cluster": cluster,
+            "fleetdex.io/native-path": path,
+            "fleetdex.io/health": "Degraded",
+            "fleetdex.io/health-message": HOSTILE,
+        }}},
+    })
+}
+
+fn found() -> Value {
+    let columns = ["Cluster", "Namespace", "Name", "Health", "Reason"]
+        .map(|name| json!({ "name": name, "priority": 0 }));
+    json!({
+        "metadata": {
+            "remainingItemCount": 1_200,
+            "continue": "token",
+            "facets": [
+                { "name": "kind", "values": [{ "value": "Deployment", "count": 2 }, { "value": HOSTILE, "count": 1 }], "others": 3 },
+                { "name": "cluster", "values": [{ "value": "member1", "count": 1 }] },
+            ],
+        },
+        "columnDefinitions": columns,
+        "rows": [
+            row("member1", "checkout", "/apis/apps/v1/namespaces/shop/deployments/checkout"),
+            row("member2", HOSTILE, "no path"),
+        ],
+    })
+}
+
+fn fleet() -> PreparedApi {
+    let object = json!({ "apiVersion": "apps/v1", "kind": "Deployment", "metadata": { "name": "checkout", "uid": "u1", "labels": { "a": HOSTILE } },
+        "status": { "conditions": [{ "type": HOSTILE, "status": "True", "lastTransitionTime": "2026-02-03T10:00:00Z" }] } });
+    let related = json!({ "items": [{ "kind": HOSTILE, "metadata": { "name": HOSTILE, "annotations": { "fleetdex.io/health": HOSTILE } },
+        "relation": { "direction": "uses", "name": HOSTILE, "exists": false } }] });
+    PreparedApi(vec![
+        ("/objects?q=", found()),
+        ("/clusters/member1/apis", json!({ "items": [object] })),
+        ("/clusters/member2/apis", json!({ "items": [] })),
+        ("/related/apis", related),
+        (
+            "/clusters",
+            json!({ "clusters": [{ "name": "member1", "state": "Stale", "message": HOSTILE, "gaps": [HOSTILE] }],
+            "registries": [{ "name": HOSTILE, "status": { "conditions": [{ "type": "Ready", "status": "False", "reason": "Failed", "message": HOSTILE }] } }] }),
+        ),
+    ])
+}
+
+#[tokio::test]
+async fn no_view_becomes_markup_of_what_members_and_users_wrote() {
+    let api = fleet();
+    for address in [
+        "/ui/?q=web",
+        "/ui/?q=%3Cscript%3E",
+        PAGE,
+        "/ui/fleet",
+        "/ui/%3Cscript%3Ealert(1)",
+    ] {
+        let (_, html) = view(&api, address).await;
+        assert!(!html.contains("<script>"), "{address}: {html}");
+        assert!(!html.contains("style="), "{address}");
+        assert!(
+            !html.contains("http://") && !html.contains("https://"),
+            "{address}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_search_has_counts_links_and_the_question_in_other_words() {
+    let (status, html) = view(&fleet(), "/ui/?q=web").await;
+    assert_eq!(status, StatusCode::OK);
+    for expected in [
+        "1,202 objects",
+        "/ui/?q=web%20kind%3ADeployment",
+        &format!("href=\"{PAGE}\""),
+        "/ui/?q=web&amp;continue=token",
+        "3 objects with other values",
+        "fleetdex search web",
+        "kubectl get --raw &#39;/apis/search.fleetdex.io/v1alpha1/objects?q=web&#39;",
+        "data-events=\"/ui/events?q=web\"",
+    ] {
+        assert!(
+            html.contains(expected) || html.contains(&expected.replace("&#39;", "'")),
+            "{expected}: {html}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn an_object_shows_what_could_not_be_had_and_the_rest() {
+    let (status, html) = view(&fleet(), PAGE).await;
+    assert_eq!(status, StatusCode::OK);
+    for expected in [
+        "Deployment",
+        "▲",
+        "no answer for /clusters/member1/api/v1/namespaces/shop/events",
+        "2026-02-03T10:00:00Z",
+        "fleetdex get deployments.apps checkout -n shop --cluster member1 -o yaml",
+    ] {
+        assert!(html.contains(expected), "{expected}: {html}");
+    }
+}
+
+#[tokio::test]
+async fn an_object_that_is_gone_is_not_found() {
+    let gone = PAGE.replace("member1", "member2");
+    let (status, html) = view(&fleet(), &gone).await;
+    assert_eq!(status, StatusCode::NOT_FOUND);
+    assert!(
+        html.contains(
+            "Cluster member2 has no deployments.apps checkout that you may see in namespace shop."
+        ),
+        "{html}"
+    );
+}
+
+#[tokio::test]
+async fn the_fleet_shows_states_gaps_and_conditions() {
+    let (status, html) = view(&fleet(), "/ui/fleet").await;
+    assert_eq!(status, StatusCode::OK);
+    assert!(
+        html.contains("Stale")
+            && html.contains("Ready is False")
+            && html.contains("data-every=\"5\""),
+        "{html}"
+    );
+}

@@ -1,0 +1,289 @@
+//! The clusters and registries of the fleet.
+
+use std::collections::BTreeMap;
+
+use maud::{Markup, html};
+use serde::Deserialize;
+
+use super::Shown;
+use crate::{
+    address::of_search,
+    layout::{Live, warnings},
+    query::{Accept, Answer, QueryApi, ask},
+    question::{Question, raw},
+    tables::ShownTable,
+};
+
+/// Where the query API says how the fleet is read.
+const PATH: &str = "/clusters";
+
+/// Progress of a first sync is worth watching, and costs three short questions.
+const REFRESH_SECONDS: u32 = 5;
+
+/// How the fleet is read.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct FleetAnswer {
+    clusters: Vec<ClusterAnswer>,
+    registries: Vec<RegistryAnswer>,
+}
+
+/// How a cluster is read.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct ClusterAnswer {
+    name: String,
+    state: String,
+    message: String,
+    since: String,
+    replica: String,
+    kinds: usize,
+    gaps: Vec<String>,
+}
+
+/// The status of a registry.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct RegistryAnswer {
+    name: String,
+    status: RegistryStatusAnswer,
+}
+
+/// What the status of a registry says.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct RegistryStatusAnswer {
+    conditions: Vec<ConditionAnswer>,
+    clusters: Vec<RegistryClusterAnswer>,
+    summary: SummaryAnswer,
+}
+
+/// A condition.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct ConditionAnswer {
+    r#type: String,
+    status: String,
+    reason: String,
+    message: String,
+    last_transition_time: String,
+}
+
+/// A cluster of a registry.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct RegistryClusterAnswer {
+    name: String,
+    phase: String,
+    message: String,
+    objects: u64,
+    last_sync_time: String,
+    last_audit_time: String,
+    kinds: Vec<RegistryKindAnswer>,
+}
+
+/// A kind that is not in sync.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct RegistryKindAnswer {
+    kind: String,
+    namespace: String,
+    phase: String,
+    message: String,
+}
+
+/// Counts of a registry.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct SummaryAnswer {
+    clusters: u64,
+    objects: u64,
+    kinds_by_phase: BTreeMap<String, u64>,
+}
+
+/// The view of the fleet.
+pub(crate) async fn fleet(api: &dyn QueryApi) -> Shown {
+    let unhealthy = "/objects?q=health%3ADegraded%2CMissing&limit=1&facets=cluster";
+    let (fleet, unhealthy) = futures::join!(
+        ask::<FleetAnswer>(api, PATH, Accept::Json),
+        ask::<ShownTable>(api, unhealthy, Accept::Table)
+    );
+    match fleet {
+        Ok(answered) => {
+            let main = html! {
+                h1 { "The fleet" }
+                (warnings(&answered.warnings))
+                div data-refresh #fleet {
+                    (clusters(&answered.value, &unhealthy))
+                    (registries(&answered.value.registries))
+                }
+                (in_other_words().render())
+            };
+            Shown {
+                live: Some(Live::Every(REFRESH_SECONDS)),
+                ..Shown::new("Fleet", main)
+            }
+        }
+        Err(unanswered) => Shown::unanswered("The fleet", &unanswered),
+    }
+}
+
+fn in_other_words() -> Question {
+    Question {
+        kubectl: format!("{}\nkubectl get resourceregistries -o yaml", raw(PATH)),
+        fleetdex: "fleetdex verify".to_owned(),
+        open_search: String::new(),
+    }
+}
+
+fn clusters(fleet: &FleetAnswer, unhealthy: &Answer<ShownTable>) -> Markup {
+    let unhealthy = unhealthy
+        .as_ref()
+        .ok()
+        .and_then(|answered| answered.value.facet("cluster"));
+    let columns = [
+        "Cluster",
+        "State",
+        "Kinds",
+        "Objects",
+        "Degraded or missing",
+        "Last in sync",
+        "Read by",
+    ];
+    html! {
+        h2 { "Clusters (" (fleet.clusters.len()) ")" }
+        @if fleet.clusters.is_empty() { p { "No registry selects a cluster that you may see." } } @else {
+            table.results role="table" aria-label="Clusters" {
+                thead role="rowgroup" { tr role="row" { @for column in columns { th role="columnheader" scope="col" { (column) } } } }
+                tbody role="rowgroup" {
+                    @for cluster in &fleet.clusters {
+                        @let counted = unhealthy.map(|facet| facet.values.iter().find(|value| value.value == cluster.name).map_or(0, |value| value.count));
+                        (cluster.render(&fleet.registries, counted))
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl ClusterAnswer {
+    fn render(&self, registries: &[RegistryAnswer], unhealthy: Option<u64>) -> Markup {
+        let of_registries: Vec<&RegistryClusterAnswer> = registries
+            .iter()
+            .flat_map(|registry| &registry.status.clusters)
+            .filter(|cluster| cluster.name == self.name)
+            .collect();
+        let objects: u64 = of_registries.iter().map(|cluster| cluster.objects).sum();
+        let last = of_registries
+            .iter()
+            .map(|cluster| &*cluster.last_sync_time)
+            .max();
+        let word = match (&*self.state, self.gaps.is_empty()) {
+            ("Current", true) => "Healthy",
+            ("Current", false) => "Progressing",
+            _ => "Degraded",
+        };
+        html! {
+            tr role="row" data-row {
+                th role="rowheader" scope="row" data-label="Cluster" { a href=(of_search(&format!("cluster:{}", self.name))) { (self.name) } }
+                td role="cell" data-label="State" {
+                    span.health data-health=(word) { (self.state) }
+                    @if !self.message.is_empty() { span.message { (self.message) } }
+                    @if !self.since.is_empty() { span.message { "Shown as of " (self.since) "." } }
+                    @if !self.gaps.is_empty() { ul.gaps { @for gap in &self.gaps { li { (gap) } } } }
+                }
+                td.number role="cell" data-label="Kinds" { (self.kinds) }
+                td.number role="cell" data-label="Objects" { @if !of_registries.is_empty() { (objects) } }
+                td.number role="cell" data-label="Degraded or missing" {
+                    @match unhealthy {
+                        Some(0) => "0",
+                        Some(count) => { a href=(of_search(&format!("cluster:{} health:Degraded,Missing", self.name))) { (count) } },
+                        None => "",
+                    }
+                }
+                td role="cell" data-label="Last in sync" { (last.unwrap_or_default()) }
+                td role="cell" data-label="Read by" { @if self.replica.is_empty() { "this replica" } @else { (self.replica) } }
+            }
+        }
+    }
+}
+
+fn registries(registries: &[RegistryAnswer]) -> Markup {
+    html! {
+        @if !registries.is_empty() {
+            h2 { "Registries (" (registries.len()) ")" }
+            @for registry in registries { (registry.render()) }
+        }
+    }
+}
+
+impl RegistryAnswer {
+    fn render(&self) -> Markup {
+        let SummaryAnswer {
+            clusters,
+            objects,
+            kinds_by_phase,
+        } = &self.status.summary;
+        let kinds: u64 = kinds_by_phase.values().sum();
+        let synced = kinds_by_phase.get("Synced").copied().unwrap_or_default();
+        let failing = self
+            .status
+            .clusters
+            .iter()
+            .filter(|cluster| cluster.phase != "Synced" || !cluster.kinds.is_empty());
+        let failing: Vec<&RegistryClusterAnswer> = failing.collect();
+        html! {
+            section.registry aria-label={ "Registry " (self.name) } {
+                h3 { (self.name) }
+                p { (clusters) " clusters, " (objects) " objects, " (synced) " of " (kinds) " kinds in sync" }
+                @if synced < kinds { progress max=(kinds) value=(synced) aria-label={ "Kinds of " (self.name) " in sync" } {} }
+                ul.conditions { @for condition in &self.status.conditions { (condition.render()) } }
+                @if !failing.is_empty() {
+                    details open[failing.len() < 10] {
+                        summary { (failing.len()) " clusters are not wholly in sync" }
+                        ul { @for cluster in failing { (cluster.render()) } }
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl ConditionAnswer {
+    /// Conditions that say that something is right are `True`; those that name a problem, such as `Conflict`, are not.
+    fn render(&self) -> Markup {
+        let is_good = matches!(&*self.r#type, "Ready" | "StoreReachable" | "Synced");
+        let word = match (is_good, &*self.status) {
+            (true, "True") | (false, "False") => "Healthy",
+            (_, "Unknown") => "Progressing",
+            _ => "Degraded",
+        };
+        html! {
+            li {
+                span.health data-health=(word) { (self.r#type) " is " (self.status) } " (" (self.reason) "): " (self.message)
+                @if !self.last_transition_time.is_empty() { " " span.since { "since " (self.last_transition_time) } }
+            }
+        }
+    }
+}
+
+impl RegistryClusterAnswer {
+    fn render(&self) -> Markup {
+        let word = if self.phase == "Failed" || self.phase == "NotFound" {
+            "Degraded"
+        } else {
+            "Progressing"
+        };
+        html! {
+            li {
+                b { (self.name) } " " span.health data-health=(word) { (self.phase) } @if !self.message.is_empty() { ": " (self.message) }
+                @if !self.last_audit_time.is_empty() { " " span.since { "compared with the cluster at " (self.last_audit_time) } }
+                @if !self.kinds.is_empty() {
+                    ul { @for kind in &self.kinds {
+                        li { (kind.kind) @if !kind.namespace.is_empty() { " in " (kind.namespace) } ": " (kind.phase) @if !kind.message.is_empty() { ", " (kind.message) } }
+                    } }
+                }
+            }
+        }
+    }
+}

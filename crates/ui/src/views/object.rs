@@ -1,0 +1,432 @@
+//! One object of one cluster.
+
+use axum::{body::Body, response::Response};
+use http::{HeaderValue, header};
+use jiff::Timestamp;
+use maud::{Markup, html};
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::{Shown, results::ResultRow, search::same_object};
+use crate::{
+    address::{ObjectAddress, encoded, of_search},
+    graph::{GraphNode, picture},
+    layout::{Live, health, problem, warnings},
+    query::{Accept, Answer, QueryApi, Unanswered, ask},
+    question::{Question, explained, quoted},
+    respond::{ROOT, secured},
+    tables::{ObjectMetadata, ShownTable},
+    yaml,
+};
+
+/// Events that are shown, the newest.
+const EVENTS: usize = 50;
+/// Clusters whose object of the same name is shown.
+const CLUSTERS: usize = 500;
+
+/// A list with the object, or without it.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct ObjectList {
+    metadata: ListFreshness,
+    items: Vec<Value>,
+}
+
+/// What a list says about its age.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct ListFreshness {
+    as_of: std::collections::BTreeMap<String, String>,
+}
+
+/// Relations of an object.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Relations {
+    items: Vec<RelatedItem>,
+}
+
+/// A related object.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct RelatedItem {
+    kind: String,
+    metadata: ObjectMetadata,
+    relation: RelationOfItem,
+}
+
+/// How it is related.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct RelationOfItem {
+    direction: String,
+    name: String,
+    exists: bool,
+}
+
+/// What the view shows.
+struct Parts<'v> {
+    address: &'v ObjectAddress,
+    object: &'v Value,
+    as_of: Option<&'v str>,
+    relations: Answer<Relations>,
+    elsewhere: Answer<ShownTable>,
+    events: Answer<ShownTable>,
+    question: Question,
+}
+
+/// The view of an object.
+pub(crate) async fn object(api: &dyn QueryApi, address: &ObjectAddress) -> Shown {
+    let title = format!("{} {}", address.path.resource(), address.path.name);
+    let listed = match found(api, address).await {
+        Ok(listed) => listed,
+        Err(unanswered) => return Shown::unanswered(&title, &unanswered),
+    };
+    let Some(object) = listed.value.items.first() else {
+        return Shown::unanswered(&title, &gone(address));
+    };
+    let kind = object["kind"].as_str().unwrap_or_default();
+    let uid = object["metadata"]["uid"].as_str().unwrap_or_default();
+    let related = format!(
+        "/related{}?clusters={}",
+        address.path.of_object(),
+        encoded(address.cluster.as_str())
+    );
+    let elsewhere = format!(
+        "/objects?q={}&limit={CLUSTERS}",
+        encoded(&same_object(&address.path))
+    );
+    let events = events_path(address, uid);
+    let here = address.query();
+    let (relations, elsewhere, events, open_search) = futures::join!(
+        ask(api, &related, Accept::Json),
+        ask(api, &elsewhere, Accept::Table),
+        ask(api, &events, Accept::Table),
+        explained(api, &here)
+    );
+    let parts = Parts {
+        address,
+        object,
+        as_of: listed
+            .value
+            .metadata
+            .as_of
+            .get(address.cluster.as_str())
+            .map(String::as_str),
+        relations,
+        elsewhere,
+        events,
+        question: in_other_words(address, open_search),
+    };
+    let main = html! { (warnings(&listed.warnings)) (parts.render(kind)) };
+    Shown {
+        live: Some(Live::Events(format!("{ROOT}/events{}", address.query()))),
+        ..Shown::new(format!("{kind} {}", address.path.name), main)
+    }
+}
+
+async fn found(api: &dyn QueryApi, address: &ObjectAddress) -> Answer<ObjectList> {
+    ask(api, &address.query(), Accept::Json).await
+}
+
+fn gone(address: &ObjectAddress) -> Unanswered {
+    Unanswered {
+        status: http::StatusCode::NOT_FOUND,
+        message: format!(
+            "Cluster {} has no {} {} that you may see{}. It may have been deleted.",
+            address.cluster,
+            address.path.resource(),
+            address.path.name,
+            address
+                .path
+                .namespace
+                .as_ref()
+                .map(|namespace| format!(" in namespace {namespace}"))
+                .unwrap_or_default()
+        ),
+    }
+}
+
+/// Events about the object. Those about cluster-scoped objects are in a namespace, too.
+fn events_path(address: &ObjectAddress, uid: &str) -> String {
+    let namespace = address
+        .path
+        .namespace
+        .as_ref()
+        .map(|namespace| format!("/namespaces/{}", encoded(namespace)))
+        .unwrap_or_default();
+    format!(
+        "/clusters/{}/api/v1{namespace}/events?fieldSelector={}&limit={EVENTS}&orderBy={}",
+        encoded(address.cluster.as_str()),
+        encoded(&format!("involvedObject.uid={uid}")),
+        encoded("metadata.creationTimestamp desc")
+    )
+}
+
+fn in_other_words(address: &ObjectAddress, open_search: String) -> Question {
+    let path = &address.path;
+    let namespace = path
+        .namespace
+        .as_ref()
+        .map(|namespace| format!(" -n {}", quoted(namespace)))
+        .unwrap_or_default();
+    let (resource, name) = (quoted(&path.resource()), quoted(&path.name));
+    let cluster = quoted(address.cluster.as_str());
+    Question {
+        kubectl: crate::question::raw(&address.query()),
+        fleetdex: format!("fleetdex get {resource} {name}{namespace} --cluster {cluster} -o yaml"),
+        open_search,
+    }
+}
+
+/// The object as YAML, as a file.
+pub(crate) async fn download(api: &dyn QueryApi, address: &ObjectAddress) -> Response {
+    let (status, text) = match found(api, address).await {
+        Ok(listed) => match listed.value.items.first() {
+            Some(object) => (http::StatusCode::OK, yaml::print(object)),
+            None => (http::StatusCode::NOT_FOUND, gone(address).message),
+        },
+        Err(unanswered) => (unanswered.status, unanswered.message),
+    };
+    let mut response = Response::new(Body::from(text));
+    *response.status_mut() = status;
+    let mut response = secured(response);
+    response.headers_mut().insert(
+        header::CONTENT_TYPE,
+        HeaderValue::from_static("text/plain; charset=utf-8"),
+    );
+    response
+}
+
+impl Parts<'_> {
+    fn render(&self, kind: &str) -> Markup {
+        let Self {
+            address, object, ..
+        } = self;
+        let path = &address.path;
+        html! {
+            article.object {
+                h1 { span.kind { (kind) } " " (path.name) }
+                dl.facts data-refresh #facts {
+                    (fact("Cluster", &html! { a href=(of_search(&format!("cluster:{}", address.cluster))) { (address.cluster) } }))
+                    @if let Some(namespace) = &path.namespace {
+                        (fact("Namespace", &html! { a href=(of_search(&format!("ns:{namespace}"))) { (namespace) } }))
+                    }
+                    (self.health())
+                    (fact("Created", &time(object["metadata"]["creationTimestamp"].as_str())))
+                    @if let Some(changed) = last_change(object) { (fact("Last change of a condition", &changed)) }
+                    (fact("Shown as of", &self.freshness()))
+                }
+                section aria-labelledby="relations" data-refresh #relations-section { h2 #relations { "Relations" } (self.relations(kind)) }
+                section aria-labelledby="clusters" data-refresh #clusters-section { h2 #clusters { "In all clusters" } (self.elsewhere()) }
+                section aria-labelledby="events" data-refresh #events-section { h2 #events { "Events" } (self.events()) }
+                section aria-labelledby="yaml-title" data-refresh #yaml-section { h2 #yaml-title { "YAML" } (self.yaml()) }
+                (self.question.render())
+            }
+        }
+    }
+
+    /// Its health, as the search in all clusters shows it.
+    fn health(&self) -> Markup {
+        let Ok(elsewhere) = &self.elsewhere else {
+            return html! {};
+        };
+        let table = &elsewhere.value;
+        let here = |row: &&crate::tables::ShownRow| {
+            row.object.metadata.cluster().as_ref() == Some(&self.address.cluster)
+        };
+        let Some(row) = table.rows.iter().find(here) else {
+            return html! {};
+        };
+        let metadata = &row.object.metadata;
+        let (word, reason, message) = (
+            metadata.annotation("fleetdex.io/health"),
+            metadata.annotation("fleetdex.io/health-reason"),
+            metadata.annotation("fleetdex.io/health-message"),
+        );
+        html! {
+            @if !word.is_empty() {
+                (fact("Health", &html! { (health(word)) @if !reason.is_empty() { " " span.reason { (reason) } } @if !message.is_empty() { span.message { (message) } } }))
+            }
+        }
+    }
+
+    fn freshness(&self) -> Markup {
+        match self.as_of {
+            Some(time) => html! { strong { (time) } " (the cluster is not read at present)" },
+            None => html! { time { (now()) } " (the index follows the cluster)" },
+        }
+    }
+
+    fn relations(&self, kind: &str) -> Markup {
+        let answered = match &self.relations {
+            Ok(answered) => answered,
+            Err(unanswered) => return problem(&unanswered.message),
+        };
+        let items = &answered.value.items;
+        let nodes = |direction: &str| -> Vec<GraphNode> {
+            items
+                .iter()
+                .filter(|item| item.relation.direction == direction)
+                .map(RelatedItem::node)
+                .collect()
+        };
+        let center = GraphNode {
+            kind: kind.to_owned(),
+            name: self.address.path.name.clone(),
+            health: String::new(),
+            relation: String::new(),
+            page: None,
+        };
+        html! {
+            (warnings(&answered.warnings))
+            @if items.is_empty() { p { "Nothing uses this object, and it uses nothing, as far as the index knows." } }
+            (picture(&center, &nodes("used by"), &nodes("uses")))
+            @if !items.is_empty() {
+                ul.relations {
+                    @for item in items { (item.render()) }
+                }
+            }
+        }
+    }
+
+    fn elsewhere(&self) -> Markup {
+        let answered = match &self.elsewhere {
+            Ok(answered) => answered,
+            Err(unanswered) => return problem(&unanswered.message),
+        };
+        let table = &answered.value;
+        let rows = table.rows.iter().map(|row| ResultRow {
+            object: row.object.metadata.address(),
+            row: row.clone(),
+        });
+        let rows: Vec<ResultRow> = rows.collect();
+        html! {
+            (warnings(&answered.warnings))
+            table.results role="table" aria-label="The object in all clusters" {
+                thead role="rowgroup" { tr role="row" { @for name in ["Cluster", "Health", "Reason", "Age", "Differences"] { th role="columnheader" scope="col" { (name) } } } }
+                tbody role="rowgroup" { @for result in &rows { (self.elsewhere_row(table, result)) } }
+            }
+        }
+    }
+
+    fn elsewhere_row(&self, table: &ShownTable, result: &ResultRow) -> Markup {
+        let Some(object) = &result.object else {
+            return html! {};
+        };
+        let is_here = object.cluster == self.address.cluster;
+        let compare = format!(
+            "{ROOT}/compare{}?left={}&right={}",
+            self.address.path.of_object(),
+            encoded(self.address.cluster.as_str()),
+            encoded(object.cluster.as_str())
+        );
+        html! {
+            tr role="row" data-row {
+                th role="rowheader" scope="row" data-label="Cluster" { @if is_here { b { (object.cluster) } " (this one)" } @else { a href=(object.page()) { (object.cluster) } } }
+                td role="cell" data-label="Health" { (health(&table.cell(&result.row, "Health"))) }
+                td role="cell" data-label="Reason" { (table.cell(&result.row, "Reason")) }
+                td role="cell" data-label="Age" { (table.cell(&result.row, "Age")) }
+                td role="cell" data-label="Differences" { @if !is_here { a href=(compare) { "Compare" span.invisible { " with " (object.cluster) } } } }
+            }
+        }
+    }
+
+    fn events(&self) -> Markup {
+        let answered = match &self.events {
+            Ok(answered) => answered,
+            Err(unanswered) => return html! { p.hint { (unanswered.message) } },
+        };
+        let table = &answered.value;
+        let rows = table.rows.iter().map(|row| ResultRow {
+            object: None,
+            row: row.clone(),
+        });
+        let rows: Vec<ResultRow> = rows.collect();
+        html! {
+            (warnings(&answered.warnings))
+            @if rows.is_empty() { p { "No events." } } @else { (super::results::table("Events", &table.column_definitions, &rows)) }
+        }
+    }
+
+    fn yaml(&self) -> Markup {
+        let text = yaml::print(self.object);
+        let address = format!("{}?format=yaml", self.address.page());
+        html! {
+            p.tools {
+                a href=(address) data-yaml { "Plain text" }
+                button type="button" hidden data-copy-from=(address) { "Copy" span.invisible { " the YAML" } }
+                label hidden data-yaml-search { "Find " input type="search" autocomplete="off" spellcheck="false"; }
+                span role="status" data-yaml-found {}
+            }
+            @match yaml::folded(&text) {
+                Some(folded) => (folded),
+                None => { p { "The object has " (text.len() / 1024) " KiB, more than a page shows well: it is there as " a href=(address) { "plain text" } "." } },
+            }
+        }
+    }
+}
+
+impl RelatedItem {
+    fn node(&self) -> GraphNode {
+        let metadata = &self.metadata;
+        GraphNode {
+            kind: self.kind.clone(),
+            name: metadata.name.clone(),
+            health: metadata.annotation("fleetdex.io/health").to_owned(),
+            relation: self.relation.name.clone(),
+            page: self.page(),
+        }
+    }
+
+    /// Objects that do not exist have no view.
+    fn page(&self) -> Option<String> {
+        let address = self.metadata.address().filter(|_| self.relation.exists);
+        address.as_ref().map(ObjectAddress::page)
+    }
+
+    fn render(&self) -> Markup {
+        let metadata = &self.metadata;
+        let name = html! { (self.kind) " " (metadata.name) };
+        html! {
+            li {
+                span.direction { (self.relation.direction) } " "
+                @if let Some(page) = self.page() { a href=(page) { (name) } } @else { (name) }
+                @if !metadata.namespace.is_empty() { " in " (metadata.namespace) }
+                " " span.relation { "(" (self.relation.name) ")" }
+                " " (health(metadata.annotation("fleetdex.io/health")))
+            }
+        }
+    }
+}
+
+fn fact(name: &str, value: &Markup) -> Markup {
+    html! { div { dt { (name) } dd { (value) } } }
+}
+
+fn time(text: Option<&str>) -> Markup {
+    match text {
+        Some(text) => html! { time datetime=(text) { (text) } },
+        None => html! { "unknown" },
+    }
+}
+
+fn now() -> String {
+    let seconds = Timestamp::now().as_second();
+    Timestamp::from_second(seconds)
+        .map(|time| time.to_string())
+        .unwrap_or_default()
+}
+
+/// The newest transition of a condition.
+fn last_change(object: &Value) -> Option<Markup> {
+    let conditions = object["status"]["conditions"].as_array()?;
+    let newest = conditions
+        .iter()
+        .filter_map(|condition| Some((condition["lastTransitionTime"].as_str()?, condition)))
+        .max_by_key(|(time, _)| *time)?;
+    let (at, condition) = newest;
+    Some(html! {
+        (time(Some(at))) " " (condition["type"].as_str().unwrap_or_default()) ": " (condition["status"].as_str().unwrap_or_default())
+    })
+}

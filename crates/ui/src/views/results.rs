@@ -1,0 +1,59 @@
+//! A Table of objects as HTML.
+
+use maud::{Markup, html};
+use serde_json::Value;
+
+use crate::{
+    address::ObjectAddress,
+    layout::health,
+    tables::{ShownColumn, ShownRow, text},
+};
+
+/// Columns beyond those of every Table that are shown.
+const ALSO_SHOWN: [&str; 2] = ["Health", "Health Reason"];
+
+/// A row, and the address of its object.
+#[derive(Clone, Debug)]
+pub(super) struct ResultRow {
+    pub(super) row: ShownRow,
+    pub(super) object: Option<ObjectAddress>,
+}
+
+/// Objects with the columns of the server.
+pub(super) fn table(caption: &str, columns: &[ShownColumn], rows: &[ResultRow]) -> Markup {
+    let shown: Vec<(usize, &ShownColumn)> = columns
+        .iter()
+        .enumerate()
+        .filter(|(_, column)| column.priority == 0 || ALSO_SHOWN.contains(&&*column.name))
+        .collect();
+    html! {
+        // Roles, because small screens show rows as blocks, which are no table for assistive technology any more.
+        table.results role="table" aria-label=(caption) {
+            thead role="rowgroup" { tr role="row" { @for (_, column) in &shown { th role="columnheader" scope="col" { (column.name) } } } }
+            tbody role="rowgroup" {
+                @for result in rows {
+                    tr role="row" data-row {
+                        @for (position, column) in &shown { (cell(result, *position, &column.name)) }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn cell(result: &ResultRow, position: usize, column: &str) -> Markup {
+    let value = result.row.cells.get(position).map(text).unwrap_or_default();
+    let is_number = result.row.cells.get(position).is_some_and(Value::is_number);
+    if column == "Name" {
+        return html! {
+            th role="rowheader" scope="row" data-label=(column) {
+                @if let Some(object) = &result.object { a href=(object.page()) { (value) } } @else { (value) }
+            }
+        };
+    }
+    html! {
+        td role="cell" data-label=(column) .number[is_number] .empty[value.is_empty()] {
+            @if column == "Health" { (health(&value)) } @else { (value) }
+        }
+    }
+}

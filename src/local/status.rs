@@ -1,0 +1,95 @@
+//! The status of the only registry, as an operator would write it.
+
+use std::{borrow::Cow, collections::BTreeMap};
+
+use fleetdex_api::registry::ResourceRegistryStatus;
+use fleetdex_clusters::{ConnectionPhase, MemberState};
+use fleetdex_core::model::{ClusterName, Unit};
+use fleetdex_operator::{
+    plan::StreamKey,
+    registry_status::{MemberHealth, StatusInputs, StoreAccess, status},
+    stream_supervisor::StreamSupervisor,
+};
+use fleetdex_server::read::fleet::{RegistryReport, RegistrySource};
+use fleetdex_sync::pipeline::Pipeline;
+use jiff::Timestamp;
+use parking_lot::Mutex;
+
+use super::REGISTRY;
+
+/// The status, brought up to date with each pass over the contexts.
+#[derive(Debug, Default)]
+pub(super) struct LocalStatus(Mutex<ResourceRegistryStatus>);
+
+impl RegistrySource for LocalStatus {
+    fn statuses(&self) -> Vec<RegistryReport> {
+        vec![RegistryReport {
+            name: REGISTRY.to_owned(),
+            status: self.0.lock().clone(),
+        }]
+    }
+}
+
+impl LocalStatus {
+    /// Makes the status what runs now.
+    pub(super) fn update(
+        &self,
+        supervisor: &StreamSupervisor,
+        members: &BTreeMap<ClusterName, MemberState>,
+    ) {
+        let Some(plan) = supervisor
+            .plan()
+            .and_then(|plan| plan.registries.get(REGISTRY))
+        else {
+            return;
+        };
+        let store = plan.store.as_ref();
+        let is_embedded =
+            store.is_none_or(|name| *name == fleetdex_core::model::StoreName::embedded());
+        let before = self.0.lock().conditions.clone();
+        let progress = |unit: &Unit| {
+            let key = StreamKey {
+                unit: unit.clone(),
+                store: store?.clone(),
+            };
+            supervisor.progress(&key).map(|progress| progress.status())
+        };
+        let inputs = StatusInputs {
+            stores: Vec::new(),
+            former_locations: Vec::new(),
+            plan,
+            store: store
+                .and_then(|name| supervisor.pipeline(name))
+                .and_then(Pipeline::availability),
+            store_access: if is_embedded {
+                StoreAccess::Embedded
+            } else {
+                StoreAccess::Authenticated
+            },
+            health: &|name| members.get(name).map(health),
+            live: &|name| store.is_some_and(|store| supervisor.is_live(store, name)),
+            unread_sources: &[],
+            progress: &progress,
+            selector_paths: &|_| std::collections::BTreeSet::new(),
+            generation: None,
+            before: &before,
+            now: Timestamp::now(),
+        };
+        let current = status(&inputs);
+        *self.0.lock() = current;
+    }
+}
+
+fn health(state: &MemberState) -> MemberHealth {
+    let ready = state.connection.is_some()
+        && matches!(
+            state.phase,
+            ConnectionPhase::Ready | ConnectionPhase::Unhealthy
+        );
+    MemberHealth {
+        ready,
+        reason: Cow::Borrowed(state.reason),
+        message: state.message.clone(),
+        note: None,
+    }
+}
