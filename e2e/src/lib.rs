@@ -3,9 +3,10 @@
 //!
 //! Nothing here pretends to be a server. [`parts`] builds the real ones from source (or unpacks the
 //! official ones) once, [`fleet`] runs them on loopback and promises that none of them outlives the
-//! process that started it.
+//! process that started it, and [`browser`] shows pages to tests.
 
 pub mod bench;
+pub mod browser;
 pub mod churn;
 pub mod dashboards;
 pub mod demo;

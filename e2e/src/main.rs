@@ -27,7 +27,7 @@ struct Arguments {
 enum Task {
     /// Build or find the parts (all of them, or those named).
     Parts {
-        /// kube-apiserver, kubectl, etcd, helm, opensearch, opensearch-secure
+        /// kube-apiserver, kubectl, etcd, helm, opensearch, opensearch-secure, chromium, axe-core
         names: Vec<String>,
     },
     /// Start a fleet and keep it until Ctrl-C.

@@ -1,18 +1,25 @@
-//! The real programs: found in a cache outside the checkout, or built there.
+//! The real programs: found in a cache outside the checkout, or built there. Chromium is found on this
+//! machine, or installed.
 //!
-//! A part is complete exactly when its folder exists: it is made in a temporary folder beside it
+//! A part in the cache is complete exactly when its folder exists: it is made in a temporary folder beside it
 //! and renamed. A lock file keeps two processes from building the same part at once.
+
+mod chromium;
+mod command;
+mod maven;
 
 use std::{
     env,
     fs::{self, File, TryLockError},
     path::{Path, PathBuf},
-    process::{Command, Stdio},
+    process::Command,
     time::Instant,
 };
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 
+pub use self::chromium::Chromium;
+use self::command::run;
 use crate::java::Java;
 
 const KUBERNETES_VERSION: &str = "1.36.3";
@@ -23,6 +30,9 @@ const OPENSEARCH_VERSION: &str = "3.4.0";
 /// on Java 17.
 const SECURE_OPENSEARCH_VERSION: &str = "2.19.4";
 const SECURITY_PLUGIN_VERSION: &str = "2.19.4.0";
+const AXE_CORE_VERSION: &str = "4.11.1";
+const AXE_CORE_SHA512: &str = "880b0e2f1a7e3c1a9fc0eaf25891739b93a6bf616d6c52a4f38470949c871f6f\
+                               fffe50c33f430a2f6ee67b794cabea0ce853e500804fe7dcea0433e462fac614";
 
 /// One program that tests run against.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,13 +49,19 @@ pub enum Part {
     OpenSearch,
     /// An older OpenSearch with the security plugin: TLS and basic authentication.
     SecureOpenSearch,
+    /// The browser, with its driver, in the version that is installed.
+    Chromium,
+    /// The script that checks a page for accessibility.
+    AxeCore,
 }
 
 impl Part {
     /// Every part, cheapest first where nothing depends on the order.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 8] = [
         Self::OpenSearch,
         Self::SecureOpenSearch,
+        Self::AxeCore,
+        Self::Chromium,
         Self::Etcd,
         Self::KubeApiserver,
         Self::Kubectl,
@@ -61,17 +77,22 @@ impl Part {
             Self::Helm => "helm",
             Self::OpenSearch => "opensearch",
             Self::SecureOpenSearch => "opensearch-secure",
+            Self::Chromium => "chromium",
+            Self::AxeCore => "axe-core",
         }
     }
 
-    /// The version that is pinned here and in `parts/*/go.mod`.
-    pub fn version(self) -> &'static str {
+    /// The version that is pinned here and in `parts/*/go.mod`; for Chromium, whose packages have
+    /// one version at a time, that it is the system's.
+    fn version(self) -> &'static str {
         match self {
             Self::KubeApiserver | Self::Kubectl => KUBERNETES_VERSION,
             Self::Etcd => ETCD_VERSION,
             Self::Helm => HELM_VERSION,
             Self::OpenSearch => OPENSEARCH_VERSION,
             Self::SecureOpenSearch => SECURE_OPENSEARCH_VERSION,
+            Self::Chromium => "system",
+            Self::AxeCore => AXE_CORE_VERSION,
         }
     }
 
@@ -99,20 +120,37 @@ impl Part {
         if let Some(program) = self.find()? {
             return Ok(program);
         }
+        eprintln!(
+            "getting {} {} ({}) …",
+            self.name(),
+            self.version(),
+            self.first_time()
+        );
+        let started = Instant::now();
         self.make(&folder)
             .with_context(|| format!("getting {} {}", self.name(), self.version()))?;
+        eprintln!(
+            "{} {} ready in {} s",
+            self.name(),
+            self.version(),
+            started.elapsed().as_secs()
+        );
         let program = self.find()?;
         program.with_context(|| {
             format!(
-                "{} was made, but has no {}",
-                folder.display(),
+                "{} {} was made, but has no {}",
+                self.name(),
+                self.version(),
                 self.program()
             )
         })
     }
 
-    /// The path of the part's program, if the part is in the cache.
+    /// The path of the part's program, if the part is in the cache or, for Chromium, installed.
     pub fn find(self) -> Result<Option<PathBuf>> {
+        if self == Self::Chromium {
+            return Ok(Chromium::find()?.map(|found| found.browser));
+        }
         let program = self.folder()?.join(self.program());
         Ok(program.is_file().then_some(program))
     }
@@ -134,6 +172,7 @@ impl Part {
     fn program(self) -> &'static str {
         match self {
             Self::OpenSearch | Self::SecureOpenSearch => "bin/opensearch",
+            Self::AxeCore => maven::AXE_SCRIPT,
             binary => binary.name(),
         }
     }
@@ -142,7 +181,8 @@ impl Part {
         match self {
             Self::KubeApiserver => "about 6 min on 2 cores",
             Self::Kubectl | Self::Helm | Self::Etcd => "about 1 min on 2 cores",
-            Self::OpenSearch | Self::SecureOpenSearch => "about 20 s",
+            Self::OpenSearch | Self::SecureOpenSearch | Self::Chromium => "about 20 s",
+            Self::AxeCore => "about 5 s",
         }
     }
 
@@ -171,42 +211,16 @@ impl Part {
     /// Builds into a temporary folder and renames it, so that an interrupted build is never taken
     /// as done.
     fn make(self, folder: &Path) -> Result<()> {
-        eprintln!(
-            "building {} {} ({}) …",
-            self.name(),
-            self.version(),
-            self.first_time()
-        );
         if matches!(self, Self::OpenSearch | Self::SecureOpenSearch) {
             self.java()?;
         }
-        let started = Instant::now();
         let unfinished = folder.with_added_extension("unfinished");
         for stale in [&unfinished, folder] {
             remove_folder(stale)?;
         }
         fs::create_dir_all(&unfinished)
             .with_context(|| format!("creating {}", unfinished.display()))?;
-        let version_flags =
-            format!("-s -w -X k8s.io/component-base/version.gitVersion=v{KUBERNETES_VERSION}");
-        let made = match self {
-            Self::KubeApiserver => go_build(
-                "kubernetes",
-                "k8s.io/kubernetes/cmd/kube-apiserver",
-                &version_flags,
-                &unfinished,
-            ),
-            Self::Kubectl => go_build(
-                "kubernetes",
-                "k8s.io/kubernetes/cmd/kubectl",
-                &version_flags,
-                &unfinished,
-            ),
-            Self::Etcd => go_build("etcd", "go.etcd.io/etcd/server/v3", "-s -w", &unfinished),
-            Self::Helm => go_build("helm", "helm.sh/helm/v4/cmd/helm", "-s -w", &unfinished),
-            Self::OpenSearch => unpack_opensearch(OPENSEARCH_VERSION, &unfinished),
-            Self::SecureOpenSearch => unpack_secure_opensearch(&unfinished),
-        }?;
+        let made = self.make_in(&unfinished)?;
         let complete = match &made {
             Made::Program(program) => {
                 let target = unfinished.join(self.program());
@@ -215,17 +229,52 @@ impl Part {
                 unfinished.clone()
             }
             Made::Folder(inner) => inner.clone(),
+            Made::Installed => return remove_folder(&unfinished),
         };
         fs::rename(&complete, folder)
             .with_context(|| format!("renaming to {}", folder.display()))?;
         remove_folder(&unfinished)?;
-        eprintln!(
-            "{} {} ready in {} s",
-            self.name(),
-            self.version(),
-            started.elapsed().as_secs()
-        );
         Ok(())
+    }
+
+    fn make_in(self, folder: &Path) -> Result<Made> {
+        let version_flags =
+            format!("-s -w -X k8s.io/component-base/version.gitVersion=v{KUBERNETES_VERSION}");
+        match self {
+            Self::KubeApiserver => go_build(
+                "kubernetes",
+                "k8s.io/kubernetes/cmd/kube-apiserver",
+                &version_flags,
+                folder,
+            )
+            .map(Made::Program),
+            Self::Kubectl => go_build(
+                "kubernetes",
+                "k8s.io/kubernetes/cmd/kubectl",
+                &version_flags,
+                folder,
+            )
+            .map(Made::Program),
+            Self::Etcd => {
+                go_build("etcd", "go.etcd.io/etcd/server/v3", "-s -w", folder).map(Made::Program)
+            }
+            Self::Helm => {
+                go_build("helm", "helm.sh/helm/v4/cmd/helm", "-s -w", folder).map(Made::Program)
+            }
+            Self::OpenSearch => {
+                maven::unpack_opensearch(OPENSEARCH_VERSION, folder).map(Made::Folder)
+            }
+            Self::SecureOpenSearch => {
+                let server = maven::unpack_opensearch(SECURE_OPENSEARCH_VERSION, folder)?;
+                let java = self.java()?.home;
+                maven::add_security_plugin(SECURITY_PLUGIN_VERSION, &server, &java, folder)?;
+                Ok(Made::Folder(server))
+            }
+            Self::AxeCore => {
+                maven::unpack_axe_core(AXE_CORE_VERSION, AXE_CORE_SHA512, folder).map(Made::Folder)
+            }
+            Self::Chromium => chromium::install().map(|()| Made::Installed),
+        }
     }
 }
 
@@ -235,6 +284,8 @@ enum Made {
     Program(PathBuf),
     /// A folder that is the part.
     Folder(PathBuf),
+    /// Nothing: the part is installed on this machine.
+    Installed,
 }
 
 /// Builds or finds all `parts`, with one line for each of them.
@@ -278,7 +329,7 @@ fn remove_folder(folder: &Path) -> Result<()> {
     }
 }
 
-fn go_build(module: &str, package: &str, link_flags: &str, folder: &Path) -> Result<Made> {
+fn go_build(module: &str, package: &str, link_flags: &str, folder: &Path) -> Result<PathBuf> {
     let module_folder = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("parts")
         .join(module);
@@ -300,78 +351,13 @@ fn go_build(module: &str, package: &str, link_flags: &str, folder: &Path) -> Res
         &mut go,
         "Go 1.26 or newer (Debian: apt-get install golang; otherwise https://go.dev/doc/install)",
     )?;
-    Ok(Made::Program(program))
+    Ok(program)
 }
 
 /// Builds the client-go informer of `parts/kubernetes/informer` into a folder. Every time, because
 /// its source is ours and changes: with the API server in the Go build cache it takes two seconds.
 pub fn build_informer(folder: &Path) -> Result<PathBuf> {
-    match go_build("kubernetes", "./informer", "-s -w", folder)? {
-        Made::Program(program) | Made::Folder(program) => Ok(program),
-    }
-}
-
-fn unpack_opensearch(version: &str, folder: &Path) -> Result<Made> {
-    let server = format!("org.opensearch.distribution.integ-test-zip:opensearch:{version}:zip");
-    maven(folder, "unpack", &server, folder)?;
-    Ok(Made::Folder(folder.join(format!("opensearch-{version}"))))
-}
-
-fn unpack_secure_opensearch(folder: &Path) -> Result<Made> {
-    let made = unpack_opensearch(SECURE_OPENSEARCH_VERSION, folder)?;
-    let plugin = format!("org.opensearch.plugin:opensearch-security:{SECURITY_PLUGIN_VERSION}:zip");
-    maven(folder, "copy", &plugin, folder)?;
-    let plugin_file = folder.join(format!("opensearch-security-{SECURITY_PLUGIN_VERSION}.zip"));
-    let installer = folder.join(format!(
-        "opensearch-{SECURE_OPENSEARCH_VERSION}/bin/opensearch-plugin"
-    ));
-    let mut install = Command::new(installer);
-    install.env("OPENSEARCH_JAVA_HOME", Part::SecureOpenSearch.java()?.home);
-    install
-        .args(["install", "-b"])
-        .arg(format!("file://{}", plugin_file.display()));
-    run(&mut install, "to add the security plugin to OpenSearch")?;
-    Ok(made)
-}
-
-/// Runs a goal of Maven's dependency plugin; it resolves mirrors and proxies the way its user has
-/// set them up.
-fn maven(work_folder: &Path, goal: &str, artifact: &str, output: &Path) -> Result<()> {
-    let mut mvn = Command::new("mvn");
-    mvn.current_dir(work_folder)
-        .args([
-            "--quiet",
-            "--batch-mode",
-            &format!("dependency:{goal}"),
-            &format!("-Dartifact={artifact}"),
-        ])
-        .arg(format!("-DoutputDirectory={}", output.display()));
-    run(
-        &mut mvn,
-        "Maven and a JDK, to fetch OpenSearch (Debian: apt-get install maven)",
-    )?;
-    Ok(())
-}
-
-/// Runs a command to its end and returns its output, which is printed only on failure.
-fn run(command: &mut Command, needs: &str) -> Result<String> {
-    let program = command.get_program().to_string_lossy().into_owned();
-    let output = match command.stdin(Stdio::null()).output() {
-        Ok(output) => output,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            bail!("`{program}` is not installed or not on PATH; needed: {needs}")
-        }
-        Err(error) => return Err(error).with_context(|| format!("starting `{program}`")),
-    };
-    let shown = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
-    if output.status.success() {
-        return Ok(shown);
-    }
-    bail!(
-        "`{program}` failed ({}); needed: {needs}\n{}",
-        output.status,
-        shown.trim()
-    );
+    go_build("kubernetes", "./informer", "-s -w", folder)
 }
 
 #[cfg(test)]
@@ -404,24 +390,5 @@ mod tests {
                 .to_string()
                 .contains("kube-apiserver")
         );
-    }
-
-    #[test]
-    fn the_error_of_a_missing_program_names_its_purpose() {
-        let error = run(&mut Command::new("no-such-program"), "the moon")
-            .unwrap_err()
-            .to_string();
-        assert!(
-            error.contains("no-such-program") && error.contains("the moon"),
-            "{error}"
-        );
-    }
-
-    #[test]
-    fn a_failing_program_shows_its_output() {
-        let mut command = Command::new("sh");
-        command.args(["-c", "echo because; exit 3"]);
-        let error = run(&mut command, "sh").unwrap_err().to_string();
-        assert!(error.contains("because") && error.contains('3'), "{error}");
     }
 }

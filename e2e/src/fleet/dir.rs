@@ -10,8 +10,8 @@ use anyhow::{Context, Result, ensure};
 
 /// The folder of one running fleet, locked.
 #[derive(Debug)]
-pub(super) struct FleetDir {
-    pub(super) path: PathBuf,
+pub(crate) struct FleetDir {
+    pub(crate) path: PathBuf,
     lock: File,
 }
 
@@ -30,7 +30,7 @@ impl FleetDir {
     }
 
     /// Claims the first free folder of this name.
-    pub(super) fn claim_of(name: &str) -> Result<Self> {
+    pub(crate) fn claim_of(name: &str) -> Result<Self> {
         let base = target_folder()?.join("fleet");
         for number in 1..=64 {
             let folder = if number == 1 {
@@ -99,7 +99,7 @@ fn remove_leftovers(folder: &Path) -> Result<()> {
 
 /// A folder in the system's temporary folder, for data that is removed at the end. Other users may
 /// look inside, because root runs OpenSearch as another user.
-pub(super) fn scratch_folder() -> Result<PathBuf> {
+pub(crate) fn scratch_folder() -> Result<PathBuf> {
     let path = std::env::temp_dir().join(format!(
         "fleetdex-{}-{:08x}",
         std::process::id(),

@@ -4,7 +4,7 @@
 
 pub mod apiserver;
 pub mod certificates;
-mod dir;
+pub(crate) mod dir;
 pub mod etcd;
 mod folder;
 pub mod idle;
@@ -13,7 +13,7 @@ mod opensearch_pool;
 mod password;
 pub mod ports;
 pub mod process;
-mod ready;
+pub(crate) mod ready;
 pub mod registration;
 mod shared;
 pub mod state;

@@ -12,7 +12,7 @@ const DEADLINE: Duration = Duration::from_mins(4);
 
 /// Sends the probe until the response is 200; fails at once, with the end of the log, if the
 /// program exits.
-pub(super) async fn wait(process: &Process, probe: impl Fn() -> RequestBuilder) -> Result<()> {
+pub(crate) async fn wait(process: &Process, probe: impl Fn() -> RequestBuilder) -> Result<()> {
     let started = Instant::now();
     let mut last_answer = "nothing was asked".to_owned();
     while started.elapsed() < DEADLINE {
