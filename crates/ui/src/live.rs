@@ -54,7 +54,8 @@ fn event(head: &[u8]) -> &'static str {
     // `{"type":"ADDED","object":…`: the type is the first member.
     let text = String::from_utf8_lossy(head);
     let member = text.split_once(',').map(|(first, _)| format!("{first}}}"));
-    let parsed: Option<WatchEventHead> = member.and_then(|member| serde_json::from_str(&member).ok());
+    let parsed: Option<WatchEventHead> =
+        member.and_then(|member| serde_json::from_str(&member).ok());
     match parsed.as_ref().map(|event| event.r#type.as_str()) {
         Some("ADDED" | "MODIFIED" | "DELETED") => "event: change\ndata:\n\n",
         Some("BOOKMARK") => "event: begin\ndata:\n\n",
