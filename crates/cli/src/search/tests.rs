@@ -347,9 +347,31 @@ async fn a_watch_begins_before_the_search_and_continues_until_its_version_expire
     ]);
     let (is_complete, out, err) = server.search(&["web", "--watch", "--limit", "1"]).await;
     assert!(!is_complete);
-    insta::assert_snapshot!(out, @"");
-    insta::assert_snapshot!(err, @"");
-    insta::assert_snapshot!(server.asked().join("\n"), @"");
+    let seen = format!("{out}\n---\n{err}\n---\n{}", server.asked().join("\n"));
+    insta::assert_snapshot!(seen, @r#"
+    CLUSTER   NAMESPACE   KIND              NAME   HEALTH     REASON                AGE
+    member1   web         Deployment.apps   web    Degraded   ReplicasUnavailable   3d
+    member1   web         Deployment.apps   web    Degraded   ReplicasUnavailable   3d
+    member1   web         Deployment.apps   api    Degraded   ReplicasUnavailable   3d
+    member1   web         Deployment.apps   db     Degraded   ReplicasUnavailable   3d
+
+    ---
+    Warning: the resource version has expired, changes may be missing; searching again
+    Warning: the resource version has expired, changes may be missing; searching again
+    More objects match; raise --limit, use --all, or add terms to the query.
+    Error from server (Unknown): no
+
+    ---
+    Table q=web&watch=true
+    Table q=web&limit=1&resourceVersion=5-a
+    Table q=web&resourceVersion=6-a&watch=true
+    Table q=web&resourceVersion=9-a&watch=true
+    Table q=web&watch=true
+    Table q=web&limit=1&resourceVersion=10-b
+    Table q=web&watch=true
+    Table q=web&limit=1&resourceVersion=11-b
+    Table q=web&resourceVersion=11-b&watch=true
+    "#);
     let (_, _, err) = server.search(&["--facets", "-w"]).await;
     assert_eq!(err, "error: --facets cannot be combined with --watch\n");
 }

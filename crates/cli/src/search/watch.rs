@@ -24,7 +24,7 @@ pub(super) async fn watch(
 ) -> Result<bool, CommandError> {
     let mut warnings = Warnings::default();
     loop {
-        let mut watcher = Watcher {
+        let mut watcher = SearchWatcher {
             api,
             query,
             shape: args.output.output.shape(),
@@ -70,7 +70,7 @@ struct OpenedWatch {
     version: String,
 }
 
-struct Watcher<'w> {
+struct SearchWatcher<'w> {
     api: &'w Api,
     query: &'w str,
     shape: ListShape,
@@ -78,7 +78,7 @@ struct Watcher<'w> {
     columns: Vec<TableColumn>,
 }
 
-impl Watcher<'_> {
+impl SearchWatcher<'_> {
     /// Begins a watch, at the last version if there is one; `None` if that has expired.
     async fn open(
         &mut self,

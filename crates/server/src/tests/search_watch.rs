@@ -23,6 +23,9 @@ use crate::{
     tests::across_kinds::GROUP,
 };
 
+/// A search, a change of the catalog, and whether it ends a watch of the search.
+type CatalogChange<'c> = (&'c str, &'c dyn Fn(&mut Catalog), bool);
+
 /// A fleet, and a server whose catalog can be replaced.
 struct World {
     fleet: WatchedFleet,
@@ -205,7 +208,7 @@ async fn a_watch_of_ages_begins_and_does_not_continue() {
 async fn a_watch_ends_when_the_catalog_has_something_else_of_the_search() {
     let jobs = served(Gvk::new("batch", "v1", "Job"), "jobs", true, &[]);
     let pods = served(Gvk::new("", "v1", "Pod"), "pods", true, &["po"]);
-    let changes: [(&str, &dyn Fn(&mut Catalog), bool); 6] = [
+    let changes: [CatalogChange<'_>; 6] = [
         ("q=web", &|_| {}, false),
         (
             "q=web",

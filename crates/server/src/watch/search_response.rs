@@ -229,7 +229,7 @@ impl EventView for SearchView {
         self.scope.check(catalog)
     }
 
-    fn name(&self) -> &str {
+    fn name(&self) -> &'static str {
         "objects"
     }
 }

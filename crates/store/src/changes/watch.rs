@@ -33,13 +33,13 @@ pub struct Watch {
     start: VecDeque<(u64, EventKind, Arc<StoredDocument>)>,
     /// The number where `start` ends.
     start_end: u64,
-    selections: AHashMap<ResourceName, Selection>,
+    filters: AHashMap<ResourceName, ResourceFilter>,
     /// Hashes of the terms by which changes are found that the queries may select.
     term_hashes: Vec<u64>,
 }
 
 /// What is selected of one resource.
-struct Selection {
+struct ResourceFilter {
     /// Only these; empty: all.
     clusters: BTreeSet<ClusterName>,
     filter: Filter,
@@ -91,23 +91,23 @@ impl Watch {
         after: u64,
         is_behind: bool,
     ) -> Result<Self, WatchError> {
-        let mut selections = AHashMap::new();
+        let mut filters = AHashMap::new();
         for query in queries {
-            selections.insert(query.resource.clone(), Selection::new(query)?);
+            filters.insert(query.resource.clone(), ResourceFilter::new(query)?);
         }
-        let resources = selections.keys().cloned().collect();
+        let resources = filters.keys().cloned().collect();
         let subscription =
             LogSubscription::new(log, resources, Some(after), SubscriberKind::Watch)?;
         let recent = subscription.log().recent();
-        let hashes = |(resource, selection): (&ResourceName, &Selection)| {
-            recent.term_hashes(resource, &selection.filter)
+        let hashes = |(resource, filter): (&ResourceName, &ResourceFilter)| {
+            recent.term_hashes(resource, &filter.filter)
         };
-        let term_hashes = selections.iter().flat_map(hashes).collect();
+        let term_hashes = filters.iter().flat_map(hashes).collect();
         let mut watch = Self {
             subscription,
             start: VecDeque::new(),
             start_end: after,
-            selections,
+            filters,
             term_hashes,
         };
         if is_behind {
@@ -329,17 +329,17 @@ impl Watch {
     }
 
     fn may_select(&self, document: &StoredDocument) -> bool {
-        let selection = self.selections.get(&document.origin.resource);
-        selection.is_some_and(|selection| selection.has_cluster_of(document))
+        let filter = self.filters.get(&document.origin.resource);
+        filter.is_some_and(|filter| filter.has_cluster_of(document))
     }
 
     fn selects(&self, document: &StoredDocument) -> bool {
-        let selection = self.selections.get(&document.origin.resource);
-        selection.is_some_and(|selection| selection.selects(document))
+        let filter = self.filters.get(&document.origin.resource);
+        filter.is_some_and(|filter| filter.selects(document))
     }
 }
 
-impl Selection {
+impl ResourceFilter {
     fn new(query: &Query) -> Result<Self, WatchError> {
         Ok(Self {
             clusters: query.clusters.iter().cloned().collect(),

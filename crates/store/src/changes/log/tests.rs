@@ -118,6 +118,47 @@ async fn changes_have_numbers_in_their_order() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn one_watch_follows_queries_of_several_resources() {
+    let log = log(ROOMY);
+    let start = log.newest();
+    let queries = [query(PODS), query(SERVICES)];
+    let mut watch = log.watch_settled(&queries, start).await.unwrap();
+    log.append(&[added(SERVICES), added(SECRETS), added(PODS)]);
+    assert_eq!(received(&mut watch).await.unwrap(), [start + 1, start + 3]);
+    assert!(log.is_watched(&name(PODS)) && log.is_watched(&name(SERVICES)));
+    let followed = BTreeSet::from([name(PODS), name(SERVICES)]);
+    assert_eq!(log.open_gap().1, followed);
+    assert!(log.watch_settled(&queries, start).await.is_ok());
+    let others = [query(PODS), query(SECRETS)];
+    let from_before_the_gap = log.watch_settled(&others, start).await;
+    assert!(from_before_the_gap.is_err(), "of secrets not all is known");
+    log.lose(&name(SECRETS));
+    assert_eq!(received(&mut watch).await.unwrap(), [0; 0]);
+    log.lose(&name(SERVICES));
+    let lost = received(&mut watch).await;
+    assert!(matches!(lost, Err(StoreError::Expired)));
+    drop(watch);
+    assert_eq!(log.open_gap().1, followed, "the next watch usually follows");
+}
+
+#[tokio::test(start_paused = true)]
+async fn objects_of_one_name_and_several_resources_do_not_wait_for_each_other() {
+    let log = log(Bounds {
+        results_lag: true,
+        ..ROOMY
+    });
+    let start = log.newest();
+    let gone = Change {
+        before: Some(document(SERVICES)),
+        after: None,
+    };
+    log.append(&[added(PODS), added(SECRETS), gone]);
+    let queries = [query(PODS), query(SERVICES)];
+    let mut watch = log.watch_settled(&queries, start).await.unwrap();
+    assert_eq!(received(&mut watch).await.unwrap(), [start + 1, start + 3]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn lagging_results_show_a_change_only_once_it_is_marked_visible() {
     let log = log(Bounds {
         results_lag: true,
