@@ -22,13 +22,13 @@ const ANNOTATIONS_OF_ONE_CLUSTER: [&str; 2] = [
 ];
 /// Equal lines that are shown around a difference.
 const CONTEXT: usize = 3;
-/// Lines of one object that are compared; what follows is left out, and the view says so.
+/// WatchHeads of one object that are compared; what follows is left out, and the view says so.
 const MAX_LINES: usize = 5_000;
 
 /// What two objects have in common and where they differ.
 #[derive(Debug)]
 pub(crate) struct ComparedTexts {
-    groups: Vec<Vec<Pair>>,
+    groups: Vec<Vec<LinePair>>,
     /// How many lines differ.
     pub(crate) differing: usize,
     /// Whether an object has more lines than are compared.
@@ -37,7 +37,7 @@ pub(crate) struct ComparedTexts {
 
 /// A line of each side.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Pair {
+struct LinePair {
     left: Option<(usize, String)>,
     right: Option<(usize, String)>,
     differs: bool,
@@ -70,7 +70,7 @@ pub(crate) fn compare(left: &str, right: &str) -> ComparedTexts {
     let (lines_left, lines_right) = (lines(left), lines(right));
     let operations = capture_diff_slices(Algorithm::Patience, &lines_left, &lines_right);
     let groups = similar::group_diff_ops(operations, CONTEXT);
-    let groups: Vec<Vec<Pair>> = groups
+    let groups: Vec<Vec<LinePair>> = groups
         .iter()
         .map(|operations| {
             let pairs = operations
@@ -95,7 +95,7 @@ fn lines(text: &str) -> Vec<&str> {
 }
 
 /// The lines of an operation, those of both sides beside each other.
-fn pairs(operation: &DiffOp, left: &[&str], right: &[&str]) -> Vec<Pair> {
+fn pairs(operation: &DiffOp, left: &[&str], right: &[&str]) -> Vec<LinePair> {
     let (of_left, of_right) = (operation.old_range(), operation.new_range());
     let numbered = |lines: &[&str], position: usize| {
         let line = lines.get(position)?;
@@ -103,7 +103,7 @@ fn pairs(operation: &DiffOp, left: &[&str], right: &[&str]) -> Vec<Pair> {
     };
     let differs = operation.tag() != similar::DiffTag::Equal;
     (0..of_left.len().max(of_right.len()))
-        .map(|offset| Pair {
+        .map(|offset| LinePair {
             left: (offset < of_left.len())
                 .then(|| numbered(left, of_left.start + offset))
                 .flatten(),
@@ -133,7 +133,7 @@ impl ComparedTexts {
     }
 }
 
-impl Pair {
+impl LinePair {
     fn render(&self) -> Markup {
         let empty = String::new();
         let (left, right) = (

@@ -27,11 +27,11 @@ struct WatchEventHead {
 
 /// Reads lines, and keeps the start of each.
 #[derive(Debug, Default)]
-struct Lines {
+struct WatchHeads {
     head: Vec<u8>,
 }
 
-impl Lines {
+impl WatchHeads {
     /// The events of the lines that end in these bytes.
     fn read(&mut self, bytes: &[u8]) -> String {
         let mut events = String::new();
@@ -73,7 +73,7 @@ pub(crate) async fn events(api: &dyn QueryApi, path: &str) -> Response {
     if !parts.status.is_success() {
         return refused(parts.status, body).await;
     }
-    let mut lines = Lines::default();
+    let mut lines = WatchHeads::default();
     let events = body
         .into_data_stream()
         .map(move |bytes| bytes.map(|bytes| Bytes::from(lines.read(&bytes))));
@@ -112,12 +112,12 @@ mod tests {
             "{{\"type\":\"BOOKMARK\",\"object\":{{}}}}\n{{\"type\":\"ADDED\",\"object\":\"{}\"}}\n{{\"type\":\"ERROR\",\"object\":{{}}}}\nno json\n",
             "x".repeat(10_000)
         );
-        let whole = Lines::default().read(watch.as_bytes());
+        let whole = WatchHeads::default().read(watch.as_bytes());
         assert_eq!(
             whole,
             "event: begin\ndata:\n\nevent: change\ndata:\n\nevent: expired\ndata:\n\n"
         );
-        let mut lines = Lines::default();
+        let mut lines = WatchHeads::default();
         let cut: String = watch
             .as_bytes()
             .chunks(7)

@@ -50,13 +50,13 @@ pub(crate) struct Answered<T> {
 
 /// Why it did not answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Unanswered {
+pub(crate) struct QueryRefusal {
     pub(crate) status: StatusCode,
     pub(crate) message: String,
 }
 
 /// A question's result.
-pub(crate) type QueryAnswer<T> = Result<Answered<T>, Unanswered>;
+pub(crate) type QueryAnswer<T> = Result<Answered<T>, QueryRefusal>;
 
 /// Asks for JSON below the group and version.
 pub(crate) async fn ask<T: DeserializeOwned>(
@@ -67,12 +67,12 @@ pub(crate) async fn ask<T: DeserializeOwned>(
     let (parts, body) = api.get(&format!("{BASE}{path}"), accept).await.into_parts();
     let bytes = read(body).await?;
     if !parts.status.is_success() {
-        return Err(Unanswered {
+        return Err(QueryRefusal {
             status: parts.status,
             message: message(&bytes),
         });
     }
-    let value = serde_json::from_slice(&bytes).map_err(|error| Unanswered {
+    let value = serde_json::from_slice(&bytes).map_err(|error| QueryRefusal {
         status: StatusCode::INTERNAL_SERVER_ERROR,
         message: format!("the answer cannot be shown: {error}"),
     })?;
@@ -82,9 +82,9 @@ pub(crate) async fn ask<T: DeserializeOwned>(
     })
 }
 
-async fn read(body: Body) -> Result<Bytes, Unanswered> {
+async fn read(body: Body) -> Result<Bytes, QueryRefusal> {
     let read = Limited::new(body, MAX_ANSWER_BYTES).collect().await;
-    let collected = read.map_err(|error| Unanswered {
+    let collected = read.map_err(|error| QueryRefusal {
         status: StatusCode::BAD_GATEWAY,
         message: format!("the answer could not be read to its end: {error}"),
     })?;

@@ -16,7 +16,7 @@ use crate::{
 
 /// Why a token is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Problem {
+pub enum SignInProblem {
     /// There was a session, and its token is not valid any more.
     SessionExpired,
     /// The entered token is not valid.
@@ -35,10 +35,10 @@ pub struct SignIn {
     /// Where to go on to: an address below [`ROOT`].
     pub next: String,
     /// Why the token is asked for again.
-    pub problem: Option<Problem>,
+    pub problem: Option<SignInProblem>,
 }
 
-impl Problem {
+impl SignInProblem {
     fn status(self) -> StatusCode {
         match self {
             Self::SessionExpired | Self::TokenRefused | Self::LinkExpired => {
@@ -202,7 +202,7 @@ mod tests {
     fn the_sign_in_view_names_no_other_host_and_keeps_the_address() {
         let response = login(&SignIn {
             next: "/ui/?q=\"><script>".to_owned(),
-            problem: Some(Problem::SessionExpired),
+            problem: Some(SignInProblem::SessionExpired),
         });
         assert_eq!(response.status(), StatusCode::UNAUTHORIZED);
         let policy = &response.headers()[header::CONTENT_SECURITY_POLICY];

@@ -13,9 +13,9 @@ pub(crate) fn print(object: &Value) -> String {
 
 /// A line, and the lines that belong to it.
 #[derive(Debug, PartialEq, Eq)]
-struct Node<'t> {
+struct YamlNode<'t> {
     line: &'t str,
-    children: Vec<Node<'t>>,
+    children: Vec<YamlNode<'t>>,
 }
 
 /// The YAML, each line with children as something that folds. `None` if it is too large.
@@ -51,8 +51,8 @@ impl Start {
 }
 
 /// Reads the lines that continue what begins like `first`. Returns how many lines these are.
-fn nodes<'t>(lines: &[&'t str], first: Start) -> (Vec<Node<'t>>, usize) {
-    let mut nodes: Vec<Node<'t>> = Vec::new();
+fn nodes<'t>(lines: &[&'t str], first: Start) -> (Vec<YamlNode<'t>>, usize) {
+    let mut nodes: Vec<YamlNode<'t>> = Vec::new();
     let mut at = 0;
     while let Some(line) = lines.get(at) {
         let start = Start::of(line);
@@ -68,7 +68,7 @@ fn nodes<'t>(lines: &[&'t str], first: Start) -> (Vec<Node<'t>>, usize) {
             }
             None => Vec::new(),
         };
-        nodes.push(Node { line, children });
+        nodes.push(YamlNode { line, children });
     }
     (nodes, at)
 }
@@ -86,7 +86,7 @@ fn indent(line: &str) -> usize {
     line.len() - line.trim_start_matches(' ').len()
 }
 
-fn rendered(nodes: &[Node<'_>]) -> Markup {
+fn rendered(nodes: &[YamlNode<'_>]) -> Markup {
     html! {
         @for node in nodes {
             @if node.children.is_empty() {

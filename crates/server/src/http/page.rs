@@ -13,7 +13,7 @@ use axum::{
     response::Response,
 };
 use fleetdex_ui::{
-    Accept, LOGIN_PATH, LOGOUT_PATH, Problem, QueryApi, ROOT, SignIn, asset, login, secured,
+    Accept, LOGIN_PATH, LOGOUT_PATH, QueryApi, ROOT, SignIn, SignInProblem, asset, login, secured,
     wants_page,
 };
 use serde_json::json;
@@ -88,7 +88,7 @@ fn begin(api: &ApiState, request: &Request) -> Response {
     };
     match api.links.take(&code) {
         Some(token) => redirect(api, request.headers(), Some(&token), &next),
-        None => refused(next, Problem::LinkExpired),
+        None => refused(next, SignInProblem::LinkExpired),
     }
 }
 
@@ -96,12 +96,12 @@ fn begin(api: &ApiState, request: &Request) -> Response {
 async fn sign_in(api: &ApiState, mut request: Request) -> Response {
     let headers = request.headers().clone();
     if !is_from_this_site(&headers) {
-        return refused(String::new(), Problem::ForeignForm);
+        return refused(String::new(), SignInProblem::ForeignForm);
     }
     let body = std::mem::take(request.body_mut());
     let form = timeout(FORM_TIMEOUT, to_bytes(body, MAX_FORM_BYTES)).await;
     let Ok(Ok(form)) = form else {
-        return refused(String::new(), Problem::TokenRefused);
+        return refused(String::new(), SignInProblem::TokenRefused);
     };
     let text = String::from_utf8_lossy(&form);
     let form = QueryParameters::parse(&text);
@@ -117,18 +117,18 @@ async fn sign_in(api: &ApiState, mut request: Request) -> Response {
     if session_cookies(&headers, Some(&token), is_encrypted(api)).is_none()
         || !bears(&mut request, &token)
     {
-        return refused(next, Problem::TokenRefused);
+        return refused(next, SignInProblem::TokenRefused);
     }
     match authenticate(api, &mut request).await {
         Ok(_) => redirect(api, &headers, Some(&token), &next),
-        Err(ApiError::TooManyRequests) => refused(next, Problem::Busy),
-        Err(_) => refused(next, Problem::TokenRefused),
+        Err(ApiError::TooManyRequests) => refused(next, SignInProblem::Busy),
+        Err(_) => refused(next, SignInProblem::TokenRefused),
     }
 }
 
 fn sign_out(api: &ApiState, headers: &HeaderMap) -> Response {
     if !is_from_this_site(headers) {
-        return refused(String::new(), Problem::ForeignForm);
+        return refused(String::new(), SignInProblem::ForeignForm);
     }
     redirect(api, headers, None, LOGIN_PATH)
 }
@@ -187,7 +187,7 @@ async fn view(api: &ApiState, mut request: Request) -> Response {
         Err(ApiError::Unauthorized | ApiError::Unauthenticated) if wants_page(&path) => {
             login(&SignIn {
                 next: address,
-                problem: has_session.then_some(Problem::SessionExpired),
+                problem: has_session.then_some(SignInProblem::SessionExpired),
             })
         }
         Err(error) => secured(refusal(&error)),
@@ -268,7 +268,7 @@ fn below_root(address: &str) -> String {
     }
 }
 
-fn refused(next: String, problem: Problem) -> Response {
+fn refused(next: String, problem: SignInProblem) -> Response {
     let problem = Some(problem);
     login(&SignIn { next, problem })
 }

@@ -11,7 +11,7 @@ use crate::{
     differences::{comparable, compare as compare_texts},
     layout::{problem, warnings},
     parameters::Parameters,
-    query::{Accept, QueryAnswer, QueryApi, Unanswered, ask},
+    query::{Accept, QueryAnswer, QueryApi, QueryRefusal, ask},
     question::{Question, quoted, raw},
     yaml,
 };
@@ -38,7 +38,7 @@ pub(crate) async fn compare(
         })
     };
     let (Some(left), Some(right)) = (side("left"), side("right")) else {
-        let unanswered = Unanswered {
+        let unanswered = QueryRefusal {
             status: StatusCode::BAD_REQUEST,
             message: "The parameters left and right have to name clusters.".to_owned(),
         };
@@ -60,10 +60,10 @@ struct FoundSide {
     warnings: Vec<String>,
 }
 
-async fn object(api: &dyn QueryApi, address: &ObjectAddress) -> Result<FoundSide, Unanswered> {
+async fn object(api: &dyn QueryApi, address: &ObjectAddress) -> Result<FoundSide, QueryRefusal> {
     let answer: QueryAnswer<FoundItems> = ask(api, &address.query(), Accept::Json).await;
     let answered = answer?;
-    let missing = || Unanswered {
+    let missing = || QueryRefusal {
         status: StatusCode::NOT_FOUND,
         message: format!("Cluster {} has no such object.", address.cluster),
     };

@@ -12,10 +12,10 @@ use crate::{
     address::{ObjectAddress, encoded, of_search},
     graph::{GraphNode, picture},
     layout::{Live, health, problem, warnings},
-    query::{Accept, QueryAnswer, QueryApi, Unanswered, ask},
+    query::{Accept, QueryAnswer, QueryApi, QueryRefusal, ask},
     question::{Question, explained, quoted},
     response::{ROOT, secured},
-    tables::{ObjectMetadata, ShownTable},
+    tables::{RowMetadata, ShownTable},
     yaml,
 };
 
@@ -51,7 +51,7 @@ struct Relations {
 #[serde(rename_all = "camelCase", default)]
 struct RelatedItem {
     kind: String,
-    metadata: ObjectMetadata,
+    metadata: RowMetadata,
     relation: RelationOfItem,
 }
 
@@ -65,7 +65,7 @@ struct RelationOfItem {
 }
 
 /// What the view shows.
-struct Parts<'v> {
+struct ObjectParts<'v> {
     address: &'v ObjectAddress,
     object: &'v Value,
     as_of: Option<&'v str>,
@@ -104,7 +104,7 @@ pub(crate) async fn object(api: &dyn QueryApi, address: &ObjectAddress) -> Shown
         ask(api, &events, Accept::Table),
         explained(api, &here)
     );
-    let parts = Parts {
+    let parts = ObjectParts {
         address,
         object,
         as_of: listed
@@ -129,8 +129,8 @@ async fn found(api: &dyn QueryApi, address: &ObjectAddress) -> QueryAnswer<Objec
     ask(api, &address.query(), Accept::Json).await
 }
 
-fn gone(address: &ObjectAddress) -> Unanswered {
-    Unanswered {
+fn gone(address: &ObjectAddress) -> QueryRefusal {
+    QueryRefusal {
         status: http::StatusCode::NOT_FOUND,
         message: format!(
             "Cluster {} has no {} {} that you may see{}. It may have been deleted.",
@@ -198,7 +198,7 @@ pub(crate) async fn download(api: &dyn QueryApi, address: &ObjectAddress) -> Res
     response
 }
 
-impl Parts<'_> {
+impl ObjectParts<'_> {
     fn render(&self, kind: &str) -> Markup {
         let Self {
             address, object, ..
