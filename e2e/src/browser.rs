@@ -314,14 +314,12 @@ impl Browser {
 
     /// Writes a picture of the whole page, a PNG file.
     pub async fn screenshot(&self, path: &Path) -> Result<()> {
-        let whole = json!({ "format": "png", "captureBeyondViewport": true });
-        let answer = self
-            .driver
-            .devtools("Page.captureScreenshot", whole)
-            .await?;
-        let data = answer["data"].as_str().context("a picture without data")?;
-        let png = BASE64_STANDARD.decode(data).context("decoding a picture")?;
-        fs::write(path, png).with_context(|| format!("writing {}", path.display()))
+        self.picture(path, true).await
+    }
+
+    /// Writes a picture of the visible part of the page, a PNG file.
+    pub async fn screenshot_of_window(&self, path: &Path) -> Result<()> {
+        self.picture(path, false).await
     }
 
     /// The rules of WCAG 2.0, 2.1 and 2.2, levels A and AA, that the page breaks, as far as
@@ -331,6 +329,17 @@ impl Browser {
         let violations = accessibility::violations(&self.driver).await;
         self.allow_scripts(self.options.javascript).await?;
         violations
+    }
+
+    async fn picture(&self, path: &Path, is_whole: bool) -> Result<()> {
+        let parameters = json!({ "format": "png", "captureBeyondViewport": is_whole });
+        let answer = self
+            .driver
+            .devtools("Page.captureScreenshot", parameters)
+            .await?;
+        let data = answer["data"].as_str().context("a picture without data")?;
+        let png = BASE64_STANDARD.decode(data).context("decoding a picture")?;
+        fs::write(path, png).with_context(|| format!("writing {}", path.display()))
     }
 
     async fn allow_scripts(&self, allowed: bool) -> Result<()> {

@@ -7,8 +7,9 @@ const AGAIN = 15000;
 async function refresh(after) {
   const response = await fetch(location.href, { headers: { Accept: "text/html" } });
   const page = new DOMParser().parseFromString(await response.text(), "text/html");
-  if (response.status === 401) {
-    expired(page);
+  // The session has ended, or the object is gone.
+  if (response.status === 401 || response.status === 404) {
+    replace(page);
     return false;
   }
   // Other errors pass: what is shown stays until the next change.
@@ -35,7 +36,7 @@ async function refresh(after) {
   return true;
 }
 
-function expired(page) {
+function replace(page) {
   document.querySelector("main").replaceChildren(...page.querySelector("main").childNodes);
   document.title = page.title;
   document.getElementById("token")?.focus();

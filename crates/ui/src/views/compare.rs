@@ -90,7 +90,11 @@ fn render(
         h1 { (title) }
         (warnings(&of_left.warnings)) (warnings(&of_right.warnings))
         p {
-            @if compared.differing == 0 { "The objects are the same in " } @else { (compared.differing) " lines differ between " }
+            @match compared.differing {
+                0 => "The objects are the same in ",
+                1 => "1 line differs between ",
+                count => { (count) " lines differ between " },
+            }
             a href=(left.page()) { (left.cluster) } " and " a href=(right.page()) { (right.cluster) }
             ", apart from what belongs to one cluster, such as the UID and the version."
         }

@@ -136,6 +136,12 @@ fn in_other_words() -> Question {
     }
 }
 
+/// A number of things, such as `1 cluster`.
+fn counted(count: u64, thing: &str) -> String {
+    let ending = if count == 1 { "" } else { "s" };
+    format!("{count} {thing}{ending}")
+}
+
 fn clusters(fleet: &FleetAnswer, unhealthy: &QueryAnswer<ShownTable>) -> Markup {
     let unhealthy = unhealthy
         .as_ref()
@@ -235,12 +241,12 @@ impl RegistryAnswer {
         html! {
             section.registry aria-label={ "Registry " (self.name) } {
                 h3 { (self.name) }
-                p { (clusters) " clusters, " (objects) " objects, " (synced) " of " (kinds) " kinds in sync" }
+                p { (counted(*clusters, "cluster")) ", " (counted(*objects, "object")) ", " (synced) " of " (counted(kinds, "kind")) " in sync" }
                 @if synced < kinds { progress max=(kinds) value=(synced) aria-label={ "Kinds of " (self.name) " in sync" } {} }
                 ul.conditions { @for condition in &self.status.conditions { (condition.render()) } }
                 @if !failing.is_empty() {
                     details open[failing.len() < 10] {
-                        summary { (failing.len()) " clusters are not wholly in sync" }
+                        summary { (counted(failing.len() as u64, "cluster")) @if failing.len() == 1 { " is" } @else { " are" } " not wholly in sync" }
                         ul { @for cluster in failing { (cluster.render()) } }
                     }
                 }

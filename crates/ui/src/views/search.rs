@@ -139,11 +139,10 @@ fn render(
 ) -> Markup {
     let found = &answered.value;
     let search = parse(text).unwrap_or_default();
-    let count = found.rows.len() as u64 + found.metadata.remaining_item_count.unwrap_or_default();
     html! {
         div.search-view {
             section.found aria-labelledby="found" {
-                h1 #found { (counted(count)) @if text.is_empty() { " in all clusters" } }
+                h1 #found { (counted(total(found))) @if text.is_empty() { " in all clusters" } }
                 (terms(&search))
                 (warnings(&answered.warnings))
                 div #results data-refresh {
@@ -158,6 +157,14 @@ fn render(
             }
             (facets(&search, found))
         }
+    }
+}
+
+/// How many objects all pages have together. Each object has one kind.
+fn total(found: &ShownTable) -> u64 {
+    match found.facet("kind").filter(|kinds| !kinds.values.is_empty()) {
+        Some(kinds) => kinds.values.iter().map(|kind| kind.count).sum::<u64>() + kinds.others,
+        None => found.rows.len() as u64 + found.metadata.remaining_item_count.unwrap_or_default(),
     }
 }
 
