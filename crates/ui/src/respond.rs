@@ -5,7 +5,7 @@ use http::StatusCode;
 use maud::html;
 
 use crate::{
-    address::{NativePath, ObjectAddress, encoded},
+    address::{NativePath, ObjectAddress, decoded, encoded},
     layout::{Frame, page, problem},
     live,
     parameters::Parameters,
@@ -82,7 +82,7 @@ pub fn wants_page(path: &str) -> bool {
 /// The segments below [`ROOT`], as they are in the address.
 fn below(path: &str) -> Vec<&str> {
     let below = path.strip_prefix(ROOT).unwrap_or_default();
-    below.trim_start_matches('/').split('/').collect()
+    below.trim_matches('/').split('/').collect()
 }
 
 /// The view that asks for a token.
@@ -111,6 +111,16 @@ pub fn login(sign_in: &SignIn) -> Response {
         title: "Sign in".to_owned(),
         ..Frame::default()
     };
+    html_response(status, page(&frame, &main))
+}
+
+/// The view in place of one that the server refuses.
+pub fn failed(status: StatusCode, message: &str) -> Response {
+    let frame = Frame {
+        title: "Not shown".to_owned(),
+        ..Frame::default()
+    };
+    let main = html! { h1 { "Not shown" } (problem(message)) p { a href={ (ROOT) "/" } { "Search all objects" } } };
     html_response(status, page(&frame, &main))
 }
 
@@ -154,7 +164,7 @@ fn native_path(segments: &[&str]) -> Option<NativePath> {
 
 fn object_address(cluster: &str, native: &[&str]) -> Option<ObjectAddress> {
     Some(ObjectAddress {
-        cluster: cluster.parse().ok()?,
+        cluster: decoded(cluster)?.parse().ok()?,
         path: native_path(native)?,
     })
 }
@@ -183,6 +193,7 @@ async fn complete(api: &dyn QueryApi, parameters: &Parameters) -> Response {
 #[cfg(test)]
 mod tests {
     use http::header;
+    use http_body_util::BodyExt as _;
 
     use super::*;
     use crate::response::CONTENT_SECURITY_POLICY;
@@ -198,8 +209,8 @@ mod tests {
         assert!(wants_page("/ui/") && !wants_page("/ui/events"));
     }
 
-    #[test]
-    fn the_sign_in_view_names_no_other_host_and_keeps_the_address() {
+    #[tokio::test]
+    async fn the_sign_in_view_names_no_other_host_and_keeps_the_address() {
         let response = login(&SignIn {
             next: "/ui/?q=\"><script>".to_owned(),
             problem: Some(SignInProblem::SessionExpired),
@@ -207,5 +218,9 @@ mod tests {
         assert_eq!(response.status(), StatusCode::UNAUTHORIZED);
         let policy = &response.headers()[header::CONTENT_SECURITY_POLICY];
         assert_eq!(policy, CONTENT_SECURITY_POLICY);
+        let bytes = response.into_body().collect().await.unwrap().to_bytes();
+        let html = String::from_utf8(bytes.to_vec()).unwrap();
+        assert!(html.contains("/ui/?q=&quot;&gt;&lt;script&gt;"), "{html}");
+        assert!(!html.contains("http"), "{html}");
     }
 }
