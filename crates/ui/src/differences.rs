@@ -77,8 +77,7 @@ pub(crate) fn compare(left: &str, right: &str) -> ComparedTexts {
     let (lines_left, lines_right) = (lines(left), lines(right));
     let deadline = Some(Instant::now() + TIME);
     let algorithm = Algorithm::Patience;
-    let operations =
-        capture_diff_slices_deadline(algorithm, &lines_left, &lines_right, deadline);
+    let operations = capture_diff_slices_deadline(algorithm, &lines_left, &lines_right, deadline);
     let groups = similar::group_diff_ops(operations, CONTEXT);
     let groups: Vec<Vec<LinePair>> = groups
         .iter()
@@ -228,7 +227,9 @@ mod tests {
     #[test]
     fn hostile_texts_take_bounded_time() {
         let words = |start: usize| -> String {
-            (0..100_000).map(|number| format!("{} ", number * 2 + start)).collect()
+            (0..100_000)
+                .map(|number| format!("{} ", number * 2 + start))
+                .collect()
         };
         let lines = |start: usize| words(start).replace(' ', "\n");
         for (left, right) in [(words(0), words(1)), (lines(0), lines(1))] {

@@ -20,6 +20,7 @@ mod query;
 mod question;
 mod respond;
 mod response;
+mod stored_object;
 mod tables;
 #[cfg(test)]
 mod tests;

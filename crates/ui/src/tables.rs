@@ -77,7 +77,6 @@ pub(crate) struct RowMetadata {
     pub(crate) name: String,
     pub(crate) namespace: String,
     pub(crate) uid: String,
-    pub(crate) creation_timestamp: String,
     annotations: std::collections::BTreeMap<String, String>,
 }
 

@@ -40,8 +40,7 @@ impl LineStart {
 
     /// Whether a line that begins like this belongs to one that begins like `other`.
     fn belongs_to(self, other: Self) -> bool {
-        self.indent > other.indent
-            || self.indent == other.indent && self.is_item && !other.is_item
+        self.indent > other.indent || self.indent == other.indent && self.is_item && !other.is_item
     }
 }
 
@@ -151,22 +150,33 @@ mod tests {
 
     #[test]
     fn lines_belong_to_the_line_above_that_is_indented_less() {
-        assert_eq!(depths("a: 1\nb:\n  c:\n    d: 1\n  e: 2\nf: 3\n"), [0, 0, 1, 2, 1, 0]);
+        assert_eq!(
+            depths("a: 1\nb:\n  c:\n    d: 1\n  e: 2\nf: 3\n"),
+            [0, 0, 1, 2, 1, 0]
+        );
     }
 
     #[test]
     fn items_belong_to_their_key_although_they_are_not_indented() {
-        assert_eq!(depths("a:\n- b: 1\n  c: 2\n- d\ne:\n  f: 3\n"), [0, 1, 2, 1, 0, 1]);
+        assert_eq!(
+            depths("a:\n- b: 1\n  c: 2\n- d\ne:\n  f: 3\n"),
+            [0, 1, 2, 1, 0, 1]
+        );
     }
 
     #[test]
     fn blank_lines_of_a_text_belong_to_it() {
-        assert_eq!(depths("a: |\n\n  x\n\n  y\n\nb: 1\n"), [0, 1, 1, 1, 1, 1, 0]);
+        assert_eq!(
+            depths("a: |\n\n  x\n\n  y\n\nb: 1\n"),
+            [0, 1, 1, 1, 1, 1, 0]
+        );
     }
 
     #[test]
     fn every_line_is_shown_once_and_escaped() {
-        let text = print(&json!({"script": "<script>alert(1)</script>", "text": "a\n  b\n\nc\n", "list": [1, [2]]}));
+        let text = print(
+            &json!({"script": "<script>alert(1)</script>", "text": "a\n  b\n\nc\n", "list": [1, [2]]}),
+        );
         let html = folded(&text).unwrap().into_string();
         assert!(!html.contains("<script>"), "{html}");
         assert_eq!(html.matches("line\"").count(), text.lines().count());
@@ -176,7 +186,9 @@ mod tests {
     fn no_text_makes_the_page_deep() {
         let blank = format!("a: |\n  x\n{}  y\n", "\n".repeat(200_000));
         assert_eq!(levels(&blank).len(), blank.lines().count());
-        let stairs: String = (0..600).map(|depth| format!("{}a:\n", " ".repeat(depth))).collect();
+        let stairs: String = (0..600)
+            .map(|depth| format!("{}a:\n", " ".repeat(depth)))
+            .collect();
         let deepest = depths(&stairs).into_iter().max();
         assert_eq!(deepest, Some(MAX_LEVELS));
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use maud::{Markup, html};
 use serde::Deserialize;
 
-use super::Shown;
+use super::{Shown, search::of_cluster};
 use crate::{
     address::of_search,
     layout::{Live, warnings},
@@ -17,8 +17,8 @@ use crate::{
 /// Where the query API says how the fleet is read.
 const PATH: &str = "/clusters";
 
-/// Progress of a first sync is worth watching, and costs three short questions.
-const REFRESH_SECONDS: u32 = 5;
+/// Progress of a first sync is worth watching; each time costs a report of the fleet and a count of what is unhealthy.
+const REFRESH_SECONDS: u32 = 10;
 
 /// How the fleet is read.
 #[derive(Debug, Default, Deserialize)]
@@ -113,6 +113,7 @@ pub(crate) async fn fleet(api: &dyn QueryApi) -> Shown {
             let main = html! {
                 h1 { "The fleet" }
                 (warnings(&answered.warnings))
+                @if let Ok(counted) = &unhealthy { (warnings(&counted.warnings)) }
                 div data-refresh #fleet {
                     (clusters(&answered.value, &unhealthy))
                     (registries(&answered.value.registries))
@@ -131,7 +132,7 @@ pub(crate) async fn fleet(api: &dyn QueryApi) -> Shown {
 fn in_other_words() -> Question {
     Question {
         kubectl: format!("{}\nkubectl get resourceregistries -o yaml", raw(PATH)),
-        fleetdex: "fleetdex verify".to_owned(),
+        fleetdex: String::new(),
         open_search: String::new(),
     }
 }
@@ -163,7 +164,7 @@ fn clusters(fleet: &FleetAnswer, unhealthy: &QueryAnswer<ShownTable>) -> Markup 
                 thead role="rowgroup" { tr role="row" { @for column in columns { th role="columnheader" scope="col" { (column) } } } }
                 tbody role="rowgroup" {
                     @for cluster in &fleet.clusters {
-                        @let counted = unhealthy.map(|facet| facet.values.iter().find(|value| value.value == cluster.name).map_or(0, |value| value.count));
+                        @let counted = unhealthy.and_then(|facet| facet.values.iter().find(|value| value.value == cluster.name).map_or((facet.others == 0).then_some(0), |value| Some(value.count)));
                         (cluster.render(&fleet.registries, counted))
                     }
                 }
@@ -173,6 +174,14 @@ fn clusters(fleet: &FleetAnswer, unhealthy: &QueryAnswer<ShownTable>) -> Markup 
 }
 
 impl ClusterAnswer {
+    /// The search for what it has.
+    fn search(&self) -> String {
+        self.name
+            .parse()
+            .map(|name| of_cluster(&name))
+            .unwrap_or_default()
+    }
+
     fn render(&self, registries: &[RegistryAnswer], unhealthy: Option<u64>) -> Markup {
         let of_registries: Vec<&RegistryClusterAnswer> = registries
             .iter()
@@ -191,7 +200,7 @@ impl ClusterAnswer {
         };
         html! {
             tr role="row" data-row {
-                th role="rowheader" scope="row" data-label="Cluster" { a href=(of_search(&format!("cluster:{}", self.name))) { (self.name) } }
+                th role="rowheader" scope="row" data-label="Cluster" { a href=(of_search(&self.search())) { (self.name) } }
                 td role="cell" data-label="State" {
                     span.health data-health=(word) { (self.state) }
                     @if !self.message.is_empty() { span.message { (self.message) } }
@@ -203,7 +212,7 @@ impl ClusterAnswer {
                 td.number role="cell" data-label="Degraded or missing" {
                     @match unhealthy {
                         Some(0) => "0",
-                        Some(count) => { a href=(of_search(&format!("cluster:{} health:Degraded,Missing", self.name))) { (count) } },
+                        Some(count) => { a href=(of_search(&format!("{} health:Degraded,Missing", self.search()))) { (count) } },
                         None => "",
                     }
                 }
@@ -256,9 +265,9 @@ impl RegistryAnswer {
 }
 
 impl ConditionAnswer {
-    /// Conditions that say that something is right are `True`; those that name a problem, such as `Conflict`, are not.
+    /// Most conditions are `True` if something is right; those that name a problem are `True` if there is one.
     fn render(&self) -> Markup {
-        let is_good = matches!(&*self.r#type, "Ready" | "StoreReachable" | "Synced");
+        let is_good = !matches!(&*self.r#type, "Conflict" | "MissingFields");
         let word = match (is_good, &*self.status) {
             (true, "True") | (false, "False") => "Healthy",
             (_, "Unknown") => "Progressing",

@@ -1,21 +1,26 @@
 //! One object of one cluster.
 
 use axum::{body::Body, response::Response};
-use http::{HeaderValue, header};
+use http::{HeaderValue, StatusCode, header};
 use jiff::Timestamp;
 use maud::{Markup, html};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{Shown, results::ResultRow, search::same_object};
+use super::{
+    Shown,
+    results::ResultRow,
+    search::{of_cluster, same_object},
+};
 use crate::{
     address::{ObjectAddress, encoded, of_search},
     graph::{GraphNode, picture},
     layout::{Live, health, problem, warnings},
-    query::{Accept, QueryAnswer, QueryApi, QueryRefusal, ask},
-    question::{Question, explained, quoted},
+    query::{Accept, QueryAnswer, QueryApi, ask},
+    question::{Question, explained, get_command, raw},
     response::{ROOT, secured},
-    tables::{RowMetadata, ShownTable},
+    stored_object::stored_object,
+    tables::{RowMetadata, ShownRow, ShownTable},
     yaml,
 };
 
@@ -23,21 +28,6 @@ use crate::{
 const EVENTS: usize = 50;
 /// Clusters whose object of the same name is shown.
 const CLUSTERS: usize = 500;
-
-/// A list with the object, or without it.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct ObjectList {
-    metadata: ListFreshness,
-    items: Vec<Value>,
-}
-
-/// What a list says about its age.
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct ListFreshness {
-    as_of: std::collections::BTreeMap<String, String>,
-}
 
 /// Relations of an object.
 #[derive(Debug, Default, Deserialize)]
@@ -78,13 +68,11 @@ struct ObjectParts<'v> {
 /// The view of an object.
 pub(crate) async fn object(api: &dyn QueryApi, address: &ObjectAddress) -> Shown {
     let title = format!("{} {}", address.path.resource(), address.path.name);
-    let listed = match found(api, address).await {
-        Ok(listed) => listed,
+    let found = match stored_object(api, address).await {
+        Ok(found) => found,
         Err(unanswered) => return Shown::unanswered(&title, &unanswered),
     };
-    let Some(object) = listed.value.items.first() else {
-        return Shown::unanswered(&title, &gone(address));
-    };
+    let object = &found.value.object;
     let kind = object["kind"].as_str().unwrap_or_default();
     let uid = object["metadata"]["uid"].as_str().unwrap_or_default();
     let related = format!(
@@ -107,43 +95,16 @@ pub(crate) async fn object(api: &dyn QueryApi, address: &ObjectAddress) -> Shown
     let parts = ObjectParts {
         address,
         object,
-        as_of: listed
-            .value
-            .metadata
-            .as_of
-            .get(address.cluster.as_str())
-            .map(String::as_str),
+        as_of: found.value.as_of.as_deref(),
         relations,
         elsewhere,
         events,
         question: in_other_words(address, open_search),
     };
-    let main = html! { (warnings(&listed.warnings)) (parts.render(kind)) };
+    let main = html! { (warnings(&found.warnings)) (parts.render(kind)) };
     Shown {
         live: Some(Live::Events(format!("{ROOT}/events{}", address.query()))),
         ..Shown::new(format!("{kind} {}", address.path.name), main)
-    }
-}
-
-async fn found(api: &dyn QueryApi, address: &ObjectAddress) -> QueryAnswer<ObjectList> {
-    ask(api, &address.query(), Accept::Json).await
-}
-
-fn gone(address: &ObjectAddress) -> QueryRefusal {
-    QueryRefusal {
-        status: http::StatusCode::NOT_FOUND,
-        message: format!(
-            "Cluster {} has no {} {} that you may see{}. It may have been deleted.",
-            address.cluster,
-            address.path.resource(),
-            address.path.name,
-            address
-                .path
-                .namespace
-                .as_ref()
-                .map(|namespace| format!(" in namespace {namespace}"))
-                .unwrap_or_default()
-        ),
     }
 }
 
@@ -164,28 +125,17 @@ fn events_path(address: &ObjectAddress, uid: &str) -> String {
 }
 
 fn in_other_words(address: &ObjectAddress, open_search: String) -> Question {
-    let path = &address.path;
-    let namespace = path
-        .namespace
-        .as_ref()
-        .map(|namespace| format!(" -n {}", quoted(namespace)))
-        .unwrap_or_default();
-    let (resource, name) = (quoted(&path.resource()), quoted(&path.name));
-    let cluster = quoted(address.cluster.as_str());
     Question {
-        kubectl: crate::question::raw(&address.query()),
-        fleetdex: format!("fleetdex get {resource} {name}{namespace} --cluster {cluster} -o yaml"),
+        kubectl: raw(&address.query()),
+        fleetdex: get_command(address),
         open_search,
     }
 }
 
-/// The object as YAML, as a file.
+/// The object as YAML, as plain text.
 pub(crate) async fn download(api: &dyn QueryApi, address: &ObjectAddress) -> Response {
-    let (status, text) = match found(api, address).await {
-        Ok(listed) => match listed.value.items.first() {
-            Some(object) => (http::StatusCode::OK, yaml::print(object)),
-            None => (http::StatusCode::NOT_FOUND, gone(address).message),
-        },
+    let (status, text) = match stored_object(api, address).await {
+        Ok(found) => (StatusCode::OK, yaml::print(&found.value.object)),
         Err(unanswered) => (unanswered.status, unanswered.message),
     };
     let mut response = Response::new(Body::from(text));
@@ -208,7 +158,7 @@ impl ObjectParts<'_> {
             article.object {
                 h1 { span.kind { (kind) } " " (path.name) }
                 dl.facts data-refresh #facts {
-                    (fact("Cluster", &html! { a href=(of_search(&format!("cluster:{}", address.cluster))) { (address.cluster) } }))
+                    (fact("Cluster", &html! { a href=(of_search(&of_cluster(&address.cluster))) { (address.cluster) } }))
                     @if let Some(namespace) = &path.namespace {
                         (fact("Namespace", &html! { a href=(of_search(&format!("ns:{namespace}"))) { (namespace) } }))
                     }
@@ -232,9 +182,7 @@ impl ObjectParts<'_> {
             return html! {};
         };
         let table = &elsewhere.value;
-        let here = |row: &&crate::tables::ShownRow| {
-            row.object.metadata.cluster().as_ref() == Some(&self.address.cluster)
-        };
+        let here = |row: &&ShownRow| row.object.metadata.address().as_ref() == Some(self.address);
         let Some(row) = table.rows.iter().find(here) else {
             return html! {};
         };
@@ -300,9 +248,19 @@ impl ObjectParts<'_> {
             object: row.object.metadata.address(),
             row: row.clone(),
         });
-        let rows: Vec<ResultRow> = rows.collect();
+        // The search also finds kinds of the same name in other groups.
+        let path = &self.address.path;
+        let is_same = |row: &ResultRow| {
+            let other = row.object.as_ref().map(|object| &object.path);
+            other.is_some_and(|other| {
+                (&other.group, &other.plural) == (&path.group, &path.plural)
+                    && (&other.namespace, &other.name) == (&path.namespace, &path.name)
+            })
+        };
+        let rows: Vec<ResultRow> = rows.filter(is_same).collect();
         html! {
             (warnings(&answered.warnings))
+            @if !table.metadata.next.is_empty() { p.hint { "There are more clusters than these." } }
             table.results role="table" aria-label="The object in all clusters" {
                 thead role="rowgroup" { tr role="row" { @for name in ["Cluster", "Health", "Reason", "Age", "Differences"] { th role="columnheader" scope="col" { (name) } } } }
                 tbody role="rowgroup" { @for result in &rows { (self.elsewhere_row(table, result)) } }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use fleetdex_core::model::ClusterName;
 use fleetdex_search::{Condition, Search, parse};
 use maud::{Markup, html};
 
@@ -13,7 +14,7 @@ use crate::{
     address::{NativePath, ObjectAddress, encoded, of_search},
     layout::{Live, problem, warnings},
     parameters::Parameters,
-    query::{Accept, Answered, QueryApi, ask},
+    query::{Accept, Answered, QueryAnswer, QueryApi, ask},
     question::{Question, explained, quoted, raw},
     response::ROOT,
     tables::{ShownColumn, ShownFacet, ShownRow, ShownTable},
@@ -40,9 +41,8 @@ pub(crate) async fn search(api: &dyn QueryApi, parameters: &Parameters) -> Shown
         format!("Search: {text}")
     };
     let question = question_path(text);
-    let page = page_path(&question, parameters.get("continue"));
     let (answer, explanation) = futures::join!(
-        ask::<ShownTable>(api, &page, Accept::Table),
+        page_or_first(api, &question, parameters),
         explained(api, &question)
     );
     let shown = match answer {
@@ -70,6 +70,23 @@ pub(crate) async fn search(api: &dyn QueryApi, parameters: &Parameters) -> Shown
     }
 }
 
+/// The page that the parameters name, or the first one if that is no longer to be had.
+async fn page_or_first(
+    api: &dyn QueryApi,
+    question: &str,
+    parameters: &Parameters,
+) -> QueryAnswer<ShownTable> {
+    let next = parameters.get("continue");
+    let page = ask(api, &page_path(question, next), Accept::Table).await;
+    if next.is_empty() || page.is_ok() {
+        return page;
+    }
+    let mut first = ask::<ShownTable>(api, &page_path(question, ""), Accept::Table).await?;
+    let text = "The next page of an earlier result is no longer to be had; this is the first page.";
+    first.warnings.push(text.to_owned());
+    Ok(first)
+}
+
 /// The question about a text, below the group and version.
 fn question_path(text: &str) -> String {
     format!("/objects?q={}", encoded(text))
@@ -88,7 +105,7 @@ fn page_path(question: &str, next: &str) -> String {
 fn in_other_words(text: &str, question: &str, open_search: String) -> Question {
     Question {
         kubectl: raw(question),
-        fleetdex: format!("fleetdex search {}", quoted(text)),
+        fleetdex: format!("fleetdex search -- {}", quoted(text)),
         open_search,
     }
 }
@@ -190,9 +207,12 @@ fn rows(found: &ShownTable, of_one_kind: Option<ShownTable>) -> Markup {
         row: row.clone(),
     });
     let addressed: Vec<ResultRow> = addressed.collect();
-    if let Some(own) = of_one_kind {
-        let by_uid: BTreeMap<String, &ShownRow> =
-            own.rows.iter().map(|row| (identity(row), row)).collect();
+    if let Some(of_kind) = of_one_kind {
+        let by_uid: BTreeMap<String, &ShownRow> = of_kind
+            .rows
+            .iter()
+            .map(|row| (identity(row), row))
+            .collect();
         let joined: Option<Vec<ResultRow>> = addressed
             .iter()
             .map(|result| {
@@ -205,7 +225,7 @@ fn rows(found: &ShownTable, of_one_kind: Option<ShownTable>) -> Markup {
             .collect();
         // An object that has gone since would be missing: then all have the columns that every kind has.
         if let Some(joined) = joined {
-            return with_namespaces(own.column_definitions, joined);
+            return with_namespaces(of_kind.column_definitions, joined);
         }
     }
     table("Found objects", &found.column_definitions, &addressed)
@@ -347,6 +367,11 @@ fn examples() -> Markup {
     html! {
         dl.examples { @for (text, meaning) in examples { dt { a href=(of_search(text)) { code { (text) } } } dd { (meaning) } } }
     }
+}
+
+/// The search for what a cluster has.
+pub(super) fn of_cluster(cluster: &ClusterName) -> String {
+    Condition::Cluster(vec![cluster.clone()]).to_string()
 }
 
 /// The search that finds an object of this name in all clusters, as far as a search can say it.
