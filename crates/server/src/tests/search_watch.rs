@@ -291,6 +291,7 @@ async fn what_a_watch_does_not_have_is_refused() {
     let mut messages = Vec::new();
     for query in [
         "watch=true&facets=kind",
+        "watch=true&explain=true",
         "watch=true&limit=5",
         "watch=true&continue=x",
         "watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan",
@@ -308,6 +309,7 @@ async fn what_a_watch_does_not_have_is_refused() {
     }
     insta::assert_snapshot!(messages.join("\n"), @r#"
     400 BadRequest: parameter facets: a watch counts nothing; list again with facets after a change
+    400 BadRequest: parameter explain: a watch asks the stores nothing
     400 BadRequest: parameter limit: a watch sends the changes of all objects that match
     400 BadRequest: parameter continue: a watch has no pages
     400 BadRequest: parameter sendInitialEvents: a watch of a search sends no existing objects; list them after its first bookmark

@@ -89,7 +89,7 @@ impl SearchRequest {
         let (options, after, others) = watch_options(&others)?;
         let mut list = selection(ListRequest::default(), &others, true)?;
         options.check(list.continue_token.is_some())?;
-        check_watch(&options, &list, &facets)?;
+        check_watch(&options, &list, &facets, explain)?;
         if !list.fields.is_empty() {
             return Err(ApiError::bad_request(
                 "parameter fieldSelector: with the parameter q, write name:, ns:, health:, reason:, image: and uses: in the search",
@@ -148,6 +148,7 @@ fn check_watch(
     options: &WatchOptions,
     list: &ListRequest,
     facets: &[Facet],
+    explain: bool,
 ) -> Result<(), ApiError> {
     let is_watch = options.watch;
     let problems = [
@@ -162,6 +163,10 @@ fn check_watch(
         (
             is_watch && !facets.is_empty(),
             "parameter facets: a watch counts nothing; list again with facets after a change",
+        ),
+        (
+            is_watch && explain,
+            "parameter explain: a watch asks the stores nothing",
         ),
         (
             is_watch && list.limit.is_some(),
