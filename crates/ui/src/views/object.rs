@@ -12,6 +12,7 @@ use crate::{
     address::{ObjectAddress, encoded, of_search},
     graph::{GraphNode, picture},
     layout::{Live, health, problem, warnings},
+    parameters::{Parameters, not_older_than},
     query::{Accept, QueryAnswer, QueryApi, Unanswered, ask},
     question::{Question, explained, quoted},
     response::{ROOT, secured},
@@ -76,9 +77,14 @@ struct Parts<'v> {
 }
 
 /// The view of an object.
-pub(crate) async fn object(api: &dyn QueryApi, address: &ObjectAddress) -> Shown {
+pub(crate) async fn object(
+    api: &dyn QueryApi,
+    address: &ObjectAddress,
+    parameters: &Parameters,
+) -> Shown {
     let title = format!("{} {}", address.path.resource(), address.path.name);
-    let listed = match found(api, address).await {
+    // When this shows the version of an event, the other questions do, too.
+    let listed = match found(api, address, &not_older_than(parameters)).await {
         Ok(listed) => listed,
         Err(unanswered) => return Shown::unanswered(&title, &unanswered),
     };
@@ -125,8 +131,13 @@ pub(crate) async fn object(api: &dyn QueryApi, address: &ObjectAddress) -> Shown
     }
 }
 
-async fn found(api: &dyn QueryApi, address: &ObjectAddress) -> QueryAnswer<ObjectList> {
-    ask(api, &address.query(), Accept::Json).await
+async fn found(
+    api: &dyn QueryApi,
+    address: &ObjectAddress,
+    not_older_than: &str,
+) -> QueryAnswer<ObjectList> {
+    let question = format!("{}?{not_older_than}", address.query());
+    ask(api, question.trim_end_matches('?'), Accept::Json).await
 }
 
 fn gone(address: &ObjectAddress) -> Unanswered {
@@ -181,7 +192,7 @@ fn in_other_words(address: &ObjectAddress, open_search: String) -> Question {
 
 /// The object as YAML, as a file.
 pub(crate) async fn download(api: &dyn QueryApi, address: &ObjectAddress) -> Response {
-    let (status, text) = match found(api, address).await {
+    let (status, text) = match found(api, address, "").await {
         Ok(listed) => match listed.value.items.first() {
             Some(object) => (http::StatusCode::OK, yaml::print(object)),
             None => (http::StatusCode::NOT_FOUND, gone(address).message),

@@ -12,7 +12,7 @@ use super::{
 use crate::{
     address::{NativePath, ObjectAddress, encoded, of_search},
     layout::{Live, problem, warnings},
-    parameters::Parameters,
+    parameters::{Parameters, not_older_than},
     query::{Accept, Answered, QueryApi, ask},
     question::{Question, explained, quoted, raw},
     response::ROOT,
@@ -40,7 +40,18 @@ pub(crate) async fn search(api: &dyn QueryApi, parameters: &Parameters) -> Shown
         format!("Search: {text}")
     };
     let question = question_path(text);
-    let page = page_path(&question, parameters.get("continue"));
+    let next = parameters.get("continue");
+    let version = not_older_than(parameters);
+    let page = if next.is_empty() {
+        format!("{}{version}", page_path(&question, next))
+    } else {
+        // A page after the first one has no version: the first one is waited for.
+        if !version.is_empty() {
+            let first = format!("{question}&limit=1{version}");
+            let _shown = ask::<ShownTable>(api, &first, Accept::Table).await;
+        }
+        page_path(&question, next)
+    };
     let (answer, explanation) = futures::join!(
         ask::<ShownTable>(api, &page, Accept::Table),
         explained(api, &question)
