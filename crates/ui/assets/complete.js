@@ -23,11 +23,15 @@ export function complete() {
   let selected = -1;
   let timer = 0;
   let request = null;
+  // Whether the text has changed since the answer, and how far the arrow keys have moved since then.
+  let isStale = false;
+  let steps = 0;
 
   const close = () => {
     clearTimeout(timer);
     request?.abort();
     answer = null;
+    isStale = false;
     selected = -1;
     list.hidden = true;
     list.replaceChildren();
@@ -76,13 +80,18 @@ export function complete() {
       });
       list.append(option);
     });
-    selected = -1;
     list.hidden = !answer.items.length;
     input.setAttribute("aria-expanded", String(!list.hidden));
-    input.removeAttribute("aria-activedescendant");
+    isStale = false;
+    if (steps) select(steps > 0 ? steps - 1 : steps);
   };
 
   const ask = () => {
+    isStale = true;
+    steps = 0;
+    selected = -1;
+    input.removeAttribute("aria-activedescendant");
+    list.querySelector("[aria-selected=true]")?.setAttribute("aria-selected", "false");
     clearTimeout(timer);
     timer = setTimeout(async () => {
       request?.abort();
@@ -106,9 +115,13 @@ export function complete() {
     const isOpen = !list.hidden;
     if (event.key === "ArrowDown" || event.key === "ArrowUp") {
       event.preventDefault();
-      if (!isOpen) ask();
-      else if (selected < 0) select(event.key === "ArrowDown" ? 0 : -1);
-      else select(selected + (event.key === "ArrowDown" ? 1 : -1));
+      const step = event.key === "ArrowDown" ? 1 : -1;
+      if (isStale) steps += step;
+      else if (!isOpen) ask();
+      else if (selected < 0) select(step > 0 ? 0 : -1);
+      else select(selected + step);
+    } else if (isStale && steps && event.key === "Enter") {
+      event.preventDefault();
     } else if (isOpen && selected >= 0 && (event.key === "Enter" || event.key === "Tab")) {
       event.preventDefault();
       choose(selected);

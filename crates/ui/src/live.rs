@@ -1,7 +1,8 @@
 //! Events for a view that is open: that something in it has changed.
 //!
-//! A watch of the query API becomes server-sent events without content: the view loads itself again, so that it shows what the server renders, as the
-//! caller may see it by then. `begin` comes when the watch has begun, and again after each interruption, so that no change is missed between two watches.
+//! A watch of the query API becomes server-sent events with nothing but a version: the view loads itself again, not older than that version, so that it
+//! shows what the server renders, as the caller may see it by then. `begin` comes when the watch has begun, and again after each interruption, so that no
+//! change is missed between two watches.
 
 use axum::{body::Body, response::Response};
 use bytes::Bytes;
@@ -14,8 +15,11 @@ use crate::{
     response::secured,
 };
 
-/// Bytes of a line of the watch that are kept until its end. Only the type at its start matters.
+/// Bytes of a line of the watch that are kept until its end. Of a Table they have all that matters: the type of the event, and its version in the metadata
+/// before the rows.
 const MAX_HEAD: usize = 256;
+/// What precedes the version.
+const VERSION: &str = r#""resourceVersion":""#;
 /// How long browsers wait before they open the events again.
 const RETRY: &str = "retry: 2000\n\n";
 
@@ -38,7 +42,7 @@ impl WatchHeads {
         for byte in bytes {
             match byte {
                 b'\n' => {
-                    events.push_str(event(&self.head));
+                    events.push_str(&event(&self.head));
                     self.head.clear();
                 }
                 _ if self.head.len() < MAX_HEAD => self.head.push(*byte),
@@ -50,24 +54,37 @@ impl WatchHeads {
 }
 
 /// The event for a line whose start is given.
-fn event(head: &[u8]) -> &'static str {
+fn event(head: &[u8]) -> String {
     // `{"type":"ADDED","object":…`: the type is the first member.
     let text = String::from_utf8_lossy(head);
     let member = text.split_once(',').map(|(first, _)| format!("{first}}}"));
     let parsed: Option<WatchEventHead> =
         member.and_then(|member| serde_json::from_str(&member).ok());
-    match parsed.as_ref().map(|event| event.r#type.as_str()) {
-        Some("ADDED" | "MODIFIED" | "DELETED") => "event: change\ndata:\n\n",
-        Some("BOOKMARK") => "event: begin\ndata:\n\n",
-        Some("ERROR") => "event: expired\ndata:\n\n",
-        _ => "",
+    let name = match parsed.as_ref().map(|event| event.r#type.as_str()) {
+        Some("ADDED" | "MODIFIED" | "DELETED") => "change",
+        Some("BOOKMARK") => "begin",
+        Some("ERROR") => "expired",
+        _ => return String::new(),
+    };
+    format!("event: {name}\ndata: {}\n\n", version(&text))
+}
+
+/// The version in the start of a line; empty without one.
+fn version(head: &str) -> &str {
+    let after = head.split_once(VERSION).map_or("", |(_, after)| after);
+    let version = after.split_once('"').map_or("", |(version, _)| version);
+    let is_version = |letter: char| letter.is_ascii_alphanumeric() || letter == '-';
+    if version.chars().all(is_version) {
+        version
+    } else {
+        ""
     }
 }
 
 /// The events of a watch at `path`, which is below the group and version.
 pub(crate) async fn events(api: &dyn QueryApi, path: &str) -> Response {
     let (parts, body) = api
-        .get(&format!("{BASE}{path}"), Accept::Json)
+        .get(&format!("{BASE}{path}"), Accept::Table)
         .await
         .into_parts();
     if !parts.status.is_success() {
@@ -108,14 +125,21 @@ mod tests {
 
     #[test]
     fn lines_become_events_however_they_are_cut() {
+        let metadata = |version: &str| {
+            format!(
+                r#""object":{{"kind":"Table","apiVersion":"meta.k8s.io/v1","metadata":{{"resourceVersion":"{version}"}},"#
+            )
+        };
         let watch = format!(
-            "{{\"type\":\"BOOKMARK\",\"object\":{{}}}}\n{{\"type\":\"ADDED\",\"object\":\"{}\"}}\n{{\"type\":\"ERROR\",\"object\":{{}}}}\nno json\n",
+            "{{\"type\":\"BOOKMARK\",{}}}}}\n{{\"type\":\"ADDED\",{}\"rows\":[\"{}\"]}}}}\n{{\"type\":\"ERROR\",\"object\":{{}}}}\nno json\n",
+            metadata("7-ab"),
+            metadata("8-ab"),
             "x".repeat(10_000)
         );
         let whole = WatchHeads::default().read(watch.as_bytes());
         assert_eq!(
             whole,
-            "event: begin\ndata:\n\nevent: change\ndata:\n\nevent: expired\ndata:\n\n"
+            "event: begin\ndata: 7-ab\n\nevent: change\ndata: 8-ab\n\nevent: expired\ndata: \n\n"
         );
         let mut lines = WatchHeads::default();
         let cut: String = watch
@@ -124,5 +148,11 @@ mod tests {
             .map(|bytes| lines.read(bytes))
             .collect();
         assert_eq!(cut, whole);
+    }
+
+    #[test]
+    fn what_is_no_version_is_not_passed_on() {
+        assert_eq!(version(r#""resourceVersion":"7\nevent: x""#), "");
+        assert_eq!(version(r#""resourceVersion":"7"#), "");
     }
 }

@@ -135,7 +135,7 @@ pub async fn respond(api: &dyn QueryApi, path: &str, query: &str, user: &str) ->
             Some(object) if parameters.get("format") == "yaml" => {
                 return views::download(api, &object).await;
             }
-            Some(object) => views::object(api, &object).await,
+            Some(object) => views::object(api, &object, &parameters).await,
             None => views::not_found(path),
         },
         ["compare", native @ ..] => match native_path(native) {

@@ -34,12 +34,15 @@ struct ListFreshness {
     as_of: BTreeMap<String, String>,
 }
 
-/// The object at an address. 404 if the caller sees none there.
+/// The object at an address, not older than a version, which is a parameter of the query API or empty. 404 if the caller sees none there.
 pub(crate) async fn stored_object(
     api: &dyn QueryApi,
     address: &ObjectAddress,
+    not_older_than: &str,
 ) -> QueryAnswer<StoredObject> {
-    let listed: Answered<ObjectList> = ask(api, &address.query(), Accept::Json).await?;
+    let question = format!("{}?{not_older_than}", address.query());
+    let question = question.trim_end_matches('?');
+    let listed: Answered<ObjectList> = ask(api, question, Accept::Json).await?;
     let ObjectList { metadata, items } = listed.value;
     let object = items.into_iter().next().ok_or_else(|| gone(address))?;
     Ok(Answered {

@@ -3,9 +3,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-use e2e::browser::{Browser, BrowserOptions, ColorScheme};
+use e2e::browser::{Browser, BrowserOptions, ColorScheme, keys};
 
-use crate::site::{DEPLOYMENT, POD, Visit, search};
+use crate::site::{DIFFERENCES, POD, Visit, search};
 
 /// The height of a phone; the width is that of the narrowest one.
 const NARROW: (u32, u32) = (360, 740);
@@ -32,14 +32,13 @@ async fn every_view_is_accessible(color_scheme: ColorScheme) {
     browser.goto(&visit.address("/login")).await.unwrap();
     check(&browser, "sign in", &mut faults).await;
     browser.goto(&visit.link().await).await.unwrap();
-    let compare = format!("/compare/{DEPLOYMENT}?left=member1&right=member2");
     for (name, path) in [
         ("search", search("checkout")),
         ("search of one kind", search("kind:Pod")),
         ("search without rows", search("no-such-object")),
         ("search with an error", search("heath:Degraded")),
         ("object", POD.to_owned()),
-        ("differences", compare),
+        ("differences", DIFFERENCES.to_owned()),
         ("fleet", "/fleet".to_owned()),
     ] {
         browser.goto(&visit.address(&path)).await.unwrap();
@@ -54,7 +53,7 @@ async fn every_view_is_accessible(color_scheme: ColorScheme) {
     browser.press('/').await.unwrap();
     browser.type_text("kind:").await.unwrap();
     browser.wait_for("#choices [role=option]").await.unwrap();
-    browser.press(e2e::browser::keys::DOWN).await.unwrap();
+    browser.press(keys::DOWN).await.unwrap();
     check(&browser, "completions", &mut faults).await;
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }

@@ -4,7 +4,7 @@
 
 use e2e::browser::{Browser, BrowserOptions};
 
-use crate::site::{DEPLOYMENT, POD, Visit, search};
+use crate::site::{DIFFERENCES, POD, Visit, search};
 
 /// Of all responses that the first view needs, headers included.
 const MAX_BYTES: u64 = 100_000;
@@ -31,11 +31,10 @@ async fn no_view_asks_another_server_or_breaks_the_policy_of_the_page() {
     let visit = Visit::begin().await;
     let browser = visit.open("/").await;
     let origin = visit.address("").replace("/ui", "");
-    let compare = format!("/compare/{DEPLOYMENT}?left=member1&right=member2");
     for path in [
         search("kind:Pod"),
         POD.to_owned(),
-        compare,
+        DIFFERENCES.to_owned(),
         "/fleet".to_owned(),
     ] {
         browser.goto(&visit.address(&path)).await.unwrap();

@@ -8,7 +8,7 @@ use e2e::{
 };
 use serde_json::{Value, json};
 
-use crate::site::{DEPLOYMENT, POD, SECRET, Visit, content, pod, search, source};
+use crate::site::{POD, SECRET, Visit, content, pod, search, source};
 
 #[tokio::test]
 async fn an_object_shows_its_health_and_leads_to_its_relations() {
@@ -140,6 +140,8 @@ async fn the_yaml_folds_is_searched_and_is_there_as_plain_text() {
     let folded = visible_lines(&browser).await;
     assert!(folded < before, "{folded} of {before} lines");
 
+    // From above, so that the header of the page does not cover it.
+    browser.press(keys::HOME).await.unwrap();
     browser.click("[data-yaml-search] input").await.unwrap();
     browser.type_text("crashloop").await.unwrap();
     browser
@@ -195,7 +197,9 @@ async fn values_of_secrets_are_in_no_view() {
 #[tokio::test]
 async fn an_object_that_is_not_there_is_said_to_be_gone() {
     let visit = Visit::begin().await;
-    let browser = visit.open(&format!("/clusters/member3/{DEPLOYMENT}")).await;
+    let browser = visit
+        .open("/clusters/member3/apis/apps/v1/namespaces/shop/deployments/checkout")
+        .await;
     let problem = browser.text(".problem").await.unwrap();
     let expected = "Cluster member3 has no deployments.apps checkout that you may see in namespace shop. It may have been deleted.";
     assert_eq!(problem, expected);

@@ -118,8 +118,8 @@ async fn qualifiers_kinds_and_labels_are_completed_with_the_arrow_keys() {
     for (typed, offered, value) in [
         ("kin", "kind:", "kind:"),
         ("dep", "Deployment", "kind:Deployment "),
-        ("label:tie", "tier", "kind:Deployment label:tier"),
-        ("=back", "backend", "kind:Deployment label:tier=backend "),
+        ("label:tie", "tier", "kind:Deployment label:tier="),
+        ("back", "backend", "kind:Deployment label:tier=backend "),
         (
             "health:deg",
             "Degraded",

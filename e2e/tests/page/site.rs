@@ -24,8 +24,9 @@ pub const OF_DEMO: &str = "ns:shop,web,data,batch";
 pub const OBJECTS_OF_DEMO: usize = 87;
 /// A pod that fails.
 pub const POD: &str = "/clusters/member1/api/v1/namespaces/shop/pods/checkout-0";
-/// A Deployment that two clusters have.
-pub const DEPLOYMENT: &str = "apis/apps/v1/namespaces/shop/deployments/checkout";
+/// That pod in two clusters.
+pub const DIFFERENCES: &str =
+    "/compare/api/v1/namespaces/shop/pods/checkout-0?left=member1&right=member2";
 /// A Secret that all clusters have, with other values in each.
 pub const SECRET: &str = "api/v1/namespaces/shop/secrets/credentials";
 

@@ -23,10 +23,10 @@ async fn search_pages_objects_differences_and_the_fleet_need_no_scripts() {
     browser.wait_for_url("continue=").await.unwrap();
     assert_eq!(objects(&browser).await.len(), OBJECTS_OF_DEMO - 50);
 
-    browser.click_text(".facets a", "Deployment").await.unwrap();
-    browser.wait_for_text("h1", "19 objects").await.unwrap();
+    browser.click_text(".facets a", "Pod").await.unwrap();
+    browser.wait_for_text("h1", "25 objects").await.unwrap();
     browser
-        .click_text("#results th a", "checkout")
+        .click_text("#results th a", "checkout-0")
         .await
         .unwrap();
     browser.wait_for("#facts").await.unwrap();
@@ -39,7 +39,7 @@ async fn search_pages_objects_differences_and_the_fleet_need_no_scripts() {
         .unwrap();
     browser.wait_for_url("/ui/compare/").await.unwrap();
     browser.wait_for(".differences").await.unwrap();
-    browser.click_text("header a", "Fleet").await.unwrap();
+    browser.click_text("nav a", "Fleet").await.unwrap();
     browser.wait_for_text("#fleet th", "member1").await.unwrap();
     browser.click_text("button", "Sign out").await.unwrap();
     browser.wait_for_text("h1", "Sign in").await.unwrap();

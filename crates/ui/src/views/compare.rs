@@ -36,8 +36,10 @@ pub(crate) async fn compare(
         };
         return Shown::unanswered(&title, &unanswered);
     };
-    let (found_left, found_right) =
-        futures::join!(stored_object(api, &left), stored_object(api, &right));
+    let (found_left, found_right) = futures::join!(
+        stored_object(api, &left, ""),
+        stored_object(api, &right, "")
+    );
     let main = match (found_left, found_right) {
         (Ok(of_left), Ok(of_right)) => render(&title, (&left, &of_left), (&right, &of_right)),
         (Err(unanswered), _) | (_, Err(unanswered)) => {

@@ -17,6 +17,9 @@ use crate::{
 /// Where the query API says how the fleet is read.
 const PATH: &str = "/clusters";
 
+/// The columns with numbers.
+const NUMBERS: [&str; 3] = ["Kinds", "Objects", "Degraded or missing"];
+
 /// Progress of a first sync is worth watching; each time costs a report of the fleet and a count of what is unhealthy.
 const REFRESH_SECONDS: u32 = 10;
 
@@ -161,7 +164,7 @@ fn clusters(fleet: &FleetAnswer, unhealthy: &QueryAnswer<ShownTable>) -> Markup 
         h2 { "Clusters (" (fleet.clusters.len()) ")" }
         @if fleet.clusters.is_empty() { p { "No registry selects a cluster that you may see." } } @else {
             table.results role="table" aria-label="Clusters" {
-                thead role="rowgroup" { tr role="row" { @for column in columns { th role="columnheader" scope="col" { (column) } } } }
+                thead role="rowgroup" { tr role="row" { @for column in columns { th.number[NUMBERS.contains(&column)] role="columnheader" scope="col" { (column) } } } }
                 tbody role="rowgroup" {
                     @for cluster in &fleet.clusters {
                         @let counted = unhealthy.and_then(|facet| facet.values.iter().find(|value| value.value == cluster.name).map_or((facet.others == 0).then_some(0), |value| Some(value.count)));

@@ -16,6 +16,7 @@ use crate::{
     address::{ObjectAddress, encoded, of_search},
     graph::{GraphNode, picture},
     layout::{Live, health, problem, warnings},
+    parameters::{Parameters, not_older_than},
     query::{Accept, QueryAnswer, QueryApi, ask},
     question::{Question, explained, get_command, raw},
     response::{ROOT, secured},
@@ -66,9 +67,14 @@ struct ObjectParts<'v> {
 }
 
 /// The view of an object.
-pub(crate) async fn object(api: &dyn QueryApi, address: &ObjectAddress) -> Shown {
+pub(crate) async fn object(
+    api: &dyn QueryApi,
+    address: &ObjectAddress,
+    parameters: &Parameters,
+) -> Shown {
     let title = format!("{} {}", address.path.resource(), address.path.name);
-    let found = match stored_object(api, address).await {
+    // When this shows the version of an event, the other questions do, too.
+    let found = match stored_object(api, address, &not_older_than(parameters)).await {
         Ok(found) => found,
         Err(unanswered) => return Shown::unanswered(&title, &unanswered),
     };
@@ -134,7 +140,7 @@ fn in_other_words(address: &ObjectAddress, open_search: String) -> Question {
 
 /// The object as YAML, as plain text.
 pub(crate) async fn download(api: &dyn QueryApi, address: &ObjectAddress) -> Response {
-    let (status, text) = match stored_object(api, address).await {
+    let (status, text) = match stored_object(api, address, "").await {
         Ok(found) => (StatusCode::OK, yaml::print(&found.value.object)),
         Err(unanswered) => (unanswered.status, unanswered.message),
     };

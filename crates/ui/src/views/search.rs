@@ -13,7 +13,7 @@ use super::{
 use crate::{
     address::{NativePath, ObjectAddress, encoded, of_search},
     layout::{Live, problem, warnings},
-    parameters::Parameters,
+    parameters::{Parameters, not_older_than},
     query::{Accept, Answered, QueryAnswer, QueryApi, ask},
     question::{Question, explained, quoted, raw},
     response::ROOT,
@@ -77,11 +77,21 @@ async fn page_or_first(
     parameters: &Parameters,
 ) -> QueryAnswer<ShownTable> {
     let next = parameters.get("continue");
+    let version = not_older_than(parameters);
+    let first = format!("{}{version}", page_path(question, ""));
+    if next.is_empty() {
+        return ask(api, &first, Accept::Table).await;
+    }
+    // A page after the first one has no version: the first one is waited for.
+    if !version.is_empty() {
+        let first = format!("{question}&limit=1{version}");
+        let _shown = ask::<ShownTable>(api, &first, Accept::Table).await;
+    }
     let page = ask(api, &page_path(question, next), Accept::Table).await;
-    if next.is_empty() || page.is_ok() {
+    if page.is_ok() {
         return page;
     }
-    let mut first = ask::<ShownTable>(api, &page_path(question, ""), Accept::Table).await?;
+    let mut first = ask::<ShownTable>(api, &first, Accept::Table).await?;
     let text = "The next page of an earlier result is no longer to be had; this is the first page.";
     first.warnings.push(text.to_owned());
     Ok(first)
