@@ -227,9 +227,8 @@ mod tests {
     #[test]
     fn hostile_texts_take_bounded_time() {
         let words = |start: usize| -> String {
-            (0..100_000)
-                .map(|number| format!("{} ", number * 2 + start))
-                .collect()
+            let numbers = (0..100_000).map(|number| (number * 2 + start).to_string());
+            numbers.collect::<Vec<_>>().join(" ")
         };
         let lines = |start: usize| words(start).replace(' ', "\n");
         for (left, right) in [(words(0), words(1)), (lines(0), lines(1))] {

@@ -186,9 +186,8 @@ mod tests {
     fn no_text_makes_the_page_deep() {
         let blank = format!("a: |\n  x\n{}  y\n", "\n".repeat(200_000));
         assert_eq!(levels(&blank).len(), blank.lines().count());
-        let stairs: String = (0..600)
-            .map(|depth| format!("{}a:\n", " ".repeat(depth)))
-            .collect();
+        let stairs = (0..600).map(|depth| format!("{}a:", " ".repeat(depth)));
+        let stairs = stairs.collect::<Vec<_>>().join("\n");
         let deepest = depths(&stairs).into_iter().max();
         assert_eq!(deepest, Some(MAX_LEVELS));
     }
