@@ -15,7 +15,7 @@ use std::{fs, path::Path, time::Duration};
 use anyhow::{Context, Result, bail, ensure};
 use base64::{Engine, prelude::BASE64_STANDARD};
 use parking_lot::Mutex;
-use serde::{Deserialize, de::DeserializeOwned};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
 pub use self::{
@@ -32,6 +32,9 @@ const DEADLINE: Duration = Duration::from_secs(30);
 /// Visible elements of a selector, `arguments[0]`, with a text, `arguments[1]`, in them.
 const FIND: &str = "return [...document.querySelectorAll(arguments[0])]
     .find(element => element.checkVisibility() && (element.innerText ?? '').includes(arguments[1])) ?? null;";
+
+/// Scrolls to an element as a user does, who sees what a header that stays covers.
+const SCROLL: &str = "arguments[0].scrollIntoView({ block: 'center', behavior: 'instant' });";
 
 /// What a wait that fails reports of the page.
 const STATE: &str = "return location.href + ': ' + document.body.innerText.slice(0, 2000);";
@@ -70,7 +73,7 @@ pub struct ConsoleMessage {
 }
 
 /// An element of the page, by WebDriver's id.
-#[derive(Deserialize)]
+#[derive(Deserialize, Serialize)]
 struct Element {
     #[serde(rename = "element-6066-11e4-a52e-4f735466cecf")]
     id: String,
@@ -222,6 +225,7 @@ impl Browser {
             DEADLINE,
             || async {
                 let element = self.find_now(selector, text).await?;
+                let () = self.evaluate(SCROLL, &json!([element])).await?;
                 let path = format!("element/{}/click", element.id);
                 self.driver.post::<()>(&path, &json!({})).await
             },

@@ -140,8 +140,6 @@ async fn the_yaml_folds_is_searched_and_is_there_as_plain_text() {
     let folded = visible_lines(&browser).await;
     assert!(folded < before, "{folded} of {before} lines");
 
-    // From above, so that the header of the page does not cover it.
-    browser.press(keys::HOME).await.unwrap();
     browser.click("[data-yaml-search] input").await.unwrap();
     browser.type_text("crashloop").await.unwrap();
     browser

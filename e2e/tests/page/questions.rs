@@ -121,7 +121,7 @@ async fn a_question_is_copied_with_a_click() {
     browser.click("#question summary").await.unwrap();
     browser.click("[data-copy=question-kubectl]").await.unwrap();
     browser
-        .wait_for_text("#announcements", "Copied")
+        .wait_for_text("[data-copy=question-kubectl]", "Copied")
         .await
         .unwrap();
 }
