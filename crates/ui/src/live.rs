@@ -1,7 +1,7 @@
 //! Events for a view that is open: that something in it has changed.
 //!
 //! A watch of the query API becomes server-sent events without content: the view loads itself again, so that it shows what the server renders, as the
-//! caller may see it by then. `begin` comes when the watch has begun, and again after each interruption, so that no change is missed between two watches.
+//! caller may see it by then. `begin` comes once, when the watch has begun: the page opens the events again after an interruption, and loads what it missed.
 
 use axum::{body::Body, response::Response};
 use bytes::Bytes;
@@ -29,6 +29,8 @@ struct WatchEventHead {
 #[derive(Debug, Default)]
 struct WatchHeads {
     head: Vec<u8>,
+    /// Whether an event has been read.
+    has_begun: bool,
 }
 
 impl WatchHeads {
@@ -38,7 +40,7 @@ impl WatchHeads {
         for byte in bytes {
             match byte {
                 b'\n' => {
-                    events.push_str(event(&self.head));
+                    events.push_str(self.event());
                     self.head.clear();
                 }
                 _ if self.head.len() < MAX_HEAD => self.head.push(*byte),
@@ -47,21 +49,33 @@ impl WatchHeads {
         }
         events
     }
+
+    /// The event for the line whose start has been read.
+    ///
+    /// A watch begins with a bookmark, or with the object that exists: the page has that already.
+    fn event(&mut self) -> &'static str {
+        let Some(kind) = kind(&self.head) else {
+            return "";
+        };
+        let is_first = !std::mem::replace(&mut self.has_begun, true);
+        match (&*kind, is_first) {
+            ("ADDED" | "BOOKMARK", true) => "event: begin\ndata:\n\n",
+            ("ADDED" | "MODIFIED" | "DELETED", _) => "event: change\ndata:\n\n",
+            ("ERROR", _) => "event: expired\ndata:\n\n",
+            // A comment keeps the connection open through proxies.
+            ("BOOKMARK", false) => ":\n\n",
+            _ => "",
+        }
+    }
 }
 
-/// The event for a line whose start is given.
-fn event(head: &[u8]) -> &'static str {
+/// The type of the event that a line begins with.
+fn kind(head: &[u8]) -> Option<String> {
     // `{"type":"ADDED","object":…`: the type is the first member.
     let text = String::from_utf8_lossy(head);
-    let member = text.split_once(',').map(|(first, _)| format!("{first}}}"));
-    let parsed: Option<WatchEventHead> =
-        member.and_then(|member| serde_json::from_str(&member).ok());
-    match parsed.as_ref().map(|event| event.r#type.as_str()) {
-        Some("ADDED" | "MODIFIED" | "DELETED") => "event: change\ndata:\n\n",
-        Some("BOOKMARK") => "event: begin\ndata:\n\n",
-        Some("ERROR") => "event: expired\ndata:\n\n",
-        _ => "",
-    }
+    let (first, _) = text.split_once(',')?;
+    let parsed: WatchEventHead = serde_json::from_str(&format!("{first}}}")).ok()?;
+    Some(parsed.r#type)
 }
 
 /// The events of a watch at `path`, which is below the group and version.
@@ -106,17 +120,23 @@ const MAX_REFUSAL: usize = 64 * 1024;
 mod tests {
     use super::*;
 
+    const BEGIN: &str = "event: begin\ndata:\n\n";
+    const CHANGE: &str = "event: change\ndata:\n\n";
+    const EXPIRED: &str = "event: expired\ndata:\n\n";
+
+    fn line(kind: &str) -> String {
+        format!("{{\"type\":\"{kind}\",\"object\":{{}}}}\n")
+    }
+
     #[test]
     fn lines_become_events_however_they_are_cut() {
-        let watch = format!(
-            "{{\"type\":\"BOOKMARK\",\"object\":{{}}}}\n{{\"type\":\"ADDED\",\"object\":\"{}\"}}\n{{\"type\":\"ERROR\",\"object\":{{}}}}\nno json\n",
+        let added = format!(
+            "{{\"type\":\"ADDED\",\"object\":\"{}\"}}\n",
             "x".repeat(10_000)
         );
+        let watch = format!("{}{added}{}no json\n", line("BOOKMARK"), line("ERROR"));
         let whole = WatchHeads::default().read(watch.as_bytes());
-        assert_eq!(
-            whole,
-            "event: begin\ndata:\n\nevent: change\ndata:\n\nevent: expired\ndata:\n\n"
-        );
+        assert_eq!(whole, format!("{BEGIN}{CHANGE}{EXPIRED}"));
         let mut lines = WatchHeads::default();
         let cut: String = watch
             .as_bytes()
@@ -124,5 +144,22 @@ mod tests {
             .map(|bytes| lines.read(bytes))
             .collect();
         assert_eq!(cut, whole);
+    }
+
+    #[test]
+    fn a_watch_begins_once_with_a_bookmark_or_the_object() {
+        let cases = [
+            (
+                ["BOOKMARK", "MODIFIED", "BOOKMARK"],
+                [BEGIN, CHANGE, ":\n\n"],
+            ),
+            (["ADDED", "BOOKMARK", "DELETED"], [BEGIN, ":\n\n", CHANGE]),
+            (["DELETED", "ADDED", "ERROR"], [CHANGE, CHANGE, EXPIRED]),
+        ];
+        for (kinds, expected) in cases {
+            let mut lines = WatchHeads::default();
+            let events = kinds.map(|kind| lines.read(line(kind).as_bytes()));
+            assert_eq!(events, expected, "{kinds:?}");
+        }
     }
 }

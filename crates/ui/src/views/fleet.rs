@@ -113,7 +113,7 @@ pub(crate) async fn fleet(api: &dyn QueryApi) -> Shown {
             let main = html! {
                 h1 { "The fleet" }
                 (warnings(&answered.warnings))
-                div data-refresh #fleet {
+                div #fleet {
                     (clusters(&answered.value, &unhealthy))
                     (registries(&answered.value.registries))
                 }
@@ -184,7 +184,7 @@ impl ClusterAnswer {
             _ => "Degraded",
         };
         html! {
-            tr role="row" data-row {
+            tr role="row" data-row data-key=(self.name) {
                 th role="rowheader" scope="row" data-label="Cluster" { a href=(of_search(&format!("cluster:{}", self.name))) { (self.name) } }
                 td role="cell" data-label="State" {
                     span.health data-health=(word) { (self.state) }
@@ -201,7 +201,7 @@ impl ClusterAnswer {
                         None => "",
                     }
                 }
-                td role="cell" data-label="Last in sync" { (last.unwrap_or_default()) }
+                td role="cell" data-label="Last in sync" data-age { (last.unwrap_or_default()) }
                 td role="cell" data-label="Read by" { @if self.replica.is_empty() { "this replica" } @else { (self.replica) } }
             }
         }
@@ -277,7 +277,7 @@ impl RegistryClusterAnswer {
         html! {
             li {
                 b { (self.name) } " " span.health data-health=(word) { (self.phase) } @if !self.message.is_empty() { ": " (self.message) }
-                @if !self.last_audit_time.is_empty() { " " span.since { "compared with the cluster at " (self.last_audit_time) } }
+                @if !self.last_audit_time.is_empty() { " " span.since data-age { "compared with the cluster at " (self.last_audit_time) } }
                 @if !self.kinds.is_empty() {
                     ul { @for kind in &self.kinds {
                         li { (kind.kind) @if !kind.namespace.is_empty() { " in " (kind.namespace) } ": " (kind.phase) @if !kind.message.is_empty() { ", " (kind.message) } }
