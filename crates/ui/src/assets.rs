@@ -12,7 +12,7 @@ use crate::response::{ROOT, secured};
 type Asset = (&'static str, &'static str, &'static str);
 
 const SCRIPT: &str = "text/javascript; charset=utf-8";
-const ASSETS: [Asset; 8] = [
+const ASSETS: [Asset; 10] = [
     (
         "page.css",
         "text/css; charset=utf-8",
@@ -28,6 +28,8 @@ const ASSETS: [Asset; 8] = [
     ("copy.js", SCRIPT, include_str!("../assets/copy.js")),
     ("keys.js", SCRIPT, include_str!("../assets/keys.js")),
     ("live.js", SCRIPT, include_str!("../assets/live.js")),
+    ("load.js", SCRIPT, include_str!("../assets/load.js")),
+    ("update.js", SCRIPT, include_str!("../assets/update.js")),
     ("yaml.js", SCRIPT, include_str!("../assets/yaml.js")),
 ];
 /// A year: the address changes when the content does.

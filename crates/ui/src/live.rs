@@ -1,8 +1,7 @@
 //! Events for a view that is open: that something in it has changed.
 //!
 //! A watch of the query API becomes server-sent events with nothing but a version: the view loads itself again, not older than that version, so that it
-//! shows what the server renders, as the caller may see it by then. `begin` comes when the watch has begun, and again after each interruption, so that no
-//! change is missed between two watches.
+//! shows what the server renders, as the caller may see it by then. `begin` comes once, when the watch has begun: the page opens the events again after an interruption, and loads what it missed.
 
 use axum::{body::Body, response::Response};
 use bytes::Bytes;
@@ -33,6 +32,8 @@ struct WatchEventHead {
 #[derive(Debug, Default)]
 struct WatchHeads {
     head: Vec<u8>,
+    /// Whether an event has been read.
+    has_begun: bool,
 }
 
 impl WatchHeads {
@@ -42,7 +43,7 @@ impl WatchHeads {
         for byte in bytes {
             match byte {
                 b'\n' => {
-                    events.push_str(&event(&self.head));
+                    events.push_str(&self.event());
                     self.head.clear();
                 }
                 _ if self.head.len() < MAX_HEAD => self.head.push(*byte),
@@ -51,22 +52,34 @@ impl WatchHeads {
         }
         events
     }
+
+    /// The event for the line whose start has been read.
+    ///
+    /// A watch begins with a bookmark, or with the object that exists: the page has that already.
+    fn event(&mut self) -> String {
+        let head = String::from_utf8_lossy(&self.head);
+        let Some(kind) = kind(&head) else {
+            return String::new();
+        };
+        let is_first = !std::mem::replace(&mut self.has_begun, true);
+        let name = match (&*kind, is_first) {
+            ("ADDED" | "BOOKMARK", true) => "begin",
+            ("ADDED" | "MODIFIED" | "DELETED", _) => "change",
+            ("ERROR", _) => "expired",
+            // A comment keeps the connection open through proxies.
+            ("BOOKMARK", false) => return ":\n\n".to_owned(),
+            _ => return String::new(),
+        };
+        format!("event: {name}\ndata: {}\n\n", version(&head))
+    }
 }
 
-/// The event for a line whose start is given.
-fn event(head: &[u8]) -> String {
+/// The type of the event that a line begins with.
+fn kind(head: &str) -> Option<String> {
     // `{"type":"ADDED","object":…`: the type is the first member.
-    let text = String::from_utf8_lossy(head);
-    let member = text.split_once(',').map(|(first, _)| format!("{first}}}"));
-    let parsed: Option<WatchEventHead> =
-        member.and_then(|member| serde_json::from_str(&member).ok());
-    let name = match parsed.as_ref().map(|event| event.r#type.as_str()) {
-        Some("ADDED" | "MODIFIED" | "DELETED") => "change",
-        Some("BOOKMARK") => "begin",
-        Some("ERROR") => "expired",
-        _ => return String::new(),
-    };
-    format!("event: {name}\ndata: {}\n\n", version(&text))
+    let (first, _) = head.split_once(',')?;
+    let parsed: WatchEventHead = serde_json::from_str(&format!("{first}}}")).ok()?;
+    Some(parsed.r#type)
 }
 
 /// The version in the start of a line; empty without one.
@@ -123,24 +136,31 @@ const MAX_REFUSAL: usize = 64 * 1024;
 mod tests {
     use super::*;
 
+    const BEGIN: &str = "event: begin\ndata: 7-ab\n\n";
+    const CHANGE: &str = "event: change\ndata: 7-ab\n\n";
+    const EXPIRED: &str = "event: expired\ndata: 7-ab\n\n";
+
+    /// The start of a line, whose object goes on.
+    fn start(kind: &str) -> String {
+        format!(
+            r#"{{"type":"{kind}","object":{{"kind":"Table","apiVersion":"meta.k8s.io/v1","metadata":{{"resourceVersion":"7-ab"}}"#
+        )
+    }
+
+    fn line(kind: &str) -> String {
+        format!("{}}}}}\n", start(kind))
+    }
+
     #[test]
     fn lines_become_events_however_they_are_cut() {
-        let metadata = |version: &str| {
-            format!(
-                r#""object":{{"kind":"Table","apiVersion":"meta.k8s.io/v1","metadata":{{"resourceVersion":"{version}"}},"#
-            )
-        };
-        let watch = format!(
-            "{{\"type\":\"BOOKMARK\",{}}}}}\n{{\"type\":\"ADDED\",{}\"rows\":[\"{}\"]}}}}\n{{\"type\":\"ERROR\",\"object\":{{}}}}\nno json\n",
-            metadata("7-ab"),
-            metadata("8-ab"),
+        let added = format!(
+            "{},\"rows\":[\"{}\"]}}}}\n",
+            start("ADDED"),
             "x".repeat(10_000)
         );
+        let watch = format!("{}{added}{}no json\n", line("BOOKMARK"), line("ERROR"));
         let whole = WatchHeads::default().read(watch.as_bytes());
-        assert_eq!(
-            whole,
-            "event: begin\ndata: 7-ab\n\nevent: change\ndata: 8-ab\n\nevent: expired\ndata: \n\n"
-        );
+        assert_eq!(whole, format!("{BEGIN}{CHANGE}{EXPIRED}"));
         let mut lines = WatchHeads::default();
         let cut: String = watch
             .as_bytes()
@@ -151,8 +171,19 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_version_is_not_passed_on() {
-        assert_eq!(version(r#""resourceVersion":"7\nevent: x""#), "");
-        assert_eq!(version(r#""resourceVersion":"7"#), "");
+    fn a_watch_begins_once_with_a_bookmark_or_the_object() {
+        let cases = [
+            (
+                ["BOOKMARK", "MODIFIED", "BOOKMARK"],
+                [BEGIN, CHANGE, ":\n\n"],
+            ),
+            (["ADDED", "BOOKMARK", "DELETED"], [BEGIN, ":\n\n", CHANGE]),
+            (["DELETED", "ADDED", "ERROR"], [CHANGE, CHANGE, EXPIRED]),
+        ];
+        for (kinds, expected) in cases {
+            let mut lines = WatchHeads::default();
+            let events = kinds.map(|kind| lines.read(line(kind).as_bytes()));
+            assert_eq!(events, expected, "{kinds:?}");
+        }
     }
 }

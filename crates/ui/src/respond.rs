@@ -124,6 +124,10 @@ pub fn failed(status: StatusCode, message: &str) -> Response {
     html_response(status, page(&frame, &main))
 }
 
+/// A watch that begins with the object, if it exists, and a bookmark.
+const WATCH_OBJECT: &str =
+    "watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true";
+
 /// The response to an authenticated request for a path below [`ROOT`].
 pub async fn respond(api: &dyn QueryApi, path: &str, query: &str, user: &str) -> Response {
     let parameters = Parameters::parse(query);
@@ -149,7 +153,7 @@ pub async fn respond(api: &dyn QueryApi, path: &str, query: &str, user: &str) ->
         }
         ["events", "clusters", cluster, native @ ..] => match object_address(cluster, native) {
             Some(object) => {
-                return live::events(api, &format!("{}?watch=true", object.query())).await;
+                return live::events(api, &format!("{}?{WATCH_OBJECT}", object.query())).await;
             }
             None => views::not_found(path),
         },

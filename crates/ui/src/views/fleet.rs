@@ -117,7 +117,7 @@ pub(crate) async fn fleet(api: &dyn QueryApi) -> Shown {
                 h1 { "The fleet" }
                 (warnings(&answered.warnings))
                 @if let Ok(counted) = &unhealthy { (warnings(&counted.warnings)) }
-                div data-refresh #fleet {
+                div #fleet {
                     (clusters(&answered.value, &unhealthy))
                     (registries(&answered.value.registries))
                 }
@@ -202,7 +202,7 @@ impl ClusterAnswer {
             _ => "Degraded",
         };
         html! {
-            tr role="row" data-row {
+            tr role="row" data-row data-key=(self.name) {
                 th role="rowheader" scope="row" data-label="Cluster" { a href=(of_search(&self.search())) { (self.name) } }
                 td role="cell" data-label="State" {
                     span.health data-health=(word) { (self.state) }
@@ -219,7 +219,7 @@ impl ClusterAnswer {
                         None => "",
                     }
                 }
-                td role="cell" data-label="Last in sync" { (last.unwrap_or_default()) }
+                td role="cell" data-label="Last in sync" data-age { (last.unwrap_or_default()) }
                 td role="cell" data-label="Read by" { @if self.replica.is_empty() { "this replica" } @else { (self.replica) } }
             }
         }
@@ -295,7 +295,7 @@ impl RegistryClusterAnswer {
         html! {
             li {
                 b { (self.name) } " " span.health data-health=(word) { (self.phase) } @if !self.message.is_empty() { ": " (self.message) }
-                @if !self.last_audit_time.is_empty() { " " span.since { "compared with the cluster at " (self.last_audit_time) } }
+                @if !self.last_audit_time.is_empty() { " " span.since data-age { "compared with the cluster at " (self.last_audit_time) } }
                 @if !self.kinds.is_empty() {
                     ul { @for kind in &self.kinds {
                         li { (kind.kind) @if !kind.namespace.is_empty() { " in " (kind.namespace) } ": " (kind.phase) @if !kind.message.is_empty() { ", " (kind.message) } }

@@ -163,7 +163,7 @@ impl ObjectParts<'_> {
         html! {
             article.object {
                 h1 { span.kind { (kind) } " " (path.name) }
-                dl.facts data-refresh #facts {
+                dl.facts #facts {
                     (fact("Cluster", &html! { a href=(of_search(&of_cluster(&address.cluster))) { (address.cluster) } }))
                     @if let Some(namespace) = &path.namespace {
                         (fact("Namespace", &html! { a href=(of_search(&format!("ns:{namespace}"))) { (namespace) } }))
@@ -173,10 +173,10 @@ impl ObjectParts<'_> {
                     @if let Some(changed) = last_change(object) { (fact("Last change of a condition", &changed)) }
                     (fact("Shown as of", &self.freshness()))
                 }
-                section aria-labelledby="relations" data-refresh #relations-section { h2 #relations { "Relations" } (self.relations(kind)) }
-                section aria-labelledby="clusters" data-refresh #clusters-section { h2 #clusters { "In all clusters" } (self.elsewhere()) }
-                section aria-labelledby="events" data-refresh #events-section { h2 #events { "Events" } (self.events()) }
-                section aria-labelledby="yaml-title" data-refresh #yaml-section { h2 #yaml-title { "YAML" } (self.yaml()) }
+                section aria-labelledby="relations" #relations-section { h2 #relations { "Relations" } (self.relations(kind)) }
+                section aria-labelledby="clusters" #clusters-section { h2 #clusters { "In all clusters" } (self.elsewhere()) }
+                section aria-labelledby="events" #events-section { h2 #events { "Events" } (self.events()) }
+                section aria-labelledby="yaml-title" #yaml-section { h2 #yaml-title { "YAML" } (self.yaml()) }
                 (self.question.render())
             }
         }
@@ -208,7 +208,7 @@ impl ObjectParts<'_> {
     fn freshness(&self) -> Markup {
         match self.as_of {
             Some(time) => html! { strong { (time) } " (the cluster is not read at present)" },
-            None => html! { time { (now()) } " (the index follows the cluster)" },
+            None => html! { time data-age { (now()) } " (the index follows the cluster)" },
         }
     }
 
@@ -286,11 +286,11 @@ impl ObjectParts<'_> {
             encoded(object.cluster.as_str())
         );
         html! {
-            tr role="row" data-row {
+            tr role="row" data-row data-key=(object.cluster) {
                 th role="rowheader" scope="row" data-label="Cluster" { @if is_here { b { (object.cluster) } " (this one)" } @else { a href=(object.page()) { (object.cluster) } } }
                 td role="cell" data-label="Health" { (health(&table.cell(&result.row, "Health"))) }
                 td role="cell" data-label="Reason" { (table.cell(&result.row, "Reason")) }
-                td role="cell" data-label="Age" { (table.cell(&result.row, "Age")) }
+                td role="cell" data-label="Age" data-age { (table.cell(&result.row, "Age")) }
                 td role="cell" data-label="Differences" { @if !is_here { a href=(compare) { "Compare" span.invisible { " with " (object.cluster) } } } }
             }
         }
@@ -318,7 +318,7 @@ impl ObjectParts<'_> {
         let address = format!("{}?format=yaml", self.address.page());
         html! {
             p.tools {
-                a href=(address) data-yaml { "Plain text" }
+                a href=(address) { "Plain text" }
                 button type="button" hidden data-copy-from=(address) { "Copy" span.invisible { " the YAML" } }
                 label hidden data-yaml-search { "Find " input type="search" autocomplete="off" spellcheck="false"; }
                 span role="status" data-yaml-found {}

@@ -8,7 +8,7 @@ use maud::{Markup, html};
 
 use super::{
     Shown,
-    results::{ResultRow, table},
+    results::{ResultRow, key, table},
 };
 use crate::{
     address::{NativePath, ObjectAddress, encoded, of_search},
@@ -172,7 +172,7 @@ fn render(
                 h1 #found { (counted(total(found))) @if text.is_empty() { " in all clusters" } }
                 (terms(&search))
                 (warnings(&answered.warnings))
-                div #results data-refresh {
+                div #results {
                     @if found.rows.is_empty() { (nothing_found(text)) } @else { (rows(found, of_one_kind)) }
                     @if !found.metadata.next.is_empty() {
                         nav.pages aria-label="Pages of the result" {
@@ -218,15 +218,12 @@ fn rows(found: &ShownTable, of_one_kind: Option<ShownTable>) -> Markup {
     });
     let addressed: Vec<ResultRow> = addressed.collect();
     if let Some(of_kind) = of_one_kind {
-        let by_uid: BTreeMap<String, &ShownRow> = of_kind
-            .rows
-            .iter()
-            .map(|row| (identity(row), row))
-            .collect();
+        let by_uid: BTreeMap<String, &ShownRow> =
+            of_kind.rows.iter().map(|row| (key(row), row)).collect();
         let joined: Option<Vec<ResultRow>> = addressed
             .iter()
             .map(|result| {
-                let row = (*by_uid.get(&identity(&result.row))?).clone();
+                let row = (*by_uid.get(&key(&result.row))?).clone();
                 Some(ResultRow {
                     row,
                     object: result.object.clone(),
@@ -255,17 +252,6 @@ fn with_namespaces(mut columns: Vec<ShownColumn>, mut rows: Vec<ResultRow>) -> M
         }
     }
     table("Found objects", &columns, &rows)
-}
-
-/// What identifies the object of a row among all clusters.
-fn identity(row: &ShownRow) -> String {
-    let metadata = &row.object.metadata;
-    let cluster = metadata.cluster();
-    format!(
-        "{} {}",
-        cluster.as_ref().map_or("", |name| name.as_str()),
-        metadata.uid
-    )
 }
 
 /// The terms of the search, each with the search without it.
