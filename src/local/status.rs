@@ -11,7 +11,7 @@ use fleetdex_operator::{
     stream_supervisor::StreamSupervisor,
 };
 use fleetdex_server::read::fleet::{RegistryReport, RegistrySource};
-use fleetdex_sync::pipeline::Pipeline;
+use fleetdex_sync::{pipeline::Pipeline, progress::Progress};
 use jiff::Timestamp;
 use parking_lot::Mutex;
 
@@ -61,7 +61,7 @@ impl LocalStatus {
                 unit: unit.clone(),
                 store: store?.clone(),
             };
-            supervisor.progress(&key).map(|progress| progress.status())
+            supervisor.progress(&key).map(Progress::status)
         };
         let inputs = StatusInputs {
             stores: Vec::new(),

@@ -155,7 +155,7 @@ async fn a_watch_of_a_search_sends_the_changes_of_every_store() {
         assert_eq!(event, expected, "{label}");
         let names = found(&operator, Some(&version)).await.unwrap();
         let shown = ["before", "map"];
-        let shown = &shown[..1 + usize::from(label != "other")];
+        let shown = &shown[..=usize::from(label != "other")];
         assert_eq!(names, shown, "{label}: a list shows the event's version");
     }
     for (label, expected) in [
