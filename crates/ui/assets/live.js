@@ -55,7 +55,6 @@ export function live(after) {
   let source = null;
   let timer = 0;
   let failures = 0;
-  let hasBegun = false;
 
   const isOn = () => !ended && !paused && !document.hidden;
   const close = () => {
@@ -89,9 +88,9 @@ export function live(after) {
     };
     source = new EventSource(events);
     source.addEventListener("begin", (event) => {
-      // A page that has just been loaded has everything until now.
-      if (hasBegun || now() > RETRY) views.soon(event);
-      began = hasBegun = true;
+      // What changed after the page was made, and before the events began, is in the page that is loaded now.
+      views.soon(event);
+      began = true;
     });
     source.addEventListener("change", views.soon);
     source.addEventListener("expired", again);

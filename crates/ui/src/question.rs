@@ -22,16 +22,24 @@ pub(crate) struct Question {
 impl Question {
     /// The part of a view that shows it.
     pub(crate) fn render(&self) -> Markup {
+        let all = [
+            ("kubectl", &self.kubectl),
+            ("fleetdex", &self.fleetdex),
+            ("OpenSearch", &self.open_search),
+        ];
+        let asked: Vec<_> = all
+            .into_iter()
+            .filter(|(_, text)| !text.is_empty())
+            .collect();
+        let names: Vec<&str> = asked.iter().map(|(name, _)| *name).collect();
         html! {
             details.question #question {
-                summary { "The same question with kubectl, fleetdex and OpenSearch" }
-                @for (name, text) in [("kubectl", &self.kubectl), ("fleetdex", &self.fleetdex), ("OpenSearch", &self.open_search)] {
-                    @if !text.is_empty() {
-                        h3 { (name) }
-                        div.copyable {
-                            pre tabindex="0" { code id=(format!("question-{name}")) { (text) } }
-                            button type="button" hidden data-copy=(format!("question-{name}")) { "Copy" span.invisible { " the " (name) " question" } }
-                        }
+                summary { "The same question with " (names.join(", ")) }
+                @for (name, text) in asked {
+                    h3 { (name) }
+                    div.copyable {
+                        pre tabindex="0" { code id=(format!("question-{name}")) { (text) } }
+                        button type="button" hidden data-copy=(format!("question-{name}")) { "Copy" span.invisible { " the " (name) " question" } }
                     }
                 }
             }

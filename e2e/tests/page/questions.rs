@@ -110,8 +110,6 @@ async fn the_questions_of_differences_and_of_the_fleet_are_answered_elsewhere() 
     for part in ["member1", "member3", "kind: ResourceRegistry"] {
         assert!(fleet.contains(part), "{part} in {fleet}");
     }
-    let verified = run(&visit, &browser, "fleetdex").await;
-    assert!(verified.contains("member3"), "{verified}");
 }
 
 #[tokio::test]
