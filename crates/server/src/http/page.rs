@@ -103,7 +103,7 @@ fn begin(api: &ApiState, request: &Request) -> Response {
         let problem = None;
         return login(&SignIn { next, problem });
     };
-    // A page of another site could sign its reader in as somebody else.
+    // A page of another site could sign its reader in as another user.
     if is_from_another_site(request.headers()) {
         return refused(next, SignInProblem::ForeignForm);
     }
