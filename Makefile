@@ -41,7 +41,7 @@ STAGE = ./.ci/stage
 STAGES = awk '{ print; total += $$1 } END { printf "%6d s  in all\n", total }' target/stages
 
 .DEFAULT_GOAL := help
-.PHONY: help demo check test mutants fuzz bench dist soak fmt parts crds dashboards deny prerequisites
+.PHONY: help demo check test mutants fuzz bench dist soak fmt parts crds dashboards images deny prerequisites
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -117,6 +117,10 @@ crds: ## Write crds/ and helm/fleetdex/crds/ from the Rust types
 
 dashboards: ## Write dashboards/ from the mapping
 	FLEETDEX_WRITE_DASHBOARDS=1 $(CARGO) test --locked --quiet --package fleetdex --test pure dashboards
+
+images: prerequisites ## Write docs/images/ from the web page over the demo's fleet, with Chromium
+	$(CARGO) build --locked --workspace --bins
+	FLEETDEX_WRITE_IMAGES=1 $(CARGO) test --locked --workspace --test page pictures
 
 deny: ## Check licences, bans and sources of dependencies (needs cargo-deny: cargo install --locked cargo-deny)
 	$(CARGO) deny --locked check licenses bans sources

@@ -109,7 +109,7 @@ pub async fn run(args: LocalArgs) -> anyhow::Result<()> {
     let members = members(&args).await?;
     let rules = rules::read(&args.rules).await?;
     let backend = args.store.backend()?;
-    let status = Arc::new(LocalStatus::default());
+    let status = Arc::new(LocalStatus::of(REGISTRY));
     let server = Server::bind(&args.server, false)
         .await?
         .with_registries(Registries::new(Arc::clone(&status) as Arc<_>));

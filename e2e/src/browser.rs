@@ -15,7 +15,7 @@ use std::{fs, path::Path, time::Duration};
 use anyhow::{Context, Result, bail, ensure};
 use base64::{Engine, prelude::BASE64_STANDARD};
 use parking_lot::Mutex;
-use serde::{Deserialize, de::DeserializeOwned};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
 pub use self::{
@@ -32,6 +32,9 @@ const DEADLINE: Duration = Duration::from_secs(30);
 /// Visible elements of a selector, `arguments[0]`, with a text, `arguments[1]`, in them.
 const FIND: &str = "return [...document.querySelectorAll(arguments[0])]
     .find(element => element.checkVisibility() && (element.innerText ?? '').includes(arguments[1])) ?? null;";
+
+/// Scrolls to an element as a user does, who sees what a header that stays covers.
+const SCROLL: &str = "arguments[0].scrollIntoView({ block: 'center', behavior: 'instant' });";
 
 /// What a wait that fails reports of the page.
 const STATE: &str = "return location.href + ': ' + document.body.innerText.slice(0, 2000);";
@@ -70,7 +73,7 @@ pub struct ConsoleMessage {
 }
 
 /// An element of the page, by WebDriver's id.
-#[derive(Deserialize)]
+#[derive(Deserialize, Serialize)]
 struct Element {
     #[serde(rename = "element-6066-11e4-a52e-4f735466cecf")]
     id: String,
@@ -222,6 +225,7 @@ impl Browser {
             DEADLINE,
             || async {
                 let element = self.find_now(selector, text).await?;
+                let () = self.evaluate(SCROLL, &json!([element])).await?;
                 let path = format!("element/{}/click", element.id);
                 self.driver.post::<()>(&path, &json!({})).await
             },
@@ -314,14 +318,12 @@ impl Browser {
 
     /// Writes a picture of the whole page, a PNG file.
     pub async fn screenshot(&self, path: &Path) -> Result<()> {
-        let whole = json!({ "format": "png", "captureBeyondViewport": true });
-        let answer = self
-            .driver
-            .devtools("Page.captureScreenshot", whole)
-            .await?;
-        let data = answer["data"].as_str().context("a picture without data")?;
-        let png = BASE64_STANDARD.decode(data).context("decoding a picture")?;
-        fs::write(path, png).with_context(|| format!("writing {}", path.display()))
+        self.picture(path, true).await
+    }
+
+    /// Writes a picture of the visible part of the page, a PNG file.
+    pub async fn screenshot_of_window(&self, path: &Path) -> Result<()> {
+        self.picture(path, false).await
     }
 
     /// The rules of WCAG 2.0, 2.1 and 2.2, levels A and AA, that the page breaks, as far as
@@ -331,6 +333,17 @@ impl Browser {
         let violations = accessibility::violations(&self.driver).await;
         self.allow_scripts(self.options.javascript).await?;
         violations
+    }
+
+    async fn picture(&self, path: &Path, is_whole: bool) -> Result<()> {
+        let parameters = json!({ "format": "png", "captureBeyondViewport": is_whole });
+        let answer = self
+            .driver
+            .devtools("Page.captureScreenshot", parameters)
+            .await?;
+        let data = answer["data"].as_str().context("a picture without data")?;
+        let png = BASE64_STANDARD.decode(data).context("decoding a picture")?;
+        fs::write(path, png).with_context(|| format!("writing {}", path.display()))
     }
 
     async fn allow_scripts(&self, allowed: bool) -> Result<()> {

@@ -4,13 +4,13 @@
 //! All output is that of the printed commands. The demo fails if the index and the members return
 //! different results.
 
-mod session;
+pub mod session;
+pub mod setup;
 pub mod workloads;
 
 use std::{
-    fs,
     io::{self, IsTerminal, Write},
-    path::{Path, PathBuf},
+    path::PathBuf,
     time::{Duration, Instant},
 };
 
@@ -20,28 +20,17 @@ use serde_json::Value;
 
 use self::{
     session::Session,
-    workloads::{Workloads, fill},
+    setup::{NAMESPACE, create_workloads, register, registry, write},
 };
 use crate::{
-    fleet::{self, Fleet, OpenSearchKind, Options, Registration},
+    fleet::{self, Fleet, OpenSearchKind, Options},
     operator::{API_PORT, Operator, OperatorOptions},
+    parts::Chromium,
+    pictures::{FLEET_PICTURE, OBJECT_PICTURE, SEARCH_PICTURE},
     poll::eventually,
     signals,
 };
 
-const REGISTRY: &str = include_str!("../demo/registry.yaml");
-const CRDS: [&str; 5] = [
-    include_str!("../../crds/cluster.karmada.io_clusters.yaml"),
-    include_str!("../../crds/config.karmada.io_resourceexploringwebhookconfigurations.yaml"),
-    include_str!("../../crds/config.karmada.io_resourceinterpretercustomizations.yaml"),
-    include_str!("../../crds/config.karmada.io_resourceinterpreterwebhookconfigurations.yaml"),
-    include_str!("../../crds/search.karmada.io_resourceregistries.yaml"),
-];
-/// A user with read access, besides the administrator.
-const ACCESS: &str = include_str!("../demo/access.yaml");
-const READER: &str = include_str!("../demo/reader.yaml");
-/// The namespace of the members' Secrets and of the Service of the query API.
-const NAMESPACE: &str = "fleetdex-system";
 const MEMBERS: usize = 3;
 const QUERY: &str =
     "pods -A -l 'app in (web,api),tier!=db,!canary' --field-selector status.phase=Running";
@@ -155,17 +144,14 @@ async fn show(args: &Args, progress: &Progress) -> Result<(Fleet, Operator)> {
     operator.wait_ready(READY_DEADLINE).await?;
     let session = Session::write(&fleet, &operator)?;
 
-    let registry = fleet.dir().join("registry.yaml");
-    write(
-        &registry,
-        &fill(REGISTRY, &[("opensearch", fleet.opensearch()?.url())]),
-    )?;
+    let file = fleet.dir().join("registry.yaml");
+    write(&file, &registry(fleet.opensearch()?.url()))?;
     let applied = session
-        .shell(&format!("kubectl apply -f {}", registry.display()))
+        .shell(&format!("kubectl apply -f {}", file.display()))
         .await?;
     progress.log(&format!(
         "kubectl apply -f {}: {}",
-        registry.display(),
+        file.display(),
         applied.trim()
     ));
     wait_until_synced(&session, &operator).await?;
@@ -174,7 +160,9 @@ async fn show(args: &Args, progress: &Progress) -> Result<(Fleet, Operator)> {
 
     show_query(&fleet, &session).await?;
     show_meaning(&session).await?;
-    println!("\n{}", hints(&fleet, &session, &operator)?);
+    show_page(&fleet, &operator, progress).await;
+    let link = operator.page_link().await?;
+    println!("\n{}", hints(&fleet, &session, &operator, &link)?);
     progress.log("that was the demo");
     Ok((fleet, operator))
 }
@@ -188,67 +176,6 @@ impl Progress {
         // Standard output is block-buffered when it is a pipe.
         let _ = io::stdout().flush();
     }
-}
-
-async fn register(fleet: &Fleet) -> Result<()> {
-    let kubectl = fleet.control_plane().kubectl()?;
-    kubectl.apply_server_side(&CRDS.join("---\n")).await?;
-    kubectl
-        .run(&[
-            "wait",
-            "--for=condition=Established",
-            "--timeout=60s",
-            "crd",
-            "--all",
-        ])
-        .await?;
-    kubectl.run(&["create", "namespace", NAMESPACE]).await?;
-    kubectl.apply_server_side(ACCESS).await?;
-    kubectl.apply_server_side(READER).await?;
-    for member in fleet.members() {
-        let registration = Registration::new(member, member.name(), NAMESPACE).impersonating();
-        kubectl
-            .apply_server_side(&registration.manifest())
-            .await
-            .with_context(|| format!("registering {}", member.name()))?;
-    }
-    Ok(())
-}
-
-async fn create_workloads(fleet: &Fleet) -> Result<()> {
-    for (index, member) in fleet.members().iter().enumerate() {
-        let name = member.name();
-        let place = Registration::new(member, name, NAMESPACE).cluster;
-        let region = place["spec"]["region"].as_str().unwrap_or_default();
-        let workloads = Workloads::of(index + 1, region);
-        write(
-            &fleet.dir().join(format!("{name}-applications.yaml")),
-            &workloads.applications,
-        )?;
-        write(
-            &fleet.dir().join(format!("{name}-pods.yaml")),
-            &workloads.pods,
-        )?;
-        let kubectl = member.kubectl()?;
-        kubectl
-            .apply_server_side(&workloads.applications)
-            .await
-            .with_context(|| format!("applications of {name}"))?;
-        kubectl
-            .apply_server_side(&workloads.pods)
-            .await
-            .with_context(|| format!("pods of {name}"))?;
-        kubectl
-            .apply_server_side(READER)
-            .await
-            .with_context(|| format!("rights of alice in {name}"))?;
-        let statuses = [workloads.pods, workloads.deployment_statuses].join("---\n");
-        kubectl
-            .apply_status(&statuses)
-            .await
-            .with_context(|| format!("statuses of {name}"))?;
-    }
-    Ok(())
 }
 
 /// Waits until the control plane's API server forwards requests to Fleetdex.
@@ -395,7 +322,21 @@ async fn show_command(session: &Session, line: &str) -> Result<String> {
     Ok(output)
 }
 
-fn hints(fleet: &Fleet, session: &Session, operator: &Operator) -> Result<String> {
+/// Leaves pictures of the page in the demo's folder, if a browser is on this machine.
+async fn show_page(fleet: &Fleet, operator: &Operator, progress: &Progress) {
+    if !matches!(Chromium::find(), Ok(Some(_))) {
+        return;
+    }
+    for picture in [SEARCH_PICTURE, OBJECT_PICTURE, FLEET_PICTURE] {
+        let file = fleet.dir().join(format!("{}.png", picture.name));
+        match picture.write(operator, fleet.dir()).await {
+            Ok(()) => progress.log(&format!("the web page: {}", file.display())),
+            Err(error) => progress.log(&format!("no picture of the web page: {error:#}")),
+        }
+    }
+}
+
+fn hints(fleet: &Fleet, session: &Session, operator: &Operator, link: &str) -> Result<String> {
     let opensearch = fleet.opensearch()?.url();
     Ok(format!(
         "── Try it yourself
@@ -403,6 +344,7 @@ In another terminal, in any folder. kubectl has the contexts control-plane, memb
 API behind the control plane's API server, for the administrator, and alice, the same for a user who may see only pods of the namespace web:
 
   . {env}
+  fleetdex ui                                                                 # the web page, in a browser
   fleetdex get pods -A -l app=web                                             # of all clusters
   fleetdex search image:registry.example.com/shop/api health:Degraded        # by words and conditions, over all kinds
   fleetdex related deployment/checkout -n shop                                # what it uses, what uses it, what is missing
@@ -418,6 +360,7 @@ API behind the control plane's API server, for the administrator, and alice, the
   kubectl apply -f $DEMO/registry.yaml                                        # and come back
   curl -s \"$OPENSEARCH_URL/_cat/indices?v\"
 
+Web page           {link}  (signs in once, within five minutes; later: fleetdex ui)
 OpenSearch         {opensearch}    (alias fleetdex: all clusters; fleetdex-member1: one)
 Query API          http://{api}    (bearer token in $FLEETDEX_TOKEN_FILE)
 Metrics, health    {admin}/metrics, /readyz
@@ -428,8 +371,4 @@ Logs, manifests    {dir}
         admin = operator.admin_url(),
         dir = fleet.dir().display(),
     ))
-}
-
-fn write(path: &Path, text: &str) -> Result<()> {
-    fs::write(path, text).with_context(|| format!("writing {}", path.display()))
 }

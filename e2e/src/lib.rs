@@ -26,6 +26,7 @@ pub mod opensearch;
 pub mod operator;
 pub mod oracle;
 pub mod parts;
+pub mod pictures;
 pub mod poll;
 pub mod proxy;
 pub mod query_api;

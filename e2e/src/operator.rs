@@ -153,6 +153,13 @@ impl Operator {
         })
     }
 
+    /// A link to the web page that signs in once, as `fleetdex ui` prints it.
+    pub async fn page_link(&self) -> Result<String> {
+        let result = self.run_command(&["ui", "--no-open"]).await?;
+        ensure!(result.code == 0, "fleetdex ui: {}", result.err);
+        Ok(result.out.trim().to_owned())
+    }
+
     /// The process, to read its log, pause it, or wait until it exits.
     pub fn process(&self) -> &Process {
         &self.process

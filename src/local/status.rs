@@ -15,22 +15,31 @@ use fleetdex_sync::pipeline::Pipeline;
 use jiff::Timestamp;
 use parking_lot::Mutex;
 
-use super::REGISTRY;
-
 /// The status, brought up to date with each pass over the contexts.
-#[derive(Debug, Default)]
-pub(super) struct LocalStatus(Mutex<ResourceRegistryStatus>);
+#[derive(Debug)]
+pub(super) struct LocalStatus {
+    registry: &'static str,
+    status: Mutex<ResourceRegistryStatus>,
+}
 
 impl RegistrySource for LocalStatus {
     fn statuses(&self) -> Vec<RegistryReport> {
         vec![RegistryReport {
-            name: REGISTRY.to_owned(),
-            status: self.0.lock().clone(),
+            name: self.registry.to_owned(),
+            status: self.status.lock().clone(),
         }]
     }
 }
 
 impl LocalStatus {
+    /// The status of the registry with this name.
+    pub(super) fn of(registry: &'static str) -> Self {
+        Self {
+            registry,
+            status: Mutex::default(),
+        }
+    }
+
     /// Makes the status what runs now.
     pub(super) fn update(
         &self,
@@ -39,14 +48,14 @@ impl LocalStatus {
     ) {
         let Some(plan) = supervisor
             .plan()
-            .and_then(|plan| plan.registries.get(REGISTRY))
+            .and_then(|plan| plan.registries.get(self.registry))
         else {
             return;
         };
         let store = plan.store.as_ref();
         let is_embedded =
             store.is_none_or(|name| *name == fleetdex_core::model::StoreName::embedded());
-        let before = self.0.lock().conditions.clone();
+        let before = self.status.lock().conditions.clone();
         let progress = |unit: &Unit| {
             let key = StreamKey {
                 unit: unit.clone(),
@@ -76,7 +85,7 @@ impl LocalStatus {
             now: Timestamp::now(),
         };
         let current = status(&inputs);
-        *self.0.lock() = current;
+        *self.status.lock() = current;
     }
 }
 

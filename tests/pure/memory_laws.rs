@@ -324,7 +324,7 @@ impl Model {
                 ValueField::LabelKey => widget.labels.keys().map(|key| &**key).collect(),
                 ValueField::Label(key) => widget.label(key).into_iter().collect(),
                 ValueField::Namespace => vec![widget.namespace()],
-                other => panic!("{other:?} is no property of a widget"),
+                ValueField::Reason | ValueField::Image => Vec::new(),
             };
             let is_namespaced =
                 |value: &&str| !value.is_empty() || prefix.field != ValueField::Namespace;

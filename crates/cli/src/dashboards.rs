@@ -16,7 +16,7 @@ use fleetdex_dashboards::ndjson;
 pub use self::{
     error::DashboardsError,
     import::RefusedObject,
-    index::{IndexArgs, exported},
+    index::{ObjectArgs, exported},
     install::InstallArgs,
     login::LoginArgs,
     roles::RolesArgs,
@@ -45,16 +45,16 @@ pub enum DashboardsCommand {
 /// Prints the saved objects.
 #[derive(Clone, Debug, clap::Args)]
 pub struct ExportArgs {
-    /// The indices.
+    /// The objects.
     #[command(flatten)]
-    pub index: IndexArgs,
+    pub objects: ObjectArgs,
 }
 
 /// Runs a command.
 pub async fn run(args: &DashboardsArgs) -> ExitCode {
     console::run(async |console: &mut Console<'_>| match &args.command {
         DashboardsCommand::Export(export) => {
-            write!(console.out, "{}", ndjson(&export.index.objects()))?;
+            write!(console.out, "{}", ndjson(&export.objects.objects()))?;
             Ok(true)
         }
         DashboardsCommand::Install(install) => install::install(install, console).await,

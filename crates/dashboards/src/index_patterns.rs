@@ -59,10 +59,28 @@ const HEALTH_COLOURS: [(&str, &str); 6] = [
     ("Unknown", "#B9770E"),
 ];
 
+/// Fields whose values are links to the web page, and the qualifier that searches for a value there.
+const LINKED_FIELDS: [(&str, &str); 5] = [
+    ("cluster", "cluster"),
+    ("kind", "kind"),
+    ("metadata.namespace", "ns"),
+    ("metadata.name", "name"),
+    ("search.images", "image"),
+];
+
 /// The index patterns, both of the alias over all clusters. An index or a wildcard would also show
 /// revisions that are not complete.
-pub(crate) fn index_patterns(prefix: &IndexPrefix, mapping: &Value) -> Vec<SavedObject> {
-    let formats = field_formats(mapping);
+pub(crate) fn index_patterns(
+    prefix: &IndexPrefix,
+    mapping: &Value,
+    web_page: Option<&str>,
+) -> Vec<SavedObject> {
+    let mut formats = field_formats(mapping);
+    if let (Some(web_page), Some(formats)) = (web_page, formats.as_object_mut()) {
+        for (field, qualifier) in LINKED_FIELDS {
+            formats.insert(field.to_owned(), link_format(web_page, qualifier));
+        }
+    }
     PATTERNS
         .iter()
         .map(|pattern| pattern.build(prefix, &formats))
@@ -116,6 +134,15 @@ fn field_format(field: &str, field_type: &str) -> Option<Value> {
         (_, "long") => Some(format("number", "0,0")),
         _ => None,
     }
+}
+
+/// A link to a search of the web page. Dashboards encodes the value for a URL; it cannot name other fields of the document.
+fn link_format(web_page: &str, qualifier: &str) -> Value {
+    let address = format!(
+        "{}/?q={qualifier}%3A{{{{value}}}}",
+        web_page.trim_end_matches('/')
+    );
+    json!({ "id": "url", "params": { "type": "a", "urlTemplate": address, "labelTemplate": "{{value}}", "openLinkInCurrentTab": false } })
 }
 
 fn health_format() -> Value {

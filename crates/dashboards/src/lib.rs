@@ -31,10 +31,14 @@ use searches::SEARCHES;
 use visualizations::{CONTROLS, VISUALIZATIONS};
 
 /// All saved objects for the indices of a prefix, which have this mapping: index patterns, saved searches, visualizations, dashboards.
-/// What an object refers to is before it.
-pub fn saved_objects(prefix: &IndexPrefix, mapping: &Value) -> Vec<SavedObject> {
+/// What an object refers to is before it. With the address of Fleetdex's web page, such as `https://fleetdex.example.com/ui`, names in tables are links to it.
+pub fn saved_objects(
+    prefix: &IndexPrefix,
+    mapping: &Value,
+    web_page: Option<&str>,
+) -> Vec<SavedObject> {
     let id_of = |name: &str| format!("{}-{name}", prefix.as_str());
-    let mut objects = index_patterns::index_patterns(prefix, mapping);
+    let mut objects = index_patterns::index_patterns(prefix, mapping, web_page);
     for search in &SEARCHES {
         objects.push(search.build(id_of(search.id), &id_of(search.pattern)));
     }

@@ -18,7 +18,7 @@ fn mapping(is_full: bool) -> Value {
 }
 
 fn objects() -> Vec<SavedObject> {
-    saved_objects(&IndexPrefix::default(), &mapping(false))
+    saved_objects(&IndexPrefix::default(), &mapping(false), None)
 }
 
 fn of_type(object_type: SavedObjectType) -> impl Iterator<Item = SavedObject> {
@@ -69,11 +69,26 @@ fn reference_names(value: &Value, found: &mut BTreeSet<String>) {
 #[test]
 fn ids_are_unique_and_begin_with_the_prefix() {
     let prefix: IndexPrefix = "fleet_2".parse().unwrap();
-    let objects = saved_objects(&prefix, &mapping(false));
+    let objects = saved_objects(&prefix, &mapping(false), None);
     let ids: BTreeSet<&str> = objects.iter().map(|object| object.id.as_str()).collect();
     assert_eq!(ids.len(), objects.len());
     assert!(ids.iter().all(|id| id.starts_with("fleet_2-")), "{ids:?}");
     assert!(objects[0].line().contains(r#""title":"fleet_2""#));
+}
+
+#[test]
+fn names_are_links_to_the_web_page_if_its_address_is_known() {
+    let formats = |page: Option<&str>| {
+        let objects = saved_objects(&IndexPrefix::default(), &mapping(false), page);
+        parsed(&objects[0], "fieldFormatMap")
+    };
+    assert!(formats(None).get("metadata.name").is_none());
+    let linked = formats(Some("https://fleetdex.example.com/ui/"));
+    assert_eq!(
+        linked["metadata.name"]["params"]["urlTemplate"],
+        "https://fleetdex.example.com/ui/?q=name%3A{{value}}"
+    );
+    assert_eq!(linked["search.health"], formats(None)["search.health"]);
 }
 
 #[test]

@@ -13,7 +13,10 @@ export function complete() {
   list.role = "listbox";
   list.ariaLabel = "Values that fit here";
   list.hidden = true;
-  input.after(list);
+  const note = document.createElement("p");
+  note.className = "problem";
+  note.role = "status";
+  input.after(list, note);
   input.role = "combobox";
   input.setAttribute("aria-autocomplete", "list");
   input.setAttribute("aria-controls", list.id);
@@ -23,12 +26,17 @@ export function complete() {
   let selected = -1;
   let timer = 0;
   let request = null;
+  // Whether the text has changed since the answer, and how far the arrow keys have moved since then.
+  let isStale = false;
+  let steps = 0;
 
   const close = () => {
     clearTimeout(timer);
     request?.abort();
     answer = null;
+    isStale = false;
     selected = -1;
+    note.textContent = "";
     list.hidden = true;
     list.replaceChildren();
     input.setAttribute("aria-expanded", "false");
@@ -45,6 +53,8 @@ export function complete() {
   };
 
   const choose = (position) => {
+    // The positions in the answer are those of the text that it was asked for.
+    if (input.value !== answer.asked) return ask();
     const item = answer.items[position];
     const whole = bytes(input.value);
     const before = text(whole.slice(0, answer.replace.start));
@@ -76,23 +86,32 @@ export function complete() {
       });
       list.append(option);
     });
-    selected = -1;
     list.hidden = !answer.items.length;
+    note.textContent = list.hidden ? answer.error?.message ?? "" : "";
     input.setAttribute("aria-expanded", String(!list.hidden));
-    input.removeAttribute("aria-activedescendant");
+    isStale = false;
+    if (steps) select(steps > 0 ? steps - 1 : steps);
   };
 
   const ask = () => {
+    isStale = true;
+    steps = 0;
+    selected = -1;
+    input.removeAttribute("aria-activedescendant");
+    list.querySelector("[aria-selected=true]")?.setAttribute("aria-selected", "false");
     clearTimeout(timer);
+    request?.abort();
     timer = setTimeout(async () => {
-      request?.abort();
       request = new AbortController();
-      const cursor = bytes(input.value.slice(0, input.selectionStart)).length;
-      const question = new URLSearchParams({ q: input.value, cursor });
+      const [asked, position] = [input.value, input.selectionStart];
+      const isAsked = () => document.activeElement === input && input.value === asked && input.selectionStart === position;
+      const question = new URLSearchParams({ q: asked, cursor: bytes(asked.slice(0, position)).length });
       try {
         const response = await fetch(`/ui/complete?${question}`, { signal: request.signal });
-        if (!response.ok || document.activeElement !== input) return;
-        answer = await response.json();
+        const completions = response.ok ? await response.json() : null;
+        if (!isAsked()) return;
+        if (!completions) return close();
+        answer = { ...completions, asked };
         show();
       } catch (error) {
         if (error.name !== "AbortError") close();
@@ -106,13 +125,17 @@ export function complete() {
     const isOpen = !list.hidden;
     if (event.key === "ArrowDown" || event.key === "ArrowUp") {
       event.preventDefault();
-      if (!isOpen) ask();
-      else if (selected < 0) select(event.key === "ArrowDown" ? 0 : -1);
-      else select(selected + (event.key === "ArrowDown" ? 1 : -1));
+      const step = event.key === "ArrowDown" ? 1 : -1;
+      if (isStale) steps += step;
+      else if (!isOpen) ask();
+      else if (selected < 0) select(step > 0 ? 0 : -1);
+      else select(selected + step);
+    } else if (isStale && steps && event.key === "Enter") {
+      event.preventDefault();
     } else if (isOpen && selected >= 0 && (event.key === "Enter" || event.key === "Tab")) {
       event.preventDefault();
       choose(selected);
-    } else if (event.key === "Escape" && isOpen) {
+    } else if (event.key === "Escape" && (isOpen || note.textContent)) {
       event.preventDefault();
       event.stopPropagation();
       close();

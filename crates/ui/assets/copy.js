@@ -1,15 +1,28 @@
 // Buttons that copy.
-async function put(button, text) {
+const labels = new WeakMap();
+
+async function put(button, read) {
   const label = button.firstChild;
-  const before = label.textContent;
+  // A second click finds what the first one wrote.
+  const shown = labels.get(button) ?? { text: label.textContent, timer: 0 };
+  labels.set(button, shown);
+  clearTimeout(shown.timer);
+  let result = "Copied";
   try {
-    await navigator.clipboard.writeText(text);
-    label.textContent = "Copied";
+    await navigator.clipboard.writeText(await read());
   } catch {
-    label.textContent = "Not copied";
+    result = "Not copied";
   }
-  announce(label.textContent);
-  setTimeout(() => { label.textContent = before; }, 2000);
+  label.textContent = result;
+  announce(result);
+  clearTimeout(shown.timer);
+  shown.timer = setTimeout(() => { label.textContent = shown.text; }, 2000);
+}
+
+async function download(address) {
+  const response = await fetch(address);
+  if (!response.ok) throw new Error(`${address}: ${response.status}`);
+  return response.text();
 }
 
 export function announce(text) {
@@ -20,15 +33,10 @@ export function announce(text) {
 export function copy() {
   // Browsers offer the clipboard to pages over TLS and on this machine only.
   if (!navigator.clipboard) return;
-  for (const button of document.querySelectorAll("[data-copy][hidden]")) {
+  for (const button of document.querySelectorAll("[data-copy][hidden], [data-copy-from][hidden]")) {
     button.hidden = false;
-    button.addEventListener("click", () => put(button, document.getElementById(button.dataset.copy).textContent));
-  }
-  for (const button of document.querySelectorAll("[data-copy-from][hidden]")) {
-    button.hidden = false;
-    button.addEventListener("click", async () => {
-      const response = await fetch(button.dataset.copyFrom);
-      await put(button, response.ok ? await response.text() : "");
-    });
+    const { copy: id, copyFrom } = button.dataset;
+    const read = () => copyFrom ? download(copyFrom) : document.getElementById(id).textContent;
+    button.addEventListener("click", () => put(button, read));
   }
 }

@@ -1,4 +1,5 @@
 // Keys: `?` lists them.
+const SETTING = "fleetdex.single-keys";
 const rows = () => [...document.querySelectorAll("[data-row]")].filter((row) => row.querySelector("a"));
 
 function move(step) {
@@ -11,10 +12,24 @@ function move(step) {
   all[next].scrollIntoView({ block: "nearest" });
 }
 
+// Browsers may refuse to store anything: then the choice is that of this page.
+function setting(box) {
+  try {
+    box.checked = localStorage.getItem(SETTING) !== "off";
+  } catch { /* it stays on */ }
+  box.addEventListener("change", () => {
+    try {
+      localStorage.setItem(SETTING, box.checked ? "on" : "off");
+    } catch { /* it is forgotten with the page */ }
+  });
+}
+
 export function keys() {
   const dialog = document.getElementById("keys");
   const search = document.getElementById("q");
   const button = document.querySelector("[data-keys]");
+  const single = document.querySelector("[data-single-keys]");
+  if (single) setting(single);
   if (button && dialog) {
     button.hidden = false;
     button.addEventListener("click", () => dialog.showModal());
@@ -36,7 +51,7 @@ export function keys() {
       return;
     }
     const action = actions[event.key];
-    if (!action) return;
+    if (!action || !single?.checked) return;
     event.preventDefault();
     action();
   });

@@ -1,7 +1,7 @@
 //! Addresses of views, and of objects in the query API.
 
 use fleetdex_core::model::ClusterName;
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 
 use crate::response::ROOT;
 
@@ -15,6 +15,12 @@ const ENCODED: &AsciiSet = &NON_ALPHANUMERIC
 /// A text as a segment of a path, or as a parameter.
 pub(crate) fn encoded(text: &str) -> String {
     utf8_percent_encode(text, ENCODED).to_string()
+}
+
+/// A segment of a path as the text that it stands for.
+pub(crate) fn decoded(segment: &str) -> Option<String> {
+    let text = percent_decode_str(segment).decode_utf8().ok()?;
+    Some(text.into_owned())
 }
 
 /// The address of a search.
@@ -76,15 +82,8 @@ impl NativePath {
 
     /// Reads a path whose segments are encoded as they are in URLs.
     pub(crate) fn decode(path: &str) -> Option<Self> {
-        let segments: Option<Vec<String>> = path
-            .strip_prefix('/')?
-            .split('/')
-            .map(|segment| {
-                let decoded = percent_encoding::percent_decode_str(segment).decode_utf8();
-                decoded.ok().map(std::borrow::Cow::into_owned)
-            })
-            .collect();
-        let segments = segments?;
+        let segments = path.strip_prefix('/')?.split('/').map(decoded);
+        let segments = segments.collect::<Option<Vec<String>>>()?;
         Self::parse(&segments.iter().map(String::as_str).collect::<Vec<_>>())
     }
 
@@ -183,5 +182,6 @@ mod tests {
             path: NativePath::decode("/api/v1/nodes/a%2Fb").unwrap(),
         };
         assert_eq!(object.page(), "/ui/clusters/m1/api/v1/nodes/a%2Fb");
+        assert_eq!(decoded("eu%2Fprod%40aws").as_deref(), Some("eu/prod@aws"));
     }
 }

@@ -12,7 +12,7 @@ use crate::response::{ROOT, secured};
 type Asset = (&'static str, &'static str, &'static str);
 
 const SCRIPT: &str = "text/javascript; charset=utf-8";
-const ASSETS: [Asset; 8] = [
+const ASSETS: [Asset; 10] = [
     (
         "page.css",
         "text/css; charset=utf-8",
@@ -28,10 +28,10 @@ const ASSETS: [Asset; 8] = [
     ("copy.js", SCRIPT, include_str!("../assets/copy.js")),
     ("keys.js", SCRIPT, include_str!("../assets/keys.js")),
     ("live.js", SCRIPT, include_str!("../assets/live.js")),
+    ("load.js", SCRIPT, include_str!("../assets/load.js")),
+    ("update.js", SCRIPT, include_str!("../assets/update.js")),
     ("yaml.js", SCRIPT, include_str!("../assets/yaml.js")),
 ];
-/// Bytes of the digest in addresses.
-const DIGEST_BYTES: usize = 6;
 /// A year: the address changes when the content does.
 const KEPT: HeaderValue = HeaderValue::from_static("public, max-age=31536000, immutable");
 
@@ -41,12 +41,8 @@ static DIGEST: LazyLock<String> = LazyLock::new(|| {
         hash.update(name);
         hash.update(content);
     }
-    let digest = hash.finalize();
-    digest
-        .iter()
-        .take(DIGEST_BYTES)
-        .map(|byte| format!("{byte:02x}"))
-        .collect()
+    let start = hash.finalize().as_slice().first_chunk().copied();
+    format!("{:016x}", start.map_or(0, u64::from_be_bytes))
 });
 
 /// The address of a file.

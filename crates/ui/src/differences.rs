@@ -1,8 +1,10 @@
 //! One object in two clusters, side by side.
 
+use std::time::{Duration, Instant};
+
 use maud::{Markup, html};
 use serde_json::Value;
-use similar::{Algorithm, ChangeTag, DiffOp, TextDiff, capture_diff_slices};
+use similar::{Algorithm, ChangeTag, DiffOp, TextDiff, capture_diff_slices_deadline};
 
 /// Metadata that belongs to one cluster and differs in any case.
 const OF_ONE_CLUSTER: [&str; 8] = [
@@ -22,13 +24,18 @@ const ANNOTATIONS_OF_ONE_CLUSTER: [&str; 2] = [
 ];
 /// Equal lines that are shown around a difference.
 const CONTEXT: usize = 3;
-/// Lines of one object that are compared; what follows is left out, and the view says so.
+/// Lines and bytes of one object that are compared; what follows is left out, and the view says so.
 const MAX_LINES: usize = 5_000;
+const MAX_BYTES: usize = 512 * 1024;
+/// Bytes of a line in which the words that differ are marked.
+const MAX_MARKED_BYTES: usize = 1_000;
+/// How long lines, and then words, are compared. What is left then counts as different as a whole.
+const TIME: Duration = Duration::from_millis(200);
 
 /// What two objects have in common and where they differ.
 #[derive(Debug)]
 pub(crate) struct ComparedTexts {
-    groups: Vec<Vec<Pair>>,
+    groups: Vec<Vec<LinePair>>,
     /// How many lines differ.
     pub(crate) differing: usize,
     /// Whether an object has more lines than are compared.
@@ -37,7 +44,7 @@ pub(crate) struct ComparedTexts {
 
 /// A line of each side.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Pair {
+struct LinePair {
     left: Option<(usize, String)>,
     right: Option<(usize, String)>,
     differs: bool,
@@ -68,9 +75,11 @@ pub(crate) fn comparable(object: &Value) -> Value {
 /// Compares two texts line by line.
 pub(crate) fn compare(left: &str, right: &str) -> ComparedTexts {
     let (lines_left, lines_right) = (lines(left), lines(right));
-    let operations = capture_diff_slices(Algorithm::Patience, &lines_left, &lines_right);
+    let deadline = Some(Instant::now() + TIME);
+    let algorithm = Algorithm::Patience;
+    let operations = capture_diff_slices_deadline(algorithm, &lines_left, &lines_right, deadline);
     let groups = similar::group_diff_ops(operations, CONTEXT);
-    let groups: Vec<Vec<Pair>> = groups
+    let groups: Vec<Vec<LinePair>> = groups
         .iter()
         .map(|operations| {
             let pairs = operations
@@ -80,9 +89,7 @@ pub(crate) fn compare(left: &str, right: &str) -> ComparedTexts {
         })
         .collect();
     let differing = groups.iter().flatten().filter(|pair| pair.differs).count();
-    let is_cut = [left, right]
-        .iter()
-        .any(|text| text.lines().count() > MAX_LINES);
+    let is_cut = text_is_cut(left, &lines_left) || text_is_cut(right, &lines_right);
     ComparedTexts {
         groups,
         differing,
@@ -91,11 +98,20 @@ pub(crate) fn compare(left: &str, right: &str) -> ComparedTexts {
 }
 
 fn lines(text: &str) -> Vec<&str> {
-    text.lines().take(MAX_LINES).collect()
+    let mut bytes = 0;
+    let fits = |line: &&str| {
+        bytes += line.len();
+        bytes <= MAX_BYTES
+    };
+    text.lines().take(MAX_LINES).take_while(fits).collect()
+}
+
+fn text_is_cut(text: &str, lines: &[&str]) -> bool {
+    text.lines().count() > lines.len()
 }
 
 /// The lines of an operation, those of both sides beside each other.
-fn pairs(operation: &DiffOp, left: &[&str], right: &[&str]) -> Vec<Pair> {
+fn pairs(operation: &DiffOp, left: &[&str], right: &[&str]) -> Vec<LinePair> {
     let (of_left, of_right) = (operation.old_range(), operation.new_range());
     let numbered = |lines: &[&str], position: usize| {
         let line = lines.get(position)?;
@@ -103,7 +119,7 @@ fn pairs(operation: &DiffOp, left: &[&str], right: &[&str]) -> Vec<Pair> {
     };
     let differs = operation.tag() != similar::DiffTag::Equal;
     (0..of_left.len().max(of_right.len()))
-        .map(|offset| Pair {
+        .map(|offset| LinePair {
             left: (offset < of_left.len())
                 .then(|| numbered(left, of_left.start + offset))
                 .flatten(),
@@ -118,13 +134,14 @@ fn pairs(operation: &DiffOp, left: &[&str], right: &[&str]) -> Vec<Pair> {
 impl ComparedTexts {
     /// A table of both sides.
     pub(crate) fn render(&self, left: &str, right: &str) -> Markup {
+        let deadline = Instant::now() + TIME;
         html! {
             div.scroll tabindex="0" role="region" aria-label="Differences" {
                 table.differences {
                     thead { tr { th scope="col" colspan="2" { (left) } th scope="col" colspan="2" { (right) } } }
                     @for group in &self.groups {
                         tbody {
-                            @for pair in group { (pair.render()) }
+                            @for pair in group { (pair.render(deadline)) }
                         }
                     }
                 }
@@ -133,8 +150,8 @@ impl ComparedTexts {
     }
 }
 
-impl Pair {
-    fn render(&self) -> Markup {
+impl LinePair {
+    fn render(&self, deadline: Instant) -> Markup {
         let empty = String::new();
         let (left, right) = (
             self.left.as_ref().map_or(&empty, |(_, line)| line),
@@ -150,7 +167,7 @@ impl Pair {
                 tr { td.number { (number(&self.left)) } td { (left) } td.number { (number(&self.right)) } td { (right) } }
             };
         }
-        let (removed, added) = changes(left, right);
+        let (removed, added) = changes(left, right, deadline);
         html! {
             tr.differs {
                 td.number { (number(&self.left)) }
@@ -163,8 +180,9 @@ impl Pair {
 }
 
 /// The words in which two lines differ, marked in each.
-fn changes(left: &str, right: &str) -> (Markup, Markup) {
-    if left.is_empty() || right.is_empty() {
+fn changes(left: &str, right: &str, deadline: Instant) -> (Markup, Markup) {
+    let is_long = left.len().max(right.len()) > MAX_MARKED_BYTES;
+    if left.is_empty() || right.is_empty() || is_long || Instant::now() > deadline {
         return (html! { (left) }, html! { (right) });
     }
     let words = TextDiff::from_words(left, right);
@@ -204,6 +222,23 @@ mod tests {
             "{html}"
         );
         assert_eq!(compare("a\n", "a\n").differing, 0);
+    }
+
+    #[test]
+    fn hostile_texts_take_bounded_time() {
+        let words = |start: usize| -> String {
+            let numbers = (0..100_000).map(|number| (number * 2 + start).to_string());
+            numbers.collect::<Vec<_>>().join(" ")
+        };
+        let lines = |start: usize| words(start).replace(' ', "\n");
+        for (left, right) in [(words(0), words(1)), (lines(0), lines(1))] {
+            let begun = Instant::now();
+            let compared = compare(&left, &right);
+            assert!(compared.is_cut);
+            let _html = compared.render("left", "right");
+            // The deadlines are 0.4 s; the rest is for a busy machine.
+            assert!(begun.elapsed() < Duration::from_secs(30));
+        }
     }
 
     #[test]

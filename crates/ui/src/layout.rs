@@ -57,12 +57,16 @@ pub(crate) fn page(frame: &Frame<'_>, main: &Markup) -> String {
                         (search_box(frame.search))
                         nav aria-label="Pages" {
                             a href={ (ROOT) "/fleet" } { "Fleet" }
+                            @if frame.live.is_some() {
+                                button type="button" hidden data-pause aria-pressed="false" title="Pause the updates of this page" { "Live" }
+                            }
                             button.keys type="button" hidden data-keys { "Keys" }
                         }
                         form.account method="post" action=(LOGOUT_PATH) {
                             span.user title=(user) { (user) }
                             button type="submit" { "Sign out" }
                         }
+                        div.notice role="status" #notice {}
                     }
                 }
                 main #main tabindex="-1" { (main) }
@@ -79,7 +83,7 @@ fn search_box(text: &str) -> Markup {
         form.search role="search" action={ (ROOT) "/" } {
             label.invisible for="q" { "Search all kinds in all clusters" }
             input #q name="q" type="search" value=(text) autocomplete="off" autocapitalize="none" spellcheck="false"
-                placeholder="nginx:1.27 kind:Pod health:Degraded label:app=web" maxlength="4096";
+                placeholder="nginx:1.27 kind:Pod health:Degraded label:app=web" maxlength="4096" aria-describedby="q-help";
             button type="submit" { "Search" }
             p.invisible #q-help { "Words and qualifiers such as kind:Pod, health:Degraded or label:app=web. With scripts, values are offered while you type." }
         }
@@ -101,16 +105,19 @@ fn keys() -> Markup {
         dialog #keys aria-labelledby="keys-title" {
             h2 #keys-title { "Keys" }
             table.keys { tbody { @for (key, meaning) in rows { tr { th scope="row" { kbd { (key) } } td { (meaning) } } } } }
+            p { label { input type="checkbox" data-single-keys checked; " Single keys" } " (without them, only Esc works)" }
             form method="dialog" { button type="submit" { "Close" } }
         }
     }
 }
 
-/// Sentences about what an answer lacks.
+/// Sentences about what an answer lacks. The place is always there, so that those that come later are announced.
 pub(crate) fn warnings(texts: &[String]) -> Markup {
     html! {
-        @if !texts.is_empty() {
-            ul.warnings aria-label="What this answer lacks" { @for text in texts { li { (text) } } }
+        div role="status" {
+            @if !texts.is_empty() {
+                ul.warnings aria-label="What this answer lacks" { @for text in texts { li { (text) } } }
+            }
         }
     }
 }

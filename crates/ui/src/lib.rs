@@ -20,6 +20,7 @@ mod query;
 mod question;
 mod respond;
 mod response;
+mod stored_object;
 mod tables;
 #[cfg(test)]
 mod tests;
@@ -28,5 +29,5 @@ mod yaml;
 
 pub use assets::asset;
 pub use query::{Accept, QueryApi};
-pub use respond::{Problem, SignIn, is_page_path, login, respond, wants_page};
+pub use respond::{SignIn, SignInProblem, failed, is_page_path, login, respond, wants_page};
 pub use response::{CONTENT_SECURITY_POLICY, LOGIN_PATH, LOGOUT_PATH, ROOT, secured};

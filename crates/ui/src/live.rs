@@ -1,7 +1,7 @@
 //! Events for a view that is open: that something in it has changed.
 //!
-//! A watch of the query API becomes server-sent events without content: the view loads itself again, so that it shows what the server renders, as the
-//! caller may see it by then. `begin` comes when the watch has begun, and again after each interruption, so that no change is missed between two watches.
+//! A watch of the query API becomes server-sent events with nothing but a version: the view loads itself again, not older than that version, so that it
+//! shows what the server renders, as the caller may see it by then. `begin` comes once, when the watch has begun: the page opens the events again after an interruption, and loads what it missed.
 
 use axum::{body::Body, response::Response};
 use bytes::Bytes;
@@ -14,8 +14,11 @@ use crate::{
     response::secured,
 };
 
-/// Bytes of a line of the watch that are kept until its end. Only the type at its start matters.
+/// Bytes of a line of the watch that are kept until its end. Of a Table they have all that matters: the type of the event, and its version in the metadata
+/// before the rows.
 const MAX_HEAD: usize = 256;
+/// What precedes the version.
+const VERSION: &str = r#""resourceVersion":""#;
 /// How long browsers wait before they open the events again.
 const RETRY: &str = "retry: 2000\n\n";
 
@@ -27,18 +30,20 @@ struct WatchEventHead {
 
 /// Reads lines, and keeps the start of each.
 #[derive(Debug, Default)]
-struct Lines {
+struct WatchHeads {
     head: Vec<u8>,
+    /// Whether an event has been read.
+    has_begun: bool,
 }
 
-impl Lines {
+impl WatchHeads {
     /// The events of the lines that end in these bytes.
     fn read(&mut self, bytes: &[u8]) -> String {
         let mut events = String::new();
         for byte in bytes {
             match byte {
                 b'\n' => {
-                    events.push_str(event(&self.head));
+                    events.push_str(&self.event());
                     self.head.clear();
                 }
                 _ if self.head.len() < MAX_HEAD => self.head.push(*byte),
@@ -47,33 +52,58 @@ impl Lines {
         }
         events
     }
+
+    /// The event for the line whose start has been read.
+    ///
+    /// A watch begins with a bookmark, or with the object that exists: the page has that already.
+    fn event(&mut self) -> String {
+        let head = String::from_utf8_lossy(&self.head);
+        let Some(kind) = kind(&head) else {
+            return String::new();
+        };
+        let is_first = !std::mem::replace(&mut self.has_begun, true);
+        let name = match (&*kind, is_first) {
+            ("ADDED" | "BOOKMARK", true) => "begin",
+            ("ADDED" | "MODIFIED" | "DELETED", _) => "change",
+            ("ERROR", _) => "expired",
+            // A comment keeps the connection open through proxies.
+            ("BOOKMARK", false) => return ":\n\n".to_owned(),
+            _ => return String::new(),
+        };
+        format!("event: {name}\ndata: {}\n\n", version(&head))
+    }
 }
 
-/// The event for a line whose start is given.
-fn event(head: &[u8]) -> &'static str {
+/// The type of the event that a line begins with.
+fn kind(head: &str) -> Option<String> {
     // `{"type":"ADDED","object":…`: the type is the first member.
-    let text = String::from_utf8_lossy(head);
-    let member = text.split_once(',').map(|(first, _)| format!("{first}}}"));
-    let parsed: Option<WatchEventHead> =
-        member.and_then(|member| serde_json::from_str(&member).ok());
-    match parsed.as_ref().map(|event| event.r#type.as_str()) {
-        Some("ADDED" | "MODIFIED" | "DELETED") => "event: change\ndata:\n\n",
-        Some("BOOKMARK") => "event: begin\ndata:\n\n",
-        Some("ERROR") => "event: expired\ndata:\n\n",
-        _ => "",
+    let (first, _) = head.split_once(',')?;
+    let parsed: WatchEventHead = serde_json::from_str(&format!("{first}}}")).ok()?;
+    Some(parsed.r#type)
+}
+
+/// The version in the start of a line; empty without one.
+fn version(head: &str) -> &str {
+    let after = head.split_once(VERSION).map_or("", |(_, after)| after);
+    let version = after.split_once('"').map_or("", |(version, _)| version);
+    let is_version = |letter: char| letter.is_ascii_alphanumeric() || letter == '-';
+    if version.chars().all(is_version) {
+        version
+    } else {
+        ""
     }
 }
 
 /// The events of a watch at `path`, which is below the group and version.
 pub(crate) async fn events(api: &dyn QueryApi, path: &str) -> Response {
     let (parts, body) = api
-        .get(&format!("{BASE}{path}"), Accept::Json)
+        .get(&format!("{BASE}{path}"), Accept::Table)
         .await
         .into_parts();
     if !parts.status.is_success() {
         return refused(parts.status, body).await;
     }
-    let mut lines = Lines::default();
+    let mut lines = WatchHeads::default();
     let events = body
         .into_data_stream()
         .map(move |bytes| bytes.map(|bytes| Bytes::from(lines.read(&bytes))));
@@ -106,23 +136,54 @@ const MAX_REFUSAL: usize = 64 * 1024;
 mod tests {
     use super::*;
 
+    const BEGIN: &str = "event: begin\ndata: 7-ab\n\n";
+    const CHANGE: &str = "event: change\ndata: 7-ab\n\n";
+    const EXPIRED: &str = "event: expired\ndata: 7-ab\n\n";
+
+    /// The start of a line, whose object goes on.
+    fn start(kind: &str) -> String {
+        format!(
+            r#"{{"type":"{kind}","object":{{"kind":"Table","apiVersion":"meta.k8s.io/v1","metadata":{{"resourceVersion":"7-ab"}}"#
+        )
+    }
+
+    fn line(kind: &str) -> String {
+        format!("{}}}}}\n", start(kind))
+    }
+
     #[test]
     fn lines_become_events_however_they_are_cut() {
-        let watch = format!(
-            "{{\"type\":\"BOOKMARK\",\"object\":{{}}}}\n{{\"type\":\"ADDED\",\"object\":\"{}\"}}\n{{\"type\":\"ERROR\",\"object\":{{}}}}\nno json\n",
+        let added = format!(
+            "{},\"rows\":[\"{}\"]}}}}\n",
+            start("ADDED"),
             "x".repeat(10_000)
         );
-        let whole = Lines::default().read(watch.as_bytes());
-        assert_eq!(
-            whole,
-            "event: begin\ndata:\n\nevent: change\ndata:\n\nevent: expired\ndata:\n\n"
-        );
-        let mut lines = Lines::default();
+        let watch = format!("{}{added}{}no json\n", line("BOOKMARK"), line("ERROR"));
+        let whole = WatchHeads::default().read(watch.as_bytes());
+        assert_eq!(whole, format!("{BEGIN}{CHANGE}{EXPIRED}"));
+        let mut lines = WatchHeads::default();
         let cut: String = watch
             .as_bytes()
             .chunks(7)
             .map(|bytes| lines.read(bytes))
             .collect();
         assert_eq!(cut, whole);
+    }
+
+    #[test]
+    fn a_watch_begins_once_with_a_bookmark_or_the_object() {
+        let cases = [
+            (
+                ["BOOKMARK", "MODIFIED", "BOOKMARK"],
+                [BEGIN, CHANGE, ":\n\n"],
+            ),
+            (["ADDED", "BOOKMARK", "DELETED"], [BEGIN, ":\n\n", CHANGE]),
+            (["DELETED", "ADDED", "ERROR"], [CHANGE, CHANGE, EXPIRED]),
+        ];
+        for (kinds, expected) in cases {
+            let mut lines = WatchHeads::default();
+            let events = kinds.map(|kind| lines.read(line(kind).as_bytes()));
+            assert_eq!(events, expected, "{kinds:?}");
+        }
     }
 }

@@ -2,6 +2,8 @@
 
 use percent_encoding::percent_decode_str;
 
+use crate::address::encoded;
+
 /// The decoded parameters of an address, in their order.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Parameters(Vec<(String, String)>);
@@ -27,6 +29,14 @@ impl Parameters {
     }
 }
 
+/// What a question has in addition, so that its answer shows at least the version of an event; empty without one.
+pub(crate) fn not_older_than(parameters: &Parameters) -> String {
+    match parameters.get("version") {
+        "" => String::new(),
+        version => format!("&resourceVersion={}", encoded(version)),
+    }
+}
+
 /// In forms, a `+` is a blank.
 fn decoded(text: &str) -> String {
     let blanks = text.replace('+', " ");
@@ -44,5 +54,13 @@ mod tests {
         assert_eq!(parameters.get("empty"), "");
         assert_eq!(parameters.get("flag"), "");
         assert_eq!(parameters.get("none"), "");
+    }
+
+    #[test]
+    fn the_version_of_an_event_is_passed_on() {
+        let asked = |query| not_older_than(&Parameters::parse(query));
+        assert_eq!(asked("q=a&version=7-ab"), "&resourceVersion=7-ab");
+        assert_eq!(asked("version=7%26x"), "&resourceVersion=7%26x");
+        assert_eq!(asked("q=a"), "");
     }
 }

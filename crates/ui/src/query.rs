@@ -4,14 +4,16 @@ use async_trait::async_trait;
 use axum::{body::Body, response::Response};
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode, header::WARNING};
-use http_body_util::{BodyExt as _, Limited};
+use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 /// Where all questions start.
 pub(crate) const BASE: &str = "/apis/search.fleetdex.io/v1alpha1";
-/// Bytes of one answer that a view reads: ten times the largest object that etcd stores by default.
-const MAX_ANSWER_BYTES: usize = 16 << 20;
+/// Bytes of one answer that a view reads: twice the largest object that etcd stores by default.
+const MAX_ANSWER_BYTES: usize = 3 << 20;
+/// Values of one answer. Each takes about 100 bytes in memory, however few it has in JSON.
+const MAX_ANSWER_VALUES: usize = 150_000;
 /// Warnings of one answer that a view shows, as many as the query API sends.
 const MAX_WARNINGS: usize = 10;
 
@@ -50,13 +52,13 @@ pub(crate) struct Answered<T> {
 
 /// Why it did not answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Unanswered {
+pub(crate) struct QueryRefusal {
     pub(crate) status: StatusCode,
     pub(crate) message: String,
 }
 
 /// A question's result.
-pub(crate) type QueryAnswer<T> = Result<Answered<T>, Unanswered>;
+pub(crate) type QueryAnswer<T> = Result<Answered<T>, QueryRefusal>;
 
 /// Asks for JSON below the group and version.
 pub(crate) async fn ask<T: DeserializeOwned>(
@@ -67,14 +69,18 @@ pub(crate) async fn ask<T: DeserializeOwned>(
     let (parts, body) = api.get(&format!("{BASE}{path}"), accept).await.into_parts();
     let bytes = read(body).await?;
     if !parts.status.is_success() {
-        return Err(Unanswered {
+        return Err(QueryRefusal {
             status: parts.status,
             message: message(&bytes),
         });
     }
-    let value = serde_json::from_slice(&bytes).map_err(|error| Unanswered {
+    let is_separator = |byte: &&u8| matches!(byte, b',' | b':' | b'[' | b'{');
+    if bytes.iter().filter(is_separator).count() > MAX_ANSWER_VALUES {
+        return Err(too_large());
+    }
+    let value = serde_json::from_slice(&bytes).map_err(|error| QueryRefusal {
         status: StatusCode::INTERNAL_SERVER_ERROR,
-        message: format!("the answer cannot be shown: {error}"),
+        message: format!("The answer cannot be shown here: {error}. Ask with kubectl or fleetdex."),
     })?;
     Ok(Answered {
         value,
@@ -82,13 +88,26 @@ pub(crate) async fn ask<T: DeserializeOwned>(
     })
 }
 
-async fn read(body: Body) -> Result<Bytes, Unanswered> {
+async fn read(body: Body) -> Result<Bytes, QueryRefusal> {
     let read = Limited::new(body, MAX_ANSWER_BYTES).collect().await;
-    let collected = read.map_err(|error| Unanswered {
-        status: StatusCode::BAD_GATEWAY,
-        message: format!("the answer could not be read to its end: {error}"),
-    })?;
-    Ok(collected.to_bytes())
+    match read {
+        Ok(collected) => Ok(collected.to_bytes()),
+        Err(error) if error.is::<LengthLimitError>() => Err(too_large()),
+        Err(error) => Err(QueryRefusal {
+            status: StatusCode::BAD_GATEWAY,
+            message: format!("The answer could not be read to its end: {error}."),
+        }),
+    }
+}
+
+fn too_large() -> QueryRefusal {
+    QueryRefusal {
+        status: StatusCode::PAYLOAD_TOO_LARGE,
+        message: format!(
+            "The answer is larger than a page shows: {} MiB, or {MAX_ANSWER_VALUES} values. Ask with kubectl or fleetdex.",
+            MAX_ANSWER_BYTES >> 20
+        ),
+    }
 }
 
 /// The message of a `Status`.

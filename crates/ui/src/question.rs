@@ -3,7 +3,10 @@
 use maud::{Markup, html};
 use serde_json::Value;
 
-use crate::query::{Accept, BASE, QueryApi, ask};
+use crate::{
+    address::ObjectAddress,
+    query::{Accept, BASE, QueryApi, ask},
+};
 
 /// The question of a view in other words.
 #[derive(Clone, Debug, Default)]
@@ -41,6 +44,20 @@ pub(crate) fn raw(path: &str) -> String {
     format!("kubectl get --raw {}", quoted(&format!("{BASE}{path}")))
 }
 
+/// `fleetdex get` of an object.
+pub(crate) fn get_command(address: &ObjectAddress) -> String {
+    let path = &address.path;
+    let namespace = path.namespace.as_ref();
+    let namespace = namespace.map(|name| format!(" -n {}", quoted(name)));
+    format!(
+        "fleetdex get {} {}{} --cluster {} -o yaml",
+        quoted(&path.resource()),
+        quoted(&path.name),
+        namespace.unwrap_or_default(),
+        quoted(address.cluster.as_str())
+    )
+}
+
 /// What OpenSearch is asked for a path, which the query API explains.
 pub(crate) async fn explained(api: &dyn QueryApi, path: &str) -> String {
     let separator = if path.contains('?') { '&' } else { '?' };
@@ -58,11 +75,12 @@ fn bodies(requests: &Value) -> String {
     texts.collect::<Vec<_>>().join("\n\n")
 }
 
-/// A word of a POSIX shell.
+/// A word of a POSIX shell, without control characters, which a terminal would obey.
 pub(crate) fn quoted(word: &str) -> String {
+    let word: String = word.chars().filter(|letter| !letter.is_control()).collect();
     let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_./:=,@%+".contains(letter);
     if !word.is_empty() && word.chars().all(is_plain) {
-        word.to_owned()
+        word
     } else {
         format!("'{}'", word.replace('\'', r"'\''"))
     }

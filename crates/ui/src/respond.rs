@@ -5,7 +5,7 @@ use http::StatusCode;
 use maud::html;
 
 use crate::{
-    address::{NativePath, ObjectAddress, encoded},
+    address::{NativePath, ObjectAddress, decoded, encoded},
     layout::{Frame, page, problem},
     live,
     parameters::Parameters,
@@ -16,7 +16,7 @@ use crate::{
 
 /// Why a token is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Problem {
+pub enum SignInProblem {
     /// There was a session, and its token is not valid any more.
     SessionExpired,
     /// The entered token is not valid.
@@ -35,10 +35,10 @@ pub struct SignIn {
     /// Where to go on to: an address below [`ROOT`].
     pub next: String,
     /// Why the token is asked for again.
-    pub problem: Option<Problem>,
+    pub problem: Option<SignInProblem>,
 }
 
-impl Problem {
+impl SignInProblem {
     fn status(self) -> StatusCode {
         match self {
             Self::SessionExpired | Self::TokenRefused | Self::LinkExpired => {
@@ -82,7 +82,7 @@ pub fn wants_page(path: &str) -> bool {
 /// The segments below [`ROOT`], as they are in the address.
 fn below(path: &str) -> Vec<&str> {
     let below = path.strip_prefix(ROOT).unwrap_or_default();
-    below.trim_start_matches('/').split('/').collect()
+    below.trim_matches('/').split('/').collect()
 }
 
 /// The view that asks for a token.
@@ -114,6 +114,20 @@ pub fn login(sign_in: &SignIn) -> Response {
     html_response(status, page(&frame, &main))
 }
 
+/// The view in place of one that the server refuses.
+pub fn failed(status: StatusCode, message: &str) -> Response {
+    let frame = Frame {
+        title: "Not shown".to_owned(),
+        ..Frame::default()
+    };
+    let main = html! { h1 { "Not shown" } (problem(message)) p { a href={ (ROOT) "/" } { "Search all objects" } } };
+    html_response(status, page(&frame, &main))
+}
+
+/// A watch that begins with the object, if it exists, and a bookmark.
+const WATCH_OBJECT: &str =
+    "watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true";
+
 /// The response to an authenticated request for a path below [`ROOT`].
 pub async fn respond(api: &dyn QueryApi, path: &str, query: &str, user: &str) -> Response {
     let parameters = Parameters::parse(query);
@@ -125,7 +139,7 @@ pub async fn respond(api: &dyn QueryApi, path: &str, query: &str, user: &str) ->
             Some(object) if parameters.get("format") == "yaml" => {
                 return views::download(api, &object).await;
             }
-            Some(object) => views::object(api, &object).await,
+            Some(object) => views::object(api, &object, &parameters).await,
             None => views::not_found(path),
         },
         ["compare", native @ ..] => match native_path(native) {
@@ -139,7 +153,7 @@ pub async fn respond(api: &dyn QueryApi, path: &str, query: &str, user: &str) ->
         }
         ["events", "clusters", cluster, native @ ..] => match object_address(cluster, native) {
             Some(object) => {
-                return live::events(api, &format!("{}?watch=true", object.query())).await;
+                return live::events(api, &format!("{}?{WATCH_OBJECT}", object.query())).await;
             }
             None => views::not_found(path),
         },
@@ -154,7 +168,7 @@ fn native_path(segments: &[&str]) -> Option<NativePath> {
 
 fn object_address(cluster: &str, native: &[&str]) -> Option<ObjectAddress> {
     Some(ObjectAddress {
-        cluster: cluster.parse().ok()?,
+        cluster: decoded(cluster)?.parse().ok()?,
         path: native_path(native)?,
     })
 }
@@ -183,6 +197,7 @@ async fn complete(api: &dyn QueryApi, parameters: &Parameters) -> Response {
 #[cfg(test)]
 mod tests {
     use http::header;
+    use http_body_util::BodyExt as _;
 
     use super::*;
     use crate::response::CONTENT_SECURITY_POLICY;
@@ -198,14 +213,18 @@ mod tests {
         assert!(wants_page("/ui/") && !wants_page("/ui/events"));
     }
 
-    #[test]
-    fn the_sign_in_view_names_no_other_host_and_keeps_the_address() {
+    #[tokio::test]
+    async fn the_sign_in_view_names_no_other_host_and_keeps_the_address() {
         let response = login(&SignIn {
             next: "/ui/?q=\"><script>".to_owned(),
-            problem: Some(Problem::SessionExpired),
+            problem: Some(SignInProblem::SessionExpired),
         });
         assert_eq!(response.status(), StatusCode::UNAUTHORIZED);
         let policy = &response.headers()[header::CONTENT_SECURITY_POLICY];
         assert_eq!(policy, CONTENT_SECURITY_POLICY);
+        let bytes = response.into_body().collect().await.unwrap().to_bytes();
+        let html = String::from_utf8(bytes.to_vec()).unwrap();
+        assert!(html.contains("/ui/?q=&quot;&gt;&lt;script&gt;"), "{html}");
+        assert!(!html.contains("http"), "{html}");
     }
 }

@@ -67,21 +67,20 @@ pub(crate) struct ShownRow {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct ShownObject {
-    pub(crate) metadata: ObjectMetadata,
+    pub(crate) metadata: RowMetadata,
 }
 
 /// What identifies the object of a row.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(crate) struct ObjectMetadata {
+pub(crate) struct RowMetadata {
     pub(crate) name: String,
     pub(crate) namespace: String,
     pub(crate) uid: String,
-    pub(crate) creation_timestamp: String,
     annotations: std::collections::BTreeMap<String, String>,
 }
 
-impl ObjectMetadata {
+impl RowMetadata {
     /// The member that holds the object.
     pub(crate) fn cluster(&self) -> Option<ClusterName> {
         self.annotations.get(CLUSTER_ANNOTATION)?.parse().ok()

@@ -17,7 +17,7 @@ pub(crate) use self::{
 };
 use crate::{
     layout::{Live, problem},
-    query::Unanswered,
+    query::QueryRefusal,
     response::ROOT,
 };
 
@@ -45,7 +45,7 @@ impl Shown {
     }
 
     /// A view that the query API does not answer.
-    fn unanswered(title: &str, unanswered: &Unanswered) -> Self {
+    fn unanswered(title: &str, unanswered: &QueryRefusal) -> Self {
         let main = html! { h1 { (title) } (problem(&unanswered.message)) p { a href={ (ROOT) "/" } { "Search all objects" } } };
         Self {
             status: unanswered.status,
@@ -59,7 +59,7 @@ pub(crate) fn not_found(path: &str) -> Shown {
     let message = format!("There is no page {path}.");
     Shown::unanswered(
         "Not found",
-        &Unanswered {
+        &QueryRefusal {
             status: StatusCode::NOT_FOUND,
             message,
         },

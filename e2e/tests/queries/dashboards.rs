@@ -235,7 +235,11 @@ async fn everything_is_found(kind: OpenSearchKind) -> Result<()> {
     let opensearch = server.client()?;
     opensearch.refresh(&prefix).await?;
 
-    let file = ndjson(&saved_objects(&prefix.parse()?, &mappings(&fields, false)));
+    let file = ndjson(&saved_objects(
+        &prefix.parse()?,
+        &mappings(&fields, false),
+        None,
+    ));
     let requests = Export::parse(&file)?.requests(DAY)?;
     check_fields(&opensearch, &prefix, &requests).await?;
     let mut answers: BTreeMap<String, Vec<String>> = BTreeMap::new();
@@ -280,7 +284,7 @@ fn queries_are_translated_as_dashboards_does() {
         assert_eq!(dql_clause(query).unwrap(), *clause, "{query}");
     }
     let mapping = mappings(&built_in_fields(), false);
-    for object in saved_objects(&IndexPrefix::default(), &mapping) {
+    for object in saved_objects(&IndexPrefix::default(), &mapping, None) {
         let Some(meta) = object.attributes.get("kibanaSavedObjectMeta") else {
             continue;
         };

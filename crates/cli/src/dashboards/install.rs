@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep};
 use super::{
     error::DashboardsError,
     import::ImportResponse,
-    index::IndexArgs,
+    index::ObjectArgs,
     login::{DashboardsLogin, LoginArgs},
 };
 use crate::console::{CommandError, Console};
@@ -63,9 +63,9 @@ pub struct InstallArgs {
     )]
     pub wait: u64,
 
-    /// The indices.
+    /// The objects.
     #[command(flatten)]
-    pub index: IndexArgs,
+    pub objects: ObjectArgs,
 }
 
 /// Imports the objects and reports how many there are.
@@ -81,7 +81,7 @@ pub(super) async fn install(
         return Err(CommandError::Usage(problem));
     }
     let url = args.login.base_url()?;
-    let objects = args.index.objects();
+    let objects = args.objects.objects();
     if args.login.is_exposed() {
         console.warn("the password is sent without encryption; use https")?;
     }

@@ -14,6 +14,7 @@ use crate::{
 /// Searches objects of all kinds, in all namespaces by default.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = qualifiers())]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
 pub struct SearchArgs {
     /// Terms that must all hold, such as kind:Pod health:Degraded checkout; none: all objects
     #[arg(value_name = "QUERY", add = completion::query())]

@@ -34,8 +34,12 @@ fn other_terms(line: &[String], word: &str) -> String {
                 && terms.all(|term| !matches!(term.condition, Condition::Word(_)))
         })
     };
-    let terms = before.iter().filter(has_qualifiers);
-    terms.map(|term| format!("{term} ")).collect()
+    let mut terms = String::new();
+    for term in before.iter().filter(has_qualifiers) {
+        terms.push_str(term);
+        terms.push(' ');
+    }
+    terms
 }
 
 /// The words that may be meant, each with what it means. `start`: where the word begins in the text, which ends with it.
@@ -82,7 +86,8 @@ mod tests {
 
     #[test]
     fn a_malformed_response_completes_nothing() {
-        for replace in [0..5, 9..3, 5..99, 12..12] {
+        for (start, end) in [(0, 5), (9, 99), (5, 99), (12, 12)] {
+            let replace = start..end;
             let item = Completion {
                 text: "x".to_owned(),
                 detail: String::new(),

@@ -62,6 +62,17 @@ impl RemoteClient {
         })
     }
 
+    /// Its address.
+    pub fn address(&self) -> IpAddr {
+        self.address
+    }
+
+    /// The same client as if it had presented no certificates.
+    #[must_use]
+    pub fn without_certificates(&self) -> Arc<Self> {
+        Self::at(self.address, Vec::new())
+    }
+
     /// A client without an address or certificates.
     pub fn unknown() -> Arc<Self> {
         Self::at(Ipv4Addr::UNSPECIFIED.into(), Vec::new())

@@ -6,13 +6,15 @@
 
 use std::{
     collections::HashMap,
+    fmt,
     time::{Duration, Instant},
 };
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use http::{
-    HeaderMap, HeaderValue,
+    HeaderMap, HeaderValue, Uri,
     header::{COOKIE, HOST, ORIGIN},
+    uri::Authority,
 };
 use parking_lot::Mutex;
 use sha2::{Digest as _, Sha256};
@@ -29,14 +31,20 @@ const MAX_PARTS: usize = 8;
 pub const LINK_LIFETIME: Duration = Duration::from_mins(5);
 /// Links that can be used at a time: with the longest tokens that is 28 MB.
 const MAX_LINKS: usize = 1_024;
-/// Links of one token that can be used at a time, so that one user leaves room for others.
-const MAX_LINKS_OF_TOKEN: usize = 16;
+/// Links of one user that can be used at a time, so that others have some, too.
+const MAX_LINKS_OF_USER: usize = 16;
 /// Random bytes of a code.
 const CODE_BYTES: usize = 32;
 
+/// The host and port that a request is for: of HTTP/2 a part of its URI, of HTTP/1.1 a header.
+pub fn authority<'r>(uri: &'r Uri, headers: &'r HeaderMap) -> Option<&'r str> {
+    let of_uri = uri.authority().map(Authority::as_str);
+    of_uri.or_else(|| headers.get(HOST)?.to_str().ok())
+}
+
 /// The token of the session, from the cookies of a request.
-pub fn session_token(headers: &HeaderMap) -> Option<String> {
-    let name = cookie_name(headers);
+pub fn session_token(authority: Option<&str>, headers: &HeaderMap) -> Option<String> {
+    let name = cookie_name(authority);
     let cookies: HashMap<&str, &str> = headers
         .get_all(COOKIE)
         .iter()
@@ -53,7 +61,7 @@ pub fn session_token(headers: &HeaderMap) -> Option<String> {
 ///
 /// `is_encrypted`: browsers send them over TLS only.
 pub fn session_cookies(
-    headers: &HeaderMap,
+    authority: Option<&str>,
     token: Option<&str>,
     is_encrypted: bool,
 ) -> Option<Vec<HeaderValue>> {
@@ -63,7 +71,7 @@ pub fn session_cookies(
         return None;
     }
     let (name, secure) = (
-        cookie_name(headers),
+        cookie_name(authority),
         if is_encrypted { "; Secure" } else { "" },
     );
     let mut parts = token.as_bytes().chunks(PART_BYTES);
@@ -82,28 +90,31 @@ pub fn session_cookies(
 }
 
 /// Cookies belong to a host, whatever its port: with the port in their names, two servers of this machine have sessions of their own.
-fn cookie_name(headers: &HeaderMap) -> String {
-    let host = headers.get(HOST).and_then(|host| host.to_str().ok());
-    let port = host
-        .and_then(|host| host.rsplit_once(':'))
+fn cookie_name(authority: Option<&str>) -> String {
+    let port = authority
+        .and_then(|authority| authority.rsplit_once(':'))
         .map(|(_, port)| port)
         .filter(|port| port.bytes().all(|byte| byte.is_ascii_digit()));
     port.map_or_else(|| NAME.to_owned(), |port| format!("{NAME}_{port}"))
 }
 
 /// Whether a form was sent from a page of this server. Programs that are no browsers send neither header.
-pub fn is_from_this_site(headers: &HeaderMap) -> bool {
+pub fn is_from_this_site(authority: Option<&str>, headers: &HeaderMap) -> bool {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
     if let Some(site) = text("sec-fetch-site") {
         return matches!(site, "same-origin" | "none");
     }
-    match (text(ORIGIN.as_str()), text(HOST.as_str())) {
-        (None, _) => true,
-        (Some(origin), Some(host)) => origin
-            .split_once("://")
-            .is_some_and(|(_, authority)| authority == host),
-        (Some(_), None) => false,
-    }
+    let Some(origin) = text(ORIGIN.as_str()) else {
+        return true;
+    };
+    let of_origin = origin.split_once("://").map(|(_, authority)| authority);
+    of_origin.is_some() && of_origin == authority
+}
+
+/// Whether a browser sends a request because of a page of another site.
+pub fn is_from_another_site(headers: &HeaderMap) -> bool {
+    let site = headers.get("sec-fetch-site");
+    site.is_some_and(|site| site == "cross-site" || site == "same-site")
 }
 
 /// Tokens that wait for the first use of their links, in this process. Another replica does not know the links.
@@ -111,23 +122,30 @@ pub fn is_from_this_site(headers: &HeaderMap) -> bool {
 pub struct PageLinks(Mutex<HashMap<[u8; 32], WaitingToken>>);
 
 /// A token, until its link is used.
-#[derive(Debug)]
 struct WaitingToken {
+    user: String,
     token: String,
     until: Instant,
 }
 
+impl fmt::Debug for WaitingToken {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("WaitingToken").finish_non_exhaustive()
+    }
+}
+
 impl PageLinks {
-    /// A code that can be exchanged for the token once, within [`LINK_LIFETIME`]. `None` while too many are in use.
-    pub fn create(&self, token: &str) -> Option<String> {
+    /// A code that can be exchanged for a user's token once, within [`LINK_LIFETIME`]. `None` while too many are in use.
+    pub fn create(&self, user: &str, token: &str) -> Option<String> {
         let (mut waiting, now) = (self.0.lock(), Instant::now());
         waiting.retain(|_, link| link.until > now);
-        let of_token = waiting.values().filter(|link| link.token == token).count();
-        if waiting.len() >= MAX_LINKS || of_token >= MAX_LINKS_OF_TOKEN {
+        let of_user = waiting.values().filter(|link| link.user == user).count();
+        if waiting.len() >= MAX_LINKS || of_user >= MAX_LINKS_OF_USER {
             return None;
         }
         let code = URL_SAFE_NO_PAD.encode(rand::random::<[u8; CODE_BYTES]>());
         let link = WaitingToken {
+            user: user.to_owned(),
             token: token.to_owned(),
             until: now + LINK_LIFETIME,
         };
@@ -172,29 +190,27 @@ mod tests {
     fn a_token_of_any_length_comes_back() {
         for length in [1, PART_BYTES, PART_BYTES + 1, PART_BYTES * MAX_PARTS] {
             let token = "t".repeat(length);
-            let host = headers(&[("host", "fleet.example:8443")]);
-            let cookies = session_cookies(&host, Some(&token), true).unwrap();
+            let here = Some("fleet.example:8443");
+            let cookies = session_cookies(here, Some(&token), true).unwrap();
             for cookie in &cookies {
                 let text = cookie.to_str().unwrap();
                 assert!(text.ends_with("Secure") || text.contains("Max-Age=0"));
                 assert!(text.contains("HttpOnly; SameSite=Lax; Secure") && text.len() < 4_096);
             }
             let sent = sent_back(&cookies);
-            let request = headers(&[("host", "fleet.example:8443"), ("cookie", &sent)]);
-            assert_eq!(session_token(&request), Some(token));
-            let other_port = headers(&[("host", "fleet.example:9000"), ("cookie", &sent)]);
-            assert_eq!(session_token(&other_port), None);
+            let request = headers(&[("cookie", &sent)]);
+            assert_eq!(session_token(here, &request), Some(token));
+            let other_port = Some("fleet.example:9000");
+            assert_eq!(session_token(other_port, &request), None);
         }
-        let none = HeaderMap::new();
-        assert!(
-            session_cookies(&none, Some(&"t".repeat(PART_BYTES * MAX_PARTS + 1)), true).is_none()
-        );
-        assert!(session_cookies(&none, Some("a; b"), true).is_none());
+        let long = "t".repeat(PART_BYTES * MAX_PARTS + 1);
+        assert!(session_cookies(None, Some(&long), true).is_none());
+        assert!(session_cookies(None, Some("a; b"), true).is_none());
     }
 
     #[test]
     fn the_end_of_a_session_removes_every_cookie() {
-        let cookies = session_cookies(&HeaderMap::new(), None, false).unwrap();
+        let cookies = session_cookies(None, None, false).unwrap();
         assert_eq!(sent_back(&cookies), "");
         assert_eq!(cookies.len(), MAX_PARTS);
     }
@@ -206,29 +222,31 @@ mod tests {
             (&[("sec-fetch-site", "same-origin")], true),
             (&[("sec-fetch-site", "cross-site")], false),
             (&[("sec-fetch-site", "same-site")], false),
-            (&[("origin", "http://a:1"), ("host", "a:1")], true),
-            (&[("origin", "http://b:1"), ("host", "a:1")], false),
-            (&[("origin", "null"), ("host", "a:1")], false),
-            (&[("origin", "http://a")], false),
+            (&[("origin", "http://a:1")], true),
+            (&[("origin", "http://b:1")], false),
+            (&[("origin", "null")], false),
         ] {
-            assert_eq!(is_from_this_site(&headers(pairs)), expected, "{pairs:?}");
+            let is_own = is_from_this_site(Some("a:1"), &headers(pairs));
+            assert_eq!(is_own, expected, "{pairs:?}");
         }
     }
 
     #[test]
     fn a_link_works_once() {
         let links = PageLinks::default();
-        let code = links.create("secret").unwrap();
+        let code = links.create("alice", "secret").unwrap();
         assert_eq!(links.take("another"), None);
         assert_eq!(links.take(&code).as_deref(), Some("secret"));
         assert_eq!(links.take(&code), None);
     }
 
     #[test]
-    fn one_token_leaves_room_for_others() {
+    fn one_user_leaves_room_for_others() {
         let links = PageLinks::default();
-        let created = (0..MAX_LINKS_OF_TOKEN * 2).filter_map(|_| links.create("secret"));
-        assert_eq!(created.count(), MAX_LINKS_OF_TOKEN);
-        assert!(links.create("other").is_some());
+        let tokens = (0..MAX_LINKS_OF_USER * 2).map(|number| number.to_string());
+        let created = tokens.filter_map(|token| links.create("alice", &token));
+        assert_eq!(created.count(), MAX_LINKS_OF_USER);
+        assert!(links.create("bob", "other").is_some());
+        assert!(!format!("{links:?}").contains("other"));
     }
 }

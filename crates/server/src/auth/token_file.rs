@@ -2,6 +2,7 @@
 //! removed at the end.
 
 use std::{
+    fmt,
     fs::{self, OpenOptions},
     io::{self, Write as _},
     os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _},
@@ -54,10 +55,17 @@ pub enum TokenFileError {
 }
 
 /// A token in its file. Dropping it removes the file, unless another server has replaced the token.
-#[derive(Debug)]
 pub struct TokenFile {
     path: PathBuf,
     token: String,
+}
+
+impl fmt::Debug for TokenFile {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("TokenFile")
+            .field("path", &self.path)
+            .finish_non_exhaustive()
+    }
 }
 
 impl TokenFile {

@@ -4,7 +4,7 @@
 //! which queue; watches and other long-running requests; sessions; replication between replicas;
 //! and discovery, by which the API server in front checks that this server is alive.
 
-use std::{sync::Arc, time::Duration};
+use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use axum::{body::Body, extract::Request, response::Response};
 use clap::Args;
@@ -45,6 +45,12 @@ const QUEUED_PER_PERMIT: usize = 2;
 const SEARCH_PAGES: usize = 8;
 /// Queries that wait for a page: those of a hundred searches.
 const QUEUED_SEARCH_PAGES: usize = 400;
+/// Forms with tokens that are read and reviewed at a time, of which one address can have half; 20 KiB each.
+const SIGN_INS: usize = 64;
+/// Views of the web page that are made at a time: each holds a few answers and its HTML, 40 MiB at most, so that all take 320 MiB.
+const VIEWS: usize = 8;
+/// Views that wait for a permit.
+const QUEUED_VIEWS: usize = 400;
 /// How long a request waits in the queue: a quarter of its time, as in Kubernetes' API server.
 const QUEUE_TIMEOUT: Duration = Duration::from_secs(15);
 /// How long a short request may take until the client has read the last byte of its response. A
@@ -94,6 +100,8 @@ pub struct RequestLimits {
     discovery: Users,
     queries: Users,
     search_pages: Users,
+    sign_ins: Users,
+    views: Users,
     request_timeout: Duration,
 }
 
@@ -116,6 +124,8 @@ impl RequestLimits {
             discovery: users(short, QUEUED_PER_PERMIT * short, "discovery"),
             queries: users(QUERY_UNITS, 0, "query_memory"),
             search_pages: users(SEARCH_PAGES, QUEUED_SEARCH_PAGES, "search_pages"),
+            sign_ins: users(SIGN_INS, 0, "sign_ins"),
+            views: users(VIEWS, QUEUED_VIEWS, "views"),
             request_timeout: Duration::from_secs(args.request_timeout),
         }
     }
@@ -123,6 +133,20 @@ impl RequestLimits {
     /// The permits of pages of searches across kinds, each for one page in memory.
     pub fn search_pages(&self) -> &Users {
         &self.search_pages
+    }
+
+    /// The permit of a form with a token, from this address; `None` while too many are being read.
+    pub fn sign_in(&self, address: IpAddr) -> Option<UserPermit> {
+        self.sign_ins.try_acquire(address.to_string().into())
+    }
+
+    /// Waits for the permit of a view of the web page.
+    pub async fn view(&self, caller: &Caller) -> Result<UserPermit, ApiError> {
+        let user = Arc::from(caller.name.as_str());
+        let permit = self
+            .views
+            .acquire(user, QUEUE_TIMEOUT.min(self.request_timeout));
+        permit.await.ok_or(ApiError::TooManyRequests)
     }
 
     /// Acquires a permit for a request, and limits its body. A short request waits for its permit.

@@ -1,6 +1,6 @@
 //! The web page: sessions around the views of `fleetdex_ui`, which ask this server's own API as the caller of the page.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use axum::{
@@ -13,9 +13,10 @@ use axum::{
     response::Response,
 };
 use fleetdex_ui::{
-    Accept, LOGIN_PATH, LOGOUT_PATH, Problem, QueryApi, ROOT, SignIn, asset, login, secured,
-    wants_page,
+    Accept, LOGIN_PATH, LOGOUT_PATH, QueryApi, ROOT, SignIn, SignInProblem, asset, failed, login,
+    secured, wants_page,
 };
+use percent_encoding::percent_decode_str;
 use serde_json::json;
 use tokio::time::timeout;
 
@@ -26,9 +27,13 @@ use super::{
 };
 use crate::{
     auth::{
+        authenticate::RemoteClient,
         authentication_mode::AuthenticationMode,
         caller::Caller,
-        page_session::{LINK_LIFETIME, is_from_this_site, session_cookies, session_token},
+        page_session::{
+            LINK_LIFETIME, authority, is_from_another_site, is_from_this_site, session_cookies,
+            session_token,
+        },
     },
     request::{
         api_error::ApiError,
@@ -42,7 +47,7 @@ const LINKS_PATH: &str = "/ui/links";
 /// The parameter with the code of a link.
 const CODE: &str = "code";
 /// Bytes of the form with a token: more than the longest token that fits into cookies.
-const MAX_FORM_BYTES: usize = 64 * 1024;
+const MAX_FORM_BYTES: usize = 32 * 1024;
 /// How long a browser may take to send that form.
 const FORM_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -57,10 +62,22 @@ pub(super) async fn respond(api: &ApiState, request: Request) -> Response {
     if let Some(file) = asset(&path) {
         return file;
     }
-    match (request.method(), &*path) {
+    let response = routed(api, request, &path).await;
+    if !response.status().is_success() {
+        tracing::debug!(
+            path,
+            code = response.status().as_u16(),
+            "request for the web page not served"
+        );
+    }
+    response
+}
+
+async fn routed(api: &ApiState, request: Request, path: &str) -> Response {
+    match (request.method(), path) {
         (&Method::GET, LOGIN_PATH) => begin(api, &request),
         (&Method::POST, LOGIN_PATH) => sign_in(api, request).await,
-        (&Method::POST, LOGOUT_PATH) => sign_out(api, request.headers()),
+        (&Method::POST, LOGOUT_PATH) => sign_out(api, &request),
         (&Method::POST, LINKS_PATH) => make_link(api, request).await,
         (&Method::GET | &Method::HEAD, _) => view(api, request).await,
         _ => {
@@ -86,22 +103,28 @@ fn begin(api: &ApiState, request: &Request) -> Response {
         let problem = None;
         return login(&SignIn { next, problem });
     };
+    // A page of another site could sign its reader in as somebody else.
+    if is_from_another_site(request.headers()) {
+        return refused(next, SignInProblem::ForeignForm);
+    }
     match api.links.take(&code) {
-        Some(token) => redirect(api, request.headers(), Some(&token), &next),
-        None => refused(next, Problem::LinkExpired),
+        Some(token) => redirect(api, request, Some(&token), &next),
+        None => refused(next, SignInProblem::LinkExpired),
     }
 }
 
 /// Begins a session with the token of a form.
 async fn sign_in(api: &ApiState, mut request: Request) -> Response {
-    let headers = request.headers().clone();
-    if !is_from_this_site(&headers) {
-        return refused(String::new(), Problem::ForeignForm);
+    if !is_own_form(&request) {
+        return refused(String::new(), SignInProblem::ForeignForm);
     }
+    let Some(_permit) = api.limits.sign_in(client(&request).address()) else {
+        return refused(String::new(), SignInProblem::Busy);
+    };
     let body = std::mem::take(request.body_mut());
     let form = timeout(FORM_TIMEOUT, to_bytes(body, MAX_FORM_BYTES)).await;
     let Ok(Ok(form)) = form else {
-        return refused(String::new(), Problem::TokenRefused);
+        return refused(String::new(), SignInProblem::TokenRefused);
     };
     let text = String::from_utf8_lossy(&form);
     let form = QueryParameters::parse(&text);
@@ -114,46 +137,36 @@ async fn sign_in(api: &ApiState, mut request: Request) -> Response {
         field("token").unwrap_or_default(),
         below_root(&field("next").unwrap_or_default()),
     );
-    if session_cookies(&headers, Some(&token), is_encrypted(api)).is_none()
-        || !bears(&mut request, &token)
-    {
-        return refused(next, Problem::TokenRefused);
-    }
-    match authenticate(api, &mut request).await {
-        Ok(_) => redirect(api, &headers, Some(&token), &next),
-        Err(ApiError::TooManyRequests) => refused(next, Problem::Busy),
-        Err(_) => refused(next, Problem::TokenRefused),
+    match holder(api, client(&request), &token).await {
+        Ok(_) => redirect(api, &request, Some(&token), &next),
+        Err(ApiError::TooManyRequests) => refused(next, SignInProblem::Busy),
+        Err(_) => refused(next, SignInProblem::TokenRefused),
     }
 }
 
-fn sign_out(api: &ApiState, headers: &HeaderMap) -> Response {
-    if !is_from_this_site(headers) {
-        return refused(String::new(), Problem::ForeignForm);
+fn sign_out(api: &ApiState, request: &Request) -> Response {
+    if !is_own_form(request) {
+        return refused(String::new(), SignInProblem::ForeignForm);
     }
-    redirect(api, headers, None, LOGIN_PATH)
+    redirect(api, request, None, LOGIN_PATH)
 }
 
 /// Makes a one-time link for the token that the request carries.
-async fn make_link(api: &ApiState, mut request: Request) -> Response {
-    let authorization = request.headers().get(AUTHORIZATION).cloned();
-    if let Err(error) = authenticate(api, &mut request).await {
-        return secured(refusal(&error));
-    }
-    let token = authorization.as_ref().and_then(|value| {
+async fn make_link(api: &ApiState, request: Request) -> Response {
+    let authorization = request.headers().get(AUTHORIZATION);
+    let token = authorization.and_then(|value| {
         let (scheme, token) = value.to_str().ok()?.trim().split_once(' ')?;
-        scheme
-            .eq_ignore_ascii_case("bearer")
-            .then(|| token.trim().to_owned())
+        let is_bearer = scheme.eq_ignore_ascii_case("bearer");
+        is_bearer.then(|| token.trim().to_owned())
     });
-    let fits = |token: &String| {
-        session_cookies(request.headers(), Some(token), is_encrypted(api)).is_some()
+    let Some(token) = token else {
+        return secured(refusal(&ApiError::Unauthenticated));
     };
-    let Some(token) = token.filter(fits) else {
-        return secured(refusal(&ApiError::bad_request(
-            "a link hands over a bearer token, which has to fit into cookies; send one in the header Authorization",
-        )));
+    let caller = match holder(api, client(&request), &token).await {
+        Ok(caller) => caller,
+        Err(error) => return secured(refusal(&error)),
     };
-    let Some(code) = api.links.create(&token) else {
+    let Some(code) = api.links.create(&caller.name, &token) else {
         return secured(refusal(&ApiError::TooManyRequests));
     };
     let made = json!({
@@ -165,15 +178,46 @@ async fn make_link(api: &ApiState, mut request: Request) -> Response {
     secured(json(StatusCode::CREATED, Body::from(made.to_string())))
 }
 
+/// Whose token this is, whatever else the request proves. It has to fit into the cookies of a session.
+async fn holder(
+    api: &ApiState,
+    client: Arc<RemoteClient>,
+    token: &str,
+) -> Result<Caller, ApiError> {
+    if token.is_empty() || session_cookies(None, Some(token), is_encrypted(api)).is_none() {
+        return Err(ApiError::bad_request(
+            "the token does not fit into the cookies of a session",
+        ));
+    }
+    let mut alone = Request::new(Body::empty());
+    alone.extensions_mut().insert(client.without_certificates());
+    bears(&mut alone, token);
+    authenticate(api, &mut alone).await
+}
+
+/// The client at the other end of the connection.
+fn client(request: &Request) -> Arc<RemoteClient> {
+    let client = request.extensions().get::<Arc<RemoteClient>>();
+    client.cloned().unwrap_or_else(RemoteClient::unknown)
+}
+
+fn is_own_form(request: &Request) -> bool {
+    let here = authority(request.uri(), request.headers());
+    is_from_this_site(here, request.headers())
+}
+
 /// A view, for the caller of a session or of any other credentials.
 async fn view(api: &ApiState, mut request: Request) -> Response {
     let path = request.uri().path().to_owned();
     if path == ROOT {
-        return to(&format!("{ROOT}/"));
+        let query = request.uri().query().unwrap_or_default();
+        return to(&format!("{ROOT}/?{query}"));
     }
     let mut has_session = false;
-    if !request.headers().contains_key(AUTHORIZATION)
-        && let Some(token) = session_token(request.headers())
+    let here = authority(request.uri(), request.headers());
+    // Proxies may send a password of their own.
+    if !has_bearer_token(request.headers())
+        && let Some(token) = session_token(here, request.headers())
     {
         has_session = bears(&mut request, &token);
     }
@@ -187,11 +231,24 @@ async fn view(api: &ApiState, mut request: Request) -> Response {
         Err(ApiError::Unauthorized | ApiError::Unauthenticated) if wants_page(&path) => {
             login(&SignIn {
                 next: address,
-                problem: has_session.then_some(Problem::SessionExpired),
+                problem: has_session.then_some(SignInProblem::SessionExpired),
             })
+        }
+        Err(error) if wants_page(&path) => {
+            let code = StatusCode::from_u16(error.code());
+            failed(
+                code.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR),
+                &error.to_string(),
+            )
         }
         Err(error) => secured(refusal(&error)),
     }
+}
+
+fn has_bearer_token(headers: &HeaderMap) -> bool {
+    let authorization = headers.get(AUTHORIZATION);
+    let scheme = authorization.and_then(|value| value.to_str().ok()?.trim().split(' ').next());
+    scheme.is_some_and(|scheme| scheme.eq_ignore_ascii_case("bearer"))
 }
 
 async fn admitted(api: &ApiState, mut request: Request) -> Result<Response, ApiError> {
@@ -209,7 +266,16 @@ async fn admitted(api: &ApiState, mut request: Request) -> Result<Response, ApiE
     } else {
         &caller.name
     };
-    let response = async { Ok(fleetdex_ui::respond(&queries, path, query, user).await) };
+    let is_view = wants_page(path);
+    let response = async {
+        // The memory of a view; its parts have little.
+        let _permit = if is_view {
+            Some(api.limits.view(&caller).await?)
+        } else {
+            None
+        };
+        Ok(fleetdex_ui::respond(&queries, path, query, user).await)
+    };
     in_flight.run(response).await
 }
 
@@ -260,7 +326,12 @@ fn below_root(address: &str) -> String {
     let is_below = address
         .strip_prefix(ROOT)
         .is_some_and(|below| below.starts_with('/'));
-    let is_plain = !address.contains(['\\', '\r', '\n']) && !address.contains("..");
+    let path = address.split(['?', '#']).next().unwrap_or_default();
+    let leaves = |segment: &str| {
+        let decoded = percent_decode_str(segment).decode_utf8_lossy();
+        matches!(&*decoded, "." | "..")
+    };
+    let is_plain = !address.contains(['\\', '\r', '\n']) && !path.split('/').any(leaves);
     if is_below && is_plain && !address.starts_with(LOGIN_PATH) {
         address.to_owned()
     } else {
@@ -268,15 +339,16 @@ fn below_root(address: &str) -> String {
     }
 }
 
-fn refused(next: String, problem: Problem) -> Response {
+fn refused(next: String, problem: SignInProblem) -> Response {
     let problem = Some(problem);
     login(&SignIn { next, problem })
 }
 
 /// Goes on to an address, with the cookies of a session, or without them.
-fn redirect(api: &ApiState, headers: &HeaderMap, token: Option<&str>, address: &str) -> Response {
+fn redirect(api: &ApiState, request: &Request, token: Option<&str>, address: &str) -> Response {
     let mut response = to(address);
-    let cookies = session_cookies(headers, token, is_encrypted(api)).unwrap_or_default();
+    let here = authority(request.uri(), request.headers());
+    let cookies = session_cookies(here, token, is_encrypted(api)).unwrap_or_default();
     for cookie in cookies {
         response.headers_mut().append(SET_COOKIE, cookie);
     }
@@ -298,7 +370,7 @@ mod tests {
 
     #[test]
     fn only_addresses_of_the_page_are_gone_on_to() {
-        assert_eq!(below_root("/ui/?q=a"), "/ui/?q=a");
+        assert_eq!(below_root("/ui/?q=a..b"), "/ui/?q=a..b");
         for address in [
             "",
             "/",
@@ -307,6 +379,7 @@ mod tests {
             "https://evil.example/ui/",
             "/ui/\\evil",
             "/ui/../apis",
+            "/ui/%2e%2E/apis",
             "/ui/login?code=1",
         ] {
             assert_eq!(below_root(address), "/ui/", "{address}");

@@ -27,14 +27,18 @@ use crate::{
     auth::{
         SecureServing,
         authentication_mode::AuthenticationMode,
-        page_session::PageLinks,
+        caller::Caller,
+        page_session::{PageLinks, is_from_another_site},
         token_file::{TOKEN_FILE_VARIABLE, TokenFile, TokenFileError, default_token_file},
     },
     catalog::Catalog,
     proxying::MemberProxy,
     read::{fleet::Registries, interpreters::Interpreters, store_moves::StoreMoves},
     render::etag::IfNoneMatch,
-    request::{api_error::ApiError, uri::RequestUri},
+    request::{
+        api_error::{ApiError, Forbidden},
+        uri::RequestUri,
+    },
     telemetry::Telemetry,
     watch::peers::Peers,
 };
@@ -124,7 +128,9 @@ impl Server {
 
     /// The path of a link to the web page that signs its first user in as the holder of the token file.
     pub fn page_link(&self) -> Option<String> {
-        let code = self.links.create(self.token_file.token())?;
+        let code = self
+            .links
+            .create(&Caller::local().name, self.token_file.token())?;
         Some(page::link(&code))
     }
 
@@ -218,6 +224,12 @@ async fn handle(State(api): State<ApiState>, request: Request) -> Response {
 
 /// Authenticates the caller and takes a slot for the request. Credentials are removed from it.
 async fn admit(api: &ApiState, mut request: Request) -> Result<Response, ApiError> {
+    if is_from_another_site(request.headers()) {
+        return Err(ApiError::from(Forbidden {
+            message: "forbidden: the request comes from a web page of another site".to_owned(),
+            ..Forbidden::default()
+        }));
+    }
     let caller = authenticate(api, &mut request).await?;
     let uri = request.uri().clone();
     let uri = RequestUri::parse(uri.path(), uri.query())?;

@@ -8,7 +8,10 @@ use std::{
     sync::Arc,
 };
 
-use fleetdex_core::query::{Query, ValueCounts, ValueField, ValuePrefix, ValuesQuery};
+use fleetdex_core::{
+    model::ClusterName,
+    query::{Query, ValueCounts, ValueField, ValuePrefix, ValuesQuery},
+};
 use fleetdex_interpreter::image;
 use fleetdex_limits::fair_semaphore::FairPermit;
 use fleetdex_search::{
@@ -53,7 +56,7 @@ pub async fn completions(
             ValueSet::Kinds => beginning(kinds_of(kinds, &queries), &wanted.prefix),
             ValueSet::Clusters => {
                 let clusters = kinds.catalog().clusters().iter();
-                beginning(clusters.map(|name| name.as_str()).collect(), &wanted.prefix)
+                beginning(clusters.map(ClusterName::as_str).collect(), &wanted.prefix)
             }
             _ => continue,
         };

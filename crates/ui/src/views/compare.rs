@@ -2,8 +2,6 @@
 
 use http::StatusCode;
 use maud::{Markup, html};
-use serde::Deserialize;
-use serde_json::Value;
 
 use super::Shown;
 use crate::{
@@ -11,17 +9,11 @@ use crate::{
     differences::{comparable, compare as compare_texts},
     layout::{problem, warnings},
     parameters::Parameters,
-    query::{Accept, QueryAnswer, QueryApi, Unanswered, ask},
-    question::{Question, quoted, raw},
+    query::{Answered, QueryApi, QueryRefusal},
+    question::{Question, get_command, raw},
+    stored_object::{StoredObject, stored_object},
     yaml,
 };
-
-/// A list with the object, or without it.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct FoundItems {
-    items: Vec<Value>,
-}
 
 /// The view of the differences between two clusters.
 pub(crate) async fn compare(
@@ -38,13 +30,16 @@ pub(crate) async fn compare(
         })
     };
     let (Some(left), Some(right)) = (side("left"), side("right")) else {
-        let unanswered = Unanswered {
+        let unanswered = QueryRefusal {
             status: StatusCode::BAD_REQUEST,
             message: "The parameters left and right have to name clusters.".to_owned(),
         };
         return Shown::unanswered(&title, &unanswered);
     };
-    let (found_left, found_right) = futures::join!(object(api, &left), object(api, &right));
+    let (found_left, found_right) = futures::join!(
+        stored_object(api, &left, ""),
+        stored_object(api, &right, "")
+    );
     let main = match (found_left, found_right) {
         (Ok(of_left), Ok(of_right)) => render(&title, (&left, &of_left), (&right, &of_right)),
         (Err(unanswered), _) | (_, Err(unanswered)) => {
@@ -54,70 +49,36 @@ pub(crate) async fn compare(
     Shown::new(title, main)
 }
 
-/// An object, and what its answer lacks.
-struct FoundSide {
-    object: Value,
-    warnings: Vec<String>,
-}
-
-async fn object(api: &dyn QueryApi, address: &ObjectAddress) -> Result<FoundSide, Unanswered> {
-    let answer: QueryAnswer<FoundItems> = ask(api, &address.query(), Accept::Json).await;
-    let answered = answer?;
-    let missing = || Unanswered {
-        status: StatusCode::NOT_FOUND,
-        message: format!("Cluster {} has no such object.", address.cluster),
-    };
-    let object = answered
-        .value
-        .items
-        .into_iter()
-        .next()
-        .ok_or_else(missing)?;
-    Ok(FoundSide {
-        object,
-        warnings: answered.warnings,
-    })
-}
-
 fn render(
     title: &str,
-    (left, of_left): (&ObjectAddress, &FoundSide),
-    (right, of_right): (&ObjectAddress, &FoundSide),
+    (left, of_left): (&ObjectAddress, &Answered<StoredObject>),
+    (right, of_right): (&ObjectAddress, &Answered<StoredObject>),
 ) -> Markup {
-    let text = |side: &FoundSide| yaml::print(&comparable(&side.object));
+    let text = |side: &Answered<StoredObject>| yaml::print(&comparable(&side.value.object));
     let compared = compare_texts(&text(of_left), &text(of_right));
     html! {
         h1 { (title) }
         (warnings(&of_left.warnings)) (warnings(&of_right.warnings))
         p {
-            @if compared.differing == 0 { "The objects are the same in " } @else { (compared.differing) " lines differ between " }
+            @match compared.differing {
+                0 if compared.is_cut => "The compared part of the objects is the same in ",
+                0 => "The objects are the same in ",
+                1 => "1 line differs between ",
+                count => { (count) " lines differ between " },
+            }
             a href=(left.page()) { (left.cluster) } " and " a href=(right.page()) { (right.cluster) }
             ", apart from what belongs to one cluster, such as the UID and the version."
         }
-        @if compared.is_cut { (problem("Only the first 5,000 lines of each object were compared.")) }
+        @if compared.is_cut { (problem("Only the first 5,000 lines and 512 KiB of each object were compared.")) }
         @if compared.differing > 0 { (compared.render(left.cluster.as_str(), right.cluster.as_str())) }
         (in_other_words(left, right).render())
     }
 }
 
 fn in_other_words(left: &ObjectAddress, right: &ObjectAddress) -> Question {
-    let path = &left.path;
-    let namespace = path
-        .namespace
-        .as_ref()
-        .map(|namespace| format!(" -n {}", quoted(namespace)))
-        .unwrap_or_default();
-    let get = |side: &ObjectAddress| {
-        format!(
-            "fleetdex get {} {}{namespace} --cluster {} -o yaml",
-            quoted(&path.resource()),
-            quoted(&path.name),
-            quoted(side.cluster.as_str())
-        )
-    };
     Question {
         kubectl: format!("diff <({}) <({})", raw(&left.query()), raw(&right.query())),
-        fleetdex: format!("diff <({}) <({})", get(left), get(right)),
+        fleetdex: format!("diff <({}) <({})", get_command(left), get_command(right)),
         open_search: String::new(),
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use maud::{Markup, html};
 use serde::Deserialize;
 
-use super::Shown;
+use super::{Shown, search::of_cluster};
 use crate::{
     address::of_search,
     layout::{Live, warnings},
@@ -17,8 +17,11 @@ use crate::{
 /// Where the query API says how the fleet is read.
 const PATH: &str = "/clusters";
 
-/// Progress of a first sync is worth watching, and costs three short questions.
-const REFRESH_SECONDS: u32 = 5;
+/// The columns with numbers.
+const NUMBERS: [&str; 3] = ["Kinds", "Objects", "Degraded or missing"];
+
+/// Progress of a first sync is worth watching; each time costs a report of the fleet and a count of what is unhealthy.
+const REFRESH_SECONDS: u32 = 10;
 
 /// How the fleet is read.
 #[derive(Debug, Default, Deserialize)]
@@ -113,7 +116,8 @@ pub(crate) async fn fleet(api: &dyn QueryApi) -> Shown {
             let main = html! {
                 h1 { "The fleet" }
                 (warnings(&answered.warnings))
-                div data-refresh #fleet {
+                @if let Ok(counted) = &unhealthy { (warnings(&counted.warnings)) }
+                div #fleet {
                     (clusters(&answered.value, &unhealthy))
                     (registries(&answered.value.registries))
                 }
@@ -131,9 +135,15 @@ pub(crate) async fn fleet(api: &dyn QueryApi) -> Shown {
 fn in_other_words() -> Question {
     Question {
         kubectl: format!("{}\nkubectl get resourceregistries -o yaml", raw(PATH)),
-        fleetdex: "fleetdex verify".to_owned(),
+        fleetdex: String::new(),
         open_search: String::new(),
     }
+}
+
+/// A number of things, such as `1 cluster`.
+fn counted(count: u64, thing: &str) -> String {
+    let ending = if count == 1 { "" } else { "s" };
+    format!("{count} {thing}{ending}")
 }
 
 fn clusters(fleet: &FleetAnswer, unhealthy: &QueryAnswer<ShownTable>) -> Markup {
@@ -154,10 +164,10 @@ fn clusters(fleet: &FleetAnswer, unhealthy: &QueryAnswer<ShownTable>) -> Markup 
         h2 { "Clusters (" (fleet.clusters.len()) ")" }
         @if fleet.clusters.is_empty() { p { "No registry selects a cluster that you may see." } } @else {
             table.results role="table" aria-label="Clusters" {
-                thead role="rowgroup" { tr role="row" { @for column in columns { th role="columnheader" scope="col" { (column) } } } }
+                thead role="rowgroup" { tr role="row" { @for column in columns { th.number[NUMBERS.contains(&column)] role="columnheader" scope="col" { (column) } } } }
                 tbody role="rowgroup" {
                     @for cluster in &fleet.clusters {
-                        @let counted = unhealthy.map(|facet| facet.values.iter().find(|value| value.value == cluster.name).map_or(0, |value| value.count));
+                        @let counted = unhealthy.and_then(|facet| facet.values.iter().find(|value| value.value == cluster.name).map_or((facet.others == 0).then_some(0), |value| Some(value.count)));
                         (cluster.render(&fleet.registries, counted))
                     }
                 }
@@ -167,6 +177,14 @@ fn clusters(fleet: &FleetAnswer, unhealthy: &QueryAnswer<ShownTable>) -> Markup 
 }
 
 impl ClusterAnswer {
+    /// The search for what it has.
+    fn search(&self) -> String {
+        self.name
+            .parse()
+            .map(|name| of_cluster(&name))
+            .unwrap_or_default()
+    }
+
     fn render(&self, registries: &[RegistryAnswer], unhealthy: Option<u64>) -> Markup {
         let of_registries: Vec<&RegistryClusterAnswer> = registries
             .iter()
@@ -184,8 +202,8 @@ impl ClusterAnswer {
             _ => "Degraded",
         };
         html! {
-            tr role="row" data-row {
-                th role="rowheader" scope="row" data-label="Cluster" { a href=(of_search(&format!("cluster:{}", self.name))) { (self.name) } }
+            tr role="row" data-row data-key=(self.name) {
+                th role="rowheader" scope="row" data-label="Cluster" { a href=(of_search(&self.search())) { (self.name) } }
                 td role="cell" data-label="State" {
                     span.health data-health=(word) { (self.state) }
                     @if !self.message.is_empty() { span.message { (self.message) } }
@@ -197,11 +215,11 @@ impl ClusterAnswer {
                 td.number role="cell" data-label="Degraded or missing" {
                     @match unhealthy {
                         Some(0) => "0",
-                        Some(count) => { a href=(of_search(&format!("cluster:{} health:Degraded,Missing", self.name))) { (count) } },
+                        Some(count) => { a href=(of_search(&format!("{} health:Degraded,Missing", self.search()))) { (count) } },
                         None => "",
                     }
                 }
-                td role="cell" data-label="Last in sync" { (last.unwrap_or_default()) }
+                td role="cell" data-label="Last in sync" data-age { (last.unwrap_or_default()) }
                 td role="cell" data-label="Read by" { @if self.replica.is_empty() { "this replica" } @else { (self.replica) } }
             }
         }
@@ -235,12 +253,12 @@ impl RegistryAnswer {
         html! {
             section.registry aria-label={ "Registry " (self.name) } {
                 h3 { (self.name) }
-                p { (clusters) " clusters, " (objects) " objects, " (synced) " of " (kinds) " kinds in sync" }
+                p { (counted(*clusters, "cluster")) ", " (counted(*objects, "object")) ", " (synced) " of " (counted(kinds, "kind")) " in sync" }
                 @if synced < kinds { progress max=(kinds) value=(synced) aria-label={ "Kinds of " (self.name) " in sync" } {} }
                 ul.conditions { @for condition in &self.status.conditions { (condition.render()) } }
                 @if !failing.is_empty() {
                     details open[failing.len() < 10] {
-                        summary { (failing.len()) " clusters are not wholly in sync" }
+                        summary { (counted(failing.len() as u64, "cluster")) @if failing.len() == 1 { " is" } @else { " are" } " not wholly in sync" }
                         ul { @for cluster in failing { (cluster.render()) } }
                     }
                 }
@@ -250,9 +268,9 @@ impl RegistryAnswer {
 }
 
 impl ConditionAnswer {
-    /// Conditions that say that something is right are `True`; those that name a problem, such as `Conflict`, are not.
+    /// Most conditions are `True` if something is right; those that name a problem are `True` if there is one.
     fn render(&self) -> Markup {
-        let is_good = matches!(&*self.r#type, "Ready" | "StoreReachable" | "Synced");
+        let is_good = !matches!(&*self.r#type, "Conflict" | "MissingFields");
         let word = match (is_good, &*self.status) {
             (true, "True") | (false, "False") => "Healthy",
             (_, "Unknown") => "Progressing",
@@ -277,7 +295,7 @@ impl RegistryClusterAnswer {
         html! {
             li {
                 b { (self.name) } " " span.health data-health=(word) { (self.phase) } @if !self.message.is_empty() { ": " (self.message) }
-                @if !self.last_audit_time.is_empty() { " " span.since { "compared with the cluster at " (self.last_audit_time) } }
+                @if !self.last_audit_time.is_empty() { " " span.since data-age { "compared with the cluster at " (self.last_audit_time) } }
                 @if !self.kinds.is_empty() {
                     ul { @for kind in &self.kinds {
                         li { (kind.kind) @if !kind.namespace.is_empty() { " in " (kind.namespace) } ": " (kind.phase) @if !kind.message.is_empty() { ", " (kind.message) } }

@@ -1,21 +1,27 @@
 //! One object of one cluster.
 
 use axum::{body::Body, response::Response};
-use http::{HeaderValue, header};
+use http::{HeaderValue, StatusCode, header};
 use jiff::Timestamp;
 use maud::{Markup, html};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{Shown, results::ResultRow, search::same_object};
+use super::{
+    Shown,
+    results::ResultRow,
+    search::{of_cluster, same_object},
+};
 use crate::{
     address::{ObjectAddress, encoded, of_search},
     graph::{GraphNode, picture},
     layout::{Live, health, problem, warnings},
-    query::{Accept, QueryAnswer, QueryApi, Unanswered, ask},
-    question::{Question, explained, quoted},
+    parameters::{Parameters, not_older_than},
+    query::{Accept, QueryAnswer, QueryApi, ask},
+    question::{Question, explained, get_command, raw},
     response::{ROOT, secured},
-    tables::{ObjectMetadata, ShownTable},
+    stored_object::stored_object,
+    tables::{RowMetadata, ShownRow, ShownTable},
     yaml,
 };
 
@@ -23,21 +29,6 @@ use crate::{
 const EVENTS: usize = 50;
 /// Clusters whose object of the same name is shown.
 const CLUSTERS: usize = 500;
-
-/// A list with the object, or without it.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct ObjectList {
-    metadata: ListFreshness,
-    items: Vec<Value>,
-}
-
-/// What a list says about its age.
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct ListFreshness {
-    as_of: std::collections::BTreeMap<String, String>,
-}
 
 /// Relations of an object.
 #[derive(Debug, Default, Deserialize)]
@@ -51,7 +42,7 @@ struct Relations {
 #[serde(rename_all = "camelCase", default)]
 struct RelatedItem {
     kind: String,
-    metadata: ObjectMetadata,
+    metadata: RowMetadata,
     relation: RelationOfItem,
 }
 
@@ -65,7 +56,7 @@ struct RelationOfItem {
 }
 
 /// What the view shows.
-struct Parts<'v> {
+struct ObjectParts<'v> {
     address: &'v ObjectAddress,
     object: &'v Value,
     as_of: Option<&'v str>,
@@ -76,15 +67,18 @@ struct Parts<'v> {
 }
 
 /// The view of an object.
-pub(crate) async fn object(api: &dyn QueryApi, address: &ObjectAddress) -> Shown {
+pub(crate) async fn object(
+    api: &dyn QueryApi,
+    address: &ObjectAddress,
+    parameters: &Parameters,
+) -> Shown {
     let title = format!("{} {}", address.path.resource(), address.path.name);
-    let listed = match found(api, address).await {
-        Ok(listed) => listed,
+    // When this shows the version of an event, the other questions do, too.
+    let found = match stored_object(api, address, &not_older_than(parameters)).await {
+        Ok(found) => found,
         Err(unanswered) => return Shown::unanswered(&title, &unanswered),
     };
-    let Some(object) = listed.value.items.first() else {
-        return Shown::unanswered(&title, &gone(address));
-    };
+    let object = &found.value.object;
     let kind = object["kind"].as_str().unwrap_or_default();
     let uid = object["metadata"]["uid"].as_str().unwrap_or_default();
     let related = format!(
@@ -104,46 +98,19 @@ pub(crate) async fn object(api: &dyn QueryApi, address: &ObjectAddress) -> Shown
         ask(api, &events, Accept::Table),
         explained(api, &here)
     );
-    let parts = Parts {
+    let parts = ObjectParts {
         address,
         object,
-        as_of: listed
-            .value
-            .metadata
-            .as_of
-            .get(address.cluster.as_str())
-            .map(String::as_str),
+        as_of: found.value.as_of.as_deref(),
         relations,
         elsewhere,
         events,
         question: in_other_words(address, open_search),
     };
-    let main = html! { (warnings(&listed.warnings)) (parts.render(kind)) };
+    let main = html! { (warnings(&found.warnings)) (parts.render(kind)) };
     Shown {
         live: Some(Live::Events(format!("{ROOT}/events{}", address.query()))),
         ..Shown::new(format!("{kind} {}", address.path.name), main)
-    }
-}
-
-async fn found(api: &dyn QueryApi, address: &ObjectAddress) -> QueryAnswer<ObjectList> {
-    ask(api, &address.query(), Accept::Json).await
-}
-
-fn gone(address: &ObjectAddress) -> Unanswered {
-    Unanswered {
-        status: http::StatusCode::NOT_FOUND,
-        message: format!(
-            "Cluster {} has no {} {} that you may see{}. It may have been deleted.",
-            address.cluster,
-            address.path.resource(),
-            address.path.name,
-            address
-                .path
-                .namespace
-                .as_ref()
-                .map(|namespace| format!(" in namespace {namespace}"))
-                .unwrap_or_default()
-        ),
     }
 }
 
@@ -164,28 +131,17 @@ fn events_path(address: &ObjectAddress, uid: &str) -> String {
 }
 
 fn in_other_words(address: &ObjectAddress, open_search: String) -> Question {
-    let path = &address.path;
-    let namespace = path
-        .namespace
-        .as_ref()
-        .map(|namespace| format!(" -n {}", quoted(namespace)))
-        .unwrap_or_default();
-    let (resource, name) = (quoted(&path.resource()), quoted(&path.name));
-    let cluster = quoted(address.cluster.as_str());
     Question {
-        kubectl: crate::question::raw(&address.query()),
-        fleetdex: format!("fleetdex get {resource} {name}{namespace} --cluster {cluster} -o yaml"),
+        kubectl: raw(&address.query()),
+        fleetdex: get_command(address),
         open_search,
     }
 }
 
-/// The object as YAML, as a file.
+/// The object as YAML, as plain text.
 pub(crate) async fn download(api: &dyn QueryApi, address: &ObjectAddress) -> Response {
-    let (status, text) = match found(api, address).await {
-        Ok(listed) => match listed.value.items.first() {
-            Some(object) => (http::StatusCode::OK, yaml::print(object)),
-            None => (http::StatusCode::NOT_FOUND, gone(address).message),
-        },
+    let (status, text) = match stored_object(api, address, "").await {
+        Ok(found) => (StatusCode::OK, yaml::print(&found.value.object)),
         Err(unanswered) => (unanswered.status, unanswered.message),
     };
     let mut response = Response::new(Body::from(text));
@@ -198,7 +154,7 @@ pub(crate) async fn download(api: &dyn QueryApi, address: &ObjectAddress) -> Res
     response
 }
 
-impl Parts<'_> {
+impl ObjectParts<'_> {
     fn render(&self, kind: &str) -> Markup {
         let Self {
             address, object, ..
@@ -207,8 +163,8 @@ impl Parts<'_> {
         html! {
             article.object {
                 h1 { span.kind { (kind) } " " (path.name) }
-                dl.facts data-refresh #facts {
-                    (fact("Cluster", &html! { a href=(of_search(&format!("cluster:{}", address.cluster))) { (address.cluster) } }))
+                dl.facts #facts {
+                    (fact("Cluster", &html! { a href=(of_search(&of_cluster(&address.cluster))) { (address.cluster) } }))
                     @if let Some(namespace) = &path.namespace {
                         (fact("Namespace", &html! { a href=(of_search(&format!("ns:{namespace}"))) { (namespace) } }))
                     }
@@ -217,10 +173,10 @@ impl Parts<'_> {
                     @if let Some(changed) = last_change(object) { (fact("Last change of a condition", &changed)) }
                     (fact("Shown as of", &self.freshness()))
                 }
-                section aria-labelledby="relations" data-refresh #relations-section { h2 #relations { "Relations" } (self.relations(kind)) }
-                section aria-labelledby="clusters" data-refresh #clusters-section { h2 #clusters { "In all clusters" } (self.elsewhere()) }
-                section aria-labelledby="events" data-refresh #events-section { h2 #events { "Events" } (self.events()) }
-                section aria-labelledby="yaml-title" data-refresh #yaml-section { h2 #yaml-title { "YAML" } (self.yaml()) }
+                section aria-labelledby="relations" #relations-section { h2 #relations { "Relations" } (self.relations(kind)) }
+                section aria-labelledby="clusters" #clusters-section { h2 #clusters { "In all clusters" } (self.elsewhere()) }
+                section aria-labelledby="events" #events-section { h2 #events { "Events" } (self.events()) }
+                section aria-labelledby="yaml-title" #yaml-section { h2 #yaml-title { "YAML" } (self.yaml()) }
                 (self.question.render())
             }
         }
@@ -232,9 +188,7 @@ impl Parts<'_> {
             return html! {};
         };
         let table = &elsewhere.value;
-        let here = |row: &&crate::tables::ShownRow| {
-            row.object.metadata.cluster().as_ref() == Some(&self.address.cluster)
-        };
+        let here = |row: &&ShownRow| row.object.metadata.address().as_ref() == Some(self.address);
         let Some(row) = table.rows.iter().find(here) else {
             return html! {};
         };
@@ -254,7 +208,7 @@ impl Parts<'_> {
     fn freshness(&self) -> Markup {
         match self.as_of {
             Some(time) => html! { strong { (time) } " (the cluster is not read at present)" },
-            None => html! { time { (now()) } " (the index follows the cluster)" },
+            None => html! { time data-age { (now()) } " (the index follows the cluster)" },
         }
     }
 
@@ -300,9 +254,19 @@ impl Parts<'_> {
             object: row.object.metadata.address(),
             row: row.clone(),
         });
-        let rows: Vec<ResultRow> = rows.collect();
+        // The search also finds kinds of the same name in other groups.
+        let path = &self.address.path;
+        let is_same = |row: &ResultRow| {
+            let other = row.object.as_ref().map(|object| &object.path);
+            other.is_some_and(|other| {
+                (&other.group, &other.plural) == (&path.group, &path.plural)
+                    && (&other.namespace, &other.name) == (&path.namespace, &path.name)
+            })
+        };
+        let rows: Vec<ResultRow> = rows.filter(is_same).collect();
         html! {
             (warnings(&answered.warnings))
+            @if !table.metadata.next.is_empty() { p.hint { "There are more clusters than these." } }
             table.results role="table" aria-label="The object in all clusters" {
                 thead role="rowgroup" { tr role="row" { @for name in ["Cluster", "Health", "Reason", "Age", "Differences"] { th role="columnheader" scope="col" { (name) } } } }
                 tbody role="rowgroup" { @for result in &rows { (self.elsewhere_row(table, result)) } }
@@ -322,11 +286,11 @@ impl Parts<'_> {
             encoded(object.cluster.as_str())
         );
         html! {
-            tr role="row" data-row {
+            tr role="row" data-row data-key=(object.cluster) {
                 th role="rowheader" scope="row" data-label="Cluster" { @if is_here { b { (object.cluster) } " (this one)" } @else { a href=(object.page()) { (object.cluster) } } }
                 td role="cell" data-label="Health" { (health(&table.cell(&result.row, "Health"))) }
                 td role="cell" data-label="Reason" { (table.cell(&result.row, "Reason")) }
-                td role="cell" data-label="Age" { (table.cell(&result.row, "Age")) }
+                td role="cell" data-label="Age" data-age { (table.cell(&result.row, "Age")) }
                 td role="cell" data-label="Differences" { @if !is_here { a href=(compare) { "Compare" span.invisible { " with " (object.cluster) } } } }
             }
         }
@@ -354,7 +318,7 @@ impl Parts<'_> {
         let address = format!("{}?format=yaml", self.address.page());
         html! {
             p.tools {
-                a href=(address) data-yaml { "Plain text" }
+                a href=(address) { "Plain text" }
                 button type="button" hidden data-copy-from=(address) { "Copy" span.invisible { " the YAML" } }
                 label hidden data-yaml-search { "Find " input type="search" autocomplete="off" spellcheck="false"; }
                 span role="status" data-yaml-found {}

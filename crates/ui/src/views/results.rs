@@ -12,6 +12,9 @@ use crate::{
 /// Columns beyond those of every Table that are shown.
 const ALSO_SHOWN: [&str; 2] = ["Health", "Health Reason"];
 
+/// Columns whose cells change by the time alone. A row with nothing else that is new has not changed.
+const AGES: [&str; 4] = ["Age", "Duration", "Last Seen", "Last Schedule"];
+
 /// A row, and the address of its object.
 #[derive(Clone, Debug)]
 pub(super) struct ResultRow {
@@ -32,13 +35,24 @@ pub(super) fn table(caption: &str, columns: &[ShownColumn], rows: &[ResultRow]) 
             thead role="rowgroup" { tr role="row" { @for (_, column) in &shown { th role="columnheader" scope="col" { (column.name) } } } }
             tbody role="rowgroup" {
                 @for result in rows {
-                    tr role="row" data-row {
+                    tr role="row" data-row data-key=(key(&result.row)) {
                         @for (position, column) in &shown { (cell(result, *position, &column.name)) }
                     }
                 }
             }
         }
     }
+}
+
+/// What identifies the object of a row among all clusters, also when the view is loaded again.
+pub(super) fn key(row: &ShownRow) -> String {
+    let metadata = &row.object.metadata;
+    let cluster = metadata.cluster();
+    format!(
+        "{}/{}",
+        cluster.as_ref().map_or("", |name| name.as_str()),
+        metadata.uid
+    )
 }
 
 fn cell(result: &ResultRow, position: usize, column: &str) -> Markup {
@@ -52,7 +66,7 @@ fn cell(result: &ResultRow, position: usize, column: &str) -> Markup {
         };
     }
     html! {
-        td role="cell" data-label=(column) .number[is_number] .empty[value.is_empty()] {
+        td role="cell" data-label=(column) .number[is_number] .empty[value.is_empty()] data-age[AGES.contains(&column)] {
             @if column == "Health" { (health(&value)) } @else { (value) }
         }
     }

@@ -2,18 +2,19 @@
 
 use std::collections::BTreeMap;
 
+use fleetdex_core::model::ClusterName;
 use fleetdex_search::{Condition, Search, parse};
 use maud::{Markup, html};
 
 use super::{
     Shown,
-    results::{ResultRow, table},
+    results::{ResultRow, key, table},
 };
 use crate::{
     address::{NativePath, ObjectAddress, encoded, of_search},
     layout::{Live, problem, warnings},
-    parameters::Parameters,
-    query::{Accept, Answered, QueryApi, ask},
+    parameters::{Parameters, not_older_than},
+    query::{Accept, Answered, QueryAnswer, QueryApi, ask},
     question::{Question, explained, quoted, raw},
     response::ROOT,
     tables::{ShownColumn, ShownFacet, ShownRow, ShownTable},
@@ -40,9 +41,8 @@ pub(crate) async fn search(api: &dyn QueryApi, parameters: &Parameters) -> Shown
         format!("Search: {text}")
     };
     let question = question_path(text);
-    let page = page_path(&question, parameters.get("continue"));
     let (answer, explanation) = futures::join!(
-        ask::<ShownTable>(api, &page, Accept::Table),
+        page_or_first(api, &question, parameters),
         explained(api, &question)
     );
     let shown = match answer {
@@ -70,6 +70,33 @@ pub(crate) async fn search(api: &dyn QueryApi, parameters: &Parameters) -> Shown
     }
 }
 
+/// The page that the parameters name, or the first one if that is no longer to be had.
+async fn page_or_first(
+    api: &dyn QueryApi,
+    question: &str,
+    parameters: &Parameters,
+) -> QueryAnswer<ShownTable> {
+    let next = parameters.get("continue");
+    let version = not_older_than(parameters);
+    let first = format!("{}{version}", page_path(question, ""));
+    if next.is_empty() {
+        return ask(api, &first, Accept::Table).await;
+    }
+    // A page after the first one has no version: the first one is waited for.
+    if !version.is_empty() {
+        let first = format!("{question}&limit=1{version}");
+        let _shown = ask::<ShownTable>(api, &first, Accept::Table).await;
+    }
+    let page = ask(api, &page_path(question, next), Accept::Table).await;
+    if page.is_ok() {
+        return page;
+    }
+    let mut first = ask::<ShownTable>(api, &first, Accept::Table).await?;
+    let text = "The next page of an earlier result is no longer to be had; this is the first page.";
+    first.warnings.push(text.to_owned());
+    Ok(first)
+}
+
 /// The question about a text, below the group and version.
 fn question_path(text: &str) -> String {
     format!("/objects?q={}", encoded(text))
@@ -88,7 +115,7 @@ fn page_path(question: &str, next: &str) -> String {
 fn in_other_words(text: &str, question: &str, open_search: String) -> Question {
     Question {
         kubectl: raw(question),
-        fleetdex: format!("fleetdex search {}", quoted(text)),
+        fleetdex: format!("fleetdex search -- {}", quoted(text)),
         open_search,
     }
 }
@@ -139,14 +166,13 @@ fn render(
 ) -> Markup {
     let found = &answered.value;
     let search = parse(text).unwrap_or_default();
-    let count = found.rows.len() as u64 + found.metadata.remaining_item_count.unwrap_or_default();
     html! {
         div.search-view {
             section.found aria-labelledby="found" {
-                h1 #found { (counted(count)) @if text.is_empty() { " in all clusters" } }
+                h1 #found { (counted(total(found))) @if text.is_empty() { " in all clusters" } }
                 (terms(&search))
                 (warnings(&answered.warnings))
-                div #results data-refresh {
+                div #results {
                     @if found.rows.is_empty() { (nothing_found(text)) } @else { (rows(found, of_one_kind)) }
                     @if !found.metadata.next.is_empty() {
                         nav.pages aria-label="Pages of the result" {
@@ -158,6 +184,14 @@ fn render(
             }
             (facets(&search, found))
         }
+    }
+}
+
+/// How many objects all pages have together. Each object has one kind.
+fn total(found: &ShownTable) -> u64 {
+    match found.facet("kind").filter(|kinds| !kinds.values.is_empty()) {
+        Some(kinds) => kinds.values.iter().map(|kind| kind.count).sum::<u64>() + kinds.others,
+        None => found.rows.len() as u64 + found.metadata.remaining_item_count.unwrap_or_default(),
     }
 }
 
@@ -183,13 +217,13 @@ fn rows(found: &ShownTable, of_one_kind: Option<ShownTable>) -> Markup {
         row: row.clone(),
     });
     let addressed: Vec<ResultRow> = addressed.collect();
-    if let Some(own) = of_one_kind {
+    if let Some(of_kind) = of_one_kind {
         let by_uid: BTreeMap<String, &ShownRow> =
-            own.rows.iter().map(|row| (identity(row), row)).collect();
+            of_kind.rows.iter().map(|row| (key(row), row)).collect();
         let joined: Option<Vec<ResultRow>> = addressed
             .iter()
             .map(|result| {
-                let row = (*by_uid.get(&identity(&result.row))?).clone();
+                let row = (*by_uid.get(&key(&result.row))?).clone();
                 Some(ResultRow {
                     row,
                     object: result.object.clone(),
@@ -198,7 +232,7 @@ fn rows(found: &ShownTable, of_one_kind: Option<ShownTable>) -> Markup {
             .collect();
         // An object that has gone since would be missing: then all have the columns that every kind has.
         if let Some(joined) = joined {
-            return with_namespaces(own.column_definitions, joined);
+            return with_namespaces(of_kind.column_definitions, joined);
         }
     }
     table("Found objects", &found.column_definitions, &addressed)
@@ -218,17 +252,6 @@ fn with_namespaces(mut columns: Vec<ShownColumn>, mut rows: Vec<ResultRow>) -> M
         }
     }
     table("Found objects", &columns, &rows)
-}
-
-/// What identifies the object of a row among all clusters.
-fn identity(row: &ShownRow) -> String {
-    let metadata = &row.object.metadata;
-    let cluster = metadata.cluster();
-    format!(
-        "{} {}",
-        cluster.as_ref().map_or("", |name| name.as_str()),
-        metadata.uid
-    )
 }
 
 /// The terms of the search, each with the search without it.
@@ -340,6 +363,11 @@ fn examples() -> Markup {
     html! {
         dl.examples { @for (text, meaning) in examples { dt { a href=(of_search(text)) { code { (text) } } } dd { (meaning) } } }
     }
+}
+
+/// The search for what a cluster has.
+pub(super) fn of_cluster(cluster: &ClusterName) -> String {
+    Condition::Cluster(vec![cluster.clone()]).to_string()
 }
 
 /// The search that finds an object of this name in all clusters, as far as a search can say it.

@@ -175,7 +175,7 @@ fn arguments(url: &str) -> InstallArgs {
         workspace: None,
         no_overwrite: false,
         wait: 0,
-        index: IndexArgs::default(),
+        objects: ObjectArgs::default(),
     }
 }
 
@@ -196,7 +196,7 @@ async fn run(args: &InstallArgs) -> Result<String, String> {
 #[tokio::test]
 async fn a_second_install_replaces_the_objects_of_the_first() {
     let (fake, url) = FakeDashboards::default().serve().await;
-    let total = IndexArgs::default().objects().len();
+    let total = ObjectArgs::default().objects().len();
     let first = run(&arguments(&url)).await.unwrap();
     assert!(
         first.contains(&format!("{total} are new, 0 replaced")),

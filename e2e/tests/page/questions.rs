@@ -1,0 +1,127 @@
+//! The questions that views show in the words of kubectl, `fleetdex` and OpenSearch.
+
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+use std::collections::BTreeSet;
+
+use e2e::{browser::Browser, poll::eventually, scenario::DEADLINE};
+use reqwest::Method;
+use serde_json::Value;
+
+use crate::site::{DIFFERENCES, POD, SECRET, Visit, content, objects, search};
+
+/// Runs a command that a view shows.
+async fn run(visit: &Visit, browser: &Browser, program: &str) -> String {
+    let command = content(browser, &format!("#question-{program}")).await;
+    let session = &visit.site().session;
+    session.shell(&command).await.unwrap()
+}
+
+async fn until_available(visit: &Visit) {
+    let session = &visit.site().session;
+    let command = "kubectl --context fleet get pods -A -o name";
+    eventually("kubectl asks the fleet", DEADLINE, || {
+        session.shell(command)
+    })
+    .await
+    .unwrap();
+}
+
+/// The paths of the objects of a list in the page.
+fn views_of(list: &Value) -> BTreeSet<String> {
+    let items = list["items"].as_array().unwrap();
+    let view = |item: &Value| {
+        let annotations = &item["metadata"]["annotations"];
+        let text = |key: &str| annotations[key].as_str().unwrap().to_owned();
+        let cluster = text("resource.karmada.io/cached-from-cluster");
+        format!("/ui/clusters/{cluster}{}", text("fleetdex.io/native-path"))
+    };
+    items.iter().map(view).collect()
+}
+
+#[tokio::test]
+async fn the_question_of_a_search_has_the_same_answer_elsewhere() {
+    let visit = Visit::begin().await;
+    until_available(&visit).await;
+    let text = "kind:Pod,Deployment ns:shop NOT health:Healthy";
+    let browser = visit.open(&search(text)).await;
+    let shown: BTreeSet<String> = objects(&browser).await.into_iter().collect();
+    assert!(shown.len() > 3, "{shown:?}");
+
+    let list = run(&visit, &browser, "kubectl").await;
+    let list: Value = serde_json::from_str(&list).unwrap();
+    assert_eq!(views_of(&list), shown);
+
+    let table = run(&visit, &browser, "fleetdex").await;
+    assert_eq!(table.lines().count(), shown.len() + 1, "{table}");
+
+    let body = content(&browser, "#question-OpenSearch").await;
+    let body: Value = serde_json::from_str(&body).unwrap();
+    let opensearch = visit.site().fleet.opensearch().unwrap().client().unwrap();
+    let answer = opensearch
+        .send(Method::POST, "fleetdex/_search", Some(&body))
+        .await
+        .unwrap();
+    let hits = answer.body["hits"]["hits"].as_array().map(Vec::len);
+    assert_eq!(hits, Some(shown.len()), "{}", answer.body);
+}
+
+#[tokio::test]
+async fn the_question_of_an_object_has_the_same_answer_elsewhere() {
+    let visit = Visit::begin().await;
+    until_available(&visit).await;
+    let browser = visit.open(POD).await;
+    let list = run(&visit, &browser, "kubectl").await;
+    let list: Value = serde_json::from_str(&list).unwrap();
+    let item = &list["items"][0];
+    assert_eq!(item["metadata"]["name"], "checkout-0");
+
+    let yaml = run(&visit, &browser, "fleetdex").await;
+    let uid = item["metadata"]["uid"].as_str().unwrap();
+    assert!(yaml.contains(uid), "{yaml}");
+
+    let body = content(&browser, "#question-OpenSearch").await;
+    let body: Value = serde_json::from_str(&body).unwrap();
+    let opensearch = visit.site().fleet.opensearch().unwrap().client().unwrap();
+    let answer = opensearch
+        .send(Method::POST, "fleetdex/_search", Some(&body))
+        .await
+        .unwrap();
+    assert!(answer.body.to_string().contains(uid), "{}", answer.body);
+}
+
+#[tokio::test]
+async fn the_questions_of_differences_and_of_the_fleet_are_answered_elsewhere() {
+    let visit = Visit::begin().await;
+    until_available(&visit).await;
+    let browser = visit.open(DIFFERENCES).await;
+    for program in ["kubectl", "fleetdex"] {
+        let command = content(&browser, &format!("#question-{program}")).await;
+        // `diff` says with 1 that there are differences; the shell of the session knows no `<(`.
+        let line = format!("bash <<'END'\n{command} || [ $? = 1 ]\nEND");
+        let lines = visit.site().session.shell(&line).await.unwrap();
+        assert!(
+            lines.contains("member1") && lines.contains("member2"),
+            "{lines}"
+        );
+    }
+    browser.goto(&visit.address("/fleet")).await.unwrap();
+    let fleet = run(&visit, &browser, "kubectl").await;
+    for part in ["member1", "member3", "kind: ResourceRegistry"] {
+        assert!(fleet.contains(part), "{part} in {fleet}");
+    }
+    let verified = run(&visit, &browser, "fleetdex").await;
+    assert!(verified.contains("member3"), "{verified}");
+}
+
+#[tokio::test]
+async fn a_question_is_copied_with_a_click() {
+    let visit = Visit::begin().await;
+    let browser = visit.open(&format!("/clusters/member1/{SECRET}")).await;
+    browser.click("#question summary").await.unwrap();
+    browser.click("[data-copy=question-kubectl]").await.unwrap();
+    browser
+        .wait_for_text("[data-copy=question-kubectl]", "Copied")
+        .await
+        .unwrap();
+}
