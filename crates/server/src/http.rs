@@ -15,3 +15,4 @@ pub(crate) mod page;
 pub(crate) mod request_body;
 pub(crate) mod response;
 pub mod serve;
+pub(crate) mod watch_handlers;

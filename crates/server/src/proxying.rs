@@ -44,8 +44,9 @@ use crate::{
     auth::caller::Caller,
     http::{
         api_state::ApiState,
-        handlers::{attributes, list_objects, watch_objects},
+        handlers::{attributes, list_objects},
         response,
+        watch_handlers::watch_objects,
     },
     render::representation::{Endpoint, Representation},
     request::{api_error::ApiError, api_request::list_of_fleet, uri::RequestUri},

@@ -14,11 +14,11 @@ use super::{
     completion_handler::complete_search,
     handlers::{
         attributes, count_images, count_objects, interpret, list_objects, merged_object,
-        related_objects, report_fleet, search_all_kinds, search_objects, watch_all_kinds,
-        watch_objects,
+        related_objects, report_fleet, search_all_kinds, search_objects,
     },
     listen::RequestHandle,
     response::{document, json, options, unknown_parameters, with_warnings},
+    watch_handlers::{watch_all_kinds, watch_objects},
 };
 use crate::{
     auth::{

@@ -1,30 +1,24 @@
-//! Handlers of lists, watches and counts, restricted to what the caller may see.
+//! Handlers of lists, searches and counts, restricted to what the caller may see.
 
 use std::sync::Arc;
 
-use axum::{body::Body, extract::Request, http::StatusCode, response::Response};
+use axum::{body::Body, extract::Request, response::Response};
 use fleetdex_core::{
     model::ClusterName,
     query::{Requester, ResourceName},
 };
 use fleetdex_interpreter::results;
-use futures::future::try_join_all;
 use serde_json::value::RawValue;
-use tokio::time::Instant;
 
 use super::{
     api_state::ApiState,
     guarded_body::guarded,
     limits::UserPermit,
-    listen::delivery::ResponseDeadline,
     request_body::json_body,
-    response::{document, json, tagged, unknown_parameters, with_warnings},
+    response::{document, tagged, unknown_parameters, with_warnings},
 };
 use crate::{
-    auth::{
-        attributes::Attributes, authentication_mode::AuthenticationMode, caller::Caller,
-        reauthorization::Reauthorization,
-    },
+    auth::{attributes::Attributes, authentication_mode::AuthenticationMode, caller::Caller},
     catalog::Catalog,
     read::{
         across_kinds::AcrossKinds,
@@ -33,27 +27,20 @@ use crate::{
         list, merged, objects, owners,
         query_plan::{self, QueryPlan, bounded},
         related, search,
-        visible_objects::{VisibilityFilter, permitted_objects, reauthorization, visible_catalog},
+        visible_objects::{VisibilityFilter, permitted_objects, visible_catalog},
     },
     render::representation::{MetaVersion, OutputKind, Representation},
     request::{
         api_error::ApiError,
         api_request::{
             AggregateRequest, ImagesRequest, InterpretRequest, ListRequest, MergedRequest,
-            ObjectsRequest, RelatedRequest, SearchRequest, SearchWatch,
+            ObjectsRequest, RelatedRequest, SearchRequest,
         },
-    },
-    watch::{
-        event_stream::ended_by,
-        search_response,
-        watch_response::{self, WatchDuration},
     },
 };
 
 /// Bytes that one byte of a selection across kinds takes at most: in the queries that are in flight, parsed and translated.
 const SELECTION_COPIES: usize = 16;
-/// Each query of a watched search while it begins, its filter, and twice what of it is permitted.
-const WATCHED_COPIES: usize = 4;
 
 /// The attributes that the request was authorized with; none for the holder of the token file.
 pub(crate) fn attributes(request: &Request) -> Option<Attributes> {
@@ -159,47 +146,6 @@ pub(crate) async fn search_all_kinds(
     .await?;
     let result = objects::document(&found, representation.output)?;
     respond_across_kinds(&result, representation, &list.ignored, &warnings)
-}
-
-/// Watches a search of all kinds.
-pub(crate) async fn watch_all_kinds(
-    api: &ApiState,
-    caller: &Caller,
-    catalog: &Arc<Catalog>,
-    (request, options): (&SearchRequest, SearchWatch),
-    representation: Representation,
-    authorized_as: Option<Attributes>,
-) -> Result<Response, ApiError> {
-    let _reservation = reserve_selection(api, caller, &request.list)?;
-    let named = search::named_clusters(request);
-    let kinds = across_kinds(api, caller, catalog, &named).await?;
-    let mut search = search::plan_watch(&kinds, catalog, request).await?;
-    let reservation = api
-        .limits
-        .reserve_query(caller, search.query_bytes() * WATCHED_COPIES)?;
-    let subscriptions = search.kinds.iter();
-    let subscriptions =
-        subscriptions.map(|kind| api.peers.subscribe(&kind.plan, &kind.list.resource));
-    let peers = try_join_all(subscriptions).await?;
-    for subscription in &peers {
-        subscription.check(kinds.catalog())?;
-    }
-    let shown = search.kinds.iter();
-    let shown = shown.map(|kind| (&kind.list, &kind.plan.query.permitted));
-    let reauthorization = reauthorization(&api.authentication_mode, caller, authorized_as, shown);
-    let mut warnings = unknown_parameters(&request.list.ignored);
-    let incomplete = std::mem::take(&mut search.warnings).into_iter();
-    warnings.extend(bounded(incomplete.collect()));
-    let (body, ends) = search_response::respond(
-        api.catalog.clone(),
-        search,
-        options,
-        representation.output,
-        &peers,
-    )
-    .await?;
-    let body = reserved(reauthorized(body, reauthorization), reservation);
-    Ok(with_warnings(watch_of(body, ends), &warnings))
 }
 
 /// Finds the relations of an object.
@@ -343,67 +289,16 @@ pub(super) fn respond_across_kinds(
     Ok(with_warnings(document(result, representation)?, &all))
 }
 
-/// Watches objects.
-pub(crate) async fn watch_objects(
-    api: &ApiState,
-    caller: &Caller,
-    catalog: &Arc<Catalog>,
-    request: &ListRequest,
-    representation: Representation,
-    authorized_as: Option<Attributes>,
-) -> Result<Response, ApiError> {
-    let planned = api.moves.planned(catalog, &api.catalog);
-    let PermittedQuery {
-        plan,
-        warnings,
-        catalog,
-        reservation,
-    } = permitted_query(api, caller, catalog, request).await?;
-    let representation = narrowed(representation, request);
-    let duration = if request.rewrites_version {
-        WatchDuration::Long
-    } else {
-        WatchDuration::Short
-    };
-    let peers = api.peers.subscribe(&plan, &request.resource).await?;
-    peers.check(&catalog)?;
-    let reauthorization = reauthorization(
-        &api.authentication_mode,
-        caller,
-        authorized_as,
-        [(request, &plan.query.permitted)],
-    );
-    let (body, ends) =
-        watch_response::respond(planned, plan, request, representation, duration, &peers).await?;
-    let body = reserved(reauthorized(body, reauthorization), reservation);
-    Ok(with_warnings(watch_of(body, ends), &warnings))
-}
-
-/// Ends a watch when its caller loses a permission.
-fn reauthorized(body: Body, reauthorization: Option<Reauthorization>) -> Body {
-    match reauthorization {
-        Some(reauthorization) => ended_by(body, reauthorization.until_denied()),
-        None => body,
-    }
-}
-
-/// The response to a watch that ends at that time at the latest.
-fn watch_of(body: Body, ends: Instant) -> Response {
-    let mut response = json(StatusCode::OK, body);
-    response.extensions_mut().insert(ResponseDeadline(ends));
-    response
-}
-
 /// A query plan for a caller.
 pub(crate) struct PermittedQuery {
     /// The plan, restricted to what the caller may see.
     pub(crate) plan: QueryPlan,
     /// Warnings for the caller.
-    warnings: Vec<String>,
+    pub(super) warnings: Vec<String>,
     /// The part of the catalog that the caller may see.
-    catalog: Arc<Catalog>,
+    pub(super) catalog: Arc<Catalog>,
     /// The memory of the query, reserved for as long as the query is held.
-    reservation: Vec<UserPermit>,
+    pub(super) reservation: Vec<UserPermit>,
 }
 
 /// Plans a query, restricted to what the caller may see.
@@ -455,7 +350,7 @@ pub(crate) async fn permitted_query(
 }
 
 /// Applies the parameter `onlyMetadata`, unless the media type asks for something else.
-fn narrowed(representation: Representation, request: &ListRequest) -> Representation {
+pub(super) fn narrowed(representation: Representation, request: &ListRequest) -> Representation {
     match representation.output {
         OutputKind::Object if request.options.only_metadata => Representation {
             output: OutputKind::PartialMetadata(MetaVersion::V1),
@@ -466,7 +361,7 @@ fn narrowed(representation: Representation, request: &ListRequest) -> Representa
 }
 
 /// Keeps the memory of the query reserved until the body is dropped.
-fn reserved(body: Body, reservation: Vec<UserPermit>) -> Body {
+pub(super) fn reserved(body: Body, reservation: Vec<UserPermit>) -> Body {
     if reservation.is_empty() {
         body
     } else {

@@ -10,7 +10,7 @@ mod watchable;
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use fleetdex_core::{
-    model::{ClusterName, DEPENDS_ON, FieldPath, Gvk, Namespace, StoreName},
+    model::{ClusterName, DEPENDS_ON, FieldPath, Namespace, StoreName},
     query::{
         Hit, Owners, Permitted, Query, Relation, Relative, RelativesQuery, Requester, ResourceName,
     },
@@ -27,7 +27,7 @@ use tokio::time::timeout;
 
 pub use self::found_objects::{FoundObject, FoundObjects};
 
-pub(super) use self::resource_request::of_resource;
+pub(super) use self::resource_request::{PlannedSearch, of_resource, planned, terms_of};
 use self::resource_request::{check_fields, uninterpreted_warning, unsupported_path};
 use super::{
     query_plan::{self, PAGE, QueryPlan},
@@ -50,13 +50,6 @@ pub struct AcrossKinds<'s> {
     page_permits: &'s FairSemaphore<Arc<str>>,
     caller: &'s Caller,
     catalog: Arc<Catalog>,
-}
-
-/// What is asked about one resource, and what its result lacks.
-pub(super) struct PlannedSearch {
-    /// `None` if no store has what is requested.
-    pub(super) plan: Option<QueryPlan>,
-    pub(super) warnings: Vec<String>,
 }
 
 /// Runs some searches, a few at a time.
@@ -442,39 +435,4 @@ impl<'s> AcrossKinds<'s> {
             Err(error) => Err(error),
         }
     }
-}
-
-/// The plan of a search of one resource. `request` is that of the [resource](of_resource).
-pub(super) fn planned(
-    catalog: &Catalog,
-    registered: &RegisteredResource,
-    request: &ListRequest,
-    permission: Permission,
-) -> Result<PlannedSearch, ApiError> {
-    if let Some(path) = unsupported_path(registered, request) {
-        let warning = uninterpreted_warning(registered, path);
-        return Ok(PlannedSearch {
-            plan: None,
-            warnings: warning.into_iter().collect(),
-        });
-    }
-    let plan = query_plan::plan(catalog, request, permission.permitted)?;
-    let warnings = permission.warnings.into_iter();
-    Ok(PlannedSearch {
-        warnings: warnings.chain(plan.warnings.iter().cloned()).collect(),
-        plan: Some(plan).filter(|plan| !plan.is_empty),
-    })
-}
-
-/// The terms by which other objects refer to one of a resource, one for each version of it.
-pub(super) fn terms_of(
-    registered: &RegisteredResource,
-    namespace: &str,
-    name: &str,
-) -> Vec<String> {
-    let term = |version: &Arc<str>| {
-        let api_version = Gvk::new(&registered.name.group, version, "").api_version();
-        format!("{api_version}/{}/{namespace}/{name}", registered.kind)
-    };
-    registered.versions.iter().map(term).collect()
 }

@@ -1,17 +1,28 @@
 //! What a search of several kinds asks of one of them.
 
+use std::sync::Arc;
+
 use fleetdex_core::{
-    model::{FieldPath, is_interpreted_field},
+    model::{FieldPath, Gvk, is_interpreted_field},
     query::Selectable,
 };
 
 use crate::{
-    catalog::{RegisteredResource, qualified},
+    auth::authorize::Permission,
+    catalog::{Catalog, RegisteredResource, qualified},
+    read::query_plan::{self, QueryPlan},
     request::{
         api_error::ApiError,
         api_request::{ListRequest, ResourcePath},
     },
 };
+
+/// What is asked about one resource, and what its result lacks.
+pub(in crate::read) struct PlannedSearch {
+    /// `None` if no store has what is requested.
+    pub(in crate::read) plan: Option<QueryPlan>,
+    pub(in crate::read) warnings: Vec<String>,
+}
 
 /// A request for all objects of a resource that another request selects; `None` if there are none: in the namespaces of the request if the resource is
 /// cluster-scoped, or in its clusters if none of them has the resource.
@@ -96,4 +107,39 @@ pub(super) fn check_fields(
         "parameter fieldSelector: no kind supports the fields of {fields}; all kinds support metadata.name, and health where spec.interpret of the \
          ResourceRegistry is not Off"
     )))
+}
+
+/// The plan of a search of one resource. `request` is that of the [resource](of_resource).
+pub(in crate::read) fn planned(
+    catalog: &Catalog,
+    registered: &RegisteredResource,
+    request: &ListRequest,
+    permission: Permission,
+) -> Result<PlannedSearch, ApiError> {
+    if let Some(path) = unsupported_path(registered, request) {
+        let warning = uninterpreted_warning(registered, path);
+        return Ok(PlannedSearch {
+            plan: None,
+            warnings: warning.into_iter().collect(),
+        });
+    }
+    let plan = query_plan::plan(catalog, request, permission.permitted)?;
+    let warnings = permission.warnings.into_iter();
+    Ok(PlannedSearch {
+        warnings: warnings.chain(plan.warnings.iter().cloned()).collect(),
+        plan: Some(plan).filter(|plan| !plan.is_empty),
+    })
+}
+
+/// The terms by which other objects refer to one of a resource, one for each version of it.
+pub(in crate::read) fn terms_of(
+    registered: &RegisteredResource,
+    namespace: &str,
+    name: &str,
+) -> Vec<String> {
+    let term = |version: &Arc<str>| {
+        let api_version = Gvk::new(&registered.name.group, version, "").api_version();
+        format!("{api_version}/{}/{namespace}/{name}", registered.kind)
+    };
+    registered.versions.iter().map(term).collect()
 }
