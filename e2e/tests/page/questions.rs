@@ -39,6 +39,15 @@ fn views_of(list: &Value) -> BTreeSet<String> {
     items.iter().map(view).collect()
 }
 
+/// What OpenSearch answers to the body that the view shows.
+async fn answer_of_opensearch(visit: &Visit, browser: &Browser) -> Value {
+    let body = content(browser, "#question-OpenSearch").await;
+    let body: Value = serde_json::from_str(&body).unwrap();
+    let opensearch = visit.site().fleet.opensearch().unwrap().client().unwrap();
+    let answer = opensearch.send(Method::POST, "fleetdex/_search", Some(&body));
+    answer.await.unwrap().body
+}
+
 #[tokio::test]
 async fn the_question_of_a_search_has_the_same_answer_elsewhere() {
     let visit = Visit::begin().await;
@@ -55,15 +64,9 @@ async fn the_question_of_a_search_has_the_same_answer_elsewhere() {
     let table = run(&visit, &browser, "fleetdex").await;
     assert_eq!(table.lines().count(), shown.len() + 1, "{table}");
 
-    let body = content(&browser, "#question-OpenSearch").await;
-    let body: Value = serde_json::from_str(&body).unwrap();
-    let opensearch = visit.site().fleet.opensearch().unwrap().client().unwrap();
-    let answer = opensearch
-        .send(Method::POST, "fleetdex/_search", Some(&body))
-        .await
-        .unwrap();
-    let hits = answer.body["hits"]["hits"].as_array().map(Vec::len);
-    assert_eq!(hits, Some(shown.len()), "{}", answer.body);
+    let answer = answer_of_opensearch(&visit, &browser).await;
+    let hits = answer["hits"]["hits"].as_array().map(Vec::len);
+    assert_eq!(hits, Some(shown.len()), "{answer}");
 }
 
 #[tokio::test]
@@ -80,14 +83,8 @@ async fn the_question_of_an_object_has_the_same_answer_elsewhere() {
     let uid = item["metadata"]["uid"].as_str().unwrap();
     assert!(yaml.contains(uid), "{yaml}");
 
-    let body = content(&browser, "#question-OpenSearch").await;
-    let body: Value = serde_json::from_str(&body).unwrap();
-    let opensearch = visit.site().fleet.opensearch().unwrap().client().unwrap();
-    let answer = opensearch
-        .send(Method::POST, "fleetdex/_search", Some(&body))
-        .await
-        .unwrap();
-    assert!(answer.body.to_string().contains(uid), "{}", answer.body);
+    let answer = answer_of_opensearch(&visit, &browser).await;
+    assert!(answer.to_string().contains(uid), "{answer}");
 }
 
 #[tokio::test]

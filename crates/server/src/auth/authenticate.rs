@@ -157,7 +157,7 @@ impl Authenticator {
             Some(Err(rejection)) => problems.push(rejection.to_string()),
             None => {}
         }
-        if let Some(token) = token(headers) {
+        if let Some(token) = bearer_token(headers) {
             match self.tokens.review(token, client.address).await {
                 Ok(Some(caller)) => return accept(caller),
                 Err(ReviewError::Busy) => return Err(ApiError::TooManyRequests),
@@ -200,7 +200,7 @@ fn accept(mut caller: Caller) -> Result<Caller, ApiError> {
 }
 
 /// The token of `Authorization: Bearer <token>`; the scheme is case-insensitive.
-fn token(headers: &HeaderMap) -> Option<&str> {
+pub(crate) fn bearer_token(headers: &HeaderMap) -> Option<&str> {
     let (scheme, token) = headers
         .get(AUTHORIZATION)?
         .to_str()

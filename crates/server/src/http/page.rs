@@ -7,7 +7,7 @@ use axum::{
     body::{Body, to_bytes},
     extract::Request,
     http::{
-        HeaderMap, HeaderValue, Method, StatusCode,
+        HeaderValue, Method, StatusCode,
         header::{ACCEPT, ALLOW, AUTHORIZATION, LOCATION, SET_COOKIE},
     },
     response::Response,
@@ -27,7 +27,7 @@ use super::{
 };
 use crate::{
     auth::{
-        authenticate::RemoteClient,
+        authenticate::{RemoteClient, bearer_token},
         authentication_mode::AuthenticationMode,
         caller::Caller,
         page_session::{
@@ -93,13 +93,8 @@ async fn routed(api: &ApiState, request: Request, path: &str) -> Response {
 /// Begins a session by a link, or asks for a token.
 fn begin(api: &ApiState, request: &Request) -> Response {
     let query = QueryParameters::parse(request.uri().query().unwrap_or_default());
-    let parameter = |name: &str| {
-        let parameters = query.distinct().unwrap_or_default();
-        let found = parameters.iter().find(|parameter| parameter.key == name);
-        found.map(|parameter| parameter.value.to_string())
-    };
-    let next = below_root(&parameter("next").unwrap_or_default());
-    let Some(code) = parameter(CODE) else {
+    let next = below_root(value(&query, "next").unwrap_or_default());
+    let Some(code) = value(&query, CODE) else {
         let problem = None;
         return login(&SignIn { next, problem });
     };
@@ -107,7 +102,7 @@ fn begin(api: &ApiState, request: &Request) -> Response {
     if is_from_another_site(request.headers()) {
         return refused(next, SignInProblem::ForeignForm);
     }
-    match api.links.take(&code) {
+    match api.links.take(code) {
         Some(token) => redirect(api, request, Some(&token), &next),
         None => refused(next, SignInProblem::LinkExpired),
     }
@@ -128,20 +123,22 @@ async fn sign_in(api: &ApiState, mut request: Request) -> Response {
     };
     let text = String::from_utf8_lossy(&form);
     let form = QueryParameters::parse(&text);
-    let field = |name: &str| {
-        let fields = form.distinct().unwrap_or_default();
-        let found = fields.iter().find(|field| field.key == name);
-        found.map(|field| field.value.trim().to_owned())
-    };
     let (token, next) = (
-        field("token").unwrap_or_default(),
-        below_root(&field("next").unwrap_or_default()),
+        value(&form, "token").unwrap_or_default().trim(),
+        below_root(value(&form, "next").unwrap_or_default()),
     );
-    match holder(api, client(&request), &token).await {
-        Ok(_) => redirect(api, &request, Some(&token), &next),
+    match holder(api, client(&request), token).await {
+        Ok(_) => redirect(api, &request, Some(token), &next),
         Err(ApiError::TooManyRequests) => refused(next, SignInProblem::Busy),
         Err(_) => refused(next, SignInProblem::TokenRefused),
     }
+}
+
+/// The value of a parameter, or of a field of a form.
+fn value<'q>(parameters: &'q QueryParameters<'_>, name: &str) -> Option<&'q str> {
+    let parameters = parameters.distinct().unwrap_or_default();
+    let found = parameters.iter().find(|parameter| parameter.key == name);
+    found.map(|parameter| &*parameter.value)
 }
 
 fn sign_out(api: &ApiState, request: &Request) -> Response {
@@ -153,13 +150,7 @@ fn sign_out(api: &ApiState, request: &Request) -> Response {
 
 /// Makes a one-time link for the token that the request carries.
 async fn make_link(api: &ApiState, request: Request) -> Response {
-    let authorization = request.headers().get(AUTHORIZATION);
-    let token = authorization.and_then(|value| {
-        let (scheme, token) = value.to_str().ok()?.trim().split_once(' ')?;
-        let is_bearer = scheme.eq_ignore_ascii_case("bearer");
-        is_bearer.then(|| token.trim().to_owned())
-    });
-    let Some(token) = token else {
+    let Some(token) = bearer_token(request.headers()).map(str::to_owned) else {
         return secured(refusal(&ApiError::Unauthenticated));
     };
     let caller = match holder(api, client(&request), &token).await {
@@ -216,7 +207,7 @@ async fn view(api: &ApiState, mut request: Request) -> Response {
     let mut has_session = false;
     let here = authority(request.uri(), request.headers());
     // Proxies may send a password of their own.
-    if !has_bearer_token(request.headers())
+    if bearer_token(request.headers()).is_none()
         && let Some(token) = session_token(here, request.headers())
     {
         has_session = bears(&mut request, &token);
@@ -243,12 +234,6 @@ async fn view(api: &ApiState, mut request: Request) -> Response {
         }
         Err(error) => secured(refusal(&error)),
     }
-}
-
-fn has_bearer_token(headers: &HeaderMap) -> bool {
-    let authorization = headers.get(AUTHORIZATION);
-    let scheme = authorization.and_then(|value| value.to_str().ok()?.trim().split(' ').next());
-    scheme.is_some_and(|scheme| scheme.eq_ignore_ascii_case("bearer"))
 }
 
 async fn admitted(api: &ApiState, mut request: Request) -> Result<Response, ApiError> {

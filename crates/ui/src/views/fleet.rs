@@ -8,7 +8,7 @@ use serde::Deserialize;
 use super::{Shown, search::of_cluster};
 use crate::{
     address::of_search,
-    layout::{Live, warnings},
+    layout::{Live, problem, warnings},
     query::{Accept, QueryAnswer, QueryApi, ask},
     question::{Question, raw},
     tables::ShownTable,
@@ -116,7 +116,10 @@ pub(crate) async fn fleet(api: &dyn QueryApi) -> Shown {
             let main = html! {
                 h1 { "The fleet" }
                 (warnings(&answered.warnings))
-                @if let Ok(counted) = &unhealthy { (warnings(&counted.warnings)) }
+                @match &unhealthy {
+                    Ok(counted) => (warnings(&counted.warnings)),
+                    Err(uncounted) => (problem(&uncounted.message)),
+                }
                 div #fleet {
                     (clusters(&answered.value, &unhealthy))
                     (registries(&answered.value.registries))

@@ -310,6 +310,7 @@ impl ObjectParts<'_> {
         html! {
             (warnings(&answered.warnings))
             @if rows.is_empty() { p { "No events." } } @else { (super::results::table("Events", &table.column_definitions, &rows)) }
+            @if !table.metadata.next.is_empty() { p.hint { "These are the newest " (EVENTS) "; there are older ones." } }
         }
     }
 
