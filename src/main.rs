@@ -41,6 +41,8 @@ enum Command {
     Count(cli::count::CountArgs),
     /// Search objects of all kinds
     Search(cli::search::SearchArgs),
+    /// List the clusters, and whether their objects are current
+    Clusters(cli::clusters::ClustersArgs),
     /// List what does not work in the fleet, of all kinds
     Unhealthy(cli::unhealthy::UnhealthyArgs),
     /// List what an object uses, and what uses it
@@ -123,6 +125,9 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         }
         Command::Search(args) => {
             return Ok(tokio::runtime::Runtime::new()?.block_on(cli::search::run(&args)));
+        }
+        Command::Clusters(args) => {
+            return Ok(tokio::runtime::Runtime::new()?.block_on(cli::clusters::run(&args)));
         }
         Command::Unhealthy(args) => {
             return Ok(tokio::runtime::Runtime::new()?.block_on(cli::unhealthy::run(&args)));

@@ -13,6 +13,7 @@
 
 mod api;
 mod columns;
+pub mod clusters;
 pub mod completion;
 pub mod console;
 pub mod count;

@@ -48,9 +48,19 @@ pub(super) async fn print(
     }
     let (document, warnings) = api.document(path, parameters).await?;
     Warnings::default().print(warnings, console)?;
-    match args.output {
+    print_document(&document, args.output, console)?;
+    Ok(true)
+}
+
+/// Prints a whole document, or the names of its items.
+pub(super) fn print_document(
+    document: &Value,
+    output: OutputFormat,
+    console: &mut Console<'_>,
+) -> Result<(), CommandError> {
+    match output {
         OutputFormat::Yaml => {
-            let text = serde_saphyr::to_string(&document);
+            let text = serde_saphyr::to_string(document);
             let text = text.map_err(|error| OutputError::Yaml(error.to_string()))?;
             write!(console.out, "{text}")?;
         }
@@ -63,7 +73,7 @@ pub(super) async fn print(
             writeln!(console.out, "{}", escaped_json(&format!("{document:#}")))?;
         }
     }
-    Ok(true)
+    Ok(())
 }
 
 fn print_table(

@@ -13,6 +13,7 @@ use std::{
 
 use fleetdex_core::model::{ClusterName, FieldPath, Version};
 use fleetdex_store::IndexRevision;
+use fleetdex_telemetry::metrics::LaggingStream;
 use jiff::Timestamp;
 use parking_lot::{Mutex, MutexGuard};
 use serde::{Deserialize, Serialize};
@@ -23,8 +24,9 @@ use crate::path_presence::{MissingPaths, PathPresence};
 mod ack_tracker;
 mod rejected;
 mod ticket;
+mod write_ages;
 
-use ack_tracker::AckTracker;
+use ack_tracker::{AckTracker, WriteInFlight};
 pub use ack_tracker::StreamPosition;
 pub use rejected::MAX_REJECTED;
 use rejected::RejectedDocuments;
@@ -443,9 +445,9 @@ impl Progress {
         }
     }
 
-    fn ended(&self, side: usize, acknowledged: bool) {
+    fn ended(&self, write: WriteInFlight, acknowledged: bool) {
         let mut acks = self.acks.lock();
-        acks.end(side, acknowledged);
+        acks.end(write, acknowledged);
         let outstanding = acks.in_flight();
         self.advance(acks);
         if outstanding == 0 {
@@ -454,6 +456,17 @@ impl Progress {
         if !acknowledged {
             self.changed.notify_one();
         }
+    }
+}
+
+impl LaggingStream for Progress {
+    fn cluster(&self) -> ClusterName {
+        self.cluster.clone()
+    }
+
+    fn lag(&self) -> Duration {
+        let oldest = self.acks.lock().oldest();
+        oldest.map_or(Duration::ZERO, |began| began.elapsed())
     }
 }
 

@@ -6,6 +6,7 @@
 pub mod admin;
 mod gauges;
 mod handles;
+mod lag;
 mod labels;
 pub mod log;
 pub mod metrics;

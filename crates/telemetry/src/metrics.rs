@@ -6,7 +6,8 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::Arc,
+    sync::{Arc, Weak, atomic::AtomicU64},
+    time::Duration,
 };
 
 use fleetdex_core::model::{ClusterName, Gvk, StoreName};
@@ -33,6 +34,7 @@ use super::{
 };
 pub use super::{
     handles::{StoreMetrics, UnitMetrics},
+    lag::LaggingStream,
     labels::{
         AbortReason, BulkOutcome, BulkVerdict, CloseReason, Drift, EventType, RelistReason,
         UnitPhase,
@@ -59,6 +61,8 @@ pub struct Metrics {
     known_units: Mutex<BTreeSet<UnitLabels>>,
     /// Units that have fallback documents.
     known_rejected: Mutex<BTreeSet<UnitLabels>>,
+    /// The streams whose lag is measured when it is asked for.
+    streams: Mutex<Vec<Weak<dyn LaggingStream>>>,
     watch_events: Family<EventLabels, Counter>,
     list_pages: Family<UnitLabels, Counter>,
     list_bytes: Family<UnitLabels, Counter>,
@@ -73,6 +77,7 @@ pub struct Metrics {
     rejected: Family<UnitLabels, Gauge>,
     script_suspensions: Family<UnitLabels, Counter>,
     cluster_up: Family<ClusterLabels, Gauge>,
+    lag: Family<ClusterLabels, Gauge<f64, AtomicU64>>,
     cluster_source_up: Family<SourceLabels, Gauge>,
     clusters_ignored: Family<ReasonLabels, Gauge>,
     units: Family<PhaseLabels, Gauge>,
@@ -106,6 +111,7 @@ impl Metrics {
             registry: Registry::with_prefix("fleetdex"),
             known_units: Mutex::default(),
             known_rejected: Mutex::default(),
+            streams: Mutex::default(),
             watch_events: Family::default(),
             list_pages: Family::default(),
             list_bytes: Family::default(),
@@ -120,6 +126,7 @@ impl Metrics {
             rejected: Family::default(),
             script_suspensions: Family::default(),
             cluster_up: Family::default(),
+            lag: Family::default(),
             cluster_source_up: Family::default(),
             clusters_ignored: Family::default(),
             units: Family::default(),
@@ -217,6 +224,11 @@ impl Metrics {
             "cluster_up",
             "Whether a member is connected (1) or not (0); it is until five probes in a row fail",
             self.cluster_up.clone(),
+        );
+        registry.register(
+            "lag_seconds",
+            "How long the oldest received change of a cluster that no store has acknowledged has waited; 0 if there is none",
+            self.lag.clone(),
         );
         registry.register(
             "cluster_source_up",
@@ -591,12 +603,51 @@ impl Metrics {
             .inc();
     }
 
+    /// Measures the lag of a stream from now on, as long as it exists.
+    pub fn measure_lag(&self, stream: &Arc<impl LaggingStream + 'static>) {
+        let stream: Weak<dyn LaggingStream> = Arc::downgrade(stream) as _;
+        let mut streams = self.streams.lock();
+        // Streams that have ended must not stay if the metrics are never read.
+        if streams.len() == streams.capacity() {
+            streams.retain(|stream| stream.strong_count() > 0);
+        }
+        streams.push(stream);
+    }
+
+    /// The lag of each cluster that has a stream: the longest of its streams.
+    pub fn lags(&self) -> BTreeMap<ClusterName, Duration> {
+        longest(&mut self.streams.lock())
+    }
+
     /// All metrics as text, in the format that [`CONTENT_TYPE`] names.
     pub fn encode(&self) -> Result<String, std::fmt::Error> {
         let mut text = String::new();
+        // Held until the end, so that each text has the gauges of its own time.
+        let mut streams = self.streams.lock();
+        self.lag.clear();
+        for (cluster, lag) in longest(&mut streams) {
+            let labels = ClusterLabels {
+                cluster: cluster.as_str().into(),
+            };
+            self.lag.get_or_create(&labels).set(lag.as_secs_f64());
+        }
         encode(&mut text, &self.registry)?;
         Ok(text)
     }
+}
+
+/// Drops the streams that have ended.
+fn longest(streams: &mut Vec<Weak<dyn LaggingStream>>) -> BTreeMap<ClusterName, Duration> {
+    let mut lags: BTreeMap<ClusterName, Duration> = BTreeMap::new();
+    streams.retain(|stream| {
+        let Some(stream) = stream.upgrade() else {
+            return false;
+        };
+        let longest = lags.entry(stream.cluster()).or_default();
+        *longest = stream.lag().max(*longest);
+        true
+    });
+    lags
 }
 
 fn histogram((start, factor, length): (f64, f64, u16)) -> Histogram {
@@ -647,6 +698,39 @@ mod tests {
             );
         }
         assert!(text.ends_with("# EOF\n"));
+    }
+
+    #[derive(Debug)]
+    struct Stream(&'static str, u64);
+
+    impl LaggingStream for Stream {
+        fn cluster(&self) -> ClusterName {
+            self.0.parse().unwrap()
+        }
+
+        fn lag(&self) -> Duration {
+            Duration::from_millis(self.1)
+        }
+    }
+
+    #[test]
+    fn the_lag_of_a_cluster_is_the_longest_of_its_streams_that_exist() {
+        let metrics = Metrics::new();
+        let streams = [
+            Stream("member1", 250),
+            Stream("member1", 500),
+            Stream("member2", 0),
+        ]
+        .map(Arc::new);
+        for stream in &streams {
+            metrics.measure_lag(stream);
+        }
+        let text = metrics.encode().unwrap();
+        assert!(text.contains("fleetdex_lag_seconds{cluster=\"member1\"} 0.5\n"));
+        assert!(text.contains("fleetdex_lag_seconds{cluster=\"member2\"} 0.0\n"));
+        drop(streams);
+        assert_eq!(metrics.lags(), BTreeMap::new());
+        assert!(!metrics.encode().unwrap().contains("fleetdex_lag_seconds{"));
     }
 
     #[test]

@@ -237,7 +237,11 @@ impl StreamSupervisor {
             .remove(stream)
             .filter(|disconnected| disconnected.plan == *plan && disconnected.epoch == epoch);
         let progress = resumed.map_or_else(
-            || Progress::new(unit.cluster.clone(), Arc::clone(&self.changed)),
+            || {
+                let progress = Progress::new(unit.cluster.clone(), Arc::clone(&self.changed));
+                self.metrics.measure_lag(&progress);
+                progress
+            },
             |disconnected| disconnected.progress,
         );
         let sink = sink(unit, plan, running, &progress);

@@ -199,7 +199,8 @@ pub(crate) async fn report_fleet(
             }
         }
     };
-    document(&fleet::document(&visible, registries)?, representation)
+    let report = fleet::document(&visible, &api.metrics.lags(), registries)?;
+    document(&report, representation)
 }
 
 /// Counts the images of Pods.

@@ -7,6 +7,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     fmt,
     sync::Arc,
+    time::Duration,
 };
 
 use fleetdex_api::registry::ResourceRegistryStatus;
@@ -69,7 +70,7 @@ impl fmt::Debug for Registries {
 }
 
 /// How a cluster is read.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct ClusterReport<'c> {
     name: &'c ClusterName,
@@ -80,6 +81,9 @@ struct ClusterReport<'c> {
     /// The time of what is shown, if the cluster is not read at present.
     #[serde(skip_serializing_if = "Option::is_none")]
     since: Option<Timestamp>,
+    /// How long the oldest received change that is not stored yet has waited, if this replica reads the cluster.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lag_seconds: Option<f64>,
     /// The replica that reads it, if that is another one.
     #[serde(skip_serializing_if = "Option::is_none")]
     replica: Option<&'c str>,
@@ -110,9 +114,10 @@ pub fn registries_access() -> Attributes {
 /// The report. `catalog` is what the caller may see, `registries` only there if the caller may list them.
 pub fn document(
     catalog: &Catalog,
+    lags: &BTreeMap<ClusterName, Duration>,
     registries: Option<Vec<RegistryReport>>,
 ) -> Result<Box<RawValue>, ApiError> {
-    let clusters = clusters(catalog, registries.is_some());
+    let clusters = clusters(catalog, lags, registries.is_some());
     let mut report = json!({
         "kind": "FleetReport",
         "apiVersion": format!("{}/{VERSION}", GROUPS[0]),
@@ -125,7 +130,11 @@ pub fn document(
     raw(&report)
 }
 
-fn clusters(catalog: &Catalog, with_gaps: bool) -> Vec<ClusterReport<'_>> {
+fn clusters<'c>(
+    catalog: &'c Catalog,
+    lags: &BTreeMap<ClusterName, Duration>,
+    with_gaps: bool,
+) -> Vec<ClusterReport<'c>> {
     let undiscovered: BTreeMap<&ClusterName, &str> = catalog.undiscovered().collect();
     let replicas: BTreeMap<&ClusterName, &str> = catalog.peer_clusters().collect();
     let report = |name| {
@@ -139,6 +148,11 @@ fn clusters(catalog: &Catalog, with_gaps: bool) -> Vec<ClusterReport<'_>> {
             state,
             message,
             since: catalog.stale_since(name),
+            // The changes of a disconnected cluster do not arrive at all.
+            lag_seconds: lags
+                .get(name)
+                .filter(|_| state == ClusterState::Current)
+                .map(|lag| lag.as_millis() as f64 / 1_000.0),
             replica: replicas.get(name).copied(),
             kinds: kinds(catalog, name),
             gaps: if with_gaps {
@@ -179,7 +193,8 @@ mod tests {
     use crate::fake;
 
     fn report(catalog: &Catalog, registries: Option<Vec<RegistryReport>>) -> Value {
-        let document = document(catalog, registries).unwrap();
+        let lags = ["member1", "member2"].map(|name| (fake::cluster(name), Duration::from_micros(1_500_900)));
+        let document = document(catalog, &lags.into(), registries).unwrap();
         serde_json::from_str(document.get()).unwrap()
     }
 
@@ -204,6 +219,8 @@ mod tests {
             .collect();
         assert_eq!(states, ["Current", "Stale", "Unread"]);
         assert_eq!(clusters[0]["kinds"], 3);
+        assert_eq!(clusters[0]["lagSeconds"], 1.5);
+        assert!(clusters[1].get("lagSeconds").is_none());
         assert_eq!(
             clusters[0]["gaps"][0],
             "pods of cluster member1 are not shown (Forbidden)"

@@ -4,6 +4,18 @@ use fleetdex_core::{
     model::Version,
     planted::{Bug, planted},
 };
+use tokio::time::Instant;
+
+use super::write_ages::WriteAges;
+
+/// Where a write in flight is counted.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct WriteInFlight {
+    /// The side of [`AckTracker`].
+    side: usize,
+    /// The generation of [`WriteAges`].
+    generation: usize,
+}
 
 /// A position in the stream of a unit: a version, and the number of objects at it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,21 +38,31 @@ pub(super) struct AckTracker {
     reached: Option<StreamPosition>,
     awaited: Option<StreamPosition>,
     acknowledged: Option<StreamPosition>,
+    ages: WriteAges,
     /// A write was dropped: no later position can be acknowledged.
     broken: bool,
 }
 
 impl AckTracker {
-    /// Begins a write. Returns the side that it belongs to.
-    pub(super) fn begin(&mut self) -> usize {
+    /// Begins a write.
+    pub(super) fn begin(&mut self, now: Instant) -> WriteInFlight {
         self.in_flight[self.side] += 1;
-        self.side
+        WriteInFlight {
+            side: self.side,
+            generation: self.ages.begin(now),
+        }
     }
 
-    /// Ends a write of a side. A write that is not acknowledged was dropped.
-    pub(super) fn end(&mut self, side: usize, acknowledged: bool) {
-        self.in_flight[side] -= 1;
+    /// Ends a write. A write that is not acknowledged was dropped.
+    pub(super) fn end(&mut self, write: WriteInFlight, acknowledged: bool) {
+        self.in_flight[write.side] -= 1;
+        self.ages.end(write.generation);
         self.broken |= !acknowledged;
+    }
+
+    /// No write in flight is older than this; `None` if there is none.
+    pub(super) fn oldest(&self) -> Option<Instant> {
+        self.ages.oldest()
     }
 
     /// How many writes are in flight.
@@ -68,6 +90,7 @@ impl AckTracker {
         *self = Self {
             in_flight: self.in_flight,
             side: self.side,
+            ages: self.ages,
             ..Self::default()
         };
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use fleetdex_core::model::DocumentShape;
 use tokio::{sync::OwnedSemaphorePermit, time::Instant};
 
-use super::Progress;
+use super::{Progress, ack_tracker::WriteInFlight};
 
 /// Held by a write until it is acknowledged. Dropping it otherwise means that the store never gets
 /// the change.
@@ -16,19 +16,20 @@ pub struct Ticket {
     pub received: Instant,
     /// How much of the object the write holds.
     pub shape: DocumentShape,
-    /// The side of [`AckTracker`](super::ack_tracker::AckTracker) that counts this write.
-    side: usize,
+    write: WriteInFlight,
     acknowledged: bool,
     permit: Option<OwnedSemaphorePermit>,
 }
 
 impl Ticket {
-    pub(super) fn new(progress: Arc<Progress>, side: usize) -> Self {
+    fn new(progress: Arc<Progress>) -> Self {
+        let received = Instant::now();
+        let write = progress.acks.lock().begin(received);
         Self {
             progress,
-            received: Instant::now(),
+            received,
             shape: DocumentShape::Whole,
-            side,
+            write,
             acknowledged: false,
             permit: None,
         }
@@ -55,13 +56,13 @@ impl Ticket {
 impl Drop for Ticket {
     fn drop(&mut self) {
         drop(self.permit.take());
-        self.progress.ended(self.side, self.acknowledged);
+        self.progress.ended(self.write, self.acknowledged);
     }
 }
 
 impl Progress {
     /// A ticket for one write.
     pub fn ticket(self: &Arc<Self>) -> Ticket {
-        Ticket::new(Arc::clone(self), self.acks.lock().begin())
+        Ticket::new(Arc::clone(self))
     }
 }

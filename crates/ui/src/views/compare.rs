@@ -10,7 +10,7 @@ use crate::{
     layout::{problem, warnings},
     parameters::Parameters,
     query::{Answered, QueryApi, QueryRefusal},
-    question::{Question, get_command, raw},
+    question::{Question, explained, get_command, raw},
     stored_object::{StoredObject, stored_object},
     yaml,
 };
@@ -36,12 +36,23 @@ pub(crate) async fn compare(
         };
         return Shown::unanswered(&title, &unanswered);
     };
-    let (found_left, found_right) = futures::join!(
+    let (query_left, query_right) = (left.query(), right.query());
+    let (found_left, found_right, explained_left, explained_right) = futures::join!(
         stored_object(api, &left, ""),
-        stored_object(api, &right, "")
+        stored_object(api, &right, ""),
+        explained(api, &query_left),
+        explained(api, &query_right)
     );
+    let question = Question {
+        kubectl: format!("diff <({}) <({})", raw(&query_left), raw(&query_right)),
+        fleetdex: format!("diff <({}) <({})", get_command(&left), get_command(&right)),
+        open_search: format!("{explained_left}\n\n{explained_right}"),
+    };
     let main = match (found_left, found_right) {
-        (Ok(of_left), Ok(of_right)) => render(&title, (&left, &of_left), (&right, &of_right)),
+        (Ok(of_left), Ok(of_right)) => html! {
+            (render(&title, (&left, &of_left), (&right, &of_right)))
+            (question.render())
+        },
         (Err(unanswered), _) | (_, Err(unanswered)) => {
             return Shown::unanswered(&title, &unanswered);
         }
@@ -71,14 +82,5 @@ fn render(
         }
         @if compared.is_cut { (problem("Only the first 5,000 lines and 512 KiB of each object were compared.")) }
         @if compared.differing > 0 { (compared.render(left.cluster.as_str(), right.cluster.as_str())) }
-        (in_other_words(left, right).render())
-    }
-}
-
-fn in_other_words(left: &ObjectAddress, right: &ObjectAddress) -> Question {
-    Question {
-        kubectl: format!("diff <({}) <({})", raw(&left.query()), raw(&right.query())),
-        fleetdex: format!("diff <({}) <({})", get_command(left), get_command(right)),
-        open_search: String::new(),
     }
 }

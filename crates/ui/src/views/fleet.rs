@@ -10,15 +10,18 @@ use crate::{
     address::of_search,
     layout::{Live, problem, warnings},
     query::{Accept, QueryAnswer, QueryApi, ask},
-    question::{Question, raw},
+    question::{Question, explained, raw},
     tables::ShownTable,
 };
 
 /// Where the query API says how the fleet is read.
 const PATH: &str = "/clusters";
 
+/// Where it counts the objects of each cluster that do not work.
+const UNHEALTHY: &str = "/objects?q=health%3ADegraded%2CMissing&limit=1&facets=cluster";
+
 /// The columns with numbers.
-const NUMBERS: [&str; 3] = ["Kinds", "Objects", "Degraded or missing"];
+const NUMBERS: [&str; 4] = ["Kinds", "Objects", "Degraded or missing", "Lag"];
 
 /// Progress of a first sync is worth watching; each time costs a report of the fleet and a count of what is unhealthy.
 const REFRESH_SECONDS: u32 = 10;
@@ -39,6 +42,7 @@ struct ClusterAnswer {
     state: String,
     message: String,
     since: String,
+    lag_seconds: Option<f64>,
     replica: String,
     kinds: usize,
     gaps: Vec<String>,
@@ -106,10 +110,10 @@ struct SummaryAnswer {
 
 /// The view of the fleet.
 pub(crate) async fn fleet(api: &dyn QueryApi) -> Shown {
-    let unhealthy = "/objects?q=health%3ADegraded%2CMissing&limit=1&facets=cluster";
-    let (fleet, unhealthy) = futures::join!(
+    let (fleet, unhealthy, open_search) = futures::join!(
         ask::<FleetAnswer>(api, PATH, Accept::Json),
-        ask::<ShownTable>(api, unhealthy, Accept::Table)
+        ask::<ShownTable>(api, UNHEALTHY, Accept::Table),
+        explained(api, UNHEALTHY)
     );
     match fleet {
         Ok(answered) => {
@@ -124,7 +128,7 @@ pub(crate) async fn fleet(api: &dyn QueryApi) -> Shown {
                     (clusters(&answered.value, &unhealthy))
                     (registries(&answered.value.registries))
                 }
-                (in_other_words().render())
+                (in_other_words(open_search).render())
             };
             Shown {
                 live: Some(Live::Every(REFRESH_SECONDS)),
@@ -135,11 +139,12 @@ pub(crate) async fn fleet(api: &dyn QueryApi) -> Shown {
     }
 }
 
-fn in_other_words() -> Question {
+/// OpenSearch knows nothing of clusters and registries but their objects.
+fn in_other_words(open_search: String) -> Question {
     Question {
-        kubectl: format!("{}\nkubectl get resourceregistries -o yaml", raw(PATH)),
-        fleetdex: String::new(),
-        open_search: String::new(),
+        kubectl: format!("{}\n{}\nkubectl get resourceregistries -o yaml", raw(PATH), raw(UNHEALTHY)),
+        fleetdex: "fleetdex clusters -o yaml\nfleetdex search health:Degraded,Missing --facets".to_owned(),
+        open_search,
     }
 }
 
@@ -160,6 +165,7 @@ fn clusters(fleet: &FleetAnswer, unhealthy: &QueryAnswer<ShownTable>) -> Markup 
         "Kinds",
         "Objects",
         "Degraded or missing",
+        "Lag",
         "Last in sync",
         "Read by",
     ];
@@ -222,6 +228,7 @@ impl ClusterAnswer {
                         None => "",
                     }
                 }
+                td.number role="cell" data-label="Lag" { @if let Some(seconds) = self.lag_seconds { (seconds) " s" } }
                 td role="cell" data-label="Last in sync" data-age { (last.unwrap_or_default()) }
                 td role="cell" data-label="Read by" { @if self.replica.is_empty() { "this replica" } @else { (self.replica) } }
             }
