@@ -17,6 +17,7 @@ mod broken;
 mod churn;
 mod figures;
 mod first_sync;
+mod first_view;
 mod fleet;
 mod interpreters;
 mod latency;
@@ -33,6 +34,7 @@ mod restart;
 mod run;
 mod scrape;
 mod search;
+mod search_fields;
 mod simulated;
 mod sizes;
 mod takeover;
@@ -93,6 +95,8 @@ enum Part {
     /// A hundred members: the latency of eighty beside twenty broken ones, and the cost of a
     /// hundred idle ones.
     Fleet,
+    /// What the fields that only searches read cost OpenSearch.
+    SearchFields,
     /// Selectors over ten clusters beside the bare search and beside lists of the members; all
     /// objects, page by page.
     Queries,
@@ -189,6 +193,9 @@ async fn measure(fleet: &Fleet, arguments: &BenchArgs, figures: &mut Figures) ->
     }
     if arguments.includes(Part::Memory) {
         memory::of_many(fleet, &sizes, figures).await?;
+    }
+    if arguments.includes(Part::SearchFields) {
+        search_fields::measure(fleet, sizes.pods, figures).await?;
     }
     if arguments.includes(Part::Latency) {
         latency::measure(fleet, &sizes, figures).await?;

@@ -31,6 +31,7 @@ mod reader;
 mod revision;
 mod sort_position;
 mod terms;
+mod text_index;
 mod view_quota;
 mod writer;
 

@@ -9,7 +9,6 @@
 mod aggregate;
 mod cancellation;
 mod contents;
-mod name_index;
 mod order;
 mod ranked;
 mod reader;
@@ -82,7 +81,7 @@ impl Memory {
         let shared = MemoryState {
             revisions: RwLock::default(),
             codec: Codec::default(),
-            vocabulary: Arc::default(),
+            vocabulary: Arc::new(TermDictionary::searchable()),
             views: Views::new(),
             readers: reader_threads::reader_threads(),
             log: Arc::new(Log::new(sequence, LOG)),

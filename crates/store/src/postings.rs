@@ -171,6 +171,36 @@ impl Postings {
         }
     }
 
+    /// Hands over what is known of some terms of a key, each with the positions of its documents.
+    pub(super) fn for_each_of<K>(
+        &self,
+        key: &str,
+        known: &AHashMap<u32, K>,
+        mut each: impl FnMut(&K, &PositionSet<'_>),
+    ) {
+        let Some(terms) = self.by_key.get(key) else {
+            return;
+        };
+        let mut hand_over = |known: &K, positions: Positions| {
+            let sets = &self.sets;
+            each(known, &PositionSet { sets, positions });
+        };
+        // As many steps as the smaller one has terms.
+        if terms.len() < known.len() {
+            for (number, positions) in terms {
+                if let Some(known) = known.get(number) {
+                    hand_over(known, *positions);
+                }
+            }
+        } else {
+            for (number, known) in known {
+                if let Some(positions) = terms.get(number) {
+                    hand_over(known, *positions);
+                }
+            }
+        }
+    }
+
     /// The positions of documents that have one of some values.
     pub(super) fn with_value<'v>(
         &self,

@@ -6,7 +6,6 @@ use fleetdex_core::{
     model::{ClusterName, FieldPath, Quantity, number::parse_integer},
     query::{
         InCluster, Owners, Permitted, Query, QueryError, Selectable, Word, WordSelector, WordText,
-        words::EVENT_REASON,
     },
     selector::{Comparison, FieldRequirement, FieldTest, LabelRequirement, LabelTest},
 };
@@ -14,7 +13,7 @@ use fleetdex_core::{
 use super::{
     document::StoredDocument,
     packed::Unpacker,
-    terms::{ANNOTATION_KEY, NAMESPACE, OWNER, OWNER_NAME, label_key, label_of},
+    terms::{NAMESPACE, OWNER, WORD_KEYS, label_key, label_of},
 };
 
 /// A query's conditions on the documents of its resource, all of which have to hold.
@@ -275,16 +274,6 @@ fn texts<'t>(document: &'t StoredDocument, terms: &[(&'t str, &'t str)]) -> Vec<
     let whole = whole.into_iter().map(WordText::Whole);
     whole.chain(of_terms).collect()
 }
-
-/// The keys whose values are texts in which words are looked for.
-pub(super) const WORD_KEYS: [&str; 6] = [
-    NAMESPACE,
-    ANNOTATION_KEY,
-    OWNER_NAME,
-    "image",
-    "healthReason",
-    EVENT_REASON,
-];
 
 /// The conditions of a field requirement.
 fn field_conditions(

@@ -2,9 +2,18 @@
 
 use std::{borrow::Cow, fmt, sync::Arc};
 
-use ahash::RandomState;
+use ahash::{AHashMap, RandomState};
+use fleetdex_core::{
+    model::MAX_FIELD_VALUE_BYTES,
+    query::{Word, WordMatch, WordText, words::EVENT_REASON},
+};
 use hashbrown::HashTable;
-use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
+use parking_lot::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use super::text_index::TextIndex;
+
+/// Terms that are remembered for the words that were looked for last, about 10 bytes each: a query has 14 words at most.
+const REMEMBERED_TERMS: usize = 1_000_000;
 
 /// Prefix of label keys, so that no label is taken for a field: no field path has a space.
 const LABEL: &str = "label ";
@@ -25,6 +34,16 @@ pub(super) const ANNOTATION_KEY: &str = "annotation key";
 
 /// The key of fallback documents.
 pub(super) const REJECTED: &str = "search rejected";
+
+/// The keys whose values are texts in which words are looked for.
+pub(super) const WORD_KEYS: [&str; 6] = [
+    NAMESPACE,
+    ANNOTATION_KEY,
+    OWNER_NAME,
+    "image",
+    "healthReason",
+    EVENT_REASON,
+];
 
 /// The term key of a label.
 pub(super) fn label_key(label: &str) -> Cow<'static, str> {
@@ -62,6 +81,25 @@ impl StoredTerm {
 #[derive(Default)]
 pub(super) struct TermDictionary {
     table: RwLock<TermTable>,
+    /// The words that were looked for last. Taken before the lock of the table.
+    remembered: Mutex<Vec<Arc<MatchingTerms>>>,
+}
+
+/// The terms that match a word.
+pub(super) struct MatchingTerms {
+    word: Box<str>,
+    /// The generation of the vocabulary that they are of.
+    generation: u64,
+    /// By the key, the numbers of the terms.
+    pub(super) by_key: AHashMap<Box<str>, AHashMap<u32, WordMatch>>,
+}
+
+impl MatchingTerms {
+    /// How many terms they are; for each word some more, so that words without terms are forgotten, too.
+    fn cost(&self) -> usize {
+        let terms: usize = self.by_key.values().map(|numbers| numbers.len()).sum();
+        terms + 10_000
+    }
 }
 
 /// A locked vocabulary.
@@ -72,6 +110,10 @@ pub(super) struct TermTable {
     free: Vec<u32>,
     numbers: HashTable<u32>,
     hasher: RandomState,
+    /// The terms in which words are looked for, if they are: labels as `key=value`, of others the value.
+    words: Option<TextIndex>,
+    /// Grows with every change of these terms.
+    generation: u64,
 }
 
 impl fmt::Debug for TermDictionary {
@@ -89,6 +131,40 @@ impl PartialEq for TermDictionary {
 impl Eq for TermDictionary {}
 
 impl TermDictionary {
+    /// An empty vocabulary in which words can be looked for.
+    pub(super) fn searchable() -> Self {
+        let table = TermTable {
+            words: Some(TextIndex::default()),
+            ..TermTable::default()
+        };
+        Self {
+            table: RwLock::new(table),
+            ..Self::default()
+        }
+    }
+
+    /// The terms that match a word. They are those of the vocabulary as it is during this call; a number that a table
+    /// has keeps its meaning while the table is locked.
+    pub(super) fn matching(&self, word: &Word) -> Arc<MatchingTerms> {
+        let generation = self.read().generation;
+        let is_it = |known: &&Arc<MatchingTerms>| {
+            known.generation == generation && *known.word == *word.text()
+        };
+        if let Some(known) = self.remembered.lock().iter().find(is_it) {
+            return Arc::clone(known);
+        }
+        let found = Arc::new(self.read().matching(word));
+        let mut remembered = self.remembered.lock();
+        remembered.retain(|known| known.generation == found.generation);
+        remembered.push(Arc::clone(&found));
+        let total =
+            |known: &[Arc<MatchingTerms>]| known.iter().map(|terms| terms.cost()).sum::<usize>();
+        while total(&remembered) > REMEMBERED_TERMS {
+            remembered.remove(0);
+        }
+        found
+    }
+
     pub(super) fn read(&self) -> RwLockReadGuard<'_, TermTable> {
         self.table.read()
     }
@@ -166,6 +242,36 @@ impl TermTable {
             .copied()
     }
 
+    fn matching(&self, word: &Word) -> MatchingTerms {
+        let mut by_key: AHashMap<Box<str>, AHashMap<u32, WordMatch>> = AHashMap::new();
+        let add = |number: u32, of_text: WordMatch| {
+            let Some(term) = self.term(number) else {
+                return;
+            };
+            let found = match label_of(term.key()) {
+                Some(label) => word.match_of(WordText::Label(label, term.value())),
+                None => Some(of_text),
+            };
+            let Some(found) = found else { return };
+            match by_key.get_mut(term.key()) {
+                Some(numbers) => {
+                    numbers.insert(number, found);
+                }
+                None => {
+                    by_key.insert(term.key().into(), [(number, found)].into());
+                }
+            }
+        };
+        if let Some(words) = &self.words {
+            words.for_each_with(word.text(), add);
+        }
+        MatchingTerms {
+            word: word.text().into(),
+            generation: self.generation,
+            by_key,
+        }
+    }
+
     fn intern(&mut self, key: &str, value: &str) -> u32 {
         if let Some(number) = self.number(key, value) {
             self.terms[number as usize].users += 1;
@@ -186,6 +292,7 @@ impl TermTable {
             Some(slot) => *slot = term,
             None => self.terms.push(term),
         }
+        self.add_word_text(number, key, value);
         let Self {
             terms,
             numbers,
@@ -196,6 +303,21 @@ impl TermTable {
             hash_of_term(terms, hasher, *other)
         });
         number
+    }
+
+    fn add_word_text(&mut self, number: u32, key: &str, value: &str) {
+        let Some(words) = &mut self.words else {
+            return;
+        };
+        match label_of(key) {
+            Some(label) => words.insert(number, &[label, "=", value]),
+            // Documents do not index longer texts.
+            None if WORD_KEYS.contains(&key) && value.len() <= MAX_FIELD_VALUE_BYTES => {
+                words.insert(number, &[value]);
+            }
+            None => return,
+        }
+        self.generation += 1;
     }
 
     fn release(&mut self, number: u32) {
@@ -209,6 +331,11 @@ impl TermTable {
         let hash = hash_of_term(&self.terms, &self.hasher, number);
         if let Ok(entry) = self.numbers.find_entry(hash, |other| *other == number) {
             entry.remove();
+        }
+        if let Some(words) = &mut self.words
+            && words.remove(number)
+        {
+            self.generation += 1;
         }
         self.terms[number as usize].text = Box::default();
         self.terms[number as usize].key_len = 0;

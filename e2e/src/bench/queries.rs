@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 
 use super::figures::Figures;
 use super::figures::verdict;
+use super::first_view;
 use super::members::Members;
 use super::members::MembersSpec;
 use super::query_client::{LARGE_FLEET, NAME, QueryClient, Target, WARM_UP, all_pods, report_line};
@@ -72,6 +73,7 @@ pub async fn measure(
     // The memory of the embedded store must not count towards the scan.
     members.remove_embedded_registry().await?;
     search::measure(&query_client, sizes.queries, figures).await?;
+    first_view::measure(&operator, objects, figures).await?;
     scan(&query_client, &operator, figures).await?;
     members.remove_registries().await?;
     operator.terminate(Duration::from_secs(30)).await?;

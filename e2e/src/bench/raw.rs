@@ -171,6 +171,11 @@ impl Target {
             .collect()
     }
 
+    /// Its name.
+    pub fn index(&self) -> &str {
+        self.revision.target.as_str()
+    }
+
     /// Sends a body of `count` writes; fails unless each is indexed or superseded by a newer
     /// version.
     pub async fn send(&self, body: Bytes, count: usize) -> Result<()> {

@@ -57,7 +57,8 @@ impl RankedDocuments {
     }
 
     fn add_best(&mut self, table: &Table, score: u32, found: &RoaringBitmap) {
-        for position in found {
+        // The newest are kept, and most of them were added last.
+        for position in found.iter().rev() {
             if self.is_too_late(score, table.created(position)) {
                 continue;
             }

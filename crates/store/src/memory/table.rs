@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use ahash::RandomState;
 use fleetdex_core::{
-    model::{ClusterName, DEPENDS_ON},
+    model::{ClusterName, DEPENDS_ON, MAX_FIELD_VALUE_BYTES},
     query::{Relation, RelativesQuery},
 };
 use hashbrown::HashTable;
@@ -12,7 +12,6 @@ use roaring::RoaringBitmap;
 
 use super::{
     cancellation::Cancellation,
-    name_index::NameIndex,
     order::{Chunk, Entry, Order},
 };
 use crate::{
@@ -23,6 +22,7 @@ use crate::{
     postings::Postings,
     query_filter::{Filter, FilterCondition, Test, compares, is_integer_above, is_integer_below},
     terms::{OWNER, TermDictionary},
+    text_index::TextIndex,
 };
 
 /// The cost of fetching and sorting a document, relative to skipping one in the order.
@@ -35,8 +35,8 @@ pub(super) struct Table {
     pub(super) used: RoaringBitmap,
     order: Order,
     names: HashTable<u32>,
-    /// The names, for words.
-    pub(super) name_index: NameIndex,
+    /// The names by position, for words.
+    pub(super) names_text: TextIndex,
     /// When each document was created, by position: [`StoredDocument::created`].
     created: Vec<u32>,
     pub(super) postings: Postings,
@@ -99,7 +99,7 @@ impl Table {
             used: RoaringBitmap::new(),
             order: Order::default(),
             names: HashTable::new(),
-            name_index: NameIndex::default(),
+            names_text: TextIndex::default(),
             created: Vec::new(),
             postings: Postings::default(),
             vocabulary,
@@ -140,7 +140,10 @@ impl Table {
             hash_of_name(documents, hasher, *other)
         });
         self.used.insert(position);
-        self.name_index.insert(position, document.name());
+        // Documents do not index longer names.
+        if document.name().len() <= MAX_FIELD_VALUE_BYTES {
+            self.names_text.insert(position, &[document.name()]);
+        }
         self.order.insert(Entry {
             position,
             document: Arc::clone(&document),
@@ -165,7 +168,7 @@ impl Table {
             entry.remove();
         }
         self.used.remove(position);
-        self.name_index.remove(position);
+        self.names_text.remove(position);
         self.order.remove(&document);
         self.documents[position as usize] = None;
         self.free.push(position);

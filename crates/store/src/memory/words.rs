@@ -4,11 +4,7 @@ use fleetdex_core::query::{Word, WordMatch};
 use roaring::RoaringBitmap;
 
 use super::table::Table;
-use crate::{
-    postings::PositionSet,
-    query_filter::{Filter, WORD_KEYS},
-    terms::label_of,
-};
+use crate::query_filter::Filter;
 
 /// The positions of the documents that match a word. Each set contains those of a better match.
 #[derive(Default)]
@@ -19,20 +15,28 @@ pub(super) struct WordPositions {
 }
 
 impl WordPositions {
-    /// Adds documents that match this well.
-    fn add(&mut self, found: Option<WordMatch>, add_to: impl Fn(&mut RoaringBitmap)) {
-        let Some(found) = found else { return };
-        add_to(&mut self.part);
-        if found >= WordMatch::Prefix {
-            add_to(&mut self.prefix);
-        }
-        if found == WordMatch::Exact {
-            add_to(&mut self.exact);
+    fn all_exact(all: &RoaringBitmap) -> Self {
+        let [part, prefix, exact] = [all, all, all].map(Clone::clone);
+        Self {
+            part,
+            prefix,
+            exact,
         }
     }
 
-    fn add_set(&mut self, found: Option<WordMatch>, positions: &PositionSet<'_>) {
-        self.add(found, |all| positions.add_to(all));
+    /// The set of those that match this well; [`Self::nested`] adds them to the others.
+    fn of(&mut self, found: WordMatch) -> &mut RoaringBitmap {
+        match found {
+            WordMatch::Part => &mut self.part,
+            WordMatch::Prefix => &mut self.prefix,
+            WordMatch::Exact => &mut self.exact,
+        }
+    }
+
+    fn nested(mut self) -> Self {
+        self.prefix |= &self.exact;
+        self.part |= &self.prefix;
+        self
     }
 }
 
@@ -40,35 +44,39 @@ impl Table {
     /// The documents that match a word.
     pub(super) fn with_word(&self, word: &Word) -> WordPositions {
         let mut found = WordPositions::default();
-        if let Some(document) = self.used.min().and_then(|position| self.get(position)) {
-            let origin = &document.origin;
-            for of_all in [&*origin.kind, origin.cluster.as_str()] {
-                found.add(word.match_in(of_all), |all| *all |= &self.used);
-            }
+        let Some(document) = self.used.min().and_then(|position| self.get(position)) else {
+            return found;
+        };
+        let origin = &document.origin;
+        let of_all = word.match_in(&origin.kind);
+        match of_all.max(word.match_in(origin.cluster.as_str())) {
+            Some(WordMatch::Exact) => return WordPositions::all_exact(&self.used),
+            Some(of_all) => *found.of(of_all) |= &self.used,
+            None => {}
         }
-        self.name_index
-            .for_each_with(word.text(), |position, name| {
-                found.add(word.match_in(name), |all| {
-                    all.insert(position);
+        self.add_names(word, &mut found);
+        let matching = self.vocabulary.matching(word);
+        for (key, numbers) in &matching.by_key {
+            self.postings
+                .for_each_of(key, numbers, |of_term, positions| {
+                    positions.add_to(found.of(*of_term));
                 });
+        }
+        found.nested()
+    }
+
+    fn add_names(&self, word: &Word, found: &mut WordPositions) {
+        // Sets are filled faster in order and at once.
+        let mut positions: [Vec<u32>; 3] = Default::default();
+        self.names_text
+            .for_each_with(word.text(), |position, of_name| {
+                positions[of_name as usize - 1].push(position);
             });
-        let vocabulary = self.vocabulary.read();
-        for key in WORD_KEYS {
-            self.postings
-                .for_each_value(&vocabulary, key, |value, positions| {
-                    found.add_set(word.match_in(value), positions);
-                });
+        let matches = [WordMatch::Part, WordMatch::Prefix, WordMatch::Exact];
+        for (of_names, mut positions) in matches.into_iter().zip(positions) {
+            positions.sort_unstable();
+            found.of(of_names).extend(positions);
         }
-        for key in self.postings.keys() {
-            let Some(label) = label_of(key) else { continue };
-            let of_key = word.match_in(label);
-            self.postings
-                .for_each_value(&vocabulary, key, |value, positions| {
-                    let of_value = word.match_in(value).max(word.match_of_pair(label, value));
-                    found.add_set(of_key.max(of_value), positions);
-                });
-        }
-        found
     }
 
     /// The documents that match a filter, by their scores, the greatest first.
