@@ -145,6 +145,7 @@ fn line(number: usize) -> Vec<u8> {
         })
     };
     let condition = |name: &str| json!({ "type": name, "status": "True", "lastProbeTime": null, "lastTransitionTime": "2026-01-02T03:04:05Z" });
+    let conditions = ["Initialized", "Ready", "ContainersReady", "PodScheduled"].map(condition);
     let address = format!(
         "10.{}.{}.{}",
         number >> 16,
@@ -170,7 +171,7 @@ fn line(number: usize) -> Vec<u8> {
         },
         "status": {
             "phase": "Running", "podIP": address, "podIPs": [{ "ip": address }], "hostIP": "10.0.0.1", "qosClass": "Burstable", "startTime": "2026-01-02T03:04:05Z",
-            "conditions": ["Initialized", "Ready", "ContainersReady", "PodScheduled"].map(condition),
+            "conditions": conditions,
         },
     });
     format!(r#"{{"type":"ADDED","object":{pod}}}"#).into_bytes()
