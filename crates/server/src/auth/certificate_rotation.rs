@@ -66,6 +66,8 @@ enum CertificateSource {
     Files {
         files: KeyPairFiles,
         authority: Option<PathBuf>,
+        /// Whether another program writes the `caBundle`.
+        leaves_ca_bundle: bool,
         current: KeyPairPem,
     },
     Shared {
@@ -110,6 +112,7 @@ impl CertificateRotation {
                     CertificateSource::Files {
                         files,
                         authority: args.tls_ca_file.clone(),
+                        leaves_ca_bundle: args.leave_ca_bundle,
                         current,
                     },
                 )
@@ -209,6 +212,7 @@ impl CertificateRotation {
             CertificateSource::Files {
                 files,
                 authority,
+                leaves_ca_bundle,
                 current,
             } => {
                 let key_pair = files.read().await?;
@@ -232,7 +236,8 @@ impl CertificateRotation {
                     authorities: der(pem),
                     name,
                 }));
-                register(client, service.as_ref(), authority.as_deref()).await?;
+                let ca_bundle = authority.as_deref().filter(|_| !*leaves_ca_bundle);
+                register(client, service.as_ref(), ca_bundle).await?;
             }
             CertificateSource::Shared {
                 authority,
