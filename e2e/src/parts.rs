@@ -267,8 +267,9 @@ impl Part {
             Self::Helm => {
                 go_build("helm", "helm.sh/helm/v4/cmd/helm", "-s -w", folder).map(Made::Program)
             }
-            Self::Helm3 => go_build("helm-3", "helm.sh/helm/v3/cmd/helm", "-s -w", folder)
-                .map(Made::Program),
+            Self::Helm3 => {
+                go_build("helm-3", "helm.sh/helm/v3/cmd/helm", "-s -w", folder).map(Made::Program)
+            }
             Self::OpenSearch => {
                 maven::unpack_opensearch(OPENSEARCH_VERSION, folder).map(Made::Folder)
             }

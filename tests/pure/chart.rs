@@ -82,7 +82,10 @@ fn rows(path: &str, value: &Value, comments: &BTreeMap<String, String>, rows: &m
 
 #[test]
 fn the_table_of_values_is_generated_from_their_comments() {
-    let mut table = vec!["| value | default | meaning |".to_owned(), "|---|---|---|".to_owned()];
+    let mut table = vec![
+        "| value | default | meaning |".to_owned(),
+        "|---|---|---|".to_owned(),
+    ];
     let comments = comments(&read("helm/fleetdex/values.yaml"));
     rows("", &values(), &comments, &mut table);
     let table = format!("{}\n", table.join("\n"));
@@ -102,7 +105,10 @@ fn the_table_of_values_is_generated_from_their_comments() {
 
 /// Follows references within the schema.
 fn resolved<'s>(schema: &'s Value, root: &'s Value) -> &'s Value {
-    match schema["$ref"].as_str().and_then(|path| path.strip_prefix('#')) {
+    match schema["$ref"]
+        .as_str()
+        .and_then(|path| path.strip_prefix('#'))
+    {
         Some(path) => root.pointer(path).unwrap(),
         None => schema,
     }
@@ -180,20 +186,33 @@ fn the_memory_limit_covers_every_bound() {
     let mut bounds = memory_bounds();
     let (label, total) = bounds.pop().unwrap();
     assert!(label.contains("in all") && bounds.len() > 10, "{bounds:?}");
-    assert_eq!(bounds.iter().map(|(_, mebibytes)| mebibytes).sum::<u64>(), total);
+    assert_eq!(
+        bounds.iter().map(|(_, mebibytes)| mebibytes).sum::<u64>(),
+        total
+    );
     let limit = &values()["resources"]["limits"]["memory"];
     let gibibytes = limit.as_str().and_then(|limit| limit.strip_suffix("Gi"));
     let limit: u64 = gibibytes.unwrap().parse::<u64>().unwrap() * 1024;
-    assert!(limit >= total, "a limit of {limit} MiB is less than {total} MiB");
+    assert!(
+        limit >= total,
+        "a limit of {limit} MiB is less than {total} MiB"
+    );
 }
 
 #[test]
 fn comments_belong_to_the_key_below_them() {
     let yaml = "# Of a.\na:\n  # Of b,\n  # in two lines.\n  #\n  # More.\n  b: []\n  # - an example\n  # Of c.\n  c: 1\n# Unrelated.\n\nd: 2\n";
     let found = comments(yaml);
-    let expected = [("a", "Of a."), ("a.b", "Of b, in two lines."), ("a.c", "Of c."), ("d", "")];
+    let expected = [
+        ("a", "Of a."),
+        ("a.b", "Of b, in two lines."),
+        ("a.c", "Of c."),
+        ("d", ""),
+    ];
     assert_eq!(
         found,
-        expected.map(|(key, text)| (key.to_owned(), text.to_owned())).into()
+        expected
+            .map(|(key, text)| (key.to_owned(), text.to_owned()))
+            .into()
     );
 }

@@ -65,7 +65,8 @@ impl CommandError {
     fn is_broken_pipe(&self) -> bool {
         let (Self::Write(error)
         | Self::Output(OutputError::Write(error))
-        | Self::Crd(CrdError::Print(error))) = self else {
+        | Self::Crd(CrdError::Print(error))) = self
+        else {
             return false;
         };
         error.kind() == io::ErrorKind::BrokenPipe

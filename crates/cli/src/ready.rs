@@ -83,14 +83,17 @@ async fn ready(args: &ReadyArgs, console: &mut Console<'_>) -> Result<bool, Comm
 }
 
 /// Asks once; returns the checks that were passed.
-async fn check(args: &ReadyArgs, apiserver: Option<&ApiserverClient>) -> Result<String, ReadyError> {
-    let mut report = admin_report(&args.admin_url).await?;
-    if let Some(apiserver) = apiserver {
-        let path = format!("/apis/{}/{VERSION}", GROUPS[0]);
-        discover(apiserver, &path).await?;
-        report.push_str(&format!("{} serves {path}\n", apiserver.server));
-    }
-    Ok(report)
+async fn check(
+    args: &ReadyArgs,
+    apiserver: Option<&ApiserverClient>,
+) -> Result<String, ReadyError> {
+    let report = admin_report(&args.admin_url).await?;
+    let Some(apiserver) = apiserver else {
+        return Ok(report);
+    };
+    let path = format!("/apis/{}/{VERSION}", GROUPS[0]);
+    discover(apiserver, &path).await?;
+    Ok(format!("{report}{} serves {path}\n", apiserver.server))
 }
 
 /// The checks of the admin port.

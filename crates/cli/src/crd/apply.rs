@@ -96,11 +96,16 @@ pub(super) async fn apply(
         let result = match decide(crd, installed.as_ref(), &aggregated) {
             CrdDecision::Apply => {
                 applied.push(name);
-                installer.apply(name, crd, installed.as_ref()).await?.to_owned()
+                installer
+                    .apply(name, crd, installed.as_ref())
+                    .await?
+                    .to_owned()
             }
             CrdDecision::LeaveAlone(reason) => format!("left alone: {reason}"),
             CrdDecision::Newer { installed, ours } if args.keep_newer => {
-                format!("left alone: it is of Fleetdex {installed}, which is newer than this {ours}")
+                format!(
+                    "left alone: it is of Fleetdex {installed}, which is newer than this {ours}"
+                )
             }
             CrdDecision::Newer { installed, ours } => {
                 is_complete = false;
@@ -164,7 +169,10 @@ impl CrdInstaller {
             dry_run: self.dry_run,
             ..PatchParams::apply(MANAGER).force()
         };
-        let applied = self.crds.patch(name, &parameters, &Patch::Apply(wanted)).await;
+        let applied = self
+            .crds
+            .patch(name, &parameters, &Patch::Apply(wanted))
+            .await;
         let applied = applied.map_err(|error| self.refused("apply", CRD, name, &error))?;
         Ok(match installed {
             None => "created",
@@ -192,7 +200,10 @@ impl CrdInstaller {
             field_manager: Some(MANAGER.to_owned()),
             ..PatchParams::default()
         };
-        let patched = self.crds.patch(name, &parameters, &Patch::Merge(&patch)).await;
+        let patched = self
+            .crds
+            .patch(name, &parameters, &Patch::Merge(&patch))
+            .await;
         patched
             .map(drop)
             .map_err(|error| self.refused("take over", CRD, name, &error))

@@ -63,7 +63,10 @@ impl fmt::Display for ForeignCrd {
                 "APIService {api_service} belongs to Service {service}, which would hide the CRD"
             ),
             Self::ExpectedOfKarmada => {
-                write!(out, "this is a Karmada control plane, and Karmada installs it")
+                write!(
+                    out,
+                    "this is a Karmada control plane, and Karmada installs it"
+                )
             }
             Self::InstalledByAnother => write!(
                 out,
@@ -79,8 +82,8 @@ pub(super) fn decide(
     installed: Option<&CustomResourceDefinition>,
     aggregated: &AggregatedVersions,
 ) -> CrdDecision {
-    if let Some((api_service, service)) = api_services(wanted)
-        .find_map(|name| aggregated.get(&name).map(|service| (name, service)))
+    if let Some((api_service, service)) =
+        api_services(wanted).find_map(|name| aggregated.get(&name).map(|service| (name, service)))
     {
         return CrdDecision::LeaveAlone(ForeignCrd::Aggregated {
             api_service,
@@ -89,8 +92,7 @@ pub(super) fn decide(
     }
     let Some(installed) = installed else {
         let name = wanted.metadata.name.as_deref().unwrap_or_default();
-        let is_of_karmada =
-            aggregated.contains_key(KARMADA) && CRDS_OF_KARMADA.contains(&name);
+        let is_of_karmada = aggregated.contains_key(KARMADA) && CRDS_OF_KARMADA.contains(&name);
         return if is_of_karmada {
             CrdDecision::LeaveAlone(ForeignCrd::ExpectedOfKarmada)
         } else {
@@ -152,9 +154,8 @@ mod tests {
 
     fn with_version(name: &str, version: Option<&str>) -> CustomResourceDefinition {
         let mut crd = wanted(name);
-        crd.metadata.annotations = version.map(|version| {
-            BTreeMap::from([(VERSION_ANNOTATION.to_owned(), version.to_owned())])
-        });
+        crd.metadata.annotations = version
+            .map(|version| BTreeMap::from([(VERSION_ANNOTATION.to_owned(), version.to_owned())]));
         crd
     }
 

@@ -43,7 +43,12 @@ pub(super) fn take_over(entries: &[ManagedFieldsEntry]) -> Option<Vec<ManagedFie
     });
     add_spec(&mut ours, spec);
     // An entry that owns nothing is not valid.
-    kept.retain(|entry| entry.fields_v1.as_ref().is_some_and(|fields| is_filled(&fields.0)));
+    kept.retain(|entry| {
+        entry
+            .fields_v1
+            .as_ref()
+            .is_some_and(|fields| is_filled(&fields.0))
+    });
     kept.push(ours);
     Some(kept)
 }
@@ -111,14 +116,22 @@ mod tests {
 
     #[test]
     fn the_spec_of_other_managers_becomes_ours_and_the_rest_stays_theirs() {
-        let mut status = entry("kube-apiserver", "Update", json!({"f:status": {"f:conditions": {}}}));
+        let mut status = entry(
+            "kube-apiserver",
+            "Update",
+            json!({"f:status": {"f:conditions": {}}}),
+        );
         status.subresource = Some("status".to_owned());
         let theirs = entry(
             "helm",
             "Update",
             json!({"f:metadata": {"f:labels": {}}, "f:spec": {"f:group": {}, "f:names": {"f:kind": {}}}}),
         );
-        let also = entry("kubectl", "Apply", json!({"f:spec": {"f:names": {"f:plural": {}}}}));
+        let also = entry(
+            "kubectl",
+            "Apply",
+            json!({"f:spec": {"f:names": {"f:plural": {}}}}),
+        );
         let taken = take_over(&[status.clone(), theirs, also]).unwrap();
         let ours = entry(
             MANAGER,
@@ -134,7 +147,11 @@ mod tests {
 
     #[test]
     fn what_is_ours_already_is_kept() {
-        let ours = entry(MANAGER, APPLY, json!({"f:metadata": {}, "f:spec": {"f:scope": {}}}));
+        let ours = entry(
+            MANAGER,
+            APPLY,
+            json!({"f:metadata": {}, "f:spec": {"f:scope": {}}}),
+        );
         let edited = entry("kubectl-edit", "Update", json!({"f:spec": {"f:group": {}}}));
         let taken = take_over(&[ours, edited]).unwrap();
         let fields = json!({"f:metadata": {}, "f:spec": {"f:scope": {}, "f:group": {}}});

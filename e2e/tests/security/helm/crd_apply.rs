@@ -35,7 +35,10 @@ fn with_a_dropped_field(name: &str) -> Value {
         .into_iter()
         .find(|file| file.crd.metadata.name.as_deref() == Some(name));
     let mut crd = serde_json::to_value(found.unwrap().crd).unwrap();
-    crd["metadata"].as_object_mut().unwrap().remove("annotations");
+    crd["metadata"]
+        .as_object_mut()
+        .unwrap()
+        .remove("annotations");
     let schema = &mut crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
     schema["properties"]["spec"]["properties"]["dropped"] = json!({ "type": "string" });
     crd
@@ -60,7 +63,9 @@ async fn crds_are_created_updated_and_never_replaced_by_older_ones() {
     // Of an earlier version, which helm or kubectl has installed.
     for (name, manager) in [(REGISTRIES, "helm"), (CUSTOMIZATIONS, "kubectl")] {
         let path = format!("{CRDS}?fieldManager={manager}");
-        hub.create(&path, &with_a_dropped_field(name)).await.unwrap();
+        hub.create(&path, &with_a_dropped_field(name))
+            .await
+            .unwrap();
     }
     let printed = fleetdex(&kubeconfig, &APPLY).await;
     assert!(printed.success, "{}", printed.text);
@@ -81,13 +86,19 @@ async fn crds_are_created_updated_and_never_replaced_by_older_ones() {
     }
     // They are served when the command ends, but for what the API server itself still publishes.
     let custom = crd(&hub, WEBHOOKS).await.unwrap();
-    assert!(custom["status"]["conditions"].to_string().contains("Established"));
+    assert!(
+        custom["status"]["conditions"]
+            .to_string()
+            .contains("Established")
+    );
 
     let printed = fleetdex(&kubeconfig, &APPLY).await;
     each_crd_is(&printed.text, "unchanged").unwrap();
 
     let newer = json!({ "metadata": { "annotations": { "fleetdex.io/version": "99.0.0" } } });
-    hub.merge(&format!("{CRDS}/{REGISTRIES}"), &newer).await.unwrap();
+    hub.merge(&format!("{CRDS}/{REGISTRIES}"), &newer)
+        .await
+        .unwrap();
     let printed = fleetdex(&kubeconfig, &APPLY).await;
     let refused = format!("{REGISTRIES}: refused: it is of Fleetdex 99.0.0, which is newer than");
     assert!(
@@ -103,7 +114,10 @@ async fn crds_are_created_updated_and_never_replaced_by_older_ones() {
         printed.text
     );
     let found = crd(&hub, REGISTRIES).await.unwrap();
-    assert_eq!(found["metadata"]["annotations"]["fleetdex.io/version"], "99.0.0");
+    assert_eq!(
+        found["metadata"]["annotations"]["fleetdex.io/version"],
+        "99.0.0"
+    );
     no_rights_and_terminating(&fleet, &hub).await;
 }
 
@@ -116,7 +130,9 @@ async fn no_rights_and_terminating(fleet: &Fleet, hub: &Objects) {
     assert!(
         !printed.success
             && printed.text.contains("cannot get APIService")
-            && printed.text.contains("it needs get, create and patch on Fleetdex's CRDs"),
+            && printed
+                .text
+                .contains("it needs get, create and patch on Fleetdex's CRDs"),
         "{}",
         printed.text
     );
@@ -210,7 +226,10 @@ async fn what_is_karmadas_is_left_alone() {
     ] {
         let line = format!("{name}: {result}\n");
         assert!(printed.text.contains(&line), "{line}{}", printed.text);
-        assert_eq!(crd(&hub, name).await.is_some(), result == "created" || name == CUSTOMIZATIONS);
+        assert_eq!(
+            crd(&hub, name).await.is_some(),
+            result == "created" || name == CUSTOMIZATIONS
+        );
     }
     let after = crd(&hub, CUSTOMIZATIONS).await.unwrap();
     assert_eq!(after, of_karmada);
@@ -221,5 +240,9 @@ async fn what_is_karmadas_is_left_alone() {
         .unwrap();
     let printed = fleetdex(&kubeconfig, &APPLY).await;
     let line = format!("{REGISTRIES}: created\n");
-    assert!(printed.success && printed.text.contains(&line), "{}", printed.text);
+    assert!(
+        printed.success && printed.text.contains(&line),
+        "{}",
+        printed.text
+    );
 }

@@ -50,10 +50,7 @@ async fn objects_of(server: &ApiServer, release: &Release<'_>) -> BTreeMap<Strin
         .map(|item| {
             let metadata = &item["metadata"];
             let name = [&item["kind"], &metadata["namespace"], &metadata["name"]];
-            (
-                name.map(text).join("/"),
-                text(&metadata["resourceVersion"]),
-            )
+            (name.map(text).join("/"), text(&metadata["resourceVersion"]))
         })
         .collect()
 }
@@ -71,7 +68,14 @@ async fn a_release_is_upgraded_rolled_back_and_removed_beside_another_one() {
     let (chart, earlier) = (chart(), earlier_chart());
 
     // The earlier chart's CRDs are those of its folder crds/.
-    let install = ["install", RELEASE.name, &earlier, "-n", NAMESPACE, "--create-namespace"];
+    let install = [
+        "install",
+        RELEASE.name,
+        &earlier,
+        "-n",
+        NAMESPACE,
+        "--create-namespace",
+    ];
     helm.run(&install).await;
     until_served(&hub).await;
     let before = objects_of(server, &RELEASE).await;
@@ -83,10 +87,21 @@ async fn a_release_is_upgraded_rolled_back_and_removed_beside_another_one() {
     let registry_path = "apis/search.karmada.io/v1alpha1/resourceregistries/kept";
     hub.apply(registry_path, &registry).await.unwrap();
 
-    let upgrade = ["upgrade", RELEASE.name, &chart, "-n", NAMESPACE, "--set", "replicas=2"];
+    let upgrade = [
+        "upgrade",
+        RELEASE.name,
+        &chart,
+        "-n",
+        NAMESPACE,
+        "--set",
+        "replicas=2",
+    ];
     let (notes, printed) = helm.run_with_job(&RELEASE, &upgrade).await;
     each_crd_is(&printed, "updated").unwrap();
-    assert!(notes.contains("helm test fleetdex --namespace fleetdex-system"), "{notes}");
+    assert!(
+        notes.contains("helm test fleetdex --namespace fleetdex-system"),
+        "{notes}"
+    );
     let upgraded = objects_of(server, &RELEASE).await;
     assert!(
         upgraded.contains_key("PodDisruptionBudget/fleetdex-system/fleetdex"),
@@ -96,11 +111,15 @@ async fn a_release_is_upgraded_rolled_back_and_removed_beside_another_one() {
     // Nothing is left of the hook, and none of its rights.
     assert!(!names(&upgraded).contains("-crds"), "{}", names(&upgraded));
     let kept = hub.get(&serving).await.unwrap();
-    assert_eq!(kept["data"]["ca.crt"], "YQ==", "an upgrade replaced the authority");
+    assert_eq!(
+        kept["data"]["ca.crt"], "YQ==",
+        "an upgrade replaced the authority"
+    );
     assert!(hub.find(registry_path).await.unwrap().is_some());
 
     // A rollback brings the earlier objects back, and leaves the CRDs of the later chart.
-    helm.run(&["rollback", RELEASE.name, "1", "-n", NAMESPACE]).await;
+    helm.run(&["rollback", RELEASE.name, "1", "-n", NAMESPACE])
+        .await;
     let rolled_back = objects_of(server, &RELEASE).await;
     assert_eq!(names(&rolled_back), names(&before));
     let registries = crd(&hub, REGISTRIES).await.unwrap();
@@ -110,7 +129,8 @@ async fn a_release_is_upgraded_rolled_back_and_removed_beside_another_one() {
     each_crd_is(&printed, "unchanged").unwrap();
     another_release(server, &helm, &chart).await;
 
-    helm.run(&["uninstall", RELEASE.name, "-n", NAMESPACE]).await;
+    helm.run(&["uninstall", RELEASE.name, "-n", NAMESPACE])
+        .await;
     let left = objects_of(server, &RELEASE).await;
     assert_eq!(names(&left), "");
     // The objects of users, and so the CRDs, are not the release's.
@@ -126,7 +146,14 @@ async fn a_release_is_upgraded_rolled_back_and_removed_beside_another_one() {
 /// A second release without the API, of which there is one, comes and goes without a change of the first.
 async fn another_release(server: &ApiServer, helm: &Helm<'_>, chart: &str) {
     let first = objects_of(server, &RELEASE).await;
-    let install = ["install", OTHER.name, chart, "-n", OTHER.namespace, "--create-namespace"];
+    let install = [
+        "install",
+        OTHER.name,
+        chart,
+        "-n",
+        OTHER.namespace,
+        "--create-namespace",
+    ];
     let printed = helm.output(&install).await;
     assert!(
         !printed.success && printed.text.contains("v1alpha1.search.fleetdex.io"),
@@ -135,11 +162,21 @@ async fn another_release(server: &ApiServer, helm: &Helm<'_>, chart: &str) {
     );
     let without_api = [&install[..], &["--set", "api.enabled=false"]].concat();
     helm.run_with_job(&OTHER, &without_api).await;
-    let upgrade = ["upgrade", OTHER.name, chart, "-n", OTHER.namespace, "--reuse-values", "--set", "log.level=debug"];
+    let upgrade = [
+        "upgrade",
+        OTHER.name,
+        chart,
+        "-n",
+        OTHER.namespace,
+        "--reuse-values",
+        "--set",
+        "log.level=debug",
+    ];
     helm.run_with_job(&OTHER, &upgrade).await;
     assert!(!objects_of(server, &OTHER).await.is_empty());
     assert_eq!(objects_of(server, &RELEASE).await, first);
-    helm.run(&["uninstall", OTHER.name, "-n", OTHER.namespace]).await;
+    helm.run(&["uninstall", OTHER.name, "-n", OTHER.namespace])
+        .await;
     assert_eq!(names(&objects_of(server, &OTHER).await), "");
     assert_eq!(objects_of(server, &RELEASE).await, first);
 }
@@ -151,7 +188,8 @@ async fn helm_3(server: &ApiServer, chart: &str) {
     let (notes, printed) = helm.run_with_job(&RELEASE, &install).await;
     each_crd_is(&printed, "unchanged").unwrap();
     assert!(notes.contains("kubectl get resourceregistries"), "{notes}");
-    helm.run(&["uninstall", RELEASE.name, "-n", NAMESPACE]).await;
+    helm.run(&["uninstall", RELEASE.name, "-n", NAMESPACE])
+        .await;
     assert_eq!(names(&objects_of(server, &RELEASE).await), "");
 }
 
@@ -163,17 +201,34 @@ async fn server_accepts_everything(server: &ApiServer) {
     }
     let chart = chart();
     let rendered = Helm::offline()
-        .run(&["template", RELEASE.name, &chart, "-n", NAMESPACE, "-f", EVERYTHING])
+        .run(&[
+            "template",
+            RELEASE.name,
+            &chart,
+            "-n",
+            NAMESPACE,
+            "-f",
+            EVERYTHING,
+        ])
         .await;
     let known: Vec<&str> = rendered
         .split("\n---\n")
-        .filter(|manifest| !manifest.contains("cert-manager.io/v1\n") && !manifest.contains("monitoring.coreos.com/"))
+        .filter(|manifest| {
+            !manifest.contains("cert-manager.io/v1\n")
+                && !manifest.contains("monitoring.coreos.com/")
+        })
         .collect();
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("everything.yaml");
     std::fs::write(&file, known.join("\n---\n")).unwrap();
     let file = file.display().to_string();
     let kubectl = server.kubectl().unwrap();
-    let create = ["create", "--dry-run=server", "--validate=strict", "-f", &file];
+    let create = [
+        "create",
+        "--dry-run=server",
+        "--validate=strict",
+        "-f",
+        &file,
+    ];
     kubectl.run(&create).await.unwrap();
 }

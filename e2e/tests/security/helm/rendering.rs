@@ -59,7 +59,8 @@ async fn the_chart_renders_with_no_option_and_with_every_option() {
     }
     let deployment = of_kind(&everything, "Deployment")[0];
     assert!(
-        deployment.contains("topologySpreadConstraints:") && deployment.contains("FLEETDEX_LEAVE_CA_BUNDLE"),
+        deployment.contains("topologySpreadConstraints:")
+            && deployment.contains("FLEETDEX_LEAVE_CA_BUNDLE"),
         "{deployment}"
     );
     let api_service = of_kind(&everything, "APIService")[0];
@@ -97,7 +98,10 @@ async fn alert_rules_are_those_of_the_file_and_cannot_be_missing() {
     fs::remove_file(&file).unwrap();
     let printed = Helm::offline().output(&template).await;
     assert!(
-        !printed.success && printed.text.contains("has no alert rules in files/alerts.yaml"),
+        !printed.success
+            && printed
+                .text
+                .contains("has no alert rules in files/alerts.yaml"),
         "{}",
         printed.text
     );
@@ -134,7 +138,10 @@ async fn typing_errors_are_refused_with_the_name_of_the_value() {
         ("api.certManager.enabled=true", "issuerRef/name"),
         ("api.certManager.duration=90d", "duration"),
         ("metrics.serviceMonitor.intervall=30s", "intervall"),
-        ("networkPolicy.egress.openSearchPorts={http}", "openSearchPorts/0"),
+        (
+            "networkPolicy.egress.openSearchPorts={http}",
+            "openSearchPorts/0",
+        ),
         ("log.format=yaml", "format"),
         ("log.lvl=debug", "lvl"),
         ("env[0].key=A", "env/0"),
@@ -143,7 +150,10 @@ async fn typing_errors_are_refused_with_the_name_of_the_value() {
         ("resources.limit.memory=1Gi", "limit"),
         ("resources.limits.memory=1GB", "memory"),
         ("podDisruptionBudget.maxUnavailable=0", "maxUnavailable"),
-        ("topologySpread.whenUnsatisfiable=Never", "whenUnsatisfiable"),
+        (
+            "topologySpread.whenUnsatisfiable=Never",
+            "whenUnsatisfiable",
+        ),
         ("tolerations[0].efect=NoSchedule", "tolerations/0"),
         ("affinity.nodeAfinity.a=b", "nodeAfinity"),
     ] {

@@ -6,11 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, ensure};
 use e2e::{
-    fleet::ApiServer,
-    objects::Objects,
-    operator::fleetdex_program,
-    parts::Part,
-    poll::eventually,
+    fleet::ApiServer, objects::Objects, operator::fleetdex_program, parts::Part, poll::eventually,
     scenario::DEADLINE,
 };
 use serde_json::{Value, json};
@@ -104,7 +100,11 @@ impl<'s> Helm<'s> {
     }
 
     /// Runs helm with a chart whose hook Job applies the CRDs; returns what helm and the Job print.
-    pub async fn run_with_job(&self, release: &Release<'_>, arguments: &[&str]) -> (String, String) {
+    pub async fn run_with_job(
+        &self,
+        release: &Release<'_>,
+        arguments: &[&str],
+    ) -> (String, String) {
         let server = self.server.unwrap();
         tokio::join!(self.run(arguments), run_hook_job(server, release))
     }
