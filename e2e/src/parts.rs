@@ -267,9 +267,13 @@ impl Part {
             Self::Helm => {
                 go_build("helm", "helm.sh/helm/v4/cmd/helm", "-s -w", folder).map(Made::Program)
             }
-            Self::Helm3 => {
-                go_build("helm-3", "helm.sh/helm/v3/cmd/helm", "-s -w", folder).map(Made::Program)
-            }
+            Self::Helm3 => go_build(
+                "helm-3",
+                "helm.sh/helm/v3/cmd/helm",
+                &helm_3_link_flags(),
+                folder,
+            )
+            .map(Made::Program),
             Self::OpenSearch => {
                 maven::unpack_opensearch(OPENSEARCH_VERSION, folder).map(Made::Folder)
             }
@@ -336,6 +340,20 @@ fn remove_folder(folder: &Path) -> Result<()> {
         }
         _ => Ok(()),
     }
+}
+
+/// Without a control plane helm 3 assumes the version of Kubernetes that its build names.
+fn helm_3_link_flags() -> String {
+    let mut flags = "-s -w".to_owned();
+    let (version, _) = KUBERNETES_VERSION.rsplit_once('.').unwrap_or_default();
+    let (major, minor) = version.split_once('.').unwrap_or_default();
+    for package in ["pkg/chartutil", "pkg/lint/rules"] {
+        for (name, value) in [("k8sVersionMajor", major), ("k8sVersionMinor", minor)] {
+            flags += " -X helm.sh/helm/v3/";
+            flags += &[package, ".", name, "=", value].concat();
+        }
+    }
+    flags
 }
 
 fn go_build(module: &str, package: &str, link_flags: &str, folder: &Path) -> Result<PathBuf> {

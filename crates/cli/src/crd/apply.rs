@@ -17,8 +17,8 @@ use serde_json::json;
 use tokio::time::{Instant, sleep};
 
 use super::{
-    all,
     decision::{AggregatedVersions, CrdDecision, api_services, decide},
+    definitions::all,
     error::CrdError,
     managed_fields::{MANAGER, take_over},
 };

@@ -117,6 +117,22 @@ async fn a_release_is_upgraded_rolled_back_and_removed_beside_another_one() {
     );
     assert!(hub.find(registry_path).await.unwrap().is_some());
 
+    // One replica again: the API server would refuse what it filled in for several.
+    let one = [
+        "upgrade",
+        RELEASE.name,
+        &chart,
+        "-n",
+        NAMESPACE,
+        "--set",
+        "replicas=1",
+    ];
+    helm.run_with_job(&RELEASE, &one).await;
+    helm.run(&["rollback", RELEASE.name, "2", "-n", NAMESPACE])
+        .await;
+    helm.run(&["rollback", RELEASE.name, "3", "-n", NAMESPACE])
+        .await;
+
     // A rollback brings the earlier objects back, and leaves the CRDs of the later chart.
     helm.run(&["rollback", RELEASE.name, "1", "-n", NAMESPACE])
         .await;

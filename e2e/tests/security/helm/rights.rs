@@ -272,7 +272,7 @@ const CONFIGURATIONS: [&str; 5] = [
 ];
 
 async fn make_configurations(hub: &Objects) {
-    let service = json!({ "service": { "namespace": SECRETS, "name": "interpreter", "path": "/interpret" }, "caBundle": "" });
+    let service = json!({ "service": { "namespace": SECRETS, "name": "interpreter", "path": "/interpret" }, "caBundle": "LS0tLS1CRUdJTi4uLg==" });
     let cache = json!({ "clusterSelectors": [{}], "resourceSelectors": [{ "apiVersion": "v1", "kind": "Namespace" }], "statusUpdatePeriodSeconds": 1 });
     let script = json!({ "healthInterpretation": { "luaScript": "function InterpretHealth(obj) return true end" } });
     let customization = json!({ "target": { "apiVersion": "apps/v1", "kind": "Deployment" }, "customizations": script });
