@@ -41,10 +41,10 @@ STAGE = ./.ci/stage
 STAGES = awk '{ print; total += $$1 } END { printf "%6d s  in all\n", total }' target/stages
 
 .DEFAULT_GOAL := help
-.PHONY: help demo check test mutants fuzz bench dist soak fmt parts crds dashboards images deny prerequisites
+.PHONY: help demo check test mutants fuzz bench dist soak fmt parts crds chart-docs dashboards images deny prerequisites
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 demo: prerequisites ## Three clusters, OpenSearch, Fleetdex: see it work (Ctrl-C stops everything)
 	$(STEP) 'building fleetdex (the first time some minutes)'
@@ -112,8 +112,11 @@ parts: prerequisites ## Find or build every real part in the user's cache folder
 	$(CARGO) build --locked --quiet --package e2e --bin e2e
 	$(BUILT)/e2e parts
 
-crds: ## Write crds/ and helm/fleetdex/crds/ from the Rust types
+crds: ## Write crds/ from the Rust types
 	FLEETDEX_WRITE_CRDS=1 $(CARGO) test --locked --quiet --package fleetdex --test pure crds
+
+chart-docs: ## Write the table of values in docs/chart.md from helm/fleetdex/values.yaml
+	FLEETDEX_WRITE_CHART_DOCS=1 $(CARGO) test --locked --quiet --package fleetdex --test pure chart
 
 dashboards: ## Write dashboards/ from the mapping
 	FLEETDEX_WRITE_DASHBOARDS=1 $(CARGO) test --locked --quiet --package fleetdex --test pure dashboards

@@ -61,8 +61,10 @@ enum Command {
     Kubeconfig(cli::kubeconfig::KubeconfigArgs),
     /// Print or install what OpenSearch Dashboards shows, or print roles for its users
     Dashboards(cli::dashboards::DashboardsArgs),
-    /// Print the custom resource definitions
-    Crd,
+    /// Print the custom resource definitions, or apply them to a control plane
+    Crd(cli::crd::CrdArgs),
+    /// Ask whether a server is ready
+    Ready(cli::ready::ReadyArgs),
     /// Print a shell completion script
     Completion(cli::completion::CompletionArgs),
 }
@@ -156,8 +158,13 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Dashboards(args) => {
             return Ok(tokio::runtime::Runtime::new()?.block_on(cli::dashboards::run(&args)));
         }
+        Command::Crd(args) => {
+            return Ok(tokio::runtime::Runtime::new()?.block_on(cli::crd::run(&args)));
+        }
+        Command::Ready(args) => {
+            return Ok(tokio::runtime::Runtime::new()?.block_on(cli::ready::run(&args)));
+        }
         Command::Completion(args) => cli::completion::run(&args, &mut std::io::stdout().lock())?,
-        Command::Crd => cli::crd::run(&mut std::io::stdout().lock())?,
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -25,6 +25,7 @@ use crate::java::Java;
 const KUBERNETES_VERSION: &str = "1.36.3";
 const ETCD_VERSION: &str = "3.6.7";
 const HELM_VERSION: &str = "4.3.1";
+const HELM_3_VERSION: &str = "3.22.0";
 const OPENSEARCH_VERSION: &str = "3.4.0";
 /// The newest OpenSearch whose security plugin is published as a Maven artifact of its own and runs
 /// on Java 17.
@@ -45,6 +46,8 @@ pub enum Part {
     Etcd,
     /// Renders and installs the chart.
     Helm,
+    /// The same, in the version before.
+    Helm3,
     /// The minimal OpenSearch server, without TLS and authentication.
     OpenSearch,
     /// An older OpenSearch with the security plugin: TLS and basic authentication.
@@ -57,7 +60,7 @@ pub enum Part {
 
 impl Part {
     /// Every part, cheapest first where nothing depends on the order.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::OpenSearch,
         Self::SecureOpenSearch,
         Self::AxeCore,
@@ -66,6 +69,7 @@ impl Part {
         Self::KubeApiserver,
         Self::Kubectl,
         Self::Helm,
+        Self::Helm3,
     ];
 
     /// The name used on the command line and in the cache.
@@ -75,6 +79,7 @@ impl Part {
             Self::Kubectl => "kubectl",
             Self::Etcd => "etcd",
             Self::Helm => "helm",
+            Self::Helm3 => "helm-3",
             Self::OpenSearch => "opensearch",
             Self::SecureOpenSearch => "opensearch-secure",
             Self::Chromium => "chromium",
@@ -89,6 +94,7 @@ impl Part {
             Self::KubeApiserver | Self::Kubectl => KUBERNETES_VERSION,
             Self::Etcd => ETCD_VERSION,
             Self::Helm => HELM_VERSION,
+            Self::Helm3 => HELM_3_VERSION,
             Self::OpenSearch => OPENSEARCH_VERSION,
             Self::SecureOpenSearch => SECURE_OPENSEARCH_VERSION,
             Self::Chromium => "system",
@@ -180,7 +186,7 @@ impl Part {
     fn first_time(self) -> &'static str {
         match self {
             Self::KubeApiserver => "about 6 min on 2 cores",
-            Self::Kubectl | Self::Helm | Self::Etcd => "about 1 min on 2 cores",
+            Self::Kubectl | Self::Helm | Self::Helm3 | Self::Etcd => "about 1 min on 2 cores",
             Self::OpenSearch | Self::SecureOpenSearch | Self::Chromium => "about 20 s",
             Self::AxeCore => "about 5 s",
         }
@@ -261,6 +267,13 @@ impl Part {
             Self::Helm => {
                 go_build("helm", "helm.sh/helm/v4/cmd/helm", "-s -w", folder).map(Made::Program)
             }
+            Self::Helm3 => go_build(
+                "helm-3",
+                "helm.sh/helm/v3/cmd/helm",
+                &helm_3_link_flags(),
+                folder,
+            )
+            .map(Made::Program),
             Self::OpenSearch => {
                 maven::unpack_opensearch(OPENSEARCH_VERSION, folder).map(Made::Folder)
             }
@@ -329,6 +342,20 @@ fn remove_folder(folder: &Path) -> Result<()> {
     }
 }
 
+/// Without a control plane helm 3 assumes the version of Kubernetes that its build names.
+fn helm_3_link_flags() -> String {
+    let mut flags = "-s -w".to_owned();
+    let (version, _) = KUBERNETES_VERSION.rsplit_once('.').unwrap_or_default();
+    let (major, minor) = version.split_once('.').unwrap_or_default();
+    for package in ["pkg/chartutil", "pkg/lint/rules"] {
+        for (name, value) in [("k8sVersionMajor", major), ("k8sVersionMinor", minor)] {
+            flags += " -X helm.sh/helm/v3/";
+            flags += &[package, ".", name, "=", value].concat();
+        }
+    }
+    flags
+}
+
 fn go_build(module: &str, package: &str, link_flags: &str, folder: &Path) -> Result<PathBuf> {
     let module_folder = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("parts")
@@ -377,6 +404,7 @@ mod tests {
         assert!(go_mod("kubernetes").contains(&format!("k8s.io/kubernetes v{KUBERNETES_VERSION}")));
         assert!(go_mod("etcd").contains(&format!("go.etcd.io/etcd/server/v3 v{ETCD_VERSION}")));
         assert!(go_mod("helm").contains(&format!("helm.sh/helm/v4 v{HELM_VERSION}")));
+        assert!(go_mod("helm-3").contains(&format!("helm.sh/helm/v3 v{HELM_3_VERSION}")));
     }
 
     #[test]

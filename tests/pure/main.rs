@@ -3,6 +3,7 @@
 
 mod boundaries;
 mod built_in_rules;
+mod chart;
 mod circles;
 mod crds;
 mod dashboards;

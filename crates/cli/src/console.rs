@@ -12,8 +12,8 @@ use fleetdex_core::{
 };
 
 use super::{
-    ArgsError, ClientError, dashboards::DashboardsError, get::OutputError,
-    kubeconfig::KubeconfigError, search::SearchQueryError,
+    ArgsError, ClientError, crd::CrdError, dashboards::DashboardsError, get::OutputError,
+    kubeconfig::KubeconfigError, ready::ReadyError, search::SearchQueryError,
 };
 
 /// Bold yellow, as kubectl has it.
@@ -46,6 +46,12 @@ pub enum CommandError {
     /// Dashboards, or what its roles are made of, refused or cannot be reached.
     #[error(transparent)]
     Dashboards(#[from] DashboardsError),
+    /// The CRDs cannot be printed or applied.
+    #[error(transparent)]
+    Crd(#[from] CrdError),
+    /// A server is not ready.
+    #[error(transparent)]
+    Ready(#[from] ReadyError),
     /// The arguments contradict each other.
     #[error("{0}")]
     Usage(String),
@@ -57,7 +63,10 @@ pub enum CommandError {
 impl CommandError {
     /// Whether the reader closed the pipe, as `head` does.
     fn is_broken_pipe(&self) -> bool {
-        let (Self::Write(error) | Self::Output(OutputError::Write(error))) = self else {
+        let (Self::Write(error)
+        | Self::Output(OutputError::Write(error))
+        | Self::Crd(CrdError::Print(error))) = self
+        else {
             return false;
         };
         error.kind() == io::ErrorKind::BrokenPipe

@@ -26,6 +26,7 @@ pub mod interpret;
 pub mod kubeconfig;
 mod pages;
 mod query_args;
+pub mod ready;
 pub mod related;
 pub mod resources;
 pub mod search;

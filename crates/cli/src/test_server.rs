@@ -120,20 +120,28 @@ impl TestServer {
     where
         C: AsyncFnOnce(&mut Console<'_>) -> Result<bool, CommandError>,
     {
-        let (mut out, mut err) = (Vec::new(), Vec::new());
-        let mut console = Console {
-            out: &mut out,
-            err: &mut err,
-            has_colours: false,
-        };
-        let result = command(&mut console).await;
-        let is_complete = console.finish(result);
-        (
-            is_complete,
-            String::from_utf8(out).unwrap(),
-            String::from_utf8(err).unwrap(),
-        )
+        captured(command).await
     }
+}
+
+/// Runs a command; returns whether it completed, its standard output and its standard error.
+pub(super) async fn captured<C>(command: C) -> (bool, String, String)
+where
+    C: AsyncFnOnce(&mut Console<'_>) -> Result<bool, CommandError>,
+{
+    let (mut out, mut err) = (Vec::new(), Vec::new());
+    let mut console = Console {
+        out: &mut out,
+        err: &mut err,
+        has_colours: false,
+    };
+    let result = command(&mut console).await;
+    let is_complete = console.finish(result);
+    (
+        is_complete,
+        String::from_utf8(out).unwrap(),
+        String::from_utf8(err).unwrap(),
+    )
 }
 
 pub(super) fn hit(cluster_name: &str, namespace: &str, name: &str) -> Hit {

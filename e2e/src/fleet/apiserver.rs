@@ -24,6 +24,14 @@ use crate::{http, kubectl::Kubectl, parts::Part};
 pub const ADMIN: &str = "admin";
 /// Users without permissions until a test binds a role to them.
 pub const PLAIN_USERS: [&str; 2] = ["alice", "bob"];
+const AUDIT_LOG: &str = "audit.log";
+const AUDIT_POLICY: &str = "audit-policy.yaml";
+/// Without the requests that have not been answered yet; a watch is answered when it begins.
+const POLICY: &str = "apiVersion: audit.k8s.io/v1\n\
+    kind: Policy\n\
+    omitStages: [RequestReceived]\n\
+    rules:\n\
+    - level: Metadata\n  userGroups: [\"system:serviceaccounts\"]\n";
 
 /// One Kubernetes cluster without nodes and controllers.
 ///
@@ -149,11 +157,29 @@ impl ApiServer {
         self.folder.join("kubeconfig")
     }
 
+    /// The requests of service accounts, one `audit.k8s.io/v1` Event in each line. Only with
+    /// [`Options::audit`](super::Options::audit).
+    pub fn audit_log(&self) -> PathBuf {
+        self.folder.join(AUDIT_LOG)
+    }
+
+    pub(super) fn audit_flags(folder: &Path) -> [String; 2] {
+        let file = |name: &str| folder.join(name).display().to_string();
+        [
+            format!("--audit-policy-file={}", file(AUDIT_POLICY)),
+            format!("--audit-log-path={}", file(AUDIT_LOG)),
+        ]
+    }
+
     /// The text of a kubeconfig for one of the users.
     pub fn kubeconfig_of(&self, user: &str) -> Result<String> {
-        let token = self.token_of(user)?;
+        Ok(self.kubeconfig_with(user, self.token_of(user)?))
+    }
+
+    /// The text of a kubeconfig with a token of any account.
+    pub fn kubeconfig_with(&self, user: &str, token: &str) -> String {
         let (name, url, ca_path) = (&self.name, &self.url, self.ca_path());
-        Ok(format!(
+        format!(
             "apiVersion: v1\n\
              kind: Config\n\
              current-context: {name}\n\
@@ -164,7 +190,7 @@ impl ApiServer {
              contexts:\n\
              - name: {name}\n  context:\n    cluster: {name}\n    user: {user}\n",
             ca_path.display()
-        ))
+        )
     }
 
     /// A client of the administrator. It belongs to the async runtime that made it: make one per
@@ -252,6 +278,7 @@ fn write_files(
     certificates::write(&folder.join("ca.crt"), authority.pem())?;
     authority.server(name)?.write(folder, "server")?;
     certificates::write(&folder.join("front-proxy-ca.crt"), front_proxy.pem())?;
+    certificates::write(&folder.join(AUDIT_POLICY), POLICY)?;
     front_proxy
         .client("front-proxy-client", None)?
         .write(folder, "front-proxy-client")?;

@@ -70,6 +70,8 @@ pub struct Options {
     /// Gives each member its own etcd, so that its history can be restored or wiped. Otherwise all
     /// servers share one.
     pub own_etcds: bool,
+    /// Records what service accounts request of the control plane: [`ApiServer::audit_log`].
+    pub audit: bool,
     /// Additional flags of the first members, such as `--runtime-config=autoscaling/v2=false`.
     pub member_flags: Vec<&'static [&'static str]>,
 }
@@ -166,7 +168,10 @@ impl Fleet {
             group,
             front_proxy: &front_proxy,
         };
-        let control_plane = ApiServer::spawn(CONTROL_PLANE, &environment(etcds[0].url()), &[])?;
+        let audit_flags = ApiServer::audit_flags(&path.join(CONTROL_PLANE));
+        let audit_flags = audit_flags.each_ref().map(String::as_str);
+        let flags = if options.audit { &audit_flags[..] } else { &[] };
+        let control_plane = ApiServer::spawn(CONTROL_PLANE, &environment(etcds[0].url()), flags)?;
         let flags_of = |number: usize| {
             options
                 .member_flags

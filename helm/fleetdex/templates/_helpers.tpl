@@ -33,3 +33,59 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{ .Values.image.repository }}:{{ default .Chart.AppVersion .Values.image.tag }}
 {{- end -}}
 {{- end -}}
+
+{{- /* The Secret with a certificate that the operator does not make itself; empty if it does. */ -}}
+{{- define "fleetdex.tlsSecret" -}}
+{{- if .Values.api.certManager.enabled -}}
+{{- if .Values.api.tlsSecret -}}
+{{- fail "api.tlsSecret and api.certManager.enabled are two sources of one certificate: set one of them" -}}
+{{- end -}}
+{{- include "fleetdex.fullname" . }}-tls
+{{- else -}}
+{{- .Values.api.tlsSecret -}}
+{{- end -}}
+{{- end -}}
+
+{{- /* Labels of Pods that are not the operator's: no Service, and no other selector of this chart, may select them. */ -}}
+{{- define "fleetdex.jobLabels" -}}
+app.kubernetes.io/name: {{ .root.Chart.Name }}-{{ .name }}
+app.kubernetes.io/instance: {{ .root.Release.Name }}
+app.kubernetes.io/version: {{ .root.Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .root.Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
+{{- end -}}
+
+{{- define "fleetdex.podSecurityContext" -}}
+runAsNonRoot: true
+runAsUser: 65532
+runAsGroup: 65532
+fsGroup: 65532
+seccompProfile:
+  type: RuntimeDefault
+{{- end -}}
+
+{{- define "fleetdex.containerSecurityContext" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+capabilities:
+  drop: [ALL]
+{{- end -}}
+
+{{- /* Where the Pods of hook Jobs and tests may run, and with which image: as the operator's. */ -}}
+{{- define "fleetdex.jobScheduling" -}}
+{{- with .Values.image.pullSecrets }}
+imagePullSecrets:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.priorityClassName }}
+priorityClassName: {{ . }}
+{{- end }}
+{{- with .Values.nodeSelector }}
+nodeSelector:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.tolerations }}
+tolerations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end -}}

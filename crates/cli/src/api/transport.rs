@@ -217,16 +217,41 @@ impl ApiserverClient {
             .await
             .map_err(ClientError::Kubeconfig)?;
         let server = describe_context(&kubeconfig, path, context);
-        let unusable = |source: BoxError| ClientError::Context {
-            server: server.clone(),
-            source,
-        };
         let options = KubeConfigOptions {
             context: context.map(str::to_owned),
             ..KubeConfigOptions::default()
         };
-        let read = kube::Config::from_custom_kubeconfig(kubeconfig, &options).await;
-        let mut config = read.map_err(|error| unusable(error.into()))?;
+        match kube::Config::from_custom_kubeconfig(kubeconfig, &options).await {
+            Ok(config) => Self::of_config(config, server),
+            Err(error) => Err(ClientError::Context {
+                server,
+                source: error.into(),
+            }),
+        }
+    }
+
+    /// As [`new`](Self::new); without a kubeconfig, and with none named, the apiserver of the Pod that this runs in.
+    pub async fn of_kubeconfig_or_pod(
+        path: Option<&Path>,
+        context: Option<&str>,
+    ) -> Result<Self, ClientError> {
+        let result = Self::new(path, context).await;
+        if path.is_some() || context.is_some() {
+            return result;
+        }
+        match (result, kube::Config::incluster()) {
+            (Err(ClientError::Kubeconfig(_)), Ok(config)) => {
+                Self::of_config(config, "the apiserver of this Pod".to_owned())
+            }
+            (result, _) => result,
+        }
+    }
+
+    fn of_config(mut config: kube::Config, server: String) -> Result<Self, ClientError> {
+        let unusable = |source: BoxError| ClientError::Context {
+            server: server.clone(),
+            source,
+        };
         config.connect_timeout = Some(REMOTE_CONNECT_TIMEOUT);
         // The timeouts here apply to each piece of a response.
         config.read_timeout = None;

@@ -64,6 +64,11 @@ pub struct SecureServingArgs {
     #[arg(long, env = "FLEETDEX_TLS_CA_FILE", requires = "tls_cert_file")]
     pub tls_ca_file: Option<PathBuf>,
 
+    /// Leave the `caBundle` of the `APIService` to another program, such as cert-manager's
+    /// cainjector; replicas still verify each other by the file.
+    #[arg(long, env = "FLEETDEX_LEAVE_CA_BUNDLE", requires = "tls_cert_file")]
+    pub leave_ca_bundle: bool,
+
     /// Trust every certificate of the front proxies' certificate authority when the control plane
     /// lists no allowed names. Only safe where that authority signs nothing else.
     #[arg(long, env = "FLEETDEX_REQUESTHEADER_ALLOW_ANY_NAME")]

@@ -66,6 +66,8 @@ enum CertificateSource {
     Files {
         files: KeyPairFiles,
         authority: Option<PathBuf>,
+        /// Whether another program writes the `caBundle`.
+        leaves_ca_bundle: bool,
         current: KeyPairPem,
     },
     Shared {
@@ -110,6 +112,7 @@ impl CertificateRotation {
                     CertificateSource::Files {
                         files,
                         authority: args.tls_ca_file.clone(),
+                        leaves_ca_bundle: args.leave_ca_bundle,
                         current,
                     },
                 )
@@ -209,6 +212,7 @@ impl CertificateRotation {
             CertificateSource::Files {
                 files,
                 authority,
+                leaves_ca_bundle,
                 current,
             } => {
                 let key_pair = files.read().await?;
@@ -232,7 +236,8 @@ impl CertificateRotation {
                     authorities: der(pem),
                     name,
                 }));
-                register(client, service.as_ref(), authority.as_deref()).await?;
+                let ca_bundle = authority.as_deref().filter(|_| !*leaves_ca_bundle);
+                register(client, service.as_ref(), ca_bundle).await?;
             }
             CertificateSource::Shared {
                 authority,
@@ -289,4 +294,77 @@ async fn read_text(path: &PathBuf) -> Result<String, CertificateError> {
             path: path.clone(),
             source,
         })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use clap::Parser;
+    use http::{Request, Response};
+    use http_body_util::BodyExt as _;
+    use kube::client::Body;
+    use parking_lot::Mutex;
+    use serde_json::Value;
+    use tower::service_fn;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Command {
+        #[command(flatten)]
+        args: SecureServingArgs,
+    }
+
+    /// A control plane that accepts everything, and the bodies that it was sent.
+    fn accepting() -> (Arc<Mutex<Vec<Value>>>, Client) {
+        let sent = Arc::new(Mutex::new(Vec::new()));
+        let bodies = Arc::clone(&sent);
+        let service = service_fn(move |request: Request<Body>| {
+            let bodies = Arc::clone(&bodies);
+            async move {
+                let bytes = request.into_body().collect().await.unwrap().to_bytes();
+                bodies.lock().push(serde_json::from_slice(&bytes).unwrap());
+                Ok::<_, Infallible>(Response::new(Body::from(bytes.to_vec())))
+            }
+        });
+        (sent, Client::new(service, "default"))
+    }
+
+    #[tokio::test]
+    async fn the_authority_of_a_file_is_registered_unless_another_program_writes_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let issued =
+            rcgen::generate_simple_self_signed(["fleetdex.search.svc".to_owned()]).unwrap();
+        let write = |name: &str, text: String| {
+            let path = folder.path().join(name);
+            std::fs::write(&path, text).unwrap();
+            path.display().to_string()
+        };
+        let certificate = write("tls.crt", issued.cert.pem());
+        let key = write("tls.key", issued.signing_key.serialize_pem());
+        for (more_flags, is_registered) in [(&[][..], true), (&["--leave-ca-bundle"], false)] {
+            let flags = [
+                "fleetdex",
+                "--api-service=search/fleetdex",
+                &format!("--tls-cert-file={certificate}"),
+                &format!("--tls-private-key-file={key}"),
+                &format!("--tls-ca-file={certificate}"),
+            ];
+            let args = Command::parse_from([&flags[..], more_flags].concat()).args;
+            let (sent, client) = accepting();
+            let rotation = CertificateRotation::start(&args, client, Readiness::new())
+                .await
+                .unwrap();
+            let registered = sent.lock().last().cloned().unwrap();
+            assert_eq!(
+                registered["spec"]["caBundle"].is_string(),
+                is_registered,
+                "{registered}"
+            );
+            // Replicas verify each other in either case.
+            let trust = rotation.peer_trust().borrow().clone().unwrap();
+            assert_eq!(trust.authorities.len(), 1);
+        }
+    }
 }

@@ -1,0 +1,248 @@
+//! `fleetdex crd apply` on real control planes.
+
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+use e2e::{
+    fleet::{Fleet, OpenSearchKind, Options},
+    objects::Objects,
+    poll::eventually,
+    scenario::DEADLINE,
+};
+use serde_json::{Value, json};
+
+use super::tool::{crd, each_crd_is, fleetdex};
+
+const REGISTRIES: &str = "resourceregistries.search.karmada.io";
+const CUSTOMIZATIONS: &str = "resourceinterpretercustomizations.config.karmada.io";
+const WEBHOOKS: &str = "resourceinterpreterwebhookconfigurations.config.karmada.io";
+const CRDS: &str = "apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+const API_SERVICES: &str = "apis/apiregistration.k8s.io/v1/apiservices";
+const APPLY: [&str; 2] = ["crd", "apply"];
+
+async fn fleet_of_two() -> Fleet {
+    let options = Options {
+        members: 1,
+        opensearch: OpenSearchKind::None,
+        ..Options::default()
+    };
+    Fleet::start(options).await.unwrap()
+}
+
+/// The CRD with a property more, as a later version that drops it finds it.
+fn with_a_dropped_field(name: &str) -> Value {
+    let all = fleetdex_cli::crd::all();
+    let found = all
+        .into_iter()
+        .find(|file| file.crd.metadata.name.as_deref() == Some(name));
+    let mut crd = serde_json::to_value(found.unwrap().crd).unwrap();
+    crd["metadata"]
+        .as_object_mut()
+        .unwrap()
+        .remove("annotations");
+    let schema = &mut crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
+    schema["properties"]["spec"]["properties"]["dropped"] = json!({ "type": "string" });
+    crd
+}
+
+fn dropped(crd: &Value) -> &Value {
+    let schema = &crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
+    &schema["properties"]["spec"]["properties"]["dropped"]
+}
+
+#[tokio::test]
+async fn crds_are_created_updated_and_never_replaced_by_older_ones() {
+    let fleet = fleet_of_two().await;
+    let server = fleet.control_plane();
+    let (hub, kubeconfig) = (Objects::of(server).unwrap(), server.kubeconfig());
+
+    let printed = fleetdex(&kubeconfig, &["crd", "apply", "--dry-run"]).await;
+    assert!(printed.success, "{}", printed.text);
+    each_crd_is(&printed.text, "created (dry run)").unwrap();
+    assert!(crd(&hub, REGISTRIES).await.is_none());
+
+    // Of an earlier version, which helm or kubectl has installed.
+    for (name, manager) in [(REGISTRIES, "helm"), (CUSTOMIZATIONS, "kubectl")] {
+        let path = format!("{CRDS}?fieldManager={manager}");
+        hub.create(&path, &with_a_dropped_field(name))
+            .await
+            .unwrap();
+    }
+    let printed = fleetdex(&kubeconfig, &APPLY).await;
+    assert!(printed.success, "{}", printed.text);
+    for (name, result) in [
+        (REGISTRIES, "updated"),
+        (CUSTOMIZATIONS, "updated"),
+        (WEBHOOKS, "created"),
+    ] {
+        let line = format!("{name}: {result}\n");
+        assert!(printed.text.contains(&line), "{line}{}", printed.text);
+    }
+    for name in [REGISTRIES, CUSTOMIZATIONS] {
+        let found = crd(&hub, name).await.unwrap();
+        assert!(
+            dropped(&found).is_null(),
+            "{name} keeps a field that the new version does not have"
+        );
+    }
+    // They are served when the command ends, but for what the API server itself still publishes.
+    let custom = crd(&hub, WEBHOOKS).await.unwrap();
+    assert!(
+        custom["status"]["conditions"]
+            .to_string()
+            .contains("Established")
+    );
+
+    let printed = fleetdex(&kubeconfig, &APPLY).await;
+    each_crd_is(&printed.text, "unchanged").unwrap();
+
+    let newer = json!({ "metadata": { "annotations": { "fleetdex.io/version": "99.0.0" } } });
+    hub.merge(&format!("{CRDS}/{REGISTRIES}"), &newer)
+        .await
+        .unwrap();
+    let printed = fleetdex(&kubeconfig, &APPLY).await;
+    let refused = format!("{REGISTRIES}: refused: it is of Fleetdex 99.0.0, which is newer than");
+    assert!(
+        !printed.success && printed.text.contains(&refused),
+        "{}",
+        printed.text
+    );
+    let printed = fleetdex(&kubeconfig, &["crd", "apply", "--keep-newer"]).await;
+    let kept = format!("{REGISTRIES}: left alone: it is of Fleetdex 99.0.0");
+    assert!(
+        printed.success && printed.text.contains(&kept),
+        "{}",
+        printed.text
+    );
+    let found = crd(&hub, REGISTRIES).await.unwrap();
+    assert_eq!(
+        found["metadata"]["annotations"]["fleetdex.io/version"],
+        "99.0.0"
+    );
+    no_rights_and_terminating(&fleet, &hub).await;
+}
+
+/// Errors that say what to do.
+async fn no_rights_and_terminating(fleet: &Fleet, hub: &Objects) {
+    let server = fleet.control_plane();
+    let of_alice = server.kubeconfig().with_extension("alice");
+    std::fs::write(&of_alice, server.kubeconfig_of("alice").unwrap()).unwrap();
+    let printed = fleetdex(&of_alice, &APPLY).await;
+    assert!(
+        !printed.success
+            && printed.text.contains("cannot get APIService")
+            && printed
+                .text
+                .contains("it needs get, create and patch on Fleetdex's CRDs"),
+        "{}",
+        printed.text
+    );
+    let held = json!({ "metadata": { "finalizers": ["example.io/hold"] } });
+    let path = format!("{CRDS}/{CUSTOMIZATIONS}");
+    hub.merge(&path, &held).await.unwrap();
+    hub.delete(&path).await.unwrap();
+    let printed = fleetdex(&server.kubeconfig(), &["crd", "apply", "--keep-newer"]).await;
+    assert!(
+        !printed.success && printed.text.contains("is being deleted"),
+        "{}",
+        printed.text
+    );
+    let free = json!({ "metadata": { "finalizers": [] } });
+    hub.merge(&path, &free).await.unwrap();
+}
+
+/// Registers the groups that Karmada's API servers answer for, and creates one of its CRDs, as its generator writes them.
+async fn make_karmada(hub: &Objects) -> Value {
+    for (group, service) in [
+        ("cluster.karmada.io", "karmada-aggregated-apiserver"),
+        ("search.karmada.io", "karmada-search"),
+    ] {
+        let name = format!("v1alpha1.{group}");
+        let api_service = json!({
+            "apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService", "metadata": { "name": name },
+            "spec": {
+                "group": group, "version": "v1alpha1", "groupPriorityMinimum": 2000, "versionPriority": 10,
+                "insecureSkipTLSVerify": true,
+                "service": { "namespace": "karmada-system", "name": service },
+            },
+        });
+        hub.apply(&format!("{API_SERVICES}/{name}"), &api_service)
+            .await
+            .unwrap();
+    }
+    let customizations = json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": { "name": CUSTOMIZATIONS, "annotations": { "controller-gen.kubebuilder.io/version": "v0.18.0" } },
+        "spec": {
+            "group": "config.karmada.io", "scope": "Cluster",
+            "names": {
+                "categories": ["karmada-io"], "kind": "ResourceInterpreterCustomization", "listKind": "ResourceInterpreterCustomizationList",
+                "plural": "resourceinterpretercustomizations", "shortNames": ["ric"], "singular": "resourceinterpretercustomization",
+            },
+            "versions": [{
+                "name": "v1alpha1", "served": true, "storage": true,
+                "schema": { "openAPIV3Schema": { "type": "object", "x-kubernetes-preserve-unknown-fields": true } },
+            }],
+        },
+    });
+    hub.create(CRDS, &customizations).await.unwrap();
+    eventually("Karmada's CRD is established", DEADLINE, || async {
+        let found = hub.get(&format!("{CRDS}/{CUSTOMIZATIONS}")).await?;
+        let conditions = found["status"]["conditions"].to_string();
+        anyhow::ensure!(conditions.contains("Established"), "{conditions}");
+        Ok(found)
+    })
+    .await
+    .unwrap()
+}
+
+#[tokio::test]
+async fn what_is_karmadas_is_left_alone() {
+    let fleet = fleet_of_two().await;
+    let server = fleet.member(1).unwrap();
+    let (hub, kubeconfig) = (Objects::of(server).unwrap(), server.kubeconfig());
+    let of_karmada = make_karmada(&hub).await;
+
+    let printed = fleetdex(&kubeconfig, &APPLY).await;
+    assert!(printed.success, "{}", printed.text);
+    let of_search = "left alone: APIService v1alpha1.search.karmada.io belongs to Service karmada-system/karmada-search, which would hide the CRD";
+    let of_cluster = "left alone: APIService v1alpha1.cluster.karmada.io belongs to Service karmada-system/karmada-aggregated-apiserver, which would hide the CRD";
+    for (name, result) in [
+        (REGISTRIES, of_search),
+        ("clusters.cluster.karmada.io", of_cluster),
+        ("clustercaches.cluster.karmada.io", of_cluster),
+        ("clustercaches.clustercaches.karmada.io", "created"),
+        (
+            CUSTOMIZATIONS,
+            "left alone: it is not of Fleetdex, which uses its objects as they are",
+        ),
+        (
+            WEBHOOKS,
+            "left alone: this is a Karmada control plane, and Karmada installs it",
+        ),
+        (
+            "resourceexploringwebhookconfigurations.config.karmada.io",
+            "created",
+        ),
+    ] {
+        let line = format!("{name}: {result}\n");
+        assert!(printed.text.contains(&line), "{line}{}", printed.text);
+        assert_eq!(
+            crd(&hub, name).await.is_some(),
+            result == "created" || name == CUSTOMIZATIONS
+        );
+    }
+    let after = crd(&hub, CUSTOMIZATIONS).await.unwrap();
+    assert_eq!(after, of_karmada);
+
+    // Without karmada-search the registries are Fleetdex's.
+    hub.delete(&format!("{API_SERVICES}/v1alpha1.search.karmada.io"))
+        .await
+        .unwrap();
+    let printed = fleetdex(&kubeconfig, &APPLY).await;
+    let line = format!("{REGISTRIES}: created\n");
+    assert!(
+        printed.success && printed.text.contains(&line),
+        "{}",
+        printed.text
+    );
+}

@@ -1,0 +1,248 @@
+//! What the chart renders from its values, without a control plane.
+
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+use std::{fs, path::Path};
+
+use super::tool::{Helm, NAMESPACE, chart};
+
+/// Values that turn every option on.
+pub const EVERYTHING: &str = concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/tests/security/charts/everything.yaml"
+);
+
+/// The chart's manifests with these values.
+async fn render(values: &[&str]) -> String {
+    let chart = chart();
+    let mut arguments = vec!["template", "fleetdex", &chart, "-n", NAMESPACE];
+    for value in values {
+        arguments.extend(["--set", value]);
+    }
+    Helm::offline().run(&arguments).await
+}
+
+/// The documents of one kind.
+fn of_kind<'m>(manifests: &'m str, kind: &str) -> Vec<&'m str> {
+    let line = format!("\nkind: {kind}\n");
+    manifests
+        .split("\n---\n")
+        .filter(|manifest| manifest.contains(&line))
+        .collect()
+}
+
+/// Neither helm finds fault with the chart, with and without its options.
+#[tokio::test]
+async fn the_chart_renders_with_no_option_and_with_every_option() {
+    let chart = chart();
+    for helm in [Helm::offline(), Helm::offline().before()] {
+        for values in [&[][..], &["-f", EVERYTHING]] {
+            let lint = [&["lint", "--strict", &chart], values].concat();
+            let printed = helm.run(&lint).await;
+            assert!(printed.contains("0 chart(s) failed"), "{printed}");
+            let template = [&["template", "fleetdex", &chart, "-n", NAMESPACE], values].concat();
+            helm.run(&template).await;
+        }
+    }
+    let plain = render(&[]).await;
+    let everything = Helm::offline()
+        .run(&["template", "fleetdex", &chart, "-f", EVERYTHING])
+        .await;
+    for kind in [
+        "PodDisruptionBudget",
+        "NetworkPolicy",
+        "ServiceMonitor",
+        "Certificate",
+    ] {
+        assert_eq!(of_kind(&plain, kind), [""; 0], "{kind}");
+        assert_eq!(of_kind(&everything, kind).len(), 1, "{kind}");
+    }
+    let deployment = of_kind(&everything, "Deployment")[0];
+    assert!(
+        deployment.contains("topologySpreadConstraints:")
+            && deployment.contains("FLEETDEX_LEAVE_CA_BUNDLE"),
+        "{deployment}"
+    );
+    let api_service = of_kind(&everything, "APIService")[0];
+    assert!(
+        api_service.contains("cert-manager.io/inject-ca-from: default/fleetdex-tls"),
+        "{api_service}"
+    );
+    // cert-manager's Secret is the only one.
+    assert!(!everything.contains("fleetdex-serving"), "{everything}");
+}
+
+#[tokio::test]
+async fn alert_rules_are_those_of_the_file_and_cannot_be_missing() {
+    const RULES: &str = "# A comment.\ngroups:\n- name: test\n  rules:\n  - alert: Down\n    expr: up == 0\n    annotations:\n      summary: \"{{ $labels.cluster }} is down\"\n";
+    let copy = tempfile::tempdir().unwrap();
+    copy_folder(Path::new(&chart()), copy.path());
+    let chart = copy.path().display().to_string();
+    let file = copy.path().join("files/alerts.yaml");
+    fs::create_dir_all(file.parent().unwrap()).unwrap();
+    fs::write(&file, RULES).unwrap();
+    let template = [
+        "template",
+        "fleetdex",
+        &chart,
+        "--set",
+        "metrics.prometheusRule.enabled=true",
+    ];
+    let rendered = Helm::offline().run(&template).await;
+    let rendered = of_kind(&rendered, "PrometheusRule")[0];
+    // Templates of Prometheus are none of helm.
+    assert!(
+        rendered.contains("alert: Down") && rendered.contains("{{ $labels.cluster }} is down"),
+        "{rendered}"
+    );
+    fs::remove_file(&file).unwrap();
+    let printed = Helm::offline().output(&template).await;
+    assert!(
+        !printed.success
+            && printed
+                .text
+                .contains("has no alert rules in files/alerts.yaml"),
+        "{}",
+        printed.text
+    );
+}
+
+fn copy_folder(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let target = to.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            copy_folder(&entry.path(), &target);
+        } else {
+            fs::copy(entry.path(), target).unwrap();
+        }
+    }
+}
+
+#[tokio::test]
+async fn typing_errors_are_refused_with_the_name_of_the_value() {
+    let chart = chart();
+    for (value, named) in [
+        ("replica=3", "replica"),
+        ("replicas=three", "replicas"),
+        ("image.tagg=1", "tagg"),
+        ("image.pullPolicy=always", "pullPolicy"),
+        ("crds.aply=true", "aply"),
+        ("secrets[0].name=x", "secrets/0"),
+        ("secretHosts.mode=on", "mode"),
+        ("clusters.sources={karmda}", "sources/0"),
+        ("api.enable=true", "enable"),
+        ("api.enabled=yes", "enabled"),
+        ("api.certManager.issuer=x", "issuer"),
+        ("api.certManager.enabled=true", "issuerRef/name"),
+        ("api.certManager.duration=90d", "duration"),
+        ("metrics.serviceMonitor.intervall=30s", "intervall"),
+        (
+            "networkPolicy.egress.openSearchPorts={http}",
+            "openSearchPorts/0",
+        ),
+        ("log.format=yaml", "format"),
+        ("log.lvl=debug", "lvl"),
+        ("env[0].key=A", "env/0"),
+        ("serviceAccount.annotation.a=b", "annotation"),
+        ("service.port=80800", "port"),
+        ("resources.limit.memory=1Gi", "limit"),
+        ("resources.limits.memory=1GB", "memory"),
+        ("podDisruptionBudget.maxUnavailable=0", "maxUnavailable"),
+        (
+            "topologySpread.whenUnsatisfiable=Never",
+            "whenUnsatisfiable",
+        ),
+        ("tolerations[0].efect=NoSchedule", "tolerations/0"),
+        ("affinity.nodeAfinity.a=b", "nodeAfinity"),
+    ] {
+        let printed = Helm::offline()
+            .output(&["template", "fleetdex", &chart, "--set", value])
+            .await;
+        assert!(
+            !printed.success && printed.text.contains("schema") && printed.text.contains(named),
+            "{value}: {}",
+            printed.text
+        );
+    }
+    let two_certificates = [
+        "template",
+        "fleetdex",
+        &chart,
+        "--set",
+        "api.tlsSecret=x,api.certManager.enabled=true,api.certManager.issuerRef.name=y",
+    ];
+    let printed = Helm::offline().output(&two_certificates).await;
+    assert!(
+        !printed.success && printed.text.contains("set one of them"),
+        "{}",
+        printed.text
+    );
+}
+
+#[tokio::test]
+async fn rights_are_those_of_the_chosen_sources() {
+    const KARMADA: &str = "[cluster.karmada.io]";
+    const CLUSTER_API: &str = "[cluster.x-k8s.io]";
+    const LISTS_SECRETS: &str = "resources: [secrets]\n    # Kubernetes cannot";
+    let default = render(&["api.enabled=false"]).await;
+    assert!(
+        default.contains(KARMADA)
+            && !default.contains(CLUSTER_API)
+            && !default.contains("resources: [secrets]"),
+        "{default}"
+    );
+
+    let anywhere = render(&["api.enabled=false", "clusters.sources={cluster-api}"]).await;
+    assert!(
+        !anywhere.contains(KARMADA)
+            && anywhere.contains(CLUSTER_API)
+            && !anywhere.contains("resources: [secrets]"),
+        "{anywhere}"
+    );
+
+    let bounded = render(&[
+        "api.enabled=false",
+        "clusters.sources={cluster-api}",
+        "clusters.namespaces={one,two}",
+        "clusters.watchFilter=ours",
+    ])
+    .await;
+    let (cluster_wide, roles) = bounded.split_once("kind: ClusterRoleBinding").unwrap();
+    assert!(
+        !cluster_wide.contains(CLUSTER_API) && roles.matches(CLUSTER_API).count() == 2,
+        "{bounded}"
+    );
+    assert!(
+        roles.contains("namespace: one") && !roles.contains(LISTS_SECRETS),
+        "{roles}"
+    );
+    assert!(
+        bounded.contains("name: FLEETDEX_CLUSTER_NAMESPACE\n              value: \"one,two\""),
+        "{bounded}"
+    );
+
+    let labelled = render(&["api.enabled=false", "clusters.sources={secrets}"]).await;
+    let role = labelled
+        .split("---")
+        .find(|manifest| manifest.contains(LISTS_SECRETS))
+        .unwrap();
+    assert!(
+        role.contains("kind: Role\n") && role.contains(&format!("namespace: {NAMESPACE}")),
+        "{role}"
+    );
+
+    let file = render(&[
+        "api.enabled=false",
+        "clusters.sources={kubeconfig}",
+        "clusters.kubeconfigSecret=fleet",
+    ])
+    .await;
+    assert!(
+        file.contains("secretName: fleet")
+            && file.contains("value: /etc/fleetdex/clusters/kubeconfig"),
+        "{file}"
+    );
+    assert!(!file.contains("resources: [secrets]"), "{file}");
+}

@@ -1,0 +1,526 @@
+//! The service accounts of the chart have exactly the permissions that they need.
+
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+use std::{collections::BTreeSet, fs};
+
+use e2e::{
+    fleet::{ApiServer, Fleet, OpenSearchKind, Options, Registration},
+    objects::Objects,
+    operator::{API_PORT, Operator, OperatorOptions},
+    oracle::{Oracle, indices},
+    poll::eventually,
+    query_api::{kubectl_of, raw},
+    scenario::{DEADLINE, SECRETS, cluster_path, flags, register, secret_path, until_equal},
+};
+use serde_json::{Value, json};
+
+use super::tool::{
+    Helm, NAMESPACE, Release, chart, each_crd_is, kubeconfig_of_account, run_helm_test,
+    until_served,
+};
+
+const RELEASE: Release<'_> = Release {
+    name: "fleetdex",
+    namespace: NAMESPACE,
+};
+/// Grants that the operator does not use in this test, and why it has them.
+const UNUSED: [(&str, &str); 0] = [];
+
+#[tokio::test]
+#[allow(clippy::too_many_lines, reason = "one scenario")]
+async fn the_charts_service_account_may_run_the_operator_and_nothing_more() {
+    let options = Options {
+        members: 1,
+        opensearch: OpenSearchKind::Plain,
+        audit: true,
+        ..Options::default()
+    };
+    let fleet = Fleet::start(options).await.unwrap();
+    let (control_plane, member) = (fleet.control_plane(), fleet.member(1).unwrap());
+    let hub = Objects::of(control_plane).unwrap();
+    hub.create_namespace(SECRETS).await.unwrap();
+    let (helm, chart) = (Helm::of(control_plane), chart());
+    let secrets = format!("secrets[0].namespace={SECRETS},clusterStatus=true,replicas=2");
+    let install = [
+        "install",
+        RELEASE.name,
+        &chart,
+        "-n",
+        NAMESPACE,
+        "--create-namespace",
+        "--set",
+        &secrets,
+    ];
+    let (notes, printed) = helm.run_with_job(&RELEASE, &install).await;
+    each_crd_is(&printed, "created").unwrap();
+    let manifest = helm
+        .run(&["get", "manifest", RELEASE.name, "-n", NAMESPACE])
+        .await;
+    assert!(
+        manifest.contains("name: FLEETDEX_LEAVE_CLUSTER_STATUS\n              value: \"false\""),
+        "{manifest}"
+    );
+    assert!(
+        manifest.contains("name: FLEETDEX_REPLICAS\n              value: \"true\""),
+        "{manifest}"
+    );
+    assert!(
+        manifest.contains("kind: APIService") && manifest.contains("name: FLEETDEX_API_SERVICE"),
+        "{manifest}"
+    );
+    until_served(&hub).await;
+    make_reachable(&hub).await;
+
+    let kubeconfig = kubeconfig_of_account(control_plane, NAMESPACE, "fleetdex").await;
+    let operator = Operator::start(OperatorOptions {
+        kubeconfig: kubeconfig.clone(),
+        dir: fleet.dir().to_owned(),
+        // Ready only with all permissions that the query API needs at the control plane.
+        arguments: [
+            flags(),
+            vec![
+                format!("--api-service={NAMESPACE}/fleetdex-api"),
+                format!("--api-service-port={API_PORT}"),
+            ],
+        ]
+        .concat(),
+        // The chart's flags for several replicas.
+        environment: [
+            ("REPLICAS", "true"),
+            ("REPLICA_NAME", "fleetdex-0"),
+            ("REPLICA_NAMESPACE", NAMESPACE),
+        ]
+        .into_iter()
+        .chain([
+            ("SERVING_SECRET", "fleetdex-serving"),
+            ("CONTINUE_TOKEN_SECRET", "fleetdex-continue-tokens"),
+        ])
+        .map(|(name, value)| (format!("FLEETDEX_{name}"), value.to_owned()))
+        .collect(),
+    })
+    .unwrap();
+    operator.wait_ready(DEADLINE).await.unwrap();
+    register(&hub, &Registration::new(member, "member1", SECRETS))
+        .await
+        .unwrap();
+    make_configurations(&hub).await;
+    let path = "apis/search.karmada.io/v1alpha1/resourceregistries/chart";
+    let registry = json!({
+        "apiVersion": "search.karmada.io/v1alpha1", "kind": "ResourceRegistry", "metadata": { "name": "chart" },
+        "spec": {
+            "resourceSelectors": [{ "apiVersion": "v1", "kind": "ConfigMap" }],
+            "backendStore": { "openSearch": {
+                "addresses": [fleet.opensearch().unwrap().url()], "numberOfReplicas": 0,
+                "secretRef": { "namespace": SECRETS, "name": "opensearch" },
+            } },
+        },
+    });
+    let credentials = json!({ "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "opensearch", "annotations": { "fleetdex.io/allowed-hosts": "127.0.0.1" } },
+        "stringData": { "userName": "anyone", "password": "anything" } });
+    hub.apply(&secret_path("opensearch"), &credentials)
+        .await
+        .unwrap();
+    hub.apply(path, &registry).await.unwrap();
+    let opensearch = fleet.opensearch().unwrap().client().unwrap();
+    let oracle = Oracle::new(&opensearch, "fleetdex")
+        .expects("member1", member, "api/v1/configmaps")
+        .unwrap();
+    until_equal(&oracle).await.unwrap();
+    eventually(
+        "the registry is ready, the Cluster has a status, an Event exists",
+        DEADLINE,
+        || async {
+            let found = hub.get(path).await?;
+            anyhow::ensure!(
+                found["status"]["conditions"][0]["status"] == "True",
+                "{found}"
+            );
+            let cluster = hub.get(&cluster_path("member1")).await?;
+            anyhow::ensure!(
+                cluster["status"]["conditions"][0]["status"] == "True",
+                "{cluster}"
+            );
+            let events = hub
+                .get("apis/events.k8s.io/v1/namespaces/default/events")
+                .await?;
+            anyhow::ensure!(events.to_string().contains("ResourceRegistry"), "{events}");
+            Ok(())
+        },
+    )
+    .await
+    .unwrap();
+    until_configurations_have_a_status(&hub).await;
+    users_of_the_charts_role_may_ask(control_plane, &hub).await;
+    registry_of_the_notes_answers(control_plane, &notes).await;
+    let tested = run_helm_test(control_plane, &RELEASE, &operator.admin_url()).await;
+    assert!(
+        tested.contains("readyz check passed")
+            && tested.contains("serves /apis/search.fleetdex.io/v1alpha1"),
+        "{tested}"
+    );
+    hub.delete(path).await.unwrap();
+    eventually("the registry is gone", DEADLINE, || async {
+        anyhow::ensure!(hub.find(path).await?.is_none(), "it is still there");
+        Ok(())
+    })
+    .await
+    .unwrap();
+    assert_eq!(indices(&opensearch, "fleetdex").await.unwrap(), [""; 0]);
+    let report = format!("api/v1/namespaces/{NAMESPACE}/configmaps/fleetdex-replica-fleetdex-0");
+    eventually("the replica reports its share", DEADLINE, || async {
+        anyhow::ensure!(hub.find(&report).await?.is_some(), "there is no report");
+        Ok(())
+    })
+    .await
+    .unwrap();
+    let serving = hub
+        .get(&format!(
+            "api/v1/namespaces/{NAMESPACE}/secrets/fleetdex-serving"
+        ))
+        .await
+        .unwrap();
+    let keys = hub
+        .get(&format!(
+            "api/v1/namespaces/{NAMESPACE}/secrets/fleetdex-continue-tokens"
+        ))
+        .await
+        .unwrap();
+    assert_eq!(
+        keys["data"].as_object().map(serde_json::Map::len),
+        Some(1),
+        "the keys of continue tokens are shared"
+    );
+    let service = hub
+        .get("apis/apiregistration.k8s.io/v1/apiservices/v1alpha1.search.fleetdex.io")
+        .await
+        .unwrap();
+    assert_eq!(
+        service["spec"]["caBundle"], serving["data"]["ca.crt"],
+        "{service}"
+    );
+    assert!(service["spec"]["caBundle"].is_string(), "{service}");
+    assert!(operator.terminate(DEADLINE).await.unwrap().success());
+    let lease = format!(
+        "apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/fleetdex-replica-fleetdex-0"
+    );
+    assert!(
+        hub.find(&lease).await.unwrap().is_none(),
+        "a replica that stopped in order did not delete its Lease"
+    );
+    let log = fs::read_to_string(operator.process().log()).unwrap();
+    let refused: Vec<&str> = log
+        .lines()
+        .filter(|line| line.contains("orbidden"))
+        .collect();
+    assert!(
+        refused.is_empty(),
+        "the operator was denied permissions that the chart does not grant:\n{}",
+        refused.join("\n")
+    );
+
+    may_not(control_plane).await;
+    let hooks = helm
+        .run(&["get", "hooks", RELEASE.name, "-n", NAMESPACE])
+        .await;
+    let audit = Audit::read(control_plane);
+    let denied: Vec<&Value> = audit
+        .of_account("fleetdex")
+        .filter(|event| !is_allowed(event))
+        .collect();
+    assert!(denied.is_empty(), "requests were denied: {denied:?}");
+    let unused = audit.unused(&manifest, "fleetdex");
+    let known: BTreeSet<String> = UNUSED
+        .iter()
+        .map(|(grant, _)| (*grant).to_owned())
+        .collect();
+    let excess: Vec<&String> = unused.difference(&known).collect();
+    assert!(
+        excess.is_empty(),
+        "no request of the operator needs {excess:#?}"
+    );
+    // That an apply creates is part of one request, whose verb is patch.
+    let of_hook = audit.unused(&hooks, "fleetdex-crds");
+    assert!(
+        of_hook.iter().all(|grant| grant.contains(": create ")),
+        "{of_hook:#?}"
+    );
+    helm.run(&["uninstall", RELEASE.name, "-n", NAMESPACE])
+        .await;
+}
+
+/// Gives the API server a way to the operator on this machine, and the Pod of `helm test` its account, which a controller manager would create.
+async fn make_reachable(hub: &Objects) {
+    let path = format!("api/v1/namespaces/{NAMESPACE}/services/fleetdex-api");
+    hub.delete(&path).await.unwrap();
+    let service = json!({ "apiVersion": "v1", "kind": "Service", "metadata": { "name": "fleetdex-api" },
+        "spec": { "type": "ExternalName", "externalName": "localhost" } });
+    hub.apply(&path, &service).await.unwrap();
+    let account =
+        json!({ "apiVersion": "v1", "kind": "ServiceAccount", "metadata": { "name": "default" } });
+    let path = format!("api/v1/namespaces/{NAMESPACE}/serviceaccounts/default");
+    hub.apply(&path, &account).await.unwrap();
+}
+
+/// Paths of objects whose status the operator writes, besides registries and clusters.
+const CONFIGURATIONS: [&str; 5] = [
+    "apis/cluster.karmada.io/v1alpha1/clustercaches/chart",
+    "apis/clustercaches.karmada.io/v1alpha1/clustercaches/chart",
+    "apis/config.karmada.io/v1alpha1/resourceinterpretercustomizations/chart",
+    "apis/config.karmada.io/v1alpha1/resourceinterpreterwebhookconfigurations/chart",
+    "apis/config.karmada.io/v1alpha1/resourceexploringwebhookconfigurations/chart",
+];
+
+async fn make_configurations(hub: &Objects) {
+    let service = json!({ "service": { "namespace": SECRETS, "name": "interpreter", "path": "/interpret" }, "caBundle": "LS0tLS1CRUdJTi4uLg==" });
+    let cache = json!({ "clusterSelectors": [{}], "resourceSelectors": [{ "apiVersion": "v1", "kind": "Namespace" }], "statusUpdatePeriodSeconds": 1 });
+    let script = json!({ "healthInterpretation": { "luaScript": "function InterpretHealth(obj) return true end" } });
+    let customization = json!({ "target": { "apiVersion": "apps/v1", "kind": "Deployment" }, "customizations": script });
+    let interpreters = json!([{
+        "name": "health.example.com", "clientConfig": service, "interpreterContextVersions": ["v1alpha1"],
+        "rules": [{ "operations": ["InterpretHealth"], "apiGroups": [""], "apiVersions": ["v1"], "kinds": ["ConfigMap"] }],
+    }]);
+    let explorers = json!([{
+        "name": "explore.example.com", "clientConfig": service, "exploreReviewVersions": ["v1alpha1"],
+        "rules": [{ "operations": ["ExploreHealthy"], "apiGroups": ["example.com"], "apiVersions": ["*"], "resources": ["foos"] }],
+    }]);
+    let kinds = [
+        ("cluster.karmada.io", "ClusterCache", "spec", &cache),
+        ("clustercaches.karmada.io", "ClusterCache", "spec", &cache),
+        (
+            "config.karmada.io",
+            "ResourceInterpreterCustomization",
+            "spec",
+            &customization,
+        ),
+        (
+            "config.karmada.io",
+            "ResourceInterpreterWebhookConfiguration",
+            "webhooks",
+            &interpreters,
+        ),
+        (
+            "config.karmada.io",
+            "ResourceExploringWebhookConfiguration",
+            "webhooks",
+            &explorers,
+        ),
+    ];
+    for (path, (group, kind, field, content)) in CONFIGURATIONS.iter().zip(kinds) {
+        let object = json!({ "apiVersion": format!("{group}/v1alpha1"), "kind": kind, "metadata": { "name": "chart" }, field: content });
+        hub.apply(path, &object).await.unwrap();
+    }
+}
+
+async fn until_configurations_have_a_status(hub: &Objects) {
+    eventually("configurations have a status", DEADLINE, || async {
+        for path in CONFIGURATIONS {
+            let found = hub.get(path).await?;
+            anyhow::ensure!(found["status"].is_object(), "{found}");
+        }
+        Ok(())
+    })
+    .await
+    .unwrap();
+}
+
+/// alice asks through the API server, with the chart's role and the right to list.
+async fn users_of_the_charts_role_may_ask(server: &ApiServer, hub: &Objects) {
+    for (binding, role) in [("chart-user", "fleetdex-user"), ("chart-view", "view")] {
+        let binding_object = json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": { "name": binding },
+            "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role },
+            "subjects": [{ "kind": "User", "name": "alice", "apiGroup": "rbac.authorization.k8s.io" }],
+        });
+        let path = format!("apis/rbac.authorization.k8s.io/v1/clusterrolebindings/{binding}");
+        hub.apply(&path, &binding_object).await.unwrap();
+    }
+    let alice = kubectl_of(server, "alice").unwrap();
+    eventually("alice gets an answer", DEADLINE, || async {
+        let list = raw(&alice, "search/api/v1/configmaps").await?;
+        let count = list["items"].as_array().map_or(0, Vec::len);
+        anyhow::ensure!(count > 0, "{list}");
+        Ok(())
+    })
+    .await
+    .unwrap();
+}
+
+/// The second and third command that helm prints after an installation; the first is `helm test`.
+async fn registry_of_the_notes_answers(server: &ApiServer, notes: &str) {
+    let (_, rest) = notes.split_once("kubectl apply -f - <<'END'\n").unwrap();
+    let (manifest, rest) = rest.split_once("\n  END\n").unwrap();
+    let lines = manifest
+        .lines()
+        .map(|line| line.strip_prefix("  ").unwrap());
+    let manifest = lines.collect::<Vec<_>>().join("\n");
+    let (_, path) = rest.split_once("kubectl get --raw ").unwrap();
+    let path = path.lines().next().unwrap();
+    let kubectl = server.kubectl().unwrap();
+    kubectl.apply(&manifest).await.unwrap();
+    eventually("the registry of the notes answers", DEADLINE, || async {
+        let list = kubectl.run(&["get", "--raw", path]).await?;
+        anyhow::ensure!(list.contains("PodList"), "{list}");
+        anyhow::Ok(())
+    })
+    .await
+    .unwrap();
+}
+
+/// What service accounts requested of the control plane.
+struct Audit {
+    events: Vec<Value>,
+}
+
+impl Audit {
+    fn read(server: &ApiServer) -> Self {
+        let text = fs::read_to_string(server.audit_log()).unwrap();
+        let events = text.lines().map(|line| serde_json::from_str(line).unwrap());
+        Self {
+            events: events.collect(),
+        }
+    }
+
+    fn of_account(&self, account: &str) -> impl Iterator<Item = &Value> {
+        let user = format!("system:serviceaccount:{NAMESPACE}:{account}");
+        let events = self.events.iter();
+        events.filter(move |event| event["user"]["username"] == user.as_str())
+    }
+
+    /// The grants of the roles in these manifests by which no request of the account was allowed.
+    fn unused(&self, manifests: &str, account: &str) -> BTreeSet<String> {
+        let events: Vec<&Value> = self
+            .of_account(account)
+            .filter(|event| is_allowed(event))
+            .collect();
+        assert!(!events.is_empty(), "{account} has requested nothing");
+        let mut unused = BTreeSet::new();
+        for manifest in manifests.split("\n---\n") {
+            let role: Value = serde_saphyr::from_str(manifest).unwrap();
+            let name = role["metadata"]["name"].as_str().unwrap_or_default();
+            let is_role = matches!(role["kind"].as_str(), Some("Role" | "ClusterRole"));
+            // Roles for people are not the account's.
+            if !is_role || name.ends_with("-user") {
+                continue;
+            }
+            for grant in role["rules"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .flat_map(Grant::of_rule)
+            {
+                // Asked of another replica, which reviews it: `indexing::replicas` and `queries` have several.
+                let is_of_ours = grant.group == "search.fleetdex.io";
+                if !is_of_ours && !events.iter().any(|event| grant.allows(name, event)) {
+                    unused.insert(format!("{name}: {}", grant.text()));
+                }
+            }
+        }
+        unused
+    }
+}
+
+fn is_allowed(event: &Value) -> bool {
+    event["annotations"]["authorization.k8s.io/decision"] == "allow"
+}
+
+/// One verb on one resource.
+struct Grant {
+    group: String,
+    resource: String,
+    name: Option<String>,
+    verb: String,
+}
+
+impl Grant {
+    fn of_rule(rule: &Value) -> Vec<Self> {
+        let texts = |field: &str| -> Vec<String> {
+            serde_json::from_value(rule[field].clone()).unwrap_or_default()
+        };
+        let names = texts("resourceNames");
+        let names: Vec<Option<String>> = if names.is_empty() {
+            vec![None]
+        } else {
+            names.into_iter().map(Some).collect()
+        };
+        let mut grants = Vec::new();
+        for group in texts("apiGroups") {
+            for resource in texts("resources") {
+                for verb in texts("verbs") {
+                    grants.extend(names.iter().map(|name| Self {
+                        group: group.clone(),
+                        resource: resource.clone(),
+                        name: name.clone(),
+                        verb: verb.clone(),
+                    }));
+                }
+            }
+        }
+        grants
+    }
+
+    fn text(&self) -> String {
+        let Self {
+            group,
+            resource,
+            name,
+            verb,
+        } = self;
+        let name = name.as_deref().unwrap_or("*");
+        format!("{verb} {resource}.{group} {name}")
+    }
+
+    /// Whether this grant of a role is why a request was allowed.
+    fn allows(&self, role: &str, event: &Value) -> bool {
+        let object = &event["objectRef"];
+        let text = |field: &str| object[field].as_str().unwrap_or_default();
+        let resource = match text("subresource") {
+            "" => text("resource").to_owned(),
+            subresource => format!("{}/{subresource}", text("resource")),
+        };
+        let reason = event["annotations"]["authorization.k8s.io/reason"].as_str();
+        event["verb"] == self.verb.as_str()
+            && text("apiGroup") == self.group
+            && resource == self.resource
+            && self.name.as_deref().is_none_or(|name| text("name") == name)
+            && reason.is_some_and(|reason| reason.contains(&format!("Role \"{role}\"")))
+    }
+}
+
+/// Permissions that a stolen token of the operator must not have.
+async fn may_not(server: &ApiServer) {
+    let kubectl = server.kubectl().unwrap();
+    let account = format!("--as=system:serviceaccount:{NAMESPACE}:fleetdex");
+    let forbidden: [&[&str]; 10] = [
+        &["list", "secrets", "-A"],
+        &["list", "secrets", "-n", SECRETS],
+        &["watch", "secrets", "-n", SECRETS],
+        &["get", "secrets/any", "-n", "default"],
+        &["update", "secrets/any", "-n", SECRETS],
+        &["get", "secrets/any", "-n", NAMESPACE],
+        &["get", "configmaps", "-A"],
+        &["delete", "resourceregistries.search.karmada.io/any"],
+        &["patch", "clusters.cluster.karmada.io/any"],
+        &["create", "clusterrolebindings"],
+    ];
+    for request in forbidden {
+        let answer = kubectl
+            .output(&[&["auth", "can-i"], request, &[&account]].concat())
+            .await
+            .unwrap();
+        assert_eq!(answer.stdout.trim(), "no", "{request:?}: {answer:?}");
+    }
+    let answer = kubectl
+        .output(&[
+            "auth",
+            "can-i",
+            "get",
+            "secrets/any",
+            "-n",
+            SECRETS,
+            &account,
+        ])
+        .await
+        .unwrap();
+    assert_eq!(answer.stdout.trim(), "yes", "{answer:?}");
+}
