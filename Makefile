@@ -41,10 +41,10 @@ STAGE = ./.ci/stage
 STAGES = awk '{ print; total += $$1 } END { printf "%6d s  in all\n", total }' target/stages
 
 .DEFAULT_GOAL := help
-.PHONY: help demo check test mutants fuzz bench dist soak fmt parts crds dashboards images deny prerequisites
+.PHONY: help demo check test mutants fuzz bench dist soak fmt parts crds dashboards metrics-docs images deny prerequisites
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 demo: prerequisites ## Three clusters, OpenSearch, Fleetdex: see it work (Ctrl-C stops everything)
 	$(STEP) 'building fleetdex (the first time some minutes)'
@@ -117,6 +117,9 @@ crds: ## Write crds/ and helm/fleetdex/crds/ from the Rust types
 
 dashboards: ## Write dashboards/ from the mapping
 	FLEETDEX_WRITE_DASHBOARDS=1 $(CARGO) test --locked --quiet --package fleetdex --test pure dashboards
+
+metrics-docs: ## Write docs/metrics.md from the registered metrics
+	FLEETDEX_WRITE_METRICS=1 $(CARGO) test --locked --quiet --package fleetdex --test pure metrics::
 
 images: prerequisites ## Write docs/images/ from the web page over the demo's fleet, with Chromium
 	$(CARGO) build --locked --workspace --bins

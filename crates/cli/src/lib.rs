@@ -12,7 +12,7 @@
 //! what to do.
 
 mod api;
-mod columns;
+pub mod columns;
 pub mod clusters;
 pub mod completion;
 pub mod console;

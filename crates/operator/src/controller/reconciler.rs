@@ -170,16 +170,7 @@ pub(super) struct PlanInputs {
 
 /// A registry as the planner sees it.
 pub(super) fn registry_view(registry: &ResourceRegistry) -> RegistryView {
-    RegistryView {
-        name: registry.name_any(),
-        uid: registry.uid().unwrap_or_default(),
-        created: registry
-            .metadata
-            .creation_timestamp
-            .as_ref()
-            .map(|time| time.0),
-        spec: registry.spec.clone(),
-    }
+    registry.into()
 }
 
 impl Reconciler {
@@ -243,6 +234,7 @@ fn stream_supervisor(context: &ControllerContext, owner: String) -> StreamSuperv
         owner,
         context.memory.clone(),
         context.list_contexts,
+        Arc::clone(&context.metrics),
     );
     let supervisor = StreamSupervisor::new(
         opener,
@@ -266,5 +258,6 @@ fn member_reconciler(context: &ControllerContext) -> MemberReconciler {
         writes_cluster_status: context.writes_cluster_status,
         duplicates: Duplicates::new(Arc::clone(&context.changed)),
         known: BTreeSet::new(),
+        certificates: BTreeMap::new(),
     }
 }
