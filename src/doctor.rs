@@ -63,7 +63,13 @@ pub struct DoctorArgs {
     pub admin_url: String,
 
     /// Output format.
-    #[arg(short, long, value_enum, default_value_t, env = "FLEETDEX_DOCTOR_OUTPUT")]
+    #[arg(
+        short,
+        long,
+        value_enum,
+        default_value_t,
+        env = "FLEETDEX_DOCTOR_OUTPUT"
+    )]
     pub output: DoctorFormat,
 
     /// The sources of clusters.
@@ -125,7 +131,8 @@ async fn check(args: &DoctorArgs) -> anyhow::Result<Vec<CheckResult>> {
     sources.start(&mut tasks);
     let cancel = CancellationToken::new();
     let (snapshot, states) = fleet::connect(&client, args, &sources, cancel.clone()).await;
-    let rights = control_plane::check_rights(&client, &args.sources, &registries, &snapshot.members);
+    let rights =
+        control_plane::check_rights(&client, &args.sources, &registries, &snapshot.members);
     results.extend(rights.await.results);
     results.extend(operator.results);
     results.extend(fleet::check_sources(&snapshot));

@@ -150,7 +150,10 @@ mod tests {
         let mut out = Vec::new();
         print_table(&checks.results, &mut out).unwrap();
         let text = String::from_utf8(out).unwrap();
-        assert!(text.contains("What to do:\n- cluster member1, connection: start it"), "{text}");
+        assert!(
+            text.contains("What to do:\n- cluster member1, connection: start it"),
+            "{text}"
+        );
         assert!(!text.contains('\u{1b}'), "{text}");
         assert_eq!(worst(&checks.results), CheckStatus::Error);
     }

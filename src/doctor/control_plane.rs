@@ -158,7 +158,9 @@ fn secret_rights(registries: &[ResourceRegistry], members: &[Member]) -> BTreeSe
         let store = registry.spec.backend_store.as_ref();
         let store = store.and_then(|backend| backend.open_search.as_ref());
         let references = store.into_iter().flat_map(|store| {
-            [&store.secret_ref, &store.client_cert_secret_ref].into_iter().flatten()
+            [&store.secret_ref, &store.client_cert_secret_ref]
+                .into_iter()
+                .flatten()
         });
         for reference in references {
             rights.insert(get(&reference.namespace, &reference.name));

@@ -27,7 +27,8 @@ use super::{
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 /// Members that are checked at a time.
 const MEMBERS: usize = 16;
-const RESTORE_CONNECTION: &str = "docs/operating.md, \"Conditions of a Cluster\", explains the reason";
+const RESTORE_CONNECTION: &str =
+    "docs/operating.md, \"Conditions of a Cluster\", explains the reason";
 
 /// Checks whether the sources of members can be read.
 pub fn check_sources(snapshot: &MemberSnapshot) -> Vec<CheckResult> {
@@ -91,9 +92,14 @@ pub async fn check_members(
     states: &BTreeMap<ClusterName, MemberState>,
     plan: &Plan,
 ) -> Vec<CheckResult> {
-    let checked = states.iter().map(|(name, state)| check_member(name, state, plan));
+    let checked = states
+        .iter()
+        .map(|(name, state)| check_member(name, state, plan));
     let checked: Vec<Checks> = stream::iter(checked).buffered(MEMBERS).collect().await;
-    checked.into_iter().flat_map(|checks| checks.results).collect()
+    checked
+        .into_iter()
+        .flat_map(|checks| checks.results)
+        .collect()
 }
 
 async fn check_member(name: &ClusterName, state: &MemberState, plan: &Plan) -> Checks {
@@ -107,7 +113,11 @@ async fn check_member(name: &ClusterName, state: &MemberState, plan: &Plan) -> C
     let version = state.kubernetes_version.as_deref();
     checks.ok("connection", version.unwrap_or("unknown version"));
     if let Some(note) = &state.note {
-        checks.warning("identity", note.to_string(), "give the right to get the namespace kube-system");
+        checks.warning(
+            "identity",
+            note.to_string(),
+            "give the right to get the namespace kube-system",
+        );
     }
     let client = &connection.client;
     match request::get(client, "/version", HeaderMap::new(), REQUEST_TIMEOUT).await {
@@ -148,7 +158,12 @@ fn namespace_of(scope: &Scope) -> &str {
     }
 }
 
-async fn check_streams(checks: &mut Checks, name: &ClusterName, connection: &Connection, plan: &Plan) {
+async fn check_streams(
+    checks: &mut Checks,
+    name: &ClusterName,
+    connection: &Connection,
+    plan: &Plan,
+) {
     let units = plan.streams.keys().map(|stream| &stream.unit);
     let mut rights: Vec<Right> = Vec::new();
     for unit in units.filter(|unit| unit.cluster == *name) {
@@ -167,7 +182,10 @@ async fn check_streams(checks: &mut Checks, name: &ClusterName, connection: &Con
     let count = rights.len() / 2;
     match missing(&connection.client, rights).await {
         Ok(missing) if missing.is_empty() => {
-            checks.ok("permissions", format!("may list and watch all {count} registered kinds"));
+            checks.ok(
+                "permissions",
+                format!("may list and watch all {count} registered kinds"),
+            );
         }
         Ok(missing) => {
             for right in missing {

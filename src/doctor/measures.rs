@@ -9,7 +9,8 @@ use super::check_result::Checks;
 const CLOCK_TOLERANCE: i64 = 10;
 /// Certificates and tokens are rejected by a clock that is this wrong.
 const CLOCK_LIMIT: i64 = 120;
-const SYNCHRONIZE: &str = "synchronize the clocks (NTP): certificates, tokens and Leases depend on them";
+const SYNCHRONIZE: &str =
+    "synchronize the clocks (NTP): certificates, tokens and Leases depend on them";
 const DAY: i64 = 24 * 3600;
 /// Time to replace a certificate.
 const EXPIRY_WARNING: i64 = 14 * DAY;
@@ -38,7 +39,8 @@ pub fn check_clock(checks: &mut Checks, theirs: i64) {
 /// Checks when a certificate ends.
 pub fn check_expiry(checks: &mut Checks, check: &'static str, not_after: i64, action: &str) {
     let left = not_after - Timestamp::now().as_second();
-    let until = Timestamp::from_second(not_after).map_or_else(|_| not_after.to_string(), |time| time.to_string());
+    let until = Timestamp::from_second(not_after)
+        .map_or_else(|_| not_after.to_string(), |time| time.to_string());
     match left {
         ..=0 => checks.error(check, format!("expired at {until}"), action),
         1..=EXPIRY_WARNING => {

@@ -27,13 +27,27 @@ pub async fn check_operator(admin_url: &str) -> Checks {
     check_version(&mut checks, &text);
     match get(admin_url, "readyz").await {
         Ok((StatusCode::OK, report)) if report.contains(" degraded: ") => {
-            let degraded: Vec<&str> = report.lines().filter(|line| line.contains(" degraded: ")).collect();
-            checks.warning("readiness", degraded.join("; "), "the reasons say what is missing");
+            let degraded: Vec<&str> = report
+                .lines()
+                .filter(|line| line.contains(" degraded: "))
+                .collect();
+            checks.warning(
+                "readiness",
+                degraded.join("; "),
+                "the reasons say what is missing",
+            );
         }
         Ok((StatusCode::OK, _)) => checks.ok("readiness", "every check passes"),
         Ok((_, report)) => {
-            let failed: Vec<&str> = report.lines().filter(|line| line.starts_with("[-]")).collect();
-            checks.error("readiness", failed.join("; "), "the reasons say what is missing");
+            let failed: Vec<&str> = report
+                .lines()
+                .filter(|line| line.starts_with("[-]"))
+                .collect();
+            checks.error(
+                "readiness",
+                failed.join("; "),
+                "the reasons say what is missing",
+            );
         }
         Err(error) => checks.error("readiness", error.to_string(), "run this again"),
     }
@@ -77,7 +91,13 @@ fn check_lag(checks: &mut Checks, text: &str) {
         .map(|(labels, lag)| format!("{labels}: {lag:.0} s"))
         .collect();
     if late.is_empty() {
-        checks.ok("lag", format!("less than {LAG_WARNING} s for each of {} clusters", lags.len()));
+        checks.ok(
+            "lag",
+            format!(
+                "less than {LAG_WARNING} s for each of {} clusters",
+                lags.len()
+            ),
+        );
     } else {
         let action = "docs/operating.md, \"FleetdexLag\", says where to look";
         checks.warning("lag", late.join(", "), action);
@@ -93,7 +113,9 @@ async fn get(admin_url: &str, path: &str) -> Result<(StatusCode, String), reqwes
 
 /// The labels and values of a metric.
 fn samples<'t>(text: &'t str, name: &str) -> Vec<(&'t str, f64)> {
-    let lines = text.lines().filter_map(|line| line.strip_prefix(name)?.strip_prefix('{'));
+    let lines = text
+        .lines()
+        .filter_map(|line| line.strip_prefix(name)?.strip_prefix('{'));
     lines
         .filter_map(|rest| rest.rsplit_once("} "))
         .filter_map(|(labels, value)| Some((labels, value.parse().ok()?)))

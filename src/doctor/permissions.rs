@@ -114,10 +114,7 @@ async fn is_allowed(client: &Client, right: &Right) -> Result<bool, String> {
     match tokio::time::timeout(REVIEW_TIMEOUT, created).await {
         Ok(Ok(answer)) => Ok(answer.status.is_some_and(|status| status.allowed)),
         Ok(Err(error)) => Err(causes(&error)),
-        Err(_) => Err(format!(
-            "no answer within {} s",
-            REVIEW_TIMEOUT.as_secs()
-        )),
+        Err(_) => Err(format!("no answer within {} s", REVIEW_TIMEOUT.as_secs())),
     }
 }
 
@@ -128,7 +125,10 @@ mod tests {
     #[test]
     fn a_right_is_named_as_kubectl_names_it() {
         let right = Right::on("patch", "search.karmada.io", "resourceregistries/status");
-        assert_eq!(right.to_string(), "patch resourceregistries/status.search.karmada.io");
+        assert_eq!(
+            right.to_string(),
+            "patch resourceregistries/status.search.karmada.io"
+        );
         let attributes = right.attributes();
         assert_eq!(attributes.subresource.as_deref(), Some("status"));
         let secret = Right::on("get", "", "secrets").named("search", "login");

@@ -46,7 +46,11 @@ async fn check_store(name: &StoreName, plan: &StorePlan, credentials: &Credentia
     let settings = match store_settings(config, credentials).await {
         Ok(settings) => settings,
         Err(unavailable) => {
-            checks.error("login", unavailable.message, "correct the reference or the Secret");
+            checks.error(
+                "login",
+                unavailable.message,
+                "correct the reference or the Secret",
+            );
             return checks;
         }
     };
@@ -58,7 +62,11 @@ async fn check_store(name: &StoreName, plan: &StorePlan, credentials: &Credentia
     let node = match opensearch::connect(&settings) {
         Ok(service) => Node(service),
         Err(error) => {
-            checks.error("connection", error.to_string(), "correct backendStore.openSearch");
+            checks.error(
+                "connection",
+                error.to_string(),
+                "correct backendStore.openSearch",
+            );
             return checks;
         }
     };
@@ -95,7 +103,10 @@ impl Node {
         if !status.is_success() {
             return Err(NoAnswer {
                 status: Some(status),
-                message: format!("{status} to {path}: {}", quoted(&String::from_utf8_lossy(answer.body()))),
+                message: format!(
+                    "{status} to {path}: {}",
+                    quoted(&String::from_utf8_lossy(answer.body()))
+                ),
             });
         }
         serde_json::from_slice(answer.body()).map_err(|error| failed(error.to_string()))
@@ -119,10 +130,16 @@ async fn check_login(checks: &mut Checks, node: &Node) -> bool {
     match node.get("/").await {
         Ok(answer) => {
             let version = answer["version"]["number"].as_str();
-            checks.ok("connection", format!("OpenSearch {}", version.unwrap_or("of unknown version")));
+            checks.ok(
+                "connection",
+                format!("OpenSearch {}", version.unwrap_or("of unknown version")),
+            );
             true
         }
-        Err(NoAnswer { status: Some(StatusCode::UNAUTHORIZED), .. }) => {
+        Err(NoAnswer {
+            status: Some(StatusCode::UNAUTHORIZED),
+            ..
+        }) => {
             checks.error(
                 "login",
                 "OpenSearch refuses the user or the password",
@@ -131,12 +148,19 @@ async fn check_login(checks: &mut Checks, node: &Node) -> bool {
             false
         }
         // A user without the right to see the version can still have all that indices need.
-        Err(NoAnswer { status: Some(StatusCode::FORBIDDEN), message }) => {
+        Err(NoAnswer {
+            status: Some(StatusCode::FORBIDDEN),
+            message,
+        }) => {
             checks.skipped("connection", message, "");
             true
         }
         Err(NoAnswer { message, .. }) => {
-            checks.error("connection", message, "check addresses, caBundle and firewalls");
+            checks.error(
+                "connection",
+                message,
+                "check addresses, caBundle and firewalls",
+            );
             false
         }
     }
@@ -144,21 +168,39 @@ async fn check_login(checks: &mut Checks, node: &Node) -> bool {
 
 /// The clocks, disks and contexts of the nodes.
 async fn check_nodes(checks: &mut Checks, node: &Node) {
-    let Some(stats) = node.ask(checks, "nodes", "/_nodes/stats/indices,fs/search").await else {
+    let Some(stats) = node
+        .ask(checks, "nodes", "/_nodes/stats/indices,fs/search")
+        .await
+    else {
         return;
     };
     let nodes = stats["nodes"].as_object();
-    let nodes: Vec<&Value> = nodes.into_iter().flat_map(serde_json::Map::values).collect();
-    if let Some(milliseconds) = nodes.iter().filter_map(|stats| stats["timestamp"].as_i64()).max() {
+    let nodes: Vec<&Value> = nodes
+        .into_iter()
+        .flat_map(serde_json::Map::values)
+        .collect();
+    if let Some(milliseconds) = nodes
+        .iter()
+        .filter_map(|stats| stats["timestamp"].as_i64())
+        .max()
+    {
         check_clock(checks, milliseconds / 1000);
     }
-    let settings = node.get("/_cluster/settings?include_defaults=true&flat_settings=true").await.ok();
-    let limit = number(settings.as_ref(), "search.max_open_pit_context").unwrap_or(DEFAULT_CONTEXTS);
+    let settings = node
+        .get("/_cluster/settings?include_defaults=true&flat_settings=true")
+        .await
+        .ok();
+    let limit =
+        number(settings.as_ref(), "search.max_open_pit_context").unwrap_or(DEFAULT_CONTEXTS);
     let contexts = |stats: &&Value| stats["indices"]["search"]["point_in_time_current"].as_f64();
     let most = nodes.iter().filter_map(contexts).fold(0.0, f64::max);
     let message = format!("at most {most} of {limit} points in time are open on a node");
     if most >= limit * NEARLY {
-        checks.warning("contexts", message, "lower --list-contexts, or raise search.max_open_pit_context");
+        checks.warning(
+            "contexts",
+            message,
+            "lower --list-contexts, or raise search.max_open_pit_context",
+        );
     } else {
         checks.ok("contexts", message);
     }
@@ -170,17 +212,23 @@ fn check_disks(checks: &mut Checks, nodes: &[&Value], settings: Option<&Value>) 
     let watermark = |name: &str, default: f64| {
         let key = format!("cluster.routing.allocation.disk.watermark.{name}");
         let text = setting(settings, &key).unwrap_or_default();
-        text.strip_suffix('%').and_then(|percent| percent.parse().ok()).unwrap_or(default)
+        text.strip_suffix('%')
+            .and_then(|percent| percent.parse().ok())
+            .unwrap_or(default)
     };
     let (high, flood) = (watermark("high", 90.0), watermark("flood_stage", 95.0));
     let used = nodes.iter().filter_map(|stats| {
         let total = &stats["fs"]["total"];
-        let (size, free) = (total["total_in_bytes"].as_f64()?, total["available_in_bytes"].as_f64()?);
+        let (size, free) = (
+            total["total_in_bytes"].as_f64()?,
+            total["available_in_bytes"].as_f64()?,
+        );
         (size > 0.0).then(|| (1.0 - free / size) * 100.0)
     });
     let fullest = used.fold(0.0, f64::max);
     let message = format!("the fullest disk of a node is used to {fullest:.0} %");
-    let action = "free space or add nodes: at the flood-stage watermark OpenSearch makes indices read-only";
+    let action =
+        "free space or add nodes: at the flood-stage watermark OpenSearch makes indices read-only";
     if fullest >= flood {
         checks.error("disks", message, action);
     } else if fullest >= high {
@@ -205,12 +253,20 @@ async fn check_shards(checks: &mut Checks, node: &Node) {
     let count = |field: &str| health[field].as_f64().unwrap_or_default();
     let used = ["active_shards", "initializing_shards", "unassigned_shards"].map(count);
     let used: f64 = used.iter().sum();
-    let settings = node.get("/_cluster/settings?include_defaults=true&flat_settings=true").await.ok();
-    let per_node = number(settings.as_ref(), "cluster.max_shards_per_node").unwrap_or(DEFAULT_SHARDS_PER_NODE);
+    let settings = node
+        .get("/_cluster/settings?include_defaults=true&flat_settings=true")
+        .await
+        .ok();
+    let per_node =
+        number(settings.as_ref(), "cluster.max_shards_per_node").unwrap_or(DEFAULT_SHARDS_PER_NODE);
     let limit = per_node * count("number_of_data_nodes");
     let message = format!("{used} of {limit} shards are in use");
     if used >= limit {
-        checks.error("shards", format!("{message}: no index can be created"), RAISE_SHARDS);
+        checks.error(
+            "shards",
+            format!("{message}: no index can be created"),
+            RAISE_SHARDS,
+        );
     } else if used >= limit * NEARLY {
         checks.warning("shards", message, RAISE_SHARDS);
     } else {
@@ -221,12 +277,22 @@ async fn check_shards(checks: &mut Checks, node: &Node) {
 /// Which indices there are, and in which version of the mapping.
 async fn check_mapping(checks: &mut Checks, node: &Node, plan: &StorePlan) {
     // Indices of longer prefixes match, too: that only adds to what is checked.
-    let path = format!("/{}-*.g*/_mapping?filter_path=*.mappings._meta", plan.prefix.as_str());
+    let path = format!(
+        "/{}-*.g*/_mapping?filter_path=*.mappings._meta",
+        plan.prefix.as_str()
+    );
     let found = match node.get(&path).await {
         Ok(found) => found,
-        Err(NoAnswer { status: Some(StatusCode::NOT_FOUND), .. }) => Value::default(),
+        Err(NoAnswer {
+            status: Some(StatusCode::NOT_FOUND),
+            ..
+        }) => Value::default(),
         Err(NoAnswer { message, .. }) => {
-            checks.skipped("mapping", message, "give the user the right to read the mapping of these indices");
+            checks.skipped(
+                "mapping",
+                message,
+                "give the user the right to read the mapping of these indices",
+            );
             return;
         }
     };
@@ -240,7 +306,10 @@ async fn check_mapping(checks: &mut Checks, node: &Node, plan: &StorePlan) {
     }
     let count = indices.map_or(0, serde_json::Map::len);
     if older.is_empty() {
-        checks.ok("mapping", format!("{count} indices of version {MAPPING_VERSION}"));
+        checks.ok(
+            "mapping",
+            format!("{count} indices of version {MAPPING_VERSION}"),
+        );
         return;
     }
     checks.warning(
@@ -254,7 +323,9 @@ async fn check_mapping(checks: &mut Checks, node: &Node, plan: &StorePlan) {
 fn setting<'s>(settings: Option<&'s Value>, key: &str) -> Option<&'s str> {
     let settings = settings?;
     let levels = ["transient", "persistent", "defaults"];
-    levels.iter().find_map(|level| settings[level][key].as_str())
+    levels
+        .iter()
+        .find_map(|level| settings[level][key].as_str())
 }
 
 fn number(settings: Option<&Value>, key: &str) -> Option<f64> {

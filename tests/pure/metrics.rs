@@ -74,7 +74,11 @@ fn the_reference_page_lists_every_metric() {
 #[test]
 fn every_label_without_a_closed_set_of_values_is_explained() {
     for description in Metrics::descriptions() {
-        for label in description.labels.iter().filter(|label| label.values.is_empty()) {
+        for label in description
+            .labels
+            .iter()
+            .filter(|label| label.values.is_empty())
+        {
             let row = format!("\n| `{}` |", label.name);
             assert!(INTRODUCTION.contains(&row), "{}", label.name);
         }

@@ -1,5 +1,5 @@
 //! Alert rules and the Grafana dashboard name metrics, labels and values that exist, and each alert is explained and
-//! tested. Prometheus itself runs them in `e2e/tests/queries/monitoring.rs`.
+//! tested. Prometheus itself runs them in `e2e/tests/indexing/monitoring.rs`.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -45,13 +45,20 @@ struct Rule {
 
 fn rules() -> Vec<Rule> {
     let rules: Rules = serde_saphyr::from_str(&file("helm/fleetdex/files/alerts.yaml")).unwrap();
-    rules.groups.into_iter().flat_map(|group| group.rules).collect()
+    rules
+        .groups
+        .into_iter()
+        .flat_map(|group| group.rules)
+        .collect()
 }
 
 /// The series of all metrics, with the labels that they have.
 fn series() -> BTreeMap<String, Vec<Label>> {
     let mut series = BTreeMap::new();
-    for Description { name, kind, labels, .. } in Metrics::descriptions() {
+    for Description {
+        name, kind, labels, ..
+    } in Metrics::descriptions()
+    {
         if kind == "histogram" {
             for end in ["bucket", "sum", "count"] {
                 series.insert(format!("{name}_{end}"), labels.to_vec());
@@ -65,8 +72,8 @@ fn series() -> BTreeMap<String, Vec<Label>> {
 
 /// Panics with what an expression names that does not exist.
 fn check(expression: &str, whose: &str) {
-    let parsed = parser::parse(expression)
-        .unwrap_or_else(|error| panic!("{whose}: {expression}: {error}"));
+    let parsed =
+        parser::parse(expression).unwrap_or_else(|error| panic!("{whose}: {expression}: {error}"));
     let mut selectors = Vec::new();
     let mut grouped = BTreeSet::new();
     visit(&parsed, &mut selectors, &mut grouped);
@@ -75,26 +82,34 @@ fn check(expression: &str, whose: &str) {
     let mut known: BTreeSet<&str> = ADDED.into();
     for selector in &selectors {
         let name = selector.name.as_deref().unwrap_or_default();
-        let labels = all.get(name).unwrap_or_else(|| panic!("{whose}: there is no metric {name}"));
+        let labels = all
+            .get(name)
+            .unwrap_or_else(|| panic!("{whose}: there is no metric {name}"));
         known.extend(labels.iter().map(|label| label.name));
         for matcher in &selector.matchers.matchers {
             if ADDED.contains(&matcher.name.as_str()) {
                 continue;
             }
             let label = labels.iter().find(|label| label.name == matcher.name);
-            let label = label.unwrap_or_else(|| panic!("{whose}: {name} has no label {}", matcher.name));
+            let label =
+                label.unwrap_or_else(|| panic!("{whose}: {name} has no label {}", matcher.name));
             let values: Vec<&str> = match &matcher.op {
                 MatchOp::Re(_) | MatchOp::NotRe(_) => matcher.value.split('|').collect(),
                 MatchOp::Equal | MatchOp::NotEqual => vec![&matcher.value],
             };
             for value in values {
-                let exists = label.values.is_empty() || label.values.contains(&value) || value.starts_with('$');
+                let exists = label.values.is_empty()
+                    || label.values.contains(&value)
+                    || value.starts_with('$');
                 assert!(exists, "{whose}: {name}{{{}}} is never {value}", label.name);
             }
         }
     }
     for label in &grouped {
-        assert!(known.contains(label.as_str()), "{whose} groups by {label}, which no series has");
+        assert!(
+            known.contains(label.as_str()),
+            "{whose} groups by {label}, which no series has"
+        );
     }
 }
 
@@ -105,7 +120,9 @@ fn visit(expression: &Expr, selectors: &mut Vec<VectorSelector>, grouped: &mut B
         Expr::MatrixSelector(matrix) => selectors.push(matrix.vs.clone()),
         Expr::Aggregate(aggregate) => {
             visit(&aggregate.expr);
-            if let Some(LabelModifier::Include(labels) | LabelModifier::Exclude(labels)) = &aggregate.modifier {
+            if let Some(LabelModifier::Include(labels) | LabelModifier::Exclude(labels)) =
+                &aggregate.modifier
+            {
                 grouped.extend(labels.labels.iter().cloned());
             }
         }
@@ -134,24 +151,36 @@ fn every_alert_is_explained_and_tested() {
     let (documentation, tests) = (file("docs/operating.md"), file("tests/alerts.yaml"));
     let rules = rules();
     assert!(!rules.is_empty());
-    for Rule { alert, annotations, .. } in &rules {
+    for Rule {
+        alert, annotations, ..
+    } in &rules
+    {
         let text = |key: &str| annotations.get(key).map_or("", String::as_str);
         for key in ["summary", "description"] {
             assert!(text(key).ends_with('.'), "{alert}: {key} is no sentence");
         }
-        let anchor = text("runbook").strip_prefix("docs/operating.md#").unwrap_or_default();
+        let anchor = text("runbook")
+            .strip_prefix("docs/operating.md#")
+            .unwrap_or_default();
         let explained = documentation
             .lines()
             .filter_map(|line| line.strip_prefix("### "))
             .any(|title| title.to_lowercase() == anchor);
-        assert!(explained, "{alert}: docs/operating.md has no section {anchor}");
-        assert!(tests.contains(alert.as_str()), "{alert} is not in tests/alerts.yaml");
+        assert!(
+            explained,
+            "{alert}: docs/operating.md has no section {anchor}"
+        );
+        assert!(
+            tests.contains(alert.as_str()),
+            "{alert} is not in tests/alerts.yaml"
+        );
     }
 }
 
 /// A panel, or a variable, and its query.
 fn dashboard_queries() -> Vec<(String, String)> {
-    let dashboard: Value = serde_json::from_str(&file("helm/fleetdex/files/grafana-dashboard.json")).unwrap();
+    let dashboard: Value =
+        serde_json::from_str(&file("helm/fleetdex/files/grafana-dashboard.json")).unwrap();
     let mut queries = Vec::new();
     for panel in dashboard["panels"].as_array().unwrap() {
         for target in panel["targets"].as_array().into_iter().flatten() {
@@ -177,10 +206,22 @@ fn the_dashboard_can_be_imported_anywhere() {
     let dashboard: Value = serde_json::from_str(&text).unwrap();
     let mut ids = BTreeSet::new();
     for panel in dashboard["panels"].as_array().unwrap() {
-        assert!(ids.insert(panel["id"].as_u64().unwrap()), "two panels have one id");
+        assert!(
+            ids.insert(panel["id"].as_u64().unwrap()),
+            "two panels have one id"
+        );
         let is_row = panel["type"] == "row";
-        assert_eq!(panel["datasource"]["uid"] == "${datasource}", !is_row, "{}", panel["title"]);
-        assert!(is_row || panel["description"].is_string(), "{} has no description", panel["title"]);
+        assert_eq!(
+            panel["datasource"]["uid"] == "${datasource}",
+            !is_row,
+            "{}",
+            panel["title"]
+        );
+        assert!(
+            is_row || panel["description"].is_string(),
+            "{} has no description",
+            panel["title"]
+        );
     }
     assert!(dashboard["id"].is_null() && dashboard["uid"] == "fleetdex");
 }

@@ -12,8 +12,8 @@
 //! what to do.
 
 mod api;
-pub mod columns;
 pub mod clusters;
+pub mod columns;
 pub mod completion;
 pub mod console;
 pub mod count;

@@ -271,7 +271,10 @@ impl RegistryStore {
         let not_after = certificate::first_not_after(settings.client_certificate.as_deref()?)?;
         let store = store_name(&self.config.addresses, &self.plan.prefix)?;
         let used_for = CertificateUse::StoreClient;
-        Some(self.metrics.certificate_in_use(used_for, store.as_str(), not_after))
+        Some(
+            self.metrics
+                .certificate_in_use(used_for, store.as_str(), not_after),
+        )
     }
 
     fn options(&self) -> EngineOptions {

@@ -133,7 +133,9 @@ pub(super) fn describe<M: TypedMetric + Labelled>(
         MetricType::Counter => "_total",
         _ => "",
     };
-    let unit_suffix = unit.unit().map_or_else(String::new, |unit| format!("_{}", unit.as_str()));
+    let unit_suffix = unit
+        .unit()
+        .map_or_else(String::new, |unit| format!("_{}", unit.as_str()));
     Description {
         name: format!("{PREFIX}_{name}{unit_suffix}{suffix}"),
         kind: M::TYPE.as_str().to_owned(),

@@ -24,27 +24,27 @@ use prometheus_client::{
     registry::Registry,
 };
 
+pub use super::{
+    certificates::CertificateInUse,
+    families::{Description, Label},
+    handles::{StoreMetrics, UnitMetrics},
+    labels::{
+        AbortReason, BulkOutcome, BulkVerdict, CertificateUse, CloseReason, Drift, EventType,
+        RelistReason, UnitPhase,
+    },
+    lag::LaggingStream,
+    webhooks::{CallEnd, JobEnd, WebhookMetrics},
+};
 use super::{
     certificates::Certificates,
     families::{PREFIX, families},
     gauges::saturating,
     labels::{
-        AbortLabels, CertificateLabels, CloseLabels, ClusterLabels, CodeLabels, DriftLabels, EventLabels, LimitLabels,
-        OutcomeLabels, PhaseLabels, ReasonLabels, RelistLabels, SourceLabels, StoreLabels,
-        UnitLabels, VerdictLabels,
+        AbortLabels, CertificateLabels, CloseLabels, ClusterLabels, CodeLabels, DriftLabels,
+        EventLabels, LimitLabels, OutcomeLabels, PhaseLabels, ReasonLabels, RelistLabels,
+        SourceLabels, StoreLabels, UnitLabels, VerdictLabels,
     },
     process::ProcessCollector,
-};
-pub use super::{
-    certificates::CertificateInUse,
-    families::{Description, Label},
-    handles::{StoreMetrics, UnitMetrics},
-    lag::LaggingStream,
-    labels::{
-        AbortReason, BulkOutcome, BulkVerdict, CertificateUse, CloseReason, Drift, EventType, RelistReason,
-        UnitPhase,
-    },
-    webhooks::{CallEnd, JobEnd, WebhookMetrics},
 };
 
 /// Upper bounds of the buckets from event to acknowledgement: 5 ms to 164 s, doubling. A healthy
@@ -212,7 +212,9 @@ impl Metrics {
                 kind: Arc::clone(&labels.kind),
                 event,
             };
-            self.families.watch_events.get_or_create_owned(&event_labels)
+            self.families
+                .watch_events
+                .get_or_create_owned(&event_labels)
         };
         let drift = |drift| {
             let drift_labels = DriftLabels {
@@ -233,7 +235,10 @@ impl Metrics {
             watches_opened: self.families.watches_opened.get_or_create_owned(&labels),
             watch_expired: self.families.watch_expired.get_or_create_owned(&labels),
             watch_paused: self.families.watch_paused.get_or_create_owned(&labels),
-            unchanged: self.families.listed_objects_unchanged.get_or_create_owned(&labels),
+            unchanged: self
+                .families
+                .listed_objects_unchanged
+                .get_or_create_owned(&labels),
             audits: self.families.audits.get_or_create_owned(&labels),
             audits_failed: self.families.audits_failed.get_or_create_owned(&labels),
             missing: drift(Drift::Missing),
@@ -251,7 +256,8 @@ impl Metrics {
 
     /// Sets whether a member is connected.
     pub fn set_cluster_up(&self, cluster: &ClusterName, up: bool) {
-        self.families.cluster_up
+        self.families
+            .cluster_up
             .get_or_create(&ClusterLabels {
                 cluster: cluster.as_str().into(),
             })
@@ -265,7 +271,8 @@ impl Metrics {
 
     /// Sets whether a source of clusters was read and can be watched.
     pub fn set_cluster_source_up(&self, source: &str, up: bool) {
-        self.families.cluster_source_up
+        self.families
+            .cluster_source_up
             .get_or_create(&SourceLabels {
                 source: source.into(),
             })
@@ -274,7 +281,8 @@ impl Metrics {
 
     /// Sets how many registrations of clusters are ignored, for a reason such as `NameTaken`.
     pub fn set_clusters_ignored(&self, reason: &'static str, count: usize) {
-        self.families.clusters_ignored
+        self.families
+            .clusters_ignored
             .get_or_create(&ReasonLabels {
                 reason: reason.into(),
             })
@@ -287,7 +295,10 @@ impl Metrics {
             cluster: cluster.as_str().into(),
             phase,
         };
-        self.families.units.get_or_create(&labels).set(saturating(count));
+        self.families
+            .units
+            .get_or_create(&labels)
+            .set(saturating(count));
     }
 
     /// Sets the number of fallback documents of each kind; a kind without any has no series.
@@ -306,7 +317,8 @@ impl Metrics {
             self.families.rejected.remove(gone);
         }
         for (labels, count) in &current {
-            self.families.rejected
+            self.families
+                .rejected
                 .get_or_create(labels)
                 .set(i64::try_from(*count).unwrap_or(i64::MAX));
         }
@@ -319,7 +331,10 @@ impl Metrics {
             cluster: cluster.as_str().into(),
             kind: kind.to_string().into(),
         };
-        self.families.script_suspensions.get_or_create(&labels).inc();
+        self.families
+            .script_suspensions
+            .get_or_create(&labels)
+            .inc();
         self.known_units.lock().insert(labels);
     }
 
@@ -412,16 +427,20 @@ impl Metrics {
             store: store.as_str().into(),
         };
         let items = |verdict| {
-            self.families.bulk_items.get_or_create_owned(&VerdictLabels {
-                store: Arc::clone(&labels.store),
-                verdict,
-            })
+            self.families
+                .bulk_items
+                .get_or_create_owned(&VerdictLabels {
+                    store: Arc::clone(&labels.store),
+                    verdict,
+                })
         };
         let requests = |outcome| {
-            self.families.bulk_requests.get_or_create_owned(&OutcomeLabels {
-                store: Arc::clone(&labels.store),
-                outcome,
-            })
+            self.families
+                .bulk_requests
+                .get_or_create_owned(&OutcomeLabels {
+                    store: Arc::clone(&labels.store),
+                    outcome,
+                })
         };
         StoreMetrics {
             answered: requests(BulkOutcome::Answered),
@@ -434,9 +453,15 @@ impl Metrics {
             rejected: items(BulkVerdict::Rejected),
             fallback: items(BulkVerdict::Fallback),
             given_up: items(BulkVerdict::GivenUp),
-            revisions_replaced: self.families.index_revisions_replaced.get_or_create_owned(&labels),
+            revisions_replaced: self
+                .families
+                .index_revisions_replaced
+                .get_or_create_owned(&labels),
             bulk_bytes: self.families.bulk_bytes.get_or_create_owned(&labels),
-            bulk_requests_in_flight: self.families.bulk_requests_in_flight.get_or_create_owned(&labels),
+            bulk_requests_in_flight: self
+                .families
+                .bulk_requests_in_flight
+                .get_or_create_owned(&labels),
             pending_documents: self.families.pending_documents.get_or_create_owned(&labels),
             pending_bytes: self.families.pending_bytes.get_or_create_owned(&labels),
             event_to_ack: self.families.event_to_ack.get_or_create_owned(&labels),
@@ -445,7 +470,8 @@ impl Metrics {
 
     /// Counts one request that the query API answered.
     pub fn query_answered(&self, code: u16, seconds: f64) {
-        self.families.query_requests
+        self.families
+            .query_requests
             .get_or_create(&CodeLabels { code })
             .inc();
         self.families.query_duration.observe(seconds);
@@ -453,21 +479,25 @@ impl Metrics {
 
     /// The counter of requests that a limit such as `sessions` rejects.
     pub fn rejected_requests(&self, limit: &'static str) -> Counter {
-        self.families.requests_rejected.get_or_create_owned(&LimitLabels {
-            limit: limit.into(),
-        })
+        self.families
+            .requests_rejected
+            .get_or_create_owned(&LimitLabels {
+                limit: limit.into(),
+            })
     }
 
     /// Counts one response that was aborted.
     pub fn response_aborted(&self, reason: AbortReason) {
-        self.families.responses_aborted
+        self.families
+            .responses_aborted
             .get_or_create(&AbortLabels { reason })
             .inc();
     }
 
     /// Counts one connection that was closed or refused.
     pub fn connection_closed(&self, reason: CloseReason) {
-        self.families.connections_closed
+        self.families
+            .connections_closed
             .get_or_create(&CloseLabels { reason })
             .inc();
     }
@@ -509,7 +539,10 @@ impl Metrics {
             let labels = ClusterLabels {
                 cluster: cluster.as_str().into(),
             };
-            self.families.lag.get_or_create(&labels).set(lag.as_secs_f64());
+            self.families
+                .lag
+                .get_or_create(&labels)
+                .set(lag.as_secs_f64());
         }
         self.families.certificate_expiry.clear();
         for (labels, not_after) in self.certificates.current() {
@@ -627,13 +660,16 @@ mod tests {
         drop(earlier);
         let series = |metrics: &Metrics| -> Vec<String> {
             let text = metrics.encode().unwrap();
-            let lines = text.lines().filter(|line| line.starts_with("fleetdex_certificate_"));
+            let lines = text
+                .lines()
+                .filter(|line| line.starts_with("fleetdex_certificate_"));
             let mut lines: Vec<String> = lines.map(str::to_owned).collect();
             lines.sort();
             lines
         };
         let member = "fleetdex_certificate_expiry_timestamp_seconds{certificate=\"member_client\",name=\"member1\"} 2000";
-        let server = "fleetdex_certificate_expiry_timestamp_seconds{certificate=\"serving\",name=\"\"} 3000";
+        let server =
+            "fleetdex_certificate_expiry_timestamp_seconds{certificate=\"serving\",name=\"\"} 3000";
         assert_eq!(series(&metrics), [member, server]);
         drop(serving);
         assert_eq!(series(&metrics), [member]);
@@ -652,13 +688,19 @@ mod tests {
         let mut count = 0;
         for (name, kind) in families.filter_map(|family| family.split_once(' ')) {
             let found = described.iter().find(|one| {
-                one.name == name || ["_total", "_info"].map(|end| format!("{name}{end}")).contains(&one.name)
+                one.name == name
+                    || ["_total", "_info"]
+                        .map(|end| format!("{name}{end}"))
+                        .contains(&one.name)
             });
             assert_eq!(found.map(|one| one.kind.as_str()), Some(kind), "{name}");
             count += 1;
         }
         assert!(count > 20, "{text}");
-        for one in described.iter().filter(|one| one.name.ends_with("_bytes") || one.name.ends_with("_seconds")) {
+        for one in described
+            .iter()
+            .filter(|one| one.name.ends_with("_bytes") || one.name.ends_with("_seconds"))
+        {
             assert!(one.unit.is_some(), "{} has no unit", one.name);
         }
     }

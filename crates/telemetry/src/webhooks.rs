@@ -118,7 +118,8 @@ impl WebhookMetrics {
             .seconds
             .get_or_create(&labels)
             .observe(took.as_secs_f64());
-        self.families.calls
+        self.families
+            .calls
             .get_or_create(&CallLabels {
                 webhook: label,
                 result: end,
@@ -132,7 +133,10 @@ impl WebhookMetrics {
             webhook: webhook.into(),
             result: end,
         };
-        self.families.calls.get(&labels).map_or(0, |counter| counter.get())
+        self.families
+            .calls
+            .get(&labels)
+            .map_or(0, |counter| counter.get())
     }
 
     fn label(&self, webhook: &str) -> Arc<str> {
@@ -151,7 +155,8 @@ impl WebhookMetrics {
     /// Counts questions that came to an end.
     pub fn ended(&self, end: JobEnd, count: usize) {
         if count > 0 {
-            self.families.jobs
+            self.families
+                .jobs
                 .get_or_create(&EndLabels { end })
                 .inc_by(u64::try_from(count).unwrap_or(u64::MAX));
         }
@@ -159,7 +164,8 @@ impl WebhookMetrics {
 
     /// Questions that ended like this.
     pub fn ends(&self, end: JobEnd) -> u64 {
-        self.families.jobs
+        self.families
+            .jobs
             .get(&EndLabels { end })
             .map_or(0, |counter| counter.get())
     }

@@ -39,6 +39,7 @@ use crate::{
     completeness::{CompletenessReport, IncompleteReason},
     members::{MemberReconciler, MemberStates},
     plan::{Plan, StreamKey},
+    registry_status::ReportedEvents,
     replicas::{Assignment, ReplicaName, ReplicaReport, Replicas},
     stores::{self, CredentialSource},
     stream_supervisor::StreamSupervisor,
@@ -134,6 +135,8 @@ pub(super) struct ControllerState {
     pub(super) inputs: Option<PlanInputs>,
     /// The status that was written last, and when, for each registry.
     pub(super) written: BTreeMap<String, (ResourceRegistryStatus, std::time::Instant)>,
+    /// What the Events of each registry have reported.
+    pub(super) reported_events: BTreeMap<String, ReportedEvents>,
     /// The locations that may have documents of each registry, by its UID.
     pub(super) locations: BTreeMap<String, Vec<StoreStatus>>,
     /// The locations that the status of each registry records, by its UID.
@@ -201,6 +204,7 @@ impl Reconciler {
                 members: MemberStates::default(),
                 inputs: None,
                 written: BTreeMap::new(),
+                reported_events: BTreeMap::new(),
                 locations: BTreeMap::new(),
                 recorded_locations: BTreeMap::new(),
                 was_leader: false,

@@ -178,9 +178,10 @@ impl CertificateRotation {
     async fn check(&mut self) -> bool {
         let updated = self.update().await;
         let Telemetry { metrics, readiness } = &self.telemetry;
-        self.in_use = self.certificate.not_after().map(|not_after| {
-            metrics.certificate_in_use(CertificateUse::Serving, "", not_after)
-        });
+        self.in_use = self
+            .certificate
+            .not_after()
+            .map(|not_after| metrics.certificate_in_use(CertificateUse::Serving, "", not_after));
         match &updated {
             Ok(()) => readiness.ready(CHECK),
             Err(error) => {
