@@ -10,7 +10,7 @@ mod operator;
 mod permissions;
 mod stores;
 
-use std::{io, path::PathBuf, process::ExitCode, sync::Arc, time::Duration};
+use std::{io, path::PathBuf, process::ExitCode, sync::Arc};
 
 use clap::{Args, ValueEnum};
 use fleetdex_clusters::{
@@ -29,9 +29,6 @@ use tokio_util::sync::CancellationToken;
 
 use self::check_result::{CheckResult, CheckStatus, print_json, print_table, worst};
 use crate::app::control_plane as connection;
-
-/// How long the control plane or a member may take to answer a small request.
-const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Checks what an installation depends on.
 #[derive(Args, Clone, Debug)]
@@ -130,7 +127,8 @@ async fn check(args: &DoctorArgs) -> anyhow::Result<Vec<CheckResult>> {
     let mut tasks = JoinSet::new();
     sources.start(&mut tasks);
     let cancel = CancellationToken::new();
-    let (snapshot, states) = fleet::connect(&client, args, &sources, cancel.clone()).await;
+    let secret_hosts = args.secret_hosts.clone();
+    let (snapshot, states) = fleet::connect(&client, secret_hosts, &sources, cancel.clone()).await;
     let rights =
         control_plane::check_rights(&client, &args.sources, &registries, &snapshot.members);
     results.extend(rights.await.results);

@@ -15,10 +15,9 @@ use kube::{Api, Client, ResourceExt as _, api::ListParams};
 use serde_json::Value;
 
 use super::{
-    REQUEST_TIMEOUT,
     check_result::{CheckResult, Checks},
     measures::check_date,
-    permissions::{Right, missing},
+    permissions::{REQUEST_TIMEOUT, Right, missing},
 };
 
 const SEARCH: &str = "search.karmada.io";

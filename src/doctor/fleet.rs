@@ -6,6 +6,7 @@ use fleetdex_clusters::{
     Clusters, Connection, ConnectionPhase, ConnectionTiming, MemberState,
     connect::Network,
     request,
+    secret_hosts::SecretHosts,
     source::{Loader, MemberSnapshot, Sources},
 };
 use fleetdex_core::model::{ClusterName, Scope};
@@ -17,10 +18,9 @@ use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    DoctorArgs, REQUEST_TIMEOUT,
     check_result::{CheckResult, Checks},
     measures::{check_date, check_expiry},
-    permissions::{Right, missing},
+    permissions::{REQUEST_TIMEOUT, Right, missing},
 };
 
 /// How long members may take to connect and to be discovered.
@@ -56,13 +56,13 @@ pub fn check_sources(snapshot: &MemberSnapshot) -> Vec<CheckResult> {
 /// Reads the sources, and connects the members.
 pub async fn connect(
     control_plane: &Client,
-    args: &DoctorArgs,
+    secret_hosts: SecretHosts,
     sources: &Sources,
     cancel: CancellationToken,
 ) -> (MemberSnapshot, BTreeMap<ClusterName, MemberState>) {
     sources.wait_for_initial_sync().await;
     let snapshot = sources.snapshot();
-    let loader = Loader::new(control_plane.clone(), args.secret_hosts.clone());
+    let loader = Loader::new(control_plane.clone(), secret_hosts);
     let timing = ConnectionTiming::default();
     let clusters = Clusters::new(loader, Arc::new(Network::default()), timing, cancel);
     let mut changed = clusters.changed();

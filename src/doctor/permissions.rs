@@ -9,8 +9,8 @@ use k8s_openapi::api::authorization::v1::{
 };
 use kube::{Api, Client, api::PostParams};
 
-/// How long an API server may take to answer one review.
-const REVIEW_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long an API server may take to answer a small request.
+pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 /// Reviews of one API server at a time.
 const REVIEWS: usize = 8;
 
@@ -111,10 +111,10 @@ async fn is_allowed(client: &Client, right: &Right) -> Result<bool, String> {
     let api = Api::<SelfSubjectAccessReview>::all(client.clone());
     let parameters = PostParams::default();
     let created = api.create(&parameters, &review);
-    match tokio::time::timeout(REVIEW_TIMEOUT, created).await {
+    match tokio::time::timeout(REQUEST_TIMEOUT, created).await {
         Ok(Ok(answer)) => Ok(answer.status.is_some_and(|status| status.allowed)),
         Ok(Err(error)) => Err(causes(&error)),
-        Err(_) => Err(format!("no answer within {} s", REVIEW_TIMEOUT.as_secs())),
+        Err(_) => Err(format!("no answer within {} s", REQUEST_TIMEOUT.as_secs())),
     }
 }
 

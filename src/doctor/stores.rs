@@ -60,7 +60,7 @@ async fn check_store(name: &StoreName, plan: &StorePlan, credentials: &Credentia
         check_expiry(&mut checks, "client certificate", not_after, action);
     }
     let node = match opensearch::connect(&settings) {
-        Ok(service) => Node(service),
+        Ok(service) => StoreProbe(service),
         Err(error) => {
             checks.error(
                 "connection",
@@ -79,7 +79,7 @@ async fn check_store(name: &StoreName, plan: &StorePlan, credentials: &Credentia
 }
 
 /// A node of OpenSearch, with credentials.
-struct Node(OpenSearchService);
+struct StoreProbe(OpenSearchService);
 
 /// Why there is no usable answer.
 struct NoAnswer {
@@ -87,7 +87,7 @@ struct NoAnswer {
     message: String,
 }
 
-impl Node {
+impl StoreProbe {
     async fn get(&self, path: &str) -> Result<Value, NoAnswer> {
         let request = Request::get(path).extension(Timeout(TIMEOUT));
         let failed = |message: String| NoAnswer {
@@ -126,7 +126,7 @@ impl Node {
 }
 
 /// Whether OpenSearch answers with these credentials.
-async fn check_login(checks: &mut Checks, node: &Node) -> bool {
+async fn check_login(checks: &mut Checks, node: &StoreProbe) -> bool {
     match node.get("/").await {
         Ok(answer) => {
             let version = answer["version"]["number"].as_str();
@@ -167,7 +167,7 @@ async fn check_login(checks: &mut Checks, node: &Node) -> bool {
 }
 
 /// The clocks, disks and contexts of the nodes.
-async fn check_nodes(checks: &mut Checks, node: &Node) {
+async fn check_nodes(checks: &mut Checks, node: &StoreProbe) {
     let Some(stats) = node
         .ask(checks, "nodes", "/_nodes/stats/indices,fs/search")
         .await
@@ -239,7 +239,7 @@ fn check_disks(checks: &mut Checks, nodes: &[&Value], settings: Option<&Value>) 
 }
 
 /// The shards in use, against `cluster.max_shards_per_node`.
-async fn check_shards(checks: &mut Checks, node: &Node) {
+async fn check_shards(checks: &mut Checks, node: &StoreProbe) {
     let Some(health) = node.ask(checks, "shards", "/_cluster/health").await else {
         return;
     };
@@ -275,7 +275,7 @@ async fn check_shards(checks: &mut Checks, node: &Node) {
 }
 
 /// Which indices there are, and in which version of the mapping.
-async fn check_mapping(checks: &mut Checks, node: &Node, plan: &StorePlan) {
+async fn check_mapping(checks: &mut Checks, node: &StoreProbe, plan: &StorePlan) {
     // Indices of longer prefixes match, too: that only adds to what is checked.
     let path = format!(
         "/{}-*.g*/_mapping?filter_path=*.mappings._meta",

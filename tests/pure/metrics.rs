@@ -4,7 +4,7 @@ use std::{env, fmt::Write as _, fs, path::Path};
 
 use fleetdex_telemetry::{
     Metrics,
-    metrics::{Description, Label},
+    metrics::{Description, MetricLabel},
 };
 
 const INTRODUCTION: &str = "# Metrics
@@ -23,7 +23,7 @@ objects are never labels. The labels that are not closed sets of values:
 | `code` | an HTTP status |
 | `kind` | a kind as `apps/v1/Deployment`, or `v1/Pod` |
 | `name` | the member or store of a client certificate; empty for the serving certificate |
-| `source` | a source of clusters (`--clusters-from`) |
+| `source` | a source of clusters (`--cluster-source`) |
 | `store` | a store: the prefix of its indices and a hash of its addresses; `embedded` for the one in the process |
 | `version` | the version of Fleetdex |
 | `webhook` | an interpreter webhook, as CONFIGURATION/WEBHOOK; beyond 200 of them `other` |
@@ -50,7 +50,7 @@ fn page() -> String {
     page
 }
 
-fn label(Label { name, values }: &Label) -> String {
+fn label(MetricLabel { name, values }: &MetricLabel) -> String {
     if values.is_empty() {
         return format!("`{name}`");
     }

@@ -9,11 +9,7 @@ use std::{
 
 use fleetdex_telemetry::{
     Metrics,
-    metrics::{Description, Label},
-};
-use promql_parser::{
-    label::MatchOp,
-    parser::{self, Expr, LabelModifier, VectorSelector},
+    metrics::{Description, MetricLabel},
 };
 use serde::Deserialize;
 use serde_json::Value;
@@ -53,7 +49,7 @@ fn rules() -> Vec<Rule> {
 }
 
 /// The series of all metrics, with the labels that they have.
-fn series() -> BTreeMap<String, Vec<Label>> {
+fn series() -> BTreeMap<String, Vec<MetricLabel>> {
     let mut series = BTreeMap::new();
     for Description {
         name, kind, labels, ..
@@ -70,72 +66,63 @@ fn series() -> BTreeMap<String, Vec<Label>> {
     series
 }
 
-/// Panics with what an expression names that does not exist.
+/// The next name in an expression, and what follows it.
+fn next_name(text: &str) -> Option<(&str, &str)> {
+    let is_part = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
+    let start = text.find(|letter: char| letter.is_ascii_alphabetic())?;
+    let end = text[start..].find(|letter| !is_part(letter));
+    let end = end.map_or(text.len(), |length| start + length);
+    Some((&text[start..end], &text[end..]))
+}
+
+/// What is between this bracket at the start and its end, and what follows.
+fn bracketed(text: &str, open: char, close: char) -> Option<(&str, &str)> {
+    text.trim_start().strip_prefix(open)?.split_once(close)
+}
+
+/// Panics with what an expression names that does not exist. Prometheus itself checks the syntax.
 fn check(expression: &str, whose: &str) {
-    let parsed =
-        parser::parse(expression).unwrap_or_else(|error| panic!("{whose}: {expression}: {error}"));
-    let mut selectors = Vec::new();
-    let mut grouped = BTreeSet::new();
-    visit(&parsed, &mut selectors, &mut grouped);
-    assert!(!selectors.is_empty(), "{whose} reads no metric");
     let all = series();
     let mut known: BTreeSet<&str> = ADDED.into();
-    for selector in &selectors {
-        let name = selector.name.as_deref().unwrap_or_default();
-        let labels = all
-            .get(name)
-            .unwrap_or_else(|| panic!("{whose}: there is no metric {name}"));
-        known.extend(labels.iter().map(|label| label.name));
-        for matcher in &selector.matchers.matchers {
-            if ADDED.contains(&matcher.name.as_str()) {
-                continue;
-            }
-            let label = labels.iter().find(|label| label.name == matcher.name);
-            let label =
-                label.unwrap_or_else(|| panic!("{whose}: {name} has no label {}", matcher.name));
-            let values: Vec<&str> = match &matcher.op {
-                MatchOp::Re(_) | MatchOp::NotRe(_) => matcher.value.split('|').collect(),
-                MatchOp::Equal | MatchOp::NotEqual => vec![&matcher.value],
-            };
-            for value in values {
-                let exists = label.values.is_empty()
-                    || label.values.contains(&value)
-                    || value.starts_with('$');
-                assert!(exists, "{whose}: {name}{{{}}} is never {value}", label.name);
+    let mut grouped: Vec<&str> = Vec::new();
+    let mut count = 0;
+    let mut rest = expression;
+    while let Some((name, after)) = next_name(rest) {
+        rest = after;
+        if ["by", "on"].contains(&name) {
+            let (labels, after) = bracketed(after, '(', ')').unwrap();
+            grouped.extend(labels.split(',').map(str::trim));
+            rest = after;
+        } else if name.starts_with("fleetdex_") || name.starts_with("process_") {
+            let labels = all.get(name);
+            let labels = labels.unwrap_or_else(|| panic!("{whose}: there is no metric {name}"));
+            known.extend(labels.iter().map(|label| label.name));
+            count += 1;
+            if let Some((matchers, after)) = bracketed(after, '{', '}') {
+                for matcher in matchers.split(',') {
+                    check_matcher(matcher, name, labels, whose);
+                }
+                rest = after;
             }
         }
     }
-    for label in &grouped {
+    assert!(count > 0, "{whose} reads no metric");
+    for label in grouped {
         assert!(
-            known.contains(label.as_str()),
+            known.contains(label),
             "{whose} groups by {label}, which no series has"
         );
     }
 }
 
-fn visit(expression: &Expr, selectors: &mut Vec<VectorSelector>, grouped: &mut BTreeSet<String>) {
-    let mut visit = |inner: &Expr| self::visit(inner, selectors, grouped);
-    match expression {
-        Expr::VectorSelector(selector) => selectors.push(selector.clone()),
-        Expr::MatrixSelector(matrix) => selectors.push(matrix.vs.clone()),
-        Expr::Aggregate(aggregate) => {
-            visit(&aggregate.expr);
-            if let Some(LabelModifier::Include(labels) | LabelModifier::Exclude(labels)) =
-                &aggregate.modifier
-            {
-                grouped.extend(labels.labels.iter().cloned());
-            }
-        }
-        Expr::Binary(binary) => {
-            visit(&binary.lhs);
-            visit(&binary.rhs);
-        }
-        Expr::Call(call) => call.args.args.iter().for_each(|argument| visit(argument)),
-        Expr::Paren(inner) => visit(&inner.expr),
-        Expr::Unary(inner) => visit(&inner.expr),
-        Expr::Subquery(inner) => visit(&inner.expr),
-        Expr::NumberLiteral(_) | Expr::StringLiteral(_) => {}
-        other => panic!("not expected in an expression: {other:?}"),
+fn check_matcher(matcher: &str, metric: &str, labels: &[MetricLabel], whose: &str) {
+    let (name, value) = matcher.split_once(['=', '!']).unwrap();
+    let label = labels.iter().find(|label| label.name == name.trim());
+    let label = label.unwrap_or_else(|| panic!("{whose}: {metric} has no label {name}"));
+    let value = value.trim_start_matches(['=', '~']).trim_matches('"');
+    for value in value.split('|') {
+        let exists = label.values.is_empty() || label.values.contains(&value);
+        assert!(exists, "{whose}: {metric}{{{name}}} is never {value}");
     }
 }
 

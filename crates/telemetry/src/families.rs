@@ -24,14 +24,14 @@ pub struct Description {
     /// The unit of its values; `None` for numbers of things.
     pub unit: Option<&'static str>,
     /// The names of its labels, and their possible values.
-    pub labels: &'static [Label],
+    pub labels: &'static [MetricLabel],
     /// What it measures.
     pub help: &'static str,
 }
 
 /// A label of a family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Label {
+pub struct MetricLabel {
     /// The name.
     pub name: &'static str,
     /// Its possible values; empty if they are names, such as those of clusters.
@@ -40,7 +40,7 @@ pub struct Label {
 
 /// A set of labels whose names are known before there is any series.
 pub(super) trait LabelSet {
-    const LABELS: &'static [Label];
+    const LABELS: &'static [MetricLabel];
 }
 
 /// A type of label values.
@@ -59,23 +59,23 @@ impl LabelValues for u16 {
 
 /// A metric, or a family of metrics, with labels of this type.
 pub(super) trait Labelled {
-    const LABELS: &'static [Label];
+    const LABELS: &'static [MetricLabel];
 }
 
 impl<S: LabelSet, M, C> Labelled for Family<S, M, C> {
-    const LABELS: &'static [Label] = S::LABELS;
+    const LABELS: &'static [MetricLabel] = S::LABELS;
 }
 
 impl Labelled for Counter {
-    const LABELS: &'static [Label] = &[];
+    const LABELS: &'static [MetricLabel] = &[];
 }
 
 impl Labelled for Histogram {
-    const LABELS: &'static [Label] = &[];
+    const LABELS: &'static [MetricLabel] = &[];
 }
 
 impl<N, A> Labelled for Gauge<N, A> {
-    const LABELS: &'static [Label] = &[];
+    const LABELS: &'static [MetricLabel] = &[];
 }
 
 /// The units of metrics.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue, LabelValueEncoder};
 
-use super::families::{Label, LabelSet, LabelValues};
+use super::families::{LabelSet, LabelValues, MetricLabel};
 
 /// The type of an event of a watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -143,7 +143,7 @@ macro_rules! label_sets {
         }
 
         impl LabelSet for $set {
-            const LABELS: &'static [Label] = &[$(Label {
+            const LABELS: &'static [MetricLabel] = &[$(MetricLabel {
                 name: stringify!($label),
                 values: label_sets!(@values $type $(, $values)?),
             }),+];

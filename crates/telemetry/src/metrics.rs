@@ -1,6 +1,6 @@
 //! Metrics in the `OpenMetrics` text format.
 //!
-//! Names follow <https://prometheus.io/docs/practices/naming/>. Label sets are bounded: clusters,
+//! Names follow <https://prometheus.io/docs/practices/naming/>. MetricLabel sets are bounded: clusters,
 //! kinds (`apps/v1/Deployment`) and stores, never object names. Code that runs for each event looks
 //! up its handles once ([`Metrics::unit`], [`Metrics::store`]) and then only touches atomics.
 
@@ -26,7 +26,7 @@ use prometheus_client::{
 
 pub use super::{
     certificates::CertificateInUse,
-    families::{Description, Label},
+    families::{Description, MetricLabel},
     handles::{StoreMetrics, UnitMetrics},
     labels::{
         AbortReason, BulkOutcome, BulkVerdict, CertificateUse, CloseReason, Drift, EventType,
@@ -185,7 +185,7 @@ impl Metrics {
             name: format!("{PREFIX}_build_info"),
             kind: "info".to_owned(),
             unit: None,
-            labels: &[Label {
+            labels: &[MetricLabel {
                 name: "version",
                 values: &[],
             }],

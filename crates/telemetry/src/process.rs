@@ -23,27 +23,27 @@ const USER_TIME: usize = 11;
 const SYSTEM_TIME: usize = 12;
 
 /// Name without unit and suffix, type, unit, help.
-type Row = (&'static str, MetricType, Option<Unit>, &'static str);
+type ProcessMetric = (&'static str, MetricType, Option<Unit>, &'static str);
 
-const CPU: Row = (
+const CPU: ProcessMetric = (
     "process_cpu",
     MetricType::Counter,
     Some(Unit::Seconds),
     "User and system time that this process has spent",
 );
-const MEMORY: Row = (
+const MEMORY: ProcessMetric = (
     "process_resident_memory",
     MetricType::Gauge,
     Some(Unit::Bytes),
     "Memory of this process that is resident",
 );
-const OPEN_FDS: Row = (
+const OPEN_FDS: ProcessMetric = (
     "process_open_fds",
     MetricType::Gauge,
     None,
     "Files and connections that this process has open",
 );
-const START_TIME: Row = (
+const START_TIME: ProcessMetric = (
     "process_start_time",
     MetricType::Gauge,
     Some(Unit::Seconds),
@@ -66,7 +66,7 @@ impl ProcessCollector {
     }
 
     pub(super) fn descriptions() -> Vec<Description> {
-        let describe = |(name, kind, unit, help): Row| {
+        let describe = |(name, kind, unit, help): ProcessMetric| {
             let unit_suffix = unit.as_ref().map(|unit| format!("_{}", unit.as_str()));
             let total = matches!(kind, MetricType::Counter);
             Description {

@@ -15,7 +15,7 @@ use prometheus_client::{
 };
 
 use super::{
-    families::{Description, Label, LabelSet, LabelValues, families},
+    families::{Description, LabelSet, LabelValues, MetricLabel, families},
     gauges::saturating,
     labels::{label_sets, label_values},
 };

@@ -18,7 +18,7 @@ use fleetdex_store::memory::Memory;
 use fleetdex_sync::enrichment::WebhookAccess;
 use fleetdex_telemetry::{Readiness, metrics::Metrics};
 use kube::{
-    Client, ResourceExt,
+    Client,
     runtime::{
         events::{Recorder, Reporter},
         reflector::Store,

@@ -91,7 +91,9 @@ impl ReportedEvents {
             let is_new = !self.sent.contains_key(&key);
             // Ready and the like change rarely, and the last change counts.
             let is_due = is_new || event.cluster.is_none();
-            self.sent.insert(key, now);
+            if is_due {
+                self.sent.insert(key, now);
+            }
             is_due
         });
         events
@@ -107,7 +109,7 @@ impl ReportedEvents {
             found
                 .entry((reason, is_warning))
                 .or_default()
-                .push((name, note));
+                .push((name.as_str(), note));
         };
         if cluster.phase == Phase::Failed && self.failed.insert(name.clone()) {
             add("ClusterFailed", true, cluster.message.clone());
