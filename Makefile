@@ -41,7 +41,7 @@ STAGE = ./.ci/stage
 STAGES = awk '{ print; total += $$1 } END { printf "%6d s  in all\n", total }' target/stages
 
 .DEFAULT_GOAL := help
-.PHONY: help demo check test mutants fuzz bench dist soak fmt parts crds chart-docs dashboards images deny prerequisites
+.PHONY: help demo check test mutants fuzz bench dist soak fmt parts crds chart-docs dashboards metrics-docs images deny prerequisites
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -120,6 +120,9 @@ chart-docs: ## Write the table of values in docs/chart.md from helm/fleetdex/val
 
 dashboards: ## Write dashboards/ from the mapping
 	FLEETDEX_WRITE_DASHBOARDS=1 $(CARGO) test --locked --quiet --package fleetdex --test pure dashboards
+
+metrics-docs: ## Write docs/metrics.md from the registered metrics
+	FLEETDEX_WRITE_METRICS=1 $(CARGO) test --locked --quiet --package fleetdex --test pure metrics::
 
 images: prerequisites ## Write docs/images/ from the web page over the demo's fleet, with Chromium
 	$(CARGO) build --locked --workspace --bins

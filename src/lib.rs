@@ -6,7 +6,8 @@
 //! ```
 //!
 //! [`app`] runs the operator for a control plane, [`local`] the same parts for the contexts of a
-//! kubeconfig.
+//! kubeconfig, and [`doctor`] checks what an installation depends on.
 
 pub mod app;
+pub mod doctor;
 pub mod local;

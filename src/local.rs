@@ -195,7 +195,13 @@ fn stream_supervisor(
     metrics: &Arc<Metrics>,
     changed: &Arc<Notify>,
 ) -> StreamSupervisor {
-    let opener = stores::opener(credentials, OWNER.to_owned(), Memory::new(), LIST_CONTEXTS);
+    let opener = stores::opener(
+        credentials,
+        OWNER.to_owned(),
+        Memory::new(),
+        LIST_CONTEXTS,
+        Arc::clone(metrics),
+    );
     StreamSupervisor::new(opener, Arc::clone(metrics), Arc::clone(changed))
         .with_audit_interval(AUDIT_INTERVAL)
 }

@@ -3,7 +3,7 @@
 use std::{path::Path, process::ExitCode};
 
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
-use fleetdex::{app, local};
+use fleetdex::{app, doctor, local};
 use fleetdex_cli as cli;
 use fleetdex_core::{model, terminal};
 use fleetdex_telemetry::log::{self, LogArgs};
@@ -51,6 +51,8 @@ enum Command {
     Images(cli::images::ImagesArgs),
     /// Compare every index with its clusters and repair drift
     Verify(cli::verify::VerifyArgs),
+    /// Check what this installation depends on, and say what to do about each problem
+    Doctor(Box<doctor::DoctorArgs>),
     /// Print the OpenSearch request that answers a query
     Explain(cli::explain::ExplainArgs),
     /// Say what an object means: its health, replicas, status or dependencies, by rules, scripts and webhooks
@@ -142,6 +144,9 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         }
         Command::Verify(args) => {
             return Ok(tokio::runtime::Runtime::new()?.block_on(cli::verify::run(&args)));
+        }
+        Command::Doctor(args) => {
+            return tokio::runtime::Runtime::new()?.block_on(doctor::run(*args));
         }
         Command::Explain(args) => {
             return Ok(tokio::runtime::Runtime::new()?.block_on(cli::explain::run(&args)));

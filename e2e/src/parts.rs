@@ -26,6 +26,8 @@ const KUBERNETES_VERSION: &str = "1.36.3";
 const ETCD_VERSION: &str = "3.6.7";
 const HELM_VERSION: &str = "4.3.1";
 const HELM_3_VERSION: &str = "3.22.0";
+/// The Go module of Prometheus 3.13.5.
+const PROMETHEUS_VERSION: &str = "0.313.5";
 const OPENSEARCH_VERSION: &str = "3.4.0";
 /// The newest OpenSearch whose security plugin is published as a Maven artifact of its own and runs
 /// on Java 17.
@@ -52,6 +54,10 @@ pub enum Part {
     OpenSearch,
     /// An older OpenSearch with the security plugin: TLS and basic authentication.
     SecureOpenSearch,
+    /// Scrapes the operator and answers the queries of the dashboard.
+    Prometheus,
+    /// Checks and tests alert rules.
+    Promtool,
     /// The browser, with its driver, in the version that is installed.
     Chromium,
     /// The script that checks a page for accessibility.
@@ -60,7 +66,7 @@ pub enum Part {
 
 impl Part {
     /// Every part, cheapest first where nothing depends on the order.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 11] = [
         Self::OpenSearch,
         Self::SecureOpenSearch,
         Self::AxeCore,
@@ -70,6 +76,8 @@ impl Part {
         Self::Kubectl,
         Self::Helm,
         Self::Helm3,
+        Self::Promtool,
+        Self::Prometheus,
     ];
 
     /// The name used on the command line and in the cache.
@@ -80,6 +88,8 @@ impl Part {
             Self::Etcd => "etcd",
             Self::Helm => "helm",
             Self::Helm3 => "helm-3",
+            Self::Prometheus => "prometheus",
+            Self::Promtool => "promtool",
             Self::OpenSearch => "opensearch",
             Self::SecureOpenSearch => "opensearch-secure",
             Self::Chromium => "chromium",
@@ -95,6 +105,7 @@ impl Part {
             Self::Etcd => ETCD_VERSION,
             Self::Helm => HELM_VERSION,
             Self::Helm3 => HELM_3_VERSION,
+            Self::Prometheus | Self::Promtool => PROMETHEUS_VERSION,
             Self::OpenSearch => OPENSEARCH_VERSION,
             Self::SecureOpenSearch => SECURE_OPENSEARCH_VERSION,
             Self::Chromium => "system",
@@ -187,6 +198,7 @@ impl Part {
         match self {
             Self::KubeApiserver => "about 6 min on 2 cores",
             Self::Kubectl | Self::Helm | Self::Helm3 | Self::Etcd => "about 1 min on 2 cores",
+            Self::Prometheus | Self::Promtool => "about 3 min on 2 cores",
             Self::OpenSearch | Self::SecureOpenSearch | Self::Chromium => "about 20 s",
             Self::AxeCore => "about 5 s",
         }
@@ -271,6 +283,20 @@ impl Part {
                 "helm-3",
                 "helm.sh/helm/v3/cmd/helm",
                 &helm_3_link_flags(),
+                folder,
+            )
+            .map(Made::Program),
+            Self::Prometheus => go_build(
+                "prometheus",
+                "github.com/prometheus/prometheus/cmd/prometheus",
+                "-s -w",
+                folder,
+            )
+            .map(Made::Program),
+            Self::Promtool => go_build(
+                "prometheus",
+                "github.com/prometheus/prometheus/cmd/promtool",
+                "-s -w",
                 folder,
             )
             .map(Made::Program),
@@ -368,6 +394,8 @@ fn go_build(module: &str, package: &str, link_flags: &str, folder: &Path) -> Res
             "build",
             "-trimpath",
             "-mod=readonly",
+            // Of Prometheus: leaves out service discovery, which is most of it. Others know no such tag.
+            "-tags=remove_all_sd",
             "-ldflags",
             link_flags,
             "-o",
@@ -405,6 +433,8 @@ mod tests {
         assert!(go_mod("etcd").contains(&format!("go.etcd.io/etcd/server/v3 v{ETCD_VERSION}")));
         assert!(go_mod("helm").contains(&format!("helm.sh/helm/v4 v{HELM_VERSION}")));
         assert!(go_mod("helm-3").contains(&format!("helm.sh/helm/v3 v{HELM_3_VERSION}")));
+        let prometheus = format!("github.com/prometheus/prometheus v{PROMETHEUS_VERSION}");
+        assert!(go_mod("prometheus").contains(&prometheus));
     }
 
     #[test]

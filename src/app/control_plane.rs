@@ -1,6 +1,6 @@
 //! The connection to the control plane, and the identity of this installation.
 
-use std::time::Duration;
+use std::{path::Path, time::Duration};
 
 use anyhow::Context as _;
 use fleetdex_limits::response_limit::ResponseLimitLayer;
@@ -11,20 +11,21 @@ use kube::{
     config::{KubeConfigOptions, Kubeconfig},
 };
 
-use super::args::RunArgs;
-
 /// How long the control plane may take to answer a small request.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 /// The owner of indices whose control plane could not be identified.
 const UNKNOWN_INSTALLATION: &str = "fleetdex";
 
 /// The connection that the flags name. Retries are Fleetdex' own, so those of kube are off.
-pub(super) async fn config(args: &RunArgs) -> anyhow::Result<Config> {
+pub(crate) async fn config(
+    kubeconfig: Option<&Path>,
+    context: Option<String>,
+) -> anyhow::Result<Config> {
     let options = KubeConfigOptions {
-        context: args.context.clone(),
+        context,
         ..KubeConfigOptions::default()
     };
-    let mut config = match &args.kubeconfig {
+    let mut config = match kubeconfig {
         Some(path) => {
             let kubeconfig = Kubeconfig::read_from(path)
                 .with_context(|| format!("cannot read the kubeconfig {}", path.display()))?;
@@ -37,7 +38,7 @@ pub(super) async fn config(args: &RunArgs) -> anyhow::Result<Config> {
                     )
                 })?
         }
-        None if args.context.is_some() => Config::from_kubeconfig(&options)
+        None if options.context.is_some() => Config::from_kubeconfig(&options)
             .await
             .context("no kubeconfig has that context; name one with --kubeconfig")?,
         None => Config::infer()
@@ -49,7 +50,7 @@ pub(super) async fn config(args: &RunArgs) -> anyhow::Result<Config> {
 }
 
 /// A client whose responses are bounded in size.
-pub(super) fn client(config: &Config) -> anyhow::Result<Client> {
+pub(crate) fn client(config: &Config) -> anyhow::Result<Client> {
     let client = ClientBuilder::try_from(config.clone())
         .context("cannot make a client for the control plane")?;
     Ok(client.with_layer(&ResponseLimitLayer::default()).build())

@@ -10,6 +10,8 @@ mod dashboards;
 mod fuzz_corpus;
 mod manifests;
 mod memory_laws;
+mod metrics;
+mod monitoring;
 mod query_laws;
 mod readme;
 mod selector_laws;

@@ -14,7 +14,7 @@ const GAP: usize = 3;
 const MIN_WIDTH: usize = 6;
 
 /// Writes aligned columns without trailing spaces.
-pub(super) fn write_aligned(out: &mut dyn Write, lines: &[Vec<String>]) -> io::Result<()> {
+pub fn write_aligned(out: &mut dyn Write, lines: &[Vec<String>]) -> io::Result<()> {
     AlignedColumns::default().write(out, lines)
 }
 

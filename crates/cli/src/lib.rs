@@ -13,7 +13,7 @@
 
 mod api;
 pub mod clusters;
-mod columns;
+pub mod columns;
 pub mod completion;
 pub mod console;
 pub mod count;

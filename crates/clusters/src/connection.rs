@@ -23,6 +23,7 @@ pub struct Connection {
     pub is_own: bool,
     /// What the client was built from; `None` for a client built elsewhere.
     config: Option<ConnectionConfig>,
+    client_certificate_not_after: Option<i64>,
 }
 
 /// What the client of a connection was built from.
@@ -41,11 +42,13 @@ impl Connection {
             uid,
             is_own: false,
             config: None,
+            client_certificate_not_after: None,
         }
     }
 
     pub(super) fn with_config(self, config: ConnectionConfig, is_own: bool) -> Self {
         Self {
+            client_certificate_not_after: config.credentials.client_certificate_not_after(),
             config: Some(config),
             is_own,
             ..self
@@ -64,6 +67,11 @@ impl Connection {
         self.config
             .as_ref()
             .map(|config| config.credentials.trust())
+    }
+
+    /// When the client certificate ends, in seconds since 1970; `None` without one.
+    pub fn client_certificate_not_after(&self) -> Option<i64> {
+        self.client_certificate_not_after
     }
 
     /// The configuration of the member with its current token.

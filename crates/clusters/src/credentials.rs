@@ -10,7 +10,7 @@ use rustls::{
     pki_types::{CertificateDer, pem::PemObject},
 };
 
-use super::member::ApiServerEndpoint;
+use super::{certificate, member::ApiServerEndpoint};
 
 /// Everything that a connection is made from: the address of the API server, how this program
 /// authenticates, and how the server is verified.
@@ -150,6 +150,12 @@ impl Credentials {
     /// Bearer token.
     pub(super) fn token(&self) -> Option<&str> {
         self.token.as_deref()
+    }
+
+    /// When the client certificate ends, in seconds since 1970; `None` without one.
+    pub fn client_certificate_not_after(&self) -> Option<i64> {
+        let in_use = self.client_certificate.as_ref()?;
+        certificate::first_not_after(&in_use.certificate)
     }
 
     /// Whether only the token differs from `other`, so that an open connection can use the new one.

@@ -16,6 +16,7 @@
 
 mod advice;
 pub mod bearer;
+pub mod certificate;
 pub mod cluster_status_writer;
 pub mod connect;
 mod connection;

@@ -11,12 +11,13 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use fleetdex_api::registry::ResourceRegistrySpec;
+use fleetdex_api::registry::{ResourceRegistry, ResourceRegistrySpec};
 use fleetdex_clusters::{
     MemberState, definitions::Definitions, discovery::Discovery, source::is_duplicate,
 };
 use fleetdex_core::model::ClusterName;
 use jiff::Timestamp;
+use kube::ResourceExt as _;
 
 mod activation;
 pub mod affinity;
@@ -87,4 +88,16 @@ pub struct RegistryView {
     pub created: Option<Timestamp>,
     /// Its spec.
     pub spec: ResourceRegistrySpec,
+}
+
+impl From<&ResourceRegistry> for RegistryView {
+    fn from(registry: &ResourceRegistry) -> Self {
+        let created = registry.metadata.creation_timestamp.as_ref();
+        Self {
+            name: registry.name_any(),
+            uid: registry.uid().unwrap_or_default(),
+            created: created.map(|time| time.0),
+            spec: registry.spec.clone(),
+        }
+    }
 }

@@ -8,13 +8,13 @@ use std::{
 
 use fleetdex_api::cluster::Cluster;
 use fleetdex_clusters::{
-    Clusters, ConnectionPhase, Member, MemberState, cluster_status_writer,
+    Clusters, Connection, ConnectionPhase, Member, MemberState, cluster_status_writer,
     source::{
         Duplicates, IndexedClusterUids, MemberSnapshot, SAME_CLUSTER_AS, Sources, is_duplicate,
     },
 };
 use fleetdex_core::model::{ClusterName, causes};
-use fleetdex_telemetry::metrics::Metrics;
+use fleetdex_telemetry::metrics::{CertificateInUse, CertificateUse, Metrics};
 use kube::{Api, Client, ResourceExt};
 
 /// The reason of a registration under a name that another member has.
@@ -48,6 +48,8 @@ pub struct MemberReconciler {
     pub duplicates: Duplicates,
     /// The members of the last update.
     pub known: BTreeSet<ClusterName>,
+    /// The client certificates of the last update, and when they end.
+    pub certificates: BTreeMap<ClusterName, (i64, CertificateInUse)>,
 }
 
 impl MemberReconciler {
@@ -100,10 +102,31 @@ impl MemberReconciler {
             self.metrics
                 .set_cluster_up(name, member.connection.is_some());
         }
+        self.update_certificates(states);
         for gone in self.known.iter().filter(|name| !states.contains_key(*name)) {
             self.metrics.forget_cluster(gone);
         }
         self.known = states.keys().cloned().collect();
+    }
+
+    fn update_certificates(&mut self, states: &BTreeMap<ClusterName, MemberState>) {
+        let mut before = std::mem::take(&mut self.certificates);
+        for (name, member) in states {
+            let connection = member.connection.as_ref();
+            let Some(not_after) = connection.and_then(Connection::client_certificate_not_after)
+            else {
+                continue;
+            };
+            let in_use = match before.remove(name) {
+                Some((known, in_use)) if known == not_after => in_use,
+                _ => self.metrics.certificate_in_use(
+                    CertificateUse::MemberClient,
+                    name.as_str(),
+                    not_after,
+                ),
+            };
+            self.certificates.insert(name.clone(), (not_after, in_use));
+        }
     }
 
     async fn write_cluster_statuses(

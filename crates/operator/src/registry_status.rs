@@ -3,6 +3,7 @@
 mod changes;
 mod clusters;
 mod conditions;
+mod events;
 mod inputs;
 mod missing_fields;
 mod names;
@@ -16,6 +17,7 @@ use fleetdex_api::{
 
 pub use self::{
     changes::needs_write,
+    events::{RegistryEvent, ReportedEvents},
     inputs::{FormerLocation, MemberHealth, StatusInputs, StoreAccess},
 };
 use self::{

@@ -9,7 +9,10 @@ use std::{
 use async_trait::async_trait;
 use base64::Engine as _;
 use fleetdex_api::registry::{OpenSearch, SecretReference};
-use fleetdex_clusters::secret_hosts::{self, SecretDestination, SecretHosts, SecretRef};
+use fleetdex_clusters::{
+    certificate,
+    secret_hosts::{self, SecretDestination, SecretHosts, SecretRef},
+};
 use fleetdex_core::{
     kinds,
     model::{FieldPath, Gvk, IndexPrefix, hex},
@@ -24,12 +27,16 @@ use fleetdex_store::{
     },
 };
 use fleetdex_sync::pipeline::{OpenStore, OpenedStore, Unavailable};
+use fleetdex_telemetry::metrics::{CertificateInUse, CertificateUse, Metrics};
 use k8s_openapi::{ByteString, api::core::v1::Secret};
 use kube::{Api, Client};
 use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 
-use super::{plan::StorePlan, stream_supervisor::Opener};
+use super::{
+    plan::{StorePlan, store_name},
+    stream_supervisor::Opener,
+};
 
 /// How long the control plane may take to return a Secret.
 const SECRET_TIMEOUT: Duration = Duration::from_secs(10);
@@ -54,6 +61,7 @@ pub fn opener(
     owner: String,
     memory: Memory,
     list_contexts: u64,
+    metrics: Arc<Metrics>,
 ) -> Opener {
     let contexts = AllListContexts::new(list_contexts);
     let feeds = Feeds {
@@ -72,6 +80,8 @@ pub fn opener(
                 feed,
                 answers,
                 opened_with: Mutex::default(),
+                metrics: Arc::clone(&metrics),
+                certificate: Mutex::default(),
             })
         }
         None => Arc::new(EmbeddedStore(memory.shaped(&plan.projection.hash()))),
@@ -130,11 +140,31 @@ struct RegistryStore {
     answers: Answers,
     contexts: ListContexts,
     opened_with: Mutex<Option<Settings>>,
+    metrics: Arc<Metrics>,
+    /// The client certificate of these settings.
+    certificate: Mutex<Option<CertificateInUse>>,
 }
 
-impl RegistryStore {
+/// How to reach the OpenSearch of a registry: reads the Secrets that it names, which have to allow its addresses.
+pub async fn store_settings(
+    config: &OpenSearch,
+    credentials: &CredentialSource,
+) -> Result<Settings, Unavailable> {
+    let reader = SettingsReader {
+        config,
+        credentials,
+    };
+    reader.settings().await
+}
+
+struct SettingsReader<'s> {
+    config: &'s OpenSearch,
+    credentials: &'s CredentialSource,
+}
+
+impl SettingsReader<'_> {
     async fn settings(&self) -> Result<Settings, Unavailable> {
-        let config = &self.config;
+        let config = self.config;
         let mut settings = Settings {
             addresses: config.addresses.clone(),
             basic_auth: None,
@@ -142,7 +172,7 @@ impl RegistryStore {
             ca_bundle: config.ca_bundle.as_deref().map(pem),
             insecure: config.insecure_skip_tls_verify,
         };
-        if let CredentialSource::BasicAuth(user, password) = &self.credentials {
+        if let CredentialSource::BasicAuth(user, password) = self.credentials {
             settings.basic_auth = Some((user.clone(), password.clone()));
         }
         if let Some((reference, secret)) =
@@ -193,7 +223,7 @@ impl RegistryStore {
             );
             return Err(unavailable("InvalidSecretRef", problem));
         }
-        let CredentialSource::Secrets(control_plane, hosts) = &self.credentials else {
+        let CredentialSource::Secrets(control_plane, hosts) = self.credentials else {
             let problem =
                 format!("there is no control plane to read Secret {namespace}/{name} from");
             return Err(unavailable("SecretUnreadable", problem));
@@ -229,6 +259,22 @@ impl RegistryStore {
             .map(destination)
             .collect::<Result<_, SettingsError>>();
         destinations.map_err(|error| invalid_settings(&error))
+    }
+}
+
+impl RegistryStore {
+    async fn settings(&self) -> Result<Settings, Unavailable> {
+        store_settings(&self.config, &self.credentials).await
+    }
+
+    fn certificate_of(&self, settings: &Settings) -> Option<CertificateInUse> {
+        let not_after = certificate::first_not_after(settings.client_certificate.as_deref()?)?;
+        let store = store_name(&self.config.addresses, &self.plan.prefix)?;
+        let used_for = CertificateUse::StoreClient;
+        Some(
+            self.metrics
+                .certificate_in_use(used_for, store.as_str(), not_after),
+        )
     }
 
     fn options(&self) -> EngineOptions {
@@ -299,6 +345,7 @@ impl OpenStore for RegistryStore {
         );
         let engine = engine.sharing(self.contexts.clone());
         engine.prepare().await?;
+        *self.certificate.lock() = self.certificate_of(&settings);
         *self.opened_with.lock() = Some(settings);
         Ok(Arc::new(engine).into())
     }

@@ -128,7 +128,7 @@ pub async fn start(
 ) -> Result<SecureServing, CertificateRotationError> {
     let Telemetry { metrics, readiness } = telemetry;
     let rotation =
-        CertificateRotation::start(args, control_plane.clone(), readiness.clone()).await?;
+        CertificateRotation::start(args, control_plane.clone(), telemetry.clone()).await?;
     let tls = tls::config(rotation.certificate()).map_err(CertificateRotationError::Tls)?;
     let (sender, trust) = watch::channel(Arc::new(ClientTrust::new(
         args.requestheader_allow_any_name,

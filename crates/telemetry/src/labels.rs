@@ -4,8 +4,10 @@ use std::sync::Arc;
 
 use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue, LabelValueEncoder};
 
+use super::families::{LabelSet, LabelValues, MetricLabel};
+
 /// The type of an event of a watch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[expect(missing_docs, reason = "the event types of the watch protocol")]
 pub enum EventType {
     Added,
@@ -16,7 +18,7 @@ pub enum EventType {
 }
 
 /// Why a unit was listed again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum RelistReason {
     /// 410: the resourceVersion to resume the watch from is gone.
     Expired,
@@ -25,7 +27,7 @@ pub enum RelistReason {
 }
 
 /// The result of one item of a bulk request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum BulkVerdict {
     /// The document was created or updated.
     Indexed,
@@ -46,7 +48,7 @@ pub enum BulkVerdict {
 }
 
 /// The outcome of a whole bulk request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum BulkOutcome {
     /// The store answered item by item.
     Answered,
@@ -66,7 +68,7 @@ pub enum Drift {
 }
 
 /// Why a response was aborted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum AbortReason {
     /// The client read nothing of it for too long.
     SlowClient,
@@ -75,7 +77,7 @@ pub enum AbortReason {
 }
 
 /// Why a connection to a port of this process was closed or refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum CloseReason {
     /// The limit of connections was reached.
     Refused,
@@ -103,6 +105,17 @@ impl UnitPhase {
     pub const ALL: [Self; 4] = [Self::Listing, Self::Watching, Self::Waiting, Self::Failed];
 }
 
+/// What a certificate is used for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum CertificateUse {
+    /// The query API is served with it.
+    Serving,
+    /// Fleetdex authenticates with it to a member.
+    MemberClient,
+    /// Fleetdex authenticates with it to OpenSearch.
+    StoreClient,
+}
+
 /// Implements [`EncodeLabelValue`] with the value of each variant.
 macro_rules! label_values {
     ($($label:ident { $($variant:ident => $value:literal),+ })+) => {$(
@@ -112,8 +125,35 @@ macro_rules! label_values {
                 value.encode(encoder)
             }
         }
+
+        impl LabelValues for $label {
+            const VALUES: &'static [&'static str] = &[$($value),+];
+        }
     )+};
 }
+
+pub(super) use label_values;
+
+/// Defines sets of labels. After `=` are the possible values of a label that is a string.
+macro_rules! label_sets {
+    ($($set:ident { $($label:ident: $type:ty $(= $values:expr)?),+ })+) => {$(
+        #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, EncodeLabelSet)]
+        pub(super) struct $set {
+            $(pub(super) $label: $type,)+
+        }
+
+        impl LabelSet for $set {
+            const LABELS: &'static [MetricLabel] = &[$(MetricLabel {
+                name: stringify!($label),
+                values: label_sets!(@values $type $(, $values)?),
+            }),+];
+        }
+    )+};
+    (@values $type:ty) => { <$type as LabelValues>::VALUES };
+    (@values $type:ty, $values:expr) => { &$values };
+}
+
+pub(super) use label_sets;
 
 label_values! {
     EventType { Added => "added", Modified => "modified", Deleted => "deleted", Bookmark => "bookmark", Error => "error" }
@@ -123,90 +163,41 @@ label_values! {
     AbortReason { SlowClient => "slow_client", DeadlineExceeded => "deadline_exceeded" }
     CloseReason { Refused => "refused", Evicted => "evicted", Idle => "idle" }
     BulkOutcome { Answered => "answered", Failed => "failed" }
+    CertificateUse { Serving => "serving", MemberClient => "member_client", StoreClient => "store_client" }
     UnitPhase { Listing => "listing", Watching => "watching", Waiting => "waiting", Failed => "failed" }
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, EncodeLabelSet)]
-pub(super) struct UnitLabels {
-    pub(super) cluster: Arc<str>,
-    pub(super) kind: Arc<str>,
-}
+/// The limits of requests that can be reached.
+const LIMITS: [&str; 12] = [
+    "access_reviews",
+    "discovery",
+    "interpreter_calls",
+    "interpreter_runs",
+    "long_running",
+    "merges",
+    "query_memory",
+    "replication",
+    "requests",
+    "search_pages",
+    "sessions",
+    "token_reviews",
+];
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub(super) struct EventLabels {
-    pub(super) cluster: Arc<str>,
-    pub(super) kind: Arc<str>,
-    pub(super) event: EventType,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub(super) struct RelistLabels {
-    pub(super) cluster: Arc<str>,
-    pub(super) kind: Arc<str>,
-    pub(super) reason: RelistReason,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub(super) struct DriftLabels {
-    pub(super) cluster: Arc<str>,
-    pub(super) kind: Arc<str>,
-    pub(super) drift: Drift,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub(super) struct ClusterLabels {
-    pub(super) cluster: Arc<str>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub(super) struct SourceLabels {
-    pub(super) source: Arc<str>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub(super) struct ReasonLabels {
-    pub(super) reason: Arc<str>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub(super) struct PhaseLabels {
-    pub(super) cluster: Arc<str>,
-    pub(super) phase: UnitPhase,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub(super) struct StoreLabels {
-    pub(super) store: Arc<str>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub(super) struct OutcomeLabels {
-    pub(super) store: Arc<str>,
-    pub(super) outcome: BulkOutcome,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub(super) struct VerdictLabels {
-    pub(super) store: Arc<str>,
-    pub(super) verdict: BulkVerdict,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub(super) struct CodeLabels {
-    pub(super) code: u16,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub(super) struct LimitLabels {
-    pub(super) limit: Arc<str>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub(super) struct AbortLabels {
-    pub(super) reason: AbortReason,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub(super) struct CloseLabels {
-    pub(super) reason: CloseReason,
+label_sets! {
+    UnitLabels { cluster: Arc<str>, kind: Arc<str> }
+    EventLabels { cluster: Arc<str>, kind: Arc<str>, event: EventType }
+    RelistLabels { cluster: Arc<str>, kind: Arc<str>, reason: RelistReason }
+    DriftLabels { cluster: Arc<str>, kind: Arc<str>, drift: Drift }
+    ClusterLabels { cluster: Arc<str> }
+    SourceLabels { source: Arc<str> }
+    ReasonLabels { reason: Arc<str> = ["NameTaken", "SameClusterAs"] }
+    PhaseLabels { cluster: Arc<str>, phase: UnitPhase }
+    StoreLabels { store: Arc<str> }
+    OutcomeLabels { store: Arc<str>, outcome: BulkOutcome }
+    VerdictLabels { store: Arc<str>, verdict: BulkVerdict }
+    CodeLabels { code: u16 }
+    LimitLabels { limit: Arc<str> = LIMITS }
+    AbortLabels { reason: AbortReason }
+    CloseLabels { reason: CloseReason }
+    CertificateLabels { certificate: CertificateUse, name: Arc<str> }
 }

@@ -4,12 +4,15 @@
 //! and stores.
 
 pub mod admin;
+mod certificates;
+mod families;
 mod gauges;
 mod handles;
 mod labels;
 mod lag;
 pub mod log;
 pub mod metrics;
+mod process;
 mod readiness;
 mod webhooks;
 

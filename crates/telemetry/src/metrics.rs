@@ -1,6 +1,6 @@
 //! Metrics in the `OpenMetrics` text format.
 //!
-//! Names follow <https://prometheus.io/docs/practices/naming/>. Label sets are bounded: clusters,
+//! Names follow <https://prometheus.io/docs/practices/naming/>. MetricLabel sets are bounded: clusters,
 //! kinds (`apps/v1/Deployment`) and stores, never object names. Code that runs for each event looks
 //! up its handles once ([`Metrics::unit`], [`Metrics::store`]) and then only touches atomics.
 
@@ -24,22 +24,27 @@ use prometheus_client::{
     registry::Registry,
 };
 
-use super::{
-    gauges::saturating,
-    labels::{
-        AbortLabels, CloseLabels, ClusterLabels, CodeLabels, DriftLabels, EventLabels, LimitLabels,
-        OutcomeLabels, PhaseLabels, ReasonLabels, RelistLabels, SourceLabels, StoreLabels,
-        UnitLabels, VerdictLabels,
-    },
-};
 pub use super::{
+    certificates::CertificateInUse,
+    families::{Description, MetricLabel},
     handles::{StoreMetrics, UnitMetrics},
     labels::{
-        AbortReason, BulkOutcome, BulkVerdict, CloseReason, Drift, EventType, RelistReason,
-        UnitPhase,
+        AbortReason, BulkOutcome, BulkVerdict, CertificateUse, CloseReason, Drift, EventType,
+        RelistReason, UnitPhase,
     },
     lag::LaggingStream,
     webhooks::{CallEnd, JobEnd, WebhookMetrics},
+};
+use super::{
+    certificates::Certificates,
+    families::{PREFIX, families},
+    gauges::saturating,
+    labels::{
+        AbortLabels, CertificateLabels, CloseLabels, ClusterLabels, CodeLabels, DriftLabels,
+        EventLabels, LimitLabels, OutcomeLabels, PhaseLabels, ReasonLabels, RelistLabels,
+        SourceLabels, StoreLabels, UnitLabels, VerdictLabels,
+    },
+    process::ProcessCollector,
 };
 
 /// Upper bounds of the buckets from event to acknowledgement: 5 ms to 164 s, doubling. A healthy
@@ -51,50 +56,94 @@ const QUERY_BUCKETS: (f64, f64, u16) = (0.001, 2.0, 16);
 /// The content type of [`Metrics::encode`].
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
+const BUILD_HELP: &str = "The version of this process";
+
 type Seconds = Family<StoreLabels, Histogram, fn() -> Histogram>;
+
+families! {
+    /// Every family except those of webhooks.
+    Families {
+        watch_events: Family<EventLabels, Counter> = Family::default(), "watch_events", Count,
+            "Events received from watches";
+        list_pages: Family<UnitLabels, Counter> = Family::default(), "list_pages", Count,
+            "Pages of lists that were received";
+        list_bytes: Family<UnitLabels, Counter> = Family::default(), "list", Bytes,
+            "Size of list responses after decompression";
+        relists: Family<RelistLabels, Counter> = Family::default(), "relists", Count,
+            "Complete lists after the first one: the resourceVersion to resume from is gone (expired), or the watch failed and its state is in doubt (error)";
+        watches_opened: Family<UnitLabels, Counter> = Family::default(), "watches_opened", Count,
+            "Watches that were opened";
+        watch_expired: Family<UnitLabels, Counter> = Family::default(), "watch_expired", Count,
+            "Responses or events with code 410: the resourceVersion to resume from is gone";
+        watch_paused: Family<UnitLabels, Counter> = Family::default(), "watch_paused", Count,
+            "Watches that were closed for a while because the store is slower than the member";
+        listed_objects_unchanged: Family<UnitLabels, Counter> = Family::default(), "listed_objects_unchanged", Count,
+            "Listed objects that were stored in the same version already and not written";
+        audits: Family<UnitLabels, Counter> = Family::default(), "audits", Count,
+            "Audits that compared the stored documents with the objects of the member";
+        audits_failed: Family<UnitLabels, Counter> = Family::default(), "audits_failed", Count,
+            "Audits without a result: the member or the store failed, or the kind was not in sync";
+        drift: Family<DriftLabels, Counter> = Family::default(), "drift_documents", Count,
+            "Documents that an audit found wrong: missing, of another version (differing), or without an object (surplus)";
+        rejected: Family<UnitLabels, Gauge> = Family::default(), "rejected_documents", Count,
+            "Fallback documents, by which only a part of their objects can be found, 10,000 of a kind at most: the store refused the whole document, or the object is too large or too deep. There is no series where there are none";
+        script_suspensions: Family<UnitLabels, Counter> = Family::default(), "script_suspensions", Count,
+            "Times that a script was suspended, because too many of its runs on objects of the kind reached a limit";
+        cluster_up: Family<ClusterLabels, Gauge> = Family::default(), "cluster_up", Count,
+            "Whether a member is connected (1) or not (0); it is until five probes in a row fail";
+        lag: Family<ClusterLabels, Gauge<f64, AtomicU64>> = Family::default(), "lag", Seconds,
+            "How long the oldest received change of a cluster that no store has acknowledged has waited; 0 if there is none. What a disconnected member does not send is not in it";
+        cluster_source_up: Family<SourceLabels, Gauge> = Family::default(), "cluster_source_up", Count,
+            "Whether a source of clusters was read and can be watched (1) or not (0)";
+        clusters_ignored: Family<ReasonLabels, Gauge> = Family::default(), "clusters_ignored", Count,
+            "Registrations of clusters that are ignored in favor of another registration";
+        units: Family<PhaseLabels, Gauge> = Family::default(), "units", Count,
+            "List and watch streams by phase: in their first list or a later one (listing), watching, waiting to try again after a failure (waiting), or failed until the cause is removed (failed)";
+        bulk_requests: Family<OutcomeLabels, Counter> = Family::default(), "bulk_requests", Count,
+            "Bulk requests that completed: the store answered item by item (answered), or refused the request or did not answer (failed)";
+        bulk_items: Family<VerdictLabels, Counter> = Family::default(), "bulk_items", Count,
+            "Items of bulk requests: the document was written (indexed) or deleted; the store holds a newer version (superseded); there was nothing to delete (absent); it is sent again (retried); the store refused it (rejected) and a fallback document was stored (fallback); it was dropped because its index is gone, and its cluster is read again (given_up)";
+        bulk_bytes: Family<StoreLabels, Counter> = Family::default(), "bulk", Bytes,
+            "Size of bulk requests before compression";
+        bulk_requests_in_flight: Family<StoreLabels, Gauge> = Family::default(), "bulk_requests_in_flight", Count,
+            "Bulk requests that wait for their response";
+        pending_documents: Family<StoreLabels, Gauge> = Family::default(), "pending_documents", Count,
+            "Documents with a write that is queued or in flight";
+        pending_bytes: Family<StoreLabels, Gauge> = Family::default(), "pending", Bytes,
+            "Size of the writes that are queued or in flight. From 8 MiB on, lists wait and watches are paused; 40 MiB is the limit";
+        index_revisions_replaced: Family<StoreLabels, Counter> = Family::default(), "index_revisions_replaced", Count,
+            "Index revisions that were replaced because a cluster's history went back";
+        event_to_ack: Seconds = Family::new_with_constructor(|| histogram(ACK_BUCKETS)), "event_to_ack", Seconds,
+            "Time from the arrival of an event to the store's acknowledgement";
+        replicas: Gauge = Gauge::default(), "replicas", Count,
+            "Replicas that share the clusters, as seen by this replica; 1 without --replicas, 0 while its Lease is not renewed and it may read no cluster";
+        query_requests: Family<CodeLabels, Counter> = Family::default(), "query_requests", Count,
+            "Requests that the query API answered, by HTTP status";
+        query_duration: Histogram = histogram(QUERY_BUCKETS), "query_duration", Seconds,
+            "Time until the first byte of a response of the query API";
+        requests_rejected: Family<LimitLabels, Counter> = Family::default(), "requests_rejected", Count,
+            "Requests that were rejected because a concurrency limit was reached, in total or for their user or address";
+        responses_aborted: Family<AbortLabels, Counter> = Family::default(), "responses_aborted", Count,
+            "Responses that were aborted because the client read nothing for 30 s (slow_client), or at their deadline (deadline_exceeded)";
+        connections_closed: Family<CloseLabels, Counter> = Family::default(), "connections_closed", Count,
+            "Connections to any port of this process that were refused at the limit, closed for a new one while they were idle (evicted), or idle for too long (idle)";
+        certificate_expiry: Family<CertificateLabels, Gauge> = Family::default(), "certificate_expiry_timestamp", TimestampSeconds,
+            "When a certificate in use ends: that of the query API (serving), or one with which Fleetdex authenticates to the member (member_client) or store (store_client) in the label name";
+    }
+}
 
 /// Every metric of the process. Share it in an `Arc`.
 #[derive(Debug)]
 pub struct Metrics {
     registry: Registry,
+    families: Families,
+    certificates: Certificates,
     /// Units that have series, which are removed with their cluster.
     known_units: Mutex<BTreeSet<UnitLabels>>,
     /// Units that have fallback documents.
     known_rejected: Mutex<BTreeSet<UnitLabels>>,
     /// The streams whose lag is measured when it is asked for.
     streams: Mutex<Vec<Weak<dyn LaggingStream>>>,
-    watch_events: Family<EventLabels, Counter>,
-    list_pages: Family<UnitLabels, Counter>,
-    list_bytes: Family<UnitLabels, Counter>,
-    relists: Family<RelistLabels, Counter>,
-    watches_opened: Family<UnitLabels, Counter>,
-    watch_expired: Family<UnitLabels, Counter>,
-    watch_paused: Family<UnitLabels, Counter>,
-    listed_objects_unchanged: Family<UnitLabels, Counter>,
-    audits: Family<UnitLabels, Counter>,
-    audits_failed: Family<UnitLabels, Counter>,
-    drift: Family<DriftLabels, Counter>,
-    rejected: Family<UnitLabels, Gauge>,
-    script_suspensions: Family<UnitLabels, Counter>,
-    cluster_up: Family<ClusterLabels, Gauge>,
-    lag: Family<ClusterLabels, Gauge<f64, AtomicU64>>,
-    cluster_source_up: Family<SourceLabels, Gauge>,
-    clusters_ignored: Family<ReasonLabels, Gauge>,
-    units: Family<PhaseLabels, Gauge>,
-    bulk_requests: Family<OutcomeLabels, Counter>,
-    bulk_items: Family<VerdictLabels, Counter>,
-    bulk_bytes: Family<StoreLabels, Counter>,
-    bulk_requests_in_flight: Family<StoreLabels, Gauge>,
-    pending_documents: Family<StoreLabels, Gauge>,
-    pending_bytes: Family<StoreLabels, Gauge>,
-    event_to_ack: Seconds,
-    index_revisions_replaced: Family<StoreLabels, Counter>,
-    replicas: Gauge,
-    query_requests: Family<CodeLabels, Counter>,
-    query_duration: Histogram,
-    requests_rejected: Family<LimitLabels, Counter>,
-    responses_aborted: Family<AbortLabels, Counter>,
-    connections_closed: Family<CloseLabels, Counter>,
     webhooks: WebhookMetrics,
 }
 
@@ -107,227 +156,47 @@ impl Default for Metrics {
 impl Metrics {
     /// All families, registered under `fleetdex_`, with no series yet.
     pub fn new() -> Self {
-        let mut metrics = Self {
-            registry: Registry::with_prefix("fleetdex"),
+        let metrics = Self {
+            registry: Registry::default(),
+            families: Families::default(),
+            certificates: Certificates::default(),
             known_units: Mutex::default(),
             known_rejected: Mutex::default(),
             streams: Mutex::default(),
-            watch_events: Family::default(),
-            list_pages: Family::default(),
-            list_bytes: Family::default(),
-            relists: Family::default(),
-            watches_opened: Family::default(),
-            watch_expired: Family::default(),
-            watch_paused: Family::default(),
-            listed_objects_unchanged: Family::default(),
-            audits: Family::default(),
-            audits_failed: Family::default(),
-            drift: Family::default(),
-            rejected: Family::default(),
-            script_suspensions: Family::default(),
-            cluster_up: Family::default(),
-            lag: Family::default(),
-            cluster_source_up: Family::default(),
-            clusters_ignored: Family::default(),
-            units: Family::default(),
-            bulk_requests: Family::default(),
-            bulk_items: Family::default(),
-            bulk_bytes: Family::default(),
-            bulk_requests_in_flight: Family::default(),
-            pending_documents: Family::default(),
-            pending_bytes: Family::default(),
-            event_to_ack: Family::new_with_constructor(|| histogram(ACK_BUCKETS)),
-            index_revisions_replaced: Family::default(),
-            replicas: Gauge::default(),
-            query_requests: Family::default(),
-            query_duration: histogram(QUERY_BUCKETS),
-            requests_rejected: Family::default(),
-            responses_aborted: Family::default(),
-            connections_closed: Family::default(),
             webhooks: WebhookMetrics::default(),
         };
-        metrics.register_reading();
-        metrics.register_writing();
-        metrics.register_serving();
-        metrics.webhooks.register(&mut metrics.registry);
-        metrics
+        metrics.registered()
     }
 
-    fn register_reading(&mut self) {
-        let registry = &mut self.registry;
-        registry.register(
-            "watch_events",
-            "Events received from watches",
-            self.watch_events.clone(),
-        );
-        registry.register(
-            "list_pages",
-            "Pages of lists that were received",
-            self.list_pages.clone(),
-        );
-        registry.register(
-            "list_bytes",
-            "Bytes of list responses after decompression",
-            self.list_bytes.clone(),
-        );
-        registry.register(
-            "relists",
-            "Complete lists after the first one, by reason",
-            self.relists.clone(),
-        );
-        registry.register(
-            "watches_opened",
-            "Watches that were opened",
-            self.watches_opened.clone(),
-        );
-        registry.register(
-            "watch_expired",
-            "Responses or events with code 410: the resourceVersion to resume from is gone",
-            self.watch_expired.clone(),
-        );
-        registry.register(
-            "watch_paused",
-            "Watches that were closed for a while because the store is slower than the member",
-            self.watch_paused.clone(),
-        );
-        registry.register(
-            "listed_objects_unchanged",
-            "Listed objects that were stored in the same version already and not written",
-            self.listed_objects_unchanged.clone(),
-        );
-        registry.register(
-            "audits",
-            "Audits that compared the stored documents with the objects of the member",
-            self.audits.clone(),
-        );
-        registry.register(
-            "audits_failed",
-            "Audits without a result: the member or the store failed, or the kind was not in sync",
-            self.audits_failed.clone(),
-        );
-        registry.register(
-            "drift_documents",
-            "Documents that an audit found missing, of another version, or without an object",
-            self.drift.clone(),
-        );
-        registry.register(
-            "rejected_documents",
-            "Fallback documents, by which only a part of their objects can be found: the store refused the whole document, or the object is too large or too deep",
-            self.rejected.clone(),
-        );
-        registry.register(
-            "script_suspensions",
-            "Times that a script was suspended, because too many of its runs on objects of the kind reached a limit",
-            self.script_suspensions.clone(),
-        );
-        registry.register(
-            "cluster_up",
-            "Whether a member is connected (1) or not (0); it is until five probes in a row fail",
-            self.cluster_up.clone(),
-        );
-        registry.register(
-            "lag_seconds",
-            "How long the oldest received change of a cluster that no store has acknowledged has waited; 0 if there is none",
-            self.lag.clone(),
-        );
-        registry.register(
-            "cluster_source_up",
-            "Whether a source of clusters was read and can be watched (1) or not (0)",
-            self.cluster_source_up.clone(),
-        );
-        registry.register(
-            "clusters_ignored",
-            "Registrations of clusters that are ignored in favor of another registration",
-            self.clusters_ignored.clone(),
-        );
-        registry.register(
-            "units",
-            "List and watch streams by phase",
-            self.units.clone(),
-        );
+    fn registered(mut self) -> Self {
+        let own = self.registry.sub_registry_with_prefix(PREFIX);
+        self.families.register(own);
+        self.webhooks.register(own);
+        let version = vec![("version", env!("CARGO_PKG_VERSION"))];
+        own.register("build", BUILD_HELP, Info::new(version));
+        self.registry
+            .register_collector(Box::new(ProcessCollector::new()));
+        self
     }
 
-    fn register_writing(&mut self) {
-        let registry = &mut self.registry;
-        registry.register(
-            "bulk_requests",
-            "Bulk requests that completed, by outcome",
-            self.bulk_requests.clone(),
-        );
-        registry.register(
-            "bulk_items",
-            "Items of bulk requests, by verdict of the store",
-            self.bulk_items.clone(),
-        );
-        registry.register(
-            "bulk_bytes",
-            "Bytes of bulk requests before compression",
-            self.bulk_bytes.clone(),
-        );
-        registry.register(
-            "bulk_requests_in_flight",
-            "Bulk requests that wait for their response",
-            self.bulk_requests_in_flight.clone(),
-        );
-        registry.register(
-            "pending_documents",
-            "Documents with a write that is queued or in flight",
-            self.pending_documents.clone(),
-        );
-        registry.register(
-            "pending_bytes",
-            "Bytes of the writes that are queued or in flight",
-            self.pending_bytes.clone(),
-        );
-        registry.register(
-            "index_revisions_replaced",
-            "Index revisions that were replaced because a cluster's history went back",
-            self.index_revisions_replaced.clone(),
-        );
-        registry.register(
-            "event_to_ack_seconds",
-            "Seconds from the arrival of an event to the store's acknowledgement",
-            self.event_to_ack.clone(),
-        );
-    }
-
-    fn register_serving(&mut self) {
-        let registry = &mut self.registry;
-        registry.register(
-            "replicas",
-            "Replicas that share the clusters, as seen by this replica; 0 while its Lease is not renewed and it may read none",
-            self.replicas.clone(),
-        );
-        registry.register(
-            "query_requests",
-            "Requests that the query API answered, by HTTP status",
-            self.query_requests.clone(),
-        );
-        registry.register(
-            "query_duration_seconds",
-            "Seconds until the first byte of a response of the query API",
-            self.query_duration.clone(),
-        );
-        registry.register(
-            "requests_rejected",
-            "Requests that were rejected because a concurrency limit was reached, in total or for their user or address",
-            self.requests_rejected.clone(),
-        );
-        registry.register(
-            "responses_aborted",
-            "Responses that were aborted because the client did not read them, or at their deadline",
-            self.responses_aborted.clone(),
-        );
-        registry.register(
-            "connections_closed",
-            "Connections to the ports of this process that were refused, or closed while they were idle",
-            self.connections_closed.clone(),
-        );
-        registry.register(
-            "build",
-            "The version of this process",
-            Info::new(vec![("version", env!("CARGO_PKG_VERSION"))]),
-        );
+    /// Every family that [`Self::encode`] may print, sorted by name.
+    pub fn descriptions() -> Vec<Description> {
+        let build = Description {
+            name: format!("{PREFIX}_build_info"),
+            kind: "info".to_owned(),
+            unit: None,
+            labels: &[MetricLabel {
+                name: "version",
+                values: &[],
+            }],
+            help: BUILD_HELP,
+        };
+        let mut all = Families::descriptions();
+        all.extend(WebhookMetrics::descriptions());
+        all.extend(ProcessCollector::descriptions());
+        all.push(build);
+        all.sort_by(|one, other| one.name.cmp(&other.name));
+        all
     }
 
     /// The handles of one kind of one cluster. Units of the same kind share them.
@@ -343,7 +212,9 @@ impl Metrics {
                 kind: Arc::clone(&labels.kind),
                 event,
             };
-            self.watch_events.get_or_create_owned(&event_labels)
+            self.families
+                .watch_events
+                .get_or_create_owned(&event_labels)
         };
         let drift = |drift| {
             let drift_labels = DriftLabels {
@@ -351,7 +222,7 @@ impl Metrics {
                 kind: Arc::clone(&labels.kind),
                 drift,
             };
-            self.drift.get_or_create_owned(&drift_labels)
+            self.families.drift.get_or_create_owned(&drift_labels)
         };
         UnitMetrics {
             added: event(EventType::Added),
@@ -359,18 +230,21 @@ impl Metrics {
             deleted: event(EventType::Deleted),
             bookmarks: event(EventType::Bookmark),
             errors: event(EventType::Error),
-            list_pages: self.list_pages.get_or_create_owned(&labels),
-            list_bytes: self.list_bytes.get_or_create_owned(&labels),
-            watches_opened: self.watches_opened.get_or_create_owned(&labels),
-            watch_expired: self.watch_expired.get_or_create_owned(&labels),
-            watch_paused: self.watch_paused.get_or_create_owned(&labels),
-            unchanged: self.listed_objects_unchanged.get_or_create_owned(&labels),
-            audits: self.audits.get_or_create_owned(&labels),
-            audits_failed: self.audits_failed.get_or_create_owned(&labels),
+            list_pages: self.families.list_pages.get_or_create_owned(&labels),
+            list_bytes: self.families.list_bytes.get_or_create_owned(&labels),
+            watches_opened: self.families.watches_opened.get_or_create_owned(&labels),
+            watch_expired: self.families.watch_expired.get_or_create_owned(&labels),
+            watch_paused: self.families.watch_paused.get_or_create_owned(&labels),
+            unchanged: self
+                .families
+                .listed_objects_unchanged
+                .get_or_create_owned(&labels),
+            audits: self.families.audits.get_or_create_owned(&labels),
+            audits_failed: self.families.audits_failed.get_or_create_owned(&labels),
             missing: drift(Drift::Missing),
             differing: drift(Drift::Differing),
             surplus: drift(Drift::Surplus),
-            relists: self.relists.clone(),
+            relists: self.families.relists.clone(),
             labels,
         }
     }
@@ -382,7 +256,8 @@ impl Metrics {
 
     /// Sets whether a member is connected.
     pub fn set_cluster_up(&self, cluster: &ClusterName, up: bool) {
-        self.cluster_up
+        self.families
+            .cluster_up
             .get_or_create(&ClusterLabels {
                 cluster: cluster.as_str().into(),
             })
@@ -391,12 +266,13 @@ impl Metrics {
 
     /// Sets how many replicas share the clusters.
     pub fn set_replicas(&self, count: usize) {
-        self.replicas.set(saturating(count));
+        self.families.replicas.set(saturating(count));
     }
 
     /// Sets whether a source of clusters was read and can be watched.
     pub fn set_cluster_source_up(&self, source: &str, up: bool) {
-        self.cluster_source_up
+        self.families
+            .cluster_source_up
             .get_or_create(&SourceLabels {
                 source: source.into(),
             })
@@ -405,7 +281,8 @@ impl Metrics {
 
     /// Sets how many registrations of clusters are ignored, for a reason such as `NameTaken`.
     pub fn set_clusters_ignored(&self, reason: &'static str, count: usize) {
-        self.clusters_ignored
+        self.families
+            .clusters_ignored
             .get_or_create(&ReasonLabels {
                 reason: reason.into(),
             })
@@ -418,7 +295,10 @@ impl Metrics {
             cluster: cluster.as_str().into(),
             phase,
         };
-        self.units.get_or_create(&labels).set(saturating(count));
+        self.families
+            .units
+            .get_or_create(&labels)
+            .set(saturating(count));
     }
 
     /// Sets the number of fallback documents of each kind; a kind without any has no series.
@@ -434,10 +314,11 @@ impl Metrics {
         }
         let mut known = self.known_rejected.lock();
         for gone in known.iter().filter(|labels| !current.contains_key(labels)) {
-            self.rejected.remove(gone);
+            self.families.rejected.remove(gone);
         }
         for (labels, count) in &current {
-            self.rejected
+            self.families
+                .rejected
                 .get_or_create(labels)
                 .set(i64::try_from(*count).unwrap_or(i64::MAX));
         }
@@ -450,18 +331,21 @@ impl Metrics {
             cluster: cluster.as_str().into(),
             kind: kind.to_string().into(),
         };
-        self.script_suspensions.get_or_create(&labels).inc();
+        self.families
+            .script_suspensions
+            .get_or_create(&labels)
+            .inc();
         self.known_units.lock().insert(labels);
     }
 
     /// Removes every series of a member that was removed.
     pub fn forget_cluster(&self, cluster: &ClusterName) {
         let name: Arc<str> = cluster.as_str().into();
-        self.cluster_up.remove(&ClusterLabels {
+        self.families.cluster_up.remove(&ClusterLabels {
             cluster: Arc::clone(&name),
         });
         for phase in UnitPhase::ALL {
-            self.units.remove(&PhaseLabels {
+            self.families.units.remove(&PhaseLabels {
                 cluster: Arc::clone(&name),
                 phase,
             });
@@ -493,17 +377,17 @@ impl Metrics {
         use EventType as Event;
         use RelistReason as Reason;
         let by_unit = [
-            &self.list_pages,
-            &self.list_bytes,
-            &self.listed_objects_unchanged,
-            &self.audits,
-            &self.audits_failed,
-            &self.script_suspensions,
+            &self.families.list_pages,
+            &self.families.list_bytes,
+            &self.families.listed_objects_unchanged,
+            &self.families.audits,
+            &self.families.audits_failed,
+            &self.families.script_suspensions,
         ];
         for family in by_unit.into_iter().chain([
-            &self.watches_opened,
-            &self.watch_expired,
-            &self.watch_paused,
+            &self.families.watches_opened,
+            &self.families.watch_expired,
+            &self.families.watch_paused,
         ]) {
             family.remove(labels);
         }
@@ -515,21 +399,21 @@ impl Metrics {
             Event::Bookmark,
             Event::Error,
         ] {
-            self.watch_events.remove(&EventLabels {
+            self.families.watch_events.remove(&EventLabels {
                 cluster: Arc::clone(cluster),
                 kind: Arc::clone(kind),
                 event,
             });
         }
         for drift in [Drift::Missing, Drift::Differing, Drift::Surplus] {
-            self.drift.remove(&DriftLabels {
+            self.families.drift.remove(&DriftLabels {
                 cluster: Arc::clone(cluster),
                 kind: Arc::clone(kind),
                 drift,
             });
         }
         for reason in [Reason::Expired, Reason::Error] {
-            self.relists.remove(&RelistLabels {
+            self.families.relists.remove(&RelistLabels {
                 cluster: Arc::clone(cluster),
                 kind: Arc::clone(kind),
                 reason,
@@ -543,16 +427,20 @@ impl Metrics {
             store: store.as_str().into(),
         };
         let items = |verdict| {
-            self.bulk_items.get_or_create_owned(&VerdictLabels {
-                store: Arc::clone(&labels.store),
-                verdict,
-            })
+            self.families
+                .bulk_items
+                .get_or_create_owned(&VerdictLabels {
+                    store: Arc::clone(&labels.store),
+                    verdict,
+                })
         };
         let requests = |outcome| {
-            self.bulk_requests.get_or_create_owned(&OutcomeLabels {
-                store: Arc::clone(&labels.store),
-                outcome,
-            })
+            self.families
+                .bulk_requests
+                .get_or_create_owned(&OutcomeLabels {
+                    store: Arc::clone(&labels.store),
+                    outcome,
+                })
         };
         StoreMetrics {
             answered: requests(BulkOutcome::Answered),
@@ -565,40 +453,51 @@ impl Metrics {
             rejected: items(BulkVerdict::Rejected),
             fallback: items(BulkVerdict::Fallback),
             given_up: items(BulkVerdict::GivenUp),
-            revisions_replaced: self.index_revisions_replaced.get_or_create_owned(&labels),
-            bulk_bytes: self.bulk_bytes.get_or_create_owned(&labels),
-            bulk_requests_in_flight: self.bulk_requests_in_flight.get_or_create_owned(&labels),
-            pending_documents: self.pending_documents.get_or_create_owned(&labels),
-            pending_bytes: self.pending_bytes.get_or_create_owned(&labels),
-            event_to_ack: self.event_to_ack.get_or_create_owned(&labels),
+            revisions_replaced: self
+                .families
+                .index_revisions_replaced
+                .get_or_create_owned(&labels),
+            bulk_bytes: self.families.bulk_bytes.get_or_create_owned(&labels),
+            bulk_requests_in_flight: self
+                .families
+                .bulk_requests_in_flight
+                .get_or_create_owned(&labels),
+            pending_documents: self.families.pending_documents.get_or_create_owned(&labels),
+            pending_bytes: self.families.pending_bytes.get_or_create_owned(&labels),
+            event_to_ack: self.families.event_to_ack.get_or_create_owned(&labels),
         }
     }
 
     /// Counts one request that the query API answered.
     pub fn query_answered(&self, code: u16, seconds: f64) {
-        self.query_requests
+        self.families
+            .query_requests
             .get_or_create(&CodeLabels { code })
             .inc();
-        self.query_duration.observe(seconds);
+        self.families.query_duration.observe(seconds);
     }
 
     /// The counter of requests that a limit such as `sessions` rejects.
     pub fn rejected_requests(&self, limit: &'static str) -> Counter {
-        self.requests_rejected.get_or_create_owned(&LimitLabels {
-            limit: limit.into(),
-        })
+        self.families
+            .requests_rejected
+            .get_or_create_owned(&LimitLabels {
+                limit: limit.into(),
+            })
     }
 
     /// Counts one response that was aborted.
     pub fn response_aborted(&self, reason: AbortReason) {
-        self.responses_aborted
+        self.families
+            .responses_aborted
             .get_or_create(&AbortLabels { reason })
             .inc();
     }
 
     /// Counts one connection that was closed or refused.
     pub fn connection_closed(&self, reason: CloseReason) {
-        self.connections_closed
+        self.families
+            .connections_closed
             .get_or_create(&CloseLabels { reason })
             .inc();
     }
@@ -619,17 +518,36 @@ impl Metrics {
         longest(&mut self.streams.lock())
     }
 
+    /// Measures when a certificate ends (seconds since 1970), until the returned value is dropped.
+    /// `name`: of the member or store that it is for; empty for the query API.
+    pub fn certificate_in_use(
+        &self,
+        certificate: CertificateUse,
+        name: &str,
+        not_after: i64,
+    ) -> CertificateInUse {
+        self.certificates.add(certificate, name, not_after)
+    }
+
     /// All metrics as text, in the format that [`CONTENT_TYPE`] names.
     pub fn encode(&self) -> Result<String, std::fmt::Error> {
         let mut text = String::new();
         // Held until the end, so that each text has the gauges of its own time.
         let mut streams = self.streams.lock();
-        self.lag.clear();
+        self.families.lag.clear();
         for (cluster, lag) in longest(&mut streams) {
             let labels = ClusterLabels {
                 cluster: cluster.as_str().into(),
             };
-            self.lag.get_or_create(&labels).set(lag.as_secs_f64());
+            self.families
+                .lag
+                .get_or_create(&labels)
+                .set(lag.as_secs_f64());
+        }
+        self.families.certificate_expiry.clear();
+        for (labels, not_after) in self.certificates.current() {
+            let gauge = self.families.certificate_expiry.get_or_create(&labels);
+            gauge.set(not_after);
         }
         encode(&mut text, &self.registry)?;
         Ok(text)
@@ -731,6 +649,60 @@ mod tests {
         drop(streams);
         assert_eq!(metrics.lags(), BTreeMap::new());
         assert!(!metrics.encode().unwrap().contains("fleetdex_lag_seconds{"));
+    }
+
+    #[test]
+    fn a_certificate_has_a_metric_while_it_is_in_use() {
+        let metrics = Metrics::new();
+        let earlier = metrics.certificate_in_use(CertificateUse::MemberClient, "member1", 1_000);
+        let _newer = metrics.certificate_in_use(CertificateUse::MemberClient, "member1", 2_000);
+        let serving = metrics.certificate_in_use(CertificateUse::Serving, "", 3_000);
+        drop(earlier);
+        let series = |metrics: &Metrics| -> Vec<String> {
+            let text = metrics.encode().unwrap();
+            let lines = text
+                .lines()
+                .filter(|line| line.starts_with("fleetdex_certificate_"));
+            let mut lines: Vec<String> = lines.map(str::to_owned).collect();
+            lines.sort();
+            lines
+        };
+        let member = "fleetdex_certificate_expiry_timestamp_seconds{certificate=\"member_client\",name=\"member1\"} 2000";
+        let server =
+            "fleetdex_certificate_expiry_timestamp_seconds{certificate=\"serving\",name=\"\"} 3000";
+        assert_eq!(series(&metrics), [member, server]);
+        drop(serving);
+        assert_eq!(series(&metrics), [member]);
+    }
+
+    #[test]
+    fn every_name_and_unit_that_is_printed_is_described() {
+        let metrics = Metrics::new();
+        let unit = metrics.unit(&"member1".parse().unwrap(), &pods());
+        unit.relisted(RelistReason::Error);
+        let _store = metrics.store(&"main".parse().unwrap());
+        metrics.query_answered(200, 0.1);
+        let text = metrics.encode().unwrap();
+        let described = Metrics::descriptions();
+        let families = text.lines().filter_map(|line| line.strip_prefix("# TYPE "));
+        let mut count = 0;
+        for (name, kind) in families.filter_map(|family| family.split_once(' ')) {
+            let found = described.iter().find(|one| {
+                one.name == name
+                    || ["_total", "_info"]
+                        .map(|end| format!("{name}{end}"))
+                        .contains(&one.name)
+            });
+            assert_eq!(found.map(|one| one.kind.as_str()), Some(kind), "{name}");
+            count += 1;
+        }
+        assert!(count > 20, "{text}");
+        for one in described
+            .iter()
+            .filter(|one| one.name.ends_with("_bytes") || one.name.ends_with("_seconds"))
+        {
+            assert!(one.unit.is_some(), "{} has no unit", one.name);
+        }
     }
 
     #[test]

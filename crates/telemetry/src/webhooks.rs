@@ -14,14 +14,18 @@ use prometheus_client::{
     registry::Registry,
 };
 
-use super::gauges::saturating;
+use super::{
+    families::{Description, LabelSet, LabelValues, MetricLabel, families},
+    gauges::saturating,
+    labels::{label_sets, label_values},
+};
 
 /// Webhooks with series of their own. Fleets have a handful; further ones share the series of `other`.
 const MAX_WEBHOOKS: usize = 200;
 const OTHER: &str = "other";
 
 /// How a call of a webhook ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum CallEnd {
     /// With a result.
     Answered,
@@ -40,7 +44,7 @@ pub enum CallEnd {
 }
 
 /// How a queued question to a webhook ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum JobEnd {
     /// The answer was delivered.
     Answered,
@@ -54,74 +58,39 @@ pub enum JobEnd {
     Refused,
 }
 
-impl EncodeLabelValue for CallEnd {
-    fn encode(&self, encoder: &mut LabelValueEncoder) -> Result<(), std::fmt::Error> {
-        let value = match self {
-            Self::Answered => "answered",
-            Self::Unsuccessful => "unsuccessful",
-            Self::Invalid => "invalid",
-            Self::Status => "status",
-            Self::Timeout => "timeout",
-            Self::Connection => "connection",
-            Self::NotMade => "not_made",
-        };
-        value.encode(encoder)
+label_values! {
+    CallEnd { Answered => "answered", Unsuccessful => "unsuccessful", Invalid => "invalid", Status => "status", Timeout => "timeout", Connection => "connection", NotMade => "not_made" }
+    JobEnd { Answered => "answered", Failed => "failed", Superseded => "superseded", Cancelled => "cancelled", Refused => "refused" }
+}
+
+label_sets! {
+    WebhookLabels { webhook: Arc<str> }
+    CallLabels { webhook: Arc<str>, result: CallEnd }
+    EndLabels { end: JobEnd }
+}
+
+families! {
+    WebhookFamilies {
+        calls: Family<CallLabels, Counter> = Family::default(), "webhook_calls", Count,
+            "Calls of interpreter webhooks, for documents and for users of /interpret and /merged, by result: answered; the webhook says that it has no result (unsuccessful); an answer that is not valid (invalid); an HTTP status other than 2xx (status); no whole answer in time (timeout); no connection, or it broke (connection); no call, because too many others were under way or its address cannot be used (not_made)";
+        seconds: Family<WebhookLabels, Histogram, fn() -> Histogram> = Family::new_with_constructor(call_seconds), "webhook_call", Seconds,
+            "Duration of calls of interpreter webhooks";
+        queued: Gauge = Gauge::default(), "webhook_queue_jobs", Count,
+            "Questions to interpreter webhooks that are queued or under way: one for each document and webhook";
+        queued_bytes: Gauge = Gauge::default(), "webhook_queue", Bytes,
+            "Size of the documents in these questions, by estimate";
+        jobs: Family<EndLabels, Counter> = Family::default(), "webhook_jobs", Count,
+            "Questions to interpreter webhooks that ended: with an answer (answered), with a failure that was delivered (failed), by a newer version (superseded), by the end of the document or its webhook (cancelled); or that found no room in the queue and are left to a later pass (refused)";
+        postponed: Counter = Counter::default(), "webhook_jobs_postponed", Count,
+            "Questions to interpreter webhooks that failed for the first time and wait to be asked again";
     }
-}
-
-impl EncodeLabelValue for JobEnd {
-    fn encode(&self, encoder: &mut LabelValueEncoder) -> Result<(), std::fmt::Error> {
-        let value = match self {
-            Self::Answered => "answered",
-            Self::Failed => "failed",
-            Self::Superseded => "superseded",
-            Self::Cancelled => "cancelled",
-            Self::Refused => "refused",
-        };
-        value.encode(encoder)
-    }
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct WebhookLabels {
-    webhook: Arc<str>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct CallLabels {
-    webhook: Arc<str>,
-    result: CallEnd,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct EndLabels {
-    end: JobEnd,
 }
 
 /// The metrics of interpreter webhooks. Clones share them.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct WebhookMetrics {
     known: Arc<Mutex<BTreeSet<Arc<str>>>>,
-    calls: Family<CallLabels, Counter>,
-    seconds: Family<WebhookLabels, Histogram, fn() -> Histogram>,
-    queued: Gauge,
-    queued_bytes: Gauge,
-    jobs: Family<EndLabels, Counter>,
-    postponed: Counter,
-}
-
-impl Default for WebhookMetrics {
-    fn default() -> Self {
-        Self {
-            known: Arc::default(),
-            calls: Family::default(),
-            seconds: Family::new_with_constructor(call_seconds),
-            queued: Gauge::default(),
-            queued_bytes: Gauge::default(),
-            jobs: Family::default(),
-            postponed: Counter::default(),
-        }
-    }
+    families: WebhookFamilies,
 }
 
 /// Upper bounds of 1 ms to 33 s, doubling: a webhook in the same cluster answers in a few milliseconds, and none may take
@@ -132,36 +101,11 @@ fn call_seconds() -> Histogram {
 
 impl WebhookMetrics {
     pub(super) fn register(&self, registry: &mut Registry) {
-        registry.register(
-            "webhook_calls",
-            "Calls of interpreter webhooks, by result",
-            self.calls.clone(),
-        );
-        registry.register(
-            "webhook_call_seconds",
-            "Seconds that calls of interpreter webhooks took",
-            self.seconds.clone(),
-        );
-        registry.register(
-            "webhook_queue_jobs",
-            "Questions to interpreter webhooks that are queued or under way: one for each document and webhook",
-            self.queued.clone(),
-        );
-        registry.register(
-            "webhook_queue_bytes",
-            "Bytes of those documents, by estimate",
-            self.queued_bytes.clone(),
-        );
-        registry.register(
-            "webhook_jobs",
-            "Questions to interpreter webhooks that came to an end, or that the queue refused as it was full",
-            self.jobs.clone(),
-        );
-        registry.register(
-            "webhook_jobs_postponed",
-            "Questions to interpreter webhooks that failed for the first time and wait to be asked again",
-            self.postponed.clone(),
-        );
+        self.families.register(registry);
+    }
+
+    pub(super) fn descriptions() -> Vec<Description> {
+        WebhookFamilies::descriptions()
     }
 
     /// Counts a call of a webhook, by the id of the webhook.
@@ -170,10 +114,12 @@ impl WebhookMetrics {
         let labels = WebhookLabels {
             webhook: Arc::clone(&label),
         };
-        self.seconds
+        self.families
+            .seconds
             .get_or_create(&labels)
             .observe(took.as_secs_f64());
-        self.calls
+        self.families
+            .calls
             .get_or_create(&CallLabels {
                 webhook: label,
                 result: end,
@@ -187,7 +133,10 @@ impl WebhookMetrics {
             webhook: webhook.into(),
             result: end,
         };
-        self.calls.get(&labels).map_or(0, |counter| counter.get())
+        self.families
+            .calls
+            .get(&labels)
+            .map_or(0, |counter| counter.get())
     }
 
     fn label(&self, webhook: &str) -> Arc<str> {
@@ -206,7 +155,8 @@ impl WebhookMetrics {
     /// Counts questions that came to an end.
     pub fn ended(&self, end: JobEnd, count: usize) {
         if count > 0 {
-            self.jobs
+            self.families
+                .jobs
                 .get_or_create(&EndLabels { end })
                 .inc_by(u64::try_from(count).unwrap_or(u64::MAX));
         }
@@ -214,20 +164,21 @@ impl WebhookMetrics {
 
     /// Questions that ended like this.
     pub fn ends(&self, end: JobEnd) -> u64 {
-        self.jobs
+        self.families
+            .jobs
             .get(&EndLabels { end })
             .map_or(0, |counter| counter.get())
     }
 
     /// Counts a question that waits to be asked again.
     pub fn postponed(&self) {
-        self.postponed.inc();
+        self.families.postponed.inc();
     }
 
     /// Sets what is queued or under way.
     pub fn set_queued(&self, jobs: usize, bytes: usize) {
-        self.queued.set(saturating(jobs));
-        self.queued_bytes.set(saturating(bytes));
+        self.families.queued.set(saturating(jobs));
+        self.families.queued_bytes.set(saturating(bytes));
     }
 }
 

@@ -3,8 +3,11 @@
 mod clustercache;
 mod defined_fields;
 mod discovery;
+mod doctor;
+mod events;
 mod interpretation;
 mod manifests;
+mod monitoring;
 mod objects;
 mod registry;
 mod sources;

@@ -18,7 +18,7 @@ use fleetdex_store::memory::Memory;
 use fleetdex_sync::enrichment::WebhookAccess;
 use fleetdex_telemetry::{Readiness, metrics::Metrics};
 use kube::{
-    Client, ResourceExt,
+    Client,
     runtime::{
         events::{Recorder, Reporter},
         reflector::Store,
@@ -39,6 +39,7 @@ use crate::{
     completeness::{CompletenessReport, IncompleteReason},
     members::{MemberReconciler, MemberStates},
     plan::{Plan, StreamKey},
+    registry_status::ReportedEvents,
     replicas::{Assignment, ReplicaName, ReplicaReport, Replicas},
     stores::{self, CredentialSource},
     stream_supervisor::StreamSupervisor,
@@ -134,6 +135,8 @@ pub(super) struct ControllerState {
     pub(super) inputs: Option<PlanInputs>,
     /// The status that was written last, and when, for each registry.
     pub(super) written: BTreeMap<String, (ResourceRegistryStatus, std::time::Instant)>,
+    /// What the Events of each registry have reported.
+    pub(super) reported_events: BTreeMap<String, ReportedEvents>,
     /// The locations that may have documents of each registry, by its UID.
     pub(super) locations: BTreeMap<String, Vec<StoreStatus>>,
     /// The locations that the status of each registry records, by its UID.
@@ -170,16 +173,7 @@ pub(super) struct PlanInputs {
 
 /// A registry as the planner sees it.
 pub(super) fn registry_view(registry: &ResourceRegistry) -> RegistryView {
-    RegistryView {
-        name: registry.name_any(),
-        uid: registry.uid().unwrap_or_default(),
-        created: registry
-            .metadata
-            .creation_timestamp
-            .as_ref()
-            .map(|time| time.0),
-        spec: registry.spec.clone(),
-    }
+    registry.into()
 }
 
 impl Reconciler {
@@ -210,6 +204,7 @@ impl Reconciler {
                 members: MemberStates::default(),
                 inputs: None,
                 written: BTreeMap::new(),
+                reported_events: BTreeMap::new(),
                 locations: BTreeMap::new(),
                 recorded_locations: BTreeMap::new(),
                 was_leader: false,
@@ -243,6 +238,7 @@ fn stream_supervisor(context: &ControllerContext, owner: String) -> StreamSuperv
         owner,
         context.memory.clone(),
         context.list_contexts,
+        Arc::clone(&context.metrics),
     );
     let supervisor = StreamSupervisor::new(
         opener,
@@ -266,5 +262,6 @@ fn member_reconciler(context: &ControllerContext) -> MemberReconciler {
         writes_cluster_status: context.writes_cluster_status,
         duplicates: Duplicates::new(Arc::clone(&context.changed)),
         known: BTreeSet::new(),
+        certificates: BTreeMap::new(),
     }
 }

@@ -1,8 +1,11 @@
 //! Writes the statuses of registries, their finalizers and their Events.
 
-use std::{borrow::Cow, collections::BTreeSet, sync::Arc};
+use std::{borrow::Cow, collections::BTreeSet, sync::Arc, time::Duration};
 
-use fleetdex_api::registry::{FINALIZER, ResourceRegistry, ResourceRegistryStatus};
+use fleetdex_api::{
+    cluster::Cluster,
+    registry::{FINALIZER, ResourceRegistry, ResourceRegistryStatus},
+};
 use fleetdex_core::model::causes;
 use fleetdex_interpreter::rules::RuleSet;
 use jiff::Timestamp;
@@ -26,9 +29,12 @@ use crate::{
     FIELD_MANAGER,
     members::MemberStates,
     plan::{Plan, RegistryPlan, plan},
-    registry_status::{StatusInputs, needs_write, status},
+    registry_status::{RegistryEvent, ReportedEvents, StatusInputs, needs_write, status},
     replicas::Assignment,
 };
+
+/// How long the control plane may take to write an Event. Statuses do not wait longer for one.
+const EVENT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The plan of a registry, also of one that was created after the plan was made.
 fn registry_plan<'p>(
@@ -179,7 +185,7 @@ impl Reconciler {
             return Ok(Action::requeue(STATUS_INTERVAL));
         }
         self.patch_status(registry, &new).await?;
-        self.emit_event(registry, before, &new).await;
+        self.emit_events(state, registry, before, &new).await;
         state.written.insert(name, (new, std::time::Instant::now()));
         Ok(Action::await_change())
     }
@@ -211,37 +217,63 @@ impl Reconciler {
         }
     }
 
-    /// Emits an Event when a registry becomes ready or stops being ready.
-    pub(super) async fn emit_event(
+    /// Emits an Event for each change that people have to see.
+    async fn emit_events(
         &self,
+        state: &mut ControllerState,
         registry: &ResourceRegistry,
         before: &ResourceRegistryStatus,
         after: &ResourceRegistryStatus,
     ) {
-        use fleetdex_api::condition::find;
-        let Some(ready) = find(&after.conditions, "Ready") else {
-            return;
-        };
-        let unchanged = find(&before.conditions, "Ready").is_some_and(|earlier| {
-            earlier.status == ready.status && earlier.reason == ready.reason
-        });
-        if unchanged || ready.reason == "Syncing" || ready.reason == "Connecting" {
-            return;
+        let name = registry.name_any();
+        if !state.reported_events.contains_key(&name) {
+            let existing: BTreeSet<String> = self
+                .registries
+                .state()
+                .iter()
+                .map(|known| known.name_any())
+                .collect();
+            state
+                .reported_events
+                .retain(|known, _| existing.contains(known));
         }
-        let event = Event {
-            type_: if ready.status == "True" {
-                EventType::Normal
-            } else {
-                EventType::Warning
-            },
-            reason: ready.reason.clone(),
-            note: Some(ready.message.chars().take(1_000).collect()),
-            action: "Reconcile".to_owned(),
-            secondary: None,
-        };
+        let reported = state.reported_events.entry(name);
+        let reported = reported.or_insert_with(|| ReportedEvents::of(before));
+        let events = reported.of_change(before, after, std::time::Instant::now());
         let reference: ObjectReference = registry.object_ref(&());
-        if let Err(error) = self.recorder.publish(&event, &reference).await {
-            tracing::debug!(error = %causes(&error), "cannot write an Event");
+        for event in events {
+            let written =
+                tokio::time::timeout(EVENT_TIMEOUT, self.publish_event(event, &reference));
+            match written.await {
+                Ok(Ok(())) => {}
+                Ok(Err(error)) => tracing::debug!(error = %causes(&error), "cannot write an Event"),
+                Err(_) => tracing::debug!("timed out writing an Event"),
+            }
         }
+    }
+
+    async fn publish_event(
+        &self,
+        event: RegistryEvent,
+        registry: &ObjectReference,
+    ) -> Result<(), kube::Error> {
+        let cluster = event.cluster.map(|name| ObjectReference {
+            api_version: Some(Cluster::api_version(&()).into_owned()),
+            kind: Some(Cluster::kind(&()).into_owned()),
+            name: Some(name),
+            ..ObjectReference::default()
+        });
+        let event = Event {
+            type_: if event.is_warning {
+                EventType::Warning
+            } else {
+                EventType::Normal
+            },
+            reason: event.reason,
+            note: Some(event.note),
+            action: "Reconcile".to_owned(),
+            secondary: cluster,
+        };
+        self.recorder.publish(&event, registry).await
     }
 }

@@ -6,6 +6,7 @@ use std::{
     sync::Arc,
 };
 
+use fleetdex_clusters::certificate;
 use fleetdex_core::model::causes;
 use parking_lot::RwLock;
 use rcgen::{
@@ -61,6 +62,11 @@ impl ServingCertificate {
     /// Serves with this certificate.
     pub fn new(certificate: CertifiedKey) -> Arc<Self> {
         Arc::new(Self(RwLock::new(Arc::new(certificate))))
+    }
+
+    /// When it ends, in seconds since 1970; `None` if it cannot be parsed.
+    pub fn not_after(&self) -> Option<i64> {
+        certificate::not_after(self.0.read().cert.first()?)
     }
 
     /// Serves new connections with another certificate.

@@ -3,7 +3,7 @@
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use fleetdex_core::model::causes;
-use fleetdex_telemetry::Readiness;
+use fleetdex_telemetry::metrics::{CertificateInUse, CertificateUse};
 use kube::Client;
 use rustls::{
     pki_types::{CertificateDer, pem::PemObject as _},
@@ -22,6 +22,7 @@ use super::{
     shared_authority::SharedAuthority,
     shared_secret::SecretError,
 };
+use crate::telemetry::Telemetry;
 
 /// Interval between checks of the files and the control plane.
 const INTERVAL: Duration = Duration::from_secs(30);
@@ -84,7 +85,8 @@ pub struct CertificateRotation {
     service: Option<(ServiceName, u16)>,
     certificate: Arc<ServingCertificate>,
     source: CertificateSource,
-    readiness: Readiness,
+    telemetry: Telemetry,
+    in_use: Option<CertificateInUse>,
     peer_trust: watch::Sender<Option<PeerTrust>>,
 }
 
@@ -94,7 +96,7 @@ impl CertificateRotation {
     pub async fn start(
         args: &SecureServingArgs,
         client: Client,
-        readiness: Readiness,
+        telemetry: Telemetry,
     ) -> Result<Self, CertificateRotationError> {
         let (first, source) = match (
             &args.tls_cert_file,
@@ -146,7 +148,8 @@ impl CertificateRotation {
             service,
             certificate,
             source,
-            readiness,
+            telemetry,
+            in_use: None,
             peer_trust: watch::Sender::new(None),
         };
         rotation.check().await;
@@ -177,8 +180,13 @@ impl CertificateRotation {
     /// Updates the certificate and reports readiness; `false` if that failed.
     async fn check(&mut self) -> bool {
         let updated = self.update().await;
+        let Telemetry { metrics, readiness } = &self.telemetry;
+        self.in_use = self
+            .certificate
+            .not_after()
+            .map(|not_after| metrics.certificate_in_use(CertificateUse::Serving, "", not_after));
         match &updated {
-            Ok(()) => self.readiness.ready(CHECK),
+            Ok(()) => readiness.ready(CHECK),
             Err(error) => {
                 let problem = causes(error);
                 tracing::warn!(error = problem, "cannot update the serving certificate");
@@ -187,9 +195,9 @@ impl CertificateRotation {
                     CertificateSource::Shared { current: None, .. }
                 );
                 if is_unverifiable {
-                    self.readiness.not_ready(CHECK, problem);
+                    readiness.not_ready(CHECK, problem);
                 } else {
-                    self.readiness.degraded(CHECK, problem);
+                    readiness.degraded(CHECK, problem);
                 }
             }
         }

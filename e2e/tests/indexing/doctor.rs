@@ -1,0 +1,238 @@
+//! `fleetdex doctor` finds nothing wrong with a healthy fleet, and names each planted fault.
+
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+use std::process::Stdio;
+
+use e2e::{
+    fleet::{Fleet, OpenSearchKind, Options, Registration, unique},
+    operator::fleetdex_program,
+    scenario::{Registry, SECRETS, Stage, register, secret_path},
+};
+use serde_json::{Value, json};
+
+const BOTH: [&str; 2] = ["member1", "member2"];
+
+/// The exit code, and the results.
+async fn doctor(stage: &Stage, more: &[&str]) -> (i32, Vec<Value>) {
+    let kubeconfig = stage.fleet.control_plane().kubeconfig();
+    let mut command = tokio::process::Command::new(fleetdex_program().unwrap());
+    command
+        .args(["doctor", "-o", "json", "--kubeconfig"])
+        .arg(kubeconfig)
+        .args(["--admin-url", &stage.operator.admin_url()])
+        .args(more)
+        .stdin(Stdio::null());
+    let output = command.output().await.unwrap();
+    let report: Value = serde_json::from_slice(&output.stdout)
+        .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)));
+    let results = report["results"].as_array().unwrap().clone();
+    (output.status.code().unwrap(), results)
+}
+
+/// The results with this status, as `subject, check: message`.
+fn with_status(results: &[Value], status: &str) -> Vec<String> {
+    let text = |result: &Value, key: &str| result[key].as_str().unwrap_or_default().to_owned();
+    results
+        .iter()
+        .filter(|result| result["status"] == status)
+        .map(|result| {
+            let [subject, check, message] =
+                ["subject", "check", "message"].map(|key| text(result, key));
+            format!("{subject}, {check}: {message}")
+        })
+        .collect()
+}
+
+fn assert_named(results: &[Value], status: &str, start: &str, part: &str) {
+    let found = with_status(results, status);
+    let is_named = found
+        .iter()
+        .any(|line| line.starts_with(start) && line.contains(part));
+    assert!(is_named, "no {status} {start} … {part} in {results:#?}");
+    let with_action = results
+        .iter()
+        .filter(|result| result["status"] == "Error" || result["status"] == "Warning");
+    for result in with_action {
+        assert!(
+            result["action"].is_string(),
+            "{result} does not say what to do"
+        );
+    }
+}
+
+async fn registry(stage: &Stage, name: &str, clusters: &[&str]) -> Registry {
+    let kinds = json!([{ "apiVersion": "v1", "kind": "ConfigMap" }, { "apiVersion": "v1", "kind": "Namespace" }]);
+    let registry = Registry::new(stage, name, clusters, &kinds).unwrap();
+    registry.apply().await.unwrap();
+    registry
+}
+
+#[tokio::test]
+async fn a_healthy_fleet_is_all_ok_and_a_full_opensearch_is_warned_of() {
+    let stage = Stage::enter().await.unwrap();
+    let registry = registry(&stage, "healthy", &BOTH).await;
+    registry.until_ready().await.unwrap();
+
+    let (code, results) = doctor(&stage, &[]).await;
+    for status in ["Error", "Warning", "Skipped"] {
+        assert_eq!(with_status(&results, status), Vec::<String>::new());
+    }
+    assert_eq!(code, 0);
+    for start in [
+        "control plane, connection: v",
+        "control plane, clock",
+        "control plane, permissions",
+        "operator, version",
+        "operator, readiness",
+        "operator, lag",
+        "cluster member1, connection: v",
+        "cluster member2, clock",
+        "cluster member2, permissions: may list and watch all 2 registered kinds",
+    ] {
+        assert_named(&results, "OK", start, "");
+    }
+    for part in [
+        "connection: OpenSearch 3",
+        "clock",
+        "disks",
+        "contexts",
+        "shards",
+        "mapping: 2 indices",
+    ] {
+        assert_named(&results, "OK", "store ", part);
+    }
+
+    let limit = |shards: Value| json!({ "persistent": { "cluster.max_shards_per_node": shards } });
+    let health = stage.opensearch.get("_cluster/health").await.unwrap();
+    let used =
+        health["active_shards"].as_u64().unwrap() + health["unassigned_shards"].as_u64().unwrap();
+    stage
+        .opensearch
+        .put("_cluster/settings", &limit(json!(used + 1)))
+        .await
+        .unwrap();
+    let (code, results) = doctor(&stage, &[]).await;
+    let expected = if used >= 6 { "Warning" } else { "OK" };
+    assert_named(&results, expected, "store ", "shards are in use");
+    assert_eq!(code, 0);
+    stage
+        .opensearch
+        .put("_cluster/settings", &limit(json!(used)))
+        .await
+        .unwrap();
+    let (code, results) = doctor(&stage, &[]).await;
+    assert_named(&results, "Error", "store ", "no index can be created");
+    assert_eq!(code, 1);
+    stage
+        .opensearch
+        .put("_cluster/settings", &limit(Value::Null))
+        .await
+        .unwrap();
+    registry.remove().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_member_that_is_down_and_missing_rights_are_named() {
+    let stage = Stage::enter().await.unwrap();
+    let (down, half) = (unique("down"), unique("half"));
+    drop(stage.register_behind_proxy(1, &down).await.unwrap());
+    let member = stage.member(2).unwrap();
+    member.grant(&half, &["namespaces"]).await.unwrap();
+    let token = member
+        .service_account_token_with(&half, &half)
+        .await
+        .unwrap();
+    let server = stage.fleet.member(2).unwrap();
+    let registration = Registration::with_token(server, &half, SECRETS, &token);
+    register(&stage.hub, &registration).await.unwrap();
+    let registry = registry(&stage, "faulty", &["member1", &down, &half]).await;
+
+    let (code, results) = doctor(&stage, &["--allow-same-cluster"]).await;
+    assert_eq!(code, 1);
+    assert_named(
+        &results,
+        "Error",
+        &format!("cluster {down}, connection"),
+        "Unreachable",
+    );
+    for right in ["list configmaps", "watch configmaps"] {
+        assert_named(
+            &results,
+            "Error",
+            &format!("cluster {half}, permissions"),
+            right,
+        );
+    }
+    assert_named(&results, "OK", "cluster member1, permissions", "");
+    let of_half = with_status(&results, "Error");
+    assert!(
+        !of_half.iter().any(|line| line.contains("namespaces")),
+        "{of_half:?}"
+    );
+
+    // Another account on the control plane than the operator's.
+    let (code, results) = doctor(&stage, &["--as", "alice"]).await;
+    assert_eq!(code, 1);
+    assert_named(
+        &results,
+        "Error",
+        "control plane, custom resources",
+        "alice",
+    );
+
+    registry.remove().await.unwrap();
+    for cluster in [&down, &half] {
+        stage.unregister(cluster).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_wrong_password_of_opensearch_is_named() {
+    let stage = Stage::enter().await.unwrap();
+    let secured = Fleet::start(Options {
+        opensearch: OpenSearchKind::Secure,
+        ..Options::default()
+    })
+    .await
+    .unwrap();
+    let server = secured.opensearch().unwrap();
+    let credentials = unique("credentials");
+    let mut registry = registry(&stage, "secure", &["member1"]).await;
+    registry.store()["addresses"] = json!([server.url()]);
+    registry.store()["caBundle"] = json!(server.ca_pem().unwrap());
+    registry.store()["secretRef"] = json!({ "namespace": SECRETS, "name": credentials });
+    registry.apply().await.unwrap();
+    let (_, results) = doctor(&stage, &[]).await;
+    assert_named(
+        &results,
+        "Error",
+        "store ",
+        "login: backendStore.openSearch.secretRef: Secret",
+    );
+
+    for (password, status, part) in [
+        (
+            "wrong-Password-1",
+            "Error",
+            "login: OpenSearch refuses the user or the password",
+        ),
+        (server.password().unwrap(), "OK", "connection: OpenSearch 2"),
+    ] {
+        let secret = json!({
+            "apiVersion": "v1", "kind": "Secret",
+            "metadata": { "name": credentials, "annotations": { "fleetdex.io/allowed-hosts": "127.0.0.1" } },
+            "stringData": { "username": "admin", "password": password },
+        });
+        stage
+            .hub
+            .apply(&secret_path(&credentials), &secret)
+            .await
+            .unwrap();
+        let (_, results) = doctor(&stage, &[]).await;
+        assert_named(&results, status, "store ", part);
+    }
+    registry.until_ready().await.unwrap();
+    registry.remove().await.unwrap();
+    stage.hub.delete(&secret_path(&credentials)).await.unwrap();
+}

@@ -1,0 +1,79 @@
+//! Events on a registry report what people have to see.
+
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+use anyhow::{Context, Result, ensure};
+use e2e::{
+    fleet::unique,
+    poll::eventually,
+    proxy::Fault,
+    scenario::{DEADLINE, Registry, Stage},
+};
+use serde_json::{Value, json};
+
+/// The Events on a registry with this reason.
+async fn events(stage: &Stage, registry: &Registry, reason: &str) -> Result<Vec<Value>> {
+    let all = stage
+        .hub
+        .get("apis/events.k8s.io/v1/namespaces/default/events")
+        .await?;
+    let all = all["items"].as_array().context("no items")?;
+    let found = all.iter().filter(|event| {
+        event["regarding"]["name"] == registry.name.as_str() && event["reason"] == reason
+    });
+    Ok(found.cloned().collect())
+}
+
+async fn until_event(stage: &Stage, registry: &Registry, reason: &str) -> Value {
+    eventually(reason, DEADLINE, || async {
+        let found = events(stage, registry, reason).await?;
+        ensure!(found.len() == 1, "{} Events: {found:?}", found.len());
+        Ok(found[0].clone())
+    })
+    .await
+    .unwrap()
+}
+
+#[tokio::test]
+async fn a_cluster_that_fails_and_recovers_and_a_conflict_are_events() {
+    let stage = Stage::enter().await.unwrap();
+    let cluster = unique("shaky");
+    let proxy = stage.register_behind_proxy(1, &cluster).await.unwrap();
+    let kinds = json!([{ "apiVersion": "v1", "kind": "ConfigMap" }]);
+    let registry = Registry::new(&stage, "eventful", &[&cluster], &kinds).unwrap();
+    registry.apply().await.unwrap();
+    registry.until_ready().await.unwrap();
+    assert_eq!(
+        events(&stage, &registry, "ClusterFailed")
+            .await
+            .unwrap()
+            .len(),
+        0
+    );
+
+    proxy.set(Fault::Refuse);
+    let failed = until_event(&stage, &registry, "ClusterFailed").await;
+    assert_eq!(
+        (&failed["type"], &failed["related"]["name"]),
+        (&json!("Warning"), &json!(cluster))
+    );
+    proxy.set(Fault::None);
+    let recovered = until_event(&stage, &registry, "ClusterRecovered").await;
+    assert_eq!(recovered["type"], "Normal");
+
+    let mut younger = registry.sibling("younger");
+    younger.store()["numberOfShards"] = json!(2);
+    younger.apply().await.unwrap();
+    let conflict = until_event(&stage, &younger, "Conflict").await;
+    assert!(
+        conflict["note"]
+            .as_str()
+            .unwrap()
+            .contains("numberOfShards"),
+        "{conflict}"
+    );
+
+    younger.remove().await.unwrap();
+    registry.remove().await.unwrap();
+    stage.unregister(&cluster).await.unwrap();
+}

@@ -1,0 +1,147 @@
+//! `fleetdex doctor`: checks what an installation depends on, and says what to do about each problem.
+//!
+//! It connects as the operator does, with the same flags and environment variables, and changes nothing.
+
+mod check_result;
+mod control_plane;
+mod fleet;
+mod measures;
+mod operator;
+mod permissions;
+mod stores;
+
+use std::{io, path::PathBuf, process::ExitCode, sync::Arc};
+
+use clap::{Args, ValueEnum};
+use fleetdex_clusters::{
+    secret_hosts::SecretHosts,
+    source::{SourceArgs, Sources},
+};
+use fleetdex_interpreter::rules::RuleSet;
+use fleetdex_operator::{
+    MemberView, RegistryView,
+    plan::{Plan, plan},
+    stores::CredentialSource,
+};
+use fleetdex_telemetry::{Metrics, Readiness};
+use tokio::{sync::Notify, task::JoinSet};
+use tokio_util::sync::CancellationToken;
+
+use self::check_result::{CheckResult, CheckStatus, print_json, print_table, worst};
+use crate::app::control_plane as connection;
+
+/// Checks what an installation depends on.
+#[derive(Args, Clone, Debug)]
+#[command(
+    after_help = "Exit code: 0 without an Error, 1 with one. Flags of `fleetdex run` that are set by environment variables hold here, too."
+)]
+pub struct DoctorArgs {
+    /// Kubeconfig of the control plane. Default: `KUBECONFIG`, then ~/.kube/config, then the Pod's
+    /// service account.
+    #[arg(long, env = "FLEETDEX_KUBECONFIG")]
+    pub kubeconfig: Option<PathBuf>,
+
+    /// Context of the kubeconfig. Default: its current context.
+    #[arg(long, env = "FLEETDEX_CONTEXT")]
+    pub context: Option<String>,
+
+    /// User to impersonate on the control plane, such as that of the operator,
+    /// `system:serviceaccount:fleetdex-system:fleetdex`.
+    #[arg(long = "as", value_name = "USER", env = "FLEETDEX_DOCTOR_AS")]
+    pub impersonate: Option<String>,
+
+    /// Admin port of a running operator.
+    #[arg(
+        long,
+        value_name = "URL",
+        env = "FLEETDEX_DOCTOR_ADMIN_URL",
+        default_value = "http://127.0.0.1:8080"
+    )]
+    pub admin_url: String,
+
+    /// Output format.
+    #[arg(
+        short,
+        long,
+        value_enum,
+        default_value_t,
+        env = "FLEETDEX_DOCTOR_OUTPUT"
+    )]
+    pub output: DoctorFormat,
+
+    /// The sources of clusters.
+    #[command(flatten)]
+    pub sources: SourceArgs,
+
+    /// The hosts that Secrets may be sent to.
+    #[command(flatten)]
+    pub secret_hosts: SecretHosts,
+}
+
+/// How the results are printed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum DoctorFormat {
+    /// A line per check, then what to do.
+    #[default]
+    Table,
+    /// One object with all results.
+    Json,
+}
+
+/// Checks, and prints the results.
+pub async fn run(args: DoctorArgs) -> anyhow::Result<ExitCode> {
+    args.sources.check()?;
+    let results = check(&args).await?;
+    let out = &mut io::stdout().lock();
+    match args.output {
+        DoctorFormat::Table => print_table(&results, out)?,
+        DoctorFormat::Json => print_json(&results, out)?,
+    }
+    Ok(match worst(&results) {
+        CheckStatus::Error => ExitCode::FAILURE,
+        _ => ExitCode::SUCCESS,
+    })
+}
+
+async fn check(args: &DoctorArgs) -> anyhow::Result<Vec<CheckResult>> {
+    let mut config = connection::config(args.kubeconfig.as_deref(), args.context.clone()).await?;
+    if let Some(user) = &args.impersonate {
+        config.auth_info.impersonate = Some(user.clone());
+    }
+    let client = connection::client(&config)?;
+    let mut control_plane = control_plane::check_version(&client).await;
+    let operator = operator::check_operator(&args.admin_url).await;
+    let registries = control_plane::registries(&client, &mut control_plane).await;
+    let mut results = control_plane.results;
+    let Some(registries) = registries else {
+        results.extend(operator.results);
+        return Ok(results);
+    };
+    let sources = Sources::new(
+        client.clone(),
+        args.sources.clone(),
+        Arc::new(Metrics::new()),
+        Readiness::new(),
+        Arc::new(Notify::new()),
+    );
+    let mut tasks = JoinSet::new();
+    sources.start(&mut tasks);
+    let cancel = CancellationToken::new();
+    let secret_hosts = args.secret_hosts.clone();
+    let (snapshot, states) = fleet::connect(&client, secret_hosts, &sources, cancel.clone()).await;
+    let rights =
+        control_plane::check_rights(&client, &args.sources, &registries, &snapshot.members);
+    results.extend(rights.await.results);
+    results.extend(operator.results);
+    results.extend(fleet::check_sources(&snapshot));
+    let views: Vec<RegistryView> = registries.iter().map(RegistryView::from).collect();
+    let members: Vec<MemberView> = states.values().map(MemberView::from).collect();
+    let desired: Plan = plan(&views, &members, &RuleSet::default());
+    results.extend(fleet::check_members(&states, &desired).await);
+    let credentials = CredentialSource::Secrets(client, args.secret_hosts.clone());
+    results.extend(stores::check_stores(&desired, &credentials).await);
+    results.extend(control_plane::check_registries(&registries));
+    cancel.cancel();
+    tasks.shutdown().await;
+    Ok(results)
+}
