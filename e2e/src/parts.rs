@@ -30,6 +30,8 @@ const OPENSEARCH_VERSION: &str = "3.4.0";
 /// on Java 17.
 const SECURE_OPENSEARCH_VERSION: &str = "2.19.4";
 const SECURITY_PLUGIN_VERSION: &str = "2.19.4.0";
+const MDBOOK_VERSION: &str = "0.5.4";
+const STERN_VERSION: &str = "1.33.0";
 const AXE_CORE_VERSION: &str = "4.11.1";
 const AXE_CORE_SHA512: &str = "880b0e2f1a7e3c1a9fc0eaf25891739b93a6bf616d6c52a4f38470949c871f6f\
                                fffe50c33f430a2f6ee67b794cabea0ce853e500804fe7dcea0433e462fac614";
@@ -49,6 +51,10 @@ pub enum Part {
     OpenSearch,
     /// An older OpenSearch with the security plugin: TLS and basic authentication.
     SecureOpenSearch,
+    /// Shows the logs of pods that selectors name.
+    Stern,
+    /// Builds the documentation as a book.
+    MdBook,
     /// The browser, with its driver, in the version that is installed.
     Chromium,
     /// The script that checks a page for accessibility.
@@ -57,7 +63,7 @@ pub enum Part {
 
 impl Part {
     /// Every part, cheapest first where nothing depends on the order.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 10] = [
         Self::OpenSearch,
         Self::SecureOpenSearch,
         Self::AxeCore,
@@ -66,6 +72,8 @@ impl Part {
         Self::KubeApiserver,
         Self::Kubectl,
         Self::Helm,
+        Self::Stern,
+        Self::MdBook,
     ];
 
     /// The name used on the command line and in the cache.
@@ -75,6 +83,8 @@ impl Part {
             Self::Kubectl => "kubectl",
             Self::Etcd => "etcd",
             Self::Helm => "helm",
+            Self::Stern => "stern",
+            Self::MdBook => "mdbook",
             Self::OpenSearch => "opensearch",
             Self::SecureOpenSearch => "opensearch-secure",
             Self::Chromium => "chromium",
@@ -89,6 +99,8 @@ impl Part {
             Self::KubeApiserver | Self::Kubectl => KUBERNETES_VERSION,
             Self::Etcd => ETCD_VERSION,
             Self::Helm => HELM_VERSION,
+            Self::Stern => STERN_VERSION,
+            Self::MdBook => MDBOOK_VERSION,
             Self::OpenSearch => OPENSEARCH_VERSION,
             Self::SecureOpenSearch => SECURE_OPENSEARCH_VERSION,
             Self::Chromium => "system",
@@ -180,7 +192,8 @@ impl Part {
     fn first_time(self) -> &'static str {
         match self {
             Self::KubeApiserver => "about 6 min on 2 cores",
-            Self::Kubectl | Self::Helm | Self::Etcd => "about 1 min on 2 cores",
+            Self::MdBook => "about 2 min on 2 cores",
+            Self::Kubectl | Self::Helm | Self::Stern | Self::Etcd => "about 1 min on 2 cores",
             Self::OpenSearch | Self::SecureOpenSearch | Self::Chromium => "about 20 s",
             Self::AxeCore => "about 5 s",
         }
@@ -261,6 +274,10 @@ impl Part {
             Self::Helm => {
                 go_build("helm", "helm.sh/helm/v4/cmd/helm", "-s -w", folder).map(Made::Program)
             }
+            Self::Stern => {
+                go_build("stern", "github.com/stern/stern", "-s -w", folder).map(Made::Program)
+            }
+            Self::MdBook => cargo_install("mdbook", MDBOOK_VERSION, folder).map(Made::Program),
             Self::OpenSearch => {
                 maven::unpack_opensearch(OPENSEARCH_VERSION, folder).map(Made::Folder)
             }
@@ -354,6 +371,21 @@ fn go_build(module: &str, package: &str, link_flags: &str, folder: &Path) -> Res
     Ok(program)
 }
 
+/// Without what serves, watches and searches a book: a third of the time.
+fn cargo_install(package: &str, version: &str, folder: &Path) -> Result<PathBuf> {
+    let root = folder.join("installed");
+    let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo
+        // Of a temporary folder, because a shared target folder would keep hundreds of megabytes.
+        .env_remove("CARGO_TARGET_DIR")
+        .current_dir(folder)
+        .args(["install", "--locked", "--no-default-features", "--version", version, "--root"])
+        .arg(&root)
+        .arg(package);
+    run(&mut cargo, "cargo, which rustup installs (https://rustup.rs)")?;
+    Ok(root.join("bin").join(package))
+}
+
 /// Builds the client-go informer of `parts/kubernetes/informer` into a folder. Every time, because
 /// its source is ours and changes: with the API server in the Go build cache it takes two seconds.
 pub fn build_informer(folder: &Path) -> Result<PathBuf> {
@@ -377,6 +409,7 @@ mod tests {
         assert!(go_mod("kubernetes").contains(&format!("k8s.io/kubernetes v{KUBERNETES_VERSION}")));
         assert!(go_mod("etcd").contains(&format!("go.etcd.io/etcd/server/v3 v{ETCD_VERSION}")));
         assert!(go_mod("helm").contains(&format!("helm.sh/helm/v4 v{HELM_VERSION}")));
+        assert!(go_mod("stern").contains(&format!("github.com/stern/stern v{STERN_VERSION}")));
     }
 
     #[test]

@@ -26,6 +26,7 @@ use crate::{
     catalog::{Catalog, CatalogEntry},
     fake::{catalog, cluster, page, pods, store},
     http::{api_state::ApiState, limits::MAX_BODY_BYTES, listen::Listener, serve::router},
+    request::api_error::ApiError,
 };
 
 const POD: &str = "/api/v1/namespaces/web/pods/p";
@@ -782,4 +783,35 @@ async fn aggregated_discovery_is_served_to_clients_that_accept_it() {
             .json()["kind"],
         "APIGroupList"
     );
+}
+
+#[tokio::test]
+async fn access_reviews_say_what_the_holder_of_the_token_may_do() {
+    let (fleet, api) = fleet(Vec::new()).await;
+    let headers = [("content-type", "application/json")];
+    let line = "POST /apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
+    for (resource, verb, allowed) in [
+        ("pods", "list", true),
+        ("pods", "delete", true),
+        ("widgets", "list", false),
+    ] {
+        let review = json!({ "spec": { "resourceAttributes": { "verb": verb, "resource": resource } } });
+        let sent = send(&api, line, &headers, &review.to_string())
+            .await
+            .unwrap();
+        let answer = sent.json();
+        assert_eq!(answer["kind"], "SelfSubjectAccessReview");
+        assert_eq!(answer["status"]["allowed"], allowed, "{resource}: {answer}");
+    }
+    for wrong in ["{}", "no review"] {
+        let refused = send(&api, line, &headers, wrong).await.unwrap_err();
+        assert!(matches!(refused, ApiError::BadRequest(_)), "{refused}");
+    }
+    let line = "POST /apis/authorization.k8s.io/v1/selfsubjectrulesreviews";
+    let review = json!({ "spec": { "namespace": "web" } });
+    let sent = send(&api, line, &headers, &review.to_string())
+        .await
+        .unwrap();
+    assert_eq!(sent.json()["status"]["incomplete"], true);
+    assert!(fleet.received().is_empty(), "no member was asked");
 }
