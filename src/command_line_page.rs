@@ -115,8 +115,18 @@ fn defaults(argument: &Arg) -> String {
         return String::new();
     }
     let values = argument.get_default_values().iter();
-    let values: Vec<String> = values.map(|value| code(&value.to_string_lossy())).collect();
+    let values: Vec<String> = values
+        .map(|value| shown(&value.to_string_lossy()))
+        .collect();
     values.join(", ")
+}
+
+/// The default of a token file depends on the machine.
+fn shown(default: &str) -> String {
+    if default.ends_with("/fleetdex/token") {
+        return "`$XDG_RUNTIME_DIR/fleetdex/token`, or `/tmp/fleetdex/token`".to_owned();
+    }
+    code(default)
 }
 
 fn meaning(argument: &Arg) -> String {
@@ -127,7 +137,11 @@ fn meaning(argument: &Arg) -> String {
         .iter()
         .filter(|value| !value.is_hide_set() && argument.get_action().takes_values())
         .map(|value| match value.get_help() {
-            Some(help) => format!("{} ({})", code(value.get_name()), escaped(&help.to_string())),
+            Some(help) => format!(
+                "{} ({})",
+                code(value.get_name()),
+                escaped(&help.to_string())
+            ),
             None => code(value.get_name()),
         })
         .collect();

@@ -159,7 +159,11 @@ fn is_unfinished(text: &str) -> bool {
     let code = without_comment(text);
     let end = code.trim_end();
     let is_quoted = code.matches('\'').count() % 2 == 1;
-    let words = |word: &str| code.split_whitespace().filter(|other| other.trim_end_matches(';') == word).count();
+    let words = |word: &str| {
+        code.split_whitespace()
+            .filter(|other| other.trim_end_matches(';') == word)
+            .count()
+    };
     end.ends_with('\\') || end.ends_with('|') || is_quoted || words("do") > words("done")
 }
 
@@ -204,7 +208,13 @@ mod tests {
         let commands = parse("page.md", PAGE);
         let seen: Vec<(usize, &str, Option<&str>)> = commands
             .iter()
-            .map(|command| (command.line, command.text.as_str(), command.output.as_deref()))
+            .map(|command| {
+                (
+                    command.line,
+                    command.text.as_str(),
+                    command.output.as_deref(),
+                )
+            })
             .collect();
         assert_eq!(
             seen,
@@ -219,7 +229,12 @@ mod tests {
 
     #[test]
     fn outputs_are_replaced_in_their_place() {
-        let outputs = [Some("NEW\n".to_owned()), Some("more\nlines\n".to_owned()), None, None];
+        let outputs = [
+            Some("NEW\n".to_owned()),
+            Some("more\nlines\n".to_owned()),
+            None,
+            None,
+        ];
         let written = with_outputs(PAGE, &outputs);
         assert!(
             written.contains("  two\nNEW\n$ three\nmore\nlines\n```\n"),

@@ -378,11 +378,22 @@ fn cargo_install(package: &str, version: &str, folder: &Path) -> Result<PathBuf>
     cargo
         // Of a temporary folder, because a shared target folder would keep hundreds of megabytes.
         .env_remove("CARGO_TARGET_DIR")
-        .current_dir(folder)
-        .args(["install", "--locked", "--no-default-features", "--version", version, "--root"])
+        // With the toolchain of this repository.
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .args([
+            "install",
+            "--locked",
+            "--no-default-features",
+            "--version",
+            version,
+            "--root",
+        ])
         .arg(&root)
         .arg(package);
-    run(&mut cargo, "cargo, which rustup installs (https://rustup.rs)")?;
+    run(
+        &mut cargo,
+        "cargo, which rustup installs (https://rustup.rs)",
+    )?;
     Ok(root.join("bin").join(package))
 }
 

@@ -102,7 +102,10 @@ fn every_page_is_in_the_summary_once() {
         .collect();
     listed.sort_unstable();
     let pages: Vec<String> = pages_of_the_book().into_iter().collect();
-    assert_eq!(listed, pages, "docs/SUMMARY.md and the pages below docs/ differ");
+    assert_eq!(
+        listed, pages,
+        "docs/SUMMARY.md and the pages below docs/ differ"
+    );
 }
 
 #[test]

@@ -48,7 +48,11 @@ fn page() -> String {
     page
 }
 
-fn add_kind(page: &mut String, crd: &CustomResourceDefinition, groups: &[&CustomResourceDefinition]) {
+fn add_kind(
+    page: &mut String,
+    crd: &CustomResourceDefinition,
+    groups: &[&CustomResourceDefinition],
+) {
     let names = &crd.spec.names;
     writeln!(page, "\n## {}\n", names.kind).unwrap();
     for version in &crd.spec.versions {
@@ -62,7 +66,10 @@ fn add_kind(page: &mut String, crd: &CustomResourceDefinition, groups: &[&Custom
             true => String::new(),
             false => format!(", short name {}", short.join(", ")),
         };
-        let schema = version.schema.as_ref().and_then(|schema| schema.open_api_v3_schema.as_ref());
+        let schema = version
+            .schema
+            .as_ref()
+            .and_then(|schema| schema.open_api_v3_schema.as_ref());
         let schema = serde_json::to_value(schema).unwrap();
         writeln!(
             page,
@@ -76,7 +83,9 @@ fn add_kind(page: &mut String, crd: &CustomResourceDefinition, groups: &[&Custom
             meaning(&schema)
         )
         .unwrap();
-        page.push_str("\n| field | type | default | validation | meaning |\n|---|---|---|---|---|\n");
+        page.push_str(
+            "\n| field | type | default | validation | meaning |\n|---|---|---|---|---|\n",
+        );
         add_fields(page, &schema, "");
     }
 }
@@ -115,7 +124,11 @@ fn add_children(page: &mut String, schema: &Value, path: &str) {
         add_children(page, &schema["items"], &format!("{path}[]"));
     }
     if schema["additionalProperties"].is_object() {
-        add_children(page, &schema["additionalProperties"], &format!("{path}{{}}"));
+        add_children(
+            page,
+            &schema["additionalProperties"],
+            &format!("{path}{{}}"),
+        );
     }
 }
 
@@ -156,8 +169,9 @@ fn validation(schema: &Value, is_required: bool) -> String {
 
 fn limits(schema: &Value, of: &str) -> Vec<String> {
     let bound = |name: &str, text: &str| {
-        let value = &schema[name];
-        (!value.is_null()).then(|| format!("{of}{text} {value}"))
+        // Limits are numbers of JSON, such as 64.0.
+        let value = schema[name].as_f64()?;
+        Some(format!("{of}{text} {value}"))
     };
     let mut rules: Vec<String> = [
         bound("minimum", "at least"),

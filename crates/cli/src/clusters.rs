@@ -48,7 +48,11 @@ async fn clusters(args: &ClustersArgs, console: &mut Console<'_>) -> Result<bool
         OutputFormat::Wide => COLUMNS.len(),
         OutputFormat::Name => {
             for cluster in clusters {
-                writeln!(console.out, "{}", escaped_line(&cell_text(&cluster["name"])))?;
+                writeln!(
+                    console.out,
+                    "{}",
+                    escaped_line(&cell_text(&cluster["name"]))
+                )?;
             }
             return Ok(true);
         }
@@ -152,7 +156,14 @@ mod tests {
             "message": "not connected", "gaps": ["no pods"], "since": "2026-02-03T10:00:00Z",
         });
         let expected = [
-            "a", "Stale", "4", "5", "0.25s", "not connected; no pods", "2026-02-03T10:00:00Z", "",
+            "a",
+            "Stale",
+            "4",
+            "5",
+            "0.25s",
+            "not connected; no pods",
+            "2026-02-03T10:00:00Z",
+            "",
         ];
         assert_eq!(line(&cluster, &report), expected);
         assert_eq!(line(&cluster, &json!({}))[3], "");

@@ -12,8 +12,8 @@
 //! what to do.
 
 mod api;
-mod columns;
 pub mod clusters;
+mod columns;
 pub mod completion;
 pub mod console;
 pub mod count;

@@ -26,8 +26,8 @@ mod rejected;
 mod ticket;
 mod write_ages;
 
-use ack_tracker::{AckTracker, WriteInFlight};
 pub use ack_tracker::StreamPosition;
+use ack_tracker::{AckTracker, WriteInFlight};
 pub use rejected::MAX_REJECTED;
 use rejected::RejectedDocuments;
 pub use ticket::Ticket;

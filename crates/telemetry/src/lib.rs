@@ -6,8 +6,8 @@
 pub mod admin;
 mod gauges;
 mod handles;
-mod lag;
 mod labels;
+mod lag;
 pub mod log;
 pub mod metrics;
 mod readiness;

@@ -34,11 +34,11 @@ use super::{
 };
 pub use super::{
     handles::{StoreMetrics, UnitMetrics},
-    lag::LaggingStream,
     labels::{
         AbortReason, BulkOutcome, BulkVerdict, CloseReason, Drift, EventType, RelistReason,
         UnitPhase,
     },
+    lag::LaggingStream,
     webhooks::{CallEnd, JobEnd, WebhookMetrics},
 };
 

@@ -6,13 +6,8 @@ use std::{collections::BTreeSet, path::PathBuf, time::Duration};
 
 use anyhow::{Result, ensure};
 use e2e::{
-    demo::session::Ended,
-    fleet::unique,
-    http::client,
-    kubelet::Kubelet,
-    parts::Part,
-    poll::eventually,
-    scenario::DEADLINE,
+    demo::session::Ended, fleet::unique, http::client, kubelet::Kubelet, parts::Part,
+    poll::eventually, scenario::DEADLINE,
 };
 use reqwest::{Method, StatusCode, header};
 use serde_json::{Value, json};
@@ -64,7 +59,10 @@ async fn pod_with_logs(visit: &Visit, namespace: &str) -> Kubelet {
     let (member, kubelet) = (visit.member(2), Kubelet::start(server).unwrap());
     let node = format!("node-of-{namespace}");
     let node_path = format!("api/v1/nodes/{node}");
-    member.apply(&node_path, &kubelet.node(&node)).await.unwrap();
+    member
+        .apply(&node_path, &kubelet.node(&node))
+        .await
+        .unwrap();
     let status = format!("{node_path}/status");
     member.merge(&status, &kubelet.node_status()).await.unwrap();
     member.create_namespace(namespace).await.unwrap();
@@ -81,7 +79,7 @@ async fn pod_with_logs(visit: &Visit, namespace: &str) -> Kubelet {
     let status = format!("{path}/status");
     member.merge(&status, &running).await.unwrap();
     visit
-        .until_found(&format!("ns:{namespace} health:healthy"), 1)
+        .until_found(&format!("ns:{namespace} kind:pod"), 1)
         .await;
     kubelet
 }
@@ -110,28 +108,47 @@ async fn kubectl_reads_changes_and_asks_for_rights() {
         ("describe pod logged -n {ns}", "example.com/logged"),
         ("logs logged -n {ns} --tail=3", "tailLines=3"),
         ("label pod logged -n {ns} tried=yes", "labeled"),
-        ("get pod logged -n {ns} -o jsonpath={.metadata.labels.tried}", "yes"),
+        (
+            "get pod logged -n {ns} -o jsonpath={.metadata.labels.tried}",
+            "yes",
+        ),
         ("annotate pod logged -n {ns} tried=yes", "annotated"),
-        ("patch pod logged -n {ns} -p '{\"metadata\":{\"labels\":{\"tried\":\"again\"}}}'", "patched"),
-        ("rollout status deployment/api-canary -n shop --timeout=5s", "api-canary"),
+        (
+            "patch pod logged -n {ns} -p '{\"metadata\":{\"labels\":{\"tried\":\"again\"}}}'",
+            "patched",
+        ),
+        (
+            "rollout status deployment/api-canary -n shop --timeout=5s",
+            "api-canary",
+        ),
         ("auth can-i list pods -A", "yes"),
         ("auth can-i delete pods -n web", "yes"),
         ("delete pods -l app=logged -n {ns} --wait=false", "deleted"),
     ] {
-        let ended = context.kubectl(&arguments.replace("{ns}", &namespace)).await;
+        let ended = context
+            .kubectl(&arguments.replace("{ns}", &namespace))
+            .await;
         assert!(
             ended.success && ended.output.contains(expected),
             "{arguments}: {ended:?}"
         );
     }
     for (arguments, expected) in [
-        ("create configmap new -n {ns} --from-literal=a=b", "an object is created in one cluster"),
+        (
+            "create configmap new -n {ns} --from-literal=a=b",
+            "an object is created in one cluster",
+        ),
         ("get pod web-0 -n web", "is in several clusters"),
         ("top pods -A", "Metrics API not available"),
         ("auth can-i list widgets.example.com", "no"),
-        ("get nodes", "the server doesn't have a resource type \"nodes\""),
+        (
+            "get nodes",
+            "the server doesn't have a resource type \"nodes\"",
+        ),
     ] {
-        let ended = context.kubectl(&arguments.replace("{ns}", &namespace)).await;
+        let ended = context
+            .kubectl(&arguments.replace("{ns}", &namespace))
+            .await;
         assert!(
             !ended.success && ended.output.contains(expected),
             "{arguments}: {ended:?}"
@@ -155,7 +172,9 @@ async fn stern_shows_logs_of_pods_of_the_fleet() {
     );
     let shown = context.run(&line).await;
     assert!(
-        shown.success && shown.output.contains("log of /containerLogs/") && shown.output.contains("tailLines=2"),
+        shown.success
+            && shown.output.contains("log of /containerLogs/")
+            && shown.output.contains("tailLines=2"),
         "{shown:?}"
     );
     // Following, it watches for pods, too.
@@ -171,7 +190,10 @@ async fn stern_shows_logs_of_pods_of_the_fleet() {
         stern.display()
     );
     let refused = context.run(&ambiguous).await;
-    assert!(refused.output.contains("is in several clusters"), "{refused:?}");
+    assert!(
+        refused.output.contains("is in several clusters"),
+        "{refused:?}"
+    );
     remove(&visit, &namespace).await;
 }
 
@@ -252,7 +274,10 @@ async fn requests_of_k9s_are_answered() {
         .iter()
         .filter_map(|group| group["name"].as_str())
         .collect();
-    assert!(names.contains("apps") && !names.contains("metrics.k8s.io"), "{names:?}");
+    assert!(
+        names.contains("apps") && !names.contains("metrics.k8s.io"),
+        "{names:?}"
+    );
     for path in ["/api", "/api/v1", "/apis/apps/v1"] {
         admin.json(path, "application/json").await;
     }
@@ -270,12 +295,18 @@ async fn requests_of_k9s_are_answered() {
     assert!(admin.may(&apps).await.unwrap());
     let unregistered = json!({ "verb": "list", "resource": "nodes" });
     assert!(!admin.may(&unregistered).await.unwrap());
-    for path in ["/api/v1/pods", "/apis/apps/v1/namespaces/shop/deployments?labelSelector=app%3Dapi"] {
+    for path in [
+        "/api/v1/pods",
+        "/apis/apps/v1/namespaces/shop/deployments?labelSelector=app%3Dapi",
+    ] {
         let table = admin.json(path, TABLE).await;
         assert_eq!(table["kind"], "Table", "{path}");
         assert_eq!(table["columnDefinitions"][0]["name"], "Cluster", "{path}");
     }
-    for path in ["/api/v1/pods?limit=500&resourceVersion=0", "/api/v1/pods?allowWatchBookmarks=true&timeoutSeconds=1&watch=true"] {
+    for path in [
+        "/api/v1/pods?limit=500&resourceVersion=0",
+        "/api/v1/pods?allowWatchBookmarks=true&timeoutSeconds=1&watch=true",
+    ] {
         let (status, body) = admin.send(Method::GET, path, &[], None).await.unwrap();
         assert!(status.is_success() && !body.is_empty(), "{path}: {status}");
     }
@@ -296,9 +327,13 @@ async fn access_reviews_follow_the_rights_of_the_caller() {
     assert!(alice.may(&attributes("list", "")).await.unwrap());
     assert!(alice.may(&attributes("watch", "web")).await.unwrap());
     for (verb, namespace) in [("list", "shop"), ("delete", "web"), ("create", "web")] {
-        assert!(!alice.may(&attributes(verb, namespace)).await.unwrap(), "{verb} {namespace}");
+        assert!(
+            !alice.may(&attributes(verb, namespace)).await.unwrap(),
+            "{verb} {namespace}"
+        );
     }
-    let logs = json!({ "verb": "get", "resource": "pods", "subresource": "log", "namespace": "web" });
+    let logs =
+        json!({ "verb": "get", "resource": "pods", "subresource": "log", "namespace": "web" });
     assert!(alice.may(&logs).await.unwrap());
     let services = json!({ "verb": "list", "resource": "services", "namespace": "web" });
     assert!(!alice.may(&services).await.unwrap());
@@ -311,9 +346,15 @@ async fn requests_of_headlamp_are_answered_except_for_watches_over_web_sockets()
     let admin = Requests::of(&visit, None);
     let rules = json!({ "spec": { "namespace": "default" } });
     let path = "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews";
-    let (status, body) = admin.send(Method::POST, path, &[], Some(rules)).await.unwrap();
+    let (status, body) = admin
+        .send(Method::POST, path, &[], Some(rules))
+        .await
+        .unwrap();
     assert_eq!(status, StatusCode::CREATED, "{body}");
-    let (status, body) = admin.send(Method::GET, "/healthz", &[], None).await.unwrap();
+    let (status, body) = admin
+        .send(Method::GET, "/healthz", &[], None)
+        .await
+        .unwrap();
     assert_eq!((status, body.as_str()), (StatusCode::OK, "ok"));
     let pods = admin.json("/api/v1/pods", "*/*").await;
     assert_eq!(pods["kind"], "PodList");
@@ -325,6 +366,9 @@ async fn requests_of_headlamp_are_answered_except_for_watches_over_web_sockets()
         ("Sec-WebSocket-Version", "13"),
         ("Sec-WebSocket-Key", "dGhlIHNhbXBsZSBub25jZQ=="),
     ];
-    let (status, body) = admin.send(Method::GET, &watch, &upgrade, None).await.unwrap();
+    let (status, body) = admin
+        .send(Method::GET, &watch, &upgrade, None)
+        .await
+        .unwrap();
     assert_ne!(status, StatusCode::SWITCHING_PROTOCOLS, "{body}");
 }

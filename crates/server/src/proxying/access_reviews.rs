@@ -4,9 +4,13 @@
 //! `watch` is decided as such a request is. About changes and connections the members decide when they get the request; of these a review is a
 //! forecast: the decision of the control plane, or, where the members authorize, of any member that has the resource.
 
-use axum::{body::Body, extract::Request, response::Response};
+use axum::{
+    body::{Body, to_bytes},
+    extract::Request,
+    response::Response,
+};
 use fleetdex_core::{model::ClusterName, query::ResourceName};
-use http::StatusCode;
+use http::{StatusCode, header};
 use k8s_openapi::api::authorization::v1::{
     NonResourceAttributes, ResourceAttributes, SelfSubjectAccessReview, SelfSubjectRulesReview,
     SubjectAccessReviewStatus, SubjectRulesReviewStatus,
@@ -16,6 +20,7 @@ use serde::{Serialize, de::DeserializeOwned};
 use super::{
     super::catalog::{Catalog, RegisteredResource},
     context::ProxyContext,
+    protobuf::{self, MalformedProtobuf},
     request::{ResourceInfo, Verb},
 };
 use crate::{
@@ -24,18 +29,23 @@ use crate::{
         authentication_mode::AuthenticationMode,
         reviews::Decision,
     },
-    http::{request_body::json_body, response},
-    read::visible_objects::permitted_objects,
-    request::{
-        api_error::ApiError,
-        api_request::list_of_fleet,
-        uri::RequestUri,
+    http::{
+        limits::MAX_BODY_BYTES,
+        request_body::{json_body, unread},
+        response,
     },
+    read::visible_objects::permitted_objects,
+    request::{api_error::ApiError, api_request::list_of_fleet, uri::RequestUri},
 };
 
 const GROUP: &str = "authorization.k8s.io";
+/// Fields of reviews in protobuf.
+const SPEC: u64 = 2;
+const RESOURCE_ATTRIBUTES: u64 = 1;
+const NON_RESOURCE_ATTRIBUTES: u64 = 2;
 /// What a client is to do instead of asking for all of its rights at once.
-const NOT_ENUMERATED: &str = "the rights over a fleet are not enumerated; review one access at a time";
+const NOT_ENUMERATED: &str =
+    "the rights over a fleet are not enumerated; review one access at a time";
 
 /// A kind of review.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,12 +79,12 @@ pub(super) async fn handle(
 ) -> Result<Response, ApiError> {
     match kind {
         ReviewKind::Access => {
-            let mut review: SelfSubjectAccessReview = body_of(request).await?;
+            let mut review = body_of(request, access_review).await?;
             review.status = Some(decide(context, cluster, &review).await?);
             created(&review)
         }
         ReviewKind::Rules => {
-            let mut review: SelfSubjectRulesReview = body_of(request).await?;
+            let mut review = body_of(request, rules_review).await?;
             review.status = Some(SubjectRulesReviewStatus {
                 incomplete: true,
                 evaluation_error: Some(NOT_ENUMERATED.to_owned()),
@@ -85,10 +95,52 @@ pub(super) async fn handle(
     }
 }
 
-async fn body_of<R: DeserializeOwned>(request: Request) -> Result<R, ApiError> {
+/// The review in a body: JSON, or protobuf as kubectl sends it.
+async fn body_of<R: DeserializeOwned>(
+    request: Request,
+    in_protobuf: impl Fn(&[u8]) -> Result<R, MalformedProtobuf>,
+) -> Result<R, ApiError> {
+    let unreadable =
+        |problem: String| ApiError::bad_request(format!("the review cannot be read: {problem}"));
+    let media_type = request.headers().get(header::CONTENT_TYPE);
+    if media_type.is_some_and(|media_type| media_type == protobuf::MEDIA_TYPE) {
+        let body = to_bytes(request.into_body(), MAX_BODY_BYTES).await;
+        let body = body.map_err(unread)?;
+        return in_protobuf(&body).map_err(|error| unreadable(error.to_string()));
+    }
     let body = json_body(request).await?;
-    serde_json::from_slice(&body)
-        .map_err(|error| ApiError::bad_request(format!("the review cannot be read: {error}")))
+    serde_json::from_slice(&body).map_err(|error| unreadable(error.to_string()))
+}
+
+/// Source of the numbers: `generated.proto` of <https://pkg.go.dev/k8s.io/api/authorization/v1>
+fn access_review(body: &[u8]) -> Result<SelfSubjectAccessReview, MalformedProtobuf> {
+    let mut review = SelfSubjectAccessReview::default();
+    if let Some(mut texts) = protobuf::texts(body, &[SPEC, RESOURCE_ATTRIBUTES])? {
+        review.spec.resource_attributes = Some(ResourceAttributes {
+            namespace: texts.remove(&1),
+            verb: texts.remove(&2),
+            group: texts.remove(&3),
+            version: texts.remove(&4),
+            resource: texts.remove(&5),
+            subresource: texts.remove(&6),
+            name: texts.remove(&7),
+            ..ResourceAttributes::default()
+        });
+    }
+    if let Some(mut texts) = protobuf::texts(body, &[SPEC, NON_RESOURCE_ATTRIBUTES])? {
+        review.spec.non_resource_attributes = Some(NonResourceAttributes {
+            path: texts.remove(&1),
+            verb: texts.remove(&2),
+        });
+    }
+    Ok(review)
+}
+
+fn rules_review(body: &[u8]) -> Result<SelfSubjectRulesReview, MalformedProtobuf> {
+    let mut review = SelfSubjectRulesReview::default();
+    let texts = protobuf::texts(body, &[SPEC])?;
+    review.spec.namespace = texts.and_then(|mut texts| texts.remove(&1));
+    Ok(review)
 }
 
 fn created(review: &impl Serialize) -> Result<Response, ApiError> {

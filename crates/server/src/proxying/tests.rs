@@ -795,7 +795,8 @@ async fn access_reviews_say_what_the_holder_of_the_token_may_do() {
         ("pods", "delete", true),
         ("widgets", "list", false),
     ] {
-        let review = json!({ "spec": { "resourceAttributes": { "verb": verb, "resource": resource } } });
+        let review =
+            json!({ "spec": { "resourceAttributes": { "verb": verb, "resource": resource } } });
         let sent = send(&api, line, &headers, &review.to_string())
             .await
             .unwrap();
@@ -813,5 +814,19 @@ async fn access_reviews_say_what_the_holder_of_the_token_may_do() {
         .await
         .unwrap();
     assert_eq!(sent.json()["status"]["incomplete"], true);
+    // As kubectl sends it: may the caller list pods in the namespace web?
+    let attributes = b"\x0a\x03web\x12\x04list\x2a\x04pods";
+    let field =
+        |tag: u8, value: &[u8]| [&[tag, u8::try_from(value.len()).unwrap()], value].concat();
+    let review = field(0x12, &field(0x0a, attributes));
+    let body = [b"k8s\0".as_slice(), &field(0x12, &review)].concat();
+    let headers = [("content-type", super::protobuf::MEDIA_TYPE)];
+    let line = "POST /apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
+    let sent = send_body(&api, line, &headers, Body::from(body))
+        .await
+        .unwrap();
+    let answer = sent.json();
+    assert_eq!(answer["spec"]["resourceAttributes"]["resource"], "pods");
+    assert_eq!(answer["status"]["allowed"], true, "{answer}");
     assert!(fleet.received().is_empty(), "no member was asked");
 }

@@ -193,7 +193,8 @@ mod tests {
     use crate::fake;
 
     fn report(catalog: &Catalog, registries: Option<Vec<RegistryReport>>) -> Value {
-        let lags = ["member1", "member2"].map(|name| (fake::cluster(name), Duration::from_micros(1_500_900)));
+        let lags = ["member1", "member2"]
+            .map(|name| (fake::cluster(name), Duration::from_micros(1_500_900)));
         let document = document(catalog, &lags.into(), registries).unwrap();
         serde_json::from_str(document.get()).unwrap()
     }

@@ -142,8 +142,13 @@ pub(crate) async fn fleet(api: &dyn QueryApi) -> Shown {
 /// OpenSearch knows nothing of clusters and registries but their objects.
 fn in_other_words(open_search: String) -> Question {
     Question {
-        kubectl: format!("{}\n{}\nkubectl get resourceregistries -o yaml", raw(PATH), raw(UNHEALTHY)),
-        fleetdex: "fleetdex clusters -o yaml\nfleetdex search health:Degraded,Missing --facets".to_owned(),
+        kubectl: format!(
+            "{}\n{}\nkubectl get resourceregistries -o yaml",
+            raw(PATH),
+            raw(UNHEALTHY)
+        ),
+        fleetdex: "fleetdex clusters -o yaml\nfleetdex search health:Degraded,Missing --facets"
+            .to_owned(),
         open_search,
     }
 }
