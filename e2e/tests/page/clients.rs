@@ -78,9 +78,15 @@ async fn pod_with_logs(visit: &Visit, namespace: &str) -> Kubelet {
     }] } });
     let status = format!("{path}/status");
     member.merge(&status, &running).await.unwrap();
-    visit
-        .until_found(&format!("ns:{namespace} kind:pod"), 1)
-        .await;
+    let selector = ["--field-selector", "status.phase=Running", "-o", "name"];
+    let arguments = [&["get", "pods", "-n", namespace][..], &selector].concat();
+    eventually("the index has the running pod", DEADLINE, || async {
+        let found = visit.site().operator.run_command(&arguments).await?;
+        ensure!(found.out.lines().count() == 1, "{found:?}");
+        Ok(())
+    })
+    .await
+    .unwrap();
     kubelet
 }
 

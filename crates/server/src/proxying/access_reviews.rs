@@ -178,7 +178,7 @@ async fn decide(
     })
 }
 
-/// Discovery, the version and OpenAPI are there for everyone, and nothing else is.
+/// Discovery, the version and `OpenAPI` are there for all callers, and nothing else is.
 fn of_path(attributes: &NonResourceAttributes) -> Decision {
     match attributes.verb.as_deref() {
         Some("get" | "head") => Decision::Allowed,
