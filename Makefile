@@ -41,7 +41,7 @@ STAGE = ./.ci/stage
 STAGES = awk '{ print; total += $$1 } END { printf "%6d s  in all\n", total }' target/stages
 
 .DEFAULT_GOAL := help
-.PHONY: help demo check test mutants fuzz bench dist soak fmt parts crds chart-docs dashboards metrics-docs images deny prerequisites
+.PHONY: help demo check test mutants fuzz bench dist soak fmt parts crds chart-docs dashboards metrics-docs images reference docs book deny prerequisites
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -127,6 +127,16 @@ metrics-docs: ## Write docs/metrics.md from the registered metrics
 images: prerequisites ## Write docs/images/ from the web page over the demo's fleet, with Chromium
 	$(CARGO) build --locked --workspace --bins
 	FLEETDEX_WRITE_IMAGES=1 $(CARGO) test --locked --workspace --test page pictures
+
+reference: ## Write docs/command-line.md and docs/reference-crds.md from the arguments and the schemas
+	FLEETDEX_WRITE_REFERENCE=1 $(CARGO) test --locked --quiet --package fleetdex --bin fleetdex --test pure generated
+
+docs: prerequisites ## Write the outputs of commands in README.md and docs/ as they are on the demo's fleet
+	$(CARGO) build --locked --workspace --bins
+	FLEETDEX_WRITE_DOCS=1 $(CARGO) test --locked --workspace --test page documented_commands
+
+book: prerequisites ## Build the documentation as a book: target/book/index.html
+	$(CARGO) test --locked --workspace --test page the_book
 
 deny: ## Check licences, bans and sources of dependencies (needs cargo-deny: cargo install --locked cargo-deny)
 	$(CARGO) deny --locked check licenses bans sources

@@ -1,5 +1,8 @@
 //! The `fleetdex` command.
 
+#[cfg(test)]
+mod command_line_page;
+
 use std::{path::Path, process::ExitCode};
 
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};

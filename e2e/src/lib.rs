@@ -10,6 +10,7 @@ pub mod browser;
 pub mod churn;
 pub mod dashboards;
 pub mod demo;
+pub mod documented;
 pub mod engine;
 pub mod fleet;
 pub mod generate;

@@ -33,6 +33,8 @@ const OPENSEARCH_VERSION: &str = "3.4.0";
 /// on Java 17.
 const SECURE_OPENSEARCH_VERSION: &str = "2.19.4";
 const SECURITY_PLUGIN_VERSION: &str = "2.19.4.0";
+const MDBOOK_VERSION: &str = "0.5.4";
+const STERN_VERSION: &str = "1.33.0";
 const AXE_CORE_VERSION: &str = "4.11.1";
 const AXE_CORE_SHA512: &str = "880b0e2f1a7e3c1a9fc0eaf25891739b93a6bf616d6c52a4f38470949c871f6f\
                                fffe50c33f430a2f6ee67b794cabea0ce853e500804fe7dcea0433e462fac614";
@@ -58,6 +60,10 @@ pub enum Part {
     Prometheus,
     /// Checks and tests alert rules.
     Promtool,
+    /// Shows the logs of pods that selectors name.
+    Stern,
+    /// Builds the documentation as a book.
+    MdBook,
     /// The browser, with its driver, in the version that is installed.
     Chromium,
     /// The script that checks a page for accessibility.
@@ -66,7 +72,7 @@ pub enum Part {
 
 impl Part {
     /// Every part, cheapest first where nothing depends on the order.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 13] = [
         Self::OpenSearch,
         Self::SecureOpenSearch,
         Self::AxeCore,
@@ -78,6 +84,8 @@ impl Part {
         Self::Helm3,
         Self::Promtool,
         Self::Prometheus,
+        Self::Stern,
+        Self::MdBook,
     ];
 
     /// The name used on the command line and in the cache.
@@ -90,6 +98,8 @@ impl Part {
             Self::Helm3 => "helm-3",
             Self::Prometheus => "prometheus",
             Self::Promtool => "promtool",
+            Self::Stern => "stern",
+            Self::MdBook => "mdbook",
             Self::OpenSearch => "opensearch",
             Self::SecureOpenSearch => "opensearch-secure",
             Self::Chromium => "chromium",
@@ -106,6 +116,8 @@ impl Part {
             Self::Helm => HELM_VERSION,
             Self::Helm3 => HELM_3_VERSION,
             Self::Prometheus | Self::Promtool => PROMETHEUS_VERSION,
+            Self::Stern => STERN_VERSION,
+            Self::MdBook => MDBOOK_VERSION,
             Self::OpenSearch => OPENSEARCH_VERSION,
             Self::SecureOpenSearch => SECURE_OPENSEARCH_VERSION,
             Self::Chromium => "system",
@@ -197,7 +209,10 @@ impl Part {
     fn first_time(self) -> &'static str {
         match self {
             Self::KubeApiserver => "about 6 min on 2 cores",
-            Self::Kubectl | Self::Helm | Self::Helm3 | Self::Etcd => "about 1 min on 2 cores",
+            Self::Kubectl | Self::Helm | Self::Helm3 | Self::Stern | Self::Etcd => {
+                "about 1 min on 2 cores"
+            }
+            Self::MdBook => "about 2 min on 2 cores",
             Self::Prometheus | Self::Promtool => "about 3 min on 2 cores",
             Self::OpenSearch | Self::SecureOpenSearch | Self::Chromium => "about 20 s",
             Self::AxeCore => "about 5 s",
@@ -300,6 +315,10 @@ impl Part {
                 folder,
             )
             .map(Made::Program),
+            Self::Stern => {
+                go_build("stern", "github.com/stern/stern", "-s -w", folder).map(Made::Program)
+            }
+            Self::MdBook => cargo_install("mdbook", MDBOOK_VERSION, folder).map(Made::Program),
             Self::OpenSearch => {
                 maven::unpack_opensearch(OPENSEARCH_VERSION, folder).map(Made::Folder)
             }
@@ -409,6 +428,32 @@ fn go_build(module: &str, package: &str, link_flags: &str, folder: &Path) -> Res
     Ok(program)
 }
 
+/// Without what serves, watches and searches a book: a third of the time.
+fn cargo_install(package: &str, version: &str, folder: &Path) -> Result<PathBuf> {
+    let root = folder.join("installed");
+    let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo
+        // Of a temporary folder, because a shared target folder would keep hundreds of megabytes.
+        .env_remove("CARGO_TARGET_DIR")
+        // With the toolchain of this repository.
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .args([
+            "install",
+            "--locked",
+            "--no-default-features",
+            "--version",
+            version,
+            "--root",
+        ])
+        .arg(&root)
+        .arg(package);
+    run(
+        &mut cargo,
+        "cargo, which rustup installs (https://rustup.rs)",
+    )?;
+    Ok(root.join("bin").join(package))
+}
+
 /// Builds the client-go informer of `parts/kubernetes/informer` into a folder. Every time, because
 /// its source is ours and changes: with the API server in the Go build cache it takes two seconds.
 pub fn build_informer(folder: &Path) -> Result<PathBuf> {
@@ -435,6 +480,7 @@ mod tests {
         assert!(go_mod("helm-3").contains(&format!("helm.sh/helm/v3 v{HELM_3_VERSION}")));
         let prometheus = format!("github.com/prometheus/prometheus v{PROMETHEUS_VERSION}");
         assert!(go_mod("prometheus").contains(&prometheus));
+        assert!(go_mod("stern").contains(&format!("github.com/stern/stern v{STERN_VERSION}")));
     }
 
     #[test]

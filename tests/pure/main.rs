@@ -1,6 +1,7 @@
 //! Tests without servers: property tests, tables, and consistency of the repository and its
 //! documentation.
 
+mod book;
 mod boundaries;
 mod built_in_rules;
 mod chart;
@@ -14,5 +15,6 @@ mod metrics;
 mod monitoring;
 mod query_laws;
 mod readme;
+mod reference_crds;
 mod selector_laws;
 mod type_names;

@@ -159,6 +159,8 @@ fn table(
         return Ok(());
     }
     write_aligned(console.out, &lines)?;
+    // Notes follow the table.
+    console.out.flush()?;
     for (resource, counts) in counted.iter().filter(|(_, counts)| counts.others > 0) {
         let Counts { others, total, .. } = counts;
         writeln!(

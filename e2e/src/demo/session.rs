@@ -7,6 +7,7 @@ use std::{
     os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
     process::Stdio,
+    time::Duration,
 };
 
 use anyhow::{Context, Result, bail};
@@ -83,6 +84,51 @@ impl Session {
             );
         }
         Ok(stdout)
+    }
+}
+
+/// A command that ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ended {
+    /// Whether it exited with 0.
+    pub success: bool,
+    /// Standard output and standard error, in the order in which they were written.
+    pub output: String,
+}
+
+impl Session {
+    /// The kubeconfig with all contexts.
+    pub fn kubeconfig(&self) -> Option<&str> {
+        let mut all = self.variables.iter();
+        all.find_map(|(name, value)| (*name == "KUBECONFIG").then_some(value.as_str()))
+    }
+
+    /// Runs a line of bash in a folder, with further variables. One that does not end is an error.
+    pub async fn run(
+        &self,
+        line: &str,
+        folder: &Path,
+        variables: &[(&str, String)],
+        deadline: Duration,
+    ) -> Result<Ended> {
+        let path = self.variables.iter().find(|(name, _)| *name == "PATH");
+        let path = path.map(|(_, value)| value.as_str()).unwrap_or_default();
+        let running = Command::new("bash")
+            .args(["-c", &format!("exec 2>&1\n{line}")])
+            .current_dir(folder)
+            .envs(self.variables.iter().map(|(name, value)| (name, value)))
+            .env("PATH", format!("{}/bin:{path}", folder.display()))
+            .envs(variables.iter().map(|(name, value)| (name, value)))
+            .stdin(Stdio::null())
+            .kill_on_drop(true)
+            .output();
+        let ended = tokio::time::timeout(deadline, running).await;
+        let ended = ended.with_context(|| format!("no end after {deadline:?}: {line}"))?;
+        let ended = ended.with_context(|| format!("starting {line}"))?;
+        Ok(Ended {
+            success: ended.status.success(),
+            output: String::from_utf8_lossy(&ended.stdout).into_owned(),
+        })
     }
 }
 

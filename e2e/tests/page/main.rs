@@ -1,7 +1,10 @@
 //! Pages in a real browser.
 
 mod accessibility;
+mod book;
 mod broken;
+mod clients;
+mod documented_commands;
 mod first_view;
 mod harness;
 mod keyboard;

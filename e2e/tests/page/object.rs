@@ -101,6 +101,10 @@ async fn an_object_leads_to_the_same_object_of_other_clusters_and_to_its_differe
         .wait_for_url(&format!("/clusters/member2/{path}"))
         .await
         .unwrap();
+    for number in [1, 2] {
+        visit.member(number).delete(&path).await.unwrap();
+    }
+    visit.until_found(&format!("ns:{namespace}"), 0).await;
 }
 
 #[tokio::test]
@@ -129,6 +133,9 @@ async fn an_object_shows_its_events() {
         .wait_for_text("#events-section", "No events.")
         .await
         .unwrap();
+    member.delete(&path).await.unwrap();
+    member.delete(&format!("{events}/web.1")).await.unwrap();
+    visit.until_found(&format!("ns:{namespace}"), 0).await;
 }
 
 #[tokio::test]

@@ -80,6 +80,35 @@ impl Authorizer {
         }
     }
 
+    /// Whether a change of objects or a connection to one is likely to be permitted. Who decides when it is requested is the member that has the object.
+    ///
+    /// Where the members authorize, one of `clusters` that permits it is enough.
+    pub async fn forecast(
+        &self,
+        caller: &Caller,
+        attributes: &Attributes,
+        clusters: &[ClusterName],
+    ) -> Result<Decision, ReviewError> {
+        if caller.is_superuser() {
+            return Ok(Decision::Allowed);
+        }
+        if self.mode == AuthorizationMode::ControlPlane {
+            let reviewer = Reviewer::ControlPlane;
+            return self.reviews.decide(reviewer, caller, attributes).await;
+        }
+        let mut decision = Decision::Denied("no cluster has the resource".to_owned());
+        for name in clusters.iter().take(MAX_CLUSTERS) {
+            // A member that does not answer permits nothing now.
+            let reviewer = Reviewer::Member(name);
+            decision = match self.reviews.decide(reviewer, caller, attributes).await {
+                Ok(Decision::Allowed) => return Ok(Decision::Allowed),
+                Ok(denied) => denied,
+                Err(error) => Decision::Denied(error.to_string()),
+            };
+        }
+        Ok(decision)
+    }
+
     /// What of the requested objects a caller can see; an error if it is nothing.
     pub async fn permission(
         &self,

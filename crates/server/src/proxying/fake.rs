@@ -222,6 +222,7 @@ pub(super) fn alice() -> Caller {
     }
 }
 
+#[derive(Debug)]
 pub(super) struct TestResponse {
     pub(super) code: u16,
     pub(super) response: http::response::Parts,

@@ -6,6 +6,8 @@
 //! Source of the numbers: `generated.proto` of <https://pkg.go.dev/k8s.io/apimachinery/pkg/apis/meta/v1> and
 //! <https://pkg.go.dev/k8s.io/apimachinery/pkg/runtime>
 
+use std::collections::BTreeMap;
+
 use fleetdex_core::model::{
     INDEXED_ANNOTATION, MEMBER_VERSION_ANNOTATION, REDACTED_ANNOTATION,
     client_metadata::is_fleetdex_annotation,
@@ -123,6 +125,29 @@ pub fn with_precondition(body: &[u8], version: &str) -> Result<Vec<u8>, Malforme
             replaced(preconditions, PRECONDITION_VERSION, replace)
         })
     })
+}
+
+/// The texts of a message in the object of an envelope, by their field numbers; `path`: the numbers of the fields that lead to the message. `None` if it
+/// is not there.
+pub fn texts(
+    body: &[u8],
+    path: &[u64],
+) -> Result<Option<BTreeMap<u64, String>>, MalformedProtobuf> {
+    let mut found = inner(message(body)?, RAW)?.ok_or(MalformedProtobuf)?;
+    for &number in path {
+        let Some(next) = inner(found, number)? else {
+            return Ok(None);
+        };
+        found = next;
+    }
+    let mut texts = BTreeMap::new();
+    for field in fields(found)? {
+        // Messages among the fields are no texts, and may be read with a longer path.
+        if let Some(Ok(value)) = field.value.map(text) {
+            texts.insert(field.number, value);
+        }
+    }
+    Ok(Some(texts))
 }
 
 fn in_envelope(

@@ -26,6 +26,7 @@ use crate::{
     catalog::{Catalog, CatalogEntry},
     fake::{catalog, cluster, page, pods, store},
     http::{api_state::ApiState, limits::MAX_BODY_BYTES, listen::Listener, serve::router},
+    request::api_error::ApiError,
 };
 
 const POD: &str = "/api/v1/namespaces/web/pods/p";
@@ -782,4 +783,50 @@ async fn aggregated_discovery_is_served_to_clients_that_accept_it() {
             .json()["kind"],
         "APIGroupList"
     );
+}
+
+#[tokio::test]
+async fn access_reviews_say_what_the_holder_of_the_token_may_do() {
+    let (fleet, api) = fleet(Vec::new()).await;
+    let headers = [("content-type", "application/json")];
+    let line = "POST /apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
+    for (resource, verb, allowed) in [
+        ("pods", "list", true),
+        ("pods", "delete", true),
+        ("widgets", "list", false),
+    ] {
+        let review =
+            json!({ "spec": { "resourceAttributes": { "verb": verb, "resource": resource } } });
+        let sent = send(&api, line, &headers, &review.to_string())
+            .await
+            .unwrap();
+        let answer = sent.json();
+        assert_eq!(answer["kind"], "SelfSubjectAccessReview");
+        assert_eq!(answer["status"]["allowed"], allowed, "{resource}: {answer}");
+    }
+    for wrong in ["{}", "no review"] {
+        let refused = send(&api, line, &headers, wrong).await.unwrap_err();
+        assert!(matches!(refused, ApiError::BadRequest(_)), "{refused}");
+    }
+    let line = "POST /apis/authorization.k8s.io/v1/selfsubjectrulesreviews";
+    let review = json!({ "spec": { "namespace": "web" } });
+    let sent = send(&api, line, &headers, &review.to_string())
+        .await
+        .unwrap();
+    assert_eq!(sent.json()["status"]["incomplete"], true);
+    // As kubectl sends it: may the caller list pods in the namespace web?
+    let attributes = b"\x0a\x03web\x12\x04list\x2a\x04pods";
+    let field =
+        |tag: u8, value: &[u8]| [&[tag, u8::try_from(value.len()).unwrap()], value].concat();
+    let review = field(0x12, &field(0x0a, attributes));
+    let body = [b"k8s\0".as_slice(), &field(0x12, &review)].concat();
+    let headers = [("content-type", super::protobuf::MEDIA_TYPE)];
+    let line = "POST /apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
+    let sent = send_body(&api, line, &headers, Body::from(body))
+        .await
+        .unwrap();
+    let answer = sent.json();
+    assert_eq!(answer["spec"]["resourceAttributes"]["resource"], "pods");
+    assert_eq!(answer["status"]["allowed"], true, "{answer}");
+    assert!(fleet.received().is_empty(), "no member was asked");
 }
