@@ -9,7 +9,6 @@ use fleetdex_clusters::{
     request,
     source::{SourceArgs, SourceKind},
 };
-use fleetdex_core::model::causes;
 use http::HeaderMap;
 use kube::{Api, Client, ResourceExt as _, api::ListParams};
 use serde_json::Value;
@@ -58,7 +57,15 @@ pub async fn registries(client: &Client, checks: &mut Checks) -> Option<Vec<Reso
             );
             return None;
         }
-        Ok(Err(error)) => causes(&error),
+        Ok(Err(kube::Error::Api(status))) => status.message,
+        Ok(Err(_)) => {
+            checks.skipped(
+                "custom resources",
+                "the control plane cannot be reached",
+                "",
+            );
+            return None;
+        }
         Err(_) => format!("no answer within {} s", REQUEST_TIMEOUT.as_secs()),
     };
     let action = "give the account the rights of the chart's ClusterRole";

@@ -23,8 +23,8 @@ use e2e::{
 };
 use serde_json::{Value, json};
 
-/// Panels without series in this run: it has no webhook, no refused object, no script.
-const EMPTY: [&str; 3] = ["Calls by result", "Duration of calls", "Refused objects"];
+/// Panels without series in this run: it has no webhook, no certificate and no script.
+const EMPTY: [&str; 3] = ["Calls by result", "Duration of calls", "Next expiry"];
 
 fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
