@@ -24,7 +24,6 @@ const MAX_REPORT_BYTES: usize = 64 << 10;
 
 /// Asks whether a server is ready, and prints its checks.
 #[derive(Clone, Debug, clap::Args)]
-#[expect(clippy::doc_markdown, reason = "these are the texts of --help")]
 pub struct ReadyArgs {
     /// URL of the admin port
     #[arg(

@@ -37,7 +37,6 @@ const CRD: &str = "CRD";
     after_help = "One line for each CRD says what was done. A CRD is left alone where another server answers for its group, as on a Karmada control plane, \
 or where another program installed it. Exit code: 0 all others are served; 1 one is of a newer Fleetdex, or could not be applied."
 )]
-#[expect(clippy::doc_markdown, reason = "these are the texts of --help")]
 pub struct CrdApplyArgs {
     /// Print what would change, and change nothing
     #[arg(long, env = "FLEETDEX_CRD_DRY_RUN")]
@@ -125,7 +124,7 @@ pub(super) async fn apply(
 }
 
 impl CrdInstaller {
-    /// The APIServices of the CRDs' group-versions that another server answers for.
+    /// The `APIServices` of the CRDs' group-versions that another server answers for.
     async fn aggregated_versions(
         &self,
         wanted: &[CustomResourceDefinition],

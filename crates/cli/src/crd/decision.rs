@@ -17,7 +17,7 @@ const CRDS_OF_KARMADA: [&str; 2] = [
     "resourceinterpreterwebhookconfigurations.config.karmada.io",
 ];
 
-/// APIServices that another server answers for: the Service by the name of the APIService.
+/// `APIServices` that another server answers for: the Service by the name of the `APIService`.
 pub(super) type AggregatedVersions = BTreeMap<String, String>;
 
 /// What to do with a CRD.
@@ -41,7 +41,7 @@ pub(super) enum CrdDecision {
 pub(super) enum ForeignCrd {
     /// Another server answers for the group, and a CRD would never be served.
     Aggregated {
-        /// The APIService.
+        /// The `APIService`.
         api_service: String,
         /// The Service behind it.
         service: String,
@@ -111,7 +111,7 @@ pub(super) fn decide(
     }
 }
 
-/// The names of the APIServices of its versions.
+/// The names of the `APIServices` of its versions.
 pub(super) fn api_services(crd: &CustomResourceDefinition) -> impl Iterator<Item = String> + '_ {
     let versions = crd.spec.versions.iter();
     versions.map(|version| format!("{}.{}", version.name, crd.spec.group))
