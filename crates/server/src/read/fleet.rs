@@ -152,7 +152,7 @@ fn clusters<'c>(
             lag_seconds: lags
                 .get(name)
                 .filter(|_| state == ClusterState::Current)
-                .map(|lag| lag.as_millis() as f64 / 1_000.0),
+                .map(|lag| (lag.as_secs_f64() * 1_000.0).trunc() / 1_000.0),
             replica: replicas.get(name).copied(),
             kinds: kinds(catalog, name),
             gaps: if with_gaps {
