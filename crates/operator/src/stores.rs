@@ -449,6 +449,8 @@ mod tests {
             answers: Answers::default(),
             contexts: ListContexts::new(LIST_CONTEXTS),
             opened_with: Mutex::default(),
+            metrics: Arc::default(),
+            certificate: Mutex::default(),
         }
     }
 

@@ -309,6 +309,7 @@ mod tests {
     use std::convert::Infallible;
 
     use clap::Parser;
+    use fleetdex_telemetry::Readiness;
     use http::{Request, Response};
     use http_body_util::BodyExt as _;
     use kube::client::Body;
@@ -361,7 +362,11 @@ mod tests {
             ];
             let args = Command::parse_from([&flags[..], more_flags].concat()).args;
             let (sent, client) = accepting();
-            let rotation = CertificateRotation::start(&args, client, Readiness::new())
+            let telemetry = Telemetry {
+                metrics: Arc::default(),
+                readiness: Readiness::new(),
+            };
+            let rotation = CertificateRotation::start(&args, client, telemetry)
                 .await
                 .unwrap();
             let registered = sent.lock().last().cloned().unwrap();
