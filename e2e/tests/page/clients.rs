@@ -186,7 +186,7 @@ async fn stern_shows_logs_of_pods_of_the_fleet() {
     );
     // Following, it watches for pods, too.
     let follow = format!(
-        "timeout --signal=INT 5 {} --context {CONTEXT} -n {namespace} --color never logged || true",
+        "timeout --signal=INT 40 {} --context {CONTEXT} -n {namespace} --color never logged | grep -m 1 follow=true",
         stern.display()
     );
     let followed = context.run(&follow).await;
