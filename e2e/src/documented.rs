@@ -90,9 +90,10 @@ fn parse(page: &str, text: &str) -> Vec<DocumentedCommand> {
         let lines = block.lines.iter().enumerate();
         let mut continues = false;
         for (index, line) in lines {
-            let started = match block.is_console {
-                true => line.strip_prefix("$ "),
-                false => (!line.trim().is_empty()).then_some(*line),
+            let started = if block.is_console {
+                line.strip_prefix("$ ")
+            } else {
+                (!line.trim().is_empty()).then_some(*line)
             };
             match (continues, started, commands.last_mut()) {
                 (true, _, Some(last)) => {

@@ -31,7 +31,7 @@ pub fn check_clock(checks: &mut Checks, theirs: i64) {
     let message = format!("{ahead} s ahead of this machine's clock");
     match ahead.abs() {
         ..=CLOCK_TOLERANCE => checks.ok("clock", "as here"),
-        ..=CLOCK_LIMIT => checks.warning("clock", message, SYNCHRONIZE),
+        difference if difference <= CLOCK_LIMIT => checks.warning("clock", message, SYNCHRONIZE),
         _ => checks.error("clock", message, SYNCHRONIZE),
     }
 }

@@ -1,4 +1,4 @@
-//! Asks API servers what the caller may do, by SelfSubjectAccessReviews.
+//! Asks API servers what the caller may do, by `SelfSubjectAccessReview`s.
 
 use std::time::Duration;
 

@@ -2,6 +2,8 @@
 //!
 //! `make reference` writes it.
 
+#![allow(clippy::unwrap_used, reason = "a test")]
+
 use std::{env, fmt::Write as _, fs, path::Path};
 
 use fleetdex_cli::crd;
@@ -62,9 +64,10 @@ fn add_kind(
             .collect();
         let short = names.short_names.iter().flatten();
         let short: Vec<String> = short.map(|name| format!("`{name}`")).collect();
-        let also = match short.is_empty() {
-            true => String::new(),
-            false => format!(", short name {}", short.join(", ")),
+        let also = if short.is_empty() {
+            String::new()
+        } else {
+            format!(", short name {}", short.join(", "))
         };
         let schema = version
             .schema
@@ -101,9 +104,10 @@ fn add_fields(page: &mut String, object: &Value, parent: &str) {
         if is_root && matches!(name.as_str(), "apiVersion" | "kind" | "metadata") {
             continue;
         }
-        let path = match is_root {
-            true => name.clone(),
-            false => format!("{parent}.{name}"),
+        let path = if is_root {
+            name.clone()
+        } else {
+            format!("{parent}.{name}")
         };
         writeln!(
             page,

@@ -1,6 +1,6 @@
 //! Metrics in the `OpenMetrics` text format.
 //!
-//! Names follow <https://prometheus.io/docs/practices/naming/>. MetricLabel sets are bounded: clusters,
+//! Names follow <https://prometheus.io/docs/practices/naming/>. Label sets are bounded: clusters,
 //! kinds (`apps/v1/Deployment`) and stores, never object names. Code that runs for each event looks
 //! up its handles once ([`Metrics::unit`], [`Metrics::store`]) and then only touches atomics.
 

@@ -16,12 +16,12 @@ use crate::fleet::Fleet;
 
 /// The fields, below `search`.
 const FIELDS: [&str; 2] = ["ownerNames", "annotationKeys"];
-/// Pods of a ReplicaSet.
+/// Pods of a `ReplicaSet`.
 const REPLICAS: usize = 4;
 /// Bytes of a bulk request.
 const BATCH: usize = 2 << 20;
 /// Each variant is written so often, in turn; the fastest counts.
-const ROUNDS: usize = 5;
+const ROUNDS: usize = 8;
 /// The part of the bytes and of the throughput that the fields may cost.
 const MAX_COST: f64 = 0.10;
 

@@ -1,6 +1,6 @@
 //! `fleetdex doctor` finds nothing wrong with a healthy fleet, and names each planted fault.
 
-#![allow(clippy::unwrap_used, reason = "a test")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 use std::process::Stdio;
 

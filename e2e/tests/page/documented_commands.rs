@@ -375,10 +375,8 @@ async fn prepare(session: &Session, folder: &Path) {
 
 async fn run_in(session: &Session, command: &DocumentedCommand, folder: &Path) -> Ended {
     // A merge changes the context of other commands.
-    let kubeconfig = match command.text.contains("--merge") {
-        true => folder.join("merged"),
-        false => folder.join("kubeconfig"),
-    };
+    let is_merge = command.text.contains("--merge");
+    let kubeconfig = folder.join(if is_merge { "merged" } else { "kubeconfig" });
     let variables = [
         ("HOME", folder.display().to_string()),
         ("KUBECONFIG", kubeconfig.display().to_string()),
@@ -386,12 +384,11 @@ async fn run_in(session: &Session, command: &DocumentedCommand, folder: &Path) -
         // Leaves the object as it is.
         ("KUBE_EDITOR", "true".to_owned()),
     ];
-    let line = match command.text.contains(ENDLESS) {
-        true => {
-            let endless = without_comment(&command.text);
-            format!("timeout --signal=INT 3 {endless} || [ $? = 124 ]")
-        }
-        false => command.text.clone(),
+    let line = if command.text.contains(ENDLESS) {
+        let endless = without_comment(&command.text);
+        format!("timeout --signal=INT 3 {endless} || [ $? = 124 ]")
+    } else {
+        command.text.clone()
     };
     let ended = session.run(&line, folder, &variables, DEADLINE).await;
     ended.unwrap_or_else(|error| Ended {
@@ -407,9 +404,10 @@ fn problem(command: &DocumentedCommand, ended: &Ended) -> Option<String> {
     let is_unordered = IN_ANY_ORDER
         .iter()
         .any(|start| command.text.starts_with(start));
-    let is_same = match is_unordered {
-        true => sorted(documented) == sorted(&ended.output),
-        false => is_as_documented(documented, &ended.output),
+    let is_same = if is_unordered {
+        sorted(documented) == sorted(&ended.output)
+    } else {
+        is_as_documented(documented, &ended.output)
     };
     (!is_same).then(|| format!("documented:\n{documented}\nprinted:\n{}", ended.output))
 }

@@ -56,7 +56,8 @@ async fn objects_of(server: &ApiServer, release: &Release<'_>) -> BTreeMap<Strin
 }
 
 fn names(objects: &BTreeMap<String, String>) -> String {
-    objects.keys().map(|name| format!("{name}\n")).collect()
+    let names: Vec<&str> = objects.keys().map(String::as_str).collect();
+    names.join("\n")
 }
 
 #[tokio::test]
