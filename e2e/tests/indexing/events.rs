@@ -73,7 +73,9 @@ async fn a_cluster_that_fails_and_recovers_and_a_conflict_are_events() {
         "{conflict}"
     );
 
-    younger.remove().await.unwrap();
+    // The documents of their common store are the registry's.
+    younger.delete().await.unwrap();
+    younger.until_absent().await.unwrap();
     registry.remove().await.unwrap();
     stage.unregister(&cluster).await.unwrap();
 }
