@@ -34,7 +34,6 @@ const OPENSEARCH_VERSION: &str = "3.4.0";
 const SECURE_OPENSEARCH_VERSION: &str = "2.19.4";
 const SECURITY_PLUGIN_VERSION: &str = "2.19.4.0";
 const MDBOOK_VERSION: &str = "0.5.4";
-const STERN_VERSION: &str = "1.33.0";
 const AXE_CORE_VERSION: &str = "4.11.1";
 const AXE_CORE_SHA512: &str = "880b0e2f1a7e3c1a9fc0eaf25891739b93a6bf616d6c52a4f38470949c871f6f\
                                fffe50c33f430a2f6ee67b794cabea0ce853e500804fe7dcea0433e462fac614";
@@ -60,8 +59,6 @@ pub enum Part {
     Prometheus,
     /// Checks and tests alert rules.
     Promtool,
-    /// Shows the logs of pods that selectors name.
-    Stern,
     /// Builds the documentation as a book.
     MdBook,
     /// The browser, with its driver, in the version that is installed.
@@ -72,7 +69,7 @@ pub enum Part {
 
 impl Part {
     /// Every part, cheapest first where nothing depends on the order.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 12] = [
         Self::OpenSearch,
         Self::SecureOpenSearch,
         Self::AxeCore,
@@ -84,7 +81,6 @@ impl Part {
         Self::Helm3,
         Self::Promtool,
         Self::Prometheus,
-        Self::Stern,
         Self::MdBook,
     ];
 
@@ -98,7 +94,6 @@ impl Part {
             Self::Helm3 => "helm-3",
             Self::Prometheus => "prometheus",
             Self::Promtool => "promtool",
-            Self::Stern => "stern",
             Self::MdBook => "mdbook",
             Self::OpenSearch => "opensearch",
             Self::SecureOpenSearch => "opensearch-secure",
@@ -116,7 +111,6 @@ impl Part {
             Self::Helm => HELM_VERSION,
             Self::Helm3 => HELM_3_VERSION,
             Self::Prometheus | Self::Promtool => PROMETHEUS_VERSION,
-            Self::Stern => STERN_VERSION,
             Self::MdBook => MDBOOK_VERSION,
             Self::OpenSearch => OPENSEARCH_VERSION,
             Self::SecureOpenSearch => SECURE_OPENSEARCH_VERSION,
@@ -209,9 +203,7 @@ impl Part {
     fn first_time(self) -> &'static str {
         match self {
             Self::KubeApiserver => "about 6 min on 2 cores",
-            Self::Kubectl | Self::Helm | Self::Helm3 | Self::Stern | Self::Etcd => {
-                "about 1 min on 2 cores"
-            }
+            Self::Kubectl | Self::Helm | Self::Helm3 | Self::Etcd => "about 1 min on 2 cores",
             Self::MdBook => "about 2 min on 2 cores",
             Self::Prometheus | Self::Promtool => "about 3 min on 2 cores",
             Self::OpenSearch | Self::SecureOpenSearch | Self::Chromium => "about 20 s",
@@ -315,9 +307,6 @@ impl Part {
                 folder,
             )
             .map(Made::Program),
-            Self::Stern => {
-                go_build("stern", "github.com/stern/stern", "-s -w", folder).map(Made::Program)
-            }
             Self::MdBook => cargo_install("mdbook", MDBOOK_VERSION, folder).map(Made::Program),
             Self::OpenSearch => {
                 maven::unpack_opensearch(OPENSEARCH_VERSION, folder).map(Made::Folder)
@@ -480,7 +469,6 @@ mod tests {
         assert!(go_mod("helm-3").contains(&format!("helm.sh/helm/v3 v{HELM_3_VERSION}")));
         let prometheus = format!("github.com/prometheus/prometheus v{PROMETHEUS_VERSION}");
         assert!(go_mod("prometheus").contains(&prometheus));
-        assert!(go_mod("stern").contains(&format!("github.com/stern/stern v{STERN_VERSION}")));
     }
 
     #[test]

@@ -6,8 +6,8 @@ use std::{collections::BTreeSet, path::PathBuf, time::Duration};
 
 use anyhow::{Result, ensure};
 use e2e::{
-    demo::session::Ended, fleet::unique, http::client, kubelet::Kubelet, parts::Part,
-    poll::eventually, scenario::DEADLINE,
+    demo::session::Ended, fleet::unique, http::client, kubelet::Kubelet, poll::eventually,
+    scenario::DEADLINE,
 };
 use reqwest::{Method, StatusCode, header};
 use serde_json::{Value, json};
@@ -163,41 +163,6 @@ async fn kubectl_reads_changes_and_asks_for_rights() {
     }
     drop(kubelet);
     // The stub of a kubelet does not confirm that the pod has ended.
-    remove(&visit, &namespace).await;
-}
-
-#[tokio::test]
-async fn stern_shows_logs_of_pods_of_the_fleet() {
-    let visit = Visit::begin().await;
-    let context = Context::write(&visit).await;
-    let namespace = unique("stern");
-    let _kubelet = pod_with_logs(&visit, &namespace).await;
-    let stern = Part::Stern.ensure().unwrap();
-    let line = format!(
-        "{} --context {CONTEXT} -n {namespace} -l app=logged --no-follow --tail 2 --color never .",
-        stern.display()
-    );
-    let shown = context.run(&line).await;
-    assert!(
-        shown.success
-            && shown.output.contains("log of /containerLogs/")
-            && shown.output.contains("tailLines=2"),
-        "{shown:?}"
-    );
-    // Following, it watches for pods, too.
-    let follow = format!(
-        "timeout --signal=INT 40 {} --context {CONTEXT} -n {namespace} --color never logged | grep -m 1 follow=true",
-        stern.display()
-    );
-    let followed = context.run(&follow).await;
-    assert!(followed.output.contains("follow=true"), "{followed:?}");
-    // It knows a pod by namespace and name, which several clusters have: it shows nothing of what is refused.
-    let ambiguous = format!(
-        "{} --context {CONTEXT} -n web --no-follow --color never web-0 || true",
-        stern.display()
-    );
-    let refused = context.run(&ambiguous).await;
-    assert!(!refused.output.contains("log of"), "{refused:?}");
     remove(&visit, &namespace).await;
 }
 
