@@ -61,6 +61,7 @@ check: ## Format, lints and unit tests, without real parts; fast enough to run a
 	@$(STAGE) 'unit tests' $(CARGO) test --locked --workspace --lib --quiet
 	@$(STAGES)
 
+test: MORE_PROGRAMS = curl jq
 test: prerequisites ## Everything that has to pass: format, lints, tests, end-to-end tests on real parts
 	@rm -f target/stages
 	@$(STAGE) format $(CARGO) fmt --all --check
@@ -144,7 +145,7 @@ deny: ## Check licences, bans and sources of dependencies (needs cargo-deny: car
 # Programs that no target installs. `e2e parts` checks the version of Java, cargo that of Rust.
 prerequisites:
 	@missing=''; \
-	for program in $(CARGO) cc git go java mvn; do \
+	for program in $(CARGO) cc git go java mvn $(MORE_PROGRAMS); do \
 		command -v $$program >/dev/null 2>&1 || missing="$$missing $$program"; \
 	done; \
 	if [ -n "$$missing" ]; then \
