@@ -16,6 +16,7 @@ mod reader_threads;
 mod repacking;
 mod revisions;
 mod running_query;
+mod selection;
 mod table;
 mod values;
 mod view;

@@ -144,7 +144,8 @@ impl TermDictionary {
     }
 
     /// The terms that match a word. They are those of the vocabulary as it is during this call; a number that a table
-    /// has keeps its meaning while the table is locked.
+    /// has keeps its meaning while the table is locked. Another new term makes the next call look through all terms
+    /// again: ask once for all tables.
     pub(super) fn matching(&self, word: &Word) -> Arc<MatchingTerms> {
         let generation = self.read().generation;
         let is_it = |known: &&Arc<MatchingTerms>| {

@@ -11,9 +11,10 @@ use fleetdex_core::query::{
 };
 use roaring::RoaringBitmap;
 
-use super::{running_query::RunningQuery, table::Table, view::PAGE_BYTES};
+use super::{running_query::RunningQuery, selection::Selection, table::Table, view::PAGE_BYTES};
 use crate::{
-    StoreError, document::StoredDocument, packed::Unpacker, query_filter::Filter, terms::NAMESPACE,
+    StoreError, document::StoredDocument, packed::Unpacker, query_filter::Filter,
+    sort_position::Uid, terms::NAMESPACE,
 };
 
 /// What a search has found.
@@ -45,10 +46,10 @@ impl RankedDocuments {
         }
     }
 
-    /// Adds the documents of a table that a filter selects.
-    pub(super) fn add(&mut self, table: &Table, filter: &Filter) {
+    /// Adds the selected documents of a table.
+    pub(super) fn add(&mut self, table: &Table, selection: &Selection<'_>) {
         let mut all = RoaringBitmap::new();
-        for (score, found) in table.by_score(filter) {
+        for (score, found) in table.by_score(selection) {
             self.add_best(table, score, &found);
             all |= found;
         }
@@ -69,7 +70,7 @@ impl RankedDocuments {
                 score,
                 document: Arc::clone(document),
             };
-            let follows = |after: &RankPosition| candidate.position() > *after;
+            let follows = |after| candidate.follows(after);
             if !self.after.as_ref().is_none_or(follows) {
                 continue;
             }
@@ -128,24 +129,44 @@ impl RankedDocuments {
 impl RankedDocument {
     fn position(&self) -> RankPosition {
         let (document, origin) = (&self.document, &self.document.origin);
-        let created = document.created();
         RankPosition {
             score: Reverse(self.score),
-            created: Reverse((created > 0).then(|| i64::from(created) * 1_000)),
+            created: self.created(),
             cluster: origin.cluster.to_string(),
             uid: document.uid().into_owned(),
             api_version: origin.api_version.to_string(),
             kind: origin.kind.to_string(),
         }
     }
+
+    fn created(&self) -> Reverse<Option<i64>> {
+        let created = self.document.created();
+        Reverse((created > 0).then(|| i64::from(created) * 1_000))
+    }
+
+    /// Whether it comes after this position.
+    fn follows(&self, after: &RankPosition) -> bool {
+        let quick = (Reverse(self.score), self.created()).cmp(&(after.score, after.created));
+        quick.then_with(|| self.position().cmp(after)).is_gt()
+    }
+
+    /// What decides its place, as [`RankPosition`] does: not one text is copied.
+    fn key(&self) -> (Reverse<u32>, Reverse<u32>, &str, Uid<'_>, &str, &str) {
+        let place = self.document.sort_position();
+        (
+            Reverse(self.score),
+            Reverse(place.created),
+            place.cluster,
+            place.uid,
+            place.api_version,
+            &self.document.origin.kind,
+        )
+    }
 }
 
 impl Ord for RankedDocument {
     fn cmp(&self, other: &Self) -> Ordering {
-        let quick = |ranked: &Self| (Reverse(ranked.score), Reverse(ranked.document.created()));
-        quick(self)
-            .cmp(&quick(other))
-            .then_with(|| self.position().cmp(&other.position()))
+        self.key().cmp(&other.key())
     }
 }
 
@@ -166,7 +187,9 @@ impl Eq for RankedDocument {}
 impl RunningQuery {
     pub(super) fn ranked_page(&self, ranked: &RankedQuery) -> Result<RankedPage, StoreError> {
         let mut found = RankedDocuments::new(ranked);
-        self.for_each_searched_table(&ranked.queries, |table, filter| found.add(table, filter))?;
+        self.for_each_searched_table(&ranked.queries, |table, selection| {
+            found.add(table, selection);
+        })?;
         self.page_of(found, ranked.limit)
     }
 
@@ -174,7 +197,7 @@ impl RunningQuery {
     pub(super) fn for_each_searched_table(
         &self,
         queries: &[Query],
-        mut each: impl FnMut(&Table, &Filter),
+        mut each: impl FnMut(&Table, &Selection<'_>),
     ) -> Result<(), StoreError> {
         let filters = queries.iter().map(Filter::new);
         let filters: Vec<Filter> = filters
@@ -191,9 +214,9 @@ impl RunningQuery {
             self.cancellation.check()?;
             self.shared
                 .read()
-                .for_each_table(query, filter, |table, filter| {
+                .for_each_table(query, filter, |table, selection| {
                     if self.cancellation.check().is_ok() {
-                        each(table, filter);
+                        each(table, selection);
                     }
                 });
         }

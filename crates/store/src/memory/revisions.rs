@@ -13,6 +13,7 @@ use fleetdex_core::{
 use super::{
     contents::Contents,
     order::{Chunk, Entry},
+    selection::Selection,
     table::{SelectedDocuments, Table},
 };
 use crate::{
@@ -258,20 +259,23 @@ impl StoredRevisions {
     /// The documents that a query selects, by cluster.
     pub(super) fn select(&self, query: &Query, filter: &Filter) -> Vec<SelectedDocuments> {
         let mut selected = Vec::new();
-        self.for_each_table(query, filter, |table, permitted| {
-            selected.push(table.select(permitted, query.limit));
+        self.for_each_table(query, filter, |table, selection| {
+            selected.push(table.select(selection, query.limit));
         });
         selected
     }
 
-    /// Hands over the tables that a query reads, one for each cluster, each with the filter of what
-    /// the caller may see there.
+    /// Hands over the tables that a query reads, one for each cluster, each with what the caller may see there.
+    ///
+    /// The terms of words are looked for once: while the tables are locked, their documents keep their terms, and get no
+    /// others.
     pub(super) fn for_each_table(
         &self,
         query: &Query,
         filter: &Filter,
-        mut each: impl FnMut(&Table, &Filter),
+        mut each: impl FnMut(&Table, &Selection<'_>),
     ) {
+        let mut terms = None;
         let is_requested =
             |cluster: &ClusterName| query.clusters.is_empty() || query.clusters.contains(cluster);
         let shows = |stored: &&StoredRevision| {
@@ -281,7 +285,9 @@ impl StoredRevisions {
             let table = stored.contents.table(&query.resource);
             let permitted = filter.in_cluster(&stored.revision.cluster);
             if let (Some(table), Some(permitted)) = (table, permitted) {
-                each(table, &permitted);
+                let terms = terms.get_or_insert_with(|| table.terms_of(filter.words()));
+                let filter = &permitted;
+                each(table, &Selection { filter, terms });
             }
         }
     }

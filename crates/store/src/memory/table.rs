@@ -13,6 +13,7 @@ use roaring::RoaringBitmap;
 use super::{
     cancellation::Cancellation,
     order::{Chunk, Entry, Order},
+    selection::Selection,
 };
 use crate::{
     StoreError,
@@ -248,7 +249,8 @@ impl Table {
     }
 
     /// The documents that match a filter. `limit`: how many of them the first page shows.
-    pub(super) fn select(&self, filter: &Filter, limit: usize) -> SelectedDocuments {
+    pub(super) fn select(&self, selection: &Selection<'_>, limit: usize) -> SelectedDocuments {
+        let filter = selection.filter;
         if filter.conditions().is_empty() && filter.words().is_empty() {
             return SelectedDocuments {
                 chunks: self.order.freeze(),
@@ -256,7 +258,7 @@ impl Table {
                 count: self.len(),
             };
         }
-        let found = self.find(filter);
+        let found = self.find(selection);
         let count = usize::try_from(found.len()).unwrap_or(usize::MAX);
         // Few documents are sorted by themselves; of many, the first are soon found in the order of
         // all.
@@ -294,19 +296,6 @@ impl Table {
                 .compare(&right.document.sort_position(), &standard)
         });
         chunk
-    }
-
-    fn find(&self, filter: &Filter) -> RoaringBitmap {
-        let mut found = self.with_conditions(filter);
-        for word in filter.words() {
-            let with = self.with_word(word).part;
-            if word.is_negated {
-                found -= with;
-            } else {
-                found &= with;
-            }
-        }
-        found
     }
 
     /// The documents for which the conditions of a filter hold.

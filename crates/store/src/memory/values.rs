@@ -17,9 +17,8 @@ impl RunningQuery {
         values: &ValuesQuery,
     ) -> Result<Vec<ValueCounts>, StoreError> {
         let mut counts = vec![ValueCounts::default(); values.prefixes.len()];
-        self.for_each_searched_table(&values.queries, |table, filter| {
-            let by_score = table.by_score(filter).into_iter();
-            let found = by_score.fold(RoaringBitmap::new(), |all, (_, found)| all | found);
+        self.for_each_searched_table(&values.queries, |table, selection| {
+            let found = table.find(selection);
             if found.is_empty() {
                 return;
             }

@@ -1,10 +1,12 @@
 //! Words in the embedded store: the documents of a table that match a word, by how well.
 
+use std::sync::Arc;
+
 use fleetdex_core::query::{Word, WordMatch};
 use roaring::RoaringBitmap;
 
-use super::table::Table;
-use crate::query_filter::Filter;
+use super::{selection::Selection, table::Table};
+use crate::terms::MatchingTerms;
 
 /// The positions of the documents that match a word. Each set contains those of a better match.
 #[derive(Default)]
@@ -41,8 +43,22 @@ impl WordPositions {
 }
 
 impl Table {
+    /// The documents that match the conditions and the words.
+    pub(super) fn find(&self, selection: &Selection<'_>) -> RoaringBitmap {
+        let mut found = self.with_conditions(selection.filter);
+        for (word, terms) in selection.words() {
+            let with = self.with_word(word, terms).part;
+            if word.is_negated {
+                found -= with;
+            } else {
+                found &= with;
+            }
+        }
+        found
+    }
+
     /// The documents that match a word.
-    pub(super) fn with_word(&self, word: &Word) -> WordPositions {
+    fn with_word(&self, word: &Word, terms: &MatchingTerms) -> WordPositions {
         let mut found = WordPositions::default();
         let Some(document) = self.used.min().and_then(|position| self.get(position)) else {
             return found;
@@ -55,14 +71,21 @@ impl Table {
             None => {}
         }
         self.add_names(word, &mut found);
-        let matching = self.vocabulary.matching(word);
-        for (key, numbers) in &matching.by_key {
+        for (key, numbers) in &terms.by_key {
             self.postings
                 .for_each_of(key, numbers, |of_term, positions| {
                     positions.add_to(found.of(*of_term));
                 });
         }
         found.nested()
+    }
+
+    /// The terms of the vocabulary that match each word.
+    pub(super) fn terms_of(&self, words: &[Word]) -> Vec<Arc<MatchingTerms>> {
+        words
+            .iter()
+            .map(|word| self.vocabulary.matching(word))
+            .collect()
     }
 
     fn add_names(&self, word: &Word, found: &mut WordPositions) {
@@ -79,11 +102,11 @@ impl Table {
         }
     }
 
-    /// The documents that match a filter, by their scores, the greatest first.
-    pub(super) fn by_score(&self, filter: &Filter) -> Vec<(u32, RoaringBitmap)> {
-        let mut levels = vec![(0, self.with_conditions(filter))];
-        for word in filter.words() {
-            let with = self.with_word(word);
+    /// The same, by their scores, the greatest first.
+    pub(super) fn by_score(&self, selection: &Selection<'_>) -> Vec<(u32, RoaringBitmap)> {
+        let mut levels = vec![(0, self.with_conditions(selection.filter))];
+        for (word, terms) in selection.words() {
+            let with = self.with_word(word, terms);
             if word.is_negated {
                 for (_, found) in &mut levels {
                     *found -= &with.part;
