@@ -2,6 +2,7 @@
 #
 #   DEMO_ARGS=--exit       the demo stops at its end; without a terminal, or with CI set, it does so anyway (--stay keeps it)
 #   BENCH_ARGS=…           arguments of `e2e bench`, such as --quick or --only restart,churn
+#   IMAGE_ARGS=…           arguments of `e2e image`, such as --demo, --architecture amd64 or --profile dev
 #   SOAK_ARGS=…            arguments of `e2e soak`, such as --minutes 2 --outage-minutes 0.5 or --seed 7
 #   SEEDS=500 FROM=1       simulated runs of `make test`, and the first of them; CLEAN_SEEDS=10000 those of `make mutants`
 #   FUZZ_SECONDS=60        how long `make fuzz` runs each target
@@ -10,6 +11,7 @@
 CARGO ?= cargo
 DEMO_ARGS ?=
 BENCH_ARGS ?=
+IMAGE_ARGS ?=
 SOAK_ARGS ?=
 E2E_THREADS ?= 3
 SEEDS ?= 500
@@ -41,7 +43,7 @@ STAGE = ./.ci/stage
 STAGES = awk '{ print; total += $$1 } END { printf "%6d s  in all\n", total }' target/stages
 
 .DEFAULT_GOAL := help
-.PHONY: help demo check test mutants fuzz bench dist soak fmt parts crds chart-docs dashboards metrics-docs images reference docs book deny prerequisites
+.PHONY: help demo check test mutants fuzz bench dist image soak fmt parts crds chart-docs dashboards metrics-docs images reference docs book deny prerequisites
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -101,6 +103,10 @@ dist: ## The program as it is shipped, and its debug information in a file besid
 	objcopy --only-keep-debug $(TARGET)/dist/fleetdex target/package/fleetdex.debug
 	objcopy --strip-all --add-gnu-debuglink=target/package/fleetdex.debug $(TARGET)/dist/fleetdex target/package/fleetdex
 	@ls -l target/package
+
+image: prerequisites ## The image for x86_64 and aarch64 and the list of its components, without an engine: target/package/; with --demo it is tried out
+	$(CARGO) build --locked --workspace --bins
+	$(BUILT)/e2e image $(IMAGE_ARGS)
 
 soak: prerequisites ## Writes and random faults for 30 minutes, 10 of them without OpenSearch, then the final comparison (the oracle); figures go to target/soak/results.json
 	$(CARGO) build --locked --release --workspace --bins

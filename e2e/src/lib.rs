@@ -15,6 +15,7 @@ pub mod engine;
 pub mod fleet;
 pub mod generate;
 pub mod http;
+pub mod image;
 pub mod informer;
 pub mod interpreter;
 pub mod java;

@@ -11,6 +11,7 @@ use clap::{Parser, Subcommand, ValueEnum};
 use e2e::{
     bench, demo,
     fleet::{self, Fleet, FleetState, OpenSearchKind, Options},
+    image,
     parts::{self, Part},
     signals, soak,
 };
@@ -59,6 +60,8 @@ enum Task {
     /// Steady writes and random faults for a while, then the oracle; writes
     /// target/soak/results.json.
     Soak(soak::SoakArgs),
+    /// Make the image without an engine: target/package/fleetdex-image.tar, and fleetdex.cdx.json, the list of its components.
+    Image(image::ImageArgs),
     /// Stop the fleet that a state file describes.
     Down {
         /// The file (default: target/fleet/fleet.json).
@@ -141,6 +144,7 @@ fn run(task: Task) -> Result<()> {
             e2e::http::install_tls_provider();
             tokio::runtime::Runtime::new()?.block_on(soak::run(args))
         }
+        Task::Image(args) => image::run(&args),
         Task::Down { state } => {
             let state_file = match state {
                 Some(path) => path,

@@ -7,6 +7,7 @@
 mod chromium;
 mod command;
 mod maven;
+mod system;
 
 use std::{
     env,
@@ -34,6 +35,9 @@ const OPENSEARCH_VERSION: &str = "3.4.0";
 const SECURE_OPENSEARCH_VERSION: &str = "2.19.4";
 const SECURITY_PLUGIN_VERSION: &str = "2.19.4.0";
 const MDBOOK_VERSION: &str = "0.5.4";
+const CARGO_CYCLONEDX_VERSION: &str = "0.5.9";
+const CARGO_ZIGBUILD_VERSION: &str = "0.24.1";
+const ZIG_VERSION: &str = "0.17.1";
 const AXE_CORE_VERSION: &str = "4.11.1";
 const AXE_CORE_SHA512: &str = "880b0e2f1a7e3c1a9fc0eaf25891739b93a6bf616d6c52a4f38470949c871f6f\
                                fffe50c33f430a2f6ee67b794cabea0ce853e500804fe7dcea0433e462fac614";
@@ -65,10 +69,16 @@ pub enum Part {
     Chromium,
     /// The script that checks a page for accessibility.
     AxeCore,
+    /// Compiles static programs for other architectures, with Zig as compiler of C and C++.
+    CargoZigbuild,
+    /// Makes images without an engine, in the version that is installed.
+    Buildah,
+    /// Lists what a program consists of.
+    CargoCyclonedx,
 }
 
 impl Part {
-    /// Every part, cheapest first where nothing depends on the order.
+    /// Every part that tests need, cheapest first where nothing depends on the order.
     pub const ALL: [Self; 12] = [
         Self::OpenSearch,
         Self::SecureOpenSearch,
@@ -83,6 +93,9 @@ impl Part {
         Self::Prometheus,
         Self::MdBook,
     ];
+
+    /// What makes the image.
+    pub const OF_IMAGE: [Self; 3] = [Self::Buildah, Self::CargoZigbuild, Self::CargoCyclonedx];
 
     /// The name used on the command line and in the cache.
     pub fn name(self) -> &'static str {
@@ -99,11 +112,14 @@ impl Part {
             Self::SecureOpenSearch => "opensearch-secure",
             Self::Chromium => "chromium",
             Self::AxeCore => "axe-core",
+            Self::CargoZigbuild => "cargo-zigbuild",
+            Self::Buildah => "buildah",
+            Self::CargoCyclonedx => "cargo-cyclonedx",
         }
     }
 
-    /// The version that is pinned here and in `parts/*/go.mod`; for Chromium, whose packages have
-    /// one version at a time, that it is the system's.
+    /// The version that is pinned here and in `parts/*/go.mod`; for what is installed from packages, which
+    /// have one version at a time, that it is the system's.
     fn version(self) -> &'static str {
         match self {
             Self::KubeApiserver | Self::Kubectl => KUBERNETES_VERSION,
@@ -114,16 +130,19 @@ impl Part {
             Self::MdBook => MDBOOK_VERSION,
             Self::OpenSearch => OPENSEARCH_VERSION,
             Self::SecureOpenSearch => SECURE_OPENSEARCH_VERSION,
-            Self::Chromium => "system",
+            Self::Chromium | Self::Buildah => "system",
             Self::AxeCore => AXE_CORE_VERSION,
+            Self::CargoZigbuild => CARGO_ZIGBUILD_VERSION,
+            Self::CargoCyclonedx => CARGO_CYCLONEDX_VERSION,
         }
     }
 
     /// Finds the part that the command line calls `name`.
     pub fn named(name: &str) -> Result<Self> {
-        let found = Self::ALL.into_iter().find(|part| part.name() == name);
-        found.with_context(|| {
-            let known: Vec<&str> = Self::ALL.iter().map(|part| part.name()).collect();
+        let mut all = Self::ALL.into_iter().chain(Self::OF_IMAGE);
+        all.find(|part| part.name() == name).with_context(|| {
+            let all = Self::ALL.iter().chain(&Self::OF_IMAGE);
+            let known: Vec<&str> = all.map(|part| part.name()).collect();
             format!(
                 "there is no part `{name}`; known parts: {}",
                 known.join(", ")
@@ -169,10 +188,12 @@ impl Part {
         })
     }
 
-    /// The path of the part's program, if the part is in the cache or, for Chromium, installed.
+    /// The path of the part's program, if the part is in the cache or installed.
     pub fn find(self) -> Result<Option<PathBuf>> {
-        if self == Self::Chromium {
-            return Ok(Chromium::find()?.map(|found| found.browser));
+        match self {
+            Self::Chromium => return Ok(Chromium::find()?.map(|found| found.browser)),
+            Self::Buildah => return Ok(system::on_path(self.name())),
+            _ => {}
         }
         let program = self.folder()?.join(self.program());
         Ok(program.is_file().then_some(program))
@@ -196,6 +217,7 @@ impl Part {
         match self {
             Self::OpenSearch | Self::SecureOpenSearch => "bin/opensearch",
             Self::AxeCore => maven::AXE_SCRIPT,
+            Self::CargoZigbuild => "bin/cargo-zigbuild",
             binary => binary.name(),
         }
     }
@@ -204,9 +226,13 @@ impl Part {
         match self {
             Self::KubeApiserver => "about 6 min on 2 cores",
             Self::Kubectl | Self::Helm | Self::Helm3 | Self::Etcd => "about 1 min on 2 cores",
-            Self::MdBook => "about 2 min on 2 cores",
+            Self::MdBook | Self::CargoCyclonedx => "about 2 min on 2 cores",
             Self::Prometheus | Self::Promtool => "about 3 min on 2 cores",
-            Self::OpenSearch | Self::SecureOpenSearch | Self::Chromium => "about 20 s",
+            Self::OpenSearch
+            | Self::SecureOpenSearch
+            | Self::Chromium
+            | Self::Buildah
+            | Self::CargoZigbuild => "about 20 s",
             Self::AxeCore => "about 5 s",
         }
     }
@@ -321,6 +347,14 @@ impl Part {
                 maven::unpack_axe_core(AXE_CORE_VERSION, AXE_CORE_SHA512, folder).map(Made::Folder)
             }
             Self::Chromium => chromium::install().map(|()| Made::Installed),
+            Self::Buildah => {
+                let needs = "buildah on the path (Debian: apt-get install buildah)";
+                system::install(&["buildah"], needs).map(|()| Made::Installed)
+            }
+            Self::CargoZigbuild => pip_install(folder).map(Made::Folder),
+            Self::CargoCyclonedx => {
+                cargo_install(self.name(), CARGO_CYCLONEDX_VERSION, folder).map(Made::Program)
+            }
         }
     }
 }
@@ -441,6 +475,19 @@ fn cargo_install(package: &str, version: &str, folder: &Path) -> Result<PathBuf>
         "cargo, which rustup installs (https://rustup.rs)",
     )?;
     Ok(root.join("bin").join(package))
+}
+
+/// cargo-zigbuild and Zig as PyPI has them: built, and with all that Zig needs.
+fn pip_install(folder: &Path) -> Result<PathBuf> {
+    let needs = "Python 3 with pip (Debian: apt-get install python3-pip)";
+    let installed = folder.join("installed");
+    let mut pip = Command::new("python3");
+    pip.args(["-m", "pip", "install", "--quiet", "--no-deps", "--target"])
+        .arg(&installed)
+        .arg(format!("cargo-zigbuild=={CARGO_ZIGBUILD_VERSION}"))
+        .arg(format!("ziglang=={ZIG_VERSION}"));
+    run(&mut pip, needs)?;
+    Ok(installed)
 }
 
 /// Builds the client-go informer of `parts/kubernetes/informer` into a folder. Every time, because

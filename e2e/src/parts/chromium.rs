@@ -1,14 +1,10 @@
 //! Chromium and its driver: found on this machine, or installed from its packages.
 
-use std::{
-    env,
-    path::{Path, PathBuf},
-    process::Command,
-};
+use std::{env, path::PathBuf};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 
-use super::command::run;
+use super::system::{self, on_path};
 
 /// Names the browser's program, instead of the first one on the path.
 const BROWSER_VARIABLE: &str = "FLEETDEX_CHROMIUM";
@@ -44,28 +40,9 @@ impl Chromium {
     }
 }
 
-/// Installs both with apt-get, which needs root on Debian or a system made from it.
+/// Installs both.
 pub(super) fn install() -> Result<()> {
-    let apt_get = on_path("apt-get");
-    let Some(apt_get) = apt_get.filter(|_| nix::unistd::geteuid().is_root()) else {
-        bail!("not found; needed: {NEEDS}");
-    };
-    eprintln!("installing {} with apt-get …", PACKAGES.join(" and "));
-    if apt_install(&apt_get).is_ok() {
-        return Ok(());
-    }
-    // A new machine has no lists of packages, and old lists name packages that are gone.
-    run(Command::new(&apt_get).arg("update"), NEEDS)?;
-    apt_install(&apt_get)
-}
-
-fn apt_install(apt_get: &Path) -> Result<()> {
-    let mut install = Command::new(apt_get);
-    install
-        .env("DEBIAN_FRONTEND", "noninteractive")
-        .args(["install", "-y", "--no-install-recommends"])
-        .args(PACKAGES);
-    run(&mut install, NEEDS).map(drop)
+    system::install(&PACKAGES, NEEDS)
 }
 
 fn program(variable: &str, names: &[&str]) -> Result<Option<PathBuf>> {
@@ -78,21 +55,12 @@ fn program(variable: &str, names: &[&str]) -> Result<Option<PathBuf>> {
         .with_context(|| format!("{variable} names {}, which is no file", named.display()))
 }
 
-fn on_path(name: &str) -> Option<PathBuf> {
-    let folders = env::var_os("PATH")?;
-    env::split_paths(&folders)
-        .map(|folder| folder.join(name))
-        .find(|program| program.is_file())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn programs_are_found_on_the_path() {
-        assert!(on_path("sh").unwrap().is_absolute());
-        assert_eq!(on_path("no-such-program"), None);
+    fn without_a_variable_the_first_program_on_the_path_is_taken() {
         assert_eq!(
             program("NO_SUCH_VARIABLE", &["no-such-program", "sh"]).unwrap(),
             on_path("sh")

@@ -1,0 +1,110 @@
+//! Runs the program of an image as a container does, without an engine.
+
+use std::{
+    env, fs,
+    os::unix::fs::PermissionsExt as _,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use anyhow::{Context, Result, ensure};
+
+use super::repository;
+use crate::fleet::target_folder;
+
+/// Mounts, and then runs the program as the image's user. The inner user namespace makes the user who calls it that user, so that files
+/// of the mounted folders can be read. It stays the same process.
+const LAUNCHER: &str = r#"#!/bin/sh
+exec unshare --user --map-root-user --mount sh -euc '
+root=$1 mounts=$2
+shift 2
+mount --bind "$root" "$root"
+IFS=:
+for mounted in $mounts; do mount --rbind "$mounted" "$root$mounted"; done
+unset IFS
+mount -o remount,ro,bind "$root"
+folder=$(pwd)
+[ -d "$root$folder" ] || folder=/
+exec unshare --user --map-user=65532 --map-group=65532 --root="$root" --wd="$folder" /usr/local/bin/fleetdex "$@"
+' fleetdex '{root}' '{mounts}' "$@"
+"#;
+
+/// An unpacked image: its root file system, read-only, in which there is nothing else but `/proc`, the names of hosts, and the folders of
+/// this repository and of temporary files, where tests keep their kubeconfigs.
+pub(super) struct Container {
+    root: PathBuf,
+    launcher: PathBuf,
+}
+
+impl Container {
+    pub(super) fn new(root: PathBuf) -> Result<Self> {
+        let files = ["/etc/hosts", "/etc/resolv.conf"].map(PathBuf::from);
+        let folders = [
+            PathBuf::from("/proc"),
+            repository(),
+            target_folder()?,
+            env::temp_dir(),
+        ];
+        let mut mounted: Vec<PathBuf> = files
+            .into_iter()
+            .chain(folders)
+            .filter(|path| path.exists())
+            .collect();
+        mounted.dedup();
+        for path in &mounted {
+            let place = root.join(path.strip_prefix("/").unwrap_or(path));
+            let made = if path.is_dir() {
+                fs::create_dir_all(&place)
+            } else {
+                let folder = place.parent().unwrap_or(&root);
+                fs::create_dir_all(folder).and_then(|()| fs::write(&place, ""))
+            };
+            made.with_context(|| format!("creating {}", place.display()))?;
+        }
+        let mounts = mounted.iter().map(|path| path.display().to_string());
+        let launcher = LAUNCHER
+            .replace("{root}", &root.display().to_string())
+            .replace("{mounts}", &mounts.collect::<Vec<_>>().join(":"));
+        let path = root.with_extension("launcher");
+        fs::write(&path, launcher).with_context(|| format!("writing {}", path.display()))?;
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755))
+            .context("making the launcher executable")?;
+        Ok(Self {
+            root,
+            launcher: path,
+        })
+    }
+
+    /// A program that runs that of the image with its arguments.
+    pub(super) fn launcher(&self) -> &Path {
+        &self.launcher
+    }
+
+    /// What `fleetdex --version` prints.
+    pub(super) fn version(&self) -> Result<String> {
+        printed(Command::new(&self.launcher).arg("--version"))
+    }
+
+    /// The same with an emulator of another processor, outside of the root file system; `None` without that emulator.
+    pub(super) fn version_with(&self, emulator: &str) -> Result<Option<String>> {
+        let program = self.root.join("usr/local/bin/fleetdex");
+        let mut command = Command::new(emulator);
+        match command.arg(program).arg("--version").output() {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+            _ => printed(&mut command).map(Some),
+        }
+    }
+}
+
+fn printed(command: &mut Command) -> Result<String> {
+    let output = command.output().context("running the program of the image; needed: unshare of util-linux 2.38 or newer, and user namespaces")?;
+    let shown = String::from_utf8_lossy(&[output.stdout, output.stderr].concat())
+        .trim()
+        .to_owned();
+    ensure!(
+        output.status.success(),
+        "the program of the image failed ({}): {shown}",
+        output.status
+    );
+    Ok(shown)
+}
