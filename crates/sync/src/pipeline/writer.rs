@@ -468,6 +468,9 @@ impl<'p> Writer<'p> {
                     .pending
                     .lock()
                     .complete(&PendingKey::of(&operation.write));
+                if let Some(trace) = operation.ticket.trace() {
+                    trace.ended(BulkVerdict::Rejected.as_str());
+                }
                 operation.ticket.acknowledge();
             }
         }
