@@ -123,7 +123,7 @@ async fn spans_are_exported_and_the_last_ones_when_the_process_stops() {
     assert!(was_authenticated.load(Ordering::Relaxed));
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_collector_that_hangs_or_refuses_costs_only_counted_spans() {
     for behavior in [Behavior::Hangs, Behavior::Refuses] {
         let (settings, _) = collector(behavior).await;
