@@ -17,27 +17,27 @@ use percent_encoding::percent_decode_str;
 const PREFIX: &str = "OTEL_";
 const DISABLED: &str = "OTEL_SDK_DISABLED";
 const EXPORTER: &str = "OTEL_TRACES_EXPORTER";
-const ENDPOINT: Names = Names {
+const ENDPOINT: VariableNames = VariableNames {
     of_traces: "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
     of_all: "OTEL_EXPORTER_OTLP_ENDPOINT",
 };
-const PROTOCOL: Names = Names {
+const PROTOCOL: VariableNames = VariableNames {
     of_traces: "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL",
     of_all: "OTEL_EXPORTER_OTLP_PROTOCOL",
 };
-const HEADERS: Names = Names {
+const HEADERS: VariableNames = VariableNames {
     of_traces: "OTEL_EXPORTER_OTLP_TRACES_HEADERS",
     of_all: "OTEL_EXPORTER_OTLP_HEADERS",
 };
-const TIMEOUT: Names = Names {
+const TIMEOUT: VariableNames = VariableNames {
     of_traces: "OTEL_EXPORTER_OTLP_TRACES_TIMEOUT",
     of_all: "OTEL_EXPORTER_OTLP_TIMEOUT",
 };
-const COMPRESSION: Names = Names {
+const COMPRESSION: VariableNames = VariableNames {
     of_traces: "OTEL_EXPORTER_OTLP_TRACES_COMPRESSION",
     of_all: "OTEL_EXPORTER_OTLP_COMPRESSION",
 };
-const CERTIFICATE: Names = Names {
+const CERTIFICATE: VariableNames = VariableNames {
     of_traces: "OTEL_EXPORTER_OTLP_TRACES_CERTIFICATE",
     of_all: "OTEL_EXPORTER_OTLP_CERTIFICATE",
 };
@@ -61,7 +61,7 @@ const DEFAULT_SERVICE_NAME: &str = "fleetdex";
 
 /// A setting for traces, and the one for all signals, which is used without the first.
 #[derive(Clone, Copy)]
-struct Names {
+struct VariableNames {
     of_traces: &'static str,
     of_all: &'static str,
 }
@@ -177,7 +177,7 @@ impl<'v> Variables<'v> {
     }
 
     /// The variable that decides, and its value.
-    fn either(&self, names: Names) -> Option<(&'static str, &'v str)> {
+    fn either(&self, names: VariableNames) -> Option<(&'static str, &'v str)> {
         [names.of_traces, names.of_all]
             .into_iter()
             .find_map(|name| Some((name, self.get(name)?)))
