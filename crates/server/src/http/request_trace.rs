@@ -61,8 +61,9 @@ pub(super) struct RequestTrace<'t> {
     route: Option<Cow<'static, str>>,
     agent: Option<String>,
     is_endless: bool,
-    /// The span, once it is decided whether there is one.
-    span: Option<Option<Trace>>,
+    /// Whether it is decided if there is a span.
+    is_decided: bool,
+    span: Option<Trace>,
 }
 
 impl<'t> RequestTrace<'t> {
@@ -89,6 +90,7 @@ impl<'t> RequestTrace<'t> {
             agent: agent
                 .map(|agent| agent[..agent.floor_char_boundary(MAX_AGENT_BYTES)].to_owned()),
             is_endless,
+            is_decided: false,
             span: None,
         })
     }
@@ -107,10 +109,10 @@ impl<'t> RequestTrace<'t> {
 
     /// Begins the span of a caller that is not known, if it has not begun.
     pub(super) fn unauthenticated(&mut self) -> Option<Trace> {
-        match &self.span {
-            Some(span) => span.clone(),
-            None => self.begin(false),
+        if self.is_decided {
+            return self.span.clone();
         }
+        self.begin(false)
     }
 
     fn begin(&mut self, is_authenticated: bool) -> Option<Trace> {
@@ -131,7 +133,9 @@ impl<'t> RequestTrace<'t> {
             attributes.extend(agent.map(|agent| KeyValue::new("user_agent.original", agent)));
             attributes
         });
-        self.span.insert(span).clone()
+        self.is_decided = true;
+        self.span.clone_from(&span);
+        span
     }
 
     /// Notes the response, and ends the span with its body.
