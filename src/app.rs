@@ -7,6 +7,7 @@ pub(crate) mod control_plane;
 mod registries;
 mod replicas;
 pub(crate) mod signals;
+pub(crate) mod trace_export;
 
 use std::{sync::Arc, time::Duration};
 
@@ -30,7 +31,7 @@ use fleetdex_server::{
 };
 use fleetdex_store::{changes::Sequence, memory::Memory};
 use fleetdex_sync::enrichment::WebhookAccess;
-use fleetdex_telemetry::{Metrics, Readiness, admin};
+use fleetdex_telemetry::{Metrics, Readiness, admin, traces::TraceSettings};
 use fleetdex_webhooks::{
     client::WebhookClient,
     direct::DirectCalls,
@@ -45,18 +46,22 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 pub use self::{args::RunArgs, catalog::catalog};
-use self::{catalog::CatalogPublisher, registries::ReflectedRegistries};
+use self::{catalog::CatalogPublisher, registries::ReflectedRegistries, trace_export::TraceExport};
 
 /// Runs the operator until SIGTERM or SIGINT.
 pub async fn run(args: RunArgs) -> anyhow::Result<()> {
     args.sources.check()?;
+    let trace_settings = TraceSettings::from_environment()?;
     let cancel = signals::cancel_on_signal()?;
     let control_plane_config =
         control_plane::config(args.kubeconfig.as_deref(), args.context.clone()).await?;
     let control_plane = control_plane::client(&control_plane_config)?;
+    let metrics = Arc::new(Metrics::new());
+    let (traces, trace_export) = TraceExport::start(trace_settings.as_ref(), &metrics)?;
     let telemetry = Telemetry {
-        metrics: Arc::new(Metrics::new()),
+        metrics,
         readiness: Readiness::new(),
+        traces,
     };
     let server = Server::bind(&args.server, args.secure_serving.is_on()).await?;
     let admin = bind_admin(&args, &telemetry).await?;
@@ -118,6 +123,7 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
     lease.release().await?;
     clusters.stopped().await;
     servers.stop().await?;
+    trace_export.finish().await?;
     tracing::info!("stopped");
     Ok(())
 }
@@ -219,6 +225,7 @@ async fn controller_context(
         list_contexts: args.list_contexts,
         publish: Arc::new(shared.catalog),
         metrics: Arc::clone(&telemetry.metrics),
+        traces: telemetry.traces.clone(),
         readiness: telemetry.readiness.clone(),
         sources: Arc::new(sources),
         writes_cluster_status,

@@ -33,7 +33,7 @@ use fleetdex_server::{
 };
 use fleetdex_store::{memory::Memory, opensearch::LIST_CONTEXTS};
 use fleetdex_sync::progress::UnitState;
-use fleetdex_telemetry::{Metrics, Readiness};
+use fleetdex_telemetry::{Metrics, Readiness, traces::TraceSettings};
 use tokio::{
     sync::{Notify, watch},
     task::JoinSet,
@@ -46,7 +46,7 @@ use self::{
     status::LocalStatus,
     store::LocalStoreArgs,
 };
-use crate::app::{catalog, signals};
+use crate::app::{catalog, signals, trace_export::TraceExport};
 
 /// The name of the only registry.
 const REGISTRY: &str = "local";
@@ -105,6 +105,7 @@ pub struct LocalArgs {
 
 /// Reads the contexts and answers queries until SIGTERM or SIGINT.
 pub async fn run(args: LocalArgs) -> anyhow::Result<()> {
+    let trace_settings = TraceSettings::from_environment()?;
     let cancel = signals::cancel_on_signal()?;
     let members = members(&args).await?;
     let rules = rules::read(&args.rules).await?;
@@ -118,9 +119,11 @@ pub async fn run(args: LocalArgs) -> anyhow::Result<()> {
         open_page(&server);
     }
     let metrics = Arc::new(Metrics::new());
+    let (traces, trace_export) = TraceExport::start(trace_settings.as_ref(), &metrics)?;
     let clusters = Arc::new(connections(members, cancel.child_token()));
     let changed = Arc::new(Notify::new());
-    let mut supervisor = stream_supervisor(args.store.credentials()?, &metrics, &changed);
+    let mut supervisor = stream_supervisor(args.store.credentials()?, &metrics, &changed)
+        .with_traces(traces.clone());
     let rules = Arc::new(rules);
     supervisor.set_rules(Arc::clone(&rules));
     // Files are read once.
@@ -133,6 +136,7 @@ pub async fn run(args: LocalArgs) -> anyhow::Result<()> {
     let telemetry = Telemetry {
         metrics,
         readiness: Readiness::new(),
+        traces,
     };
     tasks.spawn(server.run(
         catalog_reader,
@@ -164,7 +168,7 @@ pub async fn run(args: LocalArgs) -> anyhow::Result<()> {
     while let Some(ended) = tasks.join_next().await {
         ended.context("the server ended")?;
     }
-    Ok(())
+    trace_export.finish().await
 }
 
 /// Opens the web page, signed in, and prints the link for other browsers.

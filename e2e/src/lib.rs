@@ -8,6 +8,7 @@
 pub mod bench;
 pub mod browser;
 pub mod churn;
+pub mod collector;
 pub mod dashboards;
 pub mod demo;
 pub mod documented;

@@ -173,6 +173,7 @@ async fn run(
         keys: SealingKeys::default(),
         interpreters: fleetdex_server::read::interpreters::Interpreters::default(),
         registries: fleetdex_server::read::fleet::Registries::default(),
+        traces: fleetdex_telemetry::Traces::default(),
         links: Arc::default(),
         members: Arc::new(MemberProxy::new(Arc::clone(&clusters), stop.child_token())),
         peers: Peers::connected(

@@ -17,7 +17,7 @@ use fleetdex_server::{
     watch::peers::Peers,
 };
 use fleetdex_store::{StoreError, fake::PreparedReader};
-use fleetdex_telemetry::{Metrics, Readiness};
+use fleetdex_telemetry::{Metrics, Readiness, Traces};
 use serde_json::{json, value::to_raw_value};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -72,6 +72,7 @@ impl TestServer {
         let telemetry = Telemetry {
             metrics: Arc::new(Metrics::new()),
             readiness: Readiness::new(),
+            traces: Traces::default(),
         };
         let cancel = CancellationToken::new();
         let task = tokio::spawn(server.run(

@@ -32,7 +32,7 @@ use fleetdex_sync::{
     progress::{Progress, UnitState},
     write_fence::WriteFence,
 };
-use fleetdex_telemetry::metrics::Metrics;
+use fleetdex_telemetry::{Traces, metrics::Metrics};
 use gc_task::GcTask;
 use script_suspensions::ScriptSuspensions;
 use tokio::{
@@ -110,6 +110,7 @@ pub struct StreamSupervisor {
     lists: BTreeMap<(ClusterName, StoreName), Arc<Semaphore>>,
     audits: Permits,
     audit_interval: Option<Duration>,
+    traces: Traces,
     knows_all_members: bool,
     /// What says what objects mean.
     rules: Arc<RuleSet>,
@@ -196,6 +197,7 @@ impl StreamSupervisor {
             lists: BTreeMap::new(),
             audits: Permits::default(),
             audit_interval: None,
+            traces: Traces::default(),
             knows_all_members: true,
             rules: Arc::default(),
             suspensions: ScriptSuspensions::default(),
@@ -222,6 +224,12 @@ impl StreamSupervisor {
     #[must_use]
     pub fn with_fence(self, fence: WriteFence) -> Self {
         Self { fence, ..self }
+    }
+
+    /// Traces of changes begin by these.
+    #[must_use]
+    pub fn with_traces(self, traces: Traces) -> Self {
+        Self { traces, ..self }
     }
 
     /// Every unit is audited about once in this interval.

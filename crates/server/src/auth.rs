@@ -126,7 +126,9 @@ pub async fn start(
     tasks: &mut JoinSet<()>,
     cancel: &CancellationToken,
 ) -> Result<SecureServing, CertificateRotationError> {
-    let Telemetry { metrics, readiness } = telemetry;
+    let Telemetry {
+        metrics, readiness, ..
+    } = telemetry;
     let rotation =
         CertificateRotation::start(args, control_plane.clone(), telemetry.clone()).await?;
     let tls = tls::config(rotation.certificate()).map_err(CertificateRotationError::Tls)?;

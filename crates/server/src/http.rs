@@ -13,6 +13,7 @@ pub mod limits;
 pub mod listen;
 pub(crate) mod page;
 pub(crate) mod request_body;
+mod request_trace;
 pub(crate) mod response;
 pub mod serve;
 pub(crate) mod watch_handlers;

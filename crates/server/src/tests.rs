@@ -79,6 +79,7 @@ fn state(catalog: Catalog, interpreters: Interpreters) -> ApiState {
         keys: SealingKeys::default(),
         interpreters,
         registries: crate::read::fleet::Registries::default(),
+        traces: fleetdex_telemetry::Traces::default(),
         links: Arc::default(),
     }
 }

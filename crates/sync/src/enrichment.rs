@@ -387,7 +387,14 @@ impl ObjectEnrichment {
             }
             let name = unit.sink.name(&object);
             unit.sink
-                .write(&unit.progress, target, document, Some(name), Wait::Never)
+                .write(
+                    &unit.progress,
+                    target,
+                    document,
+                    Some(name),
+                    None,
+                    Wait::Never,
+                )
                 .await;
         }
     }

@@ -29,3 +29,4 @@ pub mod sink;
 mod store_fixture;
 pub mod unit;
 pub mod write_fence;
+pub mod write_trace;

@@ -401,6 +401,9 @@ async fn load_checkpoints(shared: Weak<PipelineState>, clusters: Vec<ClusterName
 /// replaces.
 fn acknowledge_superseded(operation: Option<WriteOperation>) {
     if let Some(operation) = operation {
+        if let Some(trace) = operation.ticket.trace() {
+            trace.ended("coalesced");
+        }
         operation.ticket.acknowledge();
     }
 }

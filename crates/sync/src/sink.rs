@@ -16,6 +16,7 @@ use crate::{
     path_presence::PathPresence,
     pipeline::Pipeline,
     progress::Progress,
+    write_trace::WriteTrace,
 };
 
 /// Selects the objects of a unit, and hands their documents to the writer of a store.
@@ -139,13 +140,14 @@ impl Sink {
     }
 
     /// Hands a document over to the writer of the store. `name`: that of its object, where it is
-    /// known.
+    /// known. `trace`: that of the line or page from which it comes, if it is recorded.
     pub async fn write(
         &self,
         progress: &Arc<Progress>,
         target: &IndexName,
         document: Document,
         name: Option<NameHash>,
+        trace: Option<WriteTrace>,
         wait: Wait,
     ) {
         if wait == Wait::ForRoom {
@@ -156,8 +158,8 @@ impl Sink {
             document,
         };
         let permit = self.pipeline.reserve_large(&write).await;
-        self.pipeline
-            .submit(write, name, progress.ticket().with_permit(permit));
+        let ticket = progress.ticket().with_permit(permit).with_trace(trace);
+        self.pipeline.submit(write, name, ticket);
     }
 }
 

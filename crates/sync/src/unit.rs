@@ -6,7 +6,10 @@
 mod list;
 mod listing;
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
 
 use backon::{BackoffBuilder, ExponentialBuilder};
 use fleetdex_clusters::watch::{
@@ -18,7 +21,10 @@ use fleetdex_core::{
 };
 use fleetdex_interpreter::rules::KindRules;
 use fleetdex_store::{Extent, IndexRevision, StoreError};
-use fleetdex_telemetry::metrics::{EventType, RelistReason, UnitMetrics};
+use fleetdex_telemetry::{
+    Traces,
+    metrics::{EventType, RelistReason, UnitMetrics},
+};
 use jiff::Timestamp;
 use tokio::{sync::Semaphore, time::Instant};
 use tokio_util::sync::CancellationToken;
@@ -29,6 +35,7 @@ use super::{
     enrichment::{EnrichmentGuard, UnitEnrichment},
     progress::{FailureCause, Progress},
     sink::{Sink, Wait},
+    write_trace::WriteTrace,
 };
 
 /// Concurrent lists of one member. Each holds up to two pages in memory.
@@ -66,6 +73,8 @@ pub struct UnitTask {
     pub lists: Arc<Semaphore>,
     /// Its counters.
     pub metrics: UnitMetrics,
+    /// Begins the traces of changes.
+    pub traces: Traces,
     /// Compares the stored documents with the objects of the member.
     pub audit: Arc<Audit>,
     /// The interval between audits; absent: none.
@@ -85,6 +94,8 @@ struct UnitRunner {
     /// Whether the next list also writes unchanged objects.
     writes_again: bool,
     skips: SkipLog,
+    /// The trace of the line or page that is handled now, if it is recorded.
+    trace: Option<WriteTrace>,
 }
 
 /// Limits the log lines about skipped objects.
@@ -164,6 +175,7 @@ impl UnitTask {
             relist: None,
             writes_again,
             skips: SkipLog::default(),
+            trace: None,
         };
         runner.run().await;
     }
@@ -259,6 +271,7 @@ impl UnitRunner {
                 ListWatchStep::Check { known } => self.check(known).await,
                 ListWatchStep::Watch { from } => self.watch(from).await,
             };
+            self.trace = None;
             let pause = match outcome {
                 Ok(pause) => pause,
                 Err(fault) => self.note_fault(&fault),
@@ -380,6 +393,7 @@ impl UnitRunner {
 
     /// Handles one line. Returns whether the watch can go on.
     async fn handle_line(&mut self, line: &[u8]) -> Result<bool, StreamFault> {
+        let arrived = self.task.traces.is_on().then(SystemTime::now);
         let metrics = &self.task.metrics;
         let (json, kind) = match WatchEvent::parse(line).map_err(|error| garbled(&error))? {
             WatchEvent::Added(json) => (json, EventType::Added),
@@ -407,6 +421,10 @@ impl UnitRunner {
             return Ok(self.reached(object.version()));
         }
         let is_selected = sink.selects(&object);
+        self.trace = arrived.and_then(|arrived| {
+            let UnitTask { traces, unit, .. } = &self.task;
+            WriteTrace::of_change(traces, arrived, unit, kind, &object)
+        });
         if is_selected && kind != EventType::Modified {
             self.task.progress.object_added(kind == EventType::Added);
         }
@@ -425,6 +443,7 @@ impl UnitRunner {
             self.write(deletion, Some(sink.name(&object)), Wait::Never)
                 .await;
         }
+        self.trace = None;
         Ok(self.reached(object.version()))
     }
 
@@ -479,8 +498,12 @@ impl UnitRunner {
 
     async fn write(&self, document: Document, name: Option<NameHash>, wait: Wait) {
         let UnitTask { sink, progress, .. } = &self.task;
-        sink.write(progress, &self.revision.target, document, name, wait)
+        let (target, trace) = (&self.revision.target, self.trace.clone());
+        sink.write(progress, target, document, name, trace, wait)
             .await;
+        if let Some(trace) = &self.trace {
+            trace.queued();
+        }
     }
 }
 

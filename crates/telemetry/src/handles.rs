@@ -9,6 +9,17 @@ use super::{
     labels::{BulkOutcome, BulkVerdict, Drift, EventType, RelistLabels, RelistReason, UnitLabels},
 };
 
+/// The counters of traces.
+#[derive(Clone, Debug)]
+pub struct SpanMetrics {
+    /// Spans that the collector accepted.
+    pub exported: Counter,
+    /// Spans that were dropped because too many waited.
+    pub queue_full: Counter,
+    /// Spans that were dropped because the collector did not accept them.
+    pub not_accepted: Counter,
+}
+
 /// The counters of one kind of one cluster.
 #[derive(Clone, Debug)]
 pub struct UnitMetrics {

@@ -87,6 +87,15 @@ pub enum CloseReason {
     Idle,
 }
 
+/// Why a span of a trace was dropped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum DropReason {
+    /// Too many spans waited for the collector.
+    QueueFull,
+    /// The collector did not accept it.
+    NotAccepted,
+}
+
 /// The phase of a unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum UnitPhase {
@@ -119,10 +128,16 @@ pub enum CertificateUse {
 /// Implements [`EncodeLabelValue`] with the value of each variant.
 macro_rules! label_values {
     ($($label:ident { $($variant:ident => $value:literal),+ })+) => {$(
+        impl $label {
+            /// The value in labels of metrics and attributes of spans.
+            pub const fn as_str(self) -> &'static str {
+                match self { $(Self::$variant => $value),+ }
+            }
+        }
+
         impl EncodeLabelValue for $label {
             fn encode(&self, encoder: &mut LabelValueEncoder) -> Result<(), std::fmt::Error> {
-                let value = match self { $(Self::$variant => $value),+ };
-                value.encode(encoder)
+                self.as_str().encode(encoder)
             }
         }
 
@@ -163,6 +178,7 @@ label_values! {
     AbortReason { SlowClient => "slow_client", DeadlineExceeded => "deadline_exceeded" }
     CloseReason { Refused => "refused", Evicted => "evicted", Idle => "idle" }
     BulkOutcome { Answered => "answered", Failed => "failed" }
+    DropReason { QueueFull => "queue_full", NotAccepted => "not_accepted" }
     CertificateUse { Serving => "serving", MemberClient => "member_client", StoreClient => "store_client" }
     UnitPhase { Listing => "listing", Watching => "watching", Waiting => "waiting", Failed => "failed" }
 }
@@ -199,5 +215,6 @@ label_sets! {
     LimitLabels { limit: Arc<str> = LIMITS }
     AbortLabels { reason: AbortReason }
     CloseLabels { reason: CloseReason }
+    DropLabels { reason: DropReason }
     CertificateLabels { certificate: CertificateUse, name: Arc<str> }
 }

@@ -1,4 +1,4 @@
-//! Logs, metrics and admin endpoints of a process.
+//! Logs, metrics, traces and admin endpoints of a process.
 //!
 //! No metric and no response holds the name of an object: label sets are bounded by clusters, kinds
 //! and stores.
@@ -14,7 +14,9 @@ pub mod log;
 pub mod metrics;
 mod process;
 mod readiness;
+pub mod traces;
 mod webhooks;
 
 pub use metrics::Metrics;
 pub use readiness::Readiness;
+pub use traces::Traces;

@@ -27,10 +27,10 @@ use prometheus_client::{
 pub use super::{
     certificates::CertificateInUse,
     families::{Description, MetricLabel},
-    handles::{StoreMetrics, UnitMetrics},
+    handles::{SpanMetrics, StoreMetrics, UnitMetrics},
     labels::{
-        AbortReason, BulkOutcome, BulkVerdict, CertificateUse, CloseReason, Drift, EventType,
-        RelistReason, UnitPhase,
+        AbortReason, BulkOutcome, BulkVerdict, CertificateUse, CloseReason, Drift, DropReason,
+        EventType, RelistReason, UnitPhase,
     },
     lag::LaggingStream,
     webhooks::{CallEnd, JobEnd, WebhookMetrics},
@@ -41,8 +41,8 @@ use super::{
     gauges::saturating,
     labels::{
         AbortLabels, CertificateLabels, CloseLabels, ClusterLabels, CodeLabels, DriftLabels,
-        EventLabels, LimitLabels, OutcomeLabels, PhaseLabels, ReasonLabels, RelistLabels,
-        SourceLabels, StoreLabels, UnitLabels, VerdictLabels,
+        DropLabels, EventLabels, LimitLabels, OutcomeLabels, PhaseLabels, ReasonLabels,
+        RelistLabels, SourceLabels, StoreLabels, UnitLabels, VerdictLabels,
     },
     process::ProcessCollector,
 };
@@ -127,6 +127,10 @@ families! {
             "Responses that were aborted because the client read nothing for 30 s (slow_client), or at their deadline (deadline_exceeded)";
         connections_closed: Family<CloseLabels, Counter> = Family::default(), "connections_closed", Count,
             "Connections to any port of this process that were refused at the limit, closed for a new one while they were idle (evicted), or idle for too long (idle)";
+        spans_exported: Counter = Counter::default(), "trace_spans_exported", Count,
+            "Spans of traces that the collector accepted";
+        spans_dropped: Family<DropLabels, Counter> = Family::default(), "trace_spans_dropped", Count,
+            "Spans of traces that were dropped: too many waited for the collector (queue_full), or it did not accept them (not_accepted)";
         certificate_expiry: Family<CertificateLabels, Gauge> = Family::default(), "certificate_expiry_timestamp", TimestampSeconds,
             "When a certificate in use ends: that of the query API (serving), or one with which Fleetdex authenticates to the member (member_client) or store (store_client) in the label name";
     }
@@ -465,6 +469,19 @@ impl Metrics {
             pending_documents: self.families.pending_documents.get_or_create_owned(&labels),
             pending_bytes: self.families.pending_bytes.get_or_create_owned(&labels),
             event_to_ack: self.families.event_to_ack.get_or_create_owned(&labels),
+        }
+    }
+
+    /// The handles of traces.
+    pub fn spans(&self) -> SpanMetrics {
+        let dropped = |reason| {
+            let labels = DropLabels { reason };
+            self.families.spans_dropped.get_or_create_owned(&labels)
+        };
+        SpanMetrics {
+            exported: self.families.spans_exported.clone(),
+            queue_full: dropped(DropReason::QueueFull),
+            not_accepted: dropped(DropReason::NotAccepted),
         }
     }
 

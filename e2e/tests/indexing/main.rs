@@ -12,4 +12,5 @@ mod objects;
 mod registry;
 mod sources;
 mod tools;
+mod traces;
 mod verify;

@@ -901,6 +901,7 @@ async fn logs_and_sessions_reach_a_kubelet_with_the_rights_of_the_user() {
         moves: StoreMoves::default(),
         interpreters: Interpreters::default(),
         registries: Registries::default(),
+        traces: fleetdex_telemetry::Traces::default(),
         links: Arc::default(),
     };
     eventually("the right of alice is there", DEADLINE, || async {

@@ -488,6 +488,7 @@ fn api(rules: Vec<String>, catalog: watch::Receiver<Arc<Catalog>>) -> ApiState {
         keys: SealingKeys::default(),
         interpreters: fleetdex_server::read::interpreters::Interpreters::default(),
         registries: fleetdex_server::read::fleet::Registries::default(),
+        traces: fleetdex_telemetry::Traces::default(),
         links: Arc::default(),
     }
 }

@@ -12,7 +12,7 @@ use fleetdex_server::{
     watch::peers::Peers,
 };
 use fleetdex_sync::audit::fake::AuditFixture;
-use fleetdex_telemetry::{Metrics, Readiness};
+use fleetdex_telemetry::{Metrics, Readiness, Traces};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -175,6 +175,7 @@ async fn a_running_server_verifies_and_its_refusal_is_printed() {
     let telemetry = Telemetry {
         metrics: Arc::new(Metrics::new()),
         readiness: Readiness::new(),
+        traces: Traces::default(),
     };
     let cancel = CancellationToken::new();
     let task = tokio::spawn(server.run(

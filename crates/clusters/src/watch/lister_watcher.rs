@@ -11,6 +11,7 @@ use std::{
 use bytes::Bytes;
 use fleetdex_core::model::{Resource, Scope, Version, causes};
 use fleetdex_limits::intake::{Intake, IntakeError};
+use fleetdex_telemetry::traces::{self, Beginning, KeyValue, SpanKind};
 use http::{Request, Response, StatusCode, header};
 use kube::client::Body;
 
@@ -193,12 +194,18 @@ impl ListerWatcher {
             parameters.push(("continue", token.to_owned()));
         }
         let request = request(&self.collection.uri(&parameters), accept, None)?;
+        let span = traces::child(Beginning::now("list", SpanKind::Client), || {
+            vec![KeyValue::new("http.request.method", "GET")]
+        });
         let response = async {
             let response = self
                 .client
                 .send(request)
                 .await
                 .map_err(|error| StreamFault::transport(causes(&error)))?;
+            if let Some(span) = &span {
+                span.set_status_code(response.status());
+            }
             if !response.status().is_success() {
                 return Err(refused(response).await);
             }
@@ -213,9 +220,13 @@ impl ListerWatcher {
                 Err(unread) => Ok(Err(unread)),
             }
         };
-        tokio::time::timeout(LIST_TIMEOUT, response)
+        let result = tokio::time::timeout(LIST_TIMEOUT, response)
             .await
-            .unwrap_or_else(|_| Err(timed_out("list", LIST_TIMEOUT)))
+            .unwrap_or_else(|_| Err(timed_out("list", LIST_TIMEOUT)));
+        if let (Some(span), Err(fault)) = (span, &result) {
+            span.fail(fault.kind.reason());
+        }
+        result
     }
 
     /// Doubles the page size after a reduced page that was small.

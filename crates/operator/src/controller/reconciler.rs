@@ -16,7 +16,7 @@ use fleetdex_core::model::{ClusterName, StoreName};
 use fleetdex_interpreter::rules::RuleSet;
 use fleetdex_store::memory::Memory;
 use fleetdex_sync::enrichment::WebhookAccess;
-use fleetdex_telemetry::{Readiness, metrics::Metrics};
+use fleetdex_telemetry::{Readiness, Traces, metrics::Metrics};
 use kube::{
     Client,
     runtime::{
@@ -84,6 +84,8 @@ pub struct ControllerContext {
     pub publish: Arc<dyn Publish>,
     /// Metrics.
     pub metrics: Arc<Metrics>,
+    /// Begins the traces of changes.
+    pub traces: Traces,
     /// The readiness of the operator.
     pub readiness: Readiness,
     /// Whether this installation writes the status of `Cluster` objects, because no Karmada does.
@@ -246,6 +248,7 @@ fn stream_supervisor(context: &ControllerContext, owner: String) -> StreamSuperv
         Arc::clone(&context.changed),
     )
     .with_fence(context.replicas.fence())
+    .with_traces(context.traces.clone())
     .asking(context.webhooks.clone());
     match context.audit_interval {
         Some(interval) => supervisor.with_audit_interval(interval),

@@ -279,6 +279,7 @@ impl StreamSupervisor {
             enrichment,
             lists: Arc::clone(lists),
             metrics: audit.metrics.clone(),
+            traces: self.traces.clone(),
             audit: Arc::clone(&audit),
             audit_interval: self.audit_interval,
         };

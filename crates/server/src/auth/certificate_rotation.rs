@@ -180,7 +180,9 @@ impl CertificateRotation {
     /// Updates the certificate and reports readiness; `false` if that failed.
     async fn check(&mut self) -> bool {
         let updated = self.update().await;
-        let Telemetry { metrics, readiness } = &self.telemetry;
+        let Telemetry {
+            metrics, readiness, ..
+        } = &self.telemetry;
         self.in_use = self
             .certificate
             .not_after()
@@ -309,7 +311,7 @@ mod tests {
     use std::convert::Infallible;
 
     use clap::Parser;
-    use fleetdex_telemetry::Readiness;
+    use fleetdex_telemetry::{Readiness, Traces};
     use http::{Request, Response};
     use http_body_util::BodyExt as _;
     use kube::client::Body;
@@ -365,6 +367,7 @@ mod tests {
             let telemetry = Telemetry {
                 metrics: Arc::default(),
                 readiness: Readiness::new(),
+                traces: Traces::default(),
             };
             let rotation = CertificateRotation::start(&args, client, telemetry)
                 .await

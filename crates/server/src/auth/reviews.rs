@@ -22,6 +22,7 @@ mod tests;
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use fleetdex_core::model::ClusterName;
+use fleetdex_telemetry::traces::{self, Beginning, KeyValue, SpanKind, Trace};
 use futures::FutureExt as _;
 use k8s_openapi::api::{
     authentication::v1::{TokenReview, TokenReviewSpec},
@@ -120,16 +121,25 @@ impl Reviews {
             user: Arc::clone(&user),
             is_member: reviewer != Reviewer::ControlPlane,
         };
+        let span = span(reviewer);
         let reviewed = send(reviewer, Some(&slot), || {
             api.create(&parameters, &review).boxed()
         })
-        .await?;
+        .await
+        .inspect_err(|error| {
+            if let Some(span) = &span {
+                span.fail(error.reason());
+            }
+        })?;
         let decision = decision(reviewed.status.unwrap_or_default()).map_err(|reason| {
             ReviewError::Failed {
                 reviewer: reviewer.describe(),
                 reason,
             }
         })?;
+        if let Some(span) = span {
+            span.set(KeyValue::new("fleetdex.allowed", decision.is_allowed()));
+        }
         if attributes.bytes() < MAX_CACHED_BYTES {
             self.0.decisions.lock().insert(user, key, decision.clone());
         }
@@ -214,6 +224,17 @@ impl std::fmt::Debug for Reviews {
             .field("audiences", &self.0.audiences)
             .finish_non_exhaustive()
     }
+}
+
+/// The span of an access review, within the current trace. It includes the time in the queue.
+fn span(reviewer: Reviewer<'_>) -> Option<Trace> {
+    let beginning = Beginning::now("SubjectAccessReview", SpanKind::Client);
+    traces::child(beginning, || match reviewer {
+        Reviewer::ControlPlane => Vec::new(),
+        Reviewer::Member(name) => {
+            vec![KeyValue::new("k8s.cluster.name", name.as_str().to_owned())]
+        }
+    })
 }
 
 /// Both allowed and denied contradict each other; neither is a denial.

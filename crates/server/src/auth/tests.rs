@@ -297,6 +297,7 @@ impl World {
             keys: SealingKeys::default(),
             interpreters: crate::read::interpreters::Interpreters::default(),
             registries: crate::read::fleet::Registries::default(),
+            traces: fleetdex_telemetry::Traces::default(),
             links: Arc::default(),
         };
         let world = Self {

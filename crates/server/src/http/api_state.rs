@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use fleetdex_telemetry::Metrics;
+use fleetdex_telemetry::{Metrics, Traces};
 use tokio::sync::watch;
 
 use super::limits::RequestLimits;
@@ -26,6 +26,8 @@ pub struct ApiState {
     pub moves: StoreMoves,
     /// Metrics of responses.
     pub metrics: Arc<Metrics>,
+    /// Begins the traces of requests.
+    pub traces: Traces,
     /// Who may ask.
     pub authentication_mode: AuthenticationMode,
     /// What is taken on at a time.

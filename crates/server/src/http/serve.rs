@@ -21,6 +21,7 @@ use super::{
     limits::{LimitArgs, RequestLimits},
     listen::{ListenError, Listener},
     page,
+    request_trace::{RequestTrace, logged, traced},
     response::{not_modified, refusal},
 };
 use crate::{
@@ -150,7 +151,11 @@ impl Server {
         peers: Peers,
         cancel: CancellationToken,
     ) {
-        let Telemetry { metrics, readiness } = telemetry;
+        let Telemetry {
+            metrics,
+            readiness,
+            traces,
+        } = telemetry;
         let authentication_mode = AuthenticationMode::LoopbackToken(self.token_file.verifier());
         let members = Arc::new(MemberProxy::new(clusters, cancel.clone()));
         let keys = secure_serving
@@ -165,6 +170,7 @@ impl Server {
             catalog,
             moves: StoreMoves::default(),
             metrics,
+            traces,
             authentication_mode,
             limits,
             members: Arc::clone(&members),
@@ -205,13 +211,18 @@ async fn handle(State(api): State<ApiState>, request: Request) -> Response {
     let started = Instant::now();
     let path = request.uri().path().to_owned();
     let known = IfNoneMatch::of(request.headers());
+    let mut trace = RequestTrace::of(&api.traces, &request);
     let response = if is_page_path(&path) {
-        Box::pin(page::respond(&api, request)).await
+        let span = trace.as_mut().and_then(RequestTrace::unauthenticated);
+        traced(span, Box::pin(page::respond(&api, request))).await
     } else {
-        match Box::pin(admit(&api, request)).await {
+        match Box::pin(admit(&api, request, trace.as_mut())).await {
             Ok(response) => response,
             Err(error) => {
-                tracing::debug!(path, code = error.code(), %error, "request refused");
+                let span = trace.as_mut().and_then(RequestTrace::unauthenticated);
+                logged(span.as_ref(), || {
+                    tracing::debug!(path, code = error.code(), %error, "request refused");
+                });
                 refusal(&error)
             }
         }
@@ -219,11 +230,18 @@ async fn handle(State(api): State<ApiState>, request: Request) -> Response {
     let response = not_modified(&known, response);
     api.metrics
         .query_answered(response.status().as_u16(), started.elapsed().as_secs_f64());
-    response
+    match trace {
+        Some(trace) => trace.answered(response),
+        None => response,
+    }
 }
 
 /// Authenticates the caller and takes a slot for the request. Credentials are removed from it.
-async fn admit(api: &ApiState, mut request: Request) -> Result<Response, ApiError> {
+async fn admit(
+    api: &ApiState,
+    mut request: Request,
+    trace: Option<&mut RequestTrace<'_>>,
+) -> Result<Response, ApiError> {
     if is_from_another_site(request.headers()) {
         return Err(ApiError::from(Forbidden {
             message: "forbidden: the request comes from a web page of another site".to_owned(),
@@ -233,8 +251,11 @@ async fn admit(api: &ApiState, mut request: Request) -> Result<Response, ApiErro
     let caller = authenticate(api, &mut request).await?;
     let uri = request.uri().clone();
     let uri = RequestUri::parse(uri.path(), uri.query())?;
-    let (in_flight, request) = api.limits.admit(&caller, &uri, request).await?;
-    in_flight
-        .run(Box::pin(authorize(api, &caller, &uri, request)))
-        .await
+    let answered = async {
+        let (in_flight, request) = api.limits.admit(&caller, &uri, request).await?;
+        in_flight
+            .run(Box::pin(authorize(api, &caller, &uri, request)))
+            .await
+    };
+    traced(trace.and_then(RequestTrace::authenticated), answered).await
 }

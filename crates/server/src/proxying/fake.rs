@@ -131,6 +131,7 @@ impl FakeFleet {
             keys: SealingKeys::default(),
             interpreters: crate::read::interpreters::Interpreters::default(),
             registries: crate::read::fleet::Registries::default(),
+            traces: fleetdex_telemetry::Traces::default(),
             links: Arc::default(),
         }
     }

@@ -16,6 +16,7 @@ use axum::{
 use fleetdex_clusters::{impersonate::Impersonation, request::causes};
 use fleetdex_core::model::ClusterName;
 use fleetdex_limits::intake::{Budget, IntakeError, MemoryLimits};
+use fleetdex_telemetry::traces::{self, Beginning, KeyValue, SpanKind};
 use futures::{StreamExt as _, stream::try_unfold};
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use http_body_util::BodyExt;
@@ -249,10 +250,24 @@ impl Forwarder {
                 .parse()
                 .map_err(|error| ApiError::bad_request(format!("path: {error}")))?;
             *request.headers_mut() = headers.clone();
-            let response = client
-                .send(request)
-                .await
-                .map_err(|error| lost(to, &error))?;
+            let span = traces::child(Beginning::now("forward", SpanKind::Client), || {
+                vec![
+                    KeyValue::new("k8s.cluster.name", to.cluster.as_str().to_owned()),
+                    KeyValue::new("http.request.method", method.to_string()),
+                ]
+            });
+            if let Some(span) = &span {
+                span.propagate(request.headers_mut());
+            }
+            let response = client.send(request).await.map_err(|error| {
+                if let Some(span) = &span {
+                    span.fail("unreachable");
+                }
+                lost(to, &error)
+            })?;
+            if let Some(span) = &span {
+                span.set_status_code(response.status());
+            }
             if response.status() != StatusCode::UNAUTHORIZED {
                 return Ok(response);
             }

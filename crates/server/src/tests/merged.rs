@@ -124,6 +124,7 @@ impl App {
             keys: SealingKeys::default(),
             interpreters: crate::read::interpreters::Interpreters::default(),
             registries: crate::read::fleet::Registries::default(),
+            traces: fleetdex_telemetry::Traces::default(),
             links: Arc::default(),
         };
         Self {

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use fleetdex_core::model::{json_fault, quoted};
+use fleetdex_telemetry::traces::{self, Beginning, KeyValue, SpanKind, Trace};
 use http::{Method, Request, StatusCode, header::CONTENT_TYPE};
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::Value;
@@ -93,7 +94,8 @@ impl Client {
         } else {
             "application/json"
         };
-        let request = Request::builder()
+        let span = span(&call.method, &call.path, operation);
+        let mut request = Request::builder()
             .method(call.method)
             .uri(&call.path)
             .header(CONTENT_TYPE, content_type)
@@ -103,12 +105,24 @@ impl Client {
             .map_err(|error| {
                 StoreError::Invalid(format!("cannot ask OpenSearch for {}: {error}", call.path))
             })?;
+        if let Some(span) = &span {
+            span.propagate_to_opensearch(request.headers_mut());
+        }
         let response = self
             .service
             .clone()
             .oneshot(request)
             .await
-            .map_err(|error| unread(error, operation))?;
+            .map_err(|error| {
+                let error = unread(error, operation);
+                if let Some(span) = &span {
+                    span.fail(error.reason());
+                }
+                error
+            })?;
+        if let Some(span) = &span {
+            span.set_status_code(response.status());
+        }
         if response.status() == StatusCode::PAYLOAD_TOO_LARGE {
             return Err(StoreError::TooLarge { bytes });
         }
@@ -141,6 +155,37 @@ impl Client {
                 reason,
             },
         }
+    }
+}
+
+/// The span of a request, within the current trace.
+/// Source of the names: <https://opentelemetry.io/docs/specs/semconv/db/elasticsearch/>
+fn span(method: &Method, path: &str, summary: &str) -> Option<Trace> {
+    let name = operation_name(path);
+    traces::child(Beginning::now(name, SpanKind::Client), || {
+        vec![
+            KeyValue::new("db.system.name", "opensearch"),
+            KeyValue::new("db.operation.name", name),
+            KeyValue::new("db.query.summary", summary.to_owned()),
+            KeyValue::new("http.request.method", method.to_string()),
+        ]
+    })
+}
+
+/// The endpoint of a path, without what is different in each request.
+fn operation_name(path: &str) -> &'static str {
+    let path = path.split('?').next().unwrap_or_default();
+    let endpoint = path.split('/').find(|segment| segment.starts_with('_'));
+    match endpoint {
+        Some("_bulk") => "bulk",
+        Some("_count") => "count",
+        Some("_doc") => "doc",
+        Some("_mget") => "mget",
+        Some("_msearch") => "msearch",
+        Some("_refresh") => "refresh",
+        Some("_search") if path.ends_with("/point_in_time") => "search.point_in_time",
+        Some("_search") => "search",
+        _ => "other",
     }
 }
 
@@ -219,6 +264,22 @@ pub(super) fn parse<T: DeserializeOwned>(operation: &str, body: &[u8]) -> Result
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_operation_has_a_name_from_a_closed_set() {
+        for (path, expected) in [
+            ("/_bulk?require_alias=true", "bulk"),
+            ("/fleetdex-a/_search?x=/_bulk", "search"),
+            (
+                "/fleetdex-a/_search/point_in_time?keep_alive=1m",
+                "search.point_in_time",
+            ),
+            ("/fleetdex.state/_doc/a", "doc"),
+            ("/fleetdex-a.g1", "other"),
+        ] {
+            assert_eq!(operation_name(path), expected, "{path}");
+        }
+    }
 
     #[test]
     fn nothing_is_repeated_but_errors_of_opensearch() {

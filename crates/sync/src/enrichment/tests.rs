@@ -314,7 +314,7 @@ impl Fixture {
     async fn write(&self, document: Document) {
         let UnitEnrichment { sink, progress, .. } = &*self.enrichment;
         let wait = Wait::Never;
-        sink.write(progress, &self.target, document, None, wait)
+        sink.write(progress, &self.target, document, None, None, wait)
             .await;
     }
 

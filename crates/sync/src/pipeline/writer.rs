@@ -14,7 +14,10 @@ use fleetdex_store::{
     IndexRevision, IndexWriter, StoreError,
     bulk::{Verdict, Write, encoded_len},
 };
-use fleetdex_telemetry::metrics::{BulkOutcome, BulkVerdict};
+use fleetdex_telemetry::{
+    metrics::{BulkOutcome, BulkVerdict},
+    traces::within,
+};
 use tokio::{task::JoinSet, time::Instant};
 use tokio_util::sync::CancellationToken;
 
@@ -22,7 +25,10 @@ use super::{
     OpenStore, Pipeline, Unavailable, WriteOperation, acknowledge_superseded,
     store_backoff::{MAX_DELAY, MAX_UNREACHABLE_DELAY, StoreBackoff},
 };
-use crate::pending::{BatchLimits, PendingKey};
+use crate::{
+    pending::{BatchLimits, PendingKey},
+    write_trace,
+};
 
 /// How long a batch may fill while nothing is in flight, and while another batch is.
 const LINGER_IDLE: Duration = Duration::from_millis(5);
@@ -236,8 +242,13 @@ impl<'p> Writer<'p> {
         } else {
             operations
         };
+        let traced = operations.iter().map(|operation| operation.ticket.trace());
+        let trace = write_trace::of_batch(traced, operations.len());
         self.in_flight.spawn(async move {
-            let result = store.write(&writes).await;
+            let result = within(trace.clone(), store.write(&writes)).await;
+            if let (Some(trace), Err(error)) = (trace, &result) {
+                trace.fail(error.reason());
+            }
             CompletedRequest { operations, result }
         });
     }
@@ -406,6 +417,9 @@ impl<'p> Writer<'p> {
             .pending
             .lock()
             .complete(&PendingKey::of(&operation.write));
+        if let Some(trace) = operation.ticket.trace() {
+            trace.ended(verdict.as_str());
+        }
         operation.ticket.acknowledge();
     }
 
@@ -454,6 +468,9 @@ impl<'p> Writer<'p> {
                     .pending
                     .lock()
                     .complete(&PendingKey::of(&operation.write));
+                if let Some(trace) = operation.ticket.trace() {
+                    trace.ended(BulkVerdict::Rejected.as_str());
+                }
                 operation.ticket.acknowledge();
             }
         }

@@ -6,6 +6,7 @@ use fleetdex_core::model::DocumentShape;
 use tokio::{sync::OwnedSemaphorePermit, time::Instant};
 
 use super::{Progress, ack_tracker::WriteInFlight};
+use crate::write_trace::WriteTrace;
 
 /// Held by a write until it is acknowledged. Dropping it otherwise means that the store never gets
 /// the change.
@@ -19,6 +20,7 @@ pub struct Ticket {
     write: WriteInFlight,
     acknowledged: bool,
     permit: Option<OwnedSemaphorePermit>,
+    trace: Option<WriteTrace>,
 }
 
 impl Ticket {
@@ -32,6 +34,7 @@ impl Ticket {
             write,
             acknowledged: false,
             permit: None,
+            trace: None,
         }
     }
 
@@ -40,6 +43,18 @@ impl Ticket {
     pub fn with_permit(mut self, permit: Option<OwnedSemaphorePermit>) -> Self {
         self.permit = permit;
         self
+    }
+
+    /// The same, of a write whose trace is recorded.
+    #[must_use]
+    pub fn with_trace(mut self, trace: Option<WriteTrace>) -> Self {
+        self.trace = trace;
+        self
+    }
+
+    /// The trace of the write, if it is recorded.
+    pub fn trace(&self) -> Option<&WriteTrace> {
+        self.trace.as_ref()
     }
 
     /// The unit's progress.
@@ -56,6 +71,11 @@ impl Ticket {
 impl Drop for Ticket {
     fn drop(&mut self) {
         drop(self.permit.take());
+        if let Some(trace) = self.trace.take()
+            && !self.acknowledged
+        {
+            trace.lost();
+        }
         self.progress.ended(self.write, self.acknowledged);
     }
 }

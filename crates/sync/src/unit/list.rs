@@ -6,10 +6,11 @@ use std::sync::Arc;
 use bytes::Bytes;
 use fleetdex_clusters::watch::{ListPage, ListerWatcher, PageOutcome, Pause, StreamFault};
 use fleetdex_core::{
-    model::{Document, NameHash, Object, ObjectError, Version, quoted},
+    model::{Document, NameHash, Object, ObjectError, Unit, Version, quoted},
     planted::{Bug, planted},
 };
 use fleetdex_store::{Extent, StoreError, StoredVersion};
+use fleetdex_telemetry::{Traces, traces::within};
 use serde_json::value::RawValue;
 
 use super::{UnitRunner, garbled, indexed_at, listing::Listing};
@@ -17,6 +18,7 @@ use crate::{
     progress::FailureCause,
     relist::{ListedAction, StoredDocuments},
     sink::Wait,
+    write_trace::WriteTrace,
 };
 
 /// The member's history went back; why this is known.
@@ -37,12 +39,18 @@ impl UnitRunner {
         if continue_token.is_none() {
             self.begin_list().await;
         }
-        let source = self.task.source.clone();
-        let mut body = source.list(continue_token.as_deref(), limit).await?;
+        let source = PageSource {
+            source: self.task.source.clone(),
+            traces: self.task.traces.clone(),
+            unit: self.task.unit.clone(),
+        };
+        let mut fetched = source.fetch(continue_token.as_deref(), limit).await?;
         loop {
+            let body = &fetched.body;
+            self.trace = fetched.trace.take();
             self.task.metrics.list_pages.inc();
             self.task.metrics.list_bytes.inc_by(body.len() as u64);
-            let page = ListPage::parse(&body)
+            let page = ListPage::parse(body)
                 .and_then(|page| page.within(limit))
                 .map_err(|error| garbled(&error))?;
             let version = page.version;
@@ -55,7 +63,10 @@ impl UnitRunner {
                 return Ok(Pause::Backoff);
             }
             self.succeeded();
-            let fetch = fetch_next(&source, next_token.as_deref(), limit);
+            if let Some(trace) = &self.trace {
+                trace.read(page.items.len());
+            }
+            let fetch = source.fetch_next(next_token.as_deref(), limit);
             let skipped =
                 planted(Bug::SkipLastPage) && next_token.is_none() && self.list.objects > 0;
             let items = if skipped { &[] } else { &*page.items };
@@ -67,7 +78,7 @@ impl UnitRunner {
                 Some(Err(_)) if planted(Bug::PruneOnInterruptedList) => {
                     return Ok(self.complete(version).await);
                 }
-                Some(next) => body = next?,
+                Some(next) => fetched = next?,
                 None => return Ok(self.complete(version).await),
             }
         }
@@ -248,13 +259,45 @@ fn later_than_list(stored: Version, list: Version) -> String {
     format!("a document of resourceVersion {stored} is stored, and the member is at {list}")
 }
 
-async fn fetch_next(
-    source: &ListerWatcher,
-    token: Option<&str>,
-    limit: Option<u32>,
-) -> Option<Result<Bytes, StreamFault>> {
-    match token {
-        Some(token) => Some(source.list(Some(token), limit).await),
-        None => None,
+/// Requests the pages of a unit, each with a trace of its own.
+struct PageSource {
+    source: ListerWatcher,
+    traces: Traces,
+    unit: Unit,
+}
+
+struct FetchedPage {
+    body: Bytes,
+    trace: Option<WriteTrace>,
+}
+
+impl PageSource {
+    async fn fetch(
+        &self,
+        token: Option<&str>,
+        limit: Option<u32>,
+    ) -> Result<FetchedPage, StreamFault> {
+        let trace = WriteTrace::of_page(&self.traces, &self.unit);
+        let span = trace.as_ref().map(|trace| trace.span().clone());
+        match within(span, self.source.list(token, limit)).await {
+            Ok(body) => Ok(FetchedPage { body, trace }),
+            Err(fault) => {
+                if let Some(trace) = trace {
+                    trace.span().fail(fault.kind.reason());
+                }
+                Err(fault)
+            }
+        }
+    }
+
+    async fn fetch_next(
+        &self,
+        token: Option<&str>,
+        limit: Option<u32>,
+    ) -> Option<Result<FetchedPage, StreamFault>> {
+        match token {
+            Some(token) => Some(self.fetch(Some(token), limit).await),
+            None => None,
+        }
     }
 }

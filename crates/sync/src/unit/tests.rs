@@ -12,7 +12,7 @@ use fleetdex_interpreter::{
     script::ArgoHealth,
 };
 use fleetdex_store::{IndexReader as _, IndexRevision, IndexWriter as _, memory::Memory};
-use fleetdex_telemetry::Metrics;
+use fleetdex_telemetry::{Metrics, Traces};
 use futures::StreamExt as _;
 use http::{Request, Response, header::ACCEPT};
 use http_body_util::{BodyExt as _, Full, StreamBody, combinators::UnsyncBoxBody};
@@ -184,6 +184,7 @@ impl UnitFixture {
             enrichment: None,
             lists: Arc::new(Semaphore::new(LISTS_PER_CLUSTER)),
             metrics: unit_metrics(),
+            traces: Traces::default(),
             audit: Arc::clone(&audit),
             audit_interval: None,
             unit: unit.clone(),

@@ -48,6 +48,17 @@ pub enum ReviewError {
     Busy,
 }
 
+impl ReviewError {
+    /// The kind of error, for traces.
+    pub(super) fn reason(&self) -> &'static str {
+        match self {
+            Self::Timeout { .. } => "timeout",
+            Self::Failed { .. } => "failed",
+            Self::Busy => "busy",
+        }
+    }
+}
+
 /// The API server that reviews.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reviewer<'a> {
