@@ -51,8 +51,7 @@ use self::{catalog::CatalogPublisher, registries::ReflectedRegistries};
 pub async fn run(args: RunArgs) -> anyhow::Result<()> {
     args.sources.check()?;
     let cancel = signals::cancel_on_signal()?;
-    let control_plane_config =
-        control_plane::config(args.kubeconfig.as_deref(), args.context.clone()).await?;
+    let control_plane_config = control_plane::config(&args.control_plane).await?;
     let control_plane = control_plane::client(&control_plane_config)?;
     let telemetry = Telemetry {
         metrics: Arc::new(Metrics::new()),
