@@ -28,7 +28,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     app::control_plane as connection,
-    checks::result::{CheckResult, CheckStatus, CheckFormat, print, worst},
+    checks::result::{CheckFormat, CheckResult, CheckStatus, print, worst},
 };
 
 /// Checks what an installation depends on.

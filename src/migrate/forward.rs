@@ -8,7 +8,7 @@ use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
 use serde_json::Value;
 
 use super::{
-    KarmadaSearchArgs,
+    args::KarmadaSearchArgs,
     checks::{RightsFor, check_registries, check_rights, check_surroundings},
     compare::changed_fields,
     export::{RegistryExport, name_of},

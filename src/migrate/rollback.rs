@@ -7,7 +7,7 @@ use fleetdex_cli::crd::is_of_fleetdex;
 use serde_json::Value;
 
 use super::{
-    KarmadaSearchArgs,
+    args::KarmadaSearchArgs,
     checks::{RightsFor, check_rights},
     compare::changed_fields,
     export::{ExportError, RegistryExport, name_of, plain, write_list},
@@ -217,7 +217,11 @@ struct Rollback<'r, 'o> {
 }
 
 impl Rollback<'_, '_> {
-    async fn run(mut self, start: RollbackStart, since: &SinceMigration) -> Result<bool, MigrationEnded> {
+    async fn run(
+        mut self,
+        start: RollbackStart,
+        since: &SinceMigration,
+    ) -> Result<bool, MigrationEnded> {
         let is_registered = matches!(start, RollbackStart::Registered);
         if let RollbackStart::Migrated(stored) = start {
             self.save(since)?;
