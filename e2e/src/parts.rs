@@ -28,6 +28,7 @@ const HELM_VERSION: &str = "4.3.1";
 const HELM_3_VERSION: &str = "3.22.0";
 /// The Go module of Prometheus 3.13.5.
 const PROMETHEUS_VERSION: &str = "0.313.5";
+const KARMADA_VERSION: &str = "1.17.1";
 const OPENSEARCH_VERSION: &str = "3.4.0";
 /// The newest OpenSearch whose security plugin is published as a Maven artifact of its own and runs
 /// on Java 17.
@@ -65,10 +66,12 @@ pub enum Part {
     Chromium,
     /// The script that checks a page for accessibility.
     AxeCore,
+    /// Serves the registries of a Karmada control plane.
+    KarmadaSearch,
 }
 
 impl Part {
-    /// Every part, cheapest first where nothing depends on the order.
+    /// Every part that `make test` needs, cheapest first where nothing depends on the order.
     pub const ALL: [Self; 12] = [
         Self::OpenSearch,
         Self::SecureOpenSearch,
@@ -83,6 +86,9 @@ impl Part {
         Self::Prometheus,
         Self::MdBook,
     ];
+
+    /// The parts of targets of their own, because they take long to build.
+    pub const ON_DEMAND: [Self; 1] = [Self::KarmadaSearch];
 
     /// The name used on the command line and in the cache.
     pub fn name(self) -> &'static str {
@@ -99,6 +105,7 @@ impl Part {
             Self::SecureOpenSearch => "opensearch-secure",
             Self::Chromium => "chromium",
             Self::AxeCore => "axe-core",
+            Self::KarmadaSearch => "karmada-search",
         }
     }
 
@@ -116,14 +123,16 @@ impl Part {
             Self::SecureOpenSearch => SECURE_OPENSEARCH_VERSION,
             Self::Chromium => "system",
             Self::AxeCore => AXE_CORE_VERSION,
+            Self::KarmadaSearch => KARMADA_VERSION,
         }
     }
 
     /// Finds the part that the command line calls `name`.
     pub fn named(name: &str) -> Result<Self> {
-        let found = Self::ALL.into_iter().find(|part| part.name() == name);
+        let all = || Self::ALL.into_iter().chain(Self::ON_DEMAND);
+        let found = all().find(|part| part.name() == name);
         found.with_context(|| {
-            let known: Vec<&str> = Self::ALL.iter().map(|part| part.name()).collect();
+            let known: Vec<&str> = all().map(Self::name).collect();
             format!(
                 "there is no part `{name}`; known parts: {}",
                 known.join(", ")
@@ -203,6 +212,7 @@ impl Part {
     fn first_time(self) -> &'static str {
         match self {
             Self::KubeApiserver => "about 6 min on 2 cores",
+            Self::KarmadaSearch => "about 5 min on 2 cores",
             Self::Kubectl | Self::Helm | Self::Helm3 | Self::Etcd => "about 1 min on 2 cores",
             Self::MdBook => "about 2 min on 2 cores",
             Self::Prometheus | Self::Promtool => "about 3 min on 2 cores",
@@ -303,6 +313,13 @@ impl Part {
             Self::Promtool => go_build(
                 "prometheus",
                 "github.com/prometheus/prometheus/cmd/promtool",
+                "-s -w",
+                folder,
+            )
+            .map(Made::Program),
+            Self::KarmadaSearch => go_build(
+                "karmada",
+                "github.com/karmada-io/karmada/cmd/karmada-search",
                 "-s -w",
                 folder,
             )
@@ -467,13 +484,15 @@ mod tests {
         assert!(go_mod("etcd").contains(&format!("go.etcd.io/etcd/server/v3 v{ETCD_VERSION}")));
         assert!(go_mod("helm").contains(&format!("helm.sh/helm/v4 v{HELM_VERSION}")));
         assert!(go_mod("helm-3").contains(&format!("helm.sh/helm/v3 v{HELM_3_VERSION}")));
+        let karmada = format!("github.com/karmada-io/karmada v{KARMADA_VERSION}");
+        assert!(go_mod("karmada").contains(&karmada));
         let prometheus = format!("github.com/prometheus/prometheus v{PROMETHEUS_VERSION}");
         assert!(go_mod("prometheus").contains(&prometheus));
     }
 
     #[test]
     fn every_part_is_found_by_its_name() {
-        for part in Part::ALL {
+        for part in Part::ALL.into_iter().chain(Part::ON_DEMAND) {
             assert_eq!(Part::named(part.name()).unwrap(), part);
         }
         assert!(
