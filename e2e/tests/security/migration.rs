@@ -492,6 +492,14 @@ async fn there_and_back(backend: SearchBackend) {
     let operator = check_operator(&stage).await;
     let spec = json!({ "resourceSelectors": [{ "apiVersion": "v1", "kind": "Namespace" }] });
     stage.create("later", &spec).await;
+    // The operator writes its finalizer, which must not happen between two comparisons.
+    eventually("Fleetdex has taken the registry", DEADLINE, || async {
+        let later = stage.hub.get(&format!("{REGISTRIES}/later")).await?;
+        ensure!(later["metadata"]["finalizers"].is_array(), "{later}");
+        Ok(())
+    })
+    .await
+    .unwrap();
     stage
         .is_refused(
             &back,
