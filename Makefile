@@ -43,10 +43,10 @@ STAGE = ./.ci/stage
 STAGES = awk '{ print; total += $$1 } END { printf "%6d s  in all\n", total }' target/stages
 
 .DEFAULT_GOAL := help
-.PHONY: help demo check test mutants fuzz bench dist image soak fmt parts crds chart-docs dashboards metrics-docs images reference docs book deny prerequisites
+.PHONY: help demo check test migration-test mutants fuzz bench dist image soak fmt parts crds chart-docs dashboards metrics-docs images reference docs book deny prerequisites
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 demo: prerequisites ## Three clusters, OpenSearch, Fleetdex: see it work (Ctrl-C stops everything)
 	$(STEP) 'building fleetdex (the first time some minutes)'
@@ -78,6 +78,11 @@ test: prerequisites ## Everything that has to pass: format, lints, tests, end-to
 			$(CARGO) test --locked --workspace --test $$program -- --test-threads=$(E2E_THREADS) || exit 1; \
 	done
 	@$(STAGES)
+
+migration-test: prerequisites ## The migration from karmada-search, from a real one, which takes five minutes to build
+	$(CARGO) build --locked --workspace --bins
+	$(BUILT)/e2e parts kube-apiserver kubectl etcd opensearch karmada-search
+	$(CARGO) test --locked --workspace --test security -- --ignored migration::a_real_karmada_search
 
 mutants: ## Bugs planted one by one, each of which the simulation has to find; then 10,000 seeds without one
 	$(CARGO) build --locked --release --package simulation --features planted-bugs

@@ -53,8 +53,7 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
     args.sources.check()?;
     let trace_settings = TraceSettings::from_environment()?;
     let cancel = signals::cancel_on_signal()?;
-    let control_plane_config =
-        control_plane::config(args.kubeconfig.as_deref(), args.context.clone()).await?;
+    let control_plane_config = control_plane::config(&args.control_plane).await?;
     let control_plane = control_plane::client(&control_plane_config)?;
     let metrics = Arc::new(Metrics::new());
     let (traces, trace_export) = TraceExport::start(trace_settings.as_ref(), &metrics)?;

@@ -2,17 +2,16 @@
 //!
 //! It connects as the operator does, with the same flags and environment variables, and changes nothing.
 
-mod check_result;
 mod control_plane;
 mod fleet;
 mod measures;
 mod operator;
-mod permissions;
 mod stores;
 
-use std::{io, path::PathBuf, process::ExitCode, sync::Arc};
+use std::{io, process::ExitCode, sync::Arc};
 
-use clap::{Args, ValueEnum};
+use clap::Args;
+use fleetdex_cli::ControlPlaneArgs;
 use fleetdex_clusters::{
     secret_hosts::SecretHosts,
     source::{SourceArgs, Sources},
@@ -27,8 +26,10 @@ use fleetdex_telemetry::{Metrics, Readiness};
 use tokio::{sync::Notify, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 
-use self::check_result::{CheckResult, CheckStatus, print_json, print_table, worst};
-use crate::app::control_plane as connection;
+use crate::{
+    app::control_plane as connection,
+    checks::result::{CheckFormat, CheckResult, CheckStatus, print, worst},
+};
 
 /// Checks what an installation depends on.
 #[derive(Args, Clone, Debug)]
@@ -36,14 +37,9 @@ use crate::app::control_plane as connection;
     after_help = "Exit code: 0 without an Error, 1 with one. Flags of `fleetdex run` that are set by environment variables hold here, too."
 )]
 pub struct DoctorArgs {
-    /// Kubeconfig of the control plane. Default: `KUBECONFIG`, then ~/.kube/config, then the Pod's
-    /// service account.
-    #[arg(long, env = "FLEETDEX_KUBECONFIG")]
-    pub kubeconfig: Option<PathBuf>,
-
-    /// Context of the kubeconfig. Default: its current context.
-    #[arg(long, env = "FLEETDEX_CONTEXT")]
-    pub context: Option<String>,
+    /// The control plane.
+    #[command(flatten)]
+    pub control_plane: ControlPlaneArgs,
 
     /// User to impersonate on the control plane, such as that of the operator,
     /// `system:serviceaccount:fleetdex-system:fleetdex`.
@@ -67,7 +63,7 @@ pub struct DoctorArgs {
         default_value_t,
         env = "FLEETDEX_DOCTOR_OUTPUT"
     )]
-    pub output: DoctorFormat,
+    pub output: CheckFormat,
 
     /// The sources of clusters.
     #[command(flatten)]
@@ -78,25 +74,11 @@ pub struct DoctorArgs {
     pub secret_hosts: SecretHosts,
 }
 
-/// How the results are printed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum DoctorFormat {
-    /// A line per check, then what to do.
-    #[default]
-    Table,
-    /// One object with all results.
-    Json,
-}
-
 /// Checks, and prints the results.
 pub async fn run(args: DoctorArgs) -> anyhow::Result<ExitCode> {
     args.sources.check()?;
     let results = check(&args).await?;
-    let out = &mut io::stdout().lock();
-    match args.output {
-        DoctorFormat::Table => print_table(&results, out)?,
-        DoctorFormat::Json => print_json(&results, out)?,
-    }
+    print("Checkup", args.output, &results, &mut io::stdout().lock())?;
     Ok(match worst(&results) {
         CheckStatus::Error => ExitCode::FAILURE,
         _ => ExitCode::SUCCESS,
@@ -104,7 +86,7 @@ pub async fn run(args: DoctorArgs) -> anyhow::Result<ExitCode> {
 }
 
 async fn check(args: &DoctorArgs) -> anyhow::Result<Vec<CheckResult>> {
-    let mut config = connection::config(args.kubeconfig.as_deref(), args.context.clone()).await?;
+    let mut config = connection::config(&args.control_plane).await?;
     if let Some(user) = &args.impersonate {
         config.auth_info.impersonate = Some(user.clone());
     }

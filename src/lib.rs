@@ -6,8 +6,11 @@
 //! ```
 //!
 //! [`app`] runs the operator for a control plane, [`local`] the same parts for the contexts of a
-//! kubeconfig, and [`doctor`] checks what an installation depends on.
+//! kubeconfig, [`doctor`] checks what an installation depends on, and [`migrate`] takes a control
+//! plane over from karmada-search.
 
 pub mod app;
+mod checks;
 pub mod doctor;
 pub mod local;
+pub mod migrate;

@@ -6,7 +6,7 @@ mod command_line_page;
 use std::{path::Path, process::ExitCode};
 
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
-use fleetdex::{app, doctor, local};
+use fleetdex::{app, doctor, local, migrate};
 use fleetdex_cli as cli;
 use fleetdex_core::{model, terminal};
 use fleetdex_telemetry::log::{self, LogArgs};
@@ -68,6 +68,8 @@ enum Command {
     Dashboards(cli::dashboards::DashboardsArgs),
     /// Print the custom resource definitions, or apply them to a control plane
     Crd(cli::crd::CrdArgs),
+    /// Move an installation of another program to Fleetdex
+    Migrate(migrate::MigrateArgs),
     /// Ask whether a server is ready
     Ready(cli::ready::ReadyArgs),
     /// Print a shell completion script
@@ -168,6 +170,9 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         }
         Command::Crd(args) => {
             return Ok(tokio::runtime::Runtime::new()?.block_on(cli::crd::run(&args)));
+        }
+        Command::Migrate(args) => {
+            return tokio::runtime::Runtime::new()?.block_on(migrate::run(&args));
         }
         Command::Ready(args) => {
             return Ok(tokio::runtime::Runtime::new()?.block_on(cli::ready::run(&args)));

@@ -29,6 +29,7 @@ const HELM_VERSION: &str = "4.3.1";
 const HELM_3_VERSION: &str = "3.22.0";
 /// The Go module of Prometheus 3.13.5.
 const PROMETHEUS_VERSION: &str = "0.313.5";
+const KARMADA_VERSION: &str = "1.17.1";
 const OPENSEARCH_VERSION: &str = "3.4.0";
 /// The newest OpenSearch whose security plugin is published as a Maven artifact of its own and runs
 /// on Java 17.
@@ -75,10 +76,12 @@ pub enum Part {
     Buildah,
     /// Lists what a program consists of.
     CargoCyclonedx,
+    /// Serves the registries of a Karmada control plane.
+    KarmadaSearch,
 }
 
 impl Part {
-    /// Every part that tests need, cheapest first where nothing depends on the order.
+    /// Every part that `make test` needs, cheapest first where nothing depends on the order.
     pub const ALL: [Self; 12] = [
         Self::OpenSearch,
         Self::SecureOpenSearch,
@@ -94,8 +97,13 @@ impl Part {
         Self::MdBook,
     ];
 
-    /// What makes the image.
-    pub const OF_IMAGE: [Self; 3] = [Self::Buildah, Self::CargoZigbuild, Self::CargoCyclonedx];
+    /// The parts of targets of their own: the migration from karmada-search, and the image.
+    pub const ON_DEMAND: [Self; 4] = [
+        Self::KarmadaSearch,
+        Self::Buildah,
+        Self::CargoZigbuild,
+        Self::CargoCyclonedx,
+    ];
 
     /// The name used on the command line and in the cache.
     pub fn name(self) -> &'static str {
@@ -115,6 +123,7 @@ impl Part {
             Self::CargoZigbuild => "cargo-zigbuild",
             Self::Buildah => "buildah",
             Self::CargoCyclonedx => "cargo-cyclonedx",
+            Self::KarmadaSearch => "karmada-search",
         }
     }
 
@@ -134,15 +143,16 @@ impl Part {
             Self::AxeCore => AXE_CORE_VERSION,
             Self::CargoZigbuild => CARGO_ZIGBUILD_VERSION,
             Self::CargoCyclonedx => CARGO_CYCLONEDX_VERSION,
+            Self::KarmadaSearch => KARMADA_VERSION,
         }
     }
 
     /// Finds the part that the command line calls `name`.
     pub fn named(name: &str) -> Result<Self> {
-        let mut all = Self::ALL.into_iter().chain(Self::OF_IMAGE);
-        all.find(|part| part.name() == name).with_context(|| {
-            let all = Self::ALL.iter().chain(&Self::OF_IMAGE);
-            let known: Vec<&str> = all.map(|part| part.name()).collect();
+        let all = || Self::ALL.into_iter().chain(Self::ON_DEMAND);
+        let found = all().find(|part| part.name() == name);
+        found.with_context(|| {
+            let known: Vec<&str> = all().map(Self::name).collect();
             format!(
                 "there is no part `{name}`; known parts: {}",
                 known.join(", ")
@@ -225,6 +235,7 @@ impl Part {
     fn first_time(self) -> &'static str {
         match self {
             Self::KubeApiserver => "about 6 min on 2 cores",
+            Self::KarmadaSearch => "about 5 min on 2 cores",
             Self::Kubectl | Self::Helm | Self::Helm3 | Self::Etcd => "about 1 min on 2 cores",
             Self::MdBook | Self::CargoCyclonedx => "about 2 min on 2 cores",
             Self::Prometheus | Self::Promtool => "about 3 min on 2 cores",
@@ -329,6 +340,13 @@ impl Part {
             Self::Promtool => go_build(
                 "prometheus",
                 "github.com/prometheus/prometheus/cmd/promtool",
+                "-s -w",
+                folder,
+            )
+            .map(Made::Program),
+            Self::KarmadaSearch => go_build(
+                "karmada",
+                "github.com/karmada-io/karmada/cmd/karmada-search",
                 "-s -w",
                 folder,
             )
@@ -514,13 +532,15 @@ mod tests {
         assert!(go_mod("etcd").contains(&format!("go.etcd.io/etcd/server/v3 v{ETCD_VERSION}")));
         assert!(go_mod("helm").contains(&format!("helm.sh/helm/v4 v{HELM_VERSION}")));
         assert!(go_mod("helm-3").contains(&format!("helm.sh/helm/v3 v{HELM_3_VERSION}")));
+        let karmada = format!("github.com/karmada-io/karmada v{KARMADA_VERSION}");
+        assert!(go_mod("karmada").contains(&karmada));
         let prometheus = format!("github.com/prometheus/prometheus v{PROMETHEUS_VERSION}");
         assert!(go_mod("prometheus").contains(&prometheus));
     }
 
     #[test]
     fn every_part_is_found_by_its_name() {
-        for part in Part::ALL {
+        for part in Part::ALL.into_iter().chain(Part::ON_DEMAND) {
             assert_eq!(Part::named(part.name()).unwrap(), part);
         }
         assert!(

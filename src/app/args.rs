@@ -1,8 +1,9 @@
 //! The flags of `fleetdex run`.
 
-use std::{net::SocketAddr, path::PathBuf};
+use std::net::SocketAddr;
 
 use clap::Args;
+use fleetdex_cli::ControlPlaneArgs;
 use fleetdex_clusters::{secret_hosts::SecretHosts, source::SourceArgs};
 use fleetdex_operator::{controller::ConfigMapName, replicas::ReplicaName};
 use fleetdex_server::{auth::SecureServingArgs, http::serve::ServerArgs};
@@ -12,14 +13,9 @@ use fleetdex_telemetry::admin::AdminArgs;
 /// `fleetdex run`
 #[derive(Args, Clone, Debug)]
 pub struct RunArgs {
-    /// Kubeconfig of the control plane. Default: `KUBECONFIG`, then ~/.kube/config, then the Pod's
-    /// service account.
-    #[arg(long, env = "FLEETDEX_KUBECONFIG")]
-    pub kubeconfig: Option<PathBuf>,
-
-    /// Context of the kubeconfig. Default: its current context.
-    #[arg(long, env = "FLEETDEX_CONTEXT")]
-    pub context: Option<String>,
+    /// The control plane.
+    #[command(flatten)]
+    pub control_plane: ControlPlaneArgs,
 
     /// Seconds between probes of a member; API discovery is repeated as often, so that new CRDs are
     /// noticed.

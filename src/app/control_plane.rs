@@ -1,8 +1,9 @@
 //! The connection to the control plane, and the identity of this installation.
 
-use std::{path::Path, time::Duration};
+use std::time::Duration;
 
 use anyhow::Context as _;
+use fleetdex_cli::ControlPlaneArgs;
 use fleetdex_limits::response_limit::ResponseLimitLayer;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{
@@ -17,15 +18,12 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 const UNKNOWN_INSTALLATION: &str = "fleetdex";
 
 /// The connection that the flags name. Retries are Fleetdex' own, so those of kube are off.
-pub(crate) async fn config(
-    kubeconfig: Option<&Path>,
-    context: Option<String>,
-) -> anyhow::Result<Config> {
+pub(crate) async fn config(args: &ControlPlaneArgs) -> anyhow::Result<Config> {
     let options = KubeConfigOptions {
-        context,
+        context: args.context.clone(),
         ..KubeConfigOptions::default()
     };
-    let mut config = match kubeconfig {
+    let mut config = match &args.kubeconfig {
         Some(path) => {
             let kubeconfig = Kubeconfig::read_from(path)
                 .with_context(|| format!("cannot read the kubeconfig {}", path.display()))?;

@@ -13,10 +13,10 @@ use http::HeaderMap;
 use kube::{Api, Client, ResourceExt as _, api::ListParams};
 use serde_json::Value;
 
-use super::{
-    check_result::{CheckResult, Checks},
-    measures::check_date,
+use super::measures::check_date;
+use crate::checks::{
     permissions::{REQUEST_TIMEOUT, Right, missing},
+    result::{CheckResult, Checks},
 };
 
 const SEARCH: &str = "search.karmada.io";

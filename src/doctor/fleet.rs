@@ -17,10 +17,10 @@ use kube::Client;
 use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 
-use super::{
-    check_result::{CheckResult, Checks},
-    measures::{check_date, check_expiry},
+use super::measures::{check_date, check_expiry};
+use crate::checks::{
     permissions::{REQUEST_TIMEOUT, Right, missing},
+    result::{CheckResult, Checks},
 };
 
 /// How long members may take to connect and to be discovered.

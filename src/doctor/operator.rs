@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use reqwest::{Client, StatusCode};
 
-use super::{check_result::Checks, measures::check_expiry};
+use super::measures::check_expiry;
+use crate::checks::result::Checks;
 
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// Below this, changes are as good as at once.

@@ -1,25 +1,21 @@
 //! Checks of the stores in OpenSearch: login, version, clock, mapping, shards, disks and contexts.
 
-use std::time::Duration;
-
-use bytes::Bytes;
 use fleetdex_clusters::certificate;
-use fleetdex_core::model::{StoreName, quoted};
+use fleetdex_core::model::StoreName;
 use fleetdex_operator::{
     plan::{Plan, StorePlan},
     stores::{CredentialSource, store_settings},
 };
-use fleetdex_store::opensearch::{self, MAPPING_VERSION, OpenSearchService, Timeout};
-use http::{Request, StatusCode};
+use fleetdex_store::opensearch::MAPPING_VERSION;
+use http::StatusCode;
 use serde_json::Value;
-use tower::ServiceExt as _;
 
-use super::{
-    check_result::{CheckResult, Checks},
-    measures::{check_clock, check_expiry},
+use super::measures::{check_clock, check_expiry};
+use crate::checks::{
+    result::{CheckResult, Checks},
+    store_probe::{NoAnswer, StoreProbe},
 };
 
-const TIMEOUT: Duration = Duration::from_secs(10);
 /// Part of a limit from which on it is warned of.
 const NEARLY: f64 = 0.85;
 /// What OpenSearch allows unless it is set otherwise.
@@ -59,8 +55,8 @@ async fn check_store(name: &StoreName, plan: &StorePlan, credentials: &Credentia
         let action = "replace the certificate in the Secret of clientCertSecretRef";
         check_expiry(&mut checks, "client certificate", not_after, action);
     }
-    let node = match opensearch::connect(&settings) {
-        Ok(service) => StoreProbe(service),
+    let node = match StoreProbe::new(&settings) {
+        Ok(node) => node,
         Err(error) => {
             checks.error(
                 "connection",
@@ -76,53 +72,6 @@ async fn check_store(name: &StoreName, plan: &StorePlan, credentials: &Credentia
         check_mapping(&mut checks, &node, plan).await;
     }
     checks
-}
-
-/// A node of OpenSearch, with credentials.
-struct StoreProbe(OpenSearchService);
-
-/// Why there is no usable answer.
-struct NoAnswer {
-    status: Option<StatusCode>,
-    message: String,
-}
-
-impl StoreProbe {
-    async fn get(&self, path: &str) -> Result<Value, NoAnswer> {
-        let request = Request::get(path).extension(Timeout(TIMEOUT));
-        let failed = |message: String| NoAnswer {
-            status: None,
-            message,
-        };
-        let request = request
-            .body(Bytes::new())
-            .map_err(|error| failed(error.to_string()))?;
-        let answer = self.0.clone().oneshot(request).await;
-        let answer = answer.map_err(|error| failed(error.to_string()))?;
-        let status = answer.status();
-        if !status.is_success() {
-            return Err(NoAnswer {
-                status: Some(status),
-                message: format!(
-                    "{status} to {path}: {}",
-                    quoted(&String::from_utf8_lossy(answer.body()))
-                ),
-            });
-        }
-        serde_json::from_slice(answer.body()).map_err(|error| failed(error.to_string()))
-    }
-
-    /// As `get`; without the right to ask, the check is skipped.
-    async fn ask(&self, checks: &mut Checks, check: &'static str, path: &str) -> Option<Value> {
-        match self.get(path).await {
-            Ok(answer) => Some(answer),
-            Err(NoAnswer { message, .. }) => {
-                let action = "give the user the permission cluster_monitor for this check; Fleetdex itself does not need it";
-                checks.skipped(check, message, action);
-                None
-            }
-        }
-    }
 }
 
 /// Whether OpenSearch answers with these credentials.

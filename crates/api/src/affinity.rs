@@ -6,6 +6,11 @@ use serde::{Deserialize, Serialize};
 
 use super::schema::{self, VALIDATIONS, rules};
 
+/// The keys of a requirement on clusters.
+pub(super) const CLUSTER_KEYS: &str = "key must be provider, region or zone";
+/// The operators of a requirement on clusters.
+pub(super) const CLUSTER_OPERATORS: &str = "operator must be In or NotIn";
+
 /// Which member clusters. All parts must hold; without any part, all clusters.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -57,18 +62,9 @@ fn cluster_requirements(generator: &mut SchemaGenerator) -> Schema {
     requirements(
         generator,
         &[
-            (
-                "self.key in ['provider', 'region', 'zone']",
-                "key must be provider, region or zone",
-            ),
-            (
-                "self.operator in ['In', 'NotIn']",
-                "operator must be In or NotIn",
-            ),
-            (
-                schema::VALUES_NEEDED,
-                "In and NotIn need at least one value",
-            ),
+            ("self.key in ['provider', 'region', 'zone']", CLUSTER_KEYS),
+            ("self.operator in ['In', 'NotIn']", CLUSTER_OPERATORS),
+            (schema::VALUES_NEEDED, schema::VALUES_NEEDED_HELP),
         ],
     )
 }

@@ -10,3 +10,4 @@ pub mod condition;
 pub mod interpreter;
 pub mod registry;
 pub mod schema;
+pub mod validation;

@@ -413,22 +413,30 @@ pub struct Summary {
     pub kinds_by_phase: BTreeMap<Phase, u64>,
 }
 
+pub(super) const API_VERSION_HELP: &str =
+    "apiVersion is <version> for the core group or <group>/<version>, such as v1 or apps/v1";
+pub(super) const KIND_HELP: &str = "kind is a kind such as Deployment, or \"*\" for every kind";
+pub(super) const ANY_VERSION_HELP: &str =
+    "apiVersion \"*\" goes with kind \"*\" only; name the apiVersion of this kind or leave it out";
+pub(super) const EVERY_KIND_HELP: &str =
+    "kind \"*\" needs an apiVersion; use apiVersion \"*\" for everything";
+
 const API_VERSION_RULES: &[(&str, &str)] = &[(
     "self == '' || self == '*' || self.matches('^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",
-    "apiVersion is <version> for the core group or <group>/<version>, such as v1 or apps/v1",
+    API_VERSION_HELP,
 )];
 const KIND_RULES: &[(&str, &str)] = &[(
     "self == '*' || self.matches('^[A-Za-z][A-Za-z0-9-]*$')",
-    "kind is a kind such as Deployment, or \"*\" for every kind",
+    KIND_HELP,
 )];
 const SELECTOR_RULES: &[(&str, &str)] = &[
     (
         "!has(self.apiVersion) || self.apiVersion != '*' || self.kind == '*'",
-        "apiVersion \"*\" goes with kind \"*\" only; name the apiVersion of this kind or leave it out",
+        ANY_VERSION_HELP,
     ),
     (
         "self.kind != '*' || (has(self.apiVersion) && self.apiVersion != '')",
-        "kind \"*\" needs an apiVersion; use apiVersion \"*\" for everything",
+        EVERY_KIND_HELP,
     ),
     (
         "!has(self.namespace) || self.namespace == '' || !has(self.namespaces) || size(self.namespaces) == 0",
@@ -449,7 +457,7 @@ const REFRESH_RULES: &[(&str, &str)] = &[(
 )];
 
 /// Most selectors of one list. With [`schema::namespaces`] it bounds the cost of the rules.
-const SELECTORS: usize = 128;
+pub(super) const SELECTORS: usize = 128;
 
 fn resource_selectors(generator: &mut SchemaGenerator) -> Schema {
     nullable(schema::list_of::<ResourceSelector>(generator, SELECTORS))
@@ -489,16 +497,10 @@ fn object_requirements(generator: &mut SchemaGenerator) -> Schema {
         &[
             (
                 "self.operator in ['In', 'NotIn', 'Exists', 'DoesNotExist']",
-                "operator must be In, NotIn, Exists or DoesNotExist",
+                schema::LABEL_OPERATORS,
             ),
-            (
-                schema::VALUES_NEEDED,
-                "In and NotIn need at least one value",
-            ),
-            (
-                schema::VALUES_REFUSED,
-                "Exists and DoesNotExist take no values",
-            ),
+            (schema::VALUES_NEEDED, schema::VALUES_NEEDED_HELP),
+            (schema::VALUES_REFUSED, schema::VALUES_REFUSED_HELP),
             (
                 r"self.key.matches('^[A-Za-z_][A-Za-z0-9_-]*(\\.[A-Za-z0-9_-]+)*$')",
                 "key is a dotted path such as status.phase",

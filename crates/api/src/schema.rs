@@ -9,8 +9,21 @@ use serde_json::{Value, json};
 pub const VALIDATIONS: &str = "x-kubernetes-validations";
 
 const NAMESPACE: &str = "self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')";
-const NAMESPACE_HELP: &str =
+/// What a namespace has to be.
+pub const NAMESPACE_HELP: &str =
     "a namespace is a DNS label: lower-case letters, digits and '-', at most 63";
+/// What an address of a store has to be.
+pub const ADDRESS_HELP: &str =
+    "an address is a URL with a scheme and a host, such as https://opensearch.example.com:9200";
+/// What an address of a store must not hold.
+pub const PLAIN_ADDRESS_HELP: &str = "an address must not hold a user, a password, a query or a fragment: remove '@', '?' and '#', and put credentials into the \
+                                      Secret that secretRef names";
+/// The operators of label selectors.
+pub const LABEL_OPERATORS: &str = "operator must be In, NotIn, Exists or DoesNotExist";
+/// The message of [`VALUES_NEEDED`].
+pub const VALUES_NEEDED_HELP: &str = "In and NotIn need at least one value";
+/// The message of [`VALUES_REFUSED`].
+pub const VALUES_REFUSED_HELP: &str = "Exists and DoesNotExist take no values";
 /// Most entries of any list of names.
 const NAMES: usize = 256;
 
@@ -41,12 +54,12 @@ pub fn cluster_names(_: &mut SchemaGenerator) -> Schema {
 /// A list of addresses.
 pub fn addresses(_: &mut SchemaGenerator) -> Schema {
     let address = "isURL(self) && url(self).getScheme() in ['http', 'https'] && url(self).getHostname() != ''";
-    let help =
-        "an address is a URL with a scheme and a host, such as https://opensearch.example.com:9200";
     let plain = "!self.contains('@') && !self.contains('?') && !self.contains('#')";
-    let plain_help = "an address must not hold a user, a password, a query or a fragment: remove '@', '?' and '#', and put credentials into the \
-                      Secret that secretRef names";
-    texts(64, 2048, &[(address, help), (plain, plain_help)])
+    texts(
+        64,
+        2048,
+        &[(address, ADDRESS_HELP), (plain, PLAIN_ADDRESS_HELP)],
+    )
 }
 
 /// A list of dotted paths.
@@ -76,10 +89,10 @@ pub fn label_selector(_: &mut SchemaGenerator) -> Schema {
     let requirement = rules(&[
         (
             "self.operator in ['In', 'NotIn', 'Exists', 'DoesNotExist']",
-            "operator must be In, NotIn, Exists or DoesNotExist",
+            LABEL_OPERATORS,
         ),
-        (VALUES_NEEDED, "In and NotIn need at least one value"),
-        (VALUES_REFUSED, "Exists and DoesNotExist take no values"),
+        (VALUES_NEEDED, VALUES_NEEDED_HELP),
+        (VALUES_REFUSED, VALUES_REFUSED_HELP),
     ]);
     json_schema!({
         "type": "object",

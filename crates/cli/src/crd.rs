@@ -9,7 +9,8 @@ mod managed_fields;
 use std::{io::Write, process::ExitCode};
 
 pub use self::{
-    apply::CrdApplyArgs,
+    apply::{CrdApplyArgs, install_registries},
+    decision::is_of_fleetdex,
     definitions::{CrdFile, all},
     error::CrdError,
 };

@@ -16,6 +16,7 @@ pub mod clusters;
 pub mod columns;
 pub mod completion;
 pub mod console;
+mod control_plane_args;
 pub mod count;
 pub mod crd;
 pub mod dashboards;
@@ -39,4 +40,5 @@ pub mod unhealthy;
 pub mod verify;
 
 pub use api::{ClientConfig, ClientError};
+pub use control_plane_args::ControlPlaneArgs;
 pub use query_args::{ArgsError, QueryArgs};

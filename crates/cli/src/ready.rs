@@ -2,7 +2,7 @@
 
 mod error;
 
-use std::{path::PathBuf, process::ExitCode, time::Duration};
+use std::{process::ExitCode, time::Duration};
 
 use fleetdex_core::{model::causes, terminal::escaped};
 use fleetdex_server::request::api_request::{GROUPS, VERSION};
@@ -11,6 +11,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 pub use self::error::ReadyError;
 use super::{
+    ControlPlaneArgs,
     api::ApiserverClient,
     console::{self, CommandError, Console},
 };
@@ -47,13 +48,9 @@ pub struct ReadyArgs {
     )]
     pub timeout: u64,
 
-    /// Use the apiserver of this kubeconfig for --query-api [default: KUBECONFIG, then ~/.kube/config, then that of the Pod]
-    #[arg(long, value_name = "FILE", env = "FLEETDEX_KUBECONFIG")]
-    pub kubeconfig: Option<PathBuf>,
-
-    /// Context of the kubeconfig, which is that of the control plane [default: the current context]
-    #[arg(long, value_name = "NAME", env = "FLEETDEX_CONTEXT")]
-    pub context: Option<String>,
+    /// The control plane of --query-api.
+    #[command(flatten)]
+    pub control_plane: ControlPlaneArgs,
 }
 
 /// Asks until the server is ready, or the time is over; the exit code is 1 then.
@@ -63,8 +60,7 @@ pub async fn run(args: &ReadyArgs) -> ExitCode {
 
 async fn ready(args: &ReadyArgs, console: &mut Console<'_>) -> Result<bool, CommandError> {
     let apiserver = if args.query_api {
-        let (kubeconfig, context) = (args.kubeconfig.as_deref(), args.context.as_deref());
-        Some(ApiserverClient::of_kubeconfig_or_pod(kubeconfig, context).await?)
+        Some(args.control_plane.connect().await?)
     } else {
         None
     };

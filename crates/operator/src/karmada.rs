@@ -55,7 +55,7 @@ pub async fn watch_search(control_plane: Client, readiness: Readiness, recorder:
             Some(service) => {
                 let message = format!(
                     "APIService {SEARCH} belongs to karmada-search, so this control plane never shows Fleetdex's ResourceRegistry objects; \
-                     remove karmada-search and then the APIService (kubectl delete apiservice {SEARCH})"
+                     fleetdex migrate karmada-search moves its registries and removes the APIService"
                 );
                 readiness.not_ready(CHECK, message.clone());
                 if reported.insert(service.metadata.uid.clone()) {

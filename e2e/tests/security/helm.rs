@@ -4,4 +4,4 @@ mod crd_apply;
 mod lifecycle;
 mod rendering;
 mod rights;
-mod tool;
+pub mod tool;

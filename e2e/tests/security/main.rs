@@ -6,4 +6,5 @@ mod helm;
 mod hostile_members;
 mod local_store;
 mod members_decide;
+mod migration;
 mod proxying;

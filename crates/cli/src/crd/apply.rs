@@ -1,6 +1,6 @@
 //! `fleetdex crd apply`: applies the CRDs to a control plane.
 
-use std::{collections::BTreeSet, path::PathBuf, time::Duration};
+use std::{collections::BTreeSet, time::Duration};
 
 use fleetdex_core::terminal::escaped_line;
 use k8s_openapi::{
@@ -10,7 +10,7 @@ use k8s_openapi::{
     kube_aggregator::pkg::apis::apiregistration::v1::APIService,
 };
 use kube::{
-    Api,
+    Api, Client,
     api::{Patch, PatchParams},
 };
 use serde_json::json;
@@ -18,11 +18,12 @@ use tokio::time::{Instant, sleep};
 
 use super::{
     decision::{AggregatedVersions, CrdDecision, api_services, decide},
-    definitions::all,
+    definitions::{all, registries},
     error::CrdError,
     managed_fields::{MANAGER, take_over},
 };
 use crate::{
+    ControlPlaneArgs,
     api::ApiserverClient,
     console::{CommandError, Console},
 };
@@ -55,13 +56,9 @@ pub struct CrdApplyArgs {
     )]
     pub timeout: u64,
 
-    /// Use the apiserver of this kubeconfig [default: KUBECONFIG, then ~/.kube/config, then that of the Pod]
-    #[arg(long, value_name = "FILE", env = "FLEETDEX_KUBECONFIG")]
-    pub kubeconfig: Option<PathBuf>,
-
-    /// Context of the kubeconfig, which is that of the control plane [default: the current context]
-    #[arg(long, value_name = "NAME", env = "FLEETDEX_CONTEXT")]
-    pub context: Option<String>,
+    /// The control plane.
+    #[command(flatten)]
+    pub control_plane: ControlPlaneArgs,
 }
 
 /// A control plane whose CRDs are applied.
@@ -77,15 +74,8 @@ pub(super) async fn apply(
     args: &CrdApplyArgs,
     console: &mut Console<'_>,
 ) -> Result<bool, CommandError> {
-    let ApiserverClient { client, server, .. } =
-        ApiserverClient::of_kubeconfig_or_pod(args.kubeconfig.as_deref(), args.context.as_deref())
-            .await?;
-    let installer = CrdInstaller {
-        crds: Api::all(client.clone()),
-        api_services: Api::all(client),
-        server,
-        dry_run: args.dry_run,
-    };
+    let ApiserverClient { client, server, .. } = args.control_plane.connect().await?;
+    let installer = CrdInstaller::new(client, server, args.dry_run);
     let wanted: Vec<CustomResourceDefinition> = all().into_iter().map(|file| file.crd).collect();
     let aggregated = installer.aggregated_versions(&wanted).await?;
     let (mut applied, mut is_complete) = (Vec::new(), true);
@@ -123,7 +113,49 @@ pub(super) async fn apply(
     Ok(is_complete)
 }
 
+/// Applies the CRD of registries and waits until it is served; returns what that changed. A newer one serves this version as well and is left
+/// alone.
+pub async fn install_registries(
+    client: Client,
+    server: String,
+    seconds: u64,
+) -> Result<String, CrdError> {
+    let installer = CrdInstaller::new(client, server, false);
+    let wanted = registries();
+    let name = wanted.metadata.name.as_deref().unwrap_or_default();
+    let aggregated = installer
+        .aggregated_versions(std::slice::from_ref(&wanted))
+        .await?;
+    let installed = installer.installed(name).await?;
+    let result = match decide(&wanted, installed.as_ref(), &aggregated) {
+        CrdDecision::Apply => installer
+            .apply(name, &wanted, installed.as_ref())
+            .await?
+            .to_owned(),
+        CrdDecision::Newer { installed, .. } => {
+            format!("left alone: it is of Fleetdex {installed}, which is newer")
+        }
+        CrdDecision::LeaveAlone(reason) => {
+            return Err(CrdError::Foreign {
+                name: name.to_owned(),
+                reason: reason.to_string(),
+            });
+        }
+    };
+    installer.wait_established(&[name], seconds).await?;
+    Ok(result)
+}
+
 impl CrdInstaller {
+    fn new(client: Client, server: String, dry_run: bool) -> Self {
+        Self {
+            crds: Api::all(client.clone()),
+            api_services: Api::all(client),
+            server,
+            dry_run,
+        }
+    }
+
     /// The `APIServices` of the CRDs' group-versions that another server answers for.
     async fn aggregated_versions(
         &self,

@@ -127,7 +127,7 @@ fn version_of(crd: &CustomResourceDefinition) -> Option<Version> {
 
 /// Whether Fleetdex defined it. Before it had the annotation, its CRDs differed from Karmada's of the same name in these: they have a status, and
 /// Karmada's the annotation of their generator.
-fn is_of_fleetdex(crd: &CustomResourceDefinition) -> bool {
+pub fn is_of_fleetdex(crd: &CustomResourceDefinition) -> bool {
     if annotation(crd, VERSION_ANNOTATION).is_some() {
         return true;
     }

@@ -49,3 +49,8 @@ pub fn all() -> Vec<CrdFile> {
         .map(CrdFile::new)
         .collect()
 }
+
+/// That of registries.
+pub(super) fn registries() -> CustomResourceDefinition {
+    CrdFile::new(ResourceRegistry::crd()).crd
+}

@@ -37,6 +37,14 @@ pub enum CrdError {
         "CRD {0} is being deleted, with all of its objects; wait until it is gone (kubectl get crd {0}), then try again"
     )]
     Terminating(String),
+    /// The CRD that is needed belongs to another server or program.
+    #[error("CRD {name} cannot be applied: {reason}")]
+    Foreign {
+        /// The CRD.
+        name: String,
+        /// To whom it belongs.
+        reason: String,
+    },
     /// The control plane does not accept the names of the CRD.
     #[error("the control plane does not serve CRD {name}: {problem}")]
     NamesRefused {

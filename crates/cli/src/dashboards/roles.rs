@@ -3,7 +3,6 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt,
-    path::PathBuf,
     time::Duration,
 };
 
@@ -18,6 +17,7 @@ use tokio::time::timeout;
 
 use super::{error::DashboardsError, index::IndexArgs};
 use crate::{
+    ControlPlaneArgs,
     api::ApiserverClient,
     console::{CommandError, Console},
 };
@@ -53,13 +53,9 @@ pub struct RolesArgs {
     #[arg(short, long, default_value = "yaml")]
     pub output: RolesFormat,
 
-    /// Use the apiserver of this kubeconfig [default: KUBECONFIG, then ~/.kube/config]
-    #[arg(long, value_name = "FILE", env = "FLEETDEX_KUBECONFIG")]
-    pub kubeconfig: Option<PathBuf>,
-
-    /// Context of the kubeconfig, which is that of the control plane [default: the current context]
-    #[arg(long, value_name = "NAME", env = "FLEETDEX_CONTEXT")]
-    pub context: Option<String>,
+    /// The control plane.
+    #[command(flatten)]
+    pub control_plane: ControlPlaneArgs,
 
     /// The indices.
     #[command(flatten)]
@@ -99,8 +95,7 @@ pub(super) async fn print(
     args: &RolesArgs,
     console: &mut Console<'_>,
 ) -> Result<bool, CommandError> {
-    let apiserver =
-        ApiserverClient::new(args.kubeconfig.as_deref(), args.context.as_deref()).await?;
+    let apiserver = args.control_plane.connect().await?;
     let rbac = RbacObjects {
         cluster_roles: list::<ClusterRole>(&apiserver, "clusterroles").await?,
         roles: list::<Role>(&apiserver, "roles").await?,

@@ -4,16 +4,14 @@
 
 use e2e::{
     fleet::{Fleet, OpenSearchKind, Options},
+    karmada::{CUSTOMIZATIONS, install_customizations},
     objects::Objects,
-    poll::eventually,
-    scenario::DEADLINE,
 };
 use serde_json::{Value, json};
 
 use super::tool::{crd, each_crd_is, fleetdex};
 
 const REGISTRIES: &str = "resourceregistries.search.karmada.io";
-const CUSTOMIZATIONS: &str = "resourceinterpretercustomizations.config.karmada.io";
 const WEBHOOKS: &str = "resourceinterpreterwebhookconfigurations.config.karmada.io";
 const CRDS: &str = "apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const API_SERVICES: &str = "apis/apiregistration.k8s.io/v1/apiservices";
@@ -169,30 +167,7 @@ async fn make_karmada(hub: &Objects) -> Value {
             .await
             .unwrap();
     }
-    let customizations = json!({
-        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-        "metadata": { "name": CUSTOMIZATIONS, "annotations": { "controller-gen.kubebuilder.io/version": "v0.18.0" } },
-        "spec": {
-            "group": "config.karmada.io", "scope": "Cluster",
-            "names": {
-                "categories": ["karmada-io"], "kind": "ResourceInterpreterCustomization", "listKind": "ResourceInterpreterCustomizationList",
-                "plural": "resourceinterpretercustomizations", "shortNames": ["ric"], "singular": "resourceinterpretercustomization",
-            },
-            "versions": [{
-                "name": "v1alpha1", "served": true, "storage": true,
-                "schema": { "openAPIV3Schema": { "type": "object", "x-kubernetes-preserve-unknown-fields": true } },
-            }],
-        },
-    });
-    hub.create(CRDS, &customizations).await.unwrap();
-    eventually("Karmada's CRD is established", DEADLINE, || async {
-        let found = hub.get(&format!("{CRDS}/{CUSTOMIZATIONS}")).await?;
-        let conditions = found["status"]["conditions"].to_string();
-        anyhow::ensure!(conditions.contains("Established"), "{conditions}");
-        Ok(found)
-    })
-    .await
-    .unwrap()
+    install_customizations(hub).await.unwrap()
 }
 
 #[tokio::test]

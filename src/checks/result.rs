@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 
+use clap::ValueEnum;
 use fleetdex_cli::columns::write_aligned;
 use fleetdex_core::terminal::{escaped_json, escaped_line};
 use serde::Serialize;
@@ -102,8 +103,31 @@ pub fn worst(results: &[CheckResult]) -> CheckStatus {
     statuses.max().unwrap_or(CheckStatus::Ok)
 }
 
+/// How results are printed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum CheckFormat {
+    /// A line per check, then what to do.
+    #[default]
+    Table,
+    /// One object with all results.
+    Json,
+}
+
+/// Prints the results; `kind` is the kind of the object in JSON.
+pub fn print(
+    kind: &str,
+    format: CheckFormat,
+    results: &[CheckResult],
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    match format {
+        CheckFormat::Table => print_table(results, out),
+        CheckFormat::Json => print_json(kind, results, out),
+    }
+}
+
 /// Prints a table, and below it what to do.
-pub fn print_table(results: &[CheckResult], out: &mut dyn Write) -> io::Result<()> {
+fn print_table(results: &[CheckResult], out: &mut dyn Write) -> io::Result<()> {
     let header = ["STATUS", "SUBJECT", "CHECK", "FOUND"].map(str::to_owned);
     let rows = results.iter().map(|result| {
         vec![
@@ -131,8 +155,8 @@ pub fn print_table(results: &[CheckResult], out: &mut dyn Write) -> io::Result<(
 }
 
 /// Prints one object with all results.
-pub fn print_json(results: &[CheckResult], out: &mut dyn Write) -> io::Result<()> {
-    let report = json!({ "kind": "Checkup", "status": worst(results), "results": results });
+fn print_json(kind: &str, results: &[CheckResult], out: &mut dyn Write) -> io::Result<()> {
+    let report = json!({ "kind": kind, "status": worst(results), "results": results });
     writeln!(out, "{}", escaped_json(&format!("{report:#}")))
 }
 
