@@ -10,6 +10,7 @@ mod contexts;
 mod engine;
 mod extent;
 mod feed;
+mod index_settings;
 mod index_template;
 mod packing;
 mod pages;

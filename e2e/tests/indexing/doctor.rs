@@ -175,14 +175,15 @@ async fn a_full_disk_and_a_block_are_named(stage: &Stage, prefix: &str) {
         .unwrap();
 
     let path = format!("{prefix}-*.g*/_settings");
-    let block = |value: Value| json!({ "index.blocks.read_only_allow_delete": value });
+    // Not that of the flood-stage watermark, which OpenSearch may remove at any time.
+    let block = |value: Value| json!({ "index.blocks.write": value });
     stage
         .opensearch
         .put(&path, &block(json!(true)))
         .await
         .unwrap();
     let (code, results) = doctor(stage, &[]).await;
-    let named = "blocks: index.blocks.read_only_allow_delete is set on ";
+    let named = "blocks: index.blocks.write is set on ";
     assert_named(&results, "Error", "store ", named);
     assert_eq!(code, 1);
     stage
