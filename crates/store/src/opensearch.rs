@@ -15,6 +15,7 @@ mod index_template;
 mod packing;
 mod pages;
 mod points_in_time;
+mod policy_exclusion;
 mod previous_state;
 mod ranked;
 mod reader;

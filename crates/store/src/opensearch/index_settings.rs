@@ -1,14 +1,6 @@
 //! Settings of existing indices: those that a registry names, and those that keep policies away.
-//!
-//! Index State Management (ISM) takes every new index that the pattern of a policy matches, and may
-//! roll it over, make it read-only or delete it. Fleetdex decides itself when its indices are
-//! replaced and deleted, so it excludes them. A server without the plugin refuses the settings for
-//! that, and all that is in the same request.
 
-use std::{
-    collections::BTreeMap,
-    sync::atomic::{AtomicUsize, Ordering},
-};
+use std::collections::BTreeMap;
 
 use fleetdex_core::model::IndexName;
 use http::Method;
@@ -19,40 +11,9 @@ use super::{
     client::parse,
     engine::{Engine, MAX_TARGET_BYTES},
     index_template::IndexSettings,
+    policy_exclusion::ISM,
 };
 use crate::StoreError;
-
-/// The part of a setting's name by which a refusal of it is recognised.
-const ISM: &str = "index_state_management";
-/// What is sent, most first. ISM before 3.4 ignores the first setting unless the second one, its
-/// earlier name, is false, too; later releases may not know the second one.
-const EXCLUSIONS: [&[&str]; 3] = [
-    &[
-        "plugins.index_state_management.auto_manage",
-        "opendistro.index_state_management.auto_manage",
-    ],
-    &["plugins.index_state_management.auto_manage"],
-    &[],
-];
-
-/// How many of the [`EXCLUSIONS`] the server has refused.
-#[derive(Debug, Default)]
-pub(super) struct PolicyExclusion(AtomicUsize);
-
-impl PolicyExclusion {
-    /// The settings that the server accepts, as far as is known.
-    fn settings(&self) -> &'static [&'static str] {
-        let refused = self.0.load(Ordering::Relaxed);
-        EXCLUSIONS.get(refused).copied().unwrap_or_default()
-    }
-
-    /// Notes that `settings` were refused. Returns whether others are left.
-    fn refuse(&self, settings: &[&str]) -> bool {
-        let next = EXCLUSIONS.len().saturating_sub(settings.len());
-        self.0.fetch_max(next, Ordering::Relaxed);
-        !settings.is_empty()
-    }
-}
 
 /// One index, of an answer about settings.
 #[derive(Deserialize)]
@@ -202,7 +163,7 @@ mod tests {
     use tower::{service_fn, util::BoxCloneSyncService};
 
     use super::*;
-    use crate::opensearch::EngineOptions;
+    use crate::opensearch::{EngineOptions, policy_exclusion::EXCLUSIONS};
 
     /// An engine on a server that knows only these settings of ISM, and the bodies of its requests.
     fn engine(known: &'static [&'static str]) -> (Engine, Arc<Mutex<Vec<Value>>>) {
