@@ -2,7 +2,9 @@
 //!
 //! It connects as the operator does, with the same flags and environment variables, and changes nothing.
 
+mod cluster_settings;
 mod control_plane;
+mod disks;
 mod fleet;
 mod measures;
 mod operator;

@@ -29,7 +29,7 @@ pub fn options(server: &OpenSearchServer, prefix: &str, shards: u32) -> Result<E
         prefix: prefix.parse()?,
         settings: IndexSettings {
             shards,
-            replicas: 0,
+            replicas: Some(0),
             ..IndexSettings::default()
         },
         fields: Vec::new(),

@@ -307,7 +307,7 @@ pub fn engine_options(plan: &StorePlan) -> EngineOptions {
     EngineOptions {
         prefix: plan.prefix.clone(),
         settings: IndexSettings {
-            replicas: 0,
+            replicas: Some(0),
             ..IndexSettings::default()
         },
         fields: plan.field_paths.iter().cloned().collect(),

@@ -1,7 +1,9 @@
-//! Checks of the stores in OpenSearch: login, version, clock, mapping, shards, disks and contexts.
+//! Checks of the stores in OpenSearch: login, version, clock, mapping, shards, disks, blocks and contexts.
+
+use std::collections::BTreeMap;
 
 use fleetdex_clusters::certificate;
-use fleetdex_core::model::StoreName;
+use fleetdex_core::model::{IndexPrefix, StoreName};
 use fleetdex_operator::{
     plan::{Plan, StorePlan},
     stores::{CredentialSource, store_settings},
@@ -10,7 +12,11 @@ use fleetdex_store::opensearch::MAPPING_VERSION;
 use http::StatusCode;
 use serde_json::Value;
 
-use super::measures::{check_clock, check_expiry};
+use super::{
+    cluster_settings::{ClusterSettings, SETTINGS_PATH},
+    disks::check_disks,
+    measures::{check_clock, check_expiry},
+};
 use crate::checks::{
     result::{CheckResult, Checks},
     store_probe::{NoAnswer, StoreProbe},
@@ -21,6 +27,15 @@ const NEARLY: f64 = 0.85;
 /// What OpenSearch allows unless it is set otherwise.
 const DEFAULT_SHARDS_PER_NODE: f64 = 1000.0;
 const DEFAULT_CONTEXTS: f64 = 300.0;
+/// Blocks of the whole cluster. OpenSearch sets the last one while all disks are over the high
+/// watermark.
+const CLUSTER_BLOCKS: [&str; 3] = [
+    "cluster.blocks.read_only",
+    "cluster.blocks.read_only_allow_delete",
+    "cluster.blocks.create_index",
+];
+/// The block that OpenSearch sets at the flood-stage watermark.
+const READ_ONLY_ALLOW_DELETE: &str = "index.blocks.read_only_allow_delete";
 const RAISE_SHARDS: &str = "remove indices that are not needed, set numberOfReplicas or numberOfShards lower in the registries, add nodes, or raise \
                             cluster.max_shards_per_node";
 
@@ -69,9 +84,16 @@ async fn check_store(name: &StoreName, plan: &StorePlan, credentials: &Credentia
     if check_login(&mut checks, &node).await {
         check_nodes(&mut checks, &node).await;
         check_shards(&mut checks, &node).await;
+        check_blocks(&mut checks, &node, &plan.prefix).await;
         check_mapping(&mut checks, &node, plan).await;
     }
     checks
+}
+
+/// The settings of the cluster; those that may not be read count as defaults.
+async fn cluster_settings(node: &StoreProbe) -> ClusterSettings {
+    let answer = node.get(SETTINGS_PATH).await;
+    answer.map(ClusterSettings::new).unwrap_or_default()
 }
 
 /// Whether OpenSearch answers with these credentials.
@@ -135,12 +157,10 @@ async fn check_nodes(checks: &mut Checks, node: &StoreProbe) {
     {
         check_clock(checks, milliseconds / 1000);
     }
-    let settings = node
-        .get("/_cluster/settings?include_defaults=true&flat_settings=true")
-        .await
-        .ok();
-    let limit =
-        number(settings.as_ref(), "search.max_open_pit_context").unwrap_or(DEFAULT_CONTEXTS);
+    let settings = cluster_settings(node).await;
+    let limit = settings
+        .number("search.max_open_pit_context")
+        .unwrap_or(DEFAULT_CONTEXTS);
     let contexts = |stats: &&Value| stats["indices"]["search"]["point_in_time_current"].as_f64();
     let most = nodes.iter().filter_map(contexts).fold(0.0, f64::max);
     let message = format!("at most {most} of {limit} points in time are open on a node");
@@ -153,38 +173,69 @@ async fn check_nodes(checks: &mut Checks, node: &StoreProbe) {
     } else {
         checks.ok("contexts", message);
     }
-    check_disks(checks, &nodes, settings.as_ref());
+    check_disks(checks, &stats, &settings);
 }
 
-/// How full the disks are, against the watermarks in percent. Watermarks in bytes are not judged.
-fn check_disks(checks: &mut Checks, nodes: &[&Value], settings: Option<&Value>) {
-    let watermark = |name: &str, default: f64| {
-        let key = format!("cluster.routing.allocation.disk.watermark.{name}");
-        let text = setting(settings, &key).unwrap_or_default();
-        text.strip_suffix('%')
-            .and_then(|percent| percent.parse().ok())
-            .unwrap_or(default)
-    };
-    let (high, flood) = (watermark("high", 90.0), watermark("flood_stage", 95.0));
-    let used = nodes.iter().filter_map(|stats| {
-        let total = &stats["fs"]["total"];
-        let (size, free) = (
-            total["total_in_bytes"].as_f64()?,
-            total["available_in_bytes"].as_f64()?,
-        );
-        (size > 0.0).then(|| (1.0 - free / size) * 100.0)
-    });
-    let fullest = used.fold(0.0, f64::max);
-    let message = format!("the fullest disk of a node is used to {fullest:.0} %");
-    let action =
-        "free space or add nodes: at the flood-stage watermark OpenSearch makes indices read-only";
-    if fullest >= flood {
-        checks.error("disks", message, action);
-    } else if fullest >= high {
-        checks.warning("disks", message, action);
-    } else {
-        checks.ok("disks", message);
+/// The write blocks of Fleetdex's indices and of the whole cluster.
+async fn check_blocks(checks: &mut Checks, node: &StoreProbe, prefix: &IndexPrefix) {
+    let settings = cluster_settings(node).await;
+    for block in CLUSTER_BLOCKS {
+        if settings.text(block) == Some("true") {
+            let remedy = format!(
+                "if no disk is over a watermark, set it to null: PUT /_cluster/settings {{\"persistent\": {{\"{block}\": null}}}}, and the same with transient"
+            );
+            checks.error(
+                "blocks",
+                format!("{block} is set for the whole cluster"),
+                &remedy,
+            );
+        }
     }
+    let path = format!(
+        "/{},{}/_settings/index.blocks.*?flat_settings=true&ignore_unavailable=true",
+        prefix.every_revision(),
+        prefix.state()
+    );
+    let found = match node.get(&path).await {
+        Ok(found) => found,
+        Err(NoAnswer { message, .. }) => {
+            let action = "give the user the right to read the settings of these indices";
+            return checks.skipped("blocks", message, action);
+        }
+    };
+    let blocked = blocked_indices(&found);
+    if blocked.is_empty() {
+        checks.ok("blocks", "no index is read-only");
+    }
+    for (block, indices) in blocked {
+        let free_space = if block == READ_ONLY_ALLOW_DELETE {
+            "free disk space: OpenSearch lifts this block when the disk is below the high watermark. If it was set by hand, "
+        } else {
+            ""
+        };
+        let remedy = format!(
+            "{free_space}remove it: PUT /{}/_settings {{\"{block}\": null}}; Fleetdex then writes what waits",
+            indices.join(",")
+        );
+        let message = format!(
+            "{block} is set on {}: Fleetdex cannot write there",
+            indices.join(", ")
+        );
+        checks.error("blocks", message, &remedy);
+    }
+}
+
+/// The blocks that hinder Fleetdex, each with its indices.
+fn blocked_indices(found: &Value) -> BTreeMap<&str, Vec<&str>> {
+    let mut blocked: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for (index, described) in found.as_object().into_iter().flatten() {
+        for (block, value) in described["settings"].as_object().into_iter().flatten() {
+            if value == "true" {
+                blocked.entry(block).or_default().push(index);
+            }
+        }
+    }
+    blocked
 }
 
 /// The shards in use, against `cluster.max_shards_per_node`.
@@ -202,12 +253,10 @@ async fn check_shards(checks: &mut Checks, node: &StoreProbe) {
     let count = |field: &str| health[field].as_f64().unwrap_or_default();
     let used = ["active_shards", "initializing_shards", "unassigned_shards"].map(count);
     let used: f64 = used.iter().sum();
-    let settings = node
-        .get("/_cluster/settings?include_defaults=true&flat_settings=true")
+    let per_node = cluster_settings(node)
         .await
-        .ok();
-    let per_node =
-        number(settings.as_ref(), "cluster.max_shards_per_node").unwrap_or(DEFAULT_SHARDS_PER_NODE);
+        .number("cluster.max_shards_per_node")
+        .unwrap_or(DEFAULT_SHARDS_PER_NODE);
     let limit = per_node * count("number_of_data_nodes");
     let message = format!("{used} of {limit} shards are in use");
     if used >= limit {
@@ -266,17 +315,4 @@ async fn check_mapping(checks: &mut Checks, node: &StoreProbe, plan: &StorePlan)
         format!("{} have another version than {MAPPING_VERSION}", older.join(", ")),
         "nothing, if fleetdex run was just updated: it fills new indices beside these and deletes them; otherwise its version differs from this one",
     );
-}
-
-/// A setting of the cluster: transient, persistent or the default.
-fn setting<'s>(settings: Option<&'s Value>, key: &str) -> Option<&'s str> {
-    let settings = settings?;
-    let levels = ["transient", "persistent", "defaults"];
-    levels
-        .iter()
-        .find_map(|level| settings[level][key].as_str())
-}
-
-fn number(settings: Option<&Value>, key: &str) -> Option<f64> {
-    setting(settings, key)?.parse().ok()
 }

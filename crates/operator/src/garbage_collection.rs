@@ -314,10 +314,12 @@ fn is_obsolete(
     all: &[IndexRevision],
     mark_unused: impl FnOnce() -> bool,
 ) -> bool {
-    if revision.live || revision.id == current.id {
+    let is_earlier = revision.number < current.number;
+    // Of two live revisions, the earlier one was restored from a snapshot.
+    let answers = revision.live && !(current.live && is_earlier);
+    if answers || revision.id == current.id {
         return false;
     }
-    let is_earlier = revision.number < current.number;
     if current.live {
         return is_earlier || mark_unused();
     }
@@ -384,6 +386,7 @@ mod tests {
             (true, revision(4, false), false, false),
             (true, revision(4, false), true, true),
             (true, revision(4, true), true, false),
+            (true, revision(2, true), false, true),
             (false, revision(3, false), true, false),
         ] {
             let current = revision(3, current_is_live);

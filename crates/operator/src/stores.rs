@@ -286,20 +286,14 @@ impl RegistryStore {
             ..
         } = &self.config;
         let defaults = IndexSettings::default();
-        let count = |desired: Option<i32>, default: u32| {
-            desired
-                .and_then(|desired| u32::try_from(desired).ok())
-                .unwrap_or(default)
-        };
+        let count = |desired: Option<i32>| desired.and_then(|desired| u32::try_from(desired).ok());
         let fields = mapped_fields(self.plan.projection.field_paths());
         EngineOptions {
             prefix: self.plan.prefix.clone(),
             settings: IndexSettings {
-                shards: count(*number_of_shards, defaults.shards),
-                replicas: count(*number_of_replicas, defaults.replicas),
-                refresh_interval: refresh_interval
-                    .clone()
-                    .unwrap_or(defaults.refresh_interval),
+                shards: count(*number_of_shards).unwrap_or(defaults.shards),
+                replicas: count(*number_of_replicas),
+                refresh_interval: refresh_interval.clone(),
                 is_full: self.plan.projection.is_full(),
             },
             projection: shape(&self.plan, &fields),

@@ -98,6 +98,8 @@ impl StoreError {
         match self {
             Self::Unreachable { .. } => "Unreachable",
             Self::Unauthorized { .. } => "Unauthorized",
+            // As the condition says it for single writes.
+            Self::Busy { reason, .. } if reason.contains("cluster_block_exception") => "Blocked",
             Self::Busy { .. } | Self::Crowded(_) => "Overloaded",
             Self::TooLarge { .. } | Self::Refused { .. } | Self::Invalid(_) => "Refused",
             Self::AnswerTooLarge { .. } => "AnswerTooLarge",

@@ -66,6 +66,8 @@ struct Layout {
     config: PathBuf,
     data: PathBuf,
     logs: PathBuf,
+    /// Where snapshots may be.
+    snapshots: PathBuf,
     temporary: PathBuf,
 }
 
@@ -280,12 +282,14 @@ impl Layout {
             config: base.join("config"),
             data: base.join("data"),
             logs: base.join("logs"),
+            snapshots: base.join("snapshots"),
             temporary: base.join("tmp"),
         };
         for folder in [
             &layout.config,
             &layout.data,
             &layout.logs,
+            &layout.snapshots,
             &layout.temporary,
         ] {
             fs::create_dir_all(folder).with_context(|| format!("creating {}", folder.display()))?;
@@ -338,11 +342,13 @@ fn settings(layout: &Layout, http_port: u16, transport_port: u16) -> String {
          transport.port: {transport_port}\n\
          path.data: {}\n\
          path.logs: {}\n\
+         path.repo: {}\n\
          bootstrap.system_call_filter: false\n\
          # A full disk of the machine is not what a test is about.\n\
          cluster.routing.allocation.disk.threshold_enabled: false\n",
         layout.data.display(),
-        layout.logs.display()
+        layout.logs.display(),
+        layout.snapshots.display()
     )
 }
 

@@ -101,7 +101,7 @@ impl Server {
 }
 
 /// Undoes what a fleet may have left: a stopped or paused server, settings, indices, templates,
-/// points in time.
+/// points in time, repositories of snapshots.
 async fn empty(server: &OpenSearchServer) -> Result<()> {
     if !server.process().resume_if_running()? {
         server.restart().await?;
@@ -112,6 +112,7 @@ async fn empty(server: &OpenSearchServer) -> Result<()> {
     // All indices except that of the security plugin.
     for path in [
         "_search/point_in_time/_all",
+        "_snapshot/*",
         "*,-.*?expand_wildcards=all",
         "_index_template/*",
     ] {

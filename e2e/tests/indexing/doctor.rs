@@ -95,7 +95,8 @@ async fn a_healthy_fleet_is_all_ok_and_a_full_opensearch_is_warned_of() {
     for part in [
         "connection: OpenSearch 3",
         "clock",
-        "disks",
+        "disks: the fullest is of node fleet-1",
+        "blocks: no index is read-only",
         "contexts",
         "shards",
         "mapping: 2 indices",
@@ -129,7 +130,67 @@ async fn a_healthy_fleet_is_all_ok_and_a_full_opensearch_is_warned_of() {
         .put("_cluster/settings", &limit(Value::Null))
         .await
         .unwrap();
+    a_full_disk_and_a_block_are_named(&stage, &registry.prefix).await;
     registry.remove().await.unwrap();
+}
+
+/// Watermarks in free bytes that every disk is over, or under, so that it does not matter how full
+/// the disk of this machine is.
+async fn a_full_disk_and_a_block_are_named(stage: &Stage, prefix: &str) {
+    let disk = "cluster.routing.allocation.disk";
+    let watermarks = |high: Value, is_enabled: Value| {
+        let set = json!({
+            format!("{disk}.watermark.low"): high,
+            format!("{disk}.watermark.high"): high,
+            format!("{disk}.watermark.flood_stage"): if high.is_null() { Value::Null } else { json!("0b") },
+            format!("{disk}.threshold_enabled"): is_enabled,
+        });
+        json!({ "transient": set })
+    };
+    for (high, status, part) in [
+        (
+            "1000pb",
+            "Warning",
+            "disks: over the high watermark (1000pb): node fleet-1",
+        ),
+        ("0b", "OK", "disks: the fullest is of node fleet-1"),
+    ] {
+        let set = watermarks(json!(high), json!(true));
+        stage
+            .opensearch
+            .put("_cluster/settings", &set)
+            .await
+            .unwrap();
+        // The exit code depends on whether OpenSearch looks at its disk meanwhile.
+        let (_, results) = doctor(stage, &[]).await;
+        assert_named(&results, status, "store ", part);
+    }
+    let mut unset = watermarks(Value::Null, Value::Null);
+    // What OpenSearch sets when it looks at its disk.
+    unset["persistent"] = json!({ "cluster.blocks.create_index": null });
+    stage
+        .opensearch
+        .put("_cluster/settings", &unset)
+        .await
+        .unwrap();
+
+    let path = format!("{prefix}-*.g*/_settings");
+    // Not that of the flood-stage watermark, which OpenSearch may remove at any time.
+    let block = |value: Value| json!({ "index.blocks.write": value });
+    stage
+        .opensearch
+        .put(&path, &block(json!(true)))
+        .await
+        .unwrap();
+    let (code, results) = doctor(stage, &[]).await;
+    let named = "blocks: index.blocks.write is set on ";
+    assert_named(&results, "Error", "store ", named);
+    assert_eq!(code, 1);
+    stage
+        .opensearch
+        .put(&path, &block(Value::Null))
+        .await
+        .unwrap();
 }
 
 #[tokio::test]

@@ -5,6 +5,7 @@ mod defined_fields;
 mod discovery;
 mod doctor;
 mod events;
+mod index_settings;
 mod interpretation;
 mod manifests;
 mod monitoring;

@@ -27,7 +27,7 @@ const MAX_DEPTH: usize = 490;
 fn engine(server: &OpenSearchServer) -> Result<Engine> {
     let options = engine::options(server, &unique_prefix("paths"), 1)?;
     let settings = IndexSettings {
-        replicas: 0,
+        replicas: Some(0),
         is_full: true,
         ..IndexSettings::default()
     };

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use super::response::Exception;
 
 /// Supported settings without `index.`; a trailing dot includes all settings below it.
-const KNOWN: [&str; 16] = [
+const KNOWN: [&str; 18] = [
     "number_of_shards",
     "number_of_replicas",
     "refresh_interval",
@@ -18,6 +18,8 @@ const KNOWN: [&str; 16] = [
     "max_result_window",
     "max_terms_count",
     "auto_expand_replicas",
+    "default_pipeline",
+    "final_pipeline",
     "hidden",
     "codec",
     "mapping.",

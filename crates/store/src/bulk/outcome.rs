@@ -138,6 +138,8 @@ fn verdict(answer: &Answer<'_>, done: Verdict) -> Verdict {
         404 if answer.error.is_none() => Verdict::Absent,
         404 => Verdict::IndexMissing(refusal.text()),
         403 => Verdict::Blocked(refusal.text()),
+        // The block of the flood-stage watermark.
+        429 if refusal.kind == "cluster_block_exception" => Verdict::Blocked(refusal.text()),
         // The limit of shards per node is reported as a validation error, but is no fault of the
         // document.
         400 if refusal.kind == "validation_exception"
@@ -207,7 +209,7 @@ mod tests {
                 "index",
                 429,
                 r#"{"type":"cluster_block_exception","reason":"flood stage"}"#,
-                "retried",
+                "blocked",
             ),
             (
                 "index",

@@ -1,6 +1,6 @@
 //! The engine: a client of one OpenSearch, and how it names and shapes indices.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use fleetdex_core::{
@@ -16,6 +16,7 @@ use super::{
     contexts::ListContexts,
     feed::Feed,
     index_template::IndexSettings,
+    policy_exclusion::PolicyExclusion,
     refresh::Refresher,
     responses::{Answers, Purpose},
     search_response::SearchResponse,
@@ -29,7 +30,7 @@ const ADMIN_TIMEOUT: Duration = Duration::from_secs(30);
 /// Bytes of a request's path that name its targets. OpenSearch reads a first line of 4,096 bytes
 /// (`http.max_initial_line_length`), and the rest of it takes less than 300; an address may have a
 /// path of its own.
-const MAX_TARGET_BYTES: usize = 3_500;
+pub(super) const MAX_TARGET_BYTES: usize = 3_500;
 
 /// How an engine names and shapes its indices.
 #[derive(Clone, Debug)]
@@ -57,6 +58,8 @@ pub struct Engine {
     pub(super) feed: Feed,
     /// The contexts that users hold.
     pub(super) contexts: ListContexts,
+    /// Which settings keep policies away from indices.
+    pub(super) exclusion: Arc<PolicyExclusion>,
 }
 
 impl Engine {
@@ -87,6 +90,7 @@ impl Engine {
             options,
             feed,
             contexts: ListContexts::default(),
+            exclusion: Arc::default(),
         }
     }
 
@@ -128,7 +132,7 @@ impl Engine {
         body: &Value,
     ) -> Result<bool, StoreError> {
         let created = self
-            .send(operation, Method::PUT, format!("/{index}"), Some(body))
+            .send_excluding(operation, format!("/{index}"), body, "/settings/index")
             .await;
         match created {
             Ok(_) => Ok(true),

@@ -10,27 +10,39 @@ pub const MAPPING_VERSION: u32 = 4;
 /// Settings of the indices, as a registry may set them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IndexSettings {
-    /// Shards per cluster.
+    /// Shards of each new index. Those of an index cannot be changed.
     pub shards: u32,
-    /// Replicas per shard.
-    pub replicas: u32,
-    /// How soon writes become visible to searches, in OpenSearch's notation.
-    pub refresh_interval: String,
+    /// Replicas per shard, also of existing indices. Absent: one for new indices, and existing ones
+    /// stay as they are.
+    pub replicas: Option<u32>,
+    /// How soon writes become visible to searches, in OpenSearch's notation, also in existing
+    /// indices. Absent: one second in new indices, and existing ones stay as they are.
+    pub refresh_interval: Option<String>,
     /// `indexing: Full`: every path can be searched.
     pub is_full: bool,
 }
 
 impl Default for IndexSettings {
-    /// One shard holds tens of gigabytes, far more than one cluster's objects; one replica survives
-    /// the loss of a node; the refresh interval is explicit, because indices without one stop
-    /// refreshing while they are not searched.
+    /// One shard holds tens of gigabytes, far more than one cluster's objects.
     fn default() -> Self {
         Self {
             shards: 1,
-            replicas: 1,
-            refresh_interval: "1s".to_owned(),
+            replicas: None,
+            refresh_interval: None,
             is_full: false,
         }
+    }
+}
+
+impl IndexSettings {
+    /// One replica survives the loss of a node.
+    fn replicas_of_new(&self) -> u32 {
+        self.replicas.unwrap_or(1)
+    }
+
+    /// Explicit, because indices without one stop refreshing while they are not searched.
+    fn refresh_interval_of_new(&self) -> &str {
+        self.refresh_interval.as_deref().unwrap_or("1s")
     }
 }
 
@@ -50,21 +62,31 @@ pub fn index_template(
         // releases in which one prefix could begin with another: OpenSearch refuses templates of
         // one priority whose patterns overlap.
         "priority": PRIORITY + prefix.as_str().len(),
-        "template": {
-            "settings": {
-                "index": {
-                    "number_of_shards": settings.shards,
-                    "number_of_replicas": settings.replicas,
-                    "refresh_interval": settings.refresh_interval,
-                    // How long a delete keeps an older write from bringing a document back.
-                    "gc_deletes": "15m",
-                    // Every label, field and metadata key of a document is one value of a few array
-                    // fields.
-                    "mapping": { "total_fields": { "limit": 2000 } },
-                },
+        "template": revision_index(settings, fields),
+    })
+}
+
+/// Settings and mapping of the index of a revision. Each creation repeats them: a template of
+/// another program that matches the name and has a higher priority replaces the template above, but
+/// not what the request says.
+pub(super) fn revision_index(settings: &IndexSettings, fields: &[FieldPath]) -> Value {
+    json!({
+        "settings": {
+            "index": {
+                "number_of_shards": settings.shards,
+                "number_of_replicas": settings.replicas_of_new(),
+                "refresh_interval": settings.refresh_interval_of_new(),
+                // How long a delete keeps an older write from bringing a document back.
+                "gc_deletes": "15m",
+                // Every label, field and metadata key of a document is one value of a few array
+                // fields.
+                "mapping": { "total_fields": { "limit": 2000 } },
+                // Documents are stored as they are.
+                "default_pipeline": "_none",
+                "final_pipeline": "_none",
             },
-            "mappings": mappings(fields, settings.is_full),
         },
+        "mappings": mappings(fields, settings.is_full),
     })
 }
 
@@ -77,7 +99,7 @@ pub fn state_template(prefix: &IndexPrefix, settings: &IndexSettings, owner: &st
 /// Settings and mapping of the checkpoint index, which names the owner of the prefix.
 pub fn state_index(settings: &IndexSettings, owner: &str) -> Value {
     json!({
-        "settings": { "index": { "number_of_shards": 1, "number_of_replicas": settings.replicas } },
+        "settings": { "index": { "number_of_shards": 1, "number_of_replicas": settings.replicas_of_new() } },
         // Only read by id.
         "mappings": { "dynamic": false, "_meta": { "fleetdex": { "owner": owner } } },
     })

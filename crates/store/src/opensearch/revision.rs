@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::{
     engine::Engine,
-    index_template::MAPPING_VERSION,
+    index_template::{MAPPING_VERSION, revision_index},
     survey::{IndexMetadata, SurveyedIndex},
 };
 use crate::{IndexRevision, StoreError};
@@ -43,7 +43,10 @@ impl Engine {
                     .filter_map(|other| self.own_revision(other))
                     .max_by_key(|other| other.number);
                 let replaces = read.map(Box::new);
-                let adopted = self.adopt(found, metadata, uid).await?;
+                let mut adopted = self.adopt(found, metadata, uid).await?;
+                // An older revision that answers beside a live one was restored from a snapshot. The
+                // next activation removes it.
+                adopted.live &= replaces.is_none();
                 if adopted.is_read() {
                     self.feed.note_live(
                         cluster,
@@ -150,7 +153,9 @@ impl Engine {
         };
         let index = self.options.prefix.revision(cluster, number);
         let target = self.options.prefix.write_alias(cluster, number);
-        let body = json!({ "aliases": { target.as_str(): {} }, "mappings": { "_meta": { "fleetdex": metadata } } });
+        let mut body = revision_index(&self.options.settings, &self.options.fields);
+        body["aliases"] = json!({ target.as_str(): {} });
+        body["mappings"]["_meta"] = json!({ "fleetdex": metadata });
         // Another instance may be faster.
         self.create_index("creating an index", &index, &body).await
     }

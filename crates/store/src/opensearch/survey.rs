@@ -201,7 +201,8 @@ impl Engine {
         ]
     }
 
-    /// The clusters of those revisions that are gone, or without the aliases that they should have.
+    /// The clusters of those revisions that are gone, or without the aliases that they should have,
+    /// or beside which another revision answers, too, as after a restore from a snapshot.
     pub(super) async fn find_lost_revisions(
         &self,
         revisions: &[IndexRevision],
@@ -221,9 +222,18 @@ impl Engine {
                 found.index == expected.index && *found.id == *expected.id && written && read()
             })
         };
+        let has_rival = |expected: &IndexRevision| {
+            let is_rival = |found: &SurveyedIndex| {
+                found.index != expected.index
+                    && found.is_of(&expected.cluster)
+                    && self.is_own(found)
+                    && self.is_read(found, &expected.cluster)
+            };
+            expected.live && found.iter().any(is_rival)
+        };
         Ok(revisions
             .iter()
-            .filter(|expected| !is_intact(expected))
+            .filter(|expected| !is_intact(expected) || has_rival(expected))
             .map(|expected| expected.cluster.clone())
             .collect())
     }

@@ -32,23 +32,20 @@ impl IndexWriter for Engine {
         } = &self.options;
         self.claim_prefix().await?;
         let operation = "writing the index templates";
-        let template = index_template(prefix, settings, fields);
-        self.send(
-            operation,
-            Method::PUT,
-            format!("/_index_template/{}", prefix.as_str()),
-            Some(&template),
-        )
-        .await?;
-        let template = state_template(prefix, settings, &self.options.owner);
-        self.send(
-            operation,
-            Method::PUT,
-            format!("/_index_template/{}", prefix.state()),
-            Some(&template),
-        )
-        .await
-        .map(drop)
+        let templates = [
+            (prefix.all(), index_template(prefix, settings, fields)),
+            (
+                prefix.state(),
+                state_template(prefix, settings, &self.options.owner),
+            ),
+        ];
+        for (name, template) in templates {
+            let path = format!("/_index_template/{name}");
+            self.send_excluding(operation, path, &template, "/template/settings/index")
+                .await?;
+        }
+        self.update_settings().await;
+        Ok(())
     }
 
     async fn lost(&self, revisions: &[IndexRevision]) -> Result<BTreeSet<ClusterName>, StoreError> {

@@ -42,6 +42,8 @@ const CHECKPOINT_INTERVAL: Duration = Duration::from_secs(10);
 const LAST_CHECKPOINT_TIMEOUT: Duration = Duration::from_secs(5);
 /// The timeout for reading a Secret from the control plane.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(5);
+/// What a block means, and what to do.
+const BLOCK_HINT: &str = "nothing is lost, changes wait until the block is removed; free disk space if OpenSearch set it at the flood-stage watermark (`fleetdex doctor` names blocks and full disks)";
 /// The pause while an index is blocked. People lift a block, which takes longer than an overload.
 const BLOCKED_PAUSE: Duration = Duration::from_secs(5);
 
@@ -196,8 +198,10 @@ impl<'p> Writer<'p> {
                     .iter()
                     .filter(|revision| lost.contains(&revision.cluster))
                 {
-                    self.pipeline
-                        .report_lost_index(&revision.target, "it is gone, or its aliases are");
+                    self.pipeline.report_lost_index(
+                        &revision.target,
+                        "it is gone, or its aliases are, or another revision answers beside it",
+                    );
                 }
                 if self.in_flight.is_empty() && self.resume_at.is_none() {
                     self.pipeline.set_available(Ok(()));
@@ -309,7 +313,7 @@ impl<'p> Writer<'p> {
                     blocked = true;
                     problem = Some(Unavailable {
                         reason: "Blocked",
-                        message,
+                        message: format!("{message}; {BLOCK_HINT}"),
                     });
                     self.retry(operation);
                 }

@@ -3,13 +3,14 @@
 //!
 //! Concurrent tests have a fleet each. None asserts durations.
 
-#![allow(clippy::unwrap_used, reason = "a test")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 mod connections;
 mod credentials;
 mod history;
 mod operator;
 mod registry;
+mod snapshots;
 mod store;
 
 use e2e::{

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use e2e::oracle::revisions;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{BOTH, Fixture, enter, stop, until_written};
 
@@ -31,24 +31,32 @@ async fn no_change_is_lost_during_a_write_block() {
     let fixture = Fixture::both_members(&stage, "blocked").await;
     let settings = format!("{}/_settings", fixture.indices());
     let churns = fixture.start_churn();
-    until_written(&churns, 50).await;
-    stage
-        .opensearch
-        .put(&settings, &json!({ "index.blocks.write": true }))
-        .await
-        .unwrap();
-    fixture
-        .registry
-        .until("StoreReachable", "False", "Blocked", "")
-        .await
-        .unwrap();
-    until_written(&churns, 200).await;
-    stage
-        .opensearch
-        .put(&settings, &json!({ "index.blocks.write": null }))
-        .await
-        .unwrap();
-    until_written(&churns, 50).await;
+    // The second one is that of the flood-stage watermark.
+    for (block, named) in [
+        ("write", "index write (api)"),
+        ("read_only_allow_delete", "flood-stage watermark"),
+    ] {
+        let set = |value: Value| json!({ format!("index.blocks.{block}"): value });
+        until_written(&churns, 50).await;
+        stage
+            .opensearch
+            .put(&settings, &set(json!(true)))
+            .await
+            .unwrap();
+        let message = fixture
+            .registry
+            .until("StoreReachable", "False", "Blocked", named)
+            .await
+            .unwrap();
+        assert!(message.contains("nothing is lost"), "{message}");
+        until_written(&churns, 200).await;
+        stage
+            .opensearch
+            .put(&settings, &set(Value::Null))
+            .await
+            .unwrap();
+        until_written(&churns, 50).await;
+    }
     stop(churns).await;
     fixture.check_and_remove().await;
 }

@@ -163,7 +163,7 @@ async fn delete_indices(server: &mut Server) -> Result<()> {
 #[tokio::test]
 async fn leaves_are_searchable_as_fields_with_full_indexing() {
     compare(async |server: &mut Server| {
-        let settings = IndexSettings { replicas: 0, is_full: true, ..IndexSettings::default() };
+        let settings = IndexSettings { replicas: Some(0), is_full: true, ..IndexSettings::default() };
         let fields = ["status.phase", "type"].map(FieldPath::new);
         server.put("/_index_template/fleet_full", &index_template(&"fleet_full".parse()?, &settings, &fields)).await?;
         server.put("/fleet_full-a.g1", &json!({ "aliases": { "full": {} } })).await?;
@@ -202,7 +202,7 @@ async fn leaves_are_searchable_as_fields_with_full_indexing() {
 async fn the_template_of_fleetdex_makes_the_same_indices() {
     compare(async |server: &mut Server| {
         let settings = IndexSettings {
-            replicas: 0,
+            replicas: Some(0),
             ..IndexSettings::default()
         };
         let fields = ["status.phase", "spec.nodeName", "metadata.name"].map(FieldPath::new);
