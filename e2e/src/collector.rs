@@ -17,6 +17,8 @@ use prost::Message as _;
 use tokio::net::TcpListener;
 use tokio_util::task::AbortOnDropHandle;
 
+use crate::hexadecimal::hexadecimal;
+
 /// A span as it was received.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ReceivedSpan {
@@ -139,10 +141,6 @@ fn decode(body: &[u8]) -> Result<Vec<ReceivedSpan>> {
         }
     }
     Ok(received)
-}
-
-fn hexadecimal(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn text(value: Option<AnyValue>) -> String {

@@ -32,9 +32,9 @@ pub struct ImageArgs {
 /// A processor, as images name it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Architecture {
-    /// x86_64
+    /// `x86_64`
     Amd64,
-    /// aarch64
+    /// `aarch64`
     Arm64,
 }
 
@@ -239,7 +239,7 @@ impl Build<'_> {
             match container.version_with(&emulator)? {
                 Some(version) => println!("linux/{name}: {version}, in {emulator}"),
                 None => {
-                    println!("linux/{name}: not run, because there is no {emulator} on the path")
+                    println!("linux/{name}: not run, because there is no {emulator} on the path");
                 }
             }
             return Ok(());

@@ -15,6 +15,7 @@ pub mod documented;
 pub mod engine;
 pub mod fleet;
 pub mod generate;
+mod hexadecimal;
 pub mod http;
 pub mod image;
 pub mod informer;

@@ -495,7 +495,7 @@ fn cargo_install(package: &str, version: &str, folder: &Path) -> Result<PathBuf>
     Ok(root.join("bin").join(package))
 }
 
-/// cargo-zigbuild and Zig as PyPI has them: built, and with all that Zig needs.
+/// cargo-zigbuild and Zig as the package index of Python has them: built, and with all that Zig needs.
 fn pip_install(folder: &Path) -> Result<PathBuf> {
     let needs = "Python 3 with pip (Debian: apt-get install python3-pip)";
     let installed = folder.join("installed");

@@ -209,11 +209,12 @@ fn typed(object: &impl Serialize, api_version: &str, kind: &str) -> Value {
         typed.extend(fields);
     }
     let mut object = plain(Value::Object(typed));
-    if kind == "Service" && object["spec"]["clusterIP"] != "None" {
-        if let Some(spec) = object["spec"].as_object_mut() {
-            for field in SERVER_ADDRESSES {
-                spec.shift_remove(field);
-            }
+    if kind == "Service"
+        && object["spec"]["clusterIP"] != "None"
+        && let Some(spec) = object["spec"].as_object_mut()
+    {
+        for field in SERVER_ADDRESSES {
+            spec.shift_remove(field);
         }
     }
     object

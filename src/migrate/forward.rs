@@ -36,7 +36,7 @@ const INSTALLED: &str = "The CRD is installed, and not all registries are create
 /// What was found before a migration.
 enum MigrationStart {
     /// karmada-search is registered, with these objects.
-    Registered(APIService, RegistryExport),
+    Registered(Box<APIService>, RegistryExport),
     /// An earlier run has removed the `APIService`.
     Interrupted(RegistryExport),
     /// Nothing is to be migrated.
@@ -77,7 +77,7 @@ pub async fn run(
                 return Ok(false);
             }
             Migration::new(args, target, report, &export)
-                .from_karmada_search(&api_service)
+                .migrate_registered(&api_service)
                 .await
         }
         MigrationStart::Interrupted(export) => {
@@ -216,7 +216,7 @@ async fn registered(
             return Ok(MigrationStart::Impossible);
         }
     }
-    Ok(MigrationStart::Registered(api_service, export))
+    Ok(MigrationStart::Registered(Box::new(api_service), export))
 }
 
 struct Migration<'m, 'o> {
@@ -241,7 +241,7 @@ impl<'m, 'o> Migration<'m, 'o> {
         }
     }
 
-    async fn from_karmada_search(
+    async fn migrate_registered(
         mut self,
         api_service: &APIService,
     ) -> Result<bool, MigrationEnded> {

@@ -184,9 +184,10 @@ impl MigrationTarget {
             let names = resource.short_names.as_deref().unwrap_or_default();
             resource.name == PLURAL && names.iter().any(|name| name == SHORT_NAME)
         });
-        Ok(match is_of_crd {
-            true => GroupServer::Crd,
-            false => GroupServer::Aggregated,
+        Ok(if is_of_crd {
+            GroupServer::Crd
+        } else {
+            GroupServer::Aggregated
         })
     }
 

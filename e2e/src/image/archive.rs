@@ -14,10 +14,10 @@ pub(super) fn unpack(archive: &Path, architecture: &str, root: &Path) -> Result<
     let layout = tempfile::tempdir().context("creating a folder for the image")?;
     untar(archive, layout.path())?;
     let layout = Layout(layout.path());
-    let index = layout.json(&layout.0.join("index.json"))?;
+    let index = json(&layout.0.join("index.json"))?;
     let manifest = layout.manifest_of(&index, architecture)?;
     let config = layout.blob(&manifest["config"])?;
-    let config = &layout.json(&config)?["config"];
+    let config = &json(&config)?["config"];
     ensure!(
         config["User"] == "65532:65532",
         "the image's user is {}",
@@ -39,11 +39,6 @@ pub(super) fn unpack(archive: &Path, architecture: &str, root: &Path) -> Result<
 struct Layout<'p>(&'p Path);
 
 impl Layout<'_> {
-    fn json(&self, path: &Path) -> Result<Value> {
-        let text = fs::read(path).with_context(|| format!("reading {}", path.display()))?;
-        serde_json::from_slice(&text).with_context(|| format!("parsing {}", path.display()))
-    }
-
     /// The file that a descriptor names.
     fn blob(&self, descriptor: &Value) -> Result<PathBuf> {
         let digest = descriptor["digest"].as_str().context("no digest")?;
@@ -57,7 +52,7 @@ impl Layout<'_> {
             if !platform.is_null() && platform != architecture {
                 continue;
             }
-            let named = self.json(&self.blob(descriptor)?)?;
+            let named = json(&self.blob(descriptor)?)?;
             return if named["manifests"].is_array() {
                 self.manifest_of(&named, architecture)
             } else {
@@ -66,6 +61,11 @@ impl Layout<'_> {
         }
         anyhow::bail!("the image is not for {architecture}")
     }
+}
+
+fn json(path: &Path) -> Result<Value> {
+    let text = fs::read(path).with_context(|| format!("reading {}", path.display()))?;
+    serde_json::from_slice(&text).with_context(|| format!("parsing {}", path.display()))
 }
 
 fn untar(archive: &Path, folder: &Path) -> Result<()> {

@@ -1,7 +1,6 @@
 //! Parts that Maven fetches. It resolves mirrors and proxies the way its user has set them up.
 
 use std::{
-    fmt::Write,
     fs,
     path::{Path, PathBuf},
     process::Command,
@@ -11,6 +10,7 @@ use anyhow::{Context, Result, ensure};
 use sha2::{Digest, Sha512};
 
 use super::command::run;
+use crate::hexadecimal::hexadecimal;
 
 /// The file of axe-core in Deque's artifact for Selenium.
 pub(super) const AXE_SCRIPT: &str = "axe.min.js";
@@ -80,11 +80,4 @@ fn maven(
         "Maven and a JDK, to fetch OpenSearch and axe-core (Debian: apt-get install maven)",
     )?;
     Ok(())
-}
-
-fn hexadecimal(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }

@@ -12,7 +12,7 @@ use e2e::{
 use serde_json::{Value, json};
 
 /// Restricts what is created and deleted implicitly.
-fn strictness(auto_create: Value, requires_name: Value) -> Value {
+fn strictness(auto_create: Option<bool>, requires_name: Option<bool>) -> Value {
     json!({ "persistent": {
         "action.auto_create_index": auto_create,
         "action.destructive_requires_name": requires_name,
@@ -23,7 +23,7 @@ fn strictness(auto_create: Value, requires_name: Value) -> Value {
 async fn indices_are_as_the_registry_says_under_templates_of_others_and_when_it_changes() {
     let stage = Stage::enter().await.unwrap();
     let opensearch = &stage.opensearch;
-    let strict = strictness(json!(false), json!(true));
+    let strict = strictness(Some(false), Some(true));
     opensearch.put("_cluster/settings", &strict).await.unwrap();
     let template = format!("_index_template/{}", unique("others"));
     let foreign = json!({
@@ -78,7 +78,7 @@ async fn indices_are_as_the_registry_says_under_templates_of_others_and_when_it_
 
     registry.remove().await.unwrap();
     opensearch.delete(&template).await.unwrap();
-    let defaults = strictness(Value::Null, Value::Null);
+    let defaults = strictness(None, None);
     opensearch
         .put("_cluster/settings", &defaults)
         .await

@@ -1,7 +1,7 @@
 //! Traces of a real operator: a change from the watch to the acknowledgement, a question with its review
 //! and its search, and a collector that does not work.
 
-#![allow(clippy::unwrap_used, reason = "a test")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 use std::{fs, time::Duration};
 

@@ -81,10 +81,7 @@ impl KarmadaStage {
             .create(clusters, &registration.cluster)
             .await
             .unwrap();
-        self.hub
-            .apply(&self.login(), &login_secret(None))
-            .await
-            .unwrap();
+        self.hub.apply(&login(), &login_secret(None)).await.unwrap();
         for (name, spec) in self.specs() {
             self.create(name, &spec).await;
         }
@@ -108,10 +105,6 @@ impl KarmadaStage {
             { "groupVersion": "v1", "resources": [{ "name": "configmaps", "kind": "ConfigMap" }, { "name": "namespaces", "kind": "Namespace" }] },
         ] });
         registration
-    }
-
-    fn login(&self) -> String {
-        format!("api/v1/namespaces/{NAMESPACE}/secrets/login")
     }
 
     fn specs(&self) -> [(&'static str, Value); 3] {
@@ -323,6 +316,11 @@ fn registry(name: &str, spec: &Value) -> Value {
     json!({ "apiVersion": "search.karmada.io/v1alpha1", "kind": "ResourceRegistry", "metadata": { "name": name }, "spec": spec })
 }
 
+/// The path of the Secret of the store.
+fn login() -> String {
+    format!("api/v1/namespaces/{NAMESPACE}/secrets/login")
+}
+
 fn login_secret(hosts: Option<&str>) -> Value {
     let annotations = hosts.map(|hosts| json!({ HOSTS: hosts }));
     json!({ "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "login", "annotations": annotations },
@@ -429,7 +427,7 @@ async fn check_operator(stage: &KarmadaStage) -> e2e::operator::Operator {
     let host = url.trim_start_matches("http://").split(':').next().unwrap();
     stage
         .hub
-        .apply(&stage.login(), &login_secret(Some(host)))
+        .apply(&login(), &login_secret(Some(host)))
         .await
         .unwrap();
     let annotation = json!({ "metadata": { "annotations": { HOSTS: "127.0.0.1" } } });

@@ -135,7 +135,7 @@ impl Engine {
             .send_excluding(operation, format!("/{index}"), body, "/settings/index")
             .await;
         match created {
-            Ok(_) => Ok(true),
+            Ok(()) => Ok(true),
             Err(StoreError::Refused { reason, .. })
                 if reason.contains("resource_already_exists_exception") =>
             {

@@ -102,7 +102,7 @@ async fn until_replaced(stage: &Stage, prefix: &str) {
     eventually("no index of the snapshot is left", DEADLINE, || async {
         for cluster in BOTH {
             let found = revisions(&stage.opensearch, prefix, cluster).await?;
-            let is_replaced = found.len() == 1 && !found[0].ends_with(".g1");
+            let is_replaced = found.len() == 1 && found[0] != format!("{prefix}-{cluster}.g1");
             ensure!(is_replaced, "{found:?}");
         }
         Ok(())
