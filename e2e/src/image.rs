@@ -230,7 +230,7 @@ impl Build<'_> {
         let root = self.folder.join(format!("unpacked-{name}"));
         remove(&root)?;
         unpack(archive, name, &root)?;
-        let container = Container::new(root)?;
+        let container = Container::new(root, repository())?;
         if !architecture.is_ours() {
             let emulator = format!(
                 "qemu-{}-static",

@@ -296,7 +296,7 @@ pub async fn revisions(
 }
 
 /// The alias of one cluster's documents.
-fn read_alias(prefix: &str, cluster: &str) -> Result<String> {
+pub fn read_alias(prefix: &str, cluster: &str) -> Result<String> {
     Ok(prefix
         .parse::<IndexPrefix>()?
         .cluster_alias(&cluster.parse()?)

@@ -9,7 +9,6 @@ use std::{
 
 use anyhow::{Context, Result, ensure};
 
-use super::repository;
 use crate::fleet::target_folder;
 
 /// Mounts, and then runs the program as the image's user. The inner user namespace makes the user who calls it that user, so that files
@@ -37,11 +36,11 @@ pub(super) struct Container {
 }
 
 impl Container {
-    pub(super) fn new(root: PathBuf) -> Result<Self> {
+    pub(super) fn new(root: PathBuf, repository: PathBuf) -> Result<Self> {
         let files = ["/etc/hosts", "/etc/resolv.conf"].map(PathBuf::from);
         let folders = [
             PathBuf::from("/proc"),
-            repository(),
+            repository,
             target_folder()?,
             env::temp_dir(),
         ];

@@ -11,7 +11,9 @@ use fleetdex_core::query::{
 };
 use roaring::RoaringBitmap;
 
-use super::{running_query::RunningQuery, selection::Selection, table::Table, view::PAGE_BYTES};
+use super::{
+    running_query::RunningQuery, table::Table, table_selection::TableSelection, view::PAGE_BYTES,
+};
 use crate::{
     StoreError, document::StoredDocument, packed::Unpacker, query_filter::Filter,
     sort_position::Uid, terms::NAMESPACE,
@@ -47,7 +49,7 @@ impl RankedDocuments {
     }
 
     /// Adds the selected documents of a table.
-    pub(super) fn add(&mut self, table: &Table, selection: &Selection<'_>) {
+    pub(super) fn add(&mut self, table: &Table, selection: &TableSelection<'_>) {
         let mut all = RoaringBitmap::new();
         for (score, found) in table.by_score(selection) {
             self.add_best(table, score, &found);
@@ -197,7 +199,7 @@ impl RunningQuery {
     pub(super) fn for_each_searched_table(
         &self,
         queries: &[Query],
-        mut each: impl FnMut(&Table, &Selection<'_>),
+        mut each: impl FnMut(&Table, &TableSelection<'_>),
     ) -> Result<(), StoreError> {
         let filters = queries.iter().map(Filter::new);
         let filters: Vec<Filter> = filters

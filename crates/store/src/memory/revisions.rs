@@ -13,8 +13,8 @@ use fleetdex_core::{
 use super::{
     contents::Contents,
     order::{Chunk, Entry},
-    selection::Selection,
     table::{SelectedDocuments, Table},
+    table_selection::TableSelection,
 };
 use crate::{
     Checkpoints, IndexRevision,
@@ -273,7 +273,7 @@ impl StoredRevisions {
         &self,
         query: &Query,
         filter: &Filter,
-        mut each: impl FnMut(&Table, &Selection<'_>),
+        mut each: impl FnMut(&Table, &TableSelection<'_>),
     ) {
         let mut terms = None;
         let is_requested =
@@ -287,7 +287,7 @@ impl StoredRevisions {
             if let (Some(table), Some(permitted)) = (table, permitted) {
                 let terms = terms.get_or_insert_with(|| table.terms_of(filter.words()));
                 let filter = &permitted;
-                each(table, &Selection { filter, terms });
+                each(table, &TableSelection { filter, terms });
             }
         }
     }

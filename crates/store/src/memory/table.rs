@@ -13,7 +13,7 @@ use roaring::RoaringBitmap;
 use super::{
     cancellation::Cancellation,
     order::{Chunk, Entry, Order},
-    selection::Selection,
+    table_selection::TableSelection,
 };
 use crate::{
     StoreError,
@@ -249,7 +249,7 @@ impl Table {
     }
 
     /// The documents that match a filter. `limit`: how many of them the first page shows.
-    pub(super) fn select(&self, selection: &Selection<'_>, limit: usize) -> SelectedDocuments {
+    pub(super) fn select(&self, selection: &TableSelection<'_>, limit: usize) -> SelectedDocuments {
         let filter = selection.filter;
         if filter.conditions().is_empty() && filter.words().is_empty() {
             return SelectedDocuments {

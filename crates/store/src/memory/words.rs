@@ -5,7 +5,7 @@ use std::sync::Arc;
 use fleetdex_core::query::{Word, WordMatch};
 use roaring::RoaringBitmap;
 
-use super::{selection::Selection, table::Table};
+use super::{table::Table, table_selection::TableSelection};
 use crate::terms::MatchingTerms;
 
 /// The positions of the documents that match a word. Each set contains those of a better match.
@@ -44,7 +44,7 @@ impl WordPositions {
 
 impl Table {
     /// The documents that match the conditions and the words.
-    pub(super) fn find(&self, selection: &Selection<'_>) -> RoaringBitmap {
+    pub(super) fn find(&self, selection: &TableSelection<'_>) -> RoaringBitmap {
         let mut found = self.with_conditions(selection.filter);
         for (word, terms) in selection.words() {
             let with = self.with_word(word, terms).part;
@@ -103,7 +103,7 @@ impl Table {
     }
 
     /// The same, by their scores, the greatest first.
-    pub(super) fn by_score(&self, selection: &Selection<'_>) -> Vec<(u32, RoaringBitmap)> {
+    pub(super) fn by_score(&self, selection: &TableSelection<'_>) -> Vec<(u32, RoaringBitmap)> {
         let mut levels = vec![(0, self.with_conditions(selection.filter))];
         for (word, terms) in selection.words() {
             let with = self.with_word(word, terms);

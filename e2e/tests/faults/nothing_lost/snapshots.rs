@@ -2,7 +2,7 @@
 
 use anyhow::ensure;
 use e2e::{
-    oracle::{indices, revisions},
+    oracle::{indices, read_alias, revisions},
     poll::eventually,
     scenario::{DEADLINE, Stage},
 };
@@ -102,7 +102,8 @@ async fn until_replaced(stage: &Stage, prefix: &str) {
     eventually("no index of the snapshot is left", DEADLINE, || async {
         for cluster in BOTH {
             let found = revisions(&stage.opensearch, prefix, cluster).await?;
-            let is_replaced = found.len() == 1 && found[0] != format!("{prefix}-{cluster}.g1");
+            let of_snapshot = format!("{}.g1", read_alias(prefix, cluster)?);
+            let is_replaced = found.len() == 1 && found[0] != of_snapshot;
             ensure!(is_replaced, "{found:?}");
         }
         Ok(())
