@@ -56,7 +56,7 @@ impl Connection {
     }
 
     /// The address of the API server, if it is known.
-    pub(super) fn address(&self) -> Option<&str> {
+    pub fn address(&self) -> Option<&str> {
         self.config
             .as_ref()
             .map(|config| config.credentials.server())

@@ -62,7 +62,10 @@ fn collection(unit: &Unit, plan: &StreamPlan) -> Collection {
 
 /// A hash of everything that decides which objects a stream stores, how they are found and what
 /// they are said to mean. It does not depend on which registry asked for them.
-fn plan_hash(unit: &Unit, plan: &StreamPlan) -> String {
+///
+/// The address of the API server is a part of it: behind another one may be a copy of the cluster, with the same UID
+/// and a history that went its own way, whose versions say nothing about what is stored.
+fn plan_hash(unit: &Unit, plan: &StreamPlan, address: Option<&str>) -> String {
     let filters: BTreeSet<String> = plan
         .routes
         .iter()
@@ -84,8 +87,9 @@ fn plan_hash(unit: &Unit, plan: &StreamPlan) -> String {
     let paths = if reads_paths { " every path" } else { "" };
     let rules = plan.rules.as_ref();
     let rules = rules.map_or_else(String::new, |rules| format!(" {}", rules.hash()));
+    let address = address.map_or_else(String::new, |address| format!(" {address}"));
     let text = format!(
-        "{:?} {:?} {filters:?}{fields}{paths}{rules}",
+        "{:?} {:?} {filters:?}{fields}{paths}{rules}{address}",
         plan.label_selector, plan.field_selector
     );
     hex(&Sha256::digest(text.as_bytes())[..8])
@@ -269,7 +273,7 @@ impl StreamSupervisor {
             unit: unit.clone(),
             uid: connection.uid.clone(),
             predecessors,
-            plan: plan_hash(unit, plan),
+            plan: plan_hash(unit, plan, connection.address()),
             writes_again: !plan.fields.is_empty() || plan.rules.is_some(),
             is_selective: plan.label_selector.is_some() || plan.field_selector.is_some(),
             source: audit.source.clone(),
