@@ -22,27 +22,35 @@ impl<'s> Snapshot<'s> {
         let folder = json!({ "type": "fs", "settings": { "location": prefix } });
         stage.opensearch.put(&repository, &folder).await.unwrap();
         let indices = json!({ "indices": format!("{prefix}-*.g*,{prefix}.state"), "include_global_state": false });
-        let path = format!("{repository}/first?wait_for_completion=true");
-        let made = stage.opensearch.put(&path, &indices).await.unwrap();
-        assert_eq!(made["snapshot"]["state"], "SUCCESS", "{made}");
+        let path = format!("{repository}/first");
+        stage.opensearch.put(&path, &indices).await.unwrap();
+        // Not waited for in one request: on a busy machine it takes longer than a request may.
+        eventually("the snapshot is complete", DEADLINE, || async {
+            let made = stage.opensearch.get(&path).await?;
+            ensure!(made["snapshots"][0]["state"] == "SUCCESS", "{made}");
+            Ok(())
+        })
+        .await
+        .unwrap();
         Self { stage, repository }
     }
 
     /// Restores indices that match, with their aliases.
     async fn restore(&self, pattern: &str) {
         let indices = json!({ "indices": pattern, "include_global_state": false });
-        let path = format!(
-            "{}/first/_restore?wait_for_completion=true",
-            self.repository
-        );
+        let path = format!("{}/first/_restore", self.repository);
         let restored = self.stage.opensearch.post(&path, &indices).await.unwrap();
-        assert_eq!(restored["snapshot"]["shards"]["failed"], 0, "{restored}");
+        assert_eq!(restored["accepted"], true, "{restored}");
     }
 
     async fn remove(self) {
         let opensearch = &self.stage.opensearch;
         for path in [format!("{}/first", self.repository), self.repository] {
-            opensearch.delete(&path).await.unwrap();
+            // Not while a restore of it ends.
+            let removed = eventually("the snapshot is removed", DEADLINE, || async {
+                opensearch.delete(&path).await.map(drop)
+            });
+            removed.await.unwrap();
         }
     }
 }
