@@ -115,10 +115,6 @@ impl Build<'_> {
                 "fleetdex",
             ])
             .args(["--target", target, "--profile", self.profile])
-            .args([
-                "--config",
-                &format!("profile.{}.strip='symbols'", self.profile),
-            ])
             .env("PATH", path)
             .env("CARGO_TARGET_DIR", self.folder.join("cargo"))
             .env("CARGO_INCREMENTAL", "0");
@@ -148,9 +144,12 @@ impl Build<'_> {
             .join(target)
             .join(profile_folder)
             .join("fleetdex");
+        let stripped = self.stage(architecture).join("fleetdex");
+        fs::create_dir_all(self.stage(architecture)).context("creating a folder")?;
+        strip(&program, &stripped)?;
         let mut root = in_repository("image/root");
         let stage = self.stage(architecture).join("out");
-        succeed(root.arg(program).arg(target).arg(stage))
+        succeed(root.arg(stripped).arg(target).arg(stage))
     }
 
     /// Makes one image of all architectures, as an archive that `skopeo copy oci-archive:…` and `podman load` read.
@@ -217,6 +216,7 @@ impl Build<'_> {
         cyclonedx.args(["cyclonedx", "--format", "json", "--describe", "binaries"]);
         cyclonedx.args(["--no-build-deps", "--target", Architecture::Amd64.target()]);
         succeed(&mut cyclonedx)?;
+        // It lists the programs of all packages, each beside its package; .gitignore has the others.
         let written = repository().join("fleetdex_bin.cdx.json");
         let components = self.package.join("fleetdex.cdx.json");
         fs::rename(&written, &components)
@@ -278,14 +278,39 @@ fn cargo_home() -> Result<PathBuf> {
 /// A property of the newest commit.
 fn commit(format: &str) -> Result<String> {
     let mut git = in_repository("git");
-    git.args(["log", "-1", &format!("--format={format}")]);
-    let output = git.output().context("running git")?;
-    ensure!(
-        output.status.success(),
-        "git log: {}",
-        String::from_utf8_lossy(&output.stderr)
+    printed(git.args(["log", "-1", &format!("--format={format}")]))
+}
+
+/// Removes symbols and debug information, with the tool of the Rust toolchain: Zig's linker leaves them in the program, and `strip` of the
+/// machine knows no other processor.
+fn strip(program: &Path, stripped: &Path) -> Result<()> {
+    let mut rustc = in_repository("rustc");
+    let libraries = Path::new(&printed(rustc.args(["--print", "sysroot"]))?).join("lib");
+    let targets = fs::read_dir(libraries.join("rustlib")).context("listing the targets of Rust")?;
+    let mut tools = targets
+        .flatten()
+        .map(|target| target.path().join("bin/rust-objcopy"));
+    let tool = tools.find(|tool| tool.is_file());
+    let mut objcopy = Command::new(tool.context("the Rust toolchain has no rust-objcopy")?);
+    objcopy
+        .env("LD_LIBRARY_PATH", libraries)
+        .arg("--strip-all")
+        .args([program, stripped]);
+    succeed(&mut objcopy)
+}
+
+/// What a command prints.
+fn printed(command: &mut Command) -> Result<String> {
+    let program = command.get_program().to_string_lossy().into_owned();
+    let output = command
+        .output()
+        .with_context(|| format!("running {program}"))?;
+    let (out, error) = (
+        output.stdout,
+        String::from_utf8_lossy(&output.stderr).into_owned(),
     );
-    Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    ensure!(output.status.success(), "{program}: {error}");
+    Ok(String::from_utf8_lossy(&out).trim().to_owned())
 }
 
 /// Runs a command whose output is shown.

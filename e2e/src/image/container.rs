@@ -64,7 +64,10 @@ impl Container {
         let launcher = LAUNCHER
             .replace("{root}", &root.display().to_string())
             .replace("{mounts}", &mounts.collect::<Vec<_>>().join(":"));
-        let path = root.with_extension("launcher");
+        // The demo's shell finds it by its name.
+        let folder = root.with_extension("launcher");
+        fs::create_dir_all(&folder).with_context(|| format!("creating {}", folder.display()))?;
+        let path = folder.join("fleetdex");
         fs::write(&path, launcher).with_context(|| format!("writing {}", path.display()))?;
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755))
             .context("making the launcher executable")?;
