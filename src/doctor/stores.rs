@@ -82,18 +82,15 @@ async fn check_store(name: &StoreName, plan: &StorePlan, credentials: &Credentia
         }
     };
     if check_login(&mut checks, &node).await {
-        check_nodes(&mut checks, &node).await;
-        check_shards(&mut checks, &node).await;
-        check_blocks(&mut checks, &node, &plan.prefix).await;
+        // Settings that may not be read count as defaults.
+        let settings = node.ask(&mut checks, "settings", SETTINGS_PATH).await;
+        let settings = settings.map(ClusterSettings::new).unwrap_or_default();
+        check_nodes(&mut checks, &node, &settings).await;
+        check_shards(&mut checks, &node, &settings).await;
+        check_blocks(&mut checks, &node, &settings, &plan.prefix).await;
         check_mapping(&mut checks, &node, plan).await;
     }
     checks
-}
-
-/// The settings of the cluster; those that may not be read count as defaults.
-async fn cluster_settings(node: &StoreProbe) -> ClusterSettings {
-    let answer = node.get(SETTINGS_PATH).await;
-    answer.map(ClusterSettings::new).unwrap_or_default()
 }
 
 /// Whether OpenSearch answers with these credentials.
@@ -138,7 +135,7 @@ async fn check_login(checks: &mut Checks, node: &StoreProbe) -> bool {
 }
 
 /// The clocks, disks and contexts of the nodes.
-async fn check_nodes(checks: &mut Checks, node: &StoreProbe) {
+async fn check_nodes(checks: &mut Checks, node: &StoreProbe, settings: &ClusterSettings) {
     let Some(stats) = node
         .ask(checks, "nodes", "/_nodes/stats/indices,fs/search")
         .await
@@ -157,7 +154,6 @@ async fn check_nodes(checks: &mut Checks, node: &StoreProbe) {
     {
         check_clock(checks, milliseconds / 1000);
     }
-    let settings = cluster_settings(node).await;
     let limit = settings
         .number("search.max_open_pit_context")
         .unwrap_or(DEFAULT_CONTEXTS);
@@ -173,12 +169,16 @@ async fn check_nodes(checks: &mut Checks, node: &StoreProbe) {
     } else {
         checks.ok("contexts", message);
     }
-    check_disks(checks, &stats, &settings);
+    check_disks(checks, &stats, settings);
 }
 
 /// The write blocks of Fleetdex's indices and of the whole cluster.
-async fn check_blocks(checks: &mut Checks, node: &StoreProbe, prefix: &IndexPrefix) {
-    let settings = cluster_settings(node).await;
+async fn check_blocks(
+    checks: &mut Checks,
+    node: &StoreProbe,
+    settings: &ClusterSettings,
+    prefix: &IndexPrefix,
+) {
     for block in CLUSTER_BLOCKS {
         if settings.text(block) == Some("true") {
             let remedy = format!(
@@ -239,7 +239,7 @@ fn blocked_indices(found: &Value) -> BTreeMap<&str, Vec<&str>> {
 }
 
 /// The shards in use, against `cluster.max_shards_per_node`.
-async fn check_shards(checks: &mut Checks, node: &StoreProbe) {
+async fn check_shards(checks: &mut Checks, node: &StoreProbe, settings: &ClusterSettings) {
     let Some(health) = node.ask(checks, "shards", "/_cluster/health").await else {
         return;
     };
@@ -253,8 +253,7 @@ async fn check_shards(checks: &mut Checks, node: &StoreProbe) {
     let count = |field: &str| health[field].as_f64().unwrap_or_default();
     let used = ["active_shards", "initializing_shards", "unassigned_shards"].map(count);
     let used: f64 = used.iter().sum();
-    let per_node = cluster_settings(node)
-        .await
+    let per_node = settings
         .number("cluster.max_shards_per_node")
         .unwrap_or(DEFAULT_SHARDS_PER_NODE);
     let limit = per_node * count("number_of_data_nodes");

@@ -130,7 +130,7 @@ impl MigrationTarget {
         self.sent("get", object, api.get_opt(name)).await
     }
 
-    /// The registries, of whoever serves them, with kind and version.
+    /// The registries of karmada-search or of the CRD, with kind and version.
     pub async fn registries(&self) -> Result<Vec<Value>, RequestFailed> {
         let mut parameters = ListParams::default().limit(PAGE);
         let mut found = Vec::new();
