@@ -26,31 +26,21 @@ use fleetdex_ui::is_page_path;
 use http_body::{Body as _, Frame, SizeHint};
 use tracing::Instrument as _;
 
-use crate::request::{
-    api_request::{GROUPS, VERSION},
-    flag::flag,
-    uri::QueryParameters,
+use crate::{
+    render::discovery::GROUP_RESOURCES,
+    request::{
+        api_request::{GROUPS, VERSION},
+        flag::flag,
+        uri::QueryParameters,
+    },
 };
 
 /// Bytes of a user agent that are kept. Those of browsers and of `client-go` are shorter.
 const MAX_AGENT_BYTES: usize = 256;
 /// Parameters of requests whose responses have no end of their own.
 const ENDLESS: [&str; 2] = ["watch", "follow"];
-/// What is below `/apis/<group>/v1alpha1/`.
-const ENDPOINTS: [&str; 12] = [
-    "aggregate",
-    "changes",
-    "clusters",
-    "completions",
-    "images",
-    "interpret",
-    "merged",
-    "objects",
-    "proxying",
-    "related",
-    "search",
-    "verify",
-];
+/// A path below `/apis/<group>/v1alpha1/` that discovery does not list, because it is for programs.
+const CHANGES: &str = "changes";
 
 /// A request whose trace may be recorded.
 pub(super) struct RequestTrace<'t> {
@@ -226,7 +216,8 @@ fn route(path: &str) -> Option<Cow<'static, str>> {
         return None;
     }
     let named = segments.next()?;
-    let endpoint = ENDPOINTS.into_iter().find(|endpoint| *endpoint == named)?;
+    let listed = GROUP_RESOURCES.iter().map(|(name, ..)| *name);
+    let endpoint = listed.chain([CHANGES]).find(|name| *name == named)?;
     let rest = if segments.next().is_some() {
         "/{path}"
     } else {

@@ -28,7 +28,7 @@ use crate::{
 };
 
 /// The resources of the server's own groups. Most have only paths below them, and so no verbs.
-pub(super) const GROUP_RESOURCES: [(&str, &str, &[&str]); 11] = [
+pub(crate) const GROUP_RESOURCES: [(&str, &str, &[&str]); 11] = [
     ("aggregate", "Aggregate", &[]),
     ("clusters", "Cluster", &[]),
     ("completions", "SearchCompletions", &["list"]),
