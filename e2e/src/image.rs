@@ -13,7 +13,10 @@ use anyhow::{Context, Result, bail, ensure};
 use clap::ValueEnum;
 
 use self::{archive::unpack, container::Container};
-use crate::{fleet::target_folder, parts::Part};
+use crate::{
+    fleet::target_folder,
+    parts::{Part, remove_folder},
+};
 
 /// `e2e image`
 #[derive(clap::Args, Debug, Clone)]
@@ -167,7 +170,7 @@ impl Build<'_> {
             buildah
         };
         let name = "localhost/fleetdex";
-        remove(&storage)?;
+        remove_folder(&storage)?;
         // All that the image has is in the stage: nothing is read from this folder.
         let empty = self.folder.join("empty");
         fs::create_dir_all(&empty).context("creating an empty folder")?;
@@ -206,7 +209,7 @@ impl Build<'_> {
         push.args(["manifest", "push", "--quiet", "--all", name])
             .arg(format!("oci-archive:{}", archive.display()));
         succeed(&mut push)?;
-        remove(&storage)?;
+        remove_folder(&storage)?;
         Ok(archive)
     }
 
@@ -228,7 +231,7 @@ impl Build<'_> {
     fn check(&self, architecture: Architecture, archive: &Path, demo: bool) -> Result<()> {
         let name = architecture.name();
         let root = self.folder.join(format!("unpacked-{name}"));
-        remove(&root)?;
+        remove_folder(&root)?;
         unpack(archive, name, &root)?;
         let container = Container::new(root, repository())?;
         if !architecture.is_ours() {
@@ -323,13 +326,4 @@ fn succeed(command: &mut Command) -> Result<()> {
         return Ok(());
     }
     bail!("{program} failed: {status}")
-}
-
-fn remove(folder: &Path) -> Result<()> {
-    match fs::remove_dir_all(folder) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            Err(error).with_context(|| format!("removing {}", folder.display()))
-        }
-        _ => Ok(()),
-    }
 }

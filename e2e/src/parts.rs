@@ -5,9 +5,9 @@
 //! and renamed. A lock file keeps two processes from building the same part at once.
 
 mod chromium;
-mod command;
+pub(crate) mod command;
 mod maven;
-mod system;
+pub(crate) mod system;
 
 use std::{
     env,
@@ -300,57 +300,37 @@ impl Part {
     }
 
     fn make_in(self, folder: &Path) -> Result<Made> {
-        let version_flags =
-            format!("-s -w -X k8s.io/component-base/version.gitVersion=v{KUBERNETES_VERSION}");
+        let go = |module: &str, package: &str, link_flags: &str| {
+            go_build(module, package, link_flags, folder).map(Made::Program)
+        };
+        let plain = "-s -w";
+        let versioned =
+            format!("{plain} -X k8s.io/component-base/version.gitVersion=v{KUBERNETES_VERSION}");
         match self {
-            Self::KubeApiserver => go_build(
+            Self::KubeApiserver => go(
                 "kubernetes",
                 "k8s.io/kubernetes/cmd/kube-apiserver",
-                &version_flags,
-                folder,
-            )
-            .map(Made::Program),
-            Self::Kubectl => go_build(
-                "kubernetes",
-                "k8s.io/kubernetes/cmd/kubectl",
-                &version_flags,
-                folder,
-            )
-            .map(Made::Program),
-            Self::Etcd => {
-                go_build("etcd", "go.etcd.io/etcd/server/v3", "-s -w", folder).map(Made::Program)
-            }
-            Self::Helm => {
-                go_build("helm", "helm.sh/helm/v4/cmd/helm", "-s -w", folder).map(Made::Program)
-            }
-            Self::Helm3 => go_build(
-                "helm-3",
-                "helm.sh/helm/v3/cmd/helm",
-                &helm_3_link_flags(),
-                folder,
-            )
-            .map(Made::Program),
-            Self::Prometheus => go_build(
+                &versioned,
+            ),
+            Self::Kubectl => go("kubernetes", "k8s.io/kubernetes/cmd/kubectl", &versioned),
+            Self::Etcd => go("etcd", "go.etcd.io/etcd/server/v3", plain),
+            Self::Helm => go("helm", "helm.sh/helm/v4/cmd/helm", plain),
+            Self::Helm3 => go("helm-3", "helm.sh/helm/v3/cmd/helm", &helm_3_link_flags()),
+            Self::Prometheus => go(
                 "prometheus",
                 "github.com/prometheus/prometheus/cmd/prometheus",
-                "-s -w",
-                folder,
-            )
-            .map(Made::Program),
-            Self::Promtool => go_build(
+                plain,
+            ),
+            Self::Promtool => go(
                 "prometheus",
                 "github.com/prometheus/prometheus/cmd/promtool",
-                "-s -w",
-                folder,
-            )
-            .map(Made::Program),
-            Self::KarmadaSearch => go_build(
+                plain,
+            ),
+            Self::KarmadaSearch => go(
                 "karmada",
                 "github.com/karmada-io/karmada/cmd/karmada-search",
-                "-s -w",
-                folder,
-            )
-            .map(Made::Program),
+                plain,
+            ),
             Self::MdBook => cargo_install("mdbook", MDBOOK_VERSION, folder).map(Made::Program),
             Self::OpenSearch => {
                 maven::unpack_opensearch(OPENSEARCH_VERSION, folder).map(Made::Folder)
@@ -419,7 +399,8 @@ fn cache_folder() -> Result<PathBuf> {
     Ok(folder)
 }
 
-fn remove_folder(folder: &Path) -> Result<()> {
+/// Removes a folder that may not exist.
+pub(crate) fn remove_folder(folder: &Path) -> Result<()> {
     match fs::remove_dir_all(folder) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
             Err(error).with_context(|| format!("removing {}", folder.display()))

@@ -9,6 +9,8 @@ use std::{
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
+use crate::parts::command::run;
+
 /// Unpacks the root file system of one architecture into a new folder, and checks how the image is run.
 pub(super) fn unpack(archive: &Path, architecture: &str, root: &Path) -> Result<()> {
     let layout = tempfile::tempdir().context("creating a folder for the image")?;
@@ -71,11 +73,5 @@ fn json(path: &Path) -> Result<Value> {
 fn untar(archive: &Path, folder: &Path) -> Result<()> {
     let mut tar = Command::new("tar");
     tar.arg("-xf").arg(archive).arg("-C").arg(folder);
-    let status = tar.status().context("running tar")?;
-    ensure!(
-        status.success(),
-        "unpacking {}: {status}",
-        archive.display()
-    );
-    Ok(())
+    run(&mut tar, "tar").map(drop)
 }

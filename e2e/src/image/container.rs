@@ -7,9 +7,12 @@ use std::{
     process::Command,
 };
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 
-use crate::fleet::target_folder;
+use crate::{
+    fleet::target_folder,
+    parts::{command::run, system::on_path},
+};
 
 /// Mounts, and then runs the program as the image's user. The inner user namespace makes the user who calls it that user, so that files
 /// of the mounted folders can be read. It stays the same process.
@@ -84,29 +87,20 @@ impl Container {
 
     /// What `fleetdex --version` prints.
     pub(super) fn version(&self) -> Result<String> {
-        printed(Command::new(&self.launcher).arg("--version"))
+        version(&mut Command::new(&self.launcher))
     }
 
     /// The same with an emulator of another processor, outside of the root file system; `None` without that emulator.
     pub(super) fn version_with(&self, emulator: &str) -> Result<Option<String>> {
+        let Some(emulator) = on_path(emulator) else {
+            return Ok(None);
+        };
         let program = self.root.join("usr/local/bin/fleetdex");
-        let mut command = Command::new(emulator);
-        match command.arg(program).arg("--version").output() {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-            _ => printed(&mut command).map(Some),
-        }
+        version(Command::new(emulator).arg(program)).map(Some)
     }
 }
 
-fn printed(command: &mut Command) -> Result<String> {
-    let output = command.output().context("running the program of the image; needed: unshare of util-linux 2.38 or newer, and user namespaces")?;
-    let shown = String::from_utf8_lossy(&[output.stdout, output.stderr].concat())
-        .trim()
-        .to_owned();
-    ensure!(
-        output.status.success(),
-        "the program of the image failed ({}): {shown}",
-        output.status
-    );
-    Ok(shown)
+fn version(program: &mut Command) -> Result<String> {
+    let needs = "unshare of util-linux 2.38 or newer, and user namespaces";
+    Ok(run(program.arg("--version"), needs)?.trim().to_owned())
 }

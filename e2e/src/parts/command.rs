@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, bail};
 
 /// Runs a command to its end and returns its output, which is printed only on failure.
-pub(super) fn run(command: &mut Command, needs: &str) -> Result<String> {
+pub(crate) fn run(command: &mut Command, needs: &str) -> Result<String> {
     let program = command.get_program().to_string_lossy().into_owned();
     let output = match command.stdin(Stdio::null()).output() {
         Ok(output) => output,

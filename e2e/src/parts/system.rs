@@ -11,7 +11,7 @@ use anyhow::{Result, bail};
 use super::command::run;
 
 /// The first program of this name on the path.
-pub(super) fn on_path(name: &str) -> Option<PathBuf> {
+pub(crate) fn on_path(name: &str) -> Option<PathBuf> {
     let folders = env::var_os("PATH")?;
     env::split_paths(&folders)
         .map(|folder| folder.join(name))
