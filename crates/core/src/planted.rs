@@ -82,6 +82,8 @@ pub enum Bug {
     ForgetFullQueue,
     /// Answers that were lost with a process are never asked for again.
     ForgetLostAnswers,
+    /// Answers that an earlier write of the same version replaced, because the store applied it late, are never asked for again.
+    ForgetLateWrites,
 }
 
 impl Bug {
@@ -126,6 +128,7 @@ impl Bug {
         Self::AnswerOverNewer,
         Self::ForgetFullQueue,
         Self::ForgetLostAnswers,
+        Self::ForgetLateWrites,
     ];
 }
 

@@ -4,7 +4,8 @@
 //!  unit ──document──> pipeline        queue ──> webhook
 //!    └───object──> Enrichment ──job──> │
 //!                      ▲               └──answer──> document, at the same version ──> pipeline
-//!                      └── pass: lists the unit again for what found no room, or was lost with a process
+//!                      └── pass: lists the unit again for what found no room, was lost with a process, or may have been
+//!                                replaced by an earlier write that the store applied late
 //! ```
 //!
 //! Guarantee: an answer never delays a change, and never replaces a newer version: the store compares versions. In the end every document has the answer
@@ -217,7 +218,11 @@ impl UnitEnrichment {
         };
         let mut delays = backoff();
         loop {
-            self.pass_is_due.notified().await;
+            tokio::select! {
+                biased;
+                () = self.pass_is_due.notified() => {}
+                () = self.progress.settled(), if !planted(Bug::ForgetLateWrites) => {}
+            }
             let delay = delays.next().unwrap_or(MAX_PASS_INTERVAL);
             tokio::time::sleep(delay).await;
             // What became due meanwhile is part of this pass.

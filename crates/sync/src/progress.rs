@@ -53,6 +53,9 @@ pub enum UnitState {
 /// Bytes of the message of a failure. Statuses and the reports of replicas hold the messages of
 /// many kinds of many clusters in an object of 1.5 MiB.
 const MAX_MESSAGE_BYTES: usize = 512;
+/// How long after the end of its request the store may apply a write at the latest: OpenSearch has the request in a queue
+/// of bounded length then, and answers within a minute unless it is overloaded.
+const MAX_LATENESS: Duration = Duration::from_mins(5);
 
 /// What caused a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,6 +79,10 @@ pub struct Progress {
     acks: Mutex<AckTracker>,
     state: Mutex<SyncState>,
     audits: Mutex<AuditSummary>,
+    /// When a write may last have been under way that nothing waits for.
+    abandoned_write: Mutex<Option<Instant>>,
+    /// Notified when such a write can have been applied, and an audit found the versions right.
+    settled: Notify,
     filter_paths: OnceLock<Arc<PathPresence>>,
     changed: Arc<Notify>,
 }
@@ -151,6 +158,8 @@ impl Progress {
             acks: Mutex::default(),
             state: Mutex::new(state),
             audits: Mutex::default(),
+            abandoned_write: Mutex::new(Some(Instant::now())),
+            settled: Notify::new(),
             filter_paths: OnceLock::new(),
             changed,
         })
@@ -347,7 +356,26 @@ impl Progress {
         if drift > 0 {
             audits.drift += drift;
             audits.drift_found = Some(now);
+            return;
         }
+        drop(audits);
+        let mut abandoned = self.abandoned_write.lock();
+        if abandoned.is_some_and(|since| since.elapsed() >= MAX_LATENESS) {
+            *abandoned = None;
+            self.settled.notify_one();
+        }
+    }
+
+    /// Notes that a request with a write of the unit has failed, which the store may apply all the same: after a later write
+    /// of the same version, such as the answer of a webhook, too. Versions do not show that.
+    pub(crate) fn write_abandoned(&self) {
+        *self.abandoned_write.lock() = Some(Instant::now());
+    }
+
+    /// Waits until documents may have been replaced by older ones of the same version, and will not be any more. The first
+    /// time counts the writes of a process that wrote before this one.
+    pub(crate) async fn settled(&self) {
+        self.settled.notified().await;
     }
 
     /// Whether the unit has to be restarted, from what is acknowledged or with a list.

@@ -375,6 +375,9 @@ impl<'p> Writer<'p> {
         }
         tracing::debug!(%error, writes = operations.len(), "a bulk request failed");
         for operation in operations {
+            if !refused {
+                operation.ticket.progress().write_abandoned();
+            }
             self.retry(operation);
         }
         let next = match error {
