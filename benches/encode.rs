@@ -13,6 +13,10 @@ use fleetdex_interpreter::rules::RuleSet;
 use fleetdex_store::bulk::{Write, encode};
 use serde_json::json;
 
+/// That of the program.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// Lines per iteration, so that no cache holds just the one line.
 const LINES: usize = 256;
 

@@ -12,6 +12,10 @@ use fleetdex_store::{IndexReader as _, IndexWriter as _, bulk::Write, memory::Me
 use serde_json::json;
 use tokio::runtime::Runtime;
 
+/// That of the program.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 const PODS: usize = 200_000;
 const CLUSTERS: usize = 4;
 

@@ -15,6 +15,7 @@
 
 mod broken;
 mod churn;
+mod comparison;
 mod figures;
 mod first_sync;
 mod first_view;
@@ -48,7 +49,7 @@ use std::fs;
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 
-use self::figures::Figures;
+use self::{comparison::Comparison, figures::Figures};
 use crate::{
     fleet::{Fleet, OpenSearchKind, Options, Registration, target_folder},
     load::Load,
@@ -71,6 +72,9 @@ pub struct BenchArgs {
     /// How many first syncs to measure (default: 3); the median counts.
     #[arg(long)]
     syncs: Option<usize>,
+    /// Add the ratios of this run to the baseline that later runs are compared with.
+    #[arg(long, conflicts_with_all = ["quick", "pods"])]
+    record: bool,
 }
 
 /// A part of the benchmark.
@@ -140,8 +144,9 @@ impl BenchArgs {
     }
 }
 
-/// Runs the benchmark, prints what it measures, and writes `target/bench/results.json`
-/// (`partial.json` if not all of it ran).
+/// Runs the benchmark, prints what it measures beside the run before and the baseline, and writes
+/// `target/bench/results.json` (`partial.json` if not all of it ran). Fails if a ratio is worse than
+/// the noise of the baseline explains.
 pub async fn run(arguments: BenchArgs) -> Result<()> {
     let folder = target_folder()?.join("bench");
     fs::create_dir_all(&folder).with_context(|| format!("creating {}", folder.display()))?;
@@ -159,9 +164,17 @@ pub async fn run(arguments: BenchArgs) -> Result<()> {
     measure(&fleet, &arguments, &mut figures).await?;
     println!("\n{figures}");
     let path = folder.join(arguments.file());
+    let comparison = Comparison::read(&path)?;
     fs::write(&path, figures.json()).with_context(|| format!("writing {}", path.display()))?;
     println!("figures in {}", path.display());
-    Ok(())
+    if arguments.record {
+        return comparison.record(figures.values(), comparison::machine());
+    }
+    // Fewer objects have other ratios.
+    if arguments.quick || arguments.pods.is_some() {
+        return Ok(());
+    }
+    comparison.print(figures.values())
 }
 
 /// Installs the CRDs and registers the real member.

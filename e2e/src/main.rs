@@ -16,6 +16,10 @@ use e2e::{
     signals, soak,
 };
 
+/// That of Fleetdex, whose encoding `e2e bench` measures in this process.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// Real parts for tests, demo and benchmarks of Fleetdex.
 #[derive(Parser)]
 #[command(name = "e2e")]

@@ -27,6 +27,11 @@ impl Figures {
             .unwrap_or(f64::NAN)
     }
 
+    /// All values, by name.
+    pub fn values(&self) -> &Map<String, Value> {
+        &self.values
+    }
+
     /// Adds a line to print at the end.
     pub fn line(&mut self, name: &str, text: impl Into<String>) {
         self.lines.push((name.to_owned(), text.into()));

@@ -27,11 +27,7 @@ const MAX_DEPTH: usize = 500;
 /// Whether JSON is nested deeper than [`MAX_DEPTH`].
 fn is_deep(json: &[u8]) -> bool {
     // Few objects have so many brackets; counting them takes a fraction of the time of finding strings.
-    let brackets = json
-        .iter()
-        .filter(|byte| matches!(byte, b'{' | b'['))
-        .count();
-    if brackets <= MAX_DEPTH {
+    if count_brackets(json) <= MAX_DEPTH {
         return false;
     }
     let (mut depth, mut deepest) = (0_usize, 0);
@@ -50,6 +46,18 @@ fn is_deep(json: &[u8]) -> bool {
         }
     }
     deepest > MAX_DEPTH
+}
+
+/// How many opening brackets there are, in strings too. Sums of one byte each let the compiler count sixteen at a time.
+fn count_brackets(json: &[u8]) -> usize {
+    let of_few = |bytes: &[u8]| {
+        bytes.iter().fold(0_u8, |count, byte| {
+            count + u8::from(matches!(byte, b'{' | b'['))
+        })
+    };
+    json.chunks(usize::from(u8::MAX))
+        .map(|bytes| usize::from(of_few(bytes)))
+        .sum()
 }
 
 /// Why an object of a list or watch cannot be used.
