@@ -204,9 +204,10 @@ impl<'a> Needs<'a> {
                     .collect();
                 role.bind(self.hub, Some(&others), ("User", &user)).await;
                 self.until_in_force(role, &others, &user).await;
-                let set = match self.is_needed(role, grant, &user).await {
-                    true => &mut *proven,
-                    false => &mut unused,
+                let set = if self.is_needed(role, grant, &user).await {
+                    &mut *proven
+                } else {
+                    &mut unused
                 };
                 set.insert(role.text_of(grant));
             }
