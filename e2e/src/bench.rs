@@ -40,6 +40,7 @@ mod simulated;
 mod sizes;
 mod takeover;
 mod times;
+mod tracing;
 mod watcher;
 mod watchers;
 
@@ -108,6 +109,8 @@ enum Part {
     Watchers,
     /// How soon other replicas read the clusters of a killed replica.
     Takeover,
+    /// What it costs to record traces of changes.
+    Traces,
 }
 
 impl Part {
@@ -232,6 +235,9 @@ async fn measure(fleet: &Fleet, arguments: &BenchArgs, figures: &mut Figures) ->
     }
     if arguments.includes(Part::Takeover) {
         takeover::measure(fleet, figures).await?;
+    }
+    if arguments.includes(Part::Traces) {
+        tracing::measure(fleet, &sizes, figures).await?;
     }
     Ok(())
 }

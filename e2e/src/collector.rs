@@ -3,7 +3,7 @@
 
 use std::sync::{
     Arc,
-    atomic::{AtomicU16, Ordering},
+    atomic::{AtomicBool, AtomicU16, Ordering},
 };
 
 use anyhow::{Context, Result};
@@ -58,6 +58,8 @@ struct Received {
     spans: Arc<Mutex<Vec<ReceivedSpan>>>,
     /// The status of the next responses; 0: none comes.
     status: Arc<AtomicU16>,
+    /// Whether spans are accepted unread.
+    forgets: Arc<AtomicBool>,
 }
 
 impl TraceCollector {
@@ -90,6 +92,11 @@ impl TraceCollector {
         self.received.status.store(status, Ordering::Relaxed);
     }
 
+    /// Accepts everything unread from now on: for measurements of what sends it.
+    pub fn forget(&self) {
+        self.received.forgets.store(true, Ordering::Relaxed);
+    }
+
     /// The spans that were accepted so far.
     pub fn spans(&self) -> Vec<ReceivedSpan> {
         self.received.spans.lock().clone()
@@ -99,6 +106,7 @@ impl TraceCollector {
 async fn receive(State(received): State<Received>, body: Bytes) -> StatusCode {
     match received.status.load(Ordering::Relaxed) {
         0 => std::future::pending().await,
+        200 if received.forgets.load(Ordering::Relaxed) => StatusCode::OK,
         200 => match decode(&body) {
             Ok(spans) => {
                 received.spans.lock().extend(spans);

@@ -122,7 +122,13 @@ fn answer(stream: TcpStream, config: Arc<ServerConfig>) -> Result<()> {
     let path = head.split(' ').nth(1).unwrap_or_default().to_owned();
     let mut tls = reader.into_inner();
     if path.starts_with("/containerLogs/") {
-        let body = format!("log of {path}\n");
+        // As a kubelet does.
+        let time = if path.contains("timestamps=true") {
+            "2026-01-01T00:00:00.000000000Z "
+        } else {
+            ""
+        };
+        let body = format!("{time}log of {path}\n");
         write!(
             tls,
             "HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}",

@@ -35,6 +35,7 @@ const OPENSEARCH_VERSION: &str = "3.4.0";
 /// on Java 17.
 const SECURE_OPENSEARCH_VERSION: &str = "2.19.4";
 const SECURITY_PLUGIN_VERSION: &str = "2.19.4.0";
+const STERN_VERSION: &str = "1.33.0";
 const MDBOOK_VERSION: &str = "0.5.4";
 const CARGO_CYCLONEDX_VERSION: &str = "0.5.9";
 const CARGO_ZIGBUILD_VERSION: &str = "0.24.1";
@@ -64,6 +65,8 @@ pub enum Part {
     Prometheus,
     /// Checks and tests alert rules.
     Promtool,
+    /// Follows the logs of pods that selectors find.
+    Stern,
     /// Builds the documentation as a book.
     MdBook,
     /// The browser, with its driver, in the version that is installed.
@@ -82,7 +85,7 @@ pub enum Part {
 
 impl Part {
     /// Every part that `make test` needs, cheapest first where nothing depends on the order.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::OpenSearch,
         Self::SecureOpenSearch,
         Self::AxeCore,
@@ -94,6 +97,7 @@ impl Part {
         Self::Helm3,
         Self::Promtool,
         Self::Prometheus,
+        Self::Stern,
         Self::MdBook,
     ];
 
@@ -115,6 +119,7 @@ impl Part {
             Self::Helm3 => "helm-3",
             Self::Prometheus => "prometheus",
             Self::Promtool => "promtool",
+            Self::Stern => "stern",
             Self::MdBook => "mdbook",
             Self::OpenSearch => "opensearch",
             Self::SecureOpenSearch => "opensearch-secure",
@@ -136,6 +141,7 @@ impl Part {
             Self::Helm => HELM_VERSION,
             Self::Helm3 => HELM_3_VERSION,
             Self::Prometheus | Self::Promtool => PROMETHEUS_VERSION,
+            Self::Stern => STERN_VERSION,
             Self::MdBook => MDBOOK_VERSION,
             Self::OpenSearch => OPENSEARCH_VERSION,
             Self::SecureOpenSearch => SECURE_OPENSEARCH_VERSION,
@@ -236,7 +242,9 @@ impl Part {
         match self {
             Self::KubeApiserver => "about 6 min on 2 cores",
             Self::KarmadaSearch => "about 5 min on 2 cores",
-            Self::Kubectl | Self::Helm | Self::Helm3 | Self::Etcd => "about 1 min on 2 cores",
+            Self::Kubectl | Self::Helm | Self::Helm3 | Self::Stern | Self::Etcd => {
+                "about 1 min on 2 cores"
+            }
             Self::MdBook | Self::CargoCyclonedx => "about 2 min on 2 cores",
             Self::Prometheus | Self::Promtool => "about 3 min on 2 cores",
             Self::OpenSearch
@@ -331,6 +339,7 @@ impl Part {
                 "github.com/karmada-io/karmada/cmd/karmada-search",
                 plain,
             ),
+            Self::Stern => go("stern", "github.com/stern/stern", plain),
             Self::MdBook => cargo_install("mdbook", MDBOOK_VERSION, folder).map(Made::Program),
             Self::OpenSearch => {
                 maven::unpack_opensearch(OPENSEARCH_VERSION, folder).map(Made::Folder)
@@ -517,6 +526,7 @@ mod tests {
         assert!(go_mod("karmada").contains(&karmada));
         let prometheus = format!("github.com/prometheus/prometheus v{PROMETHEUS_VERSION}");
         assert!(go_mod("prometheus").contains(&prometheus));
+        assert!(go_mod("stern").contains(&format!("github.com/stern/stern v{STERN_VERSION}")));
     }
 
     #[test]

@@ -27,7 +27,7 @@ pub enum MigrateCommand {
 #[derive(Args, Clone, Debug)]
 #[command(
     after_help = "Without --apply nothing is changed: the checks say what would be different. An interrupted migration or rollback goes on when the same command is run \
-again. Exit code: 0 done, or possible; 1 it cannot be done or has failed, with what to do.\n\n\
+again. Exit code: 0 done, or possible; 1 it cannot be done, has failed, or a stored registry is not as in the export, with what to do.\n\n\
 For example: fleetdex migrate karmada-search --export karmada-search.json --apply"
 )]
 pub struct KarmadaSearchArgs {

@@ -45,7 +45,8 @@ enum MigrationStart {
     Impossible,
 }
 
-/// Migrates, or says what that would change; returns whether it was done, or can be.
+/// Migrates, or says what that would change; returns whether it was done, or can be. It is not done while a registry is stored other than
+/// it was exported.
 pub async fn run(
     args: &KarmadaSearchArgs,
     target: &MigrationTarget,
@@ -312,7 +313,7 @@ impl<'m, 'o> Migration<'m, 'o> {
             (_, false) => "The registries are Fleetdex's, but not all are as in the export.",
         };
         self.report.conclude(sentence)?;
-        Ok(true)
+        Ok(is_equal)
     }
 
     async fn wait_until_free(&self) -> Result<(), String> {
@@ -389,13 +390,15 @@ impl<'m, 'o> Migration<'m, 'o> {
             );
             if !changed.is_empty() {
                 is_equal = false;
-                self.report.warn(
+                self.report.differs(
                     COMPARE,
                     &format!(
                         "registry {name} is not as in the export: {}",
                         changed.join(", ")
                     ),
-                    "if it was edited since, this is right; else apply the fields that are missing",
+                    &format!(
+                        "kubectl edit resourceregistry {name}; if it was edited after the migration, it is right as it is"
+                    ),
                 )?;
             }
         }

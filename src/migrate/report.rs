@@ -80,6 +80,13 @@ impl<'o> MigrationReport<'o> {
         self.add(checks, &format!("{step}: Warning: {message}; {action}"))
     }
 
+    /// Says what is not as it was exported.
+    pub fn differs(&mut self, step: &'static str, message: &str, action: &str) -> io::Result<()> {
+        let mut checks = Checks::of("migration");
+        checks.error(step, message, action);
+        self.add(checks, &format!("{step}: Error: {message}; {action}"))
+    }
+
     /// Ends the report with one sentence; it is not in JSON, whose `status` says the same.
     pub fn conclude(&mut self, sentence: &str) -> io::Result<()> {
         if self.format == CheckFormat::Table {

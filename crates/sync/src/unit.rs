@@ -14,6 +14,7 @@ use std::{
 use backon::{BackoffBuilder, ExponentialBuilder};
 use fleetdex_clusters::watch::{
     FaultKind, ListWatchMachine, ListWatchStep, ListerWatcher, Pause, StreamFault, WatchEvent,
+    WatchLines,
 };
 use fleetdex_core::{
     model::{Document, NameHash, Object, ObjectError, Unit, Version},
@@ -24,6 +25,7 @@ use fleetdex_store::{Extent, IndexRevision, StoreError};
 use fleetdex_telemetry::{
     Traces,
     metrics::{EventType, RelistReason, UnitMetrics},
+    traces,
 };
 use jiff::Timestamp;
 use tokio::{sync::Semaphore, time::Instant};
@@ -35,7 +37,7 @@ use super::{
     enrichment::{EnrichmentGuard, UnitEnrichment},
     progress::{FailureCause, Progress},
     sink::{Sink, Wait},
-    write_trace::WriteTrace,
+    write_trace::{WriteTrace, of_opening},
 };
 
 /// Concurrent lists of one member. Each holds up to two pages in memory.
@@ -366,7 +368,7 @@ impl UnitRunner {
         } else {
             from
         };
-        let mut lines = self.task.source.watch(from).await?;
+        let mut lines = self.open_watch(from).await?;
         self.task.metrics.watches_opened.inc();
         self.succeeded();
         loop {
@@ -389,6 +391,15 @@ impl UnitRunner {
                 return Ok(Pause::Backoff);
             }
         }
+    }
+
+    async fn open_watch(&self, from: Version) -> Result<WatchLines, StreamFault> {
+        let trace = of_opening(&self.task.traces, &self.task.unit);
+        let opened = traces::within(trace.clone(), self.task.source.watch(from)).await;
+        if let (Some(trace), Err(fault)) = (trace, &opened) {
+            trace.fail(fault.kind.reason());
+        }
+        opened
     }
 
     /// Handles one line. Returns whether the watch can go on.

@@ -1,5 +1,5 @@
 //! The trace of a write: from the line of a watch or the page of a list to the acknowledgement of the
-//! store.
+//! store. And that of the opening of a watch, without which no line arrives.
 //!
 //! Whether it is recorded is decided when the line or the page arrives. A write without a trace carries
 //! `None`.
@@ -91,6 +91,12 @@ impl WriteTrace {
     pub(crate) fn lost(&self) {
         self.span().fail(NOT_ACKNOWLEDGED);
     }
+}
+
+/// Begins the trace of a watch that is about to be opened.
+pub(crate) fn of_opening(traces: &Traces, unit: &Unit) -> Option<Trace> {
+    let beginning = Beginning::now("open watch", SpanKind::Internal);
+    traces.begin(beginning, None, || unit_attributes(unit))
 }
 
 /// Begins the span of a batch of writes, if one of them has a trace.

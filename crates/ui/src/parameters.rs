@@ -4,6 +4,9 @@ use percent_encoding::percent_decode_str;
 
 use crate::address::encoded;
 
+/// The version of an event, which scripts add when they load a view again.
+const VERSION: &str = "version";
+
 /// The decoded parameters of an address, in their order.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Parameters(Vec<(String, String)>);
@@ -27,11 +30,21 @@ impl Parameters {
         let found = self.0.iter().find(|(name, _)| name == key);
         found.map_or("", |(_, value)| value)
     }
+
+    /// The address of the same view with one more parameter, relative to it. The version of an event is no part of it: it is
+    /// that of one load of the view.
+    pub(crate) fn address_with(&self, key: &str, value: &str) -> String {
+        let others = self.0.iter().map(|(name, value)| (&**name, &**value));
+        let kept = others.filter(|(name, _)| *name != key && *name != VERSION);
+        let pairs = kept.chain([(key, value)]);
+        let pairs = pairs.map(|(name, value)| format!("{}={}", encoded(name), encoded(value)));
+        format!("?{}", pairs.collect::<Vec<_>>().join("&"))
+    }
 }
 
 /// What a question has in addition, so that its answer shows at least the version of an event; empty without one.
 pub(crate) fn not_older_than(parameters: &Parameters) -> String {
-    match parameters.get("version") {
+    match parameters.get(VERSION) {
         "" => String::new(),
         version => format!("&resourceVersion={}", encoded(version)),
     }
@@ -62,5 +75,15 @@ mod tests {
         assert_eq!(asked("q=a&version=7-ab"), "&resourceVersion=7-ab");
         assert_eq!(asked("version=7%26x"), "&resourceVersion=7%26x");
         assert_eq!(asked("q=a"), "");
+    }
+
+    #[test]
+    fn an_address_keeps_what_the_view_shows() {
+        let of = |query| Parameters::parse(query).address_with("explain", "true");
+        assert_eq!(of(""), "?explain=true");
+        assert_eq!(
+            of("q=a+b%26c&version=7&continue=t&explain=no"),
+            "?q=a%20b%26c&continue=t&explain=true"
+        );
     }
 }

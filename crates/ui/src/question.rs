@@ -1,48 +1,62 @@
 //! The question of a view, as kubectl, `fleetdex` and OpenSearch ask it.
 
+use futures::future::join_all;
 use maud::{Markup, html};
 use serde_json::Value;
 
 use crate::{
     address::ObjectAddress,
+    parameters::Parameters,
     query::{Accept, BASE, QueryApi, ask},
 };
 
+/// The parameter of an address whose view shows the question to OpenSearch, too.
+const EXPLAIN: &str = "explain";
+
 /// The question of a view in other words.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct Question {
     /// The command of kubectl.
     pub(crate) kubectl: String,
     /// The command of `fleetdex`.
     pub(crate) fleetdex: String,
-    /// The request bodies for OpenSearch, or why there are none.
-    pub(crate) open_search: String,
+    /// The request bodies for OpenSearch.
+    pub(crate) open_search: Explanation,
+}
+
+/// What OpenSearch is asked for a view. To find out costs the query API about as much as an answer, and few want to see it.
+#[derive(Clone, Debug)]
+pub(crate) enum Explanation {
+    /// The address at which the view has it.
+    At(String),
+    /// The request bodies, or why there are none.
+    Bodies(String),
 }
 
 impl Question {
     /// The part of a view that shows it.
     pub(crate) fn render(&self) -> Markup {
-        let all = [
-            ("kubectl", &self.kubectl),
-            ("fleetdex", &self.fleetdex),
-            ("OpenSearch", &self.open_search),
-        ];
-        let asked: Vec<_> = all
-            .into_iter()
-            .filter(|(_, text)| !text.is_empty())
-            .collect();
-        let names: Vec<&str> = asked.iter().map(|(name, _)| *name).collect();
+        let commands = [("kubectl", &self.kubectl), ("fleetdex", &self.fleetdex)];
+        let is_explained = matches!(self.open_search, Explanation::Bodies(_));
         html! {
-            details.question #question {
-                summary { "The same question with " (names.join(", ")) }
-                @for (name, text) in asked {
-                    h3 { (name) }
-                    div.copyable {
-                        pre tabindex="0" { code id=(format!("question-{name}")) { (text) } }
-                        button type="button" hidden data-copy=(format!("question-{name}")) { "Copy" span.invisible { " the " (name) " question" } }
-                    }
+            details.question #question open[is_explained] {
+                summary { "The same question with kubectl, fleetdex, OpenSearch" }
+                @for (name, text) in commands { (copyable(name, text)) }
+                @match &self.open_search {
+                    Explanation::At(address) => p { a href=(address) { "Show the question to OpenSearch" } },
+                    Explanation::Bodies(text) => (copyable("OpenSearch", text)),
                 }
             }
+        }
+    }
+}
+
+fn copyable(name: &str, text: &str) -> Markup {
+    html! {
+        h3 { (name) }
+        div.copyable {
+            pre tabindex="0" { code id=(format!("question-{name}")) { (text) } }
+            button type="button" hidden data-copy=(format!("question-{name}")) { "Copy" span.invisible { " the " (name) " question" } }
         }
     }
 }
@@ -66,8 +80,21 @@ pub(crate) fn get_command(address: &ObjectAddress) -> String {
     )
 }
 
-/// What OpenSearch is asked for a path, which the query API explains.
-pub(crate) async fn explained(api: &dyn QueryApi, path: &str) -> String {
+/// What OpenSearch is asked for these paths, which the query API explains, if the address of the view says that it is shown.
+pub(crate) async fn explained(
+    api: &dyn QueryApi,
+    paths: &[&str],
+    parameters: &Parameters,
+) -> Explanation {
+    if parameters.get(EXPLAIN).is_empty() {
+        let address = parameters.address_with(EXPLAIN, "true");
+        return Explanation::At(format!("{address}#question"));
+    }
+    let explanations = paths.iter().map(|path| explanation(api, path));
+    Explanation::Bodies(join_all(explanations).await.join("\n\n"))
+}
+
+async fn explanation(api: &dyn QueryApi, path: &str) -> String {
     let separator = if path.contains('?') { '&' } else { '?' };
     match ask::<Value>(api, &format!("{path}{separator}explain=true"), Accept::Json).await {
         Ok(answered) => bodies(&answered.value["requests"]),

@@ -134,7 +134,7 @@ pub async fn respond(api: &dyn QueryApi, path: &str, query: &str, user: &str) ->
     let segments = below(path);
     let shown = match segments.as_slice() {
         [""] => views::search(api, &parameters).await,
-        ["fleet"] => views::fleet(api).await,
+        ["fleet"] => views::fleet(api, &parameters).await,
         ["clusters", cluster, native @ ..] => match object_address(cluster, native) {
             Some(object) if parameters.get("format") == "yaml" => {
                 return views::download(api, &object).await;

@@ -1,5 +1,7 @@
 //! Whole views over prepared answers of the query API.
 
+use std::sync::Mutex;
+
 use async_trait::async_trait;
 use axum::{body::Body, response::Response};
 use http::StatusCode;
@@ -132,6 +134,53 @@ async fn a_search_has_counts_links_and_the_question_in_other_words() {
             html.contains(expected) || html.contains(&expected.replace("&#39;", "'")),
             "{expected}: {html}"
         );
+    }
+}
+
+/// The paths that a view asks.
+struct RecordedApi(PreparedApi, Mutex<Vec<String>>);
+
+#[async_trait]
+impl QueryApi for RecordedApi {
+    async fn get(&self, path: &str, accept: Accept) -> Response {
+        self.1.lock().unwrap().push(path.to_owned());
+        self.0.get(path, accept).await
+    }
+}
+
+#[tokio::test]
+async fn only_an_address_with_explain_has_the_question_to_opensearch() {
+    let differences =
+        "/ui/compare/apis/apps/v1/namespaces/shop/deployments/checkout?left=member1&right=member1";
+    for address in ["/ui/?q=web", PAGE, differences, "/ui/fleet"] {
+        let (path, query) = address.split_once('?').unwrap_or((address, ""));
+        let link = match query {
+            "" => "?explain=true#question".to_owned(),
+            query => format!("?{}&amp;explain=true#question", query.replace('&', "&amp;")),
+        };
+        for (query, is_explained) in [
+            (query.to_owned(), false),
+            (format!("{query}&explain=true"), true),
+        ] {
+            let api = RecordedApi(fleet(), Mutex::default());
+            let response = respond(&api, path, &query, "").await;
+            let bytes = response.into_body().collect().await.unwrap().to_bytes();
+            let html = String::from_utf8(bytes.to_vec()).unwrap();
+            let asked = api.1.into_inner().unwrap();
+            let is_asked = asked.iter().any(|path| path.contains("explain=true"));
+            assert_eq!(is_asked, is_explained, "{address}: {asked:?}");
+            for (part, is_expected) in [
+                (&*format!("href=\"{link}\""), !is_explained),
+                ("id=\"question\" open", is_explained),
+                ("id=\"question-OpenSearch\"", is_explained),
+            ] {
+                assert_eq!(
+                    html.contains(part),
+                    is_expected,
+                    "{address}: {part}: {html}"
+                );
+            }
+        }
     }
 }
 

@@ -30,12 +30,26 @@ pub struct Run {
 impl Run {
     /// Registers the pods of a cluster, and starts an operator.
     pub async fn start(fleet: &Fleet, cluster: &str, prefix: &str) -> Result<Self> {
+        Self::start_with(fleet, cluster, prefix, &[]).await
+    }
+
+    /// The same with environment variables of the operator.
+    pub async fn start_with(
+        fleet: &Fleet,
+        cluster: &str,
+        prefix: &str,
+        environment: &[(&str, String)],
+    ) -> Result<Self> {
         let hub = fleet.control_plane().kubectl()?;
         hub.apply(&registry(fleet, cluster, prefix)?).await?;
         let started = Instant::now();
         let operator = Operator::start(OperatorOptions {
             kubeconfig: fleet.control_plane().kubeconfig(),
             dir: fleet.dir().to_owned(),
+            environment: environment
+                .iter()
+                .map(|(name, value)| ((*name).to_owned(), value.clone()))
+                .collect(),
             ..OperatorOptions::default()
         })?;
         Ok(Self {

@@ -146,7 +146,17 @@ impl Simulated {
 
     /// Starts an operator that indexes it, and waits for the first sync.
     pub async fn start_operator(self, fleet: &Fleet, prefix: &str) -> Result<SimulatedSetup> {
-        let run = Run::start(fleet, CLUSTER, prefix).await?;
+        self.start_operator_with(fleet, prefix, &[]).await
+    }
+
+    /// The same with environment variables of the operator.
+    pub async fn start_operator_with(
+        self,
+        fleet: &Fleet,
+        prefix: &str,
+        environment: &[(&str, String)],
+    ) -> Result<SimulatedSetup> {
+        let run = Run::start_with(fleet, CLUSTER, prefix, environment).await?;
         let pods = self.totals().await?.pods;
         run.until_indexed(usize::try_from(pods)?).await?;
         let setup = SimulatedSetup {

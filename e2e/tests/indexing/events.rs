@@ -1,4 +1,4 @@
-//! Events on a registry report what people have to see.
+//! Events on a registry report what people have to see. Those of drift are in `verify`, those of refused objects in `objects`.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
@@ -12,7 +12,7 @@ use e2e::{
 use serde_json::{Value, json};
 
 /// The Events on a registry with this reason.
-async fn events(stage: &Stage, registry: &Registry, reason: &str) -> Result<Vec<Value>> {
+pub async fn events(stage: &Stage, registry: &Registry, reason: &str) -> Result<Vec<Value>> {
     let all = stage
         .hub
         .get("apis/events.k8s.io/v1/namespaces/default/events")
@@ -24,7 +24,8 @@ async fn events(stage: &Stage, registry: &Registry, reason: &str) -> Result<Vec<
     Ok(found.cloned().collect())
 }
 
-async fn until_event(stage: &Stage, registry: &Registry, reason: &str) -> Value {
+/// Waits until there is exactly one of them.
+pub async fn until_event(stage: &Stage, registry: &Registry, reason: &str) -> Value {
     eventually(reason, DEADLINE, || async {
         let found = events(stage, registry, reason).await?;
         ensure!(found.len() == 1, "{} Events: {found:?}", found.len());

@@ -15,6 +15,8 @@ use e2e::{
 };
 use serde_json::{Value, json};
 
+use super::events::until_event;
+
 const THINGS: &str = "apis/awkward.example.io/v1/things";
 
 /// The schema preserves unknown fields.
@@ -505,6 +507,17 @@ async fn a_rejected_document_gets_a_fallback_and_its_batch_is_not_affected() {
     });
     assert!(names_one, "{status}");
     until_rejected(&stage, 4).await;
+    let event = until_event(&stage, &registry, "ObjectsRefused").await;
+    assert_eq!(
+        (&event["type"], &event["related"]["name"]),
+        (&json!("Warning"), &json!("member1")),
+        "{event}"
+    );
+    let note = event["note"].as_str().unwrap();
+    assert!(
+        note.contains("Thing: ") && note.contains("refused by the store"),
+        "{event}"
+    );
     // The fallbacks have the versions of their objects.
     let verified = stage.operator.run_command(&["verify"]).await.unwrap();
     assert_eq!(verified.code, 0, "{verified:?}");
@@ -517,6 +530,7 @@ async fn a_rejected_document_gets_a_fallback_and_its_batch_is_not_affected() {
         .await
         .unwrap();
     until_rejected(&stage, 4).await;
+    until_event(&stage, &registry, "ObjectsRefused").await;
 
     for object in &refused {
         let name = object["metadata"]["name"].as_str().unwrap();

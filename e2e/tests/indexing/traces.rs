@@ -101,6 +101,20 @@ async fn changes_and_questions_are_traced_and_a_collector_that_fails_delays_noth
     assert_eq!(named(&page, "list").parent, root.id);
     assert_eq!(root.attribute("service.name"), Some("traced"));
 
+    // The opening of the watch after it.
+    let opening = trace_of(&collector, "open watch", |span| {
+        span.attribute("k8s.cluster.name") == Some("member1")
+    })
+    .await;
+    let root = named(&opening, "open watch");
+    assert_eq!(
+        (&*root.parent, root.attribute("fleetdex.kind")),
+        ("", Some("v1/ConfigMap"))
+    );
+    let request = named(&opening, "watch");
+    assert_eq!(request.parent, root.id);
+    assert_eq!(request.attribute("http.response.status_code"), Some("200"));
+
     // A change by kubectl is one trace, up to the acknowledgement of OpenSearch.
     let name = unique("traced");
     let kubectl = stage.fleet.member(2).unwrap().kubectl().unwrap();

@@ -13,6 +13,8 @@ use e2e::{
 use reqwest::Method;
 use serde_json::{Value, json};
 
+use super::events::until_event;
+
 const BOTH: [&str; 2] = ["member1", "member2"];
 
 /// A registry of the config maps of one namespace and of all namespaces, in both members.
@@ -216,6 +218,18 @@ async fn drift_is_found_reported_and_repaired() {
         .await
         .unwrap();
     assert!(other.get("drift").is_none(), "{other}");
+    let event = until_event(&stage, &registry, "DriftFound").await;
+    assert_eq!(
+        (&event["type"], &event["related"]["name"], &event["note"]),
+        (
+            &json!("Warning"),
+            &json!("member1"),
+            &json!(
+                "member1: an audit found 3 documents that differed from their objects; they are being repaired"
+            )
+        ),
+        "{event}"
+    );
     registry.until_ready().await.unwrap();
 
     let repaired = stage
@@ -230,6 +244,8 @@ async fn drift_is_found_reported_and_repaired() {
         (&json!("OK"), 4),
         "{report}"
     );
+    // An audit without findings reports nothing more.
+    until_event(&stage, &registry, "DriftFound").await;
     registry.remove().await.unwrap();
 }
 

@@ -6,8 +6,8 @@ use std::{collections::BTreeSet, path::PathBuf, time::Duration};
 
 use anyhow::{Result, ensure};
 use e2e::{
-    demo::session::Ended, fleet::unique, http::client, kubelet::Kubelet, poll::eventually,
-    scenario::DEADLINE,
+    demo::session::Ended, fleet::unique, http::client, kubelet::Kubelet, parts::Part,
+    poll::eventually, scenario::DEADLINE,
 };
 use reqwest::{Method, StatusCode, header};
 use serde_json::{Value, json};
@@ -66,18 +66,7 @@ async fn pod_with_logs(visit: &Visit, namespace: &str) -> Kubelet {
     let status = format!("{node_path}/status");
     member.merge(&status, &kubelet.node_status()).await.unwrap();
     member.create_namespace(namespace).await.unwrap();
-    let pod = json!({
-        "apiVersion": "v1", "kind": "Pod", "metadata": { "name": "logged", "labels": { "app": "logged" } },
-        "spec": { "nodeName": node, "containers": [{ "name": "main", "image": "example.com/logged" }] },
-    });
-    let path = format!("api/v1/namespaces/{namespace}/pods/logged");
-    member.apply(&path, &pod).await.unwrap();
-    let running = json!({ "status": { "phase": "Running", "containerStatuses": [{
-        "name": "main", "image": "example.com/logged", "imageID": "", "ready": true, "restartCount": 0,
-        "state": { "running": { "startedAt": "2026-01-01T00:00:00Z" } },
-    }] } });
-    let status = format!("{path}/status");
-    member.merge(&status, &running).await.unwrap();
+    run_pod(visit, 2, namespace, "logged").await;
     let selector = ["--field-selector", "status.phase=Running", "-o", "name"];
     let arguments = [&["get", "pods", "-n", namespace][..], &selector].concat();
     eventually("the index has the running pod", DEADLINE, || async {
@@ -90,10 +79,38 @@ async fn pod_with_logs(visit: &Visit, namespace: &str) -> Kubelet {
     kubelet
 }
 
+/// Creates a pod in a member, on that node, and reports its container as a kubelet would.
+async fn run_pod(visit: &Visit, number: usize, namespace: &str, name: &str) {
+    let member = visit.member(number);
+    let pod = json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": { "name": name, "labels": { "app": "logged" } },
+        "spec": { "nodeName": format!("node-of-{namespace}"), "containers": [{ "name": "main", "image": "example.com/logged" }] },
+    });
+    let path = format!("api/v1/namespaces/{namespace}/pods/{name}");
+    member.apply(&path, &pod).await.unwrap();
+    let running = json!({ "status": { "phase": "Running", "containerStatuses": [{
+        "name": "main", "image": "example.com/logged", "imageID": "", "ready": true, "restartCount": 0,
+        // Without it stern takes the container for one that has not started, and asks for no log.
+        "containerID": format!("containerd://{namespace}-{name}"),
+        "state": { "running": { "startedAt": "2026-01-01T00:00:00Z" } },
+    }] } });
+    let status = format!("{path}/status");
+    member.merge(&status, &running).await.unwrap();
+}
+
 async fn remove(visit: &Visit, namespace: &str) {
+    let pods = format!("api/v1/namespaces/{namespace}/pods");
+    for number in [1, 2] {
+        let member = visit.member(number);
+        let found = member.get(&pods).await.unwrap();
+        for pod in found["items"].as_array().unwrap() {
+            let name = pod["metadata"]["name"].as_str().unwrap();
+            member.delete(&format!("{pods}/{name}")).await.unwrap();
+        }
+    }
     let member = visit.member(2);
-    let pod = format!("api/v1/namespaces/{namespace}/pods/logged");
-    member.delete(&pod).await.unwrap();
+    let deployment = format!("apis/apps/v1/namespaces/{namespace}/deployments/logged");
+    member.delete(&deployment).await.unwrap();
     let node = format!("api/v1/nodes/node-of-{namespace}");
     member.delete(&node).await.unwrap();
     visit.until_found(&format!("ns:{namespace}"), 0).await;
@@ -164,6 +181,91 @@ async fn kubectl_reads_changes_and_asks_for_rights() {
     drop(kubelet);
     // The stub of a kubelet does not confirm that the pod has ended.
     remove(&visit, &namespace).await;
+}
+
+/// Source: <https://github.com/stern/stern>, `stern/target.go`, `watch.go`, `tail.go` and `stern.go`.
+#[tokio::test]
+async fn stern_shows_logs_of_pods_of_the_fleet() {
+    let visit = Visit::begin().await;
+    let context = Context::write(&visit).await;
+    let namespace = unique("stern");
+    let _kubelet = pod_with_logs(&visit, &namespace).await;
+    deployment_of_pods(&visit, &namespace).await;
+    let program = Part::Stern.ensure().unwrap();
+    let stern = async |arguments: &str| {
+        let program = program.display();
+        let line = format!("{program} --context {CONTEXT} --color never {arguments}");
+        context.run(&line).await
+    };
+    let log = format!("/containerLogs/{namespace}/logged/main");
+    for query in [
+        format!("-n {namespace} -l app=logged ."),
+        format!("-A --field-selector metadata.namespace={namespace} ."),
+        format!("-n {namespace} pod/logged"),
+        format!("-n {namespace} deployment/logged"),
+    ] {
+        let shown = stern(&format!("{query} --no-follow --tail 2")).await;
+        assert!(
+            shown.success
+                && shown.output.contains(&format!("log of {log}"))
+                && shown.output.contains("tailLines=2"),
+            "{query}: {shown:?}"
+        );
+    }
+
+    // Following, it watches for pods, and shows the log of one that is created meanwhile.
+    let lines = visit.site().fleet.dir().join(unique("followed"));
+    let follow = format!(
+        "timeout 50 {} --context {CONTEXT} --color never -n {namespace} . >{lines} & \
+         until grep -q /{namespace}/new/main {lines}; do sleep 0.1; done; kill $!; wait; cat {lines}",
+        program.display(),
+        lines = lines.display(),
+    );
+    let create = async {
+        eventually("it follows", DEADLINE, || async {
+            let shown = std::fs::read_to_string(&lines)?;
+            ensure!(shown.contains(&log), "{shown}");
+            Ok(())
+        })
+        .await
+        .unwrap();
+        run_pod(&visit, 2, &namespace, "new").await;
+    };
+    let (followed, ()) = tokio::join!(context.run(&follow), create);
+    assert!(followed.output.contains("follow=true"), "{followed:?}");
+
+    // It asks for logs by namespace and name, which pods of two clusters share now.
+    visit.member(1).create_namespace(&namespace).await.unwrap();
+    run_pod(&visit, 1, &namespace, "logged").await;
+    visit
+        .until_found(&format!("ns:{namespace} name:logged kind:Pod"), 2)
+        .await;
+    let refused = stern(&format!("-n {namespace} pod/logged --no-follow")).await;
+    assert!(
+        !refused.success
+            && refused.output.contains("is in several clusters")
+            && !refused.output.contains(&log),
+        "{refused:?}"
+    );
+    let other = stern(&format!("-n {namespace} pod/new --no-follow")).await;
+    assert!(other.output.contains("/new/main"), "{other:?}");
+    remove(&visit, &namespace).await;
+}
+
+/// A Deployment whose selector finds the pods.
+async fn deployment_of_pods(visit: &Visit, namespace: &str) {
+    let labels = json!({ "app": "logged" });
+    let deployment = json!({
+        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": { "name": "logged" },
+        "spec": { "selector": { "matchLabels": labels }, "template": {
+            "metadata": { "labels": labels },
+            "spec": { "containers": [{ "name": "main", "image": "example.com/logged" }] },
+        } },
+    });
+    let path = format!("apis/apps/v1/namespaces/{namespace}/deployments/logged");
+    visit.member(2).apply(&path, &deployment).await.unwrap();
+    let search = format!("ns:{namespace} kind:Deployment");
+    visit.until_found(&search, 1).await;
 }
 
 /// Sends requests to the fleet as a user of the control plane.

@@ -39,8 +39,15 @@ fn views_of(list: &Value) -> BTreeSet<String> {
     items.iter().map(view).collect()
 }
 
-/// What OpenSearch answers to the body that the view shows.
+/// What OpenSearch answers to the body that the view shows when it is asked for.
 async fn answer_of_opensearch(visit: &Visit, browser: &Browser) -> Value {
+    browser.click("#question summary").await.unwrap();
+    let link = "Show the question to OpenSearch";
+    browser.click_text("#question a", link).await.unwrap();
+    browser
+        .wait_for("#question[open] #question-OpenSearch")
+        .await
+        .unwrap();
     let body = content(browser, "#question-OpenSearch").await;
     let body: Value = serde_json::from_str(&body).unwrap();
     let opensearch = visit.site().fleet.opensearch().unwrap().client().unwrap();

@@ -41,6 +41,13 @@ async fn search_pages_objects_differences_and_the_fleet_need_no_scripts() {
     browser.wait_for(".differences").await.unwrap();
     browser.click_text("nav a", "Fleet").await.unwrap();
     browser.wait_for_text("#fleet th", "member1").await.unwrap();
+    browser.click("#question summary").await.unwrap();
+    let link = "Show the question to OpenSearch";
+    browser.click_text("#question a", link).await.unwrap();
+    browser
+        .wait_for("#question[open] #question-OpenSearch")
+        .await
+        .unwrap();
     browser.click_text("button", "Sign out").await.unwrap();
     browser.wait_for_text("h1", "Sign in").await.unwrap();
 }

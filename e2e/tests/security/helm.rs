@@ -1,6 +1,7 @@
 //! The chart: what it renders and installs, what stays of it, and the rights of its accounts.
 
 mod crd_apply;
+mod grants;
 mod lifecycle;
 mod rendering;
 mod rights;

@@ -546,9 +546,32 @@ async fn there_and_back(backend: SearchBackend) {
         .succeeds(&forward, &["stored created", "empty is there"])
         .await;
     stage.is_migrated().await;
+    changed_registries_are_an_error(&stage, &forward).await;
     stage.hub.delete(CRD).await.unwrap();
     stage.succeeds(&back, &["create the APIService"]).await;
     stage.is_karmadas(&before).await;
+}
+
+/// What was there before is left as it is, and does not pass for what was exported.
+async fn changed_registries_are_an_error(stage: &KarmadaStage, forward: &[&str]) {
+    let path = format!("{REGISTRIES}/namespaced");
+    let selector = |namespace: &str| json!({ "spec": { "resourceSelectors": [{ "apiVersion": "v1", "kind": "ConfigMap", "namespace": namespace }] } });
+    stage.hub.merge(&path, &selector("db")).await.unwrap();
+    let texts = [
+        "compare: Error: registry namespaced is not as in the export: spec.resourceSelectors[0].namespace",
+        "kubectl edit resourceregistry namespaced",
+        "not all are as in the export",
+    ];
+    stage.is_refused(forward, &texts).await;
+    let printed = stage.migrate(&[forward, &["-o", "json"]].concat()).await;
+    let report: Value = serde_json::from_str(&printed.text).unwrap();
+    assert_eq!(
+        (printed.success, &report["status"]),
+        (false, &json!("Error")),
+        "{report}"
+    );
+    stage.hub.merge(&path, &selector("web")).await.unwrap();
+    stage.succeeds(forward, &["Nothing to do"]).await;
 }
 
 #[tokio::test]

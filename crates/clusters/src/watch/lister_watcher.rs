@@ -11,7 +11,7 @@ use std::{
 use bytes::Bytes;
 use fleetdex_core::model::{Resource, Scope, Version, causes};
 use fleetdex_limits::intake::{Intake, IntakeError};
-use fleetdex_telemetry::traces::{self, Beginning, KeyValue, SpanKind};
+use fleetdex_telemetry::traces::{self, Beginning, KeyValue, SpanKind, Trace};
 use http::{Request, Response, StatusCode, header};
 use kube::client::Body;
 
@@ -194,9 +194,7 @@ impl ListerWatcher {
             parameters.push(("continue", token.to_owned()));
         }
         let request = request(&self.collection.uri(&parameters), accept, None)?;
-        let span = traces::child(Beginning::now("list", SpanKind::Client), || {
-            vec![KeyValue::new("http.request.method", "GET")]
-        });
+        let span = request_span("list");
         let response = async {
             let response = self
                 .client
@@ -223,9 +221,7 @@ impl ListerWatcher {
         let result = tokio::time::timeout(LIST_TIMEOUT, response)
             .await
             .unwrap_or_else(|_| Err(timed_out("list", LIST_TIMEOUT)));
-        if let (Some(span), Err(fault)) = (span, &result) {
-            span.fail(fault.kind.reason());
-        }
+        note_fault(span.as_ref(), &result);
         result
     }
 
@@ -254,15 +250,26 @@ impl ListerWatcher {
         // A server may compress each event as a gzip member of its own, and decoders of a whole
         // body stop after the first one.
         let request = request(&uri, ACCEPT_JSON, Some("identity"))?;
-        let response = match tokio::time::timeout(OPEN_TIMEOUT, self.client.send(request)).await {
-            Err(_) => return Err(timed_out("watch", OPEN_TIMEOUT)),
-            Ok(response) => response.map_err(|error| StreamFault::transport(causes(&error)))?,
-        };
-        if !response.status().is_success() {
-            return Err(tokio::time::timeout(OPEN_TIMEOUT, refused(response))
+        let span = request_span("watch");
+        let response = async {
+            let response = self
+                .client
+                .send(request)
                 .await
-                .unwrap_or_else(|_| timed_out("watch", OPEN_TIMEOUT)));
-        }
+                .map_err(|error| StreamFault::transport(causes(&error)))?;
+            if let Some(span) = &span {
+                span.set_status_code(response.status());
+            }
+            if !response.status().is_success() {
+                return Err(refused(response).await);
+            }
+            Ok(response)
+        };
+        let response = tokio::time::timeout(OPEN_TIMEOUT, response)
+            .await
+            .unwrap_or_else(|_| Err(timed_out("watch", OPEN_TIMEOUT)));
+        note_fault(span.as_ref(), &response);
+        let response = response?;
         let intake = Intake::of(&response);
         let lifetime = Duration::from_secs(u64::from(seconds)) + WATCH_GRACE;
         Ok(WatchLines::new(
@@ -270,6 +277,19 @@ impl ListerWatcher {
             intake,
             tokio::time::Instant::now() + lifetime,
         ))
+    }
+}
+
+/// The span of a request to the member, within the current trace.
+fn request_span(name: &'static str) -> Option<Trace> {
+    traces::child(Beginning::now(name, SpanKind::Client), || {
+        vec![KeyValue::new("http.request.method", "GET")]
+    })
+}
+
+fn note_fault<T>(span: Option<&Trace>, result: &Result<T, StreamFault>) {
+    if let (Some(span), Err(fault)) = (span, result) {
+        span.fail(fault.kind.reason());
     }
 }
 

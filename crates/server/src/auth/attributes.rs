@@ -61,6 +61,9 @@ impl Attributes {
                 path: format!("/{}", segments.join("/")),
             };
         };
+        if *resource == "changes" && GROUPS.contains(group) {
+            return Self::of_replication();
+        }
         let name = rest.first().map(|name| (*name).to_owned());
         let verb = match (method.as_str(), &name) {
             // OPTIONS lists the methods at most, or is forwarded to a member, which decides itself.
@@ -86,8 +89,9 @@ impl Attributes {
     }
 
     /// Reading the whole change log of a replica, whatever the caller can see: a verb of its own,
-    /// so that no role for users grants it by accident.
-    pub fn of_replication() -> Self {
+    /// so that no role for users grants it by accident. By its path a request would be one for a
+    /// subresource such as `changes/v1` or `changes/apps`, and RBAC has no rule for all of them.
+    fn of_replication() -> Self {
         Self::Resource(ResourceAccess {
             verb: "replicate".to_owned(),
             group: GROUPS[0].to_owned(),
@@ -289,6 +293,10 @@ mod tests {
             ),
             refusal(&Method::POST, &format!("{group}/interpret")),
             refusal(&Method::GET, &format!("{group}/clusters")),
+            refusal(
+                &Method::GET,
+                &format!("{group}/changes/apis/apps/v1/deployments"),
+            ),
             refusal(&Method::GET, group),
             refusal(&Method::GET, "/version"),
             refusal(&Method::OPTIONS, "/version"),
@@ -306,6 +314,7 @@ mod tests {
         merged.search.fleetdex.io "apis" is forbidden: User "alice" cannot get resource "merged/apps" in API group "search.fleetdex.io" at the cluster scope
         interpret.search.fleetdex.io is forbidden: User "alice" cannot create resource "interpret" in API group "search.fleetdex.io" at the cluster scope
         clusters.search.fleetdex.io is forbidden: User "alice" cannot list resource "clusters" in API group "search.fleetdex.io" at the cluster scope
+        changes.search.fleetdex.io is forbidden: User "alice" cannot replicate resource "changes" in API group "search.fleetdex.io" at the cluster scope
         forbidden: User "alice" cannot get path "/apis/search.fleetdex.io/v1alpha1"
         forbidden: User "alice" cannot get path "/version"
         forbidden: User "alice" cannot options path "/version"

@@ -854,7 +854,7 @@ async fn rights_in_some_namespaces_restrict_the_query_to_them() {
 #[tokio::test]
 async fn only_replicas_can_read_the_changes_of_a_replica() {
     let everything = [
-        "* get search.fleetdex.io/changes/v1  *",
+        "alice get search.fleetdex.io/changes/v1  *",
         "alice * /pods  ",
         "bob replicate search.fleetdex.io/changes  ",
     ];

@@ -3,8 +3,8 @@
 //! `changes/<native path>?store=…&watch=true` is a stream of lines
 //! ([`fleetdex_store::changes::LineReader`]); without `watch`, one line with this replica's version
 //! once the changes in flight have ended. It contains all objects of the resource, whatever the
-//! caller can see: so the caller needs, besides `get` on `changes/*`, the verb `replicate` on
-//! `changes`, which replicas have and users do not need.
+//! caller can see: so the caller needs the verb `replicate` on `changes`, which replicas have and
+//! users do not need.
 
 use std::{convert::Infallible, sync::Arc, time::Duration};
 

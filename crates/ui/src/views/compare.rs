@@ -37,16 +37,16 @@ pub(crate) async fn compare(
         return Shown::unanswered(&title, &unanswered);
     };
     let (query_left, query_right) = (left.query(), right.query());
-    let (found_left, found_right, explained_left, explained_right) = futures::join!(
+    let explained_paths = [&*query_left, &*query_right];
+    let (found_left, found_right, open_search) = futures::join!(
         stored_object(api, &left, ""),
         stored_object(api, &right, ""),
-        explained(api, &query_left),
-        explained(api, &query_right)
+        explained(api, &explained_paths, parameters)
     );
     let question = Question {
         kubectl: format!("diff <({}) <({})", raw(&query_left), raw(&query_right)),
         fleetdex: format!("diff <({}) <({})", get_command(&left), get_command(&right)),
-        open_search: format!("{explained_left}\n\n{explained_right}"),
+        open_search,
     };
     let main = match (found_left, found_right) {
         (Ok(of_left), Ok(of_right)) => html! {

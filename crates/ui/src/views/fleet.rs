@@ -9,8 +9,9 @@ use super::{Shown, search::of_cluster};
 use crate::{
     address::of_search,
     layout::{Live, problem, warnings},
+    parameters::Parameters,
     query::{Accept, QueryAnswer, QueryApi, ask},
-    question::{Question, explained, raw},
+    question::{Explanation, Question, explained, raw},
     tables::ShownTable,
 };
 
@@ -109,11 +110,11 @@ struct SummaryAnswer {
 }
 
 /// The view of the fleet.
-pub(crate) async fn fleet(api: &dyn QueryApi) -> Shown {
+pub(crate) async fn fleet(api: &dyn QueryApi, parameters: &Parameters) -> Shown {
     let (fleet, unhealthy, open_search) = futures::join!(
         ask::<FleetAnswer>(api, PATH, Accept::Json),
         ask::<ShownTable>(api, UNHEALTHY, Accept::Table),
-        explained(api, UNHEALTHY)
+        explained(api, &[UNHEALTHY], parameters)
     );
     match fleet {
         Ok(answered) => {
@@ -140,7 +141,7 @@ pub(crate) async fn fleet(api: &dyn QueryApi) -> Shown {
 }
 
 /// OpenSearch knows nothing of clusters and registries but their objects.
-fn in_other_words(open_search: String) -> Question {
+fn in_other_words(open_search: Explanation) -> Question {
     Question {
         kubectl: format!(
             "{}\n{}\nkubectl get resourceregistries -o yaml",

@@ -18,7 +18,7 @@ use crate::{
     layout::{Live, health, problem, warnings},
     parameters::{Parameters, not_older_than},
     query::{Accept, QueryAnswer, QueryApi, ask},
-    question::{Question, explained, get_command, raw},
+    question::{Explanation, Question, explained, get_command, raw},
     response::{ROOT, secured},
     stored_object::stored_object,
     tables::{RowMetadata, ShownRow, ShownTable},
@@ -92,11 +92,12 @@ pub(crate) async fn object(
     );
     let events = events_path(address, uid);
     let here = address.query();
+    let explained_paths = [&*here];
     let (relations, elsewhere, events, open_search) = futures::join!(
         ask(api, &related, Accept::Json),
         ask(api, &elsewhere, Accept::Table),
         ask(api, &events, Accept::Table),
-        explained(api, &here)
+        explained(api, &explained_paths, parameters)
     );
     let parts = ObjectParts {
         address,
@@ -130,7 +131,7 @@ fn events_path(address: &ObjectAddress, uid: &str) -> String {
     )
 }
 
-fn in_other_words(address: &ObjectAddress, open_search: String) -> Question {
+fn in_other_words(address: &ObjectAddress, open_search: Explanation) -> Question {
     Question {
         kubectl: raw(&address.query()),
         fleetdex: get_command(address),

@@ -15,7 +15,7 @@ use crate::{
     layout::{Live, problem, warnings},
     parameters::{Parameters, not_older_than},
     query::{Accept, Answered, QueryAnswer, QueryApi, ask},
-    question::{Question, explained, quoted, raw},
+    question::{Explanation, Question, explained, quoted, raw},
     response::ROOT,
     tables::{ShownColumn, ShownFacet, ShownRow, ShownTable},
 };
@@ -41,9 +41,10 @@ pub(crate) async fn search(api: &dyn QueryApi, parameters: &Parameters) -> Shown
         format!("Search: {text}")
     };
     let question = question_path(text);
+    let explained_paths = [&*question];
     let (answer, explanation) = futures::join!(
         page_or_first(api, &question, parameters),
-        explained(api, &question)
+        explained(api, &explained_paths, parameters)
     );
     let shown = match answer {
         Ok(answered) => {
@@ -112,7 +113,7 @@ fn page_path(question: &str, next: &str) -> String {
     format!("{question}&limit={LIMIT}&facets={facets}{start}")
 }
 
-fn in_other_words(text: &str, question: &str, open_search: String) -> Question {
+fn in_other_words(text: &str, question: &str, open_search: Explanation) -> Question {
     Question {
         kubectl: raw(question),
         fleetdex: format!("fleetdex search -- {}", quoted(text)),

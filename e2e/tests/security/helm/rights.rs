@@ -1,4 +1,5 @@
-//! The service accounts of the chart have exactly the permissions that they need.
+//! The service accounts of the chart have exactly the permissions that they need: none of their requests is denied, and each
+//! grant that is taken away leads to one that is.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
@@ -15,6 +16,7 @@ use e2e::{
 };
 use serde_json::{Value, json};
 
+use super::grants::{Audit, Needs, is_allowed};
 use super::tool::{
     Helm, NAMESPACE, Release, chart, each_crd_is, kubeconfig_of_account, run_helm_test,
     until_served,
@@ -24,7 +26,7 @@ const RELEASE: Release<'_> = Release {
     name: "fleetdex",
     namespace: NAMESPACE,
 };
-/// Grants that the operator does not use in this test, and why it has them.
+/// Grants that this test does not prove to be needed, and why the operator has them.
 const UNUSED: [(&str, &str); 6] = [
     (
         "fleetdex: get resourceinterpretercustomizations.config.karmada.io *",
@@ -222,6 +224,7 @@ async fn the_charts_service_account_may_run_the_operator_and_nothing_more() {
         "{service}"
     );
     assert!(service["spec"]["caBundle"].is_string(), "{service}");
+    only_replicas_may_read_changes(control_plane, &operator.api_address()).await;
     assert!(operator.terminate(DEADLINE).await.unwrap().success());
     let lease = format!(
         "apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/fleetdex-replica-fleetdex-0"
@@ -251,22 +254,26 @@ async fn the_charts_service_account_may_run_the_operator_and_nothing_more() {
         .filter(|event| !is_allowed(event) && !is_attempt(event))
         .collect();
     assert!(denied.is_empty(), "requests were denied: {denied:?}");
-    let unused = audit.unused(&manifest, "fleetdex");
-    let known: BTreeSet<String> = UNUSED
-        .iter()
-        .map(|(grant, _)| (*grant).to_owned())
-        .collect();
+    let known: BTreeSet<String> = UNUSED.map(|(grant, _)| grant.to_owned()).into();
+    let mut proven = BTreeSet::new();
+    let mut needs = Needs::of(&hub, &manifest, "fleetdex", &audit);
+    needs.also(json!({ "verb": "replicate", "group": "search.fleetdex.io", "version": "v1alpha1", "resource": "changes" }));
+    let unused = needs.unused(&mut proven).await;
     let excess: Vec<&String> = unused.difference(&known).collect();
     assert!(
         excess.is_empty(),
-        "no request of the operator needs {excess:#?}"
+        "without these the API server denies no request of the operator: {excess:#?}"
     );
+    let of_hook = Needs::of(&hub, &hooks, "fleetdex-crds", &audit);
+    let unused_by_hook = of_hook.unused(&mut proven).await;
     // That an apply creates is part of one request, whose verb is patch.
-    let of_hook = audit.unused(&hooks, "fleetdex-crds");
     assert!(
-        of_hook.iter().all(|grant| grant.contains(": create ")),
-        "{of_hook:#?}"
+        unused_by_hook
+            .iter()
+            .all(|grant| grant.contains(": create ")),
+        "{unused_by_hook:#?}"
     );
+    eprintln!("needed: {proven:#?}\nnot requested here: {unused:#?} {unused_by_hook:#?}");
     helm.run(&["uninstall", RELEASE.name, "-n", NAMESPACE])
         .await;
 }
@@ -374,6 +381,35 @@ async fn users_of_the_charts_role_may_ask(server: &ApiServer, hub: &Objects) {
     .unwrap();
 }
 
+/// The request of another replica, which the operator has the control plane review: as the chart's account, and as alice, who has the chart's role for users.
+async fn only_replicas_may_read_changes(server: &ApiServer, api_address: &str) {
+    let kubectl = server.kubectl().unwrap();
+    let create = ["create", "token", "fleetdex", "-n", NAMESPACE];
+    let account = kubectl.run(&create).await.unwrap();
+    let client = reqwest::Client::builder()
+        .no_proxy()
+        // Its certificate is for the Service.
+        .tls_danger_accept_invalid_certs(true)
+        .build()
+        .unwrap();
+    let path = "apis/search.fleetdex.io/v1alpha1/changes/api/v1/configmaps?store=other&watch=true";
+    let answer = async |token: &str| {
+        let request = client.get(format!("https://{api_address}/{path}"));
+        let response = request.bearer_auth(token).send().await.unwrap();
+        response.text().await.unwrap()
+    };
+    let of_account = answer(account.trim()).await;
+    assert!(
+        of_account.contains("store other is not connected yet"),
+        "{of_account}"
+    );
+    let of_alice = answer(server.token_of("alice").unwrap()).await;
+    assert!(
+        of_alice.contains("cannot replicate resource \\\"changes\\\""),
+        "{of_alice}"
+    );
+}
+
 /// The second and third command that helm prints after an installation; the first is `helm test`.
 async fn registry_of_the_notes_answers(server: &ApiServer, notes: &str) {
     let (_, rest) = notes.split_once("kubectl apply -f - <<'END'\n").unwrap();
@@ -395,132 +431,12 @@ async fn registry_of_the_notes_answers(server: &ApiServer, notes: &str) {
     .unwrap();
 }
 
-/// What service accounts requested of the control plane.
-struct Audit {
-    events: Vec<Value>,
-}
-
-impl Audit {
-    fn read(server: &ApiServer) -> Self {
-        let text = fs::read_to_string(server.audit_log()).unwrap();
-        let events = text.lines().map(|line| serde_json::from_str(line).unwrap());
-        Self {
-            events: events.collect(),
-        }
-    }
-
-    fn of_account(&self, account: &str) -> impl Iterator<Item = &Value> {
-        let user = format!("system:serviceaccount:{NAMESPACE}:{account}");
-        let events = self.events.iter();
-        events.filter(move |event| event["user"]["username"] == user.as_str())
-    }
-
-    /// The grants of the roles in these manifests by which no request of the account was allowed.
-    fn unused(&self, manifests: &str, account: &str) -> BTreeSet<String> {
-        let events: Vec<&Value> = self
-            .of_account(account)
-            .filter(|event| is_allowed(event))
-            .collect();
-        assert!(!events.is_empty(), "{account} has requested nothing");
-        let mut unused = BTreeSet::new();
-        for manifest in manifests.split("\n---\n") {
-            let role: Value = serde_saphyr::from_str(manifest).unwrap();
-            let name = role["metadata"]["name"].as_str().unwrap_or_default();
-            let is_role = matches!(role["kind"].as_str(), Some("Role" | "ClusterRole"));
-            // Roles for people are not the account's.
-            if !is_role || name.ends_with("-user") {
-                continue;
-            }
-            for grant in role["rules"]
-                .as_array()
-                .unwrap()
-                .iter()
-                .flat_map(Grant::of_rule)
-            {
-                // Asked of another replica, which reviews it: `indexing::replicas` and `queries` have several.
-                let is_of_ours = grant.group == "search.fleetdex.io";
-                if !is_of_ours && !events.iter().any(|event| grant.allows(name, event)) {
-                    unused.insert(format!("{name}: {}", grant.text()));
-                }
-            }
-        }
-        unused
-    }
-}
-
-fn is_allowed(event: &Value) -> bool {
-    event["annotations"]["authorization.k8s.io/decision"] == "allow"
-}
-
 /// Without `secrets[].names` the operator may not watch a Secret by its name. It tries once, and then reads it from time to time.
 fn is_attempt(event: &Value) -> bool {
     let object = &event["objectRef"];
     object["resource"] == "secrets"
         && object["namespace"] == SECRETS
         && matches!(event["verb"].as_str(), Some("list" | "watch"))
-}
-
-/// One verb on one resource.
-struct Grant {
-    group: String,
-    resource: String,
-    name: Option<String>,
-    verb: String,
-}
-
-impl Grant {
-    fn of_rule(rule: &Value) -> Vec<Self> {
-        let texts = |field: &str| -> Vec<String> {
-            serde_json::from_value(rule[field].clone()).unwrap_or_default()
-        };
-        let names = texts("resourceNames");
-        let names: Vec<Option<String>> = if names.is_empty() {
-            vec![None]
-        } else {
-            names.into_iter().map(Some).collect()
-        };
-        let mut grants = Vec::new();
-        for group in texts("apiGroups") {
-            for resource in texts("resources") {
-                for verb in texts("verbs") {
-                    grants.extend(names.iter().map(|name| Self {
-                        group: group.clone(),
-                        resource: resource.clone(),
-                        name: name.clone(),
-                        verb: verb.clone(),
-                    }));
-                }
-            }
-        }
-        grants
-    }
-
-    fn text(&self) -> String {
-        let Self {
-            group,
-            resource,
-            name,
-            verb,
-        } = self;
-        let name = name.as_deref().unwrap_or("*");
-        format!("{verb} {resource}.{group} {name}")
-    }
-
-    /// Whether this grant of a role is why a request was allowed.
-    fn allows(&self, role: &str, event: &Value) -> bool {
-        let object = &event["objectRef"];
-        let text = |field: &str| object[field].as_str().unwrap_or_default();
-        let resource = match text("subresource") {
-            "" => text("resource").to_owned(),
-            subresource => format!("{}/{subresource}", text("resource")),
-        };
-        let reason = event["annotations"]["authorization.k8s.io/reason"].as_str();
-        event["verb"] == self.verb.as_str()
-            && text("apiGroup") == self.group
-            && resource == self.resource
-            && self.name.as_deref().is_none_or(|name| text("name") == name)
-            && reason.is_some_and(|reason| reason.contains(&format!("Role \"{role}\"")))
-    }
 }
 
 /// Permissions that a stolen token of the operator must not have.
