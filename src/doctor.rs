@@ -22,7 +22,7 @@ use fleetdex_interpreter::rules::RuleSet;
 use fleetdex_operator::{
     MemberView, RegistryView,
     plan::{Plan, plan},
-    stores::CredentialSource,
+    store_settings::CredentialSource,
 };
 use fleetdex_telemetry::{Metrics, Readiness};
 use tokio::{sync::Notify, task::JoinSet};

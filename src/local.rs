@@ -21,7 +21,8 @@ use fleetdex_operator::{
     RegistryView,
     plan::{ClusterPlan, StreamKey},
     replicas::Assignment,
-    stores::{self, CredentialSource},
+    store_settings::CredentialSource,
+    stores,
     stream_supervisor::StreamSupervisor,
 };
 use fleetdex_server::{

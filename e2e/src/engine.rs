@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use fleetdex_store::opensearch::{
-    Engine, EngineOptions, IndexSettings, OpenSearchService, Settings, connect,
+    Authentication, Engine, EngineOptions, IndexSettings, OpenSearchService, Settings, connect,
 };
 
 use crate::{fleet::OpenSearchServer, http};
@@ -12,13 +12,17 @@ pub fn service(server: &OpenSearchServer) -> Result<OpenSearchService> {
     http::install_tls_provider();
     let settings = Settings {
         addresses: vec![server.url().to_owned()],
-        basic_auth: server
-            .username()
-            .zip(server.password())
-            .map(|(name, password)| (name.to_owned(), password.to_owned())),
+        authentication: server.username().zip(server.password()).map_or(
+            Authentication::None,
+            |(user, password)| Authentication::Basic {
+                user: user.to_owned(),
+                password: password.to_owned(),
+            },
+        ),
         client_certificate: None,
         ca_bundle: server.ca_pem().map(|pem| pem.as_bytes().to_vec()),
         insecure: false,
+        proxy: None,
     };
     Ok(connect(&settings)?)
 }

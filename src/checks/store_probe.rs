@@ -22,6 +22,8 @@ pub struct NoAnswer {
     pub status: Option<StatusCode>,
     /// What happened.
     pub message: String,
+    /// What it means, if AWS refused the request before OpenSearch saw it.
+    pub refusal: Option<&'static str>,
 }
 
 impl StoreProbe {
@@ -36,6 +38,7 @@ impl StoreProbe {
         let failed = |message: String| NoAnswer {
             status: None,
             message,
+            refusal: None,
         };
         let request = request
             .body(Bytes::new())
@@ -46,6 +49,7 @@ impl StoreProbe {
         if !status.is_success() {
             return Err(NoAnswer {
                 status: Some(status),
+                refusal: opensearch::aws_refusal(answer.body()),
                 message: format!(
                     "{status} to {path}: {}",
                     quoted(&String::from_utf8_lossy(answer.body()))

@@ -6,10 +6,11 @@ use fleetdex_clusters::certificate;
 use fleetdex_core::model::{IndexPrefix, StoreName};
 use fleetdex_operator::{
     plan::{Plan, StorePlan},
-    stores::{CredentialSource, store_settings},
+    store_settings::{CredentialSource, store_settings},
 };
-use fleetdex_store::opensearch::MAPPING_VERSION;
+use fleetdex_store::opensearch::{Authentication, MAPPING_VERSION};
 use http::StatusCode;
+use jiff::Timestamp;
 use serde_json::Value;
 
 use super::{
@@ -70,6 +71,9 @@ async fn check_store(name: &StoreName, plan: &StorePlan, credentials: &Credentia
         let action = "replace the certificate in the Secret of clientCertSecretRef";
         check_expiry(&mut checks, "client certificate", not_after, action);
     }
+    if let Some(expiry) = settings.authentication.token_expiry() {
+        check_token(&mut checks, expiry);
+    }
     let node = match StoreProbe::new(&settings) {
         Ok(node) => node,
         Err(error) => {
@@ -81,7 +85,7 @@ async fn check_store(name: &StoreName, plan: &StorePlan, credentials: &Credentia
             return checks;
         }
     };
-    if check_login(&mut checks, &node).await {
+    if check_login(&mut checks, &node, &settings.authentication).await {
         // Settings that may not be read count as defaults.
         let settings = node.ask(&mut checks, "settings", SETTINGS_PATH).await;
         let settings = settings.map(ClusterSettings::new).unwrap_or_default();
@@ -93,8 +97,40 @@ async fn check_store(name: &StoreName, plan: &StorePlan, credentials: &Credentia
     checks
 }
 
+/// A token is often valid for minutes only, so what is left of it is no warning.
+fn check_token(checks: &mut Checks, expiry: Timestamp) {
+    if expiry <= Timestamp::now() {
+        let action = "write a new token to the Secret of secretRef";
+        checks.error("token", format!("expired at {expiry}"), action);
+    } else {
+        checks.ok("token", format!("valid until {expiry}"));
+    }
+}
+
+/// What OpenSearch refuses with 401, and what to do.
+fn refused_login(authentication: &Authentication) -> (&'static str, &'static str) {
+    match authentication {
+        Authentication::Bearer(_) => (
+            "OpenSearch refuses the token",
+            "write a valid token to the Secret of secretRef, and configure OpenSearch to accept it",
+        ),
+        Authentication::Aws(_) => (
+            "OpenSearch refuses the signature",
+            "correct backendStore.openSearch.aws and the access keys",
+        ),
+        Authentication::Basic { .. } | Authentication::None => (
+            "OpenSearch refuses the user or the password",
+            "correct username and password in the Secret of secretRef, or name one if there is none",
+        ),
+    }
+}
+
 /// Whether OpenSearch answers with these credentials.
-async fn check_login(checks: &mut Checks, node: &StoreProbe) -> bool {
+async fn check_login(
+    checks: &mut Checks,
+    node: &StoreProbe,
+    authentication: &Authentication,
+) -> bool {
     match node.get("/").await {
         Ok(answer) => {
             let version = answer["version"]["number"].as_str();
@@ -108,17 +144,23 @@ async fn check_login(checks: &mut Checks, node: &StoreProbe) -> bool {
             status: Some(StatusCode::UNAUTHORIZED),
             ..
         }) => {
-            checks.error(
-                "login",
-                "OpenSearch refuses the user or the password",
-                "correct username and password in the Secret of secretRef, or name one if there is none",
-            );
+            let (message, action) = refused_login(authentication);
+            checks.error("login", message, action);
+            false
+        }
+        Err(NoAnswer {
+            refusal: Some(refusal),
+            ..
+        }) => {
+            let action = "correct backendStore.openSearch.aws, the access keys, or the policies and clocks that the message names";
+            checks.error("login", refusal, action);
             false
         }
         // A user without the right to see the version can still have all that indices need.
         Err(NoAnswer {
             status: Some(StatusCode::FORBIDDEN),
             message,
+            ..
         }) => {
             checks.skipped("connection", message, "");
             true

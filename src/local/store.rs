@@ -4,7 +4,7 @@ use std::{fs, path::PathBuf};
 
 use anyhow::Context as _;
 use fleetdex_api::registry::{BackendStore, OpenSearch};
-use fleetdex_operator::stores::CredentialSource;
+use fleetdex_operator::store_settings::CredentialSource;
 
 /// The OpenSearch.
 #[derive(clap::Args, Clone, Debug)]

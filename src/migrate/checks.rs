@@ -12,7 +12,7 @@ use fleetdex_interpreter::rules::RuleSet;
 use fleetdex_operator::{
     MemberView, RegistryView,
     plan::{Plan, plan},
-    stores::CredentialSource,
+    store_settings::CredentialSource,
 };
 use futures::{StreamExt as _, stream};
 use serde_json::Value;

@@ -2,8 +2,9 @@
 
 use fleetdex_operator::{
     plan::StorePlan,
-    stores::{CredentialSource, store_settings},
+    store_settings::{CredentialSource, store_settings},
 };
+use fleetdex_store::opensearch::Authentication;
 use serde::Deserialize;
 
 use crate::checks::{result::Checks, store_probe::StoreProbe};
@@ -26,9 +27,15 @@ pub async fn check_store(checks: &mut Checks, plan: &StorePlan, credentials: &Cr
     };
     let settings = match store_settings(config, credentials).await {
         Ok(settings) => {
-            let login = match &settings.basic_auth {
-                Some((user, _)) => format!("user {user:?}, whose Secret may be sent there"),
-                None => "no secretRef: requests carry no credentials, as before".to_owned(),
+            let login = match &settings.authentication {
+                Authentication::Basic { user, .. } => {
+                    format!("user {user:?}, whose Secret may be sent there")
+                }
+                Authentication::Bearer(_) => "a token, which may be sent there".to_owned(),
+                Authentication::Aws(_) => "requests are signed for AWS".to_owned(),
+                Authentication::None => {
+                    "no secretRef: requests carry no credentials, as before".to_owned()
+                }
             };
             checks.ok("login", login);
             settings

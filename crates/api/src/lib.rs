@@ -4,6 +4,7 @@
 //! enums): one object that an older schema accepted must not keep a watch from decoding the others.
 
 pub mod affinity;
+pub mod aws;
 pub mod cluster;
 pub mod cluster_cache;
 pub mod condition;

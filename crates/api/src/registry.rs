@@ -11,6 +11,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use super::{
     affinity::{ClusterAffinity, FieldSelectorRequirement, requirements},
+    aws::{AWS_RULES, AwsSigning},
     schema::{self, rules},
 };
 
@@ -165,7 +166,8 @@ pub struct OpenSearch {
     #[serde(default, deserialize_with = "null_is_empty")]
     #[schemars(schema_with = "addresses")]
     pub addresses: Vec<String>,
-    /// Secret with the keys `username` (or `userName`) and `password`. Without it requests carry no credentials.
+    /// Secret with the keys `username` (or `userName`) and `password`, or with a bearer `token`, or for `aws` with `accessKeyID` and
+    /// `secretAccessKey`; and with `proxyUsername` and `proxyPassword`. Without it requests carry no credentials, unless `aws` is set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret_ref: Option<SecretReference>,
     /// Certificates that the nodes' certificates are checked against: PEM, or PEM in base64.
@@ -176,6 +178,14 @@ pub struct OpenSearch {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-kubernetes-validations" = rules(CLIENT_CERTIFICATE_RULES)))]
     pub client_cert_secret_ref: Option<SecretReference>,
+    /// Sign requests for the OpenSearch Service of AWS.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-kubernetes-validations" = rules(AWS_RULES)))]
+    pub aws: Option<AwsSigning>,
+    /// Proxy to reach the nodes through: an `http`, `https` or `socks5` URL. Proxies of the environment are not used.
+    #[serde(default, rename = "proxyURL", skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 2048), extend("x-kubernetes-validations" = rules(PROXY_RULES)))]
+    pub proxy_url: Option<String>,
     /// Accept any certificate of the nodes. For tests only.
     #[serde(
         default,
@@ -295,7 +305,7 @@ pub struct StoreStatus {
     pub addresses: Vec<String>,
     /// The start of the names of all indices and aliases.
     pub index_prefix: String,
-    /// Secret with user name and password.
+    /// Secret with the credentials.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret_ref: Option<SecretReference>,
     /// Certificates that the nodes' certificates are checked against.
@@ -304,6 +314,12 @@ pub struct StoreStatus {
     /// Secret with the client certificate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client_cert_secret_ref: Option<SecretReference>,
+    /// How requests are signed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub aws: Option<AwsSigning>,
+    /// Proxy to reach the nodes through.
+    #[serde(default, rename = "proxyURL", skip_serializing_if = "Option::is_none")]
+    pub proxy_url: Option<String>,
     /// Accept any certificate of the nodes.
     #[serde(
         default,
@@ -447,6 +463,16 @@ const CLIENT_CERTIFICATE_RULES: &[(&str, &str)] = &[(
     "has(self.namespace) && self.namespace != '' && has(self.name) && self.name != ''",
     "clientCertSecretRef needs both namespace and name",
 )];
+const PROXY_RULES: &[(&str, &str)] = &[
+    (
+        "isURL(self) && url(self).getScheme() in ['http', 'https', 'socks5'] && url(self).getHostname() != ''",
+        "proxyURL is the URL of a proxy: write it as http://HOST:PORT, https://HOST:PORT or socks5://HOST:PORT",
+    ),
+    (
+        "!self.contains('@') && !self.contains('?') && !self.contains('#')",
+        "proxyURL must not hold a user or a password: put proxyUsername and proxyPassword into the Secret that secretRef names",
+    ),
+];
 const PREFIX_RULES: &[(&str, &str)] = &[(
     "self.matches('^[a-z][a-z0-9_]*$')",
     "indexPrefix starts with a lower-case letter and holds only lower-case letters, digits and '_'",

@@ -34,6 +34,8 @@ pub mod registry_status;
 pub mod replicas;
 pub mod selection;
 pub mod store_locations;
+mod store_secret;
+pub mod store_settings;
 pub mod stores;
 pub mod stream_supervisor;
 

@@ -1,57 +1,37 @@
-//! Opens the stores of registries: credentials from Secrets, connection, index template.
+//! Opens the stores of registries: credentials, connection, index template.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
-    time::Duration,
 };
 
 use async_trait::async_trait;
-use base64::Engine as _;
-use fleetdex_api::registry::{OpenSearch, SecretReference};
-use fleetdex_clusters::{
-    certificate,
-    secret_hosts::{self, SecretDestination, SecretHosts, SecretRef},
-};
+use fleetdex_api::registry::OpenSearch;
+use fleetdex_clusters::{certificate, secret_hosts};
 use fleetdex_core::{
     kinds,
     model::{FieldPath, Gvk, IndexPrefix, hex},
 };
 use fleetdex_store::{
-    IndexWriter as _,
+    IndexWriter as _, StoreError,
     changes::Sequence,
     memory::Memory,
     opensearch::{
         AllListContexts, Answers, Engine, EngineOptions, Feed, IndexSettings, ListContexts,
-        Settings, SettingsError, connect, url,
+        Settings, connect,
     },
 };
 use fleetdex_sync::pipeline::{OpenStore, OpenedStore, Unavailable};
 use fleetdex_telemetry::metrics::{CertificateInUse, CertificateUse, Metrics};
-use k8s_openapi::{ByteString, api::core::v1::Secret};
-use kube::{Api, Client};
+use jiff::Timestamp;
 use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 
 use super::{
     plan::{StorePlan, store_name},
+    store_settings::{CredentialSource, invalid_settings, store_settings},
     stream_supervisor::Opener,
 };
-
-/// How long the control plane may take to return a Secret.
-const SECRET_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// Where the credentials for OpenSearch come from.
-#[derive(Clone)]
-pub enum CredentialSource {
-    /// Secrets of the control plane, which registries name. They are sent only where the hosts
-    /// allow.
-    Secrets(Client, SecretHosts),
-    /// A user and a password, for every store.
-    BasicAuth(String, String),
-    /// There are none.
-    None,
-}
 
 /// Returns what opens the stores of plans: in `memory`, or in OpenSearch with these credentials.
 /// `owner` identifies this installation in the indices; `list_contexts` is what users may hold of
@@ -145,126 +125,27 @@ struct RegistryStore {
     certificate: Mutex<Option<CertificateInUse>>,
 }
 
-/// How to reach the OpenSearch of a registry: reads the Secrets that it names, which have to allow its addresses.
-pub async fn store_settings(
-    config: &OpenSearch,
-    credentials: &CredentialSource,
-) -> Result<Settings, Unavailable> {
-    let reader = SettingsReader {
-        config,
-        credentials,
-    };
-    reader.settings().await
-}
-
-struct SettingsReader<'s> {
-    config: &'s OpenSearch,
-    credentials: &'s CredentialSource,
-}
-
-impl SettingsReader<'_> {
-    async fn settings(&self) -> Result<Settings, Unavailable> {
-        let config = self.config;
-        let mut settings = Settings {
-            addresses: config.addresses.clone(),
-            basic_auth: None,
-            client_certificate: None,
-            ca_bundle: config.ca_bundle.as_deref().map(pem),
-            insecure: config.insecure_skip_tls_verify,
-        };
-        if let CredentialSource::BasicAuth(user, password) = self.credentials {
-            settings.basic_auth = Some((user.clone(), password.clone()));
-        }
-        if let Some((reference, secret)) =
-            self.secret("secretRef", config.secret_ref.as_ref()).await?
-        {
-            let user = text(reference, &secret, &["username", "userName"])?;
-            let password = text(reference, &secret, &["password"])?;
-            settings.basic_auth = Some((user, password));
-        }
-        if let Some((reference, secret)) = self
-            .secret(
-                "clientCertSecretRef",
-                config.client_cert_secret_ref.as_ref(),
-            )
-            .await?
-        {
-            let certificate = text(reference, &secret, &["tls.crt"])?;
-            let key = text(reference, &secret, &["tls.key"])?;
-            settings.client_certificate = Some(format!("{certificate}\n{key}").into_bytes());
-        }
-        Ok(settings)
-    }
-
-    /// Reads a Secret, and checks that it may be sent to the store. A Secret that is named has to
-    /// exist: there is never a silent fallback to no authentication.
-    async fn secret<'r>(
-        &self,
-        field: &str,
-        reference: Option<&'r SecretReference>,
-    ) -> Result<Option<(&'r SecretReference, Secret)>, Unavailable> {
-        let complete = reference.map(SecretReference::complete).transpose();
-        let complete = complete.map_err(|error| Unavailable {
-            reason: "InvalidSecretRef",
-            message: error.to_string(),
-        })?;
-        let Some(reference) = complete.flatten() else {
-            return Ok(None);
-        };
-        let SecretReference { namespace, name } = reference;
-        let unavailable = |reason: &'static str, problem: String| Unavailable {
-            reason,
-            message: format!("backendStore.openSearch.{field}: {problem}"),
-        };
-        let named = SecretRef { namespace, name };
-        if !named.is_valid() {
-            let problem = format!(
-                "{namespace:?} and {name:?} are not a valid namespace and name of a Secret"
-            );
-            return Err(unavailable("InvalidSecretRef", problem));
-        }
-        let CredentialSource::Secrets(control_plane, hosts) = self.credentials else {
-            let problem =
-                format!("there is no control plane to read Secret {namespace}/{name} from");
-            return Err(unavailable("SecretUnreadable", problem));
-        };
-        let found = read_secret(control_plane, namespace, name)
-            .await
-            .map_err(|problem| unavailable("SecretUnreadable", problem))?;
-        let Some(secret) = found else {
-            let problem = format!(
-                "Secret {namespace}/{name} does not exist; create it, or remove the reference"
-            );
-            return Err(unavailable("SecretNotFound", problem));
-        };
-        hosts
-            .check(named, &secret, self.destinations()?)
-            .map_err(|error| unavailable(secret_hosts::REASON, error.to_string()))?;
-        Ok(Some((reference, secret)))
-    }
-
-    /// The hosts that receive the credentials.
-    fn destinations(&self) -> Result<Vec<SecretDestination>, Unavailable> {
-        let destination = |address: &String| {
-            let url = url(address)?;
-            Ok(SecretDestination::new(
-                url.host_str().unwrap_or_default(),
-                url.port_or_known_default().unwrap_or_default(),
-            ))
-        };
-        let destinations = self
-            .config
-            .addresses
-            .iter()
-            .map(destination)
-            .collect::<Result<_, SettingsError>>();
-        destinations.map_err(|error| invalid_settings(&error))
-    }
-}
-
 impl RegistryStore {
     async fn settings(&self) -> Result<Settings, Unavailable> {
         store_settings(&self.config, &self.credentials).await
+    }
+
+    /// The condition of a store that cannot be opened. Only OpenSearch decides whether a token has
+    /// expired, as clocks differ; why it refuses one is only known here.
+    fn explained(&self, error: StoreError, settings: &Settings) -> Unavailable {
+        let refused = matches!(error, StoreError::Unauthorized { .. });
+        let expiry = settings.authentication.token_expiry();
+        let expired = expiry.filter(|expiry| refused && *expiry <= Timestamp::now());
+        let (Some(expired), Some(secret)) = (expired, &self.config.secret_ref) else {
+            return error.into();
+        };
+        Unavailable {
+            reason: "TokenExpired",
+            message: format!(
+                "{error}; the token expired at {expired}: write a new one to the key token of Secret {}/{}",
+                secret.namespace, secret.name
+            ),
+        }
     }
 
     fn certificate_of(&self, settings: &Settings) -> Option<CertificateInUse> {
@@ -338,7 +219,8 @@ impl OpenStore for RegistryStore {
             self.answers.clone(),
         );
         let engine = engine.sharing(self.contexts.clone());
-        engine.prepare().await?;
+        let prepared = engine.prepare().await;
+        prepared.map_err(|error| self.explained(error, &settings))?;
         *self.certificate.lock() = self.certificate_of(&settings);
         *self.opened_with.lock() = Some(settings);
         Ok(Arc::new(engine).into())
@@ -356,66 +238,13 @@ impl OpenStore for RegistryStore {
     }
 }
 
-fn invalid_settings(error: &SettingsError) -> Unavailable {
-    Unavailable {
-        reason: "InvalidSettings",
-        message: error.to_string(),
-    }
-}
-
-/// The value of the first of the keys that the Secret has, as text.
-fn text(
-    reference: &SecretReference,
-    secret: &Secret,
-    keys: &[&str],
-) -> Result<String, Unavailable> {
-    let SecretReference { namespace, name } = reference;
-    let data = secret.data.as_ref();
-    let value = keys
-        .iter()
-        .find_map(|key| data.and_then(|data| data.get(*key)));
-    let invalid = |problem: &str| Unavailable {
-        reason: "InvalidSecret",
-        message: format!("Secret {namespace}/{name}: {problem} {}", keys.join(" or ")),
-    };
-    let Some(ByteString(bytes)) = value else {
-        return Err(invalid("has no key"));
-    };
-    String::from_utf8(bytes.clone()).map_err(|_| invalid("is not UTF-8 text at key"))
-}
-
-/// A Secret, if it exists, or why it cannot be read.
-async fn read_secret(
-    control_plane: &Client,
-    namespace: &str,
-    name: &str,
-) -> Result<Option<Secret>, String> {
-    let secrets = Api::<Secret>::namespaced(control_plane.clone(), namespace);
-    match tokio::time::timeout(SECRET_TIMEOUT, secrets.get_opt(name)).await {
-        Ok(Ok(found)) => Ok(found),
-        Ok(Err(error)) => Err(format!("Secret {namespace}/{name} cannot be read: {error}")),
-        Err(_) => Err(format!(
-            "the control plane did not return Secret {namespace}/{name} within {} s",
-            SECRET_TIMEOUT.as_secs()
-        )),
-    }
-}
-
-/// PEM as it is, or in base64 as in Kubernetes' `caBundle` fields.
-fn pem(text: &str) -> Vec<u8> {
-    let compact: String = text.split_whitespace().collect();
-    match base64::engine::general_purpose::STANDARD.decode(compact) {
-        Ok(decoded) if decoded.starts_with(b"-----BEGIN") => decoded,
-        _ => text.as_bytes().to_vec(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use fleetdex_clusters::secret_hosts::ALLOWED_HOSTS_ANNOTATION;
+    use fleetdex_api::registry::SecretReference;
+    use fleetdex_clusters::secret_hosts::{ALLOWED_HOSTS_ANNOTATION, SecretHosts};
     use fleetdex_store::opensearch::LIST_CONTEXTS;
     use http::{Request, Response};
-    use kube::client::Body;
+    use kube::{Client, client::Body};
     use serde_json::json;
     use tower::{BoxError, service_fn};
 
@@ -472,6 +301,26 @@ mod tests {
                 "{}",
                 refused.message
             );
+        }
+    }
+
+    #[tokio::test]
+    async fn a_proxy_is_a_host_that_receives_credentials() {
+        for (proxy, destination) in [
+            ("http://proxy.example.com:3128", "proxy.example.com:3128"),
+            ("https://proxy.example.com", "proxy.example.com:443"),
+            ("socks5://proxy.example.com", "proxy.example.com:1080"),
+        ] {
+            for (hosts, is_allowed) in [("a, proxy.example.com", true), ("a", false)] {
+                let mut proxied = store(hosts, &["https://a"], "secretRef");
+                proxied.config.proxy_url = Some(proxy.to_owned());
+                let settings = proxied.settings().await;
+                assert_eq!(settings.is_ok(), is_allowed, "{hosts}");
+                if let Err(refused) = settings {
+                    assert_eq!(refused.reason, "HostNotAllowed");
+                    assert!(refused.message.contains(destination), "{}", refused.message);
+                }
+            }
         }
     }
 

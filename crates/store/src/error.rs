@@ -1,5 +1,8 @@
 //! Errors of stores, and what they mean for the caller.
 
+/// The reason of a refused signature whose time is more than five minutes from that of AWS.
+pub(crate) const CLOCK_SKEW: &str = "AWS refuses the time of the signature: the clock of this node and that of AWS differ by more than five minutes; synchronize it";
+
 /// A store operation failed.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum StoreError {
@@ -19,6 +22,14 @@ pub enum StoreError {
         /// HTTP status.
         status: u16,
         /// OpenSearch's reason.
+        reason: String,
+    },
+    /// The request was not sent, as it could not be signed for AWS.
+    #[error("cannot sign requests to OpenSearch at {address}: {reason}")]
+    Unsigned {
+        /// The node.
+        address: String,
+        /// Why.
         reason: String,
     },
     /// 429 or 5xx: overloaded, full or starting.
@@ -97,7 +108,9 @@ impl StoreError {
     pub fn reason(&self) -> &'static str {
         match self {
             Self::Unreachable { .. } => "Unreachable",
+            Self::Unauthorized { reason, .. } if reason == CLOCK_SKEW => "ClockSkew",
             Self::Unauthorized { .. } => "Unauthorized",
+            Self::Unsigned { .. } => "NoAWSCredentials",
             // As the condition says it for single writes.
             Self::Busy { reason, .. } if reason.contains("cluster_block_exception") => "Blocked",
             Self::Busy { .. } | Self::Crowded(_) => "Overloaded",

@@ -3,6 +3,10 @@
 
 mod activation;
 mod aggregate;
+mod authentication;
+mod aws_credentials;
+mod aws_refusal;
+mod aws_signer;
 mod checkpoints;
 mod claim;
 mod client;
@@ -31,13 +35,18 @@ mod versions;
 mod visible_resources;
 mod writer;
 
+pub use authentication::Authentication;
+pub use aws_credentials::AwsKeys;
+pub use aws_refusal::aws_refusal;
+pub use aws_signer::{AwsAuthentication, SigningError};
 pub use contexts::{AllListContexts, LIST_CONTEXTS, ListContexts};
 pub use engine::{Engine, EngineOptions};
 pub use feed::Feed;
 pub use index_template::{IndexSettings, MAPPING_VERSION, index_template, mappings};
 pub use responses::{Allowance, Answers, MAX_ANSWER_BYTES};
 pub use transport::{
-    OpenSearchService, Settings, SettingsError, Timeout, TransportError, connect, url,
+    OpenSearchService, Settings, SettingsError, StoreProxy, Timeout, TransportError, connect,
+    proxy_url, url,
 };
 
 #[cfg(test)]

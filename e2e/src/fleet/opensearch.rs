@@ -1,15 +1,21 @@
-//! The OpenSearch server of a fleet: plain, or with TLS and basic authentication.
+//! The OpenSearch server of a fleet: plain, or with TLS, basic authentication and tokens.
 
 use std::{
     fs,
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
-    time::Duration,
+    time::{Duration, SystemTime},
 };
 
 use anyhow::{Context, Result, ensure};
+use base64::{
+    Engine as _,
+    engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD},
+};
+use hmac::{Hmac, KeyInit as _, Mac as _};
 use nix::unistd::{Gid, Uid, chown};
 use serde_json::json;
+use sha2::Sha256;
 
 use super::{
     certificates::{self, Authority, Identity},
@@ -37,7 +43,7 @@ pub enum OpenSearchKind {
     /// Version 3.4.0 over plain HTTP, without authentication.
     #[default]
     Plain,
-    /// Version 2.19.4 with TLS and basic authentication.
+    /// Version 2.19.4 with TLS, basic authentication and JSON Web Tokens.
     Secure,
     /// None at all.
     None,
@@ -58,6 +64,8 @@ struct Secured {
     ca_path: PathBuf,
     security_admin: Identity,
     password: String,
+    /// Signs tokens.
+    token_key: String,
 }
 
 /// The files of one server.
@@ -202,6 +210,25 @@ impl OpenSearchServer {
         Ok(())
     }
 
+    /// A JSON Web Token (secure only) of a user with backend roles, such as `admin` for
+    /// `all_access`, that is valid for so many seconds.
+    pub fn token(&self, user: &str, roles: &[&str], seconds: u64) -> Result<String> {
+        let secured = self.secured.as_ref();
+        let key = &secured
+            .context("this OpenSearch takes no tokens")?
+            .token_key;
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?;
+        let expiry = now.as_secs() + seconds;
+        let claims = json!({ "sub": user, "roles": roles, "exp": expiry }).to_string();
+        let header = json!({ "alg": "HS256", "typ": "JWT" }).to_string();
+        let [header, claims] = [header, claims].map(|part| URL_SAFE_NO_PAD.encode(part));
+        let text = format!("{header}.{claims}");
+        let mut mac = Hmac::<Sha256>::new_from_slice(key.as_bytes())?;
+        mac.update(text.as_bytes());
+        let signature = URL_SAFE_NO_PAD.encode(mac.finalize().into_bytes());
+        Ok(format!("{text}.{signature}"))
+    }
+
     /// The running program, to terminate it or to read its memory.
     pub fn process(&self) -> &Process {
         &self.process
@@ -323,11 +350,18 @@ impl Secured {
             &layout.config.join("opensearch-security/internal_users.yml"),
             no_users,
         )?;
+        // HS256 needs 32 bytes.
+        let token_key = password::random() + &password::random();
+        certificates::write(
+            &layout.config.join("opensearch-security/config.yml"),
+            &authentication_settings(&token_key),
+        )?;
         Ok(Self {
             authority,
             ca_path,
             security_admin,
             password: password::random(),
+            token_key,
         })
     }
 }
@@ -368,6 +402,27 @@ fn security_settings() -> String {
          plugins.security.nodes_dn: ['CN={NODE}']\n\
          plugins.security.restapi.roles_enabled: [all_access]\n"
     )
+}
+
+/// How users authenticate: with a password, or with a token signed with this key.
+fn authentication_settings(token_key: &str) -> String {
+    let signing_key = STANDARD.encode(token_key);
+    let token = json!({ "type": "jwt", "challenge": false, "config": {
+        "signing_key": signing_key, "jwt_header": "Authorization", "jwt_clock_skew_tolerance_seconds": 0,
+        "subject_key": "sub", "roles_key": "roles",
+    } });
+    let domain = |order: u8, authenticator: serde_json::Value, backend: &str| {
+        json!({ "http_enabled": true, "transport_enabled": true, "order": order,
+            "http_authenticator": authenticator, "authentication_backend": { "type": backend } })
+    };
+    let domains = json!({
+        "token": domain(0, token, "noop"),
+        "password": domain(1, json!({ "type": "basic", "challenge": true }), "intern"),
+    });
+    // JSON is YAML, too.
+    json!({ "_meta": { "type": "config", "config_version": 2 },
+        "config": { "dynamic": { "http": { "anonymous_auth_enabled": false }, "authc": domains } } })
+    .to_string()
 }
 
 fn environment(layout: &Layout, java_home: &Path, java_options: &str) -> Vec<(String, String)> {

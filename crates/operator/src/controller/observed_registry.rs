@@ -125,7 +125,9 @@ fn store_access(config: &OpenSearch) -> StoreAccess {
             .as_ref()
             .is_some_and(|reference| !reference.name.is_empty() || !reference.namespace.is_empty())
     };
-    let is_anonymous = !named(&config.secret_ref) && !named(&config.client_cert_secret_ref);
+    let is_anonymous = !named(&config.secret_ref)
+        && !named(&config.client_cert_secret_ref)
+        && config.aws.is_none();
     if is_anonymous {
         StoreAccess::Anonymous
     } else {

@@ -41,7 +41,8 @@ use crate::{
     plan::{Plan, StreamKey},
     registry_status::ReportedEvents,
     replicas::{Assignment, ReplicaName, ReplicaReport, Replicas},
-    stores::{self, CredentialSource},
+    store_settings::CredentialSource,
+    stores,
     stream_supervisor::StreamSupervisor,
 };
 

@@ -63,6 +63,8 @@ impl StorePlan {
             secret_ref: location.secret_ref.clone(),
             ca_bundle: location.ca_bundle.clone(),
             client_cert_secret_ref: location.client_cert_secret_ref.clone(),
+            aws: location.aws.clone(),
+            proxy_url: location.proxy_url.clone(),
             insecure_skip_tls_verify: location.insecure_skip_tls_verify,
             index_prefix: Some(location.index_prefix.clone()),
             ..OpenSearch::default()
@@ -94,6 +96,8 @@ pub fn store_location(spec: &ResourceRegistrySpec) -> Option<StoreStatus> {
         secret_ref: config.secret_ref.clone(),
         ca_bundle: config.ca_bundle.clone(),
         client_cert_secret_ref: config.client_cert_secret_ref.clone(),
+        aws: config.aws.clone(),
+        proxy_url: config.proxy_url.clone(),
         insecure_skip_tls_verify: config.insecure_skip_tls_verify,
     })
 }
@@ -157,6 +161,8 @@ impl StorePlan {
                 "clientCertSecretRef",
                 own.client_cert_secret_ref != other.client_cert_secret_ref,
             ),
+            ("aws", own.aws != other.aws),
+            ("proxyURL", own.proxy_url != other.proxy_url),
             (
                 "insecureSkipTLSVerify",
                 own.insecure_skip_tls_verify != other.insecure_skip_tls_verify,

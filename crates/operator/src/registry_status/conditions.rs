@@ -87,7 +87,7 @@ fn store_finding(inputs: &StatusInputs<'_>) -> Finding {
             StoreAccess::Anonymous => Finding::holds(
                 KIND,
                 "ReachableWithoutCredentials",
-                "the store answers; no secretRef is given, so requests carry no credentials",
+                "the store answers; neither secretRef nor aws is given, so requests carry no credentials",
             ),
             StoreAccess::Embedded => Finding::holds(
                 KIND,

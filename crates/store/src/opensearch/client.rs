@@ -11,6 +11,7 @@ use serde_json::Value;
 use tower::ServiceExt;
 
 use super::{
+    aws_refusal::aws_refusal,
     responses::{Answers, Purpose},
     transport::{OpenSearchService, Timeout, TransportError},
 };
@@ -196,18 +197,25 @@ fn unread(error: TransportError, operation: &str) -> StoreError {
             operation: operation.to_owned(),
             limit,
         },
+        TransportError::Unsigned { address, error } => StoreError::Unsigned {
+            address,
+            reason: error.to_string(),
+        },
     }
 }
 
 /// The reason in an error body: type and reason of the outermost error and its first root cause.
 /// Nothing of a body is repeated unless it is an error of `OpenSearch`, or of its security plugin,
-/// which answers with one word of plain text.
+/// which answers with one word of plain text. Refusals of AWS have a meaning of their own.
 fn reason(status: StatusCode, body: &[u8]) -> String {
     if let Some(known) = PLAIN_REFUSALS
         .iter()
         .find(|text| body.trim_ascii() == text.as_bytes())
     {
         return (*known).to_owned();
+    }
+    if let Some(meaning) = aws_refusal(body) {
+        return meaning.to_owned();
     }
     let failure: Option<Failure> = serde_json::from_slice(body).ok();
     match failure {

@@ -1,8 +1,8 @@
 //! The tower service under the engine: in production an HTTP client of several nodes.
 //!
 //! Guarantee: credentials go to the addresses of the settings and nowhere else. No redirect is
-//! followed, and no proxy of the environment is used. No response is longer than its request's
-//! [`Allowance`], and none is decompressed.
+//! followed, and no proxy is used but that of the settings. No response is longer than its
+//! request's [`Allowance`], and none is decompressed.
 
 use std::{
     sync::{
@@ -16,11 +16,15 @@ use bytes::Bytes;
 use fleetdex_core::model::causes;
 use fleetdex_limits::intake::IntakeError;
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, header::ACCEPT_ENCODING};
-use reqwest::{Certificate, Client, Identity, Url, redirect};
+use reqwest::{Certificate, Client, Identity, Proxy, Url, redirect};
 use tokio::time::timeout;
 use tower::util::BoxCloneSyncService;
 
-use super::responses::Allowance;
+use super::{
+    authentication::{Authentication, StoreAuthenticator},
+    aws_signer::SigningError,
+    responses::Allowance,
+};
 
 /// Fleetdex's user agent.
 const AGENT: &str = concat!("fleetdex/", env!("CARGO_PKG_VERSION"));
@@ -51,6 +55,14 @@ pub enum TransportError {
         /// The limit.
         limit: usize,
     },
+    /// The request was not sent, as it could not be signed.
+    #[error("{address}: {error}")]
+    Unsigned {
+        /// The node that it was for.
+        address: String,
+        /// Why.
+        error: SigningError,
+    },
 }
 
 /// The settings are invalid.
@@ -72,6 +84,14 @@ pub enum SettingsError {
     /// The CA is no PEM certificate.
     #[error("backendStore.openSearch.caBundle holds no PEM certificate: {0}")]
     CaBundle(String),
+    /// The bearer token cannot be sent.
+    #[error(
+        "the token in the Secret of backendStore.openSearch.secretRef holds characters that a header may not have"
+    )]
+    Token,
+    /// The proxy is no URL.
+    #[error("backendStore.openSearch.proxyURL: {0}")]
+    Proxy(String),
     /// The client could not be built.
     #[error("cannot build the OpenSearch client: {0}")]
     Client(String),
@@ -82,14 +102,31 @@ pub enum SettingsError {
 pub struct Settings {
     /// URLs of the nodes.
     pub addresses: Vec<String>,
-    /// User name and password; absent: no authentication.
-    pub basic_auth: Option<(String, String)>,
+    /// The credentials of requests.
+    pub authentication: Authentication,
     /// PEM certificate and key to authenticate with.
     pub client_certificate: Option<Vec<u8>>,
     /// PEM certificates to trust.
     pub ca_bundle: Option<Vec<u8>>,
     /// Trust any certificate.
     pub insecure: bool,
+    /// The proxy in front of the nodes.
+    pub proxy: Option<StoreProxy>,
+}
+
+/// A proxy, and the user and password for it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct StoreProxy {
+    /// Its URL: `http`, `https` or `socks5`.
+    pub url: String,
+    /// User and password.
+    pub login: Option<(String, String)>,
+}
+
+/// Why a node gave no response.
+enum ExchangeError {
+    Unsigned(SigningError),
+    Unread(IntakeError),
 }
 
 /// The nodes of one OpenSearch, used in turn; a node that does not respond is skipped.
@@ -105,7 +142,7 @@ struct Node {
     address: String,
     url: Url,
     client: Client,
-    basic_auth: Option<(String, String)>,
+    authenticator: Arc<StoreAuthenticator>,
 }
 
 /// A service that sends requests to the nodes of `settings`.
@@ -114,13 +151,14 @@ pub fn connect(settings: &Settings) -> Result<OpenSearchService, SettingsError> 
         return Err(SettingsError::NoAddress);
     }
     let client = client(settings)?;
+    let authenticator = StoreAuthenticator::new(&settings.authentication);
+    let authenticator = Arc::new(authenticator.map_err(|_| SettingsError::Token)?);
     let node = |address: &String| {
-        let (url, basic_auth) = (url(address)?, settings.basic_auth.clone());
         Ok(Node {
             address: address.clone(),
-            url,
+            url: url(address)?,
             client: client.clone(),
-            basic_auth,
+            authenticator: Arc::clone(&authenticator),
         })
     };
     let nodes = settings
@@ -165,6 +203,37 @@ pub fn url(address: &str) -> Result<Url, SettingsError> {
     Ok(url)
 }
 
+/// Parses the URL of a proxy. Names of nodes are resolved by the proxy.
+pub fn proxy_url(proxy: &str) -> Result<Url, SettingsError> {
+    let invalid = |reason: &str| SettingsError::Proxy(reason.to_owned());
+    if proxy.contains('@') {
+        return Err(invalid(
+            "it holds a user or a password: put them into the Secret of secretRef, as proxyUsername and proxyPassword",
+        ));
+    }
+    // SOCKS leaves it to the client who resolves names; for members it is the proxy, too.
+    let resolving = proxy.strip_prefix("socks5://");
+    let resolving = resolving.map(|rest| format!("socks5h://{rest}"));
+    let url = Url::parse(resolving.as_deref().unwrap_or(proxy))
+        .map_err(|error| invalid(&error.to_string()))?;
+    let is_known = matches!(url.scheme(), "http" | "https" | "socks5h");
+    if !is_known || url.host_str().is_none_or(str::is_empty) {
+        return Err(invalid(
+            "write it as http://HOST:PORT, https://HOST:PORT or socks5://HOST:PORT",
+        ));
+    }
+    Ok(url)
+}
+
+fn proxy(settings: &StoreProxy) -> Result<Proxy, SettingsError> {
+    let proxy = Proxy::all(proxy_url(&settings.url)?)
+        .map_err(|error| SettingsError::Proxy(causes(&error.without_url())))?;
+    Ok(match &settings.login {
+        Some((user, password)) => proxy.basic_auth(user, password),
+        None => proxy,
+    })
+}
+
 fn client(settings: &Settings) -> Result<Client, SettingsError> {
     let unusable = |error: reqwest::Error| SettingsError::Client(causes(&error));
     let mut builder = Client::builder()
@@ -172,6 +241,9 @@ fn client(settings: &Settings) -> Result<Client, SettingsError> {
         .no_proxy()
         .redirect(redirect::Policy::none())
         .no_gzip();
+    if let Some(settings) = &settings.proxy {
+        builder = builder.proxy(proxy(settings)?);
+    }
     if let Some(pem) = &settings.client_certificate {
         builder = builder.identity(Identity::from_pem(pem).map_err(unusable)?);
     }
@@ -201,14 +273,18 @@ impl Nodes {
             let address = node.address.clone();
             let reason = match node.exchange(&request).await {
                 Ok(response) => return Ok(response),
+                // Requests for another node would have the same credentials.
+                Err(ExchangeError::Unsigned(error)) => {
+                    return Err(TransportError::Unsigned { address, error });
+                }
                 // Another node would send the same response.
-                Err(IntakeError::TooLarge(limit)) => {
+                Err(ExchangeError::Unread(IntakeError::TooLarge(limit))) => {
                     return Err(TransportError::TooLong { address, limit });
                 }
-                Err(IntakeError::Broken(error)) => causes(&*error),
-                Err(error @ (IntakeError::ShareExhausted(_) | IntakeError::Slow)) => {
-                    error.to_string()
-                }
+                Err(ExchangeError::Unread(IntakeError::Broken(error))) => causes(&*error),
+                Err(ExchangeError::Unread(
+                    error @ (IntakeError::ShareExhausted(_) | IntakeError::Slow),
+                )) => error.to_string(),
             };
             tracing::debug!(address, reason, "no response from an OpenSearch node");
             last_failure = Some(TransportError::NoAnswer { address, reason });
@@ -222,15 +298,16 @@ impl Nodes {
 
 impl Node {
     /// Sends a request and reads the response, within the request's [`Timeout`].
-    async fn exchange(&self, request: &Request<Bytes>) -> Result<Response<Bytes>, IntakeError> {
+    async fn exchange(&self, request: &Request<Bytes>) -> Result<Response<Bytes>, ExchangeError> {
         let answered = async {
-            let (status, body) = self.send(request).await.map_err(unread)?;
+            let (status, body) = self.send(request).await?;
             let allowance = request
                 .extensions()
                 .get::<Allowance>()
                 .cloned()
                 .unwrap_or_default();
-            let mut answer = Response::new(allowance.read(status, body).await?);
+            let body = allowance.read(status, body).await;
+            let mut answer = Response::new(body.map_err(ExchangeError::Unread)?);
             *answer.status_mut() = status;
             Ok(answer)
         };
@@ -238,9 +315,8 @@ impl Node {
             None => answered.await,
             // The client's own timeout does not run while a response waits for room.
             Some(Timeout(limit)) => timeout(*limit, answered).await.unwrap_or_else(|_| {
-                Err(IntakeError::Broken(
-                    format!("no whole answer within {} s", limit.as_secs()).into(),
-                ))
+                let problem = format!("no whole answer within {} s", limit.as_secs());
+                Err(ExchangeError::Unread(IntakeError::Broken(problem.into())))
             }),
         }
     }
@@ -248,7 +324,7 @@ impl Node {
     async fn send(
         &self,
         request: &Request<Bytes>,
-    ) -> Result<(StatusCode, reqwest::Body), reqwest::Error> {
+    ) -> Result<(StatusCode, reqwest::Body), ExchangeError> {
         let path = request
             .uri()
             .path_and_query()
@@ -263,24 +339,25 @@ impl Node {
         // Between machines side by side, compressing a response takes longer than sending it, and
         // occupies a core of the store.
         headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+        self.authenticator
+            .authenticate(request.method(), &url, request.body(), &mut headers)
+            .await
+            .map_err(ExchangeError::Unsigned)?;
         let mut sent = self
             .client
             .request(request.method().clone(), url)
             .headers(headers);
-        if let Some((user, password)) = &self.basic_auth {
-            sent = sent.basic_auth(user, Some(password));
-        }
         if !request.body().is_empty() {
             sent = sent.body(request.body().clone());
         }
-        let response = sent.send().await?;
+        let response = sent.send().await.map_err(unread)?;
         Ok((response.status(), response.into()))
     }
 }
 
 /// Removes the URL, which is that of the request and says less than the address.
-fn unread(error: reqwest::Error) -> IntakeError {
-    IntakeError::Broken(error.without_url().into())
+fn unread(error: reqwest::Error) -> ExchangeError {
+    ExchangeError::Unread(IntakeError::Broken(error.without_url().into()))
 }
 
 #[cfg(test)]
@@ -295,13 +372,17 @@ mod tests {
     use crate::opensearch::responses::{Answers, Purpose};
 
     fn settings(address: &str) -> Settings {
-        let login = Some(("admin".to_owned(), "hunter2".to_owned()));
+        let login = Authentication::Basic {
+            user: "admin".to_owned(),
+            password: "hunter2".to_owned(),
+        };
         Settings {
             addresses: vec![address.to_owned()],
-            basic_auth: login,
+            authentication: login,
             client_certificate: None,
             ca_bundle: None,
             insecure: false,
+            proxy: None,
         }
     }
 
@@ -361,6 +442,73 @@ mod tests {
             request.starts_with("GET /behind/proxy/%3Cfleetdex%3E-a_2fb/_search?q=%2B1&x HTTP/1.1"),
             "{request}"
         );
+    }
+
+    #[tokio::test]
+    async fn a_bearer_token_is_sent_as_it_is() {
+        let _first = rustls::crypto::aws_lc_rs::default_provider().install_default();
+        let store = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let mut settings = settings(&format!("http://{}", store.local_addr().unwrap()));
+        settings.authentication = Authentication::Bearer("a.b.c".to_owned());
+        let answer = "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n".to_owned();
+        let request = Request::builder().body(Bytes::new()).unwrap();
+        let asked = connect(&settings).unwrap().oneshot(request);
+        let (answer, request) = tokio::join!(asked, serve(store, answer));
+        assert_eq!(answer.unwrap().status(), StatusCode::OK);
+        assert!(
+            request.contains("\r\nauthorization: Bearer a.b.c\r\n"),
+            "{request}"
+        );
+    }
+
+    #[tokio::test]
+    async fn a_proxy_is_asked_for_an_address_without_tls() {
+        let _first = rustls::crypto::aws_lc_rs::default_provider().install_default();
+        let proxy = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let mut settings = settings("http://store.example:9200/x");
+        settings.proxy = Some(StoreProxy {
+            url: format!("http://{}", proxy.local_addr().unwrap()),
+            login: Some(("us@er".to_owned(), "wo:rd".to_owned())),
+        });
+        let answer = "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n".to_owned();
+        let request = Request::builder()
+            .uri("/_search?q=%2B1")
+            .body(Bytes::new())
+            .unwrap();
+        let asked = connect(&settings).unwrap().oneshot(request);
+        let (answer, request) = tokio::join!(asked, serve(proxy, answer));
+        assert_eq!(answer.unwrap().status(), StatusCode::OK);
+        let line = "GET http://store.example:9200/x/_search?q=%2B1 HTTP/1.1\r\n";
+        assert!(request.starts_with(line), "{request}");
+        assert!(
+            request.contains("proxy-authorization: Basic dXNAZXI6d286cmQ=\r\n"),
+            "{request}"
+        );
+    }
+
+    #[test]
+    fn a_proxy_is_a_url_without_a_login() {
+        for (proxy, expected) in [
+            ("http://p:3128", "http://p:3128/"),
+            ("https://p", "https://p/"),
+            ("socks5://p:1080", "socks5h://p:1080"),
+        ] {
+            assert_eq!(proxy_url(proxy).unwrap().as_str(), expected);
+        }
+        for refused in [
+            "http://user:hunter2@p",
+            "ftp://p",
+            "p:3128",
+            "socks5://",
+            "",
+        ] {
+            let error = proxy_url(refused).unwrap_err().to_string();
+            assert!(!error.contains("hunter2"), "{error}");
+            assert!(
+                error.starts_with("backendStore.openSearch.proxyURL: "),
+                "{error}"
+            );
+        }
     }
 
     /// Sends a request with room for this many bytes.

@@ -382,7 +382,7 @@ impl<'p> Writer<'p> {
         }
         let next = match error {
             StoreError::Unauthorized { .. } => AfterBatch::Reopen,
-            StoreError::Unreachable { .. } => {
+            StoreError::Unreachable { .. } | StoreError::Unsigned { .. } => {
                 AfterBatch::Pause(self.backoff.next(MAX_UNREACHABLE_DELAY))
             }
             _ => AfterBatch::Pause(self.backoff.next(MAX_DELAY)),

@@ -35,6 +35,10 @@ impl From<StoreError> for ApiError {
             StoreError::Unreachable { .. } => Self::Unavailable(
                 "the store cannot be reached; its registry's status says why".to_owned(),
             ),
+            StoreError::Unsigned { .. } => Self::Unavailable(
+                "the server has no credentials for the store; its registry's status says why"
+                    .to_owned(),
+            ),
             StoreError::Unauthorized { .. } => Self::Unavailable(
                 "the store refuses the server's credentials; its registry's status says why"
                     .to_owned(),
