@@ -67,6 +67,8 @@ pub struct Options {
     /// Starts an OpenSearch for this fleet only. Otherwise it may reuse one of an earlier fleet of
     /// this process, emptied.
     pub own_opensearch: bool,
+    /// How many more nodes the OpenSearch has, which is plain and the fleet's own then.
+    pub more_opensearch_nodes: usize,
     /// Gives each member its own etcd, so that its history can be restored or wiped. Otherwise all
     /// servers share one.
     pub own_etcds: bool,
@@ -85,6 +87,8 @@ pub struct Fleet {
     control_plane: ApiServer,
     members: Vec<ApiServer>,
     opensearch: Option<Store>,
+    /// Its further nodes.
+    more_nodes: Vec<OpenSearchServer>,
     /// The control plane's, and those of the members if they have their own.
     etcds: Vec<Etcd>,
     guard: Guard,
@@ -140,8 +144,17 @@ impl Fleet {
 
         // OpenSearch takes longest. An API server waits for etcd by itself, but not long enough on
         // a busy machine.
+        let mut more_nodes = Vec::new();
         let mut opensearch = match options.opensearch {
             OpenSearchKind::None => None,
+            _ if options.more_opensearch_nodes > 0 => {
+                let nodes = 1 + options.more_opensearch_nodes;
+                let mut nodes =
+                    OpenSearchServer::spawn_nodes(nodes, path, &scratch, group)?.into_iter();
+                let first = nodes.next().context("no node of OpenSearch")?;
+                more_nodes.extend(nodes);
+                Some(Store::Own(Box::new(first)))
+            }
             kind if options.own_opensearch => {
                 let server = OpenSearchServer::spawn(kind, USUAL_JAVA, path, &scratch, group)?;
                 Some(Store::Own(Box::new(server)))
@@ -193,6 +206,7 @@ impl Fleet {
         if let Some(server) = &mut opensearch {
             server.wait_ready().await?;
         }
+        try_join_all(more_nodes.iter().map(OpenSearchServer::wait_ready)).await?;
 
         let state_file = options
             .state_file
@@ -201,6 +215,7 @@ impl Fleet {
             control_plane,
             members,
             opensearch,
+            more_nodes,
             etcds,
             guard,
             state_file,
@@ -238,6 +253,11 @@ impl Fleet {
         self.opensearch
             .as_deref()
             .context("this fleet was started without OpenSearch")
+    }
+
+    /// The further nodes of the OpenSearch.
+    pub fn more_opensearch_nodes(&self) -> &[OpenSearchServer] {
+        &self.more_nodes
     }
 
     /// The etcd under the control plane, and under the members unless they have [their
@@ -299,6 +319,11 @@ impl Fleet {
                 server.restart().await?;
             }
         }
+        for node in &self.more_nodes {
+            if !node.process().resume_if_running()? {
+                node.restart().await?;
+            }
+        }
         match &self.opensearch {
             Some(server) if !server.process().resume_if_running()? => server.restart().await,
             _ => Ok(()),
@@ -313,6 +338,7 @@ impl Fleet {
         servers
             .chain(self.etcds.iter().map(Etcd::process))
             .chain(self.opensearch.as_deref().map(OpenSearchServer::process))
+            .chain(self.more_nodes.iter().map(OpenSearchServer::process))
     }
 }
 

@@ -49,7 +49,16 @@ pub enum OpenSearchKind {
     None,
 }
 
-/// A running single-node OpenSearch. Its data survives restarts, and is removed with the fleet.
+/// A node of a cluster of OpenSearch nodes.
+#[derive(Debug)]
+pub(super) struct Membership {
+    /// From 1.
+    number: usize,
+    /// The transport ports of all nodes, in their order.
+    ports: Vec<u16>,
+}
+
+/// A running OpenSearch, by itself or as a node of a cluster. Its data survives restarts, and is removed with the fleet.
 #[derive(Debug)]
 pub struct OpenSearchServer {
     url: String,
@@ -80,7 +89,7 @@ struct Layout {
 }
 
 impl OpenSearchServer {
-    /// Starts it; `scratch` must be readable for every user.
+    /// Starts one node; `scratch` must be readable for every user.
     pub(super) fn spawn(
         kind: OpenSearchKind,
         java_options: &str,
@@ -88,6 +97,59 @@ impl OpenSearchServer {
         scratch: &Path,
         group: u32,
     ) -> Result<Self> {
+        let alone = Membership {
+            number: 1,
+            ports: Vec::new(),
+        };
+        Self::spawn_node(
+            kind,
+            java_options,
+            dir,
+            scratch,
+            group,
+            Port::reserve()?,
+            &alone,
+        )
+    }
+
+    /// Starts so many nodes of one cluster, without TLS.
+    pub(super) fn spawn_nodes(
+        nodes: usize,
+        dir: &Path,
+        scratch: &Path,
+        group: u32,
+    ) -> Result<Vec<Self>> {
+        let ports: Vec<Port> = (0..nodes).map(|_| Port::reserve()).collect::<Result<_>>()?;
+        let numbers: Vec<u16> = ports.iter().map(Port::number).collect();
+        let spawn = |(number, port)| {
+            let membership = Membership {
+                number,
+                ports: numbers.clone(),
+            };
+            let kind = OpenSearchKind::Plain;
+            Self::spawn_node(
+                kind,
+                SHORT_LIVED_JAVA,
+                dir,
+                scratch,
+                group,
+                port,
+                &membership,
+            )
+        };
+        (1..).zip(ports).map(spawn).collect()
+    }
+
+    fn spawn_node(
+        kind: OpenSearchKind,
+        java_options: &str,
+        dir: &Path,
+        scratch: &Path,
+        group: u32,
+        transport_port: Port,
+        membership: &Membership,
+    ) -> Result<Self> {
+        let name = membership.name();
         let part = if kind == OpenSearchKind::Secure {
             Part::SecureOpenSearch
         } else {
@@ -99,10 +161,11 @@ impl OpenSearchServer {
             .and_then(Path::parent)
             .context("OpenSearch's home")?;
         let as_root = Uid::effective().is_root();
-        let layout = Layout::new(installed, &scratch.join("opensearch"), as_root)?;
-        let (http_port, transport_port) = (Port::reserve()?, Port::reserve()?);
+        let layout = Layout::new(installed, &scratch.join(&name), as_root)?;
+        let http_port = Port::reserve()?;
 
         let mut settings = settings(&layout, http_port.number(), transport_port.number());
+        settings.push_str(&membership.settings());
         let secured = match kind {
             OpenSearchKind::Secure => Some(Secured::new(&layout, dir)?),
             _ => None,
@@ -112,7 +175,7 @@ impl OpenSearchServer {
         }
         certificates::write(&layout.config.join("opensearch.yml"), &settings)?;
         if as_root {
-            change_owner(&scratch.join("opensearch"))?;
+            change_owner(&scratch.join(&name))?;
         }
         let start = Start {
             program: layout.home.join("bin/opensearch"),
@@ -121,7 +184,8 @@ impl OpenSearchServer {
             user: as_root.then_some((UNPRIVILEGED_ID, UNPRIVILEGED_ID)),
             folder: layout.home.clone(),
         };
-        let process = Process::new("opensearch", start, dir.join("opensearch.log"), group);
+        let log = dir.join(format!("{name}.log"));
+        let process = Process::new(&name, start, log, group);
         process.spawn()?;
         let scheme = if secured.is_some() { "https" } else { "http" };
         let url = format!("{scheme}://127.0.0.1:{}", http_port.number());
@@ -296,6 +360,30 @@ impl OpenSearchServer {
     }
 }
 
+impl Membership {
+    /// The name of the node's process, folder and log.
+    fn name(&self) -> String {
+        match self.number {
+            1 => "opensearch".to_owned(),
+            number => format!("opensearch-{number}"),
+        }
+    }
+
+    fn settings(&self) -> String {
+        let node = format!("node.name: fleet-{}\n", self.number);
+        if self.ports.is_empty() {
+            return node + "discovery.type: single-node\n";
+        }
+        let addresses = self.ports.iter().map(|port| format!("127.0.0.1:{port}"));
+        let names = (1..=self.ports.len()).map(|number| format!("fleet-{number}"));
+        format!(
+            "{node}discovery.seed_hosts: [\"{}\"]\ncluster.initial_cluster_manager_nodes: [{}]\n",
+            addresses.collect::<Vec<_>>().join("\", \""),
+            names.collect::<Vec<_>>().join(", ")
+        )
+    }
+}
+
 impl Layout {
     /// Root runs the server as another user, who cannot read root's cache: the program's files are
     /// linked (or copied).
@@ -369,8 +457,6 @@ impl Secured {
 fn settings(layout: &Layout, http_port: u16, transport_port: u16) -> String {
     format!(
         "cluster.name: fleet\n\
-         node.name: fleet-1\n\
-         discovery.type: single-node\n\
          network.host: 127.0.0.1\n\
          http.port: {http_port}\n\
          transport.port: {transport_port}\n\

@@ -8,6 +8,7 @@
 mod connections;
 mod credentials;
 mod history;
+mod nodes;
 mod operator;
 mod registry;
 mod snapshots;
