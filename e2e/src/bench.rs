@@ -153,6 +153,9 @@ impl BenchArgs {
 pub async fn run(arguments: BenchArgs) -> Result<()> {
     let folder = target_folder()?.join("bench");
     fs::create_dir_all(&folder).with_context(|| format!("creating {}", folder.display()))?;
+    let path = folder.join(arguments.file());
+    // Before anything is measured, as what cannot be read ends the benchmark.
+    let comparison = Comparison::read(&path)?;
     println!("starting kube-apiserver, etcd and OpenSearch …");
     let options = Options {
         members: 1,
@@ -166,8 +169,6 @@ pub async fn run(arguments: BenchArgs) -> Result<()> {
     let mut figures = Figures::default();
     measure(&fleet, &arguments, &mut figures).await?;
     println!("\n{figures}");
-    let path = folder.join(arguments.file());
-    let comparison = Comparison::read(&path)?;
     fs::write(&path, figures.json()).with_context(|| format!("writing {}", path.display()))?;
     println!("figures in {}", path.display());
     if arguments.record {

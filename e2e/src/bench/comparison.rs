@@ -24,24 +24,30 @@ enum Better {
     Higher,
 }
 
-/// One value by another, both sums of figures.
+/// What a figure is divided by.
+#[derive(Clone, Copy)]
+enum Divisor {
+    /// Nothing: it is a ratio itself.
+    One,
+    /// The bytes of a megabyte.
+    Megabyte,
+    /// The sum of these figures.
+    Sum(&'static [&'static str]),
+}
+
+/// A figure by another, or in megabytes.
 struct Ratio {
     name: &'static str,
-    of: &'static [&'static str],
-    to: &'static [&'static str],
+    of: &'static str,
+    by: Divisor,
     better: Better,
 }
 
-const fn ratio(
-    name: &'static str,
-    of: &'static [&'static str],
-    to: &'static [&'static str],
-    better: Better,
-) -> Ratio {
+const fn ratio(name: &'static str, of: &'static str, by: Divisor, better: Better) -> Ratio {
     Ratio {
         name,
         of,
-        to,
+        by,
         better,
     }
 }
@@ -49,75 +55,74 @@ const fn ratio(
 const RATIOS: &[Ratio] = &[
     ratio(
         "first sync / (LIST + raw _bulk)",
-        &["first_sync_seconds"],
-        &["list_seconds", "raw_bulk_seconds"],
+        "first_sync_seconds",
+        Divisor::Sum(&["list_seconds", "raw_bulk_seconds"]),
         Better::Lower,
     ),
     ratio(
         "CPU of the first sync / (LIST + raw _bulk)",
-        &["first_sync_cpu_seconds"],
-        &["list_seconds", "raw_bulk_seconds"],
-        Better::Lower,
-    ),
-    ratio(
-        "peak memory of the first sync, MB",
-        &["first_sync_peak_rss_bytes"],
-        &[],
+        "first_sync_cpu_seconds",
+        Divisor::Sum(&["list_seconds", "raw_bulk_seconds"]),
         Better::Lower,
     ),
     ratio(
         "peak memory with 20,000 objects, MB",
-        &["rss_20k_bytes"],
-        &[],
+        "rss_20k_bytes",
+        Divisor::Megabyte,
         Better::Lower,
     ),
     ratio(
         "peak memory with 200,000 objects, MB",
-        &["rss_200k_bytes"],
-        &[],
+        "rss_200k_bytes",
+        Divisor::Megabyte,
         Better::Lower,
     ),
-    ratio("churn / raw _bulk", &["churn_ratio"], &[], Better::Higher),
+    ratio(
+        "churn / raw _bulk",
+        "churn_ratio",
+        Divisor::One,
+        Better::Higher,
+    ),
     ratio(
         "cost of the rules that say what objects mean",
-        &["encode_objects_per_s_core"],
-        &["interpret_and_encode_objects_per_s_core"],
+        "encode_objects_per_s_core",
+        Divisor::Sum(&["interpret_and_encode_objects_per_s_core"]),
         Better::Lower,
     ),
     ratio(
         "selector over 20,000 objects / bare search, p50",
-        &["query_opensearch_p50_ms"],
-        &["query_bare_p50_ms"],
+        "query_opensearch_p50_ms",
+        Divisor::Sum(&["query_bare_p50_ms"]),
         Better::Lower,
     ),
     ratio(
         "selector over 200,000 objects / bare search, p50",
-        &["query_200k_opensearch_p50_ms"],
-        &["query_200k_bare_p50_ms"],
+        "query_200k_opensearch_p50_ms",
+        Divisor::Sum(&["query_200k_bare_p50_ms"]),
         Better::Lower,
     ),
     ratio(
         "embedded store / bare search, 200,000 objects, p50",
-        &["query_200k_memory_p50_ms"],
-        &["query_200k_bare_p50_ms"],
+        "query_200k_memory_p50_ms",
+        Divisor::Sum(&["query_200k_bare_p50_ms"]),
         Better::Lower,
     ),
     ratio(
         "200,000 objects as one list / bare scan",
-        &["query_200k_scan_seconds"],
-        &["query_200k_scan_bare_seconds"],
+        "query_200k_scan_seconds",
+        Divisor::Sum(&["query_200k_scan_bare_seconds"]),
         Better::Lower,
     ),
     ratio(
         "memory of a list of 200,000 objects, MB",
-        &["query_200k_scan_rss_bytes"],
-        &[],
+        "query_200k_scan_rss_bytes",
+        Divisor::Megabyte,
         Better::Lower,
     ),
     ratio(
         "index size that the fields of searches add",
-        &["search_fields_index_cost"],
-        &[],
+        "search_fields_index_cost",
+        Divisor::One,
         Better::Lower,
     ),
 ];
@@ -203,7 +208,11 @@ impl Comparison {
                 baseline.unwrap_or_else(|| "-".to_owned())
             );
         }
-        let _ = writeln!(text, "baseline: {}", self.baseline.machine);
+        let baseline = match &*self.baseline.machine {
+            "" => "none yet: three quiet runs with --record make one",
+            machine => machine,
+        };
+        let _ = writeln!(text, "baseline: {baseline}");
         text
     }
 
@@ -260,16 +269,13 @@ impl Comparison {
 impl Ratio {
     /// `None` if a figure was not measured.
     fn value(&self, figures: &Map<String, Value>) -> Option<f64> {
-        let sum = |names: &[&str]| -> Option<f64> {
-            let values = names.iter().map(|name| figures.get(*name)?.as_f64());
-            values.sum()
+        let figure = |name: &str| figures.get(name)?.as_f64();
+        let divisor = match self.by {
+            Divisor::One => 1.0,
+            Divisor::Megabyte => 1e6,
+            Divisor::Sum(names) => names.iter().map(|name| figure(name)).sum::<Option<f64>>()?,
         };
-        let divisor = match self.to {
-            [] if self.name.ends_with(", MB") => 1e6,
-            [] => 1.0,
-            names => sum(names)?,
-        };
-        let value = sum(self.of)? / divisor;
+        let value = figure(self.of)? / divisor;
         value.is_finite().then_some(value)
     }
 }

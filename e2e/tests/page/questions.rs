@@ -39,8 +39,8 @@ fn views_of(list: &Value) -> BTreeSet<String> {
     items.iter().map(view).collect()
 }
 
-/// What OpenSearch answers to the body that the view shows when it is asked for.
-async fn answer_of_opensearch(visit: &Visit, browser: &Browser) -> Value {
+/// Opens the folded question, and follows the link to that of OpenSearch.
+pub async fn show_question_to_opensearch(browser: &Browser) {
     browser.click("#question summary").await.unwrap();
     let link = "Show the question to OpenSearch";
     browser.click_text("#question a", link).await.unwrap();
@@ -48,6 +48,11 @@ async fn answer_of_opensearch(visit: &Visit, browser: &Browser) -> Value {
         .wait_for("#question[open] #question-OpenSearch")
         .await
         .unwrap();
+}
+
+/// What OpenSearch answers to the body that the view shows when it is asked for.
+async fn answer_of_opensearch(visit: &Visit, browser: &Browser) -> Value {
+    show_question_to_opensearch(browser).await;
     let body = content(browser, "#question-OpenSearch").await;
     let body: Value = serde_json::from_str(&body).unwrap();
     let opensearch = visit.site().fleet.opensearch().unwrap().client().unwrap();

@@ -4,7 +4,10 @@
 
 use e2e::browser::{BrowserOptions, keys};
 
-use crate::site::{OBJECTS_OF_DEMO, OF_DEMO, Visit, objects};
+use crate::{
+    questions::show_question_to_opensearch,
+    site::{OBJECTS_OF_DEMO, OF_DEMO, Visit, objects},
+};
 
 #[tokio::test]
 async fn search_pages_objects_differences_and_the_fleet_need_no_scripts() {
@@ -41,13 +44,7 @@ async fn search_pages_objects_differences_and_the_fleet_need_no_scripts() {
     browser.wait_for(".differences").await.unwrap();
     browser.click_text("nav a", "Fleet").await.unwrap();
     browser.wait_for_text("#fleet th", "member1").await.unwrap();
-    browser.click("#question summary").await.unwrap();
-    let link = "Show the question to OpenSearch";
-    browser.click_text("#question a", link).await.unwrap();
-    browser
-        .wait_for("#question[open] #question-OpenSearch")
-        .await
-        .unwrap();
+    show_question_to_opensearch(&browser).await;
     browser.click_text("button", "Sign out").await.unwrap();
     browser.wait_for_text("h1", "Sign in").await.unwrap();
 }

@@ -106,7 +106,7 @@ async fn a_token_that_expires_is_named_and_a_new_one_is_used_without_a_restart()
     registry.until_ready().await.unwrap();
     assert_indexed(&stage, &registry).await;
     // A token without the right role is another condition.
-    let powerless = server.token("nobody", &["none"], DAY).unwrap();
+    let powerless = server.token("mallory", &["none"], DAY).unwrap();
     write_secret(&stage, &registry, &json!({ "token": powerless })).await;
     registry
         .until("StoreReachable", "False", "Unauthorized", "no permissions")
