@@ -92,6 +92,7 @@ impl GarbageCollection {
         for progress in &self.after {
             progress.drained().await;
         }
+        self.pipeline.openings_ended().await;
         let schedule = ExponentialBuilder::default()
             .with_min_delay(Duration::from_millis(500))
             .with_max_delay(Duration::from_secs(15))

@@ -22,7 +22,7 @@ use fleetdex_telemetry::metrics::StoreMetrics;
 use futures::StreamExt as _;
 use parking_lot::Mutex;
 use revisions::ClusterRevisions;
-use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::{Notify, OwnedSemaphorePermit, RwLock, Semaphore, watch};
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::{
@@ -144,6 +144,8 @@ struct PipelineState {
     opened: Notify,
     availability: watch::Sender<Availability>,
     revisions: Mutex<ClusterRevisions>,
+    /// Held for reading while an index revision is opened.
+    openings: Arc<RwLock<()>>,
     /// The UIDs of the clusters whose documents the store held when it was opened.
     identities: Mutex<BTreeMap<ClusterName, String>>,
     checkpoints: CheckpointTracker,
@@ -180,6 +182,7 @@ impl Pipeline {
             opened: Notify::new(),
             availability: watch::Sender::new(None),
             revisions: Mutex::default(),
+            openings: Arc::default(),
             identities: Mutex::default(),
             checkpoints: CheckpointTracker::default(),
             loaded_checkpoints: Mutex::default(),
