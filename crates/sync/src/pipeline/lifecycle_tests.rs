@@ -56,6 +56,17 @@ impl OpenStore for Arc<PreparedWriter> {
     }
 }
 
+fn idle_pipeline() -> Pipeline {
+    let name: StoreName = "main".parse().unwrap();
+    Pipeline::new(
+        name.clone(),
+        PipelineLimits::default(),
+        WriteFence::OPEN,
+        Metrics::new().store(&name),
+        Arc::default(),
+    )
+}
+
 struct RunningPipeline {
     pipeline: Pipeline,
     opener: Arc<OpenAfterFailures>,
@@ -65,14 +76,7 @@ struct RunningPipeline {
 
 impl RunningPipeline {
     fn new(failures: u32) -> Self {
-        let name: StoreName = "main".parse().unwrap();
-        let pipeline = Pipeline::new(
-            name.clone(),
-            PipelineLimits::default(),
-            WriteFence::OPEN,
-            Metrics::new().store(&name),
-            Arc::default(),
-        );
+        let pipeline = idle_pipeline();
         let opener = Arc::new(OpenAfterFailures {
             failures,
             ..OpenAfterFailures::default()
@@ -204,14 +208,7 @@ async fn a_cluster_waits_only_when_its_uid_changes_repeatedly() {
 
 #[tokio::test(start_paused = true)]
 async fn an_index_revision_whose_stream_has_ended_is_opened_before_garbage_is_collected() {
-    let name: StoreName = "main".parse().unwrap();
-    let pipeline = Pipeline::new(
-        name.clone(),
-        PipelineLimits::default(),
-        WriteFence::OPEN,
-        Metrics::new().store(&name),
-        Arc::default(),
-    );
+    let pipeline = idle_pipeline();
     let opens_after = Arc::new(Notify::new());
     let store = Arc::new(PreparedWriter::opening_after(Arc::clone(&opens_after)));
     let run = pipeline.clone().run(

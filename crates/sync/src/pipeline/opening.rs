@@ -15,7 +15,7 @@ use fleetdex_core::{
 };
 use fleetdex_store::{IndexRevision, IndexWriter, StoreError};
 use parking_lot::Mutex;
-use tokio::sync::OnceCell;
+use tokio::{sync::OnceCell, task::JoinError};
 
 use super::{Pipeline, revisions::OpenRevision};
 
@@ -45,12 +45,12 @@ impl Pipeline {
             drop(opening);
             opened
         });
-        opened.await.unwrap_or_else(|error| {
-            Err(StoreError::Busy {
-                status: 503,
-                reason: format!("an index was not opened: {error}"),
-            })
-        })
+        match opened.await.map_err(JoinError::try_into_panic) {
+            Ok(opened) => opened,
+            Err(Ok(panic)) => std::panic::resume_unwind(panic),
+            // Only the end of the process cancels it.
+            Err(Err(_)) => std::future::pending().await,
+        }
     }
 
     /// Waits until no index revision is being opened that was begun before.
