@@ -14,7 +14,8 @@ use base64::{
 };
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use nix::unistd::{Gid, Uid, chown};
-use serde_json::json;
+use reqwest::{Method, StatusCode};
+use serde_json::{Value, json};
 use sha2::Sha256;
 
 use super::{
@@ -24,7 +25,7 @@ use super::{
     process::{Process, Start},
     ready,
 };
-use crate::{http, opensearch::OpenSearch, parts::Part};
+use crate::{http, opensearch::OpenSearch, parts::Part, poll::eventually};
 
 /// OpenSearch refuses to run as root; this is the user `nobody`.
 const UNPRIVILEGED_ID: u32 = 65_534;
@@ -247,30 +248,52 @@ impl OpenSearchServer {
     /// Creates a user (secure only) with roles of the security plugin, such as `all_access` or
     /// `readall`.
     pub async fn create_user(&self, username: &str, password: &str, roles: &[&str]) -> Result<()> {
+        let user = format!("internalusers/{username}");
+        let body = json!({ "password": password, "opendistro_security_roles": roles });
+        self.security_api(Method::PUT, &user, Some(body)).await
+    }
+
+    /// Creates the user again with another password and waits until the old one is refused.
+    ///
+    /// The plugin empties its cache of authenticated users before it takes the new users over: a
+    /// request between the two keeps the old password valid for as long as the cache does, an hour.
+    /// So the cache is emptied once more, here.
+    pub async fn change_password(
+        &self,
+        username: &str,
+        [old, new]: [&str; 2],
+        roles: &[&str],
+    ) -> Result<()> {
+        self.create_user(username, new, roles).await?;
+        let account = format!("{}/_plugins/_security/authinfo", self.url);
+        let client = http::client(self.ca_pem())?;
+        let refused = || async {
+            self.security_api(Method::DELETE, "cache", None).await?;
+            let request = client.get(&account).basic_auth(username, Some(old));
+            let status = request.send().await?.status();
+            ensure!(status == StatusCode::UNAUTHORIZED, "{status}");
+            anyhow::Ok(())
+        };
+        let what = format!("the old password of {username} is refused");
+        eventually(&what, Duration::from_mins(1), refused).await
+    }
+
+    /// A request of the administrator of the security plugin, at `/_plugins/_security/api/`.
+    async fn security_api(&self, method: Method, path: &str, body: Option<Value>) -> Result<()> {
         let secured = self
             .secured
             .as_ref()
             .context("this OpenSearch has no users: start it with OpenSearchKind::Secure")?;
-        let identity = &secured.security_admin;
-        let pem = format!("{}{}", identity.certificate, identity.key);
-        let client = http::client_with_certificate(secured.authority.pem(), &pem)?;
-        let user = format!(
-            "{}/_plugins/_security/api/internalusers/{username}",
-            self.url
-        );
-        let body = json!({ "password": password, "opendistro_security_roles": roles });
-        let answer = client
-            .put(user)
-            .json(&body)
-            .send()
-            .await
-            .context("creating an OpenSearch user")?;
+        let what = format!("{method} {path} of the security plugin");
+        let url = format!("{}/_plugins/_security/api/{path}", self.url);
+        let mut request = secured.administrator()?.request(method, url);
+        if let Some(body) = body {
+            request = request.json(&body);
+        }
+        let answer = request.send().await.with_context(|| what.clone())?;
         let status = answer.status();
         let text = answer.text().await.unwrap_or_default();
-        ensure!(
-            status.is_success(),
-            "creating the OpenSearch user {username}: {status}: {text}"
-        );
+        ensure!(status.is_success(), "{what}: {status}: {text}");
         Ok(())
     }
 
@@ -331,9 +354,7 @@ impl OpenSearchServer {
     /// The security plugin loads its configuration some time after the port is open; until then it
     /// answers 503.
     async fn create_administrator(&self, secured: &Secured) -> Result<()> {
-        let identity = &secured.security_admin;
-        let pem = format!("{}{}", identity.certificate, identity.key);
-        let client = http::client_with_certificate(secured.authority.pem(), &pem)?;
+        let client = secured.administrator()?;
         let users = format!("{}/_plugins/_security/api/internalusers", self.url);
         ready::wait(&self.process, || {
             client.get(&users).timeout(Duration::from_secs(5))
@@ -451,6 +472,13 @@ impl Secured {
             password: password::random(),
             token_key,
         })
+    }
+
+    /// A client of the administrator of the security plugin, who has a certificate.
+    fn administrator(&self) -> Result<reqwest::Client> {
+        let identity = &self.security_admin;
+        let pem = format!("{}{}", identity.certificate, identity.key);
+        http::client_with_certificate(self.authority.pem(), &pem)
     }
 }
 

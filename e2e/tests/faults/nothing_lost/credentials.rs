@@ -181,16 +181,18 @@ async fn no_change_is_lost_when_the_user_of_the_store_is_rotated() {
             "stringData": { "username": user, "password": password } })
     };
     let roles = ["all_access"];
+    let passwords = [
+        "1st-Moonlight-Sonata",
+        "2nd-Moonlight-Sonata",
+        "3rd-Moonlight-Sonata",
+    ];
     server
-        .create_user("writer", "1st-Moonlight-Sonata", &roles)
+        .create_user("writer", passwords[0], &roles)
         .await
         .unwrap();
     stage
         .hub
-        .apply(
-            &secret_path(&credentials),
-            &secret("writer", "1st-Moonlight-Sonata"),
-        )
+        .apply(&secret_path(&credentials), &secret("writer", passwords[0]))
         .await
         .unwrap();
     let mut registry =
@@ -214,7 +216,7 @@ async fn no_change_is_lost_when_the_user_of_the_store_is_rotated() {
     let churns = vec![churn.start()];
     until_written(&churns, 50).await;
     server
-        .create_user("writer", "2nd-Moonlight-Sonata", &roles)
+        .change_password("writer", [passwords[0], passwords[1]], &roles)
         .await
         .unwrap();
     registry
@@ -224,10 +226,7 @@ async fn no_change_is_lost_when_the_user_of_the_store_is_rotated() {
     until_written(&churns, 50).await;
     stage
         .hub
-        .apply(
-            &secret_path(&credentials),
-            &secret("writer", "2nd-Moonlight-Sonata"),
-        )
+        .apply(&secret_path(&credentials), &secret("writer", passwords[1]))
         .await
         .unwrap();
     registry.until_ready().await.unwrap();
@@ -246,7 +245,7 @@ async fn no_change_is_lost_when_the_user_of_the_store_is_rotated() {
         .await
         .unwrap();
     server
-        .create_user("writer", "3rd-Moonlight-Sonata", &roles)
+        .change_password("writer", [passwords[1], passwords[2]], &roles)
         .await
         .unwrap();
     until_written(&churns, 50).await;
