@@ -209,6 +209,11 @@ pub struct OpenSearch {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 16), extend("x-kubernetes-validations" = rules(REFRESH_RULES)))]
     pub refresh_interval: Option<String>,
+    /// Whether small clusters share indices once an index for each cluster would take too many of the shards that OpenSearch allows (`Auto`,
+    /// the default), or each cluster always has its own (`Never`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "packing")]
+    pub packing: Option<Packing>,
     /// What selectors may name: labels and the selectable fields (`Selectable`, the default), or any path (`Full`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "indexing")]
@@ -229,6 +234,18 @@ pub enum Indexing {
     Selectable,
     /// Labels and every field.
     Full,
+}
+
+/// Whether clusters share indices.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+pub enum Packing {
+    /// Small clusters do where shards are scarce.
+    #[default]
+    Auto,
+    /// Every cluster has an index of its own.
+    Never,
 }
 
 /// A Secret by name.
@@ -511,6 +528,10 @@ fn excluded_selectors(generator: &mut SchemaGenerator) -> Schema {
 
 fn indexing(_: &mut SchemaGenerator) -> Schema {
     schemars::json_schema!({"type": "string", "enum": ["Selectable", "Full"]})
+}
+
+fn packing(_: &mut SchemaGenerator) -> Schema {
+    schemars::json_schema!({"type": "string", "enum": ["Auto", "Never"]})
 }
 
 fn interpret(_: &mut SchemaGenerator) -> Schema {

@@ -38,7 +38,7 @@ pub use fields::{FieldPath, FieldType, SelectableField};
 pub use first::First;
 pub use fleet_version::{FleetVersion, InvalidFleetVersion, ReplicaRun};
 pub use hashes::{IdHash, NameHash};
-pub use index_name::{IndexName, IndexPrefix, InvalidPrefix};
+pub use index_name::{IndexName, IndexPrefix, InvalidPrefix, Partition, document_id};
 pub use interpretation::{
     DEPENDS_ON, HEALTH_MESSAGE, Interpret, Interpretation, interpreted_fields, is_interpreted_field,
 };

@@ -92,6 +92,7 @@ impl GarbageCollection {
         for progress in &self.after {
             progress.drained().await;
         }
+        self.pipeline.openings_ended().await;
         let schedule = ExponentialBuilder::default()
             .with_min_delay(Duration::from_millis(500))
             .with_max_delay(Duration::from_secs(15))
@@ -130,6 +131,7 @@ impl GarbageCollection {
             let dropped = self.drop_obsolete(&*store, &revisions).await;
             outcome = outcome.and(deleted).and(dropped);
         }
+        outcome = outcome.and(store.sweep().await);
         if self
             .retention
             .same_prefix_stores

@@ -22,6 +22,7 @@ use fleetdex_core::{
     },
 };
 use parking_lot::Mutex;
+use tokio::sync::Notify;
 
 use crate::{
     Checkpoints, Extent, IndexReader, IndexRevision, IndexWriter, StoreError, StoredVersion, Visit,
@@ -216,9 +217,18 @@ pub struct PreparedWriter {
     /// The documents of every unit, versions by id.
     pub documents: Mutex<BTreeMap<String, Version>>,
     batches: Option<Arc<dyn WriteBatch>>,
+    /// Index revisions are opened after this was notified.
+    opens_after: Option<Arc<Notify>>,
 }
 
 impl PreparedWriter {
+    pub fn opening_after(notification: Arc<Notify>) -> Self {
+        Self {
+            opens_after: Some(notification),
+            ..Self::default()
+        }
+    }
+
     pub fn writing_to(batches: Arc<dyn WriteBatch>) -> Self {
         Self {
             batches: Some(batches),
@@ -243,6 +253,9 @@ impl IndexWriter for PreparedWriter {
         _: Option<&str>,
         _: u64,
     ) -> Result<IndexRevision, StoreError> {
+        if let Some(opens_after) = &self.opens_after {
+            opens_after.notified().await;
+        }
         Ok(IndexRevision::first(&IndexPrefix::default(), cluster))
     }
 

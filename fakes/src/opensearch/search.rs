@@ -366,6 +366,9 @@ fn show(search_request: &SearchRequest, hit: &Hit) -> Value {
             json!(hit.score)
         },
     );
+    if let Some(routing) = document.routing() {
+        shown.insert("_routing".to_owned(), routing.into());
+    }
     if !document.ignored.is_empty() {
         shown.insert(
             "_ignored".to_owned(),

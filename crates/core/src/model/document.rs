@@ -24,8 +24,8 @@ mod restore;
 
 pub use restore::{HitSource, Restored};
 
-/// `OpenSearch` refuses longer ids.
-const MAX_ID_BYTES: usize = 512;
+/// `OpenSearch` refuses ids of more than 512 bytes; the rest is for the partition of a shared index.
+const MAX_ID_BYTES: usize = 480;
 /// Bytes of the terms of one object's leaves, with their paths. The largest objects, definitions of custom resources with a megabyte of schema, have a
 /// few megabytes; an object that is built to have more would have hundreds.
 const MAX_LEAF_TERMS_BYTES: usize = 16 << 20;

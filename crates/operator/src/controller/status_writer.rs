@@ -151,6 +151,7 @@ impl Reconciler {
             former_locations,
             plan: registry_plan,
             store: observed.availability(),
+            shards: observed.shard_use(),
             store_access: observed.store_access(),
             health: &|cluster| observed.health(cluster),
             unread_sources: unread_sources(members, registry, registry_plan),

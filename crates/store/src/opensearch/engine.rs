@@ -16,6 +16,7 @@ use super::{
     contexts::ListContexts,
     feed::Feed,
     index_template::IndexSettings,
+    placement::{Placement, PlacementRules},
     policy_exclusion::PolicyExclusion,
     refresh::Refresher,
     responses::{Answers, Purpose},
@@ -44,6 +45,8 @@ pub struct EngineOptions {
     /// Changes with anything that changes the documents of an object, or which of their fields can
     /// be searched.
     pub projection: String,
+    /// Which clusters share indices.
+    pub placement: PlacementRules,
     /// This installation; indices of others are never dropped.
     pub owner: String,
     /// For error messages.
@@ -60,6 +63,8 @@ pub struct Engine {
     pub(super) contexts: ListContexts,
     /// Which settings keep policies away from indices.
     pub(super) exclusion: Arc<PolicyExclusion>,
+    /// What decides where the documents of clusters are.
+    pub(super) placement: Placement,
 }
 
 impl Engine {
@@ -91,6 +96,7 @@ impl Engine {
             feed,
             contexts: ListContexts::default(),
             exclusion: Arc::default(),
+            placement: Placement::default(),
         }
     }
 

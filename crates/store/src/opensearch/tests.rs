@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use serde_json::json;
 use tower::{service_fn, util::BoxCloneSyncService};
 
-use super::{Engine, EngineOptions, IndexSettings, ListContexts};
+use super::{Engine, EngineOptions, IndexSettings, ListContexts, PlacementRules};
 use crate::{Extent, IndexReader as _, IndexRevision, IndexWriter as _, StoreError};
 
 /// An engine that finds three pods everywhere, and what it asks. Searches of points in time do not answer if `hangs`.
@@ -51,6 +51,7 @@ fn recorded(hangs: bool) -> (Engine, Arc<Mutex<Vec<String>>>) {
         settings: IndexSettings::default(),
         fields: Vec::new(),
         projection: String::new(),
+        placement: PlacementRules::default(),
         owner: String::new(),
         address: String::new(),
     };

@@ -5,7 +5,10 @@ use std::{
     time::Duration,
 };
 
-use fleetdex_store::memory::Memory;
+use fleetdex_store::{
+    fake::{PreparedReader, PreparedWriter},
+    memory::Memory,
+};
 use fleetdex_telemetry::Metrics;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -36,6 +39,20 @@ impl OpenStore for OpenAfterFailures {
 
     async fn changed(&self) -> bool {
         self.credentials_changed.load(Ordering::Relaxed)
+    }
+}
+
+#[async_trait]
+impl OpenStore for Arc<PreparedWriter> {
+    async fn open(&self) -> Result<OpenedStore, Unavailable> {
+        Ok(OpenedStore {
+            writer: Arc::clone(self) as Arc<dyn IndexWriter>,
+            reader: Arc::new(PreparedReader::default()),
+        })
+    }
+
+    async fn changed(&self) -> bool {
+        false
     }
 }
 
@@ -183,4 +200,36 @@ async fn a_cluster_waits_only_when_its_uid_changes_repeatedly() {
     }
     assert!(pipeline.identity_delay(&member(), "b").is_zero());
     assert!(!pipeline.identity_delay(&member(), "c").is_zero());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_index_revision_whose_stream_has_ended_is_opened_before_garbage_is_collected() {
+    let name: StoreName = "main".parse().unwrap();
+    let pipeline = Pipeline::new(
+        name.clone(),
+        PipelineLimits::default(),
+        WriteFence::OPEN,
+        Metrics::new().store(&name),
+        Arc::default(),
+    );
+    let opens_after = Arc::new(Notify::new());
+    let store = Arc::new(PreparedWriter::opening_after(Arc::clone(&opens_after)));
+    let run = pipeline.clone().run(
+        Arc::new(store),
+        CancellationToken::new(),
+        Duration::from_secs(1),
+    );
+    let _task = AbortOnDropHandle::new(tokio::spawn(run));
+    let (cluster, second) = (member(), Duration::from_secs(1));
+    let opening = pipeline.revision(&cluster, None);
+    assert!(tokio::time::timeout(second, opening).await.is_err());
+    pipeline.forget(&cluster);
+    let ended = pipeline.openings_ended();
+    tokio::pin!(ended);
+    let is_pending = tokio::time::timeout(second, ended.as_mut()).await.is_err();
+    assert!(is_pending);
+    opens_after.notify_one();
+    ended.await;
+    // It is not opened for anything that comes later.
+    assert!(pipeline.open_clusters().is_empty() && !pipeline.checkpoints().is_open(&cluster));
 }

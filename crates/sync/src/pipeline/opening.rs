@@ -13,7 +13,7 @@ use fleetdex_core::{
     model::{ClusterName, IndexName},
     query::ResourceName,
 };
-use fleetdex_store::{IndexRevision, StoreError};
+use fleetdex_store::{IndexRevision, IndexWriter, StoreError};
 use parking_lot::Mutex;
 use tokio::sync::OnceCell;
 
@@ -28,11 +28,34 @@ impl Pipeline {
         uid: Option<&str>,
     ) -> Result<IndexRevision, StoreError> {
         let open = self.entry(cluster, uid);
-        let opened = open
-            .revision
-            .get_or_try_init(|| self.open_revision(cluster, uid, &open))
-            .await?;
-        Ok(opened.clone())
+        if let Some(opened) = open.revision.get() {
+            return Ok(opened.clone());
+        }
+        let store = self.opened().await;
+        let opening = Arc::clone(&self.0.openings).read_owned().await;
+        let (pipeline, cluster) = (self.clone(), cluster.clone());
+        // A task of its own: a stream that ends does not cancel it. OpenSearch creates an index even
+        // if its request was given up, and garbage collection has to see that index.
+        let opened = tokio::spawn(async move {
+            let opened = open
+                .revision
+                .get_or_try_init(|| pipeline.open_revision(&*store, &cluster, &open))
+                .await
+                .cloned();
+            drop(opening);
+            opened
+        });
+        opened.await.unwrap_or_else(|error| {
+            Err(StoreError::Busy {
+                status: 503,
+                reason: format!("an index was not opened: {error}"),
+            })
+        })
+    }
+
+    /// Waits until no index revision is being opened that was begun before.
+    pub async fn openings_ended(&self) {
+        drop(self.0.openings.write().await);
     }
 
     fn entry(&self, cluster: &ClusterName, uid: Option<&str>) -> Arc<OpenRevision> {
@@ -60,9 +83,9 @@ impl Pipeline {
 
     async fn open_revision(
         &self,
+        store: &dyn IndexWriter,
         cluster: &ClusterName,
-        uid: Option<&str>,
-        open: &OpenRevision,
+        open: &Arc<OpenRevision>,
     ) -> Result<IndexRevision, StoreError> {
         let above = self
             .0
@@ -72,9 +95,14 @@ impl Pipeline {
             .get(cluster)
             .copied()
             .unwrap_or_default();
-        let store = self.opened().await;
-        let revision = store.open(cluster, uid, above).await?;
+        let revision = store.open(cluster, open.uid.as_deref(), above).await?;
         let checkpoints = store.checkpoints(cluster).await?;
+        let revisions = self.0.revisions.lock();
+        let is_current = |current: &Arc<OpenRevision>| Arc::ptr_eq(current, open);
+        if !revisions.open.get(cluster).is_some_and(is_current) {
+            // Its cluster was forgotten or handed over meanwhile.
+            return Ok(revision);
+        }
         self.0.checkpoints.open(&revision, checkpoints);
         open.is_live.store(revision.live, Ordering::Release);
         open.shown.lock().clone_from(&revision.shown);
@@ -188,6 +216,15 @@ impl Pipeline {
             revisions.replacement_delay(cluster)
         } else {
             Duration::ZERO
+        }
+    }
+
+    /// Opens the next index revision of a cluster whose documents belong elsewhere. The present one
+    /// answers queries until that is complete.
+    pub(super) fn move_revision(&self, revision: &IndexRevision) {
+        if self.open_revision_at(&revision.target).is_some() {
+            tracing::info!(cluster = %revision.cluster, index = %revision.index, "the documents of a cluster move to another index");
+            self.reopen(revision.cluster.clone());
         }
     }
 

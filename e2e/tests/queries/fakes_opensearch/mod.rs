@@ -4,6 +4,7 @@
 //! OpenSearch's JSON parser.
 
 mod indices;
+mod partitions;
 mod searches;
 mod writes;
 
