@@ -32,6 +32,7 @@ mod revision_diff;
 mod search_response;
 mod shared_index;
 mod survey;
+mod surveyed_index;
 mod transport;
 mod values;
 mod versions;

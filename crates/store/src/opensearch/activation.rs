@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::{
     engine::Engine, feed::RevisionSwap, partitions::too_many_changes, shared_index::SharedIndex,
-    survey::SurveyedIndex, visible_resources::VisibleResources,
+    surveyed_index::SurveyedIndex, visible_resources::VisibleResources,
 };
 use crate::{IndexRevision, StoreError};
 

@@ -18,11 +18,11 @@ use super::{
     client::{BULK_TIMEOUT, Call, parse},
     engine::Engine,
     index_template::revision_index,
-    placement::{Place, PlacementFacts, has_room, is_scarce},
+    placement::{IndexPlace, PlacementFacts, has_room, is_scarce},
     responses::Purpose,
     search_response::SearchResponse,
-    shared_index::{ClusterPartition, SharedIndex, SharedIndexMetadata, first_aliases},
-    survey::IndexMetadata,
+    shared_index::{ClusterPartition, SharedIndex, first_aliases},
+    surveyed_index::{IndexMetadata, SharedIndexMetadata},
 };
 use crate::{
     IndexRevision, ShardUse, StoreError,
@@ -92,7 +92,7 @@ struct CountedKey {
 /// OpenSearch's default of `cluster.max_shards_per_node`.
 const SHARDS_PER_NODE: u64 = 1_000;
 
-impl Place {
+impl IndexPlace {
     /// Where the documents of a revision are.
     pub(super) fn of(revision: &IndexRevision) -> Self {
         if revision.target.partition().is_some() {
@@ -131,11 +131,11 @@ impl Engine {
         &self,
         cluster: &ClusterName,
         newest: Option<&IndexRevision>,
-    ) -> Result<Place, StoreError> {
-        let current = newest.map(Place::of);
+    ) -> Result<IndexPlace, StoreError> {
+        let current = newest.map(IndexPlace::of);
         let rules = &self.options.placement;
-        if !rules.is_packing && current != Some(Place::Shared) {
-            return Ok(Place::Own);
+        if !rules.is_packing && current != Some(IndexPlace::Shared) {
+            return Ok(IndexPlace::Own);
         }
         let shards = self.read_shard_use().await?;
         let clusters = self.placement.expected_clusters();
@@ -212,7 +212,7 @@ impl Engine {
         let clusters = self.placement.expected_clusters();
         let of_index = self.options.settings.shards_of_index();
         let is_scarce = is_scarce(clusters, of_index, shards, rules.shards_percent);
-        let is_shared = |revision: &IndexRevision| Place::of(revision) == Place::Shared;
+        let is_shared = |revision: &IndexRevision| IndexPlace::of(revision) == IndexPlace::Shared;
         if !revisions.iter().any(is_shared) && !(is_scarce && rules.is_packing) {
             return Ok(BTreeSet::new());
         }
@@ -220,7 +220,7 @@ impl Engine {
         let mut misplaced = BTreeSet::new();
         for revision in revisions.iter().filter(|revision| revision.live) {
             let place = self.place(&revision.cluster, Some(revision)).await?;
-            if place != Place::of(revision) && self.placement.begin_move(&revision.cluster) {
+            if place != IndexPlace::of(revision) && self.placement.begin_move(&revision.cluster) {
                 misplaced.insert(revision.cluster.clone());
             }
         }

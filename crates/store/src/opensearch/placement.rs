@@ -53,7 +53,7 @@ impl Default for PlacementRules {
 
 /// Where the documents of a cluster are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum IndexPlace {
     /// In an index of its own.
     Own,
     /// In an index that it shares.
@@ -64,7 +64,7 @@ pub(super) enum Place {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PlacementFacts {
     /// Where the documents are; `None`: nowhere yet.
-    pub(super) current: Option<Place>,
+    pub(super) current: Option<IndexPlace>,
     /// How many documents there are, if known.
     pub(super) documents: Option<u64>,
     /// Whether an index for each cluster would take too many shards.
@@ -76,7 +76,7 @@ pub(super) struct PlacementFacts {
 impl PlacementRules {
     /// Where the documents of a cluster belong. One that shares an index stays there until it has
     /// outgrown it, so that clusters do not move to and fro with the number of others.
-    pub(super) fn place(&self, facts: PlacementFacts) -> Place {
+    pub(super) fn place(&self, facts: PlacementFacts) -> IndexPlace {
         let PlacementFacts {
             current,
             documents,
@@ -87,17 +87,19 @@ impl PlacementRules {
             documents.is_none_or(|documents| documents <= factor * self.small_documents)
         };
         match current {
-            None if self.is_packing && (is_scarce || !has_room) => Place::Shared,
-            None => Place::Own,
-            Some(Place::Own)
+            None if self.is_packing && (is_scarce || !has_room) => IndexPlace::Shared,
+            None => IndexPlace::Own,
+            Some(IndexPlace::Own)
                 if self.is_packing && is_scarce && documents.is_some() && is_small(1) =>
             {
-                Place::Shared
+                IndexPlace::Shared
             }
-            Some(Place::Own) => Place::Own,
+            Some(IndexPlace::Own) => IndexPlace::Own,
             // Without room it would have no place at all.
-            Some(Place::Shared) if has_room && (!self.is_packing || !is_small(2)) => Place::Own,
-            Some(Place::Shared) => Place::Shared,
+            Some(IndexPlace::Shared) if has_room && (!self.is_packing || !is_small(2)) => {
+                IndexPlace::Own
+            }
+            Some(IndexPlace::Shared) => IndexPlace::Shared,
         }
     }
 }
@@ -210,7 +212,7 @@ pub(super) fn has_room(shards_of_index: u64, shards: ShardUse) -> bool {
 mod tests {
     use super::*;
 
-    fn facts(current: Option<Place>, documents: Option<u64>) -> PlacementFacts {
+    fn facts(current: Option<IndexPlace>, documents: Option<u64>) -> PlacementFacts {
         PlacementFacts {
             current,
             documents,
@@ -223,13 +225,13 @@ mod tests {
     fn a_cluster_has_an_index_of_its_own_unless_shards_are_scarce_and_it_is_small() {
         let rules = PlacementRules::default();
         for (current, documents, expected) in [
-            (None, None, Place::Shared),
-            (Some(Place::Own), None, Place::Own),
-            (Some(Place::Own), Some(10_000), Place::Shared),
-            (Some(Place::Own), Some(10_001), Place::Own),
-            (Some(Place::Shared), None, Place::Shared),
-            (Some(Place::Shared), Some(20_000), Place::Shared),
-            (Some(Place::Shared), Some(20_001), Place::Own),
+            (None, None, IndexPlace::Shared),
+            (Some(IndexPlace::Own), None, IndexPlace::Own),
+            (Some(IndexPlace::Own), Some(10_000), IndexPlace::Shared),
+            (Some(IndexPlace::Own), Some(10_001), IndexPlace::Own),
+            (Some(IndexPlace::Shared), None, IndexPlace::Shared),
+            (Some(IndexPlace::Shared), Some(20_000), IndexPlace::Shared),
+            (Some(IndexPlace::Shared), Some(20_001), IndexPlace::Own),
         ] {
             let facts = facts(current, documents);
             assert_eq!(rules.place(facts), expected, "{facts:?}");
@@ -237,10 +239,10 @@ mod tests {
                 is_scarce: false,
                 ..facts
             };
-            let stays = if current == Some(Place::Shared) {
+            let stays = if current == Some(IndexPlace::Shared) {
                 expected
             } else {
-                Place::Own
+                IndexPlace::Own
             };
             assert_eq!(rules.place(plenty), stays, "{plenty:?}");
         }
@@ -254,9 +256,9 @@ mod tests {
             ..facts(current, documents)
         };
         let rules = PlacementRules::default();
-        assert_eq!(rules.place(full(None, None)), Place::Shared);
-        let outgrown = full(Some(Place::Shared), Some(1_000_000));
-        assert_eq!(rules.place(outgrown), Place::Shared);
+        assert_eq!(rules.place(full(None, None)), IndexPlace::Shared);
+        let outgrown = full(Some(IndexPlace::Shared), Some(1_000_000));
+        assert_eq!(rules.place(outgrown), IndexPlace::Shared);
     }
 
     #[test]
@@ -265,8 +267,8 @@ mod tests {
             is_packing: false,
             ..PlacementRules::default()
         };
-        for current in [None, Some(Place::Own), Some(Place::Shared)] {
-            assert_eq!(rules.place(facts(current, Some(1))), Place::Own);
+        for current in [None, Some(IndexPlace::Own), Some(IndexPlace::Shared)] {
+            assert_eq!(rules.place(facts(current, Some(1))), IndexPlace::Own);
         }
     }
 

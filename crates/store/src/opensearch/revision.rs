@@ -9,8 +9,9 @@ use serde_json::json;
 use super::{
     engine::Engine,
     index_template::{MAPPING_VERSION, revision_index},
-    placement::Place,
-    survey::{FoundRevision, IndexMetadata},
+    placement::IndexPlace,
+    survey::FoundRevision,
+    surveyed_index::IndexMetadata,
 };
 use crate::{IndexRevision, StoreError};
 
@@ -45,7 +46,7 @@ impl Engine {
             if let Some(newest) = newest
                 && newest.revision.number > above
                 && self.fits(&newest.metadata, uid)
-                && place == Place::of(&newest.revision)
+                && place == IndexPlace::of(&newest.revision)
             {
                 let replaces = found.into_iter().rfind(|other| other.is_read);
                 let replaces = replaces.map(|other| Box::new(other.revision));
@@ -68,8 +69,8 @@ impl Engine {
             let number = highest.max(above).max(remembered) + 1;
             let metadata = self.metadata(cluster, uid, number);
             let created = match place {
-                Place::Own => self.create_revision(metadata).await?,
-                Place::Shared => self.create_partition(metadata).await?,
+                IndexPlace::Own => self.create_revision(metadata).await?,
+                IndexPlace::Shared => self.create_partition(metadata).await?,
             };
             if created {
                 tracing::info!(%cluster, number, ?place, "created an index revision");

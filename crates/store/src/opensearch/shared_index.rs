@@ -19,20 +19,10 @@ use fleetdex_core::{
     planted::{Bug, planted},
     query::dsl::resources_clause,
 };
-use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{survey::SurveyedIndex, visible_resources::VisibleResources};
+use super::{surveyed_index::SurveyedIndex, visible_resources::VisibleResources};
 use crate::IndexRevision;
-
-/// `_meta.fleetdex` of a shared index.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(super) struct SharedIndexMetadata {
-    pub(super) owner: String,
-    pub(super) mapping_version: u32,
-    pub(super) projection: String,
-}
 
 /// What the aliases of a shared index say.
 #[derive(Clone, Debug, PartialEq, Eq)]

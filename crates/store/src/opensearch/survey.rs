@@ -2,49 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use fleetdex_core::model::{ClusterName, IndexName, IndexPrefix, Partition};
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use fleetdex_core::model::{ClusterName, IndexName, Partition};
 
 use super::{
-    client::parse,
     engine::Engine,
-    shared_index::{ClusterPartition, SharedIndex, SharedIndexMetadata},
+    shared_index::{ClusterPartition, SharedIndex},
+    surveyed_index::{IndexMetadata, SharedIndexMetadata, SurveyedIndex, SurveyedMetadata},
     visible_resources::VisibleResources,
 };
 use crate::{IndexRevision, StoreError};
-
-/// `_meta.fleetdex` of an index: whose documents it holds, and in what shape.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct IndexMetadata {
-    pub(super) cluster: ClusterName,
-    pub(super) owner: String,
-    /// UID of the cluster's namespace kube-system; absent: not known.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) uid: Option<String>,
-    #[serde(rename = "generation")]
-    pub(super) revision: u64,
-    pub(super) mapping_version: u32,
-    pub(super) projection: String,
-}
-
-/// One index of a survey.
-pub(super) struct SurveyedIndex {
-    pub(super) index: IndexName,
-    pub(super) id: String,
-    /// By name, with their configurations.
-    pub(super) aliases: BTreeMap<String, Value>,
-    metadata: Option<SurveyedMetadata>,
-}
-
-/// `_meta.fleetdex` of an index.
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum SurveyedMetadata {
-    OfCluster(IndexMetadata),
-    Shared(SharedIndexMetadata),
-}
 
 /// A revision of this installation, as a survey has found it.
 pub(super) struct FoundRevision {
@@ -54,85 +20,6 @@ pub(super) struct FoundRevision {
     pub(super) is_written: bool,
     /// Whether any queries of its cluster are answered from it.
     pub(super) is_read: bool,
-}
-
-#[derive(Deserialize)]
-struct RawIndex {
-    #[serde(default)]
-    aliases: BTreeMap<String, Value>,
-    #[serde(default)]
-    mappings: RawMappings,
-    settings: Option<RawSettings>,
-}
-
-#[derive(Deserialize, Default)]
-struct RawMappings {
-    #[serde(rename = "_meta", default)]
-    meta: RawMeta,
-}
-
-#[derive(Deserialize, Default)]
-struct RawMeta {
-    fleetdex: Option<SurveyedMetadata>,
-}
-
-#[derive(Deserialize)]
-struct RawSettings {
-    index: RawIndexSettings,
-}
-
-#[derive(Deserialize)]
-struct RawIndexSettings {
-    uuid: String,
-}
-
-impl SurveyedMetadata {
-    fn owner(&self) -> &str {
-        match self {
-            Self::OfCluster(metadata) => &metadata.owner,
-            Self::Shared(metadata) => &metadata.owner,
-        }
-    }
-}
-
-impl SurveyedIndex {
-    /// Whether it may hold documents of a cluster.
-    fn may_be_of(&self, cluster: &ClusterName) -> bool {
-        match &self.metadata {
-            Some(SurveyedMetadata::OfCluster(metadata)) => metadata.cluster == *cluster,
-            Some(SurveyedMetadata::Shared(_)) => true,
-            None => false,
-        }
-    }
-
-    /// Whether an index claims to hold revisions under this prefix, of whichever installation.
-    pub(super) fn is_under(&self, prefix: &IndexPrefix) -> bool {
-        match &self.metadata {
-            Some(SurveyedMetadata::OfCluster(metadata)) => {
-                self.index == prefix.revision(&metadata.cluster, metadata.revision)
-            }
-            Some(SurveyedMetadata::Shared(_)) => prefix.shared_index_number(&self.index).is_some(),
-            None => false,
-        }
-    }
-
-    /// Whether it has metadata of Fleetdex.
-    pub(super) fn is_of_fleetdex(&self) -> bool {
-        self.metadata.is_some()
-    }
-
-    /// Whether an alias leads to it.
-    pub(super) fn is_read_through(&self, alias: &IndexName) -> bool {
-        self.aliases.contains_key(alias.as_str())
-    }
-
-    /// The metadata of an index that clusters share.
-    pub(super) fn shared(&self) -> Option<&SharedIndexMetadata> {
-        match &self.metadata {
-            Some(SurveyedMetadata::Shared(metadata)) => Some(metadata),
-            _ => None,
-        }
-    }
 }
 
 impl Engine {
@@ -155,17 +42,10 @@ impl Engine {
         let Some(body) = self.get_optional(operation, path).await? else {
             return Ok(Vec::new());
         };
-        let indices: BTreeMap<IndexName, RawIndex> = parse(operation, &body)?;
-        let found = indices.into_iter().filter_map(|(index, raw)| {
-            let id = raw.settings?.index.uuid;
-            Some(SurveyedIndex {
-                index,
-                id,
-                aliases: raw.aliases,
-                metadata: raw.mappings.meta.fleetdex,
-            })
-        });
-        Ok(found.collect())
+        SurveyedIndex::read(&body).map_err(|error| StoreError::Garbled {
+            operation: operation.to_owned(),
+            reason: error.to_string(),
+        })
     }
 
     /// Every revision of this installation under the engine's prefix.
