@@ -31,6 +31,7 @@ mod transport;
 
 pub use control_plane::control_plane_client;
 pub use error::ConnectError;
+pub use negotiated::LargeTransfer;
 pub use transport::Protocols;
 use transport::transport;
 

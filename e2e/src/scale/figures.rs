@@ -59,10 +59,16 @@ const ROWS: [(&str, Column); 21] = [
     ("objects", |of| (of.watches() * of.objects).to_string()),
     ("replicas", |of| of.replicas.to_string()),
     ("connected after, s", |of| seconds(of.connect_seconds)),
-    ("processor time to connect, s", |of| seconds(of.connect_cpu_seconds)),
-    ("memory when connected, MB", |of| megabytes(of.connected_bytes)),
+    ("processor time to connect, s", |of| {
+        seconds(of.connect_cpu_seconds)
+    }),
+    ("memory when connected, MB", |of| {
+        megabytes(of.connected_bytes)
+    }),
     ("first sync, s", |of| seconds(of.sync_seconds)),
-    ("processor time of the first sync, s", |of| seconds(of.sync_cpu_seconds)),
+    ("processor time of the first sync, s", |of| {
+        seconds(of.sync_cpu_seconds)
+    }),
     ("the same of the control plane, s", |of| {
         seconds(of.control_plane_sync_cpu_seconds)
     }),
@@ -76,17 +82,33 @@ const ROWS: [(&str, Column); 21] = [
         format!("{:.0}", of.registry_bytes as f64 / 1e3)
     }),
     ("writes of its status in the first sync (MB)", |of| {
-        format!("{} ({:.1})", of.sync_status_writes, of.sync_status_bytes as f64 / 1e6)
+        format!(
+            "{} ({:.1})",
+            of.sync_status_writes,
+            of.sync_status_bytes as f64 / 1e6
+        )
     }),
-    ("cores in a quiet time", |of| format!("{:.3}", of.quiet_cores)),
-    ("writes of the status in it", |of| of.quiet_status_writes.to_string()),
+    ("cores in a quiet time", |of| {
+        format!("{:.3}", of.quiet_cores)
+    }),
+    ("writes of the status in it", |of| {
+        of.quiet_status_writes.to_string()
+    }),
     ("list by label: objects", |of| of.list_objects.to_string()),
-    ("list by label: processor time, s", |of| seconds(of.list_cpu_seconds)),
+    ("list by label: processor time, s", |of| {
+        seconds(of.list_cpu_seconds)
+    }),
     ("rolling restart: s, processor time, pages", |of| {
-        format!("{:.1}, {:.1}, {}", of.restart_seconds, of.restart_cpu_seconds, of.restart_pages)
+        format!(
+            "{:.1}, {:.1}, {}",
+            of.restart_seconds, of.restart_cpu_seconds, of.restart_pages
+        )
     }),
     ("death of a replica: s, processor time, pages", |of| {
-        format!("{:.1}, {:.1}, {}", of.death_seconds, of.death_cpu_seconds, of.death_pages)
+        format!(
+            "{:.1}, {:.1}, {}",
+            of.death_seconds, of.death_cpu_seconds, of.death_pages
+        )
     }),
 ];
 

@@ -52,10 +52,16 @@ impl FittedLine {
 pub fn lines(sizes: &[ScaleFigures]) -> String {
     type Value = fn(&ScaleFigures) -> f64;
     let values: [(&str, Value); 7] = [
-        ("memory when connected, MB", |of| of.connected_bytes as f64 / 1e6),
-        ("memory after the first sync, MB", |of| of.synced_bytes as f64 / 1e6),
+        ("memory when connected, MB", |of| {
+            of.connected_bytes as f64 / 1e6
+        }),
+        ("memory after the first sync, MB", |of| {
+            of.synced_bytes as f64 / 1e6
+        }),
         ("memory at its peak, MB", |of| of.peak_bytes as f64 / 1e6),
-        ("processor time of the first sync, s", |of| of.sync_cpu_seconds),
+        ("processor time of the first sync, s", |of| {
+            of.sync_cpu_seconds
+        }),
         ("cores in a quiet time", |of| of.quiet_cores),
         ("the registry, kB", |of| of.registry_bytes as f64 / 1e3),
         ("sockets", |of| of.sockets as f64),

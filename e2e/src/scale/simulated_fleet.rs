@@ -2,7 +2,7 @@
 
 use std::{
     fs,
-    path::PathBuf,
+    path::{Path, PathBuf},
     time::{Duration, Instant},
 };
 
@@ -28,6 +28,8 @@ pub const NAME: &str = "bench";
 const NAMESPACE: &str = "default";
 /// Requests at a time that create the registrations.
 const CONCURRENCY: usize = 16;
+/// So many that a process has enough files: a socket to listen and one for each connection.
+const CLUSTERS_PER_PROCESS: usize = 2_500;
 /// How long the simulated servers may take to start: they create all objects before.
 const START_DEADLINE: Duration = Duration::from_mins(5);
 
@@ -44,7 +46,7 @@ pub struct SimulatedFleetSpec {
 #[derive(Debug)]
 pub struct SimulatedFleet {
     spec: SimulatedFleetSpec,
-    clusters: Process,
+    clusters: Vec<Process>,
     store: Process,
     store_url: String,
     urls: Vec<String>,
@@ -55,20 +57,14 @@ pub struct SimulatedFleet {
 impl SimulatedFleet {
     /// Starts the clusters and the store, and installs the CRDs.
     pub async fn start(fleet: &Fleet, spec: SimulatedFleetSpec) -> Result<Self> {
-        let ready_file = fleet.dir().join(format!("{}.ready", unique("clusters")));
-        let clusters = process(
-            fleet,
-            "apiserver",
-            vec![
-                format!("--clusters={}", spec.clusters),
-                format!("--kinds={}", spec.kinds),
-                format!("--kind-objects={}", spec.objects),
-                "--objects=0".to_owned(),
-                "--cached-events=1000".to_owned(),
-                "--tls".to_owned(),
-                format!("--ready-file={}", ready_file.display()),
-            ],
-        )?;
+        let mut clusters = Vec::new();
+        let mut ready_files = Vec::new();
+        for first in (0..spec.clusters).step_by(CLUSTERS_PER_PROCESS) {
+            let count = (spec.clusters - first).min(CLUSTERS_PER_PROCESS);
+            let (process, ready_file) = start_clusters(fleet, spec, first, count)?;
+            clusters.push(process);
+            ready_files.push(ready_file);
+        }
         let port = Port::reserve()?;
         let store = process(
             fleet,
@@ -77,8 +73,12 @@ impl SimulatedFleet {
         )?;
         install_crds(fleet).await?;
         let urls = eventually("the simulated clusters answer", START_DEADLINE, || async {
-            clusters.check_running()?;
-            addresses(&ready_file)
+            clusters.iter().try_for_each(Process::check_running)?;
+            let mut urls = Vec::new();
+            for file in &ready_files {
+                urls.extend(addresses(file)?);
+            }
+            anyhow::Ok(urls)
         })
         .await?;
         Ok(Self {
@@ -97,21 +97,28 @@ impl SimulatedFleet {
     }
 
     pub fn check_running(&self) -> Result<()> {
-        self.clusters.check_running()?;
+        self.clusters.iter().try_for_each(Process::check_running)?;
         self.store.check_running()
     }
 
     /// Creates a Secret and a Cluster for each.
     pub async fn register(&self) -> Result<()> {
-        let registrations = self.urls.iter().enumerate().map(|(number, url)| async move {
-            let name = format!("cluster-{number:05}");
-            let secrets = format!("api/v1/namespaces/{NAMESPACE}/secrets");
-            self.hub.create(&secrets, &secret(&name)).await?;
-            self.hub
-                .create("apis/cluster.karmada.io/v1alpha1/clusters", &cluster(&name, url))
-                .await
-                .map(drop)
-        });
+        let registrations = self
+            .urls
+            .iter()
+            .enumerate()
+            .map(|(number, url)| async move {
+                let name = format!("cluster-{number:05}");
+                let secrets = format!("api/v1/namespaces/{NAMESPACE}/secrets");
+                self.hub.create(&secrets, &secret(&name)).await?;
+                self.hub
+                    .create(
+                        "apis/cluster.karmada.io/v1alpha1/clusters",
+                        &cluster(&name, url),
+                    )
+                    .await
+                    .map(drop)
+            });
         stream::iter(registrations)
             .buffer_unordered(CONCURRENCY)
             .try_collect::<()>()
@@ -135,7 +142,10 @@ impl SimulatedFleet {
         });
         let started = Instant::now();
         self.hub
-            .create("apis/search.karmada.io/v1alpha1/resourceregistries", &registry)
+            .create(
+                "apis/search.karmada.io/v1alpha1/resourceregistries",
+                &registry,
+            )
             .await?;
         Ok(started)
     }
@@ -144,12 +154,17 @@ impl SimulatedFleet {
     pub async fn check_ready(&self) -> Result<()> {
         let registry = self.hub.get(&registry_path()).await?;
         let conditions = registry["status"]["conditions"].as_array();
-        let ready = conditions.into_iter().flatten().find(|condition| condition["type"] == "Ready");
+        let ready = conditions
+            .into_iter()
+            .flatten()
+            .find(|condition| condition["type"] == "Ready");
         ensure!(
             ready.is_some_and(|ready| ready["status"] == "True"),
             "{} {}",
             registry["status"]["summary"],
-            ready.map_or("no condition", |ready| ready["message"].as_str().unwrap_or_default())
+            ready.map_or("no condition", |ready| ready["message"]
+                .as_str()
+                .unwrap_or_default())
         );
         Ok(())
     }
@@ -166,6 +181,28 @@ impl SimulatedFleet {
 
 fn registry_path() -> String {
     format!("apis/search.karmada.io/v1alpha1/resourceregistries/{NAME}")
+}
+
+/// Starts some of the clusters, and returns the file with their addresses.
+fn start_clusters(
+    fleet: &Fleet,
+    spec: SimulatedFleetSpec,
+    first: usize,
+    count: usize,
+) -> Result<(Process, PathBuf)> {
+    let ready_file = fleet.dir().join(format!("{}.ready", unique("clusters")));
+    let arguments = vec![
+        format!("--clusters={count}"),
+        // Clusters of one seed would be the same.
+        format!("--seed={}", first + 1),
+        format!("--kinds={}", spec.kinds),
+        format!("--kind-objects={}", spec.objects),
+        "--objects=0".to_owned(),
+        "--cached-events=1000".to_owned(),
+        "--tls".to_owned(),
+        format!("--ready-file={}", ready_file.display()),
+    ];
+    Ok((process(fleet, "apiserver", arguments)?, ready_file))
 }
 
 fn process(fleet: &Fleet, program: &str, arguments: Vec<String>) -> Result<Process> {
@@ -199,10 +236,11 @@ async fn install_crds(fleet: &Fleet) -> Result<()> {
         .map(drop)
 }
 
-fn addresses(ready_file: &PathBuf) -> Result<Vec<String>> {
+fn addresses(ready_file: &Path) -> Result<Vec<String>> {
     let lines = fs::read_to_string(ready_file).context("no addresses yet")?;
     let url = |line: &str| {
-        let ready: Value = serde_json::from_str(line).context("a line of the simulated clusters")?;
+        let ready: Value =
+            serde_json::from_str(line).context("a line of the simulated clusters")?;
         ready["url"]
             .as_str()
             .map(str::to_owned)

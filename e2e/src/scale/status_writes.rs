@@ -61,7 +61,11 @@ impl StatusWrites {
                         WatchEvent::Modified(registry) | WatchEvent::Added(registry) => registry,
                         _ => continue,
                     };
-                    version = registry.metadata.resource_version.clone().unwrap_or_default();
+                    version = registry
+                        .metadata
+                        .resource_version
+                        .clone()
+                        .unwrap_or_default();
                     written.fetch_add(1, Ordering::Relaxed);
                     let json = serde_json::to_vec(&registry).map_or(0, |json| json.len());
                     length.fetch_add(json as u64, Ordering::Relaxed);

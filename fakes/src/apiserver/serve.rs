@@ -98,7 +98,9 @@ async fn connection(
             .serve_connection(stream, service)
             .await
     } else {
-        http1::Builder::new().serve_connection(stream, service).await
+        http1::Builder::new()
+            .serve_connection(stream, service)
+            .await
     };
     if let Err(error) = served {
         tracing::debug!(%error, "connection failed");

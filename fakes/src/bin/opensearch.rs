@@ -28,5 +28,7 @@ async fn main() -> Result<()> {
     writeln!(std::io::stdout(), "http://{address}").context("printing the address")?;
     let server = OpenSearch::new(1);
     server.set_latency(0..=0);
-    serve(listener, server).await.context("accepting connections")
+    serve(listener, server)
+        .await
+        .context("accepting connections")
 }

@@ -7,8 +7,9 @@
 //! - The window of a connection is as large as those of all its streams together, so that a stream
 //!   that is not read never keeps another from receiving.
 //! - A connection that does not answer a ping is closed, and all of its watches with it: they resume.
-//! - A request that asks to switch protocols, such as `kubectl exec`, goes over HTTP/1.1, as does
-//!   everything that is not encrypted, since only TLS negotiates the protocol.
+//! - A request that asks to switch protocols, such as `kubectl exec`, goes over HTTP/1.1, and so does a
+//!   [`LargeTransfer`], for which a window is too small, and everything that is not encrypted, since
+//!   only TLS negotiates the protocol.
 //! - Nothing is retried that the server may have received.
 
 use std::{
@@ -36,24 +37,40 @@ use hyper_util::{
 };
 use kube::client::Body;
 use parking_lot::Mutex;
+use tokio::time::timeout;
 use tower::{BoxError, Service, ServiceExt};
 
 /// Streams of one connection. kube-apiserver allows 100 by default, and some stay free for requests
 /// that it still counts after they have ended here.
-const MAX_STREAMS: usize = 90;
-/// Bytes that the server may send on a stream before they are read: what a connection of HTTP/1.1
-/// may hold in its buffers, too. At a round trip of 50 ms a list arrives with 5 MB/s.
-const STREAM_WINDOW: u32 = 256 << 10;
-/// All streams together.
-const CONNECTION_WINDOW: u32 = STREAM_WINDOW * 90; // MAX_STREAMS
-/// The server is asked for a sign of life after this time without one, as client-go does.
-const PING_INTERVAL: Duration = Duration::from_secs(30);
+const MAX_STREAMS: usize = 80;
+/// Bytes that the server may send on a stream before they are read: the default of HTTP/2. A watch
+/// needs no more; a list of several pages is a [`LargeTransfer`].
+const STREAM_WINDOW: u32 = 64 << 10;
+/// All streams together: 5 MiB.
+const CONNECTION_WINDOW: u32 = 80 * STREAM_WINDOW;
+/// The server is asked for a sign of life after this time without one: more than the time between
+/// two probes, so that a connection that works is not pinged.
+const PING_INTERVAL: Duration = Duration::from_secs(15);
 /// How long it may take to answer.
-const PING_TIMEOUT: Duration = Duration::from_secs(15);
+const PING_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long a connection of HTTP/1.1 stays open that nothing uses: longer than the time between two
+/// probes.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 /// Headers of a response.
 const MAX_HEADER_BYTES: u32 = 64 << 10;
+/// How long a server may take to say how many streams it allows.
+const SETTINGS_TIMEOUT: Duration = Duration::from_secs(10);
+/// How often it is checked meanwhile.
+const SETTINGS_POLL_INTERVAL: Duration = Duration::from_millis(2);
 /// How often a request is sent that has not left: each time the connection had just been closed.
 const ATTEMPTS: usize = 3;
+
+const SETTINGS_MISSING: &str = "the server does not allow a stream on its connection of HTTP/2";
+
+/// An extension of requests whose response is large: it has a connection of its own, with the window
+/// of TCP.
+#[derive(Clone, Copy, Debug)]
+pub struct LargeTransfer;
 
 /// A transport to one server. Clones share its connections.
 pub(super) struct NegotiatedTransport<C> {
@@ -88,14 +105,18 @@ where
             })
         };
         Self {
-            http1: HttpClient::builder(TokioExecutor::new()).build(http1),
+            http1: HttpClient::builder(TokioExecutor::new())
+                .pool_timer(TokioTimer::new())
+                .pool_idle_timeout(IDLE_TIMEOUT)
+                .build(http1),
             http2: http2.map(shared),
         }
     }
 
     async fn send(self, mut request: Request<Body>) -> Result<Response<CountedBody>, BoxError> {
         let may_share = request.uri().scheme() == Some(&Scheme::HTTPS)
-            && !request.headers().contains_key(UPGRADE);
+            && !request.headers().contains_key(UPGRADE)
+            && request.extensions().get::<LargeTransfer>().is_none();
         let Some(http2) = self.http2.as_ref().filter(|_| may_share) else {
             return self.send_over_http1(request).await;
         };
@@ -106,7 +127,9 @@ where
             };
             *request.version_mut() = Version::HTTP_2;
             let mut failed = match sender.try_send_request(request).await {
-                Ok(response) => return Ok(response.map(|body| CountedBody::new(body, Some(stream)))),
+                Ok(response) => {
+                    return Ok(response.map(|body| CountedBody::new(body, Some(stream))));
+                }
                 Err(failed) => failed,
             };
             match failed.take_message() {
@@ -201,20 +224,17 @@ where
             return Ok(slot);
         }
         let connector = self.connector.clone();
-        let io = connector
-            .oneshot(uri.clone())
-            .await
-            .map_err(Into::into)?;
+        let io = connector.oneshot(uri.clone()).await.map_err(Into::into)?;
         if !io.connected().is_negotiated_h2() {
             self.state.lock().is_http1 = true;
             return Ok(None);
         }
-        let connection = open(io).await?;
+        let connection = timeout(SETTINGS_TIMEOUT, open(io))
+            .await
+            .map_err(|_| SETTINGS_MISSING)??;
         let slot = connection.slot();
         self.state.lock().open.push(connection);
-        // A server that allows no stream at all is one that must not be waited for.
-        slot.map(Some)
-            .ok_or_else(|| "the server allows no stream on a connection of HTTP/2".into())
+        slot.map(Some).ok_or_else(|| SETTINGS_MISSING.into())
     }
 }
 
@@ -224,7 +244,8 @@ impl ConnectionsState {
         if self.is_http1 {
             return Some(None);
         }
-        self.open.retain(|connection| !connection.sender.is_closed());
+        self.open
+            .retain(|connection| !connection.sender.is_closed());
         let (position, slot) = self
             .open
             .iter()
@@ -240,7 +261,11 @@ impl ConnectionsState {
 
 impl SharedConnection {
     fn slot(&self) -> Option<(SendRequest<Body>, OpenStream)> {
-        let allowed = self.streams.allowed.load(Ordering::Relaxed).min(MAX_STREAMS);
+        let allowed = self
+            .streams
+            .allowed
+            .load(Ordering::Relaxed)
+            .min(MAX_STREAMS);
         let take = |open| (open < allowed).then_some(open + 1);
         self.streams
             .open
@@ -261,16 +286,31 @@ where
         .keep_alive_interval(PING_INTERVAL)
         .keep_alive_timeout(PING_TIMEOUT)
         .max_header_list_size(MAX_HEADER_BYTES)
+        // Until the server has said how many it allows.
+        .initial_max_send_streams(0)
         .handshake(io)
         .await?;
     let streams = Arc::new(StreamCount {
         open: AtomicUsize::new(0),
-        allowed: AtomicUsize::new(MAX_STREAMS),
+        allowed: AtomicUsize::new(0),
     });
+    // hyper reads the settings in a task of its own, which does not wake this one.
+    loop {
+        if let Ok(ended) = timeout(SETTINGS_POLL_INTERVAL, &mut connection).await {
+            ended?;
+            return Err(SETTINGS_MISSING.into());
+        }
+        let allowed = connection.current_max_send_streams();
+        streams.allowed.store(allowed, Ordering::Relaxed);
+        if allowed > 0 {
+            break;
+        }
+    }
     let counted = Arc::clone(&streams);
     // Like the connections of HTTP/1.1, it ends with the last that uses it: after the client is
     // dropped, its streams are still read to their end.
     tokio::spawn(async move {
+        // Each request polls it, so that a changed limit is known to the one after that.
         let ended = std::future::poll_fn(|context| {
             let polled = Pin::new(&mut connection).poll(context);
             let allowed = connection.current_max_send_streams();
@@ -318,3 +358,6 @@ impl http_body::Body for CountedBody {
         self.body.size_hint()
     }
 }
+
+#[cfg(test)]
+mod tests;

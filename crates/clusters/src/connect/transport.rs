@@ -76,7 +76,7 @@ fn server_name(config: &Config) -> Result<Arc<dyn ResolveServerName + Send + Syn
     let Some(name) = &config.tls_server_name else {
         return Ok(Arc::new(DefaultServerNameResolver::default()));
     };
-    let name =
-        ServerName::try_from(name.clone()).map_err(|error| kube::Error::Service(Box::new(error)))?;
+    let name = ServerName::try_from(name.clone())
+        .map_err(|error| kube::Error::Service(Box::new(error)))?;
     Ok(Arc::new(FixedServerNameResolver::new(name)))
 }

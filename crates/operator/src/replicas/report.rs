@@ -11,10 +11,10 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use flate2::{Compression, read::GzDecoder, write::GzEncoder};
 use fleetdex_core::model::{ClusterName, StoreName, causes};
 use fleetdex_sync::progress::{UnitState, UnitStatus};
+use jiff::Timestamp;
 use k8s_openapi::{
     ByteString, api::core::v1::ConfigMap, apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
-use jiff::Timestamp;
 use kube::{
     Api, ResourceExt,
     api::{ListParams, PartialObjectMeta, Patch, PatchParams},
@@ -159,8 +159,8 @@ impl WrittenReport {
         if self.report == *report && self.completeness == *completeness {
             return false;
         }
-        let is_awaited = self.report.replicas != report.replicas
-            || self.report.cleaned_up != report.cleaned_up;
+        let is_awaited =
+            self.report.replicas != report.replicas || self.report.cleaned_up != report.cleaned_up;
         let interval = Duration::from_secs_f64(self.bytes as f64 / BYTES_PER_SECOND);
         is_awaited || self.at.elapsed() >= interval
     }

@@ -27,7 +27,8 @@ fn a_report_of_a_large_share_fits_into_an_object() {
             let stream = stream(&format!("member{}", cluster * 3), &format!("Kind{kind}"));
             let nanoseconds = i64::from(fastrand::u32(0..1_000_000_000));
             let seconds = 1_769_000_000 + i64::from(cluster / 30);
-            let time = Timestamp::from_nanosecond(i128::from(seconds * 1_000_000_000 + nanoseconds));
+            let time =
+                Timestamp::from_nanosecond(i128::from(seconds * 1_000_000_000 + nanoseconds));
             let status = UnitStatus {
                 synced_at: time.ok(),
                 ..status(u64::from(fastrand::u32(0..200)))
@@ -35,7 +36,9 @@ fn a_report_of_a_large_share_fits_into_an_object() {
             (stream, status)
         })
         .collect();
-    let statuses = streams.iter().map(|(stream, status)| (stream, status.clone()));
+    let statuses = streams
+        .iter()
+        .map(|(stream, status)| (stream, status.clone()));
     let report = ReplicaReport {
         units: unit_statuses(statuses),
         ..ReplicaReport::default()
