@@ -158,6 +158,6 @@ mod tests {
         hundred.clusters.truncate(100);
         assert!(write_interval(&hundred) < Duration::from_secs(1));
         let longest = write_interval(&bounded(whole));
-        assert!((10..20).contains(&longest.as_secs()), "{longest:?}");
+        assert!((5..20).contains(&longest.as_secs()), "{longest:?}");
     }
 }

@@ -154,7 +154,7 @@ fn a_report_that_cannot_be_read_does_not_hide_the_others() {
     let replica = |name: &str| name.parse::<ReplicaName>().unwrap();
     let good = pack(&ReplicaReport::default()).unwrap();
     let cut = pack(&ReplicaReport {
-        cleaned_up: [String::from_utf8(vec![b'a'; 17 << 20]).unwrap()].into(),
+        cleaned_up: [String::from_utf8(vec![b'a'; 65 << 20]).unwrap()].into(),
         ..ReplicaReport::default()
     })
     .unwrap();
