@@ -290,6 +290,10 @@ impl SecretReference {
     }
 }
 
+fn is_zero(count: &u64) -> bool {
+    *count == 0
+}
+
 /// The state of a registry.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -298,10 +302,15 @@ pub struct ResourceRegistryStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
-    /// Every selected cluster.
+    /// The selected clusters: all of them up to 2,000. Of more, only those that are not synced, or that have a message or drift.
+    // One list for the API server: as a map, its managed fields would be longer than the list.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub clusters: Vec<RegistryClusterStatus>,
+    /// How many selected clusters are not in `clusters`; `summary` counts them.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    #[schemars(with = "i64")]
+    pub omitted_clusters: u64,
     /// Counts over all clusters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub summary: Option<Summary>,

@@ -15,6 +15,8 @@ use fleetdex_telemetry::traces::{self, Beginning, KeyValue, SpanKind, Trace};
 use http::{Request, Response, StatusCode, header};
 use kube::client::Body;
 
+use crate::connect::LargeTransfer;
+
 use super::{FaultKind, ListPage, StreamFault, event::status_fault, lines::WatchLines};
 
 /// Timeout of a list page, for 500 large objects over a slow link; the API server itself gives up
@@ -193,7 +195,11 @@ impl ListerWatcher {
         if let Some(token) = continue_token {
             parameters.push(("continue", token.to_owned()));
         }
-        let request = request(&self.collection.uri(&parameters), accept, None)?;
+        let mut request = request(&self.collection.uri(&parameters), accept, None)?;
+        // The first page of a small collection shares the connection of the watches.
+        if continue_token.is_some() {
+            request.extensions_mut().insert(LargeTransfer);
+        }
         let span = request_span("list");
         let response = async {
             let response = self
