@@ -265,11 +265,6 @@ impl Trace {
     }
 }
 
-/// Runs a future, in another task, within the trace that is current here.
-pub fn continued<F: Future>(future: F) -> WithContext<F> {
-    future.with_current_context()
-}
-
 /// Makes a trace, if there is one, the current one of a future.
 pub async fn within<F: Future>(trace: Option<Trace>, future: F) -> F::Output {
     match trace {

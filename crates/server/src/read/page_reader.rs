@@ -4,9 +4,7 @@ use std::{time::Duration, vec};
 
 use fleetdex_core::query::{Cursor, Hit, Page, Query, ResourceName};
 use fleetdex_store::merged::Merged;
-use fleetdex_telemetry::traces;
 use tokio::time::timeout;
-use tokio_util::task::AbortOnDropHandle;
 
 use super::{page_memory::PageMemory, query_plan::PAGE, remaining_pages::RemainingPages};
 use crate::request::api_error::ApiError;
@@ -19,9 +17,6 @@ pub(crate) const CHUNK_BYTES: usize = 64 * 1024;
 /// reduced the page's limit.
 const SHORT_PAGE_BYTES: usize = 4 << 20;
 
-/// A page that is read while the client reads the one before it, with its memory.
-type PageAhead = AbortOnDropHandle<Result<(Page, PageMemory), ApiError>>;
-
 /// The objects of a response that have not been sent yet.
 pub(crate) struct PageReader {
     stores: Merged,
@@ -32,8 +27,6 @@ pub(crate) struct PageReader {
     /// Whether the client continues after this page.
     is_one_page: bool,
     memory: PageMemory,
-    /// The next page, so that the store searches while objects are sent.
-    ahead: Option<PageAhead>,
 }
 
 impl PageReader {
@@ -60,17 +53,14 @@ impl PageReader {
             limit: next_limit(PAGE, &first.items),
             ..query
         };
-        let mut reader = Self {
+        Ok(Self {
             stores,
             query,
             hits: first.items.into_iter(),
             rest,
             is_one_page,
             memory,
-            ahead: None,
-        };
-        reader.read_ahead();
-        Ok(reader)
+        })
     }
 
     /// The resource of the objects.
@@ -104,44 +94,15 @@ impl PageReader {
             if let Some(hit) = self.hits.next() {
                 return Ok(Some(hit));
             }
-            let ahead = self.ahead.take();
             let Some(cursor) = self.cursor().filter(|_| !self.is_one_page) else {
                 return Ok(None);
             };
-            let page = match taken(ahead).await {
-                Some((page, memory)) => {
-                    self.memory = memory;
-                    page
-                }
-                None => {
-                    let page = read(&self.stores, &self.query, cursor).await?;
-                    self.memory.take(bytes_of(&page.items)).await?;
-                    page
-                }
-            };
+            let page = read(&self.stores, &self.query, cursor).await?;
+            self.memory.take(bytes_of(&page.items)).await?;
             self.query.limit = next_limit(self.query.limit, &page.items);
             self.hits = page.items.into_iter();
             self.rest.advance(page.next);
-            self.read_ahead();
         }
-    }
-
-    /// Begins to read the next page, except for large objects, of which a client has one page in
-    /// memory.
-    fn read_ahead(&mut self) {
-        let next = self.cursor().filter(|_| !self.is_one_page);
-        let (Some(cursor), true) = (next.cloned(), self.bytes() < SHORT_PAGE_BYTES) else {
-            return;
-        };
-        let (stores, query) = (self.stores.clone(), self.query.clone());
-        let reading = async move {
-            let page = read(&stores, &query, &cursor).await?;
-            let mut memory = PageMemory::of(&query.requester);
-            memory.take(bytes_of(&page.items)).await?;
-            Ok((page, memory))
-        };
-        let task = tokio::spawn(traces::continued(reading));
-        self.ahead = Some(AbortOnDropHandle::new(task));
     }
 
     /// Records that the client has read `bytes` since the last call. An error if that is too slow
@@ -154,12 +115,6 @@ impl PageReader {
     pub(crate) fn leave(&mut self) {
         self.rest.leave();
     }
-}
-
-/// The page that was read ahead. `None` also if that failed: it is read again, and that outcome
-/// counts, as memory may have become free.
-async fn taken(ahead: Option<PageAhead>) -> Option<(Page, PageMemory)> {
-    ahead?.await.ok()?.ok()
 }
 
 /// Reads one page.
