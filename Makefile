@@ -21,7 +21,7 @@ SEEDS ?= 500
 FROM ?= 1
 CLEAN_SEEDS ?= 10000
 FUZZ_SECONDS ?= 60
-FUZZ_TARGETS := selectors request continue_token bulk_lines images quantities reviews scripts argocd_keys search_grammar
+FUZZ_TARGETS := selectors request continue_token bulk_lines json_scanner images quantities reviews scripts argocd_keys search_grammar
 # Counters for libFuzzer, as cargo-fuzz sets them, but for what needs a nightly toolchain; and a target, so that build scripts have none.
 FUZZ_FLAGS := --cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
 	-Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \

@@ -15,6 +15,7 @@ mod index_name;
 mod interpretation;
 mod json;
 mod json_line;
+mod json_scanner;
 mod json_tree;
 mod leaves;
 mod member_mask;
@@ -44,6 +45,7 @@ pub use interpretation::{
 };
 pub use json::{Json, Text as JsonText};
 pub use json_line::JsonLine;
+pub use json_scanner::{JsonScanner, ScanFault};
 pub use json_tree::{JsonTree, TreeMembers};
 pub use leaves::LeafVisitor;
 pub use member_mask::MemberMask;

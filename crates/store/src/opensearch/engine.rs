@@ -67,6 +67,18 @@ pub struct Engine {
     pub(super) placement: Placement,
 }
 
+/// Reads the copies of the node that gets the request, where it has any. All nodes get requests in
+/// turn, so that all of them read, and no document crosses the network between nodes. Without local
+/// copies, as on a coordinating node, OpenSearch chooses among the others as ever.
+pub(super) const LOCAL_COPIES: &str = "_local";
+
+/// The path of a search of these indices that is not in a point in time. Missing ones are left out.
+pub(super) fn search_path(target: &str) -> String {
+    format!(
+        "/{target}/_search?ignore_unavailable=true&allow_no_indices=true&preference={LOCAL_COPIES}"
+    )
+}
+
 impl Engine {
     /// An engine over a service.
     pub fn new(service: OpenSearchService, options: EngineOptions) -> Self {

@@ -75,6 +75,26 @@ fn in_clusters(names: &[String]) -> Permitted {
 }
 
 #[tokio::test]
+async fn searches_and_points_in_time_read_local_copies_and_searches_in_them_have_no_preference() {
+    let (engine, asked) = recorded(false);
+    engine
+        .search(&query(Permitted::Everything), None)
+        .await
+        .unwrap();
+    let asked = asked.lock();
+    let local = |line: &String| line.contains("preference=_local");
+    let [page, opened, first] = asked.as_slice() else {
+        panic!("{asked:?}");
+    };
+    assert!(page.contains("/fleetdex/_search?") && local(page), "{page}");
+    assert!(
+        opened.contains("/point_in_time?") && local(opened),
+        "{opened}"
+    );
+    assert_eq!(first, "POST /_search");
+}
+
+#[tokio::test]
 async fn only_clusters_that_may_be_seen_are_searched() {
     let paths = |asked: &Mutex<Vec<String>>| {
         let targets = asked.lock().drain(..).collect::<Vec<_>>();
