@@ -290,6 +290,10 @@ impl SecretReference {
     }
 }
 
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "the signature that serde calls"
+)]
 fn is_zero(count: &u64) -> bool {
     *count == 0
 }

@@ -213,7 +213,8 @@ impl Engine {
         let of_index = self.options.settings.shards_of_index();
         let is_scarce = is_scarce(clusters, of_index, shards, rules.shards_percent);
         let is_shared = |revision: &IndexRevision| IndexPlace::of(revision) == IndexPlace::Shared;
-        if !revisions.iter().any(is_shared) && !(is_scarce && rules.is_packing) {
+        let may_move_in = is_scarce && rules.is_packing;
+        if !may_move_in && !revisions.iter().any(is_shared) {
             return Ok(BTreeSet::new());
         }
         self.placement.set_documents(self.count_documents().await?);

@@ -88,13 +88,12 @@ impl PlacementRules {
         };
         match current {
             None if self.is_packing && (is_scarce || !has_room) => IndexPlace::Shared,
-            None => IndexPlace::Own,
             Some(IndexPlace::Own)
                 if self.is_packing && is_scarce && documents.is_some() && is_small(1) =>
             {
                 IndexPlace::Shared
             }
-            Some(IndexPlace::Own) => IndexPlace::Own,
+            None | Some(IndexPlace::Own) => IndexPlace::Own,
             // Without room it would have no place at all.
             Some(IndexPlace::Shared) if has_room && (!self.is_packing || !is_small(2)) => {
                 IndexPlace::Own
