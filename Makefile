@@ -2,6 +2,7 @@
 #
 #   DEMO_ARGS=--exit       the demo stops at its end; without a terminal, or with CI set, it does so anyway (--stay keeps it)
 #   BENCH_ARGS=…           arguments of `e2e bench`, such as --quick or --only restart,churn
+#   SCALE_ARGS=…           arguments of `e2e scale`, such as --clusters 500 --replicas 3
 #   IMAGE_ARGS=…           arguments of `e2e image`, such as --demo, --architecture amd64 or --profile dev
 #   SOAK_ARGS=…            arguments of `e2e soak`, such as --minutes 2 --outage-minutes 0.5 or --seed 7
 #   SEEDS=500 FROM=1       simulated runs of `make test`, and the first of them; CLEAN_SEEDS=10000 those of `make mutants`
@@ -11,6 +12,7 @@
 CARGO ?= cargo
 DEMO_ARGS ?=
 BENCH_ARGS ?=
+SCALE_ARGS ?=
 IMAGE_ARGS ?=
 SOAK_ARGS ?=
 E2E_THREADS ?= 3
@@ -19,7 +21,7 @@ SEEDS ?= 500
 FROM ?= 1
 CLEAN_SEEDS ?= 10000
 FUZZ_SECONDS ?= 60
-FUZZ_TARGETS := selectors request continue_token bulk_lines images quantities reviews scripts argocd_keys search_grammar
+FUZZ_TARGETS := selectors request continue_token bulk_lines json_scanner images quantities reviews scripts argocd_keys search_grammar
 # Counters for libFuzzer, as cargo-fuzz sets them, but for what needs a nightly toolchain; and a target, so that build scripts have none.
 FUZZ_FLAGS := --cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
 	-Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
@@ -43,7 +45,7 @@ STAGE = ./.ci/stage
 STAGES = awk '{ print; total += $$1 } END { printf "%6d s  in all\n", total }' target/stages
 
 .DEFAULT_GOAL := help
-.PHONY: help demo check test migration-test mutants fuzz bench dist image soak fmt parts crds chart-docs dashboards metrics-docs images reference docs book deny prerequisites
+.PHONY: help demo check test migration-test mutants fuzz bench scale dist image soak fmt parts crds chart-docs dashboards metrics-docs images reference docs book deny prerequisites
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -101,6 +103,10 @@ fuzz: prerequisites ## Fuzz selectors, requests, continue tokens, scripts and wh
 bench: prerequisites ## Measure; figures go to target/bench/results.json
 	$(CARGO) build --locked --release --workspace --bins
 	$(RELEASE)/e2e bench $(BENCH_ARGS)
+
+scale: prerequisites ## Measure what thousands of simulated clusters cost; figures go to target/scale/
+	$(CARGO) build --locked --release --workspace --bins
+	$(RELEASE)/e2e scale $(SCALE_ARGS)
 
 dist: ## The program as it is shipped, and its debug information in a file beside it: target/package/
 	$(CARGO) build --locked --profile dist --package fleetdex --bin fleetdex

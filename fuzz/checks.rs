@@ -11,8 +11,9 @@ use base64::{
 use fleetdex_clusters::watch::{ListPage, WatchEvent};
 use fleetdex_core::{
     model::{
-        ClusterName, Document, DocumentShape, FieldPath, Gvk, IndexPrefix, JsonLine, Object,
-        Projection, Projector, Quantity, Resource, Restored, fallback,
+        ClusterName, Document, DocumentShape, FieldPath, Gvk, IndexPrefix, JsonLine, JsonScanner,
+        JsonTree, MemberMask, Object, Projection, Projector, Quantity, Resource, Restored,
+        fallback,
     },
     query::{CheckedQuery, Cursor, Permitted, Query, ResourceName, Selectable, dsl},
     selector::{FieldSelector, LabelSelector},
@@ -37,6 +38,7 @@ use fleetdex_server::{
     },
 };
 use fleetdex_store::bulk::{Write, encode};
+use serde::de::IgnoredAny;
 use serde_json::{Map, Value, json};
 
 fn pods() -> Query {
@@ -179,6 +181,44 @@ fn forge(keys: &SealingKeys, bytes: &[u8]) {
     }
 }
 
+/// The scanner of objects accepts what `serde_json` accepts, and nothing else, and reads the same values of it.
+pub fn json_scanner(bytes: &[u8]) {
+    let Ok(text) = str::from_utf8(bytes) else {
+        return;
+    };
+    let mut scanner = JsonScanner::new(text);
+    let scanned = scanner.skip().and_then(|value| {
+        scanner.end()?;
+        Ok(value)
+    });
+    let accepted = serde_json::from_str::<IgnoredAny>(text);
+    assert_eq!(scanned.is_ok(), accepted.is_ok(), "{text:?}");
+    let Ok(value) = scanned else {
+        return;
+    };
+    assert_eq!(
+        value,
+        text.trim_matches([' ', '\t', '\n', '\r']),
+        "{text:?}"
+    );
+    // A `Value` has no surrogate without its pair, no number out of range, and no more than 127 levels.
+    if let Ok(known) = serde_json::from_str::<Value>(text)
+        && !is_deep(&known, 100)
+    {
+        let tree = JsonTree::parse(text, MemberMask::everything());
+        assert_eq!(Value::from(&tree), known, "{text:?}");
+    }
+}
+
+fn is_deep(value: &Value, levels: usize) -> bool {
+    let mut children: Box<dyn Iterator<Item = &Value>> = match value {
+        Value::Array(items) => Box::new(items.iter()),
+        Value::Object(members) => Box::new(members.values()),
+        _ => return false,
+    };
+    levels == 0 || children.any(|child| is_deep(child, levels - 1))
+}
+
 /// What a member sends, as a list page, as the lines of a watch and as an object, becomes a bulk request of which each line is JSON, each
 /// action names the write alias of this cluster, and each document is one of this cluster.
 pub fn bulk_lines(bytes: &[u8]) {
@@ -202,7 +242,7 @@ pub fn bulk_lines(bytes: &[u8]) {
             });
     let objects: Vec<&str> = page
         .iter()
-        .map(|item| item.get())
+        .copied()
         .chain(watched)
         .chain(str::from_utf8(bytes).ok())
         .collect();

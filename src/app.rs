@@ -14,7 +14,7 @@ use std::{sync::Arc, time::Duration};
 use anyhow::Context as _;
 use fleetdex_clusters::{
     Clusters, ConnectionTiming,
-    connect::Network,
+    connect::{Network, Protocols},
     source::{Loader, SourceKind, Sources},
     throttle::Rate,
 };
@@ -155,6 +155,11 @@ fn connections(args: &RunArgs, control_plane: &Client, cancel: CancellationToken
     let network = Network {
         rate,
         budget: Budget::default(),
+        protocols: if args.member_http1 {
+            Protocols::Http1
+        } else {
+            Protocols::Http2AndHttp1
+        },
     };
     let loader = Loader::new(control_plane.clone(), args.secret_hosts.clone());
     Clusters::new(loader, Arc::new(network), timing, cancel)

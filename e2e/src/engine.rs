@@ -2,7 +2,8 @@
 
 use anyhow::Result;
 use fleetdex_store::opensearch::{
-    Authentication, Engine, EngineOptions, IndexSettings, OpenSearchService, Settings, connect,
+    Authentication, Engine, EngineOptions, IndexSettings, OpenSearchService, PlacementRules,
+    Settings, connect,
 };
 
 use crate::{fleet::OpenSearchServer, http};
@@ -38,6 +39,7 @@ pub fn options(server: &OpenSearchServer, prefix: &str, shards: u32) -> Result<E
         },
         fields: Vec::new(),
         projection: String::new(),
+        placement: PlacementRules::default(),
         owner: prefix.to_owned(),
         address: server.url().to_owned(),
     })

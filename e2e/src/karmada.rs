@@ -304,7 +304,8 @@ impl TlsServer {
         let plain = TcpListener::bind("127.0.0.1:0").await?;
         let address = plain.local_addr()?;
         let churn = Churn::fill(server, 0, 1).map_err(|status| anyhow::anyhow!("{status:?}"))?;
-        let serving = tokio::spawn(apiserver::serve(plain, server.clone(), churn)).abort_handle();
+        let serving =
+            tokio::spawn(apiserver::serve(plain, None, server.clone(), churn)).abort_handle();
         let acceptor = acceptor(identity)?;
         let listener = listen(port).await?;
         let port = listener.local_addr()?.port();

@@ -35,6 +35,7 @@ pub mod pictures;
 pub mod poll;
 pub mod proxy;
 pub mod query_api;
+pub mod scale;
 pub mod scenario;
 pub mod signals;
 pub mod soak;

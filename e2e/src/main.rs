@@ -13,7 +13,7 @@ use e2e::{
     fleet::{self, Fleet, FleetState, OpenSearchKind, Options},
     image,
     parts::{self, Part},
-    signals, soak,
+    scale, signals, soak,
 };
 
 /// That of Fleetdex, whose encoding `e2e bench` measures in this process.
@@ -61,6 +61,8 @@ enum Task {
     /// Measure syncs, restarts, churn, memory and recovery beside the limits of the servers; writes
     /// target/bench/results.json.
     Bench(bench::BenchArgs),
+    /// Measure what thousands of simulated clusters cost; writes target/scale/results.json.
+    Scale(scale::ScaleArgs),
     /// Steady writes and random faults for a while, then the oracle; writes
     /// target/soak/results.json.
     Soak(soak::SoakArgs),
@@ -143,6 +145,10 @@ fn run(task: Task) -> Result<()> {
         Task::Bench(args) => {
             e2e::http::install_tls_provider();
             tokio::runtime::Runtime::new()?.block_on(bench::run(args))
+        }
+        Task::Scale(args) => {
+            e2e::http::install_tls_provider();
+            tokio::runtime::Runtime::new()?.block_on(scale::run(args))
         }
         Task::Soak(args) => {
             e2e::http::install_tls_provider();

@@ -19,6 +19,9 @@ const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 /// Differences that an error lists.
 const SHOWN: usize = 10;
 
+/// What the names of indices have that clusters share.
+const SHARED: &str = ".shared.";
+
 /// Cluster, and id of the document.
 type DocumentKey = (String, String);
 
@@ -196,10 +199,13 @@ impl Oracle {
                 version == text(document, "/metadata/resourceVersion")?,
                 "the version of {hit} is not that of its object"
             );
-            let key = (
-                text(document, "/cluster")?.to_owned(),
-                text(&hit, "/_id")?.to_owned(),
-            );
+            let (id, index) = (text(&hit, "/_id")?, text(&hit, "/_index")?);
+            // In an index that clusters share, an id begins with a number and a colon.
+            let id = match id.split_once(':') {
+                Some((_, id)) if index.contains(SHARED) => id,
+                _ => id,
+            };
+            let key = (text(document, "/cluster")?.to_owned(), id.to_owned());
             ensure!(
                 all.insert(key, ObjectState::of(document)?).is_none(),
                 "there are two documents like {hit}"
@@ -261,7 +267,9 @@ pub async fn document(opensearch: &OpenSearch, prefix: &str, object: &Value) -> 
 /// The indices that begin with a prefix.
 pub async fn indices(opensearch: &OpenSearch, prefix: &str) -> Result<Vec<String>> {
     let answer = opensearch
-        .get(&format!("_cat/indices/{prefix}-*?format=json&h=index"))
+        .get(&format!(
+            "_cat/indices/{prefix}-*,{prefix}{SHARED}*?format=json&h=index"
+        ))
         .await?;
     let rows = answer
         .as_array()
@@ -273,13 +281,14 @@ pub async fn indices(opensearch: &OpenSearch, prefix: &str) -> Result<Vec<String
         .collect())
 }
 
-/// The indices that hold documents of a cluster, finished or not.
+/// The indices that hold documents of a cluster, finished or not, also those that it shares.
 pub async fn revisions(
     opensearch: &OpenSearch,
     prefix: &str,
     cluster: &str,
 ) -> Result<Vec<String>> {
-    let pattern = format!("{}.g*", read_alias(prefix, cluster)?);
+    let alias = read_alias(prefix, cluster)?;
+    let pattern = format!("{alias}.g*");
     let answer = opensearch
         .get(&format!(
             "_cat/indices/{pattern}?format=json&h=index&s=index"
@@ -288,11 +297,13 @@ pub async fn revisions(
     let rows = answer
         .as_array()
         .with_context(|| format!("no rows in {answer}"))?;
-    Ok(rows
-        .iter()
-        .filter_map(|row| row["index"].as_str())
-        .map(str::to_owned)
-        .collect())
+    let own = rows.iter().filter_map(|row| row["index"].as_str());
+    let written = opensearch.get(&format!("_alias/{alias}.w*")).await?;
+    let written = written.as_object().into_iter().flatten();
+    let shared = written
+        .map(|(index, _)| index.as_str())
+        .filter(|index| index.contains(SHARED));
+    Ok(own.chain(shared).map(str::to_owned).collect())
 }
 
 /// The alias of one cluster's documents.

@@ -6,7 +6,8 @@
 //! - [`pods`]: generated pods. The simulated API server serves them, load tests create them on real ones.
 //! - [`churn`]: which write an object gets next.
 //!
-//! `apiserver` (`src/bin/apiserver.rs`) serves the simulated API server over HTTP, for benchmarks that must not measure a real one.
+//! `apiserver` (`src/bin/apiserver.rs`) serves the simulated API server over HTTP, and `opensearch` (`src/bin/opensearch.rs`) the
+//! simulated OpenSearch, for benchmarks that must not measure real ones.
 
 pub mod apiserver;
 pub mod churn;

@@ -19,7 +19,7 @@ use crate::{
     informer::{Informer, InformerState, Objects},
     leases::Leases,
     network::Network,
-    operator::{InProcess, control_plane},
+    operator::{InProcess, control_plane, placement},
     replicas::{Replica, Surroundings},
 };
 use fakes::{
@@ -175,6 +175,7 @@ impl World {
                 in_flight: random.random_range(1..=3),
                 ..PipelineLimits::default()
             },
+            placement: placement(seed),
             members: servers.keys().cloned().collect(),
             registries: registries.subscribe(),
         };

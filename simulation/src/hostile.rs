@@ -405,7 +405,7 @@ fn tampered_page(state: &mut HostileState, malice: Malice, page: &[u8]) -> Strin
     };
     let items: Vec<String> = items
         .iter()
-        .map(|item| state.tampered(malice, item.get(), "\n"))
+        .map(|item| state.tampered(malice, item, "\n"))
         .collect();
     let lies = malice == Malice::LyingVersions && state.random.random_ratio(1, 2);
     let version = if lies {

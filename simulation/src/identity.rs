@@ -12,6 +12,7 @@ use fleetdex_api::registry::ResourceRegistrySpec;
 use fleetdex_core::model::{ClusterName, IndexPrefix};
 use fleetdex_limits::intake::{self, Budget};
 use fleetdex_operator::RegistryView;
+use fleetdex_store::opensearch::PlacementRules;
 use fleetdex_sync::pipeline::PipelineLimits;
 use fleetdex_webhooks::queue::QueueLimits;
 use rand::{RngExt, SeedableRng, rngs::StdRng};
@@ -134,6 +135,7 @@ impl World {
             connect: Arc::new(connect),
             store: store.service(),
             limits: PipelineLimits::default(),
+            placement: PlacementRules::default(),
             audit_interval: None,
             interpreter: Interpreter::new(1),
             questions: QueueLimits::default(),

@@ -25,7 +25,7 @@ use fleetdex_operator::{
 };
 use fleetdex_store::{
     IndexWriter as _,
-    opensearch::{Engine, EngineOptions, IndexSettings, OpenSearchService},
+    opensearch::{Engine, EngineOptions, IndexSettings, OpenSearchService, PlacementRules},
 };
 use fleetdex_sync::{
     enrichment::WebhookAccess,
@@ -33,6 +33,7 @@ use fleetdex_sync::{
 };
 use fleetdex_telemetry::Metrics;
 use fleetdex_webhooks::queue::{EnrichmentQueue, QueueLimits};
+use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
 use serde_json::json;
 use tokio::{
     sync::{Notify, watch},
@@ -75,6 +76,8 @@ pub struct Surroundings {
     pub store: OpenSearchService,
     /// Limits of pending and in-flight writes.
     pub limits: PipelineLimits,
+    /// Which clusters share indices.
+    pub placement: PlacementRules,
     /// How often each kind is audited; `None`: never.
     pub audit_interval: Option<Duration>,
     /// The interpreter webhook.
@@ -151,6 +154,7 @@ async fn operate(
         connect,
         store,
         limits,
+        placement,
         audit_interval,
         interpreter,
         questions,
@@ -166,6 +170,7 @@ async fn operate(
     let opener: Opener = Arc::new(move |plan| {
         Arc::new(SimulatedStore {
             service: store.clone(),
+            placement,
             plan: plan.clone(),
         })
     });
@@ -302,8 +307,30 @@ impl Connect for InProcess {
     }
 }
 
+/// How the clusters of a seed are placed: every other one has small clusters in shared indices. It
+/// has a generator of its own, so that a seed stays the same fleet.
+pub fn placement(seed: u64) -> PlacementRules {
+    let mut random = StdRng::seed_from_u64(seed.rotate_left(23));
+    if random.random_ratio(1, 2) {
+        packing(&mut random)
+    } else {
+        PlacementRules::default()
+    }
+}
+
+/// Rules by which clusters share indices whatever the number of shards, and move often.
+fn packing(random: &mut StdRng) -> PlacementRules {
+    PlacementRules {
+        is_packing: true,
+        small_documents: random.random_range(3..40),
+        clusters_per_index: random.random_range(1..4),
+        shards_percent: 0,
+        interval: Duration::from_secs(random.random_range(5..60)),
+    }
+}
+
 /// The options of the engine of a store.
-pub fn engine_options(plan: &StorePlan) -> EngineOptions {
+pub fn engine_options(plan: &StorePlan, placement: PlacementRules) -> EngineOptions {
     EngineOptions {
         prefix: plan.prefix.clone(),
         settings: IndexSettings {
@@ -312,6 +339,7 @@ pub fn engine_options(plan: &StorePlan) -> EngineOptions {
         },
         fields: plan.field_paths.iter().cloned().collect(),
         projection: plan.projection.hash(),
+        placement,
         owner: OWNER.to_owned(),
         address: "http://opensearch.example.com:9200".to_owned(),
     }
@@ -320,13 +348,17 @@ pub fn engine_options(plan: &StorePlan) -> EngineOptions {
 /// Opens the engine of real registries on the fake OpenSearch.
 struct SimulatedStore {
     service: OpenSearchService,
+    placement: PlacementRules,
     plan: StorePlan,
 }
 
 #[async_trait]
 impl OpenStore for SimulatedStore {
     async fn open(&self) -> Result<OpenedStore, Unavailable> {
-        let engine = Engine::new(self.service.clone(), engine_options(&self.plan));
+        let engine = Engine::new(
+            self.service.clone(),
+            engine_options(&self.plan, self.placement),
+        );
         engine.prepare().await?;
         Ok(Arc::new(engine).into())
     }

@@ -74,7 +74,7 @@ pub fn differences(
     let mut found = Vec::new();
     let mut needed = BTreeSet::new();
     for (name, server) in servers {
-        let of_cluster = indices_of(store, prefix, name);
+        let of_cluster = revisions_of(store, prefix, name);
         if !members.contains(name) {
             found.extend(
                 of_cluster
@@ -88,7 +88,10 @@ pub fn differences(
                 "cluster {name} has the revisions {of_cluster:?}, not one"
             ));
         }
-        needed.extend(of_cluster);
+        for revision in of_cluster {
+            let index = store.aliases().remove(&revision);
+            needed.extend(index.unwrap_or_else(|| [revision].into()));
+        }
         let alias = prefix.cluster_alias(name);
         compare(
             name,
@@ -102,9 +105,13 @@ pub fn differences(
     let is_hostile = |index: &String| {
         hostile
             .iter()
-            .any(|name| index.contains(&format!("-{name}.g")))
+            .any(|name| index.contains(&format!("-{name}.")))
     };
-    needed.extend(store.indices().into_keys().filter(is_hostile));
+    for (index, state) in store.indices() {
+        if is_hostile(&index) || state.aliases.iter().any(is_hostile) {
+            needed.insert(index);
+        }
+    }
     for name in members {
         let alias = prefix.cluster_alias(name);
         let foreign_document = stored(store, alias.as_str())
@@ -122,6 +129,7 @@ pub fn differences(
     if over_all != by_cluster {
         found.push(format!("{over_all} documents under the alias over all, {by_cluster} under those of the clusters"));
     }
+    found.extend(strays(store));
     // A checkpoint that was in flight for long may arrive after its store location has been
     // emptied.
     let is_state = |index: &str| index.rsplit('.').next() == Some("state");
@@ -133,13 +141,36 @@ pub fn differences(
     found
 }
 
-fn indices_of(store: &OpenSearch, prefix: &IndexPrefix, cluster: &ClusterName) -> Vec<String> {
-    let start = format!("{}.g", prefix.cluster_alias(cluster));
-    store
-        .indices()
-        .into_keys()
-        .filter(|index| index.starts_with(&start))
-        .collect()
+/// The indices of a cluster, and the write aliases of its parts of shared indices.
+fn revisions_of(store: &OpenSearch, prefix: &IndexPrefix, cluster: &ClusterName) -> Vec<String> {
+    let alias = prefix.cluster_alias(cluster);
+    let own = store.indices().into_keys();
+    let own = own.filter(|index| index.starts_with(&format!("{alias}.g")));
+    let shared = store.aliases().into_keys();
+    let shared =
+        shared.filter(|name| name.starts_with(&format!("{alias}.w")) && name.contains(".p"));
+    own.chain(shared).collect()
+}
+
+/// The name of an index, without the numbers by which those of shared indices end.
+fn is_shared(index: &str) -> bool {
+    index.contains(".shared.")
+}
+
+/// What is wrong with the shared indices: documents that no cluster has.
+fn strays(store: &OpenSearch) -> Vec<String> {
+    let mut found = Vec::new();
+    for (index, state) in store.indices() {
+        let written = state.aliases.iter().filter(|alias| alias.contains(".w"));
+        let written: usize = written.map(|alias| stored(store, alias).len()).sum();
+        if is_shared(&index) && written != state.documents {
+            found.push(format!(
+                "{index} has {} documents, and its clusters have {written}",
+                state.documents
+            ));
+        }
+    }
+    found
 }
 
 /// Returns the documents of an alias, id → version and source; empty if the alias does not exist.
@@ -147,7 +178,13 @@ pub fn stored(store: &OpenSearch, alias: &str) -> BTreeMap<String, (u64, Arc<Val
     store
         .documents(alias)
         .into_iter()
-        .map(|document| (document.id, (document.version, document.source)))
+        .map(|document| {
+            let id = match document.id.split_once(':') {
+                Some((_, id)) if is_shared(&document.index) => id.to_owned(),
+                _ => document.id,
+            };
+            (id, (document.version, document.source))
+        })
         .collect()
 }
 

@@ -30,7 +30,7 @@ use fleetdex_server::{
 use fleetdex_store::{
     IndexWriter as _,
     changes::Sequence,
-    opensearch::{Engine, Feed, OpenSearchService},
+    opensearch::{Engine, Feed, OpenSearchService, PlacementRules},
 };
 use fleetdex_sync::pipeline::{OpenStore, OpenedStore, PipelineLimits, Unavailable};
 use fleetdex_telemetry::{Metrics, Readiness};
@@ -68,6 +68,8 @@ pub struct Surroundings {
     pub store: OpenSearchService,
     /// Limits of pending and in-flight writes.
     pub limits: PipelineLimits,
+    /// Which clusters share indices.
+    pub placement: PlacementRules,
     /// The clusters that are members.
     pub members: Vec<ClusterName>,
     /// The registries, which may change.
@@ -125,6 +127,7 @@ async fn run(
         connect,
         store,
         limits,
+        placement,
         members,
         mut registries,
     } = surroundings;
@@ -155,6 +158,7 @@ async fn run(
             .or_insert_with(|| Feed::new(sequence.clone()));
         Arc::new(ChangeFeedStore {
             service: store.clone(),
+            placement,
             plan: plan.clone(),
             feed: feed.clone(),
         })
@@ -218,6 +222,7 @@ async fn run(
 /// Opens the engine of real registries on the fake OpenSearch, with a feed of its changes.
 struct ChangeFeedStore {
     service: OpenSearchService,
+    placement: PlacementRules,
     plan: StorePlan,
     feed: Feed,
 }
@@ -227,7 +232,7 @@ impl OpenStore for ChangeFeedStore {
     async fn open(&self) -> Result<OpenedStore, Unavailable> {
         let engine = Engine::feeding(
             self.service.clone(),
-            engine_options(&self.plan),
+            engine_options(&self.plan, self.placement),
             self.feed.clone(),
         );
         engine.prepare().await?;

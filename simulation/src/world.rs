@@ -22,7 +22,7 @@ use crate::{
     SECRET_VALUE,
     hostile::{Gauge, Hostile, Malice},
     interpreter::{self, Interpreter, Rules},
-    operator::{DesiredState, InProcess, Operator, Surroundings, control_plane},
+    operator::{DesiredState, InProcess, Operator, Surroundings, control_plane, placement},
     oracle,
     selection::{KINDS, Kind, NAMESPACES, STEADY, Selection},
 };
@@ -129,6 +129,7 @@ impl World {
             }),
             store: store.service(),
             limits: limits(&mut random),
+            placement: placement(seed),
             audit_interval,
             interpreter: interpreter.clone(),
             questions: interpreter::queue_limits(&mut of_interpreter),
@@ -503,6 +504,10 @@ impl World {
                 shown.extend(
                     oracle::stored(&self.store, prefix.cluster_alias(&name).as_str()).into_keys(),
                 );
+                let over_all = oracle::stored(&self.store, prefix.as_str()).into_iter();
+                let of_cluster =
+                    over_all.filter(|(_, (_, source))| source["cluster"] == name.as_str());
+                shown.extend(of_cluster.map(|(id, _)| id));
             }
             // Kinds become visible one by one, but each of them completely.
             let of_kind = oracle::id(KINDS[0], "");

@@ -34,6 +34,11 @@ pub struct RunArgs {
     #[arg(long, env = "FLEETDEX_MEMBER_BURST", default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub member_burst: u32,
 
+    /// Use only HTTP/1.1 towards members, with one connection for each watch: for a proxy that
+    /// offers HTTP/2 and does not carry many long requests on one connection.
+    #[arg(long, env = "FLEETDEX_MEMBER_HTTP1")]
+    pub member_http1: bool,
+
     /// Do not write the status of Cluster objects, because a Karmada control plane writes it.
     #[arg(long, env = "FLEETDEX_LEAVE_CLUSTER_STATUS")]
     pub leave_cluster_status: bool,

@@ -4,11 +4,10 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use fleetdex_cli::ControlPlaneArgs;
-use fleetdex_limits::response_limit::ResponseLimitLayer;
+use fleetdex_clusters::connect::control_plane_client;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{
     Api, Client, Config,
-    client::ClientBuilder,
     config::{KubeConfigOptions, Kubeconfig},
 };
 
@@ -49,9 +48,7 @@ pub(crate) async fn config(args: &ControlPlaneArgs) -> anyhow::Result<Config> {
 
 /// A client whose responses are bounded in size.
 pub(crate) fn client(config: &Config) -> anyhow::Result<Client> {
-    let client = ClientBuilder::try_from(config.clone())
-        .context("cannot make a client for the control plane")?;
-    Ok(client.with_layer(&ResponseLimitLayer::default()).build())
+    control_plane_client(config).context("cannot make a client for the control plane")
 }
 
 /// Identifies this installation in the indices, by the UID of the control plane's namespace

@@ -234,8 +234,9 @@ async fn check_blocks(
         }
     }
     let path = format!(
-        "/{},{}/_settings/index.blocks.*?flat_settings=true&ignore_unavailable=true",
+        "/{},{},{}/_settings/index.blocks.*?flat_settings=true&ignore_unavailable=true",
         prefix.every_revision(),
+        prefix.every_shared_index(),
         prefix.state()
     );
     let found = match node.get(&path).await {
@@ -315,10 +316,10 @@ async fn check_shards(checks: &mut Checks, node: &StoreProbe, settings: &Cluster
 
 /// Which indices there are, and in which version of the mapping.
 async fn check_mapping(checks: &mut Checks, node: &StoreProbe, plan: &StorePlan) {
-    // Indices of longer prefixes match, too: that only adds to what is checked.
     let path = format!(
-        "/{}-*.g*/_mapping?filter_path=*.mappings._meta",
-        plan.prefix.as_str()
+        "/{},{}/_mapping?filter_path=*.mappings._meta",
+        plan.prefix.every_revision(),
+        plan.prefix.every_shared_index()
     );
     let found = match node.get(&path).await {
         Ok(found) => found,

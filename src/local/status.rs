@@ -70,6 +70,9 @@ impl LocalStatus {
             store: store
                 .and_then(|name| supervisor.pipeline(name))
                 .and_then(Pipeline::availability),
+            shards: store
+                .and_then(|name| supervisor.pipeline(name))
+                .and_then(Pipeline::shard_use),
             store_access: if is_embedded {
                 StoreAccess::Embedded
             } else {

@@ -38,6 +38,11 @@ fn bulk_lines_hold_for_their_corpus() {
 }
 
 #[test]
+fn the_scanner_holds_for_its_corpus() {
+    every("json_scanner", checks::json_scanner);
+}
+
+#[test]
 fn continue_tokens_hold_for_their_corpus() {
     every("continue_token", checks::continue_token);
 }

@@ -209,6 +209,11 @@ pub struct OpenSearch {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 16), extend("x-kubernetes-validations" = rules(REFRESH_RULES)))]
     pub refresh_interval: Option<String>,
+    /// Whether small clusters share indices once an index for each cluster would take too many of the shards that OpenSearch allows (`Auto`,
+    /// the default), or each cluster always has its own (`Never`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "packing")]
+    pub packing: Option<Packing>,
     /// What selectors may name: labels and the selectable fields (`Selectable`, the default), or any path (`Full`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "indexing")]
@@ -229,6 +234,18 @@ pub enum Indexing {
     Selectable,
     /// Labels and every field.
     Full,
+}
+
+/// Whether clusters share indices.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+pub enum Packing {
+    /// Small clusters do where shards are scarce.
+    #[default]
+    Auto,
+    /// Every cluster has an index of its own.
+    Never,
 }
 
 /// A Secret by name.
@@ -273,6 +290,14 @@ impl SecretReference {
     }
 }
 
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "the signature that serde calls"
+)]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
+}
+
 /// The state of a registry.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -281,10 +306,15 @@ pub struct ResourceRegistryStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
-    /// Every selected cluster.
+    /// The selected clusters: all of them up to 2,000. Of more, only those that are not synced, or that have a message or drift.
+    // One list for the API server: as a map, its managed fields would be longer than the list.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub clusters: Vec<RegistryClusterStatus>,
+    /// How many selected clusters are not in `clusters`; `summary` counts them.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    #[schemars(with = "i64")]
+    pub omitted_clusters: u64,
     /// Counts over all clusters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub summary: Option<Summary>,
@@ -511,6 +541,10 @@ fn excluded_selectors(generator: &mut SchemaGenerator) -> Schema {
 
 fn indexing(_: &mut SchemaGenerator) -> Schema {
     schemars::json_schema!({"type": "string", "enum": ["Selectable", "Full"]})
+}
+
+fn packing(_: &mut SchemaGenerator) -> Schema {
+    schemars::json_schema!({"type": "string", "enum": ["Auto", "Never"]})
 }
 
 fn interpret(_: &mut SchemaGenerator) -> Schema {

@@ -1,7 +1,8 @@
 //! Builds the client for a member from its address, credentials and proxy.
 //!
 //! The client does not retry, and it has no timeout for responses, as the response to a watch does
-//! not end: each request sets its own timeout.
+//! not end: each request sets its own timeout. Over HTTP/2, which it prefers, all watches of a
+//! member share a connection.
 
 use std::time::Duration;
 
@@ -10,29 +11,29 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 use fleetdex_limits::intake::{Budget, IntakeLayer};
 use http::{HeaderValue, Uri, header::USER_AGENT};
 use hyper::rt::{Read, Write};
-use hyper_timeout::TimeoutConnector;
-use hyper_util::{
-    client::legacy::{
-        Client as HttpClient,
-        connect::{
-            Connection, HttpConnector,
-            proxy::{SocksV5, Tunnel},
-        },
-    },
-    rt::TokioExecutor,
+use hyper_util::client::legacy::connect::{
+    Connection, HttpConnector,
+    proxy::{SocksV5, Tunnel},
 };
 use kube::{
     Client, Config,
-    client::{Body, ClientBuilder, ConfigExt},
+    client::{ClientBuilder, ConfigExt},
     config::AuthInfo,
 };
 use rustls::crypto::aws_lc_rs;
 use tower::{BoxError, Service, ServiceBuilder, filter::FilterLayer};
 use tower_http::decompression::DecompressionLayer;
 
+mod control_plane;
 mod error;
+mod negotiated;
+mod transport;
 
+pub use control_plane::control_plane_client;
 pub use error::ConnectError;
+pub use negotiated::LargeTransfer;
+pub use transport::Protocols;
+use transport::transport;
 
 use super::{
     bearer::Bearer,
@@ -70,6 +71,8 @@ pub struct Network {
     pub rate: Rate,
     /// The memory budget for responses of members.
     pub budget: Budget,
+    /// Which versions of HTTP are offered to members.
+    pub protocols: Protocols,
 }
 
 #[async_trait]
@@ -90,6 +93,7 @@ impl Connect for Network {
             intake,
             throttle: ThrottleLayer::new(self.rate),
             bearer: bearer.clone(),
+            protocols: self.protocols,
         };
         build(&config, layers, proxy).map_err(|error| ConnectError::Tls(Box::new(error)))
     }
@@ -174,6 +178,7 @@ struct Layers {
     throttle: ThrottleLayer,
     /// In place of kube's own layer, which keeps the token that it was created with.
     bearer: Bearer,
+    protocols: Protocols,
 }
 
 fn build(config: &Config, layers: Layers, proxy: Option<Proxy>) -> Result<Client, kube::Error> {
@@ -217,11 +222,7 @@ where
     C::Future: Send + 'static,
     C::Error: std::error::Error + Send + Sync + 'static,
 {
-    let tls = config.rustls_https_connector_with_connector(connector)?;
-    let mut limited = TimeoutConnector::new(tls);
-    limited.set_connect_timeout(config.connect_timeout);
-    limited.set_write_timeout(config.write_timeout);
-    let http: HttpClient<_, Body> = HttpClient::builder(TokioExecutor::new()).build(limited);
+    let transport = transport(config, connector, layers.protocols)?;
     let service = ServiceBuilder::new()
         .layer(layers.intake)
         .layer(layers.throttle)
@@ -238,7 +239,7 @@ where
         .layer(FilterLayer::new(layers.bearer))
         .layer(config.extra_headers_layer()?)
         .map_err(BoxError::from)
-        .service(http);
+        .service(transport);
     Ok(ClientBuilder::new(service, config.default_namespace.clone()).build())
 }
 

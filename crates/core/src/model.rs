@@ -15,6 +15,7 @@ mod index_name;
 mod interpretation;
 mod json;
 mod json_line;
+mod json_scanner;
 mod json_tree;
 mod leaves;
 mod member_mask;
@@ -38,12 +39,13 @@ pub use fields::{FieldPath, FieldType, SelectableField};
 pub use first::First;
 pub use fleet_version::{FleetVersion, InvalidFleetVersion, ReplicaRun};
 pub use hashes::{IdHash, NameHash};
-pub use index_name::{IndexName, IndexPrefix, InvalidPrefix};
+pub use index_name::{IndexName, IndexPrefix, InvalidPrefix, Partition, document_id};
 pub use interpretation::{
     DEPENDS_ON, HEALTH_MESSAGE, Interpret, Interpretation, interpreted_fields, is_interpreted_field,
 };
 pub use json::{Json, Text as JsonText};
 pub use json_line::JsonLine;
+pub use json_scanner::{JsonScanner, ScanFault};
 pub use json_tree::{JsonTree, TreeMembers};
 pub use leaves::LeafVisitor;
 pub use member_mask::MemberMask;

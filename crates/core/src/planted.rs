@@ -84,6 +84,12 @@ pub enum Bug {
     ForgetLostAnswers,
     /// Answers that an earlier write of the same version replaced, because the store applied it late, are never asked for again.
     ForgetLateWrites,
+    /// A cluster that moves to another index keeps the checkpoints of the former one: what was written meanwhile is missing there.
+    MoveWithoutList,
+    /// The alias over all clusters shows every partition of a shared index, also one that is being filled.
+    ShowTheNeighbour,
+    /// With a cluster, another one is removed from an index that both share.
+    DropTheNeighbour,
 }
 
 impl Bug {
@@ -129,6 +135,9 @@ impl Bug {
         Self::ForgetFullQueue,
         Self::ForgetLostAnswers,
         Self::ForgetLateWrites,
+        Self::MoveWithoutList,
+        Self::ShowTheNeighbour,
+        Self::DropTheNeighbour,
     ];
 }
 

@@ -30,7 +30,7 @@ use kube::{
 use publish::exchange_reports;
 use reconciler::{COMPLETENESS_INTERVAL, ControllerState, PlanInputs, Reconciler, registry_view};
 pub use reconciler::{ControllerContext, Publish, ReconcileError};
-use tokio::{sync::watch, task::JoinSet};
+use tokio::{sync::watch, task::JoinSet, time::Instant};
 use tokio_util::sync::CancellationToken;
 
 use super::{RegistryView, karmada, members::MemberStates, store_locations::StoreLocations};
@@ -38,6 +38,10 @@ use crate::replicas::{Assignment, report::ReplicaReports};
 
 /// Changes within this time are handled by one reconcile.
 const DEBOUNCE: Duration = Duration::from_millis(50);
+/// How long nothing is updated after an update, as a multiple of the time that it took: with
+/// hundreds of thousands of streams an update takes hundreds of milliseconds, and in such a fleet
+/// something changes all the time.
+const PAUSE_RATIO: u32 = 4;
 /// How often the streams are maintained when nothing changes.
 const MAINTENANCE_INTERVAL: Duration = Duration::from_secs(5);
 /// The same while clusters are handed over to another replica, which waits until their writes are
@@ -146,8 +150,9 @@ async fn update_on_changes(reconciler: Arc<Reconciler>, updated: watch::Sender<(
             () = tokio::time::sleep(interval) => {}
         }
         // Members often change together, as when many connect at the start.
-        tokio::time::sleep(DEBOUNCE).await;
+        tokio::time::sleep(pause_after(reconciler.spent.take())).await;
         let mut state = reconciler.state.lock().await;
+        let started = Instant::now();
         reconciler.update_streams(&mut state).await;
         interval = match (
             reconciler.hand_over(&mut state).await,
@@ -157,9 +162,15 @@ async fn update_on_changes(reconciler: Arc<Reconciler>, updated: watch::Sender<(
             (true, true) => COMPLETENESS_INTERVAL,
             (true, false) => MAINTENANCE_INTERVAL,
         };
+        reconciler.spent.add(started.elapsed());
         drop(state);
         updated.send_replace(());
     }
+}
+
+/// How long to wait for further changes after updates that took this long together.
+fn pause_after(spent: Duration) -> Duration {
+    (spent * PAUSE_RATIO).clamp(DEBOUNCE, MAINTENANCE_INTERVAL)
 }
 
 /// One item for every change that the statuses of the registries may show.
@@ -246,7 +257,18 @@ impl Reconciler {
 
     async fn reconcile(&self, registry: &ResourceRegistry) -> Result<Action, ReconcileError> {
         let mut state = self.state.lock().await;
-        let members = self.update_streams(&mut state).await;
+        let started = Instant::now();
+        let reconciled = self.reconcile_with(&mut state, registry).await;
+        self.spent.add(started.elapsed());
+        reconciled
+    }
+
+    async fn reconcile_with(
+        &self,
+        state: &mut ControllerState,
+        registry: &ResourceRegistry,
+    ) -> Result<Action, ReconcileError> {
+        let members = self.update_streams(state).await;
         if !state
             .inputs
             .as_ref()
@@ -262,7 +284,7 @@ impl Reconciler {
             .any(|finalizer| finalizer == FINALIZER);
         match (deleting, has_finalizer) {
             (true, true) => {
-                if self.may_remove_finalizer(&state, registry) {
+                if self.may_remove_finalizer(state, registry) {
                     self.set_finalizer(registry, false).await?;
                     state.written.remove(&name);
                     return Ok(Action::await_change());
@@ -272,7 +294,7 @@ impl Reconciler {
             (false, false) => self.set_finalizer(registry, true).await?,
             (false, true) => {}
         }
-        self.write_status(&mut state, registry, &members).await
+        self.write_status(state, registry, &members).await
     }
 
     async fn apply(
@@ -335,5 +357,20 @@ impl Reconciler {
                 .announce_released(&plan_inputs.assignment);
         }
         is_done
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_updates_are_followed_by_long_pauses() {
+        assert_eq!(pause_after(Duration::ZERO), DEBOUNCE);
+        assert_eq!(
+            pause_after(Duration::from_millis(300)),
+            Duration::from_millis(1_200)
+        );
+        assert_eq!(pause_after(Duration::from_mins(1)), MAINTENANCE_INTERVAL);
     }
 }

@@ -131,6 +131,7 @@ impl GarbageCollection {
             let dropped = self.drop_obsolete(&*store, &revisions).await;
             outcome = outcome.and(deleted).and(dropped);
         }
+        outcome = outcome.and(store.sweep().await);
         if self
             .retention
             .same_prefix_stores

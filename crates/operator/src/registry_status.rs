@@ -1,5 +1,6 @@
 //! The status of a registry, from its plan and from what runs for it.
 
+mod bound;
 mod changes;
 mod clusters;
 mod conditions;
@@ -16,7 +17,8 @@ use fleetdex_api::{
 };
 
 pub use self::{
-    changes::needs_write,
+    bound::{bounded, write_interval},
+    changes::{has_new_conditions, needs_write},
     events::{RegistryEvent, ReportedEvents},
     inputs::{FormerLocation, MemberHealth, StatusInputs, StoreAccess},
 };
@@ -25,7 +27,7 @@ use self::{
     conditions::findings,
 };
 
-/// The status of a registry.
+/// The status of a registry, with every cluster; see [`bounded`].
 pub fn status(inputs: &StatusInputs<'_>) -> ResourceRegistryStatus {
     let mut clusters: Vec<RegistryClusterStatus> = inputs
         .plan
@@ -47,6 +49,7 @@ pub fn status(inputs: &StatusInputs<'_>) -> ResourceRegistryStatus {
     ResourceRegistryStatus {
         conditions,
         clusters,
+        omitted_clusters: 0,
         summary: Some(summary),
         stores: inputs.stores.clone(),
     }

@@ -6,7 +6,7 @@ use std::{
 };
 
 use async_trait::async_trait;
-use fleetdex_api::registry::OpenSearch;
+use fleetdex_api::registry::{OpenSearch, Packing};
 use fleetdex_clusters::{certificate, secret_hosts};
 use fleetdex_core::{
     kinds,
@@ -18,7 +18,7 @@ use fleetdex_store::{
     memory::Memory,
     opensearch::{
         AllListContexts, Answers, Engine, EngineOptions, Feed, IndexSettings, ListContexts,
-        Settings, connect,
+        PlacementRules, Settings, connect,
     },
 };
 use fleetdex_sync::pipeline::{OpenStore, OpenedStore, Unavailable};
@@ -164,6 +164,7 @@ impl RegistryStore {
             number_of_shards,
             number_of_replicas,
             refresh_interval,
+            packing,
             ..
         } = &self.config;
         let defaults = IndexSettings::default();
@@ -179,6 +180,10 @@ impl RegistryStore {
             },
             projection: shape(&self.plan, &fields),
             fields,
+            placement: PlacementRules {
+                is_packing: packing.unwrap_or_default() == Packing::Auto,
+                ..PlacementRules::default()
+            },
             owner: self.owner.clone(),
             address: addresses.join(", "),
         }

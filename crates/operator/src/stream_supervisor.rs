@@ -358,12 +358,26 @@ impl StreamSupervisor {
         // Streams stop first: they must not write to a store that is being replaced.
         let stopped = self.stop_units(desired, &stores, members, &lost).await;
         self.replace_stores(stores);
+        self.expect_clusters(plan);
         self.forget_replaced(plan);
         self.watch_live_clusters(desired);
         // Garbage collection starts before any list, whose objects the collection for the previous
         // plan could delete.
         self.collect_garbage(desired, &stopped);
         self.start_units(desired, members);
+    }
+
+    /// The clusters of each store, also those that other replicas read.
+    fn expect_clusters(&self, plan: &Plan) {
+        let mut clusters: BTreeMap<&StoreName, BTreeSet<&ClusterName>> = BTreeMap::new();
+        for stream in plan.streams.keys() {
+            let of_store = clusters.entry(&stream.store).or_default();
+            of_store.insert(&stream.unit.cluster);
+        }
+        for (name, store) in &self.stores {
+            let planned = clusters.get(name).map_or(0, BTreeSet::len);
+            store.pipeline.expect_clusters(planned);
+        }
     }
 
     /// Forgets the replaced streams whose kind is stored in its new version by now, or is no longer

@@ -40,7 +40,7 @@ pub use error::StoreError;
 pub use extent::{Extent, KindExtent, StoredVersion, Visit};
 pub use reader::IndexReader;
 pub use revision::IndexRevision;
-pub use writer::IndexWriter;
+pub use writer::{IndexWriter, ShardUse};
 
 /// Both sides of a store, for callers that write and read.
 pub trait Store: IndexWriter + IndexReader {}

@@ -18,6 +18,8 @@ mod index_settings;
 mod index_template;
 mod packing;
 mod pages;
+mod partitions;
+mod placement;
 mod points_in_time;
 mod policy_exclusion;
 mod previous_state;
@@ -28,7 +30,9 @@ mod responses;
 mod revision;
 mod revision_diff;
 mod search_response;
+mod shared_index;
 mod survey;
+mod surveyed_index;
 mod transport;
 mod values;
 mod versions;
@@ -43,6 +47,7 @@ pub use contexts::{AllListContexts, LIST_CONTEXTS, ListContexts};
 pub use engine::{Engine, EngineOptions};
 pub use feed::Feed;
 pub use index_template::{IndexSettings, MAPPING_VERSION, index_template, mappings};
+pub use placement::PlacementRules;
 pub use responses::{Allowance, Answers, MAX_ANSWER_BYTES};
 pub use transport::{
     OpenSearchService, Settings, SettingsError, StoreProxy, Timeout, TransportError, connect,

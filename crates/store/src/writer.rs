@@ -13,6 +13,15 @@ use crate::{
     bulk::{Verdict, Write},
 };
 
+/// The shards of all nodes of an OpenSearch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ShardUse {
+    /// Those that exist, copies included.
+    pub used: u64,
+    /// Those that may exist: `cluster.max_shards_per_node` for each data node.
+    pub limit: u64,
+}
+
 /// The writing side of a store: index revisions, their documents, and checkpoints.
 #[async_trait]
 pub trait IndexWriter: Send + Sync {
@@ -85,6 +94,29 @@ pub trait IndexWriter: Send + Sync {
     /// Removes the checkpoint index of a store location that no registry names and that holds no
     /// documents. Does nothing while an index exists that may belong to its prefix.
     async fn retire(&self) -> Result<(), StoreError>;
+
+    /// How many clusters are going to have documents.
+    fn expect_clusters(&self, _clusters: usize) {}
+
+    /// The clusters of those live revisions whose documents belong elsewhere: their next revision is
+    /// to be opened.
+    async fn misplaced(
+        &self,
+        _revisions: &[IndexRevision],
+    ) -> Result<BTreeSet<ClusterName>, StoreError> {
+        Ok(BTreeSet::new())
+    }
+
+    /// Removes documents that no revision has and no query sees: those that a dropped revision has
+    /// left in an index which other clusters share.
+    async fn sweep(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    /// The use of shards, if it is known and limited.
+    fn shard_use(&self) -> Option<ShardUse> {
+        None
+    }
 
     /// Removes everything of a cluster.
     async fn drop_cluster(&self, cluster: &ClusterName) -> Result<(), StoreError>;

@@ -352,7 +352,7 @@ impl Audit {
             }
             version = Some(page.version);
             for item in &page.items {
-                match Object::parse_any(item.get()) {
+                match Object::parse_any(item) {
                     Ok((object, _)) if self.sink.selects(&object) => {
                         selected += 1;
                         if selected > most {

@@ -129,7 +129,9 @@ impl CheckpointTracker {
             return;
         }
         let is_of_this = |stored: &&Checkpoints| {
-            stored.index == revision.id || planted(Bug::TrustOtherCheckpoints)
+            stored.index == revision.id
+                || planted(Bug::TrustOtherCheckpoints)
+                || revision.replaces.is_some() && planted(Bug::MoveWithoutList)
         };
         let of_this = stored
             .iter()

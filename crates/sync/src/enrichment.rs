@@ -265,7 +265,7 @@ impl UnitEnrichment {
                     message: error.to_string(),
                 })?;
             let mut items = page.items.iter();
-            if !items.all(|raw| self.submit_listed(raw.get(), reached, &mut submitted)) {
+            if !items.all(|raw| self.submit_listed(raw, reached, &mut submitted)) {
                 continue;
             }
             submitted.clear();

@@ -11,13 +11,13 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     sync::{
         Arc, Weak,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
 };
 
 use async_trait::async_trait;
 use fleetdex_core::model::{ClusterName, NameHash, StoreName};
-use fleetdex_store::{Checkpoints, IndexReader, IndexWriter, StoreError, bulk::Write};
+use fleetdex_store::{Checkpoints, IndexReader, IndexWriter, ShardUse, StoreError, bulk::Write};
 use fleetdex_telemetry::metrics::StoreMetrics;
 use futures::StreamExt as _;
 use parking_lot::Mutex;
@@ -144,6 +144,8 @@ struct PipelineState {
     opened: Notify,
     availability: watch::Sender<Availability>,
     revisions: Mutex<ClusterRevisions>,
+    /// How many clusters are planned.
+    clusters: AtomicUsize,
     /// Held for reading while an index revision is opened.
     openings: Arc<RwLock<()>>,
     /// The UIDs of the clusters whose documents the store held when it was opened.
@@ -182,6 +184,7 @@ impl Pipeline {
             opened: Notify::new(),
             availability: watch::Sender::new(None),
             revisions: Mutex::default(),
+            clusters: AtomicUsize::new(0),
             openings: Arc::default(),
             identities: Mutex::default(),
             checkpoints: CheckpointTracker::default(),
@@ -213,6 +216,19 @@ impl Pipeline {
     pub fn reader(&self) -> Option<Arc<dyn IndexReader>> {
         let store = self.0.store.lock();
         store.as_ref().map(|store| Arc::clone(&store.reader))
+    }
+
+    /// Notes how many clusters are planned, by which the store decides where their documents are.
+    pub fn expect_clusters(&self, clusters: usize) {
+        self.0.clusters.store(clusters, Ordering::Relaxed);
+        if let Some(store) = self.store() {
+            store.expect_clusters(clusters);
+        }
+    }
+
+    /// The use of shards in the store, if it is known and limited.
+    pub fn shard_use(&self) -> Option<ShardUse> {
+        self.store()?.shard_use()
     }
 
     /// Waits until the store is open. Callers are woken in the order of their calls: a watch

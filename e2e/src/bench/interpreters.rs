@@ -81,7 +81,7 @@ pub async fn measure(fleet: &Fleet, sizes: &Sizes, figures: &mut Figures) -> Res
     let mut pods: Vec<Value> = Vec::new();
     for body in raw::pages(fleet.member(1)?.client().await?).await? {
         for item in ListPage::parse(&body)?.items {
-            pods.push(serde_json::from_str(item.get())?);
+            pods.push(serde_json::from_str(item)?);
         }
     }
     scripts(&pods, figures)?;

@@ -72,7 +72,7 @@ pub async fn watch_lines(client: kube::Client) -> Result<Vec<Vec<u8>>> {
             // List items lack what a watch event's object has.
             let object = format!(
                 r#"{{"kind":"Pod","apiVersion":"v1",{}"#,
-                item.get().trim_start().trim_start_matches('{')
+                item.trim_start().trim_start_matches('{')
             );
             lines.push(format!(r#"{{"type":"ADDED","object":{object}}}"#).into_bytes());
         }

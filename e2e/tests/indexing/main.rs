@@ -11,6 +11,7 @@ mod manifests;
 mod monitoring;
 mod objects;
 mod registry;
+mod shared_connections;
 mod sources;
 mod tools;
 mod traces;

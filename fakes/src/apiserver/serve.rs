@@ -1,4 +1,4 @@
-//! Serves the server over HTTP/1.1, for separate processes.
+//! Serves the server over HTTP/1.1, and over HTTP/2 where TLS negotiates that, for separate processes.
 //!
 //! Besides the API there is `/churn`: `GET` returns the totals of the writes. `POST ?rate=<n>` sets
 //! the writes per second (0 stops) and returns the totals until then. `GET /churn/moments` returns
@@ -9,10 +9,20 @@ use std::io;
 use bytes::Bytes;
 use http::{Method, Request, Response};
 use http_body_util::{BodyExt, combinators::UnsyncBoxBody};
-use hyper::{body::Incoming, server::conn::http1};
-use hyper_util::{rt::TokioIo, service::TowerToHyperService};
+use hyper::{
+    body::Incoming,
+    server::conn::{http1, http2},
+};
+use hyper_util::{
+    rt::{TokioExecutor, TokioIo},
+    service::TowerToHyperService,
+};
 use serde::Serialize;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::TcpListener,
+};
+use tokio_rustls::TlsAcceptor;
 use tower::{ServiceBuilder, service_fn};
 use tower_http::{CompressionLevel, compression::CompressionLayer};
 
@@ -27,17 +37,43 @@ use super::{
 /// A body with an error type that the compression layer accepts.
 type ResponseBody = UnsyncBoxBody<Bytes, io::Error>;
 
-/// Serves on a listener until the future is dropped or accepting fails.
-pub async fn serve(listener: TcpListener, server: Server, churn: Churn) -> io::Result<()> {
+/// As kube-apiserver, which takes the default of Go.
+const MAX_STREAMS: u32 = 100;
+
+/// Serves on a listener until the future is dropped or accepting fails. `tls`: over TLS, with the
+/// protocols that it offers.
+pub async fn serve(
+    listener: TcpListener,
+    tls: Option<TlsAcceptor>,
+    server: Server,
+    churn: Churn,
+) -> io::Result<()> {
     loop {
         let (stream, _) = listener.accept().await?;
         stream.set_nodelay(true)?;
+        let (tls, server, churn) = (tls.clone(), server.clone(), churn.clone());
         // The task is detached; it ends with its connection.
-        tokio::spawn(connection(stream, server.clone(), churn.clone()));
+        tokio::spawn(async move {
+            let Some(tls) = tls else {
+                return connection(stream, false, server, churn).await;
+            };
+            match tls.accept(stream).await {
+                Ok(stream) => {
+                    let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
+                    connection(stream, is_http2, server, churn).await;
+                }
+                Err(error) => tracing::debug!(%error, "TLS failed"),
+            }
+        });
     }
 }
 
-async fn connection(stream: TcpStream, server: Server, churn: Churn) {
+async fn connection(
+    stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    is_http2: bool,
+    server: Server,
+    churn: Churn,
+) {
     // As an API server: compresses only large lists, at the fastest level.
     let compression = CompressionLayer::new()
         .quality(CompressionLevel::Fastest)
@@ -55,9 +91,17 @@ async fn connection(stream: TcpStream, server: Server, churn: Churn) {
             async move { respond(&server, &churn, request).await }
         },
     ));
-    let served = http1::Builder::new()
-        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(service))
-        .await;
+    let (stream, service) = (TokioIo::new(stream), TowerToHyperService::new(service));
+    let served = if is_http2 {
+        http2::Builder::new(TokioExecutor::new())
+            .max_concurrent_streams(MAX_STREAMS)
+            .serve_connection(stream, service)
+            .await
+    } else {
+        http1::Builder::new()
+            .serve_connection(stream, service)
+            .await
+    };
     if let Err(error) = served {
         tracing::debug!(%error, "connection failed");
     }
@@ -114,7 +158,10 @@ mod tests {
     use k8s_openapi::api::core::v1::{Pod, Secret};
     use kube::{Api, api::ListParams};
     use serde_json::json;
-    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::{
+        io::{AsyncReadExt, AsyncWriteExt},
+        net::TcpStream,
+    };
 
     use super::*;
     use crate::apiserver::{Extent, Fault, Options};
@@ -130,7 +177,7 @@ mod tests {
         let mut stream = TcpStream::connect(listener.local_addr().unwrap())
             .await
             .unwrap();
-        let serving = tokio::spawn(serve(listener, server, churn));
+        let serving = tokio::spawn(serve(listener, None, server, churn));
         stream
             .write_all(
                 format!("{request} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").as_bytes(),
@@ -208,7 +255,7 @@ mod tests {
         let churn = Churn::fill(&server, 3, 1).unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
-        let serving = tokio::spawn(serve(listener, server, churn));
+        let serving = tokio::spawn(serve(listener, None, server, churn));
         let cluster: Cluster = serde_json::from_value(json!({
             "metadata": { "name": "fake" },
             "spec": { "apiEndpoint": url, "insecureSkipTLSVerification": true },

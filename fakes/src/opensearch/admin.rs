@@ -337,6 +337,30 @@ pub(super) fn get_document(
     })
 }
 
+/// `GET /_cluster/health`, of one node.
+pub(super) fn health(cluster: &Cluster, call: &Call) -> Result<ApiResponse, Exception> {
+    call.allow(&[])?;
+    let shards = |index: &Index| index.shards();
+    let copies = |index: &Index| index.shards() * (index.copies() - 1);
+    let indices = cluster.indices.values();
+    Ok(ApiResponse::ok(json!({
+        "number_of_data_nodes": 1,
+        "active_shards": indices.clone().map(shards).sum::<u64>(),
+        "initializing_shards": 0,
+        // There is no other node for the copies.
+        "unassigned_shards": indices.map(copies).sum::<u64>(),
+    })))
+}
+
+/// `GET /_cluster/settings`: the defaults that Fleetdex reads.
+pub(super) fn cluster_settings(call: &Call) -> Result<ApiResponse, Exception> {
+    call.allow(&["include_defaults"])?;
+    let limit = json!({ "cluster": { "max_shards_per_node": SHARDS_PER_NODE.to_string() } });
+    Ok(ApiResponse::ok(
+        json!({ "persistent": {}, "transient": {}, "defaults": limit }),
+    ))
+}
+
 /// `POST /_mget`: gets several documents, each with its own result.
 pub(super) fn get_documents(cluster: &Cluster, call: &Call) -> Result<ApiResponse, Exception> {
     call.allow(&["realtime", "refresh"])?;
@@ -368,7 +392,7 @@ fn found(index: &Index, id: &str) -> Value {
     let Some(document) = index.get(id) else {
         return json!({ "_index": index.name, "_id": id, "found": false });
     };
-    json!({
+    let mut found = json!({
         "_index": index.name,
         "_id": id,
         "_version": document.version,
@@ -376,5 +400,9 @@ fn found(index: &Index, id: &str) -> Value {
         "_primary_term": 1,
         "found": true,
         "_source": document.source,
-    })
+    });
+    if let Some(routing) = document.routing() {
+        found["_routing"] = routing.into();
+    }
+    found
 }

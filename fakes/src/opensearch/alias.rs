@@ -31,8 +31,13 @@ pub(super) fn read_configuration(details: &Map<String, Value>) -> Result<Value, 
     for (key, value) in details {
         match key.as_str() {
             "index" | "indices" | "alias" | "aliases" => {}
-            "is_write_index" => {
+            "is_write_index" | "index_routing" | "search_routing" => {
                 configuration.insert(key.clone(), value.clone());
+            }
+            "routing" => {
+                for routing in ["index_routing", "search_routing"] {
+                    configuration.insert(routing.to_owned(), value.clone());
+                }
             }
             "filter" => {
                 Query::read(value)?;

@@ -117,7 +117,11 @@ fn write(
         Ok(name) => name.to_owned(),
         Err(exception) => return (item.index.clone(), Err(exception)),
     };
-    let response = apply(cluster, context, item, &name)
+    let routing = item
+        .routing
+        .clone()
+        .or_else(|| cluster.index_routing(&item.index));
+    let response = apply(cluster, context, item, &name, routing.as_deref())
         .map(|applied| response(cluster, item, &name, &applied));
     (name, response)
 }
@@ -132,6 +136,7 @@ fn apply(
     context: &mut RequestContext<'_>,
     item: &Item,
     name: &str,
+    routing: Option<&str>,
 ) -> Result<Applied, Exception> {
     if item.id.as_deref() == Some("") {
         return Err(Exception::illegal_argument(
@@ -150,7 +155,7 @@ fn apply(
         index.delete(&id, item.versioning, context.now)?
     } else {
         check_text(context, item)?;
-        index.index(&id, &item.source, item.versioning, context.now)?
+        index.index(&id, routing, &item.source, item.versioning, context.now)?
     };
     context.counters.note_written(name, item.action, &written);
     Ok(Applied { id, written })

@@ -22,6 +22,8 @@ pub(super) struct Item {
     pub index: String,
     /// `None`: the index generates one.
     pub id: Option<String>,
+    /// `None`: that of the alias, if it has one.
+    pub routing: Option<String>,
     pub versioning: Versioning,
     pub require_alias: bool,
     /// Empty for deletes.
@@ -67,6 +69,7 @@ pub(super) fn read(call: &Call, default_index: Option<&str>) -> Result<Vec<Item>
             action,
             index: default_index.unwrap_or_default().to_owned(),
             id: None,
+            routing: None,
             versioning: Versioning::Internal,
             require_alias,
             source: Bytes::new(),
@@ -173,6 +176,7 @@ fn read_members(
         match key.as_str() {
             "_index" => item.index = text(),
             "_id" => item.id = Some(text()),
+            "routing" => item.routing = Some(text()),
             "version" => version.given = Some(read_version(value)?),
             "version_type" => match text().as_str() {
                 "internal" | "external" | "external_gt" | "external_gte" => {

@@ -242,6 +242,13 @@ impl Cluster {
         Some(filters)
     }
 
+    /// Returns the routing of documents that are written through an alias.
+    pub fn index_routing(&self, name: &str) -> Option<String> {
+        let index = self.indices_of_alias(name).into_iter().next()?;
+        let routing = index.aliases[name].get("index_routing")?;
+        routing.as_str().map(ToOwned::to_owned)
+    }
+
     /// Returns the index of a write to this name.
     pub fn write_index(&self, name: &str) -> Result<&str, Exception> {
         if let Some(index) = self.indices.get(name) {

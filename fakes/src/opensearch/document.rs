@@ -11,6 +11,8 @@ use super::{
     response::Exception,
 };
 
+/// The field of a document's routing.
+pub(super) const ROUTING: &str = "_routing";
 /// Lucene's limit of a term.
 const MAX_TERM_BYTES: usize = 32_766;
 
@@ -35,6 +37,16 @@ pub(super) struct Document {
     pub terms: Terms,
     /// Fields whose values were malformed.
     pub ignored: Vec<Arc<str>>,
+}
+
+impl Document {
+    /// The routing that it was written with.
+    pub fn routing(&self) -> Option<&str> {
+        match self.terms.get(ROUTING)?.first()? {
+            Term::Text(routing) => Some(routing),
+            Term::Number(_) => None,
+        }
+    }
 }
 
 /// Terms by field path.

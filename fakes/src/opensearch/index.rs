@@ -10,7 +10,7 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use super::{
-    document::{self, Analysis, Document},
+    document::{self, Analysis, Document, ROUTING, Term},
     mapping::Mapping,
     response::Exception,
     settings::{Changes, Settings},
@@ -158,12 +158,17 @@ impl Index {
     pub fn index(
         &mut self,
         id: &str,
+        routing: Option<&str>,
         source: &[u8],
         versioning: Versioning,
         now: Instant,
     ) -> Result<Written, Exception> {
         let (id, written) = self.accept(id, versioning, now)?;
-        let analysis = self.analyse(&id, source)?;
+        let mut analysis = self.analyse(&id, source)?;
+        if let Some(routing) = routing {
+            let term = Term::Text(routing.into());
+            analysis.terms.insert(ROUTING.into(), vec![term]);
+        }
         self.sequence += 1;
         let document = Arc::new(Document {
             id: Arc::clone(&id),
@@ -377,7 +382,13 @@ mod tests {
 
     fn put(index: &mut Index, version: u64) -> Result<Written, u16> {
         index
-            .index("a", b"{}", Versioning::ExternalGte(version), Instant::now())
+            .index(
+                "a",
+                None,
+                b"{}",
+                Versioning::ExternalGte(version),
+                Instant::now(),
+            )
             .map_err(|exception| exception.status)
     }
 

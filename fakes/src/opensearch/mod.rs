@@ -33,6 +33,7 @@ mod query;
 mod response;
 mod route;
 mod search;
+mod serve;
 mod server;
 mod service;
 mod settings;
@@ -44,4 +45,5 @@ mod version;
 
 pub use counters::Counters;
 pub use faults::{Fault, FaultKind, Span};
+pub use serve::serve;
 pub use server::{IndexState, OpenSearch, StoredDocument};

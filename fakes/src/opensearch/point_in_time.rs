@@ -35,6 +35,7 @@ pub(super) fn create(
         "ignore_unavailable",
         "allow_no_indices",
         "expand_wildcards",
+        "preference",
     ];
     call.allow(&allowed)?;
     let Some(keep_alive) = call.parameters.get("keep_alive") else {

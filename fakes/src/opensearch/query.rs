@@ -5,7 +5,7 @@ use std::{cmp::Ordering, collections::BTreeSet, sync::Arc};
 use serde_json::{Map, Value};
 
 use super::{
-    document::{Document, Term, term},
+    document::{Document, ROUTING, Term, term},
     json::java_text,
     mapping::{Kind, Mapping},
     response::Exception,
@@ -121,7 +121,10 @@ impl Query {
 
     /// Compiles the query for a mapping. Fields without a mapping match nothing.
     pub fn compile(&self, mapping: &Mapping) -> Result<Matcher, Exception> {
-        let kind = |field: &str| mapping.field(field).map(|field| field.kind);
+        let kind = |field: &str| match field {
+            ROUTING => Some(Kind::Keyword),
+            _ => mapping.field(field).map(|field| field.kind),
+        };
         Ok(match self {
             Self::MatchAll => Matcher::All,
             Self::MatchNone => Matcher::None,

@@ -62,6 +62,8 @@ fn dispatch(
         (Verb::Get, [index, "_doc", id]) => admin::get_document(cluster, call, index, id),
         (Verb::Put | Verb::Post, ["_index_template", name]) => template::put(cluster, call, name),
         (Verb::Delete, ["_index_template", name]) => template::delete(cluster, call, name),
+        (Verb::Get, ["_cluster", "health"]) => admin::health(cluster, call),
+        (Verb::Get, ["_cluster", "settings"]) => admin::cluster_settings(call),
         (Verb::Post, ["_aliases"]) => aliases::update(cluster, context, call),
         (Verb::Get, ["_alias"]) => aliases::get(cluster, call, "_all", None),
         (Verb::Get, ["_alias", names]) => aliases::get(cluster, call, "_all", Some(names)),

@@ -25,7 +25,16 @@ use super::{
 const MAX_RESULT_WINDOW: usize = 10_000;
 /// The default of `track_total_hits`.
 const COUNTED: u64 = 10_000;
-const PARAMETERS: [&str; 3] = ["ignore_unavailable", "allow_no_indices", "expand_wildcards"];
+/// Which indices are searched.
+const INDICES_OPTIONS: [&str; 3] = ["ignore_unavailable", "allow_no_indices", "expand_wildcards"];
+/// Which copies are searched. There is one of each shard.
+const PREFERENCE: &str = "preference";
+const PARAMETERS: [&str; 4] = [
+    INDICES_OPTIONS[0],
+    INDICES_OPTIONS[1],
+    INDICES_OPTIONS[2],
+    PREFERENCE,
+];
 
 /// A parsed search.
 struct SearchRequest {
@@ -171,12 +180,15 @@ fn check_point_in_time(call: &Call, target: Option<&str>) -> Result<(), Exceptio
             "[indices] cannot be used with point in time".to_owned(),
         ]));
     }
-    if PARAMETERS
-        .iter()
-        .any(|name| call.parameters.get(name).is_some())
-    {
+    let has = |name: &&str| call.parameters.get(name).is_some();
+    if INDICES_OPTIONS.iter().any(has) {
         return Err(Exception::invalid(&[
             "[indicesOptions] cannot be used with point in time".to_owned(),
+        ]));
+    }
+    if has(&PREFERENCE) {
+        return Err(Exception::invalid(&[
+            "[preference] cannot be used with point in time".to_owned(),
         ]));
     }
     Ok(())
@@ -366,6 +378,9 @@ fn show(search_request: &SearchRequest, hit: &Hit) -> Value {
             json!(hit.score)
         },
     );
+    if let Some(routing) = document.routing() {
+        shown.insert("_routing".to_owned(), routing.into());
+    }
     if !document.ignored.is_empty() {
         shown.insert(
             "_ignored".to_owned(),

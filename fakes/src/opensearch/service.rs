@@ -3,7 +3,9 @@
 use fleetdex_core::model::IndexPrefix;
 use fleetdex_store::{
     changes::Sequence,
-    opensearch::{Answers, Engine, EngineOptions, Feed, IndexSettings, OpenSearchService},
+    opensearch::{
+        Answers, Engine, EngineOptions, Feed, IndexSettings, OpenSearchService, PlacementRules,
+    },
 };
 use tower::util::BoxCloneSyncService;
 
@@ -30,6 +32,7 @@ impl OpenSearch {
             settings: IndexSettings::default(),
             fields: Vec::new(),
             projection: String::new(),
+            placement: PlacementRules::default(),
             owner: "me".to_owned(),
             address: "simulation".to_owned(),
         };

@@ -19,6 +19,7 @@ use fleetdex_clusters::{
 };
 use fleetdex_core::model::{ClusterName, IndexPrefix};
 use fleetdex_operator::RegistryView;
+use fleetdex_store::opensearch::PlacementRules;
 use fleetdex_sync::pipeline::PipelineLimits;
 use fleetdex_webhooks::queue::QueueLimits;
 use http::{Request, Response};
@@ -170,6 +171,7 @@ async fn run(with_broken: bool) -> FleetResult {
         }),
         store: store.service(),
         limits: PipelineLimits::default(),
+        placement: PlacementRules::default(),
         audit_interval: None,
         interpreter: Interpreter::new(1),
         questions: QueueLimits::default(),
@@ -294,6 +296,7 @@ impl TwoKinds {
             )]))),
             store: store.service(),
             limits: PipelineLimits::default(),
+            placement: PlacementRules::default(),
             audit_interval: None,
             interpreter: Interpreter::new(1),
             questions: QueueLimits::default(),

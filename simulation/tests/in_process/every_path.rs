@@ -4,7 +4,7 @@
 use fakes::opensearch::OpenSearch;
 use fleetdex_store::{
     IndexWriter as _,
-    opensearch::{Engine, EngineOptions, IndexSettings},
+    opensearch::{Engine, EngineOptions, IndexSettings, PlacementRules},
 };
 use simulation::every_path::compare;
 
@@ -19,6 +19,7 @@ async fn selectors_of_any_path_select_the_same_objects_in_opensearch_and_in_memo
             },
             fields: Vec::new(),
             projection: "full".to_owned(),
+            placement: PlacementRules::default(),
             owner: "me".to_owned(),
             address: "simulation".to_owned(),
         };

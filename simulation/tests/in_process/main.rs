@@ -4,5 +4,6 @@ mod broken_members;
 mod every_path;
 mod handover;
 mod opensearch;
+mod packing;
 mod permission;
 mod watching;

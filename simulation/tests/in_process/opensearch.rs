@@ -14,7 +14,9 @@ use fleetdex_store::{
     Extent, IndexReader as _, IndexRevision, IndexWriter as _, KindExtent, StoreError,
     bulk::{Verdict, Write},
     changes::EventKind,
-    opensearch::{Answers, Engine, EngineOptions, IndexSettings, OpenSearchService, Timeout},
+    opensearch::{
+        Answers, Engine, EngineOptions, IndexSettings, OpenSearchService, PlacementRules, Timeout,
+    },
 };
 use http::{Method, Request};
 use parking_lot::Mutex;
@@ -435,6 +437,7 @@ fn installation(server: &OpenSearch, owner: &str, prefix: &str) -> Engine {
         settings: IndexSettings::default(),
         fields: Vec::new(),
         projection: String::new(),
+        placement: PlacementRules::default(),
         owner: owner.to_owned(),
         address: "simulation".to_owned(),
     };

@@ -9,6 +9,8 @@ use tokio::{
     net::{TcpListener, TcpStream},
 };
 
+use kube::client::Body;
+
 use super::*;
 use crate::{
     credentials::Password,

@@ -1,12 +1,7 @@
 //! Parses list pages and watch lines, and leaves the objects in them as raw JSON.
 
-use std::fmt;
-
-use fleetdex_core::model::{Version, json_fault, quoted, status_message};
-use serde::{
-    Deserialize, Deserializer,
-    de::{Error as _, SeqAccess, Visitor},
-};
+use fleetdex_core::model::{JsonScanner, ScanFault, Version, json_fault, quoted, status_message};
+use serde::{Deserialize, de::Error as _};
 use serde_json::value::RawValue;
 
 use super::{FaultKind, StreamFault};
@@ -32,6 +27,9 @@ pub enum EventError {
         /// The requested limit.
         limit: u32,
     },
+    /// The page has so many objects that they would take more memory than their bytes.
+    #[error("a page has more than {MAX_ITEMS} objects")]
+    TooMany,
     /// The event type is not one of Kubernetes'.
     #[error("unknown event type \"{0}\"")]
     UnknownType(String),
@@ -52,51 +50,13 @@ pub struct ListPage<'a> {
     /// Where the next page starts; `None` on the last page.
     pub continue_token: Option<String>,
     /// The objects as raw JSON.
-    pub items: Vec<&'a RawValue>,
-}
-
-#[derive(Deserialize)]
-struct RawListPage<'a> {
-    metadata: ListMeta,
-    #[serde(borrow, default)]
-    items: Option<Items<'a>>,
+    pub items: Vec<&'a str>,
 }
 
 /// Objects per page, at most. Only servers without pagination send more than 500. 500,000 objects
 /// of 67 bytes each fill the largest page, and the name and UID of an object alone are longer.
 /// Shorter objects are an attempt to use more memory than bytes sent.
 const MAX_ITEMS: usize = 500_000;
-
-struct Items<'a>(Vec<&'a RawValue>);
-
-impl<'de: 'a, 'a> Deserialize<'de> for Items<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct ItemsVisitor;
-
-        impl<'de> Visitor<'de> for ItemsVisitor {
-            type Value = Items<'de>;
-
-            fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-                out.write_str("objects")
-            }
-
-            fn visit_seq<A: SeqAccess<'de>>(self, mut sequence: A) -> Result<Items<'de>, A::Error> {
-                let mut items = Vec::new();
-                while let Some(item) = sequence.next_element()? {
-                    if items.len() == MAX_ITEMS {
-                        return Err(A::Error::custom(format_args!(
-                            "a page has more than {MAX_ITEMS} objects"
-                        )));
-                    }
-                    items.push(item);
-                }
-                Ok(Items(items))
-            }
-        }
-
-        deserializer.deserialize_seq(ItemsVisitor)
-    }
-}
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -109,15 +69,33 @@ struct ListMeta {
 impl<'a> ListPage<'a> {
     /// Parses the body of a list response.
     pub fn parse(body: &'a [u8]) -> Result<Self, EventError> {
-        let list: RawListPage<'a> = serde_json::from_slice(body)?;
-        let length = list.metadata.continue_token.len();
+        let body = std::str::from_utf8(body)?;
+        let (mut metadata, mut items) = (None, Vec::new());
+        let mut scanner = JsonScanner::new(body);
+        let scanned = scanner.object(|scanner, name| {
+            match &*name {
+                "metadata" => metadata = Some(scanner.skip()?),
+                "items" => items = raw_items(scanner)?,
+                _ => drop(scanner.skip()?),
+            }
+            Ok(())
+        });
+        scanned
+            .and_then(|()| scanner.end())
+            .map_err(|fault| fault.of(body))?;
+        if items.len() > MAX_ITEMS {
+            return Err(EventError::TooMany);
+        }
+        let metadata = metadata.ok_or_else(|| serde_json::Error::missing_field("metadata"))?;
+        let metadata: ListMeta = serde_json::from_str(metadata)?;
+        let length = metadata.continue_token.len();
         if length > MAX_TOKEN {
             return Err(EventError::LongToken(length));
         }
         Ok(Self {
-            version: list.metadata.resource_version.parse()?,
-            continue_token: Some(list.metadata.continue_token).filter(|token| !token.is_empty()),
-            items: list.items.map(|items| items.0).unwrap_or_default(),
+            version: metadata.resource_version.parse()?,
+            continue_token: Some(metadata.continue_token).filter(|token| !token.is_empty()),
+            items,
         })
     }
 
@@ -131,6 +109,22 @@ impl<'a> ListPage<'a> {
             _ => Ok(self),
         }
     }
+}
+
+/// The items of a page; none of null. No more are kept than make a page too long.
+fn raw_items<'a>(scanner: &mut JsonScanner<'a>) -> Result<Vec<&'a str>, ScanFault> {
+    let mut items = Vec::new();
+    if scanner.null()? {
+        return Ok(items);
+    }
+    scanner.array(|scanner| {
+        let item = scanner.skip()?;
+        if items.len() <= MAX_ITEMS {
+            items.push(item);
+        }
+        Ok(())
+    })?;
+    Ok(items)
 }
 
 /// One line of a watch, with the object as raw JSON that has not been parsed.

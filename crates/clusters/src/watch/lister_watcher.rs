@@ -3,7 +3,7 @@
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicU32, Ordering},
+        atomic::{AtomicU32, AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -14,6 +14,8 @@ use fleetdex_limits::intake::{Intake, IntakeError};
 use fleetdex_telemetry::traces::{self, Beginning, KeyValue, SpanKind, Trace};
 use http::{Request, Response, StatusCode, header};
 use kube::client::Body;
+
+use crate::connect::LargeTransfer;
 
 use super::{FaultKind, ListPage, StreamFault, event::status_fault, lines::WatchLines};
 
@@ -94,6 +96,8 @@ pub struct ListerWatcher {
     collection: Collection,
     /// Number of objects whose page fits the size limit, as observed. Clones share it.
     page_size: Arc<AtomicU32>,
+    /// Length of the page that was read last. Clones share it.
+    page_bytes: Arc<AtomicUsize>,
 }
 
 impl ListerWatcher {
@@ -103,6 +107,7 @@ impl ListerWatcher {
             client,
             collection,
             page_size: Arc::new(AtomicU32::new(LARGEST_PAGE)),
+            page_bytes: Arc::default(),
         }
     }
 
@@ -193,7 +198,11 @@ impl ListerWatcher {
         if let Some(token) = continue_token {
             parameters.push(("continue", token.to_owned()));
         }
-        let request = request(&self.collection.uri(&parameters), accept, None)?;
+        let mut request = request(&self.collection.uri(&parameters), accept, None)?;
+        // The first page of a small collection shares the connection of the watches.
+        if continue_token.is_some() {
+            request.extensions_mut().insert(LargeTransfer);
+        }
         let span = request_span("list");
         let response = async {
             let response = self
@@ -209,8 +218,11 @@ impl ListerWatcher {
             }
             let intake = Intake::of(&response);
             let max_bytes = intake.limits().page;
-            match intake.read(response.into_body(), max_bytes).await {
+            let previous = self.page_bytes.load(Ordering::Relaxed);
+            let body = response.into_body();
+            match intake.read_like(body, max_bytes, previous).await {
                 Ok(body) => {
+                    self.page_bytes.store(body.len(), Ordering::Relaxed);
                     self.grow_pages(limit, body.len(), max_bytes);
                     Ok(Ok(body))
                 }

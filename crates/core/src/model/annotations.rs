@@ -3,9 +3,7 @@
 //! An annotation may hold a copy of a value that must not be stored: `kubectl apply` and other tools keep the applied object in one. Such a copy would show
 //! what `redact` removes, and all values of a Secret.
 
-use serde_json::value::RawValue;
-
-use super::{Object, well_known::LAST_APPLIED};
+use super::{Object, json_scanner::RawJson, well_known::LAST_APPLIED};
 
 /// Annotations with a copy of their object, or of most of it, as a tool applied it: kapp, Banzai Cloud's object matcher, Rancher, Kopf and KUDO.
 const COPIES: &[&str] = &[
@@ -81,8 +79,8 @@ pub(super) fn without_hidden_values<'a>(
     object: &Object<'a>,
     is_secret: bool,
 ) -> Option<(Object<'a>, Vec<String>)> {
-    let has_value = |value: &RawValue| !matches!(value.get(), "null" | "\"\"");
-    let is_hidden = |key: &str, value: &RawValue| {
+    let has_value = |value: RawJson<'_>| !matches!(value.get(), "null" | "\"\"");
+    let is_hidden = |key: &str, value: RawJson<'_>| {
         key != LAST_APPLIED && hides_value(key, is_secret) && has_value(value)
     };
     if !object
@@ -90,15 +88,15 @@ pub(super) fn without_hidden_values<'a>(
         .annotations
         .0
         .iter()
-        .any(|(key, value)| is_hidden(&key.0, value))
+        .any(|(key, value)| is_hidden(&key.0, *value))
     {
         return None;
     }
     let mut stripped = object.clone();
     let mut paths = Vec::new();
     for (key, value) in &mut stripped.metadata.annotations.0 {
-        if is_hidden(&key.0, value) {
-            *value = RawValue::NULL;
+        if is_hidden(&key.0, *value) {
+            *value = RawJson::NULL;
             paths.push(format!(
                 "$.metadata.annotations['{}']",
                 key.0.replace('\\', "\\\\").replace('\'', "\\'")

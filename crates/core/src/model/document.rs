@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, sync::Arc};
 
-use serde_json::{Value, value::RawValue};
+use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use super::{
@@ -24,8 +24,8 @@ mod restore;
 
 pub use restore::{HitSource, Restored};
 
-/// `OpenSearch` refuses longer ids.
-const MAX_ID_BYTES: usize = 512;
+/// `OpenSearch` refuses ids of more than 512 bytes; the rest is for the partition of a shared index.
+const MAX_ID_BYTES: usize = 480;
 /// Bytes of the terms of one object's leaves, with their paths. The largest objects, definitions of custom resources with a megabyte of schema, have a
 /// few megabytes; an object that is built to have more would have hundreds.
 const MAX_LEAF_TERMS_BYTES: usize = 16 << 20;
@@ -356,7 +356,7 @@ impl Projector {
             }
             write_key(&mut out, &key.0);
             if self.hides(&key.0) {
-                write_hidden(&mut out, value);
+                write_hidden(&mut out, value.get());
             } else {
                 out.extend_from_slice(value.get().as_bytes());
             }
@@ -585,13 +585,9 @@ fn stored_value(value: &str) -> Cow<'_, str> {
 }
 
 fn write_label_terms(out: &mut Vec<u8>, object: &Object<'_>) {
-    write_list(
-        out,
-        "labels",
-        object
-            .labels()
-            .map(|(key, value)| Cow::Owned(format!("{key}={value}"))),
-    );
+    write_items(out, "labels", object.labels(), |out, (key, value)| {
+        write_joined(out, &[key, "=", value]);
+    });
     write_list(
         out,
         "labelKeys",
@@ -730,8 +726,8 @@ fn write_metadata(out: &mut Vec<u8>, object: &Object<'_>, redacted: &str) {
 }
 
 /// Writes the keys of a Secret's data, each with an empty value.
-fn write_hidden(out: &mut Vec<u8>, data: &RawValue) {
-    let members: RawMembers<'_> = serde_json::from_str(data.get()).unwrap_or_default();
+fn write_hidden(out: &mut Vec<u8>, data: &str) {
+    let members: RawMembers<'_> = serde_json::from_str(data).unwrap_or_default();
     out.push(b'{');
     for (key, _) in &members.0 {
         write_key(out, &key.0);

@@ -3,7 +3,7 @@
 //! A prefix has no `-` and no `.`, and an escaped cluster name has no `.`. So the first of these two characters ends the prefix of every name, and the
 //! names of two prefixes differ for all clusters.
 
-use std::{fmt, fmt::Write as _, str::FromStr, sync::Arc};
+use std::{borrow::Cow, fmt, fmt::Write as _, str::FromStr, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -52,6 +52,27 @@ impl IndexPrefix {
     /// A pattern that all revisions of one cluster match, and nothing else, because cluster names are escaped.
     pub fn revisions(&self, cluster: &ClusterName) -> IndexName {
         IndexName(format!("{}-{}.g*", self.0, escape(cluster.as_str())).into())
+    }
+
+    /// A pattern that the write aliases of all revisions of one cluster match, wherever their documents are.
+    pub fn write_aliases(&self, cluster: &ClusterName) -> IndexName {
+        IndexName(format!("{}-{}.w*", self.0, escape(cluster.as_str())).into())
+    }
+
+    /// An index that small clusters share. No cluster's index has such a name.
+    pub fn shared_index(&self, number: u64) -> IndexName {
+        IndexName(format!("{}{SHARED}{number}", self.0).into())
+    }
+
+    /// A pattern that all shared indices match, and no index of another prefix.
+    pub fn every_shared_index(&self) -> IndexName {
+        IndexName(format!("{}{SHARED}*", self.0).into())
+    }
+
+    /// The number of a shared index of this prefix.
+    pub fn shared_index_number(&self, index: &IndexName) -> Option<u64> {
+        let of_prefix = index.as_str().strip_prefix(self.0.as_ref())?;
+        of_prefix.strip_prefix(SHARED)?.parse().ok()
     }
 
     /// The index of checkpoints. No cluster's index has such a name.
@@ -111,7 +132,65 @@ impl IndexName {
     pub fn as_str(&self) -> &str {
         &self.0
     }
+
+    /// The write alias of a revision whose documents are a partition of a shared index.
+    #[must_use]
+    pub fn in_partition(&self, partition: Partition) -> Self {
+        Self(format!("{}{PARTITION}{}", self.0, partition.0).into())
+    }
+
+    /// The partition that this is the write alias of.
+    pub fn partition(&self) -> Option<Partition> {
+        // Neither a prefix nor an escaped cluster name has a dot.
+        let (_, number) = self.0.rsplit_once(PARTITION)?;
+        number.parse().ok().map(Partition)
+    }
+
+    /// The alias that a shared index has in one state of its other aliases.
+    #[must_use]
+    pub fn version_alias(&self, version: u64) -> Self {
+        Self(format!("{}{VERSION}{version}", self.0).into())
+    }
+
+    /// The version that such an alias of this index names.
+    pub fn version_of_alias(&self, alias: &str) -> Option<u64> {
+        let of_index = alias.strip_prefix(self.0.as_ref())?;
+        of_index.strip_prefix(VERSION)?.parse().ok()
+    }
+
+    /// The id of a document that is written through this alias.
+    pub fn stored_id<'i>(&self, id: &'i str) -> Cow<'i, str> {
+        match self.partition() {
+            Some(partition) => Cow::Owned(format!("{}:{id}", partition.0)),
+            None => Cow::Borrowed(id),
+        }
+    }
 }
+
+/// The id of a document, of what [`IndexName::stored_id`] has made of it. An id starts with an API version, so that digits and a colon are
+/// never the start of one.
+pub fn document_id(stored: &str) -> &str {
+    match stored.split_once(':') {
+        Some((partition, id)) if partition.bytes().all(|byte| byte.is_ascii_digit()) => id,
+        _ => stored,
+    }
+}
+
+/// The documents of one revision of a cluster in an index that several clusters share. They carry its number as their routing, and in
+/// their ids. No number is used twice in an index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Partition(pub u64);
+
+impl Partition {
+    /// The routing of its documents.
+    pub fn routing(self) -> String {
+        self.0.to_string()
+    }
+}
+
+const SHARED: &str = ".shared.";
+const PARTITION: &str = ".p";
+const VERSION: &str = ".v";
 
 impl fmt::Display for IndexName {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -119,7 +198,8 @@ impl fmt::Display for IndexName {
     }
 }
 
-/// Longest escaped name. An index name may have 255 bytes, of which 64 are for the prefix and 23 for `-`, `.g` and the revision.
+/// Longest escaped name. An index name may have 255 bytes, of which 64 are for the prefix and 23 for `-`, `.g` and the revision; in the alias
+/// of a partition these 23 are for both numbers, of which each may have nine digits.
 const MAX_ESCAPED: usize = 168;
 /// Separates the start of a long name from its hash. No escaped byte looks like it.
 const CUT: &str = "_z";
@@ -163,6 +243,31 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
+
+    #[test]
+    fn names_of_partitions_and_shared_indices_read_back() {
+        let (prefix, cluster) = (IndexPrefix::default(), "p.1/w2.p3".parse().unwrap());
+        let own = prefix.write_alias(&cluster, 7);
+        assert_eq!(own.partition(), None);
+        assert_eq!(own.stored_id("v1/Pod/1:2"), "v1/Pod/1:2");
+        let packed = own.in_partition(Partition(12));
+        assert_eq!(packed.as_str(), format!("{own}.p12"));
+        assert_eq!(packed.partition(), Some(Partition(12)));
+        assert_eq!(packed.stored_id("v1/Pod/1:2"), "12:v1/Pod/1:2");
+        for id in ["v1/Pod/1:2", "3scale.net/v1/Pod/1:2", "v1/Pod/u"] {
+            assert_eq!(document_id(id), id);
+            assert_eq!(document_id(&packed.stored_id(id)), id);
+        }
+        let shared = prefix.shared_index(3);
+        assert_eq!(shared.as_str(), "fleetdex.shared.3");
+        assert_eq!(prefix.shared_index_number(&shared), Some(3));
+        let alias = shared.version_alias(4);
+        assert_eq!(shared.version_of_alias(alias.as_str()), Some(4));
+        for other in [alias, prefix.state(), prefix.revision(&cluster, 1)] {
+            assert_eq!(prefix.shared_index_number(&other), None, "{other}");
+        }
+        assert_eq!(shared.version_of_alias("fleetdex.shared.33.v4"), None);
+    }
 
     /// The name before escaping; `None` if it was too long.
     fn unescape(escaped: &str) -> Option<String> {

@@ -3,17 +3,16 @@
 //! `serde_json`'s `Value` owns every key and text, which costs several times as much as reading them. Rules and field selectors read this tree; it
 //! can leave out members that none of them reads, and bounds its own depth.
 
-use std::{borrow::Cow, fmt};
+use std::borrow::Cow;
 
-use serde::{
-    Deserializer,
-    de::{DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor},
-};
 use serde_json::{Map, Number, Value};
 
-use super::{json::Text, member_mask::MemberMask};
+use super::{
+    json_scanner::{JsonContainer, JsonScanner, RawJson, skip_whitespace, string_at, string_end},
+    member_mask::MemberMask,
+};
 
-/// Levels below the root that are read; what is deeper is null. `serde_json` fails beyond 127, with all of the text.
+/// Levels below the root that are read; what is deeper is null. A tree is built recursively.
 const MAX_DEPTH: usize = 100;
 
 /// A JSON value.
@@ -50,11 +49,27 @@ struct NameOrder(Vec<usize>);
 const FEW_MEMBERS: usize = 32;
 
 impl<'a> JsonTree<'a> {
-    /// Parses the members of a value that a mask names. The text is known to be JSON, except that a number may be out of range: null then.
+    /// Parses the members of a value that a mask names. Null for a text that is no JSON, or whose number is out of range.
     pub fn parse(json: &'a str, mask: &MemberMask) -> Self {
-        let mut deserializer = serde_json::Deserializer::from_str(json);
-        let masked = Masked { mask, depth: 0 };
-        masked.deserialize(&mut deserializer).unwrap_or_default()
+        let mut scanner = JsonScanner::new(json);
+        let Ok(value) = scanner.value() else {
+            return Self::Null;
+        };
+        Self::of_scanned(value, &scanner.into_containers(), mask)
+    }
+
+    /// The members of a scanned value that a mask names, by the containers that its scanner has kept. Null for a value with a number that is out of range.
+    pub(super) fn of_scanned(
+        value: RawJson<'a>,
+        kept: &[JsonContainer],
+        mask: &MemberMask,
+    ) -> Self {
+        let mut reader = TreeReader {
+            text: value.get(),
+            at: 0,
+            containers: value.containers(kept),
+        };
+        reader.value(mask, 0).unwrap_or_default()
     }
 
     /// Hands over the scalars at a path, as the texts that field selectors compare. Arrays on the way and at its end have several.
@@ -267,93 +282,121 @@ fn number_text(number: &Number) -> String {
     }
 }
 
-/// Deserializes what a mask names.
-struct Masked<'m> {
-    mask: &'m MemberMask,
-    depth: usize,
+/// Reads what a mask names of a scanned text.
+struct TreeReader<'a, 'c> {
+    text: &'a str,
+    at: usize,
+    /// The containers that begin here or later.
+    containers: &'c [JsonContainer],
 }
 
-impl Masked<'_> {
-    fn below(mask: &MemberMask, depth: usize) -> Masked<'_> {
-        Masked {
-            mask,
-            depth: depth + 1,
-        }
-    }
-}
-
-impl<'de> DeserializeSeed<'de> for Masked<'_> {
-    type Value = JsonTree<'de>;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<JsonTree<'de>, D::Error> {
-        if self.depth > MAX_DEPTH {
-            let skipped = deserializer.deserialize_ignored_any(IgnoredAny);
-            return skipped.map(|_| JsonTree::Null);
-        }
-        deserializer.deserialize_any(self)
-    }
-}
-
-impl<'de> Visitor<'de> for Masked<'_> {
-    type Value = JsonTree<'de>;
-
-    fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str("any value")
-    }
-
-    fn visit_unit<E>(self) -> Result<JsonTree<'de>, E> {
-        Ok(JsonTree::Null)
-    }
-
-    fn visit_bool<E>(self, value: bool) -> Result<JsonTree<'de>, E> {
-        Ok(JsonTree::Bool(value))
-    }
-
-    fn visit_i64<E>(self, value: i64) -> Result<JsonTree<'de>, E> {
-        Ok(JsonTree::Number(value.into()))
-    }
-
-    fn visit_u64<E>(self, value: u64) -> Result<JsonTree<'de>, E> {
-        Ok(JsonTree::Number(value.into()))
-    }
-
-    fn visit_f64<E>(self, value: f64) -> Result<JsonTree<'de>, E> {
-        Ok(Number::from_f64(value).map_or(JsonTree::Null, JsonTree::Number))
-    }
-
-    fn visit_borrowed_str<E>(self, value: &'de str) -> Result<JsonTree<'de>, E> {
-        Ok(JsonTree::String(Cow::Borrowed(value)))
-    }
-
-    fn visit_str<E>(self, value: &str) -> Result<JsonTree<'de>, E> {
-        Ok(JsonTree::String(Cow::Owned(value.to_owned())))
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut sequence: A) -> Result<JsonTree<'de>, A::Error> {
-        let mut items = Vec::new();
-        while let Some(item) = sequence.next_element_seed(Masked::below(self.mask, self.depth))? {
-            items.push(item);
-        }
-        Ok(JsonTree::Array(items))
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<JsonTree<'de>, A::Error> {
-        let mut members = Vec::new();
-        while let Some(Text(name)) = map.next_key()? {
-            match self.mask.member(&name) {
-                Some(mask) => {
-                    let value = map.next_value_seed(Masked::below(mask, self.depth))?;
-                    members.push((name, value));
-                }
-                None => drop(map.next_value::<IgnoredAny>()?),
+impl<'a> TreeReader<'a, '_> {
+    /// Reads a value; `None` if it has a number that is out of range, or a surrogate without its pair.
+    fn value(&mut self, mask: &MemberMask, depth: usize) -> Option<JsonTree<'a>> {
+        Some(match self.peek()? {
+            b'{' | b'[' if depth > MAX_DEPTH => {
+                self.skip()?;
+                JsonTree::Null
             }
-        }
-        Ok(JsonTree::Object(TreeMembers::new(members)))
+            b'{' => JsonTree::Object(TreeMembers::new(self.members(mask, depth)?)),
+            b'[' => JsonTree::Array(self.items(mask, depth)?),
+            b'"' => JsonTree::String(self.string()?),
+            _ => scalar(self.scalar()?)?,
+        })
     }
+
+    fn members(
+        &mut self,
+        mask: &MemberMask,
+        depth: usize,
+    ) -> Option<Vec<(Cow<'a, str>, JsonTree<'a>)>> {
+        let mut members = Vec::new();
+        self.enter();
+        while self.peek()? != b'}' {
+            let name = self.string()?;
+            self.peek()?;
+            self.at += 1;
+            match mask.member(&name) {
+                Some(below) => members.push((name, self.value(below, depth + 1)?)),
+                None => self.skip()?,
+            }
+            self.comma()?;
+        }
+        self.at += 1;
+        Some(members)
+    }
+
+    fn items(&mut self, mask: &MemberMask, depth: usize) -> Option<Vec<JsonTree<'a>>> {
+        let mut items = Vec::new();
+        self.enter();
+        while self.peek()? != b']' {
+            items.push(self.value(mask, depth + 1)?);
+            self.comma()?;
+        }
+        self.at += 1;
+        Some(items)
+    }
+
+    fn peek(&mut self) -> Option<u8> {
+        self.at = skip_whitespace(self.text.as_bytes(), self.at);
+        self.text.as_bytes().get(self.at).copied()
+    }
+
+    /// Reads the bracket of a container.
+    fn enter(&mut self) {
+        self.at += 1;
+        self.containers = self.containers.get(1..).unwrap_or_default();
+    }
+
+    /// Reads a comma, if there is one.
+    fn comma(&mut self) -> Option<()> {
+        if self.peek()? == b',' {
+            self.at += 1;
+        }
+        Some(())
+    }
+
+    fn string(&mut self) -> Option<Cow<'a, str>> {
+        let (text, end) = string_at(self.text, self.at + 1).ok()?;
+        self.at = end;
+        Some(text)
+    }
+
+    fn scalar(&mut self) -> Option<&'a str> {
+        let rest = self.text.get(self.at..)?;
+        let ends = |byte| matches!(byte, b',' | b'}' | b']' | b' ' | b'\t' | b'\n' | b'\r');
+        let length = rest.bytes().position(ends).unwrap_or(rest.len());
+        self.at += length;
+        rest.get(..length)
+    }
+
+    fn skip(&mut self) -> Option<()> {
+        match self.peek()? {
+            b'{' | b'[' => {
+                let container = self.containers.first()?;
+                self.at += container.length as usize;
+                self.containers = self.containers.get(container.containers as usize..)?;
+            }
+            b'"' => (self.at, _) = string_end(self.text.as_bytes(), self.at + 1).ok()?,
+            _ => drop(self.scalar()?),
+        }
+        Some(())
+    }
+}
+
+/// A number or a literal.
+fn scalar<'a>(json: &str) -> Option<JsonTree<'a>> {
+    Some(match json {
+        "null" => JsonTree::Null,
+        "true" => JsonTree::Bool(true),
+        "false" => JsonTree::Bool(false),
+        number => JsonTree::Number(serde_json::from_str(number).ok()?),
+    })
 }
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
     use serde_json::json;
 
     use super::*;
@@ -378,6 +421,61 @@ mod tests {
         let tree = JsonTree::parse(json, MemberMask::everything());
         assert_eq!(Value::from(&tree), whole);
         assert_eq!(JsonTree::from(&whole), tree);
+    }
+
+    /// The part of a value that a mask names, made in another way.
+    fn masked(value: &Value, mask: &MemberMask) -> Value {
+        match value {
+            Value::Array(items) => items.iter().map(|item| masked(item, mask)).collect(),
+            Value::Object(members) => members
+                .iter()
+                .filter_map(|(name, member)| {
+                    Some((name.clone(), masked(member, mask.member(name)?)))
+                })
+                .collect(),
+            scalar => scalar.clone(),
+        }
+    }
+
+    fn json_value() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![
+            Just(Value::Null),
+            any::<bool>().prop_map(Value::from),
+            any::<i64>().prop_map(Value::from),
+            any::<u64>().prop_map(Value::from),
+            any::<f64>().prop_map(Value::from),
+            "[a-c]{0,30}[\n\"\\\\é]?[a-c]{0,3}".prop_map(Value::from),
+        ];
+        leaf.prop_recursive(5, 64, 5, |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..5).prop_map(Value::from),
+                prop::collection::btree_map("[abc\n\"]{1,2}", inner, 0..5)
+                    .prop_map(|members| members.into_iter().collect()),
+            ]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn a_tree_is_what_serde_json_reads_within_the_mask(
+            value in json_value(),
+            paths in prop::collection::vec(prop::collection::vec("[abc\n\"]{1,2}", 1..4), 0..4),
+            is_pretty in any::<bool>(),
+        ) {
+            let mut mask = MemberMask::default();
+            for path in &paths {
+                mask.add(path.iter().map(String::as_str));
+            }
+            let text = if is_pretty {
+                serde_json::to_string_pretty(&value).unwrap()
+            } else {
+                value.to_string()
+            };
+            let known: Value = serde_json::from_str(&text).unwrap();
+            prop_assert_eq!(Value::from(&JsonTree::parse(&text, &mask)), masked(&known, &mask));
+            let whole = JsonTree::parse(&text, MemberMask::everything());
+            prop_assert_eq!(Value::from(&whole), known);
+        }
     }
 
     #[test]

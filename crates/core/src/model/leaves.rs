@@ -9,7 +9,6 @@ use serde::{
     Deserializer,
     de::{DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor},
 };
-use serde_json::value::RawValue;
 
 use super::{
     Object,
@@ -57,16 +56,16 @@ impl Object<'_> {
                     .0
                     .iter()
                     .filter(|(key, _)| !SKIPPED_ANNOTATIONS.contains(&&*key.0));
-                annotations.for_each(|(key, value)| walk.raw(&key.0, value));
+                annotations.for_each(|(key, value)| walk.raw(&key.0, value.get()));
             });
             metadata
                 .rest
                 .iter()
-                .for_each(|(key, value)| walk.raw(&key.0, value));
+                .for_each(|(key, value)| walk.raw(&key.0, value.get()));
         });
         self.rest
             .iter()
-            .for_each(|(key, value)| walk.raw(&key.0, value));
+            .for_each(|(key, value)| walk.raw(&key.0, value.get()));
     }
 }
 
@@ -93,9 +92,9 @@ impl<L: LeafVisitor> LeafWalk<'_, L> {
         self.below(name, |walk| walk.value(Cow::Borrowed(value)));
     }
 
-    fn raw(&mut self, name: &str, value: &RawValue) {
+    fn raw(&mut self, name: &str, json: &str) {
         self.below(name, |walk| {
-            let mut json = serde_json::Deserializer::from_str(value.get());
+            let mut json = serde_json::Deserializer::from_str(json);
             if let Err(error) = (Values(walk)).deserialize(&mut json) {
                 tracing::debug!(%error, "the leaves of a field cannot be read");
             }

@@ -1,17 +1,14 @@
 //! Objects of members: the metadata parsed, everything else as the bytes that were received.
 
-use std::{borrow::Cow, fmt};
+use std::borrow::Cow;
 
-use serde::{
-    Deserialize, Deserializer,
-    de::{IgnoredAny, MapAccess, Visitor},
-};
-use serde_json::value::RawValue;
+use serde::Deserialize;
 
 use super::{
     Version,
-    json::{Members, RawMembers, Text},
+    json::{Members, Text},
     json_fault,
+    json_scanner::{JsonContainer, JsonScanner, RawJson, ScanFault},
     json_tree::{JsonTree, TreeMembers},
     member_mask::MemberMask,
     well_known::LAST_APPLIED,
@@ -23,42 +20,6 @@ pub const MAX_OBJECT_BYTES: usize = 8 << 20;
 /// Levels of nesting of an object. Schemas in definitions of custom resources have about 100, and API servers take 10,000; OpenSearch reads no
 /// document with more than 1,000, and many JSON parsers nothing with more than 512.
 const MAX_DEPTH: usize = 500;
-
-/// Whether JSON is nested deeper than [`MAX_DEPTH`].
-fn is_deep(json: &[u8]) -> bool {
-    // Few objects have so many brackets; counting them takes a fraction of the time of finding strings.
-    if count_brackets(json) <= MAX_DEPTH {
-        return false;
-    }
-    let (mut depth, mut deepest) = (0_usize, 0);
-    let (mut in_string, mut is_escaped) = (false, false);
-    for byte in json {
-        match byte {
-            _ if is_escaped => is_escaped = false,
-            b'\\' if in_string => is_escaped = true,
-            b'"' => in_string = !in_string,
-            b'{' | b'[' if !in_string => {
-                depth += 1;
-                deepest = deepest.max(depth);
-            }
-            b'}' | b']' if !in_string => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-    }
-    deepest > MAX_DEPTH
-}
-
-/// How many opening brackets there are, in strings too. Sums of one byte each let the compiler count sixteen at a time.
-fn count_brackets(json: &[u8]) -> usize {
-    let of_few = |bytes: &[u8]| {
-        bytes.iter().fold(0_u8, |count, byte| {
-            count + u8::from(matches!(byte, b'{' | b'['))
-        })
-    };
-    json.chunks(usize::from(u8::MAX))
-        .map(|bytes| usize::from(of_few(bytes)))
-        .sum()
-}
 
 /// Why an object of a list or watch cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -97,7 +58,9 @@ pub struct Object<'a> {
     pub(crate) json: &'a str,
     pub(crate) metadata: ObjectMetadata<'a>,
     /// Top-level members other than `apiVersion`, `kind` and `metadata`, in their order.
-    pub(crate) rest: Vec<(Text<'a>, &'a RawValue)>,
+    pub(crate) rest: Vec<(Text<'a>, RawJson<'a>)>,
+    /// The containers of the members that are raw.
+    containers: Vec<JsonContainer>,
     version: Version,
 }
 
@@ -106,37 +69,28 @@ impl<'a> Object<'a> {
     ///
     /// An object that is too large has only its metadata.
     pub fn parse_any(json: &'a str) -> Result<(Self, Option<ObjectError>), ObjectError> {
-        let unfit = match Self::parse(json) {
-            Ok(object) => return Ok((object, None)),
-            Err(unfit) => unfit,
-        };
-        let top = match &unfit {
-            ObjectError::TooDeep => serde_json::from_str(json)?,
-            ObjectError::TooLarge(_) => {
-                let top: OnlyMetadata<'a> = serde_json::from_str(json)?;
-                let metadata = top.metadata.get();
-                if metadata.len() > MAX_OBJECT_BYTES {
-                    return Err(unfit);
-                }
-                TopLevel {
-                    metadata: Some(serde_json::from_str(metadata)?),
-                    rest: Vec::new(),
-                }
-            }
-            _ => return Err(unfit),
-        };
-        Ok((Self::new(json, top)?, Some(unfit)))
+        let malformed = |fault: ScanFault| fault.of(json);
+        if json.len() > MAX_OBJECT_BYTES {
+            let unfit = ObjectError::TooLarge(json.len());
+            return match TopLevel::scan_metadata(json).map_err(malformed)? {
+                Some(top) => Ok((Self::new(json, top)?, Some(unfit))),
+                None => Err(unfit),
+            };
+        }
+        let top = TopLevel::scan(json).map_err(malformed)?;
+        let unfit = (top.depth > MAX_DEPTH).then_some(ObjectError::TooDeep);
+        Ok((Self::new(json, top)?, unfit))
     }
 
-    /// Parses the metadata of an object.
+    /// Parses an object that can be indexed.
     pub fn parse(json: &'a str) -> Result<Self, ObjectError> {
         if json.len() > MAX_OBJECT_BYTES {
             return Err(ObjectError::TooLarge(json.len()));
         }
-        if is_deep(json.as_bytes()) {
-            return Err(ObjectError::TooDeep);
+        match Self::parse_any(json)? {
+            (object, None) => Ok(object),
+            (_, Some(unfit)) => Err(unfit),
         }
-        Self::new(json, serde_json::from_str(json)?)
     }
 
     fn new(json: &'a str, top: TopLevel<'a>) -> Result<Self, ObjectError> {
@@ -152,6 +106,7 @@ impl<'a> Object<'a> {
             json,
             metadata,
             rest: top.rest,
+            containers: top.containers,
             version,
         })
     }
@@ -176,6 +131,7 @@ impl<'a> Object<'a> {
             json: self.json,
             metadata,
             rest: Vec::new(),
+            containers: Vec::new(),
             version: self.version,
         }
     }
@@ -234,10 +190,11 @@ impl<'a> Object<'a> {
     where
         'a: 't,
     {
+        let kept = &self.containers;
         let metadata = mask
             .member("metadata")
-            .map(|mask| ("metadata".into(), self.metadata.tree(mask).into()));
-        let rest = masked(&self.rest, mask);
+            .map(|mask| ("metadata".into(), self.metadata.tree(mask, kept).into()));
+        let rest = masked(&self.rest, kept, mask);
         let head = [("apiVersion", api_version), ("kind", kind)];
         let head = head
             .into_iter()
@@ -249,7 +206,7 @@ impl<'a> Object<'a> {
     }
 
     /// A top-level member.
-    pub(crate) fn member(&self, name: &str) -> Option<&'a RawValue> {
+    pub(crate) fn member(&self, name: &str) -> Option<RawJson<'a>> {
         self.rest
             .iter()
             .find(|(key, _)| key.0 == name)
@@ -259,55 +216,72 @@ impl<'a> Object<'a> {
 
 /// Those of raw members that a mask names.
 fn masked<'t, 'a: 't>(
-    members: &[(Text<'a>, &'a RawValue)],
+    members: &[(Text<'a>, RawJson<'a>)],
+    kept: &[JsonContainer],
     mask: &MemberMask,
 ) -> impl Iterator<Item = (Cow<'t, str>, JsonTree<'t>)> {
     members.iter().filter_map(|(name, value)| {
         let below = mask.member(&name.0)?;
-        Some((name.0.clone(), JsonTree::parse(value.get(), below)))
+        Some((name.0.clone(), JsonTree::of_scanned(*value, kept, below)))
     })
-}
-
-/// The part of a too large object that is parsed.
-#[derive(Deserialize)]
-struct OnlyMetadata<'a> {
-    #[serde(borrow)]
-    metadata: &'a RawValue,
 }
 
 struct TopLevel<'a> {
     metadata: Option<ObjectMetadata<'a>>,
-    rest: Vec<(Text<'a>, &'a RawValue)>,
+    rest: Vec<(Text<'a>, RawJson<'a>)>,
+    containers: Vec<JsonContainer>,
+    depth: usize,
 }
 
-impl<'de: 'a, 'a> Deserialize<'de> for TopLevel<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct TopLevelVisitor;
-
-        impl<'de> Visitor<'de> for TopLevelVisitor {
-            type Value = TopLevel<'de>;
-
-            fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-                out.write_str("an object of Kubernetes")
+impl<'a> TopLevel<'a> {
+    fn scan(json: &'a str) -> Result<Self, ScanFault> {
+        let mut metadata = None;
+        let mut rest = Vec::with_capacity(4);
+        let mut scanner = JsonScanner::keeping(json);
+        scanner.object(|scanner, name| {
+            match &*name {
+                "metadata" => metadata = Some(ObjectMetadata::scan(scanner)?),
+                "apiVersion" | "kind" => drop(scanner.skip()?),
+                _ => rest.push((Text(name), scanner.value()?)),
             }
+            Ok(())
+        })?;
+        scanner.end()?;
+        Ok(Self {
+            metadata,
+            rest,
+            depth: scanner.deepest(),
+            containers: scanner.into_containers(),
+        })
+    }
 
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<TopLevel<'de>, A::Error> {
-                let mut top = TopLevel {
-                    metadata: None,
-                    rest: Vec::with_capacity(4),
-                };
-                while let Some(key) = map.next_key::<Text<'de>>()? {
-                    match &*key.0 {
-                        "metadata" => top.metadata = Some(map.next_value()?),
-                        "apiVersion" | "kind" => drop(map.next_value::<IgnoredAny>()?),
-                        _ => top.rest.push((key, map.next_value()?)),
-                    }
-                }
-                Ok(top)
+    /// Of a too large object, only the metadata. `None` if that is too large, too.
+    fn scan_metadata(json: &'a str) -> Result<Option<Self>, ScanFault> {
+        let mut metadata = "";
+        let mut scanner = JsonScanner::new(json);
+        scanner.object(|scanner, name| {
+            let value = scanner.skip()?;
+            if name == "metadata" {
+                metadata = value;
             }
+            Ok(())
+        })?;
+        scanner.end()?;
+        let depth = scanner.deepest();
+        if metadata.len() > MAX_OBJECT_BYTES {
+            return Ok(None);
         }
-
-        deserializer.deserialize_map(TopLevelVisitor)
+        let mut scanner = JsonScanner::new(metadata);
+        let parsed = match metadata {
+            "" => None,
+            _ => Some(ObjectMetadata::scan(&mut scanner)?),
+        };
+        Ok(Some(Self {
+            metadata: parsed,
+            rest: Vec::new(),
+            containers: scanner.into_containers(),
+            depth,
+        }))
     }
 }
 
@@ -319,14 +293,42 @@ pub(crate) struct ObjectMetadata<'a> {
     pub uid: Text<'a>,
     pub resource_version: Text<'a>,
     pub labels: Members<'a, Text<'a>>,
-    pub annotations: RawMembers<'a>,
+    pub annotations: Members<'a, RawJson<'a>>,
     pub owners: Vec<OwnerReference<'a>>,
-    pub rest: Vec<(Text<'a>, &'a RawValue)>,
+    pub rest: Vec<(Text<'a>, RawJson<'a>)>,
 }
 
 impl<'a> ObjectMetadata<'a> {
+    fn scan(scanner: &mut JsonScanner<'a>) -> Result<Self, ScanFault> {
+        let mut metadata = Self {
+            rest: Vec::with_capacity(6),
+            ..Self::default()
+        };
+        scanner.object(|scanner, name| {
+            match &*name {
+                "name" => metadata.name = Text(scanner.string()?),
+                "namespace" => metadata.namespace = Some(Text(scanner.string()?)),
+                "uid" => metadata.uid = Text(scanner.string()?),
+                "resourceVersion" => metadata.resource_version = Text(scanner.string()?),
+                "labels" => {
+                    metadata.labels = members(scanner, |scanner| scanner.string().map(Text))?;
+                }
+                "annotations" => metadata.annotations = members(scanner, JsonScanner::value)?,
+                "managedFields" => drop(scanner.skip()?),
+                "ownerReferences" => {
+                    let value = scanner.value()?;
+                    metadata.owners = owner_references(value.get());
+                    metadata.rest.push((Text(name), value));
+                }
+                _ => metadata.rest.push((Text(name), scanner.value()?)),
+            }
+            Ok(())
+        })?;
+        Ok(metadata)
+    }
+
     /// The members that a mask names.
-    fn tree<'t>(&self, mask: &MemberMask) -> TreeMembers<'t>
+    fn tree<'t>(&self, mask: &MemberMask, kept: &[JsonContainer]) -> TreeMembers<'t>
     where
         'a: 't,
     {
@@ -344,7 +346,7 @@ impl<'a> ObjectMetadata<'a> {
             .member("labels")
             .map(|mask| ("labels".into(), self.labels_tree(mask).into()));
         let annotations = mask.member("annotations").map(|mask| {
-            let annotations = masked(&self.annotations.0, mask);
+            let annotations = masked(&self.annotations.0, kept, mask);
             let shown = annotations.filter(|(name, _)| name != LAST_APPLIED);
             (
                 "annotations".into(),
@@ -354,7 +356,7 @@ impl<'a> ObjectMetadata<'a> {
         texts
             .chain(labels)
             .chain(annotations)
-            .chain(masked(&self.rest, mask))
+            .chain(masked(&self.rest, kept, mask))
             .collect()
     }
 
@@ -370,50 +372,6 @@ impl<'a> ObjectMetadata<'a> {
     }
 }
 
-impl<'de: 'a, 'a> Deserialize<'de> for ObjectMetadata<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct MetadataVisitor;
-
-        impl<'de> Visitor<'de> for MetadataVisitor {
-            type Value = ObjectMetadata<'de>;
-
-            fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-                out.write_str("metadata")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(
-                self,
-                mut map: A,
-            ) -> Result<ObjectMetadata<'de>, A::Error> {
-                let mut metadata = ObjectMetadata {
-                    rest: Vec::with_capacity(6),
-                    ..ObjectMetadata::default()
-                };
-                while let Some(key) = map.next_key::<Text<'de>>()? {
-                    match &*key.0 {
-                        "name" => metadata.name = map.next_value()?,
-                        "namespace" => metadata.namespace = Some(map.next_value()?),
-                        "uid" => metadata.uid = map.next_value()?,
-                        "resourceVersion" => metadata.resource_version = map.next_value()?,
-                        "labels" => metadata.labels = map.next_value()?,
-                        "annotations" => metadata.annotations = map.next_value()?,
-                        "managedFields" => drop(map.next_value::<IgnoredAny>()?),
-                        "ownerReferences" => {
-                            let raw: &'de RawValue = map.next_value()?;
-                            metadata.owners = owner_references(raw);
-                            metadata.rest.push((key, raw));
-                        }
-                        _ => metadata.rest.push((key, map.next_value()?)),
-                    }
-                }
-                Ok(metadata)
-            }
-        }
-
-        deserializer.deserialize_map(MetadataVisitor)
-    }
-}
-
 /// What is read of an entry of `metadata.ownerReferences`.
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct OwnerReference<'a> {
@@ -423,8 +381,24 @@ pub(crate) struct OwnerReference<'a> {
     pub name: Text<'a>,
 }
 
-fn owner_references(raw: &RawValue) -> Vec<OwnerReference<'_>> {
-    serde_json::from_str(raw.get()).unwrap_or_default()
+fn owner_references(json: &str) -> Vec<OwnerReference<'_>> {
+    serde_json::from_str(json).unwrap_or_default()
+}
+
+/// The members of an object; none of null.
+fn members<'a, V>(
+    scanner: &mut JsonScanner<'a>,
+    mut read: impl FnMut(&mut JsonScanner<'a>) -> Result<V, ScanFault>,
+) -> Result<Members<'a, V>, ScanFault> {
+    if scanner.null()? {
+        return Ok(Members::default());
+    }
+    let mut members = Vec::with_capacity(8);
+    scanner.object(|scanner, name| {
+        members.push((Text(name), read(scanner)?));
+        Ok(())
+    })?;
+    Ok(Members(members))
 }
 
 #[cfg(test)]

@@ -22,6 +22,22 @@ impl Intake {
         B: http_body::Body<Data = Bytes>,
         B::Error: Into<Box<dyn Error + Send + Sync>>,
     {
+        self.read_like(body, limit, 0).await
+    }
+
+    /// Like [`read`](Self::read), for a body that is probably about as long as the previous one of
+    /// its sender, which had `previous` bytes. Its buffer need not grow, which copies it and takes up to
+    /// three times its memory.
+    pub async fn read_like<B>(
+        &self,
+        body: B,
+        limit: usize,
+        previous: usize,
+    ) -> Result<Bytes, IntakeError>
+    where
+        B: http_body::Body<Data = Bytes>,
+        B::Error: Into<Box<dyn Error + Send + Sync>>,
+    {
         let announced = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
         let is_bounded = !planted(Bug::LimitBeforeDecompression);
         if announced > limit && is_bounded {
@@ -29,6 +45,7 @@ impl Intake {
         }
         let mut body = std::pin::pin!(body);
         let mut buffer = BodyBuffer::new(self, limit, announced);
+        buffer.probable = previous + previous / PROBABLE_GROWTH;
         while let Some(data) = buffer.reservation.next(&mut body).await? {
             if buffer.bytes.len() + data.len() > limit && is_bounded {
                 return Err(IntakeError::TooLarge(limit));
@@ -76,12 +93,17 @@ impl Intake {
     }
 }
 
+/// A body is probably longer than the previous one by at most this fraction.
+const PROBABLE_GROWTH: usize = 16;
+
 /// A body, as far as it has been read.
 struct BodyBuffer {
     reservation: MemoryReservation,
     bytes: Vec<u8>,
     limit: usize,
     announced: usize,
+    /// The length that it probably has; 0 if that is unknown.
+    probable: usize,
 }
 
 impl BodyBuffer {
@@ -91,6 +113,7 @@ impl BodyBuffer {
             bytes: Vec::new(),
             limit,
             announced,
+            probable: 0,
         }
     }
 
@@ -105,7 +128,12 @@ impl BodyBuffer {
             } else {
                 self.announced.min(self.limit)
             };
-            let capacity = doubled.min(expected.max(UNCOUNTED)).max(length);
+            // A short response stays small.
+            let probable = if length > UNCOUNTED { self.probable } else { 0 };
+            let capacity = doubled
+                .max(probable.min(self.limit))
+                .min(expected.max(UNCOUNTED))
+                .max(length);
             self.reservation.grow(capacity).await?;
             self.bytes.reserve_exact(capacity - self.bytes.len());
         }

@@ -10,6 +10,7 @@ use std::{
 use fleetdex_api::registry::{OpenSearch, ResourceRegistry};
 use fleetdex_clusters::ConnectionPhase;
 use fleetdex_core::model::{ClusterName, FieldPath, Unit};
+use fleetdex_store::ShardUse;
 use fleetdex_sync::{
     pipeline::{Availability, Pipeline},
     progress::{Progress, UnitStatus},
@@ -55,6 +56,12 @@ impl ObservedRegistry<'_> {
             .as_ref()
             .and_then(|store| self.supervisor.pipeline(store))
             .and_then(Pipeline::availability)
+    }
+
+    /// The shards of its store, if they are known and limited.
+    pub(super) fn shard_use(&self) -> Option<ShardUse> {
+        let store = self.plan.store.as_ref()?;
+        self.supervisor.pipeline(store)?.shard_use()
     }
 
     /// How its store is reached.

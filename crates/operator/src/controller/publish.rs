@@ -11,6 +11,7 @@ use fleetdex_sync::progress::UnitState;
 use fleetdex_telemetry::metrics::UnitPhase;
 use kube::ResourceExt;
 use parking_lot::Mutex as StdMutex;
+use tokio::time::Instant;
 
 use super::{
     former_locations::is_cleaned_up,
@@ -26,16 +27,19 @@ use crate::{
     },
 };
 
+/// How long no report is made after one, as a multiple of the time that it took.
+const REPORT_PAUSE_RATIO: u32 = 20;
+
 /// Exchanges reports with the other replicas: with the leader what statuses need, with all of them
 /// the completeness of streams.
 pub(super) async fn exchange_reports(reconciler: Arc<Reconciler>, mut reports: ReplicaReports) {
     loop {
-        let (report, completeness) = {
+        let (report, completeness, spent) = {
             let state = reconciler.state.lock().await;
-            (
-                reconciler.report(&state),
-                state.supervisor.completeness_report(),
-            )
+            let started = Instant::now();
+            let report = reconciler.report(&state);
+            let completeness = state.supervisor.completeness_report();
+            (report, completeness, started.elapsed())
         };
         if let Err(error) = reports.write(report, completeness).await {
             tracing::debug!(error = %causes(&error), "cannot write the report of this replica; it is retried");
@@ -61,7 +65,7 @@ pub(super) async fn exchange_reports(reconciler: Arc<Reconciler>, mut reports: R
                 tracing::debug!(error = %causes(&error), "cannot read the reports of the other replicas; it is retried");
             }
         }
-        tokio::time::sleep(REPORT_INTERVAL).await;
+        tokio::time::sleep(REPORT_INTERVAL.max(spent * REPORT_PAUSE_RATIO)).await;
     }
 }
 

@@ -125,10 +125,25 @@ pub(super) struct Reconciler {
     pub(super) interpreter_configurations: InterpreterConfigurations,
     pub(super) recorder: Arc<Recorder>,
     pub(super) state: Mutex<ControllerState>,
+    pub(super) spent: SpentTime,
     /// The reports of the other replicas; only the leader reads them.
     pub(super) peer_reports: StdMutex<Arc<BTreeMap<ReplicaName, ReplicaReport>>>,
     /// The completeness reports of the other replicas.
     pub(super) peer_completeness: StdMutex<Arc<BTreeMap<ReplicaName, CompletenessReport>>>,
+}
+
+/// The time that updates have taken since it was last read.
+#[derive(Default)]
+pub(super) struct SpentTime(StdMutex<Duration>);
+
+impl SpentTime {
+    pub(super) fn add(&self, spent: Duration) {
+        *self.0.lock() += spent;
+    }
+
+    pub(super) fn take(&self) -> Duration {
+        std::mem::take(&mut self.0.lock())
+    }
 }
 
 pub(super) struct ControllerState {
@@ -214,6 +229,7 @@ impl Reconciler {
                 published: None,
                 publication_is_due: false,
             }),
+            spent: SpentTime::default(),
             peer_reports: StdMutex::default(),
             peer_completeness: StdMutex::default(),
             context,

@@ -29,7 +29,10 @@ use crate::{
     FIELD_MANAGER,
     members::MemberStates,
     plan::{Plan, RegistryPlan, plan},
-    registry_status::{RegistryEvent, ReportedEvents, StatusInputs, needs_write, status},
+    registry_status::{
+        RegistryEvent, ReportedEvents, StatusInputs, bounded, has_new_conditions, needs_write,
+        status, write_interval,
+    },
     replicas::Assignment,
 };
 
@@ -151,6 +154,7 @@ impl Reconciler {
             former_locations,
             plan: registry_plan,
             store: observed.availability(),
+            shards: observed.shard_use(),
             store_access: observed.store_access(),
             health: &|cluster| observed.health(cluster),
             unread_sources: unread_sources(members, registry, registry_plan),
@@ -163,29 +167,38 @@ impl Reconciler {
         }))
     }
 
-    /// Writes a status that has changed; one in which only counts have changed at most once a
-    /// second.
+    /// Writes a status that has changed: at once if a condition has, otherwise the less often the
+    /// larger it is, and one in which only counts have changed at most once a second.
     async fn write_if_new(
         &self,
         state: &mut ControllerState,
         registry: &ResourceRegistry,
         before: &ResourceRegistryStatus,
-        new: ResourceRegistryStatus,
+        observed: ResourceRegistryStatus,
     ) -> Result<Action, ReconcileError> {
         let name = registry.name_any();
+        let new = bounded(observed.clone());
         if !needs_write(&new, before) {
             state.written.remove(&name);
             return Ok(Action::await_change());
         }
-        let only_counts = new.conditions == before.conditions && phases(&new) == phases(before);
         if let Some((_, written_at)) = state.written.get(&name)
-            && only_counts
-            && written_at.elapsed() < STATUS_INTERVAL
+            && !has_new_conditions(&new, before)
         {
-            return Ok(Action::requeue(STATUS_INTERVAL));
+            let least = if phases(&new) == phases(before) {
+                STATUS_INTERVAL
+            } else {
+                Duration::ZERO
+            };
+            let interval = write_interval(&new).max(least);
+            if let Some(wait) = interval.checked_sub(written_at.elapsed())
+                && !wait.is_zero()
+            {
+                return Ok(Action::requeue(wait));
+            }
         }
         self.patch_status(registry, &new).await?;
-        self.emit_events(state, registry, before, &new).await;
+        self.emit_events(state, registry, before, &observed).await;
         state.written.insert(name, (new, std::time::Instant::now()));
         Ok(Action::await_change())
     }

@@ -179,6 +179,7 @@ impl StorePlan {
                 "refreshInterval",
                 own.refresh_interval != other.refresh_interval,
             ),
+            ("packing", own.packing != other.packing),
         ]
         .into_iter()
         .filter_map(|(field, differs)| differs.then_some(field))

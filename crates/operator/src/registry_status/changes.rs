@@ -23,6 +23,18 @@ pub fn needs_write(new: &ResourceRegistryStatus, before: &ResourceRegistryStatus
     }
 }
 
+/// Whether a condition holds that did not, or for another reason: it is written without delay. The
+/// messages of conditions name clusters, and change with each of them.
+pub fn has_new_conditions(new: &ResourceRegistryStatus, before: &ResourceRegistryStatus) -> bool {
+    let decisions = |status: &ResourceRegistryStatus| -> Vec<(String, String, String)> {
+        let conditions = status.conditions.iter().cloned();
+        conditions
+            .map(|condition| (condition.type_, condition.status, condition.reason))
+            .collect()
+    };
+    decisions(new) != decisions(before)
+}
+
 fn audit_time(cluster: &RegistryClusterStatus) -> Option<Timestamp> {
     cluster.last_audit_time.as_ref().map(|time| time.0)
 }

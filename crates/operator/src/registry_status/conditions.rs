@@ -4,6 +4,7 @@ use fleetdex_api::{
     condition::{self, Finding},
     registry::{ORPHAN_ANNOTATION, Phase, RegistryClusterStatus},
 };
+use fleetdex_store::ShardUse;
 use fleetdex_sync::pipeline::Unavailable;
 
 use super::{
@@ -31,6 +32,7 @@ pub(super) fn findings(
         ));
     }
     findings.extend(missing_fields(inputs));
+    findings.extend(inputs.shards.and_then(shards_finding));
     findings.extend(former_locations_finding(&inputs.former_locations));
     findings
 }
@@ -69,6 +71,22 @@ pub(super) fn former_locations_finding(former_locations: &[FormerLocation]) -> O
         first_names(&clusters)
     );
     Some(Finding::fails(KIND, "Waiting", message))
+}
+
+/// From this percentage of the shards that OpenSearch allows on, a condition says so.
+const NEARLY_PERCENT: u64 = 80;
+
+/// How many shards are left; `None` if there are enough.
+pub(super) fn shards_finding(shards: ShardUse) -> Option<Finding> {
+    let ShardUse { used, limit } = shards;
+    if used * 100 < limit * NEARLY_PERCENT {
+        return None;
+    }
+    let message = format!(
+        "more than {NEARLY_PERCENT} % of the {limit} shards that cluster.max_shards_per_node allows on all data nodes are in use; beyond it no cluster gets an index of its own, and none a shared one. \
+         Remove indices that are not needed, set numberOfReplicas or numberOfShards lower, leave packing at Auto, add nodes, or raise cluster.max_shards_per_node"
+    );
+    Some(Finding::fails("ShardsAvailable", "NearLimit", message))
 }
 
 fn store_finding(inputs: &StatusInputs<'_>) -> Finding {

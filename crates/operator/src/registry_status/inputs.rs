@@ -4,6 +4,7 @@ use std::{borrow::Cow, collections::BTreeSet};
 
 use fleetdex_api::registry::StoreStatus;
 use fleetdex_core::model::{ClusterName, FieldPath, Unit};
+use fleetdex_store::ShardUse;
 use fleetdex_sync::{pipeline::Availability, progress::UnitStatus};
 use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Condition, jiff::Timestamp};
 use serde::{Deserialize, Serialize};
@@ -57,6 +58,8 @@ pub struct StatusInputs<'a> {
     pub plan: &'a RegistryPlan,
     /// Whether its store can be used; `None` while that is unknown.
     pub store: Availability,
+    /// The shards of the store, if they are known and limited.
+    pub shards: Option<ShardUse>,
     /// How the store is reached.
     pub store_access: StoreAccess,
     /// The health of a member; `None` for one that is not known.

@@ -11,6 +11,7 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use flate2::{Compression, read::GzDecoder, write::GzEncoder};
 use fleetdex_core::model::{ClusterName, StoreName, causes};
 use fleetdex_sync::progress::{UnitState, UnitStatus};
+use jiff::Timestamp;
 use k8s_openapi::{
     ByteString, api::core::v1::ConfigMap, apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
@@ -19,7 +20,7 @@ use kube::{
     api::{ListParams, PartialObjectMeta, Patch, PatchParams},
 };
 use serde::{Deserialize, Serialize};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use super::{
     assignment::{ReplicaName, ReplicaNames},
@@ -41,9 +42,11 @@ const MAX_COMPLETENESS_BYTES: usize = 128 << 10;
 const FIELD_MANAGER: &str = "fleetdex-replica";
 /// How long the control plane may take for one request.
 const TIMEOUT: Duration = Duration::from_secs(5);
-/// The largest size of an unpacked report. etcd takes objects of 1.5 MiB; a report packs to less
-/// than a tenth.
-const MAX_REPORT_BYTES: u64 = 16 << 20;
+/// The largest size of an unpacked report. etcd takes objects of 1.5 MiB; a report packs to a
+/// thirtieth.
+const MAX_REPORT_BYTES: u64 = 64 << 20;
+/// Bytes of a packed report that are written for each second between two writes of it.
+const BYTES_PER_SECOND: f64 = 50e3;
 
 /// How many failing streams of a cluster are reported with the message of the member or the store;
 /// the status of a registry names as many. Those messages do not pack as well as everything else:
@@ -83,6 +86,15 @@ pub fn unit_statuses<'a>(
     for (stream, mut status) in streams {
         let has_message =
             matches!(status.state, UnitState::Failing { .. }) || status.rejected_example.is_some();
+        // Statuses show seconds, and fractions pack badly.
+        let times = [
+            &mut status.synced_at,
+            &mut status.audits.last,
+            &mut status.audits.drift_found,
+        ];
+        for time in times.into_iter().flatten() {
+            *time = Timestamp::from_second(time.as_second()).unwrap_or(*time);
+        }
         let count = quoted.entry(&stream.unit.cluster).or_default();
         *count += usize::from(has_message);
         if *count > MAX_QUOTED {
@@ -129,7 +141,29 @@ pub struct ReplicaReports {
     replicas: Replicas,
     config_maps: Api<ConfigMap>,
     name: String,
-    written: Option<(ReplicaReport, CompletenessReport)>,
+    written: Option<WrittenReport>,
+}
+
+/// What was written last.
+struct WrittenReport {
+    report: ReplicaReport,
+    completeness: CompletenessReport,
+    bytes: usize,
+    at: Instant,
+}
+
+impl WrittenReport {
+    /// Whether a report has to be written now. A large one is not written every two seconds, unless
+    /// other replicas or the deletion of a registry wait for it.
+    fn is_outdated_by(&self, report: &ReplicaReport, completeness: &CompletenessReport) -> bool {
+        if self.report == *report && self.completeness == *completeness {
+            return false;
+        }
+        let is_awaited =
+            self.report.replicas != report.replicas || self.report.cleaned_up != report.cleaned_up;
+        let interval = Duration::from_secs_f64(self.bytes as f64 / BYTES_PER_SECOND);
+        is_awaited || self.at.elapsed() >= interval
+    }
 }
 
 /// What the other replicas that are alive have written.
@@ -165,13 +199,13 @@ impl ReplicaReports {
         let Some(owner) = self.replicas.owner() else {
             return Ok(());
         };
-        if self
-            .written
-            .as_ref()
-            .is_some_and(|(of_report, of_gaps)| *of_report == report && *of_gaps == completeness)
+        if let Some(written) = &self.written
+            && !written.is_outdated_by(&report, &completeness)
         {
             return Ok(());
         }
+        let packed = pack(&report)?;
+        let bytes = packed.len();
         let config_map = ConfigMap {
             metadata: ObjectMeta {
                 name: Some(self.name.clone()),
@@ -186,7 +220,7 @@ impl ReplicaReports {
             },
             binary_data: Some(BTreeMap::from([(
                 REPORT_KEY.to_owned(),
-                ByteString(pack(&report)?),
+                ByteString(packed),
             )])),
             ..ConfigMap::default()
         };
@@ -204,7 +238,12 @@ impl ReplicaReports {
         response
             .map_err(|_| ReportError::Timeout)?
             .map_err(refused)?;
-        self.written = Some((report, completeness));
+        self.written = Some(WrittenReport {
+            report,
+            completeness,
+            bytes,
+            at: Instant::now(),
+        });
         Ok(())
     }
 

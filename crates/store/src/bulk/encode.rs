@@ -48,7 +48,7 @@ pub fn encode(writes: &[Write]) -> Encoded {
         body.extend_from_slice(b"\":{\"_index\":\"");
         body.extend_from_slice(write.index.as_str().as_bytes());
         body.extend_from_slice(b"\",\"_id\":");
-        push_json_string(&mut body, &write.document.id);
+        push_json_string(&mut body, &write.index.stored_id(&write.document.id));
         if !loses_version(write) {
             body.extend_from_slice(b",\"version\":");
             body.extend_from_slice(write.document.version.to_string().as_bytes());

@@ -10,9 +10,22 @@ use http::Method;
 use serde_json::{Value, json};
 
 use super::{
-    engine::Engine, feed::RevisionSwap, survey::SurveyedIndex, visible_resources::VisibleResources,
+    engine::Engine, feed::RevisionSwap, partitions::too_many_changes, shared_index::SharedIndex,
+    surveyed_index::SurveyedIndex, visible_resources::VisibleResources,
 };
 use crate::{IndexRevision, StoreError};
+
+/// How often a swap is made again because another change of a shared index was faster: each time at
+/// least one of them has succeeded.
+const ATTEMPTS: usize = 50;
+
+/// The request of a swap.
+#[derive(Default)]
+struct SwapRequest {
+    actions: Vec<Value>,
+    /// The shared indices that lose a partition.
+    left: Vec<IndexName>,
+}
 
 impl Engine {
     /// Makes resources of a revision visible to queries, or all of it. With all of it the cluster's
@@ -26,29 +39,23 @@ impl Engine {
             cluster,
             index,
             target,
+            id,
             ..
         } = revision;
-        let found = self
-            .survey(self.options.prefix.revisions(cluster).as_str())
-            .await?;
-        let own: Vec<IndexRevision> = found
-            .iter()
-            .filter_map(|found| self.own_revision(found))
+        let indices = self.indices_of(cluster).await?;
+        let own: Vec<IndexRevision> = self
+            .revisions_of(cluster, &indices)
+            .into_iter()
+            .map(|found| found.revision)
             .collect();
         let earlier: Vec<&IndexRevision> = own
             .iter()
-            .filter(|other| other.cluster == *cluster && other.number < revision.number)
+            .filter(|other| other.number < revision.number)
             .collect();
-        let current = own.iter().find(|other| other.index == *index);
+        let current = own.iter().find(|other| other.id == *id);
         let shown = resources_to_show(visible, current);
-        let replaced = if shown.is_none() {
-            earlier.as_slice()
-        } else {
-            &[]
-        };
         if current.is_some_and(|current| current.live) {
-            self.swap_aliases(revision, shown.as_ref(), replaced, &found)
-                .await?;
+            self.swap_aliases(revision, shown.as_ref()).await?;
             if self.feed.is_live(revision) {
                 self.feed.note_live(cluster, target, shown);
             } else {
@@ -58,8 +65,7 @@ impl Engine {
             return Ok(());
         }
         let Some(mut swap) = self.feed.begin_swap(cluster, Some(target), shown.clone()) else {
-            self.swap_aliases(revision, shown.as_ref(), replaced, &found)
-                .await?;
+            self.swap_aliases(revision, shown.as_ref()).await?;
             self.feed.end_untracked(cluster, Some(target), shown);
             return Ok(());
         };
@@ -67,8 +73,7 @@ impl Engine {
         let old = earlier.iter().find(|other| other.is_read()).copied();
         self.log_swap(&mut swap, index, shown.as_ref(), current, old)
             .await?;
-        self.swap_aliases(revision, shown.as_ref(), replaced, &found)
-            .await?;
+        self.swap_aliases(revision, shown.as_ref()).await?;
         swap.finish();
         Ok(())
     }
@@ -109,7 +114,7 @@ impl Engine {
         Ok(())
     }
 
-    async fn refresh_index(&self, index: &IndexName) -> Result<(), StoreError> {
+    pub(super) async fn refresh_index(&self, index: &IndexName) -> Result<(), StoreError> {
         self.send(
             "refreshing an index",
             Method::POST,
@@ -120,51 +125,125 @@ impl Engine {
         .map(drop)
     }
 
-    /// `shown`: the resources that the aliases show; `None`: everything. An alias never shows less
-    /// than before: one that was there alone when the other one was lost still shows everything.
+    /// `shown`: the resources that the aliases show; `None`: everything, and the earlier revisions of
+    /// the cluster are removed. An alias never shows less than before: one that was there alone when
+    /// the other one was lost still shows everything.
     async fn swap_aliases(
         &self,
         revision: &IndexRevision,
         shown: Option<&BTreeSet<ResourceName>>,
-        earlier: &[&IndexRevision],
-        found: &[SurveyedIndex],
     ) -> Result<(), StoreError> {
         let IndexRevision { cluster, index, .. } = revision;
         // Queries would lack what is not refreshed.
         self.refresh_index(index).await?;
-        let current = found.iter().find(|found| found.index == *index);
-        let add = |alias: &IndexName| {
-            let before = VisibleResources::of(
-                current.and_then(|current| current.aliases.get(alias.as_str())),
-            );
-            let mut action = json!({ "add": { "index": index, "alias": alias } });
-            if let VisibleResources::Only(shown) = shown
-                .map_or(VisibleResources::All, |shown| {
-                    VisibleResources::Only(shown.clone())
-                })
-                .or(before)
-            {
-                action["add"]["filter"] = resources_clause(&shown);
+        let operation = "activating a revision";
+        let mut swapped = None;
+        let mut change = None;
+        for _ in 0..ATTEMPTS {
+            if revision.target.partition().is_some() && change.is_none() {
+                change = Some(self.placement.begin_change().await);
             }
-            action
-        };
-        let mut actions: Vec<Value> = self.read_aliases(cluster).iter().map(add).collect();
-        actions.extend(
-            earlier
-                .iter()
-                .map(|other| json!({ "remove_index": { "index": other.index } })),
-        );
-        self.change_aliases("activating a revision", &actions)
-            .await?;
+            let indices = self.indices_of(cluster).await?;
+            let swap = self.aliases_of_swap(revision, shown, &indices)?;
+            if swap.actions.is_empty() || self.try_change(operation, &swap.actions).await? {
+                swapped = Some(swap.left);
+                break;
+            }
+        }
+        drop(change);
+        let left = swapped.ok_or_else(|| too_many_changes(operation))?;
         match shown {
             None => {
-                tracing::info!(%cluster, %index, removed = earlier.len(), "queries are answered from this index revision");
+                self.placement.end_move(cluster);
+                tracing::info!(%cluster, %index, "queries are answered from this index revision");
             }
             Some(shown) => {
                 tracing::info!(%cluster, %index, resources = shown.len(), "queries about the complete resources are answered from this index revision");
             }
         }
+        for index in left {
+            // No query sees these documents. What fails here is repeated by garbage collection.
+            if let Err(error) = self.sweep_shared_indices(index.as_str()).await {
+                tracing::debug!(%index, %error, "documents of a removed partition stay for now");
+            }
+        }
         Ok(())
+    }
+
+    fn aliases_of_swap(
+        &self,
+        revision: &IndexRevision,
+        shown: Option<&BTreeSet<ResourceName>>,
+        indices: &[SurveyedIndex],
+    ) -> Result<SwapRequest, StoreError> {
+        let IndexRevision { cluster, .. } = revision;
+        let visible = shown.map_or(VisibleResources::All, |shown| {
+            VisibleResources::Only(shown.clone())
+        });
+        let is_replaced = |number: u64| shown.is_none() && number < revision.number;
+        let mut request = SwapRequest::default();
+        let mut is_found = false;
+        for found in indices {
+            if found.shared().is_some() {
+                let shared = SharedIndex::of(found, &self.options.prefix);
+                let mut change = shared.change();
+                change.after.retain(|_, partition| {
+                    partition.cluster != *cluster || !is_replaced(partition.revision)
+                });
+                if change.after.len() < shared.partitions.len() {
+                    request.left.push(found.index.clone());
+                }
+                if let Some(shown) = shared.partition_of(revision) {
+                    is_found = true;
+                    change.show(shown, &visible);
+                }
+                if change.after == shared.partitions && shared.is_consistent() {
+                    continue;
+                }
+                match change.actions(&self.options.prefix) {
+                    Some(actions) => request.actions.extend(actions),
+                    None => return Err(index_is_gone(revision)),
+                }
+                continue;
+            }
+            for other in self.revisions_in(found) {
+                if other.revision.id == revision.id {
+                    is_found = true;
+                    request
+                        .actions
+                        .extend(self.show_actions(revision, &visible, found));
+                } else if is_replaced(other.revision.number) {
+                    request
+                        .actions
+                        .push(json!({ "remove_index": { "index": found.index } }));
+                }
+            }
+        }
+        if !is_found {
+            return Err(index_is_gone(revision));
+        }
+        Ok(request)
+    }
+
+    /// The actions that make resources of a cluster's own index visible.
+    fn show_actions(
+        &self,
+        revision: &IndexRevision,
+        visible: &VisibleResources,
+        found: &SurveyedIndex,
+    ) -> Vec<Value> {
+        let add = |alias: &IndexName| {
+            let before = VisibleResources::of(found.aliases.get(alias.as_str()));
+            let mut action = json!({ "add": { "index": revision.index, "alias": alias } });
+            if let VisibleResources::Only(shown) = visible.clone().or(before) {
+                action["add"]["filter"] = resources_clause(&shown);
+            }
+            action
+        };
+        self.read_aliases(&revision.cluster)
+            .iter()
+            .map(add)
+            .collect()
     }
 
     pub(super) async fn change_aliases(
@@ -184,9 +263,9 @@ impl Engine {
     pub(super) async fn remove_leftovers(&self) -> Result<(), StoreError> {
         let prefix = &self.options.prefix;
         let may_be_under =
-            |found: &SurveyedIndex| found.metadata.is_none() || found.is_revision_under(prefix);
+            |found: &SurveyedIndex| !found.is_of_fleetdex() || found.is_under(prefix);
         if self
-            .survey(prefix.every_revision().as_str())
+            .survey(&self.every_index())
             .await?
             .iter()
             .any(may_be_under)
@@ -206,13 +285,10 @@ impl Engine {
 
     /// Deletes every revision of a cluster, by exact names.
     pub(super) async fn delete_revisions(&self, cluster: &ClusterName) -> Result<(), StoreError> {
-        for revision in self
-            .own_revisions()
-            .await?
-            .iter()
-            .filter(|revision| revision.cluster == *cluster)
-        {
-            self.delete_revision(revision).await?;
+        for found in self.own_revisions().await? {
+            if found.revision.cluster == *cluster {
+                self.delete_revision(&found.revision).await?;
+            }
         }
         Ok(())
     }
@@ -249,6 +325,9 @@ impl Engine {
     }
 
     async fn delete_index(&self, revision: &IndexRevision) -> Result<(), StoreError> {
+        if revision.target.partition().is_some() {
+            return self.delete_partition(revision).await;
+        }
         let path = format!("/{}?ignore_unavailable=true", revision.index);
         self.send("deleting an index", Method::DELETE, path, None)
             .await?;
@@ -269,5 +348,13 @@ fn resources_to_show(
         }
         (VisibleResources::Only(resources), None) => Some(resources),
         (VisibleResources::All, _) | (VisibleResources::Only(_), Some(_)) => None,
+    }
+}
+
+fn index_is_gone(revision: &IndexRevision) -> StoreError {
+    StoreError::Refused {
+        operation: "activating a revision".to_owned(),
+        status: 404,
+        reason: format!("{} is gone", revision.index),
     }
 }

@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 use super::{
     contexts::KEEP_ALIVE,
-    engine::Engine,
+    engine::{Engine, search_path},
     responses::{Purpose, fewer},
     search_response::SearchResponse,
 };
@@ -54,7 +54,7 @@ impl Engine {
         };
         if let [only] = requests.as_slice() {
             let mut tally = GroupCounts::default();
-            let path = format!("/{target}/_search?ignore_unavailable=true&allow_no_indices=true");
+            let path = search_path(&target);
             if self
                 .count_page(only, &path, None, None, &mut tally)
                 .await?
@@ -85,7 +85,7 @@ impl Engine {
         let Some(target) = self.target(&query.clusters, &query.permitted) else {
             return Ok(Groups::default());
         };
-        let path = format!("/{target}/_search?ignore_unavailable=true&allow_no_indices=true");
+        let path = search_path(&target);
         Ok(self
             .count_all(&requests, &path, None)
             .await?

@@ -117,10 +117,10 @@ impl Engine {
         let prefix = &self.options.prefix;
         let all = prefix.all();
         let found = self
-            .survey(&format!("{all},{}", prefix.every_revision()))
+            .survey(&format!("{all},{}", self.every_index()))
             .await?;
-        let is_foreign = |index: &&super::survey::SurveyedIndex| {
-            (index.is_revision_under(prefix) || index.is_read_through(&all)) && !self.is_own(index)
+        let is_foreign = |index: &&super::surveyed_index::SurveyedIndex| {
+            (index.is_under(prefix) || index.is_read_through(&all)) && !self.is_own(index)
         };
         match found.iter().find(is_foreign) {
             Some(index) => Err(self.foreign(index)),

@@ -16,6 +16,7 @@ use super::{
     contexts::ListContexts,
     feed::Feed,
     index_template::IndexSettings,
+    placement::{Placement, PlacementRules},
     policy_exclusion::PolicyExclusion,
     refresh::Refresher,
     responses::{Answers, Purpose},
@@ -44,6 +45,8 @@ pub struct EngineOptions {
     /// Changes with anything that changes the documents of an object, or which of their fields can
     /// be searched.
     pub projection: String,
+    /// Which clusters share indices.
+    pub placement: PlacementRules,
     /// This installation; indices of others are never dropped.
     pub owner: String,
     /// For error messages.
@@ -60,6 +63,20 @@ pub struct Engine {
     pub(super) contexts: ListContexts,
     /// Which settings keep policies away from indices.
     pub(super) exclusion: Arc<PolicyExclusion>,
+    /// What decides where the documents of clusters are.
+    pub(super) placement: Placement,
+}
+
+/// Reads the copies of the node that gets the request, where it has any. All nodes get requests in
+/// turn, so that all of them read, and no document crosses the network between nodes. Without local
+/// copies, as on a coordinating node, OpenSearch chooses among the others as ever.
+pub(super) const LOCAL_COPIES: &str = "_local";
+
+/// The path of a search of these indices that is not in a point in time. Missing ones are left out.
+pub(super) fn search_path(target: &str) -> String {
+    format!(
+        "/{target}/_search?ignore_unavailable=true&allow_no_indices=true&preference={LOCAL_COPIES}"
+    )
 }
 
 impl Engine {
@@ -91,6 +108,7 @@ impl Engine {
             feed,
             contexts: ListContexts::default(),
             exclusion: Arc::default(),
+            placement: Placement::default(),
         }
     }
 

@@ -36,7 +36,7 @@ use tokio_util::task::AbortOnDropHandle;
 pub(super) use unacknowledged::PreviousState;
 use unacknowledged::UnacknowledgedWrites;
 
-use super::{client::BULK_TIMEOUT, packing::Packing, refresh::Refresher};
+use super::{client::BULK_TIMEOUT, packing::DocumentPacking, refresh::Refresher};
 use crate::{
     IndexRevision,
     changes::{Bounds, Change, Log, Sequence},
@@ -98,7 +98,7 @@ struct FeedState {
     started: Instant,
     /// How often it was started.
     starts: u64,
-    packing: Arc<Packing>,
+    packing: Arc<DocumentPacking>,
     /// The write aliases of the revisions that answer queries.
     live: BTreeMap<ClusterName, IndexName>,
     /// The visible resources of revisions that are not complete.

@@ -74,12 +74,9 @@ impl Engine {
     }
 
     async fn try_update_settings(&self) -> Result<(), StoreError> {
-        let mut indices: Vec<IndexName> = self
-            .own_revisions()
-            .await?
-            .into_iter()
-            .map(|revision| revision.index)
-            .collect();
+        let found = self.survey(&self.every_index()).await?;
+        let own = found.into_iter().filter(|found| self.is_own(found));
+        let mut indices: Vec<IndexName> = own.map(|found| found.index).collect();
         indices.push(self.options.prefix.state());
         let stored = self.stored_settings().await?;
         // Indices with the same difference are changed by one request.
@@ -116,7 +113,7 @@ impl Engine {
         let prefix = &self.options.prefix;
         let path = format!(
             "/{},{}/_settings?allow_no_indices=true&ignore_unavailable=true",
-            prefix.every_revision(),
+            self.every_index(),
             prefix.state()
         );
         let answer = self.get_optional(operation, path).await?;
@@ -163,7 +160,7 @@ mod tests {
     use tower::{service_fn, util::BoxCloneSyncService};
 
     use super::*;
-    use crate::opensearch::{EngineOptions, policy_exclusion::EXCLUSIONS};
+    use crate::opensearch::{EngineOptions, PlacementRules, policy_exclusion::EXCLUSIONS};
 
     /// An engine on a server that knows only these settings of ISM, and the bodies of its requests.
     fn engine(known: &'static [&'static str]) -> (Engine, Arc<Mutex<Vec<Value>>>) {
@@ -192,6 +189,7 @@ mod tests {
             settings: IndexSettings::default(),
             fields: Vec::new(),
             projection: String::new(),
+            placement: PlacementRules::default(),
             owner: String::new(),
             address: String::new(),
         };

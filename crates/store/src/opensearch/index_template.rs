@@ -40,6 +40,11 @@ impl IndexSettings {
         self.replicas.unwrap_or(1)
     }
 
+    /// The shards of one index, copies included.
+    pub(super) fn shards_of_index(&self) -> u64 {
+        u64::from(self.shards) * (1 + u64::from(self.replicas_of_new()))
+    }
+
     /// Explicit, because indices without one stop refreshing while they are not searched.
     fn refresh_interval_of_new(&self) -> &str {
         self.refresh_interval.as_deref().unwrap_or("1s")
@@ -57,7 +62,7 @@ pub fn index_template(
     fields: &[FieldPath],
 ) -> Value {
     json!({
-        "index_patterns": [prefix.every_revision()],
+        "index_patterns": [prefix.every_revision(), prefix.every_shared_index()],
         // The pattern separates the indices of two prefixes. The length is for templates of
         // releases in which one prefix could begin with another: OpenSearch refuses templates of
         // one priority whose patterns overlap.

@@ -20,20 +20,20 @@ const IN_PLACE_BYTES: usize = 32 << 10;
 /// What documents are packed with. There are no dictionaries: those of all kinds would take more
 /// than the log.
 #[derive(Default)]
-pub(super) struct Packing {
+pub(super) struct DocumentPacking {
     codec: Codec,
     vocabulary: Arc<TermDictionary>,
 }
 
-impl fmt::Debug for Packing {
+impl fmt::Debug for DocumentPacking {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str("Packing")
+        out.write_str("DocumentPacking")
     }
 }
 
 type Origins = BTreeMap<(ClusterName, Box<str>), Arc<Origin>>;
 
-impl Packing {
+impl DocumentPacking {
     /// The documents of writes, in their order; `None` for a deletion, and for one that cannot be
     /// read.
     pub(super) async fn pack(

@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use super::{
     contexts::KEEP_ALIVE,
-    engine::Engine,
+    engine::{Engine, search_path},
     points_in_time::OpenPointInTime,
     responses::{Purpose, fewer},
     search_response::{RawHit, SearchResponse},
@@ -96,7 +96,7 @@ impl Engine {
         let Some(target) = self.target(&query.clusters, &query.permitted) else {
             return Ok(None);
         };
-        let path = format!("/{target}/_search?ignore_unavailable=true&allow_no_indices=true");
+        let path = search_path(&target);
         let mut size = PageSize::of(query);
         let answer = self
             .page(query, &path, &mut size, (None, &[]), false)

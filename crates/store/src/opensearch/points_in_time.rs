@@ -16,7 +16,12 @@ use serde::Deserialize;
 use serde_json::json;
 use tokio::runtime::Handle;
 
-use super::{client::parse, contexts::KEEP_ALIVE, engine::Engine, search_response::Shards};
+use super::{
+    client::parse,
+    contexts::KEEP_ALIVE,
+    engine::{Engine, LOCAL_COPIES},
+    search_response::Shards,
+};
 use crate::{StoreError, view_quota::ViewQuota};
 
 /// An open point in time, closed when it is dropped.
@@ -137,9 +142,10 @@ impl Engine {
         may_lack: bool,
     ) -> Result<PointInTimeResponse, StoreError> {
         let operation = "opening a point in time";
-        // A partial view would look like deleted documents.
+        // A partial view would look like deleted documents. A search in a point in time reads its copies, and
+        // takes no preference.
         let path = format!(
-            "/{target}/_search/point_in_time?keep_alive={KEEP_ALIVE}&allow_partial_pit_creation=false&ignore_unavailable={may_lack}"
+            "/{target}/_search/point_in_time?keep_alive={KEEP_ALIVE}&allow_partial_pit_creation=false&ignore_unavailable={may_lack}&preference={LOCAL_COPIES}"
         );
         match self.send(operation, Method::POST, path, None).await {
             Ok(answer) => parse(operation, &answer),

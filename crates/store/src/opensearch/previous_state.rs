@@ -81,7 +81,7 @@ impl Engine {
         let operation = "reading what a batch replaces";
         let docs: Vec<_> = requested
             .iter()
-            .map(|write| json!({ "_index": write.index, "_id": write.document.id }))
+            .map(|write| json!({ "_index": write.index, "_id": write.index.stored_id(&write.document.id) }))
             .collect();
         let body = Bytes::from(json!({ "docs": docs }).to_string());
         let call = Call {

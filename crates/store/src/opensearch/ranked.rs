@@ -11,7 +11,7 @@ use fleetdex_core::{
 use serde_json::Value;
 
 use super::{
-    engine::Engine,
+    engine::{Engine, search_path},
     pages::read_hit,
     responses::Purpose,
     search_response::{RawHit, SearchResponse, TermsResponse},
@@ -27,7 +27,7 @@ impl Engine {
         let Some(target) = self.ranked_target(&ranked.queries) else {
             return Ok(RankedPage::default());
         };
-        let path = format!("/{target}/_search?ignore_unavailable=true&allow_no_indices=true");
+        let path = search_path(&target);
         let purpose = Purpose::from(&ranked.requester);
         let answer: SearchResponse<HitSource> = self.run_search(purpose, path, &body).await?;
         read_page(answer, ranked.limit)

@@ -14,7 +14,11 @@ use fleetdex_core::{
 use serde::de::IgnoredAny;
 use serde_json::Value;
 
-use super::{engine::Engine, responses::Purpose, search_response::SearchResponse};
+use super::{
+    engine::{Engine, search_path},
+    responses::Purpose,
+    search_response::SearchResponse,
+};
 use crate::{IndexReader, StoreError, changes::Log};
 
 #[async_trait]
@@ -49,7 +53,7 @@ impl IndexReader for Engine {
         let Some(target) = self.target(&query.clusters, &query.permitted) else {
             return Ok(BTreeSet::new());
         };
-        let path = format!("/{target}/_search?ignore_unavailable=true&allow_no_indices=true");
+        let path = search_path(&target);
         let answer = self.run_search(Purpose::Question, path, &body).await?;
         read_relatives(&answer)
     }

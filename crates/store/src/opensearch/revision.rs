@@ -1,5 +1,7 @@
 //! Opening of index revisions: adopts the newest one if it fits, or creates the next.
 
+use std::sync::Arc;
+
 use fleetdex_core::model::ClusterName;
 use http::Method;
 use serde_json::json;
@@ -7,7 +9,9 @@ use serde_json::json;
 use super::{
     engine::Engine,
     index_template::{MAPPING_VERSION, revision_index},
-    survey::{IndexMetadata, SurveyedIndex},
+    placement::IndexPlace,
+    survey::FoundRevision,
+    surveyed_index::IndexMetadata,
 };
 use crate::{IndexRevision, StoreError};
 
@@ -28,22 +32,25 @@ impl Engine {
             .map_or(0, |checkpoints| checkpoints.revision);
         for _ in 0..ATTEMPTS {
             let indices = self.indices_of(cluster).await?;
-            let newest = indices
-                .iter()
-                .max_by_key(|found| found.metadata.as_ref().map(|metadata| metadata.revision));
-            if let Some(found) = newest
-                && let Some(metadata) = &found.metadata
-                && metadata.revision > above
-                && self.fits(metadata, uid)
+            let mut found = self.revisions_of(cluster, &indices);
+            found.sort_by(|left, right| {
+                let key =
+                    |found: &FoundRevision| (found.revision.number, Arc::clone(&found.revision.id));
+                key(left).cmp(&key(right))
+            });
+            let newest = found.pop();
+            let place = self
+                .place(cluster, newest.as_ref().map(|newest| &newest.revision))
+                .await?;
+            let highest = newest.as_ref().map_or(0, |newest| newest.revision.number);
+            if let Some(newest) = newest
+                && newest.revision.number > above
+                && self.fits(&newest.metadata, uid)
+                && place == IndexPlace::of(&newest.revision)
             {
-                let others = indices
-                    .iter()
-                    .filter(|other| other.index != found.index && self.is_read(other, cluster));
-                let read = others
-                    .filter_map(|other| self.own_revision(other))
-                    .max_by_key(|other| other.number);
-                let replaces = read.map(Box::new);
-                let mut adopted = self.adopt(found, metadata, uid).await?;
+                let replaces = found.into_iter().rfind(|other| other.is_read);
+                let replaces = replaces.map(|other| Box::new(other.revision));
+                let mut adopted = self.adopt(newest, uid).await?;
                 // An older revision that answers beside a live one was restored from a snapshot. The
                 // next activation removes it.
                 adopted.live &= replaces.is_none();
@@ -59,12 +66,14 @@ impl Engine {
                     ..adopted
                 });
             }
-            let highest = newest
-                .and_then(|found| found.metadata.as_ref())
-                .map_or(0, |metadata| metadata.revision);
             let number = highest.max(above).max(remembered) + 1;
-            if self.create_revision(cluster, uid, number).await? {
-                tracing::info!(%cluster, number, "created an index revision");
+            let metadata = self.metadata(cluster, uid, number);
+            let created = match place {
+                IndexPlace::Own => self.create_revision(metadata).await?,
+                IndexPlace::Shared => self.create_partition(metadata).await?,
+            };
+            if created {
+                tracing::info!(%cluster, number, ?place, "created an index revision");
             }
         }
         Err(StoreError::Busy {
@@ -75,23 +84,15 @@ impl Engine {
         })
     }
 
-    /// Every index of a cluster. Fails if another installation or another cluster has an index
-    /// under one of these names, or under the cluster's alias.
-    async fn indices_of(&self, cluster: &ClusterName) -> Result<Vec<SurveyedIndex>, StoreError> {
-        let prefix = &self.options.prefix;
-        let indices = self
-            .survey(&format!(
-                "{},{}",
-                prefix.revisions(cluster),
-                prefix.cluster_alias(cluster)
-            ))
-            .await?;
-        match indices
-            .iter()
-            .find(|found| !self.is_own(found) || !found.is_of(cluster))
-        {
-            Some(found) => Err(self.foreign(found)),
-            None => Ok(indices),
+    /// The metadata of a new revision.
+    fn metadata(&self, cluster: &ClusterName, uid: Option<&str>, number: u64) -> IndexMetadata {
+        IndexMetadata {
+            cluster: cluster.clone(),
+            owner: self.options.owner.clone(),
+            uid: uid.map(str::to_owned),
+            revision: number,
+            mapping_version: MAPPING_VERSION,
+            projection: self.options.projection.clone(),
         }
     }
 
@@ -109,50 +110,51 @@ impl Engine {
     /// before.
     async fn adopt(
         &self,
-        found: &SurveyedIndex,
-        metadata: &IndexMetadata,
+        found: FoundRevision,
         uid: Option<&str>,
     ) -> Result<IndexRevision, StoreError> {
-        let cluster = &metadata.cluster;
-        let target = self.options.prefix.write_alias(cluster, metadata.revision);
-        if !found.aliases.contains_key(target.as_str()) {
-            let action = json!({ "add": { "index": found.index, "alias": target } });
+        let FoundRevision {
+            revision,
+            metadata,
+            is_written,
+            ..
+        } = found;
+        let is_unnamed = metadata.uid.is_none() && uid.is_some();
+        if revision.target.partition().is_some() {
+            if !is_written || is_unnamed {
+                self.complete_partition(&revision, uid).await?;
+            }
+            return Ok(revision);
+        }
+        if !is_written {
+            let action = json!({ "add": { "index": revision.index, "alias": revision.target } });
             self.change_aliases("restoring an alias", &[action]).await?;
         }
-        if metadata.uid.is_none() && uid.is_some() {
+        if is_unnamed {
             let known = IndexMetadata {
                 uid: uid.map(str::to_owned),
-                ..metadata.clone()
+                ..metadata
             };
             let body = json!({ "_meta": { "fleetdex": known } });
+            let path = format!("/{}/_mapping", revision.index);
             self.send(
                 "naming the cluster of an index",
                 Method::PUT,
-                format!("/{}/_mapping", found.index),
+                path,
                 Some(&body),
             )
             .await?;
         }
-        Ok(self.revision_of(found, metadata))
+        Ok(revision)
     }
 
-    /// Creates an index; false if it existed already.
-    async fn create_revision(
-        &self,
-        cluster: &ClusterName,
-        uid: Option<&str>,
-        number: u64,
-    ) -> Result<bool, StoreError> {
-        let metadata = IndexMetadata {
-            cluster: cluster.clone(),
-            owner: self.options.owner.clone(),
-            uid: uid.map(str::to_owned),
-            revision: number,
-            mapping_version: MAPPING_VERSION,
-            projection: self.options.projection.clone(),
-        };
-        let index = self.options.prefix.revision(cluster, number);
-        let target = self.options.prefix.write_alias(cluster, number);
+    /// Creates an index of its own for a revision; false if it existed already.
+    async fn create_revision(&self, metadata: IndexMetadata) -> Result<bool, StoreError> {
+        let IndexMetadata {
+            cluster, revision, ..
+        } = &metadata;
+        let index = self.options.prefix.revision(cluster, *revision);
+        let target = self.options.prefix.write_alias(cluster, *revision);
         let mut body = revision_index(&self.options.settings, &self.options.fields);
         body["aliases"] = json!({ target.as_str(): {} });
         body["mappings"]["_meta"] = json!({ "fleetdex": metadata });

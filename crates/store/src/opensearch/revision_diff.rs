@@ -4,7 +4,7 @@
 use std::{collections::VecDeque, time::Duration};
 
 use fleetdex_core::{
-    model::{Document, IndexName, JsonLine},
+    model::{Document, IndexName, JsonLine, document_id},
     query::{Requester, ResourceName},
 };
 use serde_json::{Value, json, value::RawValue};
@@ -239,7 +239,7 @@ impl<'e> ResourceReader<'e> {
         Some(Write {
             index: self.index.clone(),
             document: Document {
-                id: hit.id.into(),
+                id: document_id(&hit.id).into(),
                 version,
                 body,
                 is_partial: false,

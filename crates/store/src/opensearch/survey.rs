@@ -2,88 +2,37 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use fleetdex_core::model::{ClusterName, IndexName, IndexPrefix};
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use fleetdex_core::model::{ClusterName, IndexName, Partition};
 
-use super::{client::parse, engine::Engine, visible_resources::VisibleResources};
+use super::{
+    engine::Engine,
+    shared_index::{ClusterPartition, SharedIndex},
+    surveyed_index::{IndexMetadata, SharedIndexMetadata, SurveyedIndex, SurveyedMetadata},
+    visible_resources::VisibleResources,
+};
 use crate::{IndexRevision, StoreError};
 
-/// `_meta.fleetdex` of an index: whose documents it holds, and in what shape.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct IndexMetadata {
-    pub(super) cluster: ClusterName,
-    pub(super) owner: String,
-    /// UID of the cluster's namespace kube-system; absent: not known.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) uid: Option<String>,
-    #[serde(rename = "generation")]
-    pub(super) revision: u64,
-    pub(super) mapping_version: u32,
-    pub(super) projection: String,
-}
-
-/// One index of a survey.
-pub(super) struct SurveyedIndex {
-    pub(super) index: IndexName,
-    id: String,
-    /// By name, with their configurations.
-    pub(super) aliases: BTreeMap<String, Value>,
-    pub(super) metadata: Option<IndexMetadata>,
-}
-
-#[derive(Deserialize)]
-struct RawIndex {
-    #[serde(default)]
-    aliases: BTreeMap<String, Value>,
-    #[serde(default)]
-    mappings: RawMappings,
-    settings: Option<RawSettings>,
-}
-
-#[derive(Deserialize, Default)]
-struct RawMappings {
-    #[serde(rename = "_meta", default)]
-    meta: RawMeta,
-}
-
-#[derive(Deserialize, Default)]
-struct RawMeta {
-    fleetdex: Option<IndexMetadata>,
-}
-
-#[derive(Deserialize)]
-struct RawSettings {
-    index: RawIndexSettings,
-}
-
-#[derive(Deserialize)]
-struct RawIndexSettings {
-    uuid: String,
-}
-
-impl SurveyedIndex {
-    pub(super) fn is_of(&self, cluster: &ClusterName) -> bool {
-        self.metadata
-            .as_ref()
-            .is_some_and(|metadata| metadata.cluster == *cluster)
-    }
-
-    /// Whether an index claims to be a revision under this prefix, of whichever installation.
-    pub(super) fn is_revision_under(&self, prefix: &IndexPrefix) -> bool {
-        self.metadata.as_ref().is_some_and(|metadata| {
-            self.index == prefix.revision(&metadata.cluster, metadata.revision)
-        })
-    }
-
-    /// Whether an alias leads to it.
-    pub(super) fn is_read_through(&self, alias: &IndexName) -> bool {
-        self.aliases.contains_key(alias.as_str())
-    }
+/// A revision of this installation, as a survey has found it.
+pub(super) struct FoundRevision {
+    pub(super) revision: IndexRevision,
+    pub(super) metadata: IndexMetadata,
+    /// Whether its write alias leads to it.
+    pub(super) is_written: bool,
+    /// Whether any queries of its cluster are answered from it.
+    pub(super) is_read: bool,
 }
 
 impl Engine {
+    /// A pattern of all indices of documents.
+    pub(super) fn every_index(&self) -> String {
+        let prefix = &self.options.prefix;
+        format!(
+            "{},{}",
+            prefix.every_revision(),
+            prefix.every_shared_index()
+        )
+    }
+
     /// All indices that match a pattern.
     pub(super) async fn survey(&self, pattern: &str) -> Result<Vec<SurveyedIndex>, StoreError> {
         let operation = "reading the indices";
@@ -93,27 +42,18 @@ impl Engine {
         let Some(body) = self.get_optional(operation, path).await? else {
             return Ok(Vec::new());
         };
-        let indices: BTreeMap<IndexName, RawIndex> = parse(operation, &body)?;
-        let found = indices.into_iter().filter_map(|(index, raw)| {
-            let id = raw.settings?.index.uuid;
-            Some(SurveyedIndex {
-                index,
-                id,
-                aliases: raw.aliases,
-                metadata: raw.mappings.meta.fleetdex,
-            })
-        });
-        Ok(found.collect())
+        SurveyedIndex::read(&body).map_err(|error| StoreError::Garbled {
+            operation: operation.to_owned(),
+            reason: error.to_string(),
+        })
     }
 
     /// Every revision of this installation under the engine's prefix.
-    pub(super) async fn own_revisions(&self) -> Result<Vec<IndexRevision>, StoreError> {
-        let found = self
-            .survey(self.options.prefix.every_revision().as_str())
-            .await?;
+    pub(super) async fn own_revisions(&self) -> Result<Vec<FoundRevision>, StoreError> {
+        let found = self.survey(&self.every_index()).await?;
         Ok(found
             .iter()
-            .filter_map(|found| self.own_revision(found))
+            .flat_map(|found| self.revisions_in(found))
             .collect())
     }
 
@@ -122,60 +62,84 @@ impl Engine {
     pub(super) async fn stored_identities(
         &self,
     ) -> Result<BTreeMap<ClusterName, String>, StoreError> {
-        let found = self
-            .survey(self.options.prefix.every_revision().as_str())
-            .await?;
-        let mut own: Vec<(bool, u64, &IndexMetadata)> = Vec::new();
-        for index in found.iter().filter(|index| self.is_own(index)) {
-            own.extend(index.metadata.as_ref().map(|metadata| {
-                (
-                    self.is_read(index, &metadata.cluster),
-                    metadata.revision,
-                    metadata,
-                )
-            }));
-        }
-        own.sort_by_key(|(is_read, revision, _)| (*is_read, *revision));
+        let mut own = self.own_revisions().await?;
+        own.sort_by_key(|found| (found.is_read, found.metadata.revision));
         // A later entry overwrites an earlier one.
-        let of_cluster = |(_, _, metadata): (bool, u64, &IndexMetadata)| {
-            Some((metadata.cluster.clone(), metadata.uid.clone()?))
-        };
+        let of_cluster =
+            |FoundRevision { metadata, .. }: FoundRevision| Some((metadata.cluster, metadata.uid?));
         Ok(own.into_iter().filter_map(of_cluster).collect())
     }
 
-    pub(super) fn own_revision(&self, found: &SurveyedIndex) -> Option<IndexRevision> {
-        let metadata = found
-            .metadata
-            .as_ref()
-            .filter(|metadata| metadata.owner == self.options.owner)?;
-        let prefix = &self.options.prefix;
-        // In earlier releases the names of a longer prefix matched the pattern of a shorter one.
-        let of_prefix = found.index == prefix.revision(&metadata.cluster, metadata.revision);
-        of_prefix.then(|| self.revision_of(found, metadata))
+    /// The revisions of this installation in an index.
+    pub(super) fn revisions_in(&self, found: &SurveyedIndex) -> Vec<FoundRevision> {
+        if !self.is_own(found) {
+            return Vec::new();
+        }
+        match &found.metadata {
+            Some(SurveyedMetadata::OfCluster(metadata)) => {
+                vec![self.revision_of(found, metadata)]
+            }
+            Some(SurveyedMetadata::Shared(metadata)) => self.partitions_of(found, metadata),
+            None => Vec::new(),
+        }
     }
 
-    pub(super) fn revision_of(
+    fn revision_of(&self, found: &SurveyedIndex, metadata: &IndexMetadata) -> FoundRevision {
+        let cluster = &metadata.cluster;
+        let (live, shown) = self.visible_resources(found, cluster).parts();
+        let target = self.options.prefix.write_alias(cluster, metadata.revision);
+        let is_read_through = |alias| found.is_read_through(alias);
+        FoundRevision {
+            is_written: found.is_read_through(&target),
+            is_read: self.read_aliases(cluster).iter().any(is_read_through),
+            revision: IndexRevision {
+                cluster: cluster.clone(),
+                number: metadata.revision,
+                id: found.id.as_str().into(),
+                index: found.index.clone(),
+                target,
+                live,
+                shown,
+                replaces: None,
+            },
+            metadata: metadata.clone(),
+        }
+    }
+
+    fn partitions_of(
         &self,
         found: &SurveyedIndex,
-        metadata: &IndexMetadata,
-    ) -> IndexRevision {
-        let (live, shown) = match self.visible_resources(found, &metadata.cluster) {
-            VisibleResources::All => (true, BTreeSet::new()),
-            VisibleResources::Only(resources) => (false, resources),
+        metadata: &SharedIndexMetadata,
+    ) -> Vec<FoundRevision> {
+        let prefix = &self.options.prefix;
+        let shared = SharedIndex::of(found, prefix);
+        let revision = |(partition, of_cluster): (&Partition, &ClusterPartition)| {
+            let target = of_cluster.write_alias(*partition, prefix);
+            let (live, shown) = shared.visible(*partition).parts();
+            FoundRevision {
+                revision: IndexRevision {
+                    cluster: of_cluster.cluster.clone(),
+                    number: of_cluster.revision,
+                    id: shared.revision_id(*partition).into(),
+                    index: target.clone(),
+                    target,
+                    live,
+                    shown,
+                    replaces: None,
+                },
+                metadata: IndexMetadata {
+                    cluster: of_cluster.cluster.clone(),
+                    owner: metadata.owner.clone(),
+                    uid: of_cluster.uid.clone(),
+                    revision: of_cluster.revision,
+                    mapping_version: metadata.mapping_version,
+                    projection: metadata.projection.clone(),
+                },
+                is_written: of_cluster.is_written,
+                is_read: of_cluster.visible.is_some(),
+            }
         };
-        IndexRevision {
-            cluster: metadata.cluster.clone(),
-            number: metadata.revision,
-            id: found.id.as_str().into(),
-            index: found.index.clone(),
-            target: self
-                .options
-                .prefix
-                .write_alias(&metadata.cluster, metadata.revision),
-            live,
-            shown,
-            replaces: None,
-        }
+        shared.partitions.iter().map(revision).collect()
     }
 
     /// What queries see of an index both through the alias of the cluster and the one over all
@@ -185,13 +149,6 @@ impl Engine {
             .read_aliases(cluster)
             .map(|alias| VisibleResources::of(found.aliases.get(alias.as_str())));
         of_cluster.and(over_all)
-    }
-
-    /// Whether any queries of a cluster are answered from an index.
-    pub(super) fn is_read(&self, found: &SurveyedIndex, cluster: &ClusterName) -> bool {
-        self.read_aliases(cluster)
-            .iter()
-            .any(|alias| found.is_read_through(alias))
     }
 
     pub(super) fn read_aliases(&self, cluster: &ClusterName) -> [IndexName; 2] {
@@ -207,49 +164,83 @@ impl Engine {
         &self,
         revisions: &[IndexRevision],
     ) -> Result<BTreeSet<ClusterName>, StoreError> {
-        let found = self
-            .survey(self.options.prefix.every_revision().as_str())
-            .await?;
-        let is_intact = |expected: &IndexRevision| {
-            found.iter().any(|found| {
-                let written = found.aliases.contains_key(expected.target.as_str());
-                let read = || match self.visible_resources(found, &expected.cluster) {
-                    VisibleResources::All => true,
-                    VisibleResources::Only(shown) => {
-                        !expected.live && shown.is_superset(&expected.shown)
-                    }
-                };
-                found.index == expected.index && *found.id == *expected.id && written && read()
-            })
-        };
-        let has_rival = |expected: &IndexRevision| {
-            let is_rival = |found: &SurveyedIndex| {
-                found.index != expected.index
-                    && found.is_of(&expected.cluster)
-                    && self.is_own(found)
-                    && self.is_read(found, &expected.cluster)
+        let found = self.own_revisions().await?;
+        let mut by_cluster: BTreeMap<&ClusterName, Vec<&FoundRevision>> = BTreeMap::new();
+        for found in &found {
+            let of_cluster = by_cluster.entry(&found.revision.cluster).or_default();
+            of_cluster.push(found);
+        }
+        let is_lost = |expected: &&IndexRevision| {
+            let of_cluster = by_cluster.get(&expected.cluster);
+            let mut of_cluster = of_cluster.into_iter().flatten();
+            let is_shown = |found: &IndexRevision| {
+                found.live || !expected.live && found.shown.is_superset(&expected.shown)
             };
-            expected.live && found.iter().any(is_rival)
+            let is_intact = of_cluster.clone().any(|found| {
+                found.revision.id == expected.id && found.is_written && is_shown(&found.revision)
+            });
+            let has_rival = expected.live
+                && of_cluster.any(|found| found.revision.id != expected.id && found.is_read);
+            !is_intact || has_rival
         };
         Ok(revisions
             .iter()
-            .filter(|expected| !is_intact(expected) || has_rival(expected))
+            .filter(is_lost)
             .map(|expected| expected.cluster.clone())
             .collect())
     }
 
-    /// Whether an index is a revision of this installation and prefix.
+    /// Every index of a cluster. Fails if another installation or another cluster has an index
+    /// under one of these names, or under the cluster's alias.
+    pub(super) async fn indices_of(
+        &self,
+        cluster: &ClusterName,
+    ) -> Result<Vec<SurveyedIndex>, StoreError> {
+        let prefix = &self.options.prefix;
+        let indices = self
+            .survey(&format!(
+                "{},{},{}",
+                prefix.revisions(cluster),
+                prefix.cluster_alias(cluster),
+                prefix.write_aliases(cluster)
+            ))
+            .await?;
+        match indices
+            .iter()
+            .find(|found| !self.is_own(found) || !found.may_be_of(cluster))
+        {
+            Some(found) => Err(self.foreign(found)),
+            None => Ok(indices),
+        }
+    }
+
+    /// The revisions of a cluster in its indices.
+    pub(super) fn revisions_of(
+        &self,
+        cluster: &ClusterName,
+        indices: &[SurveyedIndex],
+    ) -> Vec<FoundRevision> {
+        indices
+            .iter()
+            .flat_map(|found| self.revisions_in(found))
+            .filter(|found| found.revision.cluster == *cluster)
+            .collect()
+    }
+
+    /// Whether an index is one of this installation and prefix. In earlier releases the names of a
+    /// longer prefix matched the pattern of a shorter one.
     pub(super) fn is_own(&self, found: &SurveyedIndex) -> bool {
-        self.own_revision(found).is_some()
+        let owner = found.metadata.as_ref().map(SurveyedMetadata::owner);
+        owner == Some(&self.options.owner) && found.is_under(&self.options.prefix)
     }
 
     /// The error that names the owner of an index.
     pub(super) fn foreign(&self, found: &SurveyedIndex) -> StoreError {
         let owner = match &found.metadata {
-            Some(metadata) if metadata.owner == self.options.owner => {
+            Some(SurveyedMetadata::OfCluster(metadata)) if metadata.owner == self.options.owner => {
                 format!("cluster {}", metadata.cluster)
             }
-            Some(metadata) => format!("another installation ({})", metadata.owner),
+            Some(metadata) => format!("another installation ({})", metadata.owner()),
             None => "something else than Fleetdex".to_owned(),
         };
         StoreError::Foreign {

@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use serde_json::json;
 use tower::{service_fn, util::BoxCloneSyncService};
 
-use super::{Engine, EngineOptions, IndexSettings, ListContexts};
+use super::{Engine, EngineOptions, IndexSettings, ListContexts, PlacementRules};
 use crate::{Extent, IndexReader as _, IndexRevision, IndexWriter as _, StoreError};
 
 /// An engine that finds three pods everywhere, and what it asks. Searches of points in time do not answer if `hangs`.
@@ -51,6 +51,7 @@ fn recorded(hangs: bool) -> (Engine, Arc<Mutex<Vec<String>>>) {
         settings: IndexSettings::default(),
         fields: Vec::new(),
         projection: String::new(),
+        placement: PlacementRules::default(),
         owner: String::new(),
         address: String::new(),
     };
@@ -71,6 +72,26 @@ fn in_clusters(names: &[String]) -> Permitted {
         clusters: Some(clusters),
         namespaces: None,
     }])
+}
+
+#[tokio::test]
+async fn searches_and_points_in_time_read_local_copies_and_searches_in_them_have_no_preference() {
+    let (engine, asked) = recorded(false);
+    engine
+        .search(&query(Permitted::Everything), None)
+        .await
+        .unwrap();
+    let asked = asked.lock();
+    let local = |line: &String| line.contains("preference=_local");
+    let [page, opened, first] = asked.as_slice() else {
+        panic!("{asked:?}");
+    };
+    assert!(page.contains("/fleetdex/_search?") && local(page), "{page}");
+    assert!(
+        opened.contains("/point_in_time?") && local(opened),
+        "{opened}"
+    );
+    assert_eq!(first, "POST /_search");
 }
 
 #[tokio::test]

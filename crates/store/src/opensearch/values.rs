@@ -7,7 +7,7 @@ use serde::de::IgnoredAny;
 use serde_json::Value;
 
 use super::{
-    engine::Engine,
+    engine::{Engine, search_path},
     responses::Purpose,
     search_response::{SearchResponse, TermsResponse},
 };
@@ -22,7 +22,7 @@ impl Engine {
         let Some(target) = self.ranked_target(&values.queries) else {
             return Ok(vec![ValueCounts::default(); values.prefixes.len()]);
         };
-        let path = format!("/{target}/_search?ignore_unavailable=true&allow_no_indices=true");
+        let path = search_path(&target);
         let purpose = Purpose::from(&values.requester);
         let answer: SearchResponse<IgnoredAny> = self.run_search(purpose, path, &body).await?;
         read_counts(answer.aggregations, &values.prefixes)

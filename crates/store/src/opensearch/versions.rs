@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use fleetdex_core::query::Requester;
+use fleetdex_core::{model::document_id, query::Requester};
 use http::Method;
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
@@ -107,7 +107,7 @@ impl Engine {
                 // OpenSearch's own counter starts at 1, so there is always a version to compare.
                 if let Some(Ok(version)) = hit.version.map(|version| version.to_string().parse()) {
                     visit(StoredVersion {
-                        id: &hit.id,
+                        id: document_id(&hit.id),
                         version,
                         namespace: text(0),
                         name: text(1),
@@ -144,7 +144,13 @@ impl Engine {
                     &body,
                 )
                 .await?;
-            ids.extend(answer.hits.hits.into_iter().map(|hit| Arc::from(hit.id)));
+            ids.extend(
+                answer
+                    .hits
+                    .hits
+                    .into_iter()
+                    .map(|hit| Arc::from(document_id(&hit.id))),
+            );
         }
         Ok(ids)
     }

@@ -29,6 +29,14 @@ impl VisibleResources {
         }
     }
 
+    /// Whether everything is visible, or else which resources are.
+    pub(super) fn parts(self) -> (bool, BTreeSet<ResourceName>) {
+        match self {
+            Self::All => (true, BTreeSet::new()),
+            Self::Only(resources) => (false, resources),
+        }
+    }
+
     /// What both show.
     pub(super) fn and(self, other: Self) -> Self {
         match (self, other) {

@@ -3,6 +3,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
+    time::Duration,
 };
 
 use async_trait::async_trait;
@@ -17,7 +18,7 @@ use super::{
     visible_resources::VisibleResources,
 };
 use crate::{
-    Checkpoints, Extent, IndexRevision, IndexWriter, StoreError, Visit,
+    Checkpoints, Extent, IndexRevision, IndexWriter, ShardUse, StoreError, Visit,
     bulk::{self, Encoded, Verdict, Write},
 };
 
@@ -75,7 +76,28 @@ impl IndexWriter for Engine {
     }
 
     async fn revisions(&self) -> Result<Vec<IndexRevision>, StoreError> {
-        self.own_revisions().await
+        let found = self.own_revisions().await?;
+        Ok(found.into_iter().map(|found| found.revision).collect())
+    }
+
+    fn expect_clusters(&self, clusters: usize) {
+        self.placement.expect_clusters(clusters);
+    }
+
+    async fn misplaced(
+        &self,
+        revisions: &[IndexRevision],
+    ) -> Result<BTreeSet<ClusterName>, StoreError> {
+        self.find_misplaced(revisions).await
+    }
+
+    async fn sweep(&self) -> Result<(), StoreError> {
+        let every_shared_index = self.options.prefix.every_shared_index();
+        self.sweep_shared_indices(every_shared_index.as_str()).await
+    }
+
+    fn shard_use(&self) -> Option<ShardUse> {
+        self.placement.shards(Duration::MAX)
     }
 
     async fn identities(&self) -> Result<BTreeMap<ClusterName, String>, StoreError> {

@@ -219,6 +219,15 @@ impl Pipeline {
         }
     }
 
+    /// Opens the next index revision of a cluster whose documents belong elsewhere. The present one
+    /// answers queries until that is complete.
+    pub(super) fn move_revision(&self, revision: &IndexRevision) {
+        if self.open_revision_at(&revision.target).is_some() {
+            tracing::info!(cluster = %revision.cluster, index = %revision.index, "the documents of a cluster move to another index");
+            self.reopen(revision.cluster.clone());
+        }
+    }
+
     /// Replaces an index revision whose documents cannot be brought up to date, because the
     /// cluster's history went back.
     pub fn replace_revision(&self, revision: &IndexRevision, reason: &str) {

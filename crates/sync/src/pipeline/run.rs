@@ -1,6 +1,9 @@
 //! Opens the store, writes to it, and opens it again when it has to be.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
 use tokio_util::sync::CancellationToken;
 
@@ -39,6 +42,7 @@ impl Pipeline {
                     backoff = StoreBackoff::default();
                     self.set_available(Ok(()));
                     let writer = Arc::clone(&store.writer);
+                    writer.expect_clusters(self.0.clusters.load(Ordering::Relaxed));
                     *self.0.store.lock() = Some(store);
                     self.0.opened.notify_waiters();
                     Writer::new(self, writer, &opener).run(&cancel, drain).await;

@@ -58,6 +58,8 @@ struct HealthCheck {
     changed: bool,
     /// Clusters whose index revision is gone, among `checked`.
     lost: Result<BTreeSet<ClusterName>, StoreError>,
+    /// Clusters whose documents belong elsewhere, among `checked`.
+    misplaced: BTreeSet<ClusterName>,
     checked: Vec<IndexRevision>,
 }
 
@@ -172,9 +174,18 @@ impl<'p> Writer<'p> {
             let changed = tokio::time::timeout(CHECK_TIMEOUT, opener.changed())
                 .await
                 .unwrap_or(false);
+            let lost = store.lost(&checked).await;
+            let misplaced = match &lost {
+                Ok(lost) if lost.is_empty() => store.misplaced(&checked).await,
+                _ => Ok(BTreeSet::new()),
+            };
             HealthCheck {
                 changed,
-                lost: store.lost(&checked).await,
+                lost,
+                misplaced: misplaced.unwrap_or_else(|error| {
+                    tracing::debug!(%error, "cannot find out which clusters belong to another index");
+                    BTreeSet::new()
+                }),
                 checked,
             }
         });
@@ -202,6 +213,13 @@ impl<'p> Writer<'p> {
                         &revision.target,
                         "it is gone, or its aliases are, or another revision answers beside it",
                     );
+                }
+                for revision in check
+                    .checked
+                    .iter()
+                    .filter(|revision| check.misplaced.contains(&revision.cluster))
+                {
+                    self.pipeline.move_revision(revision);
                 }
                 if self.in_flight.is_empty() && self.resume_at.is_none() {
                     self.pipeline.set_available(Ok(()));

@@ -11,7 +11,6 @@ use fleetdex_core::{
 };
 use fleetdex_store::{Extent, StoreError, StoredVersion};
 use fleetdex_telemetry::{Traces, traces::within};
-use serde_json::value::RawValue;
 
 use super::{UnitRunner, garbled, indexed_at, listing::Listing};
 use crate::{
@@ -128,12 +127,12 @@ impl UnitRunner {
     /// than one parsed object is in memory.
     async fn handle_page(
         &mut self,
-        items: &[&RawValue],
+        items: &[&str],
         version: Version,
     ) -> Result<(), HistoryWentBack> {
         let now = indexed_at();
         for item in items {
-            match Object::parse_any(item.get()) {
+            match Object::parse_any(item) {
                 Ok((object, unfit)) => {
                     self.handle_listed(&object, unfit, &now, version).await?;
                 }

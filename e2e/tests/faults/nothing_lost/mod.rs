@@ -10,6 +10,7 @@ mod credentials;
 mod history;
 mod nodes;
 mod operator;
+mod packing;
 mod registry;
 mod snapshots;
 mod store;

@@ -4,6 +4,7 @@
 //! OpenSearch's JSON parser.
 
 mod indices;
+mod partitions;
 mod searches;
 mod writes;
 
@@ -110,7 +111,7 @@ impl Server {
 
     async fn open(&mut self, target: &str) -> Result<String> {
         let path = format!(
-            "/{target}/_search/point_in_time?keep_alive=5m&allow_partial_pit_creation=false"
+            "/{target}/_search/point_in_time?keep_alive=5m&allow_partial_pit_creation=false&preference=_local"
         );
         let opened = self.send(Method::POST, &path, "").await?;
         Ok(opened["pit_id"].as_str().context("no pit_id")?.to_owned())

@@ -79,6 +79,15 @@ async fn refuse_points_in_time(server: &mut Server, pit: &str) -> Result<()> {
     server
         .post("/_search?ignore_unavailable=true", &all_of(pit))
         .await?;
+    server
+        .post("/_search?preference=_local", &all_of(pit))
+        .await?;
+    server
+        .post(
+            "/view.g1/_search?preference=_local",
+            &json!({ "sort": [{ "n": "asc" }] }),
+        )
+        .await?;
     server.post("/_search", &all_of("bogus")).await?;
     server
         .post("/_search", &json!({ "pit": { "keep_alive": "1m" } }))

@@ -6,7 +6,7 @@ fn a_page_returns_its_items_as_raw_json() {
     let page = ListPage::parse(body).unwrap();
     assert_eq!(page.version.get(), 9);
     assert_eq!(page.continue_token.as_deref(), Some("abc"));
-    assert_eq!(page.items[0].get(), r#"{"a": 1}"#);
+    assert_eq!(page.items[0], r#"{"a": 1}"#);
     assert!(
         ListPage::parse(br#"{"metadata":{"resourceVersion":"9"},"items":null}"#)
             .unwrap()

@@ -17,28 +17,81 @@ fn status(objects: u64) -> UnitStatus {
     }
 }
 
+/// The share of one of three replicas in 10,000 clusters of 30 kinds.
 #[test]
 fn a_report_of_a_large_share_fits_into_an_object() {
-    let kinds = |cluster: u64| (0..30_u64).map(move |kind| (cluster, kind));
-    let units = (0..1_000).flat_map(kinds).map(|(cluster, kind)| {
-        (
-            format!(
-                "https://opensearch.example.com:9200/fleetdex member{cluster}:apps/v1/Kind{kind}"
-            ),
-            status(cluster * kind),
-        )
-    });
+    let kinds = |cluster: u32| (0..30_u32).map(move |kind| (cluster, kind));
+    let streams: Vec<(StreamKey, UnitStatus)> = (0..3_334)
+        .flat_map(kinds)
+        .map(|(cluster, kind)| {
+            let stream = stream(&format!("member{}", cluster * 3), &format!("Kind{kind}"));
+            let nanoseconds = i64::from(fastrand::u32(0..1_000_000_000));
+            let seconds = 1_769_000_000 + i64::from(cluster / 30);
+            let time =
+                Timestamp::from_nanosecond(i128::from(seconds * 1_000_000_000 + nanoseconds));
+            let status = UnitStatus {
+                synced_at: time.ok(),
+                ..status(u64::from(fastrand::u32(0..200)))
+            };
+            (stream, status)
+        })
+        .collect();
+    let statuses = streams
+        .iter()
+        .map(|(stream, status)| (stream, status.clone()));
     let report = ReplicaReport {
-        units: units.collect(),
+        units: unit_statuses(statuses),
         ..ReplicaReport::default()
     };
     let packed = pack(&report).unwrap();
     assert!(
-        packed.len() < 700_000,
+        packed.len() < 1_000_000,
         "{} bytes; base64 adds a third",
         packed.len()
     );
     assert_eq!(unpack(&packed).unwrap(), report);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_large_report_is_written_less_often_unless_something_waits_for_it() {
+    let written = WrittenReport {
+        report: ReplicaReport::default(),
+        completeness: CompletenessReport::default(),
+        bytes: 500_000,
+        at: Instant::now(),
+    };
+    let completeness = CompletenessReport::default();
+    let outdates = |report: &ReplicaReport| written.is_outdated_by(report, &completeness);
+    let changed = ReplicaReport {
+        live: ["store member1".to_owned()].into(),
+        ..ReplicaReport::default()
+    };
+    let awaited = ReplicaReport {
+        cleaned_up: ["uid".to_owned()].into(),
+        ..ReplicaReport::default()
+    };
+    assert!(!outdates(&changed) && outdates(&awaited));
+    tokio::time::advance(Duration::from_secs(10)).await;
+    assert!(outdates(&changed));
+    assert!(!outdates(&ReplicaReport::default()));
+}
+
+fn stream(cluster: &str, kind: &str) -> StreamKey {
+    let resource = Resource {
+        gvk: Gvk::new("apps", "v1", kind),
+        plural: format!("{}s", kind.to_lowercase()).as_str().into(),
+        namespaced: true,
+    };
+    StreamKey {
+        unit: Unit {
+            cluster: cluster.parse().unwrap(),
+            resource,
+            scope: Scope::All,
+        },
+        store: "https://opensearch.example.com:9200/fleetdex"
+            .parse()
+            .unwrap(),
+    }
 }
 
 #[test]
@@ -101,7 +154,7 @@ fn a_report_that_cannot_be_read_does_not_hide_the_others() {
     let replica = |name: &str| name.parse::<ReplicaName>().unwrap();
     let good = pack(&ReplicaReport::default()).unwrap();
     let cut = pack(&ReplicaReport {
-        cleaned_up: [String::from_utf8(vec![b'a'; 17 << 20]).unwrap()].into(),
+        cleaned_up: [String::from_utf8(vec![b'a'; 65 << 20]).unwrap()].into(),
         ..ReplicaReport::default()
     })
     .unwrap();

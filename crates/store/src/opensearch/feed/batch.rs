@@ -11,7 +11,7 @@ use super::{
 use crate::{
     bulk::{Verdict, Write},
     changes::InFlightWrite,
-    opensearch::packing::Packing,
+    opensearch::packing::DocumentPacking,
 };
 
 impl Feed {
@@ -47,7 +47,7 @@ pub(in crate::opensearch) struct TrackedBatch {
     pub(super) feed: Feed,
     /// Positions of the writes whose outcome is recorded.
     pub(in crate::opensearch) tracked: Vec<usize>,
-    pub(super) packing: Arc<Packing>,
+    pub(super) packing: Arc<DocumentPacking>,
     pub(super) is_settled: bool,
     pub(super) _in_flight: InFlightWrite,
 }
@@ -172,7 +172,7 @@ impl TrackedBatch {
         self.is_settled = true;
     }
 
-    pub(in crate::opensearch) fn packing(&self) -> &Arc<Packing> {
+    pub(in crate::opensearch) fn packing(&self) -> &Arc<DocumentPacking> {
         &self.packing
     }
 }

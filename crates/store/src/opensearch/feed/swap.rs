@@ -12,7 +12,7 @@ use tokio::time::timeout;
 use super::{Feed, FeedPhase, FeedState, MAX_IN_FLIGHT, is_visible};
 use crate::{
     changes::{Change, Log},
-    opensearch::packing::Packing,
+    opensearch::packing::DocumentPacking,
 };
 
 impl Feed {
@@ -83,7 +83,7 @@ pub(in crate::opensearch) struct RevisionSwap {
     step: u64,
     /// The resources that are watched, whose differences are logged.
     pub(in crate::opensearch) tracked: BTreeSet<ResourceName>,
-    packing: Arc<Packing>,
+    packing: Arc<DocumentPacking>,
     /// Whether every difference of these has been logged.
     is_complete: bool,
     is_done: bool,
@@ -98,7 +98,7 @@ impl RevisionSwap {
             .is_ok();
     }
 
-    pub(in crate::opensearch) fn packing(&self) -> &Arc<Packing> {
+    pub(in crate::opensearch) fn packing(&self) -> &Arc<DocumentPacking> {
         &self.packing
     }
 

@@ -1,0 +1,142 @@
+//! An index as OpenSearch shows it: its aliases, and the metadata in its mapping.
+
+use std::collections::BTreeMap;
+
+use fleetdex_core::model::{ClusterName, IndexName, IndexPrefix};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// `_meta.fleetdex` of an index: whose documents it holds, and in what shape.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct IndexMetadata {
+    pub(super) cluster: ClusterName,
+    pub(super) owner: String,
+    /// UID of the cluster's namespace kube-system; absent: not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) uid: Option<String>,
+    #[serde(rename = "generation")]
+    pub(super) revision: u64,
+    pub(super) mapping_version: u32,
+    pub(super) projection: String,
+}
+
+/// `_meta.fleetdex` of a shared index.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct SharedIndexMetadata {
+    pub(super) owner: String,
+    pub(super) mapping_version: u32,
+    pub(super) projection: String,
+}
+
+/// One index of a survey.
+pub(super) struct SurveyedIndex {
+    pub(super) index: IndexName,
+    /// OpenSearch's own id of it.
+    pub(super) id: String,
+    /// By name, with their configurations.
+    pub(super) aliases: BTreeMap<String, Value>,
+    pub(super) metadata: Option<SurveyedMetadata>,
+}
+
+/// `_meta.fleetdex` of an index.
+#[derive(Deserialize)]
+#[serde(untagged)]
+pub(super) enum SurveyedMetadata {
+    OfCluster(IndexMetadata),
+    Shared(SharedIndexMetadata),
+}
+
+#[derive(Deserialize)]
+struct RawIndex {
+    #[serde(default)]
+    aliases: BTreeMap<String, Value>,
+    #[serde(default)]
+    mappings: RawMappings,
+    settings: Option<RawSettings>,
+}
+
+#[derive(Deserialize, Default)]
+struct RawMappings {
+    #[serde(rename = "_meta", default)]
+    meta: RawMeta,
+}
+
+#[derive(Deserialize, Default)]
+struct RawMeta {
+    fleetdex: Option<SurveyedMetadata>,
+}
+
+#[derive(Deserialize)]
+struct RawSettings {
+    index: RawIndexSettings,
+}
+
+#[derive(Deserialize)]
+struct RawIndexSettings {
+    uuid: String,
+}
+
+impl SurveyedMetadata {
+    pub(super) fn owner(&self) -> &str {
+        match self {
+            Self::OfCluster(metadata) => &metadata.owner,
+            Self::Shared(metadata) => &metadata.owner,
+        }
+    }
+}
+
+impl SurveyedIndex {
+    /// The indices of a response. One that is being deleted has no settings, and is left out.
+    pub(super) fn read(response: &[u8]) -> serde_json::Result<Vec<Self>> {
+        let indices: BTreeMap<IndexName, RawIndex> = serde_json::from_slice(response)?;
+        let found = indices.into_iter().filter_map(|(index, raw)| {
+            Some(Self {
+                index,
+                id: raw.settings?.index.uuid,
+                aliases: raw.aliases,
+                metadata: raw.mappings.meta.fleetdex,
+            })
+        });
+        Ok(found.collect())
+    }
+
+    /// Whether it may hold documents of a cluster.
+    pub(super) fn may_be_of(&self, cluster: &ClusterName) -> bool {
+        match &self.metadata {
+            Some(SurveyedMetadata::OfCluster(metadata)) => metadata.cluster == *cluster,
+            Some(SurveyedMetadata::Shared(_)) => true,
+            None => false,
+        }
+    }
+
+    /// Whether an index claims to hold revisions under this prefix, of whichever installation.
+    pub(super) fn is_under(&self, prefix: &IndexPrefix) -> bool {
+        match &self.metadata {
+            Some(SurveyedMetadata::OfCluster(metadata)) => {
+                self.index == prefix.revision(&metadata.cluster, metadata.revision)
+            }
+            Some(SurveyedMetadata::Shared(_)) => prefix.shared_index_number(&self.index).is_some(),
+            None => false,
+        }
+    }
+
+    /// Whether it has metadata of Fleetdex.
+    pub(super) fn is_of_fleetdex(&self) -> bool {
+        self.metadata.is_some()
+    }
+
+    /// Whether an alias leads to it.
+    pub(super) fn is_read_through(&self, alias: &IndexName) -> bool {
+        self.aliases.contains_key(alias.as_str())
+    }
+
+    /// The metadata of an index that clusters share.
+    pub(super) fn shared(&self) -> Option<&SharedIndexMetadata> {
+        match &self.metadata {
+            Some(SurveyedMetadata::Shared(metadata)) => Some(metadata),
+            _ => None,
+        }
+    }
+}
