@@ -346,6 +346,7 @@ fn store_faults(random: &mut rand::rngs::StdRng) -> Vec<opensearch::Fault> {
         Fault::WrongItemCount,
         Fault::SearchUnavailable,
         Fault::ShardFails,
+        Fault::ShardUnavailable,
         Fault::SearchTimesOut,
         Fault::PointInTimeFails,
         Fault::ShardsFull,

@@ -90,6 +90,8 @@ pub enum Bug {
     ShowTheNeighbour,
     /// With a cluster, another one is removed from an index that both share.
     DropTheNeighbour,
+    /// A search that lacks shards which are neither successful nor failed counts as whole.
+    IgnoreMissingShards,
 }
 
 impl Bug {
@@ -138,6 +140,7 @@ impl Bug {
         Self::MoveWithoutList,
         Self::ShowTheNeighbour,
         Self::DropTheNeighbour,
+        Self::IgnoreMissingShards,
     ];
 }
 

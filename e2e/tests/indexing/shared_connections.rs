@@ -35,8 +35,8 @@ async fn a_hundred_watches_of_a_member_take_two_connections_instead_of_a_hundred
     let objects = Objects::of(member).unwrap();
     let port = member.url().rsplit_once(':').unwrap().1.parse().unwrap();
     for (protocols, expected) in [(Protocols::Http2AndHttp1, 2), (Protocols::Http1, WATCHES)] {
-        let client = client(&fleet, protocols).await;
         let others = connections_to(port);
+        let client = client(&fleet, protocols).await;
         let watching = ListerWatcher::new(client, config_maps());
         let version = watching.current_version().await.unwrap();
         let mut watches = try_join_all((0..WATCHES).map(|_| watching.watch(version)))

@@ -45,6 +45,8 @@ pub enum Fault {
     SearchUnavailable,
     /// Searches return partial results and report a failed shard.
     ShardFails,
+    /// Searches return partial results, and a shard that is neither successful nor failed.
+    ShardUnavailable,
     /// Searches return partial results and report a timeout.
     SearchTimesOut,
     /// Opening a point in time fails, unless it may be partial.
@@ -90,6 +92,8 @@ pub enum FaultKind {
     SearchUnavailable,
     /// [`Fault::ShardFails`]
     ShardFails,
+    /// [`Fault::ShardUnavailable`]
+    ShardUnavailable,
     /// [`Fault::SearchTimesOut`]
     SearchTimesOut,
     /// [`Fault::PointInTimeFails`]
@@ -119,7 +123,7 @@ pub enum Span {
 
 impl FaultKind {
     /// Every kind.
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 25] = [
         Self::ConnectionRefused,
         Self::Hang,
         Self::RequestLost,
@@ -137,6 +141,7 @@ impl FaultKind {
         Self::WrongItemCount,
         Self::SearchUnavailable,
         Self::ShardFails,
+        Self::ShardUnavailable,
         Self::SearchTimesOut,
         Self::PointInTimeFails,
         Self::ShardsFull,
@@ -168,6 +173,7 @@ impl Fault {
             Self::WrongItemCount => FaultKind::WrongItemCount,
             Self::SearchUnavailable => FaultKind::SearchUnavailable,
             Self::ShardFails => FaultKind::ShardFails,
+            Self::ShardUnavailable => FaultKind::ShardUnavailable,
             Self::SearchTimesOut => FaultKind::SearchTimesOut,
             Self::PointInTimeFails => FaultKind::PointInTimeFails,
             Self::ShardsFull => FaultKind::ShardsFull,

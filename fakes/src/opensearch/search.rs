@@ -245,22 +245,26 @@ fn run(
         .skip(search_request.from)
         .take(search_request.size)
         .collect();
-    let mut failed: Vec<Value> = failures
-        .iter()
-        .map(|(view, exception)| failed_shard(&view.index, exception))
-        .collect();
-    let timed_out = fail(context, views, &mut page, &mut failed);
+    let mut missing = Missing {
+        failed: failures
+            .iter()
+            .map(|(view, exception)| failed_shard(&view.index, exception))
+            .collect(),
+        unavailable: 0,
+    };
+    let timed_out = fail(context, views, &mut page, &mut missing);
     let max_score = match max_score {
         _ if views.is_empty() => json!(0.0),
         Some(score) if search_request.sort.is_none() && search_request.size > 0 => json!(score),
         _ => Value::Null,
     };
     let shards: u64 = views.iter().map(|view| view.shards).sum();
-    let mut outline = json!({
-        "total": shards, "successful": shards - failed.len() as u64, "skipped": 0, "failed": failed.len(),
-    });
-    if !failed.is_empty() {
-        outline["failures"] = failed.into();
+    let failed = missing.failed.len() as u64;
+    let successful = shards - failed - missing.unavailable;
+    let mut outline =
+        json!({ "total": shards, "successful": successful, "skipped": 0, "failed": failed });
+    if failed > 0 {
+        outline["failures"] = missing.failed.into();
     }
     let mut shown = Map::new();
     if let Some(limit) = search_request.counted {
@@ -283,24 +287,36 @@ fn run(
     Ok(())
 }
 
-/// Applies the faults of a failed shard and of a timeout: drops random hits. Returns whether the
+/// Shards without a result.
+struct Missing {
+    failed: Vec<Value>,
+    /// Those that no node has. OpenSearch (3.4) counts them neither as failed nor as successful.
+    unavailable: u64,
+}
+
+/// Applies the faults of missing shards and of a timeout: drops random hits. Returns whether the
 /// search timed out.
 fn fail(
     context: &mut RequestContext<'_>,
     views: &[View],
     page: &mut Vec<Hit>,
-    failed: &mut Vec<Value>,
+    missing: &mut Missing,
 ) -> bool {
     let Some(view) = views.first() else {
         return false;
     };
     let fails = context.has_fault(FaultKind::ShardFails);
+    let is_unavailable = context.has_fault(FaultKind::ShardUnavailable);
     let times_out = context.has_fault(FaultKind::SearchTimesOut);
-    if fails || times_out {
+    if fails || is_unavailable || times_out {
         page.retain(|_| context.rng.random_bool(0.5));
     }
-    if fails && failed.is_empty() {
-        failed.push(failed_shard(&view.index, &no_shard()));
+    if missing.failed.is_empty() {
+        if fails {
+            missing.failed.push(failed_shard(&view.index, &no_shard()));
+        } else {
+            missing.unavailable = is_unavailable.into();
+        }
     }
     times_out
 }

@@ -283,16 +283,35 @@ async fn searches_fail_or_report_that_they_are_partial() {
         search().await.1["hits"]["hits"].as_array().unwrap().len(),
         50
     );
-    for (fault, status, failed, timed_out) in [
-        (Fault::SearchUnavailable, 503, Value::Null, Value::Null),
-        (Fault::ShardFails, 200, json!(1), json!(false)),
-        (Fault::SearchTimesOut, 200, json!(0), json!(true)),
+    for (fault, status, successful, failed, timed_out) in [
+        (
+            Fault::SearchUnavailable,
+            503,
+            Value::Null,
+            Value::Null,
+            Value::Null,
+        ),
+        (Fault::ShardFails, 200, json!(0), json!(1), json!(false)),
+        (
+            Fault::ShardUnavailable,
+            200,
+            json!(0),
+            json!(0),
+            json!(false),
+        ),
+        (Fault::SearchTimesOut, 200, json!(1), json!(0), json!(true)),
     ] {
         server.inject(fault, Span::Times(1));
         let (found, body) = search().await;
+        let shards = &body["_shards"];
         assert_eq!(
-            (found, &body["_shards"]["failed"], &body["timed_out"]),
-            (status, &failed, &timed_out),
+            (
+                found,
+                &shards["successful"],
+                &shards["failed"],
+                &body["timed_out"]
+            ),
+            (status, &successful, &failed, &timed_out),
             "{fault:?}"
         );
         if status == 200 {

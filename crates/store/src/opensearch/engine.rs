@@ -20,7 +20,7 @@ use super::{
     policy_exclusion::PolicyExclusion,
     refresh::Refresher,
     responses::{Answers, Purpose},
-    search_response::SearchResponse,
+    search_response::{Lack, SearchResponse},
     transport::OpenSearchService,
 };
 use crate::{StoreError, changes::Sequence};
@@ -71,6 +71,10 @@ pub struct Engine {
 /// turn, so that all of them read, and no document crosses the network between nodes. Without local
 /// copies, as on a coordinating node, OpenSearch chooses among the others as ever.
 pub(super) const LOCAL_COPIES: &str = "_local";
+
+/// How often a search is sent whose shards are not available. Where an index was replaced while the
+/// search ran, the next one finds its successor.
+const SEARCH_ATTEMPTS: usize = 3;
 
 /// The path of a search of these indices that is not in a point in time. Missing ones are left out.
 pub(super) fn search_path(target: &str) -> String {
@@ -186,26 +190,28 @@ impl Engine {
         body: &Value,
     ) -> Result<SearchResponse<S>, StoreError> {
         let (operation, body) = ("a search", Bytes::from(body.to_string()));
-        let call = Call {
-            operation,
-            method: Method::POST,
-            path,
-            body,
-            timeout: SEARCH_TIMEOUT,
-        };
-        let answer: SearchResponse<S> =
-            parse(operation, &self.client.with(purpose).call(call).await?)?;
-        if answer.timed_out || answer.shards.failed > 0 {
-            let reason = format!(
-                "{} shards failed, timed out: {}",
-                answer.shards.failed, answer.timed_out
-            );
+        let client = self.client.with(purpose);
+        let mut attempts = 0;
+        loop {
+            let call = Call {
+                operation,
+                method: Method::POST,
+                path: path.clone(),
+                body: body.clone(),
+                timeout: SEARCH_TIMEOUT,
+            };
+            let answer: SearchResponse<S> = parse(operation, &client.call(call).await?)?;
+            attempts += 1;
+            let reason = match answer.lack() {
+                None => return Ok(answer),
+                Some(Lack::Unavailable(_)) if attempts < SEARCH_ATTEMPTS => continue,
+                Some(Lack::Unavailable(reason) | Lack::Other(reason)) => reason,
+            };
             return Err(StoreError::Busy {
                 status: 503,
                 reason,
             });
         }
-        Ok(answer)
     }
 
     /// The targets of a query: the aliases of its clusters, or the alias over all; `None` if the

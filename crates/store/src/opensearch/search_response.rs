@@ -1,5 +1,6 @@
 //! Responses of `_search`.
 
+use fleetdex_core::planted::{Bug, planted};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -16,9 +17,41 @@ pub(super) struct SearchResponse<S> {
 
 #[derive(Deserialize)]
 pub(super) struct Shards {
-    #[serde(default)]
     pub(super) total: u64,
-    pub(super) failed: u64,
+    successful: u64,
+    failed: u64,
+}
+
+/// What a response lacks.
+pub(super) enum Lack {
+    /// Shards that no node has, as after their index was deleted. OpenSearch counts them neither
+    /// as failed nor as successful.
+    Unavailable(String),
+    Other(String),
+}
+
+impl<S> SearchResponse<S> {
+    /// What it lacks; `None` if it is whole.
+    pub(super) fn lack(&self) -> Option<Lack> {
+        if self.timed_out {
+            let reason = "a search timed out in OpenSearch".to_owned();
+            return Some(Lack::Other(reason));
+        }
+        let Shards {
+            total,
+            successful,
+            failed,
+        } = self.shards;
+        if failed > 0 {
+            return Some(Lack::Other(format!("{failed} of {total} shards failed")));
+        }
+        let unavailable = total.saturating_sub(successful);
+        if unavailable == 0 || planted(Bug::IgnoreMissingShards) {
+            return None;
+        }
+        let reason = format!("{unavailable} of {total} shards are not available");
+        Some(Lack::Unavailable(reason))
+    }
 }
 
 #[derive(Deserialize)]

@@ -36,7 +36,7 @@ fn recorded(hangs: bool) -> (Engine, Arc<Mutex<Vec<String>>>) {
         let hit = |name: &str| json!({ "_id": name, "_source": source(name), "sort": [name] });
         let hits = ["a", "b", "c"].map(hit);
         let body = json!({
-            "pit_id": opens.then(|| format!("pit{number}")), "timed_out": false, "_shards": { "total": 2, "failed": 0 },
+            "pit_id": opens.then(|| format!("pit{number}")), "timed_out": false, "_shards": { "total": 2, "successful": 2, "failed": 0 },
             "hits": { "total": { "value": 3 }, "hits": hits },
         });
         async move {
@@ -259,7 +259,7 @@ async fn groups_of_many_pages_are_found_without_a_point_in_time() {
             .collect();
         let after = buckets.last().map(|bucket| bucket["key"].clone());
         let body = json!({
-            "pit_id": "pit", "timed_out": false, "_shards": { "total": 2, "failed": 0 }, "hits": { "hits": [] },
+            "pit_id": "pit", "timed_out": false, "_shards": { "total": 2, "successful": 2, "failed": 0 }, "hits": { "hits": [] },
             "aggregations": { "groups": { "buckets": buckets, "after_key": after } },
         });
         async move { Ok(Response::new(Bytes::from(body.to_string()))) }

@@ -19,7 +19,7 @@ use crate::{Extent, IndexRevision, StoreError, StoredVersion, Visit};
 const PAGE: usize = 10_000;
 /// The fields that are read of a response; the rest would be half of it.
 const READ: &str =
-    "filter_path=timed_out,_shards.failed,pit_id,hits.hits._id,hits.hits._version,hits.hits.sort";
+    "filter_path=timed_out,_shards,pit_id,hits.hits._id,hits.hits._version,hits.hits.sort";
 
 /// Namespace and name, then the parts of the id, which is unique within a cluster. OpenSearch 2
 /// does not know `_shard_doc`. A missing value, such as the namespace of a node, or one that is too

@@ -2,7 +2,11 @@
 
 use std::time::Duration;
 
-use e2e::oracle::revisions;
+use e2e::{
+    oracle::revisions,
+    poll::eventually,
+    query_api::{list_with_warnings, names_of},
+};
 use serde_json::{Value, json};
 
 use super::{BOTH, Fixture, enter, stop, until_written};
@@ -99,4 +103,42 @@ async fn removed_aliases_are_restored() {
     }
     fixture.registry.until_ready().await.unwrap();
     fixture.registry.remove().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_list_that_lacks_an_index_that_no_node_has_is_an_error_and_not_a_shorter_list() {
+    let stage = enter().await;
+    let fixture = Fixture::both_members(&stage, "unavailable").await;
+    let path = "api/v1/namespaces/default/configmaps";
+    let (whole, _) = list_with_warnings(&stage.operator, path).await.unwrap();
+
+    let index = format!("unavailable-{}", fixture.registry.prefix);
+    let nowhere = json!({
+        "settings": { "number_of_replicas": 0, "index.routing.allocation.require._name": "none" },
+        "aliases": { (fixture.registry.prefix.clone()): {} },
+    });
+    let create = format!("{index}?wait_for_active_shards=0");
+    stage.opensearch.put(&create, &nowhere).await.unwrap();
+    // What OpenSearch answers looks whole: no shard has failed.
+    let search = format!("{}/_search", fixture.registry.prefix);
+    let shards = &stage.opensearch.get(&search).await.unwrap()["_shards"];
+    assert_eq!(shards["failed"], 0, "{shards}");
+    for path in [path.to_owned(), format!("{path}?limit=1")] {
+        let refused = list_with_warnings(&stage.operator, &path)
+            .await
+            .unwrap_err();
+        let refused = refused.to_string();
+        assert!(refused.contains("429"), "{refused}");
+    }
+
+    stage.opensearch.delete(&index).await.unwrap();
+    eventually("the list is whole again", OUTAGE, || async {
+        let (list, _) = list_with_warnings(&stage.operator, path).await?;
+        let names: [Vec<String>; 2] = [names_of(&list)?, names_of(&whole)?];
+        anyhow::ensure!(names[0] == names[1], "{names:?}");
+        Ok(())
+    })
+    .await
+    .unwrap();
+    fixture.check_and_remove().await;
 }
