@@ -68,7 +68,7 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
     let owner = control_plane::installation_id(&control_plane).await;
     let clusters = Arc::new(connections(&args, &control_plane, cancel.child_token()));
     let changed = Arc::new(Notify::new());
-    let replicas = replicas::join(&args, &control_plane, &changed, server.address())?;
+    let replicas = replicas::join(&args, &control_plane_config, &changed, server.address())?;
     let mut servers = Servers::default();
     let secure_serving = servers
         .start_secure_serving(&args, &replicas, &control_plane, &clusters, &telemetry)

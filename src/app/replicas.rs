@@ -3,8 +3,9 @@
 use std::{net::SocketAddr, sync::Arc};
 
 use anyhow::Context as _;
+use fleetdex_clusters::connect::lease_client;
 use fleetdex_operator::replicas::{ReplicaConfig, Replicas};
-use kube::Client;
+use kube::Config;
 use tokio::sync::Notify;
 
 use super::args::RunArgs;
@@ -13,7 +14,7 @@ use super::args::RunArgs;
 /// here.
 pub(super) fn join(
     args: &RunArgs,
-    control_plane: &Client,
+    control_plane: &Config,
     changed: &Arc<Notify>,
     served: SocketAddr,
 ) -> anyhow::Result<Replicas> {
@@ -29,11 +30,13 @@ pub(super) fn join(
     let namespace = args
         .replica_namespace
         .clone()
-        .unwrap_or_else(|| control_plane.default_namespace().to_owned());
+        .unwrap_or_else(|| control_plane.default_namespace.clone());
     let address = advertised_address(args, served);
     tracing::info!(replica = %name, namespace, address = address.map(tracing::field::display), "joining the other replicas");
+    let leases = lease_client(control_plane)
+        .context("cannot make a client for Leases in the control plane")?;
     Ok(Replicas::join(
-        control_plane.clone(),
+        leases,
         ReplicaConfig {
             name,
             namespace,

@@ -29,7 +29,7 @@ mod error;
 mod negotiated;
 mod transport;
 
-pub use control_plane::control_plane_client;
+pub use control_plane::{control_plane_client, lease_client};
 pub use error::ConnectError;
 pub use negotiated::LargeTransfer;
 pub use transport::Protocols;

@@ -422,6 +422,7 @@ impl StreamSupervisor {
                 .push((resource, progress));
         }
         for (name, store) in &self.stores {
+            let mut synced = BTreeSet::new();
             for revision in store.pipeline.revisions() {
                 let of_store = (name.clone(), revision.cluster.clone());
                 let is_certain = plan
@@ -429,9 +430,13 @@ impl StreamSupervisor {
                     .get(&of_store)
                     .is_some_and(|coverage| coverage.certain);
                 let of_cluster = units.remove(&of_store).unwrap_or_default();
+                if of_cluster.iter().all(is_synced) {
+                    synced.insert(revision.cluster.clone());
+                }
                 self.activations
                     .update(name, &store.pipeline, revision, &of_cluster, is_certain);
             }
+            store.pipeline.set_synced(synced);
         }
     }
 
@@ -451,3 +456,7 @@ impl StreamSupervisor {
 
 /// A resource that is written to an index revision, and the progress of its stream if it runs.
 type UnitProgress<'a> = (ResourceName, Option<&'a Progress>);
+
+fn is_synced((_, progress): &UnitProgress<'_>) -> bool {
+    progress.is_some_and(|progress| progress.state() == UnitState::Synced)
+}

@@ -8,7 +8,7 @@ use reqwest::RequestBuilder;
 use super::process::Process;
 
 /// Far beyond what a start takes on a machine that compiles at the same time.
-const DEADLINE: Duration = Duration::from_mins(4);
+const DEADLINE: Duration = Duration::from_mins(10);
 
 /// Sends the probe until the response is 200; fails at once, with the end of the log, if the
 /// program exits.

@@ -17,6 +17,16 @@ use super::transport::{Protocols, transport};
 /// Through a proxy, and with credentials of a program, whose certificate expires, it is kube's own
 /// client, over HTTP/1.1.
 pub fn control_plane_client(config: &Config) -> Result<Client, kube::Error> {
+    client(config, Protocols::Http2AndHttp1)
+}
+
+/// The same over HTTP/1.1, for Leases: a request that is not answered in time ends its connection,
+/// and the next one does not wait for a server that has fallen silent.
+pub fn lease_client(config: &Config) -> Result<Client, kube::Error> {
+    client(config, Protocols::Http1)
+}
+
+fn client(config: &Config, protocols: Protocols) -> Result<Client, kube::Error> {
     let limit = ResponseLimitLayer::default();
     if config.proxy_url.is_some() || config.auth_info.exec.is_some() {
         let client = ClientBuilder::try_from(config.clone())?;
@@ -25,7 +35,7 @@ pub fn control_plane_client(config: &Config) -> Result<Client, kube::Error> {
     let mut tcp = HttpConnector::new();
     tcp.enforce_http(false);
     tcp.set_nodelay(true);
-    let transport = transport(config, tcp, Protocols::Http2AndHttp1)?;
+    let transport = transport(config, tcp, protocols)?;
     let decompression = DecompressionLayer::new()
         .no_br()
         .no_deflate()

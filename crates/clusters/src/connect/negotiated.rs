@@ -37,7 +37,7 @@ use hyper_util::{
 };
 use kube::client::Body;
 use parking_lot::Mutex;
-use tokio::time::timeout;
+use tokio::{task::AbortHandle, time::timeout};
 use tower::{BoxError, Service, ServiceExt};
 
 /// Streams of one connection. kube-apiserver allows 100 by default, and some stay free for requests
@@ -188,6 +188,8 @@ struct ConnectionsState {
 struct SharedConnection {
     sender: SendRequest<Body>,
     streams: Arc<StreamCount>,
+    /// Reads and writes it.
+    task: AbortHandle,
 }
 
 /// How many streams a connection has, and may have.
@@ -244,8 +246,7 @@ impl ConnectionsState {
         if self.is_http1 {
             return Some(None);
         }
-        self.open
-            .retain(|connection| !connection.sender.is_closed());
+        self.open.retain(|connection| !connection.is_over());
         let (position, slot) = self
             .open
             .iter()
@@ -260,6 +261,17 @@ impl ConnectionsState {
 }
 
 impl SharedConnection {
+    /// Whether it carries no further stream. One whose server allows none any more, and that has
+    /// none, is closed: it would never end by itself.
+    fn is_over(&self) -> bool {
+        let StreamCount { open, allowed } = &*self.streams;
+        let is_refused = allowed.load(Ordering::Relaxed) == 0 && open.load(Ordering::Relaxed) == 0;
+        if is_refused {
+            self.task.abort();
+        }
+        is_refused || self.sender.is_closed()
+    }
+
     fn slot(&self) -> Option<(SendRequest<Body>, OpenStream)> {
         let allowed = self
             .streams
@@ -309,7 +321,7 @@ where
     let counted = Arc::clone(&streams);
     // Like the connections of HTTP/1.1, it ends with the last that uses it: after the client is
     // dropped, its streams are still read to their end.
-    tokio::spawn(async move {
+    let task = tokio::spawn(async move {
         // Each request polls it, so that a changed limit is known to the one after that.
         let ended = std::future::poll_fn(|context| {
             let polled = Pin::new(&mut connection).poll(context);
@@ -321,7 +333,11 @@ where
             tracing::debug!(%error, "a connection of HTTP/2 failed");
         }
     });
-    Ok(SharedConnection { sender, streams })
+    Ok(SharedConnection {
+        sender,
+        streams,
+        task: task.abort_handle(),
+    })
 }
 
 /// The body of a response. The stream counts as open until it is dropped.

@@ -3,7 +3,7 @@
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicU32, AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -22,6 +22,8 @@ use super::{FaultKind, ListPage, StreamFault, event::status_fault, lines::WatchL
 /// Timeout of a list page, for 500 large objects over a slow link; the API server itself gives up
 /// after one minute.
 const LIST_TIMEOUT: Duration = Duration::from_secs(65);
+/// A first page of more bytes gets a connection of its own next time.
+const LARGE_PAGE: usize = 1 << 20;
 /// Timeout for opening a watch.
 const OPEN_TIMEOUT: Duration = Duration::from_secs(30);
 /// Range of the random lifetime of a watch, in seconds, so that the watches of a fleet do not end
@@ -98,6 +100,8 @@ pub struct ListerWatcher {
     page_size: Arc<AtomicU32>,
     /// Length of the page that was read last. Clones share it.
     page_bytes: Arc<AtomicUsize>,
+    /// Whether the last first page was large, or did not arrive in time. Clones share it.
+    is_large: Arc<AtomicBool>,
 }
 
 impl ListerWatcher {
@@ -108,6 +112,7 @@ impl ListerWatcher {
             collection,
             page_size: Arc::new(AtomicU32::new(LARGEST_PAGE)),
             page_bytes: Arc::default(),
+            is_large: Arc::default(),
         }
     }
 
@@ -160,6 +165,7 @@ impl ListerWatcher {
             tracing::debug!(resource = %self.collection.resource.plural, limit, %unread, "requesting a page again with fewer objects");
             self.page_size
                 .store((limit / SHRINKING).max(1), Ordering::Relaxed);
+            self.page_bytes.store(0, Ordering::Relaxed);
         }
     }
 
@@ -200,7 +206,8 @@ impl ListerWatcher {
         }
         let mut request = request(&self.collection.uri(&parameters), accept, None)?;
         // The first page of a small collection shares the connection of the watches.
-        if continue_token.is_some() {
+        let is_first = limit.is_some() && continue_token.is_none();
+        if !is_first || self.is_large.load(Ordering::Relaxed) {
             request.extensions_mut().insert(LargeTransfer);
         }
         let span = request_span("list");
@@ -223,6 +230,10 @@ impl ListerWatcher {
             match intake.read_like(body, max_bytes, previous).await {
                 Ok(body) => {
                     self.page_bytes.store(body.len(), Ordering::Relaxed);
+                    if is_first {
+                        let is_large = body.len() > LARGE_PAGE;
+                        self.is_large.store(is_large, Ordering::Relaxed);
+                    }
                     self.grow_pages(limit, body.len(), max_bytes);
                     Ok(Ok(body))
                 }
@@ -232,7 +243,10 @@ impl ListerWatcher {
         };
         let result = tokio::time::timeout(LIST_TIMEOUT, response)
             .await
-            .unwrap_or_else(|_| Err(timed_out("list", LIST_TIMEOUT)));
+            .unwrap_or_else(|_| {
+                self.is_large.store(true, Ordering::Relaxed);
+                Err(timed_out("list", LIST_TIMEOUT))
+            });
         note_fault(span.as_ref(), &result);
         result
     }

@@ -3,6 +3,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
+    time::Duration,
 };
 
 use fleetdex_clusters::MemberState;
@@ -29,6 +30,8 @@ use crate::{
 
 /// How long no report is made after one, as a multiple of the time that it took.
 const REPORT_PAUSE_RATIO: u32 = 20;
+/// But not longer than this: the other replicas warn their users by it.
+const MAX_REPORT_PAUSE: Duration = Duration::from_secs(5);
 
 /// Exchanges reports with the other replicas: with the leader what statuses need, with all of them
 /// the completeness of streams.
@@ -65,7 +68,8 @@ pub(super) async fn exchange_reports(reconciler: Arc<Reconciler>, mut reports: R
                 tracing::debug!(error = %causes(&error), "cannot read the reports of the other replicas; it is retried");
             }
         }
-        tokio::time::sleep(REPORT_INTERVAL.max(spent * REPORT_PAUSE_RATIO)).await;
+        let pause = spent.saturating_mul(REPORT_PAUSE_RATIO);
+        tokio::time::sleep(pause.clamp(REPORT_INTERVAL, MAX_REPORT_PAUSE)).await;
     }
 }
 

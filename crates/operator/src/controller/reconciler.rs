@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use fleetdex_api::registry::{ResourceRegistry, ResourceRegistryStatus, StoreStatus};
+use fleetdex_api::registry::{ResourceRegistry, StoreStatus};
 use fleetdex_clusters::{
     Clusters, MemberState,
     secret_hosts::SecretHosts,
@@ -151,8 +151,8 @@ pub(super) struct ControllerState {
     pub(super) member_reconciler: MemberReconciler,
     pub(super) members: MemberStates,
     pub(super) inputs: Option<PlanInputs>,
-    /// The status that was written last, and when, for each registry.
-    pub(super) written: BTreeMap<String, (ResourceRegistryStatus, std::time::Instant)>,
+    /// When the status of each registry was written last, as long as that delays the next one.
+    pub(super) written: BTreeMap<String, std::time::Instant>,
     /// What the Events of each registry have reported.
     pub(super) reported_events: BTreeMap<String, ReportedEvents>,
     /// The locations that may have documents of each registry, by its UID.

@@ -178,11 +178,14 @@ impl Reconciler {
     ) -> Result<Action, ReconcileError> {
         let name = registry.name_any();
         let new = bounded(observed.clone());
+        let written = state.written.get(&name).map(|written| written.elapsed());
         if !needs_write(&new, before) {
-            state.written.remove(&name);
+            if written.is_some_and(|elapsed| elapsed >= write_interval(&new)) {
+                state.written.remove(&name);
+            }
             return Ok(Action::await_change());
         }
-        if let Some((_, written_at)) = state.written.get(&name)
+        if let Some(elapsed) = written
             && !has_new_conditions(&new, before)
         {
             let least = if phases(&new) == phases(before) {
@@ -191,7 +194,7 @@ impl Reconciler {
                 Duration::ZERO
             };
             let interval = write_interval(&new).max(least);
-            if let Some(wait) = interval.checked_sub(written_at.elapsed())
+            if let Some(wait) = interval.checked_sub(elapsed)
                 && !wait.is_zero()
             {
                 return Ok(Action::requeue(wait));
@@ -199,7 +202,7 @@ impl Reconciler {
         }
         self.patch_status(registry, &new).await?;
         self.emit_events(state, registry, before, &observed).await;
-        state.written.insert(name, (new, std::time::Instant::now()));
+        state.written.insert(name, std::time::Instant::now());
         Ok(Action::await_change())
     }
 

@@ -13,7 +13,9 @@ use fleetdex_core::model::{ClusterName, StoreName, causes};
 use fleetdex_sync::progress::{UnitState, UnitStatus};
 use jiff::Timestamp;
 use k8s_openapi::{
-    ByteString, api::core::v1::ConfigMap, apimachinery::pkg::apis::meta::v1::ObjectMeta,
+    ByteString,
+    api::core::v1::ConfigMap,
+    apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference},
 };
 use kube::{
     Api, ResourceExt,
@@ -38,8 +40,10 @@ const COMPLETENESS_ANNOTATION: &str = "fleetdex.io/gaps";
 /// clusters that all differ take 60 kB. Beyond the limit the annotation is left out, and the other
 /// replicas warn that the completeness is unknown.
 const MAX_COMPLETENESS_BYTES: usize = 128 << 10;
-/// The field manager of server-side apply.
+/// The field managers of server-side apply: the completeness of streams is written more often than
+/// the report.
 const FIELD_MANAGER: &str = "fleetdex-replica";
+const COMPLETENESS_MANAGER: &str = "fleetdex-replica-completeness";
 /// How long the control plane may take for one request.
 const TIMEOUT: Duration = Duration::from_secs(5);
 /// The largest size of an unpacked report. etcd takes objects of 1.5 MiB; a report packs to a
@@ -136,18 +140,33 @@ pub enum ReportError {
     Json(#[from] serde_json::Error),
 }
 
+/// The answer to a request about ConfigMaps of replicas.
+async fn answer<T>(
+    doing: &'static str,
+    request: impl Future<Output = Result<T, kube::Error>>,
+) -> Result<T, ReportError> {
+    let refused = |source| ReportError::Refused {
+        doing,
+        source: Box::new(source),
+    };
+    timeout(TIMEOUT, request)
+        .await
+        .map_err(|_| ReportError::Timeout)?
+        .map_err(refused)
+}
+
 /// Reads and writes the reports of replicas.
 pub struct ReplicaReports {
     replicas: Replicas,
     config_maps: Api<ConfigMap>,
     name: String,
-    written: Option<WrittenReport>,
+    written_report: Option<WrittenReport>,
+    written_completeness: Option<CompletenessReport>,
 }
 
-/// What was written last.
+/// The report that was written last.
 struct WrittenReport {
     report: ReplicaReport,
-    completeness: CompletenessReport,
     bytes: usize,
     at: Instant,
 }
@@ -155,8 +174,8 @@ struct WrittenReport {
 impl WrittenReport {
     /// Whether a report has to be written now. A large one is not written every two seconds, unless
     /// other replicas or the deletion of a registry wait for it.
-    fn is_outdated_by(&self, report: &ReplicaReport, completeness: &CompletenessReport) -> bool {
-        if self.report == *report && self.completeness == *completeness {
+    fn is_outdated_by(&self, report: &ReplicaReport) -> bool {
+        if self.report == *report {
             return false;
         }
         let is_awaited =
@@ -184,7 +203,8 @@ impl ReplicaReports {
             replicas: replicas.clone(),
             config_maps,
             name: object_name(&config.name),
-            written: None,
+            written_report: None,
+            written_completeness: None,
         })
     }
 
@@ -199,52 +219,53 @@ impl ReplicaReports {
         let Some(owner) = self.replicas.owner() else {
             return Ok(());
         };
-        if let Some(written) = &self.written
-            && !written.is_outdated_by(&report, &completeness)
-        {
-            return Ok(());
+        let written = self.written_report.as_ref();
+        if written.is_none_or(|written| written.is_outdated_by(&report)) {
+            let packed = pack(&report)?;
+            let bytes = packed.len();
+            let config_map = ConfigMap {
+                metadata: self.metadata(owner.clone()),
+                binary_data: Some([(REPORT_KEY.to_owned(), ByteString(packed))].into()),
+                ..ConfigMap::default()
+            };
+            self.apply(FIELD_MANAGER, &config_map).await?;
+            self.written_report = Some(WrittenReport {
+                report,
+                bytes,
+                at: Instant::now(),
+            });
         }
-        let packed = pack(&report)?;
-        let bytes = packed.len();
-        let config_map = ConfigMap {
-            metadata: ObjectMeta {
-                name: Some(self.name.clone()),
-                labels: Some(BTreeMap::from([(
-                    REPLICA_LABEL.to_owned(),
-                    "true".to_owned(),
-                )])),
-                annotations: pack_completeness(&completeness)?
-                    .map(|packed| BTreeMap::from([(COMPLETENESS_ANNOTATION.to_owned(), packed)])),
-                owner_references: Some(vec![owner]),
-                ..ObjectMeta::default()
-            },
-            binary_data: Some(BTreeMap::from([(
-                REPORT_KEY.to_owned(),
-                ByteString(packed),
-            )])),
-            ..ConfigMap::default()
-        };
-        let parameters = PatchParams::apply(FIELD_MANAGER).force();
-        let patch = Patch::Apply(&config_map);
-        let response = timeout(
-            TIMEOUT,
-            self.config_maps.patch(&self.name, &parameters, &patch),
-        )
-        .await;
-        let refused = |source| ReportError::Refused {
-            doing: "write",
-            source: Box::new(source),
-        };
-        response
-            .map_err(|_| ReportError::Timeout)?
-            .map_err(refused)?;
-        self.written = Some(WrittenReport {
-            report,
-            completeness,
-            bytes,
-            at: Instant::now(),
-        });
+        if self.written_completeness.as_ref() != Some(&completeness) {
+            let packed = pack_completeness(&completeness)?;
+            let mut metadata = self.metadata(owner);
+            metadata.annotations =
+                packed.map(|packed| [(COMPLETENESS_ANNOTATION.to_owned(), packed)].into());
+            let config_map = ConfigMap {
+                metadata,
+                ..ConfigMap::default()
+            };
+            self.apply(COMPLETENESS_MANAGER, &config_map).await?;
+            self.written_completeness = Some(completeness);
+        }
         Ok(())
+    }
+
+    fn metadata(&self, owner: OwnerReference) -> ObjectMeta {
+        ObjectMeta {
+            name: Some(self.name.clone()),
+            labels: Some([(REPLICA_LABEL.to_owned(), "true".to_owned())].into()),
+            owner_references: Some(vec![owner]),
+            ..ObjectMeta::default()
+        }
+    }
+
+    async fn apply(&self, manager: &str, config_map: &ConfigMap) -> Result<(), ReportError> {
+        let parameters = PatchParams::apply(manager).force();
+        let patch = Patch::Apply(config_map);
+        let applied = self
+            .config_maps
+            .patch_metadata(&self.name, &parameters, &patch);
+        answer("write", applied).await.map(drop)
     }
 
     /// The completeness reports of the other replicas that are alive.
@@ -252,14 +273,7 @@ impl ReplicaReports {
         &self,
     ) -> Result<BTreeMap<ReplicaName, CompletenessReport>, ReportError> {
         let parameters = ListParams::default().labels(REPLICA_LABEL);
-        let response = timeout(TIMEOUT, self.config_maps.list_metadata(&parameters)).await;
-        let refused = |source| ReportError::Refused {
-            doing: "list",
-            source: Box::new(source),
-        };
-        let found = response
-            .map_err(|_| ReportError::Timeout)?
-            .map_err(refused)?;
+        let found = answer("list", self.config_maps.list_metadata(&parameters)).await?;
         let alive = self.replicas.peer_names();
         let read = |config_map: PartialObjectMeta<ConfigMap>| {
             let name = replica_of(&config_map).filter(|name| alive.contains(name))?;
@@ -271,14 +285,7 @@ impl ReplicaReports {
     /// The reports and the completeness reports of the other replicas that are alive.
     pub async fn read(&self) -> Result<PeerReports, ReportError> {
         let parameters = ListParams::default().labels(REPLICA_LABEL);
-        let response = timeout(TIMEOUT, self.config_maps.list(&parameters)).await;
-        let refused = |source| ReportError::Refused {
-            doing: "list",
-            source: Box::new(source),
-        };
-        let found = response
-            .map_err(|_| ReportError::Timeout)?
-            .map_err(refused)?;
+        let found = answer("list", self.config_maps.list(&parameters)).await?;
         let alive = self.replicas.peer_names();
         let named = |config_map: ConfigMap| {
             Some((

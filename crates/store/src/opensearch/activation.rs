@@ -55,27 +55,40 @@ impl Engine {
         let current = own.iter().find(|other| other.id == *id);
         let shown = resources_to_show(visible, current);
         if current.is_some_and(|current| current.live) {
-            self.swap_aliases(revision, shown.as_ref()).await?;
+            let left = self.swap_aliases(revision, shown.as_ref()).await?;
             if self.feed.is_live(revision) {
                 self.feed.note_live(cluster, target, shown);
             } else {
                 // An earlier request made it live, and its response was lost.
                 self.feed.end_untracked(cluster, Some(target), shown);
             }
+            self.sweep_left(left).await;
             return Ok(());
         }
         let Some(mut swap) = self.feed.begin_swap(cluster, Some(target), shown.clone()) else {
-            self.swap_aliases(revision, shown.as_ref()).await?;
+            let left = self.swap_aliases(revision, shown.as_ref()).await?;
             self.feed.end_untracked(cluster, Some(target), shown);
+            self.sweep_left(left).await;
             return Ok(());
         };
         let current = current.filter(|current| current.is_read());
         let old = earlier.iter().find(|other| other.is_read()).copied();
         self.log_swap(&mut swap, index, shown.as_ref(), current, old)
             .await?;
-        self.swap_aliases(revision, shown.as_ref()).await?;
+        let left = self.swap_aliases(revision, shown.as_ref()).await?;
         swap.finish();
+        self.sweep_left(left).await;
         Ok(())
+    }
+
+    /// Deletes the documents of partitions that a swap has removed. No query sees them; what fails
+    /// here is repeated by garbage collection.
+    async fn sweep_left(&self, left: Vec<IndexName>) {
+        for index in left {
+            if let Err(error) = self.sweep_shared_indices(index.as_str()).await {
+                tracing::debug!(%index, %error, "documents of a removed partition stay for now");
+            }
+        }
     }
 
     /// Logs what queries see differently after a swap to `index`. `current`: the same revision, if
@@ -127,12 +140,13 @@ impl Engine {
 
     /// `shown`: the resources that the aliases show; `None`: everything, and the earlier revisions of
     /// the cluster are removed. An alias never shows less than before: one that was there alone when
-    /// the other one was lost still shows everything.
+    /// the other one was lost still shows everything. Returns the shared indices that have lost a
+    /// partition.
     async fn swap_aliases(
         &self,
         revision: &IndexRevision,
         shown: Option<&BTreeSet<ResourceName>>,
-    ) -> Result<(), StoreError> {
+    ) -> Result<Vec<IndexName>, StoreError> {
         let IndexRevision { cluster, index, .. } = revision;
         // Queries would lack what is not refreshed.
         self.refresh_index(index).await?;
@@ -161,13 +175,7 @@ impl Engine {
                 tracing::info!(%cluster, %index, resources = shown.len(), "queries about the complete resources are answered from this index revision");
             }
         }
-        for index in left {
-            // No query sees these documents. What fails here is repeated by garbage collection.
-            if let Err(error) = self.sweep_shared_indices(index.as_str()).await {
-                tracing::debug!(%index, %error, "documents of a removed partition stay for now");
-            }
-        }
-        Ok(())
+        Ok(left)
     }
 
     fn aliases_of_swap(

@@ -75,6 +75,8 @@ pub(super) const LOCAL_COPIES: &str = "_local";
 /// How often a search is sent whose shards are not available. Where an index was replaced while the
 /// search ran, the next one finds its successor.
 const SEARCH_ATTEMPTS: usize = 3;
+/// How long after the one before.
+const SEARCH_PAUSE: Duration = Duration::from_millis(50);
 
 /// The path of a search of these indices that is not in a point in time. Missing ones are left out.
 pub(super) fn search_path(target: &str) -> String {
@@ -191,6 +193,8 @@ impl Engine {
     ) -> Result<SearchResponse<S>, StoreError> {
         let (operation, body) = ("a search", Bytes::from(body.to_string()));
         let client = self.client.with(purpose);
+        // A search in a point in time names no index.
+        let is_in_view = path.starts_with("/_search");
         let mut attempts = 0;
         loop {
             let call = Call {
@@ -204,7 +208,12 @@ impl Engine {
             attempts += 1;
             let reason = match answer.lack() {
                 None => return Ok(answer),
-                Some(Lack::Unavailable(_)) if attempts < SEARCH_ATTEMPTS => continue,
+                // With the shards their view is gone.
+                Some(Lack::Unavailable(_)) if is_in_view => return Err(StoreError::Expired),
+                Some(Lack::Unavailable(_)) if attempts < SEARCH_ATTEMPTS => {
+                    tokio::time::sleep(SEARCH_PAUSE).await;
+                    continue;
+                }
                 Some(Lack::Unavailable(reason) | Lack::Other(reason)) => reason,
             };
             return Err(StoreError::Busy {

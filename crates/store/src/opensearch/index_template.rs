@@ -284,7 +284,10 @@ mod tests {
     #[test]
     fn the_template_covers_the_revisions_of_its_prefix_only() {
         let template = index_template(&IndexPrefix::default(), &IndexSettings::default(), &[]);
-        assert_eq!(template["index_patterns"], json!(["fleetdex-*.g*"]));
+        assert_eq!(
+            template["index_patterns"],
+            json!(["fleetdex-*.g*", "fleetdex.shared.*"])
+        );
         assert!(
             template["template"]["aliases"].is_null(),
             "a revision that is not complete must not be seen"

@@ -22,6 +22,7 @@ use super::{
     responses::Purpose,
     search_response::SearchResponse,
     shared_index::{ClusterPartition, SharedIndex, first_aliases},
+    survey::FoundRevision,
     surveyed_index::{IndexMetadata, SharedIndexMetadata},
 };
 use crate::{
@@ -36,8 +37,9 @@ const ATTEMPTS: usize = 50;
 const DELETIONS: usize = 5_000;
 /// Clusters whose documents are counted: more than there can be.
 const COUNTED_CLUSTERS: usize = 50_000;
-/// What OpenSearch (3.4, 2.19) says if an alias that has to exist does not.
-const ALIAS_MISSING: &str = "aliases_not_found_exception";
+/// What OpenSearch (3.4, 2.19) says if an alias that has to exist does not: when it reads the
+/// request, or when it applies it, after another one.
+const ALIAS_MISSING: [&str; 2] = ["aliases_not_found_exception", "required alias ["];
 
 #[derive(Deserialize)]
 struct ClusterHealth {
@@ -287,24 +289,15 @@ impl Engine {
             visible: None,
         };
         let prefix = &self.options.prefix;
-        let every_shared_index = prefix.every_shared_index();
         let _change = self.placement.begin_change().await;
         for _ in 0..ATTEMPTS {
-            let shared = self.shared_indices(every_shared_index.as_str()).await?;
-            let is_newer = |other: &ClusterPartition| {
-                other.cluster == added.cluster && other.revision >= added.revision
-            };
-            if shared
-                .iter()
-                .any(|(shared, _)| shared.partitions.values().any(is_newer))
-            {
+            let own = self.indices_of(&added.cluster).await?;
+            let is_newer = |other: &FoundRevision| other.revision.number >= added.revision;
+            if self.revisions_of(&added.cluster, &own).iter().any(is_newer) {
                 return Ok(false);
             }
-            let chosen = shared.iter().find(|(shared, metadata)| {
-                *metadata == required && shared.has_room(self.options.placement.clusters_per_index)
-            });
-            let is_added = match chosen {
-                Some((chosen, _)) => {
+            let is_added = match self.shared_index_with_room(&required).await? {
+                Some(chosen) => {
                     let mut change = chosen.change();
                     change.add(added.clone());
                     match change.actions(prefix) {
@@ -313,11 +306,10 @@ impl Engine {
                     }
                 }
                 None => {
-                    let numbers = shared
-                        .iter()
-                        .filter_map(|(shared, _)| prefix.shared_index_number(&shared.index));
-                    let next = prefix.shared_index(numbers.max().unwrap_or(0) + 1);
-                    self.create_shared_index(&next, &required, &added).await?
+                    // A number that none has had before: a request that deletes another index may
+                    // arrive late.
+                    let index = prefix.shared_index(fastrand::u32(1..).into());
+                    self.create_shared_index(&index, &required, &added).await?
                 }
             };
             if is_added {
@@ -325,6 +317,27 @@ impl Engine {
             }
         }
         Err(too_many_changes(operation))
+    }
+
+    /// A shared index with this metadata and room for a further partition. The one that had room
+    /// last time is looked at first: all of them have the aliases of all clusters.
+    async fn shared_index_with_room(
+        &self,
+        required: &SharedIndexMetadata,
+    ) -> Result<Option<SharedIndex>, StoreError> {
+        let every_index = self.options.prefix.every_shared_index();
+        let clusters = self.options.placement.clusters_per_index;
+        for looked_at in self.placement.with_room().into_iter().chain([every_index]) {
+            let shared = self.shared_indices(looked_at.as_str()).await?;
+            let chosen = shared
+                .into_iter()
+                .find(|(shared, metadata)| metadata == required && shared.has_room(clusters));
+            if let Some((chosen, _)) = chosen {
+                self.placement.set_with_room(chosen.index.clone());
+                return Ok(Some(chosen));
+            }
+        }
+        Ok(None)
     }
 
     /// Creates a shared index with its first partition; false if it existed already.
@@ -355,7 +368,11 @@ impl Engine {
     ) -> Result<bool, StoreError> {
         match self.change_aliases(operation, actions).await {
             Ok(()) => Ok(true),
-            Err(StoreError::Refused { reason, .. }) if reason.contains(ALIAS_MISSING) => Ok(false),
+            Err(StoreError::Refused { reason, .. })
+                if ALIAS_MISSING.iter().any(|missing| reason.contains(missing)) =>
+            {
+                Ok(false)
+            }
             Err(error) => Err(error),
         }
     }
@@ -416,7 +433,8 @@ impl Engine {
             .map(drop)
     }
 
-    /// Removes a partition, then its documents, and an index that has no partition any more.
+    /// Removes a partition. No query sees its documents then; a sweep deletes them, or the index if
+    /// it has no other partition.
     pub(super) async fn delete_partition(
         &self,
         revision: &IndexRevision,
@@ -430,28 +448,34 @@ impl Engine {
         let changed = self
             .change_partition("removing a partition", revision, remove)
             .await?;
-        let Some(index) = changed else {
-            return Ok(());
-        };
-        tracing::info!(cluster = %revision.cluster, %index, "removed a cluster from a shared index");
-        self.sweep_shared_indices(index.as_str()).await
+        if let Some(index) = changed {
+            tracing::info!(cluster = %revision.cluster, %index, "removed a cluster from a shared index");
+        }
+        Ok(())
     }
 
     /// Deletes documents that no partition has, and shared indices without partitions.
     pub(super) async fn sweep_shared_indices(&self, pattern: &str) -> Result<(), StoreError> {
+        // One index that fails does not keep the others from being swept.
+        let mut outcome = Ok(());
         for (shared, _) in self.shared_indices(pattern).await? {
-            if shared.partitions.is_empty() {
-                self.delete_shared_index(&shared).await?;
+            let swept = if shared.partitions.is_empty() {
+                self.delete_shared_index(&shared).await
             } else {
-                self.sweep_shared_index(&shared).await?;
-            }
+                self.sweep_shared_index(&shared).await
+            };
+            outcome = outcome.and(swept);
         }
-        Ok(())
+        outcome
     }
 
     async fn delete_shared_index(&self, shared: &SharedIndex) -> Result<(), StoreError> {
         let index = &shared.index;
         let operation = "deleting a shared index";
+        if let Some(actions) = shared.restoring() {
+            self.try_change(operation, &actions).await?;
+            return Err(too_many_changes(operation));
+        }
         if let Some(actions) = shared.closing()
             && !self.try_change(operation, &actions).await?
         {
@@ -502,16 +526,19 @@ impl Engine {
                 return Ok(());
             }
             tracing::info!(%index, documents = strays.len(), "deleting documents of removed partitions");
-            self.delete_strays(index, &strays).await?;
+            if !self.delete_strays(index, &strays).await? {
+                return Err(too_many_changes(operation));
+            }
             self.refresh_index(index).await?;
         }
     }
 
+    /// Whether any was there.
     async fn delete_strays(
         &self,
         index: &IndexName,
         strays: &[StrayHit],
-    ) -> Result<(), StoreError> {
+    ) -> Result<bool, StoreError> {
         let operation = "deleting documents of removed partitions";
         let lines: Vec<JsonLine> = strays
             .iter()
@@ -544,8 +571,9 @@ impl Engine {
                 Verdict::Deleted | Verdict::Absent | Verdict::Superseded | Verdict::IndexMissing(_)
             )
         };
+        let is_any = verdicts.contains(&Verdict::Deleted);
         match verdicts.into_iter().find(|verdict| !is_done(verdict)) {
-            None => Ok(()),
+            None => Ok(is_any),
             Some(refused) => Err(StoreError::Busy {
                 status: 429,
                 reason: format!("{operation}: {refused:?}"),

@@ -13,7 +13,7 @@ use std::{
     time::Duration,
 };
 
-use fleetdex_core::model::ClusterName;
+use fleetdex_core::model::{ClusterName, IndexName};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
@@ -129,6 +129,7 @@ struct PlacementState {
     documents: BTreeMap<ClusterName, u64>,
     counted: Option<Instant>,
     moves: BTreeMap<ClusterName, Instant>,
+    with_room: Option<IndexName>,
 }
 
 impl Placement {
@@ -182,6 +183,15 @@ impl Placement {
 
     pub(super) fn end_move(&self, cluster: &ClusterName) {
         self.0.state.lock().moves.remove(cluster);
+    }
+
+    /// The shared index that had room for a partition last time.
+    pub(super) fn with_room(&self) -> Option<IndexName> {
+        self.0.state.lock().with_room.clone()
+    }
+
+    pub(super) fn set_with_room(&self, index: IndexName) {
+        self.0.state.lock().with_room = Some(index);
     }
 
     /// Waits until this process changes no shared index.

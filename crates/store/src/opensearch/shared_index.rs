@@ -147,9 +147,10 @@ impl SharedIndex {
         self.over_all == visible_over_all(&self.partitions)
     }
 
-    /// Whether a further partition fits.
+    /// Whether a further partition fits. Without the alias of its version two requests could add
+    /// one with the same number.
     pub(super) fn has_room(&self, clusters: usize) -> bool {
-        self.version.next().is_some() && self.partitions.len() < clusters
+        matches!(self.version, IndexVersion::Known(_)) && self.partitions.len() < clusters
     }
 
     /// The routings of its partitions.
@@ -175,6 +176,17 @@ impl SharedIndex {
             before: self,
             after: self.partitions.clone(),
         }
+    }
+
+    /// The actions that restore the alias of its version, if that is lost.
+    pub(super) fn restoring(&self) -> Option<Vec<Value>> {
+        let IndexVersion::Lost(version) = self.version else {
+            return None;
+        };
+        let alias = self.index.version_alias(version);
+        Some(vec![
+            json!({ "add": { "index": self.index, "alias": alias } }),
+        ])
     }
 
     /// The actions after which nothing is added to an index without partitions, so that it can be
@@ -314,34 +326,58 @@ pub(super) fn first_aliases(
     })
 }
 
+/// Clauses of the filter of the alias over all clusters: OpenSearch takes 1,024 of a search, with
+/// those of the query.
+const MAX_CLAUSES: usize = 512;
+
 /// What the alias over all clusters shows of partitions of which the aliases of clusters show this.
+/// It leaves out what would be too many clauses, where the first lists of many clusters have come to
+/// different resources.
+fn over_all_groups(
+    partitions: &BTreeMap<Partition, ClusterPartition>,
+) -> BTreeMap<VisibleResources, Vec<Partition>> {
+    let mut groups: BTreeMap<VisibleResources, Vec<Partition>> = BTreeMap::new();
+    for (partition, of_cluster) in partitions {
+        let all = || planted(Bug::ShowTheNeighbour).then_some(VisibleResources::All);
+        if let Some(visible) = of_cluster.visible.clone().or_else(all) {
+            groups.entry(visible).or_default().push(*partition);
+        }
+    }
+    let mut clauses = 0;
+    groups.retain(|visible, _| {
+        clauses += visible.clauses() + 1;
+        clauses <= MAX_CLAUSES
+    });
+    groups
+}
+
 fn visible_over_all(
     partitions: &BTreeMap<Partition, ClusterPartition>,
 ) -> BTreeMap<Partition, VisibleResources> {
-    let visible = |(partition, of_cluster): (&Partition, &ClusterPartition)| {
-        let all = || planted(Bug::ShowTheNeighbour).then_some(VisibleResources::All);
-        Some((*partition, of_cluster.visible.clone().or_else(all)?))
+    let of_group = |(visible, partitions): (VisibleResources, Vec<Partition>)| {
+        let of_partition = move |partition| (partition, visible.clone());
+        partitions.into_iter().map(of_partition)
     };
-    partitions.iter().filter_map(visible).collect()
+    over_all_groups(partitions)
+        .into_iter()
+        .flat_map(of_group)
+        .collect()
 }
 
 /// The filter of the alias over all clusters; `None` if it shows nothing.
 fn filter_over_all(partitions: &BTreeMap<Partition, ClusterPartition>) -> Option<Value> {
-    let (mut whole, mut alternatives) = (Vec::new(), Vec::new());
-    for (partition, visible) in visible_over_all(partitions) {
-        let routing = partition.routing();
-        match visible {
-            VisibleResources::All => whole.push(routing),
-            VisibleResources::Only(resources) => {
-                let routing = json!({ "term": { "_routing": routing } });
-                let filter = [routing, resources_clause(&resources)];
-                alternatives.push(json!({ "bool": { "filter": filter } }));
-            }
+    let alternative = |(visible, partitions): (VisibleResources, Vec<Partition>)| {
+        let routings: Vec<String> = partitions.iter().map(|shown| shown.routing()).collect();
+        let mut filter = vec![json!({ "terms": { "_routing": routings } })];
+        if let VisibleResources::Only(resources) = visible {
+            filter.push(resources_clause(&resources));
         }
-    }
-    if !whole.is_empty() {
-        alternatives.push(json!({ "terms": { "_routing": whole } }));
-    }
+        json!({ "bool": { "filter": filter } })
+    };
+    let alternatives: Vec<Value> = over_all_groups(partitions)
+        .into_iter()
+        .map(alternative)
+        .collect();
     (!alternatives.is_empty())
         .then(|| json!({ "bool": { "should": alternatives, "minimum_should_match": 1 } }))
 }
@@ -352,14 +388,14 @@ fn read_over_all(configuration: Option<&Value>) -> BTreeMap<Partition, VisibleRe
     let partition = |routing: &Value| routing.as_str()?.parse().ok().map(Partition);
     let mut visible = BTreeMap::new();
     for alternative in alternatives.into_iter().flatten() {
-        let whole = alternative["terms"]["_routing"].as_array();
-        let whole = whole.into_iter().flatten().filter_map(partition);
-        visible.extend(whole.map(|partition| (partition, VisibleResources::All)));
-        let in_part = &alternative["bool"]["filter"];
-        if let Some(partition) = partition(&in_part[0]["term"]["_routing"]) {
-            let resources = VisibleResources::of(Some(&json!({ "filter": in_part[1] })));
-            visible.insert(partition, resources);
-        }
+        let clauses = &alternative["bool"]["filter"];
+        let routings = clauses[0]["terms"]["_routing"].as_array();
+        let resources = match clauses.get(1) {
+            None => VisibleResources::All,
+            Some(clause) => VisibleResources::of(Some(&json!({ "filter": clause }))),
+        };
+        let routings = routings.into_iter().flatten().filter_map(partition);
+        visible.extend(routings.map(|partition| (partition, resources.clone())));
     }
     visible
 }
@@ -435,5 +471,57 @@ impl PartitionFilter {
                 VisibleResources::of(Some(&json!({ "filter": resources })))
             }),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fleetdex_core::query::ResourceName;
+
+    use super::*;
+
+    fn partition(number: u64, visible: VisibleResources) -> (Partition, ClusterPartition) {
+        let of_cluster = ClusterPartition {
+            cluster: format!("member{number}").parse().unwrap(),
+            uid: None,
+            revision: 1,
+            is_written: true,
+            visible: Some(visible),
+        };
+        (Partition(number), of_cluster)
+    }
+
+    fn resources(groups: impl Iterator<Item = u64>) -> VisibleResources {
+        let of_group = |group| ResourceName::new(&format!("group{group}"), "pods");
+        VisibleResources::Only(groups.map(of_group).collect())
+    }
+
+    #[test]
+    fn clusters_that_show_the_same_are_one_alternative_over_all() {
+        let partitions = (1..=120).map(|number| match number % 3 {
+            0 => partition(number, VisibleResources::All),
+            part => partition(number, resources(0..part)),
+        });
+        let partitions: BTreeMap<_, _> = partitions.collect();
+        let filter = filter_over_all(&partitions).unwrap();
+        assert_eq!(filter["bool"]["should"].as_array().unwrap().len(), 3);
+        let read = read_over_all(Some(&json!({ "filter": filter })));
+        assert_eq!(read, visible_over_all(&partitions));
+        assert_eq!(read.len(), 120);
+        assert_eq!(read[&Partition(3)], VisibleResources::All);
+        assert_eq!(read[&Partition(5)], resources(0..2));
+    }
+
+    #[test]
+    fn the_filter_over_all_has_fewer_clauses_than_opensearch_takes() {
+        let different = |number| partition(number, resources(number..number + 10));
+        let mut partitions: BTreeMap<_, _> = (1..=127).map(different).collect();
+        partitions.extend([partition(128, VisibleResources::All)]);
+        let filter = filter_over_all(&partitions).unwrap();
+        let clauses = filter.to_string().matches("\"term").count();
+        assert!((400..=MAX_CLAUSES).contains(&clauses), "{clauses}");
+        let read = read_over_all(Some(&json!({ "filter": filter })));
+        assert_eq!(read, visible_over_all(&partitions));
+        assert_eq!(read[&Partition(128)], VisibleResources::All);
     }
 }

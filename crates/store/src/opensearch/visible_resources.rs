@@ -8,7 +8,7 @@ use fleetdex_core::query::ResourceName;
 use serde_json::Value;
 
 /// What an alias shows of an index.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum VisibleResources {
     /// Everything.
     All,
@@ -34,6 +34,18 @@ impl VisibleResources {
         match self {
             Self::All => (true, BTreeSet::new()),
             Self::Only(resources) => (false, resources),
+        }
+    }
+
+    /// How many clauses of a query select them.
+    pub(super) fn clauses(&self) -> usize {
+        match self {
+            Self::All => 0,
+            Self::Only(resources) => {
+                let groups: BTreeSet<&str> =
+                    resources.iter().map(|resource| &*resource.group).collect();
+                2 * groups.len().max(1)
+            }
         }
     }
 

@@ -230,3 +230,13 @@ async fn an_index_revision_whose_stream_has_ended_is_opened_before_garbage_is_co
     // It is not opened for anything that comes later.
     assert!(pipeline.open_clusters().is_empty() && !pipeline.checkpoints().is_open(&cluster));
 }
+
+#[tokio::test(start_paused = true)]
+async fn only_a_cluster_that_is_synced_moves_to_another_index() {
+    let running = RunningPipeline::new(0);
+    let pipeline = &running.pipeline;
+    let revision = pipeline.revision(&member(), None).await.unwrap();
+    assert!(pipeline.movable_revisions().is_empty());
+    pipeline.set_synced([member()].into());
+    assert_eq!(pipeline.movable_revisions(), [revision]);
+}

@@ -219,6 +219,20 @@ impl Pipeline {
         }
     }
 
+    /// Notes the clusters of which everything is in the store and follows changes. Only these move
+    /// to another index: while a cluster is listed again, its former documents do not change.
+    pub fn set_synced(&self, clusters: BTreeSet<ClusterName>) {
+        self.0.revisions.lock().synced = clusters;
+    }
+
+    /// The index revisions whose clusters may move to another index.
+    pub(super) fn movable_revisions(&self) -> Vec<IndexRevision> {
+        let mut revisions = self.revisions();
+        let synced = &self.0.revisions.lock().synced;
+        revisions.retain(|revision| synced.contains(&revision.cluster));
+        revisions
+    }
+
     /// Opens the next index revision of a cluster whose documents belong elsewhere. The present one
     /// answers queries until that is complete.
     pub(super) fn move_revision(&self, revision: &IndexRevision) {

@@ -51,6 +51,8 @@ pub struct ClusterRevisions {
     pub(super) open: BTreeMap<ClusterName, Arc<OpenRevision>>,
     /// Clusters whose units have to be restarted.
     pub(super) lost: BTreeSet<ClusterName>,
+    /// Clusters of which everything is in the store and follows changes.
+    pub(super) synced: BTreeSet<ClusterName>,
     /// The number of the last replaced index revision of a cluster; the next one has a higher
     /// number.
     pub(super) replaced: BTreeMap<ClusterName, u64>,

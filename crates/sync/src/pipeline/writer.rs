@@ -170,13 +170,14 @@ impl<'p> Writer<'p> {
         let opener = Arc::clone(self.opener);
         let store = Arc::clone(&self.store);
         let checked = self.pipeline.revisions();
+        let movable = self.pipeline.movable_revisions();
         self.checks.spawn(async move {
             let changed = tokio::time::timeout(CHECK_TIMEOUT, opener.changed())
                 .await
                 .unwrap_or(false);
             let lost = store.lost(&checked).await;
             let misplaced = match &lost {
-                Ok(lost) if lost.is_empty() => store.misplaced(&checked).await,
+                Ok(lost) if lost.is_empty() => store.misplaced(&movable).await,
                 _ => Ok(BTreeSet::new()),
             };
             HealthCheck {

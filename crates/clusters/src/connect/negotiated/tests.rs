@@ -217,3 +217,24 @@ async fn a_request_that_switches_protocols_goes_over_http1() {
     let body = response.unwrap().into_body().collect().await.unwrap();
     assert_eq!(body.to_bytes(), "HTTP/1.1");
 }
+
+#[tokio::test]
+async fn a_connection_that_is_allowed_no_stream_any_more_is_closed() {
+    let (client, server) = tokio::io::duplex(1 << 16);
+    let serving = http2::Builder::new(TokioExecutor::new())
+        .serve_connection(TokioIo::new(server), service_fn(respond));
+    let served = tokio::spawn(serving);
+    let mut state = ConnectionsState {
+        is_http1: false,
+        open: vec![open(TokioIo::new(client)).await.unwrap()],
+    };
+    let stream = state.slot().unwrap();
+    let streams = Arc::clone(&state.open[0].streams);
+    streams.allowed.store(0, Ordering::Relaxed);
+    assert!(state.slot().is_none());
+    assert_eq!(state.open.len(), 1, "it has a stream");
+    drop(stream);
+    assert!(state.slot().is_none() && state.open.is_empty());
+    let ended = timeout(Duration::from_secs(10), served).await;
+    assert!(ended.is_ok(), "the server still has the connection");
+}

@@ -56,12 +56,10 @@ fn a_report_of_a_large_share_fits_into_an_object() {
 async fn a_large_report_is_written_less_often_unless_something_waits_for_it() {
     let written = WrittenReport {
         report: ReplicaReport::default(),
-        completeness: CompletenessReport::default(),
         bytes: 500_000,
         at: Instant::now(),
     };
-    let completeness = CompletenessReport::default();
-    let outdates = |report: &ReplicaReport| written.is_outdated_by(report, &completeness);
+    let outdates = |report: &ReplicaReport| written.is_outdated_by(report);
     let changed = ReplicaReport {
         live: ["store member1".to_owned()].into(),
         ..ReplicaReport::default()
