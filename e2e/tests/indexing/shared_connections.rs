@@ -62,7 +62,8 @@ async fn a_hundred_watches_of_a_member_take_two_connections_instead_of_a_hundred
             Duration::from_secs(20),
             || async {
                 let open = connections_to(port).difference(&others).count();
-                anyhow::ensure!(open == 0, "{open} are open");
+                // One has written the object.
+                anyhow::ensure!(open <= 1, "{open} are open");
                 Ok(())
             },
         )

@@ -121,8 +121,6 @@ struct StrayList {
 struct StrayHit {
     #[serde(rename = "_id")]
     id: String,
-    #[serde(rename = "_version")]
-    version: u64,
     #[serde(rename = "_routing")]
     routing: Option<String>,
 }
@@ -497,14 +495,11 @@ impl Engine {
             "size": DELETIONS,
             "query": { "bool": { "must_not": [{ "terms": { "_routing": shared.routings() } }] } },
             "_source": false,
-            "version": true,
             "track_total_hits": false,
         });
         loop {
             let operation = "searching for documents of removed partitions";
-            let path = format!(
-                "/{index}/_search?filter_path=hits.hits._id,hits.hits._version,hits.hits._routing"
-            );
+            let path = format!("/{index}/_search?filter_path=hits.hits._id,hits.hits._routing");
             let answer = self
                 .send(operation, Method::POST, path, Some(&body))
                 .await?;
@@ -543,9 +538,9 @@ impl Engine {
         let lines: Vec<JsonLine> = strays
             .iter()
             .map(|stray| {
-                let mut action = json!({
-                    "_index": index, "_id": stray.id, "version": stray.version, "version_type": "external_gte",
-                });
+                // With an external version it would create the index again that another sweep has
+                // deleted.
+                let mut action = json!({ "_index": index, "_id": stray.id });
                 if let Some(routing) = &stray.routing {
                     action["routing"] = json!(routing);
                 }
