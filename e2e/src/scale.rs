@@ -6,6 +6,11 @@
 //! process of its own, so that what they use is not counted. Every size starts anew. Processor
 //! times are those of the processes, and so do not depend on what else the machine does.
 
+#![expect(
+    clippy::cast_precision_loss,
+    reason = "bytes, milliseconds and counts are below 2^53"
+)]
+
 mod figures;
 mod line;
 mod replicas;

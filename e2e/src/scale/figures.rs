@@ -119,7 +119,9 @@ pub fn table(sizes: &[ScaleFigures]) -> String {
         format!("| {name} | {} |\n", cells.join(" | "))
     };
     let mut text = cells("clusters", &|of| of.clusters.to_string());
-    text.push_str(&format!("|---|{}\n", "---|".repeat(sizes.len())));
+    text.push_str("|---|");
+    text.push_str(&"---|".repeat(sizes.len()));
+    text.push('\n');
     for (name, column) in ROWS {
         text.push_str(&cells(name, &column));
     }

@@ -18,7 +18,7 @@ use crate::{
 /// How often the replicas are asked. Metrics of thousands of clusters cost processor time, too.
 const POLL_INTERVAL: Duration = Duration::from_secs(2);
 /// Deadline for the end of a replica.
-const TERMINATION: Duration = Duration::from_secs(60);
+const TERMINATION: Duration = Duration::from_mins(1);
 /// Objects of a page of a list.
 const PAGE: usize = 500;
 
@@ -128,7 +128,7 @@ impl ReplicaSet {
                 .await?;
         }
         ensure!(
-            watching == watches as f64,
+            watching >= watches as f64,
             "{watching} of {watches} watches of {clusters} clusters"
         );
         Ok(())

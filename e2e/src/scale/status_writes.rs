@@ -57,9 +57,9 @@ impl StatusWrites {
                 };
                 let mut events = events.boxed();
                 while let Ok(Some(event)) = events.try_next().await {
-                    let registry = match event {
-                        WatchEvent::Modified(registry) | WatchEvent::Added(registry) => registry,
-                        _ => continue,
+                    let (WatchEvent::Modified(registry) | WatchEvent::Added(registry)) = event
+                    else {
+                        continue;
                     };
                     version = registry
                         .metadata

@@ -1,5 +1,7 @@
 //! How many connections the watches of a real API server take.
 
+#![expect(clippy::unwrap_used, clippy::panic, reason = "parts of a test")]
+
 use std::{collections::BTreeSet, fs, time::Duration};
 
 use e2e::{

@@ -122,10 +122,13 @@ async fn stored(engine: &Engine, revision: &IndexRevision) -> BTreeSet<String> {
 fn indices(server: &OpenSearch) -> Vec<String> {
     let names = server.indices().into_keys();
     names
-        .filter(|name| !name.ends_with(".state"))
-        .map(|name| match name.starts_with("fleetdex.shared.") {
-            true => "shared".to_owned(),
-            false => name,
+        .filter(|name| name != "fleetdex.state")
+        .map(|name| {
+            if name.starts_with("fleetdex.shared.") {
+                "shared".to_owned()
+            } else {
+                name
+            }
         })
         .collect()
 }

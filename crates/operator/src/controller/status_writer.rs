@@ -178,7 +178,7 @@ impl Reconciler {
     ) -> Result<Action, ReconcileError> {
         let name = registry.name_any();
         let new = bounded(observed.clone());
-        let written = state.written.get(&name).map(|written| written.elapsed());
+        let written = state.written.get(&name).map(std::time::Instant::elapsed);
         if !needs_write(&new, before) {
             if written.is_some_and(|elapsed| elapsed >= write_interval(&new)) {
                 state.written.remove(&name);

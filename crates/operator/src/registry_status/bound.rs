@@ -10,7 +10,7 @@ const MAX_CLUSTERS: usize = 2_000;
 /// The most bytes of these clusters as JSON: messages of members can be long.
 const MAX_BYTES: usize = 800_000;
 /// Bytes of a status that are written for each second between two writes of it.
-const BYTES_PER_SECOND: f64 = 50e3;
+const BYTES_PER_MILLISECOND: u64 = 50;
 
 /// The status as it is written. The summary and the conditions still count every cluster.
 pub fn bounded(mut status: ResourceRegistryStatus) -> ResourceRegistryStatus {
@@ -34,7 +34,7 @@ pub fn bounded(mut status: ResourceRegistryStatus) -> ResourceRegistryStatus {
 pub fn write_interval(status: &ResourceRegistryStatus) -> Duration {
     // Text, numbers and times always serialize.
     let bytes = serde_json::to_vec(status).map_or(0, |json| json.len());
-    Duration::from_secs_f64(bytes as f64 / BYTES_PER_SECOND)
+    Duration::from_millis(bytes as u64 / BYTES_PER_MILLISECOND)
 }
 
 fn needs_attention(cluster: &RegistryClusterStatus) -> bool {

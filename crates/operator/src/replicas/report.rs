@@ -50,7 +50,7 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 /// thirtieth.
 const MAX_REPORT_BYTES: u64 = 64 << 20;
 /// Bytes of a packed report that are written for each second between two writes of it.
-const BYTES_PER_SECOND: f64 = 50e3;
+const BYTES_PER_MILLISECOND: u64 = 50;
 
 /// How many failing streams of a cluster are reported with the message of the member or the store;
 /// the status of a registry names as many. Those messages do not pack as well as everything else:
@@ -140,7 +140,7 @@ pub enum ReportError {
     Json(#[from] serde_json::Error),
 }
 
-/// The answer to a request about ConfigMaps of replicas.
+/// The answer to a request about a `ConfigMap` of replicas.
 async fn answer<T>(
     doing: &'static str,
     request: impl Future<Output = Result<T, kube::Error>>,
@@ -180,7 +180,7 @@ impl WrittenReport {
         }
         let is_awaited =
             self.report.replicas != report.replicas || self.report.cleaned_up != report.cleaned_up;
-        let interval = Duration::from_secs_f64(self.bytes as f64 / BYTES_PER_SECOND);
+        let interval = Duration::from_millis(self.bytes as u64 / BYTES_PER_MILLISECOND);
         is_awaited || self.at.elapsed() >= interval
     }
 }
