@@ -128,7 +128,7 @@ impl ReplicaSet {
                 .await?;
         }
         ensure!(
-            watching >= watches as f64,
+            (watching - watches as f64).abs() < 0.5,
             "{watching} of {watches} watches of {clusters} clusters"
         );
         Ok(())
