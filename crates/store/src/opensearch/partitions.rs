@@ -20,7 +20,7 @@ use super::{
     index_template::revision_index,
     placement::{IndexPlace, PlacementFacts, has_room, is_scarce},
     responses::Purpose,
-    search_response::SearchResponse,
+    search_response::{RawHit, SearchResponse},
     shared_index::{ClusterPartition, SharedIndex, first_aliases},
     survey::FoundRevision,
     surveyed_index::{IndexMetadata, SharedIndexMetadata},
@@ -105,25 +105,8 @@ impl IndexPlace {
     }
 }
 
-/// A hit of a search for documents to delete.
-#[derive(Deserialize)]
-struct StrayHits {
-    hits: StrayList,
-}
-
-#[derive(Deserialize)]
-struct StrayList {
-    #[serde(default)]
-    hits: Vec<StrayHit>,
-}
-
-#[derive(Deserialize)]
-struct StrayHit {
-    #[serde(rename = "_id")]
-    id: String,
-    #[serde(rename = "_routing")]
-    routing: Option<String>,
-}
+/// A document of a removed partition.
+type StrayHit = RawHit<IgnoredAny>;
 
 impl Engine {
     /// Where the documents of a cluster belong, whose newest revision this is.
@@ -498,16 +481,11 @@ impl Engine {
             "track_total_hits": false,
         });
         loop {
-            let operation = "searching for documents of removed partitions";
-            let path = format!("/{index}/_search?filter_path=hits.hits._id,hits.hits._routing");
-            let answer = self
-                .send(operation, Method::POST, path, Some(&body))
-                .await?;
-            let found: StrayHits = if answer.starts_with(b"{}") {
-                return Ok(());
-            } else {
-                parse(operation, &answer)?
-            };
+            let path = format!(
+                "/{index}/_search?filter_path=timed_out,_shards,hits.hits._id,hits.hits._routing"
+            );
+            let found: SearchResponse<IgnoredAny> =
+                self.run_search(Purpose::Upkeep, path, &body).await?;
             let strays: Vec<StrayHit> = found
                 .hits
                 .hits
@@ -522,7 +500,13 @@ impl Engine {
             }
             tracing::info!(%index, documents = strays.len(), "deleting documents of removed partitions");
             if !self.delete_strays(index, &strays).await? {
-                return Err(too_many_changes(operation));
+                // Another sweep has deleted them, or this search is behind.
+                let reason =
+                    format!("{index} still shows documents of removed partitions that are deleted");
+                return Err(StoreError::Busy {
+                    status: 409,
+                    reason,
+                });
             }
             self.refresh_index(index).await?;
         }

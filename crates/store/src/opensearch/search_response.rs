@@ -82,6 +82,8 @@ pub(super) struct RawHit<S> {
     pub(super) id: String,
     #[serde(rename = "_version")]
     pub(super) version: Option<u64>,
+    #[serde(rename = "_routing")]
+    pub(super) routing: Option<String>,
     #[serde(rename = "_source")]
     pub(super) source: Option<S>,
     #[serde(default)]
