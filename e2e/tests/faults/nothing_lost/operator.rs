@@ -124,12 +124,6 @@ async fn acknowledged(stage: &Stage, registry: &Registry, cluster: &str) -> Resu
 async fn a_paused_operator_restores_no_deleted_objects_after_gc_deletes() {
     let stage = enter().await;
     let fixture = Fixture::both_members(&stage, "stopped").await;
-    let settings = json!({ "index.gc_deletes": GC_DELETES });
-    stage
-        .opensearch
-        .put(&format!("{}/_settings", fixture.indices()), &settings)
-        .await
-        .unwrap();
     let second = stage.another_operator(&[]).await.unwrap();
     let churns = fixture.start_churn();
     until_written(&churns, 100).await;
@@ -138,6 +132,15 @@ async fn a_paused_operator_restores_no_deleted_objects_after_gc_deletes() {
     until_written(&churns, 200).await;
     stop(churns).await;
     fixture.until_equal().await;
+    // Not earlier: with tombstones of one second, a write of the first operator that a slow disk
+    // delays beyond the other one's deletion would come back, and nothing deletes it while the
+    // first one is paused.
+    let settings = json!({ "index.gc_deletes": GC_DELETES });
+    stage
+        .opensearch
+        .put(&format!("{}/_settings", fixture.indices()), &settings)
+        .await
+        .unwrap();
     // Searches refresh, and a refresh drops tombstones that are older than `gc_deletes`.
     always(
         "the other one keeps everything equal",
