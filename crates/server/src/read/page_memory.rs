@@ -12,7 +12,8 @@ use tokio::time::timeout;
 
 use crate::request::api_error::ApiError;
 
-/// Pages of up to this size are not counted: there are no more of them than requests in flight.
+/// Pages of up to this size are not counted: there are at most two of them for each request in
+/// flight.
 pub(super) const SMALL_PAGE_BYTES: usize = 512 << 10;
 /// The largest page of usual objects; a larger one counts as this size.
 const PAGE_BYTES: usize = 32 << 20;
@@ -29,12 +30,14 @@ const LIMITS: MemoryLimits = MemoryLimits {
     shared: 192 << 20,
 };
 
-/// The memory of one response, for one page at a time.
+/// The memory of one response, for the page that is being sent and for the one after it.
 pub(super) struct PageMemory {
     budget: Budget,
     /// `None` for the operator's own queries, which are not counted.
     user: Option<Arc<str>>,
     reservation: Option<MemoryReservation>,
+    /// For the page that is read ahead.
+    ahead: Option<MemoryReservation>,
 }
 
 impl PageMemory {
@@ -49,16 +52,31 @@ impl PageMemory {
             budget: BUDGET.clone(),
             user,
             reservation: None,
+            ahead: None,
         }
     }
 
-    /// Releases the memory of the previous page, and reserves memory for a page of `bytes`.
+    /// Reserves memory for a page of about `bytes` that is read before the current one is sent.
+    /// Returns whether there is room for it.
+    pub(super) fn take_ahead(&mut self, bytes: usize) -> bool {
+        let Some(user) = self.user.as_deref().filter(|_| bytes > SMALL_PAGE_BYTES) else {
+            return true;
+        };
+        let mut reservation = self.budget.share(user).reservation();
+        let is_taken = reservation.try_grow(bytes);
+        self.ahead = is_taken.then_some(reservation);
+        is_taken
+    }
+
+    /// Releases the memory of the previous page, and reserves memory for a page of `bytes`: what
+    /// was reserved ahead, and what is missing from it.
     pub(super) async fn take(&mut self, bytes: usize) -> Result<(), ApiError> {
         self.reservation = None;
+        let ahead = self.ahead.take();
         let Some(user) = self.user.as_deref().filter(|_| bytes > SMALL_PAGE_BYTES) else {
             return Ok(());
         };
-        let mut reservation = self.budget.share(user).reservation();
+        let mut reservation = ahead.unwrap_or_else(|| self.budget.share(user).reservation());
         let taken = timeout(TIMEOUT, reservation.grow(bytes))
             .await
             .map_err(|_| ApiError::Timeout(TIMEOUT.as_secs()))?;
@@ -70,9 +88,10 @@ impl PageMemory {
     /// Records that the client has read `bytes` of the page since the last call. An error if that
     /// is too slow while others wait.
     pub(super) fn keep_pace(&mut self, bytes: usize) -> Result<(), ApiError> {
-        self.reservation
-            .as_mut()
-            .map_or(Ok(()), |reservation| reservation.keep_pace(bytes))
+        [&mut self.reservation, &mut self.ahead]
+            .into_iter()
+            .flatten()
+            .try_for_each(|reservation| reservation.keep_pace(bytes))
             .map_err(|error| refused(&error))
     }
 }
@@ -102,6 +121,7 @@ mod tests {
             budget: budget.clone(),
             user: Some(user.into()),
             reservation: None,
+            ahead: None,
         }
     }
 
@@ -118,6 +138,27 @@ mod tests {
         second.take(MIB).await.unwrap();
         third.take(31 * MIB).await.unwrap();
         drop([first, second, third]);
+        assert_eq!(budget.held(), 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_page_is_read_ahead_only_where_there_is_room_for_it() {
+        let budget = Budget::new(LIMITS);
+        let mut first = memory(&budget, "mallory");
+        first.take(32 * MIB).await.unwrap();
+        assert!(first.take_ahead(30 * MIB));
+        assert_eq!(budget.held(), 62 * MIB);
+        let mut second = memory(&budget, "mallory");
+        assert!(!second.take_ahead(3 * MIB));
+        assert!(second.take_ahead(SMALL_PAGE_BYTES));
+        assert_eq!(budget.held(), 62 * MIB);
+        // What is read is larger than what was expected.
+        first.take(31 * MIB).await.unwrap();
+        assert_eq!(budget.held(), 31 * MIB);
+        assert!(second.take_ahead(3 * MIB));
+        second.take(SMALL_PAGE_BYTES).await.unwrap();
+        assert_eq!(budget.held(), 31 * MIB);
+        drop(first);
         assert_eq!(budget.held(), 0);
     }
 

@@ -1,10 +1,12 @@
-//! Reads the objects of a response from the stores, page by page as the client reads them.
+//! Reads the objects of a response from the stores, page by page as the client reads them. The next
+//! page is read while one is being sent, if there is memory for both.
 
 use std::{time::Duration, vec};
 
 use fleetdex_core::query::{Cursor, Hit, Page, Query, ResourceName};
 use fleetdex_store::merged::Merged;
 use tokio::time::timeout;
+use tokio_util::task::AbortOnDropHandle;
 
 use super::{page_memory::PageMemory, query_plan::PAGE, remaining_pages::RemainingPages};
 use crate::request::api_error::ApiError;
@@ -27,6 +29,10 @@ pub(crate) struct PageReader {
     /// Whether the client continues after this page.
     is_one_page: bool,
     memory: PageMemory,
+    /// The objects of the current page that are left when the next one is requested.
+    ahead_from: usize,
+    /// The next page.
+    ahead: Option<AbortOnDropHandle<Result<Page, ApiError>>>,
 }
 
 impl PageReader {
@@ -56,10 +62,12 @@ impl PageReader {
         Ok(Self {
             stores,
             query,
+            ahead_from: ahead_from(&first.items),
             hits: first.items.into_iter(),
             rest,
             is_one_page,
             memory,
+            ahead: None,
         })
     }
 
@@ -92,17 +100,39 @@ impl PageReader {
     pub(crate) async fn next(&mut self) -> Result<Option<Hit>, ApiError> {
         loop {
             if let Some(hit) = self.hits.next() {
+                if self.hits.len() == self.ahead_from {
+                    self.read_ahead();
+                }
                 return Ok(Some(hit));
             }
-            let Some(cursor) = self.cursor().filter(|_| !self.is_one_page) else {
+            let Some(cursor) = self.rest.cursor().filter(|_| !self.is_one_page) else {
                 return Ok(None);
             };
-            let page = read(&self.stores, &self.query, cursor).await?;
+            let page = match self.ahead.take() {
+                Some(page) => page
+                    .await
+                    .map_err(|error| ApiError::Internal(error.to_string()))??,
+                None => read(&self.stores, &self.query, cursor).await?,
+            };
             self.memory.take(bytes_of(&page.items)).await?;
             self.query.limit = next_limit(self.query.limit, &page.items);
+            self.ahead_from = ahead_from(&page.items);
             self.hits = page.items.into_iter();
             self.rest.advance(page.next);
         }
+    }
+
+    /// Requests the next page if there is one, and memory for it: about as much as for this one.
+    fn read_ahead(&mut self) {
+        let Some(cursor) = self.cursor().filter(|_| !self.is_one_page).cloned() else {
+            return;
+        };
+        if !self.memory.take_ahead(self.bytes()) {
+            return;
+        }
+        let (stores, query) = (self.stores.clone(), self.query.clone());
+        let page = tokio::spawn(async move { read(&stores, &query, &cursor).await });
+        self.ahead = Some(AbortOnDropHandle::new(page));
     }
 
     /// Records that the client has read `bytes` since the last call. An error if that is too slow
@@ -121,6 +151,12 @@ impl PageReader {
 pub(crate) async fn read(stores: &Merged, query: &Query, from: &Cursor) -> Result<Page, ApiError> {
     let page = timeout(PAGE_TIMEOUT, stores.search(query, from)).await;
     Ok(page.map_err(|_| ApiError::Timeout(PAGE_TIMEOUT.as_secs()))??)
+}
+
+/// How many objects of a page are left when the next one is requested. A client that reads none of
+/// a response has no second page in memory.
+fn ahead_from(page: &[Hit]) -> usize {
+    page.len() - page.len() / 8
 }
 
 /// The limit of the page after `page`. A page with fewer objects than its limit was reduced because
