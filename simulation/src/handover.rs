@@ -140,6 +140,10 @@ pub async fn simulate(seed: u64, conditions: Conditions) -> anyhow::Result<Outco
             world.outcome.relists += world.lists() - lists;
         }
     }
+    world.replace_objects()?;
+    world
+        .wait_until_consistent("after every object was replaced while no watch was open")
+        .await?;
     Ok(world.outcome)
 }
 
@@ -233,6 +237,27 @@ impl World {
         if let Err(status) = result {
             tracing::error!(?status, "the API server refused a write");
         }
+    }
+
+    /// Replaces every object by another one of its name, and restarts the API servers before a watch
+    /// shows that. No watch can resume then, so lists find the new objects beside the documents of
+    /// the former ones. Later writes would hide what an informer has lost.
+    fn replace_objects(&mut self) -> anyhow::Result<()> {
+        let refused = |status: apiserver::Status| anyhow::anyhow!("{status:?}");
+        for server in self.servers.values() {
+            for former in server.objects("configmaps", None).map_err(refused)? {
+                let namespace = former.namespace.as_deref();
+                server
+                    .delete("configmaps", namespace, &former.name)
+                    .map_err(refused)?;
+                let metadata = json!({ "name": former.name, "namespace": namespace });
+                let object = json!({ "metadata": metadata, "data": { "write": "replaced" } });
+                server.apply("configmaps", object).map_err(refused)?;
+                self.outcome.operations += 2;
+            }
+            server.restart();
+        }
+        Ok(())
     }
 
     fn inject_store_fault(&mut self) {
