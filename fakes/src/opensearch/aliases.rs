@@ -56,6 +56,7 @@ pub(super) fn update(
     }
     check(cluster, context, &changes)?;
     apply(cluster, changes);
+    context.counters.alias_changes += 1;
     Ok(ApiResponse::acknowledged())
 }
 

@@ -13,6 +13,8 @@ pub struct Counters {
     pub bulks: u64,
     /// `_search` requests that were handled.
     pub searches: u64,
+    /// `POST /_aliases` requests that were applied.
+    pub alias_changes: u64,
     /// Documents stored, new or replaced.
     pub indexed: u64,
     /// Documents deleted.

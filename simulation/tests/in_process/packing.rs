@@ -293,6 +293,40 @@ async fn replicas_that_change_one_shared_index_lose_nothing_of_each_other() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn clusters_that_begin_at_the_same_time_share_changes_of_aliases() {
+    let server = OpenSearch::new(1);
+    server.set_latency(1..=50);
+    let rules = PlacementRules {
+        clusters_per_index: 60,
+        ..RULES
+    };
+    let engine = engine(&server, rules);
+    engine.prepare().await.unwrap();
+    let revisions = futures::future::join_all((0..100).map(|number| open(&engine, number))).await;
+    let targets: BTreeSet<_> = revisions.iter().map(|revision| &revision.target).collect();
+    assert_eq!(targets.len(), 100);
+    assert_eq!(indices(&server), ["shared", "shared"]);
+    for revision in &revisions {
+        write(&engine, revision, &["a"]).await;
+    }
+    let missing = IndexRevision {
+        id: "gone".into(),
+        ..revisions[7].clone()
+    };
+    let activated = revisions.iter().chain([&missing]);
+    let activated =
+        futures::future::join_all(activated.map(|revision| engine.activate(revision))).await;
+    let failed: Vec<usize> = (0..101).filter(|at| activated[*at].is_err()).collect();
+    assert_eq!(failed, [100]);
+    assert_eq!(seen(&engine, &[]).await.len(), 100);
+    for number in [0, 7, 99] {
+        assert_eq!(seen(&engine, &[number]).await.len(), 1);
+    }
+    let changes = server.counters().alias_changes;
+    assert!((2..100).contains(&changes), "{changes} instead of 200");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_shared_index_whose_aliases_are_damaged_is_mended() {
     let server = OpenSearch::new(1);
     let engine = engine(&server, RULES);

@@ -1,6 +1,6 @@
 //! Which revision answers queries: swaps of read aliases, and deletion of indices.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, slice};
 
 use fleetdex_core::{
     model::{ClusterName, IndexName},
@@ -11,20 +11,48 @@ use serde_json::{Value, json};
 
 use super::{
     engine::Engine, feed::RevisionSwap, partitions::too_many_changes, shared_index::SharedIndex,
-    surveyed_index::SurveyedIndex, visible_resources::VisibleResources,
+    survey::FoundRevision, surveyed_index::SurveyedIndex, visible_resources::VisibleResources,
 };
 use crate::{IndexRevision, StoreError};
 
 /// How often a swap is made again because another change of a shared index was faster: each time at
 /// least one of them has succeeded.
 const ATTEMPTS: usize = 50;
+/// The same for several swaps together, before each is made alone.
+const ATTEMPTS_TOGETHER: usize = 3;
+/// The operation, in errors.
+const SWAPPING: &str = "activating a revision";
 
-/// The request of a swap.
-#[derive(Default)]
+/// Makes resources of a revision visible to queries.
+#[derive(Clone, Debug)]
+pub(super) struct Swap {
+    revision: IndexRevision,
+    /// The resources that the aliases show; `None`: everything, and the earlier revisions of the
+    /// cluster are removed.
+    shown: Option<BTreeSet<ResourceName>>,
+}
+
+impl Swap {
+    fn visible(&self) -> VisibleResources {
+        self.shown
+            .clone()
+            .map_or(VisibleResources::All, VisibleResources::Only)
+    }
+
+    /// Whether it removes a revision of a cluster.
+    fn replaces(&self, cluster: &ClusterName, number: u64) -> bool {
+        self.shown.is_none() && *cluster == self.revision.cluster && number < self.revision.number
+    }
+}
+
+/// The shared indices that a swap has removed partitions from.
+type Left = Vec<IndexName>;
+
+/// The request of some swaps.
 struct SwapRequest {
     actions: Vec<Value>,
-    /// The shared indices that lose a partition.
-    left: Vec<IndexName>,
+    /// The result of each swap if the request succeeds.
+    results: Vec<Result<Left, StoreError>>,
 }
 
 impl Engine {
@@ -83,7 +111,7 @@ impl Engine {
 
     /// Deletes the documents of partitions that a swap has removed. No query sees them; what fails
     /// here is repeated by garbage collection.
-    async fn sweep_left(&self, left: Vec<IndexName>) {
+    async fn sweep_left(&self, left: Left) {
         for index in left {
             if let Err(error) = self.sweep_shared_indices(index.as_str()).await {
                 tracing::debug!(%index, %error, "documents of a removed partition stay for now");
@@ -138,34 +166,28 @@ impl Engine {
         .map(drop)
     }
 
-    /// `shown`: the resources that the aliases show; `None`: everything, and the earlier revisions of
-    /// the cluster are removed. An alias never shows less than before: one that was there alone when
-    /// the other one was lost still shows everything. Returns the shared indices that have lost a
-    /// partition.
+    /// Changes the aliases of a revision. An alias never shows less than before: one that was there
+    /// alone when the other one was lost still shows everything. Returns the shared indices that
+    /// have lost a partition.
     async fn swap_aliases(
         &self,
         revision: &IndexRevision,
         shown: Option<&BTreeSet<ResourceName>>,
-    ) -> Result<Vec<IndexName>, StoreError> {
+    ) -> Result<Left, StoreError> {
         let IndexRevision { cluster, index, .. } = revision;
         // Queries would lack what is not refreshed.
         self.refresh_index(index).await?;
-        let operation = "activating a revision";
-        let mut swapped = None;
-        let mut change = None;
-        for _ in 0..ATTEMPTS {
-            if revision.target.partition().is_some() && change.is_none() {
-                change = Some(self.placement.begin_change().await);
-            }
-            let indices = self.indices_of(cluster).await?;
-            let swap = self.aliases_of_swap(revision, shown, &indices)?;
-            if swap.actions.is_empty() || self.try_change(operation, &swap.actions).await? {
-                swapped = Some(swap.left);
-                break;
-            }
-        }
-        drop(change);
-        let left = swapped.ok_or_else(|| too_many_changes(operation))?;
+        let swap = Swap {
+            revision: revision.clone(),
+            shown: shown.cloned(),
+        };
+        let left = if revision.target.partition().is_some() {
+            self.placement
+                .swap_in_turn(swap, |swaps| self.make_swaps(swaps))
+                .await?
+        } else {
+            self.make_swap(swap).await?
+        };
         match shown {
             None => {
                 self.placement.end_move(cluster);
@@ -178,59 +200,113 @@ impl Engine {
         Ok(left)
     }
 
-    fn aliases_of_swap(
+    /// Makes several swaps with one request; if that fails, one after the other, so that none fails
+    /// for the reason of another.
+    async fn make_swaps(&self, swaps: Vec<Swap>) -> Vec<Result<Left, StoreError>> {
+        if swaps.len() > 1 {
+            match self.swap_together(&swaps).await {
+                Ok(Some(results)) => return results,
+                Ok(None) => {}
+                Err(error) => {
+                    tracing::debug!(%error, swaps = swaps.len(), "cannot activate revisions together");
+                }
+            }
+        }
+        let mut results = Vec::with_capacity(swaps.len());
+        for swap in swaps {
+            results.push(self.make_swap(swap).await);
+        }
+        results
+    }
+
+    async fn make_swap(&self, swap: Swap) -> Result<Left, StoreError> {
+        for _ in 0..ATTEMPTS {
+            let indices = self.indices_of(&swap.revision.cluster).await?;
+            let results = self.try_swaps(slice::from_ref(&swap), &indices).await?;
+            if let Some(result) = results.and_then(|mut results| results.pop()) {
+                return result;
+            }
+        }
+        Err(too_many_changes(SWAPPING))
+    }
+
+    /// `None` if other instances change the indices meanwhile.
+    async fn swap_together(
         &self,
-        revision: &IndexRevision,
-        shown: Option<&BTreeSet<ResourceName>>,
+        swaps: &[Swap],
+    ) -> Result<Option<Vec<Result<Left, StoreError>>>, StoreError> {
+        for _ in 0..ATTEMPTS_TOGETHER {
+            let clusters = swaps.iter().map(|swap| &swap.revision.cluster);
+            let indices = self.indices_of_all(clusters).await?;
+            let results = self.try_swaps(swaps, &indices).await?;
+            if results.is_some() {
+                return Ok(results);
+            }
+        }
+        Ok(None)
+    }
+
+    /// Makes swaps from the state of the indices of their clusters; `None` if that is not the current
+    /// one.
+    async fn try_swaps(
+        &self,
+        swaps: &[Swap],
         indices: &[SurveyedIndex],
-    ) -> Result<SwapRequest, StoreError> {
-        let IndexRevision { cluster, .. } = revision;
-        let visible = shown.map_or(VisibleResources::All, |shown| {
-            VisibleResources::Only(shown.clone())
-        });
-        let is_replaced = |number: u64| shown.is_none() && number < revision.number;
-        let mut request = SwapRequest::default();
-        let mut is_found = false;
+    ) -> Result<Option<Vec<Result<Left, StoreError>>>, StoreError> {
+        let SwapRequest { actions, results } = self.aliases_of_swaps(swaps, indices);
+        let is_made = actions.is_empty() || self.try_change(SWAPPING, &actions).await?;
+        Ok(is_made.then_some(results))
+    }
+
+    fn aliases_of_swaps(&self, swaps: &[Swap], indices: &[SurveyedIndex]) -> SwapRequest {
+        let found = indices.iter().flat_map(|found| self.revisions_in(found));
+        let found: BTreeSet<_> = found.map(|found| found.revision.id).collect();
+        let mut results: Vec<Result<Left, StoreError>> = swaps
+            .iter()
+            .map(|swap| match found.contains(&swap.revision.id) {
+                true => Ok(Vec::new()),
+                false => Err(index_is_gone(&swap.revision)),
+            })
+            .collect();
+        let mut actions = Vec::new();
         for found in indices {
+            let possible = swaps.iter().zip(&mut results);
+            let possible =
+                possible.filter_map(|(swap, result)| Some((swap, result.as_mut().ok()?)));
             if found.shared().is_some() {
                 let shared = SharedIndex::of(found, &self.options.prefix);
                 let mut change = shared.change();
-                change.after.retain(|_, partition| {
-                    partition.cluster != *cluster || !is_replaced(partition.revision)
-                });
-                if change.after.len() < shared.partitions.len() {
-                    request.left.push(found.index.clone());
+                for (swap, left) in possible {
+                    let before = change.after.len();
+                    change.after.retain(|_, partition| {
+                        !swap.replaces(&partition.cluster, partition.revision)
+                    });
+                    if change.after.len() < before {
+                        left.push(found.index.clone());
+                    }
+                    if let Some(shown) = shared.partition_of(&swap.revision) {
+                        change.show(shown, &swap.visible());
+                    }
                 }
-                if let Some(shown) = shared.partition_of(revision) {
-                    is_found = true;
-                    change.show(shown, &visible);
-                }
-                if change.after == shared.partitions && shared.is_consistent() {
-                    continue;
-                }
-                match change.actions(&self.options.prefix) {
-                    Some(actions) => request.actions.extend(actions),
-                    None => return Err(index_is_gone(revision)),
+                if change.after != shared.partitions || !shared.is_consistent() {
+                    // One that is about to be deleted has no partitions.
+                    let of_index = change.actions(&self.options.prefix);
+                    actions.extend(of_index.into_iter().flatten());
                 }
                 continue;
             }
-            for other in self.revisions_in(found) {
-                if other.revision.id == revision.id {
-                    is_found = true;
-                    request
-                        .actions
-                        .extend(self.show_actions(revision, &visible, found));
-                } else if is_replaced(other.revision.number) {
-                    request
-                        .actions
-                        .push(json!({ "remove_index": { "index": found.index } }));
+            let others = self.revisions_in(found);
+            for (swap, _) in possible {
+                for FoundRevision { revision, .. } in &others {
+                    if revision.id == swap.revision.id {
+                        actions.extend(self.show_actions(revision, &swap.visible(), found));
+                    } else if swap.replaces(&revision.cluster, revision.number) {
+                        actions.push(json!({ "remove_index": { "index": found.index } }));
+                    }
                 }
             }
         }
-        if !is_found {
-            return Err(index_is_gone(revision));
-        }
-        Ok(request)
+        SwapRequest { actions, results }
     }
 
     /// The actions that make resources of a cluster's own index visible.

@@ -1,4 +1,5 @@
-//! The contexts that users hold in an OpenSearch with their points in time; each node keeps 300.
+//! The contexts that points in time hold in an OpenSearch: each node keeps 300, which users and the
+//! operator share.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -7,6 +8,7 @@ use std::{
 };
 
 use parking_lot::Mutex;
+use tokio::sync::Semaphore;
 
 use crate::{
     StoreError,
@@ -20,6 +22,10 @@ const KEEP_ALIVE_PERIOD: Duration = Duration::from_mins(5);
 /// Contexts that users may hold together, unless `--list-contexts` says otherwise: two thirds of
 /// OpenSearch's 300.
 pub const LIST_CONTEXTS: u64 = 200;
+/// Extents that lists and audits of this process read at a time, each from a point in time that
+/// lives for some milliseconds: with indices of three shards, or three replicas, about what users
+/// leave of the 300. With hundreds of clusters, thousands of kinds are listed at once.
+const VISITS: usize = 32;
 
 /// The contexts of users in one OpenSearch. Clones share them.
 #[derive(Clone, Debug)]
@@ -31,6 +37,8 @@ pub(super) struct Contexts {
     all: u64,
     /// Contexts of the last point in time over all clusters.
     pub(super) last: AtomicU64,
+    /// A permit for each extent that is read.
+    pub(super) visits: Semaphore,
 }
 
 impl ListContexts {
@@ -45,6 +53,7 @@ impl ListContexts {
             quota: ViewQuota::new(limits),
             all,
             last: AtomicU64::new(1),
+            visits: Semaphore::new(VISITS),
         }))
     }
 

@@ -17,7 +17,8 @@ use fleetdex_core::model::{ClusterName, IndexName};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use crate::ShardUse;
+use super::{activation::Swap, change_queue::ChangeQueue, shared_index::ClusterPartition};
+use crate::{ShardUse, StoreError};
 
 /// How clusters are placed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,6 +104,10 @@ impl PlacementRules {
     }
 }
 
+/// Partitions that are added by one request.
+const ADDITIONS: usize = 128;
+/// Swaps that are made by one request: the names of their indices fit into one path or a few.
+const SWAPS: usize = 64;
 /// At most this many clusters move at a time: each is listed again.
 const MOVES: usize = 4;
 /// After this time a move that has not ended no longer counts: its member may not answer.
@@ -120,7 +125,9 @@ struct PlacementInner {
     state: Mutex<PlacementState>,
     /// Held while shared indices are changed by this process: of requests that change one at the
     /// same time only one succeeds.
-    pub(super) changes: tokio::sync::Mutex<()>,
+    changes: tokio::sync::Mutex<()>,
+    additions: ChangeQueue<ClusterPartition, Result<bool, StoreError>>,
+    swaps: ChangeQueue<Swap, Result<Vec<IndexName>, StoreError>>,
 }
 
 #[derive(Debug, Default)]
@@ -197,6 +204,31 @@ impl Placement {
     /// Waits until this process changes no shared index.
     pub(super) async fn begin_change(&self) -> tokio::sync::MutexGuard<'_, ()> {
         self.0.changes.lock().await
+    }
+
+    /// Adds a partition in turn, with others that wait.
+    pub(super) async fn add_in_turn<F: Future<Output = Vec<Result<bool, StoreError>>>>(
+        &self,
+        added: ClusterPartition,
+        add: impl Fn(Vec<ClusterPartition>) -> F,
+    ) -> Result<bool, StoreError> {
+        let PlacementInner {
+            changes, additions, ..
+        } = &*self.0;
+        additions.submit(changes, ADDITIONS, added, add).await
+    }
+
+    /// Makes a swap in turn, with others that wait. Returns the shared indices that it has removed
+    /// partitions from.
+    pub(super) async fn swap_in_turn<
+        F: Future<Output = Vec<Result<Vec<IndexName>, StoreError>>>,
+    >(
+        &self,
+        swap: Swap,
+        make: impl Fn(Vec<Swap>) -> F,
+    ) -> Result<Vec<IndexName>, StoreError> {
+        let PlacementInner { changes, swaps, .. } = &*self.0;
+        swaps.submit(changes, SWAPS, swap, make).await
     }
 }
 

@@ -9,8 +9,9 @@
 //! Several replicas change that filter. So every change of the aliases is a compare-and-swap: it
 //! removes the alias that names the version that it was made from, which has to exist, and adds
 //! that of the next version. A request that was made from an earlier state, or that arrives late,
-//! changes nothing. The number of a partition is the version that has created it, and is never used
-//! again: what arrives late for a partition that is gone is seen by no query.
+//! changes nothing. A change that adds partitions raises the version by as many, and their numbers
+//! are the versions up to the new one. No number is used again: what arrives late for a partition
+//! that is gone is seen by no query.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -89,6 +90,8 @@ pub(super) struct ClusterPartition {
 pub(super) struct SharedIndexChange<'s> {
     before: &'s SharedIndex,
     pub(super) after: BTreeMap<Partition, ClusterPartition>,
+    /// How many partitions were added.
+    added: u64,
 }
 
 impl SharedIndex {
@@ -147,10 +150,13 @@ impl SharedIndex {
         self.over_all == visible_over_all(&self.partitions)
     }
 
-    /// Whether a further partition fits. Without the alias of its version two requests could add
-    /// one with the same number.
-    pub(super) fn has_room(&self, clusters: usize) -> bool {
-        matches!(self.version, IndexVersion::Known(_)) && self.partitions.len() < clusters
+    /// How many further partitions fit. Without the alias of its version two requests could add
+    /// some with the same numbers.
+    pub(super) fn room(&self, clusters: usize) -> usize {
+        match self.version {
+            IndexVersion::Known(_) => clusters.saturating_sub(self.partitions.len()),
+            IndexVersion::Lost(_) | IndexVersion::Closed => 0,
+        }
     }
 
     /// The routings of its partitions.
@@ -175,6 +181,7 @@ impl SharedIndex {
         SharedIndexChange {
             before: self,
             after: self.partitions.clone(),
+            added: 0,
         }
     }
 
@@ -208,8 +215,9 @@ impl SharedIndex {
 impl SharedIndexChange<'_> {
     /// Adds a partition; `None` if the index is about to be deleted.
     pub(super) fn add(&mut self, added: ClusterPartition) -> Option<Partition> {
-        let partition = Partition(self.before.version.next()?);
+        let partition = Partition(self.before.version.next()?.checked_add(self.added)?);
         self.after.insert(partition, added);
+        self.added += 1;
         Some(partition)
     }
 
@@ -243,7 +251,8 @@ impl SharedIndexChange<'_> {
             partitions: before,
             ..
         } = self.before;
-        let next = index.version_alias(version.next()?);
+        let next = version.next()?.checked_add(self.added.saturating_sub(1))?;
+        let next = index.version_alias(next);
         let mut actions: Vec<Value> = version.check(index).into_iter().collect();
         actions.push(json!({ "add": { "index": index, "alias": next } }));
         let is_read = |partitions: &BTreeMap<Partition, ClusterPartition>,
@@ -310,20 +319,27 @@ impl ClusterPartition {
     }
 }
 
-/// The aliases of a new index with its first partition.
+/// The aliases of a new index with its first partitions.
 pub(super) fn first_aliases(
     index: &IndexName,
-    first: &ClusterPartition,
+    first: &[ClusterPartition],
     prefix: &IndexPrefix,
 ) -> Value {
-    let (version, partition) = (index.version_alias(1), Partition(1));
-    json!({
-        version.as_str(): {},
-        first.write_alias(partition, prefix).as_str(): {
-            "routing": partition.routing(),
-            "filter": first.filter(partition, &VisibleResources::All),
-        },
-    })
+    let numbered = (1..).map(Partition).zip(first);
+    let mut aliases: serde_json::Map<String, Value> = numbered
+        .map(|(partition, first)| {
+            let alias = first.write_alias(partition, prefix);
+            let filter = first.filter(partition, &VisibleResources::All);
+            let alias = alias.as_str().to_owned();
+            (
+                alias,
+                json!({ "routing": partition.routing(), "filter": filter }),
+            )
+        })
+        .collect();
+    let version = index.version_alias(first.len() as u64);
+    aliases.insert(version.as_str().to_owned(), json!({}));
+    aliases.into()
 }
 
 /// Clauses of the filter of the alias over all clusters: OpenSearch takes 1,024 of a search, with

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use fleetdex_core::model::{ClusterName, IndexName, Partition};
 
 use super::{
-    engine::Engine,
+    engine::{Engine, MAX_TARGET_BYTES},
     shared_index::{ClusterPartition, SharedIndex},
     surveyed_index::{IndexMetadata, SharedIndexMetadata, SurveyedIndex, SurveyedMetadata},
     visible_resources::VisibleResources,
@@ -196,15 +196,7 @@ impl Engine {
         &self,
         cluster: &ClusterName,
     ) -> Result<Vec<SurveyedIndex>, StoreError> {
-        let prefix = &self.options.prefix;
-        let indices = self
-            .survey(&format!(
-                "{},{},{}",
-                prefix.revisions(cluster),
-                prefix.cluster_alias(cluster),
-                prefix.write_aliases(cluster)
-            ))
-            .await?;
+        let indices = self.survey(&self.names_of(cluster)).await?;
         match indices
             .iter()
             .find(|found| !self.is_own(found) || !found.may_be_of(cluster))
@@ -212,6 +204,46 @@ impl Engine {
             Some(found) => Err(self.foreign(found)),
             None => Ok(indices),
         }
+    }
+
+    /// Every index of some clusters, with as few requests as their names fit into. Fails if another
+    /// installation has an index under one of these names.
+    pub(super) async fn indices_of_all(
+        &self,
+        clusters: impl Iterator<Item = &ClusterName>,
+    ) -> Result<Vec<SurveyedIndex>, StoreError> {
+        let mut patterns: Vec<String> = Vec::new();
+        for cluster in clusters {
+            let names = self.names_of(cluster);
+            match patterns.last_mut() {
+                Some(pattern) if pattern.len() + names.len() < MAX_TARGET_BYTES => {
+                    pattern.push(',');
+                    pattern.push_str(&names);
+                }
+                _ => patterns.push(names),
+            }
+        }
+        let mut indices = BTreeMap::new();
+        for pattern in patterns {
+            for found in self.survey(&pattern).await? {
+                if !self.is_own(&found) {
+                    return Err(self.foreign(&found));
+                }
+                indices.insert(found.index.clone(), found);
+            }
+        }
+        Ok(indices.into_values().collect())
+    }
+
+    /// A pattern of the indices and aliases of a cluster.
+    fn names_of(&self, cluster: &ClusterName) -> String {
+        let prefix = &self.options.prefix;
+        format!(
+            "{},{},{}",
+            prefix.revisions(cluster),
+            prefix.cluster_alias(cluster),
+            prefix.write_aliases(cluster)
+        )
     }
 
     /// The revisions of a cluster in its indices.

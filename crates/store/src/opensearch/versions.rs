@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use fleetdex_core::{model::document_id, query::Requester};
-use http::Method;
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 
@@ -44,13 +43,8 @@ impl Engine {
         visit: Visit<'_>,
     ) -> Result<(), StoreError> {
         let index = &revision.index;
-        self.send(
-            "refreshing an index",
-            Method::POST,
-            format!("/{index}/_refresh"),
-            None,
-        )
-        .await?;
+        let _turn = self.contexts.0.visits.acquire().await;
+        self.refresh_index(index).await?;
         let pit = self
             .open_pit(index.as_str(), false, &Requester::Operator)
             .await?;
