@@ -27,10 +27,12 @@ use tokio_util::task::AbortOnDropHandle;
 /// be stored.
 pub const REPLACING_PATIENCE: Duration = Duration::from_mins(10);
 const MAX_DELAY: Duration = Duration::from_secs(15);
-/// How long no part of a first revision is shown, and how long between two parts: most are complete
-/// by then, and each part changes the cluster state of OpenSearch. With a thousand clusters that
-/// start at once these are 200 changes a second, of some milliseconds each.
-const PARTIAL_INTERVAL: Duration = Duration::from_secs(5);
+/// How long no part of a first revision is shown: most are complete by then. Each part changes the
+/// cluster state of OpenSearch, so the next one has to wait twice as long as the one before: a
+/// thousand clusters that start at once would otherwise ask for 200 changes a second until the last
+/// one is complete.
+const FIRST_PARTIAL_DELAY: Duration = Duration::from_secs(5);
+const MAX_PARTIAL_DELAY: Duration = Duration::from_mins(1);
 
 /// The revisions that queries are not answered from yet.
 pub(super) struct Activations {
@@ -43,6 +45,8 @@ struct PendingActivation {
     since: Instant,
     /// When a part of it was last shown, or when it was created.
     last_partial: Instant,
+    /// How long after that the next part is shown.
+    partial_delay: Duration,
     /// The task that shows a part of it.
     partial_task: Option<AbortOnDropHandle<()>>,
     task: Option<AbortOnDropHandle<()>>,
@@ -126,6 +130,7 @@ impl PendingActivation {
             revision,
             since: now,
             last_partial: now,
+            partial_delay: FIRST_PARTIAL_DELAY,
             partial_task: None,
             task: None,
         }
@@ -153,11 +158,12 @@ impl PendingActivation {
         }
         let resources = complete_resources(&states);
         if resources.is_subset(&self.revision.shown)
-            || self.last_partial.elapsed() < PARTIAL_INTERVAL
+            || self.last_partial.elapsed() < self.partial_delay
         {
             return;
         }
         self.last_partial = Instant::now();
+        self.partial_delay = (2 * self.partial_delay).min(MAX_PARTIAL_DELAY);
         let partial_task = show(
             pipeline.clone(),
             self.revision.clone(),

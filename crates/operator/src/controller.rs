@@ -40,8 +40,8 @@ use crate::replicas::{Assignment, report::ReplicaReports};
 const DEBOUNCE: Duration = Duration::from_millis(50);
 /// How long nothing is updated after an update, as a multiple of the time that it took: with
 /// hundreds of thousands of streams an update takes hundreds of milliseconds, and in such a fleet
-/// something changes all the time.
-const PAUSE_RATIO: u32 = 4;
+/// something changes all the time. A tenth of one core is enough for it.
+const PAUSE_RATIO: u32 = 9;
 /// How often the streams are maintained when nothing changes.
 const MAINTENANCE_INTERVAL: Duration = Duration::from_secs(5);
 /// The same while clusters are handed over to another replica, which waits until their writes are
@@ -153,7 +153,11 @@ async fn update_on_changes(reconciler: Arc<Reconciler>, updated: watch::Sender<(
         tokio::time::sleep(pause_after(reconciler.spent.take())).await;
         let mut state = reconciler.state.lock().await;
         let started = Instant::now();
-        reconciler.update_streams(&mut state).await;
+        if reconciler.update_streams(&mut state).await {
+            state.supervisor.maintain();
+            reconciler.publish_completeness(&mut state);
+            reconciler.count_units(&state);
+        }
         interval = match (
             reconciler.hand_over(&mut state).await,
             state.publication_is_due,
@@ -182,8 +186,9 @@ fn triggers(updated: watch::Receiver<()>) -> impl futures::Stream<Item = ()> + S
 }
 
 impl Reconciler {
-    /// Makes what runs match the registries, the clusters and what these serve.
-    async fn update_streams(&self, state: &mut ControllerState) -> MemberStates {
+    /// Makes what runs match the registries, the clusters and what these serve. Returns whether it
+    /// did already, so that only maintenance is left.
+    async fn update_streams(&self, state: &mut ControllerState) -> bool {
         // Planning needs complete inputs: what is not planned is deleted. A source of clusters that
         // cannot be read differs from one without clusters.
         self.context.sources.wait_for_initial_sync().await;
@@ -195,7 +200,7 @@ impl Reconciler {
         // would forget it.
         if is_leader && let Err(error) = self.record_locations(state).await {
             tracing::warn!(error = %causes(&error), "cannot record the store locations of registries; changes of the registries take effect once that succeeds");
-            return state.members.clone();
+            return false;
         }
         state
             .supervisor
@@ -205,10 +210,7 @@ impl Reconciler {
             .metrics
             .set_replicas(plan_inputs.assignment.alive_count());
         if state.inputs.as_ref() == Some(&plan_inputs) && !state.supervisor.needs_reapply() {
-            state.supervisor.maintain();
-            self.publish_completeness(state);
-            self.count_units(state);
-            return state.members.clone();
+            return true;
         }
         let indexed = state.supervisor.identities();
         let planned = state.supervisor.planned_clusters();
@@ -222,9 +224,9 @@ impl Reconciler {
             .await;
         self.apply(state, &members, &plan_inputs.assignment).await;
         state.inputs = Some(plan_inputs);
-        state.members.clone_from(&members);
+        state.members = members;
         self.count_units(state);
-        members
+        false
     }
 
     fn plan_inputs(&self, state: &ControllerState) -> PlanInputs {
@@ -268,7 +270,8 @@ impl Reconciler {
         state: &mut ControllerState,
         registry: &ResourceRegistry,
     ) -> Result<Action, ReconcileError> {
-        let members = self.update_streams(state).await;
+        self.update_streams(state).await;
+        let members = state.members.clone();
         if !state
             .inputs
             .as_ref()

@@ -372,20 +372,20 @@ impl UnitRunner {
         self.task.metrics.watches_opened.inc();
         self.succeeded();
         loop {
+            let Some(line) = lines.next().await? else {
+                return Ok(self.machine.watch_ended());
+            };
             // Backpressure must not reach the socket: the API server closes a watch that is not
-            // read.
+            // read. The line comes again, as its version has not been reached.
             if tokio::time::timeout(MAX_UNREAD, self.task.sink.pipeline.wait_for_room())
                 .await
                 .is_err()
             {
-                drop(lines);
+                drop((line, lines));
                 self.task.metrics.watch_paused.inc();
                 self.task.sink.pipeline.wait_for_room().await;
                 return Ok(Pause::None);
             }
-            let Some(line) = lines.next().await? else {
-                return Ok(self.machine.watch_ended());
-            };
             if !self.handle_line(&line).await? {
                 self.relist = Some(RelistReason::Error);
                 return Ok(Pause::Backoff);
