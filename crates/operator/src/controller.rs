@@ -372,7 +372,7 @@ mod tests {
         assert_eq!(pause_after(Duration::ZERO), DEBOUNCE);
         assert_eq!(
             pause_after(Duration::from_millis(300)),
-            Duration::from_millis(1_200)
+            Duration::from_millis(2_700)
         );
         assert_eq!(pause_after(Duration::from_mins(1)), MAINTENANCE_INTERVAL);
     }
