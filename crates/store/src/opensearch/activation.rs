@@ -70,9 +70,9 @@ impl Engine {
             id,
             ..
         } = revision;
-        let indices = self.indices_of(cluster).await?;
         let own: Vec<IndexRevision> = self
-            .revisions_of(cluster, &indices)
+            .own_revisions_of(cluster)
+            .await?
             .into_iter()
             .map(|found| found.revision)
             .collect();
@@ -317,7 +317,7 @@ impl Engine {
         found: &SurveyedIndex,
     ) -> Vec<Value> {
         let add = |alias: &IndexName| {
-            let before = VisibleResources::of(found.aliases.get(alias.as_str()));
+            let before = VisibleResources::of(found.alias(alias.as_str()).as_ref());
             let mut action = json!({ "add": { "index": revision.index, "alias": alias } });
             if let VisibleResources::Only(shown) = visible.clone().or(before) {
                 action["add"]["filter"] = resources_clause(&shown);

@@ -26,6 +26,11 @@ pub const LIST_CONTEXTS: u64 = 200;
 /// lives for some milliseconds: with indices of three shards, or three replicas, about what users
 /// leave of the 300. With hundreds of clusters, thousands of kinds are listed at once.
 const VISITS: usize = 32;
+/// Surveys of indices that this process makes at a time. One of a shared index has the aliases of
+/// all its clusters.
+const SURVEYS: usize = 16;
+/// Revisions that this process opens at a time. Each request under way takes a connection.
+const OPENINGS: usize = 64;
 
 /// The contexts of users in one OpenSearch. Clones share them.
 #[derive(Clone, Debug)]
@@ -39,6 +44,10 @@ pub(super) struct Contexts {
     pub(super) last: AtomicU64,
     /// A permit for each extent that is read.
     pub(super) visits: Semaphore,
+    /// A permit for each survey of indices.
+    pub(super) surveys: Semaphore,
+    /// A permit for each revision that is opened.
+    pub(super) openings: Semaphore,
 }
 
 impl ListContexts {
@@ -54,6 +63,8 @@ impl ListContexts {
             all,
             last: AtomicU64::new(1),
             visits: Semaphore::new(VISITS),
+            surveys: Semaphore::new(SURVEYS),
+            openings: Semaphore::new(OPENINGS),
         }))
     }
 

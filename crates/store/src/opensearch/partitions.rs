@@ -6,7 +6,7 @@ use fleetdex_core::{
     model::{IndexName, Partition},
     planted::{Bug, planted},
 };
-use futures::{StreamExt as _, stream};
+use futures::future::join_all;
 use serde_json::{Value, json};
 
 use super::{
@@ -21,8 +21,6 @@ use crate::{IndexRevision, StoreError};
 /// How often a change of a shared index is made again because another one was faster: each time at
 /// least one of them has succeeded.
 const ATTEMPTS: usize = 50;
-/// Clusters whose indices are read at a time before partitions are added.
-const SURVEYS: usize = 16;
 /// The operation, in errors.
 const ADDING: &str = "adding a partition";
 /// What OpenSearch (3.4, 2.19) says if an alias that has to exist does not: when it reads the
@@ -81,10 +79,7 @@ impl Engine {
                 let added = &added[position];
                 async move { (position, self.is_late(added).await) }
             });
-            let surveyed: Vec<_> = stream::iter(surveys.collect::<Vec<_>>())
-                .buffered(SURVEYS)
-                .collect()
-                .await;
+            let surveyed = join_all(surveys).await;
             let mut missing = Vec::new();
             for (position, is_late) in surveyed {
                 match is_late {
@@ -131,9 +126,9 @@ impl Engine {
 
     /// Whether there is such a revision already, or a newer one.
     async fn is_late(&self, added: &ClusterPartition) -> Result<bool, StoreError> {
-        let own = self.indices_of(&added.cluster).await?;
+        let own = self.own_revisions_of(&added.cluster).await?;
         let is_newer = |other: &FoundRevision| other.revision.number >= added.revision;
-        Ok(self.revisions_of(&added.cluster, &own).iter().any(is_newer))
+        Ok(own.iter().any(is_newer))
     }
 
     /// Adds partitions to a shared index; false if it has changed meanwhile.

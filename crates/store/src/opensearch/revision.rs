@@ -26,13 +26,13 @@ impl Engine {
         uid: Option<&str>,
         above: u64,
     ) -> Result<IndexRevision, StoreError> {
+        let _turn = self.contexts.0.openings.acquire().await;
         let remembered = self
             .stored_checkpoints(cluster)
             .await?
             .map_or(0, |checkpoints| checkpoints.revision);
         for _ in 0..ATTEMPTS {
-            let indices = self.indices_of(cluster).await?;
-            let mut found = self.revisions_of(cluster, &indices);
+            let mut found = self.own_revisions_of(cluster).await?;
             found.sort_by(|left, right| {
                 let key =
                     |found: &FoundRevision| (found.revision.number, Arc::clone(&found.revision.id));

@@ -99,15 +99,14 @@ impl SharedIndex {
     pub(super) fn of(found: &SurveyedIndex, prefix: &IndexPrefix) -> Self {
         let index = found.index.clone();
         let versions = found
-            .aliases
-            .keys()
+            .aliases()
             .filter_map(|alias| index.version_of_alias(alias));
         let version = versions.max();
         let partitions = read_partitions(found, prefix);
         let highest = partitions.keys().next_back().map_or(0, |last| last.0);
         let version = match version {
             Some(version) => IndexVersion::Known(version),
-            None if found.aliases.contains_key(&closed_alias(&index)) => IndexVersion::Closed,
+            None if found.alias(&closed_alias(&index)).is_some() => IndexVersion::Closed,
             None => IndexVersion::Lost(highest.saturating_add(LOST_VERSIONS)),
         };
         Self {
@@ -115,7 +114,7 @@ impl SharedIndex {
             version,
             id: found.id.clone(),
             partitions,
-            over_all: read_over_all(found.aliases.get(prefix.as_str())),
+            over_all: read_over_all(found.alias(prefix.as_str()).as_ref()),
         }
     }
 
@@ -431,18 +430,19 @@ fn read_partitions(
     prefix: &IndexPrefix,
 ) -> BTreeMap<Partition, ClusterPartition> {
     let mut partitions = BTreeMap::new();
-    for (alias, configuration) in &found.aliases {
+    for alias in found.aliases() {
+        let configuration = found.alias(alias);
         let Some(PartitionFilter {
             partition,
             cluster,
             uid,
             revision,
             visible,
-        }) = PartitionFilter::read(configuration)
+        }) = configuration.as_ref().and_then(PartitionFilter::read)
         else {
             continue;
         };
-        let is_read = *alias == *prefix.cluster_alias(&cluster).as_str();
+        let is_read = alias == prefix.cluster_alias(&cluster).as_str();
         let read = ClusterPartition {
             cluster,
             uid,
@@ -450,7 +450,7 @@ fn read_partitions(
             is_written: false,
             visible: None,
         };
-        let is_written = *alias == *read.write_alias(partition, prefix).as_str();
+        let is_written = alias == read.write_alias(partition, prefix).as_str();
         if is_read || is_written {
             let read = partitions.entry(partition).or_insert(read);
             read.is_written |= is_written;

@@ -39,6 +39,7 @@ impl Engine {
         let path = format!(
             "/{pattern}?allow_no_indices=true&ignore_unavailable=true&filter_path=*.aliases,*.settings.index.uuid,*.mappings._meta"
         );
+        let _turn = self.contexts.0.surveys.acquire().await;
         let Some(body) = self.get_optional(operation, path).await? else {
             return Ok(Vec::new());
         };
@@ -147,7 +148,7 @@ impl Engine {
     fn visible_resources(&self, found: &SurveyedIndex, cluster: &ClusterName) -> VisibleResources {
         let [of_cluster, over_all] = self
             .read_aliases(cluster)
-            .map(|alias| VisibleResources::of(found.aliases.get(alias.as_str())));
+            .map(|alias| VisibleResources::of(found.alias(alias.as_str()).as_ref()));
         of_cluster.and(over_all)
     }
 
@@ -246,17 +247,17 @@ impl Engine {
         )
     }
 
-    /// The revisions of a cluster in its indices.
-    pub(super) fn revisions_of(
+    /// The revisions of a cluster.
+    pub(super) async fn own_revisions_of(
         &self,
         cluster: &ClusterName,
-        indices: &[SurveyedIndex],
-    ) -> Vec<FoundRevision> {
-        indices
+    ) -> Result<Vec<FoundRevision>, StoreError> {
+        let indices = self.indices_of(cluster).await?;
+        Ok(indices
             .iter()
             .flat_map(|found| self.revisions_in(found))
             .filter(|found| found.revision.cluster == *cluster)
-            .collect()
+            .collect())
     }
 
     /// Whether an index is one of this installation and prefix. In earlier releases the names of a

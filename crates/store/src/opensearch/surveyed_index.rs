@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use fleetdex_core::model::{ClusterName, IndexName, IndexPrefix};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, value::RawValue};
 
 /// `_meta.fleetdex` of an index: whose documents it holds, and in what shape.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -35,8 +35,9 @@ pub(super) struct SurveyedIndex {
     pub(super) index: IndexName,
     /// OpenSearch's own id of it.
     pub(super) id: String,
-    /// By name, with their configurations.
-    pub(super) aliases: BTreeMap<String, Value>,
+    /// By name, with their configurations as text: of a shared index these are hundreds of trees, most
+    /// of which are about other clusters.
+    aliases: BTreeMap<String, Box<RawValue>>,
     pub(super) metadata: Option<SurveyedMetadata>,
 }
 
@@ -51,7 +52,7 @@ pub(super) enum SurveyedMetadata {
 #[derive(Deserialize)]
 struct RawIndex {
     #[serde(default)]
-    aliases: BTreeMap<String, Value>,
+    aliases: BTreeMap<String, Box<RawValue>>,
     #[serde(default)]
     mappings: RawMappings,
     settings: Option<RawSettings>,
@@ -125,6 +126,16 @@ impl SurveyedIndex {
     /// Whether it has metadata of Fleetdex.
     pub(super) fn is_of_fleetdex(&self) -> bool {
         self.metadata.is_some()
+    }
+
+    /// The names of its aliases.
+    pub(super) fn aliases(&self) -> impl Iterator<Item = &str> {
+        self.aliases.keys().map(String::as_str)
+    }
+
+    /// The configuration of an alias; `None` if it does not lead here.
+    pub(super) fn alias(&self, name: &str) -> Option<Value> {
+        serde_json::from_str(self.aliases.get(name)?.get()).ok()
     }
 
     /// Whether an alias leads to it.

@@ -123,6 +123,7 @@ impl Engine {
         extent: &Extent,
     ) -> Result<Vec<Arc<str>>, StoreError> {
         let index = &revision.index;
+        let _turn = self.contexts.0.visits.acquire().await;
         let mut ids = Vec::new();
         for query in extent_queries(extent) {
             let body = json!({
