@@ -263,9 +263,10 @@ impl Engine {
         let found: BTreeSet<_> = found.map(|found| found.revision.id).collect();
         let mut results: Vec<Result<Left, StoreError>> = swaps
             .iter()
-            .map(|swap| match found.contains(&swap.revision.id) {
-                true => Ok(Vec::new()),
-                false => Err(index_is_gone(&swap.revision)),
+            .map(|swap| {
+                let is_there = found.contains(&swap.revision.id);
+                let gone = || index_is_gone(&swap.revision);
+                is_there.then(Vec::new).ok_or_else(gone)
             })
             .collect();
         let mut actions = Vec::new();
