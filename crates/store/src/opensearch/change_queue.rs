@@ -94,7 +94,7 @@ mod tests {
     async fn what_waits_meanwhile_is_made_by_the_next_request() {
         let (queue, turn, batches) = (
             ChangeQueue::default(),
-            Default::default(),
+            tokio::sync::Mutex::default(),
             Batches::default(),
         );
         let submit = |change| queue.submit(&turn, 3, change, |changes| make(&batches, changes));
@@ -107,7 +107,7 @@ mod tests {
     async fn changes_of_a_cancelled_request_are_made_again() {
         let (queue, turn, batches) = (
             ChangeQueue::default(),
-            Default::default(),
+            tokio::sync::Mutex::default(),
             Batches::default(),
         );
         let submit = |change| queue.submit(&turn, 3, change, |changes| make(&batches, changes));
