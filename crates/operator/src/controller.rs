@@ -40,8 +40,8 @@ use crate::replicas::{Assignment, report::ReplicaReports};
 const DEBOUNCE: Duration = Duration::from_millis(50);
 /// How long nothing is updated after an update, as a multiple of the time that it took: with
 /// hundreds of thousands of streams an update takes hundreds of milliseconds, and in such a fleet
-/// something changes all the time. A tenth of one core is enough for it.
-const PAUSE_RATIO: u32 = 9;
+/// something changes all the time.
+const PAUSE_RATIO: u32 = 4;
 /// How often the streams are maintained when nothing changes.
 const MAINTENANCE_INTERVAL: Duration = Duration::from_secs(5);
 /// The same while clusters are handed over to another replica, which waits until their writes are
@@ -153,11 +153,7 @@ async fn update_on_changes(reconciler: Arc<Reconciler>, updated: watch::Sender<(
         tokio::time::sleep(pause_after(reconciler.spent.take())).await;
         let mut state = reconciler.state.lock().await;
         let started = Instant::now();
-        if reconciler.update_streams(&mut state).await {
-            state.supervisor.maintain();
-            reconciler.publish_completeness(&mut state);
-            reconciler.count_units(&state);
-        }
+        reconciler.update_streams(&mut state).await;
         interval = match (
             reconciler.hand_over(&mut state).await,
             state.publication_is_due,
@@ -186,9 +182,8 @@ fn triggers(updated: watch::Receiver<()>) -> impl futures::Stream<Item = ()> + S
 }
 
 impl Reconciler {
-    /// Makes what runs match the registries, the clusters and what these serve. Returns whether it
-    /// did already, so that only maintenance is left.
-    async fn update_streams(&self, state: &mut ControllerState) -> bool {
+    /// Makes what runs match the registries, the clusters and what these serve.
+    async fn update_streams(&self, state: &mut ControllerState) -> MemberStates {
         // Planning needs complete inputs: what is not planned is deleted. A source of clusters that
         // cannot be read differs from one without clusters.
         self.context.sources.wait_for_initial_sync().await;
@@ -200,7 +195,7 @@ impl Reconciler {
         // would forget it.
         if is_leader && let Err(error) = self.record_locations(state).await {
             tracing::warn!(error = %causes(&error), "cannot record the store locations of registries; changes of the registries take effect once that succeeds");
-            return false;
+            return state.members.clone();
         }
         state
             .supervisor
@@ -210,7 +205,10 @@ impl Reconciler {
             .metrics
             .set_replicas(plan_inputs.assignment.alive_count());
         if state.inputs.as_ref() == Some(&plan_inputs) && !state.supervisor.needs_reapply() {
-            return true;
+            state.supervisor.maintain();
+            self.publish_completeness(state);
+            self.count_units(state);
+            return state.members.clone();
         }
         let indexed = state.supervisor.identities();
         let planned = state.supervisor.planned_clusters();
@@ -224,9 +222,9 @@ impl Reconciler {
             .await;
         self.apply(state, &members, &plan_inputs.assignment).await;
         state.inputs = Some(plan_inputs);
-        state.members = members;
+        state.members.clone_from(&members);
         self.count_units(state);
-        false
+        members
     }
 
     fn plan_inputs(&self, state: &ControllerState) -> PlanInputs {
@@ -270,8 +268,7 @@ impl Reconciler {
         state: &mut ControllerState,
         registry: &ResourceRegistry,
     ) -> Result<Action, ReconcileError> {
-        self.update_streams(state).await;
-        let members = state.members.clone();
+        let members = self.update_streams(state).await;
         if !state
             .inputs
             .as_ref()
@@ -372,7 +369,7 @@ mod tests {
         assert_eq!(pause_after(Duration::ZERO), DEBOUNCE);
         assert_eq!(
             pause_after(Duration::from_millis(300)),
-            Duration::from_millis(2_700)
+            Duration::from_millis(1_200)
         );
         assert_eq!(pause_after(Duration::from_mins(1)), MAINTENANCE_INTERVAL);
     }

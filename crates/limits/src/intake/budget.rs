@@ -138,6 +138,19 @@ impl Intake {
         &self.budget.limits
     }
 
+    /// Whether `bytes` leave room for one more body of the largest size, in the share and in the
+    /// budget, and nothing waits for memory.
+    pub fn has_room_for(&self, bytes: usize) -> bool {
+        let limits = &self.budget.limits;
+        let needed = bytes + limits.reserve();
+        let has_room = |held: &AtomicUsize, all: usize| {
+            held.load(Ordering::Relaxed).saturating_add(needed) <= all
+        };
+        has_room(&self.share.held, limits.share)
+            && has_room(&self.budget.held, limits.shared)
+            && self.budget.waiting.load(Ordering::Relaxed) == 0
+    }
+
     /// Bytes of the whole budget that are held now.
     pub fn held(&self) -> usize {
         self.budget.held.load(Ordering::Relaxed)

@@ -2,7 +2,6 @@
 
 use std::{
     error::Error,
-    mem,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
@@ -136,86 +135,54 @@ impl MemoryReservation {
 
     /// Waits until at least `bytes` are reserved, but for no more than the largest body has.
     pub async fn grow(&mut self, bytes: usize) -> Result<(), IntakeError> {
-        let Some(claim) = self.claim(bytes)? else {
-            return Ok(());
-        };
-        if self.reserve.is_none() {
-            let budget = Arc::clone(&self.intake.budget);
-            let _waiting = WaiterGuard::new(&budget.waiting);
-            tokio::select! {
-                biased;
-                Ok(permits) = Arc::clone(&budget.steps).acquire_many_owned(claim.steps()) => self.hold(permits),
-                Ok(reserve) = Arc::clone(&budget.reserve).acquire_owned() => self.reserve = Some(reserve),
-            }
-        }
-        self.take(claim);
-        Ok(())
-    }
-
-    /// Reserves `bytes` if there is room for them now, without the reserve that others may wait
-    /// for. Returns whether they are reserved.
-    pub fn try_grow(&mut self, bytes: usize) -> bool {
-        let claim = match self.claim(bytes) {
-            Ok(None) => return true,
-            Ok(Some(claim)) => claim,
-            Err(_) => return false,
-        };
-        if self.reserve.is_none() {
-            let steps = Arc::clone(&self.intake.budget.steps);
-            let Ok(permits) = steps.try_acquire_many_owned(claim.steps()) else {
-                return false;
-            };
-            self.hold(permits);
-        }
-        self.take(claim);
-        true
-    }
-
-    /// Claims the part of the member's share that is missing from `bytes`; `None` if nothing is.
-    fn claim(&self, bytes: usize) -> Result<Option<ShareClaim>, IntakeError> {
         if self.has(bytes) {
-            return Ok(None);
+            return Ok(());
         }
-        let limits = &self.intake.budget.limits;
+        let budget = Arc::clone(&self.intake.budget);
         let desired = bytes
             .next_multiple_of(STEP)
-            .min(limits.reserve().next_multiple_of(STEP));
+            .min(budget.limits.reserve().next_multiple_of(STEP));
         let more = desired.saturating_sub(self.reserved);
         if more == 0 {
-            return Ok(None);
+            return Ok(());
         }
         let before = self.intake.share.held.fetch_add(more, Ordering::Relaxed);
         // From here on it is returned even if the wait is cancelled.
-        let claim = ShareClaim {
+        let mut claim = ShareClaim {
             share: Arc::clone(&self.intake.share),
             bytes: more,
         };
-        if before + more > limits.share {
+        if before + more > budget.limits.share {
             return Err(IntakeError::ShareExhausted(before));
         }
-        Ok(Some(claim))
-    }
-
-    fn hold(&mut self, permits: OwnedSemaphorePermit) {
-        match &mut self.permits {
-            Some(held) => held.merge(permits),
-            None => self.permits = Some(permits),
+        if self.reserve.is_none() {
+            let steps = u32::try_from(more / STEP).unwrap_or(u32::MAX);
+            let _waiting = WaiterGuard::new(&budget.waiting);
+            tokio::select! {
+                biased;
+                Ok(permits) = Arc::clone(&budget.steps).acquire_many_owned(steps) => match &mut self.permits {
+                    Some(held) => held.merge(permits),
+                    None => self.permits = Some(permits),
+                },
+                Ok(reserve) = Arc::clone(&budget.reserve).acquire_owned() => self.reserve = Some(reserve),
+            }
         }
-    }
-
-    /// Makes a claim a part of the reservation.
-    fn take(&mut self, mut claim: ShareClaim) {
-        let more = mem::take(&mut claim.bytes);
-        self.reserved += more;
+        claim.bytes = 0;
+        self.reserved = desired;
         self.window = Some(PaceWindow::begin());
-        let budget = &self.intake.budget;
         let held = budget.held.fetch_add(more, Ordering::Relaxed) + more;
         budget.peak.fetch_max(held, Ordering::Relaxed);
+        Ok(())
     }
 
     /// Whether `bytes` need no more than is reserved.
     pub fn has(&self, bytes: usize) -> bool {
         bytes <= UNCOUNTED || bytes <= self.reserved
+    }
+
+    /// Begins a new window: what is read from now on counts.
+    pub fn restart_pace(&mut self) {
+        self.window = self.window.take().map(|_| PaceWindow::begin());
     }
 
     /// Whether anything is reserved.
@@ -282,12 +249,6 @@ impl Drop for WaiterGuard<'_> {
 struct ShareClaim {
     share: Arc<MemberShare>,
     bytes: usize,
-}
-
-impl ShareClaim {
-    fn steps(&self) -> u32 {
-        u32::try_from(self.bytes / STEP).unwrap_or(u32::MAX)
-    }
 }
 
 impl Drop for ShareClaim {

@@ -30,14 +30,12 @@ const LIMITS: MemoryLimits = MemoryLimits {
     shared: 192 << 20,
 };
 
-/// The memory of one response, for the page that is being sent and for the one after it.
+/// The memory of one response, for one page at a time.
 pub(super) struct PageMemory {
     budget: Budget,
     /// `None` for the operator's own queries, which are not counted.
     user: Option<Arc<str>>,
     reservation: Option<MemoryReservation>,
-    /// For the page that is read ahead.
-    ahead: Option<MemoryReservation>,
 }
 
 impl PageMemory {
@@ -52,31 +50,36 @@ impl PageMemory {
             budget: BUDGET.clone(),
             user,
             reservation: None,
-            ahead: None,
         }
     }
 
-    /// Reserves memory for a page of about `bytes` that is read before the current one is sent.
-    /// Returns whether there is room for it.
-    pub(super) fn take_ahead(&mut self, bytes: usize) -> bool {
-        let Some(user) = self.user.as_deref().filter(|_| bytes > SMALL_PAGE_BYTES) else {
-            return true;
-        };
-        let mut reservation = self.budget.share(user).reservation();
-        let is_taken = reservation.try_grow(bytes);
-        self.ahead = is_taken.then_some(reservation);
-        is_taken
+    /// Memory for the page after the current one, if there is room for about `bytes` and one more
+    /// page of any size.
+    pub(super) fn ahead(&self, bytes: usize) -> Option<Self> {
+        let share = |user: &Arc<str>| self.budget.share(user);
+        let is_small = bytes <= SMALL_PAGE_BYTES;
+        let has_room = |user: &Arc<str>| is_small || share(user).has_room_for(bytes);
+        self.user.as_ref().is_none_or(has_room).then(|| Self {
+            budget: self.budget.clone(),
+            user: self.user.clone(),
+            reservation: None,
+        })
     }
 
-    /// Releases the memory of the previous page, and reserves memory for a page of `bytes`: what
-    /// was reserved ahead, and what is missing from it.
+    /// Notes that the page begins to be sent.
+    pub(super) fn begin_sending(&mut self) {
+        if let Some(reservation) = &mut self.reservation {
+            reservation.restart_pace();
+        }
+    }
+
+    /// Releases the memory of the previous page, and reserves memory for a page of `bytes`.
     pub(super) async fn take(&mut self, bytes: usize) -> Result<(), ApiError> {
         self.reservation = None;
-        let ahead = self.ahead.take();
         let Some(user) = self.user.as_deref().filter(|_| bytes > SMALL_PAGE_BYTES) else {
             return Ok(());
         };
-        let mut reservation = ahead.unwrap_or_else(|| self.budget.share(user).reservation());
+        let mut reservation = self.budget.share(user).reservation();
         let taken = timeout(TIMEOUT, reservation.grow(bytes))
             .await
             .map_err(|_| ApiError::Timeout(TIMEOUT.as_secs()))?;
@@ -88,10 +91,9 @@ impl PageMemory {
     /// Records that the client has read `bytes` of the page since the last call. An error if that
     /// is too slow while others wait.
     pub(super) fn keep_pace(&mut self, bytes: usize) -> Result<(), ApiError> {
-        [&mut self.reservation, &mut self.ahead]
-            .into_iter()
-            .flatten()
-            .try_for_each(|reservation| reservation.keep_pace(bytes))
+        self.reservation
+            .as_mut()
+            .map_or(Ok(()), |reservation| reservation.keep_pace(bytes))
             .map_err(|error| refused(&error))
     }
 }
@@ -121,7 +123,6 @@ mod tests {
             budget: budget.clone(),
             user: Some(user.into()),
             reservation: None,
-            ahead: None,
         }
     }
 
@@ -142,24 +143,34 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_page_is_read_ahead_only_where_there_is_room_for_it() {
+    async fn a_page_is_read_ahead_only_where_another_one_has_room_beside_it() {
         let budget = Budget::new(LIMITS);
         let mut first = memory(&budget, "mallory");
-        first.take(32 * MIB).await.unwrap();
-        assert!(first.take_ahead(30 * MIB));
-        assert_eq!(budget.held(), 62 * MIB);
-        let mut second = memory(&budget, "mallory");
-        assert!(!second.take_ahead(3 * MIB));
-        assert!(second.take_ahead(SMALL_PAGE_BYTES));
-        assert_eq!(budget.held(), 62 * MIB);
-        // What is read is larger than what was expected.
-        first.take(31 * MIB).await.unwrap();
-        assert_eq!(budget.held(), 31 * MIB);
-        assert!(second.take_ahead(3 * MIB));
-        second.take(SMALL_PAGE_BYTES).await.unwrap();
-        assert_eq!(budget.held(), 31 * MIB);
-        drop(first);
-        assert_eq!(budget.held(), 0);
+        first.take(20 * MIB).await.unwrap();
+        assert!(first.ahead(13 * MIB).is_none());
+        let mut ahead = first.ahead(12 * MIB).unwrap();
+        ahead.take(12 * MIB).await.unwrap();
+        assert!(first.ahead(MIB).is_none());
+        assert!(first.ahead(SMALL_PAGE_BYTES).is_some());
+        memory(&budget, "mallory").take(32 * MIB).await.unwrap();
+        first = ahead;
+        assert_eq!(budget.held(), 12 * MIB);
+
+        // The time in which the store was slow does not count against the client.
+        sleep(Duration::from_secs(60)).await;
+        first.begin_sending();
+        let mut others = Vec::new();
+        for name in ["a", "a", "b", "b", "c", "c"] {
+            let mut other = memory(&budget, name);
+            other.take(32 * MIB).await.unwrap();
+            others.push(other);
+        }
+        let mut waiting = memory(&budget, "d");
+        let waiting = tokio::spawn(async move { waiting.take(32 * MIB).await });
+        sleep(Duration::from_secs(1)).await;
+        first.keep_pace(1).unwrap();
+        drop((first, others));
+        waiting.await.unwrap().unwrap();
     }
 
     #[tokio::test(start_paused = true)]

@@ -31,8 +31,8 @@ pub(crate) struct PageReader {
     memory: PageMemory,
     /// The objects of the current page that are left when the next one is requested.
     ahead_from: usize,
-    /// The next page.
-    ahead: Option<AbortOnDropHandle<Result<Page, ApiError>>>,
+    /// The next page, and its memory; `None` in it if that could not be had.
+    ahead: Option<AbortOnDropHandle<Option<(Page, PageMemory)>>>,
 }
 
 impl PageReader {
@@ -108,13 +108,22 @@ impl PageReader {
             let Some(cursor) = self.rest.cursor().filter(|_| !self.is_one_page) else {
                 return Ok(None);
             };
-            let page = match self.ahead.take() {
-                Some(page) => page
-                    .await
-                    .map_err(|error| ApiError::Internal(error.to_string()))??,
-                None => read(&self.stores, &self.query, cursor).await?,
+            let ahead = match self.ahead.take() {
+                Some(ahead) => ahead.await.ok().flatten(),
+                None => None,
             };
-            self.memory.take(bytes_of(&page.items)).await?;
+            let page = match ahead {
+                Some((page, memory)) => {
+                    self.memory = memory;
+                    self.memory.begin_sending();
+                    page
+                }
+                None => {
+                    let page = read(&self.stores, &self.query, cursor).await?;
+                    self.memory.take(bytes_of(&page.items)).await?;
+                    page
+                }
+            };
             self.query.limit = next_limit(self.query.limit, &page.items);
             self.ahead_from = ahead_from(&page.items);
             self.hits = page.items.into_iter();
@@ -122,16 +131,21 @@ impl PageReader {
         }
     }
 
-    /// Requests the next page if there is one, and memory for it: about as much as for this one.
+    /// Reads the next page, if there is one, and memory for it. What fails is tried again when the
+    /// page is needed.
     fn read_ahead(&mut self) {
         let Some(cursor) = self.cursor().filter(|_| !self.is_one_page).cloned() else {
             return;
         };
-        if !self.memory.take_ahead(self.bytes()) {
+        let Some(mut memory) = self.memory.ahead(self.bytes()) else {
             return;
-        }
+        };
         let (stores, query) = (self.stores.clone(), self.query.clone());
-        let page = tokio::spawn(async move { read(&stores, &query, &cursor).await });
+        let page = tokio::spawn(async move {
+            let page = read(&stores, &query, &cursor).await.ok()?;
+            memory.take(bytes_of(&page.items)).await.ok()?;
+            Some((page, memory))
+        });
         self.ahead = Some(AbortOnDropHandle::new(page));
     }
 
@@ -153,8 +167,8 @@ pub(crate) async fn read(stores: &Merged, query: &Query, from: &Cursor) -> Resul
     Ok(page.map_err(|_| ApiError::Timeout(PAGE_TIMEOUT.as_secs()))??)
 }
 
-/// How many objects of a page are left when the next one is requested. A client that reads none of
-/// a response has no second page in memory.
+/// How many objects of a page are left when the next one is requested. A client that reads nothing
+/// of a response of large pages has no second one in memory.
 fn ahead_from(page: &[Hit]) -> usize {
     page.len() - page.len() / 8
 }

@@ -200,13 +200,20 @@ impl Engine {
         Ok(left)
     }
 
-    /// Makes several swaps with one request; if that fails, one after the other, so that none fails
-    /// for the reason of another.
+    /// Makes several swaps with one request; if that is refused, one after the other, so that none
+    /// fails for the reason of another.
     async fn make_swaps(&self, swaps: Vec<Swap>) -> Vec<Result<Left, StoreError>> {
         if swaps.len() > 1 {
             match self.swap_together(&swaps).await {
                 Ok(Some(results)) => return results,
                 Ok(None) => {}
+                // The next attempt is for each of them to make.
+                Err(
+                    error @ (StoreError::Unreachable { .. }
+                    | StoreError::Unauthorized { .. }
+                    | StoreError::Unsigned { .. }
+                    | StoreError::Busy { .. }),
+                ) => return vec![Err(error); swaps.len()],
                 Err(error) => {
                     tracing::debug!(%error, swaps = swaps.len(), "cannot activate revisions together");
                 }
@@ -236,8 +243,8 @@ impl Engine {
         swaps: &[Swap],
     ) -> Result<Option<Vec<Result<Left, StoreError>>>, StoreError> {
         for _ in 0..ATTEMPTS_TOGETHER {
-            let clusters = swaps.iter().map(|swap| &swap.revision.cluster);
-            let indices = self.indices_of_all(clusters).await?;
+            let clusters = swaps.iter().map(|swap| &swap.revision.cluster).collect();
+            let indices = self.indices_of_all(&clusters).await?;
             let results = self.try_swaps(swaps, &indices).await?;
             if results.is_some() {
                 return Ok(results);
@@ -277,12 +284,15 @@ impl Engine {
             if found.shared().is_some() {
                 let shared = SharedIndex::of(found, &self.options.prefix);
                 let mut change = shared.change();
+                // One sweep deletes what all of them leave.
+                let mut is_swept = false;
                 for (swap, left) in possible {
                     let before = change.after.len();
                     change.after.retain(|_, partition| {
                         !swap.replaces(&partition.cluster, partition.revision)
                     });
-                    if change.after.len() < before {
+                    if change.after.len() < before && !is_swept {
+                        is_swept = true;
                         left.push(found.index.clone());
                     }
                     if let Some(shown) = shared.partition_of(&swap.revision) {

@@ -30,7 +30,7 @@ const VISITS: usize = 32;
 /// all its clusters.
 const SURVEYS: usize = 16;
 /// Revisions that this process opens at a time. Each request under way takes a connection.
-const OPENINGS: usize = 64;
+pub(super) const OPENINGS: usize = 64;
 
 /// The contexts of users in one OpenSearch. Clones share them.
 #[derive(Clone, Debug)]

@@ -1,6 +1,6 @@
 //! Partitions of shared indices: how they are added, completed and removed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use fleetdex_core::{
     model::{IndexName, Partition},
@@ -81,8 +81,11 @@ impl Engine {
             });
             let surveyed = join_all(surveys).await;
             let mut missing = Vec::new();
+            let mut clusters = BTreeSet::new();
             for (position, is_late) in surveyed {
                 match is_late {
+                    // The next round finds that a second one of the same cluster is late.
+                    Ok(false) if !clusters.insert(&added[position].cluster) => {}
                     Ok(false) => missing.push(position),
                     Ok(true) => results[position] = Some(Ok(false)),
                     Err(error) => results[position] = Some(Err(error)),

@@ -17,7 +17,9 @@ use fleetdex_core::model::{ClusterName, IndexName};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use super::{activation::Swap, change_queue::ChangeQueue, shared_index::ClusterPartition};
+use super::{
+    activation::Swap, change_queue::ChangeQueue, contexts::OPENINGS, shared_index::ClusterPartition,
+};
 use crate::{ShardUse, StoreError};
 
 /// How clusters are placed.
@@ -104,8 +106,8 @@ impl PlacementRules {
     }
 }
 
-/// Partitions that are added by one request.
-const ADDITIONS: usize = 128;
+/// Partitions that are added by one request: as many as revisions are opened at a time.
+const ADDITIONS: usize = OPENINGS;
 /// Swaps that are made by one request: the names of their indices fit into one path or a few.
 const SWAPS: usize = 64;
 /// At most this many clusters move at a time: each is listed again.

@@ -208,11 +208,19 @@ impl Engine {
     }
 
     /// Every index of some clusters, with as few requests as their names fit into. Fails if another
-    /// installation has an index under one of these names.
+    /// installation has an index under one of these names, or another cluster under the alias of
+    /// one of them.
     pub(super) async fn indices_of_all(
         &self,
-        clusters: impl Iterator<Item = &ClusterName>,
+        clusters: &BTreeSet<&ClusterName>,
     ) -> Result<Vec<SurveyedIndex>, StoreError> {
+        let is_foreign = |found: &SurveyedIndex| {
+            let is_read = |cluster: &&&ClusterName| {
+                found.is_read_through(&self.options.prefix.cluster_alias(cluster))
+            };
+            let mut read_through = clusters.iter().filter(is_read);
+            !self.is_own(found) || read_through.any(|cluster| !found.may_be_of(cluster))
+        };
         let mut patterns: Vec<String> = Vec::new();
         for cluster in clusters {
             let names = self.names_of(cluster);
@@ -227,7 +235,7 @@ impl Engine {
         let mut indices = BTreeMap::new();
         for pattern in patterns {
             for found in self.survey(&pattern).await? {
-                if !self.is_own(&found) {
+                if is_foreign(&found) {
                     return Err(self.foreign(&found));
                 }
                 indices.insert(found.index.clone(), found);
