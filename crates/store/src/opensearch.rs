@@ -35,6 +35,7 @@ mod search_response;
 mod shared_index;
 mod survey;
 mod surveyed_index;
+mod swap;
 mod sweeping;
 mod transport;
 mod values;

@@ -23,28 +23,6 @@ const ATTEMPTS_TOGETHER: usize = 3;
 /// The operation, in errors.
 const SWAPPING: &str = "activating a revision";
 
-/// Makes resources of a revision visible to queries.
-#[derive(Clone, Debug)]
-pub(super) struct Swap {
-    revision: IndexRevision,
-    /// The resources that the aliases show; `None`: everything, and the earlier revisions of the
-    /// cluster are removed.
-    shown: Option<BTreeSet<ResourceName>>,
-}
-
-impl Swap {
-    fn visible(&self) -> VisibleResources {
-        self.shown
-            .clone()
-            .map_or(VisibleResources::All, VisibleResources::Only)
-    }
-
-    /// Whether it removes a revision of a cluster.
-    fn replaces(&self, cluster: &ClusterName, number: u64) -> bool {
-        self.shown.is_none() && *cluster == self.revision.cluster && number < self.revision.number
-    }
-}
-
 /// The shared indices that a swap has removed partitions from.
 type Left = Vec<IndexName>;
 

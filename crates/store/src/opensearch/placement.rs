@@ -18,7 +18,7 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::{
-    activation::Swap, change_queue::ChangeQueue, contexts::OPENINGS, shared_index::ClusterPartition,
+    change_queue::ChangeQueue, contexts::OPENINGS, shared_index::ClusterPartition, swap::Swap,
 };
 use crate::{ShardUse, StoreError};
 
