@@ -11,7 +11,8 @@ use serde_json::{Value, json};
 
 use super::{
     engine::Engine, feed::RevisionSwap, partitions::too_many_changes, shared_index::SharedIndex,
-    survey::FoundRevision, surveyed_index::SurveyedIndex, visible_resources::VisibleResources,
+    survey::FoundRevision, surveyed_index::SurveyedIndex, swap::Swap,
+    visible_resources::VisibleResources,
 };
 use crate::{IndexRevision, StoreError};
 
