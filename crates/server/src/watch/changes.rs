@@ -64,6 +64,8 @@ pub async fn respond(
         tail,
         shutdown,
         next_heartbeat: Instant::now(),
+        has_sent: false,
+        has_ended: false,
     };
     Ok(Body::from_stream(stream.chunks()))
 }
@@ -74,15 +76,27 @@ struct ChangeStream {
     /// Closed when this replica stops.
     shutdown: watch::Receiver<Arc<Catalog>>,
     next_heartbeat: Instant,
+    has_sent: bool,
+    /// Whether the last line was sent.
+    has_ended: bool,
 }
 
 impl ChangeStream {
     fn chunks(self) -> impl Stream<Item = Result<Bytes, Infallible>> {
         unfold(Some(self), async |state| {
-            let mut stream = state?;
+            let mut stream: Self = state?;
+            if stream.has_ended {
+                stream.wait_until_read().await;
+                return None;
+            }
+            let is_first = !std::mem::replace(&mut stream.has_sent, true);
             match stream.next().await {
                 Ok((lines, true)) => Some((Ok(lines.into()), Some(stream))),
-                Ok((lines, false)) => Some((Ok(lines.into()), None)),
+                Ok((lines, false)) => {
+                    stream.has_ended = true;
+                    // A replica that connects again had read everything.
+                    Some((Ok(lines.into()), (!is_first).then_some(stream)))
+                }
                 // The other replica notices that the last line is missing.
                 Err(error) => {
                     tracing::debug!(%error, "ending the changes for another replica with an error");
@@ -90,6 +104,13 @@ impl ChangeStream {
                 }
             }
         })
+    }
+
+    /// Waits for the other replica to close the connection, which it does when it has read the last
+    /// line. The subscription of the tail, which lasts as long, keeps this replica from releasing its
+    /// Lease: while lines are in transit, the other one must not take over.
+    async fn wait_until_read(&mut self) {
+        while self.shutdown.changed().await.is_ok() {}
     }
 
     /// The next lines, and whether more come.
