@@ -157,7 +157,7 @@ mod tests {
         assert_eq!(budget.held(), 12 * MIB);
 
         // The time in which the store was slow does not count against the client.
-        sleep(Duration::from_secs(60)).await;
+        sleep(Duration::from_mins(1)).await;
         first.begin_sending();
         let mut others = Vec::new();
         for name in ["a", "a", "b", "b", "c", "c"] {
