@@ -66,6 +66,11 @@ impl PageMemory {
         })
     }
 
+    /// Releases the memory of a page that was sent.
+    pub(super) fn release(&mut self) {
+        self.reservation = None;
+    }
+
     /// Notes that the page begins to be sent.
     pub(super) fn begin_sending(&mut self) {
         if let Some(reservation) = &mut self.reservation {
@@ -75,7 +80,7 @@ impl PageMemory {
 
     /// Releases the memory of the previous page, and reserves memory for a page of `bytes`.
     pub(super) async fn take(&mut self, bytes: usize) -> Result<(), ApiError> {
-        self.reservation = None;
+        self.release();
         let Some(user) = self.user.as_deref().filter(|_| bytes > SMALL_PAGE_BYTES) else {
             return Ok(());
         };

@@ -108,6 +108,8 @@ impl PageReader {
             let Some(cursor) = self.rest.cursor().filter(|_| !self.is_one_page) else {
                 return Ok(None);
             };
+            // The next page may wait for it.
+            self.memory.release();
             let ahead = match self.ahead.take() {
                 Some(ahead) => ahead.await.ok().flatten(),
                 None => None,

@@ -33,6 +33,21 @@ const ADMIN_TIMEOUT: Duration = Duration::from_secs(30);
 /// path of its own.
 pub(super) const MAX_TARGET_BYTES: usize = 3_500;
 
+/// Names of indices, joined to lists that fit into a path.
+pub(super) fn targets<'n>(names: impl Iterator<Item = &'n str>) -> Vec<String> {
+    let mut targets: Vec<String> = Vec::new();
+    for name in names {
+        match targets.last_mut() {
+            Some(target) if target.len() + name.len() < MAX_TARGET_BYTES => {
+                target.push(',');
+                target.push_str(name);
+            }
+            _ => targets.push(name.to_owned()),
+        }
+    }
+    targets
+}
+
 /// How an engine names and shapes its indices.
 #[derive(Clone, Debug)]
 pub struct EngineOptions {

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::{
     client::parse,
-    engine::{Engine, MAX_TARGET_BYTES},
+    engine::{Engine, targets},
     index_template::IndexSettings,
     policy_exclusion::ISM,
 };
@@ -97,7 +97,7 @@ impl Engine {
             }
         }
         for (changes, indices) in by_changes.into_values() {
-            for target in targets(&indices) {
+            for target in targets(indices.iter().map(IndexName::as_str)) {
                 let body = json!({ "index": changes });
                 tracing::info!(indices = target, %changes, "changing the settings of indices");
                 let operation = "changing the settings of indices";
@@ -134,21 +134,6 @@ fn desired(settings: &IndexSettings, is_state: bool) -> BTreeMap<&'static str, S
     desired
 }
 
-/// Names of indices, joined to lists that fit into a path.
-fn targets(indices: &[IndexName]) -> Vec<String> {
-    let mut targets: Vec<String> = Vec::new();
-    for index in indices {
-        match targets.last_mut() {
-            Some(target) if target.len() + index.as_str().len() < MAX_TARGET_BYTES => {
-                target.push(',');
-                target.push_str(index.as_str());
-            }
-            _ => targets.push(index.to_string()),
-        }
-    }
-    targets
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
@@ -159,7 +144,7 @@ mod tests {
     use parking_lot::Mutex;
     use tower::{service_fn, util::BoxCloneSyncService};
 
-    use super::*;
+    use super::{super::engine::MAX_TARGET_BYTES, *};
     use crate::opensearch::{EngineOptions, PlacementRules, policy_exclusion::EXCLUSIONS};
 
     /// An engine on a server that knows only these settings of ISM, and the bodies of its requests.
@@ -252,7 +237,7 @@ mod tests {
             IndexPrefix::default().revision(&cluster, 1)
         };
         let indices: Vec<IndexName> = (0..1000).map(index).collect();
-        let targets = targets(&indices);
+        let targets = targets(indices.iter().map(IndexName::as_str));
         assert!(targets.len() > 1);
         assert!(
             targets

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use fleetdex_core::model::{ClusterName, IndexName, Partition};
 
 use super::{
-    engine::{Engine, MAX_TARGET_BYTES},
+    engine::{Engine, targets},
     shared_index::{ClusterPartition, SharedIndex},
     surveyed_index::{IndexMetadata, SharedIndexMetadata, SurveyedIndex, SurveyedMetadata},
     visible_resources::VisibleResources,
@@ -221,19 +221,12 @@ impl Engine {
             let mut read_through = clusters.iter().filter(is_read);
             !self.is_own(found) || read_through.any(|cluster| !found.may_be_of(cluster))
         };
-        let mut patterns: Vec<String> = Vec::new();
-        for cluster in clusters {
-            let names = self.names_of(cluster);
-            match patterns.last_mut() {
-                Some(pattern) if pattern.len() + names.len() < MAX_TARGET_BYTES => {
-                    pattern.push(',');
-                    pattern.push_str(&names);
-                }
-                _ => patterns.push(names),
-            }
-        }
+        let names: Vec<String> = clusters
+            .iter()
+            .map(|cluster| self.names_of(cluster))
+            .collect();
         let mut indices = BTreeMap::new();
-        for pattern in patterns {
+        for pattern in targets(names.iter().map(String::as_str)) {
             for found in self.survey(&pattern).await? {
                 if is_foreign(&found) {
                     return Err(self.foreign(&found));
