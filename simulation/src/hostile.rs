@@ -14,7 +14,10 @@ use std::{
 
 use bytes::Bytes;
 use flate2::{Compression, write::GzEncoder};
-use fleetdex_clusters::watch::ListPage;
+use fleetdex_clusters::{
+    connect::{accepting_gzip, unpacked},
+    watch::ListPage,
+};
 use fleetdex_limits::intake::{Intake, IntakeLayer};
 use futures::stream;
 use http::{HeaderValue, Request, Response, StatusCode, header};
@@ -27,7 +30,6 @@ use parking_lot::{Mutex, MutexGuard};
 use rand::{RngExt, SeedableRng, rngs::StdRng, seq::IndexedRandom};
 use tokio::net::TcpListener;
 use tower::{BoxError, ServiceBuilder, service_fn};
-use tower_http::decompression::DecompressionLayer;
 
 use fakes::apiserver::{Body, Broken, Server};
 
@@ -295,7 +297,8 @@ where
     let service = ServiceBuilder::new()
         .layer(IntakeLayer(intake))
         .map_response(move |response: Response<_>| response.map(|body| gauge.counted(body)))
-        .layer(DecompressionLayer::new())
+        .map_request(accepting_gzip)
+        .map_response(unpacked)
         .service(service);
     kube::Client::new(service, "default")
 }

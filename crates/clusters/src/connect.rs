@@ -22,15 +22,16 @@ use kube::{
 };
 use rustls::crypto::aws_lc_rs;
 use tower::{BoxError, Service, ServiceBuilder, filter::FilterLayer};
-use tower_http::decompression::DecompressionLayer;
 
 mod control_plane;
 mod error;
+mod gzip;
 mod negotiated;
 mod transport;
 
 pub use control_plane::{control_plane_client, lease_client};
 pub use error::ConnectError;
+pub use gzip::{accepting_gzip, unpacked};
 pub use negotiated::LargeTransfer;
 pub use transport::Protocols;
 use transport::transport;
@@ -227,13 +228,8 @@ where
         .layer(layers.intake)
         .layer(layers.throttle)
         .layer(config.base_uri_layer())
-        .layer(
-            DecompressionLayer::new()
-                .no_br()
-                .no_deflate()
-                .no_zstd()
-                .gzip(true),
-        )
+        .map_request(accepting_gzip)
+        .map_response(unpacked)
         .option_layer(config.auth_layer()?)
         .map_err(BoxError::from)
         .layer(FilterLayer::new(layers.bearer))

@@ -4,12 +4,14 @@ use fleetdex_limits::response_limit::ResponseLimitLayer;
 use hyper_util::client::legacy::connect::HttpConnector;
 use kube::{
     Client, Config,
-    client::{ClientBuilder, ConfigExt},
+    client::{Body, ClientBuilder, ConfigExt},
 };
-use tower::{BoxError, ServiceBuilder};
-use tower_http::decompression::DecompressionLayer;
+use tower::{BoxError, ServiceBuilder, util::MapRequestLayer};
 
-use super::transport::{Protocols, transport};
+use super::{
+    gzip::{accepting_gzip, unpacked},
+    transport::{Protocols, transport},
+};
 
 /// A client of the control plane whose responses are bounded in size. It authenticates as kube does
 /// and does not retry. Its watches share connections: there is one for the Secret of each member.
@@ -36,15 +38,13 @@ fn client(config: &Config, protocols: Protocols) -> Result<Client, kube::Error> 
     tcp.enforce_http(false);
     tcp.set_nodelay(true);
     let transport = transport(config, tcp, protocols)?;
-    let decompression = DecompressionLayer::new()
-        .no_br()
-        .no_deflate()
-        .no_zstd()
-        .gzip(!config.disable_compression);
+    let compression =
+        (!config.disable_compression).then(|| MapRequestLayer::new(accepting_gzip::<Body>));
     let service = ServiceBuilder::new()
         .layer(limit)
         .layer(config.base_uri_layer())
-        .layer(decompression)
+        .option_layer(compression)
+        .map_response(unpacked)
         .option_layer(config.auth_layer()?)
         .map_err(BoxError::from)
         .layer(config.extra_headers_layer()?)
