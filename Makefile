@@ -38,6 +38,7 @@ OTHER_TESTS := $(foreach folder,tests simulation/tests $(wildcard crates/*/tests
 TARGET = $(or $(CARGO_TARGET_DIR),target)
 BUILT = $(TARGET)/debug
 RELEASE = $(TARGET)/release
+BUILD_SHIPPED = $(CARGO) build --locked --profile dist --package fleetdex --bin fleetdex
 
 STEP = @printf '\n== %s\n'
 # Runs a stage and records how long it takes; STAGES prints that.
@@ -100,16 +101,21 @@ fuzz: prerequisites ## Fuzz selectors, requests, continue tokens, scripts and wh
 			-artifact_prefix=fuzz/artifacts/$$target/ -max_total_time=$(FUZZ_SECONDS) -max_len=4096 -timeout=10 || exit 1; \
 	done
 
+# What is measured is the program as it is shipped, unless FLEETDEX_BIN names another one.
+bench scale: export FLEETDEX_BIN ?= $(TARGET)/dist/fleetdex
+
 bench: prerequisites ## Measure; figures go to target/bench/results.json
 	$(CARGO) build --locked --release --workspace --bins
+	$(BUILD_SHIPPED)
 	$(RELEASE)/e2e bench $(BENCH_ARGS)
 
 scale: prerequisites ## Measure what thousands of simulated clusters cost; figures go to target/scale/
 	$(CARGO) build --locked --release --workspace --bins
+	$(BUILD_SHIPPED)
 	$(RELEASE)/e2e scale $(SCALE_ARGS)
 
 dist: ## The program as it is shipped, and its debug information in a file beside it: target/package/
-	$(CARGO) build --locked --profile dist --package fleetdex --bin fleetdex
+	$(BUILD_SHIPPED)
 	@mkdir -p target/package
 	objcopy --only-keep-debug $(TARGET)/dist/fleetdex target/package/fleetdex.debug
 	objcopy --strip-all --add-gnu-debuglink=target/package/fleetdex.debug $(TARGET)/dist/fleetdex target/package/fleetdex

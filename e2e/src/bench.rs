@@ -25,6 +25,7 @@ mod latency;
 mod limits;
 mod members;
 mod memory;
+mod nodes;
 mod outage;
 mod patches;
 mod pinning;
@@ -97,6 +98,8 @@ enum Part {
     Memory,
     /// How fast the store is complete again after an outage.
     Outage,
+    /// Writes and queries while one of three OpenSearch nodes is killed, and then another.
+    Nodes,
     /// A hundred members: the latency of eighty beside twenty broken ones, and the cost of a
     /// hundred idle ones.
     Fleet,
@@ -156,18 +159,14 @@ pub async fn run(arguments: BenchArgs) -> Result<()> {
     let path = folder.join(arguments.file());
     // Before anything is measured, as what cannot be read ends the benchmark.
     let comparison = Comparison::read(&path)?;
-    println!("starting kube-apiserver, etcd and OpenSearch …");
-    let options = Options {
-        members: 1,
-        opensearch: OpenSearchKind::Plain,
-        own_opensearch: true,
-        ..Options::default()
-    };
-    let fleet = Fleet::start(options).await?;
-    prepare(&fleet).await?;
-
     let mut figures = Figures::default();
-    measure(&fleet, &arguments, &mut figures).await?;
+    if arguments.only != [Part::Nodes] {
+        measure(&start(0).await?, &arguments, &mut figures).await?;
+    }
+    if arguments.includes(Part::Nodes) {
+        let fleet = start(nodes::MORE_NODES).await?;
+        nodes::measure(&fleet, &arguments.sizes(), &mut figures).await?;
+    }
     println!("\n{figures}");
     fs::write(&path, figures.json()).with_context(|| format!("writing {}", path.display()))?;
     println!("figures in {}", path.display());
@@ -179,6 +178,21 @@ pub async fn run(arguments: BenchArgs) -> Result<()> {
         return Ok(());
     }
     comparison.print(figures.values())
+}
+
+/// Starts the servers, with this many OpenSearch nodes besides one.
+async fn start(more_opensearch_nodes: usize) -> Result<Fleet> {
+    println!("starting kube-apiserver, etcd and OpenSearch …");
+    let options = Options {
+        members: 1,
+        opensearch: OpenSearchKind::Plain,
+        own_opensearch: true,
+        more_opensearch_nodes,
+        ..Options::default()
+    };
+    let fleet = Fleet::start(options).await?;
+    prepare(&fleet).await?;
+    Ok(fleet)
 }
 
 /// Installs the CRDs and registers the real member.

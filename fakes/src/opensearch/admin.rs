@@ -402,7 +402,7 @@ fn found(index: &Index, id: &str) -> Value {
         "_source": document.source,
     });
     if let Some(routing) = document.routing() {
-        found["_routing"] = routing.into();
+        found["_routing"] = routing.as_ref().into();
     }
     found
 }

@@ -1,9 +1,6 @@
 //! The state of the cluster, and the resolution of index expressions.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
+use std::collections::{BTreeMap, BTreeSet};
 
 use rand::{RngExt, rngs::StdRng};
 use serde_json::Value;
@@ -12,7 +9,6 @@ use tokio::time::Instant;
 use super::{
     call::{Call, Parameters},
     counters::Counters,
-    document::Document,
     faults::{Conditions, FaultKind},
     glob,
     index::{Index, View},
@@ -201,20 +197,7 @@ impl Cluster {
                 .iter()
                 .map(|filter| Query::read(filter)?.compile(&view.mapping))
                 .collect::<Result<Vec<_>, Exception>>()?;
-            let is_visible = |document: &Document| {
-                matchers
-                    .iter()
-                    .any(|matcher| matcher.score(document).is_some())
-            };
-            let visible = view
-                .documents
-                .iter()
-                .filter(|(_, document)| is_visible(document));
-            view.documents = Arc::new(
-                visible
-                    .map(|(id, document)| (id.clone(), document.clone()))
-                    .collect(),
-            );
+            view.documents = view.documents.visible_by(&matchers);
         }
         Ok(views)
     }

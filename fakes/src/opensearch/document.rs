@@ -41,9 +41,9 @@ pub(super) struct Document {
 
 impl Document {
     /// The routing that it was written with.
-    pub fn routing(&self) -> Option<&str> {
+    pub fn routing(&self) -> Option<Arc<str>> {
         match self.terms.get(ROUTING)?.first()? {
-            Term::Text(routing) => Some(routing),
+            Term::Text(routing) => Some(Arc::clone(routing)),
             Term::Number(_) => None,
         }
     }

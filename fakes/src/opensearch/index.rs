@@ -13,15 +13,13 @@ use super::{
     document::{self, Analysis, Document, ROUTING, Term},
     mapping::Mapping,
     response::Exception,
+    searchable::{Searchable, routing},
     settings::{Changes, Settings},
     version::{Current, Versioning},
 };
 
 const DEFAULT_GC_DELETES: Duration = Duration::from_mins(1);
 const DEFAULT_REFRESH_INTERVAL: Duration = Duration::from_secs(1);
-
-/// The documents that searches see.
-pub(super) type Searchable = Arc<BTreeMap<Arc<str>, Arc<Document>>>;
 
 /// An index.
 #[derive(Debug)]
@@ -36,6 +34,8 @@ pub(super) struct Index {
     refresh_interval: Option<Duration>,
     entries: BTreeMap<Arc<str>, Entry>,
     searchable: Searchable,
+    /// The routings of these documents, by their ids.
+    routings: BTreeMap<Arc<str>, Arc<str>>,
     /// Writes since the last refresh.
     unrefreshed: Vec<(Instant, Arc<str>, Option<Arc<Document>>)>,
     created: Instant,
@@ -94,6 +94,7 @@ impl Index {
             refresh_interval: None,
             entries: BTreeMap::new(),
             searchable: Searchable::default(),
+            routings: BTreeMap::new(),
             unrefreshed: Vec::new(),
             created,
             sequence: 0,
@@ -313,13 +314,14 @@ impl Index {
         if count == 0 {
             return;
         }
-        // Open views keep their documents.
-        let searchable = Arc::make_mut(&mut self.searchable);
         for (_, id, document) in self.unrefreshed.drain(..count) {
-            match document {
-                Some(document) => searchable.insert(id, document),
-                None => searchable.remove(&id),
-            };
+            if let Some(routing) = self.routings.remove(&id) {
+                self.searchable.remove(&routing, &id);
+            }
+            if let Some(document) = document {
+                self.routings.insert(id, routing(&document));
+                self.searchable.insert(document);
+            }
         }
     }
 
@@ -330,7 +332,7 @@ impl Index {
             index: self.name.clone(),
             uuid: self.uuid.clone(),
             mapping: Arc::clone(&self.mapping),
-            documents: Arc::clone(&self.searchable),
+            documents: self.searchable.clone(),
             shards: self.shards(),
         }
     }
@@ -429,9 +431,9 @@ mod tests {
         delete(&mut index, 20).unwrap();
         index.restart();
         assert!(put(&mut index, 15).unwrap().resurrected);
-        assert!(index.view(Instant::now()).documents.is_empty());
+        assert!(index.view(Instant::now()).documents.iter().next().is_none());
         index.restart();
-        assert_eq!(index.view(Instant::now()).documents.len(), 1);
+        assert_eq!(index.view(Instant::now()).documents.iter().count(), 1);
     }
 
     #[tokio::test(start_paused = true)]
@@ -440,10 +442,10 @@ mod tests {
         tokio::time::advance(Duration::from_secs(6)).await;
         put(&mut index, 1).unwrap();
         tokio::time::advance(Duration::from_millis(3_900)).await;
-        assert!(index.view(Instant::now()).documents.is_empty());
+        assert!(index.view(Instant::now()).documents.iter().next().is_none());
         assert!(index.get("a").is_some());
         tokio::time::advance(Duration::from_millis(100)).await;
-        assert_eq!(index.view(Instant::now()).documents.len(), 1);
+        assert_eq!(index.view(Instant::now()).documents.iter().count(), 1);
     }
 
     #[tokio::test(start_paused = true)]
@@ -454,7 +456,7 @@ mod tests {
         let before = index.view(Instant::now());
         delete(&mut index, 2).unwrap();
         index.refresh();
-        assert_eq!(before.documents.len(), 1);
-        assert!(index.view(Instant::now()).documents.is_empty());
+        assert_eq!(before.documents.iter().count(), 1);
+        assert!(index.view(Instant::now()).documents.iter().next().is_none());
     }
 }

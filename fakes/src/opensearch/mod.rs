@@ -33,6 +33,7 @@ mod query;
 mod response;
 mod route;
 mod search;
+mod searchable;
 mod serve;
 mod server;
 mod service;

@@ -83,11 +83,7 @@ fn lose_documents(views: &mut [View], context: &mut RequestContext<'_>) {
             .documents
             .iter()
             .filter(|_| context.rng.random_bool(0.5));
-        view.documents = std::sync::Arc::new(
-            remaining
-                .map(|(id, document)| (id.clone(), document.clone()))
-                .collect(),
-        );
+        view.documents = remaining.cloned().collect();
     }
 }
 

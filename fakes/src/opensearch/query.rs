@@ -193,6 +193,18 @@ impl Bool {
 }
 
 impl Matcher {
+    /// The routings that a matching document may have; `None` if it may have any.
+    pub fn routings(&self) -> Option<&BTreeSet<Term>> {
+        match self {
+            Self::Terms(field, routings) if field == ROUTING => Some(routings),
+            Self::Bool(parts) => {
+                let mut needed = parts.filter.iter().chain(&parts.must);
+                needed.find_map(Self::routings)
+            }
+            _ => None,
+        }
+    }
+
     /// Returns the score of a matching document.
     pub fn score(&self, document: &Document) -> Option<f64> {
         let matches = match self {

@@ -342,7 +342,7 @@ fn matches(search_request: &SearchRequest, view: &View) -> Result<(Vec<Hit>, u64
     let index: Arc<str> = view.index.as_str().into();
     let mut hits = Vec::new();
     let mut total = 0;
-    for document in view.documents.values() {
+    for document in view.documents.candidates(&matcher) {
         let Some(score) = matcher.score(document) else {
             continue;
         };
@@ -395,7 +395,7 @@ fn show(search_request: &SearchRequest, hit: &Hit) -> Value {
         },
     );
     if let Some(routing) = document.routing() {
-        shown.insert("_routing".to_owned(), routing.into());
+        shown.insert("_routing".to_owned(), routing.as_ref().into());
     }
     if !document.ignored.is_empty() {
         shown.insert(
@@ -449,7 +449,7 @@ pub(super) fn count(
         let matcher = query.compile(&view.mapping)?;
         count += view
             .documents
-            .values()
+            .candidates(&matcher)
             .filter(|document| matcher.score(document).is_some())
             .count();
     }

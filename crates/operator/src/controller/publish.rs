@@ -36,6 +36,7 @@ const MAX_REPORT_PAUSE: Duration = Duration::from_secs(5);
 /// Exchanges reports with the other replicas: with the leader what statuses need, with all of them
 /// the completeness of streams.
 pub(super) async fn exchange_reports(reconciler: Arc<Reconciler>, mut reports: ReplicaReports) {
+    let mut is_refused = false;
     loop {
         let (report, completeness, spent) = {
             let state = reconciler.state.lock().await;
@@ -44,8 +45,16 @@ pub(super) async fn exchange_reports(reconciler: Arc<Reconciler>, mut reports: R
             let completeness = state.supervisor.completeness_report();
             (report, completeness, started.elapsed())
         };
+        let was_refused = is_refused;
+        is_refused = false;
         if let Err(error) = reports.write(report, completeness).await {
-            tracing::debug!(error = %causes(&error), "cannot write the report of this replica; it is retried");
+            is_refused = error.is_refusal();
+            let error = causes(&error);
+            if is_refused && !was_refused {
+                tracing::warn!(error, "the report of this replica is refused, so statuses lack its clusters; if it is too large, start more replicas");
+            } else {
+                tracing::debug!(error, "cannot write the report of this replica; it is retried");
+            }
         }
         let read = if reconciler.context.replicas.assignment().is_leader() {
             reports.read().await.map(

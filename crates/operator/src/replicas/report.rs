@@ -140,6 +140,16 @@ pub enum ReportError {
     Json(#[from] serde_json::Error),
 }
 
+impl ReportError {
+    /// Whether the control plane would refuse it again: it is too large, or the replica lacks a right.
+    pub fn is_refusal(&self) -> bool {
+        let Self::Refused { source, .. } = self else {
+            return false;
+        };
+        matches!(&**source, kube::Error::Api(status) if [403, 413, 422].contains(&status.code))
+    }
+}
+
 /// The answer to a request about a `ConfigMap` of replicas.
 async fn answer<T>(
     doing: &'static str,
