@@ -91,7 +91,8 @@ impl Operator {
                 .iter()
                 .map(|argument| argument.replace(API_PORT, &port)),
         );
-        let environment = IMAGE_ENVIRONMENT.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let environment =
+            IMAGE_ENVIRONMENT.map(|(name, value)| (name.to_owned(), value.to_owned()));
         let start = Start {
             program: fleetdex_program()?,
             arguments,

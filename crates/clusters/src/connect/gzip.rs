@@ -22,10 +22,7 @@ const GZIP: HeaderValue = HeaderValue::from_static("gzip");
 
 /// The request, which asks for gzip unless it asks for another encoding.
 pub fn accepting_gzip<B>(mut request: Request<B>) -> Request<B> {
-    request
-        .headers_mut()
-        .entry(ACCEPT_ENCODING)
-        .or_insert(GZIP);
+    request.headers_mut().entry(ACCEPT_ENCODING).or_insert(GZIP);
     request
 }
 

@@ -51,9 +51,15 @@ pub(super) async fn exchange_reports(reconciler: Arc<Reconciler>, mut reports: R
             is_refused = error.is_refusal();
             let error = causes(&error);
             if is_refused && !was_refused {
-                tracing::warn!(error, "the report of this replica is refused, so statuses lack its clusters; if it is too large, start more replicas");
+                tracing::warn!(
+                    error,
+                    "the report of this replica is refused, so statuses lack its clusters; if it is too large, start more replicas"
+                );
             } else {
-                tracing::debug!(error, "cannot write the report of this replica; it is retried");
+                tracing::debug!(
+                    error,
+                    "cannot write the report of this replica; it is retried"
+                );
             }
         }
         let read = if reconciler.context.replicas.assignment().is_leader() {
