@@ -149,6 +149,11 @@ fn verdict(answer: &Answer<'_>, done: Verdict) -> Verdict {
         }
         // `require_alias` on an alias that is gone.
         400 if refusal.reason.contains("require_alias") => Verdict::IndexMissing(refusal.text()),
+        // Two indices have the alias: two instances that do not know of each other made the same
+        // revision at the same time. None of them can be written any more.
+        400 if refusal.reason.starts_with("no write index is defined") => {
+            Verdict::IndexMissing(refusal.text())
+        }
         400 | 413 => Verdict::Rejected(refusal.text()),
         status => Verdict::Retry(format!("HTTP {status} {}", refusal.text())),
     }
@@ -191,6 +196,12 @@ mod tests {
                 "index",
                 404,
                 r#"{"type":"index_not_found_exception","reason":"no such index"}"#,
+                "index_missing",
+            ),
+            (
+                "index",
+                400,
+                r#"{"type":"illegal_argument_exception","reason":"no write index is defined for alias [a]. The write index may be explicitly disabled using is_write_index=false or the alias points to multiple indices without one being designated as a write index"}"#,
                 "index_missing",
             ),
             (

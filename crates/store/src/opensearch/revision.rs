@@ -43,8 +43,17 @@ impl Engine {
                 .place(cluster, newest.as_ref().map(|newest| &newest.revision))
                 .await?;
             let highest = newest.as_ref().map_or(0, |newest| newest.revision.number);
+            // Instances that do not know of each other can make the same revision in two shared
+            // indices: an alias that both have takes no writes, and none of them replaces the other.
+            // The one that comes second sees both, and makes a later one.
+            let is_alone = |newest: &FoundRevision| {
+                found
+                    .last()
+                    .is_none_or(|other| other.revision.number < newest.revision.number)
+            };
             if let Some(newest) = newest
                 && newest.revision.number > above
+                && is_alone(&newest)
                 && self.fits(&newest.metadata, uid)
                 && place == IndexPlace::of(&newest.revision)
             {
