@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use http::header::WARNING;
 
 use super::{
@@ -13,10 +13,7 @@ use super::{
     sizes::{DEADLINE, Sizes},
     times::Times,
 };
-use crate::{
-    fleet::{Fleet, OpenSearchServer},
-    poll::eventually,
-};
+use crate::fleet::{Fleet, OpenSearchServer};
 
 /// Nodes besides the first one; each of them is killed in turn.
 pub(super) const MORE_NODES: usize = 2;
@@ -24,6 +21,33 @@ pub(super) const MORE_NODES: usize = 2;
 const RATE: u32 = 300;
 /// The pause between two queries.
 const PAUSE: Duration = Duration::from_millis(50);
+
+/// The state of the node that is killed.
+#[derive(Clone, Copy, Debug)]
+enum NodeState {
+    Running,
+    Killed,
+    Returned,
+}
+
+impl NodeState {
+    async fn enter(self, node: &OpenSearchServer) -> Result<()> {
+        match self {
+            Self::Running => {}
+            Self::Killed => node.kill(),
+            Self::Returned => node.restart().await?,
+        }
+        Ok(())
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Running => "running",
+            Self::Killed => "killed",
+            Self::Returned => "returned",
+        }
+    }
+}
 
 /// What happened while the nodes were in one state.
 struct Period {
@@ -42,12 +66,12 @@ pub async fn measure(fleet: &Fleet, sizes: &Sizes, figures: &mut Figures) -> Res
     let setup = SimulatedSetup::start(fleet, sizes.pods, "nodes").await?;
     let query_client = QueryClient::new(fleet, &setup.run.operator, sizes.pods)?;
     query_client.until_found("opensearch").await?;
-    for (number, node) in (1..).zip(fleet.more_opensearch_nodes()) {
-        until_every_shard_has_its_copy(fleet).await?;
+    for (number, node) in (2..).zip(fleet.more_opensearch_nodes()) {
+        fleet.until_all_copies_are_there(DEADLINE).await?;
         setup.simulated.set_rate(RATE).await?;
         tokio::time::sleep(sizes.warm_up).await;
-        for state in ["all nodes", "one killed", "it is back"] {
-            change(node, state).await?;
+        for state in [NodeState::Running, NodeState::Killed, NodeState::Returned] {
+            state.enter(node).await?;
             let period = observe(&setup, &query_client, sizes.churn).await?;
             report(number, state, &period, figures);
         }
@@ -55,28 +79,6 @@ pub async fn measure(fleet: &Fleet, sizes: &Sizes, figures: &mut Figures) -> Res
         setup.until_complete().await?;
     }
     setup.finish().await
-}
-
-async fn change(node: &OpenSearchServer, state: &str) -> Result<()> {
-    match state {
-        "one killed" => node.kill(),
-        "it is back" => node.restart().await?,
-        _ => {}
-    }
-    Ok(())
-}
-
-async fn until_every_shard_has_its_copy(fleet: &Fleet) -> Result<()> {
-    let client = fleet.opensearch()?.client()?;
-    eventually("every shard has its copy", DEADLINE, || async {
-        let health = client.get("_cluster/health").await?;
-        ensure!(
-            health["status"] == "green" && health["number_of_nodes"] == 1 + MORE_NODES,
-            "{health}"
-        );
-        Ok::<_, anyhow::Error>(())
-    })
-    .await
 }
 
 /// Queries one after the other for `duration`, while changes are written.
@@ -133,7 +135,7 @@ async fn is_complete(query_client: &QueryClient<'_>, number: usize) -> Result<bo
     Ok(complete)
 }
 
-fn report(number: usize, state: &str, period: &Period, figures: &mut Figures) {
+fn report(number: usize, state: NodeState, period: &Period, figures: &mut Figures) {
     let Period {
         written_per_s,
         to_ack_p99_ms,
@@ -141,7 +143,8 @@ fn report(number: usize, state: &str, period: &Period, figures: &mut Figures) {
         failed,
         incomplete,
     } = period;
-    let name = format!("nodes_{number}_{}", state.replace(' ', "_"));
+    let state = state.name();
+    let name = format!("nodes_{number}_{state}");
     figures.set(&format!("{name}_written_per_s"), *written_per_s);
     figures.set(&format!("{name}_event_to_ack_p99_ms"), *to_ack_p99_ms);
     figures.set(&format!("{name}_failed_queries"), *failed as f64);
@@ -152,6 +155,9 @@ fn report(number: usize, state: &str, period: &Period, figures: &mut Figures) {
         queries.len(),
         queries.text()
     );
-    println!("  {state}: {text}");
-    figures.line(&format!("OpenSearch of 3 nodes, {number}: {state}"), text);
+    println!("  node {number} {state}: {text}");
+    figures.line(
+        &format!("OpenSearch of 3 nodes, node {number} {state}"),
+        text,
+    );
 }

@@ -9,7 +9,7 @@ use super::scrape::Scrape;
 use super::sizes::DEADLINE;
 use super::sizes::POLL_INTERVAL;
 use crate::{
-    fleet::{Fleet, OpenSearchServer},
+    fleet::Fleet,
     kubectl::Kubectl,
     operator::{Operator, OperatorOptions},
     poll::eventually,
@@ -108,9 +108,8 @@ impl Run {
 
 /// A registry of the pods of a cluster; where there are several nodes, with a copy of each shard.
 fn registry(fleet: &Fleet, cluster: &str, prefix: &str) -> Result<String> {
-    let more_nodes = fleet.more_opensearch_nodes();
-    let nodes = [fleet.opensearch()?].into_iter().chain(more_nodes);
-    let addresses: Vec<&str> = nodes.map(OpenSearchServer::url).collect();
+    let addresses = fleet.opensearch_urls()?;
+    let replicas = usize::from(addresses.len() > 1);
     Ok(json!({
         "apiVersion": "search.karmada.io/v1alpha1",
         "kind": "ResourceRegistry",
@@ -118,7 +117,7 @@ fn registry(fleet: &Fleet, cluster: &str, prefix: &str) -> Result<String> {
         "spec": {
             "targetCluster": { "clusterNames": [cluster] },
             "resourceSelectors": [{ "apiVersion": "v1", "kind": "Pod" }],
-            "backendStore": { "openSearch": { "addresses": addresses, "indexPrefix": prefix, "numberOfReplicas": usize::from(!more_nodes.is_empty()) } },
+            "backendStore": { "openSearch": { "addresses": addresses, "indexPrefix": prefix, "numberOfReplicas": replicas } },
         },
     })
     .to_string())

@@ -23,9 +23,10 @@ use std::{
     ops::Deref,
     path::{Path, PathBuf},
     sync::atomic::{AtomicU32, Ordering},
+    time::Duration,
 };
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use futures::future::try_join_all;
 
 pub use self::{
@@ -47,7 +48,10 @@ use self::{
     process::Guard,
     state::{ClusterState, OpenSearchState, ProcessState},
 };
-use crate::parts::{self, Part};
+use crate::{
+    parts::{self, Part},
+    poll::eventually,
+};
 
 /// The name of the cluster that registries and members are registered with.
 pub const CONTROL_PLANE: &str = "control-plane";
@@ -258,6 +262,27 @@ impl Fleet {
     /// The further nodes of the OpenSearch.
     pub fn more_opensearch_nodes(&self) -> &[OpenSearchServer] {
         &self.more_nodes
+    }
+
+    /// The URLs of all nodes of the OpenSearch.
+    pub fn opensearch_urls(&self) -> Result<Vec<&str>> {
+        let nodes = [self.opensearch()?].into_iter().chain(&self.more_nodes);
+        Ok(nodes.map(OpenSearchServer::url).collect())
+    }
+
+    /// Waits until the OpenSearch has all its nodes, and all copies of all shards.
+    pub async fn until_all_copies_are_there(&self, deadline: Duration) -> Result<()> {
+        let client = self.opensearch()?.client()?;
+        let nodes = 1 + self.more_nodes.len();
+        eventually("all copies of all shards", deadline, || async {
+            let health = client.get("_cluster/health").await?;
+            ensure!(
+                health["status"] == "green" && health["number_of_nodes"] == nodes,
+                "{health}"
+            );
+            Ok::<_, anyhow::Error>(())
+        })
+        .await
     }
 
     /// The etcd under the control plane, and under the members unless they have [their

@@ -2,10 +2,9 @@
 
 use std::time::Duration;
 
-use anyhow::{Result, ensure};
+use anyhow::Result;
 use e2e::{
-    fleet::{OpenSearchKind, OpenSearchServer, Options},
-    poll::eventually,
+    fleet::{OpenSearchKind, Options},
     query_api::list_with_warnings,
     scenario::{DEADLINE, Stage},
 };
@@ -28,9 +27,7 @@ async fn no_change_is_lost_and_questions_are_answered_while_nodes_of_opensearch_
     .await
     .unwrap();
     let more_nodes = stage.fleet.more_opensearch_nodes();
-    let first = stage.fleet.opensearch().unwrap();
-    let nodes = [first].into_iter().chain(more_nodes);
-    let addresses: Vec<&str> = nodes.map(OpenSearchServer::url).collect();
+    let addresses = stage.fleet.opensearch_urls().unwrap();
     let clusters = (1..).zip(BOTH.map(str::to_owned)).collect();
     let fixture = Fixture::new(&stage, "nodes", clusters, |registry| {
         let store = registry.store();
@@ -39,7 +36,8 @@ async fn no_change_is_lost_and_questions_are_answered_while_nodes_of_opensearch_
     })
     .await;
     for node in more_nodes {
-        until_all_copies_are_there(&stage).await;
+        let all_copies = stage.fleet.until_all_copies_are_there(DEADLINE);
+        all_copies.await.unwrap();
         let churns = fixture.start_churn();
         until_written(&churns, 50).await;
         node.kill();
@@ -56,19 +54,6 @@ async fn no_change_is_lost_and_questions_are_answered_while_nodes_of_opensearch_
         fixture.until_equal().await;
     }
     fixture.check_and_remove().await;
-}
-
-async fn until_all_copies_are_there(stage: &Stage) {
-    eventually("all copies of all shards", DEADLINE, || async {
-        let health = stage.opensearch.get("_cluster/health").await?;
-        ensure!(
-            health["status"] == "green" && health["number_of_nodes"] == 3,
-            "{health}"
-        );
-        Ok::<_, anyhow::Error>(())
-    })
-    .await
-    .unwrap();
 }
 
 /// Asks for objects of both clusters until all of them answer. Returns how often it had to ask.
