@@ -320,7 +320,7 @@ fn check_bulk(body: &[u8], target: &str, cluster: &str) {
         assert_eq!(of["_index"], target, "{}", text());
         if verb == "index" && of["_id"] != "guard" {
             let document = lines.next().unwrap_or_default();
-            let Ok(restored) = serde_json::from_slice::<Restored>(document) else {
+            let Ok(restored) = Restored::parse(document) else {
                 panic!("no document: {}", text())
             };
             assert_eq!(restored.cluster.as_str(), cluster, "{}", text());

@@ -426,7 +426,9 @@ async fn an_abandoned_list_keeps_no_snapshot_open() {
     drop(response);
     assert_eq!(released(&main), [cursor(1)], "the list is not continued");
 
-    let main = PreparedReader::with([pages(), vec![Err(StoreError::Expired)]].concat());
+    // Read ahead, and again when it is needed.
+    let gone = vec![Err(StoreError::Expired), Err(StoreError::Expired)];
+    let main = PreparedReader::with([pages(), gone].concat());
     let response = send(&app(catalog(main.clone())), get(&pods)).await;
     assert!(response.into_body().collect().await.is_err());
     assert_eq!(released(&main), [cursor(2)], "a list that is cut short");

@@ -7,7 +7,6 @@ use fleetdex_core::{
     query::ResourceName,
 };
 use serde::{Deserialize, de::IgnoredAny};
-use serde_json::value::RawValue;
 
 use super::{
     codec::Codec,
@@ -74,13 +73,12 @@ pub(super) fn pack_document(
     vocabulary: &Arc<TermDictionary>,
     packer: &mut Packer,
 ) -> Result<PackedDocument, PackError> {
-    let source: &RawValue = serde_json::from_slice(body)?;
-    let head: DocumentHead<'_> = serde_json::from_str(source.get())?;
+    let head: DocumentHead<'_> = serde_json::from_slice(body)?;
     let Restored {
         cluster,
         object,
         interpretation,
-    } = serde_json::from_str(source.get())?;
+    } = Restored::parse(body)?;
     let search = head.search;
     let resource = ResourceName::new(&search.group, &search.resource);
     let id_prefix = format!("{}/{}/", head.api_version, head.kind).into_boxed_str();

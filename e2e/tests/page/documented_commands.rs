@@ -434,7 +434,10 @@ async fn run_in(session: &Session, command: &DocumentedCommand, folder: &Path) -
         format!("timeout --signal=INT 3 {endless} || [ $? = 124 ]")
     } else if let Some(target) = command.text.strip_prefix(TARGETS) {
         let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-        format!("make --dry-run --directory {} {target}", repository.display())
+        format!(
+            "make --dry-run --directory {} {target}",
+            repository.display()
+        )
     } else {
         command.text.clone()
     };

@@ -180,14 +180,9 @@ struct RawObject<'j>(Vec<(Cow<'j, str>, Cow<'j, str>)>);
 
 impl<'j> RawObject<'j> {
     fn of(object: &'j str) -> Result<Self, serde_json::Error> {
-        let members: RawMembers<'j> = serde_json::from_str(object)?;
-        Ok(Self(
-            members
-                .0
-                .into_iter()
-                .map(|(key, value)| (key.0, Cow::Borrowed(value.get())))
-                .collect(),
-        ))
+        let members = RawMembers::parse(object)?.0.into_iter();
+        let borrowed = members.map(|(key, value)| (key.0, Cow::Borrowed(value)));
+        Ok(Self(borrowed.collect()))
     }
 
     fn json(&self) -> String {

@@ -1,7 +1,8 @@
 //! Builds documents from objects: the native object, and the terms that queries search.
 
-use std::{borrow::Cow, sync::Arc};
+use std::{borrow::Cow, cell::RefCell, sync::Arc};
 
+use bytes::Bytes;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
@@ -29,8 +30,13 @@ const MAX_ID_BYTES: usize = 480;
 /// Bytes of the terms of one object's leaves, with their paths. The largest objects, definitions of custom resources with a megabyte of schema, have a
 /// few megabytes; an object that is built to have more would have hundreds.
 const MAX_LEAF_TERMS_BYTES: usize = 16 << 20;
-/// Initial room for everything but `spec`, `status` and the like.
-const METADATA_BYTES: usize = 1536;
+/// Room that a thread keeps for the next document.
+const MAX_SCRATCH_BYTES: usize = 64 << 10;
+
+thread_local! {
+    /// Documents are written here and then copied, so that those that wait take no more memory than they have bytes: their lengths are not known before.
+    static SCRATCH: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
 /// Ends a cut value. Even if the cut removes three more bytes to keep a character whole, the value stays longer than any value of a
 /// query, so that no query matches a cut value.
 const CUT_MARK: &str = " (cut)";
@@ -313,12 +319,7 @@ impl Projector {
             interpretation.for_each_value(|field, value| values.0.push((first + field, value)));
         }
         let values = &values;
-        let raw: usize = object
-            .rest
-            .iter()
-            .map(|(key, value)| key.0.len() + value.get().len())
-            .sum();
-        let mut out = Vec::with_capacity(raw + METADATA_BYTES);
+        let mut out = SCRATCH.take();
         out.extend_from_slice(&self.head);
         write_label_terms(&mut out, object);
         let leaves = self.leaf_terms(object);
@@ -362,10 +363,15 @@ impl Projector {
             }
         }
         out.push(b'}');
+        let body = Bytes::copy_from_slice(&out);
+        if out.capacity() <= MAX_SCRATCH_BYTES {
+            out.clear();
+            SCRATCH.set(out);
+        }
         Document {
             id: self.id(object.uid()),
             version: object.version(),
-            body: Some(JsonLine::new(out)),
+            body: Some(JsonLine::new(body)),
             is_partial,
         }
     }
@@ -727,7 +733,7 @@ fn write_metadata(out: &mut Vec<u8>, object: &Object<'_>, redacted: &str) {
 
 /// Writes the keys of a Secret's data, each with an empty value.
 fn write_hidden(out: &mut Vec<u8>, data: &str) {
-    let members: RawMembers<'_> = serde_json::from_str(data).unwrap_or_default();
+    let members = RawMembers::parse(data).unwrap_or_default();
     out.push(b'{');
     for (key, _) in &members.0 {
         write_key(out, &key.0);

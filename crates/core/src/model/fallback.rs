@@ -1,10 +1,10 @@
 //! Fallback documents, which replace documents that the store refused.
 
 use ahash::AHashSet;
-use serde_json::value::RawValue;
+use serde::de::Error as _;
 
 use super::{
-    json::{RawMembers, write, write_key, write_text},
+    json::{RawMembers, write, write_key, write_members, write_text},
     json_line::JsonLine,
     number,
     well_known::{MAX_FIELD_VALUE_BYTES, REDACTED_ANNOTATION},
@@ -42,17 +42,18 @@ pub fn fallback(
     shape: DocumentShape,
     reason: &str,
 ) -> Result<JsonLine, serde_json::Error> {
-    let document: RawMembers<'_> = serde_json::from_slice(body)?;
+    let body = str::from_utf8(body).map_err(serde_json::Error::custom)?;
+    let document = RawMembers::parse(body)?;
     let search = members(&document, "search")?;
     let kept: &[&str] = match shape {
         DocumentShape::Identity => &["resource", "group", "indexedAt"],
         _ => &["resource", "group", "labels", "labelKeys", "indexedAt"],
     };
     let mut out = b"{".to_vec();
-    write_members(&mut out, &document, |key| IDENTITY.contains(&key));
+    write_some(&mut out, &document, |key| IDENTITY.contains(&key));
     write_key(&mut out, "search");
     out.push(b'{');
-    write_members(&mut out, &search, |key| kept.contains(&key));
+    write_some(&mut out, &search, |key| kept.contains(&key));
     // A reason may quote the refused document.
     let reason = if shape == DocumentShape::Identity {
         reason.split(':').next().unwrap_or(reason)
@@ -65,9 +66,9 @@ pub fn fallback(
         write_key(&mut out, "native");
         out.push(b'{');
         let native = members(&search, "native")?;
-        write_members(&mut out, &native, |_| true);
+        write_members(&mut out, &native.0);
         let kept: AHashSet<&str> = native.0.iter().map(|(name, _)| &*name.0).collect();
-        write_members(&mut out, &document, |key| {
+        write_some(&mut out, &document, |key| {
             key != "search" && !IDENTITY.contains(&key) && !kept.contains(key)
         });
         out.push(b'}');
@@ -76,7 +77,7 @@ pub fn fallback(
     write_key(&mut out, "metadata");
     out.push(b'{');
     let metadata = members(&document, "metadata")?;
-    write_members(&mut out, &metadata, |key| {
+    write_some(&mut out, &metadata, |key| {
         ["name", "namespace", "uid", "resourceVersion"].contains(&key)
     });
     if shape == DocumentShape::Identity {
@@ -92,20 +93,12 @@ pub fn fallback(
 
 /// The members of a JSON object within another one; none if it is absent.
 fn members<'d>(of: &RawMembers<'d>, name: &str) -> Result<RawMembers<'d>, serde_json::Error> {
-    let member: Option<&'d RawValue> =
-        of.0.iter()
-            .find(|(key, _)| key.0 == name)
-            .map(|(_, value)| *value);
-    member.map_or(Ok(RawMembers::default()), |raw| {
-        serde_json::from_str(raw.get())
-    })
+    of.get(name)
+        .map_or(Ok(RawMembers::default()), RawMembers::parse)
 }
 
-fn write_members(out: &mut Vec<u8>, members: &RawMembers<'_>, is_written: impl Fn(&str) -> bool) {
-    for (key, value) in members.0.iter().filter(|(key, _)| is_written(&key.0)) {
-        write_key(out, &key.0);
-        out.extend_from_slice(value.get().as_bytes());
-    }
+fn write_some(out: &mut Vec<u8>, members: &RawMembers<'_>, is_written: impl Fn(&str) -> bool) {
+    write_members(out, members.0.iter().filter(|(key, _)| is_written(&key.0)));
 }
 
 #[cfg(test)]

@@ -76,11 +76,11 @@ impl Fitting {
         match json.as_bytes().first() {
             Some(b'{' | b'[') if depth == MAX_DEPTH => self.omit(),
             Some(b'{') => {
-                let members: RawMembers<'_> = serde_json::from_str(json).unwrap_or_default();
+                let members = RawMembers::parse(json).unwrap_or_default();
                 self.out.push(b'{');
                 for (name, member) in &members.0 {
                     write_key(&mut self.out, &name.0);
-                    self.write(member.get(), depth + 1, path_bytes + 1 + name.0.len());
+                    self.write(member, depth + 1, path_bytes + 1 + name.0.len());
                 }
                 self.out.push(b'}');
             }

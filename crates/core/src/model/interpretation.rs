@@ -172,8 +172,7 @@ impl Interpretation {
             serde_json::from_str(json).ok()
         }
         let mut found = Self::default();
-        for (key, value) in &search.0 {
-            let json = value.get();
+        for (key, json) in &search.0 {
             match &*key.0 {
                 "health" => found.health = word(&parsed::<Cow<'_, str>>(json).unwrap_or_default()),
                 "healthReason" => found.health_reason = parsed(json).unwrap_or_default(),

@@ -2,13 +2,16 @@
 
 use std::{borrow::Cow, fmt};
 
-use serde::{
-    Deserialize, Deserializer, Serialize,
-    de::{MapAccess, Visitor},
-};
+use serde::{Deserialize, Deserializer, Serialize, de::Visitor};
 use serde_json::value::RawValue;
 
-use super::json_line::compacted;
+use super::{
+    json_line::compacted,
+    json_scanner::{JsonScanner, ScanFault},
+};
+
+/// Room for the members of most objects.
+const USUAL_MEMBERS: usize = 8;
 
 /// JSON in one line that was parsed before, or was composed of such JSON. It is passed through without being parsed again.
 #[derive(Clone, PartialEq, Eq)]
@@ -85,34 +88,41 @@ impl<V> Default for Members<'_, V> {
     }
 }
 
-/// Raw members of a JSON object.
-pub type RawMembers<'a> = Members<'a, &'a RawValue>;
-
-impl<'de: 'a, 'a, V: Deserialize<'de>> Deserialize<'de> for Members<'a, V> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct MembersVisitor<V>(std::marker::PhantomData<V>);
-
-        impl<'de, V: Deserialize<'de>> Visitor<'de> for MembersVisitor<V> {
-            type Value = Members<'de, V>;
-
-            fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-                out.write_str("an object")
-            }
-
-            fn visit_unit<E>(self) -> Result<Self::Value, E> {
-                Ok(Members(Vec::new()))
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-                let mut members = Vec::with_capacity(8);
-                while let Some(member) = map.next_entry::<Text<'de>, V>()? {
-                    members.push(member);
-                }
-                Ok(Members(members))
-            }
+impl<'a, V> Members<'a, V> {
+    /// Reads an object, or `null`, which has no members.
+    pub fn read(
+        scanner: &mut JsonScanner<'a>,
+        mut read: impl FnMut(&mut JsonScanner<'a>) -> Result<V, ScanFault>,
+    ) -> Result<Self, ScanFault> {
+        if scanner.null()? {
+            return Ok(Self::default());
         }
+        let mut members = Vec::with_capacity(USUAL_MEMBERS);
+        scanner.object(|scanner, name| {
+            members.push((Text(name), read(scanner)?));
+            Ok(())
+        })?;
+        Ok(Self(members))
+    }
+}
 
-        deserializer.deserialize_any(MembersVisitor(std::marker::PhantomData))
+/// The members of a JSON object, with the texts of their values.
+pub type RawMembers<'a> = Members<'a, &'a str>;
+
+impl<'a> RawMembers<'a> {
+    /// The members of a text that is an object or `null`.
+    pub fn parse(json: &'a str) -> Result<Self, serde_json::Error> {
+        let mut scanner = JsonScanner::new(json);
+        let members = Self::read(&mut scanner, JsonScanner::skip);
+        members
+            .and_then(|members| scanner.end().map(|()| members))
+            .map_err(|fault| fault.of(json))
+    }
+
+    /// The first value of a name.
+    pub fn get(&self, name: &str) -> Option<&'a str> {
+        let found = self.0.iter().find(|(key, _)| key.0 == name);
+        found.map(|(_, value)| *value)
     }
 }
 
@@ -174,6 +184,17 @@ pub fn write_key(out: &mut Vec<u8>, key: &str) {
     }
     write_text(out, key);
     out.push(b':');
+}
+
+/// Appends members after a comma unless they are the first of their object.
+pub fn write_members<'m>(
+    out: &mut Vec<u8>,
+    members: impl IntoIterator<Item = &'m (Text<'m>, &'m str)>,
+) {
+    for (name, value) in members {
+        write_key(out, &name.0);
+        out.extend_from_slice(value.as_bytes());
+    }
 }
 
 #[cfg(test)]

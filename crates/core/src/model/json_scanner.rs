@@ -8,7 +8,10 @@
 
 use std::borrow::Cow;
 
-use serde::de::{Error as _, IgnoredAny};
+use serde::{
+    Deserialize,
+    de::{Error as _, IgnoredAny},
+};
 use wide::u8x16;
 
 /// Levels of nesting below which containers are not kept. Deeper objects are not indexed, and a text of brackets would fill the memory.
@@ -181,6 +184,13 @@ impl<'a> JsonScanner<'a> {
         self.text_of_value::<false>()
     }
 
+    /// Reads any value as a `T`.
+    pub fn deserialize<T: Deserialize<'a>>(&mut self) -> Result<T, ScanFault> {
+        let text = self.skip()?;
+        let start = ScanFault(self.at - text.len());
+        serde_json::from_str(text).map_err(|_| start)
+    }
+
     /// Reads any value, and keeps its containers.
     pub(super) fn value(&mut self) -> Result<RawJson<'a>, ScanFault> {
         let first_container = self.containers.len();
@@ -228,7 +238,8 @@ impl<'a> JsonScanner<'a> {
         Ok(())
     }
 
-    fn fault(&self) -> ScanFault {
+    /// What is here does not fit.
+    pub fn fault(&self) -> ScanFault {
         ScanFault(self.at)
     }
 

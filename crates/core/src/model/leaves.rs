@@ -236,7 +236,7 @@ mod tests {
             .unwrap();
         let Restored {
             object: restored, ..
-        } = serde_json::from_slice(document.body.as_deref().unwrap()).unwrap();
+        } = Restored::parse(document.body.as_deref().unwrap()).unwrap();
         let mut restored: Value = serde_json::from_str(restored.get()).unwrap();
         restored["metadata"]
             .as_object_mut()

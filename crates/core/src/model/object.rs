@@ -311,9 +311,9 @@ impl<'a> ObjectMetadata<'a> {
                 "uid" => metadata.uid = Text(scanner.string()?),
                 "resourceVersion" => metadata.resource_version = Text(scanner.string()?),
                 "labels" => {
-                    metadata.labels = members(scanner, |scanner| scanner.string().map(Text))?;
+                    metadata.labels = Members::read(scanner, |scanner| scanner.string().map(Text))?;
                 }
-                "annotations" => metadata.annotations = members(scanner, JsonScanner::value)?,
+                "annotations" => metadata.annotations = Members::read(scanner, JsonScanner::value)?,
                 "managedFields" => drop(scanner.skip()?),
                 "ownerReferences" => {
                     let value = scanner.value()?;
@@ -383,22 +383,6 @@ pub(crate) struct OwnerReference<'a> {
 
 fn owner_references(json: &str) -> Vec<OwnerReference<'_>> {
     serde_json::from_str(json).unwrap_or_default()
-}
-
-/// The members of an object; none of null.
-fn members<'a, V>(
-    scanner: &mut JsonScanner<'a>,
-    mut read: impl FnMut(&mut JsonScanner<'a>) -> Result<V, ScanFault>,
-) -> Result<Members<'a, V>, ScanFault> {
-    if scanner.null()? {
-        return Ok(Members::default());
-    }
-    let mut members = Vec::with_capacity(8);
-    scanner.object(|scanner, name| {
-        members.push((Text(name), read(scanner)?));
-        Ok(())
-    })?;
-    Ok(Members(members))
 }
 
 #[cfg(test)]

@@ -13,6 +13,9 @@ use super::{
 /// A buffer is allocated for at most this much of the length that a body announces. An announcement
 /// costs a sender nothing, so it is little.
 const MAX_PREALLOCATED: usize = 1 << 20;
+/// A sender that has sent a part of what it announces is trusted with the rest, if the part is not
+/// smaller than this.
+const ANNOUNCED_OF_SENT: usize = 8;
 
 impl Intake {
     /// Reads a body of at most `limit` bytes. The memory is returned when the last clone of the
@@ -120,9 +123,10 @@ impl BodyBuffer {
     async fn push(&mut self, data: &[u8]) -> Result<(), IntakeError> {
         let length = self.bytes.len() + data.len();
         if length > self.bytes.capacity() {
+            let trusted = MAX_PREALLOCATED.max(ANNOUNCED_OF_SENT * length);
             let doubled = (2 * self.bytes.capacity())
                 .max(UNCOUNTED)
-                .max(self.announced.min(MAX_PREALLOCATED));
+                .max(self.announced.min(trusted));
             let expected = if self.announced < length {
                 self.limit
             } else {

@@ -38,6 +38,8 @@ use crate::{
 /// Bytes of objects in a response that is buffered whole, so that it can have an `ETag`. The bound keeps hashing below about half a
 /// millisecond for requests that are never repeated.
 const TAGGED_BYTES: usize = SMALL_PAGE_BYTES;
+/// Room for the last object of a piece.
+const USUAL_OBJECT_BYTES: usize = 16 * 1024;
 /// Room for what surrounds the objects of a buffered response.
 const HEAD_BYTES: usize = 4 * 1024;
 
@@ -204,7 +206,7 @@ impl ListStream {
 
     /// The next bytes, and whether they are the last.
     async fn chunk(&mut self) -> Result<(Bytes, bool), ApiError> {
-        let mut chunk = Vec::with_capacity(CHUNK_BYTES);
+        let mut chunk = Vec::with_capacity(CHUNK_BYTES + USUAL_OBJECT_BYTES);
         let mut is_last = false;
         while !is_last && chunk.len() < CHUNK_BYTES {
             is_last = self.write_next(&mut chunk).await?;

@@ -62,7 +62,8 @@ impl PageReader {
         Ok(Self {
             stores,
             query,
-            ahead_from: ahead_from(&first.items),
+            // A client that reads nothing of a response of large pages has no second one in memory.
+            ahead_from: first.items.len() - first.items.len() / 8,
             hits: first.items.into_iter(),
             rest,
             is_one_page,
@@ -127,7 +128,8 @@ impl PageReader {
                 }
             };
             self.query.limit = next_limit(self.query.limit, &page.items);
-            self.ahead_from = ahead_from(&page.items);
+            // The client reads, or it would not have got here.
+            self.ahead_from = page.items.len().saturating_sub(1);
             self.hits = page.items.into_iter();
             self.rest.advance(page.next);
         }
@@ -167,12 +169,6 @@ impl PageReader {
 pub(crate) async fn read(stores: &Merged, query: &Query, from: &Cursor) -> Result<Page, ApiError> {
     let page = timeout(PAGE_TIMEOUT, stores.search(query, from)).await;
     Ok(page.map_err(|_| ApiError::Timeout(PAGE_TIMEOUT.as_secs()))??)
-}
-
-/// How many objects of a page are left when the next one is requested. A client that reads nothing
-/// of a response of large pages has no second one in memory.
-fn ahead_from(page: &[Hit]) -> usize {
-    page.len() - page.len() / 8
 }
 
 /// The limit of the page after `page`. A page with fewer objects than its limit was reduced because

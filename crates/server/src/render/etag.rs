@@ -2,7 +2,6 @@
 //!
 //! Source of the rules: <https://www.rfc-editor.org/rfc/rfc9110#section-8.8.3>
 
-use aws_lc_rs::digest::{SHA256, digest};
 use fleetdex_core::model::hex;
 use http::{HeaderMap, HeaderValue, header};
 
@@ -10,9 +9,11 @@ use http::{HeaderMap, HeaderValue, header};
 const TAG_BYTES: usize = 16;
 
 /// The tag of a response. It is weak, because the same response may be sent compressed or not.
+///
+/// The hash is a cryptographic one: with another, a member could make an object that has the tag of an older one, and clients would not see it.
 pub fn of(body: &[u8]) -> HeaderValue {
-    let hash = digest(&SHA256, body);
-    let tag = format!("W/\"{}\"", hex(&hash.as_ref()[..TAG_BYTES]));
+    let hash = blake3::hash(body);
+    let tag = format!("W/\"{}\"", hex(&hash.as_bytes()[..TAG_BYTES]));
     HeaderValue::from_str(&tag).unwrap_or(HeaderValue::from_static("W/\"\""))
 }
 

@@ -263,10 +263,15 @@ fn described(error: &Value) -> Option<String> {
 
 /// Parses a response.
 pub(super) fn parse<T: DeserializeOwned>(operation: &str, body: &[u8]) -> Result<T, StoreError> {
-    serde_json::from_slice(body).map_err(|error| StoreError::Garbled {
+    serde_json::from_slice(body).map_err(unparsable(operation))
+}
+
+/// The error for a response that cannot be parsed.
+pub(super) fn unparsable(operation: &str) -> impl Fn(serde_json::Error) -> StoreError {
+    |error| StoreError::Garbled {
         operation: operation.to_owned(),
         reason: json_fault(&error),
-    })
+    }
 }
 
 #[cfg(test)]

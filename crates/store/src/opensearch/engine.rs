@@ -8,11 +8,10 @@ use fleetdex_core::{
     query::Permitted,
 };
 use http::Method;
-use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::{
-    client::{Call, Client, parse},
+    client::{Call, Client, unparsable},
     contexts::ListContexts,
     feed::Feed,
     index_template::IndexSettings,
@@ -20,7 +19,7 @@ use super::{
     policy_exclusion::PolicyExclusion,
     refresh::Refresher,
     responses::{Answers, Purpose},
-    search_response::{Lack, SearchResponse},
+    search_response::{Lack, SearchResponse, Source},
     transport::OpenSearchService,
 };
 use crate::{StoreError, changes::Sequence};
@@ -200,7 +199,7 @@ impl Engine {
             .await
     }
 
-    pub(super) async fn run_search<S: DeserializeOwned>(
+    pub(super) async fn run_search<S: Source>(
         &self,
         purpose: Purpose,
         path: String,
@@ -219,7 +218,8 @@ impl Engine {
                 body: body.clone(),
                 timeout: SEARCH_TIMEOUT,
             };
-            let answer: SearchResponse<S> = parse(operation, &client.call(call).await?)?;
+            let body = client.call(call).await?;
+            let answer = SearchResponse::<S>::parse(&body).map_err(unparsable(operation))?;
             attempts += 1;
             let reason = match answer.lack() {
                 None => return Ok(answer),

@@ -375,13 +375,12 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::opensearch::client::parse;
 
     #[test]
     fn a_document_that_is_none_of_ours_is_named() {
         let answer = json!({ "timed_out": false, "_shards": { "total": 1, "successful": 1, "failed": 0 }, "hits": { "hits": [{ "_id": "v1/Pod/u", "_source": {} }] } });
         let answer: SearchResponse<HitSource> =
-            parse("a search", answer.to_string().as_bytes()).unwrap();
+            SearchResponse::parse(answer.to_string().as_bytes()).unwrap();
         let error = read_page(
             answer,
             PageSize {

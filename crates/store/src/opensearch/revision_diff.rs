@@ -7,7 +7,7 @@ use fleetdex_core::{
     model::{Document, IndexName, JsonLine, document_id},
     query::{Requester, ResourceName},
 };
-use serde_json::{Value, json, value::RawValue};
+use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::{
@@ -38,7 +38,7 @@ struct ResourceReader<'e> {
     pit: Option<OpenPointInTime>,
     query: Value,
     after: Option<Vec<Value>>,
-    page: VecDeque<RawHit<Box<RawValue>>>,
+    page: VecDeque<RawHit<JsonLine>>,
     /// Documents to request.
     size: usize,
     is_at_end: bool,
@@ -231,9 +231,6 @@ impl<'e> ResourceReader<'e> {
     /// The next document, as a write of it.
     fn take(&mut self) -> Option<Write> {
         let hit = self.page.pop_front()?;
-        let body = hit
-            .source
-            .map(|source| JsonLine::new(Box::<str>::from(source).into_string()));
         // Every version is a positive integer.
         let version = hit.version?.to_string().parse().ok()?;
         Some(Write {
@@ -241,7 +238,7 @@ impl<'e> ResourceReader<'e> {
             document: Document {
                 id: document_id(&hit.id).into(),
                 version,
-                body,
+                body: hit.source,
                 is_partial: false,
             },
         })

@@ -1,18 +1,47 @@
 //! Responses of `_search`.
 
-use fleetdex_core::planted::{Bug, planted};
-use serde::Deserialize;
+use fleetdex_core::{
+    model::{HitSource, JsonLine, JsonScanner, ScanFault},
+    planted::{Bug, planted},
+};
+use serde::{
+    Deserialize,
+    de::{Error as _, IgnoredAny},
+};
 use serde_json::Value;
 
-#[derive(Deserialize)]
+/// A response, whose documents are read as `S`. Most of its bytes are documents, so it is read in one pass over them.
 pub(super) struct SearchResponse<S> {
     pub(super) timed_out: bool,
-    #[serde(rename = "_shards")]
     pub(super) shards: Shards,
     pub(super) pit_id: Option<String>,
-    #[serde(default = "Hits::none")]
     pub(super) hits: Hits<S>,
     pub(super) aggregations: Option<Value>,
+}
+
+/// What is read of the `_source` of a hit.
+pub(super) trait Source: Sized {
+    fn read(scanner: &mut JsonScanner<'_>) -> Result<Self, ScanFault>;
+}
+
+impl Source for HitSource {
+    fn read(scanner: &mut JsonScanner<'_>) -> Result<Self, ScanFault> {
+        Self::read(scanner)
+    }
+}
+
+impl Source for JsonLine {
+    fn read(scanner: &mut JsonScanner<'_>) -> Result<Self, ScanFault> {
+        scanner
+            .skip()
+            .map(|document| Self::new(document.to_owned()))
+    }
+}
+
+impl Source for IgnoredAny {
+    fn read(scanner: &mut JsonScanner<'_>) -> Result<Self, ScanFault> {
+        scanner.skip().map(|_| Self)
+    }
 }
 
 #[derive(Deserialize)]
@@ -54,15 +83,13 @@ impl<S> SearchResponse<S> {
     }
 }
 
-#[derive(Deserialize)]
 pub(super) struct Hits<S> {
     pub(super) total: Option<Total>,
-    #[serde(default = "Vec::new")]
     pub(super) hits: Vec<RawHit<S>>,
 }
 
-impl<S> Hits<S> {
-    fn none() -> Self {
+impl<S> Default for Hits<S> {
+    fn default() -> Self {
         Self {
             total: None,
             hits: Vec::new(),
@@ -76,18 +103,88 @@ pub(super) struct Total {
 }
 
 /// A hit, whose document is read as `S`.
-#[derive(Deserialize)]
 pub(super) struct RawHit<S> {
-    #[serde(rename = "_id")]
     pub(super) id: String,
-    #[serde(rename = "_version")]
     pub(super) version: Option<u64>,
-    #[serde(rename = "_routing")]
     pub(super) routing: Option<String>,
-    #[serde(rename = "_source")]
     pub(super) source: Option<S>,
-    #[serde(default)]
     pub(super) sort: Vec<Value>,
+}
+
+impl<S: Source> SearchResponse<S> {
+    pub(super) fn parse(body: &[u8]) -> Result<Self, serde_json::Error> {
+        let text = str::from_utf8(body).map_err(serde_json::Error::custom)?;
+        let mut scanner = JsonScanner::new(text);
+        let (mut timed_out, mut shards, mut pit_id) = (None, None, None);
+        let (mut hits, mut aggregations) = (Hits::default(), None);
+        let mut read = |scanner: &mut JsonScanner<'_>| {
+            scanner.object(|scanner, name| {
+                match &*name {
+                    "timed_out" => timed_out = scanner.deserialize()?,
+                    "_shards" => shards = scanner.deserialize()?,
+                    "pit_id" => pit_id = scanner.deserialize()?,
+                    "hits" => hits = Hits::read(scanner)?,
+                    "aggregations" => aggregations = scanner.deserialize()?,
+                    _ => drop(scanner.skip()?),
+                }
+                Ok(())
+            })?;
+            scanner.end()
+        };
+        read(&mut scanner).map_err(|fault| fault.of(text))?;
+        let missing = serde_json::Error::missing_field;
+        Ok(Self {
+            timed_out: timed_out.ok_or_else(|| missing("timed_out"))?,
+            shards: shards.ok_or_else(|| missing("_shards"))?,
+            pit_id,
+            hits,
+            aggregations,
+        })
+    }
+}
+
+impl<S: Source> Hits<S> {
+    fn read(scanner: &mut JsonScanner<'_>) -> Result<Self, ScanFault> {
+        let (mut total, mut hits) = (None, Vec::new());
+        scanner.object(|scanner, name| {
+            match &*name {
+                "total" => total = scanner.deserialize()?,
+                "hits" => scanner.array(|scanner| {
+                    hits.push(RawHit::read(scanner)?);
+                    Ok(())
+                })?,
+                _ => drop(scanner.skip()?),
+            }
+            Ok(())
+        })?;
+        Ok(Self { total, hits })
+    }
+}
+
+impl<S: Source> RawHit<S> {
+    fn read(scanner: &mut JsonScanner<'_>) -> Result<Self, ScanFault> {
+        let (mut id, mut version, mut routing) = (None, None, None);
+        let (mut source, mut sort) = (None, Vec::new());
+        scanner.object(|scanner, name| {
+            match &*name {
+                "_id" => id = Some(scanner.string()?.into_owned()),
+                "_version" => version = scanner.deserialize()?,
+                "_routing" => routing = scanner.deserialize()?,
+                "_source" if scanner.null()? => source = None,
+                "_source" => source = Some(S::read(scanner)?),
+                "sort" => sort = scanner.deserialize()?,
+                _ => drop(scanner.skip()?),
+            }
+            Ok(())
+        })?;
+        Ok(Self {
+            id: id.ok_or(scanner.fault())?,
+            version,
+            routing,
+            source,
+            sort,
+        })
+    }
 }
 
 /// The response of a `terms` aggregation of texts.
@@ -102,4 +199,63 @@ pub(super) struct TermsResponse {
 pub(super) struct TermBucket {
     pub(super) key: String,
     pub(super) doc_count: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    type Response = SearchResponse<JsonLine>;
+
+    #[test]
+    fn all_that_is_read_of_a_response_is_found_in_any_order() {
+        let body = r#" {"took":3,"hits":{"max_score":null,"hits":[
+            {"_index":"i","sort":["a",7,null],"_id":"v1/Pod/\"a","_source":{"a": [1, {}]},"_version":12,"_routing":"p1"},
+            {"_id":"b","_source":null},{"_id":"c"}],"total":{"value":9,"relation":"eq"}},
+            "pit_id":"x","aggregations":{"by":{}},"timed_out":false,"_shards":{"total":2,"successful":1,"skipped":0,"failed":1}} "#;
+        let response = Response::parse(body.as_bytes()).unwrap();
+        let [first, without, none] = &response.hits.hits[..] else {
+            panic!("{} hits", response.hits.hits.len());
+        };
+        assert_eq!(
+            (&*first.id, first.version, first.routing.as_deref()),
+            ("v1/Pod/\"a", Some(12), Some("p1"))
+        );
+        assert_eq!(
+            Value::from(first.sort.clone()).to_string(),
+            r#"["a",7,null]"#
+        );
+        assert_eq!(
+            first.source.as_deref().unwrap(),
+            r#"{"a": [1, {}]}"#.as_bytes()
+        );
+        assert!(without.source.is_none() && none.source.is_none() && none.sort.is_empty());
+        assert_eq!(response.hits.total.as_ref().unwrap().value, 9);
+        assert_eq!(response.pit_id.as_deref(), Some("x"));
+        assert!(response.aggregations.is_some());
+        assert!(matches!(response.lack(), Some(Lack::Other(_))));
+    }
+
+    #[test]
+    fn a_response_that_lacks_something_is_refused_with_its_place() {
+        let shards = r#""_shards":{"total":1,"successful":1,"failed":0}"#;
+        let error = |body: String| {
+            let parsed = Response::parse(body.as_bytes());
+            parsed.map(|_| ()).unwrap_err().to_string()
+        };
+        let cases = [
+            format!("{{{shards}}}"),
+            r#"{"timed_out":false}"#.to_owned(),
+            format!(r#"{{"timed_out":false,{shards},"hits":{{"hits":[{{"_source":{{}}}}]}}}}"#),
+            format!(r#"{{"timed_out":"no",{shards}}}"#),
+            format!(r#"{{"timed_out":false,{shards},"hits":{{"hits":[{{"_id":"a""#),
+        ];
+        insta::assert_snapshot!(cases.map(error).join("\n"), @r"
+        missing field `timed_out`
+        missing field `_shards`
+        another shape was expected at line 1 column 98
+        another shape was expected at line 1 column 14
+        EOF while parsing an object at line 1 column 93
+        ");
+    }
 }

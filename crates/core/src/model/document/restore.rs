@@ -1,17 +1,17 @@
 //! Restores objects from documents.
 
 use ahash::{AHashMap, AHashSet};
-use serde::{Deserialize, Deserializer, de::Error as _};
+use serde::de::Error as _;
 
 use crate::model::{
-    ClusterName, Interpretation,
-    json::{Json, RawMembers, write_key, write_text},
+    ClusterName, Interpretation, JsonScanner, ScanFault,
+    json::{Json, RawMembers, write_key, write_members, write_text},
     well_known::{CLUSTER_ANNOTATION, DOCUMENT_KEYS},
 };
 
 /// The object of a document in its native shape, with [`CLUSTER_ANNOTATION`]; the reverse of [`Projector::document`](super::Projector::document).
 ///
-/// A document deserializes directly to its object, so that values that are only passed on are read once.
+/// Values that are only passed on are read once.
 #[derive(Clone, Debug)]
 pub struct Restored {
     /// The member that holds it.
@@ -22,11 +22,11 @@ pub struct Restored {
     pub interpretation: Option<Interpretation>,
 }
 
-impl<'de> Deserialize<'de> for Restored {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        HitSource::deserialize(deserializer)?
-            .0
-            .map_err(D::Error::custom)
+impl Restored {
+    /// Restores the object of a document.
+    pub fn parse(document: &[u8]) -> Result<Self, serde_json::Error> {
+        let document = str::from_utf8(document).map_err(serde_json::Error::custom)?;
+        restored(&RawMembers::parse(document)?)
     }
 }
 
@@ -34,22 +34,27 @@ impl<'de> Deserialize<'de> for Restored {
 #[derive(Debug)]
 pub struct HitSource(pub Result<Restored, serde_json::Error>);
 
-impl<'de> Deserialize<'de> for HitSource {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Ok(Self(restored(&RawMembers::deserialize(deserializer)?)))
+impl HitSource {
+    /// Reads a document.
+    pub fn read(scanner: &mut JsonScanner<'_>) -> Result<Self, ScanFault> {
+        RawMembers::read(scanner, JsonScanner::skip).map(|document| Self(restored(&document)))
     }
 }
 
 fn restored(document: &RawMembers<'_>) -> Result<Restored, serde_json::Error> {
-    let cluster =
-        member(document, "cluster").ok_or_else(|| serde_json::Error::missing_field("cluster"))?;
+    let cluster = document
+        .get("cluster")
+        .ok_or_else(|| serde_json::Error::missing_field("cluster"))?;
     let cluster: ClusterName = serde_json::from_str(cluster)?;
-    let search: RawMembers<'_> = serde_json::from_str(member(document, "search").unwrap_or("{}"))?;
-    let native: RawMembers<'_> = serde_json::from_str(member(&search, "native").unwrap_or("{}"))?;
-    let size: usize = document
-        .0
-        .iter()
-        .map(|(key, value)| key.0.len() + value.get().len() + "\"\":,".len())
+    let search = RawMembers::parse(document.get("search").unwrap_or("{}"))?;
+    let native = RawMembers::parse(search.get("native").unwrap_or("{}"))?;
+    let members = || {
+        let all = document.0.iter();
+        all.filter(|(key, _)| !DOCUMENT_KEYS.contains(&&*key.0))
+    };
+    let size: usize = members()
+        .chain(&native.0)
+        .map(|(key, value)| key.0.len() + value.len() + "\"\":,".len())
         .sum();
     let mut out = Vec::with_capacity(size + CLUSTER_ANNOTATION.len() + cluster.as_str().len() + 64);
     out.push(b'{');
@@ -57,14 +62,10 @@ fn restored(document: &RawMembers<'_>) -> Result<Restored, serde_json::Error> {
     let whole: AHashMap<&str, &str> = native
         .0
         .iter()
-        .map(|(key, value)| (&*key.0, value.get()))
+        .map(|(key, value)| (&*key.0, *value))
         .collect();
-    for (key, value) in document
-        .0
-        .iter()
-        .filter(|(key, _)| !DOCUMENT_KEYS.contains(&&*key.0))
-    {
-        let value = whole.get(&*key.0).copied().unwrap_or(value.get());
+    for (key, value) in members() {
+        let value = whole.get(&*key.0).unwrap_or(value);
         write_key(&mut out, &key.0);
         if key.0 == "metadata" {
             write_annotated(&mut out, value, &cluster)?;
@@ -72,19 +73,13 @@ fn restored(document: &RawMembers<'_>) -> Result<Restored, serde_json::Error> {
             out.extend_from_slice(value.as_bytes());
         }
     }
-    let written: AHashSet<&str> = document
-        .0
-        .iter()
-        .map(|(key, _)| &*key.0)
-        .filter(|key| !DOCUMENT_KEYS.contains(key))
-        .collect();
-    for (key, value) in native
-        .0
-        .iter()
-        .filter(|(key, _)| !written.contains(&*key.0))
-    {
-        write_key(&mut out, &key.0);
-        out.extend_from_slice(value.get().as_bytes());
+    if !native.0.is_empty() {
+        let written: AHashSet<&str> = members().map(|(key, _)| &*key.0).collect();
+        let unwritten = native
+            .0
+            .iter()
+            .filter(|(key, _)| !written.contains(&*key.0));
+        write_members(&mut out, unwritten);
     }
     out.push(b'}');
     let json = String::from_utf8(out).map_err(serde_json::Error::custom)?;
@@ -95,38 +90,22 @@ fn restored(document: &RawMembers<'_>) -> Result<Restored, serde_json::Error> {
     })
 }
 
-fn member<'m>(members: &RawMembers<'m>, name: &str) -> Option<&'m str> {
-    members
-        .0
-        .iter()
-        .find(|(key, _)| key.0 == name)
-        .map(|(_, value)| value.get())
-}
-
 /// Writes `metadata` with [`CLUSTER_ANNOTATION`].
 fn write_annotated(
     out: &mut Vec<u8>,
     metadata: &str,
     cluster: &ClusterName,
 ) -> Result<(), serde_json::Error> {
-    let metadata: RawMembers<'_> = serde_json::from_str(metadata)?;
+    let metadata = RawMembers::parse(metadata)?;
     out.push(b'{');
-    for (key, value) in metadata.0.iter().filter(|(key, _)| key.0 != "annotations") {
-        write_key(out, &key.0);
-        out.extend_from_slice(value.get().as_bytes());
-    }
+    let others = metadata.0.iter().filter(|(key, _)| key.0 != "annotations");
+    write_members(out, others);
     write_key(out, "annotations");
     out.push(b'{');
-    if let Some((_, annotations)) = metadata.0.iter().find(|(key, _)| key.0 == "annotations") {
-        let annotations: RawMembers<'_> = serde_json::from_str(annotations.get())?;
-        for (key, value) in annotations
-            .0
-            .iter()
-            .filter(|(key, _)| key.0 != CLUSTER_ANNOTATION)
-        {
-            write_key(out, &key.0);
-            out.extend_from_slice(value.get().as_bytes());
-        }
+    if let Some(annotations) = metadata.get("annotations") {
+        let annotations = RawMembers::parse(annotations)?;
+        let others = annotations.0.iter();
+        write_members(out, others.filter(|(key, _)| key.0 != CLUSTER_ANNOTATION));
     }
     write_key(out, CLUSTER_ANNOTATION);
     write_text(out, cluster.as_str());

@@ -294,7 +294,7 @@ fn members_with_the_names_of_document_keys_are_restored() {
         cluster,
         object: restored,
         ..
-    } = serde_json::from_slice(document.body.as_deref().unwrap()).unwrap();
+    } = Restored::parse(document.body.as_deref().unwrap()).unwrap();
     assert_eq!(cluster.as_str(), "member1");
     let mut expected = object.clone();
     expected["metadata"]["annotations"] = json!({CLUSTER_ANNOTATION: "member1"});
@@ -330,7 +330,7 @@ fn a_name_with_a_dot_is_no_path_into_the_document() {
         for stored in [document.body.as_deref().unwrap(), &unindexed] {
             let Restored {
                 object: restored, ..
-            } = serde_json::from_slice(stored).unwrap();
+            } = Restored::parse(stored).unwrap();
             let mut expected = object.clone();
             expected["metadata"]["annotations"] = json!({CLUSTER_ANNOTATION: "member1"});
             assert_eq!(
@@ -397,7 +397,7 @@ fn a_fallback_document_indexes_the_identity_and_holds_the_whole_object() {
     assert!(parsed.get("spec").is_none());
     let Restored {
         object: restored, ..
-    } = serde_json::from_slice(&body).unwrap();
+    } = Restored::parse(&body).unwrap();
     let mut expected = object.clone();
     expected["metadata"]["annotations"] = json!({CLUSTER_ANNOTATION: "member1"});
     assert_eq!(
