@@ -116,18 +116,15 @@ impl<S: Source> SearchResponse<S> {
         let text = str::from_utf8(body).map_err(serde_json::Error::custom)?;
         let mut scanner = JsonScanner::new(text);
         let (mut timed_out, mut shards, mut pit_id) = (None, None, None);
-        let (mut hits, mut aggregations) = (Hits::default(), None);
+        let (mut hits, mut aggregations) = (None, None);
         let mut read = |scanner: &mut JsonScanner<'_>| {
-            scanner.object(|scanner, name| {
-                match &*name {
-                    "timed_out" => timed_out = scanner.deserialize()?,
-                    "_shards" => shards = scanner.deserialize()?,
-                    "pit_id" => pit_id = scanner.deserialize()?,
-                    "hits" => hits = Hits::read(scanner)?,
-                    "aggregations" => aggregations = scanner.deserialize()?,
-                    _ => drop(scanner.skip()?),
-                }
-                Ok(())
+            scanner.object(|scanner, name| match &*name {
+                "timed_out" => once(&mut timed_out, scanner, JsonScanner::deserialize),
+                "_shards" => once(&mut shards, scanner, JsonScanner::deserialize),
+                "pit_id" => once(&mut pit_id, scanner, JsonScanner::deserialize),
+                "hits" => once(&mut hits, scanner, Hits::read),
+                "aggregations" => once(&mut aggregations, scanner, JsonScanner::deserialize),
+                _ => scanner.skip().map(drop),
             })?;
             scanner.end()
         };
@@ -136,54 +133,73 @@ impl<S: Source> SearchResponse<S> {
         Ok(Self {
             timed_out: timed_out.ok_or_else(|| missing("timed_out"))?,
             shards: shards.ok_or_else(|| missing("_shards"))?,
-            pit_id,
-            hits,
-            aggregations,
+            pit_id: pit_id.flatten(),
+            hits: hits.unwrap_or_default(),
+            aggregations: aggregations.flatten(),
         })
     }
 }
 
 impl<S: Source> Hits<S> {
     fn read(scanner: &mut JsonScanner<'_>) -> Result<Self, ScanFault> {
-        let (mut total, mut hits) = (None, Vec::new());
-        scanner.object(|scanner, name| {
-            match &*name {
-                "total" => total = scanner.deserialize()?,
-                "hits" => scanner.array(|scanner| {
-                    hits.push(RawHit::read(scanner)?);
-                    Ok(())
-                })?,
-                _ => drop(scanner.skip()?),
-            }
-            Ok(())
+        let (mut total, mut hits) = (None, None);
+        let read_hits = |scanner: &mut JsonScanner<'_>| {
+            let mut hits = Vec::new();
+            scanner.array(|scanner| {
+                hits.push(RawHit::read(scanner)?);
+                Ok(())
+            })?;
+            Ok(hits)
+        };
+        scanner.object(|scanner, name| match &*name {
+            "total" => once(&mut total, scanner, JsonScanner::deserialize),
+            "hits" => once(&mut hits, scanner, read_hits),
+            _ => scanner.skip().map(drop),
         })?;
-        Ok(Self { total, hits })
+        Ok(Self {
+            total: total.flatten(),
+            hits: hits.unwrap_or_default(),
+        })
     }
 }
 
 impl<S: Source> RawHit<S> {
     fn read(scanner: &mut JsonScanner<'_>) -> Result<Self, ScanFault> {
         let (mut id, mut version, mut routing) = (None, None, None);
-        let (mut source, mut sort) = (None, Vec::new());
-        scanner.object(|scanner, name| {
-            match &*name {
-                "_id" => id = Some(scanner.string()?.into_owned()),
-                "_version" => version = scanner.deserialize()?,
-                "_routing" => routing = scanner.deserialize()?,
-                "_source" if scanner.null()? => source = None,
-                "_source" => source = Some(S::read(scanner)?),
-                "sort" => sort = scanner.deserialize()?,
-                _ => drop(scanner.skip()?),
+        let (mut source, mut sort) = (None, None);
+        let read_source = |scanner: &mut JsonScanner<'_>| {
+            if scanner.null()? {
+                return Ok(None);
             }
-            Ok(())
+            S::read(scanner).map(Some)
+        };
+        scanner.object(|scanner, name| match &*name {
+            "_id" => once(&mut id, scanner, JsonScanner::deserialize),
+            "_version" => once(&mut version, scanner, JsonScanner::deserialize),
+            "_routing" => once(&mut routing, scanner, JsonScanner::deserialize),
+            "_source" => once(&mut source, scanner, read_source),
+            "sort" => once(&mut sort, scanner, JsonScanner::deserialize),
+            _ => scanner.skip().map(drop),
         })?;
         Ok(Self {
             id: id.ok_or(scanner.fault())?,
-            version,
-            routing,
-            source,
-            sort,
+            version: version.flatten(),
+            routing: routing.flatten(),
+            source: source.flatten(),
+            sort: sort.unwrap_or_default(),
         })
+    }
+}
+
+/// Reads a member that may be there once.
+fn once<'a, T>(
+    slot: &mut Option<T>,
+    scanner: &mut JsonScanner<'a>,
+    read: impl FnOnce(&mut JsonScanner<'a>) -> Result<T, ScanFault>,
+) -> Result<(), ScanFault> {
+    match slot.replace(read(scanner)?) {
+        None => Ok(()),
+        Some(_) => Err(scanner.fault()),
     }
 }
 
@@ -248,6 +264,7 @@ mod tests {
             r#"{"timed_out":false}"#.to_owned(),
             format!(r#"{{"timed_out":false,{shards},"hits":{{"hits":[{{"_source":{{}}}}]}}}}"#),
             format!(r#"{{"timed_out":"no",{shards}}}"#),
+            format!(r#"{{"timed_out":false,{shards},{shards}}}"#),
             format!(r#"{{"timed_out":false,{shards},"hits":{{"hits":[{{"_id":"a""#),
         ];
         insta::assert_snapshot!(cases.map(error).join("\n"), @r"
@@ -255,6 +272,7 @@ mod tests {
         missing field `_shards`
         another shape was expected at line 1 column 98
         another shape was expected at line 1 column 14
+        another shape was expected at line 1 column 115
         EOF while parsing an object at line 1 column 93
         ");
     }
