@@ -79,7 +79,9 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
         control_plane_config,
         secure_serving.as_ref(),
     );
-    let (catalog, catalog_reader) = watch::channel(Arc::new(Catalog::default()));
+    let (catalog, catalog_reader) = watch::channel(Arc::new(Catalog::without_registries(
+        "the registries and clusters have not been read yet; /readyz says why",
+    )));
     let rules = watch::Sender::new(Arc::<RuleSet>::default());
     let webhooks = webhook_access(&control_plane, &telemetry);
     let server = server.with_interpreters(interpreters(&rules, &webhooks, &telemetry.metrics));

@@ -8,6 +8,7 @@ mod disks;
 mod fleet;
 mod measures;
 mod operator;
+mod rights;
 mod stores;
 
 use std::{io, process::ExitCode, sync::Arc};
@@ -25,6 +26,8 @@ use fleetdex_operator::{
     store_settings::CredentialSource,
 };
 use fleetdex_telemetry::{Metrics, Readiness};
+pub use rights::OperatorFeatures;
+use rights::operator_rights;
 use tokio::{sync::Notify, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 
@@ -74,6 +77,10 @@ pub struct DoctorArgs {
     /// The hosts that Secrets may be sent to.
     #[command(flatten)]
     pub secret_hosts: SecretHosts,
+
+    /// What of the operator runs.
+    #[command(flatten)]
+    pub features: OperatorFeatures,
 }
 
 /// Checks, and prints the results.
@@ -113,9 +120,9 @@ async fn check(args: &DoctorArgs) -> anyhow::Result<Vec<CheckResult>> {
     let cancel = CancellationToken::new();
     let secret_hosts = args.secret_hosts.clone();
     let (snapshot, states) = fleet::connect(&client, secret_hosts, &sources, cancel.clone()).await;
-    let rights =
-        control_plane::check_rights(&client, &args.sources, &registries, &snapshot.members);
-    results.extend(rights.await.results);
+    let rights = operator_rights(&args.features, &args.sources)?;
+    let rights = control_plane::check_rights(&client, rights, &registries, &snapshot.members).await;
+    results.extend(rights.results);
     results.extend(operator.results);
     results.extend(fleet::check_sources(&snapshot));
     let views: Vec<RegistryView> = registries.iter().map(RegistryView::from).collect();

@@ -71,6 +71,8 @@ enum Command {
     Kubeconfig(cli::kubeconfig::KubeconfigArgs),
     /// Print or install what OpenSearch Dashboards shows, or print roles for its users
     Dashboards(cli::dashboards::DashboardsArgs),
+    /// Print what a store has to permit
+    Store(cli::store::StoreArgs),
     /// Print the custom resource definitions, or apply them to a control plane
     Crd(cli::crd::CrdArgs),
     /// Move an installation of another program to Fleetdex
@@ -172,6 +174,9 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         }
         Command::Dashboards(args) => {
             return Ok(tokio::runtime::Runtime::new()?.block_on(cli::dashboards::run(&args)));
+        }
+        Command::Store(args) => {
+            return Ok(tokio::runtime::Runtime::new()?.block_on(cli::store::run(&args)));
         }
         Command::Crd(args) => {
             return Ok(tokio::runtime::Runtime::new()?.block_on(cli::crd::run(&args)));

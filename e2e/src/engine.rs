@@ -10,16 +10,23 @@ use crate::{fleet::OpenSearchServer, http};
 
 /// A connection to a server, with the administrator's password if it is secure.
 pub fn service(server: &OpenSearchServer) -> Result<OpenSearchService> {
+    service_of(server, server.username().zip(server.password()))
+}
+
+/// A connection to a server, as a user with a password.
+pub fn service_of(
+    server: &OpenSearchServer,
+    login: Option<(&str, &str)>,
+) -> Result<OpenSearchService> {
     http::install_tls_provider();
     let settings = Settings {
         addresses: vec![server.url().to_owned()],
-        authentication: server.username().zip(server.password()).map_or(
-            Authentication::None,
-            |(user, password)| Authentication::Basic {
+        authentication: login.map_or(Authentication::None, |(user, password)| {
+            Authentication::Basic {
                 user: user.to_owned(),
                 password: password.to_owned(),
-            },
-        ),
+            }
+        }),
         client_certificate: None,
         ca_bundle: server.ca_pem().map(|pem| pem.as_bytes().to_vec()),
         insecure: false,

@@ -79,6 +79,12 @@ impl Objects {
         .await
     }
 
+    /// PUT: replaces an object.
+    pub async fn replace(&self, path: &str, object: &Value) -> Result<Value> {
+        self.checked(Method::PUT, path, "application/json", Some(object))
+            .await
+    }
+
     /// Deletes an object without a grace period; succeeds if it is absent.
     pub async fn delete(&self, path: &str) -> Result<()> {
         let options =

@@ -143,6 +143,7 @@ async fn run(
         name: name.clone(),
         namespace: "default".to_owned(),
         address: Some(address),
+        pod_uid: None,
     };
     let replicas = Replicas::join(leases.client(), config, Arc::clone(&changed));
     let renewing = CancellationToken::new();

@@ -72,6 +72,17 @@ pub struct RunArgs {
     #[arg(long, env = "FLEETDEX_REPLICA_NAME", requires = "replicas")]
     pub replica_name: Option<ReplicaName>,
 
+    /// UID of the Pod of this replica, whose name is that of the replica: its Lease and report are
+    /// deleted with the Pod, by the garbage collector of the control plane. Without it they are
+    /// deleted when the replica stops in order, or by another replica after ten minutes.
+    #[arg(
+        long,
+        value_name = "UID",
+        env = "FLEETDEX_REPLICA_POD_UID",
+        requires = "replicas"
+    )]
+    pub replica_pod_uid: Option<String>,
+
     /// Namespace of the Leases and reports of replicas. Default: the namespace of the Pod or of the
     /// kubeconfig.
     #[arg(long, env = "FLEETDEX_REPLICA_NAMESPACE", requires = "replicas")]

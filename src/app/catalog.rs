@@ -12,7 +12,10 @@ use fleetdex_operator::{
     stream_supervisor::StreamSupervisor,
 };
 use fleetdex_server::catalog::{
-    Catalog, CatalogEntry, coverage::StoreCoverage, planned_stream::PlannedStream, qualified,
+    Catalog, CatalogEntry,
+    coverage::StoreCoverage,
+    planned_stream::{NoAudit, PlannedStream},
+    qualified,
 };
 use fleetdex_store::Checkpoints;
 use fleetdex_sync::{checkpoints, filter::ObjectFilter, pipeline::Pipeline};
@@ -31,6 +34,11 @@ impl Publish for CatalogPublisher {
     ) {
         self.0
             .send_replace(Arc::new(catalog(plan, supervisor, members)));
+    }
+
+    fn registries_unread(&self, problem: &str) {
+        self.0
+            .send_replace(Arc::new(Catalog::without_registries(problem)));
     }
 }
 
@@ -60,6 +68,9 @@ pub fn catalog(
     for (stream, reason) in supervisor.incomplete_streams() {
         let resource = ResourceName::from(&stream.unit.resource);
         let warning = incompleteness_warning(&resource, &stream.unit, &reason);
+        if let IncompleteReason::Delayed { since, .. } = &reason {
+            catalog.add_delayed(stream.unit.cluster.clone(), resource.clone(), *since);
+        }
         let namespace = match stream.unit.scope {
             Scope::All => None,
             Scope::Namespace(namespace) => Some(namespace),
@@ -243,8 +254,8 @@ fn add_streams(
             catalog.add_peer_cluster(stream.unit.cluster.clone(), replica.to_string());
         }
         let why_not = || match assignment.other_reader(&stream.unit.cluster) {
-            Some(replica) => format!("replica {replica} reads it; verify there"),
-            None => why_not_running(members.get(&stream.unit.cluster)),
+            Some(replica) => NoAudit::ReadBy(replica.to_string()),
+            None => NoAudit::NotRunning(why_not_running(members.get(&stream.unit.cluster))),
         };
         let audit = supervisor.audit(stream).cloned().ok_or_else(why_not);
         catalog.add_stream(PlannedStream {
@@ -315,6 +326,13 @@ fn incompleteness_warning(
             is_shown: true,
             ..
         } => format!("{what} are as they were last read ({reason})"),
+        IncompleteReason::Delayed { since, reason } => {
+            let why = reason
+                .as_ref()
+                .map(|reason| format!(" ({reason})"))
+                .unwrap_or_default();
+            format!("{what} are as they were at {since}: later changes wait for the store{why}")
+        }
         IncompleteReason::Disconnected => {
             format!(
                 "{what} are as they were last read (their cluster is disconnected from the replica that reads it)"
@@ -368,6 +386,7 @@ mod tests {
             plan: "all".to_owned(),
             version: "7".parse().unwrap(),
             objects: 3,
+            selected: Arc::default(),
             kind: Some(kind),
         };
         let at: Timestamp = "2026-02-03T10:00:00Z".parse().unwrap();

@@ -5,6 +5,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use fleetdex_cli::ControlPlaneArgs;
 use fleetdex_clusters::connect::control_plane_client;
+use fleetdex_core::model::causes;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{
     Api, Client, Config,
@@ -58,7 +59,7 @@ pub(super) async fn installation_id(control_plane: &Client) -> String {
     match tokio::time::timeout(REQUEST_TIMEOUT, namespace.get("kube-system")).await {
         Ok(Ok(found)) => found.metadata.uid.unwrap_or_default(),
         Ok(Err(error)) => {
-            tracing::warn!(%error, "cannot read namespace kube-system; indices are marked with the name \"fleetdex\" as their owner");
+            tracing::warn!(error = %causes(&error), "cannot read namespace kube-system; indices are marked with the name \"fleetdex\" as their owner");
             UNKNOWN_INSTALLATION.to_owned()
         }
         Err(_) => {

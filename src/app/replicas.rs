@@ -41,6 +41,7 @@ pub(super) fn join(
             name,
             namespace,
             address,
+            pod_uid: args.replica_pod_uid.clone(),
         },
         Arc::clone(changed),
     ))

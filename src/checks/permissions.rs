@@ -1,6 +1,6 @@
 //! Asks API servers what the caller may do, by `SelfSubjectAccessReview`s.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use fleetdex_core::model::causes;
 use futures::{StreamExt as _, stream};
@@ -18,7 +18,7 @@ const REVIEWS: usize = 8;
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Right {
     /// The verb.
-    pub verb: &'static str,
+    pub verb: String,
     /// The API group; empty for the core group.
     pub group: String,
     /// The plural, with `/status` or another subresource.
@@ -31,9 +31,9 @@ pub struct Right {
 
 impl Right {
     /// On all objects of a resource.
-    pub fn on(verb: &'static str, group: &str, resource: &str) -> Self {
+    pub fn on(verb: &str, group: &str, resource: &str) -> Self {
         Self {
-            verb,
+            verb: verb.to_owned(),
             group: group.to_owned(),
             resource: resource.to_owned(),
             ..Self::default()
@@ -47,6 +47,20 @@ impl Right {
         self
     }
 
+    /// The resource with its group and name, as `deployments.apps web`.
+    fn objects(&self) -> String {
+        let mut objects = self.resource.clone();
+        if !self.group.is_empty() {
+            objects.push('.');
+            objects.push_str(&self.group);
+        }
+        if !self.name.is_empty() {
+            objects.push(' ');
+            objects.push_str(&self.name);
+        }
+        objects
+    }
+
     fn attributes(&self) -> ResourceAttributes {
         let some = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
         let (resource, subresource) = match self.resource.split_once('/') {
@@ -54,7 +68,7 @@ impl Right {
             None => (self.resource.as_str(), None),
         };
         ResourceAttributes {
-            verb: some(self.verb),
+            verb: some(&self.verb),
             group: some(&self.group),
             resource: some(resource),
             subresource,
@@ -68,18 +82,44 @@ impl Right {
 impl std::fmt::Display for Right {
     /// As `list deployments.apps in namespace web`.
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(out, "{} {}", self.verb, self.resource)?;
-        if !self.group.is_empty() {
-            write!(out, ".{}", self.group)?;
-        }
-        if !self.name.is_empty() {
-            write!(out, " {}", self.name)?;
-        }
+        write!(out, "{} {}", self.verb, self.objects())?;
         if !self.namespace.is_empty() {
             write!(out, " in namespace {}", self.namespace)?;
         }
         Ok(())
     }
+}
+
+/// Resources that one sentence names.
+const MAX_NAMED: usize = 5;
+
+/// The rights in few sentences, as `list, watch deployments.apps, pods and 3 more in namespace web`.
+pub fn summarized(rights: &[Right]) -> Vec<String> {
+    let mut verbs: BTreeMap<(&str, String), Vec<&str>> = BTreeMap::new();
+    for right in rights {
+        let of_objects = verbs
+            .entry((&right.namespace, right.objects()))
+            .or_default();
+        of_objects.push(&right.verb);
+    }
+    let mut objects: BTreeMap<(&str, String), Vec<String>> = BTreeMap::new();
+    for ((namespace, of_verbs), verbs) in verbs {
+        let with_verbs = objects.entry((namespace, verbs.join(", "))).or_default();
+        with_verbs.push(of_verbs);
+    }
+    let sentence = |((namespace, verbs), objects): ((&str, String), Vec<String>)| {
+        let named = &objects[..objects.len().min(MAX_NAMED)];
+        let more = match objects.len() - named.len() {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        let place = match namespace {
+            "" => String::new(),
+            namespace => format!(" in namespace {namespace}"),
+        };
+        format!("{verbs} {}{more}{place}", named.join(", "))
+    };
+    objects.into_iter().map(sentence).collect()
 }
 
 /// Returns the rights that the caller does not have, or why that cannot be found out.
@@ -133,5 +173,24 @@ mod tests {
         assert_eq!(attributes.subresource.as_deref(), Some("status"));
         let secret = Right::on("get", "", "secrets").named("search", "login");
         assert_eq!(secret.to_string(), "get secrets login in namespace search");
+    }
+
+    #[test]
+    fn many_rights_are_few_sentences() {
+        let mut rights: Vec<Right> = (0..8)
+            .flat_map(|kind| {
+                let resource = format!("kind{kind}s");
+                ["list", "watch"].map(|verb| Right::on(verb, "example.com", &resource))
+            })
+            .collect();
+        rights.push(Right::on("get", "", "secrets").named("search", "login"));
+        assert_eq!(
+            summarized(&rights),
+            [
+                "list, watch kind0s.example.com, kind1s.example.com, kind2s.example.com, kind3s.example.com, kind4s.example.com and 3 more",
+                "get secrets login in namespace search",
+            ]
+        );
+        assert_eq!(summarized(&[]), [""; 0]);
     }
 }

@@ -64,7 +64,7 @@ impl StoreProbe {
         match self.get(path).await {
             Ok(answer) => Some(answer),
             Err(NoAnswer { message, .. }) => {
-                let action = "give the user the permission cluster_monitor for this check; Fleetdex itself does not need it";
+                let action = "give the user the role that `fleetdex store role` prints";
                 checks.skipped(check, message, action);
                 None
             }

@@ -3,25 +3,16 @@
 use std::collections::BTreeSet;
 
 use fleetdex_api::{condition, registry::ResourceRegistry};
-use fleetdex_clusters::{
-    Member,
-    member::MemberAccess,
-    request,
-    source::{SourceArgs, SourceKind},
-};
+use fleetdex_clusters::{Member, member::MemberAccess, request};
 use http::HeaderMap;
-use kube::{Api, Client, ResourceExt as _, api::ListParams};
+use kube::{Api, Client, Resource as _, ResourceExt as _, api::ListParams};
 use serde_json::Value;
 
 use super::measures::check_date;
 use crate::checks::{
-    permissions::{REQUEST_TIMEOUT, Right, missing},
+    permissions::{REQUEST_TIMEOUT, Right, missing, summarized},
     result::{CheckResult, Checks},
 };
-
-const SEARCH: &str = "search.karmada.io";
-const CLUSTER: &str = "cluster.karmada.io";
-const CONFIG: &str = "config.karmada.io";
 
 /// Checks version and clock.
 pub async fn check_version(client: &Client) -> Checks {
@@ -47,30 +38,45 @@ pub async fn registries(client: &Client, checks: &mut Checks) -> Option<Vec<Reso
     let api = Api::<ResourceRegistry>::all(client.clone());
     let parameters = ListParams::default();
     let listed = tokio::time::timeout(REQUEST_TIMEOUT, api.list(&parameters)).await;
-    let problem = match listed {
+    let error = match listed {
         Ok(Ok(list)) => return Some(list.items),
-        Ok(Err(kube::Error::Api(status))) if status.is_not_found() => {
-            checks.error(
-                "custom resources",
-                "the control plane does not serve ResourceRegistry",
-                "install the CRDs: kubectl apply --server-side -f crds/, or fleetdex crd | kubectl apply --server-side -f -",
-            );
+        Ok(Err(error)) => error,
+        Err(_) => {
+            let problem = format!("no answer within {} s", REQUEST_TIMEOUT.as_secs());
+            checks.skipped("custom resources", problem, "");
             return None;
         }
-        Ok(Err(kube::Error::Api(status))) => status.message,
-        Ok(Err(_)) => {
-            checks.skipped(
-                "custom resources",
-                "the control plane cannot be reached",
-                "",
-            );
-            return None;
-        }
-        Err(_) => format!("no answer within {} s", REQUEST_TIMEOUT.as_secs()),
     };
-    let action = "give the account the rights of the chart's ClusterRole";
-    checks.error("custom resources", problem, action);
+    match unlisted(&error) {
+        (problem, Some(action)) => checks.error("custom resources", problem, &action),
+        (problem, None) => checks.skipped("custom resources", problem, ""),
+    }
     None
+}
+
+/// Why the registries could not be listed, and what to do; `None` if that is unknown here.
+fn unlisted(error: &kube::Error) -> (String, Option<String>) {
+    match error {
+        kube::Error::Api(status) if status.is_not_found() => (
+            "the control plane does not serve ResourceRegistry".to_owned(),
+            Some("install the CRDs: fleetdex crd apply".to_owned()),
+        ),
+        kube::Error::Api(status) if status.is_forbidden() => {
+            let (plural, group) = (ResourceRegistry::plural(&()), ResourceRegistry::group(&()));
+            let action = format!(
+                "give the account of this command the right to list {plural}.{group}, as the chart's ClusterRole has it; whether there are registries is not known without it"
+            );
+            (status.message.clone(), Some(action))
+        }
+        kube::Error::Api(status) => (
+            status.message.clone(),
+            Some("check the control plane, and the credentials of the kubeconfig".to_owned()),
+        ),
+        error => {
+            let cause = request::transport_causes(error);
+            (format!("the registries cannot be read: {cause}"), None)
+        }
+    }
 }
 
 /// What each registry says about itself.
@@ -84,7 +90,7 @@ pub fn check_registries(registries: &[ResourceRegistry]) -> Vec<CheckResult> {
             Some(ready) => checks.error(
                 "ready",
                 format!("{}: {}", ready.reason, ready.message),
-                "docs/operating.md, \"Conditions of a ResourceRegistry\", explains the reason",
+                "the book, page Operating, \"Conditions of a ResourceRegistry\", explains the reason",
             ),
             None => checks.error(
                 "ready",
@@ -100,12 +106,11 @@ pub fn check_registries(registries: &[ResourceRegistry]) -> Vec<CheckResult> {
 /// Checks that the caller may do what the operator needs.
 pub async fn check_rights(
     client: &Client,
-    sources: &SourceArgs,
+    mut rights: Vec<Right>,
     registries: &[ResourceRegistry],
     members: &[Member],
 ) -> Checks {
     let mut checks = Checks::of("control plane");
-    let mut rights = operator_rights(sources);
     rights.extend(secret_rights(registries, members));
     let count = rights.len();
     match missing(client, rights).await {
@@ -113,11 +118,11 @@ pub async fn check_rights(
             checks.ok("permissions", format!("all {count} are given"));
         }
         Ok(missing) => {
-            for right in missing {
+            for rights in summarized(&missing) {
                 checks.error(
                     "permissions",
-                    format!("the account may not {right}"),
-                    "give this right to the account of the operator; the chart's Roles and its value `secrets` do",
+                    format!("the account may not {rights}"),
+                    "give these rights to the account of the operator; the chart's Roles and its value `secrets` do, and its binding of system:auth-delegator",
                 );
             }
         }
@@ -128,32 +133,6 @@ pub async fn check_rights(
         ),
     }
     checks
-}
-
-fn operator_rights(sources: &SourceArgs) -> Vec<Right> {
-    let read = |group: &'static str, resource: &'static str| {
-        ["get", "list", "watch"].map(|verb| Right::on(verb, group, resource))
-    };
-    let mut rights: Vec<Right> = read(SEARCH, "resourceregistries").into();
-    rights.extend([
-        Right::on("patch", SEARCH, "resourceregistries"),
-        Right::on("patch", SEARCH, "resourceregistries/status"),
-        Right::on("get", "", "namespaces").named("", "kube-system"),
-        Right::on("create", "events.k8s.io", "events").named("default", ""),
-        Right::on("patch", "events.k8s.io", "events").named("default", ""),
-    ]);
-    rights.extend(read(CLUSTER, "clustercaches"));
-    for kind in [
-        "resourceinterpretercustomizations",
-        "resourceinterpreterwebhookconfigurations",
-        "resourceexploringwebhookconfigurations",
-    ] {
-        rights.extend(read(CONFIG, kind));
-    }
-    if sources.has(SourceKind::Karmada) {
-        rights.extend(read(CLUSTER, "clusters"));
-    }
-    rights
 }
 
 /// The Secrets that registries and members name.
@@ -181,4 +160,35 @@ fn secret_rights(registries: &[ResourceRegistry], members: &[Member]) -> BTreeSe
         rights.extend(secret.map(|secret| get(&secret.namespace, &secret.name)));
     }
     rights
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::core::Status;
+
+    use super::*;
+
+    fn refused(code: u16, reason: &str) -> kube::Error {
+        kube::Error::Api(Box::new(Status {
+            code,
+            reason: reason.to_owned(),
+            message: "refused".to_owned(),
+            ..Status::default()
+        }))
+    }
+
+    #[test]
+    fn a_missing_right_to_list_registries_is_named() {
+        let (problem, action) = unlisted(&refused(403, "Forbidden"));
+        assert_eq!(problem, "refused");
+        let action = action.unwrap();
+        assert!(
+            action.contains("the right to list resourceregistries.search."),
+            "{action}"
+        );
+        let (_, action) = unlisted(&refused(404, "NotFound"));
+        assert!(action.unwrap().contains("crd apply"));
+        let (_, action) = unlisted(&refused(500, "InternalError"));
+        assert!(!action.unwrap().contains("right"));
+    }
 }

@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::measures::{check_date, check_expiry};
 use crate::checks::{
-    permissions::{REQUEST_TIMEOUT, Right, missing},
+    permissions::{REQUEST_TIMEOUT, Right, missing, summarized},
     result::{CheckResult, Checks},
 };
 
@@ -28,7 +28,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 /// Members that are checked at a time.
 const MEMBERS: usize = 16;
 const RESTORE_CONNECTION: &str =
-    "docs/operating.md, \"Conditions of a Cluster\", explains the reason";
+    "the book, page Operating, \"Conditions of a Cluster\", explains the reason";
 
 /// Checks whether the sources of members can be read.
 pub fn check_sources(snapshot: &MemberSnapshot) -> Vec<CheckResult> {
@@ -188,11 +188,11 @@ async fn check_streams(
             );
         }
         Ok(missing) => {
-            for right in missing {
+            for rights in summarized(&missing) {
                 checks.error(
                     "permissions",
-                    format!("the account on the member may not {right}"),
-                    "give its account on the member this right, or exclude the kind in the registry",
+                    format!("the account on the member may not {rights}"),
+                    "give its account on the member these rights, or exclude the kinds in the registry",
                 );
             }
         }

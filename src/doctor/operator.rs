@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use fleetdex_core::model::causes;
 use reqwest::{Client, StatusCode};
 
 use super::measures::check_expiry;
@@ -19,8 +20,8 @@ pub async fn check_operator(admin_url: &str) -> Checks {
         Err(error) => {
             checks.skipped(
                 "connection",
-                format!("{admin_url} does not answer: {error}"),
-                "run this in its Pod (kubectl exec deployment/fleetdex -- fleetdex doctor), or forward the port: kubectl port-forward deployment/fleetdex 8080",
+                format!("{admin_url} does not answer: {}", causes(&error.without_url())),
+                "run this in its Pod (kubectl --namespace NAMESPACE exec deployment/fleetdex -- fleetdex doctor), or forward the port: kubectl --namespace NAMESPACE port-forward deployment/fleetdex 8080",
             );
             return checks;
         }
@@ -100,7 +101,7 @@ fn check_lag(checks: &mut Checks, text: &str) {
             ),
         );
     } else {
-        let action = "docs/operating.md, \"FleetdexLag\", says where to look";
+        let action = "the book, page Operating, \"FleetdexLag\", says where to look";
         checks.warning("lag", late.join(", "), action);
     }
 }

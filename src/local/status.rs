@@ -64,6 +64,7 @@ impl LocalStatus {
             supervisor.progress(&key).map(Progress::status)
         };
         let inputs = StatusInputs {
+            deleting: None,
             stores: Vec::new(),
             former_locations: Vec::new(),
             plan,

@@ -121,7 +121,7 @@ pub async fn check_surroundings(checks: &mut Checks, target: &MigrationTarget) {
         Ok(None) => checks.warning(
             "operator",
             format!("APIService {QUERY_API_SERVICE} is not there: Fleetdex is not installed, or does not serve this control plane"),
-            "install the chart for this control plane, before or after the migration (docs/chart.md): nothing is indexed until fleetdex run runs",
+            "install the chart for this control plane, before or after the migration (the book, page The chart): nothing is indexed until fleetdex run runs",
         ),
         Err(error) => checks.skipped("operator", error.to_string(), ""),
     }

@@ -141,3 +141,41 @@ fn every_link_leads_to_a_file_and_a_heading() {
         }
     }
 }
+
+/// Words of the longest way to a first answer. Who installs reads this page, and the others when they need them.
+const INSTALL_WORDS: usize = 1_500;
+
+#[test]
+fn who_installs_reads_one_page() {
+    let words = read("docs/install.md").split_whitespace().count();
+    assert!(
+        words <= INSTALL_WORDS,
+        "docs/install.md has {words} words; move what is not needed for a first answer to other pages"
+    );
+}
+
+/// Objects of the release are in its namespace, which is not the one that kubectl uses.
+#[test]
+fn commands_on_objects_of_the_release_name_its_namespace() {
+    let objects = [
+        "deployment/fleetdex",
+        "job/fleetdex",
+        "service/fleetdex",
+        "pod/fleetdex",
+    ];
+    let mut without = Vec::new();
+    for page in pages_of_the_book() {
+        let text = read(&page);
+        let commands = text
+            .lines()
+            .filter(|line| line.contains("kubectl") || line.contains("helm "))
+            .filter(|line| objects.iter().any(|object| line.contains(object)));
+        for line in commands {
+            if !line.contains("-n fleetdex-system") && !line.contains("--namespace fleetdex-system")
+            {
+                without.push(format!("{page}: {line}"));
+            }
+        }
+    }
+    assert_eq!(without, [""; 0]);
+}

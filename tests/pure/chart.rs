@@ -1,4 +1,5 @@
-//! The chart's values: documented in `docs/chart.md`, known to the schema, and a memory limit that covers every bound.
+//! The chart: its values are documented in `docs/chart.md` and its README, known to the schema, and bound memory
+//! above every limit; its version and image are those of the release.
 //!
 //! `make chart-docs` writes the table of values.
 
@@ -83,7 +84,7 @@ fn rows(path: &str, value: &Value, comments: &BTreeMap<String, String>, rows: &m
 }
 
 #[test]
-fn the_table_of_values_is_generated_from_their_comments() {
+fn the_tables_of_values_are_generated_from_their_comments() {
     let mut table = vec![
         "| value | default | meaning |".to_owned(),
         "|---|---|---|".to_owned(),
@@ -91,18 +92,70 @@ fn the_table_of_values_is_generated_from_their_comments() {
     let comments = comments(&read("helm/fleetdex/values.yaml"));
     rows("", &values(), &comments, &mut table);
     let table = format!("{}\n", table.join("\n"));
-    let document = read("docs/chart.md");
-    let (before, rest) = document.split_once(BEGIN).unwrap();
-    let (committed, after) = rest.split_once(END).unwrap();
-    if env::var_os("FLEETDEX_WRITE_CHART_DOCS").is_some() {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/chart.md");
-        fs::write(path, format!("{before}{BEGIN}{table}{END}{after}")).unwrap();
-        return;
+    for path in ["docs/chart.md", "helm/fleetdex/README.md"] {
+        let document = read(path);
+        let (before, rest) = document.split_once(BEGIN).unwrap();
+        let (committed, after) = rest.split_once(END).unwrap();
+        if env::var_os("FLEETDEX_WRITE_CHART_DOCS").is_some() {
+            let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
+            fs::write(file, format!("{before}{BEGIN}{table}{END}{after}")).unwrap();
+            continue;
+        }
+        assert!(
+            committed == table,
+            "{path} does not have the values of helm/fleetdex/values.yaml; write them with `make chart-docs`"
+        );
     }
-    assert!(
-        committed == table,
-        "docs/chart.md does not have the values of helm/fleetdex/values.yaml; write them with `make chart-docs`"
-    );
+}
+
+/// The chart names the image and its version. What publishes and what uses the image agrees.
+#[test]
+fn there_is_one_version_and_one_image() {
+    let version = env!("CARGO_PKG_VERSION");
+    let chart: Value = serde_saphyr::from_str(&read("helm/fleetdex/Chart.yaml")).unwrap();
+    assert_eq!(chart["version"], version);
+    assert_eq!(chart["appVersion"], version);
+    let values = values();
+    let repository = values["image"]["repository"].as_str().unwrap();
+    assert_eq!(values["image"]["tag"], "", "the tag is the appVersion");
+    let compose = read("docker-compose.yml");
+    let image = format!("image: {repository}:{version}\n");
+    let ours = compose
+        .lines()
+        .filter(|line| line.contains("image:") && line.contains("/fleetdex:"));
+    assert_eq!(compose.matches(&image).count(), ours.count());
+    // The workflow reads both from the chart and names no other registry.
+    let release = read(".github/workflows/release.yml");
+    assert!(release.contains("sed -n 's/^  repository: //p' helm/fleetdex/values.yaml"));
+    assert!(release.contains("\"docker://$IMAGE:$VERSION\""));
+    let named = release
+        .lines()
+        .filter(|line| line.contains("docker://") || line.contains("oci://"));
+    assert!(named.clone().count() >= 2);
+    for line in named {
+        assert!(
+            line.contains("$IMAGE") || line.contains("${IMAGE%/*}"),
+            "{line}"
+        );
+    }
+    let file = read("helm/fleetdex/values.yaml");
+    let found: Vec<&str> = file
+        .lines()
+        .filter_map(|line| line.strip_prefix("  repository: "))
+        .collect();
+    assert_eq!(found, [repository], "what sed finds in the workflow");
+}
+
+/// Whoever installs the chart has neither a checkout nor the folder `docs`.
+#[test]
+fn the_chart_names_no_file_of_the_repository() {
+    for path in [
+        "helm/fleetdex/files/alerts.yaml",
+        "helm/fleetdex/templates/NOTES.txt",
+        "helm/fleetdex/templates/api.yaml",
+    ] {
+        assert!(!read(path).contains("docs/"), "{path}");
+    }
 }
 
 /// Follows references within the schema.

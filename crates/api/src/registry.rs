@@ -38,6 +38,11 @@ pub const FINALIZER: &str = "search.fleetdex.io/documents";
         json_path = r#".status.conditions[?(@.type=="Ready")].status"#
     ),
     printcolumn(
+        name = "Reason",
+        type_ = "string",
+        json_path = r#".status.conditions[?(@.type=="Ready")].reason"#
+    ),
+    printcolumn(
         name = "Clusters",
         type_ = "integer",
         json_path = ".status.summary.clusters"
@@ -335,6 +340,9 @@ pub struct StoreStatus {
     pub addresses: Vec<String>,
     /// The start of the names of all indices and aliases.
     pub index_prefix: String,
+    /// Fleetdex has never opened this location for the registry, so it holds none of its documents.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub never_opened: bool,
     /// Secret with the credentials.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret_ref: Option<SecretReference>,
@@ -385,9 +393,13 @@ pub struct RegistryClusterStatus {
     /// The drift that these audits found and repaired. Absent if there was none since the operator started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drift: Option<DriftStatus>,
-    /// The kinds that are not in sync, or that have a message.
+    /// The kinds that are not in sync, or that have a message: all of them up to 3. Of more, the first with each reason, 3 at most.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub kinds: Vec<KindStatus>,
+    /// How many such kinds are not in `kinds`; `message` names more of them.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    #[schemars(with = "i64")]
+    pub omitted_kinds: u64,
 }
 
 /// Documents that differed from their objects although every change seemed to be stored.

@@ -16,7 +16,7 @@ use fleetdex_dashboards::ndjson;
 pub use self::{
     error::DashboardsError,
     import::RefusedObject,
-    index::{ObjectArgs, exported},
+    index::{IndexArgs, ObjectArgs, exported},
     install::InstallArgs,
     login::LoginArgs,
     roles::RolesArgs,

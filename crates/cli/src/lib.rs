@@ -32,6 +32,7 @@ pub mod related;
 pub mod resources;
 pub mod search;
 mod search_output;
+pub mod store;
 mod targets;
 #[cfg(test)]
 mod test_server;

@@ -5,6 +5,7 @@ use std::{error::Error, time::Duration};
 use bytes::Bytes;
 use fleetdex_core::model::{self, json_fault, quoted, status_message};
 use fleetdex_limits::intake::{Intake, IntakeError};
+use fleetdex_tls::TlsFailure;
 use http::{HeaderMap, Request, StatusCode, header};
 use kube::{Client, client::Body};
 
@@ -29,15 +30,13 @@ pub enum RequestError {
         /// The causes, from the outermost to the innermost.
         cause: String,
     },
-    /// The certificate of the API server is not trusted.
-    #[error(
-        "GET {path} was not sent, as the certificate of the API server is not trusted: {cause}"
-    )]
-    Untrusted {
+    /// The API server cannot be spoken to over TLS, or without.
+    #[error("GET {path} did not get through: {}", failure.description("the API server"))]
+    Tls {
         /// The path of the request.
         path: String,
-        /// What is wrong with the certificate.
-        cause: String,
+        /// What is wrong, such as with the certificate.
+        failure: TlsFailure,
     },
     /// The response has an error status.
     #[error("GET {path} was answered {status}: {reason}")]
@@ -82,8 +81,8 @@ impl RequestError {
     /// The reason for a condition, in CamelCase.
     pub fn reason(&self) -> &'static str {
         match self {
-            Self::TimedOut { .. } | Self::Unreachable { .. } => "Unreachable",
-            Self::Untrusted { .. } => "CertificateInvalid",
+            Self::Tls { failure, .. } if failure.is_of_certificate() => "CertificateInvalid",
+            Self::TimedOut { .. } | Self::Unreachable { .. } | Self::Tls { .. } => "Unreachable",
             Self::Refused {
                 status: StatusCode::UNAUTHORIZED,
                 ..
@@ -177,11 +176,8 @@ async fn exchange(
 
 fn transport_error(path: &str, error: &(dyn Error + 'static)) -> RequestError {
     let path = path.to_owned();
-    match certificate_error(error) {
-        Some(wrong) => RequestError::Untrusted {
-            path,
-            cause: wrong.to_string(),
-        },
+    match TlsFailure::of(error) {
+        Some(failure) => RequestError::Tls { path, failure },
         None => RequestError::Unreachable {
             path,
             cause: causes(error),
@@ -189,31 +185,16 @@ fn transport_error(path: &str, error: &(dyn Error + 'static)) -> RequestError {
     }
 }
 
-/// Finds a certificate error. TLS errors are inside I/O errors, which do not return them as their
-/// source.
-fn certificate_error<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a rustls::CertificateError> {
-    let mut next = Some(error);
-    while let Some(error) = next {
-        if let Some(rustls::Error::InvalidCertificate(wrong)) = error.downcast_ref() {
-            return Some(wrong);
-        }
-        let inner = error
-            .downcast_ref::<std::io::Error>()
-            .and_then(std::io::Error::get_ref);
-        next = match inner {
-            Some(inner) => Some(inner),
-            None => error.source(),
-        };
-    }
-    None
-}
-
 fn accept(path: &str, response: GetResponse) -> Result<GetResponse, RequestError> {
     if response.status.is_success() || response.status == StatusCode::NOT_MODIFIED {
         return Ok(response);
     }
+    let path = path.to_owned();
+    if let Some(failure) = TlsFailure::of_response(response.status, &response.body) {
+        return Err(RequestError::Tls { path, failure });
+    }
     Err(RequestError::Refused {
-        path: path.to_owned(),
+        path,
         status: response.status,
         reason: refusal(&response.body),
     })
@@ -242,6 +223,15 @@ fn refusal(body: &[u8]) -> String {
             "the response has no Kubernetes Status; check the address".to_owned()
         }
         names => quoted(&format!("these checks failed: {names}")),
+    }
+}
+
+/// An error of a request to an API server in one line. An invalid certificate is a sentence with
+/// dates in place of the words of rustls.
+pub fn transport_causes(error: &(dyn Error + 'static)) -> String {
+    match TlsFailure::of(error) {
+        Some(failure) if failure.is_of_certificate() => failure.description("the API server"),
+        _ => causes(error),
     }
 }
 
@@ -314,9 +304,13 @@ mod tests {
             kube::Error::Service(Box::new(std::io::Error::other(std::io::Error::other(tls))));
         let untrusted = transport_error("/readyz", &error);
         assert_eq!(untrusted.reason(), "CertificateInvalid");
-        assert!(
-            untrusted.to_string().contains("not trusted: "),
-            "{untrusted}"
+        assert_eq!(
+            untrusted.to_string(),
+            "GET /readyz did not get through: the certificate of the API server is signed by an authority that is not trusted here"
+        );
+        assert_eq!(
+            transport_causes(&error),
+            "the certificate of the API server is signed by an authority that is not trusted here"
         );
         assert_eq!(
             transport_error("/readyz", &std::io::Error::other("reset")).reason(),

@@ -3,6 +3,7 @@
 //! Strings become these types once, where they enter the process; inside there is no bare `String` for a cluster, a kind or a version.
 
 mod annotations;
+mod causes;
 pub mod client_metadata;
 mod document;
 mod fallback;
@@ -32,6 +33,7 @@ pub mod uuid;
 mod version;
 mod well_known;
 
+pub use causes::causes;
 pub use client_metadata::with_fleet_version;
 pub use document::{Document, FieldValues, HitSource, Projector, Restored};
 pub use fallback::{DocumentShape, fallback};
@@ -62,20 +64,6 @@ pub use well_known::{
     CLUSTER_ANNOTATION, INDEXED_ANNOTATION, MAX_FIELD_VALUE_BYTES, MEMBER_VERSION_ANNOTATION,
     REDACTED_ANNOTATION,
 };
-
-/// An error and its sources in one line. A source is left out if the line contains it already.
-pub fn causes(error: &dyn std::error::Error) -> String {
-    let mut line = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        let text = cause.to_string();
-        if !line.contains(&text) {
-            line = format!("{line}: {text}");
-        }
-        source = cause.source();
-    }
-    line
-}
 
 /// Bytes as hexadecimal digits.
 pub fn hex(bytes: &[u8]) -> String {

@@ -435,7 +435,7 @@ mod tests {
             ..RegistryPlan::default()
         };
         let pods = Progress::new("member1".parse().unwrap(), Arc::default());
-        pods.set_objects(7);
+        pods.set_objects(7, Arc::default());
         pods.reached("5".parse().unwrap());
         let secrets = Progress::new("member1".parse().unwrap(), Arc::default());
         secrets.failing(FailureCause::Refusal, "Forbidden", "no".to_owned());

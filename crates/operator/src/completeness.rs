@@ -8,6 +8,7 @@ use std::{
 };
 
 use fleetdex_core::model::{ClusterName, Scope};
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::plan::StreamKey;
@@ -28,6 +29,14 @@ pub enum IncompleteReason {
         is_shown: bool,
         /// Whether the member has refused it for so long that nothing waits for it any more.
         is_given_up: bool,
+    },
+    /// Changes of it wait for the store.
+    #[serde(rename_all = "camelCase")]
+    Delayed {
+        /// What is shown is no newer than this.
+        since: Timestamp,
+        /// Why the store takes no changes, in CamelCase, if it is known.
+        reason: Option<Cow<'static, str>>,
     },
     /// The replica that reads it is not connected to its cluster.
     Disconnected,

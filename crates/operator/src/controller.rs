@@ -10,7 +10,10 @@ mod interpreter_configurations;
 mod observed_registry;
 mod publish;
 mod reconciler;
+mod registry_watch;
+mod repeated_failures;
 mod status_writer;
+mod unopened_locations;
 
 use std::{sync::Arc, time::Duration};
 
@@ -22,13 +25,15 @@ use kube::{
     Api, ResourceExt,
     runtime::{
         Controller,
-        controller::{Action, Config},
+        controller::{self, Action, Config},
         reflector::Store,
         watcher,
     },
 };
 use publish::exchange_reports;
-use reconciler::{COMPLETENESS_INTERVAL, ControllerState, PlanInputs, Reconciler, registry_view};
+use reconciler::{
+    COMPLETENESS_INTERVAL, ControllerState, PlanInputs, Reconciler, RegistryVersion, registry_view,
+};
 pub use reconciler::{ControllerContext, Publish, ReconcileError};
 use tokio::{sync::watch, task::JoinSet, time::Instant};
 use tokio_util::sync::CancellationToken;
@@ -70,20 +75,29 @@ pub async fn run(context: ControllerContext, owner: String, cancel: Cancellation
     ));
     let (updated, triggers_from) = watch::channel(());
     start_tasks(&reconciler, updated, &mut tasks);
-    let reconciles = controller
-        .with_config(Config::default().concurrency(1).debounce(DEBOUNCE))
-        .reconcile_all_on(triggers(triggers_from))
-        .run(
-            |registry, reconciler: Arc<Reconciler>| async move {
-                reconciler.reconcile(&registry).await
-            },
-            |_, error, _| {
-                tracing::warn!(error = %causes(error), "cannot reconcile a registry; it is retried");
-                Action::requeue(RECONCILE_RETRY)
-            },
-            Arc::clone(&reconciler),
-        )
-        .for_each(|_| std::future::ready(()));
+    let reconciles =
+        controller
+            .with_config(Config::default().concurrency(1).debounce(DEBOUNCE))
+            .reconcile_all_on(triggers(triggers_from))
+            .run(
+                |registry, reconciler: Arc<Reconciler>| async move {
+                    reconciler.reconcile(&registry).await
+                },
+                |_, error, reconciler| {
+                    let error = causes(error);
+                    if reconciler.failures.is_due(&error) {
+                        tracing::warn!(%error, "cannot reconcile a registry; it is retried");
+                    }
+                    Action::requeue(RECONCILE_RETRY)
+                },
+                Arc::clone(&reconciler),
+            )
+            .for_each(|reconciled| {
+                if let Err(controller::Error::QueueError(error)) = &reconciled {
+                    reconciler.registries_unreadable(error);
+                }
+                std::future::ready(())
+            });
     let all_read = async {
         wait_until_read(&reconciler.registries).await;
         reconciler.context.readiness.ready(CHECK);
@@ -156,7 +170,7 @@ async fn update_on_changes(reconciler: Arc<Reconciler>, updated: watch::Sender<(
         reconciler.update_streams(&mut state).await;
         interval = match (
             reconciler.hand_over(&mut state).await,
-            state.publication_is_due,
+            state.publication_is_due || state.supervisor.has_delays(),
         ) {
             (false, _) => HANDOVER_INTERVAL,
             (true, true) => COMPLETENESS_INTERVAL,
@@ -193,10 +207,35 @@ impl Reconciler {
         self.update_locations(state, is_leader);
         // Documents go to a new location only after the status records it; otherwise a restart
         // would forget it.
-        if is_leader && let Err(error) = self.record_locations(state).await {
-            tracing::warn!(error = %causes(&error), "cannot record the store locations of registries; changes of the registries take effect once that succeeds");
-            return state.members.clone();
+        if is_leader {
+            match self.record_locations(state).await {
+                Ok(true) => {}
+                // The newer version of a registry is about to arrive here.
+                Ok(false) => return state.members.clone(),
+                Err(error) => {
+                    let error = causes(&error);
+                    if self.failures.is_due(&error) {
+                        tracing::warn!(%error, "cannot record the store locations of registries; changes of the registries take effect once that succeeds");
+                    }
+                    return state.members.clone();
+                }
+            }
         }
+        // A store opens after the streams of the registries that were deleted before it opened are
+        // stopped.
+        let unopened = self.unopened_locations(state);
+        self.opening_gate.close(&unopened);
+        let members = self.update_planned_streams(state, is_leader).await;
+        self.opening_gate.open_others(&unopened);
+        members
+    }
+
+    /// Makes what runs match the registries, whose store locations are recorded.
+    async fn update_planned_streams(
+        &self,
+        state: &mut ControllerState,
+        is_leader: bool,
+    ) -> MemberStates {
         state
             .supervisor
             .set_peer_completeness(Arc::clone(&self.peer_completeness.lock()));
@@ -220,7 +259,8 @@ impl Reconciler {
                 &planned,
             )
             .await;
-        self.apply(state, &members, &plan_inputs.assignment).await;
+        self.apply(state, &members, &plan_inputs.assignment, is_leader)
+            .await;
         state.inputs = Some(plan_inputs);
         state.members.clone_from(&members);
         self.count_units(state);
@@ -232,10 +272,11 @@ impl Reconciler {
         let registry = |registry: &Arc<ResourceRegistry>| {
             (
                 registry.name_any(),
-                (
-                    registry.metadata.generation,
-                    registry.metadata.deletion_timestamp.is_some(),
-                ),
+                RegistryVersion {
+                    generation: registry.metadata.generation,
+                    is_leaving: registry.metadata.deletion_timestamp.is_some(),
+                    is_recorded: registry.status.is_some(),
+                },
             )
         };
         PlanInputs {
@@ -302,6 +343,7 @@ impl Reconciler {
         state: &mut ControllerState,
         members: &MemberStates,
         assignment: &Assignment,
+        is_leader: bool,
     ) {
         let (leaving, live): (Vec<_>, Vec<_>) = self
             .registries
@@ -314,7 +356,15 @@ impl Reconciler {
                 .map(|registry| registry_view(registry))
                 .collect()
         };
-        let live: Vec<RegistryView> = view(live).into_iter().chain(self.caches.views()).collect();
+        // The leader records the location of a new registry; before that no replica may write to it.
+        let recorded = live
+            .into_iter()
+            .filter(|registry| is_leader || registry.status.is_some())
+            .collect();
+        let live: Vec<RegistryView> = view(recorded)
+            .into_iter()
+            .chain(self.caches.views())
+            .collect();
         let mut locations = StoreLocations::default();
         for registry in self.registries.state() {
             for location in state

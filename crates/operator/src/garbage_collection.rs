@@ -29,9 +29,23 @@ pub struct Retention {
     /// Whether documents of other clusters stay, because not every source of clusters has been
     /// read. Otherwise they are deleted.
     pub retains_other_clusters: bool,
-    /// `Some` for a former location, which no registry names any more: the stores in use with the
-    /// same index prefix, which may be the same OpenSearch under another address.
-    pub same_prefix_stores: Option<BTreeSet<StoreName>>,
+    /// Whether registries name the store.
+    pub naming: Naming,
+    /// If none does: the stores in use with the same index prefix, which may be the same OpenSearch
+    /// under another address.
+    pub same_prefix_stores: BTreeSet<StoreName>,
+}
+
+/// Whether registries name a store.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Naming {
+    /// They do.
+    #[default]
+    Named,
+    /// Only such as are being deleted.
+    Leaving,
+    /// They did before, and name another one now.
+    Former,
 }
 
 impl Retention {
@@ -132,17 +146,29 @@ impl GarbageCollection {
             outcome = outcome.and(deleted).and(dropped);
         }
         outcome = outcome.and(store.sweep().await);
-        if self
-            .retention
-            .same_prefix_stores
-            .as_ref()
-            .is_some_and(BTreeSet::is_empty)
-            && outcome.is_ok()
-            && !self.retention.is_waiting()
+        let is_unnamed = self.retention.naming != Naming::Named;
+        if is_unnamed && outcome.is_ok() && !self.retention.is_waiting() && self.may_retire().await
         {
             store.retire().await?;
         }
         outcome
+    }
+
+    /// Whether no other store needs what this location has besides documents. One with the same
+    /// prefix that is the same OpenSearch under another address needs it; then its indices are found
+    /// here, as soon as it has any.
+    async fn may_retire(&self) -> bool {
+        for pipeline in &self.same_prefix_stores {
+            let Some(Ok(())) = pipeline.availability() else {
+                return false;
+            };
+            let revisions = pipeline.opened().await.revisions().await;
+            if revisions.is_ok_and(|revisions| !revisions.is_empty()) {
+                continue;
+            }
+            return false;
+        }
+        true
     }
 
     async fn collect_cluster(
@@ -166,6 +192,10 @@ impl GarbageCollection {
     /// location. An index that both show is one and the same, and in use.
     async fn ids_in_same_prefix_stores(&self) -> Result<BTreeSet<Arc<str>>, StoreError> {
         let mut ids = BTreeSet::new();
+        // The documents of a registry that is being deleted are deleted, whatever else is away.
+        if self.retention.naming != Naming::Former {
+            return Ok(ids);
+        }
         for pipeline in &self.same_prefix_stores {
             ids.extend(
                 pipeline

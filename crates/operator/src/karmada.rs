@@ -4,6 +4,7 @@
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
+use fleetdex_core::model::causes;
 use fleetdex_telemetry::Readiness;
 use k8s_openapi::{
     api::core::v1::ObjectReference, kube_aggregator::pkg::apis::apiregistration::v1::APIService,
@@ -39,7 +40,7 @@ async fn aggregated(control_plane: &Client, name: &str) -> Option<APIService> {
                 .is_some_and(|spec| spec.service.is_some())
         }),
         Ok(Err(error)) => {
-            tracing::debug!(%name, %error, "cannot read an APIService");
+            tracing::debug!(%name, error = %causes(&error), "cannot read an APIService");
             None
         }
         Err(_) => None,
@@ -79,6 +80,6 @@ async fn announce(recorder: &Recorder, service: &APIService, message: String) {
     };
     let reference: ObjectReference = service.object_ref(&());
     if let Err(error) = recorder.publish(&event, &reference).await {
-        tracing::debug!(%error, "cannot write an Event");
+        tracing::debug!(error = %causes(&error), "cannot write an Event");
     }
 }

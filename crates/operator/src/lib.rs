@@ -29,6 +29,7 @@ pub mod interpreter_rules;
 pub mod karmada;
 mod live_clusters;
 pub mod members;
+mod opening_gate;
 pub mod plan;
 pub mod registry_status;
 pub mod replicas;

@@ -4,6 +4,7 @@ mod bound;
 mod changes;
 mod clusters;
 mod conditions;
+mod deletion;
 mod events;
 mod inputs;
 mod missing_fields;

@@ -10,6 +10,7 @@
 //! newer state.
 
 pub mod assignment;
+mod config;
 mod handle;
 mod lease;
 mod lease_object;
@@ -17,6 +18,6 @@ mod observed_leases;
 pub mod report;
 
 pub use assignment::{Assignment, ReplicaName};
+pub use config::ReplicaConfig;
 pub use handle::{PeerReplica, Replicas};
-pub use lease::ReplicaConfig;
 pub use report::ReplicaReport;

@@ -8,6 +8,9 @@ use fleetdex_store::opensearch::{Authentication, AwsKeys};
 use fleetdex_sync::pipeline::Unavailable;
 use k8s_openapi::{ByteString, api::core::v1::Secret};
 
+/// The reason of a condition: the Secret holds no credentials that can be used.
+pub(super) const INVALID_SECRET: &str = "InvalidSecret";
+
 const USER: [&str; 2] = ["username", "userName"];
 const PASSWORD: &str = "password";
 const TOKEN: &str = "token";
@@ -124,7 +127,7 @@ impl StoreSecret {
     fn invalid(&self, problem: &str) -> Unavailable {
         let SecretReference { namespace, name } = &self.reference;
         Unavailable {
-            reason: "InvalidSecret",
+            reason: INVALID_SECRET,
             message: format!("Secret {namespace}/{name}: {problem}"),
         }
     }

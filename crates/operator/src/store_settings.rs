@@ -11,6 +11,7 @@ use fleetdex_api::{
     registry::{OpenSearch, SecretReference},
 };
 use fleetdex_clusters::secret_hosts::{self, SecretDestination, SecretHosts, SecretRef};
+use fleetdex_core::model::causes;
 use fleetdex_store::opensearch::{
     Authentication, AwsAuthentication, AwsKeys, Settings, SettingsError, StoreProxy, proxy_url, url,
 };
@@ -207,7 +208,10 @@ async fn read_secret(
     let secrets = Api::<Secret>::namespaced(control_plane.clone(), namespace);
     match tokio::time::timeout(SECRET_TIMEOUT, secrets.get_opt(name)).await {
         Ok(Ok(found)) => Ok(found),
-        Ok(Err(error)) => Err(format!("Secret {namespace}/{name} cannot be read: {error}")),
+        Ok(Err(error)) => Err(format!(
+            "Secret {namespace}/{name} cannot be read: {}",
+            causes(&error)
+        )),
         Err(_) => Err(format!(
             "the control plane did not return Secret {namespace}/{name} within {} s",
             SECRET_TIMEOUT.as_secs()

@@ -2,7 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::Arc,
+    sync::{Arc, OnceLock},
 };
 
 use async_trait::async_trait;
@@ -18,7 +18,7 @@ use fleetdex_store::{
     memory::Memory,
     opensearch::{
         AllListContexts, Answers, Engine, EngineOptions, Feed, IndexSettings, ListContexts,
-        PlacementRules, Settings, connect,
+        PlacementRules, Settings, StoreClosed, StoreConnection, connect,
     },
 };
 use fleetdex_sync::pipeline::{OpenStore, OpenedStore, Unavailable};
@@ -29,6 +29,7 @@ use sha2::{Digest, Sha256};
 
 use super::{
     plan::{StorePlan, store_name},
+    store_secret::INVALID_SECRET,
     store_settings::{CredentialSource, invalid_settings, store_settings},
     stream_supervisor::Opener,
 };
@@ -59,7 +60,9 @@ pub fn opener(
                 owner: owner.clone(),
                 feed,
                 answers,
-                opened_with: Mutex::default(),
+                connection: StoreConnection::default(),
+                engine: OnceLock::new(),
+                last_settings: Mutex::default(),
                 metrics: Arc::clone(&metrics),
                 certificate: Mutex::default(),
             })
@@ -119,7 +122,13 @@ struct RegistryStore {
     feed: Feed,
     answers: Answers,
     contexts: ListContexts,
-    opened_with: Mutex<Option<Settings>>,
+    /// What all requests of the engine go through.
+    connection: StoreConnection,
+    /// The only engine of this store. Opening the store again replaces its connection, so that
+    /// queries and writes always have the same credentials.
+    engine: OnceLock<Arc<Engine>>,
+    /// What the last attempt to open the store found.
+    last_settings: Mutex<Option<Result<Settings, Unavailable>>>,
     metrics: Arc<Metrics>,
     /// The client certificate of these settings.
     certificate: Mutex<Option<CertificateInUse>>,
@@ -128,6 +137,39 @@ struct RegistryStore {
 impl RegistryStore {
     async fn settings(&self) -> Result<Settings, Unavailable> {
         store_settings(&self.config, &self.credentials).await
+    }
+
+    /// Sends all further requests with these settings.
+    fn connect(&self, settings: &Settings) -> Result<(), Unavailable> {
+        match connect(settings) {
+            Ok(service) => {
+                self.connection.replace(service);
+                Ok(())
+            }
+            Err(error) => {
+                let unavailable = invalid_settings(&error);
+                self.close(&unavailable);
+                Err(unavailable)
+            }
+        }
+    }
+
+    /// Sends nothing any more, neither writes nor queries.
+    fn close(&self, Unavailable { reason, message }: &Unavailable) {
+        self.connection.close(StoreClosed {
+            reason,
+            message: message.clone(),
+        });
+    }
+
+    fn engine(&self) -> Arc<Engine> {
+        let engine = || {
+            let (service, options) = (self.connection.service(), self.options());
+            let feed = self.feed.clone();
+            let engine = Engine::reading_into(service, options, feed, self.answers.clone());
+            Arc::new(engine.sharing(self.contexts.clone()))
+        };
+        Arc::clone(self.engine.get_or_init(engine))
     }
 
     /// The condition of a store that cannot be opened. Only OpenSearch decides whether a token has
@@ -215,32 +257,42 @@ fn mapped_fields(extra: &[FieldPath]) -> Vec<FieldPath> {
 #[async_trait]
 impl OpenStore for RegistryStore {
     async fn open(&self) -> Result<OpenedStore, Unavailable> {
-        let settings = self.settings().await?;
-        let service = connect(&settings).map_err(|error| invalid_settings(&error))?;
-        let engine = Engine::reading_into(
-            service,
-            self.options(),
-            self.feed.clone(),
-            self.answers.clone(),
-        );
-        let engine = engine.sharing(self.contexts.clone());
+        let found = self.settings().await;
+        *self.last_settings.lock() = Some(found.clone());
+        let settings = match found {
+            Ok(settings) => settings,
+            Err(unavailable) => {
+                if is_withdrawal(&unavailable) {
+                    self.close(&unavailable);
+                }
+                return Err(unavailable);
+            }
+        };
+        self.connect(&settings)?;
+        let engine = self.engine();
         let prepared = engine.prepare().await;
         prepared.map_err(|error| self.explained(error, &settings))?;
         *self.certificate.lock() = self.certificate_of(&settings);
-        *self.opened_with.lock() = Some(settings);
-        Ok(Arc::new(engine).into())
+        Ok(engine.into())
     }
 
     async fn changed(&self) -> bool {
         let now = self.settings().await;
-        let opened_with = self.opened_with.lock();
-        match now {
-            Ok(settings) => opened_with.as_ref() != Some(&settings),
-            // A Secret that was deleted is reported when the credentials are needed again. One
-            // whose owner no longer allows its use is not used any longer.
-            Err(unavailable) => unavailable.reason == secret_hosts::REASON,
+        match &now {
+            Err(unavailable) if is_withdrawal(unavailable) => self.close(unavailable),
+            // A Secret that was deleted, or cannot be read now, is reported when the credentials
+            // are needed again.
+            Err(_) => return false,
+            Ok(_) => {}
         }
+        self.last_settings.lock().as_ref() != Some(&now)
     }
+}
+
+/// Whether the owner of a Secret no longer lets the store have its former credentials: the Secret
+/// may not be sent there, or holds something else now.
+fn is_withdrawal(unavailable: &Unavailable) -> bool {
+    matches!(unavailable.reason, secret_hosts::REASON | INVALID_SECRET)
 }
 
 #[cfg(test)]
@@ -276,7 +328,9 @@ mod tests {
             feed: Feed::new(Sequence::default()),
             answers: Answers::default(),
             contexts: ListContexts::new(LIST_CONTEXTS),
-            opened_with: Mutex::default(),
+            connection: StoreConnection::default(),
+            engine: OnceLock::new(),
+            last_settings: Mutex::default(),
             metrics: Arc::default(),
             certificate: Mutex::default(),
         }

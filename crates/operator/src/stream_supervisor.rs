@@ -45,6 +45,7 @@ use super::{
     MemberView, RegistryView,
     activation::Activations,
     completeness::{CompletenessReport, StreamCompleteness},
+    garbage_collection::Naming,
     live_clusters::LiveClusters,
     plan::{Plan, StorePlan, StreamKey, StreamPlan, plan},
     store_locations::StoreLocations,
@@ -166,6 +167,21 @@ impl Applied {
         } else {
             self.assignment.clone()
         }
+    }
+
+    /// The stores in use with the index prefix of one that no registry names any more: they may be
+    /// the same OpenSearch under another address. A former location is not emptied before those
+    /// that are being deleted are.
+    fn stores_of_prefix(&self, store: &StorePlan, naming: Naming) -> BTreeSet<StoreName> {
+        let may_be_same = |other: &StorePlan| {
+            !other.is_embedded() && !store.is_embedded() && other.prefix == store.prefix
+        };
+        let leaving = self.leaving.iter().filter(|_| naming == Naming::Former);
+        let in_use = self.plan.stores.iter().chain(leaving);
+        in_use
+            .filter(|(_, other)| may_be_same(other))
+            .map(|(name, _)| name.clone())
+            .collect()
     }
 
     fn store_plan(&self, store: &StoreName) -> Option<&StorePlan> {

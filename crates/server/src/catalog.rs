@@ -25,6 +25,7 @@ use jiff::Timestamp;
 
 pub use self::registered_resource::{CatalogEntry, RegisteredResource, StoredResource, qualified};
 use self::{coverage::StoreCoverage, planned_stream::PlannedStream};
+use crate::request::api_error::ApiError;
 
 /// A cluster, or one namespace of it.
 pub type ClusterNamespace = (ClusterName, Option<Namespace>);
@@ -35,7 +36,11 @@ pub struct Catalog {
     resources: BTreeMap<ResourceName, RegisteredResource>,
     stores: BTreeMap<StoreName, Arc<dyn IndexReader>>,
     stale: BTreeMap<ClusterName, (Timestamp, String)>,
+    /// Resources of which changes wait for the store, and the time of what is shown.
+    delayed: BTreeMap<ClusterName, BTreeMap<ResourceName, Timestamp>>,
     registries: BTreeSet<String>,
+    /// Why the registries are not known, which say what else is here.
+    unread_registries: Option<String>,
     is_local: bool,
     streams: Vec<PlannedStream>,
     /// Clusters whose streams may be incomplete, by store.
@@ -65,6 +70,22 @@ impl Catalog {
         self.registries.insert(name.to_owned());
     }
 
+    /// A catalog without anything, as the registries could not be read; `problem` says why.
+    pub fn without_registries(problem: &str) -> Self {
+        Self {
+            unread_registries: Some(problem.to_owned()),
+            ..Self::default()
+        }
+    }
+
+    /// Refuses requests for objects while the registries are not known.
+    pub fn check_registries_are_read(&self) -> Result<(), ApiError> {
+        match &self.unread_registries {
+            Some(problem) => Err(ApiError::Unavailable(problem.clone())),
+            None => Ok(()),
+        }
+    }
+
     /// Sets that flags of `fleetdex local` take the place of registries.
     pub fn set_local(&mut self) {
         self.is_local = true;
@@ -79,6 +100,13 @@ impl Catalog {
     /// "cluster member2 is …", for example "disconnected since 2026-02-03T10:00:00Z".
     pub fn add_stale(&mut self, cluster: ClusterName, since: Timestamp, text: impl Into<String>) {
         self.stale.insert(cluster, (since, text.into()));
+    }
+
+    /// Sets that changes of a resource wait for the store, so that what is shown is of this time.
+    pub fn add_delayed(&mut self, cluster: ClusterName, resource: ResourceName, since: Timestamp) {
+        let of_cluster = self.delayed.entry(cluster).or_default();
+        let earliest = of_cluster.entry(resource).or_insert(since);
+        *earliest = since.min(*earliest);
     }
 
     /// Adds a stream, for verification.
@@ -269,6 +297,20 @@ impl Catalog {
         self.stale.get(cluster).map(|(since, _)| *since)
     }
 
+    /// Since when changes of a cluster wait for the store, if they do: those of one resource, or of
+    /// any.
+    pub fn delayed_since(
+        &self,
+        cluster: &ClusterName,
+        resource: Option<&ResourceName>,
+    ) -> Option<Timestamp> {
+        let of_cluster = self.delayed.get(cluster)?;
+        match resource {
+            Some(resource) => of_cluster.get(resource).copied(),
+            None => of_cluster.values().min().copied(),
+        }
+    }
+
     /// The registries, sorted.
     pub fn registries(&self) -> impl Iterator<Item = &str> {
         self.registries.iter().map(String::as_str)
@@ -310,7 +352,9 @@ impl fmt::Debug for Catalog {
             .field("resources", &self.resources)
             .field("stores", &self.stores.keys())
             .field("stale", &self.stale)
+            .field("delayed", &self.delayed)
             .field("registries", &self.registries)
+            .field("unread_registries", &self.unread_registries)
             .field("is_local", &self.is_local)
             .field("peer_clusters", &self.peer_clusters)
             .field("streams", &self.streams.len())

@@ -78,6 +78,7 @@ pub async fn handle(
             documents::handle(&context, info.cluster.as_ref(), &path, uri.query(), &head).await
         }
         RequestTarget::Resource(resource) => {
+            catalog.check_registries_are_read()?;
             if let Some(kind) = access_reviews::review_of(&resource) {
                 access_reviews::handle(&context, info.cluster, kind, request).await
             } else if matches!(resource.verb, Verb::List | Verb::Watch) {

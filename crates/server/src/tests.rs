@@ -38,7 +38,7 @@ use crate::{
         authentication_mode::AuthenticationMode, continue_token::SealingKeys,
         token_file::TokenVerifier,
     },
-    catalog::planned_stream::PlannedStream,
+    catalog::planned_stream::{NoAudit, PlannedStream},
     http::{
         api_state::ApiState,
         limits::{LimitArgs, RequestLimits},
@@ -652,6 +652,20 @@ async fn any_version_of_the_group_finds_the_objects_with_a_warning_about_their_v
 }
 
 #[tokio::test]
+async fn registries_that_may_not_be_read_are_not_reported_as_absent() {
+    let problem = "fleetdex may not list ResourceRegistry objects";
+    let app = app(Catalog::without_registries(problem));
+    for path in ["search/api/v1/pods", "objects", "aggregate/api/v1/pods"] {
+        let path = format!("/apis/search.fleetdex.io/v1alpha1/{path}");
+        assert_eq!(
+            refusal(&app, &path).await,
+            format!("503 ServiceUnavailable: {problem}"),
+            "{path}"
+        );
+    }
+}
+
+#[tokio::test]
 async fn without_any_registry_the_error_says_to_create_one() {
     assert_eq!(
         refusal(&app(Catalog::default()), &format!("{SEARCH}/api/v1/pods")).await,
@@ -1202,7 +1216,9 @@ async fn a_verification_has_a_line_for_every_kind_and_one_at_the_end() {
     catalog.add_stream(followed(&drifted));
     let lost = AuditFixture::new("member3").await;
     catalog.add_stream(PlannedStream {
-        audit: Err("the cluster is disconnected".to_owned()),
+        audit: Err(NoAudit::NotRunning(
+            "the cluster is disconnected".to_owned(),
+        )),
         ..followed(&lost)
     });
     catalog.add_incomplete(cluster("member4"), store("main"));

@@ -15,6 +15,9 @@ pub struct Checkpoint {
     pub version: Version,
     /// How many objects there were at that version.
     pub objects: u64,
+    /// How many of them each selection had, by its id, if registries select different ones.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub selected: Arc<BTreeMap<Arc<str>, u64>>,
     /// The kind of the objects; absent in checkpoints of earlier releases.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<KindOfUnit>,

@@ -32,6 +32,15 @@ pub enum StoreError {
         /// Why.
         reason: String,
     },
+    /// The request was not sent, as the store may not be asked: its settings are invalid, or its
+    /// credentials were withdrawn.
+    #[error("{message}")]
+    Closed {
+        /// The reason, in CamelCase.
+        reason: &'static str,
+        /// The cause and what to do.
+        message: String,
+    },
     /// 429 or 5xx: overloaded, full or starting.
     #[error("OpenSearch is overloaded or blocked (HTTP {status}): {reason}")]
     Busy {
@@ -111,6 +120,7 @@ impl StoreError {
             Self::Unauthorized { reason, .. } if reason == CLOCK_SKEW => "ClockSkew",
             Self::Unauthorized { .. } => "Unauthorized",
             Self::Unsigned { .. } => "NoAWSCredentials",
+            Self::Closed { reason, .. } => reason,
             // As the condition says it for single writes.
             Self::Busy { reason, .. } if reason.contains("cluster_block_exception") => "Blocked",
             Self::Busy { .. } | Self::Crowded(_) => "Overloaded",

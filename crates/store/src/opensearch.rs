@@ -11,6 +11,8 @@ mod change_queue;
 mod checkpoints;
 mod claim;
 mod client;
+mod connection;
+mod connection_fault;
 mod contexts;
 mod engine;
 mod extent;
@@ -29,8 +31,10 @@ mod ranked;
 mod reader;
 mod refresh;
 mod responses;
+mod retirement;
 mod revision;
 mod revision_diff;
+pub mod role;
 mod search_response;
 mod shared_index;
 mod survey;
@@ -47,6 +51,7 @@ pub use authentication::Authentication;
 pub use aws_credentials::AwsKeys;
 pub use aws_refusal::aws_refusal;
 pub use aws_signer::{AwsAuthentication, SigningError};
+pub use connection::StoreConnection;
 pub use contexts::{AllListContexts, LIST_CONTEXTS, ListContexts};
 pub use engine::{Engine, EngineOptions};
 pub use feed::Feed;
@@ -54,8 +59,8 @@ pub use index_template::{IndexSettings, MAPPING_VERSION, index_template, mapping
 pub use placement::PlacementRules;
 pub use responses::{Allowance, Answers, MAX_ANSWER_BYTES};
 pub use transport::{
-    OpenSearchService, Settings, SettingsError, StoreProxy, Timeout, TransportError, connect,
-    proxy_url, url,
+    OpenSearchService, Settings, SettingsError, StoreClosed, StoreProxy, Timeout, TransportError,
+    connect, proxy_url, url,
 };
 
 #[cfg(test)]

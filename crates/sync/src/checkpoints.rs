@@ -70,13 +70,18 @@ impl TrackedUnit {
             } => {
                 // Objects that a list could not identify are counted by the next list, and only if
                 // the unit does not resume.
-                let StreamPosition { version, objects } = progress
+                let StreamPosition {
+                    version,
+                    objects,
+                    selected,
+                } = progress
                     .acknowledged()
                     .filter(|_| progress.skipped() == 0)?;
                 Some(Checkpoint {
                     plan: plan.clone(),
                     version,
                     objects,
+                    selected,
                     kind: Some(kind.clone()),
                 })
             }
@@ -175,6 +180,7 @@ impl CheckpointTracker {
         Some(StreamPosition {
             version: checkpoint.version,
             objects: checkpoint.objects,
+            selected: checkpoint.selected,
         })
     }
 
@@ -277,6 +283,7 @@ mod tests {
         StreamPosition {
             version: version.parse().unwrap(),
             objects: 3,
+            selected: Arc::default(),
         }
     }
 
@@ -289,6 +296,7 @@ mod tests {
             plan: "all".to_owned(),
             version: "7".parse().unwrap(),
             objects: 3,
+            selected: Arc::default(),
             kind,
         };
         Checkpoints {

@@ -4,6 +4,7 @@
 mod opening;
 mod revisions;
 mod run;
+mod settings_watch;
 mod store_backoff;
 mod writer;
 
@@ -74,13 +75,17 @@ const LARGE_KIB: u32 = 32 << 10;
 type WriteOperation = PendingWrite<Ticket>;
 
 /// Opens a store: reads credentials, connects and prepares it. Called again when the store refuses
-/// the credentials.
+/// the credentials, and when these change.
+///
+/// It owns the connection to the store: what `open` returned before uses the credentials of the
+/// last call, too, and nothing uses credentials that were withdrawn.
 #[async_trait]
 pub trait OpenStore: Send + Sync {
     /// Returns a store that is ready for writing.
     async fn open(&self) -> Result<OpenedStore, Unavailable>;
 
-    /// Whether credentials or settings have changed since `open`.
+    /// Whether credentials or settings differ from those that the last `open` found, whether or not
+    /// it succeeded.
     async fn changed(&self) -> bool;
 }
 
@@ -136,6 +141,8 @@ struct PipelineState {
     pending: Mutex<Pending<Ticket>>,
     /// Whether pending writes are dropped instead of sent.
     discarded: AtomicBool,
+    /// The registries that share the store, for the log: its name has a hash in place of addresses.
+    registries: Mutex<String>,
     work: Notify,
     room: Notify,
     /// Permits of large documents, in KiB.
@@ -177,6 +184,7 @@ impl Pipeline {
             fence,
             pending: Mutex::default(),
             discarded: AtomicBool::new(false),
+            registries: Mutex::default(),
             work: Notify::new(),
             room: Notify::new(),
             large_documents: Arc::new(Semaphore::new(LARGE_KIB as usize)),
@@ -348,6 +356,11 @@ impl Pipeline {
         });
         acknowledge_superseded(superseded);
         self.0.work.notify_one();
+    }
+
+    /// Sets the names of the registries that share the store, which log lines show.
+    pub fn set_registries(&self, names: &[String]) {
+        *self.0.registries.lock() = names.join(",");
     }
 
     /// Drops writes that were not sent yet, and those that are submitted later.

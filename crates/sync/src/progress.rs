@@ -3,7 +3,7 @@
 
 use std::{
     borrow::Cow,
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     sync::{
         Arc, OnceLock,
         atomic::{AtomicU64, Ordering},
@@ -26,8 +26,8 @@ mod rejected;
 mod ticket;
 mod write_ages;
 
-pub use ack_tracker::StreamPosition;
 use ack_tracker::{AckTracker, WriteInFlight};
+pub use ack_tracker::{SelectionCounts, StreamPosition};
 pub use rejected::MAX_REJECTED;
 use rejected::RejectedDocuments;
 pub use ticket::Ticket;
@@ -56,6 +56,9 @@ const MAX_MESSAGE_BYTES: usize = 512;
 /// How long after the end of its request the store may apply a write at the latest: OpenSearch has the request in a queue
 /// of bounded length then, and answers within a minute unless it is overloaded.
 const MAX_LATENESS: Duration = Duration::from_mins(5);
+/// The age of the oldest change that is not stored, from which query results count as stale. A
+/// change is usually stored within a second or two.
+const DELAYED_AFTER: Duration = Duration::from_secs(3);
 
 /// What caused a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,6 +77,7 @@ pub struct Progress {
     cluster: ClusterName,
     drained: Notify,
     objects: AtomicU64,
+    selected: Mutex<SelectionCounts>,
     skipped: AtomicU64,
     rejected: Mutex<RejectedDocuments>,
     acks: Mutex<AckTracker>,
@@ -81,6 +85,8 @@ pub struct Progress {
     audits: Mutex<AuditSummary>,
     /// When a write may last have been under way that nothing waits for.
     abandoned_write: Mutex<Option<Instant>>,
+    /// Since when changes of the member are not read, because the store takes none.
+    unread_since: Mutex<Option<Instant>>,
     /// Notified when such a write can have been applied, and an audit found the versions right.
     settled: Notify,
     filter_paths: OnceLock<Arc<PathPresence>>,
@@ -107,6 +113,9 @@ pub struct UnitStatus {
     pub synced_at: Option<Timestamp>,
     /// How many objects the unit has.
     pub objects: u64,
+    /// How many of them each selection has, by its id, if registries select different ones.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub selected: SelectionCounts,
     /// Objects of the last list, and of the watch since then, that cannot be identified.
     pub skipped: u64,
     /// Fallback documents; [`MAX_REJECTED`] means that many or more.
@@ -138,6 +147,22 @@ impl SyncState {
     }
 }
 
+/// Counts an object that was added or deleted for these selections.
+pub fn count_selected(counts: &mut SelectionCounts, selections: &[&Arc<str>], added: bool) {
+    if selections.is_empty() {
+        return;
+    }
+    let counts = Arc::make_mut(counts);
+    for selection in selections {
+        let count = counts.entry(Arc::clone(selection)).or_default();
+        *count = if added {
+            *count + 1
+        } else {
+            count.saturating_sub(1)
+        };
+    }
+}
+
 impl Progress {
     /// Progress of a unit of `cluster`; `changed` is notified of every change of state.
     pub fn new(cluster: ClusterName, changed: Arc<Notify>) -> Arc<Self> {
@@ -153,12 +178,14 @@ impl Progress {
             cluster,
             drained: Notify::new(),
             objects: AtomicU64::new(0),
+            selected: Mutex::default(),
             skipped: AtomicU64::new(0),
             rejected: Mutex::default(),
             acks: Mutex::default(),
             state: Mutex::new(state),
             audits: Mutex::default(),
             abandoned_write: Mutex::new(Some(Instant::now())),
+            unread_since: Mutex::default(),
             settled: Notify::new(),
             filter_paths: OnceLock::new(),
             changed,
@@ -176,6 +203,7 @@ impl Progress {
             state: self.state(),
             synced_at: self.state.lock().synced_at,
             objects: self.objects(),
+            selected: self.selected(),
             skipped: self.skipped(),
             rejected: self.rejected(),
             rejected_example: self.rejected.lock().example(),
@@ -298,6 +326,7 @@ impl Progress {
     /// Resumes from a position up to which everything is stored.
     pub fn resume_from(&self, position: StreamPosition) {
         self.objects.store(position.objects, Ordering::Relaxed);
+        *self.selected.lock() = Arc::clone(&position.selected);
         self.acks.lock().resume(position);
         self.in_sync();
     }
@@ -309,6 +338,7 @@ impl Progress {
         acks.reach(StreamPosition {
             version,
             objects: self.objects(),
+            selected: self.selected(),
         });
         self.advance(acks);
     }
@@ -338,7 +368,7 @@ impl Progress {
 
     /// The position up to which everything is stored; `None` while the unit is listed.
     pub fn acknowledged(&self) -> Option<StreamPosition> {
-        self.acks.lock().acknowledged()
+        self.acks.lock().acknowledged().cloned()
     }
 
     /// Notes that stored documents are wrong although every write was acknowledged. Only a list
@@ -388,14 +418,24 @@ impl Progress {
         self.objects.load(Ordering::Relaxed)
     }
 
-    /// Sets how many objects a list had.
-    pub fn set_objects(&self, count: u64) {
+    /// How many of its objects each selection has.
+    fn selected(&self) -> SelectionCounts {
+        Arc::clone(&self.selected.lock())
+    }
+
+    /// Sets how many objects a list had, and how many of them each selection.
+    pub fn set_objects(&self, count: u64, selected: SelectionCounts) {
         self.objects.store(count, Ordering::Relaxed);
+        *self.selected.lock() = selected;
         self.changed.notify_one();
     }
 
-    /// Counts an object that was added or deleted.
-    pub fn object_added(&self, added: bool) {
+    /// Counts an object that was added or deleted, for the unit and for these selections.
+    pub fn object_added(&self, added: bool, selections: &[&Arc<str>]) {
+        if !selections.is_empty() {
+            let mut selected = self.selected.lock();
+            count_selected(&mut selected, selections, added);
+        }
         let update = |count: u64| {
             Some(if added {
                 count + 1
@@ -471,6 +511,25 @@ impl Progress {
             }
             notified.await;
         }
+    }
+
+    /// Notes that no change is read any more, because the queue of the store is full.
+    pub(crate) fn reading_paused(&self) {
+        self.unread_since.lock().get_or_insert_with(Instant::now);
+    }
+
+    /// Notes that changes are read.
+    pub(crate) fn reading_resumed(&self) {
+        *self.unread_since.lock() = None;
+    }
+
+    /// Since when changes are not stored, if that is longer than writes usually take: what is
+    /// stored is no newer than this.
+    pub fn delayed_since(&self) -> Option<Instant> {
+        let oldest = self.acks.lock().oldest();
+        let unread = *self.unread_since.lock();
+        let since = oldest.into_iter().chain(unread).min()?;
+        (since.elapsed() >= DELAYED_AFTER).then_some(since)
     }
 
     fn ended(&self, write: WriteInFlight, acknowledged: bool) {

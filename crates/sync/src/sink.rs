@@ -15,7 +15,7 @@ use crate::{
     filter::{ObjectFilter, other_paths},
     path_presence::PathPresence,
     pipeline::Pipeline,
-    progress::Progress,
+    progress::{Progress, SelectionCounts},
     write_trace::WriteTrace,
 };
 
@@ -34,6 +34,8 @@ pub struct Sink {
 #[derive(Clone, Debug)]
 pub struct Filters {
     any_of: Vec<ObjectFilter>,
+    /// What several registries select, if that differs: ids, and positions in `any_of`.
+    selections: Vec<(Arc<str>, Vec<usize>)>,
     /// Reads the paths that the filters name: selectable fields and any others. It reads the object
     /// as the member has it. The projector of the documents reads its own fields again, of the
     /// object as it is stored.
@@ -66,15 +68,65 @@ impl Filters {
         let reader = Projector::new(cluster, resource, &Projection::default(), &read);
         Self {
             any_of: filters,
+            selections: Vec::new(),
             reader,
             path_presence: progress.track_paths(paths),
         }
     }
 
-    fn selects(&self, object: &Object<'_>) -> bool {
-        if self.any_of.iter().any(ObjectFilter::selects_everything) {
-            return true;
+    /// Also counts the objects of these selections, each of which is an id with positions of the
+    /// filters that [`Self::new`] got.
+    #[must_use]
+    pub fn counting(mut self, selections: Vec<(Arc<str>, Vec<usize>)>) -> Self {
+        self.selections = selections;
+        self
+    }
+
+    /// The counts of a list without objects.
+    pub fn no_counts(&self) -> SelectionCounts {
+        let ids = self.selections.iter().map(|(id, _)| (Arc::clone(id), 0));
+        Arc::new(ids.collect())
+    }
+
+    /// Whether exactly its selections are counted here.
+    pub fn are_counted(&self, counts: &SelectionCounts) -> bool {
+        counts.len() == self.selections.len()
+            && self
+                .selections
+                .iter()
+                .all(|(id, _)| counts.contains_key(id))
+    }
+
+    /// The selections that have an object.
+    fn selections_of(&self, object: &Object<'_>) -> Vec<&Arc<str>> {
+        if self.selections.is_empty() {
+            return Vec::new();
         }
+        let selecting = self.filters_of(object);
+        let has_any = |filters: &Vec<usize>| filters.iter().any(|at| selecting.contains(at));
+        let having = self
+            .selections
+            .iter()
+            .filter(|(_, filters)| has_any(filters));
+        having.map(|(id, _)| id).collect()
+    }
+
+    fn selects(&self, object: &Object<'_>) -> bool {
+        self.any_of.iter().any(ObjectFilter::selects_everything)
+            || self.selecting(object, |filters| filters.next().is_some())
+    }
+
+    /// The positions of the filters that select an object.
+    fn filters_of(&self, object: &Object<'_>) -> Vec<usize> {
+        self.selecting(object, |filters| filters.collect())
+    }
+
+    /// Calls `use_filters` with the positions of the filters that select an object.
+    fn selecting<T>(
+        &self,
+        object: &Object<'_>,
+        use_filters: impl FnOnce(&mut dyn Iterator<Item = usize>) -> T,
+    ) -> T {
         let decides_by_metadata = self.decide_by_metadata();
         let values = (!decides_by_metadata).then(|| self.reader.field_values(object));
         if let Some(values) = &values {
@@ -92,9 +144,14 @@ impl Filters {
                     .flat_map(|values| self.values_at(values, &requirement.path)),
             ),
         };
-        self.any_of
-            .iter()
-            .any(|filter| filter.selects(object.namespace(), |key| object.label(key), meets))
+        let selects = |filter: &ObjectFilter| {
+            filter.selects(object.namespace(), |key| object.label(key), meets)
+        };
+        let numbered = self.any_of.iter().enumerate();
+        let mut selecting = numbered
+            .filter(|(_, filter)| selects(filter))
+            .map(|(position, _)| position);
+        use_filters(&mut selecting)
     }
 
     fn values_at<'v>(
@@ -121,6 +178,11 @@ impl Sink {
     /// Whether an object is selected.
     pub fn selects(&self, object: &Object<'_>) -> bool {
         self.filters.selects(object)
+    }
+
+    /// The selections that have an object, if registries select different ones.
+    pub fn selections_of(&self, object: &Object<'_>) -> Vec<&Arc<str>> {
+        self.filters.selections_of(object)
     }
 
     /// Whether the metadata of an object suffices to decide whether it is selected.

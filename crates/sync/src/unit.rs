@@ -212,7 +212,12 @@ impl UnitTask {
     fn resume(&self, revision: &IndexRevision) -> Option<Version> {
         let tracker = self.sink.pipeline.checkpoints();
         let key = UnitKey::from(&self.unit);
-        let position = tracker.resume(revision, &key, &self.plan);
+        let filters = &self.sink.filters;
+        // Only a list counts the objects of each selection.
+        let position = tracker
+            .resume(revision, &key, &self.plan)
+            .filter(|position| filters.are_counted(&position.selected));
+        let version = position.as_ref().map(|position| position.version);
         match position {
             Some(position) => self.progress.resume_from(position),
             None => self.progress.list_started(),
@@ -224,7 +229,7 @@ impl UnitTask {
             self.plan.clone(),
             Arc::clone(&self.progress),
         );
-        position.map(|position| position.version)
+        version
     }
 }
 
@@ -369,6 +374,7 @@ impl UnitRunner {
             from
         };
         let mut lines = self.open_watch(from).await?;
+        self.task.progress.reading_resumed();
         self.task.metrics.watches_opened.inc();
         self.succeeded();
         loop {
@@ -383,6 +389,7 @@ impl UnitRunner {
             {
                 drop((line, lines));
                 self.task.metrics.watch_paused.inc();
+                self.task.progress.reading_paused();
                 self.task.sink.pipeline.wait_for_room().await;
                 return Ok(Pause::None);
             }
@@ -437,7 +444,9 @@ impl UnitRunner {
             WriteTrace::of_change(traces, arrived, unit, kind, &object)
         });
         if is_selected && kind != EventType::Modified {
-            self.task.progress.object_added(kind == EventType::Added);
+            let selections = sink.selections_of(&object);
+            let is_added = kind == EventType::Added;
+            self.task.progress.object_added(is_added, &selections);
         }
         if is_selected && kind != EventType::Deleted {
             let name = sink.name(&object);

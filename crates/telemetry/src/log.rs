@@ -4,10 +4,16 @@ use std::io::{IsTerminal, Write};
 
 use clap::{Args, ValueEnum};
 use fleetdex_core::terminal::escaped_line;
-use tracing_subscriber::{EnvFilter, filter::ParseError};
+use tracing_subscriber::{
+    EnvFilter,
+    filter::{LevelFilter, ParseError},
+};
 
 /// The filter without `--log-level` and `RUST_LOG`.
 const DEFAULT_FILTER: &str = "info";
+/// The verifier of reqwest's certificates logs an ERROR for each attempt that fails, without the server.
+/// The failure is reported once, with the server, by whoever connects.
+const REPORTED_ELSEWHERE: &str = "rustls_platform_verifier=off";
 
 /// The flags of every long-running command.
 #[derive(Args, Clone, Debug, Default)]
@@ -61,6 +67,14 @@ pub enum LogError {
         filter: String,
         /// Why it is invalid.
         source: ParseError,
+    },
+    /// No level has this name.
+    #[error(
+        "the log filter (from --log-level or RUST_LOG) has {word:?}, which is no level: off, error, warn, info, debug or trace. For one target, give its level: {word}=debug"
+    )]
+    Level {
+        /// The word.
+        word: String,
     },
     /// A global subscriber is already installed.
     #[error("logging was set up twice")]
@@ -150,19 +164,34 @@ fn colour_length(after_escape: &str) -> usize {
     }
 }
 
-/// The filter of the flag, else of the environment, else the default.
+/// The filter of the flag, else of the environment, else the default. A directive of the user for
+/// what is [`REPORTED_ELSEWHERE`] wins, as it comes last.
 fn filter(flag: Option<&str>, environment: Option<&str>) -> Result<EnvFilter, LogError> {
     let given = flag
         .or(environment)
         .map(str::trim)
         .filter(|text| !text.is_empty());
     let directives = given.unwrap_or(DEFAULT_FILTER);
+    if let Some(word) = misspelt_level(directives) {
+        return Err(LogError::Level {
+            word: word.to_owned(),
+        });
+    }
     EnvFilter::builder()
-        .parse(directives)
+        .parse(format!("{REPORTED_ELSEWHERE},{directives}"))
         .map_err(|source| LogError::Filter {
             filter: directives.to_owned(),
             source,
         })
+}
+
+/// A directive that is one word and no level. `EnvFilter` takes it for a target whose every event is
+/// logged, and nothing else is.
+fn misspelt_level(directives: &str) -> Option<&str> {
+    directives.split(',').map(str::trim).find(|directive| {
+        let is_word = !directive.is_empty() && directive.chars().all(char::is_alphanumeric);
+        is_word && directive.parse::<LevelFilter>().is_err()
+    })
 }
 
 #[cfg(test)]
@@ -218,12 +247,58 @@ mod tests {
     }
 
     #[test]
+    fn a_misspelt_level_is_refused() {
+        let problem = filter(Some("verbos"), None).unwrap_err().to_string();
+        assert!(
+            problem.contains("\"verbos\", which is no level"),
+            "{problem}"
+        );
+        for accepted in [
+            "DEBUG",
+            "2",
+            "warn,hyper=off",
+            "fleetdex_sync",
+            "info,fleetdex_sync::unit=trace",
+            "info,",
+        ] {
+            assert!(filter(Some(accepted), None).is_ok(), "{accepted}");
+        }
+    }
+
+    #[test]
     fn the_flag_wins_over_the_environment_and_nothing_means_info() {
-        let chosen = |flag, environment| filter(flag, environment).unwrap().to_string();
+        let chosen = |flag, environment| {
+            let filter = filter(flag, environment).unwrap().to_string();
+            let rest = filter.replace(REPORTED_ELSEWHERE, "");
+            rest.trim_matches(',').to_owned()
+        };
         assert_eq!(chosen(Some("debug"), Some("warn")), "debug");
         assert_eq!(chosen(None, Some("warn")), "warn");
         assert_eq!(chosen(None, Some(" ")), "info");
         assert_eq!(chosen(None, None), "info");
+    }
+
+    #[test]
+    fn a_failed_verification_is_not_logged_for_each_attempt() {
+        let logged = |filter_text| {
+            let lines = CapturedLines::default();
+            let out = lines.clone();
+            let subscriber = tracing_subscriber::fmt()
+                .with_env_filter(filter(filter_text, None).unwrap())
+                .with_writer(move || out.clone())
+                .finish();
+            tracing::subscriber::with_default(subscriber, || {
+                tracing::error!(
+                    target: "rustls_platform_verifier::verification::others",
+                    "failed to verify TLS certificate: invalid peer certificate: UnknownIssuer"
+                );
+            });
+            let length = lines.0.lock().len();
+            length > 0
+        };
+        assert!(!logged(None));
+        assert!(!logged(Some("debug")));
+        assert!(logged(Some("rustls_platform_verifier=error")));
     }
 
     #[test]

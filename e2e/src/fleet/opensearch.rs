@@ -253,6 +253,21 @@ impl OpenSearchServer {
         self.security_api(Method::PUT, &user, Some(body)).await
     }
 
+    /// Creates or replaces a role of the security plugin.
+    pub async fn put_role(&self, name: &str, role: &Value) -> Result<()> {
+        let path = format!("roles/{name}");
+        self.security_api(Method::PUT, &path, Some(role.clone()))
+            .await
+    }
+
+    /// Gives a role of the security plugin to these users, beside those with the backend role
+    /// `admin`, and takes it from all others.
+    pub async fn map_users(&self, role: &str, users: &[&str]) -> Result<()> {
+        let mapping = format!("rolesmapping/{role}");
+        let body = json!({ "users": users, "backend_roles": ["admin"] });
+        self.security_api(Method::PUT, &mapping, Some(body)).await
+    }
+
     /// Creates the user again with another password and waits until the old one is refused.
     ///
     /// The plugin empties its cache of authenticated users before it takes the new users over: a
@@ -361,6 +376,10 @@ impl OpenSearchServer {
         })
         .await?;
         self.create_user("admin", &secured.password, &["all_access"])
+            .await?;
+        // The plugin's own configuration gives every user all requests of several items, so that no
+        // test would see that a role lacks them.
+        self.security_api(Method::DELETE, "rolesmapping/own_index", None)
             .await
     }
 
@@ -518,7 +537,8 @@ fn security_settings() -> String {
     )
 }
 
-/// How users authenticate: with a password, or with a token signed with this key.
+/// How users authenticate: with a password, with a token signed with this key, or with a certificate
+/// of the authority.
 fn authentication_settings(token_key: &str) -> String {
     let signing_key = STANDARD.encode(token_key);
     let token = json!({ "type": "jwt", "challenge": false, "config": {
@@ -531,7 +551,8 @@ fn authentication_settings(token_key: &str) -> String {
     };
     let domains = json!({
         "token": domain(0, token, "noop"),
-        "password": domain(1, json!({ "type": "basic", "challenge": true }), "intern"),
+        "certificate": domain(1, json!({ "type": "clientcert", "challenge": false, "config": { "username_attribute": "cn" } }), "noop"),
+        "password": domain(2, json!({ "type": "basic", "challenge": true }), "intern"),
     });
     // JSON is YAML, too.
     json!({ "_meta": { "type": "config", "config_version": 2 },

@@ -5,7 +5,7 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
 use e2e::{
     fleet::{OpenSearchKind, Options, unique},
     objects::Objects,
@@ -294,22 +294,24 @@ async fn a_kind_without_a_version_is_resolved_for_each_member() {
         r#"the server has "{kind}" in several groups ({}, {}): set apiVersion to one of them"#,
         groups[0], groups[1]
     );
-    let cluster = registry
-        .until_phase(WITH_BOTH, "Failed", &tie.replace('"', "\\\""))
-        .await
-        .unwrap();
-    let messages: BTreeSet<&str> = cluster["kinds"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .filter_map(|kind| kind["message"].as_str())
-        .collect();
     let expected = [
         &*tie,
         r#"the server doesn't have a resource type "Nothing""#,
         r#"the server's "TokenReview" cannot be listed and watched"#,
     ];
-    assert_eq!(messages, BTreeSet::from(expected));
+    // While a fourth kind is not in sync yet, there is one for each reason.
+    eventually("each kind has its message", DEADLINE, || async {
+        let cluster = registry.until_phase(WITH_BOTH, "Failed", "").await?;
+        let kinds = cluster["kinds"].as_array().context("no kinds")?;
+        let messages: BTreeSet<&str> = kinds
+            .iter()
+            .filter_map(|kind| kind["message"].as_str())
+            .collect();
+        ensure!(messages == BTreeSet::from(expected), "{cluster}");
+        Ok(())
+    })
+    .await
+    .unwrap();
     until_stored(
         &stage,
         &registry,

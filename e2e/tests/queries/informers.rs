@@ -328,6 +328,14 @@ async fn an_informer_at_one_replica_matches_the_members_when_other_replicas_stop
     );
     registry.until_ready().await.unwrap();
     scene.until_shared(&[&zero, &one]).await;
+    // Each verifies all members: those that it reads, and those of which it asks the other.
+    for replica in [&zero, &one] {
+        let verified = replica.run_command(&["verify"]).await.unwrap();
+        assert_eq!(verified.code, 0, "{verified:?}");
+        for member in ["member1", "member2", "member3"] {
+            assert!(verified.out.contains(member), "{verified:?}");
+        }
+    }
 
     let mut informers = [scene.start_informer(&zero), scene.start_informer(&one)];
     for informer in &mut informers {

@@ -46,8 +46,9 @@ struct Edge {
     state: Mutex<EdgeState>,
 }
 
-#[derive(Default)]
 struct EdgeState {
+    /// The access key that it knows.
+    access_key: String,
     /// How far its clock is ahead.
     ahead: Duration,
     accepted: usize,
@@ -62,7 +63,12 @@ impl AwsDomain {
         let edge = Arc::new(Edge {
             server: server.to_owned(),
             client: http::plain_client(None)?,
-            state: Mutex::default(),
+            state: Mutex::new(EdgeState {
+                access_key: ACCESS_KEY_ID.to_owned(),
+                ahead: Duration::ZERO,
+                accepted: 0,
+                refusals: Vec::new(),
+            }),
         });
         let router = axum::Router::new()
             .fallback(serve)
@@ -95,6 +101,11 @@ impl AwsDomain {
         self.edge.state.lock().refusals.clone()
     }
 
+    /// Knows another access key, with the same secret, and the former one no more.
+    pub fn set_access_key(&self, id: &str) {
+        id.clone_into(&mut self.edge.state.lock().access_key);
+    }
+
     /// Sets its clock ahead.
     pub fn set_ahead(&self, ahead: Duration) {
         self.edge.state.lock().ahead = ahead;
@@ -112,8 +123,12 @@ impl Edge {
     async fn forward(&self, request: Request<Body>) -> Result<Response> {
         let (parts, body) = request.into_parts();
         let body = to_bytes(body, LIMIT).await?;
-        let now = SystemTime::now() + self.state.lock().ahead;
-        if let Some(message) = refusal(&parts.method, &parts.uri, &parts.headers, &body, now)? {
+        let (now, access_key) = {
+            let state = self.state.lock();
+            (SystemTime::now() + state.ahead, state.access_key.clone())
+        };
+        let request = (&parts.method, &parts.uri, &parts.headers, &*body);
+        if let Some(message) = refusal(request, &access_key, now)? {
             self.state.lock().refusals.push(message.clone());
             let refusal = json!({ "message": message }).to_string();
             let content_type = [(CONTENT_TYPE, "application/json")];
@@ -142,10 +157,8 @@ impl Edge {
 
 /// What AWS answers to a request that it refuses; `None` if its signature is valid.
 fn refusal(
-    method: &Method,
-    uri: &Uri,
-    headers: &HeaderMap,
-    body: &[u8],
+    (method, uri, headers, body): (&Method, &Uri, &HeaderMap, &[u8]),
+    access_key: &str,
     now: SystemTime,
 ) -> Result<Option<String>> {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
@@ -163,7 +176,7 @@ fn refusal(
     let signature = part("Signature").context("no signature")?;
     let unknown = "The security token included in the request is invalid.";
     let (id, scope) = credential.split_once('/').context("no scope")?;
-    if id != ACCESS_KEY_ID || text("x-amz-security-token") != Some(SESSION_TOKEN) {
+    if id != access_key || text("x-amz-security-token") != Some(SESSION_TOKEN) {
         return Ok(Some(unknown.to_owned()));
     }
     if !scope.ends_with(&format!("/{REGION}/es/aws4_request")) {
@@ -184,7 +197,7 @@ fn refusal(
     });
     let content_type = content_type.map(|value| ("content-type", value));
     let url = format!("http://{host}{uri}");
-    let expected = expected_signature(method, &url, content_type, body, time)?;
+    let expected = expected_signature(method, &url, content_type, body, (access_key, time))?;
     let mismatch = "The request signature we calculated does not match the signature you provided. Check your AWS Secret Access Key and signing method. Consult the service documentation for details.";
     Ok((expected != signature).then(|| mismatch.to_owned()))
 }
@@ -194,16 +207,11 @@ fn expected_signature(
     url: &str,
     content_type: Option<(&str, &str)>,
     body: &[u8],
-    time: SystemTime,
+    (access_key, time): (&str, SystemTime),
 ) -> Result<String> {
     let session_token = Some(SESSION_TOKEN.to_owned());
-    let credentials = Credentials::new(
-        ACCESS_KEY_ID,
-        SECRET_ACCESS_KEY,
-        session_token,
-        None,
-        "a test",
-    );
+    let credentials =
+        Credentials::new(access_key, SECRET_ACCESS_KEY, session_token, None, "a test");
     let identity = credentials.into();
     let mut settings = SigningSettings::default();
     settings.payload_checksum_kind = PayloadChecksumKind::XAmzSha256;

@@ -2,6 +2,7 @@
 
 mod crd_apply;
 mod grants;
+mod install_page;
 mod lifecycle;
 mod rendering;
 mod rights;

@@ -12,3 +12,5 @@ mod members_decide;
 mod migration;
 mod proxying;
 mod store_credentials;
+mod store_role;
+mod store_rotation;

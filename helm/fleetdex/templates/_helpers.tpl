@@ -1,8 +1,24 @@
+{{- /* The name of the program, in labels. */ -}}
+{{- define "fleetdex.name" -}}
+{{- default .Chart.Name .Values.nameOverride | trunc 47 | trimSuffix "-" -}}
+{{- end -}}
+
+{{- /* What the names of all objects begin with. A name of Kubernetes has 63 characters at most, and the longest suffix here, -continue-tokens, has 16. */ -}}
 {{- define "fleetdex.fullname" -}}
-{{- if contains .Chart.Name .Release.Name -}}
-{{- .Release.Name | trunc 63 | trimSuffix "-" -}}
+{{- $name := default .Chart.Name .Values.nameOverride -}}
+{{- if .Values.fullnameOverride -}}
+{{- .Values.fullnameOverride | trunc 47 | trimSuffix "-" -}}
+{{- else if contains $name .Release.Name -}}
+{{- .Release.Name | trunc 47 | trimSuffix "-" -}}
 {{- else -}}
-{{- printf "%s-%s" .Release.Name .Chart.Name | trunc 63 | trimSuffix "-" -}}
+{{- printf "%s-%s" .Release.Name $name | trunc 47 | trimSuffix "-" -}}
+{{- end -}}
+{{- end -}}
+
+{{- /* A parent chart passes its global values to all of its charts. Given to this chart alone they would have no effect, and nobody would notice. */ -}}
+{{- define "fleetdex.refuseGlobal" -}}
+{{- if and .Chart.IsRoot .Values.global -}}
+{{- fail (printf "global.%s: this chart uses no global values; the README of the chart lists its values" (keys .Values.global | sortAlpha | first)) -}}
 {{- end -}}
 {{- end -}}
 
@@ -15,7 +31,7 @@
 {{- end -}}
 
 {{- define "fleetdex.selector" -}}
-app.kubernetes.io/name: {{ .Chart.Name }}
+app.kubernetes.io/name: {{ include "fleetdex.name" . }}
 app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end -}}
 
@@ -48,7 +64,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 
 {{- /* Labels of Pods that are not the operator's: no Service, and no other selector of this chart, may select them. */ -}}
 {{- define "fleetdex.jobLabels" -}}
-app.kubernetes.io/name: {{ .root.Chart.Name }}-{{ .name }}
+app.kubernetes.io/name: {{ include "fleetdex.name" .root }}-{{ .name }}
 app.kubernetes.io/instance: {{ .root.Release.Name }}
 app.kubernetes.io/version: {{ .root.Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ .root.Release.Service }}

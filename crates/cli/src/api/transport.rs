@@ -6,6 +6,7 @@ use bytes::Bytes;
 use fleetdex_clusters::source::{FLEET_PATH, read_kubeconfig};
 use fleetdex_core::model::causes;
 use fleetdex_server::request::percent;
+use fleetdex_tls::TlsFailure;
 use http::{HeaderMap, Method, Request, StatusCode, header};
 use http_body_util::{BodyExt as _, combinators::UnsyncBoxBody};
 use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig};
@@ -171,7 +172,7 @@ impl Transport {
         let response = received.map_err(|source| ClientError::Unreachable {
             server: server.clone(),
             remedy,
-            source,
+            source: described(source),
         })?;
         let (parts, body) = response.into_parts();
         let response = ApiResponse {
@@ -399,6 +400,14 @@ fn check_address(server: &str) -> Result<(), ClientError> {
         ("http", Some(host)) if is_loopback_host(host) => Ok(()),
         ("http", Some(_)) => Err(ClientError::Exposed(server.to_owned())),
         (scheme, _) => Err(invalid(format!("the scheme is {scheme}"))),
+    }
+}
+
+/// The error of a connection, with an invalid certificate as a sentence.
+fn described(source: BoxError) -> BoxError {
+    match TlsFailure::of(&*source) {
+        Some(failure) if failure.is_of_certificate() => Box::new(failure),
+        _ => source,
     }
 }
 

@@ -449,3 +449,56 @@ async fn gzip_bombs_and_endless_responses_stay_within_the_budget() {
         assert!(budget.peak() <= 2 * MIB, "{}", budget.peak());
     }
 }
+
+/// The fault of a member at this scheme whose server answers the first bytes so.
+async fn fault_of(scheme: &str, answer: &'static [u8]) -> String {
+    let (listener, address) = listener().await;
+    let serving = tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let _asked = stream.read(&mut vec![0; 8 << 10]).await;
+            let _closed = stream.write_all(answer).await;
+        }
+    });
+    let server = format!("{scheme}://{address}");
+    let credentials = credentials(ApiServerEndpoint {
+        url: server.clone(),
+        ..ApiServerEndpoint::default()
+    });
+    let client = connect(&credentials).await.unwrap();
+    let timeout = Duration::from_secs(5);
+    let asked = request::get(&client, "/readyz", http::HeaderMap::new(), timeout).await;
+    serving.abort();
+    let access = member().access;
+    let fault = crate::advice::fault(&asked.unwrap_err(), &server, &access);
+    assert_eq!(fault.reason, "Unreachable");
+    fault.message.replace(&address, "MEMBER")
+}
+
+#[tokio::test]
+async fn the_scheme_of_an_address_must_be_that_of_its_port() {
+    const BAD_REQUEST: &[u8] = b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n";
+    // The record of an alert.
+    const ALERT: &[u8] = &[21, 3, 3, 0, 2, 2, 80];
+    const GO: &[u8] =
+        b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n";
+    for (scheme, answer, expected) in [
+        (
+            "https",
+            BAD_REQUEST,
+            "the API server does not speak TLS on this port. Name its port for TLS in spec.apiEndpoint, or write http:// there",
+        ),
+        (
+            "http",
+            ALERT,
+            "the API server does not answer in HTTP. If this port expects TLS, write https:// in spec.apiEndpoint",
+        ),
+        (
+            "http",
+            GO,
+            "the API server expects TLS on this port. Write https:// in spec.apiEndpoint",
+        ),
+    ] {
+        let expected = format!("{scheme}://MEMBER: GET /readyz did not get through: {expected}");
+        assert_eq!(fault_of(scheme, answer).await, expected);
+    }
+}

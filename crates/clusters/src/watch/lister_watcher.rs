@@ -9,13 +9,13 @@ use std::{
 };
 
 use bytes::Bytes;
-use fleetdex_core::model::{Resource, Scope, Version, causes};
+use fleetdex_core::model::{Resource, Scope, Version};
 use fleetdex_limits::intake::{Intake, IntakeError};
 use fleetdex_telemetry::traces::{self, Beginning, KeyValue, SpanKind, Trace};
 use http::{Request, Response, StatusCode, header};
 use kube::client::Body;
 
-use crate::connect::LargeTransfer;
+use crate::{connect::LargeTransfer, request::transport_causes};
 
 use super::{FaultKind, ListPage, StreamFault, event::status_fault, lines::WatchLines};
 
@@ -216,7 +216,7 @@ impl ListerWatcher {
                 .client
                 .send(request)
                 .await
-                .map_err(|error| StreamFault::transport(causes(&error)))?;
+                .map_err(|error| StreamFault::transport(transport_causes(&error)))?;
             if let Some(span) = &span {
                 span.set_status_code(response.status());
             }
@@ -237,7 +237,9 @@ impl ListerWatcher {
                     self.grow_pages(limit, body.len(), max_bytes);
                     Ok(Ok(body))
                 }
-                Err(IntakeError::Broken(error)) => Err(StreamFault::transport(causes(&*error))),
+                Err(IntakeError::Broken(error)) => {
+                    Err(StreamFault::transport(transport_causes(&*error)))
+                }
                 Err(unread) => Ok(Err(unread)),
             }
         };
@@ -282,7 +284,7 @@ impl ListerWatcher {
                 .client
                 .send(request)
                 .await
-                .map_err(|error| StreamFault::transport(causes(&error)))?;
+                .map_err(|error| StreamFault::transport(transport_causes(&error)))?;
             if let Some(span) = &span {
                 span.set_status_code(response.status());
             }
@@ -342,7 +344,7 @@ async fn refused(response: Response<Body>) -> StreamFault {
         .await
     {
         Ok(body) => status_fault(&body, Some(status.as_u16())),
-        Err(error) => StreamFault::transport(causes(&error)),
+        Err(error) => StreamFault::transport(transport_causes(&error)),
     }
 }
 

@@ -11,16 +11,20 @@ use fleetdex_interpreter::rules::RuleSet;
 use fleetdex_sync::pipeline::Pipeline;
 use kube::ResourceExt;
 
-use super::reconciler::{ControllerState, ReconcileError, Reconciler, registry_view};
+use super::{
+    reconciler::{ControllerState, PatchedStatus, ReconcileError, Reconciler, registry_view},
+    unopened_locations::{records_nothing_opened, was_never_opened},
+};
 use crate::{
     plan::{RegistryPlan, plan, store_location},
     registry_status::FormerLocation,
-    replicas::ReplicaName,
+    replicas::{Assignment, ReplicaName},
     stream_supervisor::StreamSupervisor,
 };
 
 /// Whether the store of a registry that is being deleted contains only what other registries
-/// select, as far as the clusters of this replica are concerned.
+/// select, as far as the clusters of this replica are concerned. A location that was never opened
+/// for it need not be reached for that.
 pub(super) fn is_cleaned_up(state: &ControllerState, registry: &ResourceRegistry) -> bool {
     let alone = plan(&[registry_view(registry)], &[], &RuleSet::default());
     let locations = state
@@ -32,13 +36,12 @@ pub(super) fn is_cleaned_up(state: &ControllerState, registry: &ResourceRegistry
         .filter_map(|location| location.name.parse().ok())
         .filter(|name| !alone.stores.contains_key(name))
         .collect();
-    alone
-        .stores
-        .keys()
-        .all(|store| state.supervisor.is_gc_done(store))
-        && earlier
-            .iter()
-            .all(|location| state.supervisor.holds_nothing_unselected(location))
+    alone.stores.keys().all(|store| {
+        was_never_opened(registry, store.as_str()) || state.supervisor.is_gc_done(store)
+    }) && earlier.iter().all(|location| {
+        was_never_opened(registry, location.as_str())
+            || state.supervisor.holds_nothing_unselected(location)
+    })
 }
 
 /// Whether documents that cannot be deleted are abandoned, by the annotation.
@@ -86,6 +89,7 @@ impl Reconciler {
     /// Updates which locations may have documents of each registry: the one that it names now, and
     /// those that it named before until nothing is left there.
     pub(super) fn update_locations(&self, state: &mut ControllerState, is_leader: bool) {
+        let is_only_replica = self.context.replicas.assignment() == Assignment::SingleReplica;
         let mut locations = BTreeMap::new();
         for registry in self.registries.state() {
             let uid = registry.uid().unwrap_or_default();
@@ -102,7 +106,14 @@ impl Reconciler {
                     .unwrap_or_default()
             };
             let mut known = known.unwrap_or_else(recorded_locations);
-            let current = store_location(&registry.spec);
+            let mut current = store_location(&registry.spec);
+            if let Some(location) = &mut current {
+                location.never_opened = if is_leader {
+                    is_only_replica && self.is_never_opened(state, &registry, &known, location)
+                } else {
+                    records_nothing_opened(&registry)
+                };
+            }
             let is_current =
                 |name: &str| current.as_ref().is_some_and(|current| current.name == name);
             known.retain(|location| {
@@ -130,6 +141,9 @@ impl Reconciler {
         let Ok(name) = location.name.parse::<StoreName>() else {
             return true;
         };
+        if was_never_opened(registry, &location.name) {
+            return true;
+        }
         let is_unreachable = || {
             matches!(
                 state
@@ -172,11 +186,12 @@ impl Reconciler {
         self.context.replicas.peer_names().iter().all(is_swept_by)
     }
 
-    /// Records the locations of each registry in its status, unless they are there.
+    /// Records the locations of each registry in its status, unless they are there. Returns false
+    /// if a registry has a newer version, which is about to arrive here.
     pub(super) async fn record_locations(
         &self,
         state: &mut ControllerState,
-    ) -> Result<(), ReconcileError> {
+    ) -> Result<bool, ReconcileError> {
         for registry in self
             .registries
             .state()
@@ -203,17 +218,16 @@ impl Reconciler {
                 continue;
             }
             let locations = locations.clone();
-            self.patch_status(
-                registry,
-                &ResourceRegistryStatus {
-                    stores: locations.clone(),
-                    ..before
-                },
-            )
-            .await?;
+            let recorded = ResourceRegistryStatus {
+                stores: locations.clone(),
+                ..before
+            };
+            if self.patch_status(registry, &recorded).await? == PatchedStatus::Outdated {
+                return Ok(false);
+            }
             state.recorded_locations.insert(uid, locations);
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Whether a registry that is being deleted has nothing left to clean up, here and at the other

@@ -94,13 +94,20 @@ impl ObservedRegistry<'_> {
         }
     }
 
-    /// The progress of a unit whose stream runs, here or at another replica.
+    /// The progress of a unit whose stream runs, here or at another replica, with as many objects
+    /// as the registry selects of it.
     pub(super) fn progress(&self, unit: &Unit) -> Option<UnitStatus> {
         let stream = self.stream(unit)?;
-        match self.reader(&unit.cluster) {
+        let mut status = match self.reader(&unit.cluster) {
             ClusterReader::Peer(report) => report?.units.get(&stream_key(&stream)).cloned(),
             ClusterReader::Local => self.supervisor.progress(&stream).map(Progress::status),
+        }?;
+        let plan = self.applied.streams.get(&stream);
+        if let Some(selection) = plan.and_then(|plan| plan.selections.get(self.name)) {
+            // Not counted before the first list has ended.
+            status.objects = status.selected.get(selection).copied().unwrap_or_default();
         }
+        Some(status)
     }
 
     /// The paths that its selectors of a unit name and that are not selectable fields.

@@ -33,11 +33,13 @@ use tokio::{
 use super::{
     cluster_caches::{ClusterCacheName, ClusterCaches},
     interpreter_configurations::{ConfigMapName, InterpreterConfigurations, RuleContext},
+    repeated_failures::RepeatedFailures,
 };
 use crate::{
     FIELD_MANAGER, RegistryView,
     completeness::{CompletenessReport, IncompleteReason},
     members::{MemberReconciler, MemberStates},
+    opening_gate::OpeningGate,
     plan::{Plan, StreamKey},
     registry_status::ReportedEvents,
     replicas::{Assignment, ReplicaName, ReplicaReport, Replicas},
@@ -54,6 +56,17 @@ pub(super) const COMPLETENESS_INTERVAL: Duration = Duration::from_secs(1);
 /// How often a replica writes its report, if that has changed.
 pub(super) const REPORT_INTERVAL: Duration = Duration::from_secs(2);
 
+/// What became of a write of a status.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum PatchedStatus {
+    /// It is written.
+    Written,
+    /// The registry does not exist any more.
+    Gone,
+    /// The registry has a newer version, which is about to arrive here.
+    Outdated,
+}
+
 /// Makes what runs visible to the query API.
 pub trait Publish: Send + Sync {
     /// A plan has been applied, or the state of a member has changed.
@@ -63,6 +76,9 @@ pub trait Publish: Send + Sync {
         supervisor: &StreamSupervisor,
         members: &BTreeMap<ClusterName, MemberState>,
     );
+
+    /// The registries could not be read yet; `problem` says why, to users.
+    fn registries_unread(&self, problem: &str);
 }
 
 /// What the controller needs.
@@ -126,10 +142,13 @@ pub(super) struct Reconciler {
     pub(super) recorder: Arc<Recorder>,
     pub(super) state: Mutex<ControllerState>,
     pub(super) spent: SpentTime,
+    pub(super) failures: RepeatedFailures,
     /// The reports of the other replicas; only the leader reads them.
     pub(super) peer_reports: StdMutex<Arc<BTreeMap<ReplicaName, ReplicaReport>>>,
     /// The completeness reports of the other replicas.
     pub(super) peer_completeness: StdMutex<Arc<BTreeMap<ReplicaName, CompletenessReport>>>,
+    /// Keeps stores closed of which statuses record that they were never opened.
+    pub(super) opening_gate: OpeningGate,
 }
 
 /// The time that updates have taken since it was last read.
@@ -175,7 +194,7 @@ pub(super) struct PlanInputs {
     pub(super) sources: u64,
     /// How often the comparison of members for duplicates had a new result.
     pub(super) compared: u64,
-    pub(super) registries: BTreeMap<String, (Option<i64>, bool)>,
+    pub(super) registries: BTreeMap<String, RegistryVersion>,
     pub(super) caches: BTreeMap<ClusterCacheName, Option<i64>>,
     /// The version of the rules that say what objects mean.
     pub(super) rules: u64,
@@ -187,6 +206,14 @@ pub(super) struct PlanInputs {
     pub(super) live_clusters: Option<BTreeSet<(StoreName, ClusterName)>>,
     pub(super) recalled_clusters: usize,
     pub(super) assignment: Assignment,
+}
+
+/// What decides how a registry is planned.
+#[derive(PartialEq)]
+pub(super) struct RegistryVersion {
+    pub(super) generation: Option<i64>,
+    pub(super) is_leaving: bool,
+    pub(super) is_recorded: bool,
 }
 
 /// A registry as the planner sees it.
@@ -211,13 +238,14 @@ impl Reconciler {
         };
         let recorder = Arc::new(Recorder::new(context.control_plane.clone(), reporter));
         let rule_context = rule_context(&context, &recorder);
+        let opening_gate = OpeningGate::new(Arc::clone(&context.changed));
         Self {
             registries,
             caches: ClusterCaches::watch(&context.control_plane, &context.changed, tasks),
             interpreter_configurations: InterpreterConfigurations::watch(rule_context, tasks),
             recorder,
             state: Mutex::new(ControllerState {
-                supervisor: stream_supervisor(&context, owner),
+                supervisor: stream_supervisor(&context, owner, &opening_gate),
                 member_reconciler: member_reconciler(&context),
                 members: MemberStates::default(),
                 inputs: None,
@@ -230,8 +258,10 @@ impl Reconciler {
                 publication_is_due: false,
             }),
             spent: SpentTime::default(),
+            failures: RepeatedFailures::default(),
             peer_reports: StdMutex::default(),
             peer_completeness: StdMutex::default(),
+            opening_gate,
             context,
         }
     }
@@ -249,7 +279,11 @@ fn rule_context(context: &ControllerContext, recorder: &Arc<Recorder>) -> RuleCo
     }
 }
 
-fn stream_supervisor(context: &ControllerContext, owner: String) -> StreamSupervisor {
+fn stream_supervisor(
+    context: &ControllerContext,
+    owner: String,
+    opening_gate: &OpeningGate,
+) -> StreamSupervisor {
     let credentials =
         CredentialSource::Secrets(context.control_plane.clone(), context.secret_hosts.clone());
     let opener = stores::opener(
@@ -260,7 +294,7 @@ fn stream_supervisor(context: &ControllerContext, owner: String) -> StreamSuperv
         Arc::clone(&context.metrics),
     );
     let supervisor = StreamSupervisor::new(
-        opener,
+        opening_gate.guard(opener),
         Arc::clone(&context.metrics),
         Arc::clone(&context.changed),
     )

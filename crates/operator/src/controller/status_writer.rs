@@ -23,7 +23,9 @@ use serde_json::json;
 use super::{
     former_locations::former_location,
     observed_registry::{ObservedRegistry, unread_sources},
-    reconciler::{ControllerState, ReconcileError, Reconciler, STATUS_INTERVAL, registry_view},
+    reconciler::{
+        ControllerState, PatchedStatus, ReconcileError, Reconciler, STATUS_INTERVAL, registry_view,
+    },
 };
 use crate::{
     FIELD_MANAGER,
@@ -149,7 +151,9 @@ impl Reconciler {
             .iter()
             .filter_map(|location| former_location(supervisor, registry_plan, &name, location))
             .collect();
+        let is_deleting = registry.metadata.deletion_timestamp.is_some();
         Some(status(&StatusInputs {
+            deleting: is_deleting.then_some(name.as_str()),
             stores: locations,
             former_locations,
             plan: registry_plan,
@@ -200,22 +204,30 @@ impl Reconciler {
                 return Ok(Action::requeue(wait));
             }
         }
-        self.patch_status(registry, &new).await?;
+        if self.patch_status(registry, &new).await? == PatchedStatus::Outdated {
+            return Ok(Action::await_change());
+        }
         self.emit_events(state, registry, before, &observed).await;
         state.written.insert(name, std::time::Instant::now());
         Ok(Action::await_change())
     }
 
+    /// Writes a status. One that records a location as never opened replaces only the version that
+    /// it is made from: another process may have opened the location since.
     pub(super) async fn patch_status(
         &self,
         registry: &ResourceRegistry,
         status: &ResourceRegistryStatus,
-    ) -> Result<(), ReconcileError> {
+    ) -> Result<PatchedStatus, ReconcileError> {
         let name = registry.name_any();
+        let mut metadata = json!({ "name": name });
+        if status.stores.iter().any(|location| location.never_opened) {
+            metadata["resourceVersion"] = json!(registry.resource_version());
+        }
         let patch = json!({
             "apiVersion": ResourceRegistry::api_version(&()),
             "kind": ResourceRegistry::kind(&()),
-            "metadata": { "name": name },
+            "metadata": metadata,
             "status": status,
         });
         let api = Api::<ResourceRegistry>::all(self.context.control_plane.clone());
@@ -224,8 +236,9 @@ impl Reconciler {
             .patch_status(&name, &parameters, &Patch::Apply(&patch))
             .await
         {
-            Ok(_) => Ok(()),
-            Err(kube::Error::Api(status)) if status.is_not_found() => Ok(()),
+            Ok(_) => Ok(PatchedStatus::Written),
+            Err(kube::Error::Api(status)) if status.is_not_found() => Ok(PatchedStatus::Gone),
+            Err(kube::Error::Api(status)) if status.is_conflict() => Ok(PatchedStatus::Outdated),
             Err(source) => Err(ReconcileError::Write {
                 name,
                 source: Box::new(source),

@@ -1,6 +1,9 @@
 //! What a plan consists of.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use fleetdex_api::registry::{Indexing, OpenSearch};
 use fleetdex_core::{
@@ -82,9 +85,23 @@ pub struct StreamPlan {
     pub fields: Vec<FieldPath>,
     /// What says what its objects mean; `None`: nothing does.
     pub rules: Option<KindRules>,
+    /// The ids of what each registry selects, by its name; empty if all select the same objects.
+    pub selections: BTreeMap<String, Arc<str>>,
 }
 
 impl StreamPlan {
+    /// The selections that differ: their ids, and the positions of their routes.
+    pub fn routes_of_selections(&self) -> Vec<(Arc<str>, Vec<usize>)> {
+        let mut routes: BTreeMap<&Arc<str>, Vec<usize>> = BTreeMap::new();
+        for (position, route) in self.routes.iter().enumerate() {
+            if let Some(selection) = self.selections.get(&route.registry) {
+                routes.entry(selection).or_default().push(position);
+            }
+        }
+        let owned = |(id, routes): (&Arc<str>, Vec<usize>)| (Arc::clone(id), routes);
+        routes.into_iter().map(owned).collect()
+    }
+
     /// The selectable fields of its kind, including those of its definition.
     pub fn selectable_fields(&self, gvk: &Gvk) -> Vec<SelectableField> {
         let built_in = kinds::selectable_fields(gvk).unwrap_or_default();
@@ -133,6 +150,8 @@ pub struct RegistryPlan {
     pub not_found: BTreeSet<String>,
     /// Whether its list of resources is empty.
     pub selects_nothing: bool,
+    /// The namespaces that its selectors name, if each selector names some.
+    pub namespaces: BTreeSet<String>,
 }
 
 /// The plan of a registry for one cluster.

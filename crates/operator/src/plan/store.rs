@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use fleetdex_api::registry::{
-    Indexing, InterpretMode, OpenSearch, ResourceRegistrySpec, StoreStatus,
+    Indexing, InterpretMode, OpenSearch, ResourceRegistrySpec, ResourceSelector, StoreStatus,
 };
 use fleetdex_core::model::{
     FieldPath, Gvk, IndexPrefix, InterpretationLevel, InvalidPrefix, InvalidRedaction, Projection,
@@ -49,6 +49,7 @@ impl Plan {
             invalid,
             conflict,
             selects_nothing,
+            namespaces: named_namespaces(&registry.spec.resource_selectors),
             ..RegistryPlan::default()
         }
     }
@@ -93,6 +94,7 @@ pub fn store_location(spec: &ResourceRegistrySpec) -> Option<StoreStatus> {
         name: name.to_string(),
         addresses: config.addresses.clone(),
         index_prefix: prefix.as_str().to_owned(),
+        never_opened: false,
         secret_ref: config.secret_ref.clone(),
         ca_bundle: config.ca_bundle.clone(),
         client_cert_secret_ref: config.client_cert_secret_ref.clone(),
@@ -233,6 +235,19 @@ fn request(
     };
     plan.projection = plan.united_projection().unwrap_or_default();
     (plan, invalid)
+}
+
+/// The namespaces that selectors name; none if a selector names none.
+fn named_namespaces(selectors: &[ResourceSelector]) -> BTreeSet<String> {
+    let mut named = BTreeSet::new();
+    for selector in selectors {
+        if selector.namespace.is_empty() && selector.namespaces.is_empty() {
+            return BTreeSet::new();
+        }
+        named.extend(selector.namespaces.iter().cloned());
+        named.extend((!selector.namespace.is_empty()).then(|| selector.namespace.clone()));
+    }
+    named
 }
 
 /// Stops every registry of a store while one of them has a redaction that cannot be read. The

@@ -1,14 +1,18 @@
 //! The streams of a plan: which routes one list and watch serves, and what the member filters for
 //! it.
 
-use std::collections::BTreeSet;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use fleetdex_core::{
-    model::{FieldPath, Gvk, Resource, Scope, Unit},
+    model::{FieldPath, Gvk, Resource, Scope, Unit, hex},
     selector::{FieldSelector, LabelSelector},
 };
 use fleetdex_interpreter::rules::KindRules;
 use fleetdex_sync::filter::ObjectFilter;
+use sha2::{Digest, Sha256};
 
 use super::{
     model::{Plan, Route, StreamKey, StreamPlan},
@@ -118,6 +122,7 @@ impl Plan {
         let label_selector = labels.map(LabelSelector::to_string);
         let field_selector = fields.and_then(|fields| pushed_down(&unit.resource.gvk, fields));
         let plan = StreamPlan {
+            selections: selections(&routes),
             routes,
             label_selector,
             field_selector,
@@ -132,6 +137,35 @@ impl Plan {
             plan,
         );
     }
+}
+
+/// The ids of what each registry selects, unless all select the same objects. An id is a hash of
+/// the filters, so that it stays the same for other registries that select the same objects.
+fn selections(routes: &[Route]) -> BTreeMap<String, Arc<str>> {
+    let is_shared = routes.first().is_some_and(|first| {
+        let is_other = |route: &Route| route.registry != first.registry;
+        routes.iter().any(is_other)
+    });
+    if !is_shared {
+        return BTreeMap::new();
+    }
+    let mut filters: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
+    for route in routes {
+        let of_registry = filters.entry(&route.registry).or_default();
+        of_registry.insert(format!("{:?}", route.filter));
+    }
+    let distinct: BTreeSet<&BTreeSet<String>> = filters.values().collect();
+    if distinct.len() == 1 {
+        return BTreeMap::new();
+    }
+    let id = |filters: &BTreeSet<String>| {
+        let text = format!("{filters:?}");
+        Arc::from(hex(&Sha256::digest(text.as_bytes())[..8]))
+    };
+    let identified = filters.iter();
+    identified
+        .map(|(registry, filters)| ((*registry).to_owned(), id(filters)))
+        .collect()
 }
 
 /// A part of the filters that all routes have in common.

@@ -381,6 +381,33 @@ fn a_resource_is_one_stream_if_any_route_selects_all_namespaces_and_else_one_per
 }
 
 #[test]
+fn registries_of_one_stream_are_counted_apart_if_they_select_different_objects() {
+    let of = |name: &str, created: i64, selector: Value| registry(name, created, json!([selector]));
+    let all = json!({"kind": "Pod"});
+    let web = json!({"kind": "Pod", "namespace": "web"});
+    let differing = plan(
+        &[
+            of("a", 1, all.clone()),
+            of("b", 2, web.clone()),
+            of("c", 3, web),
+        ],
+        &[member("m1")],
+    );
+    let stream = differing.streams.values().next().unwrap();
+    assert_eq!(stream.selections.len(), 3);
+    assert_eq!(stream.selections["b"], stream.selections["c"]);
+    let routes: BTreeMap<Arc<str>, Vec<usize>> =
+        stream.routes_of_selections().into_iter().collect();
+    assert_eq!(routes[&stream.selections["a"]], [0]);
+    assert_eq!(routes[&stream.selections["b"]], [1, 2]);
+    let same = plan(&[of("a", 1, all.clone()), of("b", 2, all)], &[member("m1")]);
+    assert!(same.streams.values().next().unwrap().selections.is_empty());
+    let named = |registry: &str| differing.registries[registry].namespaces.clone();
+    assert!(named("a").is_empty());
+    assert_eq!(named("b"), BTreeSet::from(["web".to_owned()]));
+}
+
+#[test]
 fn two_versions_of_a_kind_are_one_stream_in_the_version_that_was_selected_first() {
     let widgets =
         |version: &str| json!([{"kind": "Widget", "apiVersion": format!("a.example/{version}")}]);

@@ -1,12 +1,18 @@
-//! Bounds the clusters of a status: etcd takes requests of 1.5 MiB, and each write is sent to
-//! everything that follows the registry.
+//! Bounds the clusters of a status, and the kinds of each: etcd takes requests of 1.5 MiB, each
+//! write is sent to everything that follows the registry, and `kubectl describe` prints the clusters
+//! before the conditions.
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 use fleetdex_api::registry::{Phase, RegistryClusterStatus, ResourceRegistryStatus};
 
+use super::clusters::kind_reason;
+
 /// The most clusters of a status. Of more of them it lists those that need attention.
 const MAX_CLUSTERS: usize = 2_000;
+/// The most kinds of a cluster. Of more of them it lists the first with each reason: a cluster where
+/// everything fails has usually one reason, and `kubectl describe` takes four lines for a kind.
+const MAX_KINDS: usize = 3;
 /// The most bytes of these clusters as JSON: messages of members can be long.
 const MAX_BYTES: usize = 800_000;
 /// Bytes of a status that are written for each second between two writes of it.
@@ -14,6 +20,7 @@ const BYTES_PER_MILLISECOND: u64 = 50;
 
 /// The status as it is written. The summary and the conditions still count every cluster.
 pub fn bounded(mut status: ResourceRegistryStatus) -> ResourceRegistryStatus {
+    status.clusters.iter_mut().for_each(bound_kinds);
     let all = status.clusters.len();
     if clusters_that_fit(&status.clusters) == all {
         return status;
@@ -26,6 +33,18 @@ pub fn bounded(mut status: ResourceRegistryStatus) -> ResourceRegistryStatus {
     status.clusters.truncate(shown);
     status.omitted_clusters = (all - shown) as u64;
     status
+}
+
+fn bound_kinds(cluster: &mut RegistryClusterStatus) {
+    let all = cluster.kinds.len();
+    if all <= MAX_KINDS {
+        return;
+    }
+    let mut reasons = BTreeSet::new();
+    cluster.kinds.retain(|kind| {
+        reasons.len() < MAX_KINDS && reasons.insert((kind.phase, kind_reason(kind).to_owned()))
+    });
+    cluster.omitted_kinds += (all - cluster.kinds.len()) as u64;
 }
 
 /// The least time between two writes of a status in which no condition changes: the larger it is,
@@ -93,6 +112,7 @@ mod tests {
                 last_audit_time: None,
                 drift: None,
                 kinds: kinds.into_iter().collect(),
+                omitted_kinds: 0,
             }
         });
         ResourceRegistryStatus {

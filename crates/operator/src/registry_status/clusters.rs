@@ -10,13 +10,14 @@ use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
 
 use super::{
     inputs::{MemberHealth, StatusInputs},
-    names::first_names,
+    names::{first_names, first_names_of},
 };
 use crate::plan::{ClusterPlan, KindProblem};
 
-/// How many kinds are listed for one cluster: a cluster where everything fails must not make the
-/// status huge.
+/// How many kinds of one cluster Events may be about. The status as it is written lists fewer.
 const MAX_KINDS: usize = 20;
+/// How many failing kinds a message names.
+const NAMED_KINDS: usize = 3;
 
 pub(super) fn cluster_status(
     name: &ClusterName,
@@ -40,7 +41,6 @@ pub(super) fn cluster_status(
             .iter()
             .filter_map(|(unit, progress)| unit_status(unit, progress.as_ref())),
     );
-    let (phase, message) = cluster_phase(name, plan, &kinds, inputs);
     kinds.sort_by_key(|kind| {
         (
             kind.phase != Phase::Failed,
@@ -48,6 +48,8 @@ pub(super) fn cluster_status(
             kind.namespace.clone(),
         )
     });
+    let (phase, message) = cluster_phase(name, plan, &kinds, inputs);
+    let omitted_kinds = kinds.len().saturating_sub(MAX_KINDS) as u64;
     kinds.truncate(MAX_KINDS);
     RegistryClusterStatus {
         name: name.to_string(),
@@ -58,6 +60,7 @@ pub(super) fn cluster_status(
         last_audit_time,
         drift,
         kinds,
+        omitted_kinds,
     }
 }
 
@@ -85,7 +88,44 @@ pub(super) fn not_found(name: &str, unread_sources: &[String]) -> RegistryCluste
         last_audit_time: None,
         drift: None,
         kinds: Vec::new(),
+        omitted_kinds: 0,
     }
+}
+
+/// The reason at the start of the message of a kind; empty if it has none.
+pub(super) fn kind_reason(kind: &KindStatus) -> &str {
+    let is_reason = |text: &&str| text.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    let reason = kind.message.split_once(": ").map(|(reason, _)| reason);
+    reason.filter(is_reason).unwrap_or_default()
+}
+
+/// Names the first kinds of these, which all fail, and counts the others and the reasons.
+fn failing_kinds(failed: &[&KindStatus]) -> String {
+    let mut names: Vec<&str> = failed.iter().map(|kind| kind.kind.as_str()).collect();
+    // A kind may fail in many namespaces.
+    names.dedup();
+    let shown = first_names_of(&names, NAMED_KINDS);
+    if names.len() <= NAMED_KINDS {
+        return format!("not in sync: {shown}");
+    }
+    let mut reasons: BTreeMap<&str, usize> = BTreeMap::new();
+    for kind in failed {
+        *reasons.entry(kind_reason(kind)).or_default() += 1;
+    }
+    let mut counted: Vec<(&str, usize)> = reasons
+        .into_iter()
+        .filter(|(reason, _)| !reason.is_empty())
+        .collect();
+    counted.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    let counted: Vec<String> = counted
+        .iter()
+        .map(|(reason, count)| format!("{count} {reason}"))
+        .collect();
+    let counted: Vec<&str> = counted.iter().map(String::as_str).collect();
+    if counted.is_empty() {
+        return format!("not in sync: {shown}");
+    }
+    format!("not in sync: {shown} ({})", first_names(&counted))
 }
 
 /// The oldest of some times, if all of them are known.
@@ -129,16 +169,12 @@ fn cluster_phase(
             "API discovery of the cluster has not completed yet".to_owned(),
         );
     }
-    let failed: Vec<&str> = kinds
+    let failed: Vec<&KindStatus> = kinds
         .iter()
         .filter(|kind| kind.phase == Phase::Failed)
-        .map(|kind| kind.kind.as_str())
         .collect();
     if !failed.is_empty() {
-        return (
-            Phase::Failed,
-            format!("not in sync: {}", first_names(&failed)),
-        );
+        return (Phase::Failed, failing_kinds(&failed));
     }
     if !kinds.iter().all(|kind| kind.phase == Phase::Synced) {
         return (Phase::Syncing, String::new());

@@ -8,6 +8,7 @@ use fleetdex_store::ShardUse;
 use fleetdex_sync::pipeline::Unavailable;
 
 use super::{
+    deletion,
     inputs::{FormerLocation, StatusInputs, StoreAccess},
     missing_fields::missing_fields,
     names::first_names,
@@ -21,8 +22,17 @@ pub(super) fn findings(
     clusters: &[RegistryClusterStatus],
 ) -> Vec<Finding> {
     let store = store_finding(inputs);
-    let synced = synced_finding(inputs, clusters);
-    let ready = ready_finding(inputs, &store, &synced);
+    let (synced, ready) = match inputs.deleting {
+        Some(name) => (
+            deletion::synced_finding(),
+            deletion::ready_finding(name, inputs),
+        ),
+        None => {
+            let synced = synced_finding(inputs, clusters);
+            let ready = ready_finding(inputs, clusters, &store, &synced);
+            (synced, ready)
+        }
+    };
     let mut findings = vec![ready, store, synced];
     if let Some(conflict) = &inputs.plan.conflict {
         findings.push(Finding::holds(
@@ -45,10 +55,15 @@ pub(super) fn former_locations_finding(former_locations: &[FormerLocation]) -> O
         .find_map(|location| Some((location, location.problem.as_deref()?)));
     if let Some((location, problem)) = unreachable {
         let names: Vec<&str> = location.indices.iter().map(String::as_str).collect();
+        // The clusters of a registry that is being deleted are not known any more.
+        let indices = if names.is_empty() {
+            String::new()
+        } else {
+            format!(" in {}", first_names(&names))
+        };
         let message = format!(
-            "{} may still hold documents in {} and cannot be emptied: {problem}. Make it reachable, or give it up with the annotation {ORPHAN_ANNOTATION}: \"true\"",
-            location.name,
-            first_names(&names)
+            "{} may still hold documents{indices} and cannot be emptied: {problem}. Make it reachable, or give it up with the annotation {ORPHAN_ANNOTATION}: \"true\"",
+            location.name
         );
         return Some(Finding::fails(KIND, "Unreachable", message));
     }
@@ -143,11 +158,31 @@ fn synced_finding(inputs: &StatusInputs<'_>, clusters: &[RegistryClusterStatus])
             format!("there may be more clusters: {sources} has not been read; /readyz says why"),
         );
     }
-    Finding::holds(
-        KIND,
-        "Complete",
-        "every registered kind of every cluster is in the store",
-    )
+    let mut message = "every registered kind of every cluster is in the store".to_owned();
+    if is_empty(clusters) {
+        message.push_str("; ");
+        message.push_str(&emptiness(inputs));
+    }
+    Finding::holds(KIND, "Complete", message)
+}
+
+fn is_empty(clusters: &[RegistryClusterStatus]) -> bool {
+    clusters.iter().all(|cluster| cluster.objects == 0)
+}
+
+/// That nothing was found, and what may be wrong. Whether a namespace exists is not known: an API
+/// server lists one that does not as empty.
+fn emptiness(inputs: &StatusInputs<'_>) -> String {
+    let namespaces: Vec<&str> = inputs.plan.namespaces.iter().map(String::as_str).collect();
+    let advice = if namespaces.is_empty() {
+        "check the labelSelector, fieldSelector and exclude of resourceSelectors if that is not expected".to_owned()
+    } else {
+        format!(
+            "check that namespace {} exists there, as resourceSelectors is restricted to it",
+            first_names(&namespaces)
+        )
+    };
+    format!("0 objects of the selected clusters match: {advice}")
 }
 
 /// The reason and the message if any cluster is not in sync: failing clusters come first, then
@@ -184,19 +219,30 @@ pub(super) fn incomplete_clusters(
     None
 }
 
-/// What is wrong with a failing cluster: its first failing kind, else its own message.
+/// What is wrong with a failing cluster: its first failing kind, and its own message unless that
+/// names only this kind.
 fn first_problem(cluster: &RegistryClusterStatus) -> String {
-    match cluster
+    let mut failed = cluster
         .kinds
         .iter()
-        .find(|kind| kind.phase == Phase::Failed)
-    {
-        Some(kind) => format!("{}: {}: {}", cluster.name, kind.kind, kind.message),
-        None => format!("{}: {}", cluster.name, cluster.message),
+        .filter(|kind| kind.phase == Phase::Failed);
+    let name = &cluster.name;
+    match (failed.next(), failed.next()) {
+        (None, _) => format!("{name}: {}", cluster.message),
+        (Some(kind), None) => format!("{name}: {}: {}", kind.kind, kind.message),
+        (Some(kind), Some(_)) => format!(
+            "{name}: {}. {}: {}",
+            cluster.message, kind.kind, kind.message
+        ),
     }
 }
 
-fn ready_finding(inputs: &StatusInputs<'_>, store: &Finding, synced: &Finding) -> Finding {
+fn ready_finding(
+    inputs: &StatusInputs<'_>,
+    clusters: &[RegistryClusterStatus],
+    store: &Finding,
+    synced: &Finding,
+) -> Finding {
     const KIND: &str = "Ready";
     if let Some(invalid) = &inputs.plan.invalid {
         return Finding::fails(KIND, "InvalidSpec", invalid.clone());
@@ -213,6 +259,9 @@ fn ready_finding(inputs: &StatusInputs<'_>, store: &Finding, synced: &Finding) -
     }
     if inputs.plan.selects_nothing {
         return Finding::holds(KIND, NOTHING_SELECTED, synced.message.clone());
+    }
+    if synced.reason == "Complete" && is_empty(clusters) {
+        return Finding::holds(KIND, "Ready", emptiness(inputs));
     }
     Finding::holds(
         KIND,

@@ -13,7 +13,7 @@ use fleetdex_api::{
     registry::{KindStatus, Phase, RegistryClusterStatus, ResourceRegistryStatus},
 };
 
-use super::names::first_names;
+use super::{deletion::DELETING, names::first_names};
 
 /// Least time between two Events of one reason and cluster.
 const INTERVAL: Duration = Duration::from_mins(1);
@@ -162,7 +162,7 @@ fn condition_events(
         let is_unchanged = condition::find(&before.conditions, kind).is_some_and(|earlier| {
             earlier.status == current.status && earlier.reason == current.reason
         });
-        let is_transient = matches!(&*current.reason, "Syncing" | "Connecting");
+        let is_transient = matches!(&*current.reason, "Syncing" | "Connecting" | DELETING);
         let is_bad = current.status == bad_status;
         // That the store works again is what Ready says.
         if is_unchanged || is_transient || (kind != "Ready" && !is_bad) {
@@ -231,6 +231,7 @@ mod tests {
             last_audit_time: None,
             drift: None,
             kinds: Vec::new(),
+            omitted_kinds: 0,
         }
     }
 

@@ -50,6 +50,8 @@ pub struct FormerLocation {
 
 /// The inputs of a registry's status.
 pub struct StatusInputs<'a> {
+    /// The name of the registry if it is being deleted.
+    pub deleting: Option<&'a str>,
     /// The locations that may have documents of the registry.
     pub stores: Vec<StoreStatus>,
     /// Those of these locations that it does not name any more.

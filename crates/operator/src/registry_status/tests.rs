@@ -3,9 +3,9 @@ use std::{
     sync::Arc,
 };
 
-use fleetdex_api::registry::Phase;
-use fleetdex_core::model::{FieldPath, Gvk, Resource, Scope, Unit};
-use fleetdex_sync::progress::Progress;
+use fleetdex_api::registry::{Phase, StoreStatus};
+use fleetdex_core::model::{ClusterName, FieldPath, Gvk, Resource, Scope, Unit};
+use fleetdex_sync::progress::{FailureCause, Progress};
 use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Condition, jiff::SignedDuration};
 
 use crate::plan::{ClusterPlan, RegistryPlan};
@@ -36,68 +36,13 @@ fn progress() -> Arc<Progress> {
     progress
 }
 
-/// The status of a registry that has these kinds in one cluster.
-fn status_of(kinds: &[(&str, &Progress)]) -> ResourceRegistryStatus {
-    status_with_paths(kinds, &[], &[])
-}
-
-fn status_with_paths(
-    kinds: &[(&str, &Progress)],
-    selector_paths: &[&str],
-    before: &[Condition],
-) -> ResourceRegistryStatus {
-    let units = kinds.iter().map(|(kind, _)| unit(kind)).collect();
-    let cluster = ClusterPlan {
-        discovered: true,
-        units,
-        ..ClusterPlan::default()
-    };
-    let clusters = BTreeMap::from([("member1".parse().unwrap(), cluster)]);
-    let plan = RegistryPlan {
-        store: Some("main".parse().unwrap()),
-        clusters,
-        ..RegistryPlan::default()
-    };
-    let progress = |unit: &Unit| {
-        kinds
-            .iter()
-            .find(|(kind, _)| *unit.resource.gvk.kind == **kind)
-            .map(|(_, progress)| progress.status())
-    };
-    status(&StatusInputs {
+/// The inputs of a registry with this plan, whose store answers and of which no stream runs.
+pub(super) fn inputs(plan: &RegistryPlan) -> StatusInputs<'_> {
+    StatusInputs {
+        deleting: None,
         stores: Vec::new(),
         former_locations: Vec::new(),
-        plan: &plan,
-        store: Some(Ok(())),
-        shards: None,
-        store_access: StoreAccess::Authenticated,
-        health: &|_| None,
-        live: &|_| true,
-        unread_sources: &[],
-        progress: &progress,
-        selector_paths: &|_| {
-            selector_paths
-                .iter()
-                .map(|path| FieldPath::new(path))
-                .collect()
-        },
-        generation: Some(1),
-        before,
-        now: "2026-02-03T10:00:00Z".parse().unwrap(),
-    })
-}
-
-#[test]
-fn a_registry_that_selects_nothing_says_so() {
-    let plan = RegistryPlan {
-        store: Some("main".parse().unwrap()),
-        selects_nothing: true,
-        ..RegistryPlan::default()
-    };
-    let status = status(&StatusInputs {
-        stores: Vec::new(),
-        former_locations: Vec::new(),
-        plan: &plan,
+        plan,
         store: Some(Ok(())),
         shards: None,
         store_access: StoreAccess::Authenticated,
@@ -109,7 +54,68 @@ fn a_registry_that_selects_nothing_says_so() {
         generation: Some(1),
         before: &[],
         now: "2026-02-03T10:00:00Z".parse().unwrap(),
-    });
+    }
+}
+
+/// The status of a registry that has these kinds in one cluster.
+fn status_of(kinds: &[(&str, &Progress)]) -> ResourceRegistryStatus {
+    status_with_paths(kinds, &[], &[])
+}
+
+fn status_with_paths(
+    kinds: &[(&str, &Progress)],
+    selector_paths: &[&str],
+    before: &[Condition],
+) -> ResourceRegistryStatus {
+    status_in_namespaces(kinds, selector_paths, before, &[])
+}
+
+fn status_in_namespaces(
+    kinds: &[(&str, &Progress)],
+    selector_paths: &[&str],
+    before: &[Condition],
+    namespaces: &[&str],
+) -> ResourceRegistryStatus {
+    let units = kinds.iter().map(|(kind, _)| unit(kind)).collect();
+    let cluster = ClusterPlan {
+        discovered: true,
+        units,
+        ..ClusterPlan::default()
+    };
+    let clusters = BTreeMap::from([("member1".parse().unwrap(), cluster)]);
+    let plan = RegistryPlan {
+        store: Some("main".parse().unwrap()),
+        clusters,
+        namespaces: namespaces.iter().map(|name| (*name).to_owned()).collect(),
+        ..RegistryPlan::default()
+    };
+    let progress = |unit: &Unit| {
+        kinds
+            .iter()
+            .find(|(kind, _)| *unit.resource.gvk.kind == **kind)
+            .map(|(_, progress)| progress.status())
+    };
+    status(&StatusInputs {
+        progress: &progress,
+        selector_paths: &|_| {
+            selector_paths
+                .iter()
+                .map(|path| FieldPath::new(path))
+                .collect()
+        },
+        before,
+        ..inputs(&plan)
+    })
+}
+
+#[test]
+fn a_registry_that_selects_nothing_says_so() {
+    let plan = RegistryPlan {
+        store: Some("main".parse().unwrap()),
+        selects_nothing: true,
+        ..RegistryPlan::default()
+    };
+    let status = status(&inputs(&plan));
     let reasons: Vec<_> = status
         .conditions
         .iter()
@@ -326,6 +332,7 @@ fn failing_clusters_come_before_absent_and_waiting_ones() {
         last_audit_time: None,
         drift: None,
         kinds: Vec::new(),
+        omitted_kinds: 0,
     };
     let (synced, pending, syncing, absent, failed) = (
         cluster("synced", Phase::Synced),
@@ -406,22 +413,145 @@ fn the_phase_of_a_cluster_follows_from_its_health_discovery_and_queries() {
             ..RegistryPlan::default()
         };
         let status = status(&StatusInputs {
-            stores: Vec::new(),
-            former_locations: Vec::new(),
-            plan: &plan,
-            store: Some(Ok(())),
-            shards: None,
-            store_access: StoreAccess::Authenticated,
             health: &|_| health.clone(),
             live: &|_| is_live,
-            unread_sources: &[],
             progress: &|_| Some(pods.status()),
-            selector_paths: &|_| BTreeSet::new(),
-            generation: Some(1),
-            before: &[],
-            now: "2026-02-03T10:00:00Z".parse().unwrap(),
+            ..inputs(&plan)
         });
         let cluster = &status.clusters[0];
         assert_eq!(format!("{:?} {}", cluster.phase, cluster.message), expected);
     }
+}
+
+/// The lines that `kubectl describe` prints of a value: the fields of a map in alphabetical order,
+/// and a list without marks.
+fn described(value: &serde_json::Value) -> Vec<String> {
+    use serde_json::Value;
+    match value {
+        Value::Object(fields) => fields
+            .iter()
+            .flat_map(|(name, field)| match field {
+                Value::Object(_) | Value::Array(_) => {
+                    let nested = described(field).into_iter();
+                    let header = std::iter::once(format!("{name}:"));
+                    header
+                        .chain(nested.map(|line| format!("  {line}")))
+                        .collect()
+                }
+                scalar => vec![format!("{name}: {scalar}")],
+            })
+            .collect(),
+        Value::Array(items) => items.iter().flat_map(described).collect(),
+        scalar => vec![scalar.to_string()],
+    }
+}
+
+/// The written status of a registry in whose two members 60 kinds fail, each for one of these
+/// reasons.
+fn broken_status(reasons: &[&'static str]) -> ResourceRegistryStatus {
+    let members: [ClusterName; 2] = ["member1", "member2"].map(|name| name.parse().unwrap());
+    let cluster = |member: &ClusterName| ClusterPlan {
+        discovered: true,
+        units: (0..60)
+            .map(|number| Unit {
+                cluster: member.clone(),
+                ..unit(&format!("Kind{number:02}"))
+            })
+            .collect(),
+        ..ClusterPlan::default()
+    };
+    let plan = RegistryPlan {
+        store: Some("http://main:9200/fleetdex".parse().unwrap()),
+        clusters: members
+            .iter()
+            .map(|member| (member.clone(), cluster(member)))
+            .collect(),
+        ..RegistryPlan::default()
+    };
+    let failing = |unit: &Unit| {
+        let kind = &unit.resource.gvk.kind;
+        let number: usize = kind.trim_start_matches("Kind").parse().unwrap();
+        let progress = Progress::new(unit.cluster.clone(), Arc::default());
+        let reason = reasons[number % reasons.len()];
+        let message = format!("the account may not list {kind}");
+        progress.failing(FailureCause::Refusal, reason, message);
+        Some(progress.status())
+    };
+    let location = StoreStatus {
+        name: "http://main:9200/fleetdex".to_owned(),
+        addresses: vec!["http://main:9200".to_owned()],
+        index_prefix: "fleetdex".to_owned(),
+        ..StoreStatus::default()
+    };
+    bounded(status(&StatusInputs {
+        progress: &failing,
+        stores: vec![location],
+        ..inputs(&plan)
+    }))
+}
+
+#[test]
+fn a_registry_where_everything_fails_is_described_in_few_lines() {
+    let status = broken_status(&["Forbidden"]);
+    let lines = described(&serde_json::to_value(&status).unwrap());
+    assert!(
+        lines.len() < 60,
+        "{} lines:\n{}",
+        lines.len(),
+        lines.join("\n")
+    );
+    let cluster = &status.clusters[0];
+    assert_eq!((cluster.kinds.len(), cluster.omitted_kinds), (1, 59));
+    assert_eq!(
+        cluster.message,
+        "not in sync: Kind00, Kind01, Kind02 and 57 more (60 Forbidden)"
+    );
+    let synced = condition::find(&status.conditions, "Synced").unwrap();
+    assert_eq!(
+        synced.message,
+        "failing: member1, member2. member1: not in sync: Kind00, Kind01, Kind02 and 57 more (60 Forbidden). \
+         Kind00: Forbidden: the account may not list Kind00"
+    );
+}
+
+#[test]
+fn of_many_failing_kinds_the_status_lists_one_for_each_reason() {
+    let reasons = [
+        "Forbidden",
+        "Forbidden",
+        "Throttled",
+        "Unreachable",
+        "Expired",
+    ];
+    let status = broken_status(&reasons);
+    let cluster = &status.clusters[1];
+    let listed: Vec<&str> = cluster.kinds.iter().map(|kind| &*kind.kind).collect();
+    assert_eq!(listed, ["Kind00", "Kind02", "Kind03"]);
+    assert_eq!(cluster.omitted_kinds, 57);
+    assert_eq!(
+        cluster.message,
+        "not in sync: Kind00, Kind01, Kind02 and 57 more (24 Forbidden, 12 Expired, 12 Throttled, 12 Unreachable)"
+    );
+}
+
+#[test]
+fn a_registry_that_finds_nothing_says_so() {
+    let progress = progress();
+    let message_of = |status: &ResourceRegistryStatus, kind: &str| {
+        let found = fleetdex_api::condition::find(&status.conditions, kind).unwrap();
+        assert_eq!(found.status, "True");
+        found.message.clone()
+    };
+    let kinds = [("Pod", &*progress)];
+    let restricted = status_in_namespaces(&kinds, &[], &[], &["wbe"]);
+    let nothing = "0 objects of the selected clusters match: \
+                   check that namespace wbe exists there, as resourceSelectors is restricted to it";
+    assert_eq!(message_of(&restricted, "Ready"), nothing);
+    assert!(message_of(&restricted, "Synced").ends_with(nothing));
+    let free = status_of(&kinds);
+    assert!(message_of(&free, "Ready").contains("check the labelSelector"));
+    progress.set_objects(1, Arc::default());
+    let found = status_in_namespaces(&kinds, &[], &[], &["wbe"]);
+    assert!(!message_of(&found, "Ready").contains("0 objects"));
+    assert!(!message_of(&found, "Synced").contains("0 objects"));
 }

@@ -12,7 +12,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     assignment::{Assignment, ReplicaName, ReplicaNames},
-    lease::{LeaseHolder, ReplicaConfig},
+    config::ReplicaConfig,
+    lease::LeaseHolder,
     lease_object::object_name,
 };
 

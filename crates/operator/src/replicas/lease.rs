@@ -17,6 +17,7 @@ use tokio::{
 
 use super::{
     assignment::{Membership, ReplicaName, ReplicaNames},
+    config::ReplicaConfig,
     lease_object::{REPLICA_LABEL, address, join_names, new_lease, object_name, replica_of},
     observed_leases::ObservedLeases,
 };
@@ -35,17 +36,6 @@ const FENCED_AFTER: Duration = Duration::from_secs(6);
 const TIMEOUT: Duration = Duration::from_secs(2);
 /// How long after its last renewal the Lease of a dead replica is deleted.
 const REMOVED_AFTER: Duration = Duration::from_mins(10);
-
-/// How this replica takes part.
-#[derive(Clone, Debug)]
-pub struct ReplicaConfig {
-    /// Its name.
-    pub name: ReplicaName,
-    /// The namespace of the Leases.
-    pub namespace: String,
-    /// Where the others reach its query API, if they can.
-    pub address: Option<SocketAddr>,
-}
 
 /// Renews the Lease of this replica, and observes those of the others.
 pub(super) struct LeaseHolder {
@@ -214,13 +204,7 @@ impl LeaseHolder {
         announcing: &ReplicaNames,
     ) -> Result<(String, Vec<Lease>), RenewalError> {
         let name = object_name(&self.config.name);
-        let lease = new_lease(
-            &self.config.name,
-            holder,
-            announcing,
-            self.config.address,
-            DURATION,
-        );
+        let lease = new_lease(&self.config, holder, announcing, DURATION);
         let patch = Patch::Apply(lease);
         let parameters = PatchParams::apply(FIELD_MANAGER).force();
         let renewed = self

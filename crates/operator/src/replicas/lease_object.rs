@@ -4,12 +4,15 @@ use std::{collections::BTreeMap, net::SocketAddr, time::Duration};
 
 use k8s_openapi::{
     api::coordination::v1::{Lease, LeaseSpec},
-    apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta},
+    apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta, OwnerReference},
     jiff::Timestamp,
 };
 use kube::{Resource, ResourceExt};
 
-use super::assignment::{ReplicaName, ReplicaNames};
+use super::{
+    assignment::{ReplicaName, ReplicaNames},
+    config::ReplicaConfig,
+};
 
 /// The label of the Leases and reports of replicas.
 pub const REPLICA_LABEL: &str = "fleetdex.io/replica";
@@ -38,25 +41,35 @@ pub fn replica_of(object: &impl Resource) -> Option<ReplicaName> {
 /// The Lease of a replica: who holds it, the replicas that it assigns clusters among, and where its
 /// query API is reached.
 pub(super) fn new_lease(
-    replica: &ReplicaName,
+    config: &ReplicaConfig,
     holder: &str,
     announced: &ReplicaNames,
-    address: Option<SocketAddr>,
     duration: Duration,
 ) -> Lease {
-    let address = address.map(|address| (ADDRESS_ANNOTATION.to_owned(), address.to_string()));
+    let owner = |uid: &String| OwnerReference {
+        api_version: "v1".to_owned(),
+        kind: "Pod".to_owned(),
+        name: config.name.to_string(),
+        uid: uid.clone(),
+        ..OwnerReference::default()
+    };
+    let address = config
+        .address
+        .map(|address| (ADDRESS_ANNOTATION.to_owned(), address.to_string()));
     let annotations = [(REPLICAS_ANNOTATION.to_owned(), join_names(announced))]
         .into_iter()
         .chain(address)
         .collect();
     Lease {
         metadata: ObjectMeta {
-            name: Some(object_name(replica)),
+            name: Some(object_name(&config.name)),
             labels: Some(BTreeMap::from([(
                 REPLICA_LABEL.to_owned(),
                 "true".to_owned(),
             )])),
             annotations: Some(annotations),
+            // The garbage collector deletes it with the Pod, and the report with it.
+            owner_references: config.pod_uid.as_ref().map(|uid| vec![owner(uid)]),
             ..ObjectMeta::default()
         },
         spec: Some(LeaseSpec {
@@ -112,7 +125,18 @@ mod tests {
             (names(&["fleetdex-0", "fleetdex-1"]), None),
         ] {
             let name: ReplicaName = "fleetdex-0".parse().unwrap();
-            let lease = new_lease(&name, "holder", &replicas, address, Duration::from_secs(8));
+            let config = ReplicaConfig {
+                name: name.clone(),
+                namespace: "fleetdex-system".to_owned(),
+                address,
+                pod_uid: Some("uid".to_owned()),
+            };
+            let lease = new_lease(&config, "holder", &replicas, Duration::from_secs(8));
+            let owners = lease.metadata.owner_references.as_ref().unwrap();
+            assert_eq!(
+                (owners[0].kind.as_str(), owners[0].uid.as_str()),
+                ("Pod", "uid")
+            );
             assert_eq!(replica_of(&lease), Some(name));
             assert_eq!(announced(&lease), replicas);
             assert_eq!(super::address(&lease), address);

@@ -10,7 +10,7 @@ use fleetdex_core::{
 
 use super::{Applied, StreamSupervisor};
 use crate::{
-    garbage_collection::Retention,
+    garbage_collection::{Naming, Retention},
     live_clusters::LINGER,
     plan::{Plan, StorePlan},
     store_locations::StoreLocations,
@@ -196,19 +196,11 @@ impl StreamSupervisor {
             .former_locations
             .registries(name)
             .any(|registry| applied.plan.registries.contains_key(registry));
-        let may_be_same = |(_, store): &(&StoreName, &StorePlan)| {
-            !store.is_embedded() && !former.is_embedded() && store.prefix == former.prefix
-        };
-        let in_use = applied
-            .plan
-            .stores
-            .iter()
-            .chain(&applied.leaving)
-            .filter(may_be_same);
         Retention {
             clusters: awaited.into_iter().map(|cluster| (cluster, None)).collect(),
             retains_other_clusters: stays && !self.knows_all_members,
-            same_prefix_stores: Some(in_use.map(|(name, _)| name.clone()).collect()),
+            naming: Naming::Former,
+            same_prefix_stores: applied.stores_of_prefix(former, Naming::Former),
         }
     }
 
@@ -246,7 +238,7 @@ impl StreamSupervisor {
         let is_former = self
             .gc_tasks
             .get(name)
-            .is_some_and(|task| task.retention.same_prefix_stores.is_some());
+            .is_some_and(|task| task.retention.naming == Naming::Former);
         is_former && self.is_gc_done(name)
     }
 }

@@ -11,15 +11,13 @@ use fleetdex_sync::{pipeline::Pipeline, progress::Progress};
 use super::{
     Applied, RunningStore, StreamSupervisor, gc_task::GcTask, retention::planned_retention,
 };
+use crate::garbage_collection::{Naming, Retention};
 
 fn pipelines(
     stores: &BTreeMap<StoreName, RunningStore>,
-    names: Option<&BTreeSet<StoreName>>,
+    names: &BTreeSet<StoreName>,
 ) -> Vec<Pipeline> {
-    let running = names
-        .into_iter()
-        .flatten()
-        .filter_map(|name| stores.get(name));
+    let running = names.iter().filter_map(|name| stores.get(name));
     running.map(|store| store.pipeline.clone()).collect()
 }
 
@@ -37,8 +35,7 @@ impl StreamSupervisor {
             if let Some(store) = self.stores.get(name).filter(|_| is_due) {
                 let (retention, assignment) =
                     (gc_task.retention.clone(), gc_task.assignment.clone());
-                let same_prefix_stores =
-                    pipelines(&self.stores, retention.same_prefix_stores.as_ref());
+                let same_prefix_stores = pipelines(&self.stores, &retention.same_prefix_stores);
                 *gc_task = GcTask::start(
                     &store.pipeline,
                     retention,
@@ -59,7 +56,20 @@ impl StreamSupervisor {
             let retention = match applied.former_locations.plan(name) {
                 Some(former) => self.former_retention(applied, name, former),
                 None => {
-                    planned_retention(&applied.plan, name, &self.replaced, self.knows_all_members)
+                    let planned = planned_retention(
+                        &applied.plan,
+                        name,
+                        &self.replaced,
+                        self.knows_all_members,
+                    );
+                    match applied.leaving.get(name) {
+                        Some(leaving) if !applied.plan.stores.contains_key(name) => Retention {
+                            naming: Naming::Leaving,
+                            same_prefix_stores: applied.stores_of_prefix(leaving, Naming::Leaving),
+                            ..planned
+                        },
+                        _ => planned,
+                    }
                 }
             };
             for (cluster, retained) in &retention.clusters {
@@ -88,7 +98,7 @@ impl StreamSupervisor {
                 .iter()
                 .filter(|progress| progress.outstanding() > 0);
             let after: Vec<Arc<Progress>> = unacknowledged.chain(stopped).cloned().collect();
-            let same_prefix_stores = pipelines(&self.stores, retention.same_prefix_stores.as_ref());
+            let same_prefix_stores = pipelines(&self.stores, &retention.same_prefix_stores);
             *gc_task = GcTask::start(
                 &store.pipeline,
                 retention,
@@ -103,8 +113,7 @@ impl StreamSupervisor {
     /// Whether a store contains only what the applied plan retains.
     pub fn is_gc_done(&self, store: &StoreName) -> bool {
         self.gc_tasks.get(store).is_some_and(|task| {
-            let is_waiting =
-                task.retention.same_prefix_stores.is_some() && task.retention.is_waiting();
+            let is_waiting = task.retention.naming == Naming::Former && task.retention.is_waiting();
             task.done_at().is_some() && !is_waiting
         })
     }

@@ -7,7 +7,7 @@ use fleetdex_store::KindExtent;
 use fleetdex_sync::checkpoints::UnitKey;
 
 use crate::{
-    garbage_collection::{ClusterRetention, Retention},
+    garbage_collection::{ClusterRetention, Naming, Retention},
     plan::{Coverage, NamespaceExtent, Plan, StreamKey},
 };
 
@@ -52,7 +52,8 @@ pub(super) fn planned_retention(
     Retention {
         clusters: retained.collect(),
         retains_other_clusters,
-        same_prefix_stores: None,
+        naming: Naming::Named,
+        same_prefix_stores: BTreeSet::new(),
     }
 }
 
@@ -165,7 +166,7 @@ mod tests {
                 "c ?",
             ]
         );
-        assert_eq!(retention.same_prefix_stores, None);
+        assert_eq!(retention.naming, Naming::Named);
     }
 
     #[test]

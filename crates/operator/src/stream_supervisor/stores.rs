@@ -72,7 +72,10 @@ impl StreamSupervisor {
         self.closing.retain(|store| !store.task.is_finished());
         for (name, plan) in desired {
             match self.stores.get_mut(&name) {
-                Some(running) => running.plan = plan,
+                Some(running) => {
+                    running.pipeline.set_registries(&plan.registries);
+                    running.plan = plan;
+                }
                 None => self.open_store(&name, plan, gone.contains(&name)),
             }
         }
@@ -114,6 +117,7 @@ impl StreamSupervisor {
             self.metrics.store(name),
             Arc::clone(&self.changed),
         );
+        pipeline.set_registries(&plan.registries);
         let opener = (self.opener)(&plan);
         let stop = CancellationToken::new();
         let task = AbortOnDropHandle::new(tokio::spawn(pipeline.clone().run(

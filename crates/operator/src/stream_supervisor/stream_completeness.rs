@@ -8,7 +8,11 @@ use fleetdex_core::{
     query::ResourceName,
 };
 use fleetdex_store::IndexRevision;
-use fleetdex_sync::progress::{Progress, UnitState};
+use fleetdex_sync::{
+    pipeline::Pipeline,
+    progress::{Progress, UnitState},
+};
+use jiff::{SignedDuration, Timestamp};
 use tokio::time::Instant;
 
 use super::{Applied, StreamSupervisor};
@@ -18,6 +22,9 @@ use crate::{
     plan::StreamKey,
     replicas::ReplicaName,
 };
+
+/// Two times of waiting changes that differ by less are of the same change.
+const SAME_CHANGE: SignedDuration = SignedDuration::from_secs(1);
 
 /// Why query results lack something of a running stream; `None` if it is complete.
 fn incomplete_reason(
@@ -40,6 +47,31 @@ fn incomplete_reason(
         _ if !is_shown || !progress.has_been_synced() => Some(IncompleteReason::FirstList),
         _ => None,
     }
+}
+
+/// That changes of a stream have waited too long for the store. `last` is what was found before:
+/// while the same change waits, the time stays the same.
+fn delay(
+    progress: &Progress,
+    pipeline: Option<&Pipeline>,
+    last: Option<&IncompleteReason>,
+) -> Option<IncompleteReason> {
+    let waiting = SignedDuration::try_from(progress.delayed_since()?.elapsed()).ok()?;
+    let since = Timestamp::now().checked_sub(waiting).ok()?;
+    let since = match last {
+        Some(IncompleteReason::Delayed { since: before, .. })
+            if since.duration_since(*before).abs() <= SAME_CHANGE =>
+        {
+            *before
+        }
+        _ => Timestamp::from_second(since.as_second()).ok()?,
+    };
+    let availability = pipeline.and_then(Pipeline::availability);
+    let reason = match availability {
+        Some(Err(unavailable)) => Some(unavailable.reason.into()),
+        _ => None,
+    };
+    Some(IncompleteReason::Delayed { since, reason })
 }
 
 /// Whether a store will get no more of each cluster that it has streams of: every stream is
@@ -114,6 +146,19 @@ impl StreamSupervisor {
             .collect()
     }
 
+    /// Whether changes wait for a store, or will if there are any, so that completeness has to be
+    /// updated often.
+    pub fn has_delays(&self) -> bool {
+        let is_delayed = |reason: &Option<IncompleteReason>| {
+            matches!(reason, Some(IncompleteReason::Delayed { .. }))
+        };
+        let is_unavailable = |availability| matches!(availability, Some(Err(_)));
+        self.stores
+            .values()
+            .any(|store| is_unavailable(store.pipeline.availability()))
+            || self.completeness.values().any(is_delayed)
+    }
+
     /// Updates whether each stream is complete. The last known state of a stream counts until the
     /// replica that reads it reports another one.
     pub(super) fn update_completeness(&mut self, applied: &Applied) {
@@ -143,11 +188,13 @@ impl StreamSupervisor {
                     .and_then(|report| report.get(stream))
                     .cloned()
                     .or(last),
-                (None, Some(unit)) => Some(incomplete_reason(
-                    stream,
-                    &unit.progress,
-                    revisions.get(&(&stream.store, cluster.clone())),
-                )),
+                (None, Some(unit)) => {
+                    let revision = revisions.get(&(&stream.store, cluster.clone()));
+                    let pipeline = self.pipeline(&stream.store);
+                    let before = last.as_ref().and_then(Option::as_ref);
+                    let delay = || delay(&unit.progress, pipeline, before);
+                    Some(incomplete_reason(stream, &unit.progress, revision).or_else(delay))
+                }
                 (None, None) if applied.connections.get(cluster).is_none_or(Option::is_none) => {
                     Some(Some(IncompleteReason::Disconnected))
                 }

@@ -46,7 +46,8 @@ fn sink(unit: &Unit, plan: &StreamPlan, store: &RunningStore, progress: &Progres
     Sink {
         pipeline: store.pipeline.clone(),
         projector,
-        filters: Filters::new(&unit.cluster, &unit.resource, filters, &fields, progress),
+        filters: Filters::new(&unit.cluster, &unit.resource, filters, &fields, progress)
+            .counting(plan.routes_of_selections()),
     }
 }
 

@@ -12,6 +12,15 @@ pub struct PlannedStream {
     pub unit: Unit,
     /// Where its objects are stored.
     pub store: StoreName,
-    /// Its audit, or why it does not run now.
-    pub audit: Result<Arc<Audit>, String>,
+    /// Its audit, or why it does not run here.
+    pub audit: Result<Arc<Audit>, NoAudit>,
+}
+
+/// Why a stream is not audited here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NoAudit {
+    /// This other replica reads the cluster.
+    ReadBy(String),
+    /// It does not run now.
+    NotRunning(String),
 }

@@ -25,6 +25,7 @@ impl Catalog {
         let mut part = Self {
             stores: self.stores.clone(),
             stale: of_these(&self.stale, clusters),
+            delayed: of_these(&self.delayed, clusters),
             registries: self.registries.clone(),
             is_local: self.is_local,
             incomplete: self

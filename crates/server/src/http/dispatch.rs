@@ -25,8 +25,9 @@ use crate::{
         attributes::Attributes, authentication_mode::AuthenticationMode, caller::Caller,
         identity::impersonates,
     },
+    catalog::Catalog,
     proxying,
-    read::{verify, visible_objects::visible_clusters},
+    read::{verify::Verification, visible_objects::visible_clusters},
     render::{
         discovery, group_discovery,
         representation::{Endpoint, Representation},
@@ -110,6 +111,19 @@ async fn route(
     ))
 }
 
+/// Without the registries nothing is known of what could be queried: an empty answer, or one that
+/// asks for a registry, would be wrong.
+fn check_registries_are_read(parsed: &ApiRequest, catalog: &Catalog) -> Result<(), ApiError> {
+    let is_document = matches!(
+        parsed,
+        ApiRequest::Version | ApiRequest::Discovery(_) | ApiRequest::OpenApi(_)
+    );
+    if is_document {
+        return Ok(());
+    }
+    catalog.check_registries_are_read()
+}
+
 /// The response to a parsed request.
 async fn respond(
     api: &ApiState,
@@ -119,6 +133,7 @@ async fn respond(
     request: Request,
 ) -> Result<Response, ApiError> {
     let catalog = Arc::clone(&api.catalog.borrow());
+    check_registries_are_read(&parsed, &catalog)?;
     match parsed {
         ApiRequest::Version => document(
             &discovery::version()?,
@@ -197,13 +212,16 @@ async fn respond(
             let body = changes::respond(&catalog, &changes_request, api.catalog.clone()).await?;
             Ok(json(StatusCode::OK, body))
         }
-        ApiRequest::Verify(clusters) => {
-            let visible =
-                visible_clusters(&api.authentication_mode, caller, &catalog, &clusters).await?;
-            Ok(json(
-                StatusCode::OK,
-                verify::respond(&catalog, &clusters, visible.as_ref())?,
-            ))
+        ApiRequest::Verify(request) => {
+            let verification = if request.is_of_replica {
+                Verification::for_replica(&catalog, &request.clusters)
+            } else {
+                let mode = &api.authentication_mode;
+                let visible = visible_clusters(mode, caller, &catalog, &request.clusters).await?;
+                Verification::of(&catalog, &request.clusters, visible.as_ref())?
+            };
+            let body = verification.start(api.peers.clone());
+            Ok(json(StatusCode::OK, body))
         }
     }
 }

@@ -13,7 +13,7 @@ use axum::{
     extract::Request,
     response::Response,
 };
-use fleetdex_clusters::{impersonate::Impersonation, request::causes};
+use fleetdex_clusters::{impersonate::Impersonation, request::transport_causes};
 use fleetdex_core::model::ClusterName;
 use fleetdex_limits::intake::{Budget, IntakeError, MemoryLimits};
 use fleetdex_telemetry::traces::{self, Beginning, KeyValue, SpanKind};
@@ -351,7 +351,7 @@ fn crowded(bytes: usize) -> ForwardError {
 fn lost(to: &Destination, error: &(dyn Error + 'static)) -> ForwardError {
     ForwardError::Unreachable {
         cluster: to.cluster.clone(),
-        cause: causes(error),
+        cause: transport_causes(error),
     }
 }
 

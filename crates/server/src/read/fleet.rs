@@ -29,6 +29,9 @@ use crate::{
 /// Gaps of a cluster that the report has.
 const MAX_GAPS: usize = 20;
 
+/// Why a connected cluster is stale. The gaps name the resources, for those who may see them.
+const DELAYED: &str = "read, but changes of it wait for the store";
+
 /// A registry and its status.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RegistryReport {
@@ -99,7 +102,7 @@ struct ClusterReport<'c> {
 enum ClusterState {
     /// Its changes arrive.
     Current,
-    /// It is disconnected; its objects are as they were.
+    /// It is disconnected, or its changes wait for the store; its objects are as they were.
     Stale,
     /// It has not been read since the start.
     Unread,
@@ -138,20 +141,22 @@ fn clusters<'c>(
     let undiscovered: BTreeMap<&ClusterName, &str> = catalog.undiscovered().collect();
     let replicas: BTreeMap<&ClusterName, &str> = catalog.peer_clusters().collect();
     let report = |name| {
+        let delayed = catalog.delayed_since(name, None);
         let (state, message) = match (undiscovered.get(name), catalog.stale(name)) {
             (Some(message), _) => (ClusterState::Unread, *message),
             (None, Some(message)) => (ClusterState::Stale, message),
+            (None, None) if delayed.is_some() => (ClusterState::Stale, DELAYED),
             (None, None) => (ClusterState::Current, ""),
         };
         ClusterReport {
             name,
             state,
             message,
-            since: catalog.stale_since(name),
+            since: catalog.stale_since(name).or(delayed),
             // The changes of a disconnected cluster do not arrive at all.
             lag_seconds: lags
                 .get(name)
-                .filter(|_| state == ClusterState::Current)
+                .filter(|_| state == ClusterState::Current || message == DELAYED)
                 .map(|lag| (lag.as_secs_f64() * 1_000.0).trunc() / 1_000.0),
             replica: replicas.get(name).copied(),
             kinds: kinds(catalog, name),

@@ -91,7 +91,7 @@ pub fn plan(
         is_requested && query.permitted.in_cluster(name) != InCluster::Nothing
     };
     let stored = &union(registered, &stores);
-    let as_of = as_of(catalog, stored, is_included);
+    let as_of = as_of(catalog, &registered.name, stored, is_included);
     let warnings = warnings(
         catalog,
         registered,

@@ -74,8 +74,17 @@ pub enum ApiRequest {
     Changes(Box<ChangesRequest>),
     /// How the clusters are read.
     Clusters,
-    /// Verification of the documents of these clusters, or of all if there are none.
-    Verify(Vec<ClusterName>),
+    /// Verification of the documents of clusters.
+    Verify(VerifyRequest),
+}
+
+/// A verification.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct VerifyRequest {
+    /// These clusters; empty: all.
+    pub clusters: Vec<ClusterName>,
+    /// Whether another replica asks, for the clusters that this one reads.
+    pub is_of_replica: bool,
 }
 
 impl ApiRequest {
@@ -196,7 +205,10 @@ pub fn parse(uri: &RequestUri<'_>) -> Result<ApiRequest, ApiError> {
         ApiRequest::Changes(changes) => {
             Ok(ApiRequest::Changes(Box::new(changes.with(parameters)?)))
         }
-        ApiRequest::Verify(_) => clusters_to_verify(parameters).map(ApiRequest::Verify),
+        ApiRequest::Verify(verify) => Ok(ApiRequest::Verify(VerifyRequest {
+            clusters: clusters_to_verify(parameters)?,
+            ..verify
+        })),
         complete => Ok(complete),
     }
 }
@@ -255,7 +267,12 @@ fn below_group(
             Ok(ApiRequest::Merged(Box::new(request)))
         }
         ["interpret"] => Ok(ApiRequest::Interpret),
-        ["verify"] => Ok(ApiRequest::Verify(Vec::new())),
+        ["verify"] => Ok(ApiRequest::Verify(VerifyRequest::default())),
+        // Whoever may replicate changes may ask for it: another replica.
+        ["changes", "verify"] => Ok(ApiRequest::Verify(VerifyRequest {
+            is_of_replica: true,
+            ..VerifyRequest::default()
+        })),
         ["changes", resource_path @ ..] => Ok(ApiRequest::Changes(Box::new(ChangesRequest::of(
             path,
             resource_path,

@@ -14,6 +14,7 @@
 
 mod connection;
 mod replication;
+mod verification;
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 

@@ -2,6 +2,8 @@
 
 use serde::Deserialize;
 
+use crate::opensearch::role::with_remedy;
+
 /// The response does not fit the request: the outcome of its items is unknown.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Garbled {
@@ -137,7 +139,7 @@ fn verdict(answer: &Answer<'_>, done: Verdict) -> Verdict {
         409 => Verdict::Superseded,
         404 if answer.error.is_none() => Verdict::Absent,
         404 => Verdict::IndexMissing(refusal.text()),
-        403 => Verdict::Blocked(refusal.text()),
+        403 => Verdict::Blocked(with_remedy(refusal.text())),
         // The block of the flood-stage watermark.
         429 if refusal.kind == "cluster_block_exception" => Verdict::Blocked(refusal.text()),
         // The limit of shards per node is reported as a validation error, but is no fault of the

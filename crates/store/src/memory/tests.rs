@@ -559,6 +559,7 @@ async fn extents_and_checkpoints_are_as_they_were_written() {
         plan: "all".to_owned(),
         version: "5".parse().unwrap(),
         objects: 1,
+        selected: Arc::default(),
         kind: None,
     };
     let units = [("v1/pods".to_owned(), checkpoint)].into();

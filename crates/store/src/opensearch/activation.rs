@@ -331,32 +331,6 @@ impl Engine {
             .map(drop)
     }
 
-    /// Deletes the checkpoint index, by its exact name, unless an index may belong to the prefix.
-    /// The templates stay: a request that arrives late must not take them from a registry that
-    /// names this store location again.
-    pub(super) async fn remove_leftovers(&self) -> Result<(), StoreError> {
-        let prefix = &self.options.prefix;
-        let may_be_under =
-            |found: &SurveyedIndex| !found.is_of_fleetdex() || found.is_under(prefix);
-        if self
-            .survey(&self.every_index())
-            .await?
-            .iter()
-            .any(may_be_under)
-        {
-            return Ok(());
-        }
-        let path = format!("/{}?ignore_unavailable=true", prefix.state());
-        match self
-            .send("deleting the checkpoint index", Method::DELETE, path, None)
-            .await
-        {
-            // It is gone already.
-            Ok(_) | Err(StoreError::Refused { status: 404, .. }) => Ok(()),
-            Err(error) => Err(error),
-        }
-    }
-
     /// Deletes every revision of a cluster, by exact names.
     pub(super) async fn delete_revisions(&self, cluster: &ClusterName) -> Result<(), StoreError> {
         for found in self.own_revisions().await? {

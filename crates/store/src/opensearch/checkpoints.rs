@@ -58,6 +58,7 @@ impl Engine {
         &self,
         checkpoints: &[Checkpoints],
     ) -> Result<(), StoreError> {
+        let _in_use = self.keep_in_use().await?;
         let index = self.options.prefix.state();
         let lines = checkpoints.iter().flat_map(|of_cluster| {
             let action = json!({ "index": { "_index": index, "_id": self.document_id(&of_cluster.cluster) } });

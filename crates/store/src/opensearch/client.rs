@@ -13,7 +13,8 @@ use tower::ServiceExt;
 use super::{
     aws_refusal::aws_refusal,
     responses::{Answers, Purpose},
-    transport::{OpenSearchService, Timeout, TransportError},
+    role::with_remedy,
+    transport::{OpenSearchService, StoreClosed, Timeout, TransportError},
 };
 use crate::StoreError;
 
@@ -142,7 +143,7 @@ impl Client {
             403 if !reason.contains("cluster_block_exception") => StoreError::Unauthorized {
                 address: self.address.clone(),
                 status,
-                reason,
+                reason: with_remedy(reason),
             },
             403 | 429 | 500..=599 => StoreError::Busy { status, reason },
             404 if reason.contains("search_context_missing")
@@ -201,6 +202,9 @@ fn unread(error: TransportError, operation: &str) -> StoreError {
             address,
             reason: error.to_string(),
         },
+        TransportError::Closed(StoreClosed { reason, message }) => {
+            StoreError::Closed { reason, message }
+        }
     }
 }
 

@@ -9,6 +9,7 @@ use fleetdex_core::{
 };
 use http::Method;
 use serde_json::Value;
+use tokio::sync::RwLock;
 
 use super::{
     client::{Call, Client, unparsable},
@@ -79,6 +80,9 @@ pub struct Engine {
     pub(super) exclusion: Arc<PolicyExclusion>,
     /// What decides where the documents of clusters are.
     pub(super) placement: Placement,
+    /// Whether this process has removed the checkpoint index and the templates, as no registry names
+    /// the store. Indices are made under the read lock, so that none is made meanwhile.
+    pub(super) is_retired: Arc<RwLock<bool>>,
 }
 
 /// Reads the copies of the node that gets the request, where it has any. All nodes get requests in
@@ -129,6 +133,7 @@ impl Engine {
             contexts: ListContexts::default(),
             exclusion: Arc::default(),
             placement: Placement::default(),
+            is_retired: Arc::default(),
         }
     }
 

@@ -69,7 +69,7 @@ impl Engine {
     /// may not change settings, or a block of an index, must not stop the store.
     pub(super) async fn update_settings(&self) {
         if let Err(error) = self.try_update_settings().await {
-            tracing::warn!(%error, prefix = self.options.prefix.as_str(), "the settings of existing indices are not as the registry says; its user needs indices:admin/settings/update on them");
+            tracing::warn!(%error, prefix = self.options.prefix.as_str(), "the settings of existing indices are not as the registry says");
         }
     }
 

@@ -11,6 +11,7 @@ use super::{
     engine::Engine,
     feed::{LOG, PreviousState, TrackedBatch},
     responses::fewer,
+    role::with_remedy,
 };
 use crate::{StoreError, bulk::Write};
 
@@ -29,6 +30,16 @@ struct MultiGetItem {
     version: Option<u64>,
     #[serde(rename = "_source")]
     source: Option<Box<RawValue>>,
+    error: Option<ItemError>,
+}
+
+/// Why one document of several could not be read.
+#[derive(Deserialize)]
+struct ItemError {
+    #[serde(default, rename = "type")]
+    kind: String,
+    #[serde(default)]
+    reason: String,
 }
 
 impl Engine {
@@ -103,22 +114,37 @@ impl Engine {
                 reason,
             });
         }
-        Ok(requested
+        requested
             .iter()
             .zip(answer.docs)
             .map(|(write, found)| to_write(write, found))
-            .collect())
+            .collect()
     }
 }
 
-fn to_write(requested: &Write, found: MultiGetItem) -> Write {
+/// A document that cannot be read is not one that does not exist: watches would miss its change.
+fn to_write(requested: &Write, found: MultiGetItem) -> Result<Write, StoreError> {
+    match found.error {
+        // The write of the document fails for the same reason, and its index is filled again.
+        Some(error) if error.kind == "index_not_found_exception" => {}
+        Some(error) => {
+            let status = if error.kind == "security_exception" {
+                403
+            } else {
+                503
+            };
+            let reason = with_remedy(format!("{}: {}", error.kind, error.reason));
+            return Err(StoreError::Busy { status, reason });
+        }
+        None => {}
+    }
     let version = found
         .version
         .and_then(|version| version.to_string().parse().ok());
     let body = found
         .source
         .map(|source| JsonLine::new(Box::<str>::from(source).into_string()));
-    Write {
+    Ok(Write {
         index: requested.index.clone(),
         document: Document {
             version: version.unwrap_or(requested.document.version),
@@ -126,5 +152,55 @@ fn to_write(requested: &Write, found: MultiGetItem) -> Write {
             is_partial: false,
             ..requested.document.clone()
         },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use fleetdex_core::model::IndexPrefix;
+
+    use super::*;
+
+    #[test]
+    fn a_document_that_cannot_be_read_is_not_absent() {
+        let prefix: IndexPrefix = "fleetdex".parse().unwrap();
+        let requested = Write {
+            index: prefix.write_alias(&"a".parse().unwrap(), 1),
+            document: Document::deletion("v1/Pod/a".into(), "7".parse().unwrap()),
+        };
+        let read = |item: serde_json::Value| {
+            let item: MultiGetItem = serde_json::from_value(item).unwrap();
+            to_write(&requested, item)
+        };
+        let failed = |kind: &str| {
+            read(
+                json!({ "error": { "type": kind, "reason": "no permissions for [indices:data/read/mget[shard]] and User [name=x]" } }),
+            )
+        };
+        let found = read(json!({ "_version": 3, "found": true, "_source": { "a": 1 } })).unwrap();
+        assert_eq!(found.document.version, "3".parse().unwrap());
+        assert!(found.document.body.is_some());
+        assert!(
+            read(json!({ "found": false }))
+                .unwrap()
+                .document
+                .body
+                .is_none()
+        );
+        assert!(
+            failed("index_not_found_exception")
+                .unwrap()
+                .document
+                .body
+                .is_none()
+        );
+        let refused = failed("security_exception").unwrap_err().to_string();
+        assert!(
+            refused.contains("HTTP 403")
+                && refused.contains("the user lacks indices:data/read/mget[shard]"),
+            "{refused}"
+        );
+        let busy = failed("no_shard_available_action_exception").unwrap_err();
+        assert!(busy.to_string().contains("HTTP 503"), "{busy}");
     }
 }

@@ -27,6 +27,7 @@ impl Engine {
         above: u64,
     ) -> Result<IndexRevision, StoreError> {
         let _turn = self.contexts.0.openings.acquire().await;
+        let _in_use = self.keep_in_use().await?;
         let remembered = self
             .stored_checkpoints(cluster)
             .await?

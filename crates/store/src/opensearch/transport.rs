@@ -23,6 +23,7 @@ use tower::util::BoxCloneSyncService;
 use super::{
     authentication::{Authentication, StoreAuthenticator},
     aws_signer::SigningError,
+    connection_fault::{ConnectionSetup, connection_fault, plain_http_fault},
     responses::Allowance,
 };
 
@@ -63,6 +64,18 @@ pub enum TransportError {
         /// Why.
         error: SigningError,
     },
+    /// The request was not sent, as the store may not be asked.
+    #[error("{}", .0.message)]
+    Closed(StoreClosed),
+}
+
+/// Why a store may not be asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoreClosed {
+    /// CamelCase.
+    pub reason: &'static str,
+    /// The cause and what to do.
+    pub message: String,
 }
 
 /// The settings are invalid.
@@ -143,6 +156,7 @@ struct Node {
     url: Url,
     client: Client,
     authenticator: Arc<StoreAuthenticator>,
+    setup: ConnectionSetup,
 }
 
 /// A service that sends requests to the nodes of `settings`.
@@ -153,12 +167,18 @@ pub fn connect(settings: &Settings) -> Result<OpenSearchService, SettingsError> 
     let client = client(settings)?;
     let authenticator = StoreAuthenticator::new(&settings.authentication);
     let authenticator = Arc::new(authenticator.map_err(|_| SettingsError::Token)?);
+    let setup = ConnectionSetup {
+        has_ca_bundle: settings.ca_bundle.is_some(),
+        has_client_certificate: settings.client_certificate.is_some(),
+        is_proxied: settings.proxy.is_some(),
+    };
     let node = |address: &String| {
         Ok(Node {
             address: address.clone(),
             url: url(address)?,
             client: client.clone(),
             authenticator: Arc::clone(&authenticator),
+            setup,
         })
     };
     let nodes = settings
@@ -272,7 +292,10 @@ impl Nodes {
             let node = &self.nodes[(first + offset) % self.nodes.len()];
             let address = node.address.clone();
             let reason = match node.exchange(&request).await {
-                Ok(response) => return Ok(response),
+                Ok(response) => match plain_http_fault(&response, &node.url) {
+                    None => return Ok(response),
+                    Some(fault) => fault,
+                },
                 // Requests for another node would have the same credentials.
                 Err(ExchangeError::Unsigned(error)) => {
                     return Err(TransportError::Unsigned { address, error });
@@ -281,7 +304,9 @@ impl Nodes {
                 Err(ExchangeError::Unread(IntakeError::TooLarge(limit))) => {
                     return Err(TransportError::TooLong { address, limit });
                 }
-                Err(ExchangeError::Unread(IntakeError::Broken(error))) => causes(&*error),
+                Err(ExchangeError::Unread(IntakeError::Broken(error))) => {
+                    connection_fault(&*error, &node.url, node.setup)
+                }
                 Err(ExchangeError::Unread(
                     error @ (IntakeError::ShareExhausted(_) | IntakeError::Slow),
                 )) => error.to_string(),

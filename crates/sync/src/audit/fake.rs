@@ -194,6 +194,7 @@ impl AuditFixture {
         progress.resume_from(StreamPosition {
             version: version(10),
             objects: 0,
+            selected: Arc::default(),
         });
         let audit = Audit {
             source: ListerWatcher::new(client(&member), collection),

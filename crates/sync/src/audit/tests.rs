@@ -287,7 +287,7 @@ async fn a_list_without_end_is_aborted() {
     );
     assert!(!fixture.audit.progress.is_broken());
     endless(500, Duration::ZERO);
-    fixture.audit.progress.set_objects(700);
+    fixture.audit.progress.set_objects(700, Arc::default());
     assert!(matches!(
         fixture.audit.run().await.unwrap_err(),
         AuditError::TooMany(101_400)

@@ -274,6 +274,7 @@ impl Fixture {
         progress.resume_from(StreamPosition {
             version: version(10),
             objects: 0,
+            selected: Arc::default(),
         });
         self.enrichment.opened(&self.target, resumes);
         let (enrichment, source) = (Arc::clone(&self.enrichment), self.source.clone());

@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     OpenStore, OpenedStore, Pipeline, Unavailable,
+    settings_watch::until_changed,
     store_backoff::{MAX_DELAY, StoreBackoff},
     writer::Writer,
 };
@@ -53,6 +54,7 @@ impl Pipeline {
                         biased;
                         () = cancel.cancelled() => return,
                         () = tokio::time::sleep(backoff.next(MAX_DELAY)) => {}
+                        () = until_changed(&*opener) => {}
                     }
                 }
             }
@@ -73,10 +75,13 @@ impl Pipeline {
         let changed = self.0.availability.send_if_modified(|current| {
             let modified = current.as_ref() != Some(&available);
             if modified {
+                let registries = self.0.registries.lock().clone();
                 match &available {
-                    Ok(()) => tracing::info!(store = %name, "the store is available"),
+                    Ok(()) => {
+                        tracing::info!(store = %name, registries, "the store is available");
+                    }
                     Err(problem) => {
-                        tracing::warn!(store = %name, reason = problem.reason, message = %problem.message, "the store is unavailable");
+                        tracing::warn!(store = %name, registries, reason = problem.reason, message = %problem.message, "the store is unavailable");
                     }
                 }
                 *current = Some(available);

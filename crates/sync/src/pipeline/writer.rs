@@ -23,6 +23,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     OpenStore, Pipeline, Unavailable, WriteOperation, acknowledge_superseded,
+    settings_watch::until_changed,
     store_backoff::{MAX_DELAY, MAX_UNREACHABLE_DELAY, StoreBackoff},
 };
 use crate::{
@@ -33,15 +34,17 @@ use crate::{
 /// How long a batch may fill while nothing is in flight, and while another batch is.
 const LINGER_IDLE: Duration = Duration::from_millis(5);
 const LINGER_BUSY: Duration = Duration::from_millis(50);
-/// The interval between health checks of the store.
-const HEALTH_INTERVAL: Duration = Duration::from_secs(10);
+/// The pause after a health check of the store, as a multiple of the time that the check took: it
+/// reads the aliases of every index, of which there may be thousands.
+const HEALTH_PAUSE_RATIO: u32 = 50;
+/// Its bounds. Until a check finds that an index was deleted, query results lack its documents.
+const MIN_HEALTH_PAUSE: Duration = Duration::from_secs(1);
+const MAX_HEALTH_PAUSE: Duration = Duration::from_secs(10);
 /// The interval between writes of checkpoints. A restart replays what came after them; a write
 /// costs the store one small document for each cluster that changed.
 const CHECKPOINT_INTERVAL: Duration = Duration::from_secs(10);
 /// The timeout of the last write of checkpoints when the process stops.
 const LAST_CHECKPOINT_TIMEOUT: Duration = Duration::from_secs(5);
-/// The timeout for reading a Secret from the control plane.
-const CHECK_TIMEOUT: Duration = Duration::from_secs(5);
 /// What a block means, and what to do.
 const BLOCK_HINT: &str = "nothing is lost, changes wait until the block is removed; free disk space if OpenSearch set it at the flood-stage watermark (`fleetdex doctor` names blocks and full disks)";
 /// The pause while an index is blocked. People lift a block, which takes longer than an overload.
@@ -54,13 +57,13 @@ struct CompletedRequest {
 
 /// The result of a health check.
 struct HealthCheck {
-    /// Whether credentials or settings changed since the store was opened.
-    changed: bool,
     /// Clusters whose index revision is gone, among `checked`.
     lost: Result<BTreeSet<ClusterName>, StoreError>,
     /// Clusters whose documents belong elsewhere, among `checked`.
     misplaced: BTreeSet<ClusterName>,
     checked: Vec<IndexRevision>,
+    /// How long the check took.
+    spent: Duration,
 }
 
 /// What the writer does after a batch.
@@ -81,6 +84,8 @@ pub(super) struct Writer<'p> {
     limits: BatchLimits,
     backoff: StoreBackoff,
     resume_at: Option<Instant>,
+    /// When the next health check begins.
+    check_at: Instant,
 }
 
 impl<'p> Writer<'p> {
@@ -99,6 +104,7 @@ impl<'p> Writer<'p> {
             limits: pipeline.0.limits.batch,
             backoff: StoreBackoff::default(),
             resume_at: None,
+            check_at: Instant::now(),
         }
     }
 
@@ -117,8 +123,9 @@ impl<'p> Writer<'p> {
     async fn write_until(&mut self, cancel: &CancellationToken, drain: Duration) {
         let mut checkpoints = tokio::time::interval(CHECKPOINT_INTERVAL);
         checkpoints.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-        let mut health = tokio::time::interval(HEALTH_INTERVAL);
-        health.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let opener = Arc::clone(self.opener);
+        let settings_changed = until_changed(&*opener);
+        tokio::pin!(settings_changed);
         let mut deadline: Option<Instant> = None;
         let mut reopen = false;
         loop {
@@ -153,41 +160,41 @@ impl<'p> Writer<'p> {
                 }
                 () = sleep_until(self.resume_at) => self.resume_at = None,
                 operations = next_batch(self.pipeline, limits, idle), if may_send => self.send(operations),
-                _ = health.tick(), if deadline.is_none() && self.checks.is_empty() => self.start_check(),
+                () = &mut settings_changed, if deadline.is_none() && !reopen => reopen = true,
+                () = tokio::time::sleep_until(self.check_at), if deadline.is_none() && self.checks.is_empty() => self.start_check(),
                 _ = checkpoints.tick(), if self.saves.is_empty() => self.start_save(),
                 Some(_) = self.saves.join_next(), if !self.saves.is_empty() => {}
                 Some(check) = self.checks.join_next(), if !self.checks.is_empty() => match check {
                     Ok(check) => reopen |= self.handle_check(check),
-                    Err(error) => tracing::error!(%error, "a health check ended without a result"),
+                    Err(error) => {
+                        self.check_at = Instant::now() + MAX_HEALTH_PAUSE;
+                        tracing::error!(%error, "a health check ended without a result");
+                    }
                 },
             }
         }
     }
 
-    /// Checks credentials and indices in a task of its own, because a control plane or a store that
-    /// hangs must not delay writes.
+    /// Checks indices in a task of its own, because a store that hangs must not delay writes.
     fn start_check(&mut self) {
-        let opener = Arc::clone(self.opener);
+        let started = Instant::now();
         let store = Arc::clone(&self.store);
         let checked = self.pipeline.revisions();
         let movable = self.pipeline.movable_revisions();
         self.checks.spawn(async move {
-            let changed = tokio::time::timeout(CHECK_TIMEOUT, opener.changed())
-                .await
-                .unwrap_or(false);
             let lost = store.lost(&checked).await;
             let misplaced = match &lost {
                 Ok(lost) if lost.is_empty() => store.misplaced(&movable).await,
                 _ => Ok(BTreeSet::new()),
             };
             HealthCheck {
-                changed,
                 lost,
                 misplaced: misplaced.unwrap_or_else(|error| {
                     tracing::debug!(%error, "cannot find out which clusters belong to another index");
                     BTreeSet::new()
                 }),
                 checked,
+                spent: started.elapsed(),
             }
         });
     }
@@ -202,7 +209,9 @@ impl<'p> Writer<'p> {
     }
 
     /// Returns whether the store has to be opened again.
-    fn handle_check(&self, check: HealthCheck) -> bool {
+    fn handle_check(&mut self, check: HealthCheck) -> bool {
+        let pause = check.spent * HEALTH_PAUSE_RATIO;
+        self.check_at = Instant::now() + pause.clamp(MIN_HEALTH_PAUSE, MAX_HEALTH_PAUSE);
         match check.lost {
             Ok(lost) => {
                 for revision in check
@@ -225,14 +234,14 @@ impl<'p> Writer<'p> {
                 if self.in_flight.is_empty() && self.resume_at.is_none() {
                     self.pipeline.set_available(Ok(()));
                 }
-                check.changed
+                false
             }
             Err(error) => {
-                let refused = matches!(error, StoreError::Unauthorized { .. });
+                let refused = is_without_credentials(&error);
                 if self.in_flight.is_empty() {
                     self.pipeline.set_available(Err(error.into()));
                 }
-                check.changed || refused
+                refused
             }
         }
     }
@@ -400,7 +409,7 @@ impl<'p> Writer<'p> {
             self.retry(operation);
         }
         let next = match error {
-            StoreError::Unauthorized { .. } => AfterBatch::Reopen,
+            _ if is_without_credentials(&error) => AfterBatch::Reopen,
             StoreError::Unreachable { .. } | StoreError::Unsigned { .. } => {
                 AfterBatch::Pause(self.backoff.next(MAX_UNREACHABLE_DELAY))
             }
@@ -501,6 +510,14 @@ impl<'p> Writer<'p> {
             }
         }
     }
+}
+
+/// Whether the store can be used again only with other credentials or settings.
+fn is_without_credentials(error: &StoreError) -> bool {
+    matches!(
+        error,
+        StoreError::Unauthorized { .. } | StoreError::Closed { .. }
+    )
 }
 
 /// Waits for the next batch, until it is full or has lingered.

@@ -1,5 +1,7 @@
 //! Tracks writes in flight, and the position up to which everything is acknowledged.
 
+use std::{collections::BTreeMap, sync::Arc};
+
 use fleetdex_core::{
     model::Version,
     planted::{Bug, planted},
@@ -17,13 +19,19 @@ pub(super) struct WriteInFlight {
     generation: usize,
 }
 
+/// How many objects each selection of a unit has, by its id; see `sink::Filters`.
+/// Empty if all registries of the unit select the same objects.
+pub type SelectionCounts = Arc<BTreeMap<Arc<str>, u64>>;
+
 /// A position in the stream of a unit: a version, and the number of objects at it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StreamPosition {
     /// The resourceVersion.
     pub version: Version,
     /// How many objects existed at this version.
     pub objects: u64,
+    /// How many of them each selection had.
+    pub selected: SelectionCounts,
 }
 
 /// Tracks the writes in flight, and which position their acknowledgement proves.
@@ -71,13 +79,13 @@ impl AckTracker {
     }
 
     /// The last position up to which every write has begun.
-    pub(super) fn reached(&self) -> Option<StreamPosition> {
-        self.reached
+    pub(super) fn reached(&self) -> Option<&StreamPosition> {
+        self.reached.as_ref()
     }
 
     /// The last position up to which everything is acknowledged.
-    pub(super) fn acknowledged(&self) -> Option<StreamPosition> {
-        self.acknowledged
+    pub(super) fn acknowledged(&self) -> Option<&StreamPosition> {
+        self.acknowledged.as_ref()
     }
 
     /// Whether no later position can be acknowledged.
@@ -98,7 +106,7 @@ impl AckTracker {
     /// Starts at a position up to which everything is stored.
     pub(super) fn resume(&mut self, position: StreamPosition) {
         self.forget_positions();
-        (self.reached, self.acknowledged) = (Some(position), Some(position));
+        (self.reached, self.acknowledged) = (Some(position.clone()), Some(position));
     }
 
     /// Discards what is acknowledged, until the next list.
@@ -115,21 +123,23 @@ impl AckTracker {
     /// Acknowledges the awaited position if possible, and awaits the next one. Returns whether any
     /// was acknowledged.
     pub(super) fn advance(&mut self) -> bool {
-        let before = self.acknowledged;
         if planted(Bug::CheckpointBeforeAcknowledgement) {
-            self.acknowledged = self.reached;
-            return self.acknowledged != before;
+            let is_new = self.acknowledged != self.reached;
+            self.acknowledged.clone_from(&self.reached);
+            return is_new;
         }
+        let mut is_new = false;
         while !self.broken && self.in_flight[1 - self.side] == 0 {
             if let Some(position) = self.awaited.take() {
+                is_new |= self.acknowledged.as_ref() != Some(&position);
                 self.acknowledged = Some(position);
             }
             if self.reached.is_none() || self.reached == self.acknowledged {
                 break;
             }
-            self.awaited = self.reached;
+            self.awaited.clone_from(&self.reached);
             self.side = 1 - self.side;
         }
-        self.acknowledged != before
+        is_new
     }
 }

@@ -14,7 +14,7 @@ use fleetdex_telemetry::{Traces, traces::within};
 
 use super::{UnitRunner, garbled, indexed_at, listing::Listing};
 use crate::{
-    progress::FailureCause,
+    progress::{FailureCause, count_selected},
     relist::{ListedAction, StoredDocuments},
     sink::Wait,
     write_trace::WriteTrace,
@@ -162,6 +162,8 @@ impl UnitRunner {
             return Ok(());
         }
         self.list.objects += 1;
+        let selections = sink.selections_of(object);
+        count_selected(&mut self.list.selected, &selections, true);
         match self.list.stored.listed(&id, object.version()) {
             ListedAction::Unchanged if !self.writes_again => {
                 self.task.metrics.unchanged.inc();
@@ -222,7 +224,13 @@ impl UnitRunner {
                 .await;
         }
         self.task.sink.list_complete();
-        self.task.progress.set_objects(self.list.objects);
+        let mut selected = self.task.sink.filters.no_counts();
+        if !selected.is_empty() {
+            let counted = self.list.selected.iter();
+            Arc::make_mut(&mut selected)
+                .extend(counted.map(|(id, count)| (Arc::clone(id), *count)));
+        }
+        self.task.progress.set_objects(self.list.objects, selected);
         self.task.progress.set_skipped(self.list.unidentified);
         let stored = std::mem::take(&mut self.list).stored;
         self.delete_unlisted(stored, version).await;

@@ -1,5 +1,6 @@
 //! The state of a list in progress.
 
+use crate::progress::SelectionCounts;
 use crate::relist::StoredDocuments;
 
 /// A list in progress.
@@ -9,6 +10,8 @@ pub(super) struct Listing {
     pub(super) stored: StoredDocuments,
     /// Selected objects that it has shown.
     pub(super) objects: u64,
+    /// How many of them each selection has; those without any are absent.
+    pub(super) selected: SelectionCounts,
     /// Objects that it has shown and that cannot be identified.
     pub(super) unidentified: u64,
 }

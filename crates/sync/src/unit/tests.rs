@@ -25,7 +25,10 @@ use tower::{BoxError, service_fn};
 
 use super::*;
 use crate::{
-    audit::Permits, filter::ObjectFilter, progress::UnitState, sink::Filters,
+    audit::Permits,
+    filter::ObjectFilter,
+    progress::{SelectionCounts, UnitState},
+    sink::Filters,
     store_fixture::StoreFixture,
 };
 
@@ -98,6 +101,21 @@ fn widget(version: u64, spec: &str) -> String {
     format!(r#"{{"metadata":{metadata},"spec":{spec}}}"#)
 }
 
+/// Another object, in namespace `x`.
+fn widget_in_x(version: u64) -> String {
+    let metadata = json!({ "name": "b", "namespace": "x", "uid": "v", "resourceVersion": version.to_string() });
+    format!(r#"{{"metadata":{metadata}}}"#)
+}
+
+fn in_namespace(name: &str) -> ObjectFilter {
+    let selector = json!({ "apiVersion": "example.com/v1", "kind": "Widget", "namespace": name });
+    let selector = serde_json::from_value(selector).unwrap();
+    let spec = serde_json::from_value(json!({})).unwrap();
+    ObjectFilter::new(&selector, &spec, &widgets())
+        .unwrap()
+        .unwrap()
+}
+
 fn page(version: u64, items: &[String]) -> String {
     format!(
         r#"{{"metadata":{{"resourceVersion":"{version}"}},"items":[{}]}}"#,
@@ -152,10 +170,11 @@ impl UnitFixture {
         let filters = Filters::new(
             &unit.cluster,
             &unit.resource,
-            vec![ObjectFilter::default()],
+            vec![ObjectFilter::default(), in_namespace("x")],
             &[],
             &progress,
-        );
+        )
+        .counting(vec![("all".into(), vec![0]), ("x".into(), vec![1])]);
         let sink = Arc::new(Sink {
             pipeline: store.pipeline,
             projector,
@@ -419,5 +438,29 @@ async fn a_stream_stops_for_other_rules_when_too_many_runs_of_a_script_reach_a_l
     assert_eq!(
         fixture.stored().await[0]["metadata"]["resourceVersion"],
         "20"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_objects_of_each_selection_are_counted() {
+    let fixture = UnitFixture::new(&[widget(5, "{}"), widget_in_x(6)], &[]).await;
+    let counted = |fixture: &UnitFixture| {
+        let status = fixture.progress.status();
+        let position = fixture.progress.acknowledged().unwrap();
+        assert_eq!(position.selected, status.selected, "as a checkpoint has it");
+        (status.objects, status.selected["all"], status.selected["x"])
+    };
+    assert_eq!(counted(&fixture), (2, 2, 1));
+    let rest = [widget_in_x(6)];
+    fixture.event("DELETED", 12, &widget(12, "{}"), &rest).await;
+    assert_eq!(counted(&fixture), (1, 1, 1));
+    fixture.event("DELETED", 14, &widget_in_x(14), &[]).await;
+    assert_eq!(counted(&fixture), (0, 0, 0));
+    let filters = &fixture.audit.sink.filters;
+    assert!(filters.are_counted(&fixture.progress.status().selected));
+    let former = SelectionCounts::default();
+    assert!(
+        !filters.are_counted(&former),
+        "a checkpoint of an earlier release is not resumed from"
     );
 }

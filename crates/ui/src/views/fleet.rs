@@ -88,6 +88,7 @@ struct RegistryClusterAnswer {
     last_sync_time: String,
     last_audit_time: String,
     kinds: Vec<RegistryKindAnswer>,
+    omitted_kinds: u64,
 }
 
 /// A kind that is not in sync.
@@ -315,7 +316,8 @@ impl RegistryClusterAnswer {
                 @if !self.kinds.is_empty() {
                     ul { @for kind in &self.kinds {
                         li { (kind.kind) @if !kind.namespace.is_empty() { " in " (kind.namespace) } ": " (kind.phase) @if !kind.message.is_empty() { ", " (kind.message) } }
-                    } }
+                    }
+                    @if self.omitted_kinds > 0 { li { "and " (self.omitted_kinds) " more" } } }
                 }
             }
         }

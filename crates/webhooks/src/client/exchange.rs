@@ -6,6 +6,7 @@ use bytes::Bytes;
 use fleetdex_core::model::{causes, quoted};
 use fleetdex_interpreter::webhook::AnswerError;
 use fleetdex_limits::intake::{Intake, IntakeError};
+use fleetdex_tls::TlsFailure;
 use http::{
     HeaderMap,
     header::{ACCEPT, ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE, HOST},
@@ -65,7 +66,22 @@ fn unread(error: IntakeError) -> CallFailure {
 }
 
 fn lost(error: &(dyn Error + 'static)) -> CallFailure {
-    CallFailure::Connection(quoted(&causes(error)))
+    let failure = TlsFailure::of(error)
+        .filter(|failure| !matches!(failure, TlsFailure::NotHttp | TlsFailure::Closed));
+    let text = failure.map_or_else(|| causes(error), |failure| explained(&failure));
+    CallFailure::Connection(quoted(&text))
+}
+
+fn explained(failure: &TlsFailure) -> String {
+    let advice = match failure {
+        TlsFailure::UnknownAuthority { .. } => {
+            ": put the PEM certificate of that authority into clientConfig.caBundle"
+        }
+        TlsFailure::Expired { .. } => ": renew it",
+        TlsFailure::OtherName { .. } => ": issue one for the name in clientConfig",
+        _ => "",
+    };
+    format!("{}{advice}", failure.description("the webhook"))
 }
 
 /// The whole seconds of a timeout, rounded up, as the webhook is given them.

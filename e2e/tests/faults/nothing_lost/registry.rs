@@ -126,13 +126,34 @@ async fn a_registry_with_an_unreachable_store_is_deleted_only_when_it_may_orphan
     registry.store()["addresses"] = json!([proxy.url()]);
     registry.apply().await.unwrap();
     registry.until_ready().await.unwrap();
+    assert_eq!(
+        registry.status().await.unwrap()["stores"][0]["neverOpened"],
+        Value::Null
+    );
 
     proxy.set(Fault::Refuse);
     registry.delete().await.unwrap();
-    registry
-        .until("Ready", "False", "Unreachable", &proxy.url())
+    let message = registry
+        .until("Ready", "False", "DeletionBlocked", &proxy.url())
         .await
         .unwrap();
+    let orphan = format!(
+        "kubectl annotate rr {} fleetdex.io/orphan=true",
+        registry.name
+    );
+    registry
+        .until("Synced", "False", "Deleting", "")
+        .await
+        .unwrap();
+    let note = until_warning(&stage, &registry, "DeletionBlocked")
+        .await
+        .unwrap();
+    for text in [message, note] {
+        assert!(
+            text.contains("make the store available again") && text.contains(&orphan),
+            "{text}"
+        );
+    }
     always(
         "the registry waits for its store",
         STABLE_PERIOD,
@@ -160,4 +181,79 @@ async fn a_registry_with_an_unreachable_store_is_deleted_only_when_it_may_orphan
     for index in left {
         stage.opensearch.delete(&index).await.unwrap();
     }
+}
+
+/// Waits for a Warning of a registry with this reason. Returns its note.
+async fn until_warning(stage: &Stage, registry: &Registry, reason: &str) -> Result<String> {
+    eventually(reason, DEADLINE, || async {
+        let events = stage
+            .hub
+            .get("apis/events.k8s.io/v1/namespaces/default/events")
+            .await?;
+        let all = events["items"].as_array().context("no items")?;
+        let found = all.iter().find(|event| {
+            event["regarding"]["name"] == registry.name.as_str() && event["reason"] == reason
+        });
+        let found = found.with_context(|| format!("no {reason} in {events}"))?;
+        ensure!(found["type"] == "Warning", "{found}");
+        Ok(found["note"].as_str().context("no note")?.to_owned())
+    })
+    .await
+}
+
+#[tokio::test]
+async fn a_registry_whose_store_never_answered_is_deleted_at_once_also_after_a_restart() {
+    let stage = enter().await;
+    for is_restarted in [false, true] {
+        let proxy = FaultProxy::start(stage.fleet.opensearch().unwrap().url()).unwrap();
+        proxy.set(Fault::Refuse);
+        let mut registry = Registry::new(&stage, "unopened", &BOTH, &super::kinds()).unwrap();
+        registry.store()["addresses"] = json!([proxy.url()]);
+        registry.apply().await.unwrap();
+        registry
+            .until("Ready", "False", "Unreachable", &proxy.url())
+            .await
+            .unwrap();
+        assert_eq!(
+            registry.status().await.unwrap()["stores"][0]["neverOpened"],
+            true
+        );
+        if is_restarted {
+            stage.operator.restart().unwrap();
+            stage.operator.wait_ready(DEADLINE).await.unwrap();
+        }
+        registry.delete().await.unwrap();
+        registry.until_absent().await.unwrap();
+        let left = indices(&stage.opensearch, &registry.prefix).await.unwrap();
+        assert!(left.is_empty(), "{left:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_store_that_answers_late_is_filled_and_its_registry_waits_for_it_from_then_on() {
+    let stage = enter().await;
+    let proxy = FaultProxy::start(stage.fleet.opensearch().unwrap().url()).unwrap();
+    proxy.set(Fault::Refuse);
+    let mut registry = Registry::new(&stage, "late", &BOTH, &super::kinds()).unwrap();
+    registry.store()["addresses"] = json!([proxy.url()]);
+    registry.apply().await.unwrap();
+    registry
+        .until("Ready", "False", "Unreachable", &proxy.url())
+        .await
+        .unwrap();
+    proxy.set(Fault::None);
+    registry.until_ready().await.unwrap();
+
+    proxy.set(Fault::Refuse);
+    stage.operator.restart().unwrap();
+    stage.operator.wait_ready(DEADLINE).await.unwrap();
+    registry.delete().await.unwrap();
+    registry
+        .until("Ready", "False", "DeletionBlocked", &proxy.url())
+        .await
+        .unwrap();
+    proxy.set(Fault::None);
+    registry.until_absent().await.unwrap();
+    let left = indices(&stage.opensearch, &registry.prefix).await.unwrap();
+    assert!(left.is_empty(), "{left:?}");
 }

@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use e2e::{
+    fleet::unique,
     oracle::revisions,
     poll::eventually,
-    query_api::{list_with_warnings, names_of},
+    query_api::{bare_names_of, list_with_warnings, names_of},
 };
 use serde_json::{Value, json};
 
@@ -62,6 +63,75 @@ async fn no_change_is_lost_during_a_write_block() {
         until_written(&churns, 50).await;
     }
     stop(churns).await;
+    fixture.check_and_remove().await;
+}
+
+#[tokio::test]
+async fn results_are_stale_while_changes_wait_for_the_store() {
+    let stage = enter().await;
+    let fixture = Fixture::both_members(&stage, "stale").await;
+    let settings = format!("{}/_settings", fixture.indices());
+    let block = |value: Value| json!({ "index.blocks.read_only_allow_delete": value });
+    let path = "api/v1/namespaces/default/configmaps";
+    let clusters = async || {
+        let result = stage.operator.run_command(&["clusters"]).await.unwrap();
+        result.out
+    };
+    eventually("results are current", OUTAGE, || async {
+        let (_, warnings) = list_with_warnings(&stage.operator, path).await?;
+        anyhow::ensure!(warnings.is_empty(), "{warnings:?}");
+        Ok(())
+    })
+    .await
+    .unwrap();
+    assert!(!clusters().await.contains("Stale"), "{}", clusters().await);
+
+    stage
+        .opensearch
+        .put(&settings, &block(json!(true)))
+        .await
+        .unwrap();
+    let name = unique("waits");
+    let member = stage.member(1).unwrap();
+    let data = json!({ "a": "b" });
+    member
+        .apply_config_map("default", &name, &data)
+        .await
+        .unwrap();
+    eventually("results are stale", OUTAGE, || async {
+        let (list, warnings) = list_with_warnings(&stage.operator, path).await?;
+        let text = warnings.join("; ");
+        let is_named = text.contains("configmaps of cluster member1 are as they were at 20")
+            && text.contains("later changes wait for the store (Blocked)");
+        anyhow::ensure!(is_named, "{text}");
+        anyhow::ensure!(
+            !text.contains("member2"),
+            "nothing waits of member2: {text}"
+        );
+        anyhow::ensure!(
+            list["metadata"]["asOf"]["member1"].is_string(),
+            "{}",
+            list["metadata"]
+        );
+        Ok(())
+    })
+    .await
+    .unwrap();
+    assert!(clusters().await.contains("Stale"), "{}", clusters().await);
+
+    stage
+        .opensearch
+        .put(&settings, &block(Value::Null))
+        .await
+        .unwrap();
+    eventually("results are current again", OUTAGE, || async {
+        let (list, warnings) = list_with_warnings(&stage.operator, path).await?;
+        anyhow::ensure!(warnings.is_empty(), "{warnings:?}");
+        anyhow::ensure!(bare_names_of(&list)?.contains(&name), "{name} is missing");
+        Ok(())
+    })
+    .await
+    .unwrap();
     fixture.check_and_remove().await;
 }
 

@@ -126,6 +126,10 @@ async fn typing_errors_are_refused_with_the_name_of_the_value() {
     for (value, named) in [
         ("replica=3", "replica"),
         ("replicas=three", "replicas"),
+        ("replicas=0", "replicas"),
+        ("log.level=verbos", "level"),
+        ("log.level=info\\,fleetdex=verbos", "level"),
+        ("fullnameOverride=Fleet_Index", "fullnameOverride"),
         ("image.tagg=1", "tagg"),
         ("image.pullPolicy=always", "pullPolicy"),
         ("crds.aply=true", "aply"),
@@ -181,10 +185,79 @@ async fn typing_errors_are_refused_with_the_name_of_the_value() {
     );
 }
 
+/// A parent chart passes its global values to every chart, so they are refused only where they were meant for this one.
+#[tokio::test]
+async fn global_values_are_refused_where_they_have_no_effect() {
+    let chart = chart();
+    let template = [
+        "template",
+        "fleetdex",
+        &chart,
+        "--set",
+        "global.image.tag=1",
+    ];
+    let printed = Helm::offline().output(&template).await;
+    assert!(
+        !printed.success
+            && printed
+                .text
+                .contains("global.image: this chart uses no global values"),
+        "{}",
+        printed.text
+    );
+    let parent = tempfile::tempdir().unwrap();
+    let manifest = "apiVersion: v2\nname: parent\nversion: 1.0.0\n";
+    fs::write(parent.path().join("Chart.yaml"), manifest).unwrap();
+    copy_folder(Path::new(&chart), &parent.path().join("charts/fleetdex"));
+    let parent = parent.path().display().to_string();
+    let template = ["template", "all", &parent, "--set", "global.image.tag=1"];
+    let rendered = Helm::offline().run(&template).await;
+    assert_eq!(of_kind(&rendered, "Deployment").len(), 1);
+}
+
+/// The names of all objects that are rendered.
+fn object_names(manifests: &str) -> Vec<&str> {
+    let names = manifests
+        .split("\n---\n")
+        .filter_map(|manifest| manifest.split_once("\nmetadata:\n  name: "));
+    names
+        .map(|(_, rest)| rest.lines().next().unwrap_or_default().trim_matches('"'))
+        .collect()
+}
+
+#[tokio::test]
+async fn names_of_objects_are_valid_and_can_be_chosen() {
+    let (chart, long) = (chart(), "a".repeat(53));
+    let template = ["template", &long, &chart, "-n", NAMESPACE, "-f", EVERYTHING];
+    let rendered = Helm::offline().run(&template).await;
+    let names = object_names(&rendered);
+    assert!(names.len() > 20, "{names:?}");
+    for name in names {
+        // Names of roles and of their bindings may be longer, and have no pattern.
+        let longest = if name.contains("-authentication-reader") {
+            253
+        } else {
+            63
+        };
+        assert!(name.len() <= longest && !name.ends_with('-'), "{name}");
+    }
+    for (value, name) in [
+        ("fullnameOverride=index", "index"),
+        ("nameOverride=index", "fleetdex-index"),
+    ] {
+        let rendered = render(&[value]).await;
+        assert!(
+            of_kind(&rendered, "Deployment")[0].contains(&format!("\n  name: {name}\n")),
+            "{rendered}"
+        );
+        assert!(!object_names(&rendered).contains(&"fleetdex"));
+    }
+}
+
 #[tokio::test]
 async fn rights_are_those_of_the_chosen_sources() {
-    const KARMADA: &str = "[cluster.karmada.io]";
-    const CLUSTER_API: &str = "[cluster.x-k8s.io]";
+    const KARMADA: &str = "- cluster.karmada.io\n    resources:\n    - clusters\n";
+    const CLUSTER_API: &str = "- cluster.x-k8s.io\n";
     const LISTS_SECRETS: &str = "resources: [secrets]\n    # Kubernetes cannot";
     let default = render(&["api.enabled=false"]).await;
     assert!(

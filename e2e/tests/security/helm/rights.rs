@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-use std::{collections::BTreeSet, fs};
+use std::{collections::BTreeSet, fs, path::Path};
 
 use e2e::{
     fleet::{ApiServer, Fleet, OpenSearchKind, Options, Registration},
@@ -18,8 +18,8 @@ use serde_json::{Value, json};
 
 use super::grants::{Audit, Needs, is_allowed};
 use super::tool::{
-    Helm, NAMESPACE, Release, chart, each_crd_is, kubeconfig_of_account, run_helm_test,
-    until_served,
+    Helm, NAMESPACE, Release, chart, each_crd_is, fleetdex, kubeconfig_of_account, make_reachable,
+    run_helm_test, until_served,
 };
 
 const RELEASE: Release<'_> = Release {
@@ -183,6 +183,7 @@ async fn the_charts_service_account_may_run_the_operator_and_nothing_more() {
             && tested.contains("serves /apis/search.fleetdex.io/v1alpha1"),
         "{tested}"
     );
+    doctor_finds_nothing(&kubeconfig, &control_plane.kubeconfig(), &operator).await;
     hub.delete(path).await.unwrap();
     eventually("the registry is gone", DEADLINE, || async {
         anyhow::ensure!(hub.find(path).await?.is_none(), "it is still there");
@@ -278,17 +279,26 @@ async fn the_charts_service_account_may_run_the_operator_and_nothing_more() {
         .await;
 }
 
-/// Gives the API server a way to the operator on this machine, and the Pod of `helm test` its account, which a controller manager would create.
-async fn make_reachable(hub: &Objects) {
-    let path = format!("api/v1/namespaces/{NAMESPACE}/services/fleetdex-api");
-    hub.delete(&path).await.unwrap();
-    let service = json!({ "apiVersion": "v1", "kind": "Service", "metadata": { "name": "fleetdex-api" },
-        "spec": { "type": "ExternalName", "externalName": "localhost" } });
-    hub.apply(&path, &service).await.unwrap();
-    let account =
-        json!({ "apiVersion": "v1", "kind": "ServiceAccount", "metadata": { "name": "default" } });
-    let path = format!("api/v1/namespaces/{NAMESPACE}/serviceaccounts/default");
-    hub.apply(&path, &account).await.unwrap();
+/// On a healthy install doctor, with the account and the environment of the operator, finds nothing to do.
+async fn doctor_finds_nothing(kubeconfig: &Path, administrator: &Path, operator: &Operator) {
+    let admin_url = format!("--admin-url={}", operator.admin_url());
+    let service = format!("--api-service={NAMESPACE}/fleetdex-api");
+    let namespace = format!("--replica-namespace={NAMESPACE}");
+    let arguments = ["doctor", &admin_url, &service, "--replicas", &namespace];
+    let printed = fleetdex(kubeconfig, &arguments).await;
+    assert!(printed.success, "{}", printed.text);
+    assert!(
+        printed.text.contains("permissions") && !printed.text.contains("may not"),
+        "{}",
+        printed.text
+    );
+    for status in ["Error", "Skipped", "Warning"] {
+        assert!(!printed.text.contains(status), "{}", printed.text);
+    }
+    // Without the roles that the chart binds, and with nothing but the right to ask.
+    let without = ["doctor", &admin_url, &service, "--as=nobody"];
+    let printed = fleetdex(administrator, &without).await;
+    assert!(!printed.success, "{}", printed.text);
 }
 
 /// Paths of objects whose status the operator writes, besides registries and clusters.

@@ -155,7 +155,7 @@ pub fn arguments_of(pod_spec: &Value) -> Vec<String> {
 }
 
 /// What a kubelet would do for the hook Job: runs its command with the rights of its service account, and reports its end.
-async fn run_hook_job(server: &ApiServer, release: &Release<'_>) -> String {
+pub async fn run_hook_job(server: &ApiServer, release: &Release<'_>) -> String {
     let hub = Objects::of(server).unwrap();
     let namespace = release.namespace;
     let path = format!(
@@ -181,38 +181,58 @@ async fn run_hook_job(server: &ApiServer, release: &Release<'_>) -> String {
     printed.text
 }
 
-/// Runs `helm test`, and what its Pod runs, with the address of the admin port instead of that of the Service, which only a cluster's network has.
+/// Runs `helm test`, and what its Pod runs.
 pub async fn run_helm_test(server: &ApiServer, release: &Release<'_>, admin_url: &str) -> String {
+    let test = ["test", release.name, "-n", release.namespace];
+    let helm = Helm::of(server);
+    let (ended, printed) = tokio::join!(helm.run(&test), run_test_pod(server, release, admin_url));
+    assert!(ended.contains("Succeeded"), "{ended}");
+    printed
+}
+
+/// What a kubelet would do for the Pod of `helm test`, with the address of the admin port instead of that of the Service, which only a cluster's network has.
+pub async fn run_test_pod(server: &ApiServer, release: &Release<'_>, admin_url: &str) -> String {
     let hub = Objects::of(server).unwrap();
     let namespace = release.namespace;
     let path = format!(
         "api/v1/namespaces/{namespace}/pods/{}-test",
         release.full_name()
     );
-    let test = ["test", release.name, "-n", namespace];
-    let helm = Helm::of(server);
-    let kubelet = async {
-        let pod = eventually("helm creates the Pod", DEADLINE, || hub.get(&path))
-            .await
-            .unwrap();
-        let account = pod["spec"]["serviceAccountName"].as_str().unwrap();
-        let kubeconfig = kubeconfig_of_account(server, namespace, account).await;
-        let mut arguments = arguments_of(&pod["spec"]);
-        for argument in &mut arguments {
-            if argument.starts_with("--admin-url=") {
-                *argument = format!("--admin-url={admin_url}");
-            }
+    let pod = eventually("helm creates the Pod", DEADLINE, || hub.get(&path))
+        .await
+        .unwrap();
+    let account = pod["spec"]["serviceAccountName"].as_str().unwrap();
+    let kubeconfig = kubeconfig_of_account(server, namespace, account).await;
+    let mut arguments = arguments_of(&pod["spec"]);
+    for argument in &mut arguments {
+        if argument.starts_with("--admin-url=") {
+            *argument = format!("--admin-url={admin_url}");
         }
-        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-        let printed = fleetdex(&kubeconfig, &arguments).await;
-        assert!(printed.success, "{}", printed.text);
-        let status = json!({ "status": { "phase": "Succeeded" } });
-        hub.merge(&format!("{path}/status"), &status).await.unwrap();
-        printed.text
-    };
-    let (ended, printed) = tokio::join!(helm.run(&test), kubelet);
-    assert!(ended.contains("Succeeded"), "{ended}");
-    printed
+    }
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let printed = fleetdex(&kubeconfig, &arguments).await;
+    assert!(printed.success, "{}", printed.text);
+    let status = json!({ "status": { "phase": "Succeeded" } });
+    hub.merge(&format!("{path}/status"), &status).await.unwrap();
+    printed.text
+}
+
+/// Lets the API server forward requests to an operator that runs on this machine instead of in a Pod.
+pub async fn make_reachable(hub: &Objects) {
+    let path = format!("api/v1/namespaces/{NAMESPACE}/services/fleetdex-api");
+    hub.delete(&path).await.unwrap();
+    let service = json!({ "apiVersion": "v1", "kind": "Service", "metadata": { "name": "fleetdex-api" },
+        "spec": { "type": "ExternalName", "externalName": "localhost" } });
+    hub.apply(&path, &service).await.unwrap();
+    make_default_account(hub, NAMESPACE).await;
+}
+
+/// The account of Pods that name none, which a controller makes in each namespace.
+pub async fn make_default_account(objects: &Objects, namespace: &str) {
+    let account =
+        json!({ "apiVersion": "v1", "kind": "ServiceAccount", "metadata": { "name": "default" } });
+    let path = format!("api/v1/namespaces/{namespace}/serviceaccounts/default");
+    objects.apply(&path, &account).await.unwrap();
 }
 
 /// Waits until the CRDs' resources are served.

@@ -10,6 +10,7 @@ fn status(objects: u64) -> UnitStatus {
         state: UnitState::Synced,
         synced_at: Some("2026-02-03T10:00:00Z".parse().unwrap()),
         objects,
+        selected: std::sync::Arc::default(),
         skipped: 0,
         rejected: 0,
         rejected_example: None,

@@ -27,7 +27,7 @@ use super::{
 };
 use crate::{
     auth::caller::Caller,
-    catalog::planned_stream::PlannedStream,
+    catalog::planned_stream::{NoAudit, PlannedStream},
     fake::{cluster, relative, store},
 };
 
@@ -190,7 +190,7 @@ async fn a_verification_omits_clusters_that_the_caller_cannot_see() {
             catalog.add_stream(PlannedStream {
                 unit,
                 store: store("main"),
-                audit: Err("it is stopped".to_owned()),
+                audit: Err(NoAudit::NotRunning("it is stopped".to_owned())),
             });
         }
         catalog.add_incomplete(cluster("member2"), store("main"));

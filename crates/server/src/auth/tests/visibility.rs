@@ -14,7 +14,10 @@ use tower::ServiceExt as _;
 
 use super::{World, held};
 use crate::{
-    catalog::{Catalog, planned_stream::PlannedStream},
+    catalog::{
+        Catalog,
+        planned_stream::{NoAudit, PlannedStream},
+    },
     fake::{add, cluster, pods, served, store},
     render::group_discovery::AGGREGATED_TYPE,
 };
@@ -129,7 +132,7 @@ fn stream(name: &str) -> PlannedStream {
     PlannedStream {
         unit,
         store: store("main"),
-        audit: Err("it is stopped".to_owned()),
+        audit: Err(NoAudit::NotRunning("it is stopped".to_owned())),
     }
 }
 

@@ -2,7 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use fleetdex_core::{model::ClusterName, query::Permitted};
+use fleetdex_core::{
+    model::ClusterName,
+    query::{Permitted, ResourceName},
+};
 use jiff::Timestamp;
 
 use crate::{
@@ -66,12 +69,17 @@ fn other_versions(
 
 pub(super) fn as_of(
     catalog: &Catalog,
+    resource: &ResourceName,
     stored: &StoredResource,
     is_included: impl Fn(&ClusterName) -> bool,
 ) -> BTreeMap<ClusterName, Timestamp> {
     let answering = stored.clusters.iter().filter(|name| is_included(name));
+    let shown = |name| {
+        let delayed = catalog.delayed_since(name, Some(resource));
+        catalog.stale_since(name).into_iter().chain(delayed).min()
+    };
     answering
-        .filter_map(|name| Some((name.clone(), catalog.stale_since(name)?)))
+        .filter_map(|name| Some((name.clone(), shown(name)?)))
         .take(MAX_AS_OF)
         .collect()
 }

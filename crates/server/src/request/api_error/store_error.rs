@@ -1,6 +1,6 @@
 //! Errors of stores as responses for users.
 
-use fleetdex_store::StoreError;
+use fleetdex_store::{StoreError, opensearch::role::missing_action};
 
 use super::ApiError;
 
@@ -39,6 +39,15 @@ impl From<StoreError> for ApiError {
                 "the server has no credentials for the store; its registry's status says why"
                     .to_owned(),
             ),
+            StoreError::Closed { reason, .. } => Self::Unavailable(format!(
+                "the store may not be asked now ({reason}); its registry's status says why"
+            )),
+            StoreError::Unauthorized { reason, .. } if missing_action(&reason).is_some() => {
+                Self::Unavailable(format!(
+                    "the server's user may not do {} in the store: give it the role that `fleetdex store role` prints",
+                    missing_action(&reason).unwrap_or_default()
+                ))
+            }
             StoreError::Unauthorized { .. } => Self::Unavailable(
                 "the store refuses the server's credentials; its registry's status says why"
                     .to_owned(),

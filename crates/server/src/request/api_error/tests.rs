@@ -101,6 +101,10 @@ fn users_are_not_told_addresses_nor_names_of_indices() {
             owner: "hidden".to_owned(),
         },
         StoreError::Embedded(reason()),
+        StoreError::Closed {
+            reason: "HostNotAllowed",
+            message: reason(),
+        },
     ] {
         let message = ApiError::from(error).to_string();
         assert!(

@@ -343,19 +343,32 @@ fn a_parameter_cannot_contradict_the_path() {
 #[test]
 fn a_verification_covers_all_clusters_or_the_named_ones() {
     let path = "/apis/search.fleetdex.io/v1alpha1/verify";
-    assert_eq!(parse(path, None).unwrap(), ApiRequest::Verify(Vec::new()));
-    let some = ["a".parse().unwrap(), "team/prod".parse().unwrap()].to_vec();
+    assert_eq!(
+        parse(path, None).unwrap(),
+        ApiRequest::Verify(VerifyRequest::default())
+    );
+    let some = VerifyRequest {
+        clusters: ["a".parse().unwrap(), "team/prod".parse().unwrap()].to_vec(),
+        is_of_replica: false,
+    };
+    assert_eq!(
+        parse("/apis/search.fleetdex.io/v1alpha1/changes/verify", None).unwrap(),
+        ApiRequest::Verify(VerifyRequest {
+            clusters: Vec::new(),
+            is_of_replica: true
+        })
+    );
     assert_eq!(
         parse(path, Some("clusters=a,team%2Fprod&timeout=9s")).unwrap(),
         ApiRequest::Verify(some)
     );
     assert_eq!(
         parse(path, Some("cluster=a")).unwrap(),
-        ApiRequest::Verify(Vec::new())
+        ApiRequest::Verify(VerifyRequest::default())
     );
     assert_eq!(
         ignored(
-            &ApiRequest::Verify(Vec::new()),
+            &ApiRequest::Verify(VerifyRequest::default()),
             "cluster=a&clusters=b&timeout=9s"
         ),
         ["cluster"]

@@ -4,7 +4,7 @@
 
 use std::{net::SocketAddr, pin::Pin, sync::Arc, time::Duration};
 
-use fleetdex_core::model::{FleetVersion, StoreName, causes};
+use fleetdex_core::model::{ClusterName, FleetVersion, StoreName, causes};
 use futures::AsyncBufRead;
 use http::Request;
 use kube::{Client, Config};
@@ -18,6 +18,8 @@ use crate::{
     },
 };
 
+/// A replica that sends nothing for so long is gone: it sends a line every few seconds.
+pub(super) const SILENCE_TIMEOUT: Duration = Duration::from_secs(30);
 /// Timeout until a response begins.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -104,8 +106,23 @@ pub(super) async fn position(client: &Client, path: &str) -> Result<Lines, Conne
     ask(client, path.to_owned()).await
 }
 
+/// The report of the verification of clusters.
+pub(super) async fn verification(
+    client: &Client,
+    clusters: &[ClusterName],
+) -> Result<Lines, ConnectionError> {
+    let names = clusters.iter().map(|name| percent::encode(name.as_str()));
+    let names = names.collect::<Vec<_>>().join(",");
+    let group = GROUPS[0];
+    let path = format!("/apis/{group}/{VERSION}/changes/verify?clusters={names}");
+    request(client, Request::post(path).body(Vec::new())?).await
+}
+
 async fn ask(client: &Client, path: String) -> Result<Lines, ConnectionError> {
-    let request = Request::get(path).body(Vec::new())?;
+    request(client, Request::get(path).body(Vec::new())?).await
+}
+
+async fn request(client: &Client, request: Request<Vec<u8>>) -> Result<Lines, ConnectionError> {
     match timeout(TIMEOUT, client.request_stream(request)).await {
         Ok(Ok(lines)) => Ok(Box::pin(lines)),
         Ok(Err(kube::Error::Api(status))) if status.code == 410 => Err(ConnectionError::TooOld),
