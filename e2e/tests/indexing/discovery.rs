@@ -301,7 +301,12 @@ async fn a_kind_without_a_version_is_resolved_for_each_member() {
     ];
     // While a fourth kind is not in sync yet, there is one for each reason.
     eventually("each kind has its message", DEADLINE, || async {
-        let cluster = registry.until_phase(WITH_BOTH, "Failed", "").await?;
+        let status = registry.status().await?;
+        let clusters = status["clusters"].as_array().context("no clusters")?;
+        let cluster = clusters
+            .iter()
+            .find(|cluster| cluster["name"] == WITH_BOTH && cluster["phase"] == "Failed")
+            .with_context(|| format!("{WITH_BOTH} has not failed: {status}"))?;
         let kinds = cluster["kinds"].as_array().context("no kinds")?;
         let messages: BTreeSet<&str> = kinds
             .iter()

@@ -260,15 +260,21 @@ async fn the_role_permits_what_is_needed_and_nothing_else() {
         .put(&other, &json!({}))
         .await
         .unwrap();
-    for (method, path) in [
-        (Method::GET, format!("{other}/_search")),
-        (Method::GET, "_search".to_owned()),
-        (Method::GET, "_plugins/_security/api/roles".to_owned()),
-        (Method::GET, "_cat/indices".to_owned()),
-        (Method::GET, "_snapshot".to_owned()),
-        (Method::DELETE, other.clone()),
+    let snapshots = json!({ "type": "fs", "settings": { "location": "x" } });
+    for (method, path, body) in [
+        (Method::GET, format!("{other}/_search"), Value::Null),
+        (Method::GET, "_search".to_owned(), Value::Null),
+        (
+            Method::GET,
+            "_plugins/_security/api/roles".to_owned(),
+            Value::Null,
+        ),
+        (Method::GET, "_cat/indices".to_owned(), Value::Null),
+        (Method::GET, "_snapshot".to_owned(), Value::Null),
+        (Method::PUT, "_snapshot/x".to_owned(), snapshots),
+        (Method::DELETE, other.clone(), Value::Null),
     ] {
-        let status = asked(server, method, &path, &Value::Null).await.unwrap();
+        let status = asked(server, method, &path, &body).await.unwrap();
         assert_eq!(status, 403, "{path}");
     }
     server.client().unwrap().delete(&other).await.unwrap();

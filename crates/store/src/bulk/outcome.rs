@@ -42,6 +42,20 @@ pub enum Verdict {
 }
 
 impl Verdict {
+    /// Why the write was not done; `None` if it was, or if its index is gone.
+    pub fn refusal(&self) -> Option<&str> {
+        match self {
+            Self::Retry(refusal) | Self::Blocked(refusal) | Self::Rejected(refusal) => {
+                Some(refusal)
+            }
+            Self::Indexed
+            | Self::Deleted
+            | Self::Absent
+            | Self::Superseded
+            | Self::IndexMissing(_) => None,
+        }
+    }
+
     /// The verdict's name in metrics.
     pub fn label(&self) -> &'static str {
         match self {

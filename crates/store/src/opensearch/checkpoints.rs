@@ -1,19 +1,12 @@
 //! Checkpoints in the index `<prefix>.state`: one document for each cluster.
 
 use fleetdex_core::model::{ClusterName, IndexName, JsonLine};
-use http::Method;
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::{
-    client::{BULK_TIMEOUT, Call, parse},
-    engine::Engine,
-};
-use crate::{
-    Checkpoints, StoreError,
-    bulk::{self, Verdict},
-};
+use super::{client::parse, engine::Engine};
+use crate::{Checkpoints, StoreError};
 
 #[derive(Deserialize)]
 struct StoredCheckpoints {
@@ -65,45 +58,19 @@ impl Engine {
             let dated = Checkpoints { at: Some(Timestamp::now()), ..of_cluster.clone() };
             [action, json!(dated)].map(|line| JsonLine::new(line.to_string()))
         });
-        self.write_state(lines.collect(), checkpoints.len()).await
+        let lines: Vec<JsonLine> = lines.collect();
+        self.client
+            .bulk_of_all("writing checkpoints", &lines, checkpoints.len())
+            .await
+            .map(drop)
     }
 
     pub(super) async fn delete_checkpoints(&self, cluster: &ClusterName) -> Result<(), StoreError> {
         let action = json!({ "delete": { "_index": self.options.prefix.state(), "_id": self.document_id(cluster) } });
-        self.write_state(vec![JsonLine::new(action.to_string())], 1)
+        let line = JsonLine::new(action.to_string());
+        self.client
+            .bulk_of_all("deleting checkpoints", &[line], 1)
             .await
-    }
-
-    async fn write_state(&self, lines: Vec<JsonLine>, count: usize) -> Result<(), StoreError> {
-        let operation = "writing checkpoints";
-        let path = bulk::PATH.to_owned();
-        let call = Call {
-            operation,
-            method: Method::POST,
-            path,
-            body: bulk::joined(&lines),
-            timeout: BULK_TIMEOUT,
-        };
-        let answer = self.client.call(call).await?;
-        let garbled = |reason: String| StoreError::Garbled {
-            operation: operation.to_owned(),
-            reason,
-        };
-        let verdicts =
-            bulk::read_response(&answer, count).map_err(|error| garbled(error.to_string()))?;
-        // Without the index there is nothing to delete.
-        let done = |verdict: &Verdict| {
-            matches!(
-                verdict,
-                Verdict::Indexed | Verdict::Deleted | Verdict::Absent | Verdict::IndexMissing(_)
-            )
-        };
-        match verdicts.into_iter().find(|verdict| !done(verdict)) {
-            None => Ok(()),
-            Some(refused) => Err(StoreError::Busy {
-                status: 429,
-                reason: format!("{refused:?}"),
-            }),
-        }
+            .map(drop)
     }
 }

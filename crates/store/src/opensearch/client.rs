@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use fleetdex_core::model::{json_fault, quoted};
+use fleetdex_core::model::{JsonLine, json_fault, quoted};
 use fleetdex_telemetry::traces::{self, Beginning, KeyValue, SpanKind, Trace};
 use http::{Method, Request, StatusCode, header::CONTENT_TYPE};
 use serde::{Deserialize, de::DeserializeOwned};
@@ -16,7 +16,10 @@ use super::{
     role::with_remedy,
     transport::{OpenSearchService, StoreClosed, Timeout, TransportError},
 };
-use crate::StoreError;
+use crate::{
+    StoreError,
+    bulk::{self, Verdict},
+};
 
 /// A bulk request of 2 MiB takes tens of milliseconds; a node that collects garbage or merges may
 /// take much longer.
@@ -75,6 +78,45 @@ impl Client {
         match self.exchange(call).await? {
             (status, body) if status.is_success() => Ok(body),
             (status, body) => Err(self.failure(operation, status, &body)),
+        }
+    }
+
+    /// Sends a bulk request and returns the outcome of each of its items.
+    pub async fn bulk(
+        &self,
+        operation: &str,
+        body: Bytes,
+        items: usize,
+    ) -> Result<Vec<Verdict>, StoreError> {
+        let call = Call {
+            operation,
+            method: Method::POST,
+            path: bulk::PATH.to_owned(),
+            body,
+            timeout: BULK_TIMEOUT,
+        };
+        let answer = self.call(call).await?;
+        bulk::read_response(&answer, items).map_err(|error| StoreError::Garbled {
+            operation: operation.to_owned(),
+            reason: error.to_string(),
+        })
+    }
+
+    /// Sends a bulk request of which every item has to be done, or its index gone. Returns their
+    /// outcomes.
+    pub async fn bulk_of_all(
+        &self,
+        operation: &str,
+        lines: &[JsonLine],
+        items: usize,
+    ) -> Result<Vec<Verdict>, StoreError> {
+        let verdicts = self.bulk(operation, bulk::joined(lines), items).await?;
+        match verdicts.iter().find_map(Verdict::refusal) {
+            None => Ok(verdicts),
+            Some(refusal) => Err(StoreError::Busy {
+                status: 429,
+                reason: format!("{operation}: {refusal}"),
+            }),
         }
     }
 

@@ -6,17 +6,13 @@ use serde::de::IgnoredAny;
 use serde_json::json;
 
 use super::{
-    client::{BULK_TIMEOUT, Call},
     engine::Engine,
     partitions::too_many_changes,
     responses::Purpose,
     search_response::{RawHit, SearchResponse},
     shared_index::SharedIndex,
 };
-use crate::{
-    StoreError,
-    bulk::{self, Verdict},
-};
+use crate::{StoreError, bulk::Verdict};
 
 /// Documents that are deleted by one request.
 const DELETIONS: usize = 5_000;
@@ -121,32 +117,10 @@ impl Engine {
                 JsonLine::new(json!({ "delete": action }).to_string())
             })
             .collect();
-        let call = Call {
-            operation,
-            method: Method::POST,
-            path: bulk::PATH.to_owned(),
-            body: bulk::joined(&lines),
-            timeout: BULK_TIMEOUT,
-        };
-        let answer = self.client.call(call).await?;
-        let verdicts =
-            bulk::read_response(&answer, lines.len()).map_err(|error| StoreError::Garbled {
-                operation: operation.to_owned(),
-                reason: error.to_string(),
-            })?;
-        let is_done = |verdict: &Verdict| {
-            matches!(
-                verdict,
-                Verdict::Deleted | Verdict::Absent | Verdict::Superseded | Verdict::IndexMissing(_)
-            )
-        };
-        let is_any = verdicts.contains(&Verdict::Deleted);
-        match verdicts.into_iter().find(|verdict| !is_done(verdict)) {
-            None => Ok(is_any),
-            Some(refused) => Err(StoreError::Busy {
-                status: 429,
-                reason: format!("{operation}: {refused:?}"),
-            }),
-        }
+        let verdicts = self
+            .client
+            .bulk_of_all(operation, &lines, lines.len())
+            .await?;
+        Ok(verdicts.contains(&Verdict::Deleted))
     }
 }

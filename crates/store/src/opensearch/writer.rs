@@ -8,10 +8,8 @@ use std::{
 
 use async_trait::async_trait;
 use fleetdex_core::{model::ClusterName, query::ResourceName};
-use http::Method;
 
 use super::{
-    client::{BULK_TIMEOUT, Call},
     engine::{Engine, EngineOptions},
     index_template::{index_template, state_template},
     responses::MAX_DOCUMENT_BYTES,
@@ -207,24 +205,8 @@ impl Engine {
     }
 
     async fn write_fitting(&self, writes: &[Write]) -> Result<Vec<Verdict>, StoreError> {
-        let operation = "a bulk request";
-        let path = bulk::PATH.to_owned();
         let Encoded { body, items } = bulk::encode(writes);
-        let answer = self
-            .client
-            .call(Call {
-                operation,
-                method: Method::POST,
-                path,
-                body,
-                timeout: BULK_TIMEOUT,
-            })
-            .await?;
-        let mut verdicts =
-            bulk::read_response(&answer, items).map_err(|error| StoreError::Garbled {
-                operation: operation.to_owned(),
-                reason: error.to_string(),
-            })?;
+        let mut verdicts = self.client.bulk("a bulk request", body, items).await?;
         verdicts.truncate(writes.len());
         Ok(verdicts)
     }
