@@ -26,6 +26,8 @@ const KILLED_AFTER_PAGES: [usize; 5] = [1, 2, 3, 4, 5];
 /// How soon OpenSearch forgets tombstones, and a longer time.
 const GC_DELETES: &str = "1s";
 const LONGER_THAN_GC_DELETES: Duration = Duration::from_secs(6);
+/// Two kinds of two members.
+const STREAMS: f64 = 4.0;
 /// How long a state must not change.
 const STABLE_PERIOD: Duration = Duration::from_secs(5);
 /// How long an operator may take to stop.
@@ -125,6 +127,18 @@ async fn a_paused_operator_restores_no_deleted_objects_after_gc_deletes() {
     let stage = enter().await;
     let fixture = Fixture::both_members(&stage, "stopped").await;
     let second = stage.another_operator(&[]).await.unwrap();
+    // A list that it began during the writes would miss an object that was deleted before, and that
+    // a write of the first operator, still in flight, stores afterwards: only the first operator
+    // learns of that deletion, when it resumes.
+    eventually("the second operator watches", DEADLINE, || async {
+        let found = second
+            .count_of("fleetdex_units", "phase=\"watching\"")
+            .await?;
+        ensure!(found == STREAMS, "{found} of {STREAMS}");
+        Ok(())
+    })
+    .await
+    .unwrap();
     let churns = fixture.start_churn();
     until_written(&churns, 100).await;
     // Paused during writes: what it has read and not sent yet is outdated when it resumes.
