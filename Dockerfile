@@ -18,8 +18,6 @@ LABEL org.opencontainers.image.title="Fleetdex" \
       org.opencontainers.image.description="A live, searchable index of every object in every Kubernetes cluster" \
       org.opencontainers.image.licenses="Apache-2.0"
 ENV PATH=/usr/local/bin
-# Freed memory returns to the system at once: docs/adr/0014-allocator.md.
-ENV MIMALLOC_PURGE_DELAY=0
 USER 65532:65532
 EXPOSE 8080
 ENTRYPOINT ["/usr/local/bin/fleetdex"]

@@ -73,9 +73,6 @@ pub struct Usage {
     pub cpu_seconds: f64,
 }
 
-/// The environment that the image sets, besides `PATH`.
-const IMAGE_ENVIRONMENT: [(&str, &str); 1] = [("MIMALLOC_PURGE_DELAY", "0")];
-
 impl Operator {
     /// Starts it without waiting; see [`wait_ready`](Self::wait_ready).
     pub fn start(options: OperatorOptions) -> Result<Self> {
@@ -91,12 +88,10 @@ impl Operator {
                 .iter()
                 .map(|argument| argument.replace(API_PORT, &port)),
         );
-        let environment =
-            IMAGE_ENVIRONMENT.map(|(name, value)| (name.to_owned(), value.to_owned()));
         let start = Start {
             program: fleetdex_program()?,
             arguments,
-            environment: environment.into_iter().chain(options.environment).collect(),
+            environment: options.environment,
             user: None,
             folder: options.dir.clone(),
         };
@@ -332,13 +327,14 @@ pub fn sum_of_samples(metrics: &str, name: &str, labels: &str) -> Result<f64> {
 mod tests {
     use super::*;
 
+    /// Operators are started without variables, too.
     #[test]
-    fn the_environment_is_that_of_the_image() {
+    fn the_image_sets_no_variable() {
         let image = include_str!("../../Dockerfile").lines();
         let set = image.filter_map(|line| line.strip_prefix("ENV ")?.split_once('='));
         // The first stage compiles the program.
         let set = set.filter(|(name, _)| !["PATH", "RUSTUP_TOOLCHAIN"].contains(name));
-        assert_eq!(set.collect::<Vec<_>>(), IMAGE_ENVIRONMENT);
+        assert_eq!(set.collect::<Vec<_>>(), []);
     }
 
     #[test]
