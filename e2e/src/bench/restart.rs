@@ -53,10 +53,12 @@ pub async fn measure(fleet: &Fleet, run: &Run, sizes: &Sizes, figures: &mut Figu
     );
     println!("  {text}");
     figures.line("restart with nothing changed", text);
+    // Only the checkpoint says by which rules the documents were made.
+    let objects = sizes.pods as f64;
     let text = format!(
-        "{}; no write: {}",
+        "{}; each object written once at most ({objects:.0}): {}",
         without.text(),
-        verdict(without.writes == 0.0)
+        verdict(without.writes <= objects)
     );
     println!("  without checkpoint: {text}");
     figures.line("  without the checkpoint", text);
