@@ -14,29 +14,24 @@ mod ast;
 mod evaluate;
 mod json;
 mod literal;
-mod locate;
 mod parse;
 mod print;
+mod select;
 #[cfg(test)]
 mod template;
 #[cfg(test)]
 mod tests;
 mod unambiguous;
 
-use std::{cell::Cell, collections::BTreeSet};
-
 use serde_json::Value;
 
 pub use self::{
     ast::JsonPathError,
     json::{JsonValue, Scalar},
-    locate::{LocationStep, NodeLocation},
-    print::text,
+    print::{text, text_within},
 };
-use self::{ast::PathStep, evaluate::Evaluation};
-
-/// Values that a bounded evaluation looks at for each value that it may find: a filter or a descent passes over most values.
-const LOOKS: usize = 100;
+use self::{ast::PathStep, evaluate::Evaluation, select::Selection};
+use crate::fuel::{Fuel, OutOfFuel};
 
 /// One path: `.spec.nodeName`, or `spec.nodeName` and `{.spec.nodeName}` as kubectl's `--sort-by` and custom columns take it.
 #[derive(Clone, Debug, PartialEq)]
@@ -70,31 +65,19 @@ impl JsonPath {
             })
     }
 
-    /// The values that the path selects.
-    pub fn find<'v, T: JsonValue>(&self, value: &'v T) -> Result<Vec<&'v T>, JsonPathError> {
-        Evaluation::UNBOUNDED.steps(&self.0, vec![value])
-    }
-
-    /// The values that the path selects. Fails if a step finds more than `most` values, or if all steps together look at more than a hundred
-    /// times as many.
-    pub fn find_within<'v, T: JsonValue>(
+    /// The values that the path selects. Fails without fuel.
+    pub fn find<'v, T: JsonValue>(
         &self,
         value: &'v T,
-        most: usize,
+        fuel: &Fuel,
     ) -> Result<Vec<&'v T>, JsonPathError> {
-        let looks = Cell::new(most.saturating_mul(LOOKS));
-        Evaluation {
-            most,
-            looks: Some(&looks),
-        }
-        .steps(&self.0, vec![value])
+        Evaluation(fuel).steps(&self.0, vec![value])
     }
 
-    /// The locations of the values that the path selects. Never fails: [`find`](Self::find) may, and so may miss values, which code that removes them must
-    /// not. An index beyond a list and a slice of a map select nothing, `[*]` and filters apply to maps too, and an absent value differs from every
-    /// other value.
-    pub fn locations(&self, value: &Value) -> BTreeSet<NodeLocation> {
-        locate::locations(&self.0, value)
+    /// The values that the path selects, each once, for code that removes them. Fails without fuel only: [`find`](Self::find) may fail otherwise, and so may miss values, which such code
+    /// must not. An index beyond a list and a slice of a map select nothing, `[*]` and filters apply to maps too, and an absent value differs from every other value.
+    pub fn select<'v>(&self, value: &'v Value, fuel: &Fuel) -> Result<Vec<&'v Value>, OutOfFuel> {
+        Selection(fuel).steps(&self.0, vec![value])
     }
 
     /// The fields that the path begins with, up to the first step of another kind.

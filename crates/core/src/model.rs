@@ -54,7 +54,7 @@ pub use member_mask::MemberMask;
 pub use names::{ClusterName, InvalidName, Namespace, StoreName};
 pub use object::{MAX_OBJECT_BYTES, Object, ObjectError};
 pub use printer_column::PrinterColumn;
-pub use projection::{InterpretationLevel, InvalidRedaction, Projection};
+pub use projection::{InterpretationLevel, InvalidRedaction, Projection, RedactionError};
 pub use quantity::Quantity;
 pub use quote::{json_fault, quoted, status_message};
 pub use resource::{Gvk, Resource, Scope, Unit, split_api_version};

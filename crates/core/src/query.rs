@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    fuel::Fuel,
     model::{
         ClusterName, FieldPath, FieldType, Interpretation, Json, MAX_FIELD_VALUE_BYTES, Namespace,
     },
@@ -174,7 +175,8 @@ impl Query {
 
     /// How well an object matches the words: 1 to 3 for each of them. `None` if it does not match them.
     pub fn score(&self, object: &impl Searchable) -> Option<u32> {
-        self.words.score(&object.texts())
+        let unbounded = Fuel::unbounded();
+        self.words.score(&object.texts(), &unbounded).ok().flatten()
     }
 
     /// Approximate bytes of its lists and selectors, which a client can make large.

@@ -3,6 +3,10 @@
 /// The reason of a refused signature whose time is more than five minutes from that of AWS.
 pub(crate) const CLOCK_SKEW: &str = "AWS refuses the time of the signature: the clock of this node and that of AWS differ by more than five minutes; synchronize it";
 
+/// Steps that a watch takes for one change at most, to compare both states of the object with its conditions. 14 words and all 256 KiB of annotation keys that an API server accepts take
+/// 230,000 for one state.
+pub(crate) const STEPS_PER_CHANGE: u64 = 500_000;
+
 /// A store operation failed.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum StoreError {
@@ -107,6 +111,11 @@ pub enum StoreError {
     /// The limit of open views is reached.
     #[error("{0}")]
     Crowded(String),
+    /// A watch whose conditions take too many steps for an object that has changed.
+    #[error(
+        "an object has changed whose labels, annotations and fields take more than {STEPS_PER_CHANGE} steps to compare with the words and selectors of this watch; watch with fewer of them"
+    )]
+    TooComplex,
     /// A cursor whose view is gone.
     #[error("the continue token has expired; start the list again without it")]
     Expired,
@@ -129,7 +138,7 @@ impl StoreError {
             Self::Garbled { .. } => "InvalidAnswer",
             Self::Foreign { .. } => "IndexOfAnother",
             Self::Embedded(_) => "EmbeddedStoreFailed",
-            Self::Expired | Self::Superseded => "Expired",
+            Self::Expired | Self::Superseded | Self::TooComplex => "Expired",
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::{borrow::Cow, collections::BTreeSet};
 
 use fleetdex_core::{
+    fuel::{Fuel, OutOfFuel},
     model::{ClusterName, FieldPath, Quantity, number::parse_integer},
     query::{
         InCluster, Owners, Permitted, Query, QueryError, Selectable, Word, WordSelector, WordText,
@@ -13,13 +14,15 @@ use fleetdex_core::{
 use super::{
     document::StoredDocument,
     packed::Unpacker,
-    terms::{NAMESPACE, OWNER, WORD_KEYS, label_key, label_of},
+    terms::{NAMESPACE, OWNER, StoredTerm, WORD_KEYS, label_key, label_of},
 };
 
 /// A query's conditions on the documents of its resource, all of which have to hold.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Filter {
     conditions: Vec<FilterCondition>,
+    /// The keys of the terms that these read.
+    keys: BTreeSet<String>,
     /// Conditions on paths that have no terms, which are looked up in the object itself.
     on_object: Vec<FilterCondition>,
     paths: BTreeSet<FieldPath>,
@@ -148,27 +151,38 @@ impl Filter {
             && self.words.is_empty()
     }
 
-    /// Whether it matches a document.
-    pub(super) fn matches(&self, document: &StoredDocument) -> bool {
+    /// Whether it matches a document. Takes steps for each term that it reads, and for each condition and word that is compared with it.
+    pub(super) fn matches(
+        &self,
+        document: &StoredDocument,
+        fuel: &Fuel,
+    ) -> Result<bool, OutOfFuel> {
         if !self
             .permitted
             .allows(document.origin.cluster.as_str(), document.namespace())
         {
-            return false;
+            return Ok(false);
         }
         if self.is_empty() {
-            return true;
+            return Ok(true);
         }
-        self.matches_terms(document)
-            && (self.on_object.is_empty() || self.matches_object(document, &mut Unpacker::new()))
+        if !self.matches_terms(document, fuel)? {
+            return Ok(false);
+        }
+        if self.on_object.is_empty() {
+            return Ok(true);
+        }
+        let leaves = self.leaves(document, &mut Unpacker::new());
+        fuel.take(self.on_object.len().saturating_mul(leaves.len()))?;
+        Ok(self.leaves_match(document, &leaves))
     }
 
-    fn matches_terms(&self, document: &StoredDocument) -> bool {
-        let vocabulary = document.origin.vocabulary.read();
-        let terms = document
-            .terms()
-            .filter_map(|number| vocabulary.term(number));
-        let terms: Vec<(&str, &str)> = terms.map(|term| (term.key(), term.value())).collect();
+    fn matches_terms(&self, document: &StoredDocument, fuel: &Fuel) -> Result<bool, OutOfFuel> {
+        let terms = self.copied_terms(document, fuel)?;
+        let terms: Vec<(&str, &str)> = terms
+            .iter()
+            .map(|term| (term.key(), term.value()))
+            .collect();
         let references = terms
             .iter()
             .filter(|(key, _)| *key == OWNER)
@@ -177,12 +191,45 @@ impl Filter {
             .owners
             .as_ref()
             .is_none_or(|owners| owners.matches(document.origin.cluster.as_str(), references));
-        is_owned
-            && self
-                .conditions
-                .iter()
-                .all(|condition| condition.holds(document, &terms))
-            && (self.words.is_empty() || self.words.score(&texts(document, &terms)).is_some())
+        if !is_owned {
+            return Ok(false);
+        }
+        fuel.take(self.conditions.len().saturating_mul(terms.len()))?;
+        let holds = |condition: &FilterCondition| condition.holds(document, &terms);
+        if !self.conditions.iter().all(holds) {
+            return Ok(false);
+        }
+        let is_found =
+            self.words.is_empty() || self.words.score(&texts(document, &terms), fuel)?.is_some();
+        Ok(is_found)
+    }
+
+    /// Copies of the terms that are compared, so that nothing is compared while their lock is held.
+    fn copied_terms(
+        &self,
+        document: &StoredDocument,
+        fuel: &Fuel,
+    ) -> Result<Vec<StoredTerm>, OutOfFuel> {
+        let vocabulary = document.origin.vocabulary.read();
+        let mut copied = Vec::new();
+        for number in document.terms() {
+            fuel.take(1)?;
+            if let Some(term) = vocabulary
+                .term(number)
+                .filter(|term| self.reads(term.key()))
+            {
+                fuel.take_text(term.key().len() + term.value().len())?;
+                copied.push(term.clone());
+            }
+        }
+        Ok(copied)
+    }
+
+    /// Whether terms of a key are compared.
+    fn reads(&self, key: &str) -> bool {
+        self.keys.contains(key)
+            || (key == OWNER && self.owners.is_some())
+            || (!self.words.is_empty() && (label_of(key).is_some() || WORD_KEYS.contains(&key)))
     }
 
     /// Whether it reads the object itself, too.
@@ -197,18 +244,25 @@ impl Filter {
         document: &StoredDocument,
         unpacker: &mut Unpacker,
     ) -> bool {
-        let found = document.leaves(&self.paths, unpacker);
-        let found: Vec<(&str, &str)> = found
+        self.leaves_match(document, &self.leaves(document, unpacker))
+    }
+
+    fn leaves(&self, document: &StoredDocument, unpacker: &mut Unpacker) -> Vec<(String, String)> {
+        document.leaves(&self.paths, unpacker)
+    }
+
+    fn leaves_match(&self, document: &StoredDocument, leaves: &[(String, String)]) -> bool {
+        let leaves: Vec<(&str, &str)> = leaves
             .iter()
             .map(|(path, value)| (path.as_str(), value.as_str()))
             .collect();
         self.on_object
             .iter()
-            .all(|condition| condition.holds(document, &found))
+            .all(|condition| condition.holds(document, &leaves))
     }
 
     fn require(&mut self, test: Test) {
-        self.conditions.push(FilterCondition {
+        self.add(FilterCondition {
             test,
             negated: false,
             or_else: None,
@@ -216,11 +270,18 @@ impl Filter {
     }
 
     fn refuse(&mut self, test: Test) {
-        self.conditions.push(FilterCondition {
+        self.add(FilterCondition {
             test,
             negated: true,
             or_else: None,
         });
+    }
+
+    fn add(&mut self, condition: FilterCondition) {
+        let tests = [Some(&condition.test), condition.or_else.as_ref()];
+        let keys = tests.into_iter().flatten().filter_map(Test::key);
+        self.keys.extend(keys.map(str::to_owned));
+        self.conditions.push(condition);
     }
 
     fn add_label(&mut self, requirement: &LabelRequirement) {
@@ -254,7 +315,9 @@ impl Filter {
         };
         let conditions = field_conditions(&path, &requirement.test, selectable);
         if selectable.is_known(&path) {
-            self.conditions.extend(conditions);
+            for condition in conditions {
+                self.add(condition);
+            }
         } else {
             self.on_object.extend(conditions);
             self.paths.insert(path);
@@ -341,6 +404,19 @@ impl FilterCondition {
 }
 
 impl Test {
+    /// The key of the terms that it reads.
+    fn key(&self) -> Option<&str> {
+        match self {
+            Self::Value { key, .. }
+            | Self::Key(key)
+            | Self::NotEmpty(key)
+            | Self::IntegerAbove(key, _)
+            | Self::IntegerBelow(key, _)
+            | Self::Compares(key, ..) => Some(key),
+            Self::Name(_) | Self::Created(..) | Self::Nothing => None,
+        }
+    }
+
     fn holds(&self, document: &StoredDocument, terms: &[(&str, &str)]) -> bool {
         let any = |key: &str, holds: &dyn Fn(&str) -> bool| {
             terms

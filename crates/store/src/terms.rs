@@ -56,6 +56,7 @@ pub(super) fn label_of(key: &str) -> Option<&str> {
 }
 
 /// A key and a value that documents have.
+#[derive(Clone)]
 pub(super) struct StoredTerm {
     /// Key and value.
     text: Box<str>,

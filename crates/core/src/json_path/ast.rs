@@ -2,6 +2,8 @@
 
 use serde_json::Value;
 
+use crate::fuel::OutOfFuel;
+
 /// One step of a path, which selects values in values.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum PathStep {
@@ -11,7 +13,7 @@ pub(super) enum PathStep {
     Wildcard,
     /// `..`: the value and every collection in it that is not empty.
     Recursive,
-    /// `[*]`: kubectl applies it to lists only, [`locations`](super::JsonPath::locations) to maps, too.
+    /// `[*]`: kubectl applies it to lists only, [`select`](super::JsonPath::select) to maps, too.
     BracketWildcard,
     /// `[2]`, `[-1:]`, `[:]`: of lists only.
     Slice(Slice),
@@ -120,9 +122,9 @@ pub enum JsonPathError {
     /// A filter compares a number with a text, or the like.
     #[error("incompatible types for comparison: {0} and {1}")]
     Incompatible(String, String),
-    /// The path finds or looks at too many values: recursive descent multiplies them.
-    #[error("more than {0} values on the way")]
-    TooMany(usize),
+    /// The path takes too many steps: unions and recursive descent multiply them.
+    #[error(transparent)]
+    OutOfFuel(#[from] OutOfFuel),
 }
 
 impl From<&Literal> for Value {

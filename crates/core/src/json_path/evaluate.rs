@@ -1,31 +1,21 @@
 //! Evaluates paths as kubectl does: the values that the steps select.
 
-use std::{cell::Cell, cmp::Ordering};
+use std::cmp::Ordering;
 
 use super::{
     ast::{
         ComparisonOperator, Expression, FilterExpression, JsonPathError, Literal, PathStep, Slice,
     },
     json::{JsonValue, Scalar},
-    print::{scalar_text, text},
+    print::{scalar_text, text_within},
 };
+use crate::fuel::{Fuel, OutOfFuel};
 
-/// An evaluation and its bounds.
+/// An evaluation and the fuel that it takes.
 #[derive(Clone, Copy)]
-pub(super) struct Evaluation<'l> {
-    /// Values that it may find after any step.
-    pub most: usize,
-    /// Values that it may still look at in all its steps; absent: any number.
-    pub looks: Option<&'l Cell<usize>>,
-}
+pub(super) struct Evaluation<'f>(pub &'f Fuel);
 
 impl Evaluation<'_> {
-    /// Without any bound.
-    pub const UNBOUNDED: Evaluation<'static> = Evaluation {
-        most: usize::MAX,
-        looks: None,
-    };
-
     /// The values that the steps select.
     pub fn steps<'v, T: JsonValue>(
         self,
@@ -48,8 +38,7 @@ impl Evaluation<'_> {
         match step {
             PathStep::Field(key) => {
                 for value in values {
-                    // The key may be looked for among all members.
-                    self.look(1 + value.members().size_hint().0)?;
+                    self.0.take_text(key.len())?;
                     found.extend(value.member(key));
                 }
             }
@@ -61,12 +50,12 @@ impl Evaluation<'_> {
             }
             PathStep::BracketWildcard => {
                 for value in values {
-                    self.add(&mut found, list(value)?)?;
+                    self.add(&mut found, self.list(value)?)?;
                 }
             }
             PathStep::Slice(slice) => {
                 for value in values {
-                    self.add(&mut found, slice.of(value)?)?;
+                    self.add(&mut found, self.slice(slice, value)?)?;
                 }
             }
             PathStep::Filter(filter) => {
@@ -77,6 +66,7 @@ impl Evaluation<'_> {
             PathStep::Union(branches) => {
                 // One branch after the other, each for all values.
                 for branch in branches {
+                    self.0.take(values.len())?;
                     self.add(&mut found, self.steps(branch, values.clone())?)?;
                 }
             }
@@ -84,30 +74,14 @@ impl Evaluation<'_> {
         Ok(found)
     }
 
-    /// Looks at so many values.
-    fn look(self, count: usize) -> Result<(), JsonPathError> {
-        let Some(left) = self.looks else {
-            return Ok(());
-        };
-        let less = left
-            .get()
-            .checked_sub(count)
-            .ok_or(JsonPathError::TooMany(self.most))?;
-        left.set(less);
-        Ok(())
-    }
-
-    /// Adds values to those that a step has found, up to the bound. One value may be reached on several ways.
+    /// Adds values to those that a step has found. One value may be reached on several ways.
     fn add<'v, T>(
         self,
         found: &mut Vec<&'v T>,
         more: impl IntoIterator<Item = &'v T>,
-    ) -> Result<(), JsonPathError> {
+    ) -> Result<(), OutOfFuel> {
         for value in more {
-            self.look(1)?;
-            if found.len() >= self.most {
-                return Err(JsonPathError::TooMany(self.most));
-            }
+            self.0.take(1)?;
             found.push(value);
         }
         Ok(())
@@ -118,8 +92,8 @@ impl Evaluation<'_> {
         self,
         value: &'v T,
         found: &mut Vec<&'v T>,
-    ) -> Result<(), JsonPathError> {
-        self.look(1)?;
+    ) -> Result<(), OutOfFuel> {
+        self.0.take(1)?;
         let mut inside = children(value).peekable();
         if inside.peek().is_none() {
             return Ok(());
@@ -134,8 +108,8 @@ impl Evaluation<'_> {
         value: &'v T,
         found: &mut Vec<&'v T>,
     ) -> Result<(), JsonPathError> {
-        for item in list(value)? {
-            self.look(1)?;
+        for item in self.list(value)? {
+            self.0.take(1)?;
             if self.passes(filter, item)? {
                 self.add(found, [item])?;
             }
@@ -153,7 +127,7 @@ impl Evaluation<'_> {
             FilterExpression::Exists(Expression::Path(steps)) => {
                 match self.steps(steps, vec![item]) {
                     Ok(found) => Ok(!found.is_empty()),
-                    Err(error @ JsonPathError::TooMany(_)) => Err(error),
+                    Err(error @ JsonPathError::OutOfFuel(_)) => Err(error),
                     // Kubernetes counts the values before the step that failed as found.
                     Err(_) => Ok(true),
                 }
@@ -164,7 +138,7 @@ impl Evaluation<'_> {
                 else {
                     return Ok(false);
                 };
-                comparison.holds(&left, &right)
+                self.compare(&left, *comparison, &right)
             }
         }
     }
@@ -188,77 +162,72 @@ impl Evaluation<'_> {
             _ => Err(JsonPathError::SeveralValues),
         }
     }
-}
 
-/// One value that is compared.
-enum Operand<'v, T> {
-    Scalar(Scalar<'v>),
-    Collection(&'v T),
-}
-
-impl<T: JsonValue> Operand<'_, T> {
-    fn text(&self) -> String {
-        match self {
-            Self::Scalar(scalar) => scalar_text(*scalar),
-            Self::Collection(collection) => text(*collection),
-        }
-    }
-}
-
-impl ComparisonOperator {
-    fn holds<T: JsonValue>(
+    fn compare<T: JsonValue>(
         self,
         left: &Operand<'_, T>,
+        comparison: ComparisonOperator,
         right: &Operand<'_, T>,
     ) -> Result<bool, JsonPathError> {
-        let incompatible = || JsonPathError::Incompatible(left.text(), right.text());
+        let incompatible = || match (self.operand_text(left), self.operand_text(right)) {
+            (Ok(left), Ok(right)) => JsonPathError::Incompatible(left, right),
+            (Err(error), _) | (_, Err(error)) => error.into(),
+        };
         let (Operand::Scalar(first), Operand::Scalar(second)) = (left, right) else {
             return Err(incompatible());
         };
+        if let (Scalar::Text(first), Scalar::Text(second)) = (first, second) {
+            self.0.take_text(first.len().min(second.len()))?;
+        }
         let order = match (first, second) {
             // Booleans are alike or not, but have no order.
             (Scalar::Flag(first), Scalar::Flag(second))
-                if matches!(self, Self::Equal | Self::NotEqual) =>
+                if matches!(
+                    comparison,
+                    ComparisonOperator::Equal | ComparisonOperator::NotEqual
+                ) =>
             {
                 first.cmp(second)
             }
             _ => first.order(*second).ok_or_else(incompatible)?,
         };
-        Ok(match self {
-            Self::Equal => order == Ordering::Equal,
-            Self::NotEqual => order != Ordering::Equal,
-            Self::Less => order == Ordering::Less,
-            Self::LessOrEqual => order != Ordering::Greater,
-            Self::Greater => order == Ordering::Greater,
-            Self::GreaterOrEqual => order != Ordering::Less,
-        })
+        Ok(comparison.holds(order))
     }
-}
 
-impl Literal {
-    pub(super) fn scalar(&self) -> Scalar<'_> {
-        match self {
-            Self::Text(text) => Scalar::Text(text),
-            Self::Integer(number) => Scalar::Integer(*number),
-            Self::Float(number) => Scalar::Float(*number),
-            Self::Flag(flag) => Scalar::Flag(*flag),
+    /// The text of an operand, for an error.
+    fn operand_text<T: JsonValue>(self, operand: &Operand<'_, T>) -> Result<String, OutOfFuel> {
+        match operand {
+            Operand::Scalar(Scalar::Text(text)) => {
+                self.0.take_text(text.len())?;
+                Ok((*text).to_owned())
+            }
+            Operand::Scalar(scalar) => Ok(scalar_text(*scalar)),
+            Operand::Collection(collection) => text_within(*collection, self.0),
         }
     }
-}
 
-impl Slice {
+    /// The items of a list; `null` has none.
+    fn list<T: JsonValue>(self, value: &T) -> Result<&[T], JsonPathError> {
+        match value.items() {
+            Some(items) => Ok(items),
+            None if value.scalar() == Some(Scalar::Null) => Ok(&[]),
+            None => Err(JsonPathError::NoList(text_within(value, self.0)?)),
+        }
+    }
+
     /// As Kubernetes has it: an index or a slice beyond the list is an error, an empty slice is not.
-    fn of<'v, T: JsonValue>(
-        &self,
+    fn slice<'v, T: JsonValue>(
+        self,
+        slice: &Slice,
         value: &'v T,
     ) -> Result<impl Iterator<Item = &'v T> + use<'v, T>, JsonPathError> {
-        let step = self.step.unwrap_or(1);
+        let step = slice.step.unwrap_or(1);
         let nothing: &'v [T] = &[];
         if value.scalar() == Some(Scalar::Null) {
             return Ok(nothing.iter().step_by(step));
         }
-        let items = list(value)?;
-        let (start, end) = self.bounds(items.len());
+        let items = self.list(value)?;
+        let (start, end) = slice.bounds(items.len());
         if start == end {
             return Ok(nothing.iter().step_by(step));
         }
@@ -282,19 +251,40 @@ impl Slice {
     }
 }
 
+/// One value that is compared.
+enum Operand<'v, T> {
+    Scalar(Scalar<'v>),
+    Collection(&'v T),
+}
+
+impl ComparisonOperator {
+    fn holds(self, order: Ordering) -> bool {
+        match self {
+            Self::Equal => order == Ordering::Equal,
+            Self::NotEqual => order != Ordering::Equal,
+            Self::Less => order == Ordering::Less,
+            Self::LessOrEqual => order != Ordering::Greater,
+            Self::Greater => order == Ordering::Greater,
+            Self::GreaterOrEqual => order != Ordering::Less,
+        }
+    }
+}
+
+impl Literal {
+    pub(super) fn scalar(&self) -> Scalar<'_> {
+        match self {
+            Self::Text(text) => Scalar::Text(text),
+            Self::Integer(number) => Scalar::Integer(*number),
+            Self::Float(number) => Scalar::Float(*number),
+            Self::Flag(flag) => Scalar::Flag(*flag),
+        }
+    }
+}
+
 fn children<T: JsonValue>(value: &T) -> impl Iterator<Item = &T> {
     value
         .items()
         .unwrap_or_default()
         .iter()
-        .chain(value.members())
-}
-
-/// The items of a list; `null` has none.
-fn list<T: JsonValue>(value: &T) -> Result<&[T], JsonPathError> {
-    match value.items() {
-        Some(items) => Ok(items),
-        None if value.scalar() == Some(Scalar::Null) => Ok(&[]),
-        None => Err(JsonPathError::NoList(text(value))),
-    }
+        .chain(value.members().map(|(_, member)| member))
 }

@@ -2,11 +2,10 @@
 
 use std::cmp::Ordering;
 
-use serde::Serialize;
 use serde_json::Value;
 
 /// A value of JSON.
-pub trait JsonValue: Serialize + Sized {
+pub trait JsonValue: Sized {
     /// The value, if it is neither a list nor a map.
     fn scalar(&self) -> Option<Scalar<'_>>;
 
@@ -16,8 +15,11 @@ pub trait JsonValue: Serialize + Sized {
     /// The value of a key, if it is a map that has it.
     fn member(&self, key: &str) -> Option<&Self>;
 
-    /// The values of all keys in their order; none of anything but a map.
-    fn members(&self) -> impl Iterator<Item = &Self>;
+    /// The keys and values in their order; none of anything but a map.
+    fn members(&self) -> impl Iterator<Item = (&str, &Self)>;
+
+    /// Its JSON, with sorted keys.
+    fn sorted_json(&self) -> String;
 }
 
 /// A value that holds no other.
@@ -69,9 +71,14 @@ impl JsonValue for Value {
         self.as_object()?.get(key)
     }
 
-    fn members(&self) -> impl Iterator<Item = &Self> {
-        self.as_object()
-            .into_iter()
-            .flat_map(|members| members.values())
+    fn members(&self) -> impl Iterator<Item = (&str, &Self)> {
+        let members = self.as_object().into_iter().flatten();
+        members.map(|(key, value)| (key.as_str(), value))
+    }
+
+    fn sorted_json(&self) -> String {
+        let mut sorted = self.clone();
+        sorted.sort_all_objects();
+        sorted.to_string()
     }
 }

@@ -7,6 +7,7 @@ use super::{
     parse::{expression, path, position_outside_quotes},
     print::{scalar_text, text},
 };
+use crate::fuel::Fuel;
 
 /// Nested ranges at most; a person writes two or three.
 const MAX_DEPTH: usize = 32;
@@ -110,7 +111,7 @@ fn render<T: JsonValue>(
                 out.push_str(&scalar_text(literal.scalar()));
             }
             TemplatePart::Expression(Expression::Path(steps)) => {
-                let texts: Vec<String> = Evaluation::UNBOUNDED
+                let texts: Vec<String> = Evaluation(&Fuel::unbounded())
                     .steps(steps, vec![value])?
                     .into_iter()
                     .map(text)
@@ -118,7 +119,7 @@ fn render<T: JsonValue>(
                 out.push_str(&texts.join(" "));
             }
             TemplatePart::Range(steps, body) => {
-                for item in Evaluation::UNBOUNDED.steps(steps, vec![value])? {
+                for item in Evaluation(&Fuel::unbounded()).steps(steps, vec![value])? {
                     render(body, item, out)?;
                 }
             }

@@ -107,7 +107,7 @@ fn paths_may_leave_braces_and_the_first_dot_out() {
         let parsed: JsonPath = path.parse().unwrap();
         let pods = pods();
         assert_eq!(
-            parsed.find(&pods["items"][0]).unwrap(),
+            parsed.find(&pods["items"][0], &Fuel::unbounded()).unwrap(),
             [&json!("web-1")],
             "{path}"
         );
@@ -151,7 +151,7 @@ fn paths_find_what_kubectl_finds() {
     let found = |path: &str| {
         let parsed = path
             .parse::<JsonPath>()
-            .and_then(|path| Ok(json!(path.find(&object)?)));
+            .and_then(|path| Ok(json!(path.find(&object, &Fuel::unbounded())?)));
         parsed.map_or_else(|error| error.to_string(), |found| found.to_string())
     };
     let paths = [
@@ -268,48 +268,98 @@ fn a_path_has_a_bound_of_steps_and_of_what_it_may_find() {
             .to_string()
             .ends_with("more than 64 steps")
     );
-    let value = json!([[[1, 2], [3, 4]], [[5, 6], [7, 8]]]);
-    // What is reached on several ways is found as often, and counts while it is found.
-    for (path, count) in [
-        ("['','','']", 3),
-        ("['','','']..", 21),
-        ("['','','',''].*", 8),
-        ("[0,0,0][0:2]", 6),
-        ("[0,0,0][?(@)]", 6),
-    ] {
-        let path: JsonPath = path.parse().unwrap();
-        assert_eq!(
-            path.find_within(&value, count - 1),
-            Err(JsonPathError::TooMany(count - 1))
-        );
-        assert_eq!(
-            path.find_within(&value, count).map(|found| found.len()),
-            Ok(count)
-        );
-    }
-    // As is what is looked at: neither a filter nor a descent finds anything here.
-    let wide = json!({ "a": vec![0; 2_000] });
-    for (path, most) in [
-        ("['a','a'][?(@.x)]", 79),
-        ("['a','a']..x", 39),
-        (".a[?(@.x)]", 39),
-    ] {
-        let path: JsonPath = path.parse().unwrap();
-        assert_eq!(
-            path.find_within(&wide, most),
-            Err(JsonPathError::TooMany(most))
-        );
-        assert_eq!(
-            path.find_within(&wide, most + 3).map(|found| found.len()),
-            Ok(0)
-        );
-    }
-    let path: JsonPath = "..[*]".parse().unwrap();
-    assert_eq!(path.find_within(&value, 7), Err(JsonPathError::TooMany(7)));
+}
+
+/// The steps that a path takes, and what it finds. With one step less it finds nothing at all.
+fn steps_of(path: &str, value: &Value) -> (u64, Result<usize, JsonPathError>) {
+    let path: JsonPath = path.parse().unwrap();
+    let fuel = Fuel::new(1 << 40);
+    let found = path.find(value, &fuel).map(|found| found.len());
+    let less = Fuel::new(fuel.used() - 1);
     assert_eq!(
-        path.find_within(&value, 14).map(|found| found.len()),
-        Ok(14)
+        path.find(value, &less),
+        Err(JsonPathError::OutOfFuel(OutOfFuel))
     );
+    (fuel.used(), found)
+}
+
+#[test]
+fn a_path_takes_a_step_for_all_that_it_finds_and_looks_at() {
+    let value = json!([[[1, 2], [3, 4]], [[5, 6], [7, 8]]]);
+    // What is reached on several ways takes as many steps as there are ways.
+    for (path, steps, count) in [
+        ("[*]", 2, 2),
+        ("['','','']", 6, 3),
+        ("['','','']..", 6 + 3 * (15 + 7), 21),
+        ("['','','',''].*", 8 + 8, 8),
+        ("[0,0,0][0:2]", 9 + 6, 6),
+        ("[0,0,0][?(@)]", 9 + 12, 6),
+        ("..[*]", 15 + 7 + 14, 14),
+    ] {
+        assert_eq!(steps_of(path, &value), (steps, Ok(count)), "{path}");
+    }
+    // As does what is looked at: neither a filter nor a descent finds anything here.
+    let wide = json!({ "a": vec![0; 2_000] });
+    for (path, steps) in [
+        (".a[?(@.x)]", 2 + 2 * 2_000),
+        ("['a','a'][?(@.x)]", 8 + 4 * 2_000),
+        ("['a','a']..x", 8 + 2 * (2_000 + 3)),
+    ] {
+        let (taken, found) = steps_of(path, &wide);
+        assert_eq!(found, Ok(0), "{path}");
+        assert!(taken.abs_diff(steps) < 10, "{path}: {taken}");
+    }
+}
+
+#[test]
+fn unions_of_unions_take_steps_for_each_time_that_they_follow_a_value() {
+    let path = format!(".a{}", "['x','x']".repeat(12));
+    let mut value = json!(1);
+    for _ in 0..12 {
+        value = json!({ "x": value });
+    }
+    let value = json!({ "a": value });
+    let (taken, found) = steps_of(&path, &value);
+    assert_eq!(found, Ok(1 << 12));
+    assert_eq!(taken, 1 + 3 * ((1 << 13) - 2));
+}
+
+#[test]
+fn a_selection_takes_no_more_steps_for_what_is_nested_or_selected_again() {
+    let mut value = json!({ "x": 1 });
+    for _ in 0..100 {
+        value = json!({ "a": value, "b": [1, 2, 3] });
+    }
+    let steps = |path: &str| {
+        let fuel = Fuel::new(1 << 40);
+        path.parse::<JsonPath>()
+            .unwrap()
+            .select(&value, &fuel)
+            .unwrap();
+        fuel.used()
+    };
+    let once = steps("..x");
+    assert!(once < 1_000, "{once}");
+    assert!(steps("..a..a..x") < 6 * once, "{}", steps("..a..a..x"));
+    assert!(steps("['a','a','a','a']..x") < 2 * once);
+}
+
+#[test]
+fn long_texts_count_by_their_bytes() {
+    let long = "x".repeat(160_000);
+    let value = json!({ "list": [{ "n": long }, { "n": [long] }] });
+    let (taken, _) = steps_of(
+        &format!(".list[?(@.n=='{long}')]"),
+        &json!({ "list": [{ "n": long }] }),
+    );
+    assert!(taken > 10_000, "{taken}");
+    // A comparison that fails quotes what it has compared, and so does a step into something that is no list.
+    let (taken, found) = steps_of(".list[?(@.n==1)]", &value);
+    assert!(found.is_err() && taken > 10_000, "{taken}");
+    let (taken, found) = steps_of(".list[1][*]", &value);
+    assert!(found.is_err() && taken > 10_000, "{taken}");
+    let fuel = Fuel::new(9_999);
+    assert_eq!(text_within(&value, &fuel), Err(OutOfFuel));
 }
 
 #[test]
@@ -328,23 +378,35 @@ fn numbers_are_printed_as_go_prints_them() {
     }
 }
 
+/// Where a value lies, as a path with slashes.
+fn place(within: &Value, value: &Value) -> Option<String> {
+    if std::ptr::eq(within, value) {
+        return Some(String::new());
+    }
+    let items = within.as_array().into_iter().flatten().enumerate();
+    let mut items = items.map(|(index, item)| (index.to_string(), item));
+    let of_items = items.find_map(|(index, item)| Some(format!("/{index}{}", place(item, value)?)));
+    let mut members = within.as_object().into_iter().flatten();
+    of_items.or_else(|| {
+        members.find_map(|(key, member)| Some(format!("/{key}{}", place(member, value)?)))
+    })
+}
+
 #[test]
-fn locations_miss_no_value_for_an_error_of_kubectl() {
+fn a_selection_misses_no_value_for_an_error_of_kubectl() {
     let object = json!({
         "map": { "a": 1, "b": { "n": "x" } },
         "list": [{ "n": "x", "v": 1 }, { "v": 2 }, { "n": "y", "v": "3" }],
     });
     let located = |path: &str| {
-        let step = |step: &LocationStep| match step {
-            LocationStep::Element(index) => format!("/{index}"),
-            LocationStep::Member(key) => format!("/{key}"),
-        };
-        let locations = path.parse::<JsonPath>().unwrap().locations(&object);
-        let texts: Vec<String> = locations
+        let path: JsonPath = path.parse().unwrap();
+        let selected = path.select(&object, &Fuel::unbounded()).unwrap();
+        let mut places: Vec<String> = selected
             .iter()
-            .map(|location| location.iter().map(step).collect())
+            .map(|found| place(&object, found).unwrap())
             .collect();
-        texts.join(" ")
+        places.sort_unstable();
+        places.join(" ")
     };
     for (path, expected) in [
         (".map[*]", "/map/a /map/b"),
@@ -407,18 +469,20 @@ fn path_text() -> impl Strategy<Value = String> {
 
 proptest! {
     #[test]
-    fn every_value_that_a_path_finds_has_a_location(text in path_text(), value in json_value()) {
+    fn every_value_that_a_path_finds_is_selected_once(text in path_text(), value in json_value()) {
         let path: JsonPath = text.parse().unwrap();
-        let at = |location: &NodeLocation| {
-            location.iter().fold(&value, |value, step| match step {
-                LocationStep::Element(index) => &value[*index],
-                LocationStep::Member(key) => &value[key],
-            })
-        };
-        let located: Vec<*const Value> =
-            path.locations(&value).iter().map(|location| std::ptr::from_ref(at(location))).collect();
-        for found in path.find(&value).unwrap_or_default() {
-            prop_assert!(located.contains(&std::ptr::from_ref(found)), "{} in {}", found, value);
+        let mut selected: Vec<*const Value> = path
+            .select(&value, &Fuel::unbounded())
+            .unwrap()
+            .into_iter()
+            .map(std::ptr::from_ref)
+            .collect();
+        for found in path.find(&value, &Fuel::unbounded()).unwrap_or_default() {
+            prop_assert!(selected.contains(&std::ptr::from_ref(found)), "{} in {}", found, value);
         }
+        let count = selected.len();
+        selected.sort_unstable();
+        selected.dedup();
+        prop_assert_eq!(selected.len(), count);
     }
 }

@@ -34,9 +34,9 @@ pub enum JsonTree<'a> {
 }
 
 /// The members of an object, in their order.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct TreeMembers<'a> {
-    members: Vec<(Cow<'a, str>, JsonTree<'a>)>,
+#[derive(Clone, Debug, PartialEq)]
+pub struct TreeMembers<'a, V = JsonTree<'a>> {
+    members: Vec<(Cow<'a, str>, V)>,
     /// For many members, so that looking for one of them does not take longer and longer.
     order: Option<Box<NameOrder>>,
 }
@@ -157,8 +157,9 @@ impl<'a> JsonTree<'a> {
     }
 }
 
-impl<'a> TreeMembers<'a> {
-    fn new(members: Vec<(Cow<'a, str>, JsonTree<'a>)>) -> Self {
+impl<'a, V> TreeMembers<'a, V> {
+    /// These members.
+    pub fn new(members: Vec<(Cow<'a, str>, V)>) -> Self {
         let order = (members.len() > FEW_MEMBERS).then(|| {
             let mut positions: Vec<usize> = (0..members.len()).collect();
             positions.sort_by_key(|position| &members[*position].0);
@@ -168,7 +169,7 @@ impl<'a> TreeMembers<'a> {
     }
 
     /// The member of a name, the last one if there are several.
-    pub fn get(&self, name: &str) -> Option<&JsonTree<'a>> {
+    pub fn get(&self, name: &str) -> Option<&V> {
         let found = match &self.order {
             None => self.members.iter().rev().find(|(known, _)| known == name),
             Some(order) => {
@@ -187,7 +188,7 @@ impl<'a> TreeMembers<'a> {
     }
 
     /// Names and values.
-    pub fn iter(&self) -> impl Iterator<Item = (&str, &JsonTree<'a>)> {
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &V)> {
         self.members.iter().map(|(name, value)| (&**name, value))
     }
 
@@ -197,7 +198,7 @@ impl<'a> TreeMembers<'a> {
     }
 
     /// The values.
-    pub fn values(&self) -> impl Iterator<Item = &JsonTree<'a>> {
+    pub fn values(&self) -> impl Iterator<Item = &V> {
         self.iter().map(|(_, value)| value)
     }
 
@@ -212,8 +213,17 @@ impl<'a> TreeMembers<'a> {
     }
 }
 
-impl<'a> FromIterator<(Cow<'a, str>, JsonTree<'a>)> for TreeMembers<'a> {
-    fn from_iter<I: IntoIterator<Item = (Cow<'a, str>, JsonTree<'a>)>>(members: I) -> Self {
+impl<V> Default for TreeMembers<'_, V> {
+    fn default() -> Self {
+        Self {
+            members: Vec::new(),
+            order: None,
+        }
+    }
+}
+
+impl<'a, V> FromIterator<(Cow<'a, str>, V)> for TreeMembers<'a, V> {
+    fn from_iter<I: IntoIterator<Item = (Cow<'a, str>, V)>>(members: I) -> Self {
         Self::new(members.into_iter().collect())
     }
 }

@@ -11,6 +11,7 @@ use super::{
     json_scanner::{JsonContainer, JsonScanner, RawJson, ScanFault},
     json_tree::{JsonTree, TreeMembers},
     member_mask::MemberMask,
+    projection::RedactionError,
     well_known::LAST_APPLIED,
 };
 
@@ -36,9 +37,9 @@ pub enum ObjectError {
     /// It has too many levels of nesting.
     #[error("the object is nested deeper than the {MAX_DEPTH} levels that are indexed")]
     TooDeep,
-    /// Redactions cannot be applied, mostly because the object has more than the 127 levels of nesting that redaction parses.
+    /// Redactions cannot be applied, mostly because the object has more than the 127 levels of nesting that redaction parses, or take too many steps.
     #[error("`redact` cannot be applied to the object: {0}")]
-    Unredactable(serde_json::Error),
+    Unredactable(RedactionError),
     /// The resource version cannot be ordered.
     #[error(transparent)]
     Version(#[from] super::InvalidVersion),

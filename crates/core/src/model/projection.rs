@@ -1,18 +1,39 @@
 //! Projections: which parts of an object are stored, and which further fields are selectable.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{ptr, sync::Arc};
 
+use ahash::AHashSet;
+use serde::{Serialize, Serializer};
 use serde_json::{Value, value::RawValue};
 use sha2::{Digest, Sha256};
 
 use super::{FieldPath, hex};
-use crate::json_path::{JsonPath, JsonPathError, LocationStep, NodeLocation};
+use crate::{
+    fuel::{Fuel, OutOfFuel},
+    json_path::{JsonPath, JsonPathError},
+};
 
 /// Names the rules by which every document is made. It is part of every hash, so that documents made by older rules are built again. The rules of
 /// this name: documents list what was removed, Secrets keep the values of well-known annotations only, each redaction removes all that it selects, and
 /// members with a dot in their names are kept aside.
 const RULES: &[u8] =
     b"marked, secrets' annotations listed, redactions located first, dotted names aside";
+
+/// Steps that the redactions of an object may take: some, and for each redaction some for each byte of the object. A redaction of a key at every depth takes about a third of a step for each
+/// byte.
+const STEPS: u64 = 100_000;
+const STEPS_PER_BYTE: u64 = 4;
+
+/// An object cannot be redacted.
+#[derive(Debug, thiserror::Error)]
+pub enum RedactionError {
+    /// It cannot be parsed whole.
+    #[error(transparent)]
+    Unparsable(#[from] serde_json::Error),
+    /// The redactions take too many steps.
+    #[error(transparent)]
+    OutOfFuel(#[from] OutOfFuel),
+}
 
 /// A redaction cannot be read, or another dialect of `JSONPath` reads it in another way.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -151,58 +172,83 @@ impl Projection {
     pub(crate) fn redacted(
         &self,
         json: &str,
-    ) -> Result<(Box<RawValue>, Vec<&str>), serde_json::Error> {
-        let mut object: Value = serde_json::from_str(json)?;
+    ) -> Result<(Box<RawValue>, Vec<&str>), RedactionError> {
+        let object: Value = serde_json::from_str(json)?;
+        let fuel = self.fuel(json.len());
+        let identity = identity(&object);
         let mut effective = Vec::new();
-        let mut removed: BTreeSet<NodeLocation> = BTreeSet::new();
+        let mut removed: AHashSet<*const Value> = AHashSet::new();
         for redaction in self.redactions.iter() {
-            let mut selected = redaction.path.locations(&object);
-            selected.retain(|location| !is_identity(location));
+            let mut selected = redaction.path.select(&object, &fuel)?;
+            selected.retain(|value| !identity.contains(&ptr::from_ref(*value)));
             if !selected.is_empty() {
                 effective.push(redaction.text.as_str());
             }
-            removed.extend(selected);
+            removed.extend(selected.into_iter().map(ptr::from_ref));
         }
-        // Backwards: inner values before outer ones and later elements first, so that no removal moves what is still to be removed.
-        for location in removed.iter().rev() {
-            remove(&mut object, location);
-        }
-        Ok((serde_json::value::to_raw_value(&object)?, effective))
+        let kept = Kept {
+            value: &object,
+            removed: &removed,
+        };
+        Ok((serde_json::value::to_raw_value(&kept)?, effective))
+    }
+
+    /// What the redactions of an object of so many bytes may take.
+    fn fuel(&self, bytes: usize) -> Fuel {
+        let of = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
+        let of_all = of(self.redactions.len()).saturating_mul(of(bytes));
+        Fuel::new(STEPS.saturating_add(STEPS_PER_BYTE.saturating_mul(of_all)))
     }
 }
 
 /// Members of `metadata` that stay, with `metadata` itself and the object.
 const IDENTITY: [&str; 4] = ["name", "namespace", "uid", "resourceVersion"];
 
-/// Whether a location holds the object's identity, which no redaction removes.
-fn is_identity(location: &NodeLocation) -> bool {
-    match location.as_slice() {
-        [] => true,
-        [LocationStep::Member(top)] => top == "metadata",
-        [LocationStep::Member(top), LocationStep::Member(name)] => {
-            top == "metadata" && IDENTITY.contains(&name.as_str())
-        }
-        _ => false,
+/// The values of the object's identity, which no redaction removes.
+fn identity(object: &Value) -> Vec<*const Value> {
+    let metadata = object.get("metadata");
+    let members = metadata.and_then(Value::as_object);
+    let members = members.into_iter().flat_map(|members| {
+        let of = |name: &str| members.get(name);
+        IDENTITY.into_iter().filter_map(of)
+    });
+    [object]
+        .into_iter()
+        .chain(metadata)
+        .chain(members)
+        .map(ptr::from_ref)
+        .collect()
+}
+
+/// A value without what is removed of it.
+struct Kept<'v> {
+    value: &'v Value,
+    removed: &'v AHashSet<*const Value>,
+}
+
+impl Kept<'_> {
+    fn below<'v>(&'v self, value: &'v Value) -> Option<Kept<'v>> {
+        let is_kept = !self.removed.contains(&ptr::from_ref(value));
+        is_kept.then_some(Kept {
+            value,
+            removed: self.removed,
+        })
     }
 }
 
-/// Removes the value at a location.
-fn remove(object: &mut Value, location: &NodeLocation) {
-    let Some((last, parents)) = location.split_last() else {
-        return;
-    };
-    let parent = parents.iter().try_fold(object, |value, step| match step {
-        LocationStep::Element(index) => value.get_mut(*index),
-        LocationStep::Member(name) => value.get_mut(name),
-    });
-    match (parent, last) {
-        (Some(Value::Object(members)), LocationStep::Member(name)) => {
-            members.remove(name);
+impl Serialize for Kept<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.value {
+            Value::Array(items) => {
+                serializer.collect_seq(items.iter().filter_map(|item| self.below(item)))
+            }
+            Value::Object(members) => serializer.collect_map(
+                members
+                    .iter()
+                    .filter_map(|(key, member)| Some((key, self.below(member)?))),
+            ),
+            scalar => scalar.serialize(serializer),
         }
-        (Some(Value::Array(elements)), LocationStep::Element(index)) if *index < elements.len() => {
-            elements.remove(*index);
-        }
-        _ => {}
     }
 }
 
@@ -329,32 +375,21 @@ mod tests {
         prop::collection::vec(step, 1..4).prop_map(|steps| format!("$.spec{}", steps.concat()))
     }
 
-    /// The rest of a value without the values at these locations, built instead of removed.
-    fn without(
-        value: &Value,
-        at: &NodeLocation,
-        removed: &BTreeSet<NodeLocation>,
-    ) -> Option<Value> {
-        let below = |step| at.iter().cloned().chain([step]).collect::<NodeLocation>();
-        if removed.contains(at) {
+    /// The rest of a value without these values, built in another way.
+    fn without(value: &Value, removed: &[&Value]) -> Option<Value> {
+        if removed.iter().any(|removed| ptr::eq(*removed, value)) {
             return None;
         }
         Some(match value {
             Value::Array(elements) => {
-                let left = elements.iter().enumerate();
-                left.filter_map(|(index, element)| {
-                    without(element, &below(LocationStep::Element(index)), removed)
-                })
-                .collect()
+                let left = elements.iter();
+                left.filter_map(|element| without(element, removed))
+                    .collect()
             }
             Value::Object(members) => {
                 let left = members.iter();
-                let left = left.filter_map(|(name, member)| {
-                    Some((
-                        name.clone(),
-                        without(member, &below(LocationStep::Member(name.clone())), removed)?,
-                    ))
-                });
+                let left = left
+                    .filter_map(|(name, member)| Some((name.clone(), without(member, removed)?)));
                 Value::Object(left.collect())
             }
             plain => plain.clone(),
@@ -368,11 +403,48 @@ mod tests {
             paths in prop::collection::vec(json_path(), 1..5),
         ) {
             let object = json!({ "metadata": { "name": "a" }, "spec": spec });
-            let located = paths.iter().flat_map(|path| JsonPath::unambiguous(path).unwrap().locations(&object));
-            let expected = without(&object, &Vec::new(), &located.collect());
+            let removed = |path: &String| {
+                let path = JsonPath::unambiguous(path).unwrap();
+                path.select(&object, &Fuel::unbounded()).unwrap()
+            };
+            let expected = without(&object, &paths.iter().flat_map(removed).collect::<Vec<_>>());
             let (left, _) = Projection::new(&paths, &[]).unwrap().redacted(&object.to_string()).unwrap();
             prop_assert_eq!(serde_json::from_str::<Value>(left.get()).ok(), expected);
         }
+    }
+
+    #[test]
+    fn redactions_of_a_deeply_nested_object_hold_each_value_once() {
+        let mut spec = json!({ "x": 1 });
+        for _ in 0..100 {
+            spec = json!({ "a": spec, "b": [{}, {}, {}] });
+        }
+        let json = json!({ "metadata": { "name": "a" }, "spec": spec }).to_string();
+        let paths = ["..x", "..a..x", "..b[*]"].map(str::to_owned);
+        let projection = Projection::new(&paths, &[]).unwrap();
+        let (left, effective) = projection.redacted(&json).unwrap();
+        assert_eq!(effective.len(), 3);
+        assert!(!left.get().contains('x') && left.get().contains(r#""b":[]"#));
+    }
+
+    #[test]
+    fn redactions_that_take_too_many_steps_are_an_error() {
+        // Each level compares all that is below it.
+        let filter = "[?(@.a==@.b)]";
+        let mut spec = json!(vec![0; 100_000]);
+        for _ in 0..50 {
+            spec = json!([{ "a": spec, "b": "x" }]);
+        }
+        let json = json!({ "metadata": { "name": "a" }, "spec": spec }).to_string();
+        let paths = [format!("spec..{filter}")];
+        let refused = Projection::new(&paths, &[])
+            .unwrap()
+            .redacted(&json)
+            .map(drop);
+        assert!(
+            matches!(refused, Err(RedactionError::OutOfFuel(_))),
+            "{refused:?}"
+        );
     }
 
     #[test]

@@ -3,9 +3,14 @@
 //! A word is looked for in an object's [`WordText`]s, without regard to the case of ASCII letters. An object matches better where the word is a whole text
 //! than where a text begins with it, and better there than where a text contains it.
 
+use std::borrow::Cow;
+
 use serde_json::{Value, json};
 
-use crate::model::MAX_FIELD_VALUE_BYTES;
+use crate::{
+    fuel::{Fuel, OutOfFuel},
+    model::MAX_FIELD_VALUE_BYTES,
+};
 
 /// Clauses that a word takes in a query of OpenSearch at most: one for each field of an exact match, and two for each field of a prefix and of a part,
 /// which OpenSearch may look for in terms and in doc values.
@@ -39,6 +44,15 @@ pub enum WordText<'t> {
     Whole(&'t str),
     /// A label: its key, its value, and `key=value`.
     Label(&'t str, &'t str),
+}
+
+impl WordText<'_> {
+    fn bytes(self) -> usize {
+        match self {
+            Self::Whole(text) => text.len(),
+            Self::Label(key, value) => key.len() + value.len(),
+        }
+    }
 }
 
 /// How well a text matches a word.
@@ -85,27 +99,22 @@ impl Word {
         }
     }
 
-    /// How well a text without alternatives matches.
+    /// How well a text without alternatives matches. It takes as long as the text is, whatever the word.
     pub fn match_in(&self, text: &str) -> Option<WordMatch> {
         // Documents do not index longer texts.
         if text.len() > MAX_FIELD_VALUE_BYTES {
             return None;
         }
-        let (word, text) = (self.text.as_bytes(), text.as_bytes());
-        let is_at = |start: usize| {
-            let found = text.get(start..start + word.len());
-            found.is_some_and(|found| found.eq_ignore_ascii_case(word))
+        let text = if text.bytes().any(|byte| byte.is_ascii_uppercase()) {
+            Cow::Owned(text.to_ascii_lowercase())
+        } else {
+            Cow::Borrowed(text)
         };
-        if is_at(0) {
-            let is_whole = text.len() == word.len();
-            return Some(if is_whole {
-                WordMatch::Exact
-            } else {
-                WordMatch::Prefix
-            });
+        match text.find(&*self.text)? {
+            0 if text.len() == self.text.len() => Some(WordMatch::Exact),
+            0 => Some(WordMatch::Prefix),
+            _ => Some(WordMatch::Part),
         }
-        let last = text.len().checked_sub(word.len())?;
-        (1..=last).any(is_at).then_some(WordMatch::Part)
     }
 
     /// How well `key=value` matches a word that spans the sign; a key and a value alone are texts of their own.
@@ -219,18 +228,21 @@ impl WordSelector {
         self.words.is_empty()
     }
 
-    /// The score of an object by its texts: the sum of how well each word matches. `None` if it does not match.
-    pub fn score(&self, texts: &[WordText<'_>]) -> Option<u32> {
+    /// The score of an object by its texts: the sum of how well each word matches. `None` if it does not match. Takes the steps of all texts for each word.
+    pub fn score(&self, texts: &[WordText<'_>], fuel: &Fuel) -> Result<Option<u32>, OutOfFuel> {
         let mut score = 0;
         for word in &self.words {
+            for text in texts {
+                fuel.take_text(text.bytes())?;
+            }
             let found = texts.iter().filter_map(|text| word.match_of(*text)).max();
             match (found, word.is_negated) {
                 (None, true) => {}
                 (Some(found), false) => score += found as u32,
-                (Some(_), true) | (None, false) => return None,
+                (Some(_), true) | (None, false) => return Ok(None),
             }
         }
-        Some(score)
+        Ok(Some(score))
     }
 
     /// Bytes of the words.
@@ -326,7 +338,8 @@ mod tests {
             let words = words
                 .iter()
                 .map(|(text, negated)| Word::new(text, *negated));
-            words.collect::<WordSelector>().score(&texts)
+            let words = words.collect::<WordSelector>();
+            words.score(&texts, &Fuel::unbounded()).unwrap()
         };
         assert_eq!(score(&[]), Some(0));
         assert_eq!(score(&[("web", false)]), Some(3));
@@ -334,6 +347,18 @@ mod tests {
         assert_eq!(score(&[("web", false), ("db", false)]), None);
         assert_eq!(score(&[("web", false), ("db", true)]), Some(3));
         assert_eq!(score(&[("shop", true)]), None);
+    }
+
+    #[test]
+    fn words_take_the_steps_of_the_texts_whatever_they_have_in_common() {
+        let word = |last: char| Word::new(&format!("{}{last}", "a".repeat(249)), true);
+        let words: WordSelector = ['b', 'c', 'd'].map(word).into_iter().collect();
+        let long = "a".repeat(16_000);
+        let fuel = Fuel::new(3 * 1_001 + 1);
+        let texts = [WordText::Whole(&long)];
+        assert_eq!(words.score(&texts, &fuel), Ok(Some(0)));
+        assert_eq!(fuel.used(), 3 * 1_001);
+        assert_eq!(words.score(&texts, &fuel), Err(OutOfFuel));
     }
 
     #[test]

@@ -1,7 +1,10 @@
 //! Patches of answers: RFC 6902, applied to a copy of the object within bounds.
 
 use base64::{Engine, engine::general_purpose::STANDARD};
-use fleetdex_core::model::{MAX_OBJECT_BYTES, json_fault, quoted};
+use fleetdex_core::{
+    fuel::{Fuel, OutOfFuel},
+    model::{MAX_OBJECT_BYTES, json_fault, quoted},
+};
 use json_patch::{Patch, PatchOperation};
 use serde_json::Value;
 
@@ -14,6 +17,9 @@ pub const MAX_OPERATIONS: usize = 10_000;
 pub const MAX_ADDED_BYTES: usize = MAX_OBJECT_BYTES;
 /// How deep a value that a patch adds may lie; `serde_json` reads no deeper ones.
 pub const MAX_DEPTH: usize = 128;
+/// Steps that the operations of a patch take at most: one for each item of a list that an insertion or a removal before it moves. Seven thousand items may be removed one by one from the
+/// start of their list.
+pub const MAX_STEPS: u64 = 50_000_000;
 /// What a value counts at least: a list of empty lists takes more memory than it has bytes as JSON.
 const VALUE_BYTES: usize = 16;
 
@@ -55,6 +61,11 @@ pub enum PatchFault {
         "operation {0} of response.patch adds more to the object than the {MAX_ADDED_BYTES} bytes that a patch may add, copy and move in all"
     )]
     TooLarge(usize),
+    /// Its operations move too many items of lists.
+    #[error(
+        "operation {0} of response.patch moves more items of lists than the {MAX_STEPS} that a patch may move in all: insert and remove at the end of a list, or replace the list"
+    )]
+    TooManyMoved(usize),
     /// An operation adds a value that lies too deep.
     #[error("operation {0} of response.patch adds a value deeper than {MAX_DEPTH} levels")]
     TooDeep(usize),
@@ -94,6 +105,7 @@ pub(super) fn operations(
 pub(super) fn patched(object: &Value, operations: &[PatchOperation]) -> Result<Value, PatchFault> {
     let mut copy = object.clone();
     let mut left = MAX_ADDED_BYTES;
+    let fuel = Fuel::new(MAX_STEPS);
     for (index, operation) in operations.iter().enumerate() {
         if let Some(added) = added(&copy, operation) {
             let levels = levels(operation.path().as_str());
@@ -106,6 +118,8 @@ pub(super) fn patched(object: &Value, operations: &[PatchOperation]) -> Result<V
                 Err(Bound::Size) => return Err(PatchFault::TooLarge(index)),
             }
         }
+        fuel.take(moved_items(&copy, operation))
+            .map_err(|OutOfFuel| PatchFault::TooManyMoved(index))?;
         apply(&mut copy, operation, index)?;
     }
     same_object(object, &copy)?;
@@ -159,6 +173,25 @@ fn added<'v>(copy: &'v Value, operation: &'v PatchOperation) -> Option<&'v Value
         PatchOperation::Copy(from) => copy.pointer(from.from.as_str()),
         PatchOperation::Move(from) => copy.pointer(from.from.as_str()),
         PatchOperation::Remove(_) | PatchOperation::Test(_) => None,
+    }
+}
+
+/// How many items of lists an operation moves to other positions.
+fn moved_items(copy: &Value, operation: &PatchOperation) -> usize {
+    let behind = |path: &str| {
+        let (list, position) = path.rsplit_once('/')?;
+        let items = copy.pointer(list)?.as_array()?;
+        // At `-`, the end, nothing is moved.
+        Some(items.len().saturating_sub(position.parse().ok()?))
+    };
+    let behind = |path: &str| behind(path).unwrap_or(0);
+    let path = operation.path().as_str();
+    match operation {
+        PatchOperation::Add(_) | PatchOperation::Remove(_) | PatchOperation::Copy(_) => {
+            behind(path)
+        }
+        PatchOperation::Move(from) => behind(from.from.as_str()).saturating_add(behind(path)),
+        PatchOperation::Replace(_) | PatchOperation::Test(_) => 0,
     }
 }
 

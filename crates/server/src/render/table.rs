@@ -19,6 +19,7 @@ mod tests;
 
 pub use age::human_duration;
 use fleetdex_core::{
+    fuel::Fuel,
     model::{Gvk, Interpretation, MemberMask, PrinterColumn, write_json_text},
     query::Hit,
 };
@@ -49,13 +50,21 @@ const HEALTH_COLUMNS: [(&str, &str); 2] = [
     ("Health Reason", "A word for the cause of the health."),
 ];
 
-/// Prints objects of one kind as a Table.
+/// Steps that the cells of one response may take, and how many each object adds that was taken from them: some, and some for each byte of it. So the rows of an
+/// answer take no longer than it takes to read their objects and to send them, and no object meets the limit for the number of those before it.
+const STEPS: u64 = 1_000_000;
+const STEPS_PER_OBJECT: usize = 1_000;
+const STEPS_PER_BYTE: usize = 2;
+
+/// Prints objects of one kind as the Table of one response.
 #[derive(Clone, Debug)]
 pub struct TablePrinter {
     columns: TableColumns,
     completed: Option<fn(&RowContext<'_>) -> Option<CompletedCondition>>,
     paths: MemberMask,
     with_health: bool,
+    /// What the cells of all rows may take.
+    fuel: Fuel,
 }
 
 #[derive(Clone, Debug)]
@@ -85,6 +94,7 @@ impl TablePrinter {
                     completed: None,
                     paths,
                     with_health: false,
+                    fuel: Fuel::new(STEPS),
                 }
             }
             // An API server falls back to these, too, when it does not understand a definition's paths.
@@ -106,6 +116,7 @@ impl TablePrinter {
             completed,
             paths,
             with_health: false,
+            fuel: Fuel::new(STEPS),
         }
     }
 
@@ -151,7 +162,10 @@ impl TablePrinter {
         let view = RowContext {
             object: parsed.unwrap_or(JsonNode::Null),
             now,
+            fuel: &self.fuel,
         };
+        let bytes = hit.object.get().len();
+        self.fuel.refill(STEPS_PER_OBJECT + STEPS_PER_BYTE * bytes);
         out.extend_from_slice(b"\"cells\":[");
         write_json_text(out, cluster);
         match &self.columns {
@@ -163,7 +177,7 @@ impl TablePrinter {
             TableColumns::Custom(columns) => {
                 write_cell(out, &view.at("metadata.name").text().into());
                 for column in &**columns {
-                    write_cell(out, &column.cell(&view));
+                    write_cell(out, &column.cell(&view).into());
                 }
             }
         }

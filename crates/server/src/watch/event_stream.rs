@@ -210,6 +210,7 @@ pub(super) fn refused(error: WatchError) -> ApiError {
             ApiError::VersionExpired("the changes since then are no longer known".to_owned())
         }
         WatchError::Query(error) => ApiError::bad_request(error.to_string()),
+        WatchError::TooComplex => StoreError::TooComplex.into(),
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use fleetdex_core::query::QueryError;
 
 use super::EventObject;
+use crate::StoreError;
 
 /// The log does not hold the changes after a number: they are too old, or of another process. The
 /// client has to list again.
@@ -21,6 +22,9 @@ pub enum WatchError {
     /// Its position is no longer in the log.
     #[error(transparent)]
     TooOld(#[from] TooOld),
+    /// Its conditions take too many steps for an object that has changed since.
+    #[error("{}", StoreError::TooComplex)]
+    TooComplex,
     /// Its query is invalid.
     #[error(transparent)]
     Query(#[from] QueryError),

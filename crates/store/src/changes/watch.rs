@@ -8,21 +8,30 @@ use std::{
 
 use ahash::AHashMap;
 use fleetdex_core::{
+    fuel::{Fuel, OutOfFuel},
     model::{ClusterName, FleetVersion, NameHash},
     query::{Query, ResourceName},
 };
+
+use tokio::task::yield_now;
 
 use super::{
     Change, Event, EventKind, EventObject, Log, WatchError, change::Batch, log::SubscriberKind,
     subscription::LogSubscription,
 };
-use crate::{StoreError, document::StoredDocument, packed::Unpacker, query_filter::Filter};
+use crate::{
+    StoreError, document::StoredDocument, error::STEPS_PER_CHANGE, packed::Unpacker,
+    query_filter::Filter,
+};
 
 /// Changes to read at once: a fraction of a millisecond, or a few milliseconds if all of them are
 /// selected.
 const MAX_CHANGES: usize = 256;
 /// Bytes of objects to return at once, and one object more: a slow client holds no more than that.
 const MAX_BYTES: usize = 512 << 10;
+
+/// Steps that it takes before others have their turn: a fraction of a millisecond, and those of one change more.
+const STEPS_AT_ONCE: u64 = 100_000;
 
 /// Follows the changes of the objects that some queries select, each of another resource.
 ///
@@ -111,7 +120,9 @@ impl Watch {
             term_hashes,
         };
         if is_behind {
-            watch.collect_newest_states();
+            watch
+                .collect_newest_states()
+                .map_err(|OutOfFuel| WatchError::TooComplex)?;
         }
         Ok(watch)
     }
@@ -119,7 +130,7 @@ impl Watch {
     /// Collects what has changed since, each object once, in the order of the first changes and
     /// with their numbers: a client that continues from one of them has been sent every object that
     /// had changed by then.
-    fn collect_newest_states(&mut self) {
+    fn collect_newest_states(&mut self) -> Result<(), OutOfFuel> {
         let (batches, newest) = self
             .subscription
             .log()
@@ -136,10 +147,9 @@ impl Watch {
                 continue;
             };
             let key = (document.origin.cluster.clone(), document.id().into_owned());
-            let of = |document: &Option<Arc<StoredDocument>>| {
-                document.clone().filter(|document| self.selects(document))
-            };
-            let before = of(&change.before);
+            let fuel = Fuel::new(STEPS_PER_CHANGE);
+            let before = self.selected(change.before.as_ref(), &fuel)?.cloned();
+            let after = self.selected(change.after.as_ref(), &fuel)?.cloned();
             let object = objects.entry(key).or_insert_with(|| ObjectHistory {
                 first: sequence,
                 was_selected: before.is_some(),
@@ -148,7 +158,7 @@ impl Watch {
             object.last = sequence;
             // A list may have shown any of the states.
             object.last_selected = object.now.take().or(before).or(object.last_selected.take());
-            object.now = of(&change.after);
+            object.now = after;
         }
         let mut gone: AHashMap<(ResourceName, NameHash), u64> = AHashMap::new();
         for object in objects.values() {
@@ -174,6 +184,7 @@ impl Watch {
         start.sort_by_key(|(sequence, kind, _)| (*sequence, *kind != EventKind::Deleted));
         self.start = start.into();
         self.start_end = newest.max(self.subscription.read_to());
+        Ok(())
     }
 
     /// Number of the last change that has been read, selected or not. Another watch can continue
@@ -249,17 +260,22 @@ impl Watch {
         };
         let (positions, mut read_to) = self.next_positions(&batch);
         let mut events = Vec::new();
-        let mut bytes = 0;
+        let (mut bytes, mut steps) = (0, 0);
         for position in positions {
-            let event = self.event(&batch, position)?;
+            let fuel = Fuel::new(STEPS_PER_CHANGE);
+            let event = self.event(&batch, position, &fuel)?;
+            steps += fuel.used();
             bytes += event.as_ref().map_or(0, |event| event.object.bytes());
             events.extend(event);
-            if bytes >= MAX_BYTES {
+            if bytes >= MAX_BYTES || steps >= STEPS_AT_ONCE {
                 read_to = batch.first + position as u64;
                 break;
             }
         }
         self.subscription.move_to(read_to);
+        if steps >= STEPS_AT_ONCE && events.is_empty() {
+            yield_now().await;
+        }
         Ok(events)
     }
 
@@ -290,18 +306,21 @@ impl Watch {
         (positions, read_to)
     }
 
-    fn event(&self, batch: &Batch, position: usize) -> Result<Option<Event>, StoreError> {
+    fn event(
+        &self,
+        batch: &Batch,
+        position: usize,
+        fuel: &Fuel,
+    ) -> Result<Option<Event>, StoreError> {
         let Some(change) = batch.changes.get(position) else {
             return Ok(None);
         };
-        let before = change
-            .before
-            .as_ref()
-            .filter(|document| self.selects(document));
-        let after = change
-            .after
-            .as_ref()
-            .filter(|document| self.selects(document));
+        let selected = |document| {
+            self.selected(document, fuel)
+                .map_err(|OutOfFuel| StoreError::TooComplex)
+        };
+        let before = selected(change.before.as_ref())?;
+        let after = selected(change.after.as_ref())?;
         let (kind, document) = match (before, after) {
             (None, None) => return Ok(None),
             (None, Some(new)) => (EventKind::Added, new),
@@ -333,9 +352,20 @@ impl Watch {
         filter.is_some_and(|filter| filter.has_cluster_of(document))
     }
 
-    fn selects(&self, document: &StoredDocument) -> bool {
-        let filter = self.filters.get(&document.origin.resource);
-        filter.is_some_and(|filter| filter.selects(document))
+    /// The document, if there is one and it is selected.
+    fn selected<'d>(
+        &self,
+        document: Option<&'d Arc<StoredDocument>>,
+        fuel: &Fuel,
+    ) -> Result<Option<&'d Arc<StoredDocument>>, OutOfFuel> {
+        let Some(document) = document else {
+            return Ok(None);
+        };
+        let is_selected = match self.filters.get(&document.origin.resource) {
+            Some(filter) => filter.selects(document, fuel)?,
+            None => false,
+        };
+        Ok(is_selected.then_some(document))
     }
 }
 
@@ -351,8 +381,11 @@ impl ResourceFilter {
         self.clusters.is_empty() || self.clusters.contains(&document.origin.cluster)
     }
 
-    fn selects(&self, document: &StoredDocument) -> bool {
-        self.has_cluster_of(document) && self.filter.matches(document)
+    fn selects(&self, document: &StoredDocument, fuel: &Fuel) -> Result<bool, OutOfFuel> {
+        if !self.has_cluster_of(document) {
+            return Ok(false);
+        }
+        self.filter.matches(document, fuel)
     }
 }
 

@@ -12,11 +12,15 @@
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
-use fleetdex_core::query::{
-    Cursor, GroupKey, Groups, Hit, Page, Query, QueryError, Relative, RelativesQuery, Requester,
-    aggregate::resolve_group_keys,
-    merge::{SortedHit, SortedPage},
-    owners::MAX_OWNERS,
+use fleetdex_core::{
+    fuel::Fuel,
+    query::{
+        Cursor, GroupKey, Groups, Hit, Page, Query, QueryError, Relative, RelativesQuery,
+        Requester,
+        aggregate::resolve_group_keys,
+        merge::{SortedHit, SortedPage},
+        owners::MAX_OWNERS,
+    },
 };
 use fleetdex_limits::fair_semaphore::FairPermit;
 
@@ -294,5 +298,7 @@ fn invalid(error: &QueryError) -> StoreError {
 fn selects(query: &Query, filter: &Filter, document: &StoredDocument) -> bool {
     let origin = &document.origin;
     let is_requested = query.clusters.is_empty() || query.clusters.contains(&origin.cluster);
-    is_requested && origin.resource == query.resource && filter.matches(document)
+    // This thread is the user's share of the embedded store, and each document was selected before.
+    let matches = || filter.matches(document, &Fuel::unbounded()) == Ok(true);
+    is_requested && origin.resource == query.resource && matches()
 }

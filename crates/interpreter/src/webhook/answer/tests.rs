@@ -747,6 +747,31 @@ fn the_number_of_operations_is_bounded() {
 }
 
 #[test]
+fn a_patch_moves_no_more_items_than_a_bound() {
+    let mut object = workload();
+    object["spec"]["a"] = json!(vec![0; 100_000]);
+    let request = Request::Revise {
+        object: &object,
+        replicas: 5,
+    };
+    let repeated = |operation: Value, times: usize| patch(&json!(vec![operation; times]));
+    let first = json!({"op": "add", "path": "/spec/a/0", "value": 1});
+    let last = json!({"op": "add", "path": "/spec/a/-", "value": 1});
+    let removed = json!({"op": "remove", "path": "/spec/a/0"});
+    let moved = json!({"op": "move", "from": "/spec/a/0", "path": "/spec/a/1"});
+    assert!(released(&request, &repeated(last, MAX_OPERATIONS)).is_ok());
+    assert!(released(&request, &repeated(first.clone(), 400)).is_ok());
+    for (operation, index) in [(first, 498), (removed, 501), (moved, 250)] {
+        let error = message(released(&request, &repeated(operation, MAX_OPERATIONS)));
+        assert!(
+            error.contains("moves more items of lists than the 50000000"),
+            "{error}"
+        );
+        assert!(error.contains(&format!("operation {index} ")), "{error}");
+    }
+}
+
+#[test]
 fn an_answer_of_the_proposal_needs_no_word_of_success() {
     let object = workload();
     let health = Request::Health { object: &object };

@@ -1,5 +1,6 @@
 //! The column definitions and cells of built-in kinds.
 
+use fleetdex_core::fuel::{Fuel, OutOfFuel};
 use jiff::Timestamp;
 
 use super::{age::human_duration, json_node::JsonNode};
@@ -10,6 +11,8 @@ pub const NONE: &str = "<none>";
 pub const UNSET: &str = "<unset>";
 /// The cell of an unknown value.
 pub const UNKNOWN: &str = "<unknown>";
+/// The cell of a value that takes too many steps.
+pub const TOO_COMPLEX: &str = "<too complex>";
 
 /// One column of a built-in kind.
 #[derive(Clone, Copy, Debug)]
@@ -60,6 +63,12 @@ pub enum Cell {
 impl From<String> for Cell {
     fn from(text: String) -> Self {
         Self::Text(text)
+    }
+}
+
+impl From<Result<Cell, OutOfFuel>> for Cell {
+    fn from(cell: Result<Cell, OutOfFuel>) -> Self {
+        cell.unwrap_or_else(|OutOfFuel| TOO_COMPLEX.into())
     }
 }
 
@@ -191,6 +200,8 @@ pub struct RowContext<'a> {
     pub object: JsonNode<'a>,
     /// The time for ages.
     pub now: Timestamp,
+    /// What the cells may take, together with those of other rows.
+    pub fuel: &'a Fuel,
 }
 
 impl<'a> RowContext<'a> {
@@ -222,7 +233,7 @@ impl<'a> RowContext<'a> {
 
 /// How many items or members a value has.
 pub fn count(node: &JsonNode<'_>) -> i64 {
-    i64::try_from(node.items().len() + node.entries().len()).unwrap_or(i64::MAX)
+    i64::try_from(node.count()).unwrap_or(i64::MAX)
 }
 
 /// A time, as Kubernetes writes it.

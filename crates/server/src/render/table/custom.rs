@@ -3,7 +3,8 @@
 //! Source: `tableconvertor` of <https://pkg.go.dev/k8s.io/apiextensions-apiserver/pkg/registry/customresource/tableconvertor>
 
 use fleetdex_core::{
-    json_path::{JsonPath, JsonPathError, text},
+    fuel::{Fuel, OutOfFuel},
+    json_path::{JsonPath, JsonPathError, text_within},
     model::{MemberMask, PrinterColumn},
 };
 use serde_json::{Value, json};
@@ -12,9 +13,6 @@ use super::{
     column::{Cell, RowContext, UNKNOWN, timestamp},
     json_node::JsonNode,
 };
-
-/// Values that one path may find on its way: recursive descent multiplies them.
-const MAX_FOUND: usize = 10_000;
 
 /// A column and its path, understood.
 #[derive(Clone, Debug)]
@@ -67,16 +65,16 @@ impl CustomColumn {
     }
 
     /// Its cell for an object: the first value that the path finds, if it is of the column's type.
-    pub fn cell(&self, view: &RowContext<'_>) -> Cell {
-        let found = self
-            .path
-            .find_within(&view.object, MAX_FOUND)
-            .unwrap_or_default();
-        let Some(value) = found.first() else {
-            return Cell::Null;
+    pub fn cell(&self, view: &RowContext<'_>) -> Result<Cell, OutOfFuel> {
+        let found = match self.path.find(&view.object, view.fuel) {
+            Err(JsonPathError::OutOfFuel(error)) => return Err(error),
+            found => found.unwrap_or_default(),
         };
-        match (&*self.column.kind, value) {
-            ("string", value) => Cell::Text(printed(value)),
+        let Some(value) = found.first() else {
+            return Ok(Cell::Null);
+        };
+        Ok(match (&*self.column.kind, value) {
+            ("string", value) => Cell::Text(printed(value, view.fuel)?),
             ("integer", JsonNode::Integer(number)) => Cell::Integer(*number),
             #[expect(
                 clippy::cast_possible_truncation,
@@ -97,16 +95,16 @@ impl CustomColumn {
                 .unwrap_or_else(|| UNKNOWN.to_owned())
                 .into(),
             _ => Cell::Null,
-        }
+        })
     }
 }
 
 /// A value as text. `null` is `<no value>`, as in the Tables of API servers; kubectl prints it
 /// differently.
-fn printed(value: &JsonNode<'_>) -> String {
+fn printed(value: &JsonNode<'_>, fuel: &Fuel) -> Result<String, OutOfFuel> {
     if *value == JsonNode::Null {
-        "<no value>".to_owned()
+        Ok("<no value>".to_owned())
     } else {
-        text(value)
+        text_within(value, fuel)
     }
 }

@@ -7,7 +7,7 @@ use std::{borrow::Cow, fmt};
 
 use fleetdex_core::{
     json_path::{JsonValue, Scalar},
-    model::{JsonText, MemberMask},
+    model::{JsonText, MemberMask, TreeMembers},
 };
 use serde::{
     Deserializer, Serialize, Serializer,
@@ -30,7 +30,7 @@ pub enum JsonNode<'a> {
     /// A list.
     List(Vec<JsonNode<'a>>),
     /// An object, with its fields in their order.
-    Map(Vec<(Cow<'a, str>, JsonNode<'a>)>),
+    Map(TreeMembers<'a, JsonNode<'a>>),
 }
 
 impl<'a> JsonNode<'a> {
@@ -84,11 +84,20 @@ impl<'a> JsonNode<'a> {
     }
 
     /// Its members; none for anything but a map.
-    pub fn entries(&self) -> &[(Cow<'a, str>, JsonNode<'a>)] {
+    pub fn entries(&self) -> impl Iterator<Item = (&str, &JsonNode<'a>)> {
+        self.map().into_iter().flat_map(TreeMembers::iter)
+    }
+
+    fn map(&self) -> Option<&TreeMembers<'a, JsonNode<'a>>> {
         match self {
-            Self::Map(entries) => entries,
-            _ => &[],
+            Self::Map(members) => Some(members),
+            _ => None,
         }
+    }
+
+    /// How many items or members it has.
+    pub fn count(&self) -> usize {
+        self.items().len() + self.map().map_or(0, TreeMembers::len)
     }
 
     /// The item of a list whose member `type` is this.
@@ -125,14 +134,15 @@ impl JsonValue for JsonNode<'_> {
     }
 
     fn member(&self, key: &str) -> Option<&Self> {
-        self.entries()
-            .iter()
-            .find(|(name, _)| name == key)
-            .map(|(_, value)| value)
+        self.map()?.get(key)
     }
 
-    fn members(&self) -> impl Iterator<Item = &Self> {
-        self.entries().iter().map(|(_, value)| value)
+    fn members(&self) -> impl Iterator<Item = (&str, &Self)> {
+        self.entries()
+    }
+
+    fn sorted_json(&self) -> String {
+        serde_json::to_string(self).unwrap_or_default()
     }
 }
 
@@ -146,10 +156,10 @@ impl Serialize for JsonNode<'_> {
             Self::Float(number) => serializer.serialize_f64(*number),
             Self::Text(text) => serializer.serialize_str(text),
             Self::List(items) => serializer.collect_seq(items),
-            Self::Map(entries) => {
-                let mut sorted: Vec<_> = entries.iter().collect();
-                sorted.sort_unstable_by(|left, right| left.0.cmp(&right.0));
-                serializer.collect_map(sorted.into_iter().map(|(key, value)| (key, value)))
+            Self::Map(members) => {
+                let mut sorted: Vec<_> = members.iter().collect();
+                sorted.sort_by_key(|(key, _)| *key);
+                serializer.collect_map(sorted)
             }
         }
     }
@@ -223,6 +233,6 @@ impl<'de> Visitor<'de> for SelectedFields<'_> {
                 None => map.next_value::<IgnoredAny>().map(drop)?,
             }
         }
-        Ok(JsonNode::Map(entries))
+        Ok(JsonNode::Map(TreeMembers::new(entries)))
     }
 }

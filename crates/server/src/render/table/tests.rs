@@ -1,4 +1,4 @@
-use fleetdex_core::{json_path::JsonPath, model::Json};
+use fleetdex_core::{fuel::Fuel, json_path::JsonPath, model::Json};
 use jiff::Timestamp;
 use serde_json::{Value, json, value::to_raw_value};
 
@@ -14,7 +14,17 @@ fn cells(group: &str, kind: &str, object: &Value) -> Value {
         .clone()
 }
 
+/// The row of an ordinary object, which takes no more than a tenth of the steps that it adds.
 fn row(table: &TablePrinter, object: &Value) -> Value {
+    let printed = any_row(table, object);
+    let added = STEPS_PER_OBJECT + STEPS_PER_BYTE * object.to_string().len();
+    let taken = table.fuel.used();
+    assert!(taken * 10 <= added as u64, "{taken} of {added}");
+    table.fuel.refill(usize::MAX);
+    printed
+}
+
+fn any_row(table: &TablePrinter, object: &Value) -> Value {
     let now: Timestamp = NOW.parse().unwrap();
     let mut out = b"{".to_vec();
     let hit = Hit {
@@ -499,6 +509,69 @@ fn a_custom_resource_has_the_columns_of_its_definition() {
 }
 
 #[test]
+fn cells_that_take_too_many_steps_say_so_and_all_rows_have_one_bound() {
+    let union = |levels| "['a','a','a']".repeat(levels);
+    let (many, filter) = (
+        format!(".spec{}", union(8)),
+        format!(".list[?(@{})]", union(7)),
+    );
+    let mut columns = vec![column("Text", "string", ".text")];
+    for _ in 0..32 {
+        columns.push(column("Union", "integer", &many));
+        columns.push(column("Filter", "string", &filter));
+    }
+    let mut spec = json!([1]);
+    for _ in 0..8 {
+        spec = json!({ "a": spec });
+    }
+    let object = json!({ "metadata": { "name": "w" }, "text": "t", "spec": spec, "list": [spec] });
+    let bytes = object.to_string().len();
+    assert!(bytes < 506, "{bytes}");
+    let table = TablePrinter::of(&Gvk::new("example.com", "v1", "Widget"), Some(&columns));
+    let added = (STEPS_PER_OBJECT + STEPS_PER_BYTE * bytes) as u64;
+    let mut taken = 0;
+    for number in 0..40 {
+        let before = table.fuel.used().saturating_sub(added);
+        let cells = any_row(&table, &object)["cells"].clone();
+        taken += table.fuel.used() - before;
+        assert_eq!((&cells[1], &cells[2]), (&json!("w"), &json!("t")));
+        let cells = cells.as_array().unwrap()[3..].iter();
+        let complex = cells.filter(|cell| *cell == "<too complex>").count();
+        // The first object has the steps that are there at the beginning; any other may have some that one before it has left.
+        let expected = if number == 0 { 10 } else { 62 };
+        assert!(complex >= expected, "{number}: {complex}");
+    }
+    assert!(taken <= STEPS + 40 * added, "{taken}");
+}
+
+#[test]
+fn a_pod_of_very_many_containers_takes_steps_in_proportion() {
+    const COUNT: usize = 20_000;
+    let list = |item: &dyn Fn(usize) -> Value| (0..COUNT).map(item).collect::<Value>();
+    let pod = json!({ "metadata": { "name": "p" },
+        "spec": {
+            "containers": [{ "name": "c" }],
+            "initContainers": list(&|number| json!({ "name": format!("i{number}"), "restartPolicy": "Always" })),
+            "readinessGates": list(&|number| json!({ "conditionType": format!("g{number}") })),
+        },
+        "status": {
+            "phase": "Running",
+            "initContainerStatuses": list(&|number| json!({ "name": format!("i{}", COUNT - number), "started": true, "ready": true })),
+            "conditions": list(&|number| json!({ "type": format!("g{}", COUNT - number), "status": "True" })),
+        } });
+    let table = TablePrinter::of(&Gvk::new("", "v1", "Pod"), None);
+    let cells = any_row(&table, &pod)["cells"].clone();
+    // One status is of no container and ends the list, as one container has no status.
+    assert_eq!(
+        (&cells[2], &cells[3]),
+        (&json!("0/20001"), &json!("Init:0/20000"))
+    );
+    assert_eq!(cells[9], "19999/20000");
+    let taken = table.fuel.used();
+    assert!(taken < 50 * COUNT as u64, "{taken}");
+}
+
+#[test]
 fn a_custom_resource_without_columns_shows_its_age() {
     let kind = Gvk::new("example.com", "v1", "Widget");
     let object =
@@ -611,10 +684,13 @@ fn a_path_finds_the_same_in_a_node_as_in_its_json() {
         ".b",
     ] {
         let path: JsonPath = path.parse().unwrap();
-        let found = path.find(&root).map(|found| json!(found));
+        let found = path
+            .find(&root, &Fuel::unbounded())
+            .map(|found| json!(found));
         assert_eq!(
             found,
-            path.find(&object).map(|found| json!(found)),
+            path.find(&object, &Fuel::unbounded())
+                .map(|found| json!(found)),
             "{path:?}"
         );
     }

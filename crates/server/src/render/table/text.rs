@@ -46,7 +46,6 @@ pub fn first_three(items: &[String]) -> String {
 pub fn labels(map: &JsonNode<'_>) -> String {
     let mut pairs: Vec<String> = map
         .entries()
-        .iter()
         .map(|(key, value)| format!("{key}={}", value.text()))
         .collect();
     pairs.sort_unstable();
@@ -55,9 +54,9 @@ pub fn labels(map: &JsonNode<'_>) -> String {
 
 /// A label selector in the form that kubectl reads; `None` if it is not valid. Without any requirement it is empty.
 pub fn selector(selector: &JsonNode<'_>) -> Option<String> {
-    let labels = selector.member("matchLabels").entries().iter();
+    let labels = selector.member("matchLabels").entries();
     let mut requirements: Vec<(&str, String)> = labels
-        .map(|(key, value)| (&**key, format!("{key}={}", value.text())))
+        .map(|(key, value)| (key, format!("{key}={}", value.text())))
         .collect();
     for expression in selector.member("matchExpressions").items() {
         let key = expression.member("key").text();

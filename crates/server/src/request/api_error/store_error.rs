@@ -21,12 +21,16 @@ fn kind_of(reason: &str) -> String {
 /// Users do not get addresses or OpenSearch's messages, which name indices of clusters that the user may not see: these are only logged.
 impl From<StoreError> for ApiError {
     fn from(error: StoreError) -> Self {
-        if !matches!(error, StoreError::Expired | StoreError::Invalid(_)) {
+        if !matches!(
+            error,
+            StoreError::Expired | StoreError::Invalid(_) | StoreError::TooComplex
+        ) {
             tracing::warn!(%error, "a store did not answer a query");
         }
         match error {
             StoreError::Expired => Self::Expired,
             StoreError::Superseded => Self::Superseded(error.to_string()),
+            StoreError::TooComplex => Self::VersionExpired(error.to_string()),
             StoreError::Crowded(message) => Self::Crowded(message),
             StoreError::Invalid(message) => Self::bad_request(message),
             StoreError::Busy { status, .. } => Self::Busy(format!(

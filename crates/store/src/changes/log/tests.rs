@@ -2,7 +2,7 @@ use std::collections::BTreeSet;
 
 use fleetdex_core::{
     model::{Gvk, ReplicaRun, Resource},
-    query::{Query, Selectable},
+    query::{Query, Selectable, Word},
 };
 use serde_json::json;
 use tokio::time::advance;
@@ -115,6 +115,36 @@ async fn changes_have_numbers_in_their_order() {
             .unwrap(),
         [start + 2, start + 4]
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_ends_if_an_object_takes_too_many_steps_to_compare() {
+    let with_keys = |count: usize| {
+        let key = |number: usize| (format!("{}{number}", "a".repeat(250)), json!(""));
+        let annotations: serde_json::Map<_, _> = (0..count).map(key).collect();
+        let metadata = json!({ "name": "a", "namespace": "web", "uid": "u", "resourceVersion": "7", "annotations": annotations });
+        let document = fake::document(&resource(PODS), &json!({ "metadata": metadata }));
+        Change {
+            before: None,
+            after: Some(document),
+        }
+    };
+    let log = log(Bounds {
+        bytes: 1 << 30,
+        ..ROOMY
+    });
+    let start = log.newest();
+    let word = |last: char| Word::new(&format!("{}{last}", "a".repeat(249)), true);
+    let query = Query {
+        words: ['b', 'c', 'd'].map(word).into_iter().collect(),
+        ..query(PODS)
+    };
+    let mut watch = log.watch(&query, start).unwrap();
+    log.append(&[with_keys(1_000)]);
+    assert_eq!(received(&mut watch).await.unwrap(), [start + 1]);
+    log.append(&[with_keys(10_000)]);
+    let ended = received(&mut watch).await;
+    assert!(matches!(ended, Err(StoreError::TooComplex)), "{ended:?}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -185,19 +185,12 @@ const NODE: &[Column] = &[
 ];
 
 fn roles(view: &RowContext<'_>) -> Cell {
-    let of_label = |(key, value): &(std::borrow::Cow<'_, str>, JsonNode<'_>)| match key
-        .strip_prefix(NODE_ROLE_LABEL)
-    {
+    let of_label = |(key, value): (&str, &JsonNode<'_>)| match key.strip_prefix(NODE_ROLE_LABEL) {
         Some(role) => role.to_owned(),
         None if key == "kubernetes.io/role" => value.text().to_owned(),
         None => String::new(),
     };
-    let mut roles: Vec<String> = view
-        .at("metadata.labels")
-        .entries()
-        .iter()
-        .map(of_label)
-        .collect();
+    let mut roles: Vec<String> = view.at("metadata.labels").entries().map(of_label).collect();
     roles.retain(|role| !role.is_empty());
     roles.sort_unstable();
     roles.dedup();
@@ -297,12 +290,7 @@ fn host_and_port(address: &str, port: i64) -> String {
 
 fn quota(view: &RowContext<'_>, limits: bool) -> Cell {
     let used = view.at("status.used");
-    let mut hard: Vec<(&str, &JsonNode<'_>)> = view
-        .at("status.hard")
-        .entries()
-        .iter()
-        .map(|(name, amount)| (&**name, amount))
-        .collect();
+    let mut hard: Vec<(&str, &JsonNode<'_>)> = view.at("status.hard").entries().collect();
     hard.retain(|(name, _)| name.starts_with("limits.") == limits);
     hard.sort_unstable_by_key(|(name, _)| *name);
     let shown = hard.into_iter().map(|(name, amount)| {

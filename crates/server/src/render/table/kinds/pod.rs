@@ -1,5 +1,8 @@
 //! Pods. Their status is the one word that phase, init containers and containers come down to.
 
+use std::collections::BTreeMap;
+
+use fleetdex_core::fuel::OutOfFuel;
 use jiff::Timestamp;
 
 use crate::render::table::{
@@ -32,11 +35,21 @@ pub const KINDS: &[KindColumns] = &[
         &[
             name(),
             computed("Ready", SUMMARY, |view| {
-                let summary = PodSummary::of(view);
-                format!("{}/{}", summary.ready, summary.total).into()
+                let ready = |summary: PodSummary| format!("{}/{}", summary.ready, summary.total);
+                PodSummary::of(view)
+                    .map(|summary| ready(summary).into())
+                    .into()
             }),
-            computed("Status", SUMMARY, |view| PodSummary::of(view).reason.into()),
-            computed("Restarts", SUMMARY, restarts),
+            computed("Status", SUMMARY, |view| {
+                PodSummary::of(view)
+                    .map(|summary| summary.reason.into())
+                    .into()
+            }),
+            computed("Restarts", SUMMARY, |view| {
+                PodSummary::of(view)
+                    .map(|summary| restarts(view, &summary))
+                    .into()
+            }),
             age(),
             computed("IP", &["status.podIPs.ip"], |view| {
                 let first = view.at("status.podIPs").items().first();
@@ -62,7 +75,7 @@ pub const KINDS: &[KindColumns] = &[
                     "status.conditions.type",
                     "status.conditions.status",
                 ],
-                gates,
+                |view| gates(view).into(),
             )
             .wide(),
         ],
@@ -100,24 +113,40 @@ fn completed(view: &RowContext<'_>) -> Option<CompletedCondition> {
     }
 }
 
-fn gates(view: &RowContext<'_>) -> Cell {
+fn gates(view: &RowContext<'_>) -> Result<Cell, OutOfFuel> {
     let gates = view.at("spec.readinessGates").items();
     if gates.is_empty() {
-        return NONE.into();
+        return Ok(NONE.into());
     }
-    let open = gates
-        .iter()
-        .filter(|gate| holds(view, gate.member("conditionType").text()))
-        .count();
-    format!("{open}/{}", gates.len()).into()
+    let conditions = by_text(view, view.at("status.conditions"), "type")?;
+    view.fuel.take(gates.len())?;
+    let is_open = |gate: &&JsonNode<'_>| {
+        let condition = conditions.get(gate.member("conditionType").text());
+        condition.is_some_and(|found| found.member("status").text() == "True")
+    };
+    let open = gates.iter().filter(is_open).count();
+    Ok(format!("{open}/{}", gates.len()).into())
 }
 
-fn restarts(view: &RowContext<'_>) -> Cell {
+/// The items of a list by the text of one of their members. Of several items with one text the first one counts.
+fn by_text<'v, 'a>(
+    view: &RowContext<'_>,
+    list: &'v JsonNode<'a>,
+    member: &str,
+) -> Result<BTreeMap<&'v str, &'v JsonNode<'a>>, OutOfFuel> {
+    view.fuel.take(list.items().len())?;
+    let items = list.items().iter().rev();
+    Ok(items
+        .map(|item| (item.member(member).text(), item))
+        .collect())
+}
+
+fn restarts(view: &RowContext<'_>, summary: &PodSummary) -> Cell {
     let PodSummary {
         restarts,
         last_restart,
         ..
-    } = PodSummary::of(view);
+    } = *summary;
     match last_restart.filter(|_| restarts != 0) {
         Some(moment) => {
             let ago = crate::render::table::age::human_duration(
@@ -146,7 +175,21 @@ struct PodSummary {
 }
 
 impl PodSummary {
-    fn of(view: &RowContext<'_>) -> Self {
+    fn of(view: &RowContext<'_>) -> Result<Self, OutOfFuel> {
+        let init_containers = by_text(view, view.at("spec.initContainers"), "name")?;
+        let is_sidecar_of = |status: &JsonNode<'_>| {
+            let container = init_containers.get(status.member("name").text());
+            container.is_some_and(|container| is_sidecar(container))
+        };
+        let lists = [
+            "spec.initContainers",
+            "status.initContainerStatuses",
+            "status.containerStatuses",
+            "status.conditions",
+        ];
+        // Each of them is read as often as that at most.
+        let lengths = lists.map(|list| view.at(list).items().len());
+        view.fuel.take(3 * lengths.iter().sum::<usize>())?;
         let sidecars = view
             .at("spec.initContainers")
             .items()
@@ -158,19 +201,23 @@ impl PodSummary {
             reason: plain_reason(view),
             ..Self::default()
         };
-        let initializing = summary.add_init_containers(view);
+        let initializing = summary.add_init_containers(view, is_sidecar_of);
         if !initializing || holds(view, "Initialized") {
-            summary.add_containers(view);
+            summary.add_containers(view, is_sidecar_of);
         }
         if view.is_deleted() {
             summary.be_deleted(view);
         }
-        summary
+        Ok(summary)
     }
 
     /// Adds the init containers. Whether one of them still has to end.
-    fn add_init_containers(&mut self, view: &RowContext<'_>) -> bool {
-        let containers = view.at("spec.initContainers").items();
+    fn add_init_containers(
+        &mut self,
+        view: &RowContext<'_>,
+        is_sidecar: impl Fn(&JsonNode<'_>) -> bool,
+    ) -> bool {
+        let total = view.at("spec.initContainers").items().len();
         for (position, status) in view
             .at("status.initContainerStatuses")
             .items()
@@ -178,10 +225,7 @@ impl PodSummary {
             .enumerate()
         {
             self.add_restarts(status);
-            let named =
-                |container: &&JsonNode<'_>| container.member("name") == status.member("name");
-            let is_started_sidecar = containers.iter().find(named).is_some_and(is_sidecar)
-                && status.member("started").flag();
+            let is_started_sidecar = status.member("started").flag() && is_sidecar(status);
             let ended = status.at("state.terminated");
             if ended.is_given() && ended.member("exitCode").integer() == 0 {
                 continue;
@@ -190,21 +234,22 @@ impl PodSummary {
                 self.ready += usize::from(status.member("ready").flag());
                 continue;
             }
-            self.reason = init_reason(status, position, containers.len());
+            self.reason = init_reason(status, position, total);
             return true;
         }
         false
     }
 
     /// Adds the containers, with the sidecars' restarts only: those of other init containers are history.
-    fn add_containers(&mut self, view: &RowContext<'_>) {
+    fn add_containers(
+        &mut self,
+        view: &RowContext<'_>,
+        is_sidecar: impl Fn(&JsonNode<'_>) -> bool,
+    ) {
         self.restarts = 0;
         self.last_restart = None;
-        let containers = view.at("spec.initContainers").items();
         for status in view.at("status.initContainerStatuses").items() {
-            let named =
-                |container: &&JsonNode<'_>| container.member("name") == status.member("name");
-            if containers.iter().find(named).is_some_and(is_sidecar) {
+            if is_sidecar(status) {
                 self.add_restarts(status);
             }
         }
