@@ -30,7 +30,7 @@ pub use self::{
     json::{JsonValue, Scalar},
     print::{text, text_within},
 };
-use self::{ast::PathStep, evaluate::Evaluation, select::Selection};
+use self::{ast::PathStep, evaluate::Evaluation, select::PathSelection};
 use crate::fuel::{Fuel, OutOfFuel};
 
 /// One path: `.spec.nodeName`, or `spec.nodeName` and `{.spec.nodeName}` as kubectl's `--sort-by` and custom columns take it.
@@ -77,7 +77,7 @@ impl JsonPath {
     /// The values that the path selects, each once, for code that removes them. Fails without fuel only: [`find`](Self::find) may fail otherwise, and so may miss values, which such code
     /// must not. An index beyond a list and a slice of a map select nothing, `[*]` and filters apply to maps too, and an absent value differs from every other value.
     pub fn select<'v>(&self, value: &'v Value, fuel: &Fuel) -> Result<Vec<&'v Value>, OutOfFuel> {
-        Selection(fuel).steps(&self.0, vec![value])
+        PathSelection(fuel).steps(&self.0, vec![value])
     }
 
     /// The fields that the path begins with, up to the first step of another kind.

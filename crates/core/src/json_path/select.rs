@@ -21,9 +21,9 @@ use crate::fuel::{Fuel, OutOfFuel};
 
 /// A selection and the fuel that it takes.
 #[derive(Clone, Copy)]
-pub(super) struct Selection<'f>(pub &'f Fuel);
+pub(super) struct PathSelection<'f>(pub &'f Fuel);
 
-impl Selection<'_> {
+impl PathSelection<'_> {
     /// What the steps select, each value once.
     pub(super) fn steps<'v>(
         self,

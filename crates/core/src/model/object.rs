@@ -11,7 +11,7 @@ use super::{
     json_scanner::{JsonContainer, JsonScanner, RawJson, ScanFault},
     json_tree::{JsonTree, TreeMembers},
     member_mask::MemberMask,
-    projection::RedactionError,
+    redaction_error::RedactionError,
     well_known::LAST_APPLIED,
 };
 

@@ -7,9 +7,9 @@ use serde::{Serialize, Serializer};
 use serde_json::{Value, value::RawValue};
 use sha2::{Digest, Sha256};
 
-use super::{FieldPath, hex};
+use super::{FieldPath, hex, redaction_error::RedactionError};
 use crate::{
-    fuel::{Fuel, OutOfFuel},
+    fuel::Fuel,
     json_path::{JsonPath, JsonPathError},
 };
 
@@ -23,17 +23,6 @@ const RULES: &[u8] =
 /// byte.
 const STEPS: u64 = 100_000;
 const STEPS_PER_BYTE: u64 = 4;
-
-/// An object cannot be redacted.
-#[derive(Debug, thiserror::Error)]
-pub enum RedactionError {
-    /// It cannot be parsed whole.
-    #[error(transparent)]
-    Unparsable(#[from] serde_json::Error),
-    /// The redactions take too many steps.
-    #[error(transparent)]
-    OutOfFuel(#[from] OutOfFuel),
-}
 
 /// A redaction cannot be read, or another dialect of `JSONPath` reads it in another way.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
