@@ -181,11 +181,16 @@ async fn the_example_of_the_proposal_is_cached_and_its_status_reports_each_kind(
             "{status}"
         );
     }
-    let pods = operator
-        .run_command(&["get", "pods", "-A", "-o", "name"])
-        .await
-        .unwrap();
-    assert_eq!((pods.code, pods.out.lines().count()), (0, 2), "{pods:?}");
+    // A kind that runs is shown as soon as it is known to be complete.
+    eventually("the pods are shown", DEADLINE, || async {
+        let pods = operator
+            .run_command(&["get", "pods", "-A", "-o", "name"])
+            .await?;
+        ensure!((pods.code, pods.out.lines().count()) == (0, 2), "{pods:?}");
+        Ok(())
+    })
+    .await
+    .unwrap();
 
     // Without changes no status is written, however short the period is.
     let [group, other] = GROUPS;
