@@ -9,7 +9,7 @@ const BYTES_PER_STEP: usize = 16;
 
 /// The steps that a request or an object may still take.
 ///
-/// A step is one value that is looked at, one comparison or one copy, with 16 bytes of its text; each further 16 bytes are one step more. It takes a few nanoseconds.
+/// A step is one value that is looked at, one comparison or one copy, with 16 bytes of its text; each further 16 bytes are one step more.
 #[derive(Clone, Debug)]
 pub struct Fuel {
     left: Cell<u64>,
