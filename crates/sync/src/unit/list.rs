@@ -116,9 +116,19 @@ impl UnitRunner {
                 (!stored.name.is_empty()).then(|| projector.name(stored.namespace, stored.name));
             known.add(stored.id, stored.version, name);
         };
+        let extent = Extent::of(&self.task.unit);
         store
-            .visit_versions(&self.revision, &Extent::of(&self.task.unit), visit)
+            .visit_versions(&self.revision, &extent, visit)
             .await?;
+        // What a webhook says of an object is asked for when it is written.
+        if self.writes_again
+            && self.task.enrichment.is_none()
+            && let Some(rules_hash) = &self.task.rules_hash
+        {
+            self.writes_again = store
+                .has_documents_of_other_rules(&self.revision, &extent, rules_hash)
+                .await?;
+        }
         self.list.stored = known;
         Ok(())
     }
