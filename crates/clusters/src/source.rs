@@ -30,6 +30,7 @@ pub use history::HistorySample;
 pub use kubeconfig::KubeconfigProblem;
 pub use load::{Loader, PluginCachePolicy, kubeconfig_variable, read_kubeconfig};
 pub use plugin::PluginError;
+pub use reflector::status_code;
 pub use secrets::LABEL;
 pub use sources::Sources;
 

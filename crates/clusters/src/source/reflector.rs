@@ -47,7 +47,7 @@ pub(super) async fn reflect<K>(
             }
             Ok(Event::Delete(object)) => writer.remove(&key(&object)),
             Err(error) => {
-                let code = code(&error);
+                let code = status_code(&error);
                 writer.report_error(explain(code, &causes(&error), help));
                 if code == Some(404) {
                     return;
@@ -75,7 +75,9 @@ fn key(object: &impl ResourceExt) -> String {
     }
 }
 
-fn code(error: &watcher::Error) -> Option<u16> {
+/// The HTTP status with which the control plane refused a list or a watch; `None` if it did not
+/// answer.
+pub fn status_code(error: &watcher::Error) -> Option<u16> {
     match error {
         watcher::Error::InitialListFailed(kube::Error::Api(status))
         | watcher::Error::WatchStartFailed(kube::Error::Api(status))

@@ -1,7 +1,8 @@
 //! Reports why `ResourceRegistry` objects cannot be listed or watched: in the log, on `/readyz` and to
-//! users of the query API, who would otherwise be told that there is no registry.
+//! users of the query API. Without the reason an answer would say that there is no registry.
 
 use fleetdex_api::registry::ResourceRegistry;
+use fleetdex_clusters::source::status_code;
 use fleetdex_core::model::causes;
 use futures::FutureExt as _;
 use kube::{Resource as _, runtime::watcher};
@@ -33,7 +34,7 @@ impl Reconciler {
 /// What is wrong, and what to do.
 fn problem(error: &watcher::Error) -> String {
     let (plural, group) = (ResourceRegistry::plural(&()), ResourceRegistry::group(&()));
-    match code(error) {
+    match status_code(error) {
         Some(403) => format!(
             "fleetdex may not list and watch {plural} in API group {group}, so it does not know what to index: its service account needs the verbs list and watch on them"
         ),
@@ -41,16 +42,6 @@ fn problem(error: &watcher::Error) -> String {
             "the control plane does not serve {plural} in API group {group}: install the CRDs with fleetdex crd apply"
         ),
         _ => format!("fleetdex cannot read {plural} in API group {group} yet; /readyz says why"),
-    }
-}
-
-fn code(error: &watcher::Error) -> Option<u16> {
-    match error {
-        watcher::Error::InitialListFailed(kube::Error::Api(status))
-        | watcher::Error::WatchStartFailed(kube::Error::Api(status))
-        | watcher::Error::WatchFailed(kube::Error::Api(status))
-        | watcher::Error::WatchError(status) => Some(status.code),
-        _ => None,
     }
 }
 

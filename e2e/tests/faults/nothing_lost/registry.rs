@@ -201,19 +201,25 @@ async fn until_warning(stage: &Stage, registry: &Registry, reason: &str) -> Resu
     .await
 }
 
+/// A registry whose store refuses connections, until the proxy in front of it has no fault any more.
+async fn with_unreachable_store(stage: &Stage, name: &str) -> (Registry, FaultProxy) {
+    let proxy = FaultProxy::start(stage.fleet.opensearch().unwrap().url()).unwrap();
+    proxy.set(Fault::Refuse);
+    let mut registry = Registry::new(stage, name, &BOTH, &super::kinds()).unwrap();
+    registry.store()["addresses"] = json!([proxy.url()]);
+    registry.apply().await.unwrap();
+    registry
+        .until("Ready", "False", "Unreachable", &proxy.url())
+        .await
+        .unwrap();
+    (registry, proxy)
+}
+
 #[tokio::test]
 async fn a_registry_whose_store_never_answered_is_deleted_at_once_also_after_a_restart() {
     let stage = enter().await;
     for is_restarted in [false, true] {
-        let proxy = FaultProxy::start(stage.fleet.opensearch().unwrap().url()).unwrap();
-        proxy.set(Fault::Refuse);
-        let mut registry = Registry::new(&stage, "unopened", &BOTH, &super::kinds()).unwrap();
-        registry.store()["addresses"] = json!([proxy.url()]);
-        registry.apply().await.unwrap();
-        registry
-            .until("Ready", "False", "Unreachable", &proxy.url())
-            .await
-            .unwrap();
+        let (registry, _proxy) = with_unreachable_store(&stage, "unopened").await;
         assert_eq!(
             registry.status().await.unwrap()["stores"][0]["neverOpened"],
             true
@@ -232,15 +238,7 @@ async fn a_registry_whose_store_never_answered_is_deleted_at_once_also_after_a_r
 #[tokio::test]
 async fn a_store_that_answers_late_is_filled_and_its_registry_waits_for_it_from_then_on() {
     let stage = enter().await;
-    let proxy = FaultProxy::start(stage.fleet.opensearch().unwrap().url()).unwrap();
-    proxy.set(Fault::Refuse);
-    let mut registry = Registry::new(&stage, "late", &BOTH, &super::kinds()).unwrap();
-    registry.store()["addresses"] = json!([proxy.url()]);
-    registry.apply().await.unwrap();
-    registry
-        .until("Ready", "False", "Unreachable", &proxy.url())
-        .await
-        .unwrap();
+    let (registry, proxy) = with_unreachable_store(&stage, "late").await;
     proxy.set(Fault::None);
     registry.until_ready().await.unwrap();
 

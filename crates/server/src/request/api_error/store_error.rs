@@ -46,10 +46,11 @@ impl From<StoreError> for ApiError {
             StoreError::Closed { reason, .. } => Self::Unavailable(format!(
                 "the store may not be asked now ({reason}); its registry's status says why"
             )),
-            StoreError::Unauthorized { reason, .. } if missing_action(&reason).is_some() => {
+            StoreError::Unauthorized { ref reason, .. }
+                if let Some(action) = missing_action(reason) =>
+            {
                 Self::Unavailable(format!(
-                    "the server's user may not do {} in the store: give it the role that `fleetdex store role` prints",
-                    missing_action(&reason).unwrap_or_default()
+                    "the server's user may not do {action} in the store: give it the role that `fleetdex store role` prints"
                 ))
             }
             StoreError::Unauthorized { .. } => Self::Unavailable(
