@@ -11,7 +11,7 @@ use crate::fleet::Fleet;
 
 /// Memory limit without objects, and per object.
 const BASE_BYTES: f64 = 73e6;
-const BYTES_PER_OBJECT: f64 = 110.0;
+const BYTES_PER_OBJECT: f64 = 100.0;
 
 /// Measures a run that has written `objects` documents; names of figures contain `label`.
 pub async fn of_run(
