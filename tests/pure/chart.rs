@@ -146,7 +146,7 @@ fn there_is_one_version_and_one_image() {
     assert_eq!(found, [repository], "what sed finds in the workflow");
 }
 
-/// Whoever installs the chart has neither a checkout nor the folder `docs`.
+/// A user who installs the chart has neither a checkout nor the folder `docs`.
 #[test]
 fn the_chart_names_no_file_of_the_repository() {
     for path in [

@@ -1,6 +1,7 @@
 //! Fuel: how much an evaluation may do that depends on data from outside.
 //!
-//! A request or an object has one counter, which everything that is evaluated for it takes from. An evaluation without fuel ends with an error, never with a part of its result.
+//! A request or an object has one counter, which everything that is evaluated for it takes from. An
+//! evaluation without fuel ends with an error, never with a part of its result.
 
 use std::cell::Cell;
 
@@ -9,7 +10,8 @@ const BYTES_PER_STEP: usize = 16;
 
 /// The steps that a request or an object may still take.
 ///
-/// A step is one value that is looked at, one comparison or one copy, with 16 bytes of its text; each further 16 bytes are one step more.
+/// A step is one value that is looked at, one comparison or one copy, with 16 bytes of its text;
+/// each further 16 bytes are one step more.
 #[derive(Clone, Debug)]
 pub struct Fuel {
     left: Cell<u64>,
@@ -48,7 +50,8 @@ impl Fuel {
         self.take(1 + bytes / BYTES_PER_STEP)
     }
 
-    /// Adds steps for further data, up to the number at the beginning. So an answer of any length is bounded by the length of its data.
+    /// Adds steps for further data, up to the number at the beginning. So an answer of any length
+    /// is bounded by the length of its data.
     pub fn refill(&self, steps: usize) {
         let steps = u64::try_from(steps).unwrap_or(u64::MAX);
         let filled = self.left.get().saturating_add(steps);

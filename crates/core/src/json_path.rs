@@ -74,8 +74,10 @@ impl JsonPath {
         Evaluation(fuel).steps(&self.0, vec![value])
     }
 
-    /// The values that the path selects, each once, for code that removes them. Fails without fuel only: [`find`](Self::find) may fail otherwise, and so may miss values, which such code
-    /// must not. An index beyond a list and a slice of a map select nothing, `[*]` and filters apply to maps too, and an absent value differs from every other value.
+    /// The values that the path selects, each once, for code that removes them. Fails without fuel
+    /// only: [`find`](Self::find) may fail otherwise, and so may miss values, which such code must
+    /// not. An index beyond a list and a slice of a map select nothing, `[*]` and filters apply to
+    /// maps too, and an absent value differs from every other value.
     pub fn select<'v>(&self, value: &'v Value, fuel: &Fuel) -> Result<Vec<&'v Value>, OutOfFuel> {
         PathSelection(fuel).steps(&self.0, vec![value])
     }

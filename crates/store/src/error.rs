@@ -3,8 +3,9 @@
 /// The reason of a refused signature whose time is more than five minutes from that of AWS.
 pub(crate) const CLOCK_SKEW: &str = "AWS refuses the time of the signature: the clock of this node and that of AWS differ by more than five minutes; synchronize it";
 
-/// Steps that a watch takes for one change at most, to compare both states of the object with its conditions. 14 words and all 256 KiB of annotation keys that an API server accepts take
-/// 230,000 for one state.
+/// Steps that a watch takes for one change at most, to compare both states of the object with its
+/// conditions. 14 words and all 256 KiB of annotation keys that an API server accepts take 230,000
+/// for one state.
 pub(crate) const STEPS_PER_CHANGE: u64 = 500_000;
 
 /// A store operation failed.

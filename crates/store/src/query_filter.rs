@@ -151,7 +151,8 @@ impl Filter {
             && self.words.is_empty()
     }
 
-    /// Whether it matches a document. Takes steps for each term that it reads, and for each condition and word that is compared with it.
+    /// Whether it matches a document. Takes steps for each term that it reads, and for each
+    /// condition and word that is compared with it.
     pub(super) fn matches(
         &self,
         document: &StoredDocument,

@@ -12,7 +12,7 @@ use tracing_subscriber::{
 /// The filter without `--log-level` and `RUST_LOG`.
 const DEFAULT_FILTER: &str = "info";
 /// The verifier of reqwest's certificates logs an ERROR for each attempt that fails, without the server.
-/// The failure is reported once, with the server, by whoever connects.
+/// The caller that connects reports the failure once, with the server.
 const REPORTED_ELSEWHERE: &str = "rustls_platform_verifier=off";
 
 /// The flags of every long-running command.

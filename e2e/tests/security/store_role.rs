@@ -35,7 +35,7 @@ const PASSWORD: &str = "4th-Nocturne-in-E-flat";
 const SETTINGS: &str = "indices:admin/settings/update";
 /// Used by `fleetdex doctor`, and before settings are updated.
 const READ_SETTINGS: &str = "indices:monitor/settings/get";
-/// Closes what a search that ended early left open; without it OpenSearch does so a minute later.
+/// Closes what a search that ended early left open; without it OpenSearch closes it a minute later.
 const CLOSE: &str = "indices:data/read/point_in_time/delete";
 /// Where a role has its permissions.
 const LISTS: [&str; 2] = [

@@ -15,7 +15,7 @@
 {{- end -}}
 {{- end -}}
 
-{{- /* A parent chart passes its global values to all of its charts. Given to this chart alone they would have no effect, and nobody would notice. */ -}}
+{{- /* A parent chart passes its global values to all of its charts. Given to this chart alone they would have no effect, without a message. */ -}}
 {{- define "fleetdex.refuseGlobal" -}}
 {{- if and .Chart.IsRoot .Values.global -}}
 {{- fail (printf "global.%s: this chart uses no global values; the README of the chart lists its values" (keys .Values.global | sortAlpha | first)) -}}

@@ -1,10 +1,12 @@
 //! Finds the values that a path selects, for code that removes them.
 //!
-//! Such code must miss nothing, so a path never fails here for what a value is like, as it may in kubectl, but only without fuel:
+//! Such code must miss nothing, so a path never fails here for what a value is like, as it may in
+//! kubectl, but only without fuel:
 //!
 //! - `[*]` and filters apply to the members of a map, too.
 //! - An index or a slice beyond a list selects what there is, and of a map it selects nothing.
-//! - A filter compares an absent value as RFC 9535 does: it equals an absent value only, so `[?(@.name!="a")]` selects an item without a name.
+//! - A filter compares an absent value as RFC 9535 does: it equals an absent value only, so
+//!   `[?(@.name!="a")]` selects an item without a name.
 //!
 //! No step has a value twice, so none holds more values than there are.
 
@@ -98,7 +100,8 @@ impl PathSelection<'_> {
         Ok(())
     }
 
-    /// Every collection with something in it that was not seen, the value itself included. Parsed JSON is at most 128 levels deep.
+    /// Every collection with something in it that was not seen, the value itself included. Parsed
+    /// JSON is at most 128 levels deep.
     fn descend<'v>(
         self,
         value: &'v Value,

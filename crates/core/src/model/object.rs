@@ -37,7 +37,8 @@ pub enum ObjectError {
     /// It has too many levels of nesting.
     #[error("the object is nested deeper than the {MAX_DEPTH} levels that are indexed")]
     TooDeep,
-    /// Redactions cannot be applied, mostly because the object has more than the 127 levels of nesting that redaction parses, or take too many steps.
+    /// Redactions cannot be applied, mostly because the object has more than the 127 levels of
+    /// nesting that redaction parses, or take too many steps.
     #[error("`redact` cannot be applied to the object: {0}")]
     Unredactable(RedactionError),
     /// The resource version cannot be ordered.

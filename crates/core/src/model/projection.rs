@@ -19,7 +19,8 @@ use crate::{
 const RULES: &[u8] =
     b"marked, secrets' annotations listed, redactions located first, dotted names aside";
 
-/// Steps that the redactions of an object may take: some, and for each redaction some for each byte of the object.
+/// Steps that the redactions of an object may take: some, and for each redaction some for each byte
+/// of the object.
 const STEPS: u64 = 100_000;
 const STEPS_PER_BYTE: u64 = 4;
 

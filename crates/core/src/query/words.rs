@@ -228,7 +228,8 @@ impl WordSelector {
         self.words.is_empty()
     }
 
-    /// The score of an object by its texts: the sum of how well each word matches. `None` if it does not match. Takes the steps of all texts for each word.
+    /// The score of an object by its texts: the sum of how well each word matches. `None` if it
+    /// does not match. Takes the steps of all texts for each word.
     pub fn score(&self, texts: &[WordText<'_>], fuel: &Fuel) -> Result<Option<u32>, OutOfFuel> {
         let mut score = 0;
         for word in &self.words {

@@ -17,8 +17,9 @@ pub const MAX_OPERATIONS: usize = 10_000;
 pub const MAX_ADDED_BYTES: usize = MAX_OBJECT_BYTES;
 /// How deep a value that a patch adds may lie; `serde_json` reads no deeper ones.
 pub const MAX_DEPTH: usize = 128;
-/// Steps that the operations of a patch take at most: one for each item of a list that an insertion or a removal before it moves. Seven thousand items may be removed one by one from the
-/// start of their list.
+/// Steps that the operations of a patch take at most: one for each item of a list that an insertion
+/// or a removal before it moves. Seven thousand items may be removed one by one from the start of
+/// their list.
 pub const MAX_STEPS: u64 = 50_000_000;
 /// What a value counts at least: a list of empty lists takes more memory than it has bytes as JSON.
 const VALUE_BYTES: usize = 16;

@@ -7,7 +7,7 @@ use super::inputs::StatusInputs;
 
 /// The reason while documents are being deleted.
 pub(super) const DELETING: &str = "Deleting";
-/// The reason while they cannot be, so that somebody has to act.
+/// The reason while they cannot be, so that an administrator has to act.
 const DELETION_BLOCKED: &str = "DeletionBlocked";
 /// The most characters of the error of a store: the note of an Event is short, and what to do
 /// follows the error.

@@ -1,5 +1,5 @@
-//! Verification: audits all streams now, and reports each result as soon as it is known. Clusters that other replicas read are
-//! verified by these, which are asked for it.
+//! Verification: audits all streams now, and reports each result as soon as it is known. Clusters
+//! that other replicas read are verified by these, which are asked for it.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -50,8 +50,10 @@ const HEALTH_COLUMNS: [(&str, &str); 2] = [
     ("Health Reason", "A word for the cause of the health."),
 ];
 
-/// Steps that the cells of one response may take, and how many each object adds that was taken from them: some, and some for each byte of it. So the rows of an
-/// answer take no longer than it takes to read their objects and to send them, and no object meets the limit for the number of those before it.
+/// Steps that the cells of one response may take, and how many each object adds that was taken from
+/// them: some, and some for each byte of it. So the rows of an answer take no longer than it takes
+/// to read their objects and to send them, and no object meets the limit for the number of those
+/// before it.
 const STEPS: u64 = 1_000_000;
 const STEPS_PER_OBJECT: usize = 1_000;
 const STEPS_PER_BYTE: usize = 2;

@@ -268,7 +268,7 @@ fn below_group(
         }
         ["interpret"] => Ok(ApiRequest::Interpret),
         ["verify"] => Ok(ApiRequest::Verify(VerifyRequest::default())),
-        // Whoever may replicate changes may ask for it: another replica.
+        // Another replica asks for it, with the right to replicate changes.
         ["changes", "verify"] => Ok(ApiRequest::Verify(VerifyRequest {
             is_of_replica: true,
             ..VerifyRequest::default()

@@ -30,7 +30,8 @@ const MAX_CHANGES: usize = 256;
 /// Bytes of objects to return at once, and one object more: a slow client holds no more than that.
 const MAX_BYTES: usize = 512 << 10;
 
-/// Steps that it takes before others have their turn: a fraction of a millisecond, and those of one change more.
+/// Steps that it takes before others have their turn: a fraction of a millisecond, and those of one
+/// change more.
 const STEPS_AT_ONCE: u64 = 100_000;
 
 /// Follows the changes of the objects that some queries select, each of another resource.

@@ -1,7 +1,7 @@
 //! The connection of a store, which everything that reads and writes the store shares.
 //!
 //! Guarantee: a request that begins after the service was replaced or closed does not go through
-//! the former one, whoever sends it.
+//! the former one, whether it reads or writes.
 
 use std::sync::Arc;
 

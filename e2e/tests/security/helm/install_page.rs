@@ -1,7 +1,9 @@
-//! The page "Install", typed from its first command to its last: from an empty control plane to answers, and to nothing again.
+//! The page "Install", typed from its first command to its last: from an empty control plane to
+//! answers, and to nothing again.
 //!
-//! A shell runs the commands. Beside it is what a cluster has and this fleet has not: a kubelet, which runs the operator with the chart's
-//! account, and the controllers of namespaces and of tokens.
+//! A shell runs the commands. Beside it is what a cluster has and this fleet has not: a kubelet,
+//! which runs the operator with the chart's account, and the controllers of namespaces and of
+//! tokens.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 

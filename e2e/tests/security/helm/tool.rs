@@ -190,7 +190,8 @@ pub async fn run_helm_test(server: &ApiServer, release: &Release<'_>, admin_url:
     printed
 }
 
-/// What a kubelet would do for the Pod of `helm test`, with the address of the admin port instead of that of the Service, which only a cluster's network has.
+/// What a kubelet would do for the Pod of `helm test`, with the address of the admin port instead
+/// of that of the Service, which only a cluster's network has.
 pub async fn run_test_pod(server: &ApiServer, release: &Release<'_>, admin_url: &str) -> String {
     let hub = Objects::of(server).unwrap();
     let namespace = release.namespace;
