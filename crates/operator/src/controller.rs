@@ -37,6 +37,7 @@ use reconciler::{
 pub use reconciler::{ControllerContext, Publish, ReconcileError};
 use tokio::{sync::watch, task::JoinSet, time::Instant};
 use tokio_util::sync::CancellationToken;
+use unopened_locations::unopened_locations;
 
 use super::{RegistryView, karmada, members::MemberStates, store_locations::StoreLocations};
 use crate::replicas::{Assignment, report::ReplicaReports};
@@ -204,11 +205,14 @@ impl Reconciler {
         wait_until_read(&self.registries).await;
         self.interpreter_configurations.wait_until_read().await;
         let is_leader = self.context.replicas.assignment().is_leader();
-        self.update_locations(state, is_leader);
+        // A registry that arrives from here on is planned by the next update, which records its
+        // location first.
+        let registries = self.registries.state();
+        self.update_locations(state, &registries, is_leader);
         // Documents go to a new location only after the status records it; otherwise a restart
         // would forget it.
         if is_leader {
-            match self.record_locations(state).await {
+            match self.record_locations(state, &registries).await {
                 Ok(true) => {}
                 // The newer version of a registry is about to arrive here.
                 Ok(false) => return state.members.clone(),
@@ -223,9 +227,11 @@ impl Reconciler {
         }
         // A store opens after the streams of the registries that were deleted before it opened are
         // stopped.
-        let unopened = self.unopened_locations(state);
+        let unopened = unopened_locations(state, &registries);
         self.opening_gate.close(&unopened);
-        let members = self.update_planned_streams(state, is_leader).await;
+        let members = self
+            .update_planned_streams(state, &registries, is_leader)
+            .await;
         self.opening_gate.open_others(&unopened);
         members
     }
@@ -234,12 +240,13 @@ impl Reconciler {
     async fn update_planned_streams(
         &self,
         state: &mut ControllerState,
+        registries: &[Arc<ResourceRegistry>],
         is_leader: bool,
     ) -> MemberStates {
         state
             .supervisor
             .set_peer_completeness(Arc::clone(&self.peer_completeness.lock()));
-        let plan_inputs = self.plan_inputs(state);
+        let plan_inputs = self.plan_inputs(state, registries);
         self.context
             .metrics
             .set_replicas(plan_inputs.assignment.alive_count());
@@ -259,16 +266,25 @@ impl Reconciler {
                 &planned,
             )
             .await;
-        self.apply(state, &members, &plan_inputs.assignment, is_leader)
-            .await;
+        self.apply(
+            state,
+            registries,
+            &members,
+            &plan_inputs.assignment,
+            is_leader,
+        )
+        .await;
         state.inputs = Some(plan_inputs);
         state.members.clone_from(&members);
         self.count_units(state);
         members
     }
 
-    fn plan_inputs(&self, state: &ControllerState) -> PlanInputs {
-        let registries = self.registries.state();
+    fn plan_inputs(
+        &self,
+        state: &ControllerState,
+        registries: &[Arc<ResourceRegistry>],
+    ) -> PlanInputs {
         let registry = |registry: &Arc<ResourceRegistry>| {
             (
                 registry.name_any(),
@@ -341,16 +357,15 @@ impl Reconciler {
     async fn apply(
         &self,
         state: &mut ControllerState,
+        registries: &[Arc<ResourceRegistry>],
         members: &MemberStates,
         assignment: &Assignment,
         is_leader: bool,
     ) {
-        let (leaving, live): (Vec<_>, Vec<_>) = self
-            .registries
-            .state()
-            .into_iter()
+        let (leaving, live): (Vec<_>, Vec<_>) = registries
+            .iter()
             .partition(|registry| registry.metadata.deletion_timestamp.is_some());
-        let view = |registries: Vec<Arc<ResourceRegistry>>| -> Vec<RegistryView> {
+        let view = |registries: Vec<&Arc<ResourceRegistry>>| -> Vec<RegistryView> {
             registries
                 .iter()
                 .map(|registry| registry_view(registry))
@@ -366,7 +381,7 @@ impl Reconciler {
             .chain(self.caches.views())
             .collect();
         let mut locations = StoreLocations::default();
-        for registry in self.registries.state() {
+        for registry in registries {
             for location in state
                 .locations
                 .get(&registry.uid().unwrap_or_default())

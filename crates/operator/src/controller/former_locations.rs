@@ -1,7 +1,7 @@
 //! The store locations that registries have left: recorded before any document goes to a new
 //! location, and forgotten when nothing is left in them.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use fleetdex_api::registry::{
     ORPHAN_ANNOTATION, ResourceRegistry, ResourceRegistryStatus, StoreStatus,
@@ -88,10 +88,15 @@ pub(super) fn former_location(
 impl Reconciler {
     /// Updates which locations may have documents of each registry: the one that it names now, and
     /// those that it named before until nothing is left there.
-    pub(super) fn update_locations(&self, state: &mut ControllerState, is_leader: bool) {
+    pub(super) fn update_locations(
+        &self,
+        state: &mut ControllerState,
+        registries: &[Arc<ResourceRegistry>],
+        is_leader: bool,
+    ) {
         let is_only_replica = self.context.replicas.assignment() == Assignment::SingleReplica;
         let mut locations = BTreeMap::new();
-        for registry in self.registries.state() {
+        for registry in registries {
             let uid = registry.uid().unwrap_or_default();
             let known = state
                 .locations
@@ -109,15 +114,15 @@ impl Reconciler {
             let mut current = store_location(&registry.spec);
             if let Some(location) = &mut current {
                 location.never_opened = if is_leader {
-                    is_only_replica && self.is_never_opened(state, &registry, &known, location)
+                    is_only_replica && self.is_never_opened(state, registry, &known, location)
                 } else {
-                    records_nothing_opened(&registry)
+                    records_nothing_opened(registry)
                 };
             }
             let is_current =
                 |name: &str| current.as_ref().is_some_and(|current| current.name == name);
             known.retain(|location| {
-                !is_current(&location.name) && !self.can_forget_location(state, &registry, location)
+                !is_current(&location.name) && !self.can_forget_location(state, registry, location)
             });
             known.extend(current.clone());
             known.sort_by(|left, right| left.name.cmp(&right.name));
@@ -191,10 +196,9 @@ impl Reconciler {
     pub(super) async fn record_locations(
         &self,
         state: &mut ControllerState,
+        registries: &[Arc<ResourceRegistry>],
     ) -> Result<bool, ReconcileError> {
-        for registry in self
-            .registries
-            .state()
+        for registry in registries
             .iter()
             .filter(|registry| registry.metadata.deletion_timestamp.is_none())
         {

@@ -4,7 +4,7 @@
 //!
 //! Only a replica that is the only one makes such a record: it knows which stores it has opened.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, sync::Arc};
 
 use fleetdex_api::registry::{ResourceRegistry, StoreStatus};
 use fleetdex_core::model::StoreName;
@@ -62,20 +62,22 @@ impl Reconciler {
             && !self.opening_gate.is_answering(&name)
             && (is_recorded() || is_closed_here() && !is_opened_for_others())
     }
+}
 
-    /// The locations that may not be opened yet, because the status of a registry that names one
-    /// records that it was never opened. A registry that is being deleted has no streams any more.
-    pub(super) fn unopened_locations(&self, state: &ControllerState) -> BTreeSet<StoreName> {
-        let registries = self.registries.state();
-        let live = registries
-            .iter()
-            .filter(|registry| registry.metadata.deletion_timestamp.is_none());
-        live.filter_map(|registry| state.locations.get(&registry.uid()?))
-            .flatten()
-            .filter(|location| location.never_opened)
-            .filter_map(|location| location.name.parse().ok())
-            .collect()
-    }
+/// The locations that may not be opened yet, because the status of a registry that names one
+/// records that it was never opened. A registry that is being deleted has no streams any more.
+pub(super) fn unopened_locations(
+    state: &ControllerState,
+    registries: &[Arc<ResourceRegistry>],
+) -> BTreeSet<StoreName> {
+    let live = registries
+        .iter()
+        .filter(|registry| registry.metadata.deletion_timestamp.is_none());
+    live.filter_map(|registry| state.locations.get(&registry.uid()?))
+        .flatten()
+        .filter(|location| location.never_opened)
+        .filter_map(|location| location.name.parse().ok())
+        .collect()
 }
 
 #[cfg(test)]

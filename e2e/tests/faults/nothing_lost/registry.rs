@@ -220,10 +220,8 @@ async fn a_registry_whose_store_never_answered_is_deleted_at_once_also_after_a_r
     let stage = enter().await;
     for is_restarted in [false, true] {
         let (registry, _proxy) = with_unreachable_store(&stage, "unopened").await;
-        assert_eq!(
-            registry.status().await.unwrap()["stores"][0]["neverOpened"],
-            true
-        );
+        let status = registry.status().await.unwrap();
+        assert_eq!(status["stores"][0]["neverOpened"], true, "{status:#}");
         if is_restarted {
             stage.operator.restart().unwrap();
             stage.operator.wait_ready(DEADLINE).await.unwrap();
