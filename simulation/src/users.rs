@@ -6,7 +6,11 @@
 //! Whatever the users do and whatever fails meanwhile, no user sees an object without permission,
 //! and no token is valid for another user, query or set of permissions than it was issued for.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 
 use bytes::Bytes;
 use fleetdex_core::{
@@ -117,7 +121,12 @@ struct UnreadList {
     /// The lock is never contended; it makes the body, which is `Send` only, `Sync`.
     body: Mutex<UnsyncBoxBody<Bytes, String>>,
     read: Vec<u8>,
+    /// The unmodified objects that queries could see when the list began.
+    steady: BTreeSet<Steady>,
 }
+
+/// An unmodified object: its cluster and UID.
+type Steady = (String, String);
 
 /// All users.
 pub struct Users {
@@ -279,6 +288,7 @@ impl Users {
             query_index,
             body,
             mut read,
+            steady,
         } = self
             .unread
             .swap_remove(self.random.random_range(0..self.unread.len()));
@@ -295,6 +305,7 @@ impl Users {
                     query_index,
                     body: Mutex::new(body),
                     read,
+                    steady,
                 });
                 return Ok(());
             }
@@ -303,13 +314,43 @@ impl Users {
             return Err("the query parameters do not parse".to_owned());
         };
         let list: Value = serde_json::from_slice(&read).map_err(|error| error.to_string())?;
-        self.check(
-            user,
-            query_index,
-            &list_request,
-            &self.people[user].permitted,
-            &list,
-        )
+        let permitted = &self.people[user].permitted;
+        self.check(user, query_index, &list_request, permitted, &list)?;
+        let lacks = |(cluster, uid): &&Steady| {
+            permitted.allows(cluster, STEADY)
+                && items(&list).all(|object| object["metadata"]["uid"] != uid.as_str())
+        };
+        match steady.iter().find(lacks) {
+            None => Ok(()),
+            Some((cluster, uid)) => Err(format!(
+                "a whole list of {} for {:?} lacks the object {uid} of {cluster}",
+                self.people[user].caller.name, QUERIES[query_index]
+            )),
+        }
+    }
+
+    /// The aliases with their indices, and the unmodified objects that queries see.
+    fn shown(&self) -> (BTreeMap<String, BTreeSet<String>>, BTreeSet<Steady>) {
+        let prefix = IndexPrefix::default();
+        let steady_of = |alias: &str| {
+            let documents = self.opensearch.documents(alias).into_iter();
+            let steady = documents.filter_map(|document| {
+                let (source, kind) = (&document.source, KINDS[0].kind);
+                (source["kind"] == kind && source["metadata"]["namespace"] == STEADY).then(|| {
+                    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+                    (text(&source["cluster"]), text(&source["metadata"]["uid"]))
+                })
+            });
+            steady.collect::<BTreeSet<_>>()
+        };
+        let mut steady = steady_of(prefix.as_str());
+        steady.retain(|(cluster, uid)| {
+            cluster.parse().is_ok_and(|name| {
+                let of_cluster = steady_of(prefix.cluster_alias(&name).as_str());
+                of_cluster.contains(&(cluster.clone(), uid.clone()))
+            })
+        });
+        (self.opensearch.aliases(), steady)
     }
 
     /// Starts a list without a limit. The outer error: the user got no slot.
@@ -326,14 +367,18 @@ impl Users {
             limit: None,
             ..list_request
         };
+        let before = self.shown();
         let response = self
             .in_slot(user, Box::pin(self.response(user, &unlimited, limit, None)))
             .await?;
+        // While indices come or go, a list may have been answered before or after that.
+        let steady = (self.shown() == before).then_some(before.1);
         let unread = |body: UnsyncBoxBody<Bytes, String>| UnreadList {
             user,
             query_index,
             body: Mutex::new(body),
             read: Vec::new(),
+            steady: steady.unwrap_or_default(),
         };
         Ok(response.map(unread))
     }
@@ -584,7 +629,7 @@ impl Users {
         permitted: &Permitted,
         page: &Value,
     ) -> Result<(), String> {
-        for object in page["items"].as_array().into_iter().flatten() {
+        for object in items(page) {
             let metadata = &object["metadata"];
             let cluster = metadata["annotations"][CLUSTER_ANNOTATION]
                 .as_str()
@@ -708,6 +753,10 @@ impl Users {
             .map(drop)
             .map_err(|error| format!("a page after unread lists: {error}"))
     }
+}
+
+fn items(list: &Value) -> impl Iterator<Item = &Value> {
+    list["items"].as_array().into_iter().flatten()
 }
 
 fn request(query_index: usize, token: Option<String>) -> Option<ListRequest> {

@@ -92,6 +92,8 @@ pub enum Bug {
     DropTheNeighbour,
     /// A search that lacks shards which are neither successful nor failed counts as whole.
     IgnoreMissingShards,
+    /// Documents that were made by former rules stay as they are while their objects do not change.
+    KeepDocumentsOfOtherRules,
 }
 
 impl Bug {
@@ -141,6 +143,7 @@ impl Bug {
         Self::ShowTheNeighbour,
         Self::DropTheNeighbour,
         Self::IgnoreMissingShards,
+        Self::KeepDocumentsOfOtherRules,
     ];
 }
 

@@ -75,6 +75,17 @@ pub trait IndexWriter: Send + Sync {
         visit: Visit<'_>,
     ) -> Result<(), StoreError>;
 
+    /// Whether documents of an extent were made by other rules than those of this hash; `None`: by
+    /// any. A store that does not outlive a restart need not know.
+    async fn has_documents_of_other_rules(
+        &self,
+        _revision: &IndexRevision,
+        _extent: &Extent,
+        rules_hash: Option<&str>,
+    ) -> Result<bool, StoreError> {
+        Ok(rules_hash.is_some())
+    }
+
     /// The ids of an extent's fallback documents.
     async fn rejected(
         &self,

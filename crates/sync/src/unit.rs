@@ -59,9 +59,10 @@ pub struct UnitTask {
     pub sink: Arc<Sink>,
     /// Identifies which objects are selected. A checkpoint of another plan is not resumed from.
     pub plan: String,
-    /// Whether stored documents may be of another plan although their versions are those of the
-    /// member. The next list writes them again then.
-    pub writes_again: bool,
+    /// A hash of the rules by which documents are made, which each of them names; `None`: none but
+    /// those that every document of the index is made by. Documents of other rules are written again
+    /// by the next list, although their versions are those of the member.
+    pub rules_hash: Option<Arc<str>>,
     /// Whether selectors are sent to the member, so that an object that it does not list may still
     /// exist.
     pub is_selective: bool,
@@ -166,7 +167,7 @@ impl UnitTask {
         }
         tracing::info!(unit = %self.unit, revision = revision.number, from = resume.map(Version::get), "starting a stream");
         let machine = ListWatchMachine::new(resume);
-        let writes_again = self.writes_again && resume.is_none();
+        let writes_again = resume.is_none();
         let list = listing::Listing::default();
         let mut runner = UnitRunner {
             task: self,

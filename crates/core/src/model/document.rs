@@ -78,6 +78,9 @@ impl Document {
 /// The values of an object's selectable fields, in the order of its [`Projector::fields`].
 pub struct FieldValues<'a>(Vec<(usize, Cow<'a, str>)>);
 
+/// The member of `search` with the hash of the rules by which a document was made.
+pub(super) const RULES_HASH: &str = "rulesHash";
+
 /// Builds the documents of the objects of one resource of one cluster.
 #[derive(Clone, Debug)]
 pub struct Projector {
@@ -89,7 +92,7 @@ pub struct Projector {
     mask: MemberMask,
     /// How many fields are read from the object; those of the interpretation follow.
     native_fields: usize,
-    /// `{"apiVersion":…,"kind":…,"cluster":…,"search":{"resource":…,"group":…`
+    /// `{"apiVersion":…,"kind":…,"cluster":…,"search":{"resource":…,"group":…`, and `"rulesHash":…` if it has one
     head: Vec<u8>,
     id_prefix: String,
     hides_data: bool,
@@ -163,6 +166,14 @@ impl Projector {
         (self.readings, self.mask) = read_by(&self.fields);
         self.mask.unite(interpreter.reads());
         self.interpreter = Some(interpreter);
+        self
+    }
+
+    /// The same, with a hash of the rules by which documents are made, which each of them names.
+    #[must_use]
+    pub fn made_by(mut self, rules_hash: &str) -> Self {
+        write_key(&mut self.head, RULES_HASH);
+        write_text(&mut self.head, rules_hash);
         self
     }
 

@@ -4,6 +4,7 @@ use ahash::AHashSet;
 use serde::de::Error as _;
 
 use super::{
+    document::RULES_HASH,
     json::{RawMembers, write, write_key, write_members, write_text},
     json_line::JsonLine,
     number,
@@ -46,8 +47,15 @@ pub fn fallback(
     let document = RawMembers::parse(body)?;
     let search = members(&document, "search")?;
     let kept: &[&str] = match shape {
-        DocumentShape::Identity => &["resource", "group", "indexedAt"],
-        _ => &["resource", "group", "labels", "labelKeys", "indexedAt"],
+        DocumentShape::Identity => &["resource", "group", RULES_HASH, "indexedAt"],
+        _ => &[
+            "resource",
+            "group",
+            RULES_HASH,
+            "labels",
+            "labelKeys",
+            "indexedAt",
+        ],
     };
     let mut out = b"{".to_vec();
     write_some(&mut out, &document, |key| IDENTITY.contains(&key));

@@ -10,6 +10,7 @@ use fleetdex_clusters::{
     watch::{Collection, ListerWatcher},
 };
 use fleetdex_core::model::{ClusterName, Projector, StoreName, Unit, hex};
+use fleetdex_interpreter::rules::KindRules;
 use fleetdex_sync::{
     audit::Audit,
     enrichment::UnitEnrichment,
@@ -43,6 +44,10 @@ fn sink(unit: &Unit, plan: &StreamPlan, store: &RunningStore, progress: &Progres
         Some(rules) => projector.interpreted_by(Arc::new(rules.clone())),
         None => projector,
     };
+    let projector = match rules_hash(plan) {
+        Some(hash) => projector.made_by(&hash),
+        None => projector,
+    };
     Sink {
         pipeline: store.pipeline.clone(),
         projector,
@@ -59,6 +64,17 @@ fn collection(unit: &Unit, plan: &StreamPlan) -> Collection {
         label_selector: plan.label_selector.clone(),
         field_selector: plan.field_selector.clone(),
     }
+}
+
+/// A hash of the selectable fields of a kind's definition and of the rules that say what its objects
+/// mean: what documents of one index, of objects in one version, can differ in.
+fn rules_hash(plan: &StreamPlan) -> Option<Arc<str>> {
+    if plan.fields.is_empty() && plan.rules.is_none() {
+        return None;
+    }
+    let rules = plan.rules.as_ref().map(KindRules::hash);
+    let text = format!("{:?} {rules:?}", plan.fields);
+    Some(hex(&Sha256::digest(text.as_bytes())[..8]).into())
 }
 
 /// A hash of everything that decides which objects a stream stores, how they are found and what
@@ -275,7 +291,7 @@ impl StreamSupervisor {
             uid: connection.uid.clone(),
             predecessors,
             plan: plan_hash(unit, plan, connection.address()),
-            writes_again: !plan.fields.is_empty() || plan.rules.is_some(),
+            rules_hash: rules_hash(plan),
             is_selective: plan.label_selector.is_some() || plan.field_selector.is_some(),
             source: audit.source.clone(),
             sink: Arc::clone(&audit.sink),

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 /// The version of [`mappings`]. Raise it here with every change that older indices lack: `revision.rs`
 /// then rebuilds every index.
-pub const MAPPING_VERSION: u32 = 4;
+pub const MAPPING_VERSION: u32 = 5;
 
 /// Settings of the indices, as a registry may set them.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -152,6 +152,8 @@ pub fn mappings(fields: &[FieldPath], is_full: bool) -> Value {
                     "images": keyword(),
                     "dependencies": keyword(),
                     "interpretedBy": keyword(),
+                    // Only compared with the rules in use.
+                    "rulesHash": { "type": "keyword", "doc_values": false },
                     "indexedAt": { "type": "date" },
                     "native": { "type": "object", "enabled": false },
                 },

@@ -15,7 +15,7 @@ use super::{
 use crate::{Extent, IndexRevision, StoreError, StoredVersion, Visit};
 
 /// Most hits that OpenSearch returns in one page (`index.max_result_window`).
-const PAGE: usize = 10_000;
+pub(super) const PAGE: usize = 10_000;
 /// The fields that are read of a response; the rest would be half of it.
 const READ: &str =
     "filter_path=timed_out,_shards,pit_id,hits.hits._id,hits.hits._version,hits.hits.sort";
@@ -116,19 +116,22 @@ impl Engine {
         }
     }
 
-    /// At most one page: a status that counted more of them would say nothing more.
-    pub(super) async fn rejected_ids(
+    /// The ids of documents of an extent that a query selects: `size` for each query of the extent
+    /// at most.
+    pub(super) async fn ids_of(
         &self,
         revision: &IndexRevision,
         extent: &Extent,
+        selected: &Value,
+        size: usize,
     ) -> Result<Vec<Arc<str>>, StoreError> {
         let index = &revision.index;
         let _turn = self.contexts.0.visits.acquire().await;
         let mut ids = Vec::new();
         for query in extent_queries(extent) {
             let body = json!({
-                "size": PAGE,
-                "query": { "bool": { "filter": [{ "exists": { "field": "search.rejected" } }, query] } },
+                "size": size,
+                "query": { "bool": { "filter": [selected, query] } },
                 "_source": false,
                 "track_total_hits": false,
             });

@@ -7,12 +7,18 @@ use std::{
 };
 
 use async_trait::async_trait;
-use fleetdex_core::{model::ClusterName, query::ResourceName};
+use fleetdex_core::{
+    model::ClusterName,
+    planted::{Bug, planted},
+    query::ResourceName,
+};
+use serde_json::json;
 
 use super::{
     engine::{Engine, EngineOptions},
     index_template::{index_template, state_template},
     responses::MAX_DOCUMENT_BYTES,
+    versions::PAGE,
     visible_resources::VisibleResources,
 };
 use crate::{
@@ -132,12 +138,33 @@ impl IndexWriter for Engine {
         self.visit_extent(revision, extent, visit).await
     }
 
+    async fn has_documents_of_other_rules(
+        &self,
+        revision: &IndexRevision,
+        extent: &Extent,
+        rules_hash: Option<&str>,
+    ) -> Result<bool, StoreError> {
+        if planted(Bug::KeepDocumentsOfOtherRules) {
+            return Ok(false);
+        }
+        let other = match rules_hash {
+            Some(hash) => {
+                json!({ "bool": { "must_not": [{ "term": { "search.rulesHash": hash } }] } })
+            }
+            None => json!({ "exists": { "field": "search.rulesHash" } }),
+        };
+        let found = self.ids_of(revision, extent, &other, 1).await?;
+        Ok(!found.is_empty())
+    }
+
     async fn rejected(
         &self,
         revision: &IndexRevision,
         extent: &Extent,
     ) -> Result<Vec<Arc<str>>, StoreError> {
-        self.rejected_ids(revision, extent).await
+        let rejected = json!({ "exists": { "field": "search.rejected" } });
+        // At most one page: a status that counted more of them would say nothing more.
+        self.ids_of(revision, extent, &rejected, PAGE).await
     }
 
     async fn checkpoints(&self, cluster: &ClusterName) -> Result<Option<Checkpoints>, StoreError> {

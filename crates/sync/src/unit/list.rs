@@ -116,9 +116,16 @@ impl UnitRunner {
                 (!stored.name.is_empty()).then(|| projector.name(stored.namespace, stored.name));
             known.add(stored.id, stored.version, name);
         };
-        store
-            .visit_versions(&self.revision, &Extent::of(&self.task.unit), visit)
-            .await?;
+        let extent = Extent::of(&self.task.unit);
+        store.visit_versions(&self.revision, &extent, visit).await?;
+        let rules_hash = self.task.rules_hash.as_deref();
+        // What a webhook says of an object is asked for when it is written.
+        let asks_webhook = self.task.enrichment.is_some() && rules_hash.is_some();
+        if self.writes_again && !asks_webhook {
+            self.writes_again = store
+                .has_documents_of_other_rules(&self.revision, &extent, rules_hash)
+                .await?;
+        }
         self.list.stored = known;
         Ok(())
     }

@@ -196,7 +196,7 @@ impl UnitFixture {
             source,
             sink,
             plan: "all".to_owned(),
-            writes_again: false,
+            rules_hash: None,
             is_selective: false,
             progress: Arc::clone(&progress),
             rules,
