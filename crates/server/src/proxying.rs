@@ -3,7 +3,7 @@
 //! [`request`] reads method, path and query. Lists and watches come from the index, as those below `search/`. A request for one object
 //! goes to the member that has it ([`object_request`]): [`locate`] asks the index which member that is, [`body`] translates resource versions and
 //! annotations of what the client writes, and [`forward`] sends it with an impersonated client ([`client_cache`]), with the headers that
-//! [`headers`] lets through, and with a [`tunnel`] for upgraded connections. [`documents`] serves discovery, `OpenAPI` and the version,
+//! [`headers`] lets through, and with a [`tunnel`] for upgraded connections. [`namespaces`] says whether a namespace exists. [`documents`] serves discovery, `OpenAPI` and the version,
 //! [`access_reviews`] says what the caller may do.
 //!
 //! Objects carry the fleet's resource version and, as annotations, the member's own and the member's name: see [`fleetdex_core::model::client_metadata`].
@@ -20,6 +20,7 @@ pub mod locate;
 mod member_proxy;
 mod member_query;
 pub mod member_version;
+mod namespaces;
 mod object_request;
 pub mod protobuf;
 pub mod request;
@@ -83,6 +84,8 @@ pub async fn handle(
                 access_reviews::handle(&context, info.cluster, kind, request).await
             } else if matches!(resource.verb, Verb::List | Verb::Watch) {
                 list_or_watch(&context, info.cluster, &resource, uri, request).await
+            } else if namespaces::is_read_by(&resource) {
+                namespaces::get(&context, info.cluster, &resource, uri, request).await
             } else {
                 object_request::handle(&context, info.cluster, &resource, uri, request).await
             }

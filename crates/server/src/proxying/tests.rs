@@ -167,6 +167,39 @@ async fn a_name_in_no_cluster_is_not_found_and_one_in_several_is_a_conflict_that
     );
 }
 
+/// After a 404 in a namespace, kubectl asks for the namespace, and shows a 404 of that instead.
+#[tokio::test]
+async fn a_namespace_exists_if_the_index_has_objects_in_it() {
+    let (fleet, api) = fleet(vec![found(&[]), found(&["member1"])]).await;
+    let gone = refusal(&api, "GET /api/v1/namespaces/web/pods/gone", &[], "").await;
+    assert_eq!(gone, r#"404 pods "gone" not found"#);
+    let namespace = send(&api, "GET /api/v1/namespaces/web", &[], "").await;
+    let namespace = namespace.unwrap();
+    assert_eq!(
+        (namespace.code, namespace.json()),
+        (
+            200,
+            json!({ "kind": "Namespace", "apiVersion": "v1", "metadata": { "name": "web" } })
+        )
+    );
+    let mut refused = Vec::new();
+    for line in [
+        "GET /api/v1/namespaces/nowhere",
+        "GET /clusters/member1/api/v1/namespaces/nowhere",
+        "GET /clusters/member9/api/v1/namespaces/web",
+        "DELETE /api/v1/namespaces/web",
+    ] {
+        refused.push(refusal(&api, line, &[], "").await);
+    }
+    insta::assert_snapshot!(refused.join("\n"), @r#"
+    404 namespaces "nowhere" not found: no object of the index that you may list is in it
+    404 namespaces "nowhere" not found: no object of the index that you may list is in it
+    404 clusters.search.fleetdex.io "member9" not found: no ResourceRegistry selects a member of this name
+    404 no ResourceRegistry selects namespaces: add it to spec.resourceSelectors of one (workloads)
+    "#);
+    assert!(fleet.received().is_empty());
+}
+
 #[tokio::test]
 async fn a_request_that_cannot_go_to_one_member_is_refused_with_a_remedy() {
     let (fleet, api) = fleet(vec![]).await;

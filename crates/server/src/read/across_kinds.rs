@@ -131,6 +131,22 @@ impl<'s> AcrossKinds<'s> {
         Ok(all)
     }
 
+    /// Whether there is an object of any resource that `request` selects. Asks until one is found.
+    pub async fn has_objects(&self, request: &ListRequest) -> Result<bool, ApiError> {
+        let searches: Vec<BoxFuture<'_, Result<FoundObjects<()>, ApiError>>> = self
+            .catalog
+            .resources()
+            .map(|resource| self.objects_of(&resource.name, request, 1).boxed())
+            .collect();
+        let mut found = stream::iter(searches).buffer_unordered(CONCURRENT_QUERIES);
+        while let Some(of_resource) = found.try_next().await? {
+            if !of_resource.objects.is_empty() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
     /// How many objects of `only` these resources, or of every one if there are none, `request` selects.
     pub async fn count_objects(
         &self,

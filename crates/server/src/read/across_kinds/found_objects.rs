@@ -13,6 +13,11 @@ pub trait FoundObject: Sized + Send {
     fn of(resource: &ResourceName, kind: &Gvk, hit: &Hit) -> Self;
 }
 
+/// Nothing is kept: only their number counts.
+impl FoundObject for () {
+    fn of(_: &ResourceName, _: &Gvk, _: &Hit) -> Self {}
+}
+
 /// Objects of one resource, or of several.
 pub struct FoundObjects<T> {
     /// The objects.
