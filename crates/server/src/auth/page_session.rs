@@ -117,6 +117,12 @@ pub fn is_from_another_site(headers: &HeaderMap) -> bool {
     site.is_some_and(|site| site == "cross-site" || site == "same-site")
 }
 
+/// Whether a browser opens an address in a window of its own: not in a frame, and not for a script, an image or a form of a page.
+pub fn is_top_level_navigation(headers: &HeaderMap) -> bool {
+    let has = |name: &str, value: &str| headers.get(name).is_some_and(|sent| sent == value);
+    has("sec-fetch-mode", "navigate") && has("sec-fetch-dest", "document")
+}
+
 /// Tokens that wait for the first use of their links, in this process. Another replica does not know the links.
 #[derive(Debug, Default)]
 pub struct PageLinks(Mutex<HashMap<[u8; 32], WaitingToken>>);
@@ -229,6 +235,20 @@ mod tests {
             let is_own = is_from_this_site(Some("a:1"), &headers(pairs));
             assert_eq!(is_own, expected, "{pairs:?}");
         }
+    }
+
+    #[test]
+    fn only_a_window_of_its_own_is_a_top_level_navigation() {
+        for (mode, destination, expected) in [
+            ("navigate", "document", true),
+            ("navigate", "iframe", false),
+            ("no-cors", "script", false),
+            ("cors", "empty", false),
+        ] {
+            let sent = headers(&[("sec-fetch-mode", mode), ("sec-fetch-dest", destination)]);
+            assert_eq!(is_top_level_navigation(&sent), expected, "{destination}");
+        }
+        assert!(!is_top_level_navigation(&HeaderMap::new()));
     }
 
     #[test]

@@ -31,8 +31,8 @@ use crate::{
         authentication_mode::AuthenticationMode,
         caller::Caller,
         page_session::{
-            LINK_LIFETIME, authority, is_from_another_site, is_from_this_site, session_cookies,
-            session_token,
+            LINK_LIFETIME, authority, is_from_another_site, is_from_this_site,
+            is_top_level_navigation, session_cookies, session_token,
         },
     },
     request::{
@@ -48,6 +48,9 @@ const LINKS_PATH: &str = "/ui/links";
 const CODE: &str = "code";
 /// Bytes of the form with a token: more than the longest token that fits into cookies.
 const MAX_FORM_BYTES: usize = 32 * 1024;
+/// Why a request is refused that a page of another site makes.
+const FROM_ANOTHER_SITE: &str =
+    "This address was requested by a page of another site. Open it in a window of its own.";
 /// How long a browser may take to send that form.
 const FORM_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -74,6 +77,12 @@ pub(super) async fn respond(api: &ApiState, request: Request) -> Response {
 }
 
 async fn routed(api: &ApiState, request: Request, path: &str) -> Response {
+    let headers = request.headers();
+    let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
+    // A link of another site may lead here; its scripts, images and frames may not read as the user.
+    if is_read && is_from_another_site(headers) && !is_top_level_navigation(headers) {
+        return failed(StatusCode::FORBIDDEN, FROM_ANOTHER_SITE);
+    }
     match (request.method(), path) {
         (&Method::GET, LOGIN_PATH) => begin(api, &request),
         (&Method::POST, LOGIN_PATH) => sign_in(api, request).await,

@@ -123,6 +123,47 @@ async fn forms_of_other_sites_and_wrong_tokens_begin_no_session() {
 }
 
 #[tokio::test]
+async fn a_page_of_another_site_can_only_link_to_views() {
+    let app = empty_fleet();
+    let session = ("cookie", "fleetdex_session_0=secret");
+    for path in [
+        "/ui/",
+        "/ui/fleet",
+        "/ui/complete?q=a&cursor=1",
+        "/ui/events?q=a",
+        "/ui/clusters/member1/api/v1/namespaces/web/pods/p",
+        "/ui/login",
+    ] {
+        for site in ["cross-site", "same-site"] {
+            for (mode, destination) in [("no-cors", "script"), ("navigate", "iframe")] {
+                let sent = [
+                    session,
+                    ("sec-fetch-site", site),
+                    ("sec-fetch-mode", mode),
+                    ("sec-fetch-dest", destination),
+                ];
+                let response = send(&app, browser("GET", path, &sent, "")).await;
+                assert_eq!(response.status(), 403, "{path} {site} {destination}");
+            }
+        }
+        let unmarked = [session, ("sec-fetch-site", "cross-site")];
+        let response = send(&app, browser("GET", path, &unmarked, "")).await;
+        assert_eq!(response.status(), 403, "{path}");
+    }
+    let followed = [
+        session,
+        ("sec-fetch-site", "cross-site"),
+        ("sec-fetch-mode", "navigate"),
+        ("sec-fetch-dest", "document"),
+    ];
+    let response = send(&app, browser("GET", "/ui/fleet", &followed, "")).await;
+    assert_eq!(response.status(), 200);
+    let own = [session, ("sec-fetch-site", "same-origin")];
+    let response = send(&app, browser("GET", "/ui/complete?q=a&cursor=1", &own, "")).await;
+    assert_eq!(response.status(), 200);
+}
+
+#[tokio::test]
 async fn a_link_hands_a_token_over_once() {
     let app = empty_fleet();
     let bearer = [("authorization", "Bearer secret")];
