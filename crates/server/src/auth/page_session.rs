@@ -5,6 +5,7 @@
 //! session itself, and forms that do are refused from elsewhere ([`is_from_this_site`]).
 
 use std::{
+    cmp::Reverse,
     collections::HashMap,
     fmt,
     time::{Duration, Instant},
@@ -141,13 +142,17 @@ impl fmt::Debug for WaitingToken {
 }
 
 impl PageLinks {
-    /// A code that can be exchanged for a user's token once, within [`LINK_LIFETIME`]. `None` while too many are in use.
+    /// A code that can be exchanged for a user's token once, within [`LINK_LIFETIME`]. `None` while too many of this user are in use; too many of all
+    /// users cost the user with the most links the oldest one.
     pub fn create(&self, user: &str, token: &str) -> Option<String> {
         let (mut waiting, now) = (self.0.lock(), Instant::now());
         waiting.retain(|_, link| link.until > now);
         let of_user = waiting.values().filter(|link| link.user == user).count();
-        if waiting.len() >= MAX_LINKS || of_user >= MAX_LINKS_OF_USER {
+        if of_user >= MAX_LINKS_OF_USER {
             return None;
+        }
+        if waiting.len() >= MAX_LINKS {
+            remove_oldest_of_most(&mut waiting);
         }
         let code = URL_SAFE_NO_PAD.encode(rand::random::<[u8; CODE_BYTES]>());
         let link = WaitingToken {
@@ -163,6 +168,22 @@ impl PageLinks {
     pub fn take(&self, code: &str) -> Option<String> {
         let link = self.0.lock().remove(&digest(code))?;
         (link.until > Instant::now()).then_some(link.token)
+    }
+}
+
+/// Removes the oldest link of the user with the most: who makes few links loses none to those who make many.
+fn remove_oldest_of_most(waiting: &mut HashMap<[u8; 32], WaitingToken>) {
+    let mut counts: HashMap<&str, usize> = HashMap::new();
+    for link in waiting.values() {
+        *counts.entry(&link.user).or_default() += 1;
+    }
+    let count = |link: &WaitingToken| counts.get(link.user.as_str()).copied();
+    let oldest = waiting
+        .iter()
+        .max_by_key(|(_, link)| (count(link), Reverse(link.until)))
+        .map(|(digest, _)| *digest);
+    if let Some(digest) = oldest {
+        waiting.remove(&digest);
     }
 }
 
@@ -268,5 +289,22 @@ mod tests {
         assert_eq!(created.count(), MAX_LINKS_OF_USER);
         assert!(links.create("bob", "other").is_some());
         assert!(!format!("{links:?}").contains("other"));
+    }
+
+    #[test]
+    fn many_users_with_many_links_leave_room_for_others() {
+        let links = PageLinks::default();
+        let of_bob = links.create("bob", "of bob").unwrap();
+        let greedy = (0..MAX_LINKS / MAX_LINKS_OF_USER).map(|number| format!("greedy-{number}"));
+        let greedy: Vec<String> = greedy.collect();
+        for user in &greedy {
+            for _ in 0..MAX_LINKS_OF_USER {
+                links.create(user, "greedy").unwrap();
+            }
+        }
+        let of_carol = links.create("carol", "of carol").unwrap();
+        assert_eq!(links.0.lock().len(), MAX_LINKS);
+        assert_eq!(links.take(&of_bob).as_deref(), Some("of bob"));
+        assert_eq!(links.take(&of_carol).as_deref(), Some("of carol"));
     }
 }
