@@ -1,5 +1,7 @@
 //! Runs an operation on the objects of the command line, and prints its results.
 
+use std::collections::BTreeSet;
+
 use fleetdex_core::{model::causes, terminal::escaped_line};
 use fleetdex_interpreter::{
     InterpretError, Operation, Request, Response,
@@ -13,7 +15,7 @@ use fleetdex_interpreter::{
 use super::{
     args::InterpretArgs,
     documents::DocumentReader,
-    inputs::{InputError, OperationInputs, read_items, read_object},
+    inputs::{ITEM_MEMBERS, InputError, OperationInputs, read_items, read_object},
     level_sources::{NamedLevels, levels},
     output,
     webhook_level::{WebhookConnector, ask},
@@ -32,7 +34,7 @@ pub async fn execute(
     let levels = levels(args, reader)
         .await
         .map_err(|error| CommandError::Usage(causes(&error)))?;
-    let inputs = read_inputs(args, reader).await?;
+    let inputs = read_inputs(args, reader, console).await?;
     match response(operation, &inputs, &levels, connector, console).await {
         Ok(response) => {
             let with_health = args.filenames.is_empty();
@@ -60,6 +62,7 @@ pub fn compile(operation: Operation, script: &str) -> Result<(), String> {
 async fn read_inputs(
     args: &InterpretArgs,
     reader: &mut DocumentReader<'_>,
+    console: &mut Console<'_>,
 ) -> Result<OperationInputs, CommandError> {
     let mut inputs = OperationInputs {
         replicas: args.desired_replica.into(),
@@ -75,7 +78,12 @@ async fn read_inputs(
         inputs.observed = Some(object.map_err(failed)?);
     }
     if let Some(name) = &args.status_file {
-        inputs.items = read_items(name, reader).await.map_err(failed)?;
+        let (items, unknown) = read_items(name, reader).await.map_err(failed)?;
+        inputs.items = items;
+        if !unknown.is_empty() {
+            // Nothing is left to do if standard error is closed.
+            drop(console.warn(&unknown_members_warning(name, &unknown)));
+        }
     }
     Ok(inputs)
 }
@@ -132,6 +140,15 @@ fn name_customization(by: &AnsweringLevel, error: InterpretError) -> InterpretEr
         [name] => InterpretError(format!("customization {name}: {error}")),
         _ => error,
     }
+}
+
+fn unknown_members_warning(source: &str, unknown: &BTreeSet<String>) -> String {
+    let unknown: Vec<&str> = unknown.iter().map(String::as_str).collect();
+    format!(
+        "{source}: {} is ignored: an aggregated status item has {}",
+        unknown.join(", "),
+        ITEM_MEMBERS.join(", ")
+    )
 }
 
 fn conflict_warning(conflict: &ScriptConflict) -> String {

@@ -1,7 +1,9 @@
 //! What an operation is run on: the objects, status items and replicas of the command line.
 
+use std::collections::BTreeSet;
+
 use fleetdex_interpreter::{Operation, Request, request::AggregatedStatusItem};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::documents::{DocumentError, DocumentReader, SourceDocument};
 
@@ -138,29 +140,31 @@ pub async fn read_object(
     }
 }
 
-/// Reads status items: one per document, or a list of them.
+/// Reads status items: one per document, or a list of them. Also returns the names of their members that no status item has.
 pub async fn read_items(
     name: &str,
     reader: &mut DocumentReader<'_>,
-) -> Result<Vec<AggregatedStatusItem>, InputError> {
+) -> Result<(Vec<AggregatedStatusItem>, BTreeSet<String>), InputError> {
     let mut items = Vec::new();
+    let mut unknown = BTreeSet::new();
     for SourceDocument { source, content } in reader.documents(&[name.to_owned()], false).await? {
         let contents = match content {
             Value::Array(contents) => contents,
             one => vec![one],
         };
         for content in contents {
+            unknown.extend(unknown_members(&content));
             items.push(item(content).map_err(|reason| InputError::Item {
                 origin: source.clone(),
                 reason,
             })?);
         }
     }
-    Ok(items)
+    Ok((items, unknown))
 }
 
 /// The members of a status item.
-const ITEM_MEMBERS: [&str; 5] = [
+pub const ITEM_MEMBERS: [&str; 5] = [
     "clusterName",
     "status",
     "applied",
@@ -170,19 +174,18 @@ const ITEM_MEMBERS: [&str; 5] = [
 /// What a status item says of health.
 const ITEM_HEALTH: [&str; 4] = ["", "Healthy", "Unhealthy", "Unknown"];
 
+/// The members that no status item has, such as `apiVersion`. Karmada ignores them.
+fn unknown_members(content: &Value) -> impl Iterator<Item = String> {
+    let names = content.as_object().into_iter().flat_map(Map::keys);
+    names
+        .filter(|name| !ITEM_MEMBERS.contains(&name.as_str()))
+        .cloned()
+}
+
 /// A status item. As in Go, null is as good as absent.
 fn item(mut content: Value) -> Result<AggregatedStatusItem, String> {
     if let Some(members) = content.as_object_mut() {
         members.retain(|_, member| !member.is_null());
-        if let Some(other) = members
-            .keys()
-            .find(|name| !ITEM_MEMBERS.contains(&name.as_str()))
-        {
-            let known = ITEM_MEMBERS.join(", ");
-            return Err(format!(
-                "{other:?} is no member of an aggregated status item, which has {known}"
-            ));
-        }
     }
     let item: AggregatedStatusItem =
         serde_json::from_value(content).map_err(|error| error.to_string())?;
@@ -277,15 +280,24 @@ mod tests {
 
     #[test]
     fn what_is_no_status_item_is_refused() {
-        let refused = |content: Value| item(content).unwrap_err();
         assert_eq!(
-            refused(json!({"cluster": "a", "status": {}})),
-            "\"cluster\" is no member of an aggregated status item, which has clusterName, status, applied, appliedMessage, health"
-        );
-        assert!(refused(json!({"kind": "Deployment"})).starts_with("\"kind\" is no member"));
-        assert_eq!(
-            refused(json!({"clusterName": "a", "health": "Bogus"})),
+            item(json!({"clusterName": "a", "health": "Bogus"})).unwrap_err(),
             "health is \"Bogus\", expected Healthy, Unhealthy or Unknown"
+        );
+        assert!(item(json!("a")).is_err());
+    }
+
+    #[tokio::test]
+    async fn members_that_no_status_item_has_are_ignored_and_named() {
+        let mut text: &[u8] = b"apiVersion: work.karmada.io/v1alpha2\nkind: AggregatedStatusItem\nclusterName: m1\n---\n- kind: x\n  clusterName: m2\n";
+        let (items, unknown) = read_items("-", &mut DocumentReader::new(&mut text))
+            .await
+            .unwrap();
+        let names: Vec<&str> = items.iter().map(|item| &*item.cluster_name).collect();
+        assert_eq!(names, ["m1", "m2"]);
+        assert_eq!(
+            unknown.into_iter().collect::<Vec<_>>(),
+            ["apiVersion", "kind"]
         );
     }
 }

@@ -57,6 +57,18 @@ items:
 }
 
 #[tokio::test]
+async fn a_text_in_quotes_may_continue_at_the_indentation_of_its_key() {
+    for text in [
+        "a:\n  - b: \"one\n    two\"\n    c: 1\n",
+        "a:\n- b: 'one\n  two'\n  c: 1\n",
+        "a:\n  - b: \"one\ntwo\"\n    c: 1\n",
+    ] {
+        let expected = json!({"a": [{"b": "one two", "c": 1}]});
+        assert_eq!(contents(text).await.unwrap(), [expected], "{text:?}");
+    }
+}
+
+#[tokio::test]
 async fn yaml_is_read_as_kubectl_reads_it() {
     let text = "mode: 0644\ntwice: 1\ntwice: 2\nquoted: \"0644\"\nat: 2026-01-02T03:04:05Z\non: yes\nbase: &b {x: 1}\nmerged: {<<: *b, y: 2}\n";
     assert_eq!(
