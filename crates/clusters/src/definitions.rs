@@ -19,7 +19,7 @@ use fleetdex_core::{
 use http::{HeaderMap, StatusCode};
 use kube::Client;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
-use serde::Deserialize;
+use serde::{Deserialize, de::IgnoredAny};
 use tokio::{
     sync::{Semaphore, watch},
     time::sleep,
@@ -84,6 +84,8 @@ pub struct Definition {
     pub columns: Arc<[PrinterColumn]>,
     /// `selectableFields`: the fields that field selectors may name besides name and namespace.
     pub fields: Vec<FieldPath>,
+    /// Whether its schema has no `status`, so that API servers remove what controllers write there.
+    pub lacks_status: bool,
 }
 
 impl Definitions {
@@ -101,13 +103,22 @@ impl Definitions {
 
     /// The selectable fields of a resource.
     pub fn fields(&self, resource: &Resource) -> &[FieldPath] {
+        self.find(resource)
+            .map_or(&[], |definition| &definition.fields)
+    }
+
+    /// Whether the schema of a resource has no `status`. `false` if its definition is not known.
+    pub fn lacks_status(&self, resource: &Resource) -> bool {
+        self.find(resource)
+            .is_some_and(|definition| definition.lacks_status)
+    }
+
+    fn find(&self, resource: &Resource) -> Option<&Definition> {
         let key = (
             ResourceName::from(resource),
             Arc::clone(&resource.gvk.version),
         );
-        self.by_version
-            .get(&key)
-            .map_or(&[], |definition| &definition.fields)
+        self.by_version.get(&key)
     }
 
     /// Parses `CustomResourceDefinition`s, for tests.
@@ -133,6 +144,7 @@ impl Definitions {
             name,
             additional_printer_columns: columns,
             selectable_fields: fields,
+            schema,
         } in spec.versions.first
         {
             let is_named = is_group(&spec.group) && is_name(plural) && is_name(&name);
@@ -153,7 +165,11 @@ impl Definitions {
             let fields = fields.filter_map(RawSelectableField::path).collect();
             self.by_version.insert(
                 (ResourceName::new(&spec.group, plural), name.into()),
-                Definition { columns, fields },
+                Definition {
+                    columns,
+                    fields,
+                    lacks_status: schema.lacks_status(),
+                },
             );
         }
     }
@@ -347,6 +363,38 @@ struct RawDefinitionVersion {
     additional_printer_columns: First<PrinterColumn, MAX_COLUMNS>,
     #[serde(default)]
     selectable_fields: First<RawSelectableField, MAX_FIELDS>,
+    #[serde(default)]
+    schema: RawSchema,
+}
+
+/// What of a schema says whether there is a status; the rest is skipped.
+#[derive(Deserialize, Default)]
+struct RawSchema {
+    #[serde(default, rename = "openAPIV3Schema")]
+    root: Option<RawRootSchema>,
+}
+
+#[derive(Deserialize)]
+struct RawRootSchema {
+    properties: Option<RawProperties>,
+    #[serde(rename = "x-kubernetes-preserve-unknown-fields")]
+    preserves_unknown_fields: Option<bool>,
+}
+
+#[derive(Deserialize)]
+struct RawProperties {
+    status: Option<IgnoredAny>,
+}
+
+impl RawSchema {
+    /// Whether objects cannot have a status. A schema without properties says nothing.
+    fn lacks_status(&self) -> bool {
+        self.root.as_ref().is_some_and(|root| {
+            let properties = root.properties.as_ref();
+            root.preserves_unknown_fields != Some(true)
+                && properties.is_some_and(|properties| properties.status.is_none())
+        })
+    }
 }
 
 #[derive(Deserialize)]

@@ -63,7 +63,9 @@ pub fn plan(registries: &[RegistryView], members: &[MemberView], rules: &RuleSet
             .stores
             .get(&of.store)
             .map(|store| store.projection.interpretation());
-        let has_status = member.is_some_and(|member| serves_status(member, &of.resource));
+        let lacks_status = definitions.is_some_and(|found| found.lacks_status(&of.resource));
+        let has_status =
+            !lacks_status && member.is_some_and(|member| serves_status(member, &of.resource));
         let rules = rules.of_kind(&of.resource, has_status, level.unwrap_or_default());
         plan.add_streams(&of, routes, fields, rules.as_ref());
     }

@@ -77,11 +77,19 @@ async fn the_columns_and_fields_of_every_version_are_read_page_by_page() {
     let found = read(&client, Duration::from_secs(1)).await.unwrap();
     let shown: Vec<String> = found
         .iter()
-        .map(|(name, version, Definition { columns, fields })| {
-            let columns: Vec<&str> = columns.iter().map(|column| &*column.json_path).collect();
-            let fields: Vec<&str> = fields.iter().map(FieldPath::as_str).collect();
-            format!("{} {version} {columns:?} {fields:?}", name.plural)
-        })
+        .map(
+            |(
+                name,
+                version,
+                Definition {
+                    columns, fields, ..
+                },
+            )| {
+                let columns: Vec<&str> = columns.iter().map(|column| &*column.json_path).collect();
+                let fields: Vec<&str> = fields.iter().map(FieldPath::as_str).collect();
+                format!("{} {version} {columns:?} {fields:?}", name.plural)
+            },
+        )
         .collect();
     let widgets = r#"widgets v1 [".spec.size"] ["spec.color"]"#;
     assert_eq!(
@@ -94,6 +102,35 @@ async fn the_columns_and_fields_of_every_version_are_read_page_by_page() {
         ]
     );
     assert_eq!(*asked.lock(), ["limit=10&continue=", "limit=10&continue=1"]);
+}
+
+#[test]
+fn a_schema_says_whether_there_is_a_status() {
+    let gvk = Gvk::new("example.com", "v1", "X");
+    let resource = Resource {
+        gvk,
+        plural: "widgets".into(),
+        namespaced: true,
+    };
+    let spec = json!({ "type": "object" });
+    for (schema, expected) in [
+        (json!({ "properties": { "spec": spec } }), true),
+        (
+            json!({ "properties": { "spec": spec, "status": spec } }),
+            false,
+        ),
+        (
+            json!({ "properties": { "spec": spec }, "x-kubernetes-preserve-unknown-fields": true }),
+            false,
+        ),
+        (json!({ "type": "object" }), false),
+    ] {
+        let mut defined = definition("widgets", &json!([]));
+        defined["spec"]["versions"][0]["schema"]["openAPIV3Schema"] = schema.clone();
+        let found = Definitions::of([defined]);
+        assert_eq!(found.lacks_status(&resource), expected, "{schema}");
+    }
+    assert!(!Definitions::default().lacks_status(&resource));
 }
 
 #[test]

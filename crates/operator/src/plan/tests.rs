@@ -2,9 +2,10 @@ use std::sync::Arc;
 
 use fleetdex_clusters::{
     definitions::Definitions,
-    discovery::{Discovery, ServedResource},
+    discovery::{Discovery, ResourceCapabilities, ServedResource, Subresource},
 };
-use fleetdex_core::model::{Gvk, Resource, Scope, StoreName};
+use fleetdex_core::model::{Gvk, JsonTree, Resource, Scope, StoreName};
+use fleetdex_interpreter::rules::WebhookAnswers;
 use jiff::Timestamp;
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -158,6 +159,41 @@ fn custom_resources_wait_for_their_definitions_and_get_the_fields_of_these() {
         ]
     );
     assert!(coverage(&complete).certain);
+}
+
+#[test]
+fn an_object_without_a_status_is_healthy_if_the_schema_of_its_kind_has_none() {
+    let mut found = discovery();
+    for served in &mut found.served {
+        let status = Subresource {
+            name: "status".into(),
+            kind: served.resource.gvk.clone(),
+            verbs: Vec::new(),
+        };
+        served.capabilities = Arc::new(ResourceCapabilities {
+            subresources: vec![status],
+            ..ResourceCapabilities::default()
+        });
+    }
+    let health = |properties: Value| {
+        let defined = json!({ "spec": { "group": "b.example", "names": { "plural": "gadgets" }, "versions": [
+            { "name": "v1", "schema": { "openAPIV3Schema": { "properties": properties } } },
+        ] } });
+        let member = MemberView {
+            definitions: Some(Arc::new(Definitions::of([defined]))),
+            ..member_with("m1", Some(found.clone()))
+        };
+        let selectors = json!([{ "apiVersion": "b.example/v1", "kind": "Gadget" }]);
+        let plan = plan(&[registry("r", 1, selectors)], &[member]);
+        let unit = plan.streams.values().next().unwrap();
+        let gadget = json!({ "apiVersion": "b.example/v1", "kind": "Gadget", "metadata": { "name": "g" }, "spec": {} });
+        let rules = unit.rules.as_ref().unwrap();
+        rules
+            .interpret_with(&JsonTree::from(&gadget), &WebhookAnswers::default())
+            .health
+    };
+    assert_eq!(health(json!({ "spec": {}, "status": {} })), "Progressing");
+    assert_eq!(health(json!({ "spec": {} })), "Healthy");
 }
 
 /// The units of a plan as text.
