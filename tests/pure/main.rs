@@ -13,6 +13,7 @@ mod manifests;
 mod memory_laws;
 mod metrics;
 mod monitoring;
+mod parsed_values;
 mod query_laws;
 mod readme;
 mod reference_crds;

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  references ──> table (kind → path → kind), pods, conventions ──> found ──> reference
-//!  selector_edges (selectors)
+//!  selector_edge (selectors)
 //! ```
 //!
 //! Guarantee: a bounded number of references, each once, in an order that depends only on the object. Whether the objects exist is
@@ -26,7 +26,7 @@ pub use found::MAX_REFERENCES;
 pub(crate) use paths::without_brackets;
 pub(crate) use pods::paths as pod_paths;
 pub use reference::ObjectReference;
-pub use selectors::{SelectorEdge, selector_edges};
+pub use selectors::{SelectorEdge, selector_edge};
 pub(crate) use table::paths_of_kind;
 
 /// The objects that an object refers to by name: those of its kind's edges first, then those of its pod templates, then, for a

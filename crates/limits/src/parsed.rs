@@ -22,7 +22,12 @@ impl ReservedJson {
     /// the share.
     pub async fn reserve(intake: &Intake, text: Bytes, copies: usize) -> Result<Self, IntakeError> {
         let mut memory = intake.reservation();
-        grow(&mut memory, intake, parsed_size(&text).saturating_mul(copies)).await?;
+        grow(
+            &mut memory,
+            intake,
+            parsed_size(&text).saturating_mul(copies),
+        )
+        .await?;
         Ok(Self { text, memory })
     }
 
@@ -103,7 +108,9 @@ mod tests {
         let alice = budget.share("alice");
         let text = nested(250);
         assert!(text.len() < 128 << 10);
-        let reserved = ReservedJson::reserve(&alice, text.clone(), 1).await.unwrap();
+        let reserved = ReservedJson::reserve(&alice, text.clone(), 1)
+            .await
+            .unwrap();
         let parsed: Parsed<Value> = reserved.parse().unwrap();
         let held = budget.held();
         assert!(held > 80 * text.len(), "{held} bytes for {}", text.len());
@@ -114,7 +121,9 @@ mod tests {
         assert_eq!(items.as_ref().map(|items| items.len()), Ok(250));
         assert_eq!(budget.held(), held);
 
-        let second = ReservedJson::reserve(&alice, text.clone(), 1).await.unwrap();
+        let second = ReservedJson::reserve(&alice, text.clone(), 1)
+            .await
+            .unwrap();
         let third = ReservedJson::reserve(&alice, text.clone(), 1).await;
         assert!(matches!(third, Err(IntakeError::ShareExhausted(_))));
         let bob = budget.share("bob");

@@ -88,6 +88,18 @@ impl<'a> JsonTree<'a> {
         }
     }
 
+    /// An object with this text as a member, instead of others of its name. Other values do not change.
+    #[must_use]
+    pub fn with_text(self, name: &'a str, text: &'a str) -> Self {
+        match self {
+            Self::Object(TreeMembers { mut members, .. }) => {
+                members.push((name.into(), text.into()));
+                Self::Object(TreeMembers::new(members))
+            }
+            other => other,
+        }
+    }
+
     /// The member of a name; `None` also for values that are no object.
     pub fn get(&self, name: &str) -> Option<&Self> {
         self.as_object()?.get(name)

@@ -136,9 +136,7 @@ mod tests {
         match value {
             Value::Null | Value::Bool(_) | Value::Number(_) => 0,
             Value::String(text) => text.capacity(),
-            Value::Array(items) => {
-                items.capacity() * VALUE + items.iter().map(held).sum::<usize>()
-            }
+            Value::Array(items) => items.capacity() * VALUE + items.iter().map(held).sum::<usize>(),
             Value::Object(members) => {
                 let mut map = IndexMap::new();
                 for name in members.keys() {
@@ -146,7 +144,10 @@ mod tests {
                 }
                 let entries = map.capacity().max(members.len()) * MEMBER;
                 let inner = members.iter();
-                entries + inner.map(|(name, value)| name.capacity() + held(value)).sum::<usize>()
+                entries
+                    + inner
+                        .map(|(name, value)| name.capacity() + held(value))
+                        .sum::<usize>()
             }
         }
     }

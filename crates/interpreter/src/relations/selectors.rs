@@ -15,8 +15,8 @@ pub struct SelectorEdge {
     pub api_version: &'static str,
     /// Their kind.
     pub kind: &'static str,
-    /// Their namespace; empty: any.
-    pub namespace: String,
+    /// Their namespaces, at least one; an empty one: any.
+    pub namespaces: Vec<String>,
     /// A `LabelSelector`, with at least one requirement unless it selects all objects of the namespace. Not validated.
     pub selector: Value,
     /// What the object does with them, such as `routesTo`.
@@ -86,28 +86,19 @@ const RULES: &[SelectorRule] = &[
     },
 ];
 
-/// The objects that an object selects by label, one edge for each namespace; none if it has no selector.
-pub fn selector_edges(object: Tree<'_>) -> Vec<SelectorEdge> {
+/// The objects that an object selects by label; `None` if it has no selector. A selector may be large: there is one, however many namespaces it is for.
+pub fn selector_edge(object: Tree<'_>) -> Option<SelectorEdge> {
     let (group, kind) = (group(object), text(object, &["kind"]));
-    let Some(rule) = RULES
+    let rule = RULES
         .iter()
-        .find(|rule| rule.group == group && rule.kind == kind)
-    else {
-        return Vec::new();
-    };
-    let Some(selector) = selector(object, rule) else {
-        return Vec::new();
-    };
-    namespaces(object, rule)
-        .into_iter()
-        .map(|namespace| SelectorEdge {
-            api_version: "v1",
-            kind: rule.selected,
-            namespace,
-            selector: selector.clone(),
-            relation: rule.relation,
-        })
-        .collect()
+        .find(|rule| rule.group == group && rule.kind == kind)?;
+    Some(SelectorEdge {
+        api_version: "v1",
+        kind: rule.selected,
+        namespaces: namespaces(object, rule),
+        selector: selector(object, rule)?,
+        relation: rule.relation,
+    })
 }
 
 fn selector(object: Tree<'_>, rule: &SelectorRule) -> Option<Value> {

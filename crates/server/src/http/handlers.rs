@@ -232,11 +232,11 @@ pub(crate) async fn interpret(
     representation: Representation,
 ) -> Result<Response, ApiError> {
     let interpreter = interpreter(api, catalog, caller);
-    let body = json_body(request).await?;
-    let operation = Arc::new(InterpretRequest::parse(&body)?);
-    let interpreted = interpreter
-        .run(&operation, InterpretRequest::request)
-        .await?;
+    let body = json_body(&api.limits, caller, request).await?;
+    let interpreted =
+        interpreter.run_text(body, InterpretRequest::parse, |parsed| parsed.request());
+    // The memory of the result is reserved with that of the body.
+    let (_parsed, interpreted) = interpreted.await?;
     let mut result = results::object(&interpreted.response);
     result.insert(
         "interpretedBy".to_owned(),

@@ -8,7 +8,10 @@ use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use axum::{body::Body, extract::Request, response::Response};
 use clap::Args;
-use fleetdex_limits::fair_semaphore::{FairPermit, FairSemaphore};
+use fleetdex_limits::{
+    fair_semaphore::{FairPermit, FairSemaphore},
+    intake::{Budget, Intake, MemoryLimits},
+};
 use fleetdex_telemetry::Metrics;
 use http::Method;
 use http_body::Body as _;
@@ -28,6 +31,15 @@ use crate::{
 
 /// Bytes of a request's body: the limit of the API server in front.
 pub const MAX_BODY_BYTES: usize = 3 * 1024 * 1024;
+/// Bodies of requests that are read: of one user, and of all, beside one more. What is made of one for a member takes as much again, so that this is 102 MiB.
+const BODIES: MemoryLimits = MemoryLimits {
+    page: 0,
+    line: 0,
+    answer: MAX_BODY_BYTES,
+    refusal: 0,
+    share: 24 << 20,
+    shared: 48 << 20,
+};
 /// Concurrent sessions. Each has two buffers of 16 KiB and two connections with TLS: about 150 kB,
 /// so all of them take 40 MB.
 const MAX_SESSIONS: usize = 256;
@@ -102,6 +114,7 @@ pub struct RequestLimits {
     search_pages: Users,
     sign_ins: Users,
     views: Users,
+    bodies: Budget,
     request_timeout: Duration,
 }
 
@@ -126,6 +139,7 @@ impl RequestLimits {
             search_pages: users(SEARCH_PAGES, QUEUED_SEARCH_PAGES, "search_pages"),
             sign_ins: users(SIGN_INS, 0, "sign_ins"),
             views: users(VIEWS, QUEUED_VIEWS, "views"),
+            bodies: Budget::new(BODIES),
             request_timeout: Duration::from_secs(args.request_timeout),
         }
     }
@@ -138,6 +152,11 @@ impl RequestLimits {
     /// The permit of a form with a token, from this address; `None` while too many are being read.
     pub fn sign_in(&self, address: IpAddr) -> Option<UserPermit> {
         self.sign_ins.try_acquire(address.to_string().into())
+    }
+
+    /// The memory for the bodies of a caller.
+    pub fn bodies(&self, caller: &Caller) -> Intake {
+        self.bodies.share(&caller.name)
     }
 
     /// Waits for the permit of a view of the web page.

@@ -1,16 +1,22 @@
-//! Bodies of requests that this server reads itself.
+//! Bodies of requests that this server reads itself, within the memory for them.
 
-use axum::{body::to_bytes, extract::Request};
+use axum::{body::Body, extract::Request};
 use bytes::Bytes;
 use fleetdex_core::model::causes;
+use fleetdex_limits::intake::IntakeError;
 use http::header;
 use http_body_util::LengthLimitError;
+use tokio::time::timeout;
 
-use super::limits::MAX_BODY_BYTES;
-use crate::request::api_error::ApiError;
+use super::limits::{MAX_BODY_BYTES, RequestLimits};
+use crate::{auth::caller::Caller, request::api_error::ApiError};
 
-/// The JSON of a request.
-pub(crate) async fn json_body(request: Request) -> Result<Bytes, ApiError> {
+/// The JSON of a request. Its memory counts until the last clone of it is dropped.
+pub(crate) async fn json_body(
+    limits: &RequestLimits,
+    caller: &Caller,
+    request: Request,
+) -> Result<Bytes, ApiError> {
     let media_type = request.headers().get(header::CONTENT_TYPE);
     let media_type = media_type.map(|value| value.to_str().unwrap_or_default());
     let essence = media_type.map(|text| text.split(';').next().unwrap_or_default().trim());
@@ -20,18 +26,45 @@ pub(crate) async fn json_body(request: Request) -> Result<Bytes, ApiError> {
             media_type.unwrap_or_default()
         )));
     }
-    to_bytes(request.into_body(), MAX_BODY_BYTES)
+    read_body(limits, caller, request.into_body()).await
+}
+
+/// A body. The request timeout applies to the bodies of long-running requests, too. Its memory counts until the last clone of it is dropped.
+pub(crate) async fn read_body(
+    limits: &RequestLimits,
+    caller: &Caller,
+    body: Body,
+) -> Result<Bytes, ApiError> {
+    let patience = limits.request_timeout();
+    let intake = limits.bodies(caller);
+    timeout(patience, intake.read(body, MAX_BODY_BYTES))
         .await
+        .map_err(|_| ApiError::RequestTimeout(patience.as_secs()))?
         .map_err(unread)
 }
 
 /// The refusal of a body that was not read to its end.
-pub(crate) fn unread(error: axum::Error) -> ApiError {
-    match error.into_inner() {
-        limited if limited.is::<LengthLimitError>() => ApiError::TooLarge(MAX_BODY_BYTES),
-        broken => ApiError::bad_request(format!(
-            "the body of the request cannot be read: {}",
-            causes(broken.as_ref())
+fn unread(error: IntakeError) -> ApiError {
+    match error {
+        IntakeError::TooLarge(limit) => ApiError::TooLarge(limit),
+        IntakeError::ShareExhausted(held) => ApiError::Busy(format!(
+            "the bodies of other requests of this user hold {held} bytes; send fewer at a time"
         )),
+        IntakeError::Slow => {
+            ApiError::Busy("the body came too slowly while others waited for memory".to_owned())
+        }
+        IntakeError::Broken(error) => {
+            let error = match error.downcast::<axum::Error>() {
+                Ok(error) => error.into_inner(),
+                Err(other) => other,
+            };
+            if error.is::<LengthLimitError>() {
+                return ApiError::TooLarge(MAX_BODY_BYTES);
+            }
+            ApiError::bad_request(format!(
+                "the body of the request cannot be read: {}",
+                causes(error.as_ref())
+            ))
+        }
     }
 }

@@ -4,11 +4,7 @@
 //! `watch` is decided as such a request is. About changes and connections the members decide when they get the request; of these a review is a
 //! forecast: the decision of the control plane, or, where the members authorize, of any member that has the resource.
 
-use axum::{
-    body::{Body, to_bytes},
-    extract::Request,
-    response::Response,
-};
+use axum::{body::Body, extract::Request, response::Response};
 use fleetdex_core::{model::ClusterName, query::ResourceName};
 use http::{StatusCode, header};
 use k8s_openapi::api::authorization::v1::{
@@ -30,8 +26,7 @@ use crate::{
         reviews::Decision,
     },
     http::{
-        limits::MAX_BODY_BYTES,
-        request_body::{json_body, unread},
+        request_body::{json_body, read_body},
         response,
     },
     read::visible_objects::permitted_objects,
@@ -39,6 +34,8 @@ use crate::{
 };
 
 const GROUP: &str = "authorization.k8s.io";
+/// Reviews of clients have some hundred bytes.
+const MAX_REVIEW_BYTES: usize = 16 << 10;
 /// Fields of reviews in protobuf.
 const SPEC: u64 = 2;
 const RESOURCE_ATTRIBUTES: u64 = 1;
@@ -79,12 +76,12 @@ pub(super) async fn handle(
 ) -> Result<Response, ApiError> {
     match kind {
         ReviewKind::Access => {
-            let mut review = body_of(request, access_review).await?;
+            let mut review = body_of(context, request, access_review).await?;
             review.status = Some(decide(context, cluster, &review).await?);
             created(&review)
         }
         ReviewKind::Rules => {
-            let mut review = body_of(request, rules_review).await?;
+            let mut review = body_of(context, request, rules_review).await?;
             review.status = Some(SubjectRulesReviewStatus {
                 incomplete: true,
                 evaluation_error: Some(NOT_ENUMERATED.to_owned()),
@@ -97,19 +94,30 @@ pub(super) async fn handle(
 
 /// The review in a body: JSON, or protobuf as kubectl sends it.
 async fn body_of<R: DeserializeOwned>(
+    context: &ProxyContext<'_>,
     request: Request,
     in_protobuf: impl Fn(&[u8]) -> Result<R, MalformedProtobuf>,
 ) -> Result<R, ApiError> {
     let unreadable =
         |problem: String| ApiError::bad_request(format!("the review cannot be read: {problem}"));
+    let limits = &context.api.limits;
     let media_type = request.headers().get(header::CONTENT_TYPE);
     if media_type.is_some_and(|media_type| media_type == protobuf::MEDIA_TYPE) {
-        let body = to_bytes(request.into_body(), MAX_BODY_BYTES).await;
-        let body = body.map_err(unread)?;
+        let body = read_body(limits, context.caller, request.into_body()).await?;
+        check_length(&body)?;
         return in_protobuf(&body).map_err(|error| unreadable(error.to_string()));
     }
-    let body = json_body(request).await?;
+    let body = json_body(limits, context.caller, request).await?;
+    check_length(&body)?;
     serde_json::from_slice(&body).map_err(|error| unreadable(error.to_string()))
+}
+
+/// A review is parsed, which takes several times its text.
+fn check_length(body: &[u8]) -> Result<(), ApiError> {
+    if body.len() > MAX_REVIEW_BYTES {
+        return Err(ApiError::TooLarge(MAX_REVIEW_BYTES));
+    }
+    Ok(())
 }
 
 /// Source of the numbers: `generated.proto` of <https://pkg.go.dev/k8s.io/api/authorization/v1>

@@ -3,20 +3,21 @@
 //! Guarantees: a redacted copy from the index is never written back, as a body that carries the marker is refused; a resource version of the fleet
 //! never reaches a member, which could not know it; every other byte of an object stays as it is.
 
+mod json_patch;
+
 use fleetdex_core::model::{
     MEMBER_VERSION_ANNOTATION as VERSION_ANNOTATION, REDACTED_ANNOTATION,
-    client_metadata::{
-        ReturnedObject, is_fleetdex_annotation, remove_client_metadata, with_version,
-    },
+    client_metadata::{ReturnedObject, remove_client_metadata, with_version},
 };
-use serde_json::{Map, Value};
+use serde_json::Value;
 
+use self::json_patch::json_patch;
 use super::protobuf;
 
 /// Resource versions of the fleet are at least this; those of members, which are revisions of their etcd, are below.
 const LEAST_FLEET_VERSION: u64 = 1 << 50;
-const ANNOTATIONS: &str = "/metadata/annotations";
-const VERSION: &str = "/metadata/resourceVersion";
+/// What is parsed of `DeleteOptions`: it takes 150 times as much memory at most.
+const MAX_DELETE_OPTIONS_BYTES: usize = 8 << 10;
 
 /// The kind of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -233,7 +234,13 @@ fn translated(version: &str, lookup: VersionLookup<'_>) -> Result<String, BodyEr
     lookup(version).ok_or_else(|| BodyError::UnknownVersion(version.to_owned()))
 }
 
+/// `DeleteOptions` have a few members: a longer text is none of a client.
 fn delete_options(text: &str, lookup: VersionLookup<'_>) -> Result<Vec<u8>, BodyError> {
+    if text.len() > MAX_DELETE_OPTIONS_BYTES {
+        return Err(BodyError::Malformed(format!(
+            "DeleteOptions are longer than {MAX_DELETE_OPTIONS_BYTES} bytes"
+        )));
+    }
     let mut options: Value =
         serde_json::from_str(text).map_err(|error| BodyError::Malformed(error.to_string()))?;
     let Some(Value::String(version)) = options.pointer_mut("/preconditions/resourceVersion") else {
@@ -241,104 +248,6 @@ fn delete_options(text: &str, lookup: VersionLookup<'_>) -> Result<Vec<u8>, Body
     };
     *version = translated(version, lookup)?;
     Ok(options.to_string().into_bytes())
-}
-
-fn json_patch(text: &str, lookup: VersionLookup<'_>) -> Result<Vec<u8>, BodyError> {
-    let operations: Vec<Map<String, Value>> =
-        serde_json::from_str(text).map_err(|error| BodyError::Malformed(error.to_string()))?;
-    let tested = operations.iter().find_map(|operation| {
-        let is_test = operation.get("op").is_some_and(|op| op == "test");
-        let key = our_annotation(pointer(operation, "path"))?;
-        (is_test && key == VERSION_ANNOTATION)
-            .then(|| operation.get("value")?.as_str().map(str::to_owned))?
-    });
-    let lookup = |version: &str| tested.clone().or_else(|| lookup(version));
-    let mut kept = Vec::with_capacity(operations.len());
-    for operation in operations {
-        kept.extend(operation_for_member(operation, &lookup)?.map(Value::Object));
-    }
-    Ok(Value::Array(kept).to_string().into_bytes())
-}
-
-/// Translates one operation of a JSON patch. Operations on our annotations are dropped, as the member does not have these.
-fn operation_for_member(
-    mut operation: Map<String, Value>,
-    lookup: VersionLookup<'_>,
-) -> Result<Option<Map<String, Value>>, BodyError> {
-    let op = operation
-        .get("op")
-        .and_then(Value::as_str)
-        .unwrap_or_default()
-        .to_owned();
-    if let Some(key) = our_annotation(pointer(&operation, "from")) {
-        return Err(BodyError::Malformed(format!(
-            "{op} from the annotation {key}, which the object does not have in its cluster"
-        )));
-    }
-    let path = pointer(&operation, "path").to_owned();
-    if let Some(key) = our_annotation(&path) {
-        let shown = operation
-            .get("value")
-            .map(Value::to_string)
-            .unwrap_or_default();
-        if op == "remove" || key != REDACTED_ANNOTATION {
-            let tests_version = op == "test" && key == VERSION_ANNOTATION;
-            return Ok(tests_version.then(|| {
-                operation.insert("path".to_owned(), VERSION.into());
-                operation
-            }));
-        }
-        return Err(BodyError::Redacted(shown));
-    }
-    match path.as_str() {
-        VERSION => {
-            if let Some(Value::String(version)) = operation.get_mut("value") {
-                *version = translated(version, lookup)?;
-            }
-        }
-        "" | "/metadata" | ANNOTATIONS => rewrite_value(&path, &mut operation, lookup)?,
-        _ => {}
-    }
-    Ok(Some(operation))
-}
-
-/// Translates a value that contains the metadata or a part of it.
-fn rewrite_value(
-    path: &str,
-    operation: &mut Map<String, Value>,
-    lookup: VersionLookup<'_>,
-) -> Result<(), BodyError> {
-    let Some(value) = operation.get_mut("value").filter(|value| value.is_object()) else {
-        return Ok(());
-    };
-    let wrapped = match path {
-        ANNOTATIONS => serde_json::json!({ "metadata": { "annotations": value } }),
-        "/metadata" => serde_json::json!({ "metadata": value }),
-        _ => value.clone(),
-    };
-    let rewritten = object(&wrapped.to_string(), false, lookup)?;
-    let rewritten: Value = serde_json::from_slice(&rewritten)
-        .map_err(|error| BodyError::Malformed(error.to_string()))?;
-    let empty = || Value::Object(Map::new());
-    *value = rewritten.pointer(path).cloned().unwrap_or_else(empty);
-    Ok(())
-}
-
-fn pointer<'o>(operation: &'o Map<String, Value>, key: &str) -> &'o str {
-    operation
-        .get(key)
-        .and_then(Value::as_str)
-        .unwrap_or_default()
-}
-
-/// The key of our annotation that a JSON pointer refers to.
-fn our_annotation(pointer: &str) -> Option<String> {
-    let key = pointer
-        .strip_prefix(ANNOTATIONS)?
-        .strip_prefix('/')?
-        .replace("~1", "/")
-        .replace("~0", "~");
-    is_fleetdex_annotation(&key).then_some(key)
 }
 
 #[cfg(test)]

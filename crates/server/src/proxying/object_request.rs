@@ -12,7 +12,6 @@ use fleetdex_core::{
     query::{Hit, ResourceName},
 };
 use http::{HeaderValue, Method, StatusCode, header, request::Parts};
-use tokio::time::timeout;
 
 use super::{
     super::catalog::qualified,
@@ -26,7 +25,7 @@ use super::{
     request_body::{RequestBody, refused_body},
 };
 use crate::{
-    http::{guarded_body::guarded, limits::MAX_BODY_BYTES, request_body::unread, response},
+    http::{guarded_body::guarded, request_body::read_body, response},
     read::{query_plan::QueryPlan, snapshot, store_moves::PlannedCatalog},
     render::representation::{Endpoint, OutputKind, Representation},
     request::{api_error::ApiError, uri::RequestUri},
@@ -159,7 +158,7 @@ impl ObjectRequest<'_> {
             return Ok(self.forwarder().session(&to, request, share).await?);
         }
         let (head, body) = request.into_parts();
-        let body = self.read_body(body).await?;
+        let body = read_body(&self.context.api.limits, self.context.caller, body).await?;
         match mode {
             ForwardingMode::Stream { endless } => self.stream(&to, &head, body, endless).await,
             _ => self.exchange(&to, &head, &body, indexed).await,
@@ -168,15 +167,6 @@ impl ObjectRequest<'_> {
 
     fn forwarder(&self) -> &Forwarder {
         &self.context.members().forwarder
-    }
-
-    /// Reads the body of the request. The request timeout applies to long-running requests, too.
-    async fn read_body(&self, body: Body) -> Result<Bytes, ApiError> {
-        let limit = self.context.api.limits.request_timeout();
-        timeout(limit, axum::body::to_bytes(body, MAX_BODY_BYTES))
-            .await
-            .map_err(|_| ApiError::RequestTimeout(limit.as_secs()))?
-            .map_err(unread)
     }
 
     /// Passes the member's response on while it arrives.

@@ -19,7 +19,7 @@ use fleetdex_core::{
 use fleetdex_limits::fair_semaphore::{FairPermit, FairSemaphore};
 use fleetdex_store::StoreError;
 use futures::{
-    FutureExt, StreamExt, TryStreamExt,
+    FutureExt, Stream, StreamExt, TryStreamExt,
     future::{BoxFuture, try_join_all},
     stream,
 };
@@ -53,13 +53,17 @@ pub struct AcrossKinds<'s> {
 }
 
 /// Runs some searches, a few at a time.
-pub async fn concurrently<T>(
+pub async fn concurrently<T: Send>(
     searches: Vec<BoxFuture<'_, Result<T, ApiError>>>,
 ) -> Result<Vec<T>, ApiError> {
-    stream::iter(searches)
-        .buffered(CONCURRENT_QUERIES)
-        .try_collect()
-        .await
+    in_order(searches).try_collect().await
+}
+
+/// Runs some searches, a few at a time, and returns what they find in their order.
+pub fn in_order<'s, T: Send + 's>(
+    searches: Vec<BoxFuture<'s, Result<T, ApiError>>>,
+) -> impl Stream<Item = Result<T, ApiError>> + Send + Unpin + 's {
+    stream::iter(searches).buffered(CONCURRENT_QUERIES)
 }
 
 impl<'s> AcrossKinds<'s> {

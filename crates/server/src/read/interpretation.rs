@@ -9,6 +9,7 @@ use std::{
     time::Duration,
 };
 
+use bytes::Bytes;
 use fleetdex_core::{
     model::{Gvk, Resource, split_api_version},
     query::ResourceName,
@@ -22,6 +23,7 @@ use fleetdex_interpreter::{
         configuration::{Webhook, guessed_resource},
     },
 };
+use fleetdex_limits::{intake::IntakeError, parsed::ReservedJson};
 use fleetdex_webhooks::{
     breaker::Contact,
     client::{CallError, CallFailure},
@@ -47,6 +49,12 @@ pub struct Interpreted {
 
 /// Makes a request about a subject, which may live on another thread.
 pub type MakeRequest<S> = for<'s> fn(&'s S) -> Result<Request<'s>, ApiError>;
+
+/// Parses a subject.
+pub type ParseSubject<S> = fn(ReservedJson) -> Result<S, ApiError>;
+
+/// An object is in memory at most this often: as it was parsed, and either as rules read it or as a result.
+const COPIES: usize = 2;
 
 /// Why an operation has no result.
 #[derive(Debug, thiserror::Error)]
@@ -130,7 +138,45 @@ impl RequestInterpreter {
         subject: &Arc<S>,
         request: MakeRequest<S>,
     ) -> Result<Interpreted, InterpretationError> {
-        match self.first_level(subject, request).await? {
+        let turn = self.run_turn().await?;
+        let subject = Arc::clone(subject);
+        let (subject, first) = self.first_level(turn, move || Ok(subject), request).await?;
+        self.after_first_level(&subject, request, first).await
+    }
+
+    /// Runs an operation on what `request` makes of a text that is parsed when it is its turn, and only then; returns what was parsed, too, whose memory counts
+    /// until it is dropped.
+    pub async fn run_text<S: Send + Sync + 'static>(
+        &self,
+        text: Bytes,
+        parse: ParseSubject<S>,
+        request: MakeRequest<S>,
+    ) -> Result<(Arc<S>, Interpreted), InterpretationError> {
+        let turn = self.run_turn().await?;
+        let memory = self.interpreters.parsed_memory(&self.user);
+        let reserved = timeout_at(self.deadline, ReservedJson::reserve(&memory, text, COPIES));
+        let reserved = reserved
+            .await
+            .map_err(|_| self.refusal(TurnError::Deadline))?;
+        let reserved = reserved.map_err(|error| not_reserved(&error))?;
+        let parse = move || parse(reserved).map(Arc::new);
+        let (subject, first) = self.first_level(turn, parse, request).await?;
+        let interpreted = self.after_first_level(&subject, request, first).await?;
+        Ok((subject, interpreted))
+    }
+
+    async fn run_turn(&self) -> Result<Turn, ApiError> {
+        let turn = self.interpreters.run_turn(&self.user, self.deadline);
+        turn.await.map_err(|error| self.refusal(error))
+    }
+
+    async fn after_first_level<S>(
+        &self,
+        subject: &Arc<S>,
+        request: MakeRequest<S>,
+        first: FirstLevel,
+    ) -> Result<Interpreted, InterpretationError> {
+        match first {
             FirstLevel::Decided(decided) => decided,
             FirstLevel::Webhook(webhook, resource) => {
                 let request = request(subject)?;
@@ -151,22 +197,22 @@ impl RequestInterpreter {
         self.warnings.lock().iter().cloned().collect()
     }
 
-    /// The first level that has a rule, which runs on a thread that may be blocked: scripts take the processor until their limits end them.
+    /// What `subject` returns, and the first level that has a rule for it. Both run on a thread that may be blocked: scripts take the processor until their limits end them.
     async fn first_level<S: Send + Sync + 'static>(
         &self,
-        subject: &Arc<S>,
+        turn: Turn,
+        subject: impl FnOnce() -> Result<Arc<S>, ApiError> + Send + 'static,
         request: MakeRequest<S>,
-    ) -> Result<FirstLevel, InterpretationError> {
-        let turn = self.interpreters.run_turn(&self.user, self.deadline);
-        let turn = turn.await.map_err(|error| self.refusal(error))?;
+    ) -> Result<(Arc<S>, FirstLevel), InterpretationError> {
         let (rules, catalog) = (Arc::clone(&self.rules), Arc::clone(&self.catalog));
-        let subject = Arc::clone(subject);
         let run = tokio::task::spawn_blocking(move || {
             // The thread keeps it even if the request ends before.
             let _turn = turn;
+            let subject = subject()?;
             let request = request(&subject)?;
             let resource = resource_of(&catalog, &request);
-            Ok::<_, ApiError>(first_level(rules.levels(), &request, resource))
+            let first = first_level(rules.levels(), &request, resource);
+            Ok::<_, ApiError>((subject, first))
         });
         let run = run.await.map_err(|error| {
             ApiError::Internal(format!("an interpretation was aborted: {error}"))
@@ -254,6 +300,18 @@ impl RequestInterpreter {
                 decided(answer, request.operation(), resource)
             }
         }
+    }
+}
+
+/// The refusal of a text that there is no memory to parse for.
+fn not_reserved(error: &IntakeError) -> ApiError {
+    match error {
+        IntakeError::TooLarge(limit) => ApiError::TooLargeParsed(*limit),
+        IntakeError::ShareExhausted(held) => ApiError::Busy(format!(
+            "other requests of this user hold {} MiB of parsed objects; send fewer at a time",
+            held >> 20
+        )),
+        other => ApiError::Busy(other.to_string()),
     }
 }
 
@@ -346,3 +404,6 @@ impl From<InterpretationError> for ApiError {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

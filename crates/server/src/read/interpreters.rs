@@ -9,7 +9,10 @@ use std::{
 };
 
 use fleetdex_interpreter::rules::RuleSet;
-use fleetdex_limits::fair_semaphore::{FairPermit, FairSemaphore};
+use fleetdex_limits::{
+    fair_semaphore::{FairPermit, FairSemaphore},
+    intake::{Budget, Intake, MemoryLimits},
+};
 use fleetdex_telemetry::Metrics;
 use fleetdex_webhooks::{client::CallWebhook, limits::CALLS_OF_WEBHOOK};
 use tokio::{sync::watch, time::Instant};
@@ -19,11 +22,21 @@ const RUNS: usize = 4;
 /// Calls of webhooks under way: those that the client has room for beside the ones of the indexing path, if all are for one
 /// webhook.
 const CALLS: usize = CALLS_OF_WEBHOOK;
-/// Merged objects in memory at a time. Each has 32 MiB of text at most, as a page has. Parsed are four of its objects at a time, and the statuses of all:
-/// usual ones take ten times their text, so that this is about 700 MiB.
+/// Merged objects in memory at a time. Each has 32 MiB of text at most, as a page has. What of it is parsed is of the budget.
 const MERGES: usize = 2;
 /// Operations that wait for their turn: those of two hundred requests.
 const QUEUE: usize = 800;
+
+/// The memory of what is parsed for operations: for one request, for one user, and for all users, beside one more request. An object of a megabyte takes 35 MiB,
+/// its copy included, and with long texts less.
+const PARSED: MemoryLimits = MemoryLimits {
+    page: 0,
+    line: 0,
+    answer: 128 << 20,
+    refusal: 0,
+    share: 128 << 20,
+    shared: 128 << 20,
+};
 
 /// What users share, by user name.
 type UserPermits = FairSemaphore<Arc<str>>;
@@ -49,6 +62,7 @@ pub struct Interpreters {
     runs: UserPermits,
     calls: UserPermits,
     merges: UserPermits,
+    parsed: Budget,
 }
 
 impl Interpreters {
@@ -66,6 +80,7 @@ impl Interpreters {
             runs: users(RUNS, "interpreter_runs"),
             calls: users(CALLS, "interpreter_calls"),
             merges: users(MERGES, "merges"),
+            parsed: Budget::new(PARSED),
         }
     }
 
@@ -77,6 +92,11 @@ impl Interpreters {
     /// What calls webhooks; `None` if nothing does.
     pub fn webhooks(&self) -> Option<&Arc<dyn CallWebhook>> {
         self.webhooks.as_ref()
+    }
+
+    /// The memory of a user for objects that are parsed for operations.
+    pub fn parsed_memory(&self, user: &str) -> Intake {
+        self.parsed.share(user)
     }
 
     /// A turn to run a script or a built-in rule.

@@ -37,7 +37,7 @@ pub struct ObjectSummary {
     pub plural: String,
     /// Its metadata, as much as identifies it.
     pub metadata: ObjectIdentity,
-    /// What it means.
+    /// What it means, without its images and dependencies: results do not show these, and there may be a thousand.
     pub interpretation: Interpretation,
 }
 
@@ -86,7 +86,10 @@ impl FoundObject for ObjectSummary {
             kind,
             plural: resource.plural.to_string(),
             metadata: head.map(|head| head.metadata).unwrap_or_default(),
-            interpretation: hit.interpretation.as_deref().cloned().unwrap_or_default(),
+            interpretation: hit
+                .interpretation
+                .as_deref()
+                .map_or_else(Interpretation::default, shown),
         }
     }
 }
@@ -175,6 +178,18 @@ impl ObjectSummary {
         object["apiVersion"] = version.api_version().into();
         object["kind"] = "PartialObjectMetadata".into();
         json!({ "cells": cells, "object": object })
+    }
+}
+
+/// What results show of an interpretation.
+fn shown(found: &Interpretation) -> Interpretation {
+    Interpretation {
+        health: found.health,
+        health_reason: found.health_reason.clone(),
+        health_message: found.health_message.clone(),
+        desired_replicas: found.desired_replicas,
+        ready_replicas: found.ready_replicas,
+        ..Interpretation::default()
     }
 }
 

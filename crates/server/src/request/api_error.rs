@@ -36,6 +36,9 @@ pub enum ApiError {
     /// The body is too large.
     #[error("the body of the request is longer than {0} bytes")]
     TooLarge(usize),
+    /// The body takes too much memory when it is parsed.
+    #[error("the body of the request takes more than {} MiB of memory when it is parsed; send an object with fewer members", .0 >> 20)]
+    TooLargeParsed(usize),
     /// The request timed out.
     #[error("the request took longer than {0} s; ask for less, or try again")]
     RequestTimeout(u64),
@@ -256,7 +259,7 @@ impl ApiError {
             | Self::Superseded(_)
             | Self::PermissionChanged
             | Self::VersionExpired(_) => (410, "Expired"),
-            Self::TooLarge(_) => (413, "RequestEntityTooLarge"),
+            Self::TooLarge(_) | Self::TooLargeParsed(_) => (413, "RequestEntityTooLarge"),
             Self::UnsupportedMediaType(_) => (415, "UnsupportedMediaType"),
             Self::Unprocessable(_) => (422, "Invalid"),
             Self::Busy(_) | Self::Crowded(_) | Self::TooManyRequests => (429, "TooManyRequests"),

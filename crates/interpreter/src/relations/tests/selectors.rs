@@ -1,13 +1,11 @@
 use serde_json::{Value, json};
 
-use super::{object, selector_edges};
+use super::{object, selector_edge};
 
-/// The edges of an object, each as relation, kind, namespace and selector.
-fn edges(yaml: &str) -> Vec<(&'static str, &'static str, String, Value)> {
-    selector_edges(&(&object(yaml)).into())
-        .into_iter()
-        .map(|edge| (edge.relation, edge.kind, edge.namespace, edge.selector))
-        .collect()
+/// The edge of an object, as relation, kind, namespaces and selector.
+fn edge(yaml: &str) -> Option<(&'static str, &'static str, Vec<String>, Value)> {
+    let edge = selector_edge(&(&object(yaml)).into())?;
+    Some((edge.relation, edge.kind, edge.namespaces, edge.selector))
 }
 
 #[test]
@@ -78,8 +76,8 @@ fn services_budgets_policies_and_monitors_select_by_label() {
             labels,
         ),
     ] {
-        let expected = (relation, kind, namespace.to_owned(), selector);
-        assert_eq!(edges(yaml), [expected], "{yaml}");
+        let expected = (relation, kind, vec![namespace.to_owned()], selector);
+        assert_eq!(edge(yaml), Some(expected), "{yaml}");
     }
 }
 
@@ -96,6 +94,18 @@ fn an_object_without_a_selector_selects_nothing() {
         "{apiVersion: apps/v1, kind: Deployment, spec: {selector: {matchLabels: {app: a}}}}",
         "{}",
     ] {
-        assert_eq!(edges(yaml), [], "{yaml}");
+        assert_eq!(edge(yaml), None, "{yaml}");
     }
+}
+
+#[test]
+fn a_monitor_of_many_namespaces_has_one_selector() {
+    let names = (0..120).map(|number| format!("n{number}"));
+    let names = names.collect::<Vec<_>>().join(", ");
+    let monitor = format!(
+        "{{apiVersion: monitoring.coreos.com/v1, kind: ServiceMonitor, metadata: {{namespace: web}}, spec: {{namespaceSelector: {{matchNames: [{names}]}}, selector: {{matchLabels: {{app: a}}}}}}}}"
+    );
+    let (_, _, namespaces, selector) = edge(&monitor).unwrap();
+    assert_eq!(namespaces.len(), 100);
+    assert_eq!(selector, json!({"matchLabels": {"app": "a"}}));
 }

@@ -191,3 +191,27 @@ fn a_media_type_that_is_not_parsed_is_refused_where_it_matters() {
     );
     assert!(sent(BodyKind::Object, "[1").is_err());
 }
+
+#[test]
+fn a_json_patch_stays_text_but_for_what_is_replaced() {
+    let deep = format!("{}1{}", "{\"\":".repeat(1_000), "}".repeat(1_000));
+    let patch = format!(r#"[ {{"op":"add", "path":"/spec/a", "value": {deep}}} ]"#);
+    let expected = format!(r#"[{{"op":"add","path":"/spec/a","value":{deep}}}]"#);
+    assert_eq!(sent(BodyKind::JsonPatch, &patch).unwrap(), expected);
+    let whole = format!(
+        r#"[{{"op":"replace","path":"","value":{{"metadata":{{"name":"a","resourceVersion":"{FLEET}","annotations":{{"fleetdex.io/cluster":"m","a":"b"}}}},"x":1.0}}}}]"#
+    );
+    insta::assert_snapshot!(sent(BodyKind::JsonPatch, &whole).unwrap());
+    let twice = r#"[{"path":"/data/x","op":"test","path":"/metadata/annotations/fleetdex.io~1redacted","value":1}]"#;
+    assert!(sent(BodyKind::JsonPatch, twice).is_err());
+    assert_eq!(sent(BodyKind::JsonPatch, "[]").unwrap(), "[]");
+    for malformed in ["{}", "[1]", "[{}", "[{}]x", "[{\"op\"}]"] {
+        assert!(sent(BodyKind::JsonPatch, malformed).is_err(), "{malformed}");
+    }
+}
+
+#[test]
+fn long_delete_options_are_refused() {
+    let long = format!(r#"{{"a":"{}"}}"#, "x".repeat(MAX_DELETE_OPTIONS_BYTES));
+    assert!(sent(BodyKind::DeleteOptions, &long).is_err());
+}

@@ -2,15 +2,14 @@
 //!
 //! Of each object only this is kept, so that a search holds no more than its result.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use fleetdex_core::{
-    model::{ClusterName, Gvk, Interpretation, split_api_version},
+    model::{ClusterName, Gvk, JsonTree, MemberMask, split_api_version},
     query::{Hit, ResourceName},
     selector::LabelSelector,
 };
-use fleetdex_interpreter::relations::{SelectorEdge, references, selector_edges};
-use serde_json::Value;
+use fleetdex_interpreter::relations::{SelectorEdge, references, selector_edge};
 
 use crate::read::{across_kinds::FoundObject, object_summary::ObjectSummary};
 
@@ -40,8 +39,10 @@ pub(super) struct RelationNode {
     pub(super) owners: Vec<String>,
     /// The objects that it names, its owners among them.
     pub(super) references: Vec<NamedReference>,
+    /// What the index says that it refers to, each as `apiVersion/kind/namespace/name`.
+    pub(super) dependencies: Vec<String>,
     /// The objects that it selects.
-    pub(super) selections: Vec<LabelSelection>,
+    pub(super) selection: Option<LabelSelection>,
 }
 
 /// An object that another one names.
@@ -58,24 +59,27 @@ pub(super) struct NamedReference {
 pub(super) struct LabelSelection {
     pub(super) group: String,
     pub(super) kind: String,
-    /// Empty: any.
-    pub(super) namespace: String,
-    pub(super) labels: LabelSelector,
+    /// An empty one: any.
+    pub(super) namespaces: Vec<String>,
+    /// It may be large.
+    pub(super) labels: Arc<LabelSelector>,
     pub(super) relation: String,
 }
 
 impl FoundObject for RelationNode {
     fn of(resource: &ResourceName, kind: &Gvk, hit: &Hit) -> Self {
         let summary = ObjectSummary::of(resource, kind, hit);
-        let mut object: Value = serde_json::from_str(hit.object.get()).unwrap_or_default();
-        if object.is_object() {
-            object["apiVersion"] = summary.kind.api_version().into();
-            object["kind"] = (&*summary.kind.kind).into();
-        }
-        let owner_references = owner_references(&object);
+        let api_version = summary.kind.api_version();
+        let object = JsonTree::parse(hit.object.get(), MemberMask::everything())
+            .with_text("apiVersion", &api_version)
+            .with_text("kind", &summary.kind.kind);
+        let metadata = object.get("metadata");
+        let owner_references = owner_references(metadata);
         let owners = owner_references
             .iter()
-            .filter_map(|owner| owner["uid"].as_str());
+            .filter_map(|owner| owner.get("uid")?.as_str());
+        let dependencies = hit.interpretation.as_deref();
+        let dependencies = dependencies.map_or(&[][..], |found| &found.dependencies);
         Self {
             key: RelationKey {
                 cluster: hit.cluster.clone(),
@@ -83,13 +87,11 @@ impl FoundObject for RelationNode {
                 namespace: summary.metadata.namespace.clone(),
                 name: summary.metadata.name.clone(),
             },
-            labels: labels(&object),
+            labels: labels(metadata),
             owners: owners.map(str::to_owned).collect(),
-            references: named_references(&object, owner_references, &summary),
-            selections: selector_edges(&(&object).into())
-                .iter()
-                .filter_map(LabelSelection::of)
-                .collect(),
+            references: named_references(&object, owner_references, &summary, dependencies),
+            dependencies: dependencies.to_vec(),
+            selection: selector_edge(&object).and_then(LabelSelection::of),
             summary,
         }
     }
@@ -145,49 +147,61 @@ impl NamedReference {
 
 impl LabelSelection {
     /// `None` if the selector is malformed.
-    fn of(edge: &SelectorEdge) -> Option<Self> {
-        let parsed = serde_json::from_value(edge.selector.clone()).ok()?;
+    fn of(edge: SelectorEdge) -> Option<Self> {
+        let parsed = serde_json::from_value(edge.selector).ok()?;
         let (group, _) = split_api_version(edge.api_version);
         Some(Self {
             group: group.to_owned(),
             kind: edge.kind.to_owned(),
-            namespace: edge.namespace.clone(),
-            labels: LabelSelector::from_api(&parsed).ok()?,
+            namespaces: edge.namespaces,
+            labels: Arc::new(LabelSelector::from_api(&parsed).ok()?),
             relation: edge.relation.to_owned(),
         })
     }
 
-    /// Whether it selects an object.
-    pub(super) fn selects(&self, node: &RelationNode) -> bool {
+    /// Whether it selects objects of this kind and namespace.
+    pub(super) fn is_for(&self, node: &RelationNode) -> bool {
         let kind = &node.summary.kind;
+        let is_namespace = |name: &String| name.is_empty() || *name == node.key.namespace;
         *kind.group == *self.group
             && *kind.kind == *self.kind
-            && (self.namespace.is_empty() || self.namespace == node.key.namespace)
-            && self
-                .labels
-                .matches(|key| node.labels.get(key).map(String::as_str))
+            && self.namespaces.iter().any(is_namespace)
+    }
+
+    /// Whether it selects objects with these labels; `compared` is called for each requirement that is compared.
+    pub(super) fn matches(&self, labels: &BTreeMap<String, String>, compared: impl Fn()) -> bool {
+        self.labels.matches(|key| {
+            compared();
+            labels.get(key).map(String::as_str)
+        })
     }
 }
 
-fn owner_references(object: &Value) -> &[Value] {
-    let owners = object["metadata"]["ownerReferences"].as_array();
-    let owners = owners.map_or(&[][..], Vec::as_slice);
+fn owner_references<'t>(metadata: Option<&'t JsonTree<'t>>) -> &'t [JsonTree<'t>] {
+    let owners = metadata.and_then(|metadata| metadata.get("ownerReferences")?.as_array());
+    let owners = owners.unwrap_or_default();
     &owners[..owners.len().min(MAX_OWNERS)]
 }
 
-fn labels(object: &Value) -> BTreeMap<String, String> {
-    let labels = object["metadata"]["labels"].as_object();
-    let text = |(key, value): (&String, &Value)| Some((key.clone(), value.as_str()?.to_owned()));
-    labels.into_iter().flatten().filter_map(text).collect()
+fn labels(metadata: Option<&JsonTree<'_>>) -> BTreeMap<String, String> {
+    let labels = metadata.and_then(|metadata| metadata.get("labels")?.as_object());
+    let labels = labels.into_iter().flat_map(|labels| labels.iter());
+    labels
+        .filter_map(|(key, value)| Some((key.to_owned(), value.as_str()?.to_owned())))
+        .collect()
 }
 
 /// The objects that an object names, each with the first relation by which it does.
 fn named_references(
-    object: &Value,
-    owner_references: &[Value],
+    object: &JsonTree<'_>,
+    owner_references: &[JsonTree<'_>],
     summary: &ObjectSummary,
+    dependencies: &[String],
 ) -> Vec<NamedReference> {
-    let part = |owner: &Value, key: &str| owner[key].as_str().unwrap_or_default().to_owned();
+    let part = |owner: &JsonTree<'_>, key: &str| {
+        let text = owner.get(key).and_then(JsonTree::as_str);
+        text.unwrap_or_default().to_owned()
+    };
     let owners = owner_references.iter().map(|owner| NamedReference {
         kind: gvk(&part(owner, "apiVersion"), &part(owner, "kind")),
         // An owner is in the namespace of its dependant, or cluster-scoped.
@@ -195,7 +209,7 @@ fn named_references(
         name: part(owner, "name"),
         relation: OWNED_BY.to_owned(),
     });
-    let known = references(&object.into());
+    let known = references(object);
     let known = known.iter().map(|reference| NamedReference {
         kind: gvk(&reference.api_version, &reference.kind),
         namespace: reference.namespace.clone(),
@@ -204,7 +218,10 @@ fn named_references(
     });
     let mut named: Vec<NamedReference> = owners.chain(known).collect();
     // What a customization or a webhook says of a custom kind.
-    for further in dependencies(&summary.interpretation) {
+    for further in dependencies
+        .iter()
+        .filter_map(|term| NamedReference::of_term(term))
+    {
         if !named
             .iter()
             .any(|reference| reference.is_same_object(&further))
@@ -213,11 +230,6 @@ fn named_references(
         }
     }
     named
-}
-
-fn dependencies(interpretation: &Interpretation) -> impl Iterator<Item = NamedReference> + '_ {
-    let terms = interpretation.dependencies.iter();
-    terms.filter_map(|term| NamedReference::of_term(term))
 }
 
 fn gvk(api_version: &str, kind: &str) -> Gvk {

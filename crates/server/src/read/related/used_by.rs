@@ -1,21 +1,24 @@
 //! What uses objects: their dependants, the objects that name them, and those that select them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    cell::Cell,
+    collections::{BTreeMap, BTreeSet},
+};
 
 use fleetdex_core::{
     model::ClusterName,
     query::{Owners, Relation, ResourceName},
 };
-use futures::FutureExt;
+use futures::{FutureExt, TryStreamExt, future::BoxFuture};
 
 use super::{
-    node::{OWNED_BY, RelationNode},
+    node::{LabelSelection, OWNED_BY, RelationNode},
     related_object::{Direction, RelatedObject},
     search::{RelationSearch, distinct, namespaces},
 };
 use crate::{
     read::{
-        across_kinds::{FoundObjects, concurrently},
+        across_kinds::{FoundObjects, concurrently, in_order},
         query_plan::PAGE,
     },
     request::{api_error::ApiError, api_request::ListRequest},
@@ -65,6 +68,10 @@ impl SelectingKind {
     }
 }
 
+/// Comparisons of an object with a selection, or of its labels with one requirement, in one step of a search. A thousand Pods with labels of their own and a thousand
+/// selections of a few requirements each need fewer.
+const MAX_COMPARISONS: usize = 4_000_000;
+
 /// Adds what uses the objects. Returns the objects that are new.
 pub(super) async fn used_by(
     search: &mut RelationSearch<'_, '_>,
@@ -104,12 +111,12 @@ async fn dependants(
             .owned_objects(resource, &clusters, limit + 1, &owners)
             .boxed()
     });
-    let results = concurrently(searches.collect()).await?;
-    Ok(add_users(search, results, depth, |node| {
+    add_found(search, searches.collect(), depth, |node| {
         let mut uids = node.owners.iter();
         let owner = uids.find_map(|uid| by_uid.get(&(&node.key.cluster, uid.as_str())))?;
         Some((*owner, OWNED_BY.to_owned()))
-    }))
+    })
+    .await
 }
 
 /// Adds the objects that name objects, as their documents say.
@@ -137,14 +144,14 @@ async fn naming(
             .depending_objects(resource, &clusters, limit + 1, &terms)
             .boxed()
     });
-    let results = concurrently(searches.collect()).await?;
-    Ok(add_users(search, results, depth, |node| {
-        let mut terms = node.summary.interpretation.dependencies.iter();
+    add_found(search, searches.collect(), depth, |node| {
+        let mut terms = node.dependencies.iter();
         terms.find_map(|term| {
             let used = by_term.get(&(&node.key.cluster, term.clone()))?;
             Some((*used, node.relation_to(term).to_owned()))
         })
-    }))
+    })
+    .await
 }
 
 /// Adds the objects that select objects: one query for each kind that can.
@@ -189,39 +196,106 @@ async fn selecting(
             ));
         }
     }
-    Ok(add_users(search, results, depth, |node| {
-        node.selections.iter().find_map(|selection| {
-            let is_selected = |candidate: &&RelationNode| {
-                candidate.key.cluster == node.key.cluster && selection.selects(candidate)
-            };
-            let selected = of.iter().find(is_selected)?;
-            Some((selected, selection.relation.clone()))
-        })
-    }))
+    let selectable = SelectableObjects::of(of);
+    let used = |node: &RelationNode| {
+        let selection = node.selection.as_ref()?;
+        let selected = selectable.selected_by(&node.key.cluster, selection)?;
+        Some((selected, selection.relation.clone()))
+    };
+    let mut new = Vec::new();
+    for result in results {
+        new.extend(add_users(search, result, depth, used));
+    }
+    if selectable.comparisons.get() == 0 {
+        search.has_more = true;
+        search.warnings.insert(format!(
+            "after {MAX_COMPARISONS} comparisons of labels with selectors the search ended; ask for less depth, or name a cluster"
+        ));
+    }
+    Ok(new)
+}
+
+/// Objects that others may select: of those of one cluster, kind and namespace with the same labels only the first one. The pods of most owners
+/// have the same labels.
+struct SelectableObjects<'n> {
+    by_cluster: BTreeMap<&'n ClusterName, Vec<&'n RelationNode>>,
+    /// Comparisons that are left.
+    comparisons: Cell<usize>,
+}
+
+impl<'n> SelectableObjects<'n> {
+    fn of(nodes: &'n [RelationNode]) -> Self {
+        let mut seen = BTreeSet::new();
+        let mut by_cluster: BTreeMap<&ClusterName, Vec<&RelationNode>> = BTreeMap::new();
+        for node in nodes {
+            let key = &node.key;
+            if seen.insert((&key.cluster, &key.resource, &key.namespace, &node.labels)) {
+                by_cluster.entry(&key.cluster).or_default().push(node);
+            }
+        }
+        Self {
+            by_cluster,
+            comparisons: Cell::new(MAX_COMPARISONS),
+        }
+    }
+
+    /// The first object of a cluster that a selection selects; `None` also when no comparisons are left.
+    fn selected_by(
+        &self,
+        cluster: &ClusterName,
+        selection: &LabelSelection,
+    ) -> Option<&'n RelationNode> {
+        let compared = || {
+            self.comparisons
+                .set(self.comparisons.get().saturating_sub(1))
+        };
+        let mut candidates = self.by_cluster.get(cluster)?.iter();
+        let selected = candidates.find(|candidate| {
+            compared();
+            self.comparisons.get() == 0
+                || (selection.is_for(candidate) && selection.matches(&candidate.labels, compared))
+        });
+        selected.copied().filter(|_| self.comparisons.get() > 0)
+    }
+}
+
+/// Adds what searches find, one after another until the result is full, so that not all of it is in memory. `used`: see [`add_users`].
+async fn add_found<'n>(
+    search: &mut RelationSearch<'_, '_>,
+    searches: Vec<BoxFuture<'_, Result<FoundObjects<RelationNode>, ApiError>>>,
+    depth: usize,
+    mut used: impl FnMut(&RelationNode) -> Option<(&'n RelationNode, String)>,
+) -> Result<Vec<RelationNode>, ApiError> {
+    let mut found = in_order(searches);
+    let mut new = Vec::new();
+    while let Some(result) = found.try_next().await? {
+        new.extend(add_users(search, result, depth, &mut used));
+        if search.has_more {
+            break;
+        }
+    }
+    Ok(new)
 }
 
 /// Adds the found objects that use another one; `used` returns that one and what it is used for. Returns those that are new.
 fn add_users<'n>(
     search: &mut RelationSearch<'_, '_>,
-    results: Vec<FoundObjects<RelationNode>>,
+    result: FoundObjects<RelationNode>,
     depth: usize,
-    used: impl Fn(&RelationNode) -> Option<(&'n RelationNode, String)>,
+    mut used: impl FnMut(&RelationNode) -> Option<(&'n RelationNode, String)>,
 ) -> Vec<RelationNode> {
     let mut new = Vec::new();
-    for result in results {
-        search.has_more |= result.has_more;
-        for node in result.objects {
-            let Some((nearer, relation)) = used(&node) else {
-                continue;
-            };
-            let related =
-                RelatedObject::existing(&node, nearer, Direction::UsedBy, &relation, depth);
-            if search.add(node.key.clone(), related) {
-                new.push(node);
-            }
+    search.has_more |= result.has_more;
+    for node in result.objects {
+        let Some((nearer, relation)) = used(&node) else {
+            continue;
+        };
+        let related = RelatedObject::existing(&node, nearer, Direction::UsedBy, &relation, depth);
+        if search.add(node.key.clone(), related) {
+            new.push(node);
         }
-        search.warnings.extend(result.warnings);
     }
+    search.warnings.extend(result.warnings);
     new
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use fleetdex_core::query::ResourceName;
+use fleetdex_core::{query::ResourceName, selector::LabelSelector};
 use futures::FutureExt;
 
 use super::{
@@ -177,11 +177,14 @@ async fn selected(
     depth: usize,
 ) -> Result<Vec<RelationNode>, ApiError> {
     let selections = of.iter().flat_map(|node| {
-        node.selections
-            .iter()
-            .map(move |selection| (node, selection))
+        let selection = node.selection.iter();
+        selection.flat_map(move |selection| {
+            let namespaces = selection.namespaces.iter();
+            namespaces.map(move |namespace| (node, selection, namespace.as_str()))
+        })
     });
-    let mut selections: Vec<(&RelationNode, &LabelSelection)> = selections.collect();
+    let mut selections: Vec<(&RelationNode, &LabelSelection, &str)> =
+        selections.take(MAX_SELECTIONS + 1).collect();
     if selections.len() > MAX_SELECTIONS {
         selections.truncate(MAX_SELECTIONS);
         search.warnings.insert(format!(
@@ -189,12 +192,12 @@ async fn selected(
         ));
     }
     let (kinds, limit) = (search.kinds, search.limit);
-    let searches = selections
-        .iter()
-        .map(|(node, selection)| find_selected(kinds, node, selection, limit).boxed());
+    let searches = selections.iter().map(|(node, selection, namespace)| {
+        find_selected(kinds, node, selection, namespace, limit).boxed()
+    });
     let results = concurrently(searches.collect()).await?;
     let mut new = Vec::new();
-    for ((user, selection), result) in selections.iter().zip(results) {
+    for ((user, selection, _), result) in selections.iter().zip(results) {
         for node in result.objects {
             let relation = &selection.relation;
             let related = RelatedObject::existing(&node, user, Direction::Uses, relation, depth);
@@ -212,6 +215,7 @@ async fn find_selected(
     kinds: &AcrossKinds<'_>,
     node: &RelationNode,
     selection: &LabelSelection,
+    namespace: &str,
     limit: usize,
 ) -> Result<FoundObjects<RelationNode>, ApiError> {
     let Some(resource) = kinds.resource_of(&selection.group, &selection.kind) else {
@@ -219,8 +223,8 @@ async fn find_selected(
     };
     let request = ListRequest {
         clusters: vec![node.key.cluster.clone()],
-        namespaces: namespaces([selection.namespace.as_str()].into_iter()),
-        labels: selection.labels.clone(),
+        namespaces: namespaces([namespace].into_iter()),
+        labels: LabelSelector::clone(&selection.labels),
         ..ListRequest::default()
     };
     kinds.objects_of(&resource.name, &request, limit + 1).await

@@ -1,6 +1,7 @@
 //! The body of a request to interpret an object.
 
 use fleetdex_interpreter::{Operation, Request, request::AggregatedStatusItem};
+use fleetdex_limits::parsed::{Parsed, ReservedJson};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -27,13 +28,17 @@ struct InterpretBody {
 }
 
 impl InterpretRequest {
-    /// Reads a body.
-    pub fn parse(body: &[u8]) -> Result<Self, ApiError> {
-        let body: InterpretBody = serde_json::from_slice(body).map_err(|error| {
+    /// Parses a body.
+    pub fn parse(body: ReservedJson) -> Result<Parsed<Self>, ApiError> {
+        let body: Parsed<InterpretBody> = body.parse().map_err(|error| {
             ApiError::bad_request(format!(
                 "the body is not valid: {error}; expected {{\"operation\": \"InterpretHealth\", \"object\": {{…}}}}"
             ))
         })?;
+        body.try_map(Self::of)
+    }
+
+    fn of(body: InterpretBody) -> Result<Self, ApiError> {
         let operation = Operation::from_name(&body.operation).ok_or_else(|| {
             let names = Operation::ALL.map(Operation::name).join(", ");
             ApiError::bad_request(format!(
