@@ -40,12 +40,8 @@ const EXCEPTIONS: &[(&str, &str)] = &[
         "`DeleteOptions` of 8 KiB at most",
     ),
     (
-        "crates/server/src/proxying/forward.rs",
-        "the status of a refusal by a member, of a request that it impersonates",
-    ),
-    (
         "crates/server/src/read/merged/member_object.rs",
-        "within the reservation of the merged object",
+        "counted by `MergeMemory`, which a turn to merge objects has",
     ),
     (
         "crates/server/src/request/api_request/interpret.rs",

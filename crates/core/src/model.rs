@@ -55,7 +55,7 @@ pub use leaves::LeafVisitor;
 pub use member_mask::MemberMask;
 pub use names::{ClusterName, InvalidName, Namespace, StoreName};
 pub use object::{MAX_OBJECT_BYTES, Object, ObjectError};
-pub use parsed_size::parsed_size;
+pub use parsed_size::{parsed_size, value_size};
 pub use printer_column::PrinterColumn;
 pub use projection::{InterpretationLevel, InvalidRedaction, Projection};
 pub use quantity::Quantity;

@@ -26,6 +26,36 @@ pub fn parsed_size(json: &[u8]) -> usize {
     VALUE + size.held + size.growing
 }
 
+/// The bytes that a value takes at most, with what the allocator rounds up.
+pub fn value_size(value: &Value) -> usize {
+    VALUE
+        + match value {
+            Value::Null | Value::Bool(_) | Value::Number(_) => 0,
+            Value::String(text) => allocated(text.capacity()),
+            Value::Array(items) => {
+                array_size(items.len()) + items.iter().map(value_size).sum::<usize>()
+            }
+            Value::Object(members) => {
+                let inner = members.iter();
+                let inner =
+                    inner.map(|(name, value)| allocated(name.capacity()) + value_size(value));
+                map_size(members.len()) + inner.sum::<usize>()
+            }
+        }
+}
+
+/// The list of an array that has items.
+fn array_size(items: usize) -> usize {
+    allocated(items.next_power_of_two().max(4) * VALUE)
+}
+
+/// The list and the table of a map that has members.
+fn map_size(members: usize) -> usize {
+    // A table is filled to seven eighths, but for the smallest one. The list has as much room.
+    let slots = (members + members / 7 + 1).next_power_of_two().max(4);
+    allocated(slots * MEMBER) + allocated(slots * SLOT + TABLE)
+}
+
 /// A container that has not ended.
 #[derive(Clone, Copy, Default)]
 struct OpenContainer {
@@ -100,11 +130,9 @@ impl ParsedSize {
         };
         let entries = open.commas + 1;
         let held = if open.is_object {
-            // A table is filled to seven eighths, but for the smallest one. The list has as much room.
-            let slots = (entries + entries / 7 + 1).next_power_of_two().max(4);
-            allocated(slots * MEMBER) + allocated(slots * SLOT + TABLE)
+            map_size(entries)
         } else {
-            allocated(entries.next_power_of_two().max(4) * VALUE)
+            array_size(entries)
         };
         self.held += held;
         self.growing = self.growing.max(held / 2);

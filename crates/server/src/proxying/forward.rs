@@ -21,6 +21,7 @@ use futures::{StreamExt as _, stream::try_unfold};
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use http_body_util::BodyExt;
 use kube::client::Body as MemberBody;
+use serde::Deserialize;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
@@ -318,6 +319,13 @@ async fn beginning(body: &mut MemberBody, limit: usize) -> Result<Vec<Bytes>, Bo
     Ok(read)
 }
 
+/// What is read of the `Status` of a refusal.
+#[derive(Default, Deserialize)]
+struct Refusal {
+    #[serde(default)]
+    message: String,
+}
+
 /// Recognizes a refusal of our own account, so that it does not read as if the caller lacked a right.
 fn refuse_impersonation(
     to: &Destination,
@@ -327,17 +335,14 @@ fn refuse_impersonation(
     if status != StatusCode::FORBIDDEN {
         return Ok(());
     }
-    let status: Option<serde_json::Value> = serde_json::from_slice(body).ok();
-    let message = status
-        .as_ref()
-        .and_then(|status| status["message"].as_str())
-        .unwrap_or_default();
+    // A member sends 32 MiB at most, which a tree of values would multiply.
+    let Refusal { message } = serde_json::from_slice(body).unwrap_or_default();
     if !message.contains("cannot impersonate resource") {
         return Ok(());
     }
     Err(ForwardError::MayNotImpersonate {
         cluster: to.cluster.clone(),
-        message: message.to_owned(),
+        message,
     })
 }
 

@@ -22,8 +22,10 @@ const RUNS: usize = 4;
 /// Calls of webhooks under way: those that the client has room for beside the ones of the indexing path, if all are for one
 /// webhook.
 const CALLS: usize = CALLS_OF_WEBHOOK;
-/// Merged objects in memory at a time. Each has 32 MiB of text at most, as a page has. What of it is parsed is of the budget.
+/// Merged objects in memory at a time. Each has 32 MiB of text at most, as a page has, and [`MERGE_BYTES`] of what is parsed.
 const MERGES: usize = 2;
+/// What a merged object may take besides its text. That of a thousand clusters with a status of 5 kB takes a tenth.
+pub const MERGE_BYTES: usize = 128 << 20;
 /// Operations that wait for their turn: those of two hundred requests.
 const QUEUE: usize = 800;
 

@@ -1,6 +1,7 @@
 //! One object as all clusters have it: with the status of all of them in one, and what each one reports.
 
 mod member_object;
+mod merge_memory;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -20,7 +21,10 @@ use serde_json::{
     value::{RawValue, to_raw_value},
 };
 
-use self::member_object::{MemberObject, MemberReport};
+use self::{
+    member_object::{MemberObject, MemberReport},
+    merge_memory::MergeMemory,
+};
 use super::{
     across_kinds::AcrossKinds,
     aggregate::raw,
@@ -124,7 +128,9 @@ pub async fn merge(
     let Some(first) = members.first() else {
         return Err(request.list.resource.no_such_object());
     };
-    let (items, unknown) = reports(interpreter, &members).await;
+    let sizes: Vec<usize> = members.iter().map(MemberObject::parsed_size).collect();
+    let memory = MergeMemory::new(&sizes, CONCURRENT_MEMBERS)?;
+    let (items, unknown) = reports(interpreter, &members, memory).await?;
     warnings.extend(unknown);
     let aggregation = Arc::new(Aggregation {
         object: Arc::new(first.parsed()),
@@ -167,18 +173,17 @@ impl MergedObject {
 async fn reports(
     interpreter: &RequestInterpreter,
     members: &[MemberObject],
-) -> (Vec<AggregatedStatusItem>, Vec<String>) {
+    mut memory: MergeMemory,
+) -> Result<(Vec<AggregatedStatusItem>, Vec<String>), ApiError> {
     let reports: Vec<BoxFuture<'_, MemberReport>> = members
         .iter()
         .map(|member| member.report(interpreter).boxed())
         .collect();
-    let reports: Vec<MemberReport> = stream::iter(reports)
-        .buffered(CONCURRENT_MEMBERS)
-        .collect()
-        .await;
+    let mut reports = stream::iter(reports).buffered(memory.concurrency);
     let mut unknown: BTreeMap<(&'static str, String), Vec<String>> = BTreeMap::new();
     let mut items = Vec::new();
-    for report in reports {
+    while let Some(report) = reports.next().await {
+        memory.keep(report.item.status.as_ref())?;
         for cause in report.unknown {
             let clusters = unknown.entry(cause).or_default();
             clusters.push(report.item.cluster_name.clone());
@@ -189,7 +194,7 @@ async fn reports(
         let clusters = some_of(&clusters);
         format!("the {what} of {clusters} is unknown: {cause}")
     };
-    (items, unknown.into_iter().map(warning).collect())
+    Ok((items, unknown.into_iter().map(warning).collect()))
 }
 
 fn some_of(clusters: &[String]) -> String {

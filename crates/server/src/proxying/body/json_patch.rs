@@ -26,8 +26,8 @@ struct PatchOperation<'a> {
 pub(super) fn json_patch(text: &str, lookup: VersionLookup<'_>) -> Result<Vec<u8>, BodyError> {
     let mut tested = None;
     for_each_operation(text, |operation| {
-        if tested.is_none() && text_of(&operation.op) == "test" {
-            let key = our_annotation(&text_of(&operation.path));
+        if tested.is_none() && text_of(operation.op.as_deref()) == "test" {
+            let key = our_annotation(&text_of(operation.path.as_deref()));
             tested = key
                 .filter(|key| key == VERSION_ANNOTATION)
                 .and_then(|_| string(operation.value.as_deref()?));
@@ -88,13 +88,13 @@ impl<'a> PatchOperation<'a> {
     }
 
     fn for_member(mut self, lookup: VersionLookup<'_>) -> Result<Option<Self>, BodyError> {
-        let op = text_of(&self.op);
-        if let Some(key) = our_annotation(&text_of(&self.from)) {
+        let op = text_of(self.op.as_deref());
+        if let Some(key) = our_annotation(&text_of(self.from.as_deref())) {
             return Err(BodyError::Malformed(format!(
                 "{op} from the annotation {key}, which the object does not have in its cluster"
             )));
         }
-        let path = text_of(&self.path);
+        let path = text_of(self.path.as_deref());
         if let Some(key) = our_annotation(&path) {
             if op != "remove" && key == REDACTED_ANNOTATION {
                 let shown = self.value.map(Cow::into_owned);
@@ -180,8 +180,8 @@ fn string(json: &str) -> Option<String> {
 }
 
 /// The text of a member; empty if it is no string, or not there.
-fn text_of(json: &Option<Cow<'_, str>>) -> String {
-    json.as_deref().and_then(string).unwrap_or_default()
+fn text_of(json: Option<&str>) -> String {
+    json.and_then(string).unwrap_or_default()
 }
 
 fn quoted(text: &str) -> String {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use fleetdex_core::{
-    model::{Gvk, Json},
+    model::{Gvk, Json, parsed_size},
     query::{Hit, ResourceName},
 };
 use fleetdex_interpreter::{Request, Response, request::AggregatedStatusItem};
@@ -18,7 +18,7 @@ use crate::read::{
 /// The object in one cluster.
 pub(super) struct MemberObject {
     pub(super) summary: ObjectSummary,
-    /// The object as the store has it: parsed, it takes ten times as much memory.
+    /// The object as the store has it: parsed, it takes 20 times as much memory, and more at worst.
     text: Json,
 }
 
@@ -39,6 +39,11 @@ impl FoundObject for MemberObject {
 }
 
 impl MemberObject {
+    /// The bytes that the object takes when it is parsed.
+    pub(super) fn parsed_size(&self) -> usize {
+        parsed_size(self.text.get().as_bytes())
+    }
+
     /// The object, with its version and kind.
     pub(super) fn parsed(&self) -> Value {
         let mut object: Value = serde_json::from_str(self.text.get()).unwrap_or_default();

@@ -303,3 +303,6 @@ fn add_users<'n>(
 fn clusters(of: &[RelationNode]) -> Vec<ClusterName> {
     distinct(of.iter().map(|node| &node.key.cluster))
 }
+
+#[cfg(test)]
+mod tests;
