@@ -5,7 +5,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use fleetdex_core::{
-    model::{ClusterName, Gvk, JsonTree, MemberMask, split_api_version},
+    model::{ClusterName, Gvk, JsonTree, MemberMask, TreeMembers, split_api_version},
     query::{Hit, ResourceName},
     selector::LabelSelector,
 };
@@ -185,7 +185,7 @@ fn owner_references<'t>(metadata: Option<&'t JsonTree<'t>>) -> &'t [JsonTree<'t>
 
 fn labels(metadata: Option<&JsonTree<'_>>) -> BTreeMap<String, String> {
     let labels = metadata.and_then(|metadata| metadata.get("labels")?.as_object());
-    let labels = labels.into_iter().flat_map(|labels| labels.iter());
+    let labels = labels.into_iter().flat_map(TreeMembers::iter);
     labels
         .filter_map(|(key, value)| Some((key.to_owned(), value.as_str()?.to_owned())))
         .collect()

@@ -247,7 +247,7 @@ impl<'n> SelectableObjects<'n> {
     ) -> Option<&'n RelationNode> {
         let compared = || {
             self.comparisons
-                .set(self.comparisons.get().saturating_sub(1))
+                .set(self.comparisons.get().saturating_sub(1));
         };
         let mut candidates = self.by_cluster.get(cluster)?.iter();
         let selected = candidates.find(|candidate| {
