@@ -1,6 +1,7 @@
 //! The types that every crate shares: clusters, kinds, units, versions, objects and documents.
 //!
-//! Strings become these types once, where they enter the process; inside there is no bare `String` for a cluster, a kind or a version.
+//! Strings become these types once, where they enter the process; inside there is no bare `String`
+//! for a cluster, a kind or a version.
 
 mod annotations;
 mod causes;

@@ -5,8 +5,9 @@
 //!  selector_edge (selectors)
 //! ```
 //!
-//! Guarantee: a bounded number of references, each once, in an order that depends only on the object. Whether the objects exist is
-//! not looked at. Owners are known by uid and are not among them.
+//! Guarantee: a bounded number of references, each once, in an order that depends only on the
+//! object. Whether the objects exist is not looked at. Owners are known by uid and are not among
+//! them.
 
 use crate::{pod_template, value::Tree};
 
@@ -29,9 +30,9 @@ pub use reference::ObjectReference;
 pub use selectors::{SelectorEdge, selector_edge};
 pub(crate) use table::paths_of_kind;
 
-/// The objects that an object refers to by name: those of its kind's edges first, then those of its pod templates, then, for a
-/// custom kind, those in members whose names are conventions. An object that is referred to in several ways has the first one's
-/// relation.
+/// The objects that an object refers to by name: those of its kind's edges first, then those of its
+/// pod templates, then, for a custom kind, those in members whose names are conventions. An object
+/// that is referred to in several ways has the first one's relation.
 pub fn references(object: Tree<'_>) -> Vec<ObjectReference> {
     let referrer = Referrer::of(object);
     found(&referrer, &pod_template::pod_specs(object)).references()

@@ -1,7 +1,8 @@
 //! JSON of others, parsed within a reservation of the memory that it takes.
 //!
-//! A value takes up to 145 times its text, so that a budget of texts bounds nothing that is parsed. Nothing from outside becomes a `serde_json::Value`, or a
-//! type that owns one, in another way than this (`tests/pure/parsed_values.rs`).
+//! A value takes up to 145 times its text, so that a budget of texts bounds nothing that is parsed.
+//! Nothing from outside becomes a `serde_json::Value`, or a type that owns one, in another way than
+//! this (`tests/pure/parsed_values.rs`).
 
 use std::ops::Deref;
 
@@ -18,8 +19,8 @@ pub struct ReservedJson {
 }
 
 impl ReservedJson {
-    /// Waits for the memory of `copies` values of a text. Fails at once if they would take more than the largest answer may have, or more than the rest of
-    /// the share.
+    /// Waits for the memory of `copies` values of a text. Fails at once if they would take more
+    /// than the largest answer may have, or more than the rest of the share.
     pub async fn reserve(intake: &Intake, text: Bytes, copies: usize) -> Result<Self, IntakeError> {
         let mut memory = intake.reservation();
         grow(
@@ -40,7 +41,8 @@ impl ReservedJson {
     }
 }
 
-/// Waits until a reservation has `bytes`. Fails at once if that is more than the largest answer may have.
+/// Waits until a reservation has `bytes`. Fails at once if that is more than the largest answer may
+/// have.
 pub async fn grow(
     memory: &mut MemoryReservation,
     intake: &Intake,

@@ -1,12 +1,15 @@
 //! Kubernetes over the fleet: everything below `proxying/karmada/proxy`.
 //!
-//! [`request`] reads method, path and query. Lists and watches come from the index, as those below `search/`. A request for one object
-//! goes to the member that has it ([`object_request`]): [`locate`] asks the index which member that is, [`body`] translates resource versions and
-//! annotations of what the client writes, and [`forward`] sends it with an impersonated client ([`client_cache`]), with the headers that
-//! [`headers`] lets through, and with a [`tunnel`] for upgraded connections. [`namespaces`] says whether a namespace exists. [`documents`] serves discovery, `OpenAPI` and the version,
-//! [`access_reviews`] says what the caller may do.
+//! [`request`] reads method, path and query. Lists and watches come from the index, as those below
+//! `search/`. A request for one object goes to the member that has it ([`object_request`]):
+//! [`locate`] asks the index which member that is, [`body`] translates resource versions and
+//! annotations of what the client writes, and [`forward`] sends it with an impersonated client
+//! ([`client_cache`]), with the headers that [`headers`] lets through, and with a [`tunnel`] for
+//! upgraded connections. [`namespaces`] says whether a namespace exists. [`documents`] serves
+//! discovery, `OpenAPI` and the version, [`access_reviews`] says what the caller may do.
 //!
-//! Objects carry the fleet's resource version and, as annotations, the member's own and the member's name: see [`fleetdex_core::model::client_metadata`].
+//! Objects carry the fleet's resource version and, as annotations, the member's own and the
+//! member's name: see [`fleetdex_core::model::client_metadata`].
 
 mod access_reviews;
 pub mod body;

@@ -22,8 +22,8 @@ use super::{
 };
 use crate::console::{CommandError, Console};
 
-/// Runs an operation and prints its results; returns whether it succeeded. An error of the operation is printed as
-/// `karmadactl` prints it.
+/// Runs an operation and prints its results; returns whether it succeeded. An error of the
+/// operation is printed as `karmadactl` prints it.
 pub async fn execute(
     args: &InterpretArgs,
     operation: Operation,
@@ -131,7 +131,8 @@ async fn response(
     }
 }
 
-/// The error with the customization that has failed. Of several scripts for dependencies it names that already.
+/// The error with the customization that has failed. Of several scripts for dependencies it names
+/// that already.
 fn name_customization(by: &AnsweringLevel, error: InterpretError) -> InterpretError {
     let AnsweringLevel::Customizations(names) = by else {
         return error;

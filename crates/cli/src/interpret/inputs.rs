@@ -67,8 +67,9 @@ pub struct OperationInputs {
 impl OperationInputs {
     /// The request of an operation. An error names the flags that are missing.
     ///
-    /// Source of the texts: `pkg/util/interpreter/rule.go` of <https://github.com/karmada-io/karmada>, which refuses two
-    /// objects where it needs one; here the one is taken that the parameter of the operation's script is named after.
+    /// Source of the texts: `pkg/util/interpreter/rule.go` of
+    /// <https://github.com/karmada-io/karmada>, which refuses two objects where it needs one; here
+    /// the one is taken that the parameter of the operation's script is named after.
     pub fn request(&self, operation: Operation) -> Result<Request<'_>, &'static str> {
         let (desired, observed) = (self.desired.as_ref(), self.observed.as_ref());
         if operation == Operation::Retain {
@@ -140,7 +141,8 @@ pub async fn read_object(
     }
 }
 
-/// Reads status items: one per document, or a list of them. Also returns the names of their members that no status item has.
+/// Reads status items: one per document, or a list of them. Also returns the names of their members
+/// that no status item has.
 pub async fn read_items(
     name: &str,
     reader: &mut DocumentReader<'_>,

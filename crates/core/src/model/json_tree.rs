@@ -1,7 +1,8 @@
 //! JSON as a tree that borrows from its text.
 //!
-//! `serde_json`'s `Value` owns every key and text, which costs several times as much as reading them. Rules and field selectors read this tree; it
-//! can leave out members that none of them reads, and bounds its own depth.
+//! `serde_json`'s `Value` owns every key and text, which costs several times as much as reading
+//! them. Rules and field selectors read this tree; it can leave out members that none of them
+//! reads, and bounds its own depth.
 
 use std::borrow::Cow;
 
@@ -49,7 +50,8 @@ struct NameOrder(Vec<usize>);
 const FEW_MEMBERS: usize = 32;
 
 impl<'a> JsonTree<'a> {
-    /// Parses the members of a value that a mask names. Null for a text that is no JSON, or whose number is out of range.
+    /// Parses the members of a value that a mask names. Null for a text that is no JSON, or whose
+    /// number is out of range.
     pub fn parse(json: &'a str, mask: &MemberMask) -> Self {
         let mut scanner = JsonScanner::new(json);
         let Ok(value) = scanner.value() else {
@@ -58,7 +60,8 @@ impl<'a> JsonTree<'a> {
         Self::of_scanned(value, &scanner.into_containers(), mask)
     }
 
-    /// The members of a scanned value that a mask names, by the containers that its scanner has kept. Null for a value with a number that is out of range.
+    /// The members of a scanned value that a mask names, by the containers that its scanner has
+    /// kept. Null for a value with a number that is out of range.
     pub(super) fn of_scanned(
         value: RawJson<'a>,
         kept: &[JsonContainer],
@@ -72,7 +75,8 @@ impl<'a> JsonTree<'a> {
         reader.value(mask, 0).unwrap_or_default()
     }
 
-    /// Hands over the scalars at a path, as the texts that field selectors compare. Arrays on the way and at its end have several.
+    /// Hands over the scalars at a path, as the texts that field selectors compare. Arrays on the
+    /// way and at its end have several.
     pub(super) fn texts_at(&self, path: &[Box<str>], found: &mut dyn FnMut(Cow<'a, str>)) {
         match (self, path) {
             (Self::Array(items), _) => items.iter().for_each(|item| item.texts_at(path, found)),
@@ -88,7 +92,8 @@ impl<'a> JsonTree<'a> {
         }
     }
 
-    /// An object with this text as a member, instead of others of its name. Other values do not change.
+    /// An object with this text as a member, instead of others of its name. Other values do not
+    /// change.
     #[must_use]
     pub fn with_text(self, name: &'a str, text: &'a str) -> Self {
         match self {
@@ -313,7 +318,8 @@ struct TreeReader<'a, 'c> {
 }
 
 impl<'a> TreeReader<'a, '_> {
-    /// Reads a value; `None` if it has a number that is out of range, or a surrogate without its pair.
+    /// Reads a value; `None` if it has a number that is out of range, or a surrogate without its
+    /// pair.
     fn value(&mut self, mask: &MemberMask, depth: usize) -> Option<JsonTree<'a>> {
         Some(match self.peek()? {
             b'{' | b'[' if depth > MAX_DEPTH => {

@@ -1,7 +1,8 @@
 //! How much memory a text of JSON takes once it is parsed, before it is parsed.
 //!
-//! A `serde_json::Value` takes up to 145 bytes for each byte of text: `[[[0]]]` has an array of room for four values in each bracket. One pass over the text
-//! counts the members and items of each container. What is no JSON is parsed up to its first fault, and counted further.
+//! A `serde_json::Value` takes up to 145 bytes for each byte of text: `[[[0]]]` has an array of
+//! room for four values in each bracket. One pass over the text counts the members and items of
+//! each container. What is no JSON is parsed up to its first fault, and counted further.
 
 use serde_json::Value;
 
@@ -18,7 +19,8 @@ const SLOT: usize = size_of::<usize>() + 1;
 /// What the table of a map has besides.
 const TABLE: usize = 32;
 
-/// The bytes that [`Value`] takes at most for a text while and after it is parsed, with what the allocator rounds up.
+/// The bytes that [`Value`] takes at most for a text while and after it is parsed, with what the
+/// allocator rounds up.
 pub fn parsed_size(json: &[u8]) -> usize {
     let mut size = ParsedSize::default();
     size.read(json);
@@ -159,7 +161,8 @@ mod tests {
 
     use super::*;
 
-    /// The bytes of a value by the capacities of its containers, which are those of maps and lists that were filled one by one.
+    /// The bytes of a value by the capacities of its containers, which are those of maps and lists
+    /// that were filled one by one.
     fn held(value: &Value) -> usize {
         match value {
             Value::Null | Value::Bool(_) | Value::Number(_) => 0,

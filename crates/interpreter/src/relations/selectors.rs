@@ -17,7 +17,8 @@ pub struct SelectorEdge {
     pub kind: &'static str,
     /// Their namespaces, at least one; an empty one: any.
     pub namespaces: Vec<String>,
-    /// A `LabelSelector`, with at least one requirement unless it selects all objects of the namespace. Not validated.
+    /// A `LabelSelector`, with at least one requirement unless it selects all objects of the
+    /// namespace. Not validated.
     pub selector: Value,
     /// What the object does with them, such as `routesTo`.
     pub relation: &'static str,
@@ -42,7 +43,8 @@ enum SelectorForm {
     Selector,
 }
 
-/// Sources: <https://kubernetes.io/docs/reference/kubernetes-api/>, <https://prometheus-operator.dev/docs/api-reference/api/>.
+/// Sources: <https://kubernetes.io/docs/reference/kubernetes-api/>,
+/// <https://prometheus-operator.dev/docs/api-reference/api/>.
 const RULES: &[SelectorRule] = &[
     SelectorRule {
         group: "",
@@ -86,7 +88,8 @@ const RULES: &[SelectorRule] = &[
     },
 ];
 
-/// The objects that an object selects by label; `None` if it has no selector. A selector may be large: there is one, however many namespaces it is for.
+/// The objects that an object selects by label; `None` if it has no selector. A selector may be
+/// large: there is one, however many namespaces it is for.
 pub fn selector_edge(object: Tree<'_>) -> Option<SelectorEdge> {
     let (group, kind) = (group(object), text(object, &["kind"]));
     let rule = RULES

@@ -1,8 +1,11 @@
-//! Sessions of the web page: cookies that carry the token of the caller, and one-time links that hand a token over.
+//! Sessions of the web page: cookies that carry the token of the caller, and one-time links that
+//! hand a token over.
 //!
-//! The token is reviewed with each request, as one in the header `Authorization` is, so that it ends a session when it expires or is revoked, and every
-//! replica serves every session. Scripts cannot read the cookies, and other sites cannot use them to change anything: the page changes nothing but the
-//! session itself, and forms that do are refused from elsewhere ([`is_from_this_site`]).
+//! The token is reviewed with each request, as one in the header `Authorization` is, so that it
+//! ends a session when it expires or is revoked, and every replica serves every session. Scripts
+//! cannot read the cookies, and other sites cannot use them to change anything: the page changes
+//! nothing but the session itself, and forms that do are refused from elsewhere
+//! ([`is_from_this_site`]).
 
 use std::{
     cmp::Reverse,
@@ -24,11 +27,13 @@ use sha2::{Digest as _, Sha256};
 const NAME: &str = "fleetdex_session";
 /// Where browsers send them.
 const PATH: &str = "/ui";
-/// Bytes of a token in one cookie. Browsers refuse cookies of more than 4,096 bytes, name and attributes included.
+/// Bytes of a token in one cookie. Browsers refuse cookies of more than 4,096 bytes, name and
+/// attributes included.
 const PART_BYTES: usize = 3_500;
 /// Cookies of one token: 28 kB, less than half of what the headers of a request may have.
 const MAX_PARTS: usize = 8;
-/// How long a link can be used: so long that one that a terminal shows is still good when it is noticed.
+/// How long a link can be used: so long that one that a terminal shows is still good when it is
+/// noticed.
 pub const LINK_LIFETIME: Duration = Duration::from_mins(5);
 /// Links that can be used at a time: with the longest tokens that is 28 MB.
 const MAX_LINKS: usize = 1_024;
@@ -58,7 +63,8 @@ pub fn session_token(authority: Option<&str>, headers: &HeaderMap) -> Option<Str
     (!token.is_empty()).then_some(token)
 }
 
-/// The cookies that begin a session, or end it without a token. `None` if the token does not fit into cookies.
+/// The cookies that begin a session, or end it without a token. `None` if the token does not fit
+/// into cookies.
 ///
 /// `is_encrypted`: browsers send them over TLS only.
 pub fn session_cookies(
@@ -90,7 +96,8 @@ pub fn session_cookies(
     cookies.collect::<Result<_, _>>().ok()
 }
 
-/// Cookies belong to a host, whatever its port: with the port in their names, two servers of this machine have sessions of their own.
+/// Cookies belong to a host, whatever its port: with the port in their names, two servers of this
+/// machine have sessions of their own.
 fn cookie_name(authority: Option<&str>) -> String {
     let port = authority
         .and_then(|authority| authority.rsplit_once(':'))
@@ -99,7 +106,8 @@ fn cookie_name(authority: Option<&str>) -> String {
     port.map_or_else(|| NAME.to_owned(), |port| format!("{NAME}_{port}"))
 }
 
-/// Whether a form was sent from a page of this server. Programs that are no browsers send neither header.
+/// Whether a form was sent from a page of this server. Programs that are no browsers send neither
+/// header.
 pub fn is_from_this_site(authority: Option<&str>, headers: &HeaderMap) -> bool {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
     if let Some(site) = text("sec-fetch-site") {
@@ -118,13 +126,15 @@ pub fn is_from_another_site(headers: &HeaderMap) -> bool {
     site.is_some_and(|site| site == "cross-site" || site == "same-site")
 }
 
-/// Whether a browser opens an address in a window of its own: not in a frame, and not for a script, an image or a form of a page.
+/// Whether a browser opens an address in a window of its own: not in a frame, and not for a script,
+/// an image or a form of a page.
 pub fn is_top_level_navigation(headers: &HeaderMap) -> bool {
     let has = |name: &str, value: &str| headers.get(name).is_some_and(|sent| sent == value);
     has("sec-fetch-mode", "navigate") && has("sec-fetch-dest", "document")
 }
 
-/// Tokens that wait for the first use of their links, in this process. Another replica does not know the links.
+/// Tokens that wait for the first use of their links, in this process. Another replica does not
+/// know the links.
 #[derive(Debug, Default)]
 pub struct PageLinks(Mutex<HashMap<[u8; 32], WaitingToken>>);
 
@@ -142,8 +152,9 @@ impl fmt::Debug for WaitingToken {
 }
 
 impl PageLinks {
-    /// A code that can be exchanged for a user's token once, within [`LINK_LIFETIME`]. `None` while too many of this user are in use; too many of all
-    /// users cost the user with the most links the oldest one.
+    /// A code that can be exchanged for a user's token once, within [`LINK_LIFETIME`]. `None` while
+    /// too many of this user are in use; too many of all users cost the user with the most links
+    /// the oldest one.
     pub fn create(&self, user: &str, token: &str) -> Option<String> {
         let (mut waiting, now) = (self.0.lock(), Instant::now());
         waiting.retain(|_, link| link.until > now);
@@ -171,7 +182,8 @@ impl PageLinks {
     }
 }
 
-/// Removes the oldest link of the user with the most: who makes few links loses none to those who make many.
+/// Removes the oldest link of the user with the most: who makes few links loses none to those who
+/// make many.
 fn remove_oldest_of_most(waiting: &mut HashMap<[u8; 32], WaitingToken>) {
     let mut counts: HashMap<&str, usize> = HashMap::new();
     for link in waiting.values() {

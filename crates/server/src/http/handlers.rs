@@ -39,7 +39,8 @@ use crate::{
     },
 };
 
-/// Bytes that one byte of a selection across kinds takes at most: in the queries that are in flight, parsed and translated.
+/// Bytes that one byte of a selection across kinds takes at most: in the queries that are in
+/// flight, parsed and translated.
 const SELECTION_COPIES: usize = 16;
 
 /// The attributes that the request was authorized with; none for the holder of the token file.
@@ -179,7 +180,8 @@ pub(crate) async fn merged_object(
     respond_across_kinds(&result, representation, &list.ignored, &warnings)
 }
 
-/// Reports how the clusters that the caller may see are read, and the registries to those who may list them.
+/// Reports how the clusters that the caller may see are read, and the registries to those who may
+/// list them.
 pub(crate) async fn report_fleet(
     api: &ApiState,
     caller: &Caller,

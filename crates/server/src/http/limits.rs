@@ -31,7 +31,8 @@ use crate::{
 
 /// Bytes of a request's body: the limit of the API server in front.
 pub const MAX_BODY_BYTES: usize = 3 * 1024 * 1024;
-/// Bodies of requests that are read: of one user, and of all, beside one more. What is made of one for a member takes as much again, so that this is 102 MiB.
+/// Bodies of requests that are read: of one user, and of all, beside one more. What is made of one
+/// for a member takes as much again, so that this is 102 MiB.
 const BODIES: MemoryLimits = MemoryLimits {
     page: 0,
     line: 0,
@@ -52,14 +53,16 @@ const QUERY_UNITS: usize = 16_384;
 /// Queued short requests for each one in flight; one user can have half of them. At most 64 KiB of
 /// headers each: 26 MB with the default.
 const QUEUED_PER_PERMIT: usize = 2;
-/// Pages of all searches across kinds that are in memory at a time. Stores return 32 MiB at most, so
-/// this is 256 MiB.
+/// Pages of all searches across kinds that are in memory at a time. Stores return 32 MiB at most,
+/// so this is 256 MiB.
 const SEARCH_PAGES: usize = 8;
 /// Queries that wait for a page: those of a hundred searches.
 const QUEUED_SEARCH_PAGES: usize = 400;
-/// Forms with tokens that are read and reviewed at a time, of which one address can have half; 20 KiB each.
+/// Forms with tokens that are read and reviewed at a time, of which one address can have half; 20
+/// KiB each.
 const SIGN_INS: usize = 64;
-/// Views of the web page that are made at a time: each holds a few answers and its HTML, 40 MiB at most, so that all take 320 MiB.
+/// Views of the web page that are made at a time: each holds a few answers and its HTML, 40 MiB at
+/// most, so that all take 320 MiB.
 const VIEWS: usize = 8;
 /// Views that wait for a permit.
 const QUEUED_VIEWS: usize = 400;
@@ -269,9 +272,9 @@ fn is_replication(uri: &RequestUri<'_>) -> bool {
     matches!(*uri.segments(), ["apis", group, VERSION, "changes", ..] if GROUPS.contains(&group))
 }
 
-/// Whether a request lasts as long as the client likes: a watch, also one of the web page, a verification, or a forwarded
-/// connection. The parsers of the handlers decide, so that no request gets a permit of another kind
-/// than it is handled as.
+/// Whether a request lasts as long as the client likes: a watch, also one of the web page, a
+/// verification, or a forwarded connection. The parsers of the handlers decide, so that no request
+/// gets a permit of another kind than it is handled as.
 fn is_long_running(method: &Method, uri: &RequestUri<'_>) -> bool {
     if matches!(*uri.segments(), ["ui", "events", ..]) {
         return true;

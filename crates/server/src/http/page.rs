@@ -1,4 +1,5 @@
-//! The web page: sessions around the views of `fleetdex_ui`, which ask this server's own API as the caller of the page.
+//! The web page: sessions around the views of `fleetdex_ui`, which ask this server's own API as the
+//! caller of the page.
 
 use std::{sync::Arc, time::Duration};
 
@@ -79,7 +80,8 @@ pub(super) async fn respond(api: &ApiState, request: Request) -> Response {
 async fn routed(api: &ApiState, request: Request, path: &str) -> Response {
     let headers = request.headers();
     let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
-    // A link of another site may lead here; its scripts, images and frames may not read as the user.
+    // A link of another site may lead here; its scripts, images and frames may not read as the
+    // user.
     if is_read && is_from_another_site(headers) && !is_top_level_navigation(headers) {
         return failed(StatusCode::FORBIDDEN, FROM_ANOTHER_SITE);
     }
@@ -178,7 +180,8 @@ async fn make_link(api: &ApiState, request: Request) -> Response {
     secured(json(StatusCode::CREATED, Body::from(made.to_string())))
 }
 
-/// Whose token this is, whatever else the request proves. It has to fit into the cookies of a session.
+/// Whose token this is, whatever else the request proves. It has to fit into the cookies of a
+/// session.
 async fn holder(
     api: &ApiState,
     client: Arc<RemoteClient>,

@@ -29,7 +29,8 @@ pub(crate) async fn json_body(
     read_body(limits, caller, request.into_body()).await
 }
 
-/// A body. The request timeout applies to the bodies of long-running requests, too. Its memory counts until the last clone of it is dropped.
+/// A body. The request timeout applies to the bodies of long-running requests, too. Its memory
+/// counts until the last clone of it is dropped.
 pub(crate) async fn read_body(
     limits: &RequestLimits,
     caller: &Caller,

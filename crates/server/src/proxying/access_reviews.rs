@@ -1,8 +1,10 @@
 //! `SelfSubjectAccessReview` and `SelfSubjectRulesReview`: what the caller may do with the fleet.
 //!
-//! Clients such as k9s ask before each list, and Headlamp when it opens a cluster; without an answer they show nothing. A review of `get`, `list` or
-//! `watch` is decided as such a request is. About changes and connections the members decide when they get the request; of these a review is a
-//! forecast: the decision of the control plane, or, where the members authorize, of any member that has the resource.
+//! Clients such as k9s ask before each list, and Headlamp when it opens a cluster; without an
+//! answer they show nothing. A review of `get`, `list` or `watch` is decided as such a request is.
+//! About changes and connections the members decide when they get the request; of these a review is
+//! a forecast: the decision of the control plane, or, where the members authorize, of any member
+//! that has the resource.
 
 use axum::{body::Body, extract::Request, response::Response};
 use fleetdex_core::{model::ClusterName, query::ResourceName};

@@ -1,7 +1,9 @@
-//! Translates the bodies of writes for a member: removes our annotations, and replaces the fleet's resource version by the member's.
+//! Translates the bodies of writes for a member: removes our annotations, and replaces the fleet's
+//! resource version by the member's.
 //!
-//! Guarantees: a redacted copy from the index is never written back, as a body that carries the marker is refused; a resource version of the fleet
-//! never reaches a member, which could not know it; every other byte of an object stays as it is.
+//! Guarantees: a redacted copy from the index is never written back, as a body that carries the
+//! marker is refused; a resource version of the fleet never reaches a member, which could not know
+//! it; every other byte of an object stays as it is.
 
 mod json_patch;
 
@@ -14,7 +16,8 @@ use serde_json::Value;
 use self::json_patch::json_patch;
 use super::protobuf;
 
-/// Resource versions of the fleet are at least this; those of members, which are revisions of their etcd, are below.
+/// Resource versions of the fleet are at least this; those of members, which are revisions of their
+/// etcd, are below.
 const LEAST_FLEET_VERSION: u64 = 1 << 50;
 /// What is parsed of `DeleteOptions`: it takes 150 times as much memory at most.
 const MAX_DELETE_OPTIONS_BYTES: usize = 8 << 10;
@@ -123,7 +126,8 @@ pub fn rewrite(
     }
 }
 
-/// YAML is forwarded unchanged, unless something in it would have to be replaced: YAML that is serialized again may have another meaning.
+/// YAML is forwarded unchanged, unless something in it would have to be replaced: YAML that is
+/// serialized again may have another meaning.
 fn yaml(text: &str) -> Result<Vec<u8>, BodyError> {
     if text.contains(REDACTED_ANNOTATION) {
         return Err(BodyError::Redacted("in YAML".to_owned()));
@@ -174,7 +178,8 @@ fn in_protobuf(
     }
 }
 
-/// Media types that are not parsed, such as CBOR, which clients create objects with. They hold strings verbatim, so that annotations can be found.
+/// Media types that are not parsed, such as CBOR, which clients create objects with. They hold
+/// strings verbatim, so that annotations can be found.
 fn binary(body: &[u8], media_type: String) -> Result<Vec<u8>, BodyError> {
     let holds = |text: &str| memchr::memmem::find(body, text.as_bytes()).is_some();
     if holds(REDACTED_ANNOTATION) {

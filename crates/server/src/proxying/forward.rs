@@ -1,7 +1,8 @@
 //! Forwards a request to one member, impersonating the caller, and receives the response.
 //!
-//! Guarantees: the member sees no more rights than the caller has; a request is sent a second time only if the member has refused the first with 401;
-//! every wait has a timeout that fits the kind of request.
+//! Guarantees: the member sees no more rights than the caller has; a request is sent a second time
+//! only if the member has refused the first with 401; every wait has a timeout that fits the kind
+//! of request.
 
 mod error;
 
@@ -39,7 +40,8 @@ use crate::{
     request::{api_error::ApiError, flag::flag, uri::QueryParameters},
 };
 
-/// 96 MiB for buffered responses of members, the reserve included. The share of one user has room for the largest response and some small ones.
+/// 96 MiB for buffered responses of members, the reserve included. The share of one user has room
+/// for the largest response and some small ones.
 const ANSWERS: MemoryLimits = MemoryLimits {
     page: 0,
     line: 0,
@@ -123,7 +125,8 @@ pub struct Forwarder {
     pub clients: ClientCache,
     /// Upgraded connections.
     pub tunnels: Tunnels,
-    /// The memory budget of buffered responses. It is separate from the one of lists and watches, so that responses that users leave unread do not slow the index.
+    /// The memory budget of buffered responses. It is separate from the one of lists and watches,
+    /// so that responses that users leave unread do not slow the index.
     budget: Budget,
 }
 
@@ -157,8 +160,8 @@ impl Forwarder {
         Ok(response)
     }
 
-    /// Reads a whole response: an object is at most 3 MiB, the `OpenAPI` document of many kinds 10 MiB. Its memory counts against the user's share until the
-    /// last byte is sent.
+    /// Reads a whole response: an object is at most 3 MiB, the `OpenAPI` document of many kinds 10
+    /// MiB. Its memory counts against the user's share until the last byte is sent.
     async fn read(
         &self,
         to: &Destination,
@@ -204,7 +207,8 @@ impl Forwarder {
         pass_on(to, response).await
     }
 
-    /// Requests an upgrade, and joins both connections if the member agrees. The session keeps its share until it ends.
+    /// Requests an upgrade, and joins both connections if the member agrees. The session keeps its
+    /// share until it ends.
     pub async fn session(
         &self,
         to: &Destination,
@@ -280,7 +284,8 @@ impl Forwarder {
     }
 }
 
-/// Passes a response on while it arrives. Of a 403 only the beginning is inspected: the API server's own ones are short.
+/// Passes a response on while it arrives. Of a 403 only the beginning is inspected: the API
+/// server's own ones are short.
 async fn pass_on(
     to: &Destination,
     response: http::Response<MemberBody>,
@@ -326,7 +331,8 @@ struct Refusal {
     message: String,
 }
 
-/// Recognizes a refusal of our own account, so that it does not read as if the caller lacked a right.
+/// Recognizes a refusal of our own account, so that it does not read as if the caller lacked a
+/// right.
 fn refuse_impersonation(
     to: &Destination,
     status: StatusCode,

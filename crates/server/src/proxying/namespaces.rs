@@ -1,7 +1,7 @@
 //! The namespace of an object, for clients that ask for it after a 404, as kubectl does.
 //!
-//! A namespace with objects of the index exists, whether a registry selects namespaces or not. Of which objects that depends: those that the caller may
-//! list.
+//! A namespace with objects of the index exists, whether a registry selects namespaces or not. Of
+//! which objects that depends: those that the caller may list.
 
 use axum::{extract::Request, response::Response};
 use fleetdex_core::model::{ClusterName, Namespace};
@@ -28,7 +28,8 @@ pub(super) fn is_read_by(info: &ResourceInfo) -> bool {
         && info.subresource.is_none()
 }
 
-/// Responds with the namespace as its member has it. One that is not in the index is there, with its name alone, if objects of the index are in it.
+/// Responds with the namespace as its member has it. One that is not in the index is there, with
+/// its name alone, if objects of the index are in it.
 pub(super) async fn get(
     context: &ProxyContext<'_>,
     cluster: Option<ClusterName>,
@@ -61,7 +62,8 @@ pub(super) async fn get(
     document(&namespace, representation)
 }
 
-/// Whether the caller may list an object that is in a namespace of these clusters, or of any if none is named.
+/// Whether the caller may list an object that is in a namespace of these clusters, or of any if
+/// none is named.
 async fn has_objects(
     context: &ProxyContext<'_>,
     name: &str,

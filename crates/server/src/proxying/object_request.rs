@@ -1,4 +1,5 @@
-//! A request for one object: the member that has the object gets it, and the response is passed to the client.
+//! A request for one object: the member that has the object gets it, and the response is passed to
+//! the client.
 
 use std::slice;
 
@@ -210,7 +211,8 @@ impl ObjectRequest<'_> {
         let representation = Representation::negotiate(endpoint, &head.headers, self.uri.query())?;
         let body = RequestBody::new(head, self.info, body);
         let body = self.body_for_member(&to.cluster, &body).await?;
-        // Read before the request is sent: a watch from this version must not miss changes during the request.
+        // Read before the request is sent: a watch from this version must not miss changes during
+        // the request.
         let shown = ResponseContext {
             cluster: &to.cluster,
             version: self.fleet_version().await,
@@ -232,7 +234,8 @@ impl ObjectRequest<'_> {
         }
     }
 
-    /// The current resource version of the fleet. If a store fails to give it, objects keep the resource version of their member.
+    /// The current resource version of the fleet. If a store fails to give it, objects keep the
+    /// resource version of their member.
     async fn fleet_version(&self) -> Option<String> {
         let request = locate::request(self.info, &[]);
         match snapshot::current_version(&self.planned, &self.plan.stores, &request).await {
@@ -244,7 +247,8 @@ impl ObjectRequest<'_> {
         }
     }
 
-    /// The body with member resource versions. A fleet version that comes without the member's is looked up in the index.
+    /// The body with member resource versions. A fleet version that comes without the member's is
+    /// looked up in the index.
     async fn body_for_member(
         &self,
         cluster: &ClusterName,
@@ -256,7 +260,8 @@ impl ObjectRequest<'_> {
             Err(error) => return Err(refused_body(self.info, &error)),
         };
         let mut known = None;
-        // The lookup has the caller's own rights: the response must not show whether an object exists that the caller may not read.
+        // The lookup has the caller's own rights: the response must not show whether an object
+        // exists that the caller may not read.
         for plan in locate::plans(self.context, self.info, slice::from_ref(cluster)).await? {
             // One store at a time, as each has a log of its own.
             for part in plan.stores.parts() {
@@ -317,7 +322,8 @@ impl ObjectRequest<'_> {
             headers,
             body: self.encoded(*representation, &shown_object)?.into(),
         };
-        // The memory of the member's response stays reserved for the user as long as the encoded object is in memory.
+        // The memory of the member's response stays reserved for the user as long as the encoded
+        // object is in memory.
         Ok(encoded
             .into_response()
             .map(|body| guarded(body, response.body)))
@@ -355,7 +361,8 @@ impl ObjectRequest<'_> {
         ))
     }
 
-    /// An object as the client wants it. One of another kind than the resource, such as a `Status`, is only encoded.
+    /// An object as the client wants it. One of another kind than the resource, such as a `Status`,
+    /// is only encoded.
     fn encoded(&self, representation: Representation, hit: &Hit) -> Result<Vec<u8>, ApiError> {
         #[derive(serde::Deserialize)]
         struct TypeMeta {

@@ -1,7 +1,8 @@
 //! Searches for objects of every kind: one query for each resource that the caller may list.
 //!
-//! Guarantees: a result shows nothing that a list of its kind would not show the caller. What the caller may not list is absent, and no warning tells
-//! of it. Of each query one page of objects is in memory at a time, and all searches share permits for them.
+//! Guarantees: a result shows nothing that a list of its kind would not show the caller. What the
+//! caller may not list is absent, and no warning tells of it. Of each query one page of objects is
+//! in memory at a time, and all searches share permits for them.
 
 mod found_objects;
 mod resource_request;
@@ -67,8 +68,8 @@ pub fn in_order<'s, T: Send + 's>(
 }
 
 impl<'s> AcrossKinds<'s> {
-    /// The resources that a caller may search. `page_permits`: those that all searches share. `named`: the clusters that the request names; one that
-    /// is not known is an error.
+    /// The resources that a caller may search. `page_permits`: those that all searches share.
+    /// `named`: the clusters that the request names; one that is not known is an error.
     pub async fn new(
         authentication_mode: &'s AuthenticationMode,
         page_permits: &'s FairSemaphore<Arc<str>>,
@@ -109,7 +110,8 @@ impl<'s> AcrossKinds<'s> {
         resources.find(|resource| *resource.name.group == *group && *resource.kind == *kind)
     }
 
-    /// The first objects of `only` these resources, or of every one if there are none, that `request` selects; its resource is not used.
+    /// The first objects of `only` these resources, or of every one if there are none, that
+    /// `request` selects; its resource is not used.
     pub async fn first_objects<T: FoundObject>(
         &self,
         only: &[ResourceName],
@@ -151,7 +153,8 @@ impl<'s> AcrossKinds<'s> {
         Ok(false)
     }
 
-    /// How many objects of `only` these resources, or of every one if there are none, `request` selects.
+    /// How many objects of `only` these resources, or of every one if there are none, `request`
+    /// selects.
     pub async fn count_objects(
         &self,
         only: &[ResourceName],
@@ -180,7 +183,8 @@ impl<'s> AcrossKinds<'s> {
         only.iter().map(find).collect()
     }
 
-    /// The first objects of one resource that `request` selects; none if the caller may not list it.
+    /// The first objects of one resource that `request` selects; none if the caller may not list
+    /// it.
     pub async fn objects_of<T: FoundObject>(
         &self,
         resource: &ResourceName,
@@ -206,7 +210,8 @@ impl<'s> AcrossKinds<'s> {
             .await
     }
 
-    /// The first objects of one resource that refer to one of some objects, each `apiVersion/kind/namespace/name`.
+    /// The first objects of one resource that refer to one of some objects, each
+    /// `apiVersion/kind/namespace/name`.
     pub async fn depending_objects<T: FoundObject>(
         &self,
         resource: &ResourceName,
@@ -226,7 +231,8 @@ impl<'s> AcrossKinds<'s> {
         self.search(resource, &request, limit, None).await
     }
 
-    /// The object that the path of a request names, in each cluster. What is refused is an error, as for a list.
+    /// The object that the path of a request names, in each cluster. What is refused is an error,
+    /// as for a list.
     pub async fn named<T: FoundObject>(
         &self,
         request: &ListRequest,
@@ -241,8 +247,8 @@ impl<'s> AcrossKinds<'s> {
         self.run(request, permission, PAGE, None).await
     }
 
-    /// The resources whose objects may be related to some objects. Not restricted to what the caller may see: which they are may only be used to search
-    /// them.
+    /// The resources whose objects may be related to some objects. Not restricted to what the
+    /// caller may see: which they are may only be used to search them.
     pub async fn related_resources(
         &self,
         clusters: &[ClusterName],
@@ -267,7 +273,8 @@ impl<'s> AcrossKinds<'s> {
                     .map(|relative: Relative| relative.resource)
                     .collect())
             }
-            // More than a store counts. A refusal would tell the caller so of objects that are not visible.
+            // More than a store counts. A refusal would tell the caller so of objects that are not
+            // visible.
             Err(StoreError::Invalid(_)) => {
                 let all = self.catalog.resources();
                 Ok(all.map(|resource| resource.name.clone()).collect())
@@ -283,8 +290,9 @@ impl<'s> AcrossKinds<'s> {
         registered.map(terms).unwrap_or_default()
     }
 
-    /// Whether a result has all that exists in a namespace of a cluster: the caller may see it, a store has all of it, and nothing of it is incomplete
-    /// or stale. An empty namespace is that of cluster-scoped objects.
+    /// Whether a result has all that exists in a namespace of a cluster: the caller may see it, a
+    /// store has all of it, and nothing of it is incomplete or stale. An empty namespace is that of
+    /// cluster-scoped objects.
     pub fn shows_all_of<T>(
         &self,
         found: &FoundObjects<T>,
@@ -333,7 +341,8 @@ impl<'s> AcrossKinds<'s> {
         self.run(&request, permission, limit, owners).await
     }
 
-    /// The plan of a search of one resource; `None` if the caller may list none of what is requested.
+    /// The plan of a search of one resource; `None` if the caller may list none of what is
+    /// requested.
     pub(super) async fn plan_of(
         &self,
         registered: &RegisteredResource,

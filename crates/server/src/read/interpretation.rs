@@ -1,7 +1,7 @@
 //! Runs operations of resource interpreters for a request.
 //!
-//! Guarantee: an operation ends before the time of the request does, with the cause if a webhook has no answer by then. A webhook that was not reached is not
-//! called again for the same request.
+//! Guarantee: an operation ends before the time of the request does, with the cause if a webhook
+//! has no answer by then. A webhook that was not reached is not called again for the same request.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -38,7 +38,8 @@ use crate::{
     request::api_error::{ApiError, WebhookFailure},
 };
 
-/// The result of an operation, and the level that has answered: `built-in`, `customization/<name>` …
+/// The result of an operation, and the level that has answered: `built-in`, `customization/<name>`
+/// …
 #[derive(Clone, Debug, PartialEq)]
 pub struct Interpreted {
     /// The result.
@@ -53,7 +54,8 @@ pub type MakeRequest<S> = for<'s> fn(&'s S) -> Result<Request<'s>, ApiError>;
 /// Parses a subject.
 pub type ParseSubject<S> = fn(ReservedJson) -> Result<S, ApiError>;
 
-/// An object is in memory at most this often: as it was parsed, and either as rules read it or as a result.
+/// An object is in memory at most this often: as it was parsed, and either as rules read it or as a
+/// result.
 const COPIES: usize = 2;
 
 /// Why an operation has no result.
@@ -144,8 +146,8 @@ impl RequestInterpreter {
         self.after_first_level(&subject, request, first).await
     }
 
-    /// Runs an operation on what `request` makes of a text that is parsed when it is its turn, and only then; returns what was parsed, too, whose memory counts
-    /// until it is dropped.
+    /// Runs an operation on what `request` makes of a text that is parsed when it is its turn, and
+    /// only then; returns what was parsed, too, whose memory counts until it is dropped.
     pub async fn run_text<S: Send + Sync + 'static>(
         &self,
         text: Bytes,
@@ -197,7 +199,8 @@ impl RequestInterpreter {
         self.warnings.lock().iter().cloned().collect()
     }
 
-    /// What `subject` returns, and the first level that has a rule for it. Both run on a thread that may be blocked: scripts take the processor until their limits end them.
+    /// What `subject` returns, and the first level that has a rule for it. Both run on a thread
+    /// that may be blocked: scripts take the processor until their limits end them.
     async fn first_level<S: Send + Sync + 'static>(
         &self,
         turn: Turn,
@@ -248,7 +251,8 @@ impl RequestInterpreter {
             return Err(failed(CallFailure::Endpoint(cause.to_owned())));
         };
         let turn = self.interpreters.call_turn(&self.user, self.deadline).await;
-        // That there is no turn says nothing about the webhook: calls for other clusters may get one.
+        // That there is no turn says nothing about the webhook: calls for other clusters may get
+        // one.
         let _turn = turn.map_err(|error| {
             failed(match error {
                 TurnError::QueueFull => CallFailure::QueueFull,
@@ -361,7 +365,8 @@ fn concerns_all_objects(error: &CallError) -> bool {
     !is_of_object && error.contact() != Contact::Reached
 }
 
-/// The resource of an object: as it is registered, or by a guess of its plural, which webhooks may name.
+/// The resource of an object: as it is registered, or by a guess of its plural, which webhooks may
+/// name.
 fn resource_of(catalog: &Catalog, request: &Request<'_>) -> Resource {
     let object = request.object();
     let text = |key: &str| object[key].as_str().unwrap_or_default();

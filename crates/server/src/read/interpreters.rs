@@ -1,7 +1,7 @@
 //! Resource interpreters, as they are configured: the rules, and who calls webhooks.
 //!
-//! Guarantee: scripts that do not end and webhooks that do not answer take some threads and calls from users, of which one user
-//! has half at most, and nothing from the rest of the process.
+//! Guarantee: scripts that do not end and webhooks that do not answer take some threads and calls
+//! from users, of which one user has half at most, and nothing from the rest of the process.
 
 use std::{
     fmt,
@@ -17,20 +17,24 @@ use fleetdex_telemetry::Metrics;
 use fleetdex_webhooks::{client::CallWebhook, limits::CALLS_OF_WEBHOOK};
 use tokio::{sync::watch, time::Instant};
 
-/// Operations by scripts and built-in rules that run at a time. A script takes a processor for a second at most.
+/// Operations by scripts and built-in rules that run at a time. A script takes a processor for a
+/// second at most.
 const RUNS: usize = 4;
-/// Calls of webhooks under way: those that the client has room for beside the ones of the indexing path, if all are for one
-/// webhook.
+/// Calls of webhooks under way: those that the client has room for beside the ones of the indexing
+/// path, if all are for one webhook.
 const CALLS: usize = CALLS_OF_WEBHOOK;
-/// Merged objects in memory at a time. Each has 32 MiB of text at most, as a page has, and [`MERGE_BYTES`] of what is parsed.
+/// Merged objects in memory at a time. Each has 32 MiB of text at most, as a page has, and
+/// [`MERGE_BYTES`] of what is parsed.
 const MERGES: usize = 2;
-/// What a merged object may take besides its text. That of a thousand clusters with a status of 5 kB takes a tenth.
+/// What a merged object may take besides its text. That of a thousand clusters with a status of 5
+/// kB takes a tenth.
 pub const MERGE_BYTES: usize = 128 << 20;
 /// Operations that wait for their turn: those of two hundred requests.
 const QUEUE: usize = 800;
 
-/// The memory of what is parsed for operations: for one request, for one user, and for all users, beside one more request. An object of a megabyte takes 35 MiB,
-/// its copy included, and with long texts less.
+/// The memory of what is parsed for operations: for one request, for one user, and for all users,
+/// beside one more request. An object of a megabyte takes 35 MiB, its copy included, and with long
+/// texts less.
 const PARSED: MemoryLimits = MemoryLimits {
     page: 0,
     line: 0,
@@ -56,7 +60,8 @@ pub enum TurnError {
     Deadline,
 }
 
-/// Resource interpreters. Clones share what they have. The default has the built-in rules, and counts for no metrics.
+/// Resource interpreters. Clones share what they have. The default has the built-in rules, and
+/// counts for no metrics.
 #[derive(Clone)]
 pub struct Interpreters {
     rules: watch::Receiver<Arc<RuleSet>>,
@@ -68,7 +73,8 @@ pub struct Interpreters {
 }
 
 impl Interpreters {
-    /// The rules that a channel publishes, with webhooks that are called by `webhooks`. `metrics` count what gets no turn.
+    /// The rules that a channel publishes, with webhooks that are called by `webhooks`. `metrics`
+    /// count what gets no turn.
     pub fn new(
         rules: watch::Receiver<Arc<RuleSet>>,
         webhooks: Option<Arc<dyn CallWebhook>>,

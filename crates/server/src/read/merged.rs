@@ -1,4 +1,5 @@
-//! One object as all clusters have it: with the status of all of them in one, and what each one reports.
+//! One object as all clusters have it: with the status of all of them in one, and what each one
+//! reports.
 
 mod member_object;
 mod merge_memory;
@@ -64,7 +65,8 @@ pub struct MergedObject {
     /// What identifies it, in every cluster.
     name: String,
     namespace: String,
-    /// The object of the first cluster without what belongs to that cluster, and with the status of all clusters.
+    /// The object of the first cluster without what belongs to that cluster, and with the status of
+    /// all clusters.
     object: Value,
     members: Vec<MemberStatus>,
     /// The right to keep this in memory.
@@ -84,7 +86,8 @@ struct Aggregation {
     items: Vec<AggregatedStatusItem>,
 }
 
-/// A [`MergedObject`] as JSON. It borrows everything, since the statuses of all clusters may be large.
+/// A [`MergedObject`] as JSON. It borrows everything, since the statuses of all clusters may be
+/// large.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct MergedDocument<'m> {
@@ -104,7 +107,8 @@ struct MemberDocument<'m> {
     assessment: Map<String, Value>,
 }
 
-/// The object that a request names, of all clusters that the caller may see, and warnings about what is missing.
+/// The object that a request names, of all clusters that the caller may see, and warnings about
+/// what is missing.
 pub async fn merge(
     kinds: &AcrossKinds<'_>,
     interpreter: &RequestInterpreter,
@@ -220,7 +224,8 @@ fn check_namespace(kinds: &AcrossKinds<'_>, request: &MergedRequest) -> Result<(
     Ok(())
 }
 
-/// The object of the first cluster without what belongs to that cluster, with the status of all, and warnings about what no rule has answered.
+/// The object of the first cluster without what belongs to that cluster, with the status of all,
+/// and warnings about what no rule has answered.
 async fn merged_object(
     interpreter: &RequestInterpreter,
     first_cluster: &ClusterName,

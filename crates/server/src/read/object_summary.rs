@@ -37,7 +37,8 @@ pub struct ObjectSummary {
     pub plural: String,
     /// Its metadata, as much as identifies it.
     pub metadata: ObjectIdentity,
-    /// What it means, without its images and dependencies: results do not show these, and there may be a thousand.
+    /// What it means, without its images and dependencies: results do not show these, and there may
+    /// be a thousand.
     pub interpretation: Interpretation,
 }
 
@@ -136,7 +137,8 @@ impl ObjectSummary {
         format!("{path}/{}/{}", self.plural, encoded(name))
     }
 
-    /// Its `PartialObjectMetadata`, with its own `apiVersion` and `kind`, and annotations of its cluster, path and health.
+    /// Its `PartialObjectMetadata`, with its own `apiVersion` and `kind`, and annotations of its
+    /// cluster, path and health.
     pub fn partial_metadata(&self) -> Value {
         let found = &self.interpretation;
         let mut annotations = Map::new();
@@ -228,7 +230,8 @@ impl ResultExtent {
         }
     }
 
-    /// The metadata of a list: `incomplete` if objects are missing, and their number as `remainingItemCount`.
+    /// The metadata of a list: `incomplete` if objects are missing, and their number as
+    /// `remainingItemCount`.
     pub fn metadata(self) -> Map<String, Value> {
         let mut metadata = Map::new();
         if self.is_cut {

@@ -1,6 +1,7 @@
 //! Errors of requests, and their `metav1.Status`.
 //!
-//! Source of codes and reasons: <https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/status/>
+//! Source of codes and reasons:
+//! <https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/status/>
 
 mod store_error;
 #[cfg(test)]

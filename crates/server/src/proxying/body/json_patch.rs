@@ -1,5 +1,5 @@
-//! JSON patches (RFC 6902), one operation after another. The values of operations stay text, so that a patch takes no more memory than its text and that of
-//! the result.
+//! JSON patches (RFC 6902), one operation after another. The values of operations stay text, so
+//! that a patch takes no more memory than its text and that of the result.
 
 use std::borrow::Cow;
 
@@ -22,7 +22,8 @@ struct PatchOperation<'a> {
     value: Option<Cow<'a, str>>,
 }
 
-/// Translates a patch. Operations on our annotations are dropped, as the member does not have these.
+/// Translates a patch. Operations on our annotations are dropped, as the member does not have
+/// these.
 pub(super) fn json_patch(text: &str, lookup: VersionLookup<'_>) -> Result<Vec<u8>, BodyError> {
     let mut tested = None;
     for_each_operation(text, |operation| {

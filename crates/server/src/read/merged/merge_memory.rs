@@ -1,11 +1,13 @@
-//! Counts what is parsed for one merged object. A turn to merge objects is the right to [`MERGE_BYTES`], so that nothing waits for memory while it has some.
+//! Counts what is parsed for one merged object. A turn to merge objects is the right to
+//! [`MERGE_BYTES`], so that nothing waits for memory while it has some.
 
 use fleetdex_core::model::value_size;
 use serde_json::Value;
 
 use crate::{read::interpreters::MERGE_BYTES, request::api_error::ApiError};
 
-/// An object is in memory at most this often: as it was parsed, and either as rules read it or as a result.
+/// An object is in memory at most this often: as it was parsed, and either as rules read it or as a
+/// result.
 const COPIES: usize = 2;
 
 /// What is parsed for one merged object.
@@ -17,8 +19,8 @@ pub(super) struct MergeMemory {
 }
 
 impl MergeMemory {
-    /// Memory for objects that take as much as `sizes` when they are parsed, of which the first one is kept, and `concurrency` others are parsed at a time; if
-    /// that is too much, one at a time.
+    /// Memory for objects that take as much as `sizes` when they are parsed, of which the first one
+    /// is kept, and `concurrency` others are parsed at a time; if that is too much, one at a time.
     pub(super) fn new(sizes: &[usize], concurrency: usize) -> Result<Self, ApiError> {
         let mut descending = sizes.to_vec();
         descending.sort_unstable_by(|left, right| right.cmp(left));
@@ -40,7 +42,8 @@ impl MergeMemory {
         memory.check().map(|()| memory)
     }
 
-    /// Counts what a member reports. It is in memory twice: by itself, and in what all members report.
+    /// Counts what a member reports. It is in memory twice: by itself, and in what all members
+    /// report.
     pub(super) fn keep(&mut self, status: Option<&Value>) -> Result<(), ApiError> {
         self.used += COPIES * status.map_or(0, value_size);
         self.check()

@@ -168,7 +168,8 @@ impl LabelSelection {
             && self.namespaces.iter().any(is_namespace)
     }
 
-    /// Whether it selects objects with these labels; `compared` is called for each requirement that is compared.
+    /// Whether it selects objects with these labels; `compared` is called for each requirement that
+    /// is compared.
     pub(super) fn matches(&self, labels: &BTreeMap<String, String>, compared: impl Fn()) -> bool {
         self.labels.matches(|key| {
             compared();

@@ -68,8 +68,9 @@ impl SelectingKind {
     }
 }
 
-/// Comparisons of an object with a selection, or of its labels with one requirement, in one step of a search. A thousand Pods with labels of their own and a thousand
-/// selections of a few requirements each need fewer.
+/// Comparisons of an object with a selection, or of its labels with one requirement, in one step of
+/// a search. A thousand Pods with labels of their own and a thousand selections of a few
+/// requirements each need fewer.
 const MAX_COMPARISONS: usize = 4_000_000;
 
 /// Adds what uses the objects. Returns the objects that are new.
@@ -215,8 +216,8 @@ async fn selecting(
     Ok(new)
 }
 
-/// Objects that others may select: of those of one cluster, kind and namespace with the same labels only the first one. The pods of most owners
-/// have the same labels.
+/// Objects that others may select: of those of one cluster, kind and namespace with the same labels
+/// only the first one. The pods of most owners have the same labels.
 struct SelectableObjects<'n> {
     by_cluster: BTreeMap<&'n ClusterName, Vec<&'n RelationNode>>,
     /// Comparisons that are left.
@@ -239,7 +240,8 @@ impl<'n> SelectableObjects<'n> {
         }
     }
 
-    /// The first object of a cluster that a selection selects; `None` also when no comparisons are left.
+    /// The first object of a cluster that a selection selects; `None` also when no comparisons are
+    /// left.
     fn selected_by(
         &self,
         cluster: &ClusterName,
@@ -259,7 +261,8 @@ impl<'n> SelectableObjects<'n> {
     }
 }
 
-/// Adds what searches find, one after another until the result is full, so that not all of it is in memory. `used`: see [`add_users`].
+/// Adds what searches find, one after another until the result is full, so that not all of it is in
+/// memory. `used`: see [`add_users`].
 async fn add_found<'n>(
     search: &mut RelationSearch<'_, '_>,
     searches: Vec<BoxFuture<'_, Result<FoundObjects<RelationNode>, ApiError>>>,
@@ -277,7 +280,8 @@ async fn add_found<'n>(
     Ok(new)
 }
 
-/// Adds the found objects that use another one; `used` returns that one and what it is used for. Returns those that are new.
+/// Adds the found objects that use another one; `used` returns that one and what it is used for.
+/// Returns those that are new.
 fn add_users<'n>(
     search: &mut RelationSearch<'_, '_>,
     result: FoundObjects<RelationNode>,

@@ -53,7 +53,8 @@ impl InterpretRequest {
         Ok(Self { operation, body })
     }
 
-    /// The request to an interpreter. An error if the operation needs something that the body does not have.
+    /// The request to an interpreter. An error if the operation needs something that the body does
+    /// not have.
     pub fn request(&self) -> Result<Request<'_>, ApiError> {
         let InterpretBody {
             object,
