@@ -374,7 +374,7 @@ proptest! {
         });
         let summary = summarize(&(&object).into(), None);
         prop_assert!(summary.cpu_cores.is_none_or(f64::is_finite));
-        relations::selector_edges(&(&object).into());
+        relations::selector_edge(&(&object).into());
         summarize(&(&spec).into(), Some(true));
     }
 }
