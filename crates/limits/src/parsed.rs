@@ -108,7 +108,7 @@ mod tests {
     async fn a_parsed_value_holds_what_it_takes_until_it_is_dropped() {
         let budget = budget();
         let alice = budget.share("alice");
-        let text = nested(250);
+        let text = nested(200);
         assert!(text.len() < 128 << 10);
         let reserved = ReservedJson::reserve(&alice, text.clone(), 1)
             .await
@@ -120,7 +120,7 @@ mod tests {
             Value::Array(items) => Ok(items),
             _ => Err(()),
         });
-        assert_eq!(items.as_ref().map(|items| items.len()), Ok(250));
+        assert_eq!(items.as_ref().map(|items| items.len()), Ok(200));
         assert_eq!(budget.held(), held);
 
         let second = ReservedJson::reserve(&alice, text.clone(), 1)

@@ -45,9 +45,9 @@ async fn ask(interpreter: &RequestInterpreter, text: Bytes) -> Result<Interprete
 #[tokio::test]
 async fn a_body_is_parsed_when_it_is_its_turn_and_only_within_its_memory() {
     let interpreters = Interpreters::default();
-    let (alice, bob) = (of(&interpreters, "alice"), of(&interpreters, "bob"));
+    let [alice, bob, carol] = ["alice", "bob", "carol"].map(|user| of(&interpreters, user));
     let mut turns = Vec::new();
-    for interpreter in [&alice, &alice, &bob, &bob] {
+    for interpreter in [&alice, &alice, &bob, &carol] {
         turns.push(interpreter.run_turn().await.unwrap());
     }
     let mut waiting = Box::pin(ask(&alice, body(10)));

@@ -27,7 +27,9 @@ fn pod(name: &str, label: &str) -> RelationNode {
             metadata: ObjectIdentity::default(),
             interpretation: Interpretation::default(),
         },
-        labels: [("app".to_owned(), label.to_owned())].into(),
+        labels: ["app", "zone"]
+            .map(|key| (key.to_owned(), label.to_owned()))
+            .into(),
         owners: Vec::new(),
         references: Vec::new(),
         dependencies: Vec::new(),
@@ -35,11 +37,11 @@ fn pod(name: &str, label: &str) -> RelationNode {
     }
 }
 
-/// A selection of as many requirements that `app=web` meets, but for the last one.
+/// A selection of as many requirements, of which only the last one is not met by `zone=web`.
 fn selection(requirements: usize) -> LabelSelection {
-    let not_db = || LabelTest::NotIn(["db".to_owned()].into());
-    let met = (1..requirements).map(|_| LabelRequirement::new("app", not_db()).unwrap());
-    let last = LabelRequirement::new("app", LabelTest::In(["x".to_owned()].into())).unwrap();
+    let other = |number| LabelTest::NotIn([format!("db-{number}")].into());
+    let met = (1..requirements).map(|number| LabelRequirement::new("app", other(number)).unwrap());
+    let last = LabelRequirement::new("zone", LabelTest::In(["x".to_owned()].into())).unwrap();
     LabelSelection {
         group: String::new(),
         kind: "Pod".to_owned(),
