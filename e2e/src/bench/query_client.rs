@@ -126,6 +126,7 @@ impl<'f> QueryClient<'f> {
                 Ok(vec![self.body(self.client.post(url).json(&body)).await?])
             }
             Target::Server(store) => Ok(vec![self.list(store, &query).await?]),
+            Target::Copy(url) => Ok(vec![self.body(self.client.get(url)).await?]),
             Target::Members(urls) => {
                 try_join_all(
                     urls.iter().map(|url| {
@@ -158,6 +159,8 @@ pub(super) enum Target<'a> {
     Server(&'a str),
     /// Every member, concurrently.
     Members(&'a [String]),
+    /// A server that has one answer ready.
+    Copy(&'a str),
 }
 
 pub(super) fn all_pods() -> Query {

@@ -48,7 +48,7 @@ const QUIET: Duration = Duration::from_secs(2);
 /// Limit of the 99th percentile from a change to the watcher, in milliseconds.
 const LATE_MILLISECONDS: f64 = 200.0;
 /// Limit of memory per connection.
-const CONNECTION_BYTES: f64 = 60e3;
+const CONNECTION_BYTES: f64 = 90e3;
 
 /// The store behind the watches.
 #[derive(Clone, Copy, Debug)]

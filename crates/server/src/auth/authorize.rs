@@ -301,12 +301,19 @@ impl Authorizer {
             );
             return Err(too_many(&problem, "namespaces"));
         }
-        let reviews = candidates
-            .iter()
-            .map(|namespace| (namespace, request.attributes(Some(namespace))))
-            .collect();
-        let decisions = self.decide_all(reviewer, caller, reviews).await?;
-        let mut permitted: Vec<Namespace> = allowed(decisions).cloned().collect();
+        let mut reviews = Vec::new();
+        for namespace in candidates {
+            let attributes = request.attributes(Some(namespace));
+            reviews.push(async move {
+                let reviews = &self.reviews;
+                let decided = reviews.allows_in_namespace(reviewer, caller, &attributes);
+                let is_allowed = decided.await?;
+                Ok::<_, ReviewError>(is_allowed.then(|| namespace.clone()))
+            });
+        }
+        let decided = stream::iter(reviews).buffer_unordered(CONCURRENT);
+        let permitted = decided.try_filter_map(async |namespace| Ok(namespace));
+        let mut permitted: Vec<Namespace> = permitted.try_collect().await?;
         permitted.sort_unstable();
         Ok(permitted)
     }

@@ -41,6 +41,9 @@ use super::{attributes::Attributes, caller::Caller, expiring_cache::PerOwnerExpi
 const LIFETIME: Duration = Duration::from_secs(10);
 /// Cached decisions of all users. About 100 bytes each, as keys are hashes.
 const CAPACITY: usize = 8_192;
+/// Cached decisions about one namespace. At about 100 bytes each these take 6.5 MB. A search across
+/// 30 kinds by a user who may list none of them in all of 900 namespaces needs 27,000.
+const NAMESPACES_CAPACITY: usize = 65_536;
 /// The decision about a review with more bytes of the caller's choice is not cached, so that
 /// made-up reviews cannot fill the cache.
 const MAX_CACHED_BYTES: usize = 10_000;
@@ -66,6 +69,9 @@ impl Decision {
 /// Gives the client of a member that is connected.
 pub type MemberClients = Arc<dyn Fn(&ClusterName) -> Option<Client> + Send + Sync>;
 
+/// A hash of a review and who decides.
+type ReviewKey = [u8; 32];
+
 /// Sends and caches reviews. Clones share the cache.
 #[derive(Clone)]
 pub struct Reviews(Arc<SharedReviews>);
@@ -75,7 +81,8 @@ struct SharedReviews {
     members: MemberClients,
     audiences: Vec<String>,
     reviewers: Mutex<HashMap<Option<ClusterName>, Arc<ReviewerState>>>,
-    decisions: Mutex<PerOwnerExpiringCache<Arc<str>, [u8; 32], Decision>>,
+    decisions: Mutex<PerOwnerExpiringCache<Arc<str>, ReviewKey, Decision>>,
+    in_namespaces: Mutex<PerOwnerExpiringCache<Arc<str>, ReviewKey, bool>>,
     refused: Counter,
 }
 
@@ -94,6 +101,7 @@ impl Reviews {
             audiences,
             reviewers: Mutex::default(),
             decisions: Mutex::new(PerOwnerExpiringCache::new(LIFETIME, CAPACITY)),
+            in_namespaces: Mutex::new(PerOwnerExpiringCache::new(LIFETIME, NAMESPACES_CAPACITY)),
             refused,
         }))
     }
@@ -113,17 +121,54 @@ impl Reviews {
         if let Some(cached) = self.0.decisions.lock().get(caller.name.as_str(), &key) {
             return Ok(cached);
         }
+        let decision = self.ask(reviewer, caller, &review).await?;
+        if attributes.bytes() < MAX_CACHED_BYTES {
+            let user = caller.name.as_str().into();
+            self.0.decisions.lock().insert(user, key, decision.clone());
+        }
+        Ok(decision)
+    }
+
+    /// Decides the same about what is in one of many namespaces. The reason of a denial is not
+    /// kept, so that there is room for the decisions about all of them.
+    pub async fn allows_in_namespace(
+        &self,
+        reviewer: Reviewer<'_>,
+        caller: &Caller,
+        attributes: &Attributes,
+    ) -> Result<bool, ReviewError> {
+        let review = SubjectAccessReview {
+            spec: attributes.review(caller),
+            ..SubjectAccessReview::default()
+        };
+        let key = key(reviewer, &review);
+        let known = &self.0.in_namespaces;
+        if let Some(cached) = known.lock().get(caller.name.as_str(), &key) {
+            return Ok(cached);
+        }
+        let is_allowed = self.ask(reviewer, caller, &review).await?.is_allowed();
+        let user = caller.name.as_str().into();
+        known.lock().insert(user, key, is_allowed);
+        Ok(is_allowed)
+    }
+
+    async fn ask(
+        &self,
+        reviewer: Reviewer<'_>,
+        caller: &Caller,
+        review: &SubjectAccessReview,
+    ) -> Result<Decision, ReviewError> {
         let user: Arc<str> = caller.name.as_str().into();
         let api: Api<SubjectAccessReview> = Api::all(self.client(reviewer)?);
         let parameters = PostParams::default();
         let slot = SlotRequest {
             state: self.reviewer(reviewer),
-            user: Arc::clone(&user),
+            user,
             is_member: reviewer != Reviewer::ControlPlane,
         };
         let span = span(reviewer);
         let reviewed = send(reviewer, Some(&slot), || {
-            api.create(&parameters, &review).boxed()
+            api.create(&parameters, review).boxed()
         })
         .await
         .inspect_err(|error| {
@@ -139,9 +184,6 @@ impl Reviews {
         })?;
         if let Some(span) = span {
             span.set(KeyValue::new("fleetdex.allowed", decision.is_allowed()));
-        }
-        if attributes.bytes() < MAX_CACHED_BYTES {
-            self.0.decisions.lock().insert(user, key, decision.clone());
         }
         Ok(decision)
     }
@@ -256,7 +298,7 @@ fn truncated(mut reason: String) -> String {
     reason
 }
 
-fn key(reviewer: Reviewer<'_>, review: &SubjectAccessReview) -> [u8; 32] {
+fn key(reviewer: Reviewer<'_>, review: &SubjectAccessReview) -> ReviewKey {
     let reviewer = match reviewer {
         Reviewer::ControlPlane => None,
         Reviewer::Member(name) => Some(name.as_str()),

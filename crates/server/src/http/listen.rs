@@ -27,6 +27,7 @@ use fleetdex_telemetry::{Metrics, metrics::CloseReason};
 use rustls::ServerConfig;
 use tokio::{
     net::{TcpListener, TcpStream},
+    sync::oneshot,
     task::{AbortHandle, Id, JoinSet},
     time::{sleep, timeout},
 };
@@ -108,6 +109,37 @@ impl Listener {
     pub async fn serve(self, router: Router, cancel: CancellationToken) {
         self.serve_all(PortProtocol::Plain(router), MAX_CONNECTIONS, cancel)
             .await;
+    }
+
+    /// As [`Self::serve`], but on a thread of its own, so that it answers when all other threads are
+    /// busy. Returns what waits for its end.
+    pub fn serve_apart(
+        self,
+        name: &str,
+        router: Router,
+        cancel: CancellationToken,
+    ) -> std::io::Result<impl Future<Output = ()> + use<>> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
+        let socket = self.socket.into_std()?;
+        let socket = {
+            let _context = runtime.enter();
+            TcpListener::from_std(socket)?
+        };
+        let listener = Self { socket, ..self };
+        let (ended, end) = oneshot::channel();
+        std::thread::Builder::new()
+            .name(name.to_owned())
+            .spawn(move || {
+                runtime.block_on(listener.serve(router, cancel));
+                // Without a receiver the process ends.
+                let _ = ended.send(());
+            })?;
+        Ok(async move {
+            // A sender that is gone has ended, too.
+            let _ = end.await;
+        })
     }
 
     /// As [`Self::serve`], but over TLS: each request of `secured` has the [`RemoteClient`] among

@@ -21,6 +21,7 @@ const REVIEW: Duration = Duration::from_millis(100);
 #[derive(Clone, Copy, PartialEq)]
 enum Behaviour {
     Responds,
+    RespondsAtOnce,
     /// It never responds.
     Hangs,
     /// It responds with 500.
@@ -60,14 +61,18 @@ impl ApiServer {
                 this.review_count.fetch_add(1, Ordering::Relaxed);
                 let bytes = request.into_body().collect().await.unwrap().to_bytes();
                 let mut review: Value = serde_json::from_slice(&bytes).unwrap();
-                sleep(REVIEW).await;
+                if *this.behaviour.lock() != Behaviour::RespondsAtOnce {
+                    sleep(REVIEW).await;
+                }
                 let behaviour = *this.behaviour.lock();
                 let code = match behaviour {
                     Behaviour::Hangs => std::future::pending().await,
                     Behaviour::Fails => 500,
                     Behaviour::Refuses => 403,
                     Behaviour::IsBusyForOne if review["spec"]["user"] == "unlucky" => 429,
-                    Behaviour::Responds | Behaviour::IsBusyForOne => 201,
+                    Behaviour::Responds | Behaviour::RespondsAtOnce | Behaviour::IsBusyForOne => {
+                        201
+                    }
                 };
                 if code == 201 {
                     review["status"] = json!({ "allowed": true });
@@ -300,4 +305,33 @@ async fn no_slot_is_held_during_the_pause_before_a_retry() {
             .is_ok(),
         "failures of the control plane are not cached"
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn decisions_about_900_namespaces_of_30_kinds_are_kept() {
+    let control_plane = ApiServer::new(Behaviour::RespondsAtOnce);
+    let reviews = reviews(&control_plane, &control_plane);
+    for user_name in ["alice", "bob", "alice", "bob"] {
+        let caller = user(user_name);
+        for kind in 0..30 {
+            let resource = ResourceName::new("", &format!("kind{kind}"));
+            for number in 0..900 {
+                let namespace = format!("web-{number}").parse().unwrap();
+                let attributes =
+                    Attributes::of_objects("list", &resource, "v1", Some(&namespace), None);
+                let decided =
+                    reviews.allows_in_namespace(Reviewer::ControlPlane, &caller, &attributes);
+                assert!(decided.await.unwrap());
+            }
+        }
+    }
+    assert_eq!(control_plane.review_count(), 2 * 27_000);
+    tokio::time::advance(LIFETIME).await;
+    let namespace = "web-1".parse().unwrap();
+    let resource = ResourceName::new("", "kind1");
+    let attributes = Attributes::of_objects("list", &resource, "v1", Some(&namespace), None);
+    let caller = user("bob");
+    let decided = reviews.allows_in_namespace(Reviewer::ControlPlane, &caller, &attributes);
+    assert!(decided.await.unwrap());
+    assert_eq!(control_plane.review_count(), 2 * 27_000 + 1);
 }

@@ -1,4 +1,7 @@
-use std::convert::Infallible;
+use std::{
+    convert::Infallible,
+    io::{Read as _, Write as _},
+};
 
 use axum::{
     body::Body,
@@ -61,6 +64,37 @@ async fn shutdown_completes_responses_in_flight_and_refuses_new_connections() {
     release.cancel();
     assert!(client.await.unwrap().ends_with("slow response"));
     server.await.unwrap();
+}
+
+#[test]
+fn a_port_on_a_thread_of_its_own_answers_while_all_other_threads_are_busy() {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .unwrap();
+    let cancel = CancellationToken::new();
+    let (address, ended) = runtime.block_on(async {
+        let listener = listener().await;
+        let address = listener.address();
+        let router = Router::new().route("/", get(async || "fine"));
+        let ended = listener.serve_apart("test", router, cancel.clone());
+        (address, ended.unwrap())
+    });
+    let (release, released) = std::sync::mpsc::channel::<()>();
+    let busy = runtime.spawn(async move { released.recv().is_err() });
+    let mut stream = std::net::TcpStream::connect(address).unwrap();
+    let request = b"GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
+    stream.write_all(request).unwrap();
+    let mut response = String::new();
+    stream.read_to_string(&mut response).unwrap();
+    assert!(response.ends_with("fine"), "{response}");
+    drop(release);
+    cancel.cancel();
+    runtime.block_on(async {
+        assert!(busy.await.unwrap());
+        ended.await;
+    });
 }
 
 #[tokio::test]
