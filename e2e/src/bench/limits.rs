@@ -25,8 +25,8 @@ const CONNECTIONS: [usize; 4] = [1, 2, 3, 4];
 const BATCH_MEBIBYTES: [usize; 3] = [1, 2, 5];
 /// Expected rate of watch lines on one core, in objects per second.
 const ENCODED_PER_SECOND: f64 = 60_000.0;
-/// The part that built-in rules and relations may have in the time of encoding.
-const INTERPRETATION_SHARE: f64 = 0.15;
+/// The part that built-in rules and relations may have in the time of encoding: docs/adr/0018.
+const INTERPRETATION_SHARE: f64 = 0.25;
 
 /// Measures all limits.
 pub async fn measure(fleet: &Fleet, pods: usize, figures: &mut Figures) -> Result<()> {

@@ -47,7 +47,7 @@ const HANDSHAKES: usize = 16;
 const QUIET: Duration = Duration::from_secs(2);
 /// Limit of the 99th percentile from a change to the watcher, in milliseconds.
 const LATE_MILLISECONDS: f64 = 200.0;
-/// Limit of memory per connection.
+/// Limit of memory per connection, with what the allocator holds for 10 ms after events were sent.
 const CONNECTION_BYTES: f64 = 90e3;
 
 /// The store behind the watches.
