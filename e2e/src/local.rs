@@ -70,7 +70,14 @@ impl Local {
     pub fn start(folder: &Path, kubeconfig: &Path, arguments: &[&str]) -> Result<Self> {
         let guard = Guard::start(&[])?;
         let port = Port::reserve()?;
-        let runtime_folder = folder.join("run");
+        let (runtime_folder, log) = (folder.join("run"), folder.join("local.log"));
+        // The log and the token of an earlier run in this folder say nothing about this one.
+        if fs::exists(&runtime_folder)? {
+            fs::remove_dir_all(&runtime_folder)?;
+        }
+        if fs::exists(&log)? {
+            fs::remove_file(&log)?;
+        }
         fs::create_dir_all(&runtime_folder)?;
         let usual = [
             "local".to_owned(),
@@ -92,7 +99,7 @@ impl Local {
             user: None,
             folder: folder.to_owned(),
         };
-        let process = Process::new("local", start, folder.join("local.log"), guard.group());
+        let process = Process::new("local", start, log, guard.group());
         process.spawn()?;
         Ok(Self {
             process,

@@ -160,7 +160,10 @@ async fn simulate(seed: u64, report: &mut Report) -> anyhow::Result<()> {
     due.extend(interpreter_disruptions(seed, steps));
     due.sort_by_key(|(step, _)| *step);
     let mut due = due.into_iter().peekable();
-    let users = |seed: u64, world: &World| Users::new(seed, &world.store, &world.member_names());
+    let users = |seed: u64, world: &World| {
+        let honest = world.servers.keys().cloned().collect();
+        Users::new(seed, &world.store, &world.member_names(), honest)
+    };
     let running_users = users(seed, &world)?.start();
     for step in 0..steps {
         while let Some((_, disruption)) = due.next_if(|(at, _)| *at <= step) {

@@ -135,6 +135,8 @@ pub struct Users {
     limits: RequestLimits,
     unread: Vec<UnreadList>,
     opensearch: OpenSearch,
+    /// Members whose histories only go on.
+    honest: BTreeSet<ClusterName>,
     keys: SealingKeys,
     people: Vec<User>,
     random: StdRng,
@@ -175,6 +177,7 @@ impl Users {
         seed: u64,
         opensearch: &OpenSearch,
         clusters: &[ClusterName],
+        honest: BTreeSet<ClusterName>,
     ) -> anyhow::Result<Self> {
         let grant = |clusters: &[ClusterName], namespaces: &[&str]| -> anyhow::Result<Grant> {
             let namespaces = namespaces
@@ -218,6 +221,7 @@ impl Users {
             limits: RequestLimits::new(&limit_args, &Metrics::new()),
             unread: Vec::new(),
             opensearch: opensearch.clone(),
+            honest,
             keys: SealingKeys::default(),
             people,
             random: StdRng::seed_from_u64(seed.rotate_left(17)),
@@ -329,11 +333,12 @@ impl Users {
         }
     }
 
-    /// The aliases with their indices, and the unmodified objects that queries see.
+    /// The aliases with their indices, and the unmodified objects of honest members that queries
+    /// see.
     fn shown(&self) -> (BTreeMap<String, BTreeSet<String>>, BTreeSet<Steady>) {
         let prefix = IndexPrefix::default();
         let steady_of = |alias: &str| {
-            let documents = self.opensearch.documents(alias).into_iter();
+            let documents = self.opensearch.searchable_documents(alias).into_iter();
             let steady = documents.filter_map(|document| {
                 let (source, kind) = (&document.source, KINDS[0].kind);
                 (source["kind"] == kind && source["metadata"]["namespace"] == STEADY).then(|| {
@@ -345,7 +350,10 @@ impl Users {
         };
         let mut steady = steady_of(prefix.as_str());
         steady.retain(|(cluster, uid)| {
-            cluster.parse().is_ok_and(|name| {
+            cluster.parse().is_ok_and(|name: ClusterName| {
+                if !self.honest.contains(&name) {
+                    return false;
+                }
                 let of_cluster = steady_of(prefix.cluster_alias(&name).as_str());
                 of_cluster.contains(&(cluster.clone(), uid.clone()))
             })

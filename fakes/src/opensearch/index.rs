@@ -288,6 +288,11 @@ impl Index {
         })
     }
 
+    /// Returns the documents that searches find until the next refresh.
+    pub fn searchable_documents(&self) -> impl Iterator<Item = &Arc<Document>> {
+        self.searchable.iter()
+    }
+
     /// Makes all writes visible to searches.
     pub fn refresh(&mut self) {
         let all = self.unrefreshed.len();

@@ -21,6 +21,7 @@ use super::{
     counters::Counters,
     document::Document,
     faults::{Fault, FaultKind, Faults, Span},
+    index::Index,
     plan::Plan,
     query::Query,
     response::{ApiResponse, Exception},
@@ -74,6 +75,9 @@ pub(super) struct State {
     /// Number of restarts; a restart resets the connections of open requests.
     restarts: u64,
 }
+
+/// Some documents of an index.
+type DocumentsOfIndex = for<'i> fn(&'i Index) -> Box<dyn Iterator<Item = &'i Arc<Document>> + 'i>;
 
 impl OpenSearch {
     /// Creates an empty server; all random choices derive from the seed.
@@ -152,6 +156,15 @@ impl OpenSearch {
     /// Returns every document of an index, alias or pattern, refreshed or not, in the order of
     /// indices and ids; empty if no such index exists.
     pub fn documents(&self, target: &str) -> Vec<StoredDocument> {
+        self.documents_of(target, |index| Box::new(index.documents()))
+    }
+
+    /// Returns those that searches have found since the last refresh.
+    pub fn searchable_documents(&self, target: &str) -> Vec<StoredDocument> {
+        self.documents_of(target, |index| Box::new(index.searchable_documents()))
+    }
+
+    fn documents_of(&self, target: &str, of: DocumentsOfIndex) -> Vec<StoredDocument> {
         let state = self.state();
         let lenient = Leniency {
             ignore_unavailable: true,
@@ -178,8 +191,7 @@ impl OpenSearch {
                 })
             };
             documents.extend(
-                index
-                    .documents()
+                of(index)
                     .filter(|document| is_visible(document))
                     .map(|document| StoredDocument {
                         index: index.name.clone(),
@@ -195,7 +207,7 @@ impl OpenSearch {
     /// Returns the indices by name.
     pub fn indices(&self) -> BTreeMap<String, IndexState> {
         let state = self.state();
-        let shown = |(name, index): (&String, &super::index::Index)| {
+        let shown = |(name, index): (&String, &Index)| {
             let meta = index
                 .mapping()
                 .definition()

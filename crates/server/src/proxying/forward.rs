@@ -326,7 +326,7 @@ async fn beginning(body: &mut MemberBody, limit: usize) -> Result<Vec<Bytes>, Bo
 
 /// What is read of the `Status` of a refusal.
 #[derive(Default, Deserialize)]
-struct Refusal {
+struct RefusalMessage {
     #[serde(default)]
     message: String,
 }
@@ -342,7 +342,7 @@ fn refuse_impersonation(
         return Ok(());
     }
     // A member sends 32 MiB at most, which a tree of values would multiply.
-    let Refusal { message } = serde_json::from_slice(body).unwrap_or_default();
+    let RefusalMessage { message } = serde_json::from_slice(body).unwrap_or_default();
     if !message.contains("cannot impersonate resource") {
         return Ok(());
     }

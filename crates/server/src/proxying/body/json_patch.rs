@@ -4,10 +4,11 @@
 use std::borrow::Cow;
 
 use fleetdex_core::model::{
-    JsonScanner, REDACTED_ANNOTATION, ScanFault, client_metadata::is_fleetdex_annotation,
+    JsonScanner, MEMBER_VERSION_ANNOTATION as VERSION_ANNOTATION, REDACTED_ANNOTATION, ScanFault,
+    client_metadata::is_fleetdex_annotation,
 };
 
-use super::{BodyError, VERSION_ANNOTATION, VersionLookup, object, translated};
+use super::object::{BodyError, VersionLookup, object, translated};
 
 const ANNOTATIONS: &str = "/metadata/annotations";
 const METADATA: &str = "/metadata";
