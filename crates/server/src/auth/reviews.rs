@@ -71,6 +71,8 @@ pub type MemberClients = Arc<dyn Fn(&ClusterName) -> Option<Client> + Send + Syn
 
 /// A hash of a review and who decides.
 type ReviewKey = [u8; 32];
+/// What is kept of decisions, by user.
+type DecisionCache<V> = Mutex<PerOwnerExpiringCache<Arc<str>, ReviewKey, V>>;
 
 /// Sends and caches reviews. Clones share the cache.
 #[derive(Clone)]
@@ -81,8 +83,8 @@ struct SharedReviews {
     members: MemberClients,
     audiences: Vec<String>,
     reviewers: Mutex<HashMap<Option<ClusterName>, Arc<ReviewerState>>>,
-    decisions: Mutex<PerOwnerExpiringCache<Arc<str>, ReviewKey, Decision>>,
-    in_namespaces: Mutex<PerOwnerExpiringCache<Arc<str>, ReviewKey, bool>>,
+    decisions: DecisionCache<Decision>,
+    in_namespaces: DecisionCache<bool>,
     refused: Counter,
 }
 
@@ -113,20 +115,9 @@ impl Reviews {
         caller: &Caller,
         attributes: &Attributes,
     ) -> Result<Decision, ReviewError> {
-        let review = SubjectAccessReview {
-            spec: attributes.review(caller),
-            ..SubjectAccessReview::default()
-        };
-        let key = key(reviewer, &review);
-        if let Some(cached) = self.0.decisions.lock().get(caller.name.as_str(), &key) {
-            return Ok(cached);
-        }
-        let decision = self.ask(reviewer, caller, &review).await?;
-        if attributes.bytes() < MAX_CACHED_BYTES {
-            let user = caller.name.as_str().into();
-            self.0.decisions.lock().insert(user, key, decision.clone());
-        }
-        Ok(decision)
+        let cache = &self.0.decisions;
+        self.cached(cache, reviewer, caller, attributes, |decision| decision)
+            .await
     }
 
     /// Decides the same about what is in one of many namespaces. The reason of a denial is not
@@ -137,19 +128,34 @@ impl Reviews {
         caller: &Caller,
         attributes: &Attributes,
     ) -> Result<bool, ReviewError> {
+        let cache = &self.0.in_namespaces;
+        let kept = |decision: Decision| decision.is_allowed();
+        self.cached(cache, reviewer, caller, attributes, kept).await
+    }
+
+    /// What is kept of a decision.
+    async fn cached<V: Clone>(
+        &self,
+        cache: &DecisionCache<V>,
+        reviewer: Reviewer<'_>,
+        caller: &Caller,
+        attributes: &Attributes,
+        kept: impl FnOnce(Decision) -> V,
+    ) -> Result<V, ReviewError> {
         let review = SubjectAccessReview {
             spec: attributes.review(caller),
             ..SubjectAccessReview::default()
         };
         let key = key(reviewer, &review);
-        let known = &self.0.in_namespaces;
-        if let Some(cached) = known.lock().get(caller.name.as_str(), &key) {
+        if let Some(cached) = cache.lock().get(caller.name.as_str(), &key) {
             return Ok(cached);
         }
-        let is_allowed = self.ask(reviewer, caller, &review).await?.is_allowed();
-        let user = caller.name.as_str().into();
-        known.lock().insert(user, key, is_allowed);
-        Ok(is_allowed)
+        let decision = kept(self.ask(reviewer, caller, &review).await?);
+        if attributes.bytes() < MAX_CACHED_BYTES {
+            let user = caller.name.as_str().into();
+            cache.lock().insert(user, key, decision.clone());
+        }
+        Ok(decision)
     }
 
     async fn ask(
@@ -158,12 +164,11 @@ impl Reviews {
         caller: &Caller,
         review: &SubjectAccessReview,
     ) -> Result<Decision, ReviewError> {
-        let user: Arc<str> = caller.name.as_str().into();
         let api: Api<SubjectAccessReview> = Api::all(self.client(reviewer)?);
         let parameters = PostParams::default();
         let slot = SlotRequest {
             state: self.reviewer(reviewer),
-            user,
+            user: caller.name.as_str().into(),
             is_member: reviewer != Reviewer::ControlPlane,
         };
         let span = span(reviewer);
