@@ -14,6 +14,7 @@ mod client;
 mod connection;
 mod connection_fault;
 mod contexts;
+mod deletion_permit;
 mod engine;
 mod extent;
 mod feed;

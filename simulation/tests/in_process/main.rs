@@ -3,6 +3,7 @@
 mod broken_members;
 mod every_path;
 mod handover;
+mod late_deletions;
 mod opensearch;
 mod packing;
 mod permission;

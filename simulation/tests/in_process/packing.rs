@@ -15,11 +15,11 @@ use fleetdex_core::{
 use fleetdex_store::{
     Extent, IndexReader as _, IndexRevision, IndexWriter as _, KindExtent,
     bulk::{Verdict, Write},
-    opensearch::{Engine, EngineOptions, IndexSettings, PlacementRules},
+    opensearch::{Engine, EngineOptions, IndexSettings, OpenSearchService, PlacementRules},
 };
 use serde_json::json;
 
-const RULES: PlacementRules = PlacementRules {
+pub const RULES: PlacementRules = PlacementRules {
     is_packing: true,
     small_documents: 2,
     clusters_per_index: 2,
@@ -27,9 +27,14 @@ const RULES: PlacementRules = PlacementRules {
     interval: Duration::from_secs(1),
 };
 
-fn engine(server: &OpenSearch, placement: PlacementRules) -> Engine {
+pub fn engine(server: &OpenSearch, placement: PlacementRules) -> Engine {
+    engine_over(server.service(), placement)
+}
+
+/// An engine over whatever is between it and its server.
+pub fn engine_over(service: OpenSearchService, placement: PlacementRules) -> Engine {
     let engine = Engine::new(
-        server.service(),
+        service,
         EngineOptions {
             prefix: "fleetdex".parse().unwrap(),
             settings: IndexSettings::default(),
@@ -44,7 +49,7 @@ fn engine(server: &OpenSearch, placement: PlacementRules) -> Engine {
     engine
 }
 
-fn cluster(number: usize) -> ClusterName {
+pub fn cluster(number: usize) -> ClusterName {
     format!("member{number}").parse().unwrap()
 }
 
@@ -79,7 +84,7 @@ async fn open(engine: &Engine, number: usize) -> IndexRevision {
     engine.open(&cluster(number), None, 0).await.unwrap()
 }
 
-async fn fill(engine: &Engine, number: usize, names: &[&str]) -> IndexRevision {
+pub async fn fill(engine: &Engine, number: usize, names: &[&str]) -> IndexRevision {
     let revision = open(engine, number).await;
     write(engine, &revision, names).await;
     engine.activate(&revision).await.unwrap();
@@ -87,7 +92,7 @@ async fn fill(engine: &Engine, number: usize, names: &[&str]) -> IndexRevision {
 }
 
 /// The names of the pods that queries of these clusters see, by cluster; none: of all clusters.
-async fn seen(engine: &Engine, numbers: &[usize]) -> BTreeMap<ClusterName, Vec<String>> {
+pub async fn seen(engine: &Engine, numbers: &[usize]) -> BTreeMap<ClusterName, Vec<String>> {
     let selectable = Selectable::of(&Gvk::new("", "v1", "Pod"), &[]);
     let query = Query {
         clusters: numbers.iter().copied().map(cluster).collect(),

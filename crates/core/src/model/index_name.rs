@@ -59,6 +59,25 @@ impl IndexPrefix {
         IndexName(format!("{}-{}.w*", self.0, escape(cluster.as_str())).into())
     }
 
+    /// The alias of the checkpoint index that permits one deletion of what a cluster has.
+    pub fn deletion_permit(&self, cluster: &ClusterName, number: u64) -> IndexName {
+        IndexName(format!("{}{number}", self.start_of_permits(cluster)).into())
+    }
+
+    /// A pattern that these aliases of one cluster match, and nothing else.
+    pub fn deletion_permits(&self, cluster: &ClusterName) -> IndexName {
+        IndexName(format!("{}*", self.start_of_permits(cluster)).into())
+    }
+
+    /// Whether an alias is such a one of this cluster.
+    pub fn is_deletion_permit(&self, cluster: &ClusterName, alias: &IndexName) -> bool {
+        alias.0.starts_with(&self.start_of_permits(cluster))
+    }
+
+    fn start_of_permits(&self, cluster: &ClusterName) -> String {
+        format!("{}-{}.d", self.0, escape(cluster.as_str()))
+    }
+
     /// An index that small clusters share. No cluster's index has such a name.
     pub fn shared_index(&self, number: u64) -> IndexName {
         IndexName(format!("{}{SHARED}{number}", self.0).into())
@@ -373,6 +392,7 @@ mod tests {
             prefix.cluster_alias(cluster),
             prefix.revision(cluster, revision),
             prefix.write_alias(cluster, revision),
+            prefix.deletion_permit(cluster, revision),
         ];
         (of_cluster.into(), [prefix.all(), prefix.state()].into())
     }

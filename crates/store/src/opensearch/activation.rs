@@ -376,10 +376,29 @@ impl Engine {
         if revision.target.partition().is_some() {
             return self.delete_partition(revision).await;
         }
-        let path = format!("/{}?ignore_unavailable=true", revision.index);
-        self.send("deleting an index", Method::DELETE, path, None)
-            .await?;
-        tracing::info!(cluster = %revision.cluster, index = %revision.index, "deleted an index");
+        let operation = "deleting an index";
+        let index = &revision.index;
+        let Some(permit) = self.permit_deletion(&revision.cluster).await? else {
+            let path = format!("/{index}?ignore_unavailable=true");
+            self.send(operation, Method::DELETE, path, None).await?;
+            tracing::info!(cluster = %revision.cluster, %index, "deleted an index");
+            return Ok(());
+        };
+        let actions = [
+            permit.use_up(),
+            json!({ "remove_index": { "index": index } }),
+        ];
+        match self.change_aliases(operation, &actions).await {
+            Ok(()) => {}
+            // It is gone already.
+            Err(error @ StoreError::Refused { status: 404, .. })
+                if !permit.is_missing_in(&error) =>
+            {
+                return self.withdraw_deletions(&revision.cluster).await;
+            }
+            Err(error) => return Err(error),
+        }
+        tracing::info!(cluster = %revision.cluster, %index, "deleted an index");
         Ok(())
     }
 }

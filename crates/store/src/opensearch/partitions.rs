@@ -10,6 +10,7 @@ use futures::future::join_all;
 use serde_json::{Value, json};
 
 use super::{
+    deletion_permit::DeletionPermit,
     engine::Engine,
     index_template::revision_index,
     shared_index::{ClusterPartition, SharedIndex, first_aliases},
@@ -200,11 +201,7 @@ impl Engine {
     ) -> Result<bool, StoreError> {
         match self.change_aliases(operation, actions).await {
             Ok(()) => Ok(true),
-            Err(StoreError::Refused { reason, .. })
-                if ALIAS_MISSING.iter().any(|missing| reason.contains(missing)) =>
-            {
-                Ok(false)
-            }
+            Err(error) if lacks_alias(&error) => Ok(false),
             Err(error) => Err(error),
         }
     }
@@ -215,6 +212,7 @@ impl Engine {
         &self,
         operation: &str,
         revision: &IndexRevision,
+        permit: Option<&DeletionPermit>,
         change: impl Fn(&mut BTreeMap<Partition, ClusterPartition>, Partition) + Sync,
     ) -> Result<Option<IndexName>, StoreError> {
         let Some(partition) = revision.target.partition() else {
@@ -238,11 +236,17 @@ impl Engine {
             };
             let mut changed = shared.change();
             change(&mut changed.after, partition);
-            let Some(actions) = changed.actions(prefix) else {
+            let Some(mut actions) = changed.actions(prefix) else {
                 return Ok(None);
             };
-            if self.try_change(operation, &actions).await? {
-                return Ok(Some(shared.index.clone()));
+            actions.extend(permit.map(DeletionPermit::use_up));
+            match self.change_aliases(operation, &actions).await {
+                Ok(()) => return Ok(Some(shared.index.clone())),
+                Err(error) if permit.is_some_and(|permit| permit.is_missing_in(&error)) => {
+                    return Err(error);
+                }
+                Err(error) if lacks_alias(&error) => {}
+                Err(error) => return Err(error),
             }
         }
         Err(too_many_changes(operation))
@@ -260,7 +264,7 @@ impl Engine {
                 completed.uid = uid.map(str::to_owned).or(completed.uid.take());
             }
         };
-        self.change_partition("completing a partition", revision, complete)
+        self.change_partition("completing a partition", revision, None, complete)
             .await
             .map(drop)
     }
@@ -277,14 +281,26 @@ impl Engine {
                 partitions.pop_first();
             }
         };
+        let permit = self.permit_deletion(&revision.cluster).await?;
         let changed = self
-            .change_partition("removing a partition", revision, remove)
+            .change_partition("removing a partition", revision, permit.as_ref(), remove)
             .await?;
-        if let Some(index) = changed {
-            tracing::info!(cluster = %revision.cluster, %index, "removed a cluster from a shared index");
+        match changed {
+            Some(index) => {
+                tracing::info!(cluster = %revision.cluster, %index, "removed a cluster from a shared index");
+            }
+            // It is gone already.
+            None if permit.is_some() => self.withdraw_deletions(&revision.cluster).await?,
+            None => {}
         }
         Ok(())
     }
+}
+
+/// Whether a request was refused because an alias that it removes is gone.
+pub(super) fn lacks_alias(refusal: &StoreError) -> bool {
+    matches!(refusal, StoreError::Refused { reason, .. }
+        if ALIAS_MISSING.iter().any(|missing| reason.contains(missing)))
 }
 
 pub(super) fn too_many_changes(operation: &str) -> StoreError {

@@ -28,6 +28,7 @@ impl Engine {
     ) -> Result<IndexRevision, StoreError> {
         let _turn = self.contexts.0.openings.acquire().await;
         let _in_use = self.keep_in_use().await?;
+        self.withdraw_deletions(cluster).await?;
         let remembered = self
             .stored_checkpoints(cluster)
             .await?
