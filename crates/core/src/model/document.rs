@@ -90,6 +90,8 @@ pub struct Projector {
     readings: Vec<FieldReading>,
     /// What fields and the interpreter read.
     mask: MemberMask,
+    /// What fields read.
+    fields_mask: MemberMask,
     /// How many fields are read from the object; those of the interpretation follow.
     native_fields: usize,
     /// `{"apiVersion":…,"kind":…,"cluster":…,"search":{"resource":…,"group":…`, and `"rulesHash":…` if it has one
@@ -144,7 +146,8 @@ impl Projector {
             native_fields: fields.len(),
             fields,
             readings,
-            mask,
+            mask: mask.clone(),
+            fields_mask: mask,
             head,
             id_prefix: format!("{api_version}/{}/", gvk.kind),
             kind: gvk.kind.to_string(),
@@ -163,7 +166,8 @@ impl Projector {
         self.native_fields = native.len();
         let interpreted = interpreted_fields().iter().cloned();
         self.fields = native.into_iter().chain(interpreted).collect();
-        (self.readings, self.mask) = read_by(&self.fields);
+        (self.readings, self.fields_mask) = read_by(&self.fields);
+        self.mask = self.fields_mask.clone();
         self.mask.unite(interpreter.reads());
         self.interpreter = Some(interpreter);
         self
@@ -204,7 +208,7 @@ impl Projector {
     /// The values of an object's selectable fields.
     pub fn field_values<'a>(&self, object: &Object<'a>) -> FieldValues<'a> {
         let shown = self.without_hidden_data(object);
-        self.values_in(&shown.tree("", "", &self.mask))
+        self.values_in(&shown.tree("", "", &self.fields_mask))
     }
 
     fn values_in<'a>(&self, object: &JsonTree<'a>) -> FieldValues<'a> {
@@ -261,6 +265,7 @@ impl Projector {
         if self.projection.redacts_nothing() {
             return Ok(self.without_hidden_values(object, Vec::new(), details));
         }
+        object.check_parsed_size()?;
         let (redacted, removed) = self
             .projection
             .redacted(object.json)
@@ -316,14 +321,17 @@ impl Projector {
         details: DocumentDetails<'_>,
     ) -> Document {
         let shown = self.without_hidden_data(object);
+        let too_large = object.check_parsed_size().err();
         let mask = match details.interpreter.map(Interpret::reads) {
+            Some(_) if too_large.is_some() => &self.fields_mask,
             Some(reads) if reads.is_everything() => reads,
             _ => &self.mask,
         };
         let tree = shown.tree(&self.api_version, &self.kind, mask);
-        let interpretation = details
-            .interpreter
-            .map(|interpreter| interpreter.interpret(&tree));
+        let interpretation = details.interpreter.map(|interpreter| match &too_large {
+            Some(error) => Interpretation::unknown("ObjectTooLarge", &error.to_string()),
+            None => interpreter.interpret(&tree),
+        });
         let mut values = self.values_in(&tree);
         if let Some(interpretation) = &interpretation {
             let first = self.native_fields;
@@ -389,6 +397,7 @@ impl Projector {
 
     /// An object as it is stored, without what is redacted or hidden.
     pub fn stored_value(&self, object: &Object<'_>) -> Result<Value, ObjectError> {
+        object.check_parsed_size()?;
         if self.projection.redacts_nothing() {
             return Ok(self.shown_value(object));
         }

@@ -3,7 +3,7 @@
 //! Guarantees: a version is a positive decimal integer below 2^63, and grows as long as the clock does not go back, because newer Kubernetes clients compare
 //! versions (KEP-5504). A version of another replica or of an earlier run is never taken for one of this run.
 
-use std::{fmt, num::NonZeroU64, str::FromStr};
+use std::{fmt, num::NonZeroU64, str::FromStr, time::Duration};
 
 /// 2024-01-01T00:00:00Z in milliseconds since 1970.
 const EPOCH_MILLIS: u64 = 1_704_067_200_000;
@@ -68,6 +68,12 @@ impl ReplicaRun {
             first: first.min(MAX_POSITION / 2),
             tag,
         }
+    }
+
+    /// How many numbers a run has for the time that it lasts.
+    pub fn numbers_within(lasted: Duration) -> u64 {
+        let nanos = lasted.as_nanos().saturating_mul(1 << SEQUENCE_BITS);
+        u64::try_from(nanos / 1_000_000).unwrap_or(u64::MAX)
     }
 
     /// The tag of a replica whose name ends in an ordinal, such as a Pod of a `StatefulSet`: `fleetdex-3`; `None` for any other name.

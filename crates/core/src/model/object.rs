@@ -11,6 +11,7 @@ use super::{
     json_scanner::{JsonContainer, JsonScanner, RawJson, ScanFault},
     json_tree::{JsonTree, TreeMembers},
     member_mask::MemberMask,
+    parsed_size::{MAX_PARSED_RATIO, parsed_size},
     redaction_error::RedactionError,
     well_known::LAST_APPLIED,
 };
@@ -18,6 +19,9 @@ use super::{
 /// Bytes of an object. By default etcd takes 1.5 MiB and an API server 3 MiB; JSON may be longer than the form that they count. Processing an object takes about
 /// ten times as much memory at worst, for one object on each core.
 pub const MAX_OBJECT_BYTES: usize = 8 << 20;
+/// What an object may take when it is parsed for redactions, rules or webhooks, on each thread that
+/// indexes. Objects of 1.5 MiB need 20 to 30 times their text.
+pub(super) const MAX_PARSED_BYTES: usize = 64 << 20;
 /// Levels of nesting of an object. Schemas in definitions of custom resources have about 100, and API servers take 10,000; OpenSearch reads no
 /// document with more than 1,000, and many JSON parsers nothing with more than 512.
 const MAX_DEPTH: usize = 500;
@@ -37,6 +41,9 @@ pub enum ObjectError {
     /// It has too many levels of nesting.
     #[error("the object is nested deeper than the {MAX_DEPTH} levels that are indexed")]
     TooDeep,
+    /// It would take too much memory to parse it whole.
+    #[error("the object takes more than {} MiB when it is parsed", MAX_PARSED_BYTES >> 20)]
+    TooLargeParsed,
     /// Redactions cannot be applied, mostly because the object has more than the 127 levels of
     /// nesting that redaction parses, or take too many steps.
     #[error("`redact` cannot be applied to the object: {0}")]
@@ -184,6 +191,16 @@ impl<'a> Object<'a> {
             .0
             .iter()
             .map(|(key, value)| (&*key.0, &*value.0))
+    }
+
+    /// Fails if it takes too much memory when it is parsed. Only a text that is long enough for
+    /// that is counted.
+    pub(crate) fn check_parsed_size(&self) -> Result<(), ObjectError> {
+        let may_exceed = self.json.len() > MAX_PARSED_BYTES / MAX_PARSED_RATIO;
+        if may_exceed && parsed_size(self.json.as_bytes()) > MAX_PARSED_BYTES {
+            return Err(ObjectError::TooLargeParsed);
+        }
+        Ok(())
     }
 
     /// The members that a mask names, with the `apiVersion` and `kind` of the object's resource, which items of lists lack. Without the annotation that

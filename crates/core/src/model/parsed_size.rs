@@ -8,6 +8,8 @@ use serde_json::Value;
 
 use super::json_scanner::string_end;
 
+/// The most bytes for each byte of text.
+pub(super) const MAX_PARSED_RATIO: usize = 145;
 /// Containers in each other that `serde_json` reads; it refuses deeper texts.
 const MAX_DEPTH: usize = 128;
 /// A value in its array.

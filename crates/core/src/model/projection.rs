@@ -7,7 +7,7 @@ use serde::{Serialize, Serializer};
 use serde_json::{Value, value::RawValue};
 use sha2::{Digest, Sha256};
 
-use super::{FieldPath, hex, parsed_size::parsed_size, redaction_error::RedactionError};
+use super::{FieldPath, hex, redaction_error::RedactionError};
 use crate::{
     fuel::Fuel,
     json_path::{JsonPath, JsonPathError},
@@ -23,10 +23,6 @@ const RULES: &[u8] =
 /// of the object.
 const STEPS: u64 = 100_000;
 const STEPS_PER_BYTE: u64 = 4;
-
-/// What an object may take while it is redacted, on each thread that indexes. Objects of 1.5 MiB,
-/// the most that etcd takes, need 20 to 30 times their text.
-const MAX_PARSED_BYTES: usize = 64 << 20;
 
 /// A redaction cannot be read, or another dialect of `JSONPath` reads it in another way.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -166,9 +162,6 @@ impl Projection {
         &self,
         json: &str,
     ) -> Result<(Box<RawValue>, Vec<&str>), RedactionError> {
-        if parsed_size(json.as_bytes()) > MAX_PARSED_BYTES {
-            return Err(RedactionError::TooLargeParsed(MAX_PARSED_BYTES));
-        }
         let object: Value = serde_json::from_str(json)?;
         let fuel = self.fuel(json.len());
         let identity = identity(&object);
@@ -440,21 +433,6 @@ mod tests {
         assert!(
             matches!(refused, Err(RedactionError::OutOfFuel(_))),
             "{refused:?}"
-        );
-    }
-
-    #[test]
-    fn an_object_that_takes_too_much_memory_is_an_error_before_it_is_parsed() {
-        let projection = Projection::new(&["spec.x".to_owned()], &[]).unwrap();
-        let of = |maps: usize| {
-            let spec = vec![r#"{"":0}"#; maps].join(",");
-            projection.redacted(&format!(r#"{{"metadata":{{"name":"a"}},"spec":[{spec}]}}"#))
-        };
-        assert!(of(10_000).is_ok());
-        let refused = of(200_000).map(drop).unwrap_err();
-        assert_eq!(
-            refused.to_string(),
-            "it takes more than 64 MiB when it is parsed"
         );
     }
 

@@ -8,9 +8,6 @@ pub enum RedactionError {
     /// It cannot be parsed whole.
     #[error(transparent)]
     Unparsable(#[from] serde_json::Error),
-    /// It would take more memory than an object may have.
-    #[error("it takes more than {} MiB when it is parsed", .0 >> 20)]
-    TooLargeParsed(usize),
     /// The redactions take too many steps.
     #[error(transparent)]
     OutOfFuel(#[from] OutOfFuel),

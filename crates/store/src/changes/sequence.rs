@@ -11,13 +11,18 @@ use std::{
 };
 
 use fleetdex_core::model::{FleetVersion, ReplicaRun};
+use tokio::time::Instant;
 
 /// The sequence numbers of this run. Clones share them.
+///
+/// A number says when it was taken, not how many were taken before: the difference of two versions
+/// that a caller reads would otherwise count changes of clusters that are hidden from it.
 #[derive(Clone)]
 pub struct Sequence(Arc<Numbers>);
 
 struct Numbers {
     run: ReplicaRun,
+    began: Instant,
     newest: AtomicU64,
 }
 
@@ -52,6 +57,7 @@ impl Sequence {
     pub fn of(run: ReplicaRun) -> Self {
         Self(Arc::new(Numbers {
             run,
+            began: Instant::now(),
             newest: AtomicU64::new(0),
         }))
     }
@@ -79,6 +85,11 @@ impl Sequence {
 
     /// Takes the next numbers; returns the first of them.
     pub(super) fn take(&self, count: u64) -> u64 {
-        self.0.newest.fetch_add(count, Ordering::AcqRel) + 1
+        let now = ReplicaRun::numbers_within(self.0.began.elapsed());
+        let taken = |newest: u64| Some(newest.max(now).saturating_add(count));
+        let newest = &self.0.newest;
+        match newest.fetch_update(Ordering::AcqRel, Ordering::Acquire, taken) {
+            Ok(before) | Err(before) => before.max(now) + 1,
+        }
     }
 }
