@@ -1,8 +1,6 @@
 //! A cluster that leaves and is read again at once, while OpenSearch still holds a request of its
 //! deletion, which it applies later.
 
-#![expect(clippy::unwrap_used, reason = "parts of tests")]
-
 use std::{
     sync::{
         Arc,
@@ -52,10 +50,10 @@ async fn a_late_deletion_leaves_a_cluster_alone_that_is_read_again() {
         let mut number = 0;
         loop {
             let server = OpenSearch::new(1);
-            let engine = engine(&server, placement.clone());
+            let engine = engine(&server, placement);
             engine.prepare().await.unwrap();
             fill(&engine, 0, &["a"]).await;
-            if !drop_with_late_request(&server, placement.clone(), number).await {
+            if !drop_with_late_request(&server, placement, number).await {
                 break;
             }
             let again = fill(&engine, 0, &["a", "b"]).await;

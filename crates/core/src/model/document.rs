@@ -7,8 +7,8 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use super::{
-    ClusterName, FieldPath, FieldType, Interpret, LeafVisitor, NameHash, Object, ObjectError,
-    Projection, Quantity, Resource, SelectableField, Version,
+    ClusterName, FieldPath, FieldType, Interpret, Interpretation, LeafVisitor, NameHash, Object,
+    ObjectError, Projection, Quantity, Resource, SelectableField, Version,
     annotations::without_hidden_values,
     flat, hex, interpreted_fields, is_interpreted_field,
     json::{RawMembers, write_joined, write_key, write_text},
