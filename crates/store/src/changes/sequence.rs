@@ -22,7 +22,8 @@ pub struct Sequence(Arc<Numbers>);
 
 struct Numbers {
     run: ReplicaRun,
-    began: Instant,
+    /// When it began; absent where each number is the one after the last.
+    began: Option<Instant>,
     newest: AtomicU64,
 }
 
@@ -50,14 +51,18 @@ impl Sequence {
             .duration_since(UNIX_EPOCH)
             .unwrap_or_default();
         let began = u64::try_from(since.as_millis()).unwrap_or(u64::MAX);
-        Self::of(ReplicaRun::new(began, tag))
+        Self::new(ReplicaRun::new(began, tag), Some(Instant::now()))
     }
 
-    /// A sequence of a given run.
+    /// A sequence of a given run that counts, so that tests know its numbers.
     pub fn of(run: ReplicaRun) -> Self {
+        Self::new(run, None)
+    }
+
+    fn new(run: ReplicaRun, began: Option<Instant>) -> Self {
         Self(Arc::new(Numbers {
             run,
-            began: Instant::now(),
+            began,
             newest: AtomicU64::new(0),
         }))
     }
@@ -85,7 +90,8 @@ impl Sequence {
 
     /// Takes the next numbers; returns the first of them.
     pub(super) fn take(&self, count: u64) -> u64 {
-        let now = ReplicaRun::numbers_within(self.0.began.elapsed());
+        let lasted = self.0.began.map(|began| began.elapsed());
+        let now = lasted.map_or(0, ReplicaRun::numbers_within);
         let taken = |newest: u64| Some(newest.max(now).saturating_add(count));
         let newest = &self.0.newest;
         match newest.fetch_update(Ordering::AcqRel, Ordering::Acquire, taken) {

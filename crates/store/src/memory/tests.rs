@@ -437,7 +437,7 @@ async fn watches_find_what_concerns_them_by_whatever_they_ask_for_and_share_it()
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn clusters_that_come_and_go_are_events_like_any_others() {
     let memory = Memory::new();
     let mut watch = memory.watch(&query("app=web"), 1).unwrap();
@@ -502,7 +502,7 @@ async fn clusters_that_come_and_go_are_events_like_any_others() {
     );
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_watch_that_falls_behind_the_log_has_to_list_again() {
     let memory = Memory::new();
     let revision = live(&memory, "a").await;

@@ -12,10 +12,14 @@ use fleetdex_core::model::{ClusterName, IndexName};
 use serde::Deserialize;
 use serde_json::{Value, json, value::RawValue};
 
-use super::{client::parse, engine::Engine, partitions::lacks_alias};
+use super::{client::parse, engine::Engine};
 use crate::StoreError;
 
+/// The operation, in errors.
 const WITHDRAWING: &str = "withdrawing deletions";
+/// What OpenSearch (3.4, 2.19) says if an alias that has to exist does not: when it reads the
+/// request, or when it applies it, after another one.
+const ALIAS_MISSING: [&str; 2] = ["aliases_not_found_exception", "required alias ["];
 
 #[derive(Deserialize)]
 struct Aliases {
@@ -94,4 +98,10 @@ impl Engine {
             withdrawn => withdrawn,
         }
     }
+}
+
+/// Whether a request was refused because an alias that it removes is gone.
+pub(super) fn lacks_alias(refusal: &StoreError) -> bool {
+    matches!(refusal, StoreError::Refused { reason, .. }
+        if ALIAS_MISSING.iter().any(|missing| reason.contains(missing)))
 }

@@ -10,7 +10,7 @@ use futures::future::join_all;
 use serde_json::{Value, json};
 
 use super::{
-    deletion_permit::DeletionPermit,
+    deletion_permit::{DeletionPermit, lacks_alias},
     engine::Engine,
     index_template::revision_index,
     shared_index::{ClusterPartition, SharedIndex, first_aliases},
@@ -24,9 +24,6 @@ use crate::{IndexRevision, StoreError};
 const ATTEMPTS: usize = 50;
 /// The operation, in errors.
 const ADDING: &str = "adding a partition";
-/// What OpenSearch (3.4, 2.19) says if an alias that has to exist does not: when it reads the
-/// request, or when it applies it, after another one.
-const ALIAS_MISSING: [&str; 2] = ["aliases_not_found_exception", "required alias ["];
 
 impl Engine {
     /// The shared indices of this installation that match a pattern, with their metadata.
@@ -295,12 +292,6 @@ impl Engine {
         }
         Ok(())
     }
-}
-
-/// Whether a request was refused because an alias that it removes is gone.
-pub(super) fn lacks_alias(refusal: &StoreError) -> bool {
-    matches!(refusal, StoreError::Refused { reason, .. }
-        if ALIAS_MISSING.iter().any(|missing| reason.contains(missing)))
 }
 
 pub(super) fn too_many_changes(operation: &str) -> StoreError {
