@@ -350,6 +350,8 @@ fn changes_of_aliases() -> Vec<Value> {
         json!([must(true)]),
         json!([must(false)]),
         json!([must(true), add("swap.g1", "swap-d")]),
+        // No deletion without its permit.
+        json!([must(true), remove_index("swap.g2")]),
         json!([add("swap.g1", "swap.g1")]),
         json!([add("swap.g1", "swap-other")]),
         json!([add("swap.g1", "swap*")]),
