@@ -12,13 +12,25 @@ mod assessment;
 pub mod builtin;
 pub mod deletion;
 pub mod generic;
-mod known_status;
 
 pub use assessment::{Assessment, Health, MAX_MESSAGE_BYTES, MAX_REASON_BYTES};
-pub use known_status::KnownStatus;
+
+/// What is known of the status of a kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum KindStatus {
+    /// Nothing but the name of the kind.
+    #[default]
+    Unknown,
+    /// Its objects have none.
+    Absent,
+    /// A controller writes it.
+    Written,
+    /// Its objects may have one, and none ever had in their cluster.
+    NeverWritten,
+}
 
 /// The health of a live object by the built-in rules: that of its kind, or the generic one.
-pub fn assess(object: Tree<'_>, status: KnownStatus) -> Assessment {
+pub fn assess(object: Tree<'_>, status: KindStatus) -> Assessment {
     deletion::assess(object)
         .or_else(|| builtin::assess(object))
         .unwrap_or_else(|| generic::assess(object, status))
@@ -48,7 +60,7 @@ pub fn from_boolean(object: &Value, healthy: bool) -> Assessment {
     } else {
         Health::Degraded
     };
-    let cause = assess(object, KnownStatus::Unknown);
+    let cause = assess(object, KindStatus::Unknown);
     if matches!(cause.health, Health::Healthy | Health::Suspended) {
         return Assessment::new(health, UNHEALTHY, "");
     }

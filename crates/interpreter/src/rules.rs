@@ -13,7 +13,7 @@ use serde_json::Value;
 use crate::{
     InterpretError, Operation, Request, Response,
     customization::CustomizationSet,
-    health::{KnownStatus, builtin, deletion},
+    health::{KindStatus, builtin, deletion},
     image,
     levels::{AnsweringLevel, LevelAnswer, Levels},
     native, reads,
@@ -304,8 +304,8 @@ impl KindRules {
         let evidence = self.status_evidence();
         let status = match evidence {
             Some(evidence) => evidence.with(object),
-            None if rules.has_status => KnownStatus::Written,
-            None => KnownStatus::Absent,
+            None if rules.has_status => KindStatus::Written,
+            None => KindStatus::Absent,
         };
         let mut found = built_in(object, status);
         if let Some(levels) = &rules.levels {
@@ -447,7 +447,7 @@ fn answer(
 }
 
 /// What the built-in rules say, all of it.
-fn built_in(object: &JsonTree<'_>, status: KnownStatus) -> Interpretation {
+fn built_in(object: &JsonTree<'_>, status: KindStatus) -> Interpretation {
     let summary = summarize(object, status);
     Interpretation {
         health: summary.health.as_str(),

@@ -3,7 +3,7 @@
 use ahash::AHashSet;
 
 use crate::{
-    health::{self, Assessment, Health, KnownStatus},
+    health::{self, Assessment, Health, KindStatus},
     image::MAX_IMAGE_BYTES,
     native::requirements::requests_of_pod_spec,
     pod_template, relations,
@@ -41,7 +41,7 @@ pub struct BuiltInSummary {
 }
 
 /// The summary of an object.
-pub fn summarize(object: Tree<'_>, status: KnownStatus) -> BuiltInSummary {
+pub fn summarize(object: Tree<'_>, status: KindStatus) -> BuiltInSummary {
     let Assessment {
         health,
         reason,

@@ -18,7 +18,7 @@ use self::evidence::{Basis, Evidence, Indication};
 use self::field::{Fields, Reading};
 use self::nested::Nested;
 use self::tone::Tone;
-use super::{Assessment, Health, KnownStatus};
+use super::{Assessment, Health, KindStatus};
 use crate::value::{Tree, TreeObject, integer, list, map, observed_generation, text};
 
 mod condition;
@@ -38,7 +38,7 @@ const PROSE: [&str; 3] = ["reason", "message", "description"];
 const MAX_FIELDS: usize = 500;
 
 /// The health of an object of any kind.
-pub fn assess(object: Tree<'_>, of_kind: KnownStatus) -> Assessment {
+pub fn assess(object: Tree<'_>, of_kind: KindStatus) -> Assessment {
     if !text(object, &["metadata", "deletionTimestamp"]).is_empty() {
         return progressing("Deleting", "pending deletion");
     }
@@ -81,20 +81,20 @@ pub fn written_status(object: Tree<'_>) -> Option<TreeObject<'_>> {
     map(object, &["status"]).filter(|status| !is_blank(status))
 }
 
-fn without_status(kind: &str, of_kind: KnownStatus) -> Assessment {
+fn without_status(kind: &str, of_kind: KindStatus) -> Assessment {
     let plain = Assessment::plain(Health::Healthy);
     if words::is_status_never_written(kind) {
         return plain;
     }
     match of_kind {
-        KnownStatus::Absent => plain,
-        KnownStatus::Unknown if words::has_no_status(kind) => plain,
-        KnownStatus::NeverWritten => Assessment::new(
+        KindStatus::Absent => plain,
+        KindStatus::Unknown if words::has_no_status(kind) => plain,
+        KindStatus::NeverWritten => Assessment::new(
             Health::Healthy,
             NO_CONTROLLER,
             "no object of this kind has ever had a status in this cluster",
         ),
-        KnownStatus::Unknown | KnownStatus::Written => {
+        KindStatus::Unknown | KindStatus::Written => {
             progressing("NoStatus", "the status is not written yet")
         }
     }

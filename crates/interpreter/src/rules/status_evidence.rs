@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use fleetdex_core::model::{JsonTree, NO_CONTROLLER};
 
-use crate::health::{KnownStatus, generic::written_status};
+use crate::health::{KindStatus, generic::written_status};
 
 /// What one stream knows of the status of the objects of its kind.
 #[derive(Debug, Default)]
@@ -38,15 +38,15 @@ impl StatusEvidence {
     }
 
     /// What is known of the kind, with this object.
-    pub(super) fn with(&self, object: &JsonTree<'_>) -> KnownStatus {
+    pub(super) fn with(&self, object: &JsonTree<'_>) -> KindStatus {
         if self.is_written.load(Ordering::Relaxed) {
-            return KnownStatus::Written;
+            return KindStatus::Written;
         }
         if written_status(object).is_none() {
-            return KnownStatus::NeverWritten;
+            return KindStatus::NeverWritten;
         }
         self.is_written.store(true, Ordering::Relaxed);
-        KnownStatus::Written
+        KindStatus::Written
     }
 
     /// Notes the reason that a document has got.

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use fleetdex_clusters::watch::Collection;
 use fleetdex_core::{
     model::{Gvk, InterpretationLevel, Projection, Projector, Resource, Scope},
-    query::{Hit, Query, ResourceName, Selectable},
+    query::{Query, ResourceName, Selectable},
 };
 use fleetdex_interpreter::{
     customization::{Customization, CustomizationSet},
@@ -264,17 +264,6 @@ impl UnitFixture {
             .collect()
     }
 
-    /// The reasons of the health of all objects.
-    async fn reasons(&self) -> Vec<String> {
-        let selectable = Selectable::of(&widgets().gvk, &[]);
-        let all = Query::all_of(ResourceName::new("example.com", "widgets"), selectable, 10);
-        let found = self.memory.search(&all, None).await.unwrap().items;
-        let reason = |hit: Hit| hit.interpretation.unwrap().health_reason.clone();
-        let mut reasons: Vec<String> = found.into_iter().map(reason).collect();
-        reasons.sort();
-        reasons
-    }
-
     /// The fallback documents in the store and in the status, and the skipped objects.
     async fn counted(&self) -> (usize, u64, u64) {
         let rejected = self
@@ -450,28 +439,6 @@ async fn a_stream_stops_for_other_rules_when_too_many_runs_of_a_script_reach_a_l
         fixture.stored().await[0]["metadata"]["resourceVersion"],
         "20"
     );
-}
-
-#[tokio::test(start_paused = true)]
-async fn objects_without_a_status_wait_for_one_once_any_object_of_their_kind_has_had_one() {
-    let rules = RuleSet::default().of_kind(&widgets(), true, InterpretationLevel::BuiltIn);
-    let waiting = [widget(5, "{}"), widget_in_x(6)];
-    let fixture = UnitFixture::interpreted(&waiting, &[], rules).await;
-    assert_eq!(fixture.reasons().await, ["NoController", "NoController"]);
-    let failed = widget_in_x(12).replace(
-        r#""resourceVersion":"12"}}"#,
-        r#""resourceVersion":"12"},"status":{"phase":"Failed"}}"#,
-    );
-    let listed = [widget(5, "{}"), failed.clone()];
-    *fixture.member.list.lock() = page(13, &listed);
-    fixture.event("MODIFIED", 12, &failed, &listed).await;
-    fixture
-        .until("every object is interpreted again", |fixture| {
-            let acknowledged = fixture.progress.acknowledged();
-            acknowledged.is_some_and(|mark| mark.version.get() == 13)
-        })
-        .await;
-    assert_eq!(fixture.reasons().await, ["Failed", "NoStatus"]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -40,7 +40,7 @@ type Case = (
 fn check(api_version: &str, kind: &str, cases: &[Case]) {
     for (name, members, health, reason, message) in cases {
         let object = object(api_version, kind, members);
-        let found = health::assess(&(&object).into(), health::KnownStatus::Written);
+        let found = health::assess(&(&object).into(), health::KindStatus::Written);
         assert_eq!(
             (found.health, found.reason.as_str()),
             (*health, *reason),
@@ -115,7 +115,7 @@ fn a_pending_deletion_precedes_every_rule() {
     ] {
         let found = health::assess(
             &(&object(api_version, kind, DELETED)).into(),
-            health::KnownStatus::Unknown,
+            health::KindStatus::Unknown,
         );
         let message = "pending deletion, waiting for finalizers: a.io/x, b.io/y";
         let expected = Assessment::new(Health::Progressing, "Deleting", message);
@@ -127,7 +127,7 @@ fn a_pending_deletion_precedes_every_rule() {
         "{metadata: {deletionTimestamp: 1}, status: {phase: Succeeded}}",
     );
     assert_eq!(
-        health::assess(&(&odd).into(), health::KnownStatus::Unknown).health,
+        health::assess(&(&odd).into(), health::KindStatus::Unknown).health,
         Health::Healthy
     );
     let free = object(
@@ -136,7 +136,7 @@ fn a_pending_deletion_precedes_every_rule() {
         "{metadata: {deletionTimestamp: now, finalizers: {}}}",
     );
     assert_eq!(
-        health::assess(&(&free).into(), health::KnownStatus::Unknown).message,
+        health::assess(&(&free).into(), health::KindStatus::Unknown).message,
         "pending deletion"
     );
 }

@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::super::{Health, KnownStatus, MAX_MESSAGE_BYTES, MAX_REASON_BYTES};
+use super::super::{Health, KindStatus, MAX_MESSAGE_BYTES, MAX_REASON_BYTES};
 use super::assess;
 
 mod conditions;
@@ -15,7 +15,7 @@ fn object(yaml: &str) -> Value {
 }
 
 fn health(object: &Value) -> Health {
-    assess(&object.into(), KnownStatus::Unknown).health
+    assess(&object.into(), KindStatus::Unknown).health
 }
 
 /// The health of a Widget with this status.
@@ -104,7 +104,7 @@ fn an_annotation_may_pause_an_object() {
 
 #[test]
 fn a_missing_status_is_progressing_unless_the_kind_has_none() {
-    use KnownStatus::{Absent, NeverWritten, Unknown, Written};
+    use KindStatus::{Absent, NeverWritten, Unknown, Written};
     let healthy = (Health::Healthy, "");
     let progressing = (Health::Progressing, "NoStatus");
     let without_controller = (Health::Healthy, "NoController");
@@ -205,7 +205,7 @@ fn texts_of_the_status_count_only_without_evidence() {
 fn a_word_that_is_not_understood_is_unknown_and_named() {
     let assessment = assess(
         &(&with_status("{phase: Purple}")).into(),
-        KnownStatus::Unknown,
+        KindStatus::Unknown,
     );
     assert_eq!(assessment.health, Health::Unknown);
     assert_eq!(assessment.reason, "Purple");
@@ -267,7 +267,7 @@ fn reason_and_message_name_what_decided() {
             "readyReplicas is 1 of 3",
         ),
     ] {
-        let assessment = assess(&(&with_status(status)).into(), KnownStatus::Unknown);
+        let assessment = assess(&(&with_status(status)).into(), KindStatus::Unknown);
         assert_eq!(assessment.reason, reason, "{status}");
         assert_eq!(assessment.message, message, "{status}");
     }
@@ -279,7 +279,7 @@ fn long_texts_are_read_in_part_and_cut() {
     let status = json!({"conditions": [
         {"type": "Ready", "status": "False", "reason": long, "message": format!("{long} failed")},
     ]});
-    let assessment = assess(&(&json!({"status": status})).into(), KnownStatus::Unknown);
+    let assessment = assess(&(&json!({"status": status})).into(), KindStatus::Unknown);
     assert_eq!(
         assessment.health,
         Health::Degraded,
@@ -378,8 +378,8 @@ fn any_json() -> impl Strategy<Value = Value> {
     })
 }
 
-fn of_kinds() -> impl Strategy<Value = KnownStatus> {
-    use KnownStatus::{Absent, NeverWritten, Unknown, Written};
+fn of_kinds() -> impl Strategy<Value = KindStatus> {
+    use KindStatus::{Absent, NeverWritten, Unknown, Written};
     prop::sample::select(vec![Unknown, Absent, Written, NeverWritten])
 }
 
