@@ -46,8 +46,7 @@ pub use fleet_version::{FleetVersion, InvalidFleetVersion, ReplicaRun};
 pub use hashes::{IdHash, NameHash};
 pub use index_name::{IndexName, IndexPrefix, InvalidPrefix, Partition, document_id};
 pub use interpretation::{
-    DEPENDS_ON, HEALTH_MESSAGE, Interpret, Interpretation, NO_CONTROLLER, interpreted_fields,
-    is_interpreted_field,
+    DEPENDS_ON, HEALTH_MESSAGE, Interpret, Interpretation, interpreted_fields, is_interpreted_field,
 };
 pub use json::{Json, Text as JsonText};
 pub use json_line::JsonLine;

@@ -15,25 +15,13 @@ pub mod generic;
 
 pub use assessment::{Assessment, Health, MAX_MESSAGE_BYTES, MAX_REASON_BYTES};
 
-/// What is known of the status of a kind.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum KindStatus {
-    /// Nothing but the name of the kind.
-    #[default]
-    Unknown,
-    /// Its objects have none.
-    Absent,
-    /// A controller writes it.
-    Written,
-    /// Its objects may have one, and none ever had in their cluster.
-    NeverWritten,
-}
-
 /// The health of a live object by the built-in rules: that of its kind, or the generic one.
-pub fn assess(object: Tree<'_>, status: KindStatus) -> Assessment {
+///
+/// `has_status`: whether the kind has a status at all, if discovery says.
+pub fn assess(object: Tree<'_>, has_status: Option<bool>) -> Assessment {
     deletion::assess(object)
         .or_else(|| builtin::assess(object))
-        .unwrap_or_else(|| generic::assess(object, status))
+        .unwrap_or_else(|| generic::assess(object, has_status))
 }
 
 /// The boolean of Karmada's contract for an object that the built-in rules assessed: that of
@@ -60,7 +48,7 @@ pub fn from_boolean(object: &Value, healthy: bool) -> Assessment {
     } else {
         Health::Degraded
     };
-    let cause = assess(object, KindStatus::Unknown);
+    let cause = assess(object, None);
     if matches!(cause.health, Health::Healthy | Health::Suspended) {
         return Assessment::new(health, UNHEALTHY, "");
     }

@@ -53,7 +53,7 @@ pub fn interpret(request: &Request<'_>) -> Result<Option<Response>, InterpretErr
 
 fn health_of(object: &Value) -> Response {
     let object = &JsonTree::from(object);
-    let assessment = health::assess(object, health::KindStatus::Unknown);
+    let assessment = health::assess(object, None);
     let healthy = health::healthy(object, &assessment);
     Response::Health {
         assessment,

@@ -6,14 +6,14 @@
 use std::{cell::LazyCell, collections::BTreeMap, fmt, iter, sync::Arc};
 
 use fleetdex_core::model::{
-    Gvk, Interpret, Interpretation, InterpretationLevel, JsonTree, MemberMask, Resource,
+    Interpret, Interpretation, InterpretationLevel, JsonTree, MemberMask, Resource,
 };
 use serde_json::Value;
 
 use crate::{
     InterpretError, Operation, Request, Response,
     customization::CustomizationSet,
-    health::{KindStatus, builtin, deletion},
+    health::deletion,
     image,
     levels::{AnsweringLevel, LevelAnswer, Levels},
     native, reads,
@@ -25,15 +25,13 @@ use crate::{
 };
 
 mod script_suspension;
-mod status_evidence;
 
 use script_suspension::OverrunScores;
 pub use script_suspension::SuspendedScript;
-pub use status_evidence::StatusEvidence;
 
 /// Changes whenever the built-in rules do, so that documents made by older ones are made again. `tests/pure/built_in_rules.rs` fails if it
 /// does not.
-const BUILT_IN_RULES: &str = "4";
+const BUILT_IN_RULES: &str = "3";
 /// What documents show of an object.
 const SHOWN: [Operation; 3] = [
     Operation::InterpretHealth,
@@ -54,11 +52,7 @@ pub struct RuleSet {
 
 /// The rules for one kind. They are equal if they give the same results.
 #[derive(Clone)]
-pub struct KindRules {
-    inner: Arc<KindRulesInner>,
-    /// What one stream has seen of the status of its objects.
-    evidence: Arc<StatusEvidence>,
-}
+pub struct KindRules(Arc<KindRulesInner>);
 
 struct KindRulesInner {
     resource: Resource,
@@ -170,7 +164,7 @@ impl RuleSet {
         }
         inner.configured_hash = short_hash(&hash);
         inner.hash.clone_from(&inner.configured_hash);
-        Some(KindRules::of(inner))
+        Some(KindRules(Arc::new(inner)))
     }
 
     /// The scripts that documents of a kind depend on.
@@ -216,66 +210,42 @@ impl RuleSet {
 }
 
 impl KindRules {
-    fn of(inner: KindRulesInner) -> Self {
-        Self {
-            inner: Arc::new(inner),
-            evidence: Arc::default(),
-        }
-    }
-
-    /// The same rules for another stream, which has seen nothing yet.
-    #[must_use]
-    pub fn for_stream(&self) -> Self {
-        Self {
-            inner: Arc::clone(&self.inner),
-            evidence: Arc::default(),
-        }
-    }
-
-    /// What its stream has seen of the status of its objects; `None` if the kind has no status, or
-    /// a rule of its own.
-    pub fn status_evidence(&self) -> Option<&StatusEvidence> {
-        let Gvk { group, kind, .. } = &self.inner.resource.gvk;
-        let decides = self.inner.has_status && !builtin::has_rule(group, kind);
-        decides.then_some(&*self.evidence)
-    }
-
     /// Identifies the rules, with the scripts that are suspended.
     pub fn hash(&self) -> &str {
-        &self.inner.hash
+        &self.0.hash
     }
 
     /// Identifies the rules as they are configured.
     pub fn configured_hash(&self) -> &str {
-        &self.inner.configured_hash
+        &self.0.configured_hash
     }
 
     /// The scripts that are suspended.
     pub fn suspended_scripts(&self) -> &BTreeMap<Operation, SuspendedScript> {
-        &self.inner.suspended
+        &self.0.suspended
     }
 
     /// Whether a script is to be suspended.
     pub fn have_exhausted_script(&self) -> bool {
-        self.inner.levels.is_some() && self.inner.overruns.is_exhausted()
+        self.0.levels.is_some() && self.0.overruns.is_exhausted()
     }
 
     /// The scripts that reach their limits so often that they are to be suspended.
     pub fn exhausted_scripts(&self) -> BTreeMap<Operation, SuspendedScript> {
-        self.inner.overruns.exhausted()
+        self.0.overruns.exhausted()
     }
 
     /// The rules without these scripts: what they would answer is unknown. No run is counted yet.
     #[must_use]
     pub fn suspending(&self, suspended: BTreeMap<Operation, SuspendedScript>) -> Self {
-        let rules = &self.inner;
+        let rules = &self.0;
         let operations: Vec<&Operation> = suspended.keys().collect();
         let hash = if operations.is_empty() {
             rules.configured_hash.clone()
         } else {
             short_hash(&format!("{} without {operations:?}", rules.configured_hash))
         };
-        Self::of(KindRulesInner {
+        Self(Arc::new(KindRulesInner {
             resource: rules.resource.clone(),
             has_status: rules.has_status,
             levels: rules.levels.clone(),
@@ -286,12 +256,12 @@ impl KindRules {
             overruns: OverrunScores::default(),
             configured_hash: rules.configured_hash.clone(),
             hash,
-        })
+        }))
     }
 
     /// The webhooks that are asked about each object.
     pub fn webhooks(&self) -> &[KindWebhook] {
-        &self.inner.webhooks
+        &self.0.webhooks
     }
 
     /// What an object means, with what webhooks have answered so far.
@@ -300,14 +270,8 @@ impl KindRules {
         object: &JsonTree<'_>,
         answers: &WebhookAnswers,
     ) -> Interpretation {
-        let rules = &self.inner;
-        let evidence = self.status_evidence();
-        let status = match evidence {
-            Some(evidence) => evidence.with(object),
-            None if rules.has_status => KindStatus::Written,
-            None => KindStatus::Absent,
-        };
-        let mut found = built_in(object, status);
+        let rules = &self.0;
+        let mut found = built_in(object, rules.has_status);
         if let Some(levels) = &rules.levels {
             let value = LazyCell::new(|| Value::from(object));
             for operation in SHOWN {
@@ -324,28 +288,25 @@ impl KindRules {
                 .interpreted_by
                 .push(AnsweringLevel::BuiltIn.to_string());
         }
-        if let Some(evidence) = evidence {
-            evidence.note(&found.health_reason);
-        }
         found
     }
 }
 
 impl PartialEq for KindRules {
     fn eq(&self, other: &Self) -> bool {
-        self.inner.resource == other.inner.resource && self.hash() == other.hash()
+        self.0.resource == other.0.resource && self.hash() == other.hash()
     }
 }
 
 impl fmt::Debug for KindRules {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "rules {} of {}", self.hash(), self.inner.resource.gvk)
+        write!(out, "rules {} of {}", self.hash(), self.0.resource.gvk)
     }
 }
 
 impl Interpret for KindRules {
     fn reads(&self) -> &MemberMask {
-        &self.inner.reads
+        &self.0.reads
     }
 
     fn interpret(&self, object: &JsonTree<'_>) -> Interpretation {
@@ -447,8 +408,8 @@ fn answer(
 }
 
 /// What the built-in rules say, all of it.
-fn built_in(object: &JsonTree<'_>, status: KindStatus) -> Interpretation {
-    let summary = summarize(object, status);
+fn built_in(object: &JsonTree<'_>, has_status: bool) -> Interpretation {
+    let summary = summarize(object, Some(has_status));
     Interpretation {
         health: summary.health.as_str(),
         health_reason: summary.reason,

@@ -45,17 +45,6 @@ impl KindExtent {
     }
 }
 
-/// What the documents of a kind say of its status.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StoredStatus {
-    /// There are none.
-    Unknown,
-    /// Some say that no object of the kind has ever had one.
-    NeverWritten,
-    /// Some have it, or wait for it.
-    Written,
-}
-
 /// The id and version of a stored document.
 #[derive(Clone, Copy, Debug)]
 pub struct StoredVersion<'s> {

@@ -37,7 +37,7 @@ mod writer;
 
 pub use checkpoint::{Checkpoint, Checkpoints, KindOfUnit};
 pub use error::StoreError;
-pub use extent::{Extent, KindExtent, StoredStatus, StoredVersion, Visit};
+pub use extent::{Extent, KindExtent, StoredVersion, Visit};
 pub use reader::IndexReader;
 pub use revision::IndexRevision;
 pub use writer::{IndexWriter, ShardUse};

@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use fleetdex_core::{model::ClusterName, query::ResourceName};
 
 use crate::{
-    Checkpoints, Extent, IndexRevision, KindExtent, StoreError, StoredStatus, Visit,
+    Checkpoints, Extent, IndexRevision, StoreError, Visit,
     bulk::{Verdict, Write},
 };
 
@@ -84,17 +84,6 @@ pub trait IndexWriter: Send + Sync {
         rules_hash: Option<&str>,
     ) -> Result<bool, StoreError> {
         Ok(rules_hash.is_some())
-    }
-
-    /// What documents that were made by these rules say of the status of a kind. A store that does not
-    /// outlive a restart says nothing.
-    async fn status_of(
-        &self,
-        _revision: &IndexRevision,
-        _kind: &KindExtent,
-        _rules_hash: &str,
-    ) -> Result<StoredStatus, StoreError> {
-        Ok(StoredStatus::Unknown)
     }
 
     /// The ids of an extent's fallback documents.

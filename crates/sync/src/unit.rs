@@ -20,8 +20,8 @@ use fleetdex_core::{
     model::{Document, NameHash, Object, ObjectError, Unit, Version},
     planted::{Bug, planted},
 };
-use fleetdex_interpreter::rules::{KindRules, StatusEvidence};
-use fleetdex_store::{Extent, IndexRevision, KindExtent, StoreError, StoredStatus};
+use fleetdex_interpreter::rules::KindRules;
+use fleetdex_store::{Extent, IndexRevision, StoreError};
 use fleetdex_telemetry::{
     Traces,
     metrics::{EventType, RelistReason, UnitMetrics},
@@ -94,10 +94,8 @@ struct UnitRunner {
     list: listing::Listing,
     /// Why the unit is listed again; `None` for the first list.
     relist: Option<RelistReason>,
-    /// Whether the next list also writes unchanged objects if documents were made by other rules.
+    /// Whether the next list also writes unchanged objects.
     writes_again: bool,
-    /// Whether it writes them in any case.
-    interprets_again: bool,
     skips: SkipLog,
     /// The trace of the line or page that is handled now, if it is recorded.
     trace: Option<WriteTrace>,
@@ -179,7 +177,6 @@ impl UnitTask {
             list,
             relist: None,
             writes_again,
-            interprets_again: false,
             skips: SkipLog::default(),
             trace: None,
         };
@@ -209,28 +206,7 @@ impl UnitTask {
             .rejected(&revision, &Extent::of(&self.unit))
             .await?;
         self.progress.set_rejected(&rejected);
-        self.recall_status(&revision).await?;
         Ok(revision)
-    }
-
-    /// Learns from the documents whether objects of the kind have ever had a status.
-    async fn recall_status(&self, revision: &IndexRevision) -> Result<(), StoreError> {
-        let evidence = self.rules.as_ref().and_then(KindRules::status_evidence);
-        let Some((evidence, rules_hash)) = evidence.zip(self.rules_hash.as_deref()) else {
-            return Ok(());
-        };
-        // Also objects outside the namespace of the unit say whether there is a controller.
-        let kind = KindExtent {
-            namespace: None,
-            ..KindExtent::of(&self.unit)
-        };
-        let store = self.sink.pipeline.opened().await;
-        let stored = store.status_of(revision, &kind, rules_hash).await?;
-        evidence.begin(
-            stored == StoredStatus::Written,
-            stored == StoredStatus::NeverWritten,
-        );
-        Ok(())
     }
 
     /// The version to resume the watch from; `None` if the unit has to be listed.
@@ -304,14 +280,10 @@ impl UnitRunner {
                 ListWatchStep::Watch { from } => self.watch(from).await,
             };
             self.trace = None;
-            let mut pause = match outcome {
+            let pause = match outcome {
                 Ok(pause) => pause,
                 Err(fault) => self.note_fault(&fault),
             };
-            if self.denies_a_status() {
-                self.interpret_again();
-                pause = Pause::None;
-            }
             self.pause(pause).await;
         }
     }
@@ -346,25 +318,6 @@ impl UnitRunner {
             self.relist = Some(reason);
         }
         pause
-    }
-
-    /// Whether documents say that no object of the kind has ever had a status, and one has.
-    fn denies_a_status(&self) -> bool {
-        let rules = self.task.rules.as_ref();
-        let evidence = rules.and_then(KindRules::status_evidence);
-        evidence.is_some_and(StatusEvidence::is_contradicted)
-    }
-
-    /// Lists the kind again, and writes each object.
-    fn interpret_again(&mut self) {
-        tracing::info!(unit = %self.task.unit, "objects without a status are interpreted again, as the kind has a controller");
-        let rules = self.task.rules.as_ref();
-        if let Some(evidence) = rules.and_then(KindRules::status_evidence) {
-            evidence.forget_denial();
-        }
-        self.interprets_again = true;
-        self.relist = Some(RelistReason::Rules);
-        self.machine = ListWatchMachine::new(None);
     }
 
     fn next_delay(&mut self) -> Duration {
@@ -444,9 +397,6 @@ impl UnitRunner {
             if !self.handle_line(&line).await? {
                 self.relist = Some(RelistReason::Error);
                 return Ok(Pause::Backoff);
-            }
-            if self.denies_a_status() {
-                return Ok(Pause::None);
             }
         }
     }

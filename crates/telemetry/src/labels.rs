@@ -24,8 +24,6 @@ pub enum RelistReason {
     Expired,
     /// The watch failed, and its state is in doubt.
     Error,
-    /// Objects of the kind mean something else now: one has got a status, and none had one before.
-    Rules,
 }
 
 /// The result of one item of a bulk request.
@@ -174,7 +172,7 @@ pub(super) use label_sets;
 
 label_values! {
     EventType { Added => "added", Modified => "modified", Deleted => "deleted", Bookmark => "bookmark", Error => "error" }
-    RelistReason { Expired => "expired", Error => "error", Rules => "rules" }
+    RelistReason { Expired => "expired", Error => "error" }
     BulkVerdict { Indexed => "indexed", Deleted => "deleted", Superseded => "superseded", Absent => "absent", Retried => "retried", Rejected => "rejected", Fallback => "fallback", GivenUp => "given_up" }
     Drift { Missing => "missing", Differing => "differing", Surplus => "surplus" }
     AbortReason { SlowClient => "slow_client", DeadlineExceeded => "deadline_exceeded" }

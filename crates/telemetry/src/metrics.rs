@@ -70,7 +70,7 @@ families! {
         list_bytes: Family<UnitLabels, Counter> = Family::default(), "list", Bytes,
             "Size of list responses after decompression";
         relists: Family<RelistLabels, Counter> = Family::default(), "relists", Count,
-            "Complete lists after the first one: the resourceVersion to resume from is gone (expired), the watch failed and its state is in doubt (error), or objects mean something else (rules)";
+            "Complete lists after the first one: the resourceVersion to resume from is gone (expired), or the watch failed and its state is in doubt (error)";
         watches_opened: Family<UnitLabels, Counter> = Family::default(), "watches_opened", Count,
             "Watches that were opened";
         watch_expired: Family<UnitLabels, Counter> = Family::default(), "watch_expired", Count,
@@ -416,7 +416,7 @@ impl Metrics {
                 drift,
             });
         }
-        for reason in [Reason::Expired, Reason::Error, Reason::Rules] {
+        for reason in [Reason::Expired, Reason::Error] {
             self.families.relists.remove(&RelistLabels {
                 cluster: Arc::clone(cluster),
                 kind: Arc::clone(kind),

@@ -67,9 +67,6 @@ const WORDS: [&str; 6] = [
     "Unknown",
 ];
 
-/// The reason of an object without a status, of a kind of which no object has ever had one.
-pub const NO_CONTROLLER: &str = "NoController";
-
 /// The key of the message among the terms of the embedded store. No selector names it.
 pub const HEALTH_MESSAGE: &str = "health message";
 

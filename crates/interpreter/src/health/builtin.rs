@@ -40,14 +40,6 @@ pub fn assess(object: Tree<'_>) -> Option<Assessment> {
     }
 }
 
-/// Whether a kind has a rule that leaves nothing to the generic one.
-pub fn has_rule(group: &str, kind: &str) -> bool {
-    if group.is_empty() {
-        return core_rule(kind).is_some();
-    }
-    rule(group, kind).is_some() || (group, kind) == ("argoproj.io", "Application")
-}
-
 type Rule = fn(Tree<'_>) -> Assessment;
 
 fn core_rule(kind: &str) -> Option<Rule> {

@@ -252,11 +252,6 @@ impl StreamSupervisor {
         let Some(running) = self.stores.get(store) else {
             return;
         };
-        let rules = plan.rules.as_ref().map(KindRules::for_stream);
-        let plan = &StreamPlan {
-            rules,
-            ..plan.clone()
-        };
         let epoch = running.epoch;
         let resumed = self
             .disconnected

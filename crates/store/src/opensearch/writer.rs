@@ -8,7 +8,7 @@ use std::{
 
 use async_trait::async_trait;
 use fleetdex_core::{
-    model::{ClusterName, NO_CONTROLLER},
+    model::ClusterName,
     planted::{Bug, planted},
     query::ResourceName,
 };
@@ -22,8 +22,7 @@ use super::{
     visible_resources::VisibleResources,
 };
 use crate::{
-    Checkpoints, Extent, IndexRevision, IndexWriter, KindExtent, ShardUse, StoreError,
-    StoredStatus, Visit,
+    Checkpoints, Extent, IndexRevision, IndexWriter, ShardUse, StoreError, Visit,
     bulk::{self, Encoded, Verdict, Write},
 };
 
@@ -156,28 +155,6 @@ impl IndexWriter for Engine {
         };
         let found = self.ids_of(revision, extent, &other, 1).await?;
         Ok(!found.is_empty())
-    }
-
-    async fn status_of(
-        &self,
-        revision: &IndexRevision,
-        kind: &KindExtent,
-        rules_hash: &str,
-    ) -> Result<StoredStatus, StoreError> {
-        let extent = Extent::Kind(kind.clone());
-        let by_rules = json!({ "term": { "search.rulesHash": rules_hash } });
-        let reason = format!("healthReason={NO_CONTROLLER}");
-        let denied = json!({ "term": { "search.fields": reason } });
-        let denied = json!({ "bool": { "filter": [by_rules, denied] } });
-        if !self.ids_of(revision, &extent, &denied, 1).await?.is_empty() {
-            return Ok(StoredStatus::NeverWritten);
-        }
-        let found = self.ids_of(revision, &extent, &by_rules, 1).await?;
-        Ok(if found.is_empty() {
-            StoredStatus::Unknown
-        } else {
-            StoredStatus::Written
-        })
     }
 
     async fn rejected(

@@ -172,7 +172,7 @@ impl UnitRunner {
         let selections = sink.selections_of(object);
         count_selected(&mut self.list.selected, &selections, true);
         match self.list.stored.listed(&id, object.version()) {
-            ListedAction::Unchanged if !self.writes_again && !self.interprets_again => {
+            ListedAction::Unchanged if !self.writes_again => {
                 self.task.metrics.unchanged.inc();
             }
             ListedAction::Unchanged | ListedAction::Update => {
@@ -242,7 +242,6 @@ impl UnitRunner {
         let stored = std::mem::take(&mut self.list).stored;
         self.delete_unlisted(stored, version).await;
         self.writes_again = false;
-        self.interprets_again = false;
         if let Some(reason) = self.relist.take() {
             self.task.metrics.relisted(reason);
         }
