@@ -163,9 +163,9 @@ fn check(
             .any(|change| matches!(change, Change::RemoveIndex { index } if index == name))
     };
     for change in changes {
-        let (Change::Add { index, .. } | Change::Remove { index, .. }) = change else {
-            continue;
-        };
+        let (Change::Add { index, .. }
+        | Change::Remove { index, .. }
+        | Change::RemoveIndex { index }) = change;
         let by_setting = cluster.indices.get(index).and_then(Index::metadata_block);
         let by_fault = context
             .has_fault(FaultKind::FloodStage)

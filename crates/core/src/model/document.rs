@@ -7,8 +7,8 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use super::{
-    ClusterName, FieldPath, FieldType, Interpret, Interpretation, LeafVisitor, NameHash, Object,
-    ObjectError, Projection, Quantity, Resource, SelectableField, Version,
+    ClusterName, FieldPath, FieldType, Interpret, LeafVisitor, NameHash, Object, ObjectError,
+    Projection, Quantity, Resource, SelectableField, Version,
     annotations::without_hidden_values,
     flat, hex, interpreted_fields, is_interpreted_field,
     json::{RawMembers, write_joined, write_key, write_text},
@@ -90,8 +90,6 @@ pub struct Projector {
     readings: Vec<FieldReading>,
     /// What fields and the interpreter read.
     mask: MemberMask,
-    /// What fields read.
-    fields_mask: MemberMask,
     /// How many fields are read from the object; those of the interpretation follow.
     native_fields: usize,
     /// `{"apiVersion":…,"kind":…,"cluster":…,"search":{"resource":…,"group":…`, and `"rulesHash":…` if it has one
@@ -146,8 +144,7 @@ impl Projector {
             native_fields: fields.len(),
             fields,
             readings,
-            mask: mask.clone(),
-            fields_mask: mask,
+            mask,
             head,
             id_prefix: format!("{api_version}/{}/", gvk.kind),
             kind: gvk.kind.to_string(),
@@ -166,8 +163,7 @@ impl Projector {
         self.native_fields = native.len();
         let interpreted = interpreted_fields().iter().cloned();
         self.fields = native.into_iter().chain(interpreted).collect();
-        (self.readings, self.fields_mask) = read_by(&self.fields);
-        self.mask = self.fields_mask.clone();
+        (self.readings, self.mask) = read_by(&self.fields);
         self.mask.unite(interpreter.reads());
         self.interpreter = Some(interpreter);
         self
@@ -208,7 +204,7 @@ impl Projector {
     /// The values of an object's selectable fields.
     pub fn field_values<'a>(&self, object: &Object<'a>) -> FieldValues<'a> {
         let shown = self.without_hidden_data(object);
-        self.values_in(&shown.tree("", "", &self.fields_mask))
+        self.values_in(&shown.tree("", "", &self.mask))
     }
 
     fn values_in<'a>(&self, object: &JsonTree<'a>) -> FieldValues<'a> {
@@ -265,7 +261,6 @@ impl Projector {
         if self.projection.redacts_nothing() {
             return Ok(self.without_hidden_values(object, Vec::new(), details));
         }
-        object.check_parsed_size()?;
         let (redacted, removed) = self
             .projection
             .redacted(object.json)
@@ -321,17 +316,14 @@ impl Projector {
         details: DocumentDetails<'_>,
     ) -> Document {
         let shown = self.without_hidden_data(object);
-        let too_large = object.check_parsed_size().err();
         let mask = match details.interpreter.map(Interpret::reads) {
-            Some(_) if too_large.is_some() => &self.fields_mask,
             Some(reads) if reads.is_everything() => reads,
             _ => &self.mask,
         };
         let tree = shown.tree(&self.api_version, &self.kind, mask);
-        let interpretation = details.interpreter.map(|interpreter| match &too_large {
-            Some(error) => Interpretation::unknown("ObjectTooLarge", &error.to_string()),
-            None => interpreter.interpret(&tree),
-        });
+        let interpretation = details
+            .interpreter
+            .map(|interpreter| interpreter.interpret(&tree));
         let mut values = self.values_in(&tree);
         if let Some(interpretation) = &interpretation {
             let first = self.native_fields;
@@ -397,7 +389,6 @@ impl Projector {
 
     /// An object as it is stored, without what is redacted or hidden.
     pub fn stored_value(&self, object: &Object<'_>) -> Result<Value, ObjectError> {
-        object.check_parsed_size()?;
         if self.projection.redacts_nothing() {
             return Ok(self.shown_value(object));
         }

@@ -1,16 +1,17 @@
 //! Versions of the fleet: the `resourceVersion` of lists and watches over many clusters.
 //!
 //! Guarantees: a version is a positive decimal integer below 2^63, and grows as long as the clock does not go back, because newer Kubernetes clients compare
-//! versions (KEP-5504). A version of another replica or of an earlier run is never taken for one of this run.
+//! versions (KEP-5504). A version of an earlier run, or of a replica with another tag, is never taken for one of this run: replicas whose names end in
+//! different ordinals have different tags, two others have the same one with a probability of 1 in 65,536.
 
 use std::{fmt, num::NonZeroU64, str::FromStr, time::Duration};
 
 /// 2024-01-01T00:00:00Z in milliseconds since 1970.
 const EPOCH_MILLIS: u64 = 1_704_067_200_000;
 /// A run may number 2 to this power changes for each millisecond that it lasts, before its numbers reach those of a later run.
-const SEQUENCE_BITS: u32 = 15;
+const SEQUENCE_BITS: u32 = 7;
 /// Bits of the replica's tag.
-const TAG_BITS: u32 = 8;
+const TAG_BITS: u32 = 16;
 /// Keeps every version below 2^63, until the year 2058.
 const MAX_POSITION: u64 = (1 << (63 - TAG_BITS)) - 1;
 
@@ -50,17 +51,17 @@ impl fmt::Display for FleetVersion {
     }
 }
 
-/// One run of one replica, which numbers changes from 1.
+/// One run of one replica, whose numbers grow from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReplicaRun {
     /// The position of number 0.
     first: u64,
-    tag: u8,
+    tag: u16,
 }
 
 impl ReplicaRun {
     /// A run of the replica with this tag that began at a time, in milliseconds since 1970.
-    pub fn new(began_millis: u64, tag: u8) -> Self {
+    pub fn new(began_millis: u64, tag: u16) -> Self {
         let first = began_millis
             .saturating_sub(EPOCH_MILLIS)
             .saturating_mul(1 << SEQUENCE_BITS);
@@ -77,7 +78,7 @@ impl ReplicaRun {
     }
 
     /// The tag of a replica whose name ends in an ordinal, such as a Pod of a `StatefulSet`: `fleetdex-3`; `None` for any other name.
-    pub fn tag_of(replica: &str) -> Option<u8> {
+    pub fn tag_of(replica: &str) -> Option<u16> {
         let (_, ordinal) = replica.rsplit_once('-')?;
         let is_plain = ordinal == "0" || !ordinal.starts_with('0');
         Some(ordinal)
@@ -143,8 +144,8 @@ mod tests {
         let tags = [
             "fleetdex-0",
             "fleetdex-3",
-            "fleetdex-255",
-            "fleetdex-256",
+            "fleetdex-65535",
+            "fleetdex-65536",
             "fleetdex-03",
             "fleetdex",
             "a-b",
@@ -153,7 +154,7 @@ mod tests {
         .map(ReplicaRun::tag_of);
         assert_eq!(
             tags,
-            [Some(0), Some(3), Some(255), None, None, None, None, None]
+            [Some(0), Some(3), Some(65_535), None, None, None, None, None]
         );
     }
 
@@ -169,7 +170,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_version_is_read_as_it_was_written(began in start_times(), tag: u8, sequence in 1_u64..1 << 40) {
+        fn a_version_is_read_as_it_was_written(began in start_times(), tag: u16, sequence in 1_u64..1 << 40) {
             let run = ReplicaRun::new(began, tag);
             let version = run.version(sequence);
             let read: FleetVersion = version.to_string().parse().unwrap();
@@ -180,7 +181,7 @@ mod tests {
 
         #[test]
         fn versions_grow_with_every_change_and_every_run(
-            began in start_times(), lasted in 1_u64..1_000_000_000, tags: (u8, u8), sequences: (u32, u16),
+            began in start_times(), lasted in 1_u64..1_000_000_000, tags: (u16, u16), sequences: (u32, u16),
         ) {
             let earlier = ReplicaRun::new(began, tags.0);
             let later = ReplicaRun::new(began + lasted, tags.1);
@@ -191,12 +192,15 @@ mod tests {
 
         #[test]
         fn a_version_of_another_run_or_replica_is_never_taken_for_ours(
-            began in start_times(), other in start_times(), tags: (u8, u8), newest in 0_u64..10_000, sequence in 1_u64..20_000,
+            began in start_times(), after in 0_u64..100_000_000, tags: (u16, u16), newest in 0_u64..1 << 36, sequence in 1_u64..1 << 37,
         ) {
+            // Within a day of each other, so that the times of both runs overlap.
+            let other = began + after;
             let (ours, theirs) = (ReplicaRun::new(began, tags.0), ReplicaRun::new(other, tags.1));
             let found = ours.sequence(theirs.version(sequence), newest);
-            let is_same = began == other && tags.0 == tags.1;
-            prop_assert_eq!(found.is_some(), is_same && sequence <= newest);
+            let shift = after << SEQUENCE_BITS;
+            let is_same = tags.0 == tags.1;
+            prop_assert_eq!(found.is_some(), is_same && sequence + shift <= newest);
         }
     }
 }

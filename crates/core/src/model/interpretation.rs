@@ -45,18 +45,6 @@ pub struct Interpretation {
     pub interpreted_by: Vec<String>,
 }
 
-impl Interpretation {
-    /// Of an object that no rule has read.
-    pub(super) fn unknown(reason: &str, message: &str) -> Self {
-        Self {
-            health: "Unknown",
-            health_reason: reason.to_owned(),
-            health_message: message.to_owned(),
-            ..Self::default()
-        }
-    }
-}
-
 /// The words of health.
 const WORDS: [&str; 6] = [
     "Healthy",

@@ -19,9 +19,9 @@ use super::{
 /// Bytes of an object. By default etcd takes 1.5 MiB and an API server 3 MiB; JSON may be longer than the form that they count. Processing an object takes about
 /// ten times as much memory at worst, for one object on each core.
 pub const MAX_OBJECT_BYTES: usize = 8 << 20;
-/// What an object may take when it is parsed for redactions, rules or webhooks, on each thread that
-/// indexes. Objects of 1.5 MiB need 20 to 30 times their text.
-pub(super) const MAX_PARSED_BYTES: usize = 64 << 20;
+/// What an object may take when it is parsed for redactions, rules, webhooks and selectable fields, on
+/// each thread that indexes. Pods of 1.5 MiB take 25 to 45 MiB.
+const MAX_PARSED_BYTES: usize = 64 << 20;
 /// Levels of nesting of an object. Schemas in definitions of custom resources have about 100, and API servers take 10,000; OpenSearch reads no
 /// document with more than 1,000, and many JSON parsers nothing with more than 512.
 const MAX_DEPTH: usize = 500;
@@ -41,8 +41,8 @@ pub enum ObjectError {
     /// It has too many levels of nesting.
     #[error("the object is nested deeper than the {MAX_DEPTH} levels that are indexed")]
     TooDeep,
-    /// It would take too much memory to parse it whole.
-    #[error("the object takes more than {} MiB when it is parsed", MAX_PARSED_BYTES >> 20)]
+    /// It would take too much memory to parse it.
+    #[error("the object takes more than the {} MiB that one may take when it is parsed", MAX_PARSED_BYTES >> 20)]
     TooLargeParsed,
     /// Redactions cannot be applied, mostly because the object has more than the 127 levels of
     /// nesting that redaction parses, or take too many steps.
@@ -79,8 +79,7 @@ impl<'a> Object<'a> {
     /// An object that is too large has only its metadata.
     pub fn parse_any(json: &'a str) -> Result<(Self, Option<ObjectError>), ObjectError> {
         let malformed = |fault: ScanFault| fault.of(json);
-        if json.len() > MAX_OBJECT_BYTES {
-            let unfit = ObjectError::TooLarge(json.len());
+        if let Err(unfit) = check_size(json) {
             return match TopLevel::scan_metadata(json).map_err(malformed)? {
                 Some(top) => Ok((Self::new(json, top)?, Some(unfit))),
                 None => Err(unfit),
@@ -93,9 +92,7 @@ impl<'a> Object<'a> {
 
     /// Parses an object that can be indexed.
     pub fn parse(json: &'a str) -> Result<Self, ObjectError> {
-        if json.len() > MAX_OBJECT_BYTES {
-            return Err(ObjectError::TooLarge(json.len()));
-        }
+        check_size(json)?;
         match Self::parse_any(json)? {
             (object, None) => Ok(object),
             (_, Some(unfit)) => Err(unfit),
@@ -193,16 +190,6 @@ impl<'a> Object<'a> {
             .map(|(key, value)| (&*key.0, &*value.0))
     }
 
-    /// Fails if it takes too much memory when it is parsed. Only a text that is long enough for
-    /// that is counted.
-    pub(crate) fn check_parsed_size(&self) -> Result<(), ObjectError> {
-        let may_exceed = self.json.len() > MAX_PARSED_BYTES / MAX_PARSED_RATIO;
-        if may_exceed && parsed_size(self.json.as_bytes()) > MAX_PARSED_BYTES {
-            return Err(ObjectError::TooLargeParsed);
-        }
-        Ok(())
-    }
-
     /// The members that a mask names, with the `apiVersion` and `kind` of the object's resource, which items of lists lack. Without the annotation that
     /// holds a copy of the object.
     pub fn tree<'t>(&self, api_version: &'t str, kind: &'t str, mask: &MemberMask) -> JsonTree<'t>
@@ -231,6 +218,19 @@ impl<'a> Object<'a> {
             .find(|(key, _)| key.0 == name)
             .map(|(_, value)| *value)
     }
+}
+
+/// Fails for the text of an object that is too large. What it takes when it is parsed is counted only
+/// of a text that is long enough for too much.
+fn check_size(json: &str) -> Result<(), ObjectError> {
+    if json.len() > MAX_OBJECT_BYTES {
+        return Err(ObjectError::TooLarge(json.len()));
+    }
+    let may_exceed = json.len() > MAX_PARSED_BYTES / MAX_PARSED_RATIO;
+    if may_exceed && parsed_size(json.as_bytes()) > MAX_PARSED_BYTES {
+        return Err(ObjectError::TooLargeParsed);
+    }
+    Ok(())
 }
 
 /// Those of raw members that a mask names.
@@ -438,6 +438,12 @@ mod tests {
             parsed(&format!("\"{}\"", "x".repeat(MAX_OBJECT_BYTES))),
             Err(ObjectError::TooLarge(_))
         ));
+        let maps = |count: usize| format!("[{}]", vec![r#"{"":0}"#; count].join(","));
+        assert!(parsed(&maps(10_000)).is_ok());
+        assert_eq!(
+            parsed(&maps(200_000)).unwrap_err().to_string(),
+            "the object takes more than the 64 MiB that one may take when it is parsed"
+        );
     }
 
     #[test]
@@ -449,11 +455,19 @@ mod tests {
         };
         let deep = format!("{}{}", "[".repeat(10_000), "]".repeat(10_000));
         let long = format!("\"{}\"", "x".repeat(MAX_OBJECT_BYTES));
-        for spec in [&deep, &long] {
+        let many = format!("[{}{{}}]", r#"{"":0},"#.repeat(200_000));
+        for spec in [&deep, &long, &many] {
             let json = object(r#""labels":{"a":"b"},"#, spec);
             let (parsed, unfit) = Object::parse_any(&json).unwrap();
             assert!(
-                matches!(unfit, Some(ObjectError::TooDeep | ObjectError::TooLarge(_))),
+                matches!(
+                    unfit,
+                    Some(
+                        ObjectError::TooDeep
+                            | ObjectError::TooLarge(_)
+                            | ObjectError::TooLargeParsed
+                    )
+                ),
                 "{unfit:?}"
             );
             assert_eq!(

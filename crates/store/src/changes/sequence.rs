@@ -16,7 +16,8 @@ use tokio::time::Instant;
 /// The sequence numbers of this run. Clones share them.
 ///
 /// A number says when it was taken, not how many were taken before: the difference of two versions
-/// that a caller reads would otherwise count changes of clusters that are hidden from it.
+/// that a caller reads would otherwise count the changes between them, also those that are hidden
+/// from it.
 #[derive(Clone)]
 pub struct Sequence(Arc<Numbers>);
 

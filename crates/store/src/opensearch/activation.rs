@@ -10,9 +10,9 @@ use http::Method;
 use serde_json::{Value, json};
 
 use super::{
-    engine::Engine, feed::RevisionSwap, partitions::too_many_changes, shared_index::SharedIndex,
-    survey::FoundRevision, surveyed_index::SurveyedIndex, swap::Swap,
-    visible_resources::VisibleResources,
+    deletion_permit::DeletionPermit, engine::Engine, feed::RevisionSwap,
+    partitions::too_many_changes, shared_index::SharedIndex, survey::FoundRevision,
+    surveyed_index::SurveyedIndex, swap::Swap, visible_resources::VisibleResources,
 };
 use crate::{IndexRevision, StoreError};
 
@@ -21,7 +21,8 @@ use crate::{IndexRevision, StoreError};
 const ATTEMPTS: usize = 50;
 /// The same for several swaps together, before each is made alone.
 const ATTEMPTS_TOGETHER: usize = 3;
-/// The operation, in errors.
+/// The operations, in errors.
+const DELETING: &str = "deleting an index";
 const SWAPPING: &str = "activating a revision";
 
 /// The shared indices that a swap has removed partitions from.
@@ -376,30 +377,49 @@ impl Engine {
         if revision.target.partition().is_some() {
             return self.delete_partition(revision).await;
         }
-        let operation = "deleting an index";
         let index = &revision.index;
-        let Some(permit) = self.permit_deletion(&revision.cluster).await? else {
-            let path = format!("/{index}?ignore_unavailable=true");
-            self.send(operation, Method::DELETE, path, None).await?;
-            tracing::info!(cluster = %revision.cluster, %index, "deleted an index");
-            return Ok(());
+        let permit = self.permit_deletion(&revision.cluster).await?;
+        let outcome = match &permit {
+            Some(permit) => self.delete_index_by(index, permit).await,
+            None => self.delete_index_alone(index).await,
         };
+        match outcome {
+            // OpenSearch takes no change of aliases that has to do with an index on a full disk.
+            Err(error) if permit.is_some() && error.reason() == "Blocked" => {
+                self.delete_index_alone(index).await?;
+            }
+            outcome => outcome?,
+        }
+        tracing::info!(cluster = %revision.cluster, %index, "deleted an index");
+        Ok(())
+    }
+
+    /// Deletes an index if the permit is still there.
+    async fn delete_index_by(
+        &self,
+        index: &IndexName,
+        permit: &DeletionPermit,
+    ) -> Result<(), StoreError> {
         let actions = [
             permit.use_up(),
             json!({ "remove_index": { "index": index } }),
         ];
-        match self.change_aliases(operation, &actions).await {
-            Ok(()) => {}
+        match self.change_aliases(DELETING, &actions).await {
             // It is gone already.
             Err(error @ StoreError::Refused { status: 404, .. })
                 if !permit.is_missing_in(&error) =>
             {
-                return self.withdraw_deletions(&revision.cluster).await;
+                Ok(())
             }
-            Err(error) => return Err(error),
+            outcome => outcome,
         }
-        tracing::info!(cluster = %revision.cluster, %index, "deleted an index");
-        Ok(())
+    }
+
+    async fn delete_index_alone(&self, index: &IndexName) -> Result<(), StoreError> {
+        let path = format!("/{index}?ignore_unavailable=true");
+        self.send(DELETING, Method::DELETE, path, None)
+            .await
+            .map(drop)
     }
 }
 

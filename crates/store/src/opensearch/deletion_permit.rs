@@ -46,8 +46,9 @@ impl DeletionPermit {
 }
 
 impl Engine {
-    /// Permits one deletion. `None` if the checkpoint index is gone, or takes no alias as the disks
-    /// are full: what frees them goes on without a permit.
+    /// Permits one deletion. Takes the place of the permit of an earlier attempt of this process, so
+    /// that failing ones leave one alias. `None` if the checkpoint index is gone, or takes no alias as
+    /// the disks are full: what frees them goes on without a permit.
     pub(super) async fn permit_deletion(
         &self,
         cluster: &ClusterName,
@@ -57,11 +58,14 @@ impl Engine {
             state: prefix.state(),
             alias: prefix.deletion_permit(cluster, fastrand::u64(..)),
         };
-        let action = json!({ "add": { "index": permit.state, "alias": permit.alias } });
-        match self
-            .change_aliases("permitting a deletion", &[action])
-            .await
-        {
+        let former = self
+            .permits
+            .lock()
+            .insert(cluster.clone(), permit.alias.clone());
+        let former = former.map(|alias| remove(&permit.state, &alias));
+        let add = json!({ "add": { "index": permit.state, "alias": permit.alias } });
+        let actions: Vec<Value> = former.into_iter().chain([add]).collect();
+        match self.change_aliases("permitting a deletion", &actions).await {
             Ok(()) => Ok(Some(permit)),
             Err(StoreError::Refused { status: 404, .. }) => Ok(None),
             Err(error) if error.reason() == "Blocked" => Ok(None),
@@ -85,10 +89,9 @@ impl Engine {
             let permits = aliases
                 .keys()
                 .filter(|alias| prefix.is_deletion_permit(cluster, alias));
-            actions.extend(
-                permits.map(|alias| json!({ "remove": { "index": index, "alias": alias } })),
-            );
+            actions.extend(permits.map(|alias| remove(index, alias)));
         }
+        self.permits.lock().remove(cluster);
         if actions.is_empty() {
             return Ok(());
         }
@@ -98,6 +101,10 @@ impl Engine {
             withdrawn => withdrawn,
         }
     }
+}
+
+fn remove(index: &IndexName, alias: &IndexName) -> Value {
+    json!({ "remove": { "index": index, "alias": alias } })
 }
 
 /// Whether a request was refused because an alias that it removes is gone.

@@ -1,6 +1,6 @@
 //! The engine: a client of one OpenSearch, and how it names and shapes indices.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use fleetdex_core::{
@@ -8,6 +8,7 @@ use fleetdex_core::{
     query::Permitted,
 };
 use http::Method;
+use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::sync::RwLock;
 
@@ -83,6 +84,8 @@ pub struct Engine {
     /// Whether this process has removed the checkpoint index and the templates, as no registry names
     /// the store. Indices are made under the read lock, so that none is made meanwhile.
     pub(super) is_retired: Arc<RwLock<bool>>,
+    /// The newest permit of this process to delete what a cluster has.
+    pub(super) permits: Arc<Mutex<BTreeMap<ClusterName, IndexName>>>,
 }
 
 /// Reads the copies of the node that gets the request, where it has any. All nodes get requests in
@@ -134,6 +137,7 @@ impl Engine {
             exclusion: Arc::default(),
             placement: Placement::default(),
             is_retired: Arc::default(),
+            permits: Arc::default(),
         }
     }
 

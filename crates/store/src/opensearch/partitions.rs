@@ -282,13 +282,8 @@ impl Engine {
         let changed = self
             .change_partition("removing a partition", revision, permit.as_ref(), remove)
             .await?;
-        match changed {
-            Some(index) => {
-                tracing::info!(cluster = %revision.cluster, %index, "removed a cluster from a shared index");
-            }
-            // It is gone already.
-            None if permit.is_some() => self.withdraw_deletions(&revision.cluster).await?,
-            None => {}
+        if let Some(index) = changed {
+            tracing::info!(cluster = %revision.cluster, %index, "removed a cluster from a shared index");
         }
         Ok(())
     }

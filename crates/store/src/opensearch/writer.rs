@@ -185,7 +185,12 @@ impl IndexWriter for Engine {
 
     async fn drop_cluster(&self, cluster: &ClusterName) -> Result<(), StoreError> {
         self.delete_revisions(cluster).await?;
-        self.delete_checkpoints(cluster).await
+        self.delete_checkpoints(cluster).await?;
+        // Those of attempts of which no answer came.
+        if let Err(error) = self.withdraw_deletions(cluster).await {
+            tracing::debug!(%cluster, %error, "permits to delete what a cluster had stay until it comes back");
+        }
+        Ok(())
     }
 
     fn hand_over(&self, cluster: &ClusterName) {

@@ -318,6 +318,15 @@ async fn aliases_change_together_or_not_at_all() {
             server.get("/swap*?filter_path=*.aliases").await?;
         }
         server.send(Method::POST, "/_aliases", "").await?;
+        // An index on a full disk is removed by a request of its own only.
+        let full = json!({ "index.blocks.read_only_allow_delete": true });
+        server
+            .put("/swap.g3", &json!({ "settings": alone(&full) }))
+            .await?;
+        let removal = json!({ "remove_index": { "index": "swap.g3" } });
+        server.aliases(json!([removal])).await?;
+        server.get("/swap*?filter_path=*.aliases").await?;
+        server.delete("/swap.g3").await?;
         for path in [
             "/_alias/swap",
             "/_alias/swap*",

@@ -533,41 +533,6 @@ fn a_document_has_what_its_interpreter_says_for_people_and_as_terms() {
 }
 
 #[test]
-fn no_rule_reads_an_object_that_takes_too_much_memory_when_it_is_parsed() {
-    let of = |maps: usize, redactions: &[String]| {
-        let small = vec![r#"{"":0}"#; maps].join(",");
-        let json = format!(
-            r#"{{"metadata":{{"name":"a","uid":"u","resourceVersion":"1"}},"spec":{{"a":7,"maps":[{small}]}},"status":{{}}}}"#
-        );
-        let projector = Projector::new(
-            &"member1".parse().unwrap(),
-            &resource("x.io/v1", "Foo", "foos"),
-            &Projection::new(redactions, &[FieldPath::new("spec.a")]).unwrap(),
-            &[],
-        )
-        .interpreted_by(Arc::new(StatusReader));
-        let document =
-            projector.document(&Object::parse(&json).unwrap(), "2026-01-01T00:00:00Z")?;
-        Ok(serde_json::from_slice::<Value>(document.body.as_deref().unwrap()).unwrap())
-    };
-    let refused = "the object takes more than 64 MiB when it is parsed";
-    assert_eq!(of(10_000, &[]).unwrap()["search"]["health"], "Degraded");
-    // It is stored whole, its fields too.
-    let body = of(200_000, &[]).unwrap();
-    let search = &body["search"];
-    assert_eq!(search["health"], "Unknown");
-    assert_eq!(search["healthReason"], "ObjectTooLarge");
-    assert_eq!(search["healthMessage"], refused);
-    let terms = search["fields"].as_array().unwrap();
-    assert!(terms.contains(&"spec.a=7".into()), "{terms:?}");
-    assert_eq!(body["spec"]["maps"].as_array().unwrap().len(), 200_000);
-    // What has to be removed from it cannot be found.
-    assert!(of(10_000, &["spec.x".to_owned()]).is_ok());
-    let error: ObjectError = of(200_000, &["spec.x".to_owned()]).unwrap_err();
-    assert_eq!(error.to_string(), refused);
-}
-
-#[test]
 fn an_object_has_no_say_in_what_it_is_said_to_mean() {
     let pod = json!({ "metadata": { "name": "a", "uid": "u", "resourceVersion": "1" },
         "health": "Healthy", "image": "x", "replicas": { "ready": 7 }, "search": { "health": "Healthy" } });

@@ -24,7 +24,7 @@ use crate::{
 const MOMENT: Duration = Duration::from_millis(1);
 
 /// A replica's log.
-fn log(tag: u8) -> Arc<Log> {
+fn log(tag: u16) -> Arc<Log> {
     let bounds = Bounds {
         changes: 1_000,
         bytes: 1 << 20,
