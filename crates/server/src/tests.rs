@@ -130,7 +130,7 @@ async fn a_list_without_a_limit_is_complete() {
     )
     .await;
     assert_eq!(code, 200);
-    insta::assert_snapshot!(list, @r#"{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"720856573542400256"},"items":[{"metadata":{"name":"a"}},{"metadata":{"name":"b"}},{"metadata":{"name":"c"}},{"metadata":{"name":"d"}}]}"#);
+    insta::assert_snapshot!(list, @r#"{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"720856573542465536"},"items":[{"metadata":{"name":"a"}},{"metadata":{"name":"b"}},{"metadata":{"name":"c"}},{"metadata":{"name":"d"}}]}"#);
     let cursors: Vec<Option<Cursor>> = main.asked().into_iter().map(|(_, from)| from).collect();
     assert_eq!(cursors, [None, Some(cursor(2)), Some(cursor(3))]);
 }
@@ -1078,7 +1078,7 @@ async fn a_table_or_yaml_is_sent_to_clients_that_accept_it() {
     kind: NodeList
     apiVersion: v1
     metadata:
-      resourceVersion: "720856573542400256"
+      resourceVersion: "720856573542465536"
     items:
     - metadata:
         name: a

@@ -54,7 +54,7 @@ fn continuation(snapshot: &str) -> Continuation {
         .map(|(name, cursor)| (name.parse().unwrap(), cursor))
         .collect();
     Continuation {
-        version: Some("720856573542400256".parse().unwrap()),
+        version: Some("720856573542465536".parse().unwrap()),
         cursors,
     }
 }
