@@ -3,6 +3,7 @@
 
 mod activation;
 mod aggregate;
+mod alias_actions;
 mod authentication;
 mod aws_credentials;
 mod aws_refusal;
@@ -14,6 +15,7 @@ mod client;
 mod connection;
 mod connection_fault;
 mod contexts;
+mod deletion;
 mod deletion_permit;
 mod engine;
 mod extent;

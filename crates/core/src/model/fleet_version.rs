@@ -1,8 +1,9 @@
 //! Versions of the fleet: the `resourceVersion` of lists and watches over many clusters.
 //!
 //! Guarantees: a version is a positive decimal integer below 2^63, and grows as long as the clock does not go back, because newer Kubernetes clients compare
-//! versions (KEP-5504). A version of an earlier run, or of a replica with another tag, is never taken for one of this run: replicas whose names end in
-//! different ordinals have different tags, two others have the same one with a probability of 1 in 65,536.
+//! versions (KEP-5504). A version of an earlier run, or of a replica with another tag, is never taken for
+//! one of this run: replicas whose names end in different ordinals have different tags, two others have
+//! the same one with a probability of 1 in 65,536.
 
 use std::{fmt, num::NonZeroU64, str::FromStr, time::Duration};
 
@@ -192,7 +193,8 @@ mod tests {
 
         #[test]
         fn a_version_of_another_run_or_replica_is_never_taken_for_ours(
-            began in start_times(), after in 0_u64..100_000_000, tags: (u16, u16), newest in 0_u64..1 << 36, sequence in 1_u64..1 << 37,
+            began in start_times(), after in 0_u64..100_000_000, tags: (u16, u16),
+            newest in 0_u64..1 << 36, sequence in 1_u64..1 << 37,
         ) {
             // Within a day of each other, so that the times of both runs overlap.
             let other = began + after;

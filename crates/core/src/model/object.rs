@@ -7,58 +7,12 @@ use serde::Deserialize;
 use super::{
     Version,
     json::{Members, Text},
-    json_fault,
     json_scanner::{JsonContainer, JsonScanner, RawJson, ScanFault},
     json_tree::{JsonTree, TreeMembers},
     member_mask::MemberMask,
-    parsed_size::{MAX_PARSED_RATIO, parsed_size},
-    redaction_error::RedactionError,
+    object_limits::{MAX_DEPTH, MAX_OBJECT_BYTES, ObjectError, check_size},
     well_known::LAST_APPLIED,
 };
-
-/// Bytes of an object. By default etcd takes 1.5 MiB and an API server 3 MiB; JSON may be longer than the form that they count. Processing an object takes about
-/// ten times as much memory at worst, for one object on each core.
-pub const MAX_OBJECT_BYTES: usize = 8 << 20;
-/// What an object may take when it is parsed for redactions, rules, webhooks and selectable fields, on
-/// each thread that indexes. Pods of 1.5 MiB take 25 to 45 MiB.
-const MAX_PARSED_BYTES: usize = 64 << 20;
-/// Levels of nesting of an object. Schemas in definitions of custom resources have about 100, and API servers take 10,000; OpenSearch reads no
-/// document with more than 1,000, and many JSON parsers nothing with more than 512.
-const MAX_DEPTH: usize = 500;
-
-/// Why an object of a list or watch cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub enum ObjectError {
-    /// It is no valid Kubernetes object.
-    #[error("the object is malformed: {}", json_fault(.0))]
-    Malformed(#[from] serde_json::Error),
-    /// A mandatory field of its metadata is missing.
-    #[error("the object has no metadata.{0}")]
-    Missing(&'static str),
-    /// It has too many bytes.
-    #[error("the object has {0} bytes, more than the {MAX_OBJECT_BYTES} that are indexed")]
-    TooLarge(usize),
-    /// It has too many levels of nesting.
-    #[error("the object is nested deeper than the {MAX_DEPTH} levels that are indexed")]
-    TooDeep,
-    /// It would take too much memory to parse it.
-    #[error("the object takes more than the {} MiB that one may take when it is parsed", MAX_PARSED_BYTES >> 20)]
-    TooLargeParsed,
-    /// Redactions cannot be applied, mostly because the object has more than the 127 levels of
-    /// nesting that redaction parses, or take too many steps.
-    #[error("`redact` cannot be applied to the object: {0}")]
-    Unredactable(RedactionError),
-    /// The resource version cannot be ordered.
-    #[error(transparent)]
-    Version(#[from] super::InvalidVersion),
-}
-
-impl ObjectError {
-    /// Whether the text is no JSON, for example because it was cut off, rather than JSON of another shape.
-    pub fn is_cut_off(&self) -> bool {
-        matches!(self, Self::Malformed(error) if error.is_syntax() || error.is_eof())
-    }
-}
 
 /// An object, borrowed from the bytes of a list page or a watch line.
 #[derive(Clone, Debug)]
@@ -78,25 +32,29 @@ impl<'a> Object<'a> {
     ///
     /// An object that is too large has only its metadata.
     pub fn parse_any(json: &'a str) -> Result<(Self, Option<ObjectError>), ObjectError> {
-        let malformed = |fault: ScanFault| fault.of(json);
-        if let Err(unfit) = check_size(json) {
-            return match TopLevel::scan_metadata(json).map_err(malformed)? {
-                Some(top) => Ok((Self::new(json, top)?, Some(unfit))),
-                None => Err(unfit),
-            };
+        let Err(unfit) = check_size(json) else {
+            return Self::parse_sized(json);
+        };
+        match TopLevel::scan_metadata(json).map_err(|fault| fault.of(json))? {
+            Some(top) => Ok((Self::new(json, top)?, Some(unfit))),
+            None => Err(unfit),
         }
-        let top = TopLevel::scan(json).map_err(malformed)?;
-        let unfit = (top.depth > MAX_DEPTH).then_some(ObjectError::TooDeep);
-        Ok((Self::new(json, top)?, unfit))
     }
 
     /// Parses an object that can be indexed.
     pub fn parse(json: &'a str) -> Result<Self, ObjectError> {
         check_size(json)?;
-        match Self::parse_any(json)? {
+        match Self::parse_sized(json)? {
             (object, None) => Ok(object),
             (_, Some(unfit)) => Err(unfit),
         }
+    }
+
+    /// Parses an object that is not too large, but may be too deep.
+    fn parse_sized(json: &'a str) -> Result<(Self, Option<ObjectError>), ObjectError> {
+        let top = TopLevel::scan(json).map_err(|fault| fault.of(json))?;
+        let unfit = (top.depth > MAX_DEPTH).then_some(ObjectError::TooDeep);
+        Ok((Self::new(json, top)?, unfit))
     }
 
     fn new(json: &'a str, top: TopLevel<'a>) -> Result<Self, ObjectError> {
@@ -218,19 +176,6 @@ impl<'a> Object<'a> {
             .find(|(key, _)| key.0 == name)
             .map(|(_, value)| *value)
     }
-}
-
-/// Fails for the text of an object that is too large. What it takes when it is parsed is counted only
-/// of a text that is long enough for too much.
-fn check_size(json: &str) -> Result<(), ObjectError> {
-    if json.len() > MAX_OBJECT_BYTES {
-        return Err(ObjectError::TooLarge(json.len()));
-    }
-    let may_exceed = json.len() > MAX_PARSED_BYTES / MAX_PARSED_RATIO;
-    if may_exceed && parsed_size(json.as_bytes()) > MAX_PARSED_BYTES {
-        return Err(ObjectError::TooLargeParsed);
-    }
-    Ok(())
 }
 
 /// Those of raw members that a mask names.

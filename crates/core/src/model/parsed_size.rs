@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::json_scanner::string_end;
 
 /// The most bytes for each byte of text.
-pub(super) const MAX_PARSED_RATIO: usize = 145;
+const MAX_PARSED_RATIO: usize = 145;
 /// Containers in each other that `serde_json` reads; it refuses deeper texts.
 const MAX_DEPTH: usize = 128;
 /// A value in its array.
@@ -28,6 +28,12 @@ pub fn parsed_size(json: &[u8]) -> usize {
     size.read(json);
     // While a container or text grows, it exists once more.
     VALUE + size.held + size.growing
+}
+
+/// Whether [`parsed_size`] of a text is more than a limit. Only a text that is long enough for that is
+/// counted.
+pub(super) fn exceeds(json: &[u8], limit: usize) -> bool {
+    json.len() > limit / MAX_PARSED_RATIO && parsed_size(json) > limit
 }
 
 /// The bytes that a value takes at most, with what the allocator rounds up.

@@ -3,7 +3,7 @@
 //! OpenSearch may apply a request long after its sender has given up. Meanwhile the cluster may be
 //! read again, and its documents may go to the very index that was to be deleted, or to a new one of
 //! the same name. So each deletion removes, in the same atomic request, an alias of the checkpoint
-//! index that was made for it alone, and whoever reads the cluster again removes these aliases
+//! index that was made for it alone, and opening a revision of the cluster removes these aliases
 //! first.
 
 use std::collections::BTreeMap;
@@ -12,14 +12,15 @@ use fleetdex_core::model::{ClusterName, IndexName};
 use serde::Deserialize;
 use serde_json::{Value, json, value::RawValue};
 
-use super::{client::parse, engine::Engine};
+use super::{
+    alias_actions::{lacks_alias, remove, remove_existing},
+    client::parse,
+    engine::Engine,
+};
 use crate::StoreError;
 
 /// The operation, in errors.
 const WITHDRAWING: &str = "withdrawing deletions";
-/// What OpenSearch (3.4, 2.19) says if an alias that has to exist does not: when it reads the
-/// request, or when it applies it, after another one.
-const ALIAS_MISSING: [&str; 2] = ["aliases_not_found_exception", "required alias ["];
 
 #[derive(Deserialize)]
 struct Aliases {
@@ -36,7 +37,7 @@ pub(super) struct DeletionPermit {
 impl DeletionPermit {
     /// The action that fails if the permit was withdrawn or used.
     pub(super) fn use_up(&self) -> Value {
-        json!({ "remove": { "index": self.state, "alias": self.alias, "must_exist": true } })
+        remove_existing(&self.state, &self.alias)
     }
 
     /// Whether a request was refused for lack of this permit.
@@ -101,14 +102,4 @@ impl Engine {
             withdrawn => withdrawn,
         }
     }
-}
-
-fn remove(index: &IndexName, alias: &IndexName) -> Value {
-    json!({ "remove": { "index": index, "alias": alias } })
-}
-
-/// Whether a request was refused because an alias that it removes is gone.
-pub(super) fn lacks_alias(refusal: &StoreError) -> bool {
-    matches!(refusal, StoreError::Refused { reason, .. }
-        if ALIAS_MISSING.iter().any(|missing| reason.contains(missing)))
 }

@@ -10,7 +10,8 @@ use futures::future::join_all;
 use serde_json::{Value, json};
 
 use super::{
-    deletion_permit::{DeletionPermit, lacks_alias},
+    alias_actions::lacks_alias,
+    deletion_permit::DeletionPermit,
     engine::Engine,
     index_template::revision_index,
     shared_index::{ClusterPartition, SharedIndex, first_aliases},

@@ -22,7 +22,10 @@ use fleetdex_core::{
 };
 use serde_json::{Value, json};
 
-use super::{surveyed_index::SurveyedIndex, visible_resources::VisibleResources};
+use super::{
+    alias_actions::remove_existing, surveyed_index::SurveyedIndex,
+    visible_resources::VisibleResources,
+};
 use crate::IndexRevision;
 
 /// What the aliases of a shared index say.
@@ -62,7 +65,7 @@ impl IndexVersion {
         match self {
             Self::Known(version) => {
                 let alias = index.version_alias(version);
-                Some(json!({ "remove": { "index": index, "alias": alias, "must_exist": true } }))
+                Some(remove_existing(index, &alias))
             }
             Self::Lost(_) | Self::Closed => None,
         }
