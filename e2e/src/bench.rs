@@ -32,6 +32,7 @@ mod pinning;
 mod queries;
 mod query_client;
 mod raw;
+mod raw_updates;
 mod restart;
 mod run;
 mod scrape;

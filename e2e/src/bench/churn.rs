@@ -9,26 +9,20 @@
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use bytes::Bytes;
-use fleetdex_store::bulk::{self, Write};
-use futures::{StreamExt, TryStreamExt, future, stream};
-use rand::{SeedableRng, rngs::StdRng};
 
 use super::figures::Figures;
 use super::figures::verdict;
 use super::pinning::Pinned;
 use super::raw;
-use super::raw::Target;
+use super::raw_updates::{BATCH_BYTES, RawUpdates};
 use super::simulated::Simulated;
 use super::simulated::SimulatedSetup;
 use super::sizes::DEADLINE;
 use super::sizes::Sizes;
 use crate::fleet::Fleet;
 
-/// Raw bulk is tried with each of these numbers of connections, and with Fleetdex's batch size; the
-/// best is measured.
+/// Raw bulk is tried with each of these numbers of connections; the best is measured.
 const CONNECTIONS: [usize; 4] = [1, 2, 3, 4];
-const BATCH_BYTES: usize = 2 << 20;
 /// The offered rate, as a multiple of the raw bulk rate.
 const SATURATION: f64 = 1.5;
 /// The expected share of the raw bulk rate.
@@ -74,12 +68,12 @@ fn saturating(raw: f64) -> u32 {
 
 /// The number of connections with the highest raw bulk rate.
 async fn best_connections(fleet: &Fleet, lines: &[Vec<u8>], sizes: &Sizes) -> Result<usize> {
-    let mut raw = RawBulk::open(fleet, lines).await?;
+    let mut raw = RawUpdates::open(fleet, lines).await?;
     // Lets OpenSearch warm up.
-    raw.update(CONNECTIONS[0], 4 * sizes.warm_up).await?;
+    raw.update_for(CONNECTIONS[0], 4 * sizes.warm_up).await?;
     let mut best = (0.0, CONNECTIONS[0]);
     for connections in CONNECTIONS {
-        let rate = raw.update(connections, sizes.raw).await?;
+        let rate = raw.update_for(connections, sizes.raw).await?;
         println!(
             "  trying {connections} × {} MiB: {rate:.0} docs/s",
             BATCH_BYTES >> 20
@@ -88,7 +82,7 @@ async fn best_connections(fleet: &Fleet, lines: &[Vec<u8>], sizes: &Sizes) -> Re
             best = (rate, connections);
         }
     }
-    raw.target.remove().await?;
+    raw.remove().await?;
     Ok(best.1)
 }
 
@@ -99,80 +93,15 @@ async fn raw_updates(
     connections: usize,
     sizes: &Sizes,
 ) -> Result<f64> {
-    let mut raw = RawBulk::open(fleet, lines).await?;
-    raw.update(connections, sizes.warm_up).await?;
-    let rate = raw.update(connections, sizes.churn).await?;
+    let mut raw = RawUpdates::open(fleet, lines).await?;
+    raw.update_for(connections, sizes.warm_up).await?;
+    let rate = raw.update_for(connections, sizes.churn).await?;
     println!(
         "  raw, {connections} × {} MiB: {rate:.0} docs/s",
         BATCH_BYTES >> 20
     );
-    raw.target.remove().await?;
+    raw.remove().await?;
     Ok(rate)
-}
-
-/// Raw bulk updates of the documents of an index of its own.
-struct RawBulk {
-    target: Target,
-    writes: Vec<Write>,
-    /// Documents per batch.
-    batch: usize,
-    version: u64,
-    random: StdRng,
-}
-
-impl RawBulk {
-    /// Fills an index.
-    async fn open(fleet: &Fleet, lines: &[Vec<u8>]) -> Result<Self> {
-        let target = Target::open(fleet, "rawupdates").await?;
-        let writes = target.writes(lines)?;
-        let batches = raw::batches(&writes, BATCH_BYTES);
-        for batch in &batches {
-            target
-                .send(bulk::encode(&writes[batch.clone()]).body, batch.len())
-                .await?;
-        }
-        target.activate().await?;
-        let version = writes
-            .iter()
-            .map(|write| write.document.version.get())
-            .max()
-            .unwrap_or_default();
-        Ok(Self {
-            batch: writes.len() / batches.len(),
-            target,
-            writes,
-            version,
-            random: StdRng::seed_from_u64(1),
-        })
-    }
-
-    /// An encoded batch of new versions of random documents.
-    fn next_batch(&mut self) -> Result<Bytes> {
-        let chosen = rand::seq::index::sample(&mut self.random, self.writes.len(), self.batch);
-        let mut writes: Vec<Write> = chosen
-            .iter()
-            .map(|position| self.writes[position].clone())
-            .collect();
-        for write in &mut writes {
-            self.version += 1;
-            write.document.version = self.version.to_string().parse()?;
-        }
-        Ok(bulk::encode(&writes).body)
-    }
-
-    /// Writes for `duration`. Returns the documents per second.
-    async fn update(&mut self, connections: usize, duration: Duration) -> Result<f64> {
-        let (target, count) = (self.target.clone(), self.batch);
-        let started = Instant::now();
-        let bodies =
-            std::iter::from_fn(|| (started.elapsed() < duration).then(|| self.next_batch()));
-        let send = async |body: Result<Bytes>| target.send(body?, count).await;
-        let answers = stream::iter(bodies).map(send).buffer_unordered(connections);
-        let sent = answers
-            .try_fold(0, |sent, ()| future::ready(Ok(sent + count)))
-            .await?;
-        Ok(sent as f64 / started.elapsed().as_secs_f64())
-    }
 }
 
 async fn saturate(setup: &SimulatedSetup, rate: u32, sizes: &Sizes) -> Result<ChurnResult> {

@@ -36,6 +36,8 @@ use crate::{
 };
 
 const CLUSTERS: usize = 10;
+/// Audits list members, who are to receive no request because of a query.
+const NO_AUDITS: &str = "--audit-interval=0";
 /// Latency added towards distant members, each way.
 const ADDED_LATENCY: Duration = Duration::from_millis(50);
 
@@ -71,6 +73,7 @@ pub async fn measure(
     let operator = Operator::start(OperatorOptions {
         kubeconfig: fleet.control_plane().kubeconfig(),
         dir: fleet.dir().to_owned(),
+        arguments: vec![NO_AUDITS.to_owned()],
         ..OperatorOptions::default()
     })?;
     // One stream per store.
