@@ -3,8 +3,8 @@
 //! Order: a pending deletion, the rule of the kind, the generic rule. A caller that asks a script or a
 //! webhook first asks [`deletion::assess`] before that, as Argo CD does.
 
-use fleetdex_core::model::JsonTree;
-use serde_json::Value;
+use fleetdex_core::model::{Gvk, JsonTree};
+use serde_json::{Value, json};
 
 use crate::value::{Tree, integer, observed_generation};
 
@@ -12,16 +12,23 @@ mod assessment;
 pub mod builtin;
 pub mod deletion;
 pub mod generic;
+mod known_status;
 
 pub use assessment::{Assessment, Health, MAX_MESSAGE_BYTES, MAX_REASON_BYTES};
+pub use known_status::KnownStatus;
 
 /// The health of a live object by the built-in rules: that of its kind, or the generic one.
-///
-/// `has_status`: whether the kind has a status at all, if discovery says.
-pub fn assess(object: Tree<'_>, has_status: Option<bool>) -> Assessment {
+pub fn assess(object: Tree<'_>, status: KnownStatus) -> Assessment {
     deletion::assess(object)
         .or_else(|| builtin::assess(object))
-        .unwrap_or_else(|| generic::assess(object, has_status))
+        .unwrap_or_else(|| generic::assess(object, status))
+}
+
+/// Whether the health of an object of a kind, without a status, depends on what is known of the kind.
+pub fn depends_on_known_status(gvk: &Gvk) -> bool {
+    let bare = json!({ "apiVersion": gvk.api_version(), "kind": *gvk.kind });
+    let health = |status| assess(&(&bare).into(), status);
+    health(KnownStatus::NeverWritten) != health(KnownStatus::Written)
 }
 
 /// The boolean of Karmada's contract for an object that the built-in rules assessed: that of
@@ -48,7 +55,7 @@ pub fn from_boolean(object: &Value, healthy: bool) -> Assessment {
     } else {
         Health::Degraded
     };
-    let cause = assess(object, None);
+    let cause = assess(object, KnownStatus::Unknown);
     if matches!(cause.health, Health::Healthy | Health::Suspended) {
         return Assessment::new(health, UNHEALTHY, "");
     }

@@ -53,7 +53,7 @@ pub fn interpret(request: &Request<'_>) -> Result<Option<Response>, InterpretErr
 
 fn health_of(object: &Value) -> Response {
     let object = &JsonTree::from(object);
-    let assessment = health::assess(object, None);
+    let assessment = health::assess(object, health::KnownStatus::Unknown);
     let healthy = health::healthy(object, &assessment);
     Response::Health {
         assessment,

@@ -137,7 +137,7 @@ pub(crate) fn assert_sufficient(object: &serde_json::Value) {
     use serde_json::Value;
 
     use crate::{
-        health,
+        health::{self, KnownStatus},
         summary::summarize,
         value::{group, text, version},
     };
@@ -149,8 +149,8 @@ pub(crate) fn assert_sufficient(object: &serde_json::Value) {
     mask.add(["apiVersion"]);
     mask.add(["kind"]);
     let read = JsonTree::parse(&json, &mask);
-    let by_all = summarize(&object.into(), Some(true));
-    assert_eq!(summarize(&read, Some(true)), by_all, "{object}");
+    let by_all = summarize(&object.into(), KnownStatus::Written);
+    assert_eq!(summarize(&read, KnownStatus::Written), by_all, "{object}");
     // The cause of what a webhook calls unhealthy.
     let by_all = health::from_boolean(object, false);
     assert_eq!(

@@ -3,7 +3,15 @@
 //! Built-in rules and scripts answer at once. Where a webhook answers, the interpretation says that it is awaited, and is made again with its answer
 //! ([`KindRules::interpret_with`]).
 
-use std::{cell::LazyCell, collections::BTreeMap, fmt, iter, sync::Arc};
+use std::{
+    cell::LazyCell,
+    collections::BTreeMap,
+    fmt, iter,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
 
 use fleetdex_core::model::{
     Interpret, Interpretation, InterpretationLevel, JsonTree, MemberMask, Resource,
@@ -13,7 +21,7 @@ use serde_json::Value;
 use crate::{
     InterpretError, Operation, Request, Response,
     customization::CustomizationSet,
-    health::deletion,
+    health::{self, KnownStatus, deletion, generic},
     image,
     levels::{AnsweringLevel, LevelAnswer, Levels},
     native, reads,
@@ -31,7 +39,7 @@ pub use script_suspension::SuspendedScript;
 
 /// Changes whenever the built-in rules do, so that documents made by older ones are made again. `tests/pure/built_in_rules.rs` fails if it
 /// does not.
-const BUILT_IN_RULES: &str = "3";
+const BUILT_IN_RULES: &str = "4";
 /// What documents show of an object.
 const SHOWN: [Operation; 3] = [
     Operation::InterpretHealth,
@@ -56,8 +64,10 @@ pub struct KindRules(Arc<KindRulesInner>);
 
 struct KindRulesInner {
     resource: Resource,
-    /// Whether objects of the kind have a status.
-    has_status: bool,
+    /// What is known of the status of its objects.
+    known_status: KnownStatus,
+    /// Whether an object was seen that has one.
+    has_seen_status: AtomicBool,
     /// The levels above the built-in rules; `None` if these decide alone.
     levels: Option<Arc<Levels>>,
     /// Whether there are scripts among the levels.
@@ -70,7 +80,7 @@ struct KindRulesInner {
     overruns: OverrunScores,
     /// Of what is configured.
     configured_hash: String,
-    /// The same, with what is suspended.
+    /// The same, with what is suspended and what is known of the status.
     hash: String,
 }
 
@@ -136,7 +146,8 @@ impl RuleSet {
         let mut hash = format!("{BUILT_IN_RULES} {has_status}");
         let mut inner = KindRulesInner {
             resource: resource.clone(),
-            has_status,
+            known_status: known_status(resource, has_status),
+            has_seen_status: AtomicBool::default(),
             levels: None,
             has_scripts: false,
             webhooks: Vec::new(),
@@ -163,7 +174,7 @@ impl RuleSet {
             }
         }
         inner.configured_hash = short_hash(&hash);
-        inner.hash.clone_from(&inner.configured_hash);
+        inner.hash = inner.hash_in_use();
         Some(KindRules(Arc::new(inner)))
     }
 
@@ -238,16 +249,44 @@ impl KindRules {
     /// The rules without these scripts: what they would answer is unknown. No run is counted yet.
     #[must_use]
     pub fn suspending(&self, suspended: BTreeMap<Operation, SuspendedScript>) -> Self {
+        self.changed(suspended, self.0.known_status)
+    }
+
+    /// Whether an object was seen that has a status, so that [`Self::of_written_status`] hold.
+    pub fn have_seen_status(&self) -> bool {
+        self.0.known_status == KnownStatus::NeverWritten
+            && self.0.has_seen_status.load(Ordering::Relaxed)
+    }
+
+    /// Notes that an object of the kind has, or had, a status.
+    pub fn note_status(&self) {
+        self.0.has_seen_status.store(true, Ordering::Relaxed);
+    }
+
+    /// The rules that hold once any object of the kind has had a status: one without waits for its
+    /// own. `None` if these rules know already, or need not.
+    pub fn of_written_status(&self) -> Option<Self> {
+        let is_never_written = self.0.known_status == KnownStatus::NeverWritten;
+        is_never_written.then(|| self.changed(self.0.suspended.clone(), KnownStatus::Written))
+    }
+
+    /// Whether they hold for a kind of which an object has had a status, which others do not know.
+    pub fn know_of_status(&self) -> bool {
+        let resource = &self.0.resource;
+        self.0.known_status == KnownStatus::Written
+            && health::depends_on_known_status(&resource.gvk)
+    }
+
+    fn changed(
+        &self,
+        suspended: BTreeMap<Operation, SuspendedScript>,
+        known_status: KnownStatus,
+    ) -> Self {
         let rules = &self.0;
-        let operations: Vec<&Operation> = suspended.keys().collect();
-        let hash = if operations.is_empty() {
-            rules.configured_hash.clone()
-        } else {
-            short_hash(&format!("{} without {operations:?}", rules.configured_hash))
-        };
-        Self(Arc::new(KindRulesInner {
+        let mut inner = KindRulesInner {
             resource: rules.resource.clone(),
-            has_status: rules.has_status,
+            known_status,
+            has_seen_status: AtomicBool::default(),
             levels: rules.levels.clone(),
             has_scripts: rules.has_scripts,
             webhooks: rules.webhooks.clone(),
@@ -255,8 +294,10 @@ impl KindRules {
             suspended,
             overruns: OverrunScores::default(),
             configured_hash: rules.configured_hash.clone(),
-            hash,
-        }))
+            hash: String::new(),
+        };
+        inner.hash = inner.hash_in_use();
+        Self(Arc::new(inner))
     }
 
     /// The webhooks that are asked about each object.
@@ -271,7 +312,12 @@ impl KindRules {
         answers: &WebhookAnswers,
     ) -> Interpretation {
         let rules = &self.0;
-        let mut found = built_in(object, rules.has_status);
+        if rules.known_status == KnownStatus::NeverWritten
+            && generic::written_status(object).is_some()
+        {
+            self.note_status();
+        }
+        let mut found = built_in(object, rules.known_status);
         if let Some(levels) = &rules.levels {
             let value = LazyCell::new(|| Value::from(object));
             for operation in SHOWN {
@@ -330,7 +376,30 @@ enum KindAnswer {
     Awaited(AnsweringLevel),
 }
 
+/// What is known of the status of a kind before any of its objects is seen.
+fn known_status(resource: &Resource, has_status: bool) -> KnownStatus {
+    if !has_status {
+        KnownStatus::Absent
+    } else if health::depends_on_known_status(&resource.gvk) {
+        KnownStatus::NeverWritten
+    } else {
+        KnownStatus::Written
+    }
+}
+
 impl KindRulesInner {
+    fn hash_in_use(&self) -> String {
+        let operations: Vec<&Operation> = self.suspended.keys().collect();
+        let is_never_written = self.known_status == KnownStatus::NeverWritten;
+        if operations.is_empty() && !is_never_written {
+            return self.configured_hash.clone();
+        }
+        let configured = &self.configured_hash;
+        short_hash(&format!(
+            "{configured} without {operations:?} {is_never_written}"
+        ))
+    }
+
     /// What is known without a look at the object: `None` if there are scripts, or the answer of a webhook to apply.
     fn answer_without_scripts(
         &self,
@@ -408,8 +477,8 @@ fn answer(
 }
 
 /// What the built-in rules say, all of it.
-fn built_in(object: &JsonTree<'_>, has_status: bool) -> Interpretation {
-    let summary = summarize(object, Some(has_status));
+fn built_in(object: &JsonTree<'_>, status: KnownStatus) -> Interpretation {
+    let summary = summarize(object, status);
     Interpretation {
         health: summary.health.as_str(),
         health_reason: summary.reason,

@@ -3,7 +3,7 @@
 use ahash::AHashSet;
 
 use crate::{
-    health::{self, Assessment, Health},
+    health::{self, Assessment, Health, KnownStatus},
     image::MAX_IMAGE_BYTES,
     native::requirements::requests_of_pod_spec,
     pod_template, relations,
@@ -40,13 +40,13 @@ pub struct BuiltInSummary {
     pub dependencies: Vec<String>,
 }
 
-/// The summary of an object. `has_status`: whether its kind has a status at all, if discovery says.
-pub fn summarize(object: Tree<'_>, has_status: Option<bool>) -> BuiltInSummary {
+/// The summary of an object.
+pub fn summarize(object: Tree<'_>, status: KnownStatus) -> BuiltInSummary {
     let Assessment {
         health,
         reason,
         message,
-    } = health::assess(object, has_status);
+    } = health::assess(object, status);
     let pods = pod_template::pod_specs(object);
     let replicas = replicas::of(object);
     let resources = resources(&pods, replicas.desired);

@@ -12,6 +12,7 @@ mod shutdown;
 mod stores;
 mod stream_completeness;
 mod streams;
+mod written_statuses;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -40,6 +41,7 @@ use tokio::{
     time::Instant,
 };
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
+use written_statuses::{WrittenStatuses, uid_of};
 
 use super::{
     MemberView, RegistryView,
@@ -116,6 +118,7 @@ pub struct StreamSupervisor {
     /// What says what objects mean.
     rules: Arc<RuleSet>,
     suspensions: ScriptSuspensions,
+    written_statuses: WrittenStatuses,
     /// Asks interpreter webhooks; `None`: none is asked.
     webhooks: Option<WebhookAccess>,
     /// How many streams have been started.
@@ -217,6 +220,7 @@ impl StreamSupervisor {
             knows_all_members: true,
             rules: Arc::default(),
             suspensions: ScriptSuspensions::default(),
+            written_statuses: WrittenStatuses::default(),
             webhooks: None,
             streams_started: 0,
             draining: Vec::new(),
@@ -299,7 +303,7 @@ impl StreamSupervisor {
             |member: &MemberState| member.connection.as_ref().map(|connection| connection.id);
         let leaving = plan(leaving, &[], &self.rules).stores;
         let mut plan = plan(live, &views, &self.rules);
-        self.suspend_scripts(&mut plan);
+        self.change_rules(&mut plan, members);
         let former_locations = self.update_former_locations(&plan, &leaving);
         let desired = Applied {
             plan,
@@ -322,15 +326,20 @@ impl StreamSupervisor {
         self.maintain();
     }
 
-    /// Takes scripts out of a plan of which too many runs reach a limit.
-    fn suspend_scripts(&mut self, plan: &mut Plan) {
+    /// Changes the rules of a plan by what its streams have seen: a status of a kind, and scripts of
+    /// which too many runs reach a limit.
+    fn change_rules(&mut self, plan: &mut Plan, members: &BTreeMap<ClusterName, MemberState>) {
         let now = Instant::now();
         for (stream, running) in &self.units {
             if let Some(rules) = &running.plan.rules {
                 self.suspensions.suspend(stream, rules, &self.metrics, now);
+                let uid = uid_of(members, &stream.unit.cluster);
+                self.written_statuses.note(stream, rules, uid);
             }
         }
         self.suspensions.apply(plan, now);
+        self.written_statuses
+            .apply(plan, |cluster| uid_of(members, cluster));
     }
 
     /// The plan that was applied last.

@@ -86,6 +86,17 @@ pub trait IndexWriter: Send + Sync {
         Ok(rules_hash.is_some())
     }
 
+    /// Whether an extent has documents that were made by these rules. A store that does not outlive
+    /// a restart says no.
+    async fn has_documents_of_rules(
+        &self,
+        _revision: &IndexRevision,
+        _extent: &Extent,
+        _rules_hash: &str,
+    ) -> Result<bool, StoreError> {
+        Ok(false)
+    }
+
     /// The ids of an extent's fallback documents.
     async fn rejected(
         &self,

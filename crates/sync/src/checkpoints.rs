@@ -168,20 +168,28 @@ impl CheckpointTracker {
         key: &UnitKey,
         plan: &str,
     ) -> Option<StreamPosition> {
-        let clusters = self.lock();
-        let tracked = clusters
-            .get(&revision.cluster)
-            .filter(|tracked| tracked.index == revision.id)?;
-        let checkpoint = tracked
-            .units
-            .get(key)?
-            .checkpoint()
+        let checkpoint = self
+            .checkpoint_of(revision, key)
             .filter(|checkpoint| checkpoint.plan == plan)?;
         Some(StreamPosition {
             version: checkpoint.version,
             objects: checkpoint.objects,
             selected: checkpoint.selected,
         })
+    }
+
+    /// The plan of the checkpoint of a unit.
+    pub fn plan_of(&self, revision: &IndexRevision, key: &UnitKey) -> Option<String> {
+        let checkpoint = self.checkpoint_of(revision, key)?;
+        Some(checkpoint.plan)
+    }
+
+    fn checkpoint_of(&self, revision: &IndexRevision, key: &UnitKey) -> Option<Checkpoint> {
+        let clusters = self.lock();
+        let tracked = clusters
+            .get(&revision.cluster)
+            .filter(|tracked| tracked.index == revision.id)?;
+        tracked.units.get(key)?.checkpoint()
     }
 
     /// Takes the checkpoint of a unit from its progress from now on.

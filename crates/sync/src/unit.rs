@@ -5,6 +5,7 @@
 
 mod list;
 mod listing;
+mod other_rules;
 
 use std::{
     sync::Arc,
@@ -31,6 +32,7 @@ use jiff::Timestamp;
 use tokio::{sync::Semaphore, time::Instant};
 use tokio_util::sync::CancellationToken;
 
+pub use self::other_rules::WITH_STATUS;
 use super::{
     audit::Audit,
     checkpoints::UnitKey,
@@ -63,6 +65,11 @@ pub struct UnitTask {
     /// those that every document of the index is made by. Documents of other rules are written again
     /// by the next list, although their versions are those of the member.
     pub rules_hash: Option<Arc<str>>,
+    /// The same of the rules that hold once any object of the kind has had a status; `None`: these
+    /// do, or it makes no difference.
+    pub written_status_hash: Option<Arc<str>>,
+    /// Ends the task.
+    pub stop: CancellationToken,
     /// Whether selectors are sent to the member, so that an object that it does not list may still
     /// exist.
     pub is_selective: bool,
@@ -124,8 +131,9 @@ impl SkipLog {
 }
 
 impl UnitTask {
-    /// Runs until cancelled.
-    pub async fn run(self, cancel: CancellationToken) {
+    /// Runs until it is stopped, or other rules hold.
+    pub async fn run(self) {
+        let stop = self.stop.clone();
         let audit = Arc::clone(&self.audit);
         let audits = async move |interval: Option<Duration>| match interval {
             Some(interval) => audit.repeat(interval).await,
@@ -141,11 +149,10 @@ impl UnitTask {
                 None => std::future::pending().await,
             }
         };
-        cancel
-            .run_until_cancelled(Box::pin(async {
-                tokio::join!(self.run_stream(), audits, passes)
-            }))
-            .await;
+        stop.run_until_cancelled(Box::pin(async {
+            tokio::join!(self.run_stream(), audits, passes)
+        }))
+        .await;
     }
 
     async fn run_stream(self) {
@@ -206,6 +213,7 @@ impl UnitTask {
             .rejected(&revision, &Extent::of(&self.unit))
             .await?;
         self.progress.set_rejected(&rejected);
+        self.end_if_checkpoint_knows_status(&revision).await;
         Ok(revision)
     }
 
@@ -501,19 +509,11 @@ impl UnitRunner {
             tracing::debug!(unit = %self.task.unit, uid = ?object.uid(), reason, "storing only the identity of an object");
             sink.projector.identity(object, &reason, now)
         });
+        // Before the write: the next list writes what other rules say of the object.
+        self.task.end_for_other_rules().await;
         self.write(document, Some(name), wait).await;
-        self.end_if_exhausted().await;
         if let Some(enrichment) = self.task.enrichment.as_ref().filter(|_| is_fit) {
             enrichment.submit(object);
-        }
-    }
-
-    /// Never returns once a script of the kind is to be suspended: the supervisor ends this task, and starts it again with other rules.
-    async fn end_if_exhausted(&self) {
-        let rules = self.task.rules.as_ref();
-        if rules.is_some_and(KindRules::have_exhausted_script) {
-            self.task.progress.require_list();
-            std::future::pending::<()>().await;
         }
     }
 

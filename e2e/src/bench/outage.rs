@@ -162,9 +162,7 @@ async fn raw_recovery(fleet: &Fleet, setup: &SimulatedSetup, documents: f64) -> 
     let lines = raw::watch_lines(setup.simulated.client()?).await?;
     let mut raw = RawUpdates::open(fleet, &lines).await?;
     fleet.opensearch()?.restart().await?;
-    let taken = raw
-        .update_documents(CONNECTIONS, documents as usize)
-        .await?;
+    let taken = raw.update_documents(CONNECTIONS, documents).await?;
     raw.remove().await?;
     Ok(taken)
 }

@@ -82,10 +82,10 @@ impl RawUpdates {
     pub(super) async fn update_documents(
         &mut self,
         connections: usize,
-        documents: usize,
+        documents: f64,
     ) -> Result<Duration> {
         let started = Instant::now();
-        self.update_while(connections, |begun| begun < documents)
+        self.update_while(connections, |begun| (begun as f64) < documents)
             .await?;
         Ok(started.elapsed())
     }

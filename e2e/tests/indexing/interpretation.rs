@@ -1,14 +1,17 @@
-//! The built-in rules on statuses that real API servers accept: documents follow each status, and
-//! `spec.interpret` of a registry decides whether they have an interpretation at all.
+//! The built-in rules on statuses that real API servers accept: documents follow each status, an
+//! object waits for one only if its kind has ever had one, and `spec.interpret` of a registry decides
+//! whether documents have an interpretation at all.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
+
+use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use e2e::{
     fleet::unique,
     objects::Objects,
     oracle::document,
-    poll::eventually,
+    poll::{always, eventually},
     query_api::{names_by_field, store_at},
     scenario::{DEADLINE, Registry, Stage},
 };
@@ -284,5 +287,111 @@ async fn health_follows_each_status_and_interpretation_can_be_switched_off() {
     })
     .await
     .unwrap();
+    registry.remove().await.unwrap();
+}
+
+/// The label of the metrics of the kind.
+const ROUTE: &str = r#"kind="mesh.example.com/v1/Route""#;
+/// How long nothing happens after a restart.
+const STABLE_PERIOD: Duration = Duration::from_secs(3);
+const ROUTES: &str = "apis/mesh.example.com/v1/namespaces/default/routes";
+
+/// A kind with a status, which some controller may write.
+fn routes() -> Value {
+    let any = || json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true });
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": { "name": "routes.mesh.example.com" },
+        "spec": {
+            "group": "mesh.example.com", "scope": "Namespaced", "names": { "plural": "routes", "kind": "Route" },
+            "versions": [{
+                "name": "v1", "served": true, "storage": true, "subresources": { "status": {} },
+                "schema": { "openAPIV3Schema": { "type": "object", "properties": { "spec": any(), "status": any() } } },
+            }],
+        },
+    })
+}
+
+/// Waits until the documents of these routes have these reasons.
+async fn until_reasons(stage: &Stage, member: &Objects, prefix: &str, expected: [&str; 2]) {
+    eventually(
+        &format!("the reasons are {expected:?}"),
+        DEADLINE,
+        || async {
+            for (name, reason) in ["a", "b"].into_iter().zip(expected) {
+                let route = member.get(&format!("{ROUTES}/{name}")).await?;
+                let search = interpretation(stage, prefix, &route).await?;
+                let found = search["healthReason"].as_str().unwrap_or_default();
+                ensure!(found == reason, "{name}: {search}");
+            }
+            Ok(())
+        },
+    )
+    .await
+    .unwrap();
+}
+
+/// Restarts the operator, which finds its documents right and writes none.
+async fn restart_without_a_write(
+    stage: &Stage,
+    member: &Objects,
+    registry: &Registry,
+    expected: [&str; 2],
+) {
+    stage.operator.terminate(DEADLINE).await.unwrap();
+    stage.operator.restart().unwrap();
+    stage.operator.wait_ready(DEADLINE).await.unwrap();
+    let count = async |name: &str, labels: &str| stage.operator.count_of(name, labels).await;
+    eventually("the kind is watched", DEADLINE, || async {
+        let watches = count("fleetdex_watches_opened_total", ROUTE).await?;
+        ensure!(watches > 0.0, "{watches} watches");
+        Ok(())
+    })
+    .await
+    .unwrap();
+    always("nothing is listed or written", STABLE_PERIOD, || async {
+        let lists = count("fleetdex_list_pages_total", ROUTE).await?;
+        let written = count("fleetdex_bulk_items_total", r#"verdict="indexed""#).await?;
+        ensure!(lists + written == 0.0, "{lists} lists, {written} writes");
+        anyhow::Ok(())
+    })
+    .await
+    .unwrap();
+    registry.until_ready().await.unwrap();
+    until_reasons(stage, member, &registry.prefix, expected).await;
+}
+
+#[tokio::test]
+async fn an_object_waits_for_a_status_only_if_its_kind_has_ever_had_one_also_after_a_restart() {
+    let stage = Stage::enter().await.unwrap();
+    let member = stage.member(1).unwrap();
+    let path = "apis/apiextensions.k8s.io/v1/customresourcedefinitions/routes.mesh.example.com";
+    member.apply(path, &routes()).await.unwrap();
+    for name in ["a", "b"] {
+        let route = json!({
+            "apiVersion": "mesh.example.com/v1", "kind": "Route", "metadata": { "name": name }, "spec": {},
+        });
+        eventually("a route is made", DEADLINE, || async {
+            member.apply(&format!("{ROUTES}/{name}"), &route).await
+        })
+        .await
+        .unwrap();
+    }
+    let selectors = json!([{ "apiVersion": "mesh.example.com/v1", "kind": "Route" }]);
+    let registry = Registry::new(&stage, "routes", &["member1"], &selectors).unwrap();
+    registry.apply().await.unwrap();
+    registry.until_ready().await.unwrap();
+    let none = ["NoController", "NoController"];
+    until_reasons(&stage, &member, &registry.prefix, none).await;
+    restart_without_a_write(&stage, &member, &registry, none).await;
+
+    let refused = json!({ "status": { "phase": "Failed" } });
+    member
+        .merge(&format!("{ROUTES}/a/status"), &refused)
+        .await
+        .unwrap();
+    let waiting = ["Failed", "NoStatus"];
+    until_reasons(&stage, &member, &registry.prefix, waiting).await;
+    restart_without_a_write(&stage, &member, &registry, waiting).await;
     registry.remove().await.unwrap();
 }

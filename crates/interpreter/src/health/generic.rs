@@ -18,7 +18,7 @@ use self::evidence::{Basis, Evidence, Indication};
 use self::field::{Fields, Reading};
 use self::nested::Nested;
 use self::tone::Tone;
-use super::{Assessment, Health};
+use super::{Assessment, Health, KnownStatus};
 use crate::value::{Tree, TreeObject, integer, list, map, observed_generation, text};
 
 mod condition;
@@ -37,16 +37,16 @@ const PROSE: [&str; 3] = ["reason", "message", "description"];
 /// Fields of a status after these are not read.
 const MAX_FIELDS: usize = 500;
 
-/// The health of an object of any kind. `has_status`: whether the kind has a status at all, if discovery says.
-pub fn assess(object: Tree<'_>, has_status: Option<bool>) -> Assessment {
+/// The health of an object of any kind.
+pub fn assess(object: Tree<'_>, of_kind: KnownStatus) -> Assessment {
     if !text(object, &["metadata", "deletionTimestamp"]).is_empty() {
         return progressing("Deleting", "pending deletion");
     }
     if let Some(field) = pause::find(object) {
         return Assessment::new(Health::Suspended, field, &format!("paused by {field}"));
     }
-    let Some(status) = map(object, &["status"]).filter(|status| !is_blank(status)) else {
-        return without_status(text(object, &["kind"]), has_status);
+    let Some(status) = written_status(object) else {
+        return without_status(text(object, &["kind"]), of_kind);
     };
     let generation = integer(object, &["metadata", "generation"]);
     let observed = observed_generation(object);
@@ -76,13 +76,28 @@ fn is_blank(status: TreeObject<'_>) -> bool {
     })
 }
 
-fn without_status(kind: &str, has_status: Option<bool>) -> Assessment {
-    let expects_status = !words::is_status_never_written(kind)
-        && has_status.unwrap_or_else(|| !words::has_no_status(kind));
-    if expects_status {
-        return progressing("NoStatus", "the status is not written yet");
+/// The status of an object, if there is anything in it.
+pub fn written_status(object: Tree<'_>) -> Option<TreeObject<'_>> {
+    map(object, &["status"]).filter(|status| !is_blank(status))
+}
+
+fn without_status(kind: &str, of_kind: KnownStatus) -> Assessment {
+    let plain = Assessment::plain(Health::Healthy);
+    if words::is_status_never_written(kind) {
+        return plain;
     }
-    Assessment::plain(Health::Healthy)
+    match of_kind {
+        KnownStatus::Absent => plain,
+        KnownStatus::Unknown if words::has_no_status(kind) => plain,
+        KnownStatus::NeverWritten => Assessment::new(
+            Health::Healthy,
+            "NoController",
+            "no object of this kind has ever had a status in this cluster",
+        ),
+        KnownStatus::Unknown | KnownStatus::Written => {
+            progressing("NoStatus", "the status is not written yet")
+        }
+    }
 }
 
 fn by_status(object: Tree<'_>, status: TreeObject<'_>, generation: Option<i64>) -> Assessment {

@@ -12,7 +12,7 @@ fn widget(generation: &Value, observed: &Value) -> Value {
 #[test]
 fn a_kind_with_a_boolean_of_karmada_is_healthy_by_it() {
     let paused = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"generation": 1}, "spec": {"paused": true}});
-    let assessment = assess(&(&paused).into(), None);
+    let assessment = assess(&(&paused).into(), KnownStatus::Unknown);
     assert_eq!(assessment.health, Health::Suspended);
     assert!(!healthy(&(&paused).into(), &assessment));
 }
@@ -98,6 +98,9 @@ fn a_hook_that_is_being_deleted_has_the_health_of_its_rule() {
             Health::Progressing,
         ),
     ] {
-        assert_eq!(assess(&(&pod(finalizer)).into(), None).health, health);
+        assert_eq!(
+            assess(&(&pod(finalizer)).into(), KnownStatus::Unknown).health,
+            health
+        );
     }
 }

@@ -10,7 +10,7 @@ fn object(yaml: &str) -> Value {
 }
 
 fn replicas(yaml: &str) -> (Option<i64>, Option<i64>) {
-    let summary = summarize(&(&object(yaml)).into(), None);
+    let summary = summarize(&(&object(yaml)).into(), KnownStatus::Unknown);
     (summary.replicas_desired, summary.replicas_ready)
 }
 
@@ -179,7 +179,7 @@ fn resources_of(spec: &str, replicas: i64) -> Option<(f64, i64)> {
     let yaml = format!(
         "{{apiVersion: apps/v1, kind: Deployment, spec: {{replicas: {replicas}, template: {{spec: {spec}}}}}}}"
     );
-    let summary = summarize(&(&object(&yaml)).into(), None);
+    let summary = summarize(&(&object(&yaml)).into(), KnownStatus::Unknown);
     assert_eq!(summary.cpu_cores.is_some(), summary.memory_bytes.is_some());
     summary.cpu_cores.zip(summary.memory_bytes)
 }
@@ -251,7 +251,7 @@ fn an_object_without_one_template_or_without_replicas_has_no_resources() {
         "{apiVersion: example.io/v1, kind: A, spec: {replicas: 1, a: {spec: {containers: [{image: a}]}}, b: {spec: {containers: [{image: a}]}}}}",
     ] {
         assert_eq!(
-            summarize(&(&object(yaml)).into(), None).cpu_cores,
+            summarize(&(&object(yaml)).into(), KnownStatus::Unknown).cpu_cores,
             None,
             "{yaml}"
         );
@@ -262,7 +262,7 @@ fn an_object_without_one_template_or_without_replicas_has_no_resources() {
 fn images_are_kept_once_in_their_order() {
     let yaml = "{apiVersion: v1, kind: Pod, spec: {containers: [{image: b}, {image: a}, {image: b}], initContainers: [{image: c}]}}";
     assert_eq!(
-        summarize(&(&object(yaml)).into(), None).images,
+        summarize(&(&object(yaml)).into(), KnownStatus::Unknown).images,
         ["c", "b", "a"]
     );
 }
@@ -277,11 +277,16 @@ fn images_are_bounded_in_number_and_bytes() {
         json!({"apiVersion": "v1", "kind": "Pod", "spec": {"containers": containers}})
     };
     let many = pod((0..1000).map(|number| format!("image-{number}")).collect());
-    assert_eq!(summarize(&(&many).into(), None).images.len(), MAX_IMAGES);
+    assert_eq!(
+        summarize(&(&many).into(), KnownStatus::Unknown)
+            .images
+            .len(),
+        MAX_IMAGES
+    );
     let long = pod((0..100)
         .map(|number| format!("{number}{}", "ä".repeat(1000)))
         .collect());
-    let kept = summarize(&(&long).into(), None).images;
+    let kept = summarize(&(&long).into(), KnownStatus::Unknown).images;
     assert!(kept.iter().all(|image| image.len() <= MAX_IMAGE_BYTES));
     assert!(kept.iter().map(String::len).sum::<usize>() <= MAX_IMAGE_LIST_BYTES);
     assert!(kept.len() > 30);
@@ -291,7 +296,7 @@ fn images_are_bounded_in_number_and_bytes() {
 fn dependencies_are_the_terms_of_the_references() {
     let yaml = "{apiVersion: networking.k8s.io/v1, kind: Ingress, metadata: {namespace: web, name: a}, spec: {ingressClassName: nginx, tls: [{secretName: tls}]}}";
     assert_eq!(
-        summarize(&(&object(yaml)).into(), None).dependencies,
+        summarize(&(&object(yaml)).into(), KnownStatus::Unknown).dependencies,
         [
             "v1/Secret/web/tls",
             "networking.k8s.io/v1/IngressClass//nginx"
@@ -372,9 +377,9 @@ proptest! {
         let object = json!({
             "apiVersion": kind.0, "kind": kind.1, "metadata": metadata, "spec": spec, "status": status,
         });
-        let summary = summarize(&(&object).into(), None);
+        let summary = summarize(&(&object).into(), KnownStatus::Unknown);
         prop_assert!(summary.cpu_cores.is_none_or(f64::is_finite));
         relations::selector_edge(&(&object).into());
-        summarize(&(&spec).into(), Some(true));
+        summarize(&(&spec).into(), KnownStatus::Written);
     }
 }

@@ -5,7 +5,7 @@ use fleetdex_clusters::{
     discovery::{Discovery, ResourceCapabilities, ServedResource, Subresource},
 };
 use fleetdex_core::model::{Gvk, JsonTree, Resource, Scope, StoreName};
-use fleetdex_interpreter::rules::WebhookAnswers;
+use fleetdex_interpreter::rules::{KindRules, WebhookAnswers};
 use jiff::Timestamp;
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -162,7 +162,8 @@ fn custom_resources_wait_for_their_definitions_and_get_the_fields_of_these() {
 }
 
 #[test]
-fn an_object_without_a_status_is_healthy_if_the_schema_of_its_kind_has_none() {
+fn an_object_without_a_status_is_healthy_if_the_schema_of_its_kind_has_none_or_no_object_has_had_one()
+ {
     let mut found = discovery();
     for served in &mut found.served {
         let status = Subresource {
@@ -175,7 +176,7 @@ fn an_object_without_a_status_is_healthy_if_the_schema_of_its_kind_has_none() {
             ..ResourceCapabilities::default()
         });
     }
-    let health = |properties: Value| {
+    let rules = |properties: Value| {
         let defined = json!({ "spec": { "group": "b.example", "names": { "plural": "gadgets" }, "versions": [
             { "name": "v1", "schema": { "openAPIV3Schema": { "properties": properties } } },
         ] } });
@@ -186,14 +187,30 @@ fn an_object_without_a_status_is_healthy_if_the_schema_of_its_kind_has_none() {
         let selectors = json!([{ "apiVersion": "b.example/v1", "kind": "Gadget" }]);
         let plan = plan(&[registry("r", 1, selectors)], &[member]);
         let unit = plan.streams.values().next().unwrap();
-        let gadget = json!({ "apiVersion": "b.example/v1", "kind": "Gadget", "metadata": { "name": "g" }, "spec": {} });
-        let rules = unit.rules.as_ref().unwrap();
-        rules
-            .interpret_with(&JsonTree::from(&gadget), &WebhookAnswers::default())
-            .health
+        unit.rules.clone().unwrap()
     };
-    assert_eq!(health(json!({ "spec": {}, "status": {} })), "Progressing");
-    assert_eq!(health(json!({ "spec": {} })), "Healthy");
+    let health = |rules: &KindRules, status: Value| {
+        let gadget = json!({
+            "apiVersion": "b.example/v1", "kind": "Gadget", "metadata": { "name": "g" }, "spec": {}, "status": status,
+        });
+        let found = rules.interpret_with(&JsonTree::from(&gadget), &WebhookAnswers::default());
+        format!("{} {}", found.health, found.health_reason)
+    };
+    let unaware = rules(json!({ "spec": {}, "status": {} }));
+    for blank in [Value::Null, json!({}), json!({ "phase": "" })] {
+        assert_eq!(health(&unaware, blank), "Healthy NoController");
+    }
+    assert!(!unaware.have_seen_status());
+    let failed = json!({ "phase": "Failed" });
+    assert_eq!(health(&unaware, failed), "Degraded Failed");
+    assert!(unaware.have_seen_status());
+    let aware = unaware.of_written_status().unwrap();
+    assert_ne!(aware.hash(), unaware.hash());
+    assert_eq!(health(&aware, Value::Null), "Progressing NoStatus");
+    assert!(aware.of_written_status().is_none() && !aware.have_seen_status());
+    let without = rules(json!({ "spec": {} }));
+    assert_eq!(health(&without, Value::Null), "Healthy ");
+    assert!(without.of_written_status().is_none());
 }
 
 /// The units of a plan as text.

@@ -17,7 +17,7 @@ use fleetdex_sync::{
     filter::other_paths,
     progress::Progress,
     sink::{Filters, Sink},
-    unit::{LISTS_PER_CLUSTER, UnitTask},
+    unit::{LISTS_PER_CLUSTER, UnitTask, WITH_STATUS},
 };
 use sha2::{Digest, Sha256};
 use tokio::sync::Semaphore;
@@ -44,7 +44,7 @@ fn sink(unit: &Unit, plan: &StreamPlan, store: &RunningStore, progress: &Progres
         Some(rules) => projector.interpreted_by(Arc::new(rules.clone())),
         None => projector,
     };
-    let projector = match rules_hash(plan) {
+    let projector = match rules_hash(plan, plan.rules.as_ref()) {
         Some(hash) => projector.made_by(&hash),
         None => projector,
     };
@@ -68,11 +68,11 @@ fn collection(unit: &Unit, plan: &StreamPlan) -> Collection {
 
 /// A hash of the selectable fields of a kind's definition and of the rules that say what its objects
 /// mean: what documents of one index, of objects in one version, can differ in.
-fn rules_hash(plan: &StreamPlan) -> Option<Arc<str>> {
-    if plan.fields.is_empty() && plan.rules.is_none() {
+fn rules_hash(plan: &StreamPlan, rules: Option<&KindRules>) -> Option<Arc<str>> {
+    if plan.fields.is_empty() && rules.is_none() {
         return None;
     }
-    let rules = plan.rules.as_ref().map(KindRules::hash);
+    let rules = rules.map(KindRules::hash);
     let text = format!("{:?} {rules:?}", plan.fields);
     Some(hex(&Sha256::digest(text.as_bytes())[..8]).into())
 }
@@ -103,13 +103,17 @@ fn plan_hash(unit: &Unit, plan: &StreamPlan, address: Option<&str>) -> String {
     .is_empty();
     let paths = if reads_paths { " every path" } else { "" };
     let rules = plan.rules.as_ref();
+    let status = match rules {
+        Some(rules) if rules.know_of_status() => WITH_STATUS,
+        _ => "",
+    };
     let rules = rules.map_or_else(String::new, |rules| format!(" {}", rules.hash()));
     let address = address.map_or_else(String::new, |address| format!(" {address}"));
     let text = format!(
         "{:?} {:?} {filters:?}{fields}{paths}{rules}{address}",
         plan.label_selector, plan.field_selector
     );
-    hex(&Sha256::digest(text.as_bytes())[..8])
+    hex(&Sha256::digest(text.as_bytes())[..8]) + status
 }
 
 impl StreamSupervisor {
@@ -286,12 +290,14 @@ impl StreamSupervisor {
             let prefix = format!("{} {store} {unit} ", self.streams_started);
             UnitEnrichment::new(rules, access, &audit.sink, &progress, prefix)
         });
+        let written_status = plan.rules.as_ref().and_then(KindRules::of_written_status);
         let task = UnitTask {
             unit: unit.clone(),
             uid: connection.uid.clone(),
             predecessors,
             plan: plan_hash(unit, plan, connection.address()),
-            rules_hash: rules_hash(plan),
+            rules_hash: rules_hash(plan, plan.rules.as_ref()),
+            written_status_hash: written_status.and_then(|rules| rules_hash(plan, Some(&rules))),
             is_selective: plan.label_selector.is_some() || plan.field_selector.is_some(),
             source: audit.source.clone(),
             sink: Arc::clone(&audit.sink),
@@ -303,9 +309,10 @@ impl StreamSupervisor {
             traces: self.traces.clone(),
             audit: Arc::clone(&audit),
             audit_interval: self.audit_interval,
+            stop: stop.clone(),
         };
         tracing::debug!(%unit, %store, "starting a stream");
-        let task = AbortOnDropHandle::new(tokio::spawn(task.run(stop.clone())));
+        let task = AbortOnDropHandle::new(tokio::spawn(task.run()));
         let running = RunningUnit {
             plan: plan.clone(),
             connection: connection.id,

@@ -12,7 +12,7 @@ use fleetdex_core::{
     planted::{Bug, planted},
     query::ResourceName,
 };
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{
     engine::{Engine, EngineOptions},
@@ -25,6 +25,11 @@ use crate::{
     Checkpoints, Extent, IndexRevision, IndexWriter, ShardUse, StoreError, Visit,
     bulk::{self, Encoded, Verdict, Write},
 };
+
+/// The query of the documents that were made by these rules.
+fn by_rules(hash: &str) -> Value {
+    json!({ "term": { "search.rulesHash": hash } })
+}
 
 #[async_trait]
 impl IndexWriter for Engine {
@@ -149,11 +154,23 @@ impl IndexWriter for Engine {
         }
         let other = match rules_hash {
             Some(hash) => {
-                json!({ "bool": { "must_not": [{ "term": { "search.rulesHash": hash } }] } })
+                json!({ "bool": { "must_not": [by_rules(hash)] } })
             }
             None => json!({ "exists": { "field": "search.rulesHash" } }),
         };
         let found = self.ids_of(revision, extent, &other, 1).await?;
+        Ok(!found.is_empty())
+    }
+
+    async fn has_documents_of_rules(
+        &self,
+        revision: &IndexRevision,
+        extent: &Extent,
+        rules_hash: &str,
+    ) -> Result<bool, StoreError> {
+        let found = self
+            .ids_of(revision, extent, &by_rules(rules_hash), 1)
+            .await?;
         Ok(!found.is_empty())
     }
 

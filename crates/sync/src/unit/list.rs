@@ -118,6 +118,10 @@ impl UnitRunner {
         };
         let extent = Extent::of(&self.task.unit);
         store.visit_versions(&self.revision, &extent, visit).await?;
+        // What is stored is known only now: a visit refreshes the index.
+        self.task
+            .end_if_documents_know_status(&self.revision)
+            .await?;
         let rules_hash = self.task.rules_hash.as_deref();
         // What a webhook says of an object is asked for when it is written.
         let asks_webhook = self.task.enrichment.is_some() && rules_hash.is_some();

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use fleetdex_clusters::watch::Collection;
 use fleetdex_core::{
     model::{Gvk, InterpretationLevel, Projection, Projector, Resource, Scope},
-    query::{Query, ResourceName, Selectable},
+    query::{Hit, Query, ResourceName, Selectable},
 };
 use fleetdex_interpreter::{
     customization::{Customization, CustomizationSet},
@@ -197,6 +197,8 @@ impl UnitFixture {
             sink,
             plan: "all".to_owned(),
             rules_hash: None,
+            written_status_hash: None,
+            stop: CancellationToken::new(),
             is_selective: false,
             progress: Arc::clone(&progress),
             rules,
@@ -208,7 +210,7 @@ impl UnitFixture {
             audit_interval: None,
             unit: unit.clone(),
         };
-        let task = AbortOnDropHandle::new(tokio::spawn(task.run(CancellationToken::new())));
+        let task = AbortOnDropHandle::new(tokio::spawn(task.run()));
         let fixture = Self {
             member,
             lines,
@@ -262,6 +264,17 @@ impl UnitFixture {
             .iter()
             .map(|hit| serde_json::from_str(hit.object.get()).unwrap())
             .collect()
+    }
+
+    /// The reasons of the health of all objects.
+    async fn reasons(&self) -> Vec<String> {
+        let selectable = Selectable::of(&widgets().gvk, &[]);
+        let all = Query::all_of(ResourceName::new("example.com", "widgets"), selectable, 10);
+        let found = self.memory.search(&all, None).await.unwrap().items;
+        let reason = |hit: Hit| hit.interpretation.unwrap().health_reason.clone();
+        let mut reasons: Vec<String> = found.into_iter().map(reason).collect();
+        reasons.sort();
+        reasons
     }
 
     /// The fallback documents in the store and in the status, and the skipped objects.
@@ -437,8 +450,29 @@ async fn a_stream_stops_for_other_rules_when_too_many_runs_of_a_script_reach_a_l
     tokio::time::sleep(Duration::from_mins(1)).await;
     assert_eq!(
         fixture.stored().await[0]["metadata"]["resourceVersion"],
-        "20"
+        "19",
+        "that list writes what other rules say of the object"
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_stops_for_other_rules_before_it_writes_the_first_status_of_its_kind() {
+    let rules = RuleSet::default().of_kind(&widgets(), true, InterpretationLevel::BuiltIn);
+    let listed = [widget(5, "{}"), widget_in_x(6)];
+    let fixture = UnitFixture::interpreted(&listed, &[], rules.clone()).await;
+    assert_eq!(fixture.reasons().await, ["NoController", "NoController"]);
+    let failed = widget_in_x(12).replace(
+        r#""resourceVersion":"12"}}"#,
+        r#""resourceVersion":"12"},"status":{"phase":"Failed"}}"#,
+    );
+    let line = format!("{{\"type\":\"MODIFIED\",\"object\":{failed}}}\n");
+    fixture.lines.send(line.into()).unwrap();
+    fixture
+        .until("the stream stops", |fixture| fixture.progress.is_broken())
+        .await;
+    assert!(rules.unwrap().have_seen_status());
+    assert_eq!(fixture.progress.acknowledged(), None);
+    assert_eq!(fixture.reasons().await, ["NoController", "NoController"]);
 }
 
 #[tokio::test(start_paused = true)]

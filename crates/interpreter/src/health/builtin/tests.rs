@@ -40,7 +40,7 @@ type Case = (
 fn check(api_version: &str, kind: &str, cases: &[Case]) {
     for (name, members, health, reason, message) in cases {
         let object = object(api_version, kind, members);
-        let found = health::assess(&(&object).into(), Some(true));
+        let found = health::assess(&(&object).into(), health::KnownStatus::Written);
         assert_eq!(
             (found.health, found.reason.as_str()),
             (*health, *reason),
@@ -113,7 +113,10 @@ fn a_pending_deletion_precedes_every_rule() {
         ("example.org/v1", "Widget"),
         ("example.org/v1", "Namespace"),
     ] {
-        let found = health::assess(&(&object(api_version, kind, DELETED)).into(), None);
+        let found = health::assess(
+            &(&object(api_version, kind, DELETED)).into(),
+            health::KnownStatus::Unknown,
+        );
         let message = "pending deletion, waiting for finalizers: a.io/x, b.io/y";
         let expected = Assessment::new(Health::Progressing, "Deleting", message);
         assert_eq!(found, expected, "{kind}");
@@ -123,14 +126,17 @@ fn a_pending_deletion_precedes_every_rule() {
         "Pod",
         "{metadata: {deletionTimestamp: 1}, status: {phase: Succeeded}}",
     );
-    assert_eq!(health::assess(&(&odd).into(), None).health, Health::Healthy);
+    assert_eq!(
+        health::assess(&(&odd).into(), health::KnownStatus::Unknown).health,
+        Health::Healthy
+    );
     let free = object(
         "v1",
         "Secret",
         "{metadata: {deletionTimestamp: now, finalizers: {}}}",
     );
     assert_eq!(
-        health::assess(&(&free).into(), None).message,
+        health::assess(&(&free).into(), health::KnownStatus::Unknown).message,
         "pending deletion"
     );
 }

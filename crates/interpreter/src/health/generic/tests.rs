@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::super::{Health, MAX_MESSAGE_BYTES, MAX_REASON_BYTES};
+use super::super::{Health, KnownStatus, MAX_MESSAGE_BYTES, MAX_REASON_BYTES};
 use super::assess;
 
 mod conditions;
@@ -15,7 +15,7 @@ fn object(yaml: &str) -> Value {
 }
 
 fn health(object: &Value) -> Health {
-    assess(&object.into(), None).health
+    assess(&object.into(), KnownStatus::Unknown).health
 }
 
 /// The health of a Widget with this status.
@@ -104,15 +104,20 @@ fn an_annotation_may_pause_an_object() {
 
 #[test]
 fn a_missing_status_is_progressing_unless_the_kind_has_none() {
-    for (kind, has_status, expected) in [
-        ("Widget", None, Health::Progressing),
-        ("Widget", Some(true), Health::Progressing),
-        ("Widget", Some(false), Health::Healthy),
-        ("ConfigMap", None, Health::Healthy),
-        ("ConfigMap", Some(true), Health::Progressing),
-        ("configmap", None, Health::Progressing),
-        ("ResourceSlice", None, Health::Healthy),
-        ("PriorityLevelConfiguration", Some(true), Health::Healthy),
+    use KnownStatus::{Absent, NeverWritten, Unknown, Written};
+    let healthy = (Health::Healthy, "");
+    let progressing = (Health::Progressing, "NoStatus");
+    let without_controller = (Health::Healthy, "NoController");
+    for (kind, of_kind, expected) in [
+        ("Widget", Unknown, progressing),
+        ("Widget", Written, progressing),
+        ("Widget", Absent, healthy),
+        ("Widget", NeverWritten, without_controller),
+        ("ConfigMap", Unknown, healthy),
+        ("ConfigMap", Written, progressing),
+        ("configmap", Unknown, progressing),
+        ("ResourceSlice", Unknown, healthy),
+        ("PriorityLevelConfiguration", Written, healthy),
     ] {
         for status in [
             json!(null),
@@ -122,11 +127,9 @@ fn a_missing_status_is_progressing_unless_the_kind_has_none() {
             json!("Failed"),
         ] {
             let object = json!({"kind": kind, "status": status});
-            let assessment = assess(&(&object).into(), has_status);
-            assert_eq!(
-                assessment.health, expected,
-                "{kind} {has_status:?} {status}"
-            );
+            let assessment = assess(&(&object).into(), of_kind);
+            let found = (assessment.health, assessment.reason.as_str());
+            assert_eq!(found, expected, "{kind} {of_kind:?} {status}");
         }
     }
 }
@@ -200,7 +203,10 @@ fn texts_of_the_status_count_only_without_evidence() {
 
 #[test]
 fn a_word_that_is_not_understood_is_unknown_and_named() {
-    let assessment = assess(&(&with_status("{phase: Purple}")).into(), None);
+    let assessment = assess(
+        &(&with_status("{phase: Purple}")).into(),
+        KnownStatus::Unknown,
+    );
     assert_eq!(assessment.health, Health::Unknown);
     assert_eq!(assessment.reason, "Purple");
     assert!(assessment.message.contains("Purple"), "{assessment:?}");
@@ -261,7 +267,7 @@ fn reason_and_message_name_what_decided() {
             "readyReplicas is 1 of 3",
         ),
     ] {
-        let assessment = assess(&(&with_status(status)).into(), None);
+        let assessment = assess(&(&with_status(status)).into(), KnownStatus::Unknown);
         assert_eq!(assessment.reason, reason, "{status}");
         assert_eq!(assessment.message, message, "{status}");
     }
@@ -273,7 +279,7 @@ fn long_texts_are_read_in_part_and_cut() {
     let status = json!({"conditions": [
         {"type": "Ready", "status": "False", "reason": long, "message": format!("{long} failed")},
     ]});
-    let assessment = assess(&(&json!({"status": status})).into(), None);
+    let assessment = assess(&(&json!({"status": status})).into(), KnownStatus::Unknown);
     assert_eq!(
         assessment.health,
         Health::Degraded,
@@ -372,19 +378,24 @@ fn any_json() -> impl Strategy<Value = Value> {
     })
 }
 
+fn of_kinds() -> impl Strategy<Value = KnownStatus> {
+    use KnownStatus::{Absent, NeverWritten, Unknown, Written};
+    prop::sample::select(vec![Unknown, Absent, Written, NeverWritten])
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2_000))]
 
     #[test]
     fn any_json_has_a_health_and_always_the_same(
-        metadata in any_json(), spec in any_json(), status in any_json(), has_status: Option<bool>,
+        metadata in any_json(), spec in any_json(), status in any_json(), of_kind in of_kinds(),
     ) {
         let object = json!({"kind": "BuildJob", "metadata": metadata, "spec": spec, "status": status});
-        let assessment = assess(&(&object).into(), has_status);
+        let assessment = assess(&(&object).into(), of_kind);
         prop_assert_ne!(assessment.health, Health::Missing);
         prop_assert!(assessment.reason.len() <= MAX_REASON_BYTES);
         prop_assert!(assessment.message.len() <= MAX_MESSAGE_BYTES);
-        prop_assert_eq!(&assessment, &assess(&(&object.clone()).into(), has_status));
-        assess(&(&status).into(), has_status);
+        prop_assert_eq!(&assessment, &assess(&(&object.clone()).into(), of_kind));
+        assess(&(&status).into(), of_kind);
     }
 }

@@ -221,7 +221,7 @@ fn other_conditions_count_only_without_a_summary_or_as_its_cause() {
     let status =
         format!("{{conditions: [{{type: Ready, status: 'False', reason: Odd}}, {other}]}}");
     assert_eq!(
-        assess(&(&with_status(&status)).into(), None).message,
+        assess(&(&with_status(&status)).into(), KnownStatus::Unknown).message,
         "wrong password"
     );
 }

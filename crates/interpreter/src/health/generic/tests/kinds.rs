@@ -7,7 +7,7 @@ use super::*;
 fn expect(kind: &str, cases: &[(&str, Health)]) {
     for (rest, expected) in cases {
         let object = object(&format!("{{kind: {kind}, {rest}}}"));
-        let assessment = assess(&(&object).into(), None);
+        let assessment = assess(&(&object).into(), KnownStatus::Unknown);
         assert_eq!(
             assessment.health, *expected,
             "{kind} {rest}: {assessment:?}"

@@ -1,0 +1,66 @@
+//! Ends the task of a unit when other rules hold for its objects; the supervisor starts it again with
+//! those.
+
+use fleetdex_interpreter::rules::KindRules;
+use fleetdex_store::{Extent, IndexRevision, KindExtent, StoreError};
+
+use super::UnitTask;
+use crate::checkpoints::UnitKey;
+
+/// The end of the plans of units whose rules know that objects of the kind have had a status. A
+/// checkpoint says so, whatever else has changed since.
+pub const WITH_STATUS: &str = " status";
+
+impl UnitTask {
+    /// Never returns once other rules hold, as a script is to be suspended or an object of the kind
+    /// has a status.
+    pub(super) async fn end_for_other_rules(&self) {
+        let have_changed =
+            |rules: &KindRules| rules.have_exhausted_script() || rules.have_seen_status();
+        if self.rules.as_ref().is_some_and(have_changed) {
+            self.progress.require_list();
+            self.stop.cancel();
+            std::future::pending::<()>().await;
+        }
+    }
+
+    /// Never returns if the checkpoint of the unit knows that objects of the kind have had a status,
+    /// and its rules do not.
+    pub(super) async fn end_if_checkpoint_knows_status(&self, revision: &IndexRevision) {
+        let unaware = self.rules.as_ref();
+        let unaware = unaware.filter(|_| self.written_status_hash.is_some());
+        let tracker = self.sink.pipeline.checkpoints();
+        let plan = tracker.plan_of(revision, &UnitKey::from(&self.unit));
+        if let Some(rules) =
+            unaware.filter(|_| plan.is_some_and(|plan| plan.ends_with(WITH_STATUS)))
+        {
+            rules.note_status();
+            self.end_for_other_rules().await;
+        }
+    }
+
+    /// The same if documents know it.
+    pub(super) async fn end_if_documents_know_status(
+        &self,
+        revision: &IndexRevision,
+    ) -> Result<(), StoreError> {
+        let unaware = self.rules.as_ref().zip(self.written_status_hash.as_deref());
+        let Some((rules, hash)) = unaware else {
+            return Ok(());
+        };
+        // Also objects outside the namespace of the unit say whether there is a controller.
+        let extent = Extent::Kind(KindExtent {
+            namespace: None,
+            ..KindExtent::of(&self.unit)
+        });
+        let store = self.sink.pipeline.opened().await;
+        if store
+            .has_documents_of_rules(revision, &extent, hash)
+            .await?
+        {
+            rules.note_status();
+            self.end_for_other_rules().await;
+        }
+        Ok(())
+    }
+}
