@@ -3,8 +3,8 @@
 //! An object without a status waits for its controller, or there is none in its cluster. Until an
 //! object of the kind is seen that has a status, the rules of its streams take the latter for true.
 //! The first status is a change of the rules of all streams of the kind in the cluster: their
-//! objects are listed again, and those of earlier documents are written again. The documents name
-//! their rules, so that a restart knows it from them.
+//! objects are listed again, and documents of the former rules are written again. Checkpoints and
+//! documents tell it to later processes (docs/adr/0010).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -32,7 +32,7 @@ fn key(stream: &StreamKey) -> KindKey {
     (store.clone(), unit.cluster.clone(), resource)
 }
 
-/// The UID that each member has.
+/// The UID of a member, while it is connected.
 pub(super) fn uid_of(
     members: &BTreeMap<ClusterName, MemberState>,
     cluster: &ClusterName,
