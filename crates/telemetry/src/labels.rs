@@ -184,8 +184,9 @@ label_values! {
 }
 
 /// The limits of requests that can be reached.
-const LIMITS: [&str; 12] = [
+const LIMITS: [&str; 13] = [
     "access_reviews",
+    "computing",
     "discovery",
     "interpreter_calls",
     "interpreter_runs",

@@ -74,7 +74,17 @@ pub(crate) async fn list_objects(
     let _replication = api.peers.subscribe(&plan, &request.resource).await?;
     let planned = api.moves.planned(catalog, &api.catalog);
     let keys = &api.keys;
-    let response = list::respond(&planned, plan, request, representation, caller, keys).await?;
+    let computing = api.limits.computing(caller);
+    let response = list::respond(
+        &planned,
+        plan,
+        request,
+        representation,
+        caller,
+        keys,
+        computing,
+    );
+    let response = response.await?;
     let response = tagged(response);
     Ok(with_warnings(
         response.map(|body| reserved(body, reservation)),

@@ -9,6 +9,7 @@ use std::{net::IpAddr, sync::Arc, time::Duration};
 use axum::{body::Body, extract::Request, response::Response};
 use clap::Args;
 use fleetdex_limits::{
+    computing::{ComputingTurns, UserComputing},
     fair_semaphore::{FairPermit, FairSemaphore},
     intake::{Budget, Intake, MemoryLimits},
 };
@@ -117,6 +118,7 @@ pub struct RequestLimits {
     search_pages: Users,
     sign_ins: Users,
     views: Users,
+    computing: ComputingTurns,
     bodies: Budget,
     request_timeout: Duration,
 }
@@ -142,6 +144,7 @@ impl RequestLimits {
             search_pages: users(SEARCH_PAGES, QUEUED_SEARCH_PAGES, "search_pages"),
             sign_ins: users(SIGN_INS, 0, "sign_ins"),
             views: users(VIEWS, QUEUED_VIEWS, "views"),
+            computing: ComputingTurns::new(metrics.rejected_requests("computing")),
             bodies: Budget::new(BODIES),
             request_timeout: Duration::from_secs(args.request_timeout),
         }
@@ -155,6 +158,11 @@ impl RequestLimits {
     /// The permit of a form with a token, from this address; `None` while too many are being read.
     pub fn sign_in(&self, address: IpAddr) -> Option<UserPermit> {
         self.sign_ins.try_acquire(address.to_string().into())
+    }
+
+    /// Computes for a request of a caller.
+    pub fn computing(&self, caller: &Caller) -> UserComputing {
+        self.computing.of_user(&caller.name)
     }
 
     /// The memory for the bodies of a caller.

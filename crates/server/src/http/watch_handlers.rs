@@ -63,8 +63,16 @@ pub(crate) async fn watch_objects(
         authorized_as,
         [(request, &plan.query.permitted)],
     );
-    let (body, ends) =
-        watch_response::respond(planned, plan, request, representation, duration, &peers).await?;
+    let (body, ends) = watch_response::respond(
+        planned,
+        plan,
+        request,
+        representation,
+        duration,
+        &peers,
+        api.limits.computing(caller),
+    )
+    .await?;
     let body = reserved(reauthorized(body, reauthorization), reservation);
     Ok(with_warnings(watch_of(body, ends), &warnings))
 }
@@ -119,6 +127,7 @@ pub(crate) async fn watch_all_kinds(
         options,
         representation.output,
         &peers,
+        api.limits.computing(caller),
     )
     .await?;
     let body = reserved(reauthorized(body, reauthorization), reservation);

@@ -226,9 +226,9 @@ impl ObjectRequest<'_> {
             forwarder.ask(to, &method, headers, body.into()).await,
             indexed,
         ) {
-            (Ok(response), _) => self.respond_from_member(&shown, response),
+            (Ok(response), _) => self.respond_from_member(&shown, response).await,
             (Err(error), Some(hit)) if self.is_plain_get() && error.is_unreachable() => {
-                self.respond_from_index(&shown, hit, &error)
+                self.respond_from_index(&shown, hit, &error).await
             }
             (Err(error), _) => Err(error.into()),
         }
@@ -282,7 +282,7 @@ impl ObjectRequest<'_> {
     }
 
     /// The response of a member, with the object annotated and encoded as the client wants it.
-    fn respond_from_member(
+    async fn respond_from_member(
         &self,
         shown: &ResponseContext<'_>,
         response: MemberResponse,
@@ -320,7 +320,7 @@ impl ObjectRequest<'_> {
         let encoded = MemberResponse {
             status: response.status,
             headers,
-            body: self.encoded(*representation, &shown_object)?.into(),
+            body: self.encoded(*representation, &shown_object).await?.into(),
         };
         // The memory of the member's response stays reserved for the user as long as the encoded
         // object is in memory.
@@ -330,7 +330,7 @@ impl ObjectRequest<'_> {
     }
 
     /// The object of the index, with a warning, for a member that is unreachable.
-    fn respond_from_index(
+    async fn respond_from_index(
         &self,
         shown: &ResponseContext<'_>,
         hit: &Hit,
@@ -349,7 +349,7 @@ impl ObjectRequest<'_> {
             interpretation: hit.interpretation.clone(),
             object,
         };
-        let body = Body::from(self.encoded(shown.representation, &shown_object)?);
+        let body = Body::from(self.encoded(shown.representation, &shown_object).await?);
         let mut response = response::json(StatusCode::OK, body);
         let media_type = HeaderValue::from_static(shown.representation.encoding.media_type());
         response
@@ -363,7 +363,20 @@ impl ObjectRequest<'_> {
 
     /// An object as the client wants it. One of another kind than the resource, such as a `Status`,
     /// is only encoded.
-    fn encoded(&self, representation: Representation, hit: &Hit) -> Result<Vec<u8>, ApiError> {
+    async fn encoded(
+        &self,
+        representation: Representation,
+        hit: &Hit,
+    ) -> Result<Vec<u8>, ApiError> {
+        let mut computing = self.context.api.limits.computing(self.context.caller);
+        let bytes = hit.object.get().len();
+        let encoded = computing
+            .run(bytes, || self.encode(representation, hit))
+            .await;
+        encoded.ok_or(ApiError::TooManyRequests)?
+    }
+
+    fn encode(&self, representation: Representation, hit: &Hit) -> Result<Vec<u8>, ApiError> {
         #[derive(serde::Deserialize)]
         struct TypeMeta {
             kind: Option<String>,

@@ -10,6 +10,7 @@ use fleetdex_core::{
     model::{FleetVersion, Gvk},
     query::{Query, ResourceName},
 };
+use fleetdex_limits::computing::UserComputing;
 use fleetdex_store::{
     IndexReader,
     changes::{EventObject, Log, MergedWatch, WatchError},
@@ -52,8 +53,9 @@ pub async fn respond(
     options: SearchWatch,
     output: OutputKind,
     peers: &[PeerSubscription],
+    computing: UserComputing,
 ) -> Result<(Body, Instant), ApiError> {
-    let opened = open(catalog, search, options, output, peers).await;
+    let opened = open(catalog, search, options, output, peers, computing).await;
     opened.or_else(refusal)
 }
 
@@ -63,6 +65,7 @@ async fn open(
     options: SearchWatch,
     output: OutputKind,
     peers: &[PeerSubscription],
+    computing: UserComputing,
 ) -> Result<(Body, Instant), ApiError> {
     let kinds = search.object_kinds();
     let followed = FollowedStores::open(search.stores).await?;
@@ -83,6 +86,7 @@ async fn open(
         kinds,
         output,
         now: Timestamp::now(),
+        computing,
         has_columns: false,
     };
     let limit = WatchDuration::Short.limit();
@@ -190,6 +194,7 @@ struct SearchView {
     output: OutputKind,
     /// The time for ages.
     now: Timestamp,
+    computing: UserComputing,
     /// Whether the columns of a Table have been sent: only the first event contains them.
     has_columns: bool,
 }
@@ -205,7 +210,7 @@ impl EventView for SearchView {
         self.now = now;
     }
 
-    fn object(&mut self, object: &EventObject) -> Result<Vec<u8>, ApiError> {
+    async fn object(&mut self, object: &EventObject) -> Result<Vec<u8>, ApiError> {
         let resource = object.resource();
         let kind = self
             .kinds
@@ -217,8 +222,12 @@ impl EventView for SearchView {
             with_columns: !std::mem::replace(&mut self.has_columns, true),
         };
         let version = self.version(object.version()).to_string();
-        let shown = objects::event_object(resource, kind, object, &version, format);
-        Ok(shown.to_string().into_bytes())
+        let show = || {
+            let shown = objects::event_object(resource, kind, object, &version, format);
+            shown.to_string().into_bytes()
+        };
+        let shown = self.computing.run(object.object.get().len(), show).await;
+        shown.ok_or(ApiError::TooManyRequests)
     }
 
     fn bookmark(&self, version: FleetVersion) -> Vec<u8> {
