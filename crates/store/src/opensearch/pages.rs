@@ -22,6 +22,9 @@ use super::{
 };
 use crate::StoreError;
 
+/// How often a list begins anew because an index was deleted while its first page was read.
+const FIRST_ATTEMPTS: usize = 3;
+
 impl Engine {
     /// Requests one page of at most `size` objects and, if that looks ahead, one more, which shows
     /// whether another page follows. A page that is too long is requested again with fewer objects,
@@ -96,29 +99,44 @@ impl Engine {
         let Some(target) = self.target(&query.clusters, &query.permitted) else {
             return Ok(None);
         };
-        let path = search_path(&target);
+        let mut attempts = 1;
+        loop {
+            match self.try_first_response(query, &target).await {
+                // An index was deleted between two requests; the next ones do not name it.
+                Err(StoreError::Expired) if attempts < FIRST_ATTEMPTS => attempts += 1,
+                response => return response.map(Some),
+            }
+        }
+    }
+
+    async fn try_first_response(
+        &self,
+        query: &Query,
+        target: &str,
+    ) -> Result<FirstResponse, StoreError> {
+        let path = search_path(target);
         let mut size = PageSize::of(query);
         let answer = self
             .page(query, &path, &mut size, (None, &[]), false)
             .await?;
         if !size.leaves_more(&answer) {
-            return Ok(Some(FirstResponse {
+            return Ok(FirstResponse {
                 answer,
                 size,
                 pit: None,
-            }));
+            });
         }
         // Only a list of several pages needs a point in time.
-        let mut pit = self.open_pit(&target, true, &query.requester).await?;
+        let mut pit = self.open_pit(target, true, &query.requester).await?;
         let mut answer = self
             .page(query, "/_search", &mut size, (Some(pit.id()), &[]), true)
             .await?;
         pit.renamed(answer.pit_id.take());
-        Ok(Some(FirstResponse {
+        Ok(FirstResponse {
             answer,
             size,
             pit: Some(pit),
-        }))
+        })
     }
 
     /// Requests the page after a cursor.
