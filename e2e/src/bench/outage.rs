@@ -8,6 +8,7 @@ use std::{
 };
 
 use anyhow::{Result, ensure};
+use fleetdex_sync::pipeline::PipelineLimits;
 
 use super::figures::Figures;
 use super::figures::verdict;
@@ -35,8 +36,6 @@ const SECONDS: f64 = 10.0;
 /// The same of one that is started again, by the time in which it takes as many raw updates after
 /// another start: a cold OpenSearch takes a fraction of the writes of a warm one (docs/adr/0018).
 const COLD_RATIO: f64 = 1.5;
-/// Connections of raw updates: as many as Fleetdex has bulk requests in flight.
-const CONNECTIONS: usize = 2;
 /// Allowance above the limit of pending bytes: a watch stops reading after the event that exceeds
 /// it.
 const SLACK_BYTES: f64 = 1e6;
@@ -162,7 +161,9 @@ async fn raw_recovery(fleet: &Fleet, setup: &SimulatedSetup, documents: f64) -> 
     let lines = raw::watch_lines(setup.simulated.client()?).await?;
     let mut raw = RawUpdates::open(fleet, &lines).await?;
     fleet.opensearch()?.restart().await?;
-    let taken = raw.update_documents(CONNECTIONS, documents).await?;
+    // As many connections as Fleetdex has bulk requests in flight.
+    let connections = PipelineLimits::default().in_flight;
+    let taken = raw.update_documents(connections, documents).await?;
     raw.remove().await?;
     Ok(taken)
 }
@@ -243,8 +244,7 @@ fn report(
         text,
     );
     let peak = result.peak_pending_bytes;
-    let limit =
-        fleetdex_sync::pipeline::PipelineLimits::default().pending_bytes as f64 + SLACK_BYTES;
+    let limit = PipelineLimits::default().pending_bytes as f64 + SLACK_BYTES;
     let text = format!(
         "{:.1} MB; at most {:.1} MB: {}",
         peak / 1e6,

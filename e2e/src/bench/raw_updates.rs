@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use bytes::Bytes;
 use fleetdex_store::bulk::{self, Write};
-use futures::{StreamExt, TryStreamExt, future, stream};
+use futures::{StreamExt, TryStreamExt, stream};
 use rand::{SeedableRng, rngs::StdRng};
 
 use super::raw;
@@ -107,9 +107,8 @@ impl RawUpdates {
         });
         let send = async |body: Result<Bytes>| target.send(body?, count).await;
         let answers = stream::iter(bodies).map(send).buffer_unordered(connections);
-        answers
-            .try_fold(0, |sent, ()| future::ready(Ok(sent + count)))
-            .await
+        answers.try_collect::<()>().await?;
+        Ok(begun)
     }
 
     /// Deletes the index.

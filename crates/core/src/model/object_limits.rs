@@ -8,8 +8,9 @@ pub const MAX_OBJECT_BYTES: usize = 8 << 20;
 /// What an object may take when it is parsed for redactions, rules, webhooks and selectable fields, on
 /// each thread that indexes. Pods of 1.5 MiB take 25 to 45 MiB.
 const MAX_PARSED_BYTES: usize = 64 << 20;
-/// Levels of nesting of an object. Schemas in definitions of custom resources have about 100, and API servers take 10,000; OpenSearch reads no
-/// document with more than 1,000, and many JSON parsers nothing with more than 512.
+/// Levels of nesting of an object. Schemas in definitions of custom resources have about 100, and API
+/// servers take 10,000; OpenSearch reads no document with more than 1,000, and many JSON parsers
+/// nothing with more than 512.
 pub(super) const MAX_DEPTH: usize = 500;
 
 /// Why an object of a list or watch cannot be used.

@@ -31,6 +31,18 @@ fn by_rules(hash: &str) -> Value {
     json!({ "term": { "search.rulesHash": hash } })
 }
 
+impl Engine {
+    async fn has_documents(
+        &self,
+        revision: &IndexRevision,
+        extent: &Extent,
+        selected: &Value,
+    ) -> Result<bool, StoreError> {
+        let found = self.ids_of(revision, extent, selected, 1).await?;
+        Ok(!found.is_empty())
+    }
+}
+
 #[async_trait]
 impl IndexWriter for Engine {
     async fn prepare(&self) -> Result<(), StoreError> {
@@ -153,13 +165,10 @@ impl IndexWriter for Engine {
             return Ok(false);
         }
         let other = match rules_hash {
-            Some(hash) => {
-                json!({ "bool": { "must_not": [by_rules(hash)] } })
-            }
+            Some(hash) => json!({ "bool": { "must_not": [by_rules(hash)] } }),
             None => json!({ "exists": { "field": "search.rulesHash" } }),
         };
-        let found = self.ids_of(revision, extent, &other, 1).await?;
-        Ok(!found.is_empty())
+        self.has_documents(revision, extent, &other).await
     }
 
     async fn has_documents_of_rules(
@@ -168,10 +177,8 @@ impl IndexWriter for Engine {
         extent: &Extent,
         rules_hash: &str,
     ) -> Result<bool, StoreError> {
-        let found = self
-            .ids_of(revision, extent, &by_rules(rules_hash), 1)
-            .await?;
-        Ok(!found.is_empty())
+        self.has_documents(revision, extent, &by_rules(rules_hash))
+            .await
     }
 
     async fn rejected(

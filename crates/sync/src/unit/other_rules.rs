@@ -27,13 +27,12 @@ impl UnitTask {
     /// Never returns if the checkpoint of the unit knows that objects of the kind have had a status,
     /// and its rules do not.
     pub(super) async fn end_if_checkpoint_knows_status(&self, revision: &IndexRevision) {
-        let unaware = self.rules.as_ref();
-        let unaware = unaware.filter(|_| self.written_status_hash.is_some());
+        let Some((rules, _)) = self.unaware_rules() else {
+            return;
+        };
         let tracker = self.sink.pipeline.checkpoints();
         let plan = tracker.plan_of(revision, &UnitKey::from(&self.unit));
-        if let Some(rules) =
-            unaware.filter(|_| plan.is_some_and(|plan| plan.ends_with(WITH_STATUS)))
-        {
+        if plan.is_some_and(|plan| plan.ends_with(WITH_STATUS)) {
             rules.note_status();
             self.end_for_other_rules().await;
         }
@@ -44,8 +43,7 @@ impl UnitTask {
         &self,
         revision: &IndexRevision,
     ) -> Result<(), StoreError> {
-        let unaware = self.rules.as_ref().zip(self.written_status_hash.as_deref());
-        let Some((rules, hash)) = unaware else {
+        let Some((rules, hash)) = self.unaware_rules() else {
             return Ok(());
         };
         // Also objects outside the namespace of the unit say whether there is a controller.
@@ -62,5 +60,10 @@ impl UnitTask {
             self.end_for_other_rules().await;
         }
         Ok(())
+    }
+
+    /// Rules that know of no status, and the hash of those that do.
+    fn unaware_rules(&self) -> Option<(&KindRules, &str)> {
+        self.rules.as_ref().zip(self.written_status_hash.as_deref())
     }
 }
