@@ -199,7 +199,7 @@ fn interpreters(
     webhooks: &WebhookAccess,
     metrics: &Metrics,
 ) -> Interpreters {
-    let WebhookAccess { client, queue } = webhooks.clone();
+    let WebhookAccess { client, queue, .. } = webhooks.clone();
     let direct = DirectCalls::new(client, queue);
     Interpreters::new(rules.subscribe(), Some(Arc::new(direct)), metrics)
 }
@@ -250,10 +250,10 @@ async fn controller_context(
 fn webhook_access(control_plane: &Client, telemetry: &Telemetry) -> WebhookAccess {
     let metrics = telemetry.metrics.webhooks();
     let services = Arc::new(ServiceReader::new(control_plane.clone()));
-    WebhookAccess {
-        client: Arc::new(WebhookClient::new(services, metrics.clone())),
-        queue: EnrichmentQueue::new(QueueLimits::default(), metrics),
-    }
+    WebhookAccess::new(
+        Arc::new(WebhookClient::new(services, metrics.clone())),
+        EnrichmentQueue::new(QueueLimits::default(), metrics),
+    )
 }
 
 /// The servers of the query API and of the admin port.

@@ -176,10 +176,7 @@ async fn operate(
     });
     let metrics = Arc::new(Metrics::new());
     let queue = EnrichmentQueue::new(questions, metrics.webhooks());
-    let access = WebhookAccess {
-        client: Arc::new(interpreter),
-        queue: queue.clone(),
-    };
+    let access = WebhookAccess::new(Arc::new(interpreter), queue.clone());
     let (asking, stop_asking) = (queue, stop.child_token());
     let _asking =
         AbortOnDropHandle::new(tokio::spawn(async move { asking.run(stop_asking).await }));

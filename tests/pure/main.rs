@@ -11,6 +11,7 @@ mod dashboards;
 mod fuzz_corpus;
 mod manifests;
 mod memory_laws;
+mod memory_table;
 mod metrics;
 mod monitoring;
 mod parsed_values;

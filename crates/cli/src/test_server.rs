@@ -4,7 +4,7 @@ use std::{path::PathBuf, sync::Arc};
 
 use fleetdex_core::{
     model::{CLUSTER_ANNOTATION, Interpretation, interpreted_fields},
-    query::{Hit, Page},
+    query::{HeldMemory, Hit, Page},
 };
 use fleetdex_server::{
     catalog::{Catalog, CatalogEntry},
@@ -162,6 +162,7 @@ pub(super) fn hit(cluster_name: &str, namespace: &str, name: &str) -> Hit {
         interpretation: None,
         cluster: cluster(cluster_name),
         object: to_raw_value(&object).unwrap().into(),
+        memory: HeldMemory::default(),
     }
 }
 
@@ -196,6 +197,7 @@ pub(super) fn of_health(
         interpretation: Some(Box::new(interpretation)),
         cluster: cluster(cluster_name),
         object: to_raw_value(&object).unwrap().into(),
+        memory: HeldMemory::default(),
     }
 }
 
@@ -209,5 +211,6 @@ pub(super) fn of_image(cluster_name: &str, name: &str, image: &str) -> Hit {
         interpretation: None,
         cluster: cluster(cluster_name),
         object: to_raw_value(&object).unwrap().into(),
+        memory: HeldMemory::default(),
     }
 }

@@ -16,6 +16,7 @@ pub mod aggregate;
 mod checked;
 pub mod composite;
 pub mod dsl;
+mod held_memory;
 pub mod merge;
 pub mod owners;
 mod permitted;
@@ -30,6 +31,7 @@ pub mod words;
 
 pub use aggregate::{Group, GroupKey, Groups};
 pub use checked::{CheckedQuery, CheckedRelatives, MAX_LIMIT};
+pub use held_memory::HeldMemory;
 pub use owners::{Owners, Relation, Relative, RelativesQuery};
 pub use permitted::{Grant, InCluster, Permitted};
 pub use ranked::{CountsByFacet, Facet, RankPosition, RankedHit, RankedPage, RankedQuery};
@@ -334,4 +336,6 @@ pub struct Hit {
     pub object: Json,
     /// What its document says that it means.
     pub interpretation: Option<Box<Interpretation>>,
+    /// The memory that is reserved for it and for other objects of its page.
+    pub memory: HeldMemory,
 }

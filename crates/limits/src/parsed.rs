@@ -20,7 +20,7 @@ pub struct ReservedJson {
 
 impl ReservedJson {
     /// Waits for the memory of `copies` values of a text. Fails at once if they would take more
-    /// than the largest answer may have, or more than the rest of the share.
+    /// than one request may hold, or more than the rest of the share.
     pub async fn reserve(intake: &Intake, text: Bytes, copies: usize) -> Result<Self, IntakeError> {
         let mut memory = intake.reservation();
         grow(
@@ -41,14 +41,13 @@ impl ReservedJson {
     }
 }
 
-/// Waits until a reservation has `bytes`. Fails at once if that is more than the largest answer may
-/// have.
+/// Waits until a reservation has `bytes`. Fails at once if that is more than one request may hold.
 pub async fn grow(
     memory: &mut MemoryReservation,
     intake: &Intake,
     bytes: usize,
 ) -> Result<(), IntakeError> {
-    let limit = intake.limits().answer;
+    let limit = intake.limits().reserve();
     if bytes > limit {
         return Err(IntakeError::TooLarge(limit));
     }
@@ -94,6 +93,7 @@ mod tests {
             line: 0,
             answer: 16 * MIB,
             refusal: 0,
+            request: 0,
             share: 24 * MIB,
             shared: 32 * MIB,
         })

@@ -20,7 +20,7 @@ use fleetdex_clusters::{
 };
 use fleetdex_core::{
     model::{ClusterName, Gvk, Resource, StoreName},
-    query::{Cursor, Hit, Page, Relative, ResourceName},
+    query::{Cursor, HeldMemory, Hit, Page, Relative, ResourceName},
 };
 use fleetdex_store::IndexReader;
 use serde_json::{json, value::to_raw_value};
@@ -43,6 +43,7 @@ pub fn page(names: &[&str], next: Option<Cursor>, remaining: Option<u64>) -> Pag
         object: to_raw_value(&json!({ "metadata": { "name": name } }))
             .unwrap()
             .into(),
+        memory: HeldMemory::default(),
     };
     Page {
         items: names.iter().map(hit).collect(),

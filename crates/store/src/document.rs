@@ -8,7 +8,7 @@ use fleetdex_core::{
         ClusterName, FieldPath, FieldType, Interpretation, Json, LeafVisitor, Object, Version,
         decode_sort_key, encode_sort_key, uuid,
     },
-    query::{Hit, ResourceName, Sort, SortKey},
+    query::{HeldMemory, Hit, ResourceName, Sort, SortKey},
 };
 use parking_lot::{Mutex, MutexGuard};
 
@@ -241,6 +241,7 @@ impl StoredDocument {
             cluster: self.origin.cluster.clone(),
             object: Json::known(json),
             interpretation: self.interpretation().map(Box::new),
+            memory: HeldMemory::default(),
         })
     }
 

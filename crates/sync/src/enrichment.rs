@@ -25,12 +25,18 @@ use ahash::AHashSet;
 use backon::{BackoffBuilder, ExponentialBuilder};
 use fleetdex_clusters::watch::{FaultKind, ListPage, ListerWatcher, StreamFault};
 use fleetdex_core::{
-    model::{IndexName, Interpret, Interpretation, JsonTree, MemberMask, Object, Version},
+    model::{
+        IndexName, Interpret, Interpretation, JsonTree, MemberMask, Object, Version, parsed_size,
+    },
     planted::{Bug, planted},
 };
 use fleetdex_interpreter::{
     Operation, Request, Response,
     rules::{KindRules, KindWebhook, WebhookAnswers},
+};
+use fleetdex_limits::{
+    intake::{Budget, IntakeError, MemoryLimits, MemoryReservation},
+    parsed::grow,
 };
 use fleetdex_webhooks::{
     breaker::Contact,
@@ -43,6 +49,7 @@ use tokio::sync::{Mutex, Notify};
 
 use self::deletions::{DeletionRecord, RecordGuard};
 use crate::{
+    object_room::ObjectRoom,
     progress::Progress,
     sink::{Sink, Wait},
 };
@@ -56,6 +63,18 @@ const MAX_PASS_INTERVAL: Duration = Duration::from_mins(10);
 /// Bytes of a queued object besides its JSON.
 const JOB_BYTES: usize = 512;
 
+/// Memory of objects that webhooks are asked about: of one object, of those of one webhook, and of
+/// all, beside one more object. An object of a megabyte takes about 20 MiB.
+const OBJECTS: MemoryLimits = MemoryLimits {
+    page: 0,
+    line: 0,
+    answer: 0,
+    refusal: 0,
+    request: 32 << 20,
+    share: 32 << 20,
+    shared: 32 << 20,
+};
+
 /// What asks webhooks, for all streams of the process.
 #[derive(Clone)]
 pub struct WebhookAccess {
@@ -63,6 +82,19 @@ pub struct WebhookAccess {
     pub client: Arc<dyn CallWebhook>,
     /// The objects that webhooks are to be asked about.
     pub queue: EnrichmentQueue<ObjectEnrichment>,
+    /// The memory of the objects that they are being asked about.
+    pub objects: Budget,
+}
+
+impl WebhookAccess {
+    /// Access by a client.
+    pub fn new(client: Arc<dyn CallWebhook>, queue: EnrichmentQueue<ObjectEnrichment>) -> Self {
+        Self {
+            client,
+            queue,
+            objects: Budget::new(OBJECTS),
+        }
+    }
 }
 
 /// The enrichment of the documents of one stream.
@@ -338,6 +370,7 @@ impl ObjectEnrichment {
             again: false,
         };
         let object = Object::parse(&self.json).map_err(|error| unreadable(error.to_string()))?;
+        let _memory = self.memory_for(asked).await?;
         let value = self
             .unit
             .sink
@@ -355,6 +388,35 @@ impl ObjectEnrichment {
             answers.push((*operation, response));
         }
         Ok(answers)
+    }
+
+    /// Memory for the object, which is parsed as long as the webhook is asked.
+    async fn memory_for(&self, asked: &KindWebhook) -> Result<MemoryReservation, Unanswered> {
+        let intake = self.unit.access.objects.share(&asked.webhook.id);
+        let mut memory = intake.reservation();
+        let bytes = parsed_size(self.json.as_bytes());
+        let grown = grow(&mut memory, &intake, bytes).await;
+        grown.map_err(|error| {
+            let is_too_large = matches!(error, IntakeError::TooLarge(_));
+            let text = if is_too_large {
+                format!(
+                    "the object takes {} MiB of memory when it is parsed, and webhooks are asked about objects of {} MiB at most",
+                    bytes >> 20,
+                    OBJECTS.request >> 20
+                )
+            } else {
+                format!(
+                    "other objects that it is asked about take {} MiB of memory",
+                    OBJECTS.share >> 20
+                )
+            };
+            Unanswered {
+                text: text.into(),
+                contact: Contact::Reached,
+                again: !is_too_large,
+            }
+        })?;
+        Ok(memory)
     }
 
     /// Writes the document again, with the answers so far.
@@ -383,7 +445,10 @@ impl ObjectEnrichment {
         let now = Timestamp::now()
             .strftime("%Y-%m-%dT%H:%M:%S.%3fZ")
             .to_string();
-        let document = unit.sink.projector.document_by(&object, Some(&rules), &now);
+        let document = {
+            let _room = ObjectRoom::wait(self.json.len());
+            unit.sink.projector.document_by(&object, Some(&rules), &now)
+        };
         // An object that cannot be stored has its reason in the store already.
         if let Ok(mut document) = document {
             if planted(Bug::AnswerOverNewer) {

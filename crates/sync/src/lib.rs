@@ -19,6 +19,7 @@ pub mod audit;
 pub mod checkpoints;
 pub mod enrichment;
 pub mod filter;
+mod object_room;
 pub mod path_presence;
 pub mod pending;
 pub mod pipeline;

@@ -37,6 +37,7 @@ use super::{
     audit::Audit,
     checkpoints::UnitKey,
     enrichment::{EnrichmentGuard, UnitEnrichment},
+    object_room::ObjectRoom,
     progress::{FailureCause, Progress},
     sink::{Sink, Wait},
     write_trace::{WriteTrace, of_opening},
@@ -503,7 +504,13 @@ impl UnitRunner {
     ) {
         let sink = &self.task.sink;
         let is_fit = unfit.is_none();
-        let projected = unfit.map_or_else(|| sink.projector.document(object, now), Err);
+        let projected = unfit.map_or_else(
+            || {
+                let _room = ObjectRoom::wait(object.json().len());
+                sink.projector.document(object, now)
+            },
+            Err,
+        );
         let document = projected.unwrap_or_else(|unfit| {
             let reason = unfit.to_string();
             tracing::debug!(unit = %self.task.unit, uid = ?object.uid(), reason, "storing only the identity of an object");

@@ -67,6 +67,15 @@ pub enum Drift {
     Surplus,
 }
 
+/// What a task does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum TaskKind {
+    /// Answers a request.
+    Request,
+    /// Follows the objects of a kind in a member.
+    Stream,
+}
+
 /// Why a response was aborted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum AbortReason {
@@ -178,6 +187,7 @@ label_values! {
     AbortReason { SlowClient => "slow_client", DeadlineExceeded => "deadline_exceeded" }
     CloseReason { Refused => "refused", Evicted => "evicted", Idle => "idle" }
     BulkOutcome { Answered => "answered", Failed => "failed" }
+    TaskKind { Request => "request", Stream => "stream" }
     DropReason { QueueFull => "queue_full", NotAccepted => "not_accepted" }
     CertificateUse { Serving => "serving", MemberClient => "member_client", StoreClient => "store_client" }
     UnitPhase { Listing => "listing", Watching => "watching", Waiting => "waiting", Failed => "failed" }
@@ -186,11 +196,11 @@ label_values! {
 /// The limits of requests that can be reached.
 const LIMITS: [&str; 12] = [
     "access_reviews",
+    "computing",
     "discovery",
     "interpreter_calls",
     "interpreter_runs",
     "long_running",
-    "merges",
     "query_memory",
     "replication",
     "requests",
@@ -216,5 +226,6 @@ label_sets! {
     AbortLabels { reason: AbortReason }
     CloseLabels { reason: CloseReason }
     DropLabels { reason: DropReason }
+    TaskLabels { task: TaskKind }
     CertificateLabels { certificate: CertificateUse, name: Arc<str> }
 }

@@ -30,7 +30,7 @@ pub use super::{
     handles::{SpanMetrics, StoreMetrics, UnitMetrics},
     labels::{
         AbortReason, BulkOutcome, BulkVerdict, CertificateUse, CloseReason, Drift, DropReason,
-        EventType, RelistReason, UnitPhase,
+        EventType, RelistReason, TaskKind, UnitPhase,
     },
     lag::LaggingStream,
     webhooks::{CallEnd, JobEnd, WebhookMetrics},
@@ -42,7 +42,7 @@ use super::{
     labels::{
         AbortLabels, CertificateLabels, CloseLabels, ClusterLabels, CodeLabels, DriftLabels,
         DropLabels, EventLabels, LimitLabels, OutcomeLabels, PhaseLabels, ReasonLabels,
-        RelistLabels, SourceLabels, StoreLabels, UnitLabels, VerdictLabels,
+        RelistLabels, SourceLabels, StoreLabels, TaskLabels, UnitLabels, VerdictLabels,
     },
     process::ProcessCollector,
 };
@@ -127,6 +127,8 @@ families! {
             "Responses that were aborted because the client read nothing for 30 s (slow_client), or at their deadline (deadline_exceeded)";
         connections_closed: Family<CloseLabels, Counter> = Family::default(), "connections_closed", Count,
             "Connections to any port of this process that were refused at the limit, closed for a new one while they were idle (evicted), or idle for too long (idle)";
+        longest_poll: Family<TaskLabels, Gauge<f64, AtomicU64>> = Family::default(), "longest_poll", Seconds,
+            "The longest time since the start that one step of a task kept a thread that serves: of requests and their responses, and of streams of members";
         spans_exported: Counter = Counter::default(), "trace_spans_exported", Count,
             "Spans of traces that the collector accepted";
         spans_dropped: Family<DropLabels, Counter> = Family::default(), "trace_spans_dropped", Count,
@@ -501,6 +503,13 @@ impl Metrics {
             .get_or_create_owned(&LimitLabels {
                 limit: limit.into(),
             })
+    }
+
+    /// The longest step of the tasks of a kind.
+    pub fn longest_poll(&self, task: TaskKind) -> Gauge<f64, AtomicU64> {
+        self.families
+            .longest_poll
+            .get_or_create_owned(&TaskLabels { task })
     }
 
     /// Counts one response that was aborted.

@@ -40,10 +40,11 @@ use self::{
 };
 use crate::service::ResolveService;
 
-/// What all answers under way may occupy: more than five of the greatest size, thousands of usual ones.
-const ANSWERS: usize = 64 << 20;
-/// What those of one webhook may occupy: a quarter, which is one of the greatest size and some.
-const ANSWERS_OF_WEBHOOK: usize = ANSWERS / 4;
+/// What all answers under way may occupy, beside one of the greatest size: another one, and
+/// thousands of usual ones.
+const ANSWERS: usize = MAX_ANSWER_BYTES;
+/// What those of one webhook may occupy: one of the greatest size.
+const ANSWERS_OF_WEBHOOK: usize = MAX_ANSWER_BYTES;
 /// Bytes to read of the answer with an HTTP error: a reason has a few hundred.
 const REFUSAL_BYTES: usize = 64 << 10;
 
@@ -134,6 +135,7 @@ fn answer_limits() -> MemoryLimits {
         line: 0,
         answer: MAX_ANSWER_BYTES,
         refusal: REFUSAL_BYTES,
+        request: 0,
         share: ANSWERS_OF_WEBHOOK,
         shared: ANSWERS,
     }

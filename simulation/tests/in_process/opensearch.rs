@@ -8,7 +8,12 @@ use bytes::Bytes;
 use fakes::opensearch::{Fault, FaultKind, OpenSearch, Span};
 use fleetdex_core::{
     model::{ClusterName, Document, Gvk, JsonLine},
-    query::{Query, ResourceName, Selectable},
+    query::{Query, Requester, ResourceName, Selectable},
+};
+use fleetdex_limits::{
+    computing::ComputingTurns,
+    intake::{Budget, MemoryLimits},
+    request::UserRequest,
 };
 use fleetdex_store::{
     Extent, IndexReader as _, IndexRevision, IndexWriter as _, KindExtent, StoreError,
@@ -602,8 +607,19 @@ async fn fill_with(engine: &Engine, server: &OpenSearch, writes: Vec<Write>) {
 
 /// Reads all pages of a list of pods. Returns the page sizes and the names of the objects.
 async fn pages(engine: &Engine, limit: usize) -> Result<(Vec<usize>, Vec<String>), StoreError> {
+    pages_of(engine, Requester::Operator, limit).await
+}
+
+async fn pages_of(
+    engine: &Engine,
+    requester: Requester,
+    limit: usize,
+) -> Result<(Vec<usize>, Vec<String>), StoreError> {
     let selectable = Selectable::of(&Gvk::new("", "v1", "Pod"), &[]);
-    let query = Query::all_of(ResourceName::new("", "pods"), selectable, limit);
+    let query = Query {
+        requester,
+        ..Query::all_of(ResourceName::new("", "pods"), selectable, limit)
+    };
     let (mut sizes, mut names) = (Vec::new(), Vec::new());
     let mut cursor = None;
     loop {
@@ -648,13 +664,7 @@ async fn a_too_long_page_is_split_without_omitting_an_object() {
         let (sizes, found) = pages(&engine, 20).await.unwrap();
         assert_eq!((sizes, found), (expected, names), "{bytes}");
         assert_eq!((answers.held(), server.open_points_in_time()), (0, 0));
-        assert!(
-            answers
-                .peaks()
-                .iter()
-                .all(|peak| *peak <= 3 * RESPONSE_LIMIT),
-            "{answers:?}"
-        );
+        assert!(answers.peak() <= 3 * RESPONSE_LIMIT, "{answers:?}");
     }
 }
 
@@ -842,7 +852,22 @@ async fn concurrent_queries_stay_within_the_memory_limit_and_do_not_block_the_op
             .collect(),
     )
     .await;
-    let readers = futures::future::join_all((0..50).map(|_| pages(&engine, 20)));
+    let limits = MemoryLimits {
+        page: 0,
+        line: 0,
+        answer: 2 * RESPONSE_LIMIT,
+        refusal: RESPONSE_LIMIT,
+        request: 0,
+        share: 2 * RESPONSE_LIMIT,
+        shared: 2 * RESPONSE_LIMIT,
+    };
+    let (budget, turns) = (Budget::new(limits), ComputingTurns::default());
+    let readers = (0..50).map(|number| {
+        let user = format!("user{number}");
+        let requester = Requester::User(user.as_str().into());
+        UserRequest::new(&budget, &turns, &user).scope(pages_of(&engine, requester, 20))
+    });
+    let readers = futures::future::join_all(readers);
     let writing = async {
         for version in 2..50 {
             assert_eq!(
@@ -859,12 +884,7 @@ async fn concurrent_queries_stay_within_the_memory_limit_and_do_not_block_the_op
         let (_, found) = outcome.unwrap();
         assert!(names.iter().all(|name| found.contains(name)));
     }
-    assert_eq!(answers.held(), 0);
-    assert!(
-        answers
-            .peaks()
-            .iter()
-            .all(|peak| *peak <= 3 * RESPONSE_LIMIT),
-        "{answers:?}"
-    );
+    assert_eq!((answers.held(), budget.held()), (0, 0));
+    assert!(answers.peak() <= 3 * RESPONSE_LIMIT, "{answers:?}");
+    assert!(budget.peak() <= limits.bound(), "{budget:?}");
 }

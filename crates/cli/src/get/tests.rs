@@ -3,7 +3,7 @@ use std::fs;
 use clap::Parser;
 use fleetdex_core::{
     model::CLUSTER_ANNOTATION,
-    query::{Hit, Page},
+    query::{HeldMemory, Hit, Page},
 };
 use fleetdex_server::{
     fake::{catalog, cluster, cursor},
@@ -183,6 +183,7 @@ async fn awkward_strings_survive_yaml() {
         interpretation: None,
         cluster: cluster("member1"),
         object: to_raw_value(&object).unwrap().into(),
+        memory: HeldMemory::default(),
     }];
     let server = TestServer::with(vec![Ok(Page {
         items,
@@ -309,6 +310,7 @@ async fn text_of_an_object_does_not_control_the_terminal() {
             interpretation: None,
             cluster: cluster("member1"),
             object: serde_json::value::to_raw_value(&object).unwrap().into(),
+            memory: HeldMemory::default(),
         };
         Ok(Page {
             items: vec![hit],

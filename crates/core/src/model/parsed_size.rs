@@ -8,8 +8,8 @@ use serde_json::Value;
 
 use super::json_scanner::string_end;
 
-/// The most bytes for each byte of text.
-const MAX_PARSED_RATIO: usize = 145;
+/// The most bytes that a value takes for each byte of its text.
+pub const MAX_PARSED_RATIO: usize = 145;
 /// Containers in each other that `serde_json` reads; it refuses deeper texts.
 const MAX_DEPTH: usize = 128;
 /// A value in its array.

@@ -133,7 +133,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::query::SortKey;
+    use crate::query::{HeldMemory, SortKey};
 
     fn placed(text: &str, number: i64) -> SortedHit {
         let object =
@@ -143,6 +143,7 @@ mod tests {
                 interpretation: None,
                 cluster: "member1".parse().unwrap(),
                 object: object.into(),
+                memory: HeldMemory::default(),
             },
             order: vec![OrderKey::of_text(text), Some(OrderKey::Time(number))],
             after: Vec::new(),

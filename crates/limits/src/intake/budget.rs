@@ -11,7 +11,7 @@ use std::{
 
 use http::Response;
 use parking_lot::Mutex;
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::limits::MemoryLimits;
 
@@ -25,7 +25,7 @@ pub(super) struct BudgetState {
     pub(super) steps: Arc<Semaphore>,
     /// One permit: its holder needs no steps.
     pub(super) reserve: Arc<Semaphore>,
-    shares: Mutex<BTreeMap<String, Weak<MemberShare>>>,
+    shares: Mutex<BTreeMap<String, Weak<AtomicUsize>>>,
     /// Readers that wait for memory.
     pub(super) waiting: AtomicUsize,
     /// Bytes that are held now.
@@ -34,10 +34,15 @@ pub(super) struct BudgetState {
     pub(super) peak: AtomicUsize,
 }
 
-/// What one member holds.
+/// Bytes that one member, user or request holds.
+pub(super) type Held = Arc<AtomicUsize>;
+
+/// What the reservations of one request have in common.
 #[derive(Default)]
-pub(super) struct MemberShare {
-    pub(super) held: AtomicUsize,
+pub(super) struct Account {
+    pub(super) held: Held,
+    /// The reserve, as long as one of them has it.
+    pub(super) reserve: Mutex<Weak<OwnedSemaphorePermit>>,
 }
 
 impl Budget {
@@ -60,13 +65,14 @@ impl Budget {
         shares.retain(|_, share| share.strong_count() > 0);
         let known = shares.get(member).and_then(Weak::upgrade);
         let share = known.unwrap_or_else(|| {
-            let share = Arc::new(MemberShare::default());
+            let share = Held::default();
             shares.insert(member.to_owned(), Arc::downgrade(&share));
             share
         });
         Intake {
             budget: Arc::clone(&self.0),
             share,
+            account: None,
         }
     }
 
@@ -110,16 +116,14 @@ impl fmt::Debug for Budget {
 #[derive(Clone)]
 pub struct Intake {
     pub(super) budget: Arc<BudgetState>,
-    pub(super) share: Arc<MemberShare>,
+    pub(super) share: Held,
+    /// `None`: each reservation has one of its own.
+    pub(super) account: Option<Arc<Account>>,
 }
 
 impl fmt::Debug for Intake {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            out,
-            "Intake({} bytes)",
-            self.share.held.load(Ordering::Relaxed)
-        )
+        write!(out, "Intake({} bytes)", self.share.load(Ordering::Relaxed))
     }
 }
 
@@ -133,20 +137,37 @@ impl Intake {
             .unwrap_or_else(|| Budget::default().share(""))
     }
 
+    /// The same for one request, which may hold several reservations at a time: if one of them has
+    /// the reserve, the others wait for nothing. Together they hold no more than the reserve.
+    #[must_use]
+    pub fn of_one_request(&self) -> Self {
+        Self {
+            account: Some(Arc::default()),
+            ..self.clone()
+        }
+    }
+
+    /// Whether a reservation of the request has the reserve. Such a request waits for nothing that
+    /// others have while they wait for memory: turns, permits.
+    pub fn has_reserve(&self) -> bool {
+        let account = self.account.as_ref();
+        account.is_some_and(|account| account.reserve.lock().strong_count() > 0)
+    }
+
     /// The limits.
     pub fn limits(&self) -> &MemoryLimits {
         &self.budget.limits
     }
 
-    /// Whether `bytes` leave room for one more body of the largest size, in the share and in the
+    /// Whether `bytes` leave room for one more page of the largest size, in the share and in the
     /// budget, and nothing waits for memory.
     pub fn has_room_for(&self, bytes: usize) -> bool {
         let limits = &self.budget.limits;
-        let needed = bytes + limits.reserve();
+        let needed = bytes + limits.page;
         let has_room = |held: &AtomicUsize, all: usize| {
             held.load(Ordering::Relaxed).saturating_add(needed) <= all
         };
-        has_room(&self.share.held, limits.share)
+        has_room(&self.share, limits.share)
             && has_room(&self.budget.held, limits.shared)
             && self.budget.waiting.load(Ordering::Relaxed) == 0
     }

@@ -17,6 +17,8 @@ pub struct MemoryLimits {
     pub answer: usize,
     /// What is read of an error response; the rest is left unread.
     pub refusal: usize,
+    /// What all reservations of one request may hold together, where that is more than one body.
+    pub request: usize,
     /// What one member may hold: two lists, each with one page that is written and one that is
     /// read, of half of the largest size.
     pub share: usize,
@@ -25,9 +27,10 @@ pub struct MemoryLimits {
 }
 
 impl MemoryLimits {
-    /// The largest body, and therefore what one reader may hold beside the shared part.
-    pub(super) fn reserve(&self) -> usize {
-        self.page.max(self.line).max(self.answer)
+    /// The largest body or request, and therefore what one of them may hold beside the shared part.
+    pub fn reserve(&self) -> usize {
+        let body = self.page.max(self.line).max(self.answer);
+        body.max(self.request)
     }
 
     /// How many steps the shared part has.
@@ -42,15 +45,16 @@ impl MemoryLimits {
 }
 
 impl Default for MemoryLimits {
-    /// 224 MiB for everything that is read of members.
+    /// 128 MiB for everything that is read of members.
     fn default() -> Self {
         Self {
             page: 32 << 20,
             line: 16 << 20,
             answer: 32 << 20,
             refusal: 64 << 10,
+            request: 0,
             share: 64 << 20,
-            shared: 192 << 20,
+            shared: 96 << 20,
         }
     }
 }

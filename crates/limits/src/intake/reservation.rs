@@ -18,7 +18,7 @@ use tokio::{
 };
 
 use super::{
-    budget::{Intake, MemberShare},
+    budget::{Account, Held, Intake},
     limits::STEP,
 };
 
@@ -36,6 +36,9 @@ pub enum IntakeError {
     /// It is longer than its limit.
     #[error("it is longer than {0} bytes")]
     TooLarge(usize),
+    /// All of a request would hold more than one may.
+    #[error("one request may hold {0} bytes")]
+    RequestTooLarge(usize),
     /// The member's share of the budget is used up.
     #[error("this member has {0} bytes of answers in memory already")]
     ShareExhausted(usize),
@@ -52,9 +55,16 @@ pub struct MemoryReservation {
     intake: Intake,
     /// Bytes that are reserved.
     reserved: usize,
+    account: Arc<Account>,
     permits: Option<OwnedSemaphorePermit>,
-    reserve: Option<OwnedSemaphorePermit>,
-    /// Absent while nothing is reserved.
+    reserve: Option<Arc<OwnedSemaphorePermit>>,
+    pace: Pace,
+}
+
+/// Whether what holds memory goes on fast enough while others wait for memory.
+pub struct Pace {
+    intake: Intake,
+    /// Absent while nothing is held.
     window: Option<PaceWindow>,
 }
 
@@ -79,46 +89,29 @@ impl Intake {
         MemoryReservation {
             intake: self.clone(),
             reserved: 0,
+            account: self.account.clone().unwrap_or_default(),
             permits: None,
             reserve: None,
-            window: None,
+            pace: Pace {
+                intake: self.clone(),
+                window: None,
+            },
+        }
+    }
+
+    /// The pace of what holds memory of this from now on.
+    pub fn pace(&self) -> Pace {
+        Pace {
+            intake: self.clone(),
+            window: Some(PaceWindow::begin()),
         }
     }
 }
 
-impl MemoryReservation {
-    /// The next bytes of the body that this is for; `None` at its end. Cancel-safe.
-    pub async fn next<B>(&mut self, body: &mut B) -> Result<Option<Bytes>, IntakeError>
-    where
-        B: http_body::Body<Data = Bytes> + Unpin,
-        B::Error: Into<Box<dyn Error + Send + Sync>>,
-    {
-        loop {
-            let frame = match &self.window {
-                None => body.frame().await,
-                Some(window) => match timeout_at(window.end, body.frame()).await {
-                    Ok(frame) => frame,
-                    Err(_) => {
-                        self.keep_pace(0)?;
-                        continue;
-                    }
-                },
-            };
-            let Some(frame) = frame else { return Ok(None) };
-            let Ok(data) = frame
-                .map_err(|error| IntakeError::Broken(error.into()))?
-                .into_data()
-            else {
-                continue;
-            };
-            self.keep_pace(data.len())?;
-            return Ok(Some(data));
-        }
-    }
-
+impl Pace {
     /// Notes that bytes have arrived, or were sent on. Fails at the end of a window with too few of
     /// them while others wait for memory.
-    pub fn keep_pace(&mut self, bytes: usize) -> Result<(), IntakeError> {
+    pub fn keep(&mut self, bytes: usize) -> Result<(), IntakeError> {
         let Some(window) = &mut self.window else {
             return Ok(());
         };
@@ -133,28 +126,67 @@ impl MemoryReservation {
         Ok(())
     }
 
+    /// Begins a new window: what comes from now on counts.
+    pub fn restart(&mut self) {
+        self.window = self.window.take().map(|_| PaceWindow::begin());
+    }
+}
+
+impl MemoryReservation {
+    /// The next bytes of the body that this is for; `None` at its end. Cancel-safe.
+    pub async fn next<B>(&mut self, body: &mut B) -> Result<Option<Bytes>, IntakeError>
+    where
+        B: http_body::Body<Data = Bytes> + Unpin,
+        B::Error: Into<Box<dyn Error + Send + Sync>>,
+    {
+        loop {
+            let frame = match &self.pace.window {
+                None => body.frame().await,
+                Some(window) => match timeout_at(window.end, body.frame()).await {
+                    Ok(frame) => frame,
+                    Err(_) => {
+                        self.pace.keep(0)?;
+                        continue;
+                    }
+                },
+            };
+            let Some(frame) = frame else { return Ok(None) };
+            let Ok(data) = frame
+                .map_err(|error| IntakeError::Broken(error.into()))?
+                .into_data()
+            else {
+                continue;
+            };
+            self.pace.keep(data.len())?;
+            return Ok(Some(data));
+        }
+    }
+
     /// Waits until at least `bytes` are reserved, but for no more than the largest body has.
     pub async fn grow(&mut self, bytes: usize) -> Result<(), IntakeError> {
         if self.has(bytes) {
             return Ok(());
         }
         let budget = Arc::clone(&self.intake.budget);
-        let desired = bytes
-            .next_multiple_of(STEP)
-            .min(budget.limits.reserve().next_multiple_of(STEP));
+        let largest = budget.limits.reserve().next_multiple_of(STEP);
+        let desired = bytes.next_multiple_of(STEP).min(largest);
         let more = desired.saturating_sub(self.reserved);
         if more == 0 {
             return Ok(());
         }
-        let before = self.intake.share.held.fetch_add(more, Ordering::Relaxed);
-        // From here on it is returned even if the wait is cancelled.
-        let mut claim = ShareClaim {
-            share: Arc::clone(&self.intake.share),
-            bytes: more,
-        };
-        if before + more > budget.limits.share {
-            return Err(IntakeError::ShareExhausted(before));
+        // From here on they are returned even if the wait is cancelled.
+        let of_request = Claim::new(&self.account.held, more);
+        if of_request.all > largest {
+            return Err(IntakeError::RequestTooLarge(largest));
         }
+        let of_share = Claim::new(&self.intake.share, more);
+        if of_share.all > budget.limits.share {
+            return Err(IntakeError::ShareExhausted(of_share.all - more));
+        }
+        self.reserve = self
+            .reserve
+            .take()
+            .or_else(|| self.account.reserve.lock().upgrade());
         if self.reserve.is_none() {
             let steps = u32::try_from(more / STEP).unwrap_or(u32::MAX);
             let _waiting = WaiterGuard::new(&budget.waiting);
@@ -164,25 +196,47 @@ impl MemoryReservation {
                     Some(held) => held.merge(permits),
                     None => self.permits = Some(permits),
                 },
-                Ok(reserve) = Arc::clone(&budget.reserve).acquire_owned() => self.reserve = Some(reserve),
+                Ok(reserve) = Arc::clone(&budget.reserve).acquire_owned() => {
+                    let reserve = Arc::new(reserve);
+                    *self.account.reserve.lock() = Arc::downgrade(&reserve);
+                    self.reserve = Some(reserve);
+                }
             }
         }
-        claim.bytes = 0;
+        of_request.keep();
+        of_share.keep();
         self.reserved = desired;
-        self.window = Some(PaceWindow::begin());
+        self.pace.window = Some(PaceWindow::begin());
         let held = budget.held.fetch_add(more, Ordering::Relaxed) + more;
         budget.peak.fetch_max(held, Ordering::Relaxed);
         Ok(())
     }
 
+    /// Returns what is more than `bytes`.
+    pub fn shrink(&mut self, bytes: usize) {
+        let kept = bytes.next_multiple_of(STEP);
+        let less = self.reserved.saturating_sub(kept);
+        if less == 0 {
+            return;
+        }
+        // What is in the reserve leaves it with the last of its request.
+        if let Some(permits) = &mut self.permits {
+            let of_permits = permits.num_permits().min(less / STEP);
+            drop(permits.split(of_permits));
+        }
+        self.reserved = kept;
+        self.count_less(less);
+    }
+
+    fn count_less(&self, bytes: usize) {
+        self.account.held.fetch_sub(bytes, Ordering::Relaxed);
+        self.intake.share.fetch_sub(bytes, Ordering::Relaxed);
+        self.intake.budget.held.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
     /// Whether `bytes` need no more than is reserved.
     pub fn has(&self, bytes: usize) -> bool {
         bytes <= UNCOUNTED || bytes <= self.reserved
-    }
-
-    /// Begins a new window: what is read from now on counts.
-    pub fn restart_pace(&mut self) {
-        self.window = self.window.take().map(|_| PaceWindow::begin());
     }
 
     /// Whether anything is reserved.
@@ -218,14 +272,7 @@ impl Drop for MemoryReservation {
                 .for_each(OwnedSemaphorePermit::forget);
             return;
         }
-        self.intake
-            .share
-            .held
-            .fetch_sub(self.reserved, Ordering::Relaxed);
-        self.intake
-            .budget
-            .held
-            .fetch_sub(self.reserved, Ordering::Relaxed);
+        self.count_less(self.reserved);
     }
 }
 
@@ -245,15 +292,32 @@ impl Drop for WaiterGuard<'_> {
     }
 }
 
-/// A part of a member's share, returned unless it becomes part of a reservation.
-struct ShareClaim {
-    share: Arc<MemberShare>,
+/// A part of a share or an account, returned unless it becomes part of a reservation.
+struct Claim {
+    of: Held,
     bytes: usize,
+    /// What is held with it.
+    all: usize,
 }
 
-impl Drop for ShareClaim {
+impl Claim {
+    fn new(of: &Held, bytes: usize) -> Self {
+        let all = of.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        Self {
+            of: Held::clone(of),
+            bytes,
+            all,
+        }
+    }
+
+    fn keep(mut self) {
+        self.bytes = 0;
+    }
+}
+
+impl Drop for Claim {
     fn drop(&mut self) {
-        self.share.held.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.of.fetch_sub(self.bytes, Ordering::Relaxed);
     }
 }
 

@@ -15,6 +15,7 @@ const LIMITS: MemoryLimits = MemoryLimits {
     line: MIB,
     answer: MIB,
     refusal: 1_000,
+    request: 0,
     share: 4 * MIB,
     shared: 2 * MIB,
 };
@@ -176,7 +177,7 @@ async fn a_cancelled_wait_returns_its_memory() {
     );
     drop(held);
     assert_eq!(
-        (budget.held(), intakes[2].share.held.load(Ordering::Relaxed)),
+        (budget.held(), intakes[2].share.load(Ordering::Relaxed)),
         (0, 0)
     );
     assert!(intakes[2].read(body(32), MIB).await.is_ok());

@@ -11,6 +11,7 @@ use fleetdex_clusters::{
 };
 use fleetdex_core::model::{ClusterName, Projector, StoreName, Unit, hex};
 use fleetdex_interpreter::rules::KindRules;
+use fleetdex_limits::poll_time::LongestPoll;
 use fleetdex_sync::{
     audit::Audit,
     enrichment::UnitEnrichment,
@@ -19,6 +20,7 @@ use fleetdex_sync::{
     sink::{Filters, Sink},
     unit::{LISTS_PER_CLUSTER, UnitTask, WITH_STATUS},
 };
+use fleetdex_telemetry::metrics::TaskKind;
 use sha2::{Digest, Sha256};
 use tokio::sync::Semaphore;
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
@@ -312,7 +314,8 @@ impl StreamSupervisor {
             stop: stop.clone(),
         };
         tracing::debug!(%unit, %store, "starting a stream");
-        let task = AbortOnDropHandle::new(tokio::spawn(task.run()));
+        let longest = LongestPoll::new(self.metrics.longest_poll(TaskKind::Stream));
+        let task = AbortOnDropHandle::new(tokio::spawn(longest.of(task.run())));
         let running = RunningUnit {
             plan: plan.clone(),
             connection: connection.id,

@@ -1,4 +1,5 @@
-//! Response bodies that hold a guard, such as a permit, until they end.
+//! Response bodies that hold a guard, such as a permit, until they end, or that are made in memory of
+//! a request.
 
 use std::{
     pin::Pin,
@@ -7,12 +8,45 @@ use std::{
 
 use axum::body::Body;
 use bytes::Bytes;
+use fleetdex_limits::request::UserRequest;
 use http_body::{Frame, SizeHint};
 
 /// A body and the guard that is dropped with it.
 struct GuardedBody<G> {
     body: Body,
     _guard: G,
+}
+
+/// A body that is made for a request.
+struct RequestedBody {
+    body: Body,
+    request: UserRequest,
+}
+
+/// Makes a body in memory of a request.
+pub fn requested(body: Body, request: UserRequest) -> Body {
+    Body::new(RequestedBody { body, request })
+}
+
+impl http_body::Body for RequestedBody {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        let RequestedBody { body, request } = &mut *self;
+        request.within(|| Pin::new(body).poll_frame(context))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
 }
 
 /// Drops `guard` when the body has been sent or is no longer read.

@@ -234,7 +234,7 @@ pub(crate) async fn interpret(
     representation: Representation,
 ) -> Result<Response, ApiError> {
     let interpreter = interpreter(api, catalog, caller);
-    let body = json_body(&api.limits, caller, request).await?;
+    let body = json_body(&api.limits, request).await?;
     let interpreted =
         interpreter.run_text(body, InterpretRequest::parse, |parsed| parsed.request());
     // The memory of the result is reserved with that of the body.

@@ -9,16 +9,22 @@ use std::{net::IpAddr, sync::Arc, time::Duration};
 use axum::{body::Body, extract::Request, response::Response};
 use clap::Args;
 use fleetdex_limits::{
+    computing::ComputingTurns,
     fair_semaphore::{FairPermit, FairSemaphore},
-    intake::{Budget, Intake, MemoryLimits},
+    intake::{Budget, IntakeError, MemoryReservation},
+    poll_time::LongestPoll,
+    request::UserRequest,
 };
-use fleetdex_telemetry::Metrics;
+use fleetdex_telemetry::{Metrics, metrics::TaskKind};
 use http::Method;
 use http_body::Body as _;
 use http_body_util::Limited;
 use tokio::time::{Instant, timeout};
 
-use super::{guarded_body::guarded, listen::delivery::ResponseDeadline};
+use super::{
+    guarded_body::{guarded, requested},
+    listen::delivery::ResponseDeadline,
+};
 use crate::{
     auth::caller::Caller,
     proxying,
@@ -31,39 +37,29 @@ use crate::{
 
 /// Bytes of a request's body: the limit of the API server in front.
 pub const MAX_BODY_BYTES: usize = 3 * 1024 * 1024;
-/// Bodies of requests that are read: of one user, and of all, beside one more. What is made of one
-/// for a member takes as much again, so that this is 102 MiB.
-const BODIES: MemoryLimits = MemoryLimits {
-    page: 0,
-    line: 0,
-    answer: MAX_BODY_BYTES,
-    refusal: 0,
-    share: 24 << 20,
-    shared: 48 << 20,
-};
 /// Concurrent sessions. Each has two buffers of 16 KiB and two connections with TLS: about 150 kB,
 /// so all of them take 40 MB.
 const MAX_SESSIONS: usize = 256;
 /// Bytes of a query (names, namespaces, selectors, permissions) that are counted as one unit. Less
 /// is not counted: in 4,000 watches that is 32 MB.
 const QUERY_UNIT: usize = 8 * 1024;
-/// Units of all queries in flight, of which one user can have half: 128 MiB. A watch with 1,000
-/// names takes about 150 kB, so one user can have 400 of those.
-const QUERY_UNITS: usize = 16_384;
+/// Units of all queries in flight, of which one user can have half: 32 MiB. A watch with 1,000
+/// names takes about 150 kB, so one user can have 100 of those.
+const QUERY_UNITS: usize = 4_096;
 /// Queued short requests for each one in flight; one user can have half of them. At most 64 KiB of
 /// headers each: 26 MB with the default.
 const QUEUED_PER_PERMIT: usize = 2;
-/// Pages of all searches across kinds that are in memory at a time. Stores return 32 MiB at most,
-/// so this is 256 MiB.
+/// Pages of all searches across kinds that are read at a time: what stores have to do at once.
 const SEARCH_PAGES: usize = 8;
 /// Queries that wait for a page: those of a hundred searches.
 const QUEUED_SEARCH_PAGES: usize = 400;
 /// Forms with tokens that are read and reviewed at a time, of which one address can have half; 20
 /// KiB each.
 const SIGN_INS: usize = 64;
-/// Views of the web page that are made at a time: each holds a few answers and its HTML, 40 MiB at
-/// most, so that all take 320 MiB.
+/// Views of the web page that are made at a time.
 const VIEWS: usize = 8;
+/// What a view holds at most: a few answers and its HTML.
+const VIEW_BYTES: usize = 40 << 20;
 /// Views that wait for a permit.
 const QUEUED_VIEWS: usize = 400;
 /// How long a request waits in the queue: a quarter of its time, as in Kubernetes' API server.
@@ -117,7 +113,9 @@ pub struct RequestLimits {
     search_pages: Users,
     sign_ins: Users,
     views: Users,
-    bodies: Budget,
+    computing: ComputingTurns,
+    memory: Budget,
+    longest_poll: LongestPoll,
     request_timeout: Duration,
 }
 
@@ -142,7 +140,9 @@ impl RequestLimits {
             search_pages: users(SEARCH_PAGES, QUEUED_SEARCH_PAGES, "search_pages"),
             sign_ins: users(SIGN_INS, 0, "sign_ins"),
             views: users(VIEWS, QUEUED_VIEWS, "views"),
-            bodies: Budget::new(BODIES),
+            computing: ComputingTurns::new(metrics.rejected_requests("computing")),
+            memory: Budget::of_users(),
+            longest_poll: LongestPoll::new(metrics.longest_poll(TaskKind::Request)),
             request_timeout: Duration::from_secs(args.request_timeout),
         }
     }
@@ -157,18 +157,18 @@ impl RequestLimits {
         self.sign_ins.try_acquire(address.to_string().into())
     }
 
-    /// The memory for the bodies of a caller.
-    pub fn bodies(&self, caller: &Caller) -> Intake {
-        self.bodies.share(&caller.name)
-    }
-
-    /// Waits for the permit of a view of the web page.
-    pub async fn view(&self, caller: &Caller) -> Result<UserPermit, ApiError> {
+    /// Waits for the permit of a view of the web page, and for its memory.
+    pub async fn view(&self, caller: &Caller) -> Result<(UserPermit, MemoryReservation), ApiError> {
         let user = Arc::from(caller.name.as_str());
-        let permit = self
-            .views
-            .acquire(user, QUEUE_TIMEOUT.min(self.request_timeout));
-        permit.await.ok_or(ApiError::TooManyRequests)
+        let patience = QUEUE_TIMEOUT.min(self.request_timeout);
+        let permit = self.views.acquire(user, patience).await;
+        let permit = permit.ok_or(ApiError::TooManyRequests)?;
+        let mut memory = UserRequest::current().memory().reservation();
+        let reserved = timeout(patience, memory.grow(VIEW_BYTES)).await;
+        reserved
+            .map_err(|_| ApiError::TooManyRequests)?
+            .map_err(|error| no_memory(&error))?;
+        Ok((permit, memory))
     }
 
     /// Acquires a permit for a request, and limits its body. A short request waits for its permit.
@@ -198,6 +198,8 @@ impl RequestLimits {
             InFlightRequest {
                 permit,
                 request_timeout,
+                request: UserRequest::new(&self.memory, &self.computing, &caller.name)
+                    .measured(self.longest_poll.clone()),
             },
             with_limited_body(request)?,
         ))
@@ -243,6 +245,7 @@ impl RequestLimits {
 pub struct InFlightRequest {
     permit: UserPermit,
     request_timeout: Option<Duration>,
+    request: UserRequest,
 }
 
 impl InFlightRequest {
@@ -252,8 +255,11 @@ impl InFlightRequest {
         self,
         response: impl Future<Output = Result<Response, ApiError>>,
     ) -> Result<Response, ApiError> {
+        let (permit, request) = (self.permit, self.request);
+        let response = request.clone().scope(response);
+        let sent = |body| guarded(requested(body, request), permit);
         let Some(limit) = self.request_timeout else {
-            return Ok(response.await?.map(|body| guarded(body, self.permit)));
+            return Ok(response.await?.map(sent));
         };
         let begun = Instant::now();
         let mut response = timeout(limit, response)
@@ -262,7 +268,26 @@ impl InFlightRequest {
         response
             .extensions_mut()
             .insert(ResponseDeadline(begun + MAX_RESPONSE_TIME));
-        Ok(response.map(|body| guarded(body, self.permit)))
+        Ok(response.map(sent))
+    }
+}
+
+/// The refusal of a request that there is no memory for.
+pub(crate) fn no_memory(error: &IntakeError) -> ApiError {
+    match error {
+        IntakeError::TooLarge(limit) => ApiError::TooLarge(*limit),
+        IntakeError::RequestTooLarge(limit) => ApiError::Unprocessable(format!(
+            "one request may hold {} MiB of memory, and this one needs more; request less at a time",
+            limit >> 20
+        )),
+        IntakeError::ShareExhausted(held) => ApiError::Busy(format!(
+            "your other requests hold {} MiB of memory; read their responses first, or send fewer at a time",
+            held >> 20
+        )),
+        IntakeError::Slow => ApiError::Busy(
+            "the response was read too slowly while others waited for memory".to_owned(),
+        ),
+        IntakeError::Broken(error) => ApiError::Busy(error.to_string()),
     }
 }
 
@@ -510,7 +535,7 @@ mod tests {
         let (noisy, alice) = (user("noisy"), user("alice"));
         let large: Vec<_> =
             std::iter::from_fn(|| limits.reserve_query(&noisy, 3 << 20).ok()).collect();
-        assert_eq!(large.len(), 21, "64 MiB of 128");
+        assert_eq!(large.len(), 5, "16 MiB of 32");
         assert_eq!(
             limits.reserve_query(&noisy, 3 << 20).unwrap_err().code(),
             429
@@ -523,7 +548,7 @@ mod tests {
         assert!(limits.reserve_query(&alice, 3 << 20).is_ok());
         drop(large);
         assert!(
-            limits.reserve_query(&noisy, 60 << 20).is_ok(),
+            limits.reserve_query(&noisy, 15 << 20).is_ok(),
             "the units of a refused query are released"
         );
     }

@@ -266,7 +266,7 @@ async fn admitted(api: &ApiState, mut request: Request) -> Result<Response, ApiE
     let is_view = wants_page(path);
     let response = async {
         // The memory of a view; its parts have little.
-        let _permit = if is_view {
+        let _room = if is_view {
             Some(api.limits.view(&caller).await?)
         } else {
             None

@@ -3,20 +3,16 @@
 use axum::{body::Body, extract::Request};
 use bytes::Bytes;
 use fleetdex_core::model::causes;
-use fleetdex_limits::intake::IntakeError;
+use fleetdex_limits::{intake::IntakeError, request::UserRequest};
 use http::header;
 use http_body_util::LengthLimitError;
 use tokio::time::timeout;
 
-use super::limits::{MAX_BODY_BYTES, RequestLimits};
-use crate::{auth::caller::Caller, request::api_error::ApiError};
+use super::limits::{MAX_BODY_BYTES, RequestLimits, no_memory};
+use crate::request::api_error::ApiError;
 
 /// The JSON of a request. Its memory counts until the last clone of it is dropped.
-pub(crate) async fn json_body(
-    limits: &RequestLimits,
-    caller: &Caller,
-    request: Request,
-) -> Result<Bytes, ApiError> {
+pub(crate) async fn json_body(limits: &RequestLimits, request: Request) -> Result<Bytes, ApiError> {
     let media_type = request.headers().get(header::CONTENT_TYPE);
     let media_type = media_type.map(|value| value.to_str().unwrap_or_default());
     let essence = media_type.map(|text| text.split(';').next().unwrap_or_default().trim());
@@ -26,18 +22,15 @@ pub(crate) async fn json_body(
             media_type.unwrap_or_default()
         )));
     }
-    read_body(limits, caller, request.into_body()).await
+    read_body(limits, request.into_body()).await
 }
 
 /// A body. The request timeout applies to the bodies of long-running requests, too. Its memory
 /// counts until the last clone of it is dropped.
-pub(crate) async fn read_body(
-    limits: &RequestLimits,
-    caller: &Caller,
-    body: Body,
-) -> Result<Bytes, ApiError> {
+pub(crate) async fn read_body(limits: &RequestLimits, body: Body) -> Result<Bytes, ApiError> {
     let patience = limits.request_timeout();
-    let intake = limits.bodies(caller);
+    let request = UserRequest::current();
+    let intake = request.memory();
     timeout(patience, intake.read(body, MAX_BODY_BYTES))
         .await
         .map_err(|_| ApiError::RequestTimeout(patience.as_secs()))?
@@ -47,10 +40,6 @@ pub(crate) async fn read_body(
 /// The refusal of a body that was not read to its end.
 fn unread(error: IntakeError) -> ApiError {
     match error {
-        IntakeError::TooLarge(limit) => ApiError::TooLarge(limit),
-        IntakeError::ShareExhausted(held) => ApiError::Busy(format!(
-            "the bodies of other requests of this user hold {held} bytes; send fewer at a time"
-        )),
         IntakeError::Slow => {
             ApiError::Busy("the body came too slowly while others waited for memory".to_owned())
         }
@@ -67,5 +56,6 @@ fn unread(error: IntakeError) -> ApiError {
                 causes(error.as_ref())
             ))
         }
+        other => no_memory(&other),
     }
 }

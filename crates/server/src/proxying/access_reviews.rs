@@ -105,11 +105,11 @@ async fn body_of<R: DeserializeOwned>(
     let limits = &context.api.limits;
     let media_type = request.headers().get(header::CONTENT_TYPE);
     if media_type.is_some_and(|media_type| media_type == protobuf::MEDIA_TYPE) {
-        let body = read_body(limits, context.caller, request.into_body()).await?;
+        let body = read_body(limits, request.into_body()).await?;
         check_length(&body)?;
         return in_protobuf(&body).map_err(|error| unreadable(error.to_string()));
     }
-    let body = json_body(limits, context.caller, request).await?;
+    let body = json_body(limits, request).await?;
     check_length(&body)?;
     serde_json::from_slice(&body).map_err(|error| unreadable(error.to_string()))
 }

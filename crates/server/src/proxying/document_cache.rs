@@ -13,7 +13,7 @@ use super::forward::MemberResponse;
 /// How long a document is fresh.
 const TTL: Duration = Duration::from_mins(1);
 /// Bytes of all cached documents: those of a dozen groups in both encodings, and one of everything.
-const MAX_BYTES: usize = 32 << 20;
+const MAX_BYTES: usize = 16 << 20;
 
 /// Documents of members, for [`TTL`].
 #[derive(Default)]

@@ -8,7 +8,7 @@ use fleetdex_clusters::{
     connect::Network,
     source::{Loader, contexts, read_kubeconfig},
 };
-use fleetdex_core::query::Hit;
+use fleetdex_core::query::{HeldMemory, Hit};
 use fleetdex_telemetry::Metrics;
 use http::StatusCode;
 use http_body_util::BodyExt;
@@ -204,6 +204,7 @@ pub(super) fn hit(cluster_name: &str, object: &Value) -> Hit {
         interpretation: None,
         cluster: cluster(cluster_name),
         object: serde_json::value::to_raw_value(object).unwrap().into(),
+        memory: HeldMemory::default(),
     }
 }
 

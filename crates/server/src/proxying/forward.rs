@@ -16,7 +16,7 @@ use axum::{
 };
 use fleetdex_clusters::{impersonate::Impersonation, request::transport_causes};
 use fleetdex_core::model::ClusterName;
-use fleetdex_limits::intake::{Budget, IntakeError, MemoryLimits};
+use fleetdex_limits::{intake::IntakeError, request::UserRequest};
 use fleetdex_telemetry::traces::{self, Beginning, KeyValue, SpanKind};
 use futures::{StreamExt as _, stream::try_unfold};
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
@@ -40,16 +40,8 @@ use crate::{
     request::{api_error::ApiError, flag::flag, uri::QueryParameters},
 };
 
-/// 96 MiB for buffered responses of members, the reserve included. The share of one user has room
-/// for the largest response and some small ones.
-const ANSWERS: MemoryLimits = MemoryLimits {
-    page: 0,
-    line: 0,
-    answer: 32 << 20,
-    refusal: 64 << 10,
-    share: 40 << 20,
-    shared: 64 << 20,
-};
+/// Bytes that are read of a refusal.
+const REFUSAL_BYTES: usize = 64 << 10;
 
 /// Where a request is sent.
 #[derive(Clone, Debug)]
@@ -125,9 +117,6 @@ pub struct Forwarder {
     pub clients: ClientCache,
     /// Upgraded connections.
     pub tunnels: Tunnels,
-    /// The memory budget of buffered responses. It is separate from the one of lists and watches,
-    /// so that responses that users leave unread do not slow the index.
-    budget: Budget,
 }
 
 impl Forwarder {
@@ -136,7 +125,6 @@ impl Forwarder {
         Self {
             clients,
             tunnels: Tunnels::new(cancel),
-            budget: Budget::new(ANSWERS),
         }
     }
 
@@ -167,9 +155,8 @@ impl Forwarder {
         to: &Destination,
         response: http::Response<MemberBody>,
     ) -> Result<MemberResponse, ForwardError> {
-        let intake = self
-            .budget
-            .share(to.who.user.as_deref().unwrap_or_default());
+        let request = UserRequest::current();
+        let intake = request.memory();
         let (head, body) = response.into_parts();
         let body =
             intake
@@ -293,7 +280,7 @@ async fn pass_on(
     let (head, mut body) = response.into_parts();
     let mut read = Vec::new();
     if head.status == StatusCode::FORBIDDEN {
-        let reading = timeout(REQUEST_TIMEOUT, beginning(&mut body, ANSWERS.refusal)).await;
+        let reading = timeout(REQUEST_TIMEOUT, beginning(&mut body, REFUSAL_BYTES)).await;
         read = reading
             .map_err(|_| ForwardError::TimedOut {
                 cluster: to.cluster.clone(),

@@ -10,8 +10,9 @@ use fleetdex_core::{
         ClusterName, Interpretation,
         client_metadata::{ClientMetadata, add_client_metadata},
     },
-    query::{Hit, ResourceName},
+    query::{HeldMemory, Hit, ResourceName},
 };
+use fleetdex_limits::request::UserRequest;
 use http::{HeaderValue, Method, StatusCode, header, request::Parts};
 
 use super::{
@@ -159,7 +160,7 @@ impl ObjectRequest<'_> {
             return Ok(self.forwarder().session(&to, request, share).await?);
         }
         let (head, body) = request.into_parts();
-        let body = read_body(&self.context.api.limits, self.context.caller, body).await?;
+        let body = read_body(&self.context.api.limits, body).await?;
         match mode {
             ForwardingMode::Stream { endless } => self.stream(&to, &head, body, endless).await,
             _ => self.exchange(&to, &head, &body, indexed).await,
@@ -226,9 +227,9 @@ impl ObjectRequest<'_> {
             forwarder.ask(to, &method, headers, body.into()).await,
             indexed,
         ) {
-            (Ok(response), _) => self.respond_from_member(&shown, response),
+            (Ok(response), _) => self.respond_from_member(&shown, response).await,
             (Err(error), Some(hit)) if self.is_plain_get() && error.is_unreachable() => {
-                self.respond_from_index(&shown, hit, &error)
+                self.respond_from_index(&shown, hit, &error).await
             }
             (Err(error), _) => Err(error.into()),
         }
@@ -282,7 +283,7 @@ impl ObjectRequest<'_> {
     }
 
     /// The response of a member, with the object annotated and encoded as the client wants it.
-    fn respond_from_member(
+    async fn respond_from_member(
         &self,
         shown: &ResponseContext<'_>,
         response: MemberResponse,
@@ -311,6 +312,7 @@ impl ObjectRequest<'_> {
             interpretation: shown.interpretation_of(text),
             cluster: ClusterName::clone(cluster),
             object,
+            memory: HeldMemory::default(),
         };
         let mut headers = response.headers.clone();
         headers.insert(
@@ -320,7 +322,7 @@ impl ObjectRequest<'_> {
         let encoded = MemberResponse {
             status: response.status,
             headers,
-            body: self.encoded(*representation, &shown_object)?.into(),
+            body: self.encoded(*representation, &shown_object).await?.into(),
         };
         // The memory of the member's response stays reserved for the user as long as the encoded
         // object is in memory.
@@ -330,7 +332,7 @@ impl ObjectRequest<'_> {
     }
 
     /// The object of the index, with a warning, for a member that is unreachable.
-    fn respond_from_index(
+    async fn respond_from_index(
         &self,
         shown: &ResponseContext<'_>,
         hit: &Hit,
@@ -348,8 +350,9 @@ impl ObjectRequest<'_> {
             cluster: hit.cluster.clone(),
             interpretation: hit.interpretation.clone(),
             object,
+            memory: HeldMemory::default(),
         };
-        let body = Body::from(self.encoded(shown.representation, &shown_object)?);
+        let body = Body::from(self.encoded(shown.representation, &shown_object).await?);
         let mut response = response::json(StatusCode::OK, body);
         let media_type = HeaderValue::from_static(shown.representation.encoding.media_type());
         response
@@ -363,7 +366,20 @@ impl ObjectRequest<'_> {
 
     /// An object as the client wants it. One of another kind than the resource, such as a `Status`,
     /// is only encoded.
-    fn encoded(&self, representation: Representation, hit: &Hit) -> Result<Vec<u8>, ApiError> {
+    async fn encoded(
+        &self,
+        representation: Representation,
+        hit: &Hit,
+    ) -> Result<Vec<u8>, ApiError> {
+        let mut computing = UserRequest::current().computing();
+        let bytes = hit.object.get().len();
+        let encoded = computing
+            .run(bytes, || self.encode(representation, hit))
+            .await;
+        encoded.ok_or(ApiError::TooManyRequests)?
+    }
+
+    fn encode(&self, representation: Representation, hit: &Hit) -> Result<Vec<u8>, ApiError> {
         #[derive(serde::Deserialize)]
         struct TypeMeta {
             kind: Option<String>,

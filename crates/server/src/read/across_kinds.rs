@@ -17,7 +17,10 @@ use fleetdex_core::{
     },
     selector::{FieldRequirement, FieldTest},
 };
-use fleetdex_limits::fair_semaphore::{FairPermit, FairSemaphore};
+use fleetdex_limits::{
+    fair_semaphore::{FairPermit, FairSemaphore},
+    request::UserRequest,
+};
 use fleetdex_store::StoreError;
 use futures::{
     FutureExt, Stream, StreamExt, TryStreamExt,
@@ -438,11 +441,15 @@ impl<'s> AcrossKinds<'s> {
         })
     }
 
-    /// Room for one page in memory, which users share.
-    pub(super) async fn page_permit(&self) -> Result<FairPermit<Arc<str>>, ApiError> {
+    /// The permit to have a page read; `None` for a request that waits for nothing, as it has the
+    /// reserve of the memory.
+    pub(super) async fn page_permit(&self) -> Result<Option<FairPermit<Arc<str>>>, ApiError> {
+        if UserRequest::current().memory().has_reserve() {
+            return Ok(None);
+        }
         let user: Arc<str> = self.caller.name.as_str().into();
         let permit = self.page_permits.acquire(user, TIMEOUT).await;
-        permit.ok_or(ApiError::TooManyRequests)
+        permit.map(Some).ok_or(ApiError::TooManyRequests)
     }
 
     pub(super) fn requester(&self) -> Requester {

@@ -23,7 +23,7 @@ use fleetdex_interpreter::{
         configuration::{Webhook, guessed_resource},
     },
 };
-use fleetdex_limits::{intake::IntakeError, parsed::ReservedJson};
+use fleetdex_limits::{intake::IntakeError, parsed::ReservedJson, request::UserRequest};
 use fleetdex_webhooks::{
     breaker::Contact,
     client::{CallError, CallFailure},
@@ -35,6 +35,7 @@ use super::interpreters::{Interpreters, Turn, TurnError};
 use crate::{
     auth::caller::Caller,
     catalog::Catalog,
+    http::limits::no_memory,
     request::api_error::{ApiError, WebhookFailure},
 };
 
@@ -154,13 +155,14 @@ impl RequestInterpreter {
         parse: ParseSubject<S>,
         request: MakeRequest<S>,
     ) -> Result<(Arc<S>, Interpreted), InterpretationError> {
-        let turn = self.run_turn().await?;
-        let memory = self.interpreters.parsed_memory(&self.user);
-        let reserved = timeout_at(self.deadline, ReservedJson::reserve(&memory, text, COPIES));
-        let reserved = reserved
+        // Who has a turn waits for no memory: others wait for turns while they hold memory.
+        let current = UserRequest::current();
+        let reserved = ReservedJson::reserve(current.memory(), text, COPIES);
+        let reserved = timeout_at(self.deadline, reserved)
             .await
             .map_err(|_| self.refusal(TurnError::Deadline))?;
         let reserved = reserved.map_err(|error| not_reserved(&error))?;
+        let turn = self.run_turn().await?;
         let parse = move || parse(reserved).map(Arc::new);
         let (subject, first) = self.first_level(turn, parse, request).await?;
         let interpreted = self.after_first_level(&subject, request, first).await?;
@@ -186,12 +188,6 @@ impl RequestInterpreter {
                 self.after_webhook(&webhook, &request, &resource, called)
             }
         }
-    }
-
-    /// A turn to merge objects, which take memory.
-    pub async fn merge_turn(&self) -> Result<Turn, ApiError> {
-        let turn = self.interpreters.merge_turn(&self.user, self.deadline);
-        turn.await.map_err(|error| self.refusal(error))
     }
 
     /// What the caller should know about the operations so far.
@@ -310,12 +306,10 @@ impl RequestInterpreter {
 /// The refusal of a text that there is no memory to parse for.
 fn not_reserved(error: &IntakeError) -> ApiError {
     match error {
-        IntakeError::TooLarge(limit) => ApiError::TooLargeParsed(*limit),
-        IntakeError::ShareExhausted(held) => ApiError::Busy(format!(
-            "other requests of this user hold {} MiB of parsed objects; send fewer at a time",
-            held >> 20
-        )),
-        other => ApiError::Busy(other.to_string()),
+        IntakeError::TooLarge(limit) | IntakeError::RequestTooLarge(limit) => {
+            ApiError::TooLargeParsed(*limit)
+        }
+        other => no_memory(other),
     }
 }
 

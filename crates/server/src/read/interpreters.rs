@@ -11,43 +11,26 @@ use std::{
 use fleetdex_interpreter::rules::RuleSet;
 use fleetdex_limits::{
     fair_semaphore::{FairPermit, FairSemaphore},
-    intake::{Budget, Intake, MemoryLimits},
+    request::UserRequest,
 };
 use fleetdex_telemetry::Metrics;
 use fleetdex_webhooks::{client::CallWebhook, limits::CALLS_OF_WEBHOOK};
 use tokio::{sync::watch, time::Instant};
 
 /// Operations by scripts and built-in rules that run at a time. A script takes a processor for a
-/// second at most.
-const RUNS: usize = 4;
+/// second at most, 16 MiB, and as much for its result.
+const RUNS: usize = 2;
 /// Calls of webhooks under way: those that the client has room for beside the ones of the indexing
 /// path, if all are for one webhook.
 const CALLS: usize = CALLS_OF_WEBHOOK;
-/// Merged objects in memory at a time. Each has 32 MiB of text at most, as a page has, and
-/// [`MERGE_BYTES`] of what is parsed.
-const MERGES: usize = 2;
-/// What a merged object may take besides its text. That of a thousand clusters with a status of 5
-/// kB takes a tenth.
-pub const MERGE_BYTES: usize = 128 << 20;
 /// Operations that wait for their turn: those of two hundred requests.
 const QUEUE: usize = 800;
 
-/// The memory of what is parsed for operations: for one request, for one user, and for all users,
-/// beside one more request. An object of a megabyte takes 35 MiB, its copy included, and with long
-/// texts less.
-const PARSED: MemoryLimits = MemoryLimits {
-    page: 0,
-    line: 0,
-    answer: 128 << 20,
-    refusal: 0,
-    share: 128 << 20,
-    shared: 128 << 20,
-};
-
 /// What users share, by user name.
 type UserPermits = FairSemaphore<Arc<str>>;
-/// The share of a user.
-pub type Turn = FairPermit<Arc<str>>;
+/// The share of a user; `None` for a request that waits for nothing, as it has the reserve of the
+/// memory.
+pub type Turn = Option<FairPermit<Arc<str>>>;
 
 /// Why there is no turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -68,8 +51,6 @@ pub struct Interpreters {
     webhooks: Option<Arc<dyn CallWebhook>>,
     runs: UserPermits,
     calls: UserPermits,
-    merges: UserPermits,
-    parsed: Budget,
 }
 
 impl Interpreters {
@@ -87,8 +68,6 @@ impl Interpreters {
             webhooks,
             runs: users(RUNS, "interpreter_runs"),
             calls: users(CALLS, "interpreter_calls"),
-            merges: users(MERGES, "merges"),
-            parsed: Budget::new(PARSED),
         }
     }
 
@@ -102,11 +81,6 @@ impl Interpreters {
         self.webhooks.as_ref()
     }
 
-    /// The memory of a user for objects that are parsed for operations.
-    pub fn parsed_memory(&self, user: &str) -> Intake {
-        self.parsed.share(user)
-    }
-
     /// A turn to run a script or a built-in rule.
     pub async fn run_turn(&self, user: &Arc<str>, until: Instant) -> Result<Turn, TurnError> {
         turn(&self.runs, user, until).await
@@ -116,17 +90,15 @@ impl Interpreters {
     pub async fn call_turn(&self, user: &Arc<str>, until: Instant) -> Result<Turn, TurnError> {
         turn(&self.calls, user, until).await
     }
-
-    /// A turn to merge objects.
-    pub async fn merge_turn(&self, user: &Arc<str>, until: Instant) -> Result<Turn, TurnError> {
-        turn(&self.merges, user, until).await
-    }
 }
 
 async fn turn(users: &UserPermits, user: &Arc<str>, until: Instant) -> Result<Turn, TurnError> {
     let wait = until.saturating_duration_since(Instant::now());
+    if !wait.is_zero() && UserRequest::current().memory().has_reserve() {
+        return Ok(None);
+    }
     let turn = users.acquire(Arc::clone(user), wait).await;
-    turn.ok_or_else(|| {
+    turn.map(Some).ok_or_else(|| {
         if Instant::now() < until {
             TurnError::QueueFull
         } else {

@@ -11,6 +11,7 @@ use fleetdex_core::{
     model::{FleetVersion, with_fleet_version},
     query::{Cursor, Hit, Page},
 };
+use fleetdex_limits::{computing::UserComputing, request::UserRequest};
 use fleetdex_store::merged::Merged;
 use futures::{Stream, stream::try_unfold};
 use jiff::Timestamp;
@@ -113,6 +114,7 @@ pub async fn respond(
         encoder,
         reader,
         rewritten_to: request.rewrites_version.then_some(version),
+        computing: UserRequest::current().computing(),
     };
     if is_small {
         let bytes = list.whole().await?;
@@ -176,6 +178,7 @@ struct ListStream {
     reader: PageReader,
     /// The resource version of the fleet that replaces those of members.
     rewritten_to: Option<FleetVersion>,
+    computing: UserComputing,
 }
 
 impl ListStream {
@@ -221,16 +224,20 @@ impl ListStream {
             self.reader.leave();
             return Ok(true);
         };
-        match self.rewritten_to {
-            None => self.encoder.write(out, &hit)?,
-            Some(version) => self.encoder.write(
+        let bytes = hit.object.get().len();
+        let (encoder, rewritten_to) = (&mut self.encoder, self.rewritten_to);
+        let write = || match rewritten_to {
+            None => encoder.write(out, &hit),
+            Some(version) => encoder.write(
                 out,
                 &Hit {
                     object: with_fleet_version(&hit.object, version),
                     ..hit
                 },
-            )?,
-        }
+            ),
+        };
+        let written = self.computing.run(bytes, write).await;
+        written.ok_or(ApiError::TooManyRequests)??;
         Ok(false)
     }
 }

@@ -30,7 +30,6 @@ use super::{
     across_kinds::AcrossKinds,
     aggregate::raw,
     interpretation::{InterpretationError, RequestInterpreter},
-    interpreters::Turn,
     object_summary::{ObjectIdentity, ObjectSummary, ResultExtent, table},
 };
 use crate::{
@@ -69,8 +68,7 @@ pub struct MergedObject {
     /// all clusters.
     object: Value,
     members: Vec<MemberStatus>,
-    /// The right to keep this in memory.
-    _turn: Turn,
+    _memory: MergeMemory,
 }
 
 /// What one cluster reports.
@@ -115,7 +113,6 @@ pub async fn merge(
     request: &MergedRequest,
 ) -> Result<(MergedObject, Vec<String>), ApiError> {
     check_namespace(kinds, request)?;
-    let turn = interpreter.merge_turn().await?;
     let found = kinds.named::<MemberObject>(&request.list).await?;
     let mut members = found.objects;
     members.sort_by(|left, right| left.summary.order().cmp(&right.summary.order()));
@@ -133,8 +130,8 @@ pub async fn merge(
         return Err(request.list.resource.no_such_object());
     };
     let sizes: Vec<usize> = members.iter().map(MemberObject::parsed_size).collect();
-    let memory = MergeMemory::new(&sizes, CONCURRENT_MEMBERS)?;
-    let (items, unknown) = reports(interpreter, &members, memory).await?;
+    let mut memory = MergeMemory::new(&sizes, CONCURRENT_MEMBERS).await?;
+    let (items, unknown) = reports(interpreter, &members, &mut memory).await?;
     warnings.extend(unknown);
     let aggregation = Arc::new(Aggregation {
         object: Arc::new(first.parsed()),
@@ -145,7 +142,7 @@ pub async fn merge(
     warnings.extend(incomplete);
     warnings.extend(interpreter.warnings());
     let items = Arc::unwrap_or_clone(aggregation).items;
-    Ok((MergedObject::new(object, members, items, turn), warnings))
+    Ok((MergedObject::new(object, members, items, memory), warnings))
 }
 
 impl MergedObject {
@@ -153,7 +150,7 @@ impl MergedObject {
         object: Value,
         members: Vec<MemberObject>,
         items: Vec<AggregatedStatusItem>,
-        turn: Turn,
+        memory: MergeMemory,
     ) -> Self {
         let identity = members.first().map(|first| first.summary.metadata.clone());
         let ObjectIdentity {
@@ -168,7 +165,7 @@ impl MergedObject {
             namespace,
             object,
             members: members.into_iter().zip(items).map(status).collect(),
-            _turn: turn,
+            _memory: memory,
         }
     }
 }
@@ -177,7 +174,7 @@ impl MergedObject {
 async fn reports(
     interpreter: &RequestInterpreter,
     members: &[MemberObject],
-    mut memory: MergeMemory,
+    memory: &mut MergeMemory,
 ) -> Result<(Vec<AggregatedStatusItem>, Vec<String>), ApiError> {
     let reports: Vec<BoxFuture<'_, MemberReport>> = members
         .iter()
@@ -187,7 +184,7 @@ async fn reports(
     let mut unknown: BTreeMap<(&'static str, String), Vec<String>> = BTreeMap::new();
     let mut items = Vec::new();
     while let Some(report) = reports.next().await {
-        memory.keep(report.item.status.as_ref())?;
+        memory.keep(report.item.status.as_ref()).await?;
         for cause in report.unknown {
             let clusters = unknown.entry(cause).or_default();
             clusters.push(report.item.cluster_name.clone());

@@ -4,11 +4,16 @@
 use std::{time::Duration, vec};
 
 use fleetdex_core::query::{Cursor, Hit, Page, Query, ResourceName};
+use fleetdex_limits::request::UserRequest;
 use fleetdex_store::merged::Merged;
 use tokio::time::timeout;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::{page_memory::PageMemory, query_plan::PAGE, remaining_pages::RemainingPages};
+use super::{
+    page_memory::{PageMemory, bytes_of},
+    query_plan::PAGE,
+    remaining_pages::RemainingPages,
+};
 use crate::request::api_error::ApiError;
 
 /// Timeout of one page.
@@ -49,7 +54,7 @@ impl PageReader {
         let mut memory = PageMemory::of(&query.requester);
         let rest = RemainingPages::new(stores.clone(), first.next);
         let mut rest = if is_one_page { rest } else { rest.pinned() };
-        if let Err(error) = memory.take(bytes_of(&first.items)).await {
+        if let Err(error) = memory.take(&first.items).await {
             if is_continued {
                 rest.leave();
             }
@@ -123,7 +128,7 @@ impl PageReader {
                 }
                 None => {
                     let page = read(&self.stores, &self.query, cursor).await?;
-                    self.memory.take(bytes_of(&page.items)).await?;
+                    self.memory.take(&page.items).await?;
                     page
                 }
             };
@@ -145,11 +150,11 @@ impl PageReader {
             return;
         };
         let (stores, query) = (self.stores.clone(), self.query.clone());
-        let page = tokio::spawn(async move {
+        let page = tokio::spawn(UserRequest::current().scope(async move {
             let page = read(&stores, &query, &cursor).await.ok()?;
-            memory.take(bytes_of(&page.items)).await.ok()?;
+            memory.take(&page.items).await.ok()?;
             Some((page, memory))
-        });
+        }));
         self.ahead = Some(AbortOnDropHandle::new(page));
     }
 
@@ -180,8 +185,4 @@ fn next_limit(limit: usize, page: &[Hit]) -> usize {
     } else {
         found
     }
-}
-
-fn bytes_of(page: &[Hit]) -> usize {
-    page.iter().map(|hit| hit.object.get().len()).sum()
 }

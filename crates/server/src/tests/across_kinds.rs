@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::{body::Body, http::Request};
 use fleetdex_core::{
     model::{Gvk, Interpretation, Namespace, StoreName, interpreted_fields},
-    query::{Group, GroupKey, Groups, Hit, Page, Relation, Relative, ResourceName},
+    query::{Group, GroupKey, Groups, HeldMemory, Hit, Page, Relation, Relative, ResourceName},
 };
 use fleetdex_store::{StoreError, fake::PreparedReader};
 use fleetdex_telemetry::Readiness;
@@ -44,6 +44,7 @@ pub(super) fn object(kind: &str, name: &str, more: Value) -> Hit {
         interpretation: None,
         cluster: cluster("member1"),
         object: to_raw_value(&object).unwrap().into(),
+        memory: HeldMemory::default(),
     }
 }
 

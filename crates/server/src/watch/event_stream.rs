@@ -39,7 +39,10 @@ pub(super) trait EventView: Send + 'static {
     fn set_now(&mut self, now: Timestamp);
 
     /// The object of an event.
-    fn object(&mut self, object: &EventObject) -> Result<Vec<u8>, ApiError>;
+    fn object(
+        &mut self,
+        object: &EventObject,
+    ) -> impl Future<Output = Result<Vec<u8>, ApiError>> + Send;
 
     /// The line of a bookmark.
     fn bookmark(&self, version: FleetVersion) -> Vec<u8>;
@@ -146,18 +149,18 @@ impl<V: EventView> EventStream<V> {
                     return Ok(NextChunk::Lines(self.view.bookmark(self.watch.version())));
                 }
                 events = self.watch.next() => {
-                    let lines = self.event_lines(&events.map_err(ended)?)?;
+                    let lines = self.event_lines(&events.map_err(ended)?).await?;
                     return Ok(NextChunk::Lines(lines));
                 }
             }
         }
     }
 
-    fn event_lines(&mut self, events: &[Event]) -> Result<Vec<u8>, ApiError> {
+    async fn event_lines(&mut self, events: &[Event]) -> Result<Vec<u8>, ApiError> {
         self.view.set_now(Timestamp::now());
         let mut lines = Vec::new();
         for event in events {
-            let object = self.view.object(&event.object)?;
+            let object = self.view.object(&event.object).await?;
             lines.extend(event_line(event.kind, &object));
         }
         Ok(lines)

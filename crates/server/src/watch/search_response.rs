@@ -10,6 +10,7 @@ use fleetdex_core::{
     model::{FleetVersion, Gvk},
     query::{Query, ResourceName},
 };
+use fleetdex_limits::{computing::UserComputing, request::UserRequest};
 use fleetdex_store::{
     IndexReader,
     changes::{EventObject, Log, MergedWatch, WatchError},
@@ -83,6 +84,7 @@ async fn open(
         kinds,
         output,
         now: Timestamp::now(),
+        computing: UserRequest::current().computing(),
         has_columns: false,
     };
     let limit = WatchDuration::Short.limit();
@@ -190,6 +192,7 @@ struct SearchView {
     output: OutputKind,
     /// The time for ages.
     now: Timestamp,
+    computing: UserComputing,
     /// Whether the columns of a Table have been sent: only the first event contains them.
     has_columns: bool,
 }
@@ -205,7 +208,7 @@ impl EventView for SearchView {
         self.now = now;
     }
 
-    fn object(&mut self, object: &EventObject) -> Result<Vec<u8>, ApiError> {
+    async fn object(&mut self, object: &EventObject) -> Result<Vec<u8>, ApiError> {
         let resource = object.resource();
         let kind = self
             .kinds
@@ -217,8 +220,12 @@ impl EventView for SearchView {
             with_columns: !std::mem::replace(&mut self.has_columns, true),
         };
         let version = self.version(object.version()).to_string();
-        let shown = objects::event_object(resource, kind, object, &version, format);
-        Ok(shown.to_string().into_bytes())
+        let show = || {
+            let shown = objects::event_object(resource, kind, object, &version, format);
+            shown.to_string().into_bytes()
+        };
+        let shown = self.computing.run(object.object.get().len(), show).await;
+        shown.ok_or(ApiError::TooManyRequests)
     }
 
     fn bookmark(&self, version: FleetVersion) -> Vec<u8> {

@@ -12,6 +12,7 @@ use fleetdex_core::{
     model::{ClusterName, FleetVersion, with_fleet_version},
     query::{Hit, InCluster, Permitted, Query, ResourceName},
 };
+use fleetdex_limits::{computing::UserComputing, request::UserRequest};
 use fleetdex_store::{
     changes::{EventKind, EventObject},
     merged::Merged,
@@ -115,6 +116,7 @@ async fn open(
         selection,
         resource: query.resource.clone(),
         layout,
+        computing: UserRequest::current().computing(),
         has_columns: false,
         initial: start.initial,
         bookmarks: options.bookmarks,
@@ -135,6 +137,7 @@ struct ResourceView {
     selection: StoreSelection,
     resource: ResourceName,
     layout: ObjectEncoder,
+    computing: UserComputing,
     /// Whether the columns of a Table have been sent: only the first event contains them.
     has_columns: bool,
     initial: Option<InitialEvents>,
@@ -157,7 +160,7 @@ impl EventView for ResourceView {
                 return Ok(Some(lines));
             };
             let object = with_fleet_version(&hit.object, initial.version);
-            let object = self.encoded(&Hit { object, ..hit })?;
+            let object = self.encoded(&Hit { object, ..hit }).await?;
             lines.extend(event_line(EventKind::Added, &object));
         }
         initial.sent_bytes = lines.len();
@@ -169,8 +172,8 @@ impl EventView for ResourceView {
         self.layout.set_now(now);
     }
 
-    fn object(&mut self, object: &EventObject) -> Result<Vec<u8>, ApiError> {
-        self.encoded(object.versioned())
+    async fn object(&mut self, object: &EventObject) -> Result<Vec<u8>, ApiError> {
+        self.encoded(object.versioned()).await
     }
 
     fn bookmark(&self, version: FleetVersion) -> Vec<u8> {
@@ -206,9 +209,12 @@ impl EventView for ResourceView {
 
 impl ResourceView {
     /// An object that already has its fleet resourceVersion.
-    fn encoded(&mut self, hit: &Hit) -> Result<Vec<u8>, ApiError> {
+    async fn encoded(&mut self, hit: &Hit) -> Result<Vec<u8>, ApiError> {
         let with_columns = !std::mem::replace(&mut self.has_columns, true);
-        self.layout.object(hit, with_columns)
+        let (layout, bytes) = (&mut self.layout, hit.object.get().len());
+        let encode = move || layout.object(hit, with_columns);
+        let encoded = self.computing.run(bytes, encode).await;
+        encoded.ok_or(ApiError::TooManyRequests)?
     }
 
     fn bookmark_of(&self, version: FleetVersion, ends_initial_events: bool) -> Vec<u8> {

@@ -52,6 +52,7 @@ impl EventObject {
             cluster: self.hit.cluster.clone(),
             object: with_fleet_version(&self.hit.object, self.version),
             interpretation: self.hit.interpretation.clone(),
+            memory: self.hit.memory.clone(),
         })
     }
 

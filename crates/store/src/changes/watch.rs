@@ -28,7 +28,7 @@ use crate::{
 /// selected.
 const MAX_CHANGES: usize = 256;
 /// Bytes of objects to return at once, and one object more: a slow client holds no more than that.
-const MAX_BYTES: usize = 512 << 10;
+const MAX_BYTES: usize = 64 << 10;
 
 /// Steps that it takes before others have their turn: a fraction of a millisecond, and those of one
 /// change more.

@@ -23,7 +23,7 @@ const VIEW_LIMITS: ViewLimits = ViewLimits {
 /// Bytes that a view alone holds for each unit.
 const UNIT_BYTES: usize = 64 << 10;
 /// Bytes of replaced or deleted documents that views may retain; beyond it the oldest views end.
-const RETAINED_BYTES: u64 = 64 << 20;
+const RETAINED_BYTES: u64 = 32 << 20;
 
 /// The open views.
 pub(super) struct Views {

@@ -4,15 +4,17 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use fleetdex_core::model::{JsonLine, json_fault, quoted};
+use fleetdex_limits::intake::{IntakeError, MemoryReservation};
 use fleetdex_telemetry::traces::{self, Beginning, KeyValue, SpanKind, Trace};
 use http::{Method, Request, StatusCode, header::CONTENT_TYPE};
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::Value;
+use tokio::time::timeout;
 use tower::ServiceExt;
 
 use super::{
     aws_refusal::aws_refusal,
-    responses::{Answers, Purpose},
+    responses::{Allowance, Answers, Purpose},
     role::with_remedy,
     transport::{OpenSearchService, StoreClosed, Timeout, TransportError},
 };
@@ -72,10 +74,38 @@ impl Client {
         }
     }
 
+    /// Sends a request, and parses the response within memory that is reserved for both. Returns what
+    /// `parse` made of it, and the memory, which is as much as the response has bytes.
+    pub async fn call_and_parse<T>(
+        &self,
+        call: Call<'_>,
+        parse: impl FnOnce(&[u8]) -> Result<T, StoreError>,
+    ) -> Result<(T, MemoryReservation), StoreError> {
+        let (operation, limit) = (call.operation.to_owned(), call.timeout);
+        let allowance = self.answers.allowance(self.purpose);
+        let body = self.call_within(call, allowance.clone()).await?;
+        let memory = timeout(limit, allowance.parsed(body.len())).await;
+        let memory = memory
+            .map_err(|_| StoreError::Crowded("other requests hold all of the memory".to_owned()))?;
+        let memory = memory.map_err(|error| match error {
+            IntakeError::ShareExhausted(bytes) => crowded(bytes),
+            IntakeError::TooLarge(limit) | IntakeError::RequestTooLarge(limit) => {
+                StoreError::AnswerTooLarge { operation, limit }
+            }
+            IntakeError::Slow | IntakeError::Broken(_) => StoreError::Crowded(error.to_string()),
+        })?;
+        Ok((parse(&body)?, memory))
+    }
+
     /// Returns the body of a successful response.
     pub async fn call(&self, call: Call<'_>) -> Result<Bytes, StoreError> {
+        let allowance = self.answers.allowance(self.purpose);
+        self.call_within(call, allowance).await
+    }
+
+    async fn call_within(&self, call: Call<'_>, allowance: Allowance) -> Result<Bytes, StoreError> {
         let operation = call.operation.to_owned();
-        match self.exchange(call).await? {
+        match self.exchange(call, allowance).await? {
             (status, body) if status.is_success() => Ok(body),
             (status, body) => Err(self.failure(operation, status, &body)),
         }
@@ -123,14 +153,19 @@ impl Client {
     /// Returns the body of a successful response; `None` if the resource does not exist (404).
     pub async fn call_optional(&self, call: Call<'_>) -> Result<Option<Bytes>, StoreError> {
         let operation = call.operation.to_owned();
-        match self.exchange(call).await? {
+        let allowance = self.answers.allowance(self.purpose);
+        match self.exchange(call, allowance).await? {
             (StatusCode::NOT_FOUND, _) => Ok(None),
             (status, body) if status.is_success() => Ok(Some(body)),
             (status, body) => Err(self.failure(operation, status, &body)),
         }
     }
 
-    async fn exchange(&self, call: Call<'_>) -> Result<(StatusCode, Bytes), StoreError> {
+    async fn exchange(
+        &self,
+        call: Call<'_>,
+        allowance: Allowance,
+    ) -> Result<(StatusCode, Bytes), StoreError> {
         let operation = call.operation;
         let bytes = call.body.len();
         let content_type = if call.path.contains("_bulk") {
@@ -144,7 +179,7 @@ impl Client {
             .uri(&call.path)
             .header(CONTENT_TYPE, content_type)
             .extension(Timeout(call.timeout))
-            .extension(self.answers.allowance(self.purpose))
+            .extension(allowance)
             .body(call.body)
             .map_err(|error| {
                 StoreError::Invalid(format!("cannot ask OpenSearch for {}: {error}", call.path))
@@ -240,6 +275,7 @@ fn unread(error: TransportError, operation: &str) -> StoreError {
             operation: operation.to_owned(),
             limit,
         },
+        TransportError::Crowded(bytes) => crowded(bytes),
         TransportError::Unsigned { address, error } => StoreError::Unsigned {
             address,
             reason: error.to_string(),
@@ -248,6 +284,13 @@ fn unread(error: TransportError, operation: &str) -> StoreError {
             StoreError::Closed { reason, message }
         }
     }
+}
+
+/// The refusal of a request of a user whose other requests hold much.
+fn crowded(bytes: usize) -> StoreError {
+    StoreError::Crowded(format!(
+        "your other requests hold {bytes} bytes of responses; read those first, or request fewer objects at a time"
+    ))
 }
 
 /// The reason in an error body: type and reason of the outermost error and its first root cause.

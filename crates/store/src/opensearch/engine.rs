@@ -227,11 +227,14 @@ impl Engine {
                 body: body.clone(),
                 timeout: SEARCH_TIMEOUT,
             };
-            let body = client.call(call).await?;
-            let answer = SearchResponse::<S>::parse(&body).map_err(unparsable(operation))?;
+            let parse = |body: &[u8]| SearchResponse::parse(body).map_err(unparsable(operation));
+            let (mut answer, memory) = client.call_and_parse(call, parse).await?;
             attempts += 1;
             let reason = match answer.lack() {
-                None => return Ok(answer),
+                None => {
+                    answer.hold(memory);
+                    return Ok(answer);
+                }
                 // With the shards their view is gone.
                 Some(Lack::Unavailable(_)) if is_in_view => return Err(StoreError::Expired),
                 Some(Lack::Unavailable(_)) if attempts < SEARCH_ATTEMPTS => {

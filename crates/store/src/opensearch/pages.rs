@@ -369,7 +369,10 @@ fn read_placed(query: &Query, hit: RawHit<HitSource>) -> Result<SortedHit, Store
     })
 }
 
-pub(super) fn read_hit(RawHit { id, source, .. }: RawHit<HitSource>) -> Result<Hit, StoreError> {
+pub(super) fn read_hit(hit: RawHit<HitSource>) -> Result<Hit, StoreError> {
+    let RawHit {
+        id, source, memory, ..
+    } = hit;
     let garbled = |reason: String| StoreError::Garbled {
         operation: "a search".to_owned(),
         reason,
@@ -385,6 +388,7 @@ pub(super) fn read_hit(RawHit { id, source, .. }: RawHit<HitSource>) -> Result<H
         cluster,
         object,
         interpretation: interpretation.map(Box::new),
+        memory,
     })
 }
 

@@ -102,7 +102,8 @@ impl Engine {
             body,
             timeout: BULK_TIMEOUT,
         };
-        let answer: MultiGetResponse = parse(operation, &self.client.call(call).await?)?;
+        let read = |body: &[u8]| parse::<MultiGetResponse>(operation, body);
+        let (answer, _memory) = self.client.call_and_parse(call, read).await?;
         if answer.docs.len() != requested.len() {
             let reason = format!(
                 "{} documents where {} were requested",

@@ -1,13 +1,18 @@
-//! Memory for responses of OpenSearch: a limit for each response, and two budgets for each store.
+//! Memory for responses of OpenSearch: a limit for each response, and a budget for those to the
+//! operator itself.
 //!
-//! Responses to users and responses to the operator itself have a budget each, so that neither can
-//! keep the other waiting. A response is counted from its first bytes until it has been parsed, and
-//! nothing else is awaited meanwhile: a request that waits for room waits for responses in transit
-//! from this store, never for a user who reads, a member or another store.
+//! Responses to users count in the memory of their requests, so that users and the operator do not
+//! keep each other waiting. A response is counted from its first bytes until it has been parsed, and
+//! what is parsed of it for users until they have it. Nothing else is awaited while a response to
+//! the operator is counted: a request that waits for room waits for responses in transit from this
+//! store, never for a user who reads, a member or another store.
 
 use bytes::Bytes;
 use fleetdex_core::{model::MAX_OBJECT_BYTES, query::Requester};
-use fleetdex_limits::intake::{Budget, Intake, IntakeError, MemoryLimits};
+use fleetdex_limits::{
+    intake::{Budget, Intake, IntakeError, MemoryLimits, MemoryReservation},
+    request::UserRequest,
+};
 use http::StatusCode;
 
 /// The largest document that is written, so that a response has room for any: an object, and twice
@@ -19,11 +24,8 @@ pub const MAX_ANSWER_BYTES: usize = MAX_DOCUMENT_BYTES + (8 << 20);
 /// Bytes to read of an error response; the rest is left unread. OpenSearch reports each failed
 /// shard in half a KiB.
 const MAX_REFUSAL_BYTES: usize = 1 << 20;
-/// What responses to users of one store may take together, besides one of the largest size: a dozen
-/// pages of 1,000 usual objects at the same time.
-const QUESTIONS: usize = 64 << 20;
-/// The same for responses to the operator: bulk requests, what they replace, ids and versions,
-/// indices.
+/// What responses to the operator may take together, besides one of the largest size: bulk requests,
+/// what they replace, ids and versions, indices.
 const UPKEEP: usize = 32 << 20;
 /// Divisor of the number of hits when a response is too long: from 10,000 to 1 in seven requests.
 const SHRINKING: usize = 4;
@@ -49,66 +51,67 @@ impl From<&Requester> for Purpose {
 /// The memory for the responses of one store. Clones share it.
 #[derive(Clone, Debug)]
 pub struct Answers {
-    questions: Intake,
     upkeep: Intake,
 }
 
 impl Default for Answers {
     fn default() -> Self {
-        let budget = |shared| Answers::budget(MAX_ANSWER_BYTES, MAX_REFUSAL_BYTES, shared);
-        Self {
-            questions: budget(QUESTIONS),
-            upkeep: budget(UPKEEP),
-        }
+        Self::within(MAX_ANSWER_BYTES, MAX_REFUSAL_BYTES, UPKEEP)
     }
 }
 
 impl Answers {
-    /// The same with another limit for each response, and budgets that have room for one response
-    /// of that length besides the reserve.
+    /// The same with another limit for each response, and a budget that has room for one response of
+    /// that length besides the reserve.
     pub fn of_at_most(bytes: usize) -> Self {
-        let budget = || Self::budget(bytes, bytes, bytes);
-        Self {
-            questions: budget(),
-            upkeep: budget(),
-        }
+        Self::within(bytes, bytes, bytes)
     }
 
-    fn budget(answer: usize, refusal: usize, shared: usize) -> Intake {
+    fn within(answer: usize, refusal: usize, shared: usize) -> Self {
         // A request without room waits: a share would refuse what would fit a moment later.
         let limits = MemoryLimits {
             page: answer,
             line: 0,
             answer,
             refusal,
+            // And what is parsed of it.
+            request: 2 * answer,
             share: usize::MAX,
             shared,
         };
-        Budget::new(limits).share("")
-    }
-
-    /// The budget for a response.
-    pub(super) fn allowance(&self, purpose: Purpose) -> Allowance {
-        match purpose {
-            Purpose::Question => Allowance(self.questions.clone()),
-            Purpose::Upkeep => Allowance(self.upkeep.clone()),
+        Self {
+            upkeep: Budget::new(limits).share(""),
         }
     }
 
-    /// Bytes of responses that are held now.
-    pub fn held(&self) -> usize {
-        self.questions.held() + self.upkeep.held()
+    /// The memory for an operation.
+    pub(super) fn allowance(&self, purpose: Purpose) -> Allowance {
+        let limits = *self.upkeep.limits();
+        let intake = match purpose {
+            Purpose::Question => UserRequest::current().memory().clone(),
+            Purpose::Upkeep => self.upkeep.of_one_request(),
+        };
+        Allowance { intake, limits }
     }
 
-    /// The most bytes that were held at any time, in each budget.
-    pub fn peaks(&self) -> [usize; 2] {
-        [self.questions.peak(), self.upkeep.peak()]
+    /// Bytes of responses to the operator that are held now.
+    pub fn held(&self) -> usize {
+        self.upkeep.held()
+    }
+
+    /// The most bytes of responses to the operator that were held at any time.
+    pub fn peak(&self) -> usize {
+        self.upkeep.peak()
     }
 }
 
-/// The budget that a response is read into; an extension of each request.
+/// The memory that a response is read into; an extension of each request.
 #[derive(Clone, Debug)]
-pub struct Allowance(Intake);
+pub struct Allowance {
+    intake: Intake,
+    /// How long responses may be.
+    limits: MemoryLimits,
+}
 
 impl Default for Allowance {
     /// A budget of its own.
@@ -125,12 +128,18 @@ impl Allowance {
         B: http_body::Body<Data = Bytes>,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
-        let limits = self.0.limits();
         if status.is_success() {
-            self.0.read(body, limits.answer).await
+            self.intake.read(body, self.limits.answer).await
         } else {
-            self.0.read_beginning(body, limits.refusal).await
+            self.intake.read_beginning(body, self.limits.refusal).await
         }
+    }
+
+    /// Memory for what is parsed of a response of `bytes`.
+    pub(super) async fn parsed(&self, bytes: usize) -> Result<MemoryReservation, IntakeError> {
+        let mut memory = self.intake.reservation();
+        memory.grow(bytes).await?;
+        Ok(memory)
     }
 }
 

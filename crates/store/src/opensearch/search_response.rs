@@ -3,7 +3,9 @@
 use fleetdex_core::{
     model::{HitSource, JsonLine, JsonScanner, ScanFault},
     planted::{Bug, planted},
+    query::HeldMemory,
 };
+use fleetdex_limits::intake::MemoryReservation;
 use serde::{
     Deserialize,
     de::{Error as _, IgnoredAny},
@@ -22,11 +24,19 @@ pub(super) struct SearchResponse<S> {
 /// What is read of the `_source` of a hit.
 pub(super) trait Source: Sized {
     fn read(scanner: &mut JsonScanner<'_>) -> Result<Self, ScanFault>;
+
+    /// The bytes that it takes.
+    fn bytes(&self) -> usize;
 }
 
 impl Source for HitSource {
     fn read(scanner: &mut JsonScanner<'_>) -> Result<Self, ScanFault> {
         Self::read(scanner)
+    }
+
+    fn bytes(&self) -> usize {
+        let restored = self.0.as_ref();
+        restored.map_or(0, |restored| restored.object.get().len())
     }
 }
 
@@ -36,11 +46,19 @@ impl Source for JsonLine {
             .skip()
             .map(|document| Self::new(document.to_owned()))
     }
+
+    fn bytes(&self) -> usize {
+        self.len()
+    }
 }
 
 impl Source for IgnoredAny {
     fn read(scanner: &mut JsonScanner<'_>) -> Result<Self, ScanFault> {
         scanner.skip().map(|_| Self)
+    }
+
+    fn bytes(&self) -> usize {
+        0
     }
 }
 
@@ -109,9 +127,23 @@ pub(super) struct RawHit<S> {
     pub(super) routing: Option<String>,
     pub(super) source: Option<S>,
     pub(super) sort: Vec<Value>,
+    /// The memory of the page.
+    pub(super) memory: HeldMemory,
 }
 
 impl<S: Source> SearchResponse<S> {
+    /// Keeps memory for as long as any of the hits is in memory.
+    pub(super) fn hold(&mut self, mut memory: MemoryReservation) {
+        let sources = self.hits.hits.iter().filter_map(|hit| hit.source.as_ref());
+        memory.shrink(sources.map(Source::bytes).sum());
+        if memory.holds_any() {
+            let memory = HeldMemory::new(memory);
+            for hit in &mut self.hits.hits {
+                hit.memory = memory.clone();
+            }
+        }
+    }
+
     pub(super) fn parse(body: &[u8]) -> Result<Self, serde_json::Error> {
         let text = str::from_utf8(body).map_err(serde_json::Error::custom)?;
         let mut scanner = JsonScanner::new(text);
@@ -187,6 +219,7 @@ impl<S: Source> RawHit<S> {
             routing: routing.flatten(),
             source: source.flatten(),
             sort: sort.unwrap_or_default(),
+            memory: HeldMemory::default(),
         })
     }
 }

@@ -56,6 +56,9 @@ pub enum TransportError {
         /// The limit.
         limit: usize,
     },
+    /// The user has no memory for the response.
+    #[error("other requests of this user hold {0} bytes")]
+    Crowded(usize),
     /// The request was not sent, as it could not be signed.
     #[error("{address}: {error}")]
     Unsigned {
@@ -301,15 +304,16 @@ impl Nodes {
                     return Err(TransportError::Unsigned { address, error });
                 }
                 // Another node would send the same response.
-                Err(ExchangeError::Unread(IntakeError::TooLarge(limit))) => {
-                    return Err(TransportError::TooLong { address, limit });
+                Err(ExchangeError::Unread(
+                    IntakeError::TooLarge(limit) | IntakeError::RequestTooLarge(limit),
+                )) => return Err(TransportError::TooLong { address, limit }),
+                Err(ExchangeError::Unread(IntakeError::ShareExhausted(bytes))) => {
+                    return Err(TransportError::Crowded(bytes));
                 }
                 Err(ExchangeError::Unread(IntakeError::Broken(error))) => {
                     connection_fault(&*error, &node.url, node.setup)
                 }
-                Err(ExchangeError::Unread(
-                    error @ (IntakeError::ShareExhausted(_) | IntakeError::Slow),
-                )) => error.to_string(),
+                Err(ExchangeError::Unread(error @ IntakeError::Slow)) => error.to_string(),
             };
             tracing::debug!(address, reason, "no response from an OpenSearch node");
             last_failure = Some(TransportError::NoAnswer { address, reason });

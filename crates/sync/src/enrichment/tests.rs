@@ -237,10 +237,10 @@ impl Fixture {
             behaviour: SyncMutex::new(Behaviour::AnswersAfter(Duration::from_millis(100))),
             asked: SyncMutex::default(),
         });
-        let access = WebhookAccess {
-            client: Arc::clone(&webhooks) as Arc<dyn CallWebhook>,
-            queue: EnrichmentQueue::new(limits, metrics.webhooks()),
-        };
+        let access = WebhookAccess::new(
+            Arc::clone(&webhooks) as Arc<dyn CallWebhook>,
+            EnrichmentQueue::new(limits, metrics.webhooks()),
+        );
         let queue = access.queue.clone();
         let asking = tokio::spawn(async move { queue.run(CancellationToken::new()).await });
         let prefix = "1 main ".to_owned();

@@ -69,6 +69,9 @@ pub struct QueueLimits {
     pub reserved_calls: usize,
 }
 
+/// Bytes of objects that wait, by default.
+const DEFAULT_BYTES: usize = 48 << 20;
+
 impl QueueLimits {
     /// Limits for so many bytes. An object has 4 KiB or more in memory, hence one part per 4 KiB.
     pub fn of_bytes(bytes: usize) -> Self {
@@ -89,8 +92,8 @@ impl QueueLimits {
 }
 
 impl Default for QueueLimits {
-    /// 64 MiB: a few percent of the memory that a replica has by default, and 16,384 objects.
+    /// 48 MiB, and 12,288 objects. A quarter is more than the largest object.
     fn default() -> Self {
-        Self::of_bytes(64 << 20)
+        Self::of_bytes(DEFAULT_BYTES)
     }
 }

@@ -1,7 +1,7 @@
 //! Searches across kinds show each caller what lists of each kind would show.
 
 use axum::body::Body;
-use fleetdex_core::query::{Grant, Hit, Page, Permitted, Query};
+use fleetdex_core::query::{Grant, HeldMemory, Hit, Page, Permitted, Query};
 use fleetdex_store::fake::PreparedReader;
 use http::{Request, Response};
 use http_body_util::BodyExt as _;
@@ -36,6 +36,7 @@ fn pod() -> Page {
             interpretation: None,
             cluster: cluster("member1"),
             object: to_raw_value(&object).unwrap().into(),
+            memory: HeldMemory::default(),
         }],
         ..Page::default()
     }
@@ -48,6 +49,7 @@ fn deployment() -> Page {
             interpretation: None,
             cluster: cluster("member1"),
             object: to_raw_value(&object).unwrap().into(),
+            memory: HeldMemory::default(),
         }],
         ..Page::default()
     }

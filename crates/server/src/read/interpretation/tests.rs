@@ -1,15 +1,24 @@
 use std::{
     collections::BTreeMap,
-    sync::atomic::{AtomicUsize, Ordering},
+    sync::{
+        LazyLock,
+        atomic::{AtomicUsize, Ordering},
+    },
 };
 
-use fleetdex_limits::parsed::Parsed;
+use fleetdex_limits::{
+    computing::ComputingTurns,
+    intake::Budget,
+    parsed::Parsed,
+    request::{MEMORY, UserRequest},
+};
 use futures::FutureExt as _;
 
 use super::*;
 use crate::request::api_request::InterpretRequest;
 
 static PARSED: AtomicUsize = AtomicUsize::new(0);
+static BUDGET: LazyLock<Budget> = LazyLock::new(|| Budget::new(MEMORY));
 
 fn counted(body: ReservedJson) -> Result<Parsed<InterpretRequest>, ApiError> {
     PARSED.fetch_add(1, Ordering::Relaxed);
@@ -36,18 +45,24 @@ fn body(chains: usize) -> Bytes {
     .into()
 }
 
+/// Asks in a request of its own.
 async fn ask(interpreter: &RequestInterpreter, text: Bytes) -> Result<Interpreted, ApiError> {
     let asked = interpreter.run_text(text, counted, |parsed| parsed.request());
-    let (_parsed, interpreted) = asked.await?;
+    let request = request(&interpreter.user);
+    let (_parsed, interpreted) = request.scope(asked).await?;
     Ok(interpreted)
+}
+
+fn request(user: &str) -> UserRequest {
+    UserRequest::new(&BUDGET, &ComputingTurns::default(), user)
 }
 
 #[tokio::test]
 async fn a_body_is_parsed_when_it_is_its_turn_and_only_within_its_memory() {
     let interpreters = Interpreters::default();
-    let [alice, bob, carol] = ["alice", "bob", "carol"].map(|user| of(&interpreters, user));
+    let [alice, bob] = ["alice", "bob"].map(|user| of(&interpreters, user));
     let mut turns = Vec::new();
-    for interpreter in [&alice, &alice, &bob, &carol] {
+    for interpreter in [&alice, &bob] {
         turns.push(interpreter.run_turn().await.unwrap());
     }
     let mut waiting = Box::pin(ask(&alice, body(10)));
@@ -59,11 +74,11 @@ async fn a_body_is_parsed_when_it_is_its_turn_and_only_within_its_memory() {
 
     let refused = ask(&alice, body(3_000)).await.unwrap_err();
     assert_eq!(refused.code(), 413);
-    insta::assert_snapshot!(refused, @"the body of the request takes more than 128 MiB of memory when it is parsed; send an object with fewer members");
+    insta::assert_snapshot!(refused, @"the body of the request takes more than 96 MiB of memory when it is parsed; send an object with fewer members");
     assert_eq!(PARSED.load(Ordering::Relaxed), 1);
 
-    let memory = interpreters.parsed_memory("alice");
-    let held = ReservedJson::reserve(&memory, body(1_000), COPIES)
+    let other = request("alice");
+    let held = ReservedJson::reserve(other.memory(), body(1_000), COPIES)
         .await
         .unwrap();
     let refused = ask(&alice, body(1_000)).await.unwrap_err();
@@ -71,5 +86,5 @@ async fn a_body_is_parsed_when_it_is_its_turn_and_only_within_its_memory() {
     ask(&bob, body(1_000)).await.unwrap();
     drop(held);
     ask(&alice, body(1_000)).await.unwrap();
-    assert_eq!(memory.held(), 0);
+    assert_eq!(BUDGET.held(), 0);
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use fleetdex_core::{
     model::{Gvk, Json, parsed_size},
-    query::{Hit, ResourceName},
+    query::{HeldMemory, Hit, ResourceName},
 };
 use fleetdex_interpreter::{Request, Response, request::AggregatedStatusItem};
 use serde_json::Value;
@@ -20,6 +20,8 @@ pub(super) struct MemberObject {
     pub(super) summary: ObjectSummary,
     /// The object as the store has it: parsed, it takes 20 times as much memory, and more at worst.
     text: Json,
+    /// That of the text.
+    _memory: HeldMemory,
 }
 
 /// What a cluster reports, and what of it is not known.
@@ -34,6 +36,7 @@ impl FoundObject for MemberObject {
         Self {
             summary: ObjectSummary::of(resource, kind, hit),
             text: hit.object.clone(),
+            _memory: hit.memory.clone(),
         }
     }
 }

@@ -1,4 +1,7 @@
-use fleetdex_core::{model::Gvk, query::Hit};
+use fleetdex_core::{
+    model::Gvk,
+    query::{HeldMemory, Hit},
+};
 use http::{HeaderValue, header::ACCEPT};
 use jiff::Timestamp;
 use serde_json::{Value, json, value::to_raw_value};
@@ -178,6 +181,7 @@ fn hit(object: &Value) -> Hit {
         interpretation: None,
         cluster: "member1".parse().unwrap(),
         object: to_raw_value(object).unwrap().into(),
+        memory: HeldMemory::default(),
     }
 }
 

@@ -1,4 +1,4 @@
-use fleetdex_core::{fuel::Fuel, json_path::JsonPath, model::Json};
+use fleetdex_core::{fuel::Fuel, json_path::JsonPath, model::Json, query::HeldMemory};
 use jiff::Timestamp;
 use serde_json::{Value, json, value::to_raw_value};
 
@@ -31,6 +31,7 @@ fn any_row(table: &TablePrinter, object: &Value) -> Value {
         interpretation: None,
         cluster: "member1".parse().unwrap(),
         object: to_raw_value(object).unwrap().into(),
+        memory: HeldMemory::default(),
     };
     table.write_cells(&mut out, &hit, now);
     out.push(b'}');
@@ -596,6 +597,7 @@ fn an_object_that_cannot_be_parsed_has_an_empty_row() {
         interpretation: None,
         cluster: "m".parse().unwrap(),
         object: Json::known("no JSON"),
+        memory: HeldMemory::default(),
     };
     TablePrinter::of(&Gvk::new("", "v1", "Namespace"), None).write_cells(
         &mut out,
@@ -623,6 +625,7 @@ fn the_health_is_in_the_last_columns_of_wide_tables_of_every_kind() {
         interpretation: interpretation.map(Box::new),
         cluster: "member1".parse().unwrap(),
         object: Json::known(r#"{"metadata":{"name":"web"}}"#),
+        memory: HeldMemory::default(),
     };
     let degraded = hit(Some(Interpretation {
         health: "Degraded",
