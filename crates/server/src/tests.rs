@@ -394,14 +394,21 @@ async fn only_metadata_is_a_list_of_partial_objects() {
 #[tokio::test]
 async fn large_unread_lists_are_bounded_for_each_user() {
     let large = "x".repeat(24 << 20);
-    let main = PreparedReader::with((0..4).map(|_| Ok(page(&[&large], None, None))).collect());
+    let main = PreparedReader::with((0..6).map(|_| Ok(page(&[&large], None, None))).collect());
     let app = app(catalog(main));
     let pods = format!("{SEARCH}/api/v1/pods");
-    let unread = [send(&app, get(&pods)).await, send(&app, get(&pods)).await];
-    assert_eq!(unread.each_ref().map(Response::status), [StatusCode::OK; 2]);
+    let mut unread = Vec::new();
+    for _ in 0..3 {
+        unread.push(send(&app, get(&pods)).await);
+    }
+    assert!(
+        unread
+            .iter()
+            .all(|response| response.status() == StatusCode::OK)
+    );
     let refused = refusal(&app, &pods).await;
     assert!(
-        refused.starts_with("429 TooManyRequests: 50462720 bytes of your responses are unread"),
+        refused.starts_with("429 TooManyRequests: your other requests hold 72 MiB of memory"),
         "{refused}"
     );
     drop(unread);

@@ -35,12 +35,12 @@ pub(super) struct BudgetState {
 }
 
 /// Bytes that one member, user or request holds.
-pub(super) type Held = Arc<AtomicUsize>;
+pub(super) type HeldBytes = Arc<AtomicUsize>;
 
 /// What the reservations of one request have in common.
 #[derive(Default)]
 pub(super) struct Account {
-    pub(super) held: Held,
+    pub(super) held: HeldBytes,
     /// The reserve, as long as one of them has it.
     pub(super) reserve: Mutex<Weak<OwnedSemaphorePermit>>,
 }
@@ -65,7 +65,7 @@ impl Budget {
         shares.retain(|_, share| share.strong_count() > 0);
         let known = shares.get(member).and_then(Weak::upgrade);
         let share = known.unwrap_or_else(|| {
-            let share = Held::default();
+            let share = HeldBytes::default();
             shares.insert(member.to_owned(), Arc::downgrade(&share));
             share
         });
@@ -116,7 +116,7 @@ impl fmt::Debug for Budget {
 #[derive(Clone)]
 pub struct Intake {
     pub(super) budget: Arc<BudgetState>,
-    pub(super) share: Held,
+    pub(super) share: HeldBytes,
     /// `None`: each reservation has one of its own.
     pub(super) account: Option<Arc<Account>>,
 }

@@ -18,7 +18,7 @@ use tokio::{
 };
 
 use super::{
-    budget::{Account, Held, Intake},
+    budget::{Account, HeldBytes, Intake},
     limits::STEP,
 };
 
@@ -294,17 +294,17 @@ impl Drop for WaiterGuard<'_> {
 
 /// A part of a share or an account, returned unless it becomes part of a reservation.
 struct Claim {
-    of: Held,
+    of: HeldBytes,
     bytes: usize,
     /// What is held with it.
     all: usize,
 }
 
 impl Claim {
-    fn new(of: &Held, bytes: usize) -> Self {
+    fn new(of: &HeldBytes, bytes: usize) -> Self {
         let all = of.fetch_add(bytes, Ordering::Relaxed) + bytes;
         Self {
-            of: Held::clone(of),
+            of: HeldBytes::clone(of),
             bytes,
             all,
         }

@@ -1195,7 +1195,7 @@ async fn watches_with_many_names_are_shared_among_users() {
         watches.push(response);
         assert!(watches.len() < 100, "2,000 of them would take all memory");
     }
-    assert!(watches.len() > 10, "{}", watches.len());
+    assert!(watches.len() > 5, "{}", watches.len());
     assert_eq!(
         watch("alices", "a,b").await.status(),
         StatusCode::OK,

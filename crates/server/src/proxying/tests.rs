@@ -7,6 +7,11 @@ use fleetdex_core::{
     model::{Interpretation, interpreted_fields},
     query::{Hit, Page},
 };
+use fleetdex_limits::{
+    computing::ComputingTurns,
+    intake::Budget,
+    request::{MEMORY, UserRequest},
+};
 use fleetdex_store::fake::PreparedReader;
 use fleetdex_telemetry::Readiness;
 use futures::StreamExt as _;
@@ -507,15 +512,22 @@ async fn unread_responses_of_a_user_are_bounded() {
     let body = json!({ "kind": "Pod", "x": "x".repeat(23 << 20) });
     let (_fleet, api) = fleet_with(vec![], move |_| reply(200, &body)).await;
     let uri = format!("{PROXY}/clusters/member1{POD}/status");
+    let memory = Budget::new(MEMORY);
     let ask = async |user: &str| {
         let request = http::Request::get(&uri).body(Body::empty()).unwrap();
         let caller = Caller {
             name: user.to_owned(),
             ..alice()
         };
-        respond_as(&api, &caller, request).await
+        let of_user = UserRequest::new(&memory, &ComputingTurns::default(), user);
+        of_user
+            .scope(Box::pin(respond_as(&api, &caller, request)))
+            .await
     };
-    let unread = ask("alice").await.unwrap();
+    let mut unread = Vec::new();
+    for _ in 0..4 {
+        unread.push(ask("alice").await.unwrap());
+    }
     assert_eq!(ask("alice").await.unwrap_err().code(), 429);
     assert!(ask("bob").await.is_ok());
     drop(unread);

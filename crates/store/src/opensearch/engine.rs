@@ -232,7 +232,10 @@ impl Engine {
             attempts += 1;
             let reason = match answer.lack() {
                 None => {
-                    answer.hold(memory);
+                    // What the operator reads is not counted any more, so that nothing waits for it.
+                    if purpose == Purpose::Question {
+                        answer.hold(memory);
+                    }
                     return Ok(answer);
                 }
                 // With the shards their view is gone.

@@ -126,6 +126,8 @@ impl Engine {
                 pit: None,
             });
         }
+        // The same page is read once more, and needs memory.
+        drop(answer);
         // Only a list of several pages needs a point in time.
         let mut pit = self.open_pit(target, true, &query.requester).await?;
         let mut answer = self

@@ -78,13 +78,13 @@ async fn a_body_is_parsed_when_it_is_its_turn_and_only_within_its_memory() {
     assert_eq!(PARSED.load(Ordering::Relaxed), 1);
 
     let other = request("alice");
-    let held = ReservedJson::reserve(other.memory(), body(1_000), COPIES)
+    let held = ReservedJson::reserve(other.memory(), body(600), COPIES)
         .await
         .unwrap();
-    let refused = ask(&alice, body(1_000)).await.unwrap_err();
+    let refused = ask(&alice, body(600)).await.unwrap_err();
     assert_eq!(refused.code(), 429);
-    ask(&bob, body(1_000)).await.unwrap();
+    ask(&bob, body(600)).await.unwrap();
     drop(held);
-    ask(&alice, body(1_000)).await.unwrap();
+    ask(&alice, body(600)).await.unwrap();
     assert_eq!(BUDGET.held(), 0);
 }
