@@ -5,8 +5,17 @@
 //! one for each core, and of which one user has half at most; it runs on a thread that serves
 //! nothing until it has ended.
 
-use std::{sync::Arc, thread::available_parallelism, time::Duration};
+use std::{
+    cell::Cell,
+    future::poll_fn,
+    pin::pin,
+    sync::Arc,
+    task::{Poll, ready},
+    thread::available_parallelism,
+    time::Duration,
+};
 
+use futures::FutureExt as _;
 use prometheus_client::metrics::counter::Counter;
 use tokio::{
     runtime::{Handle, RuntimeFlavor},
@@ -21,6 +30,11 @@ const BRIEF_BYTES: usize = 64 * 1024;
 const QUEUE: usize = 800;
 /// How long one waits.
 const MAX_WAIT: Duration = Duration::from_secs(15);
+
+thread_local! {
+    /// Whether this thread does something that has a turn.
+    static HAS_TURN: Cell<bool> = const { Cell::new(false) };
+}
 
 /// The turns of all users. Clones share them.
 #[derive(Clone, Debug)]
@@ -62,6 +76,9 @@ impl Default for ComputingTurns {
 impl UserComputing {
     /// Runs `work` on `bytes` bytes, at once if these are few. `None`: there was no turn for it.
     pub async fn run<T>(&mut self, bytes: usize, work: impl FnOnce() -> T) -> Option<T> {
+        if HAS_TURN.get() {
+            return Some(work());
+        }
         if bytes <= BRIEF_BYTES {
             self.brief += bytes;
             if self.brief > BRIEF_BYTES {
@@ -74,12 +91,57 @@ impl UserComputing {
         let _turn = turn.await?;
         Some(beside_serving(work))
     }
+
+    /// Runs a task that may compute much in any of its steps: each step has a turn, and what it runs
+    /// itself needs no further one. `None`: there was no turn for it.
+    pub async fn run_task<F: Future>(self, task: F) -> Option<F::Output> {
+        let mut task = pin!(task);
+        let mut waiting = None;
+        poll_fn(move |context| {
+            if HAS_TURN.get() {
+                return task.as_mut().poll(context).map(Some);
+            }
+            let turn = waiting.get_or_insert_with(|| {
+                let (turns, user) = (self.turns.0.clone(), Arc::clone(&self.user));
+                async move { turns.acquire(user, MAX_WAIT).await }.boxed()
+            });
+            let turn = ready!(turn.poll_unpin(context));
+            waiting = None;
+            let Some(_turn) = turn else {
+                return Poll::Ready(None);
+            };
+            beside_serving(|| {
+                HAS_TURN.set(true);
+                let _end = EndOfTurn;
+                task.as_mut().poll(context).map(Some)
+            })
+        })
+        .await
+    }
+}
+
+/// Ends the turn of this thread, also if what has it panics.
+struct EndOfTurn;
+
+impl Drop for EndOfTurn {
+    fn drop(&mut self) {
+        HAS_TURN.set(false);
+    }
+}
+
+/// Does something with `bytes` bytes that no user waits for; beside serving, if these are many.
+pub fn beside_serving_if_long<T>(bytes: usize, work: impl FnOnce() -> T) -> T {
+    if bytes <= BRIEF_BYTES || HAS_TURN.get() {
+        work()
+    } else {
+        beside_serving(work)
+    }
 }
 
 /// Runs `work` while another thread takes over what this one serves.
 fn beside_serving<T>(work: impl FnOnce() -> T) -> T {
-    match Handle::current().runtime_flavor() {
-        RuntimeFlavor::MultiThread => block_in_place(|| beside(work)),
+    match Handle::try_current().map(|handle| handle.runtime_flavor()) {
+        Ok(RuntimeFlavor::MultiThread) => block_in_place(|| beside(work)),
         // There is no other thread.
         _ => work(),
     }
@@ -109,6 +171,30 @@ mod tests {
             served_by.unwrap()
         });
         computing.await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn the_steps_of_a_task_have_turns_that_are_free_while_it_waits() {
+        let turns = ComputingTurns::default();
+        let (sender, receiver) = tokio::sync::oneshot::channel::<()>();
+        let mut within = turns.of_user("alice");
+        let task = turns.of_user("alice").run_task(async move {
+            // Needs no turn of its own, although the user has no other.
+            let before = within.run(BRIEF_BYTES + 1, || HAS_TURN.get()).await;
+            receiver.await.unwrap();
+            let nested = within.clone().run_task(async { HAS_TURN.get() }).await;
+            (before, nested)
+        });
+        let other = async {
+            yield_now().await;
+            let ran = turns.of_user("alice").run(BRIEF_BYTES + 1, || 1).await;
+            sender.send(()).unwrap();
+            ran
+        };
+        let (task, other) = tokio::join!(task, other);
+        assert_eq!(task, Some((Some(true), Some(true))));
+        assert_eq!(other, Some(1));
+        assert!(!HAS_TURN.get());
     }
 
     #[tokio::test(start_paused = true)]

@@ -10,7 +10,10 @@ use bytes::Bytes;
 use fleetdex_core::model::parsed_size;
 use serde::de::DeserializeOwned;
 
-use crate::intake::{Intake, IntakeError, MemoryReservation};
+use crate::{
+    computing::beside_serving_if_long,
+    intake::{Intake, IntakeError, MemoryReservation},
+};
 
 /// A text of JSON, with the memory that it takes when it is parsed.
 pub struct ReservedJson {
@@ -26,7 +29,7 @@ impl ReservedJson {
         grow(
             &mut memory,
             intake,
-            parsed_size(&text).saturating_mul(copies),
+            beside_serving_if_long(text.len(), || parsed_size(&text)).saturating_mul(copies),
         )
         .await?;
         Ok(Self { text, memory })

@@ -7,6 +7,7 @@ use axum::{
     http::{Method, StatusCode},
     response::Response,
 };
+use fleetdex_limits::request::UserRequest;
 
 use super::{
     aggregated_discovery::{aggregated_discovery, wants_aggregated},
@@ -105,10 +106,16 @@ async fn route(
         });
     }
     let ignored = unknown_parameters(&api_request::ignored(&parsed, uri.query())?);
-    Ok(with_warnings(
-        respond(api, caller, parsed, uri.query(), request).await?,
-        &ignored,
-    ))
+    let computes_much = parsed.computes_much();
+    let response = Box::pin(respond(api, caller, parsed, uri.query(), request));
+    let response = if computes_much {
+        let computing = UserRequest::current().computing();
+        let response = computing.run_task(response).await;
+        response.ok_or(ApiError::TooManyRequests)?
+    } else {
+        response.await
+    };
+    Ok(with_warnings(response?, &ignored))
 }
 
 /// Without the registries nothing is known of what could be queried: an empty answer, or one that

@@ -13,6 +13,7 @@ use axum::{
     },
     response::Response,
 };
+use fleetdex_limits::request::UserRequest;
 use fleetdex_ui::{
     Accept, LOGIN_PATH, LOGOUT_PATH, QueryApi, ROOT, SignIn, SignInProblem, asset, failed, login,
     secured, wants_page,
@@ -271,7 +272,9 @@ async fn admitted(api: &ApiState, mut request: Request) -> Result<Response, ApiE
         } else {
             None
         };
-        Ok(fleetdex_ui::respond(&queries, path, query, user).await)
+        let view = Box::pin(fleetdex_ui::respond(&queries, path, query, user));
+        let view = UserRequest::current().computing().run_task(view).await;
+        view.ok_or(ApiError::TooManyRequests)
     };
     in_flight.run(response).await
 }

@@ -211,7 +211,10 @@ impl ObjectRequest<'_> {
         };
         let representation = Representation::negotiate(endpoint, &head.headers, self.uri.query())?;
         let body = RequestBody::new(head, self.info, body);
-        let body = self.body_for_member(&to.cluster, &body).await?;
+        let computing = UserRequest::current().computing();
+        let rewritten = Box::pin(self.body_for_member(&to.cluster, &body));
+        let rewritten = computing.run_task(rewritten).await;
+        let body = rewritten.ok_or(ApiError::TooManyRequests)??;
         // Read before the request is sent: a watch from this version must not miss changes during
         // the request.
         let shown = ResponseContext {

@@ -88,6 +88,28 @@ pub struct VerifyRequest {
 }
 
 impl ApiRequest {
+    /// Whether one step of its response may compute much: on a page of objects that are not sent
+    /// one by one.
+    pub fn computes_much(&self) -> bool {
+        match self {
+            Self::Search(search) => search.watch.is_none(),
+            Self::Aggregate(_)
+            | Self::Objects(_)
+            | Self::Completions(_)
+            | Self::Related(_)
+            | Self::Merged(_)
+            | Self::Images(_)
+            | Self::Interpret => true,
+            Self::Version
+            | Self::Discovery(_)
+            | Self::OpenApi(_)
+            | Self::List(_)
+            | Self::Clusters
+            | Self::Changes(_)
+            | Self::Verify(_) => false,
+        }
+    }
+
     /// Whether it is long-running: a watch, or a verification.
     pub fn is_long_running(&self) -> bool {
         match self {

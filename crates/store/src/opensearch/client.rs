@@ -4,7 +4,11 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use fleetdex_core::model::{JsonLine, json_fault, quoted};
-use fleetdex_limits::intake::{IntakeError, MemoryReservation};
+use fleetdex_limits::{
+    computing::beside_serving_if_long,
+    intake::{IntakeError, MemoryReservation},
+    request::UserRequest,
+};
 use fleetdex_telemetry::traces::{self, Beginning, KeyValue, SpanKind, Trace};
 use http::{Method, Request, StatusCode, header::CONTENT_TYPE};
 use serde::{Deserialize, de::DeserializeOwned};
@@ -94,7 +98,14 @@ impl Client {
             }
             IntakeError::Slow | IntakeError::Broken(_) => StoreError::Crowded(error.to_string()),
         })?;
-        Ok((parse(&body)?, memory))
+        let (bytes, parse) = (body.len(), || parse(&body));
+        let parsed = match self.purpose {
+            Purpose::Question => UserRequest::current().computing().run(bytes, parse).await,
+            Purpose::Upkeep => Some(beside_serving_if_long(bytes, parse)),
+        };
+        let crowded =
+            || StoreError::Crowded("other requests take all of the processors".to_owned());
+        Ok((parsed.ok_or_else(crowded)??, memory))
     }
 
     /// Returns the body of a successful response.
