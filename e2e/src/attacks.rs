@@ -47,7 +47,7 @@ const ALL: &str = "all";
 /// What `e2e attacks` takes.
 #[derive(clap::Args, Debug)]
 pub struct AttackArgs {
-    /// Only these, by name: h1,h2. `all` stands for all at once.
+    /// Only these, by name: h1,h2. `all` stands for all of them at once.
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
     /// How long each of them takes, and four times as long all at once.
@@ -105,7 +105,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Runs one attack after the other, and then all at once.
+    /// Runs one attack after the other, and then all of them at once.
     pub async fn run(&self) -> Result<AttackReport> {
         let scene = Scene::start(self.limit, searches::kinds(self.size)).await?;
         let _webhook = HostileWebhook::start(&scene.hub).await?;
@@ -132,7 +132,11 @@ impl Plan {
             report.outcomes.push(shown(outcome.await?));
         }
         if is_wanted(ALL) {
-            let outcome = self.attack(&scene, &attacks, ALL, "all at once", self.together);
+            let mut at_once = attacks.clone();
+            if self.only.len() > 1 {
+                at_once.retain(|attack| is_wanted(attack.name));
+            }
+            let outcome = self.attack(&scene, &at_once, ALL, "all at once", self.together);
             report.outcomes.push(shown(outcome.await?));
         }
         Ok(report)

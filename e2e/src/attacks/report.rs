@@ -1,6 +1,7 @@
 //! What an attack did, as a row of a table, and whether that is allowed.
 
 use std::{
+    collections::BTreeMap,
     fmt::{self, Write as _},
     time::Duration,
 };
@@ -17,6 +18,8 @@ pub const HEALTH_LIMIT: Duration = Duration::from_secs(1);
 /// says so.
 pub const LIST_LIMIT: Duration = Duration::from_secs(5);
 
+/// How many characters of a problem are shown.
+const PROBLEM: usize = 260;
 const MIB: u64 = 1 << 20;
 
 /// The outcome of one attack, or of all at once.
@@ -65,18 +68,18 @@ impl Outcome {
         }
         let late = beyond(&self.seen.health, HEALTH_LIMIT);
         if late > 0 {
-            let first = first_problem(&self.seen.health);
+            let problems_seen = kinds_of_problems(&self.seen.health);
             problems.push(format!(
-                "{late} of {} /healthz took more than {} s or failed{first}",
+                "{late} of {} /healthz took more than {} s or failed{problems_seen}",
                 self.seen.health.len(),
                 HEALTH_LIMIT.as_secs()
             ));
         }
         let late = beyond(&self.seen.lists, LIST_LIMIT);
         if late > 0 {
-            let first = first_problem(&self.seen.lists);
+            let problems_seen = kinds_of_problems(&self.seen.lists);
             problems.push(format!(
-                "{late} of {} lists of another user took more than {} s or failed{first}",
+                "{late} of {} lists of another user took more than {} s or failed{problems_seen}",
                 self.seen.lists.len(),
                 LIST_LIMIT.as_secs()
             ));
@@ -111,11 +114,21 @@ fn beyond(sightings: &[Sighting], limit: Duration) -> usize {
         .count()
 }
 
-fn first_problem(sightings: &[Sighting]) -> String {
-    let first = sightings
+/// The different problems, in brackets.
+fn kinds_of_problems(sightings: &[Sighting]) -> String {
+    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+    for problem in sightings
         .iter()
-        .find_map(|sighting| sighting.problem.as_ref());
-    first.map_or(String::new(), |problem| format!(" ({problem})"))
+        .filter_map(|sighting| sighting.problem.as_ref())
+    {
+        let start = problem.chars().take(PROBLEM).collect();
+        *counts.entry(start).or_default() += 1;
+    }
+    let counted: Vec<String> = counts
+        .iter()
+        .map(|(problem, count)| format!("\n      {count} × {problem}"))
+        .collect();
+    counted.concat()
 }
 
 /// A quantile of the times in seconds.

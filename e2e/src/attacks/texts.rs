@@ -1,5 +1,7 @@
 //! JSON that is much larger in memory than as text.
 
+use fleetdex_core::model::parsed_size;
+
 /// A list of chains of nested maps with this key, of about `bytes` bytes.
 pub fn nested_chains(bytes: usize, depth: usize, key: &str) -> String {
     let mut chain = format!("{{\"{key}\":").repeat(depth);
@@ -22,6 +24,16 @@ pub fn list_of(item: &str, bytes: usize) -> String {
 pub fn list(count: usize, item: impl Fn(usize) -> String) -> String {
     let items: Vec<String> = (0..count).map(item).collect();
     format!("[{}]", items.join(","))
+}
+
+/// A text that takes about `memory` bytes when it is parsed, as the operator estimates it, and has
+/// at most `longest` bytes. `text` makes one of about a length.
+pub fn parsed_within(memory: usize, longest: usize, text: impl Fn(usize) -> String) -> String {
+    const SAMPLE: usize = 100_000;
+    let sample = text(SAMPLE);
+    let length = memory.saturating_mul(sample.len()) / parsed_size(sample.as_bytes());
+    // Tables of maps and lists grow in steps.
+    text((length / 2).min(longest))
 }
 
 #[cfg(test)]
