@@ -21,7 +21,7 @@ SEEDS ?= 500
 FROM ?= 1
 CLEAN_SEEDS ?= 10000
 FUZZ_SECONDS ?= 60
-FUZZ_TARGETS := selectors request continue_token bulk_lines json_scanner images quantities reviews scripts argocd_keys search_grammar
+FUZZ_TARGETS := selectors request continue_token bulk_lines json_scanner images quantities reviews scripts argocd_keys search_grammar cost
 # Counters for libFuzzer, as cargo-fuzz sets them, but for what needs a nightly toolchain; and a target, so that build scripts have none.
 FUZZ_FLAGS := --cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
 	-Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
@@ -92,7 +92,7 @@ mutants: ## Bugs planted one by one, each of which the simulation has to find; t
 	$(RELEASE)/simulation mutants
 	$(RELEASE)/simulation run --seeds $(CLEAN_SEEDS) --from 1
 
-fuzz: prerequisites ## Fuzz selectors, requests, continue tokens, scripts and what members and webhooks send, a minute each; needs a C++ compiler
+fuzz: prerequisites ## Fuzz selectors, requests, continue tokens, scripts, what members and webhooks send and what it costs, a minute each; needs a C++ compiler
 	@for target in $(FUZZ_TARGETS); do \
 		printf '\n== fuzzing %s\n' "$$target"; \
 		mkdir -p fuzz/artifacts/$$target target/fuzz/corpus/$$target; \

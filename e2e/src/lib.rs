@@ -5,6 +5,7 @@
 //! official ones) once, [`fleet`] runs them on loopback and promises that none of them outlives the
 //! process that started it, and [`browser`] shows pages to tests.
 
+pub mod attacks;
 pub mod bench;
 pub mod browser;
 pub mod churn;

@@ -9,7 +9,7 @@ use std::{
 use anyhow::{Context, Result, bail};
 use clap::{Parser, Subcommand, ValueEnum};
 use e2e::{
-    bench, demo,
+    attacks, bench, demo,
     fleet::{self, Fleet, FleetState, OpenSearchKind, Options},
     image,
     parts::{self, Part},
@@ -66,6 +66,9 @@ enum Task {
     /// Steady writes and random faults for a while, then the oracle; writes
     /// target/soak/results.json.
     Soak(soak::SoakArgs),
+    /// Attack an operator under a limit of memory, in one way after the other and in all at once; fails
+    /// if it ends, or is slow for others.
+    Attacks(attacks::AttackArgs),
     /// Make the image without an engine: target/package/fleetdex-image.tar, and fleetdex.cdx.json, the list of its components.
     Image(image::ImageArgs),
     /// Stop the fleet that a state file describes.
@@ -153,6 +156,10 @@ fn run(task: Task) -> Result<()> {
         Task::Soak(args) => {
             e2e::http::install_tls_provider();
             tokio::runtime::Runtime::new()?.block_on(soak::run(args))
+        }
+        Task::Attacks(args) => {
+            e2e::http::install_tls_provider();
+            tokio::runtime::Runtime::new()?.block_on(attacks::run(args))
         }
         Task::Image(args) => image::run(&args),
         Task::Down { state } => {

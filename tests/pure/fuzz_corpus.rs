@@ -10,6 +10,9 @@ use std::{fs, path::Path};
 #[path = "../../fuzz/checks.rs"]
 mod checks;
 
+#[path = "../../fuzz/cost.rs"]
+mod cost;
+
 fn every(target: &str, check: fn(&[u8])) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("fuzz/corpus")
@@ -75,4 +78,9 @@ fn keys_of_argo_cd_hold_for_their_corpus() {
 #[test]
 fn the_language_of_searches_holds_for_its_corpus() {
     every("search_grammar", checks::search_grammar);
+}
+
+#[test]
+fn costs_hold_for_their_corpus() {
+    every("cost", cost::cost);
 }

@@ -85,6 +85,8 @@ pub(super) enum UnitOf {
     Count,
     Seconds,
     Bytes,
+    /// A share, up to 1.
+    Ratio,
     /// A time, in seconds since 1970 in UTC.
     TimestampSeconds,
 }
@@ -96,6 +98,7 @@ impl UnitOf {
             Self::Count => None,
             Self::Seconds | Self::TimestampSeconds => Some(Unit::Seconds),
             Self::Bytes => Some(Unit::Bytes),
+            Self::Ratio => Some(Unit::Other("ratio".to_owned())),
         }
     }
 
@@ -104,6 +107,7 @@ impl UnitOf {
             Self::Count => None,
             Self::Seconds => Some("seconds"),
             Self::Bytes => Some("bytes"),
+            Self::Ratio => Some("share"),
             Self::TimestampSeconds => Some("seconds since 1970"),
         }
     }

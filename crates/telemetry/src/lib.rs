@@ -5,6 +5,7 @@
 
 pub mod admin;
 mod certificates;
+mod evaluations;
 mod families;
 mod gauges;
 mod handles;

@@ -37,6 +37,7 @@ pub use super::{
 };
 use super::{
     certificates::Certificates,
+    evaluations::EvaluationSteps,
     families::{PREFIX, families},
     gauges::saturating,
     labels::{
@@ -121,6 +122,8 @@ families! {
             "Requests that the query API answered, by HTTP status";
         query_duration: Histogram = histogram(QUERY_BUCKETS), "query_duration", Seconds,
             "Time until the first byte of a response of the query API";
+        evaluation_steps: EvaluationSteps = EvaluationSteps, "evaluation_steps", Ratio,
+            "The largest share of the steps it may take that an evaluation took: the cells of a Table, or of all Table events of a watch (table), all redactions of an object (redaction), a change that is compared with the selectors and words of a watch (watched_change), the patch of a webhook (patch). Those that took none are not counted";
         requests_rejected: Family<LimitLabels, Counter> = Family::default(), "requests_rejected", Count,
             "Requests that were rejected because a concurrency limit was reached, in total or for their user or address";
         responses_aborted: Family<AbortLabels, Counter> = Family::default(), "responses_aborted", Count,
@@ -600,6 +603,8 @@ fn histogram((start, factor, length): (f64, f64, u16)) -> Histogram {
 
 #[cfg(test)]
 mod tests {
+    use fleetdex_core::fuel::{Fuel, MeteredEvaluation};
+
     use super::*;
 
     fn pods() -> Gvk {
@@ -622,10 +627,15 @@ mod tests {
         metrics.rejected_requests("sessions").inc();
         metrics.response_aborted(AbortReason::SlowClient);
         metrics.connection_closed(CloseReason::Evicted);
+        let fuel = Fuel::of(MeteredEvaluation::Table, 10);
+        fuel.take(4).unwrap();
+        drop(fuel);
         let text = metrics.encode().unwrap();
         for line in [
             r#"fleetdex_watch_events_total{cluster="member1",kind="v1/Pod",event="modified"} 1"#,
             r#"fleetdex_relists_total{cluster="member1",kind="v1/Pod",reason="expired"} 1"#,
+            r#"fleetdex_evaluation_steps_ratio_bucket{le="0.5",evaluation="table"} 1"#,
+            r#"fleetdex_evaluation_steps_ratio_count{evaluation="patch"} 0"#,
             r#"fleetdex_bulk_items_total{store="main",verdict="superseded"} 3"#,
             r#"fleetdex_pending_bytes{store="main"} 700"#,
             r#"fleetdex_event_to_ack_seconds_count{store="main"} 1"#,

@@ -3,6 +3,7 @@
 mod aggregation_layer;
 mod aws_domain;
 mod aws_store;
+mod bounded;
 mod dashboards_roles;
 mod forward_proxy;
 mod helm;

@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 
 use super::{FieldPath, hex, redaction_error::RedactionError};
 use crate::{
-    fuel::Fuel,
+    fuel::{Fuel, MeteredEvaluation},
     json_path::{JsonPath, JsonPathError},
 };
 
@@ -186,7 +186,8 @@ impl Projection {
     fn fuel(&self, bytes: usize) -> Fuel {
         let of = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
         let of_all = of(self.redactions.len()).saturating_mul(of(bytes));
-        Fuel::new(STEPS.saturating_add(STEPS_PER_BYTE.saturating_mul(of_all)))
+        let steps = STEPS.saturating_add(STEPS_PER_BYTE.saturating_mul(of_all));
+        Fuel::of(MeteredEvaluation::Redaction, steps)
     }
 }
 

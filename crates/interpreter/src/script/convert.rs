@@ -5,10 +5,10 @@
 //! list, which [`super::empty`] then judges. Sources: `decodeValue` of Argo CD's `util/lua` and of Karmada's `luavm`,
 //! `layeh.com/gopher-json`.
 
-use mlua::{Lua, Table};
+use mlua::{AppDataRefMut, Lua, Table};
 use serde_json::{Map, Number, Value};
 
-use super::error::ScriptError;
+use super::{error::ScriptError, member_order::MemberOrder};
 
 /// Objects nest less: the parser of JSON refuses those that nest deeper.
 const MAX_DEPTH: usize = 128;
@@ -23,6 +23,9 @@ const MAX_RESULT_BYTES: usize = 16 << 20;
 pub fn to_lua(lua: &Lua, value: &Value) -> Result<mlua::Value, ScriptError> {
     let mut writer = TableWriter {
         lua,
+        order: lua
+            .app_data_mut()
+            .filter(|order: &AppDataRefMut<'_, MemberOrder>| order.is_needed()),
         left: MAX_INPUT_BYTES,
     };
     writer.value(value, 0)
@@ -30,6 +33,8 @@ pub fn to_lua(lua: &Lua, value: &Value) -> Result<mlua::Value, ScriptError> {
 
 struct TableWriter<'l> {
     lua: &'l Lua,
+    /// If the script visits members.
+    order: Option<AppDataRefMut<'l, MemberOrder>>,
     left: usize,
 }
 
@@ -63,6 +68,9 @@ impl TableWriter<'_> {
         for (key, member) in members.iter().filter(|(_, member)| !member.is_null()) {
             self.spend(key.len())?;
             self.set(&table, Key::Name(key), member, depth)?;
+        }
+        if let Some(order) = &mut self.order {
+            order.order(self.lua, &table, members)?;
         }
         Ok(table)
     }

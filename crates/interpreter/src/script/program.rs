@@ -19,6 +19,7 @@ static NEXT_ID: AtomicU64 = AtomicU64::new(0);
 pub struct Program {
     id: u64,
     bytecode: Arc<[u8]>,
+    visits_members: bool,
 }
 
 impl Program {
@@ -36,12 +37,18 @@ impl Program {
         Ok(Self {
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             bytecode: bytecode.into(),
+            visits_members: rewrite::visits_members(text),
         })
     }
 
     /// Unlike that of any other program of this process.
     pub(super) fn id(&self) -> u64 {
         self.id
+    }
+
+    /// Whether it may visit the members of objects.
+    pub(super) fn visits_members(&self) -> bool {
+        self.visits_members
     }
 
     /// What the virtual machine loads.

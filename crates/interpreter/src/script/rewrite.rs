@@ -1,4 +1,4 @@
-//! From gopher-lua's dialect to Luau: `goto` and the escapes of strings.
+//! From gopher-lua's dialect to Luau: `goto`, the escapes of strings, and what loops iterate over.
 //!
 //! Luau has no `goto`. Nearly all uses of it skip the rest of a loop's body, which Luau writes as `continue`: a label that nothing
 //! but the ends of inner blocks separates from the end of its loop's body is dropped, and each `goto` to it from that loop becomes
@@ -10,23 +10,34 @@ use self::tokens::{LuaLexeme, LuaToken};
 use super::error::ScriptError;
 
 mod blocks;
+mod loops;
 mod tokens;
 
-/// A piece of the text and what takes its place.
+/// A piece of the text and what takes its place. No piece of one begins within that of another.
 type Replacement = (Range<usize>, String);
 
 /// The text in Luau's dialect.
 pub fn to_luau(text: &str) -> Result<Cow<'_, str>, ScriptError> {
     let tokens = tokens::of(text);
     let mut replacements = escapes(text, &tokens);
+    replacements.extend(loops::ordered(&tokens));
     if has_goto(&tokens) {
         replacements.extend(jumps(&tokens)?);
-        replacements.sort_by_key(|(range, _)| range.start);
     }
+    replacements.sort_by_key(|(range, _)| range.start);
     if replacements.is_empty() {
         return Ok(Cow::Borrowed(text));
     }
     Ok(Cow::Owned(replace(text, &replacements)))
+}
+
+/// Whether a text names a function that visits the members of a table, or has a loop that may. A text
+/// that does it in another way (`_G["pa" .. "irs"]`) finds all members in the order of names.
+pub fn visits_members(text: &str) -> bool {
+    let tokens = tokens::of(text);
+    let names_one =
+        |token: &LuaToken<'_>| matches!(token.lexeme, LuaLexeme::Word("pairs" | "next"));
+    tokens.iter().any(names_one) || !loops::ordered(&tokens).is_empty()
 }
 
 fn has_goto(tokens: &[LuaToken<'_>]) -> bool {

@@ -16,7 +16,13 @@ use std::{
 use mlua::{Function, Lua, LuaOptions, MultiValue, StdLib, Table, VmState, chunk::ChunkMode};
 use serde_json::Value;
 
-use super::{convert, error::ScriptError, kube, program::Program};
+use super::{
+    convert,
+    error::ScriptError,
+    kube,
+    member_order::{self, MemberOrder},
+    program::Program,
+};
 
 /// Loop iterations and function calls of one run. That many empty iterations take about 25 ms. The loops of published scripts
 /// are over the conditions and lists of their object; a list of an object of 3 MiB has 50,000 items of 60 bytes.
@@ -34,6 +40,10 @@ const GARBAGE_BYTES: usize = 4 << 20;
 const MAX_LOADED: usize = 512;
 
 const PRELUDE: &str = include_str!("prelude.luau");
+const MEMBER_ORDER: &str = include_str!("member_order.luau");
+
+/// What `member_order.luau` returns.
+type MemberFunctions = (Function, Function, Function, Function, Function, Table);
 
 /// Whose globals a script has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,6 +115,8 @@ impl Sandbox {
 struct ScriptState {
     lua: Lua,
     fresh_globals: Function,
+    /// Forgets where the last run was in its tables.
+    forget_walks: Function,
     loaded: HashMap<u64, Function>,
     meter: Rc<Meter>,
     /// Memory after the last collection.
@@ -115,10 +127,20 @@ impl ScriptState {
     fn new(dialect: ScriptDialect) -> mlua::Result<Self> {
         let libraries = StdLib::STRING | StdLib::TABLE | StdLib::MATH | StdLib::OS;
         let lua = Lua::new_with(libraries, LuaOptions::new())?;
-        let fresh_globals = lua
-            .load(PRELUDE)
-            .set_name("=prelude")
-            .call((kube::library(&lua)?, dialect == ScriptDialect::Karmada))?;
+        let order: MemberFunctions = lua
+            .load(MEMBER_ORDER)
+            .set_name("=member_order")
+            .call(lua.create_function(member_order::document_names)?)?;
+        let (pairs, next, iterate, getmetatable, forget_walks, number) = order;
+        let fresh_globals = lua.load(PRELUDE).set_name("=prelude").call((
+            kube::library(&lua)?,
+            dialect == ScriptDialect::Karmada,
+            pairs,
+            next,
+            iterate,
+            getmetatable,
+        ))?;
+        lua.set_app_data(MemberOrder::new(number));
         lua.sandbox(true)?;
         let meter = Rc::new(Meter::default());
         let interrupted = Rc::clone(&meter);
@@ -127,6 +149,7 @@ impl ScriptState {
             base_bytes: lua.used_memory(),
             lua,
             fresh_globals,
+            forget_walks,
             loaded: HashMap::new(),
             meter,
         })
@@ -154,6 +177,10 @@ impl ScriptState {
     fn prepare(&mut self, program: &Program) -> mlua::Result<(Table, Function)> {
         self.meter.start();
         self.collect_garbage()?;
+        self.forget_walks.call::<()>(())?;
+        if let Some(mut order) = self.lua.app_data_mut::<MemberOrder>() {
+            order.start(program.visits_members());
+        }
         let globals: Table = self.fresh_globals.call(())?;
         let main = self.load(program)?;
         main.set_environment(globals.clone())?;

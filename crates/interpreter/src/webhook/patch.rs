@@ -2,7 +2,7 @@
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use fleetdex_core::{
-    fuel::{Fuel, OutOfFuel},
+    fuel::{Fuel, MeteredEvaluation, OutOfFuel},
     model::{MAX_OBJECT_BYTES, json_fault, quoted},
 };
 use json_patch::{Patch, PatchOperation};
@@ -106,7 +106,7 @@ pub(super) fn operations(
 pub(super) fn patched(object: &Value, operations: &[PatchOperation]) -> Result<Value, PatchFault> {
     let mut copy = object.clone();
     let mut left = MAX_ADDED_BYTES;
-    let fuel = Fuel::new(MAX_STEPS);
+    let fuel = Fuel::of(MeteredEvaluation::Patch, MAX_STEPS);
     for (index, operation) in operations.iter().enumerate() {
         if let Some(added) = added(&copy, operation) {
             let levels = levels(operation.path().as_str());

@@ -19,7 +19,7 @@ mod tests;
 
 pub use age::human_duration;
 use fleetdex_core::{
-    fuel::Fuel,
+    fuel::{Fuel, MeteredEvaluation},
     model::{Gvk, Interpretation, MemberMask, PrinterColumn, write_json_text},
     query::Hit,
 };
@@ -96,7 +96,7 @@ impl TablePrinter {
                     completed: None,
                     paths,
                     with_health: false,
-                    fuel: Fuel::new(STEPS),
+                    fuel: Fuel::of(MeteredEvaluation::Table, STEPS),
                 }
             }
             // An API server falls back to these, too, when it does not understand a definition's paths.
@@ -118,7 +118,7 @@ impl TablePrinter {
             completed,
             paths,
             with_health: false,
-            fuel: Fuel::new(STEPS),
+            fuel: Fuel::of(MeteredEvaluation::Table, STEPS),
         }
     }
 

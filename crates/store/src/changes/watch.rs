@@ -8,7 +8,7 @@ use std::{
 
 use ahash::AHashMap;
 use fleetdex_core::{
-    fuel::{Fuel, OutOfFuel},
+    fuel::{Fuel, MeteredEvaluation, OutOfFuel},
     model::{ClusterName, FleetVersion, NameHash},
     query::{Query, ResourceName},
 };
@@ -148,7 +148,7 @@ impl Watch {
                 continue;
             };
             let key = (document.origin.cluster.clone(), document.id().into_owned());
-            let fuel = Fuel::new(STEPS_PER_CHANGE);
+            let fuel = Fuel::of(MeteredEvaluation::WatchedChange, STEPS_PER_CHANGE);
             let before = self.selected(change.before.as_ref(), &fuel)?.cloned();
             let after = self.selected(change.after.as_ref(), &fuel)?.cloned();
             let object = objects.entry(key).or_insert_with(|| ObjectHistory {
@@ -263,7 +263,7 @@ impl Watch {
         let mut events = Vec::new();
         let (mut bytes, mut steps) = (0, 0);
         for position in positions {
-            let fuel = Fuel::new(STEPS_PER_CHANGE);
+            let fuel = Fuel::of(MeteredEvaluation::WatchedChange, STEPS_PER_CHANGE);
             let event = self.event(&batch, position, &fuel)?;
             steps += fuel.used();
             bytes += event.as_ref().map_or(0, |event| event.object.bytes());

@@ -121,3 +121,54 @@ proptest::proptest! {
         let _ = to_luau(&text);
     }
 }
+
+#[test]
+fn what_a_loop_iterates_over_is_an_argument_and_pairs_stays_what_it_is() {
+    let cases = [
+        ("for k in t do end", "for k in __iterate(t) do end"),
+        (
+            "for k, v in a.b[c], d do f() end while x do end",
+            "for k, v in __iterate(a.b[c], d) do f() end while x do end",
+        ),
+        (
+            "for k in (function() for i in s do if i then break end end return u end)() do end",
+            "for k in __iterate((function() for i in __iterate(s) do if i then break end end return u end)()) do end",
+        ),
+        (
+            "for k in t do\n goto c -- x\n ::c:: end",
+            "for k in __iterate(t) do\n do continue end -- x\n  end",
+        ),
+        (r#"for k in f"\x" -- y"#, r#"for k in f"x" -- y"#),
+        (
+            "for k in t -- the text\n do end",
+            "for k in __iterate(t) -- the text\n do end",
+        ),
+    ];
+    for (text, expected) in cases {
+        assert_eq!(to_luau(text).unwrap(), expected);
+    }
+    for text in [
+        "for k, v in pairs(t) do end",
+        "for k, v in ipairs(t.x) do end",
+        "for k, v in next, t do end",
+        "for i = 1, 2 do end",
+        "for k in do end",
+        "for k in if a then b else c do end",
+    ] {
+        assert_eq!(to_luau(text).unwrap(), text);
+    }
+}
+
+#[test]
+fn only_scripts_with_pairs_next_or_a_loop_over_a_table_visit_members() {
+    for (text, expected) in [
+        ("for k in pairs(t) do end", true),
+        ("local p = _G.pairs", true),
+        ("return next(t) == nil", true),
+        ("for k in t do end", true),
+        ("for k, v in ipairs(t) do end -- pairs", false),
+        ("for i = 1, #t do end return 'pairs'", false),
+    ] {
+        assert_eq!(visits_members(text), expected, "{text}");
+    }
+}

@@ -487,3 +487,5 @@ fn more_scripts_than_a_state_keeps_can_run() {
         assert_eq!(evaluate(&number.to_string()), number.to_string());
     }
 }
+
+mod member_order;
