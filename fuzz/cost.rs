@@ -17,7 +17,8 @@ use fleetdex_core::{
         Projector, Resource, parsed_size, value_size,
     },
     query::{
-        CheckedQuery, Hit, Query, ResourceName, Selectable, Word, WordSelector, WordText, dsl,
+        CheckedQuery, HeldMemory, Hit, Query, ResourceName, Selectable, Word, WordSelector,
+        WordText, dsl,
     },
     selector::LabelSelector,
 };
@@ -194,6 +195,7 @@ fn tables(instructions: &mut Instructions<'_>) {
         cluster,
         object: Json::known(text.clone()),
         interpretation: None,
+        memory: HeldMemory::default(),
     };
     let shares = || MeteredEvaluation::Table.shares();
     let before = shares();

@@ -37,7 +37,6 @@ pub fn ordered(tokens: &[LuaToken<'_>]) -> Vec<Replacement> {
         match (word, open.last_mut()) {
             ("for", _) => open.push(Open::Head),
             ("while", _) => open.push(Open::While),
-            ("function" | "if" | "repeat", _) => open.push(Open::Block),
             ("in", Some(head @ Open::Head)) => *head = Open::Expression(index + 1),
             ("do", Some(head @ (Open::Head | Open::Expression(_) | Open::While))) => {
                 if let Open::Expression(first) = *head
@@ -50,7 +49,7 @@ pub fn ordered(tokens: &[LuaToken<'_>]) -> Vec<Replacement> {
                 }
                 *head = Open::Block;
             }
-            ("do", _) => open.push(Open::Block),
+            ("function" | "if" | "repeat" | "do", _) => open.push(Open::Block),
             ("end" | "until", _) => {
                 open.pop();
             }
