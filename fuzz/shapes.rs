@@ -201,7 +201,7 @@ impl<'b> Instructions<'b> {
     /// A JSON patch.
     pub fn patch(&mut self) -> String {
         let mut operations = Vec::new();
-        for _ in 0..1 + self.byte() % 6 {
+        for _ in 0..=self.byte() % 6 {
             let count = self.count().min(12_000);
             let place = |instruction: usize, name: &str| match instruction % 6 {
                 0 => "/spec/0".to_owned(),
@@ -231,7 +231,7 @@ impl<'b> Instructions<'b> {
     /// A label selector.
     pub fn selector(&mut self) -> String {
         let mut requirements = Vec::new();
-        for _ in 0..1 + self.byte() % 6 {
+        for _ in 0..=self.byte() % 6 {
             let (count, length) = (self.count(), self.byte());
             let value = "v".repeat(length % 64);
             let (name, operator) = (self.name(), self.byte());

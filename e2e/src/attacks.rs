@@ -12,6 +12,7 @@ mod front;
 mod interpretation;
 mod member;
 mod memory;
+mod names;
 mod objects;
 mod relations;
 mod report;

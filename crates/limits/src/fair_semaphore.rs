@@ -54,8 +54,11 @@ impl<F: Hash + Eq + Clone> FairSemaphore<F> {
         let arrival = {
             let mut state = self.lock();
             let arrival = state.queue.arrive(&flow);
-            if let Arrival::Queued(number) = arrival {
+            if let Arrival::Queued(number) | Arrival::QueuedInsteadOf { number, .. } = arrival {
                 state.waiting.insert(number, sender);
+            }
+            if let Arrival::QueuedInsteadOf { displaced, .. } = arrival {
+                state.waiting.remove(&displaced);
             }
             arrival
         };
@@ -65,13 +68,14 @@ impl<F: Hash + Eq + Clone> FairSemaphore<F> {
                 flow,
             }),
             Arrival::Refused => None,
-            Arrival::Queued(number) => {
+            Arrival::Queued(number) | Arrival::QueuedInsteadOf { number, .. } => {
                 let mut queued = QueuedRequest {
                     semaphore: self,
                     flow: Some(flow),
                     number,
+                    permit: receiver,
                 };
-                match timeout(max_wait, receiver).await {
+                match timeout(max_wait, &mut queued.permit).await {
                     Ok(Ok(())) => queued.flow.take().map(|flow| FairPermit {
                         semaphore: self.clone(),
                         flow,
@@ -97,8 +101,16 @@ impl<F: Hash + Eq + Clone> FairSemaphore<F> {
                 flow,
             });
         }
-        if let Arrival::Queued(number) = arrival {
-            state.queue.abandon(&flow, number);
+        match arrival {
+            Arrival::Admitted | Arrival::Refused => {}
+            Arrival::Queued(number) => {
+                state.queue.abandon(&flow, number);
+            }
+            // It had to give way.
+            Arrival::QueuedInsteadOf { number, displaced } => {
+                state.queue.abandon(&flow, number);
+                state.waiting.remove(&displaced);
+            }
         }
         self.0.rejected.inc();
         None
@@ -151,6 +163,8 @@ struct QueuedRequest<'s, F: Hash + Eq + Clone> {
     semaphore: &'s FairSemaphore<F>,
     flow: Option<F>,
     number: RequestNumber,
+    /// Sent with the permit; closed when another request has its place in the queue.
+    permit: oneshot::Receiver<()>,
 }
 
 impl<F: Hash + Eq + Clone> Drop for QueuedRequest<'_, F> {
@@ -161,7 +175,7 @@ impl<F: Hash + Eq + Clone> Drop for QueuedRequest<'_, F> {
             state.waiting.remove(&self.number);
             state.queue.abandon(&flow, self.number)
         };
-        if !was_waiting {
+        if !was_waiting && self.permit.try_recv().is_ok() {
             self.semaphore.release(&flow);
         }
     }

@@ -7,7 +7,7 @@ use reqwest::Method;
 
 use super::{
     attack::Attack,
-    scene::{ATTACKED, ATTACKERS},
+    names::{ATTACKED, ATTACKERS},
     texts::{list_of, nested_chains, small_maps},
     volley::{Users, Volley},
 };

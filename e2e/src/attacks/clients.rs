@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::{
     attack::{Attack, AttackSize, Planted, TEXT},
-    scene::{ATTACKED, ATTACKERS},
+    names::{ATTACKED, ATTACKERS},
     texts::list,
     volley::{Users, Volley},
 };

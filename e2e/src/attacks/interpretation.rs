@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     attack::Attack,
-    scene::{ATTACKERS, KINDS},
+    names::{ATTACKERS, KINDS},
     texts::{list_of, nested_chains, parsed_within},
     volley::{Users, Volley},
 };

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{
     attack::{Attack, AttackSize, MemberNumber, Planted, TEXT},
-    scene::{ATTACKED, ATTACKERS},
+    names::{ATTACKED, ATTACKERS},
     texts::{nested_chains, parsed_within, small_maps},
     volley::{Users, Volley},
 };

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{
     attack::{Attack, AttackSize, Planted, TEXT},
-    scene::{ATTACKED, ATTACKERS, TENANT, TENANTS},
+    names::{ATTACKED, ATTACKERS, TENANT, TENANTS},
     texts::list,
     volley::{Users, Volley},
 };

@@ -16,7 +16,9 @@ use super::{
     control_group::ControlGroup,
     front::{Front, RequestUser, USUAL_ADDRESS},
     member::{HostileMember, HostileMembers},
-    memory, tables,
+    memory,
+    names::{ATTACKED, ATTACKERS, KINDS, MERGED_MEMBERS, TENANT, TENANTS},
+    tables,
     watchdog::{Watched, check_list},
 };
 use crate::{
@@ -27,19 +29,6 @@ use crate::{
     query_api::{GROUP, make_service},
     scenario::{DEADLINE, Registry, flags, prepare},
 };
-
-/// Users that may query everything.
-pub const ATTACKERS: &str = "attackers";
-/// Users that may query one namespace, [`TENANT`].
-pub const TENANTS: &str = "tenants";
-/// The namespace of the tenants.
-pub const TENANT: &str = "tenant";
-/// The namespace of most objects of attacks.
-pub const ATTACKED: &str = "attacked";
-/// The group of the kinds of attacks.
-pub const KINDS: &str = "attacks.example.com";
-/// How many members the objects of one attack may be in.
-pub const MERGED_MEMBERS: usize = 4;
 
 const NEIGHBOURS: &str = "neighbours";
 const NEIGHBOUR: &str = "neighbour";

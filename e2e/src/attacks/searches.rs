@@ -5,7 +5,8 @@ use serde_json::json;
 
 use super::{
     attack::{Attack, AttackSize, Planted, TEXT},
-    scene::{ATTACKED, ATTACKERS, KINDS, TENANT, TENANTS, kind_plural},
+    names::{ATTACKED, ATTACKERS, KINDS, TENANT, TENANTS},
+    scene::kind_plural,
     volley::{Users, Volley},
 };
 use crate::query_api::GROUP;

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::{
     attack::{Attack, AttackSize, Planted, TEXT},
-    scene::{ATTACKED, ATTACKERS, KINDS},
+    names::{ATTACKED, ATTACKERS, KINDS},
     texts::list,
     volley::{Users, Volley},
 };

@@ -4,17 +4,14 @@
 //! but the ends of inner blocks separates from the end of its loop's body is dropped, and each `goto` to it from that loop becomes
 //! `continue`. Any other `goto` is refused. The lines of the text stay what they are.
 
-use std::{borrow::Cow, ops::Range};
+use std::borrow::Cow;
 
-use self::tokens::{LuaLexeme, LuaToken};
+use self::tokens::{LuaLexeme, LuaToken, Replacement};
 use super::error::ScriptError;
 
 mod blocks;
 mod loops;
 mod tokens;
-
-/// A piece of the text and what takes its place. No piece of one begins within that of another.
-type Replacement = (Range<usize>, String);
 
 /// The text in Luau's dialect.
 pub fn to_luau(text: &str) -> Result<Cow<'_, str>, ScriptError> {

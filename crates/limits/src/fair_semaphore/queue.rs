@@ -13,7 +13,9 @@
 //! - the permits taken never exceed those that exist;
 //! - of the flows that wait, the one with the fewest permits gets the next one; among equals, the
 //!   one that has waited longest;
-//! - no flow waits while the rule gives it a permit.
+//! - no flow waits while the rule gives it a permit;
+//! - a full queue refuses no flow that has fewer requests in it than another one: the last request of
+//!   the flow with the most gives way.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -52,6 +54,13 @@ pub enum Arrival {
     Admitted,
     /// It waits.
     Queued(RequestNumber),
+    /// It waits instead of another request, which is refused.
+    QueuedInsteadOf {
+        /// This one.
+        number: RequestNumber,
+        /// The other one.
+        displaced: RequestNumber,
+    },
     /// There is no permit, and the queue of its flow is full.
     Refused,
 }
@@ -81,8 +90,12 @@ impl<F: Hash + Eq + Clone> FairQueue<F> {
             self.taken += 1;
             return Arrival::Admitted;
         }
+        let mut displaced = None;
         if queued >= self.queue_length - self.waiting {
-            return Arrival::Refused;
+            displaced = self.displace(queued + 2);
+            if displaced.is_none() {
+                return Arrival::Refused;
+            }
         }
         let number = self.next_number;
         self.next_number += 1;
@@ -92,7 +105,22 @@ impl<F: Hash + Eq + Clone> FairQueue<F> {
             .waiting
             .push_back(number);
         self.waiting += 1;
-        Arrival::Queued(number)
+        match displaced {
+            None => Arrival::Queued(number),
+            Some(displaced) => Arrival::QueuedInsteadOf { number, displaced },
+        }
+    }
+
+    /// Removes the last request of the flow with the most requests that wait, if it has `least`.
+    fn displace(&mut self, least: usize) -> Option<RequestNumber> {
+        let flows = self.flows.values_mut();
+        let most = flows.max_by_key(|flow| (flow.waiting.len(), flow.waiting.back().copied()))?;
+        if most.waiting.len() < least {
+            return None;
+        }
+        let number = most.waiting.pop_back();
+        self.waiting -= usize::from(number.is_some());
+        number
     }
 
     /// A request of a flow returns its permit. Returns the requests that get one now, in order.
@@ -258,7 +286,16 @@ mod tests {
                 match step {
                     QueueStep::Arrive(flow) => {
                         let (queued, may_wait) = (model.queued_by(flow), model.queued_by(flow) < queue_length - model.waiting.len());
+                        let most = (0..6).map(|flow| model.queued_by(flow)).max().unwrap();
                         match queue.arrive(&flow) {
+                            Arrival::QueuedInsteadOf { number, displaced } => {
+                                prop_assert!(!may_wait && (queued > 0 || !model.is_admissible(flow)));
+                                let of = model.waiting.remove(&displaced).unwrap();
+                                prop_assert_eq!(model.queued_by(of) + 1, most, "another flow has more");
+                                prop_assert!(queued + 1 < most);
+                                prop_assert!(model.waiting.iter().all(|(number, waiting)| *waiting != of || *number < displaced), "a later one of the flow stays");
+                                model.waiting.insert(number, flow);
+                            }
                             Arrival::Admitted => {
                                 prop_assert!(queued == 0 && model.is_admissible(flow));
                                 model.held.push(flow);
@@ -267,7 +304,7 @@ mod tests {
                                 prop_assert!(may_wait && (queued > 0 || !model.is_admissible(flow)));
                                 model.waiting.insert(number, flow);
                             }
-                            Arrival::Refused => prop_assert!(!may_wait && (queued > 0 || !model.is_admissible(flow))),
+                            Arrival::Refused => prop_assert!(!may_wait && queued + 1 >= most && (queued > 0 || !model.is_admissible(flow))),
                         }
                     }
                     QueueStep::Leave(which) if !model.held.is_empty() => {

@@ -7,10 +7,7 @@
 //!
 //! A loop whose expression has an `if` without an `end`, which only Luau has, may stay as it is.
 
-use super::{
-    Replacement,
-    tokens::{LuaLexeme, LuaToken},
-};
+use super::tokens::{LuaLexeme, LuaToken, Replacement};
 
 /// The global of the sandbox.
 const ITERATE: &str = "__iterate";

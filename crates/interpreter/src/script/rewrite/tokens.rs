@@ -2,6 +2,9 @@
 
 use std::ops::Range;
 
+/// A piece of the text and what takes its place. No piece of one begins within that of another.
+pub type Replacement = (Range<usize>, String);
+
 /// What a token is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LuaLexeme<'t> {
