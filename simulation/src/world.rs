@@ -664,6 +664,7 @@ fn intake_limits(seed: u64) -> intake::MemoryLimits {
         line: page / 2,
         answer: 128 << 10,
         refusal: 2 << 10,
+        small: 0,
         request: 0,
         share: share.max(256 << 10),
         shared: random.random_range(4..12) * page,

@@ -121,6 +121,7 @@ fn of_stores() -> Vec<Row> {
 fn of_users() -> Vec<Row> {
     let request = "crates/limits/src/request.rs";
     let [shared, one] = ["shared", "request"].map(|name| constant(request, name));
+    let small_ones = constant(request, "small");
     let limits = "crates/server/src/http/limits.rs";
     let in_flight = constant(limits, "max_requests_in_flight");
     let queries = constant(limits, "QUERY_UNITS") * constant(limits, "QUERY_UNIT");
@@ -138,11 +139,12 @@ fn of_users() -> Vec<Row> {
         (
             "requests of users: bodies, pages of lists and searches, responses of members, merged objects, views of the page, and what is parsed of all these",
             format!(
-                "[one budget](security.md#shares-of-the-server): {}, and {} for one request more",
+                "[one budget](security.md#shares-of-the-server): {}, {} for one request more, and {} for small ones",
                 mib(shared),
-                mib(one)
+                mib(one),
+                mib(small_ones)
             ),
-            shared + one,
+            shared + one + small_ones,
         ),
         (
             "small pages of the embedded store",

@@ -96,6 +96,7 @@ mod tests {
             line: 0,
             answer: 16 * MIB,
             refusal: 0,
+            small: 0,
             request: 0,
             share: 24 * MIB,
             shared: 32 * MIB,

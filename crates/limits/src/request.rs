@@ -23,6 +23,7 @@ pub const MEMORY: MemoryLimits = MemoryLimits {
     line: 0,
     answer: 32 << 20,
     refusal: 64 << 10,
+    small: 16 << 20,
     request: 96 << 20,
     share: 96 << 20,
     shared: 96 << 20,

@@ -70,6 +70,7 @@ const OBJECTS: MemoryLimits = MemoryLimits {
     line: 0,
     answer: 0,
     refusal: 0,
+    small: 0,
     request: 32 << 20,
     share: 32 << 20,
     shared: 32 << 20,

@@ -194,17 +194,19 @@ label_values! {
 }
 
 /// The limits of requests that can be reached.
-const LIMITS: [&str; 12] = [
+const LIMITS: [&str; 14] = [
     "access_reviews",
     "computing",
     "discovery",
     "interpreter_calls",
     "interpreter_runs",
     "long_running",
+    "object_requests",
     "query_memory",
     "replication",
     "requests",
     "search_pages",
+    "searches",
     "sessions",
     "token_reviews",
 ];

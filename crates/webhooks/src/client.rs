@@ -135,6 +135,7 @@ fn answer_limits() -> MemoryLimits {
         line: 0,
         answer: MAX_ANSWER_BYTES,
         refusal: REFUSAL_BYTES,
+        small: 0,
         request: 0,
         share: ANSWERS_OF_WEBHOOK,
         shared: ANSWERS,

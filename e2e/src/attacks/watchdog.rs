@@ -8,7 +8,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail, ensure};
-use reqwest::Method;
+use reqwest::{Method, StatusCode, header::RETRY_AFTER};
 use serde_json::Value;
 use tokio::{task::JoinSet, time::MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
@@ -194,16 +194,27 @@ async fn ask_list(watched: &Watched, client: &FrontClient) -> Result<()> {
     .await
 }
 
-/// Lists as a user, and checks how many objects there are.
+/// Lists as a user, and checks how many objects there are. Asks again after a 429, as kubectl and
+/// client-go do.
 pub async fn check_list(
     client: &FrontClient,
     user: &RequestUser,
     path: &str,
     length: usize,
 ) -> Result<()> {
-    let response = client.request(Method::GET, path, user).send().await?;
-    let status = response.status();
-    let text = response.text().await?;
+    let (status, text) = loop {
+        let response = client.request(Method::GET, path, user).send().await?;
+        let status = response.status();
+        let again = response.headers().get(RETRY_AFTER);
+        let again = again.and_then(|seconds| seconds.to_str().ok()?.parse().ok());
+        let text = response.text().await?;
+        match again {
+            Some(seconds) if status == StatusCode::TOO_MANY_REQUESTS => {
+                tokio::time::sleep(Duration::from_secs(seconds)).await;
+            }
+            _ => break (status, text),
+        }
+    };
     ensure!(status.is_success(), "{status}: {text}");
     let list: Value = serde_json::from_str(&text).with_context(|| text.clone())?;
     let found = list["items"].as_array().map_or(0, Vec::len);

@@ -857,6 +857,7 @@ async fn concurrent_queries_stay_within_the_memory_limit_and_do_not_block_the_op
         line: 0,
         answer: 2 * RESPONSE_LIMIT,
         refusal: RESPONSE_LIMIT,
+        small: 0,
         request: 0,
         share: 2 * RESPONSE_LIMIT,
         shared: 2 * RESPONSE_LIMIT,

@@ -377,6 +377,7 @@ async fn gzip_bombs_and_endless_responses_stay_within_the_budget() {
         line: MIB,
         answer: MIB,
         refusal: 1_000,
+        small: 0,
         request: 0,
         share: 4 * MIB,
         shared: 4 * MIB,

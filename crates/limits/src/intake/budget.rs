@@ -13,7 +13,7 @@ use http::Response;
 use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::limits::MemoryLimits;
+use super::limits::{MemoryLimits, STEP};
 
 /// The memory of this process for what others send. Clones share it.
 #[derive(Clone)]
@@ -23,6 +23,8 @@ pub(super) struct BudgetState {
     pub(super) limits: MemoryLimits,
     /// One permit for each step of the shared part.
     pub(super) steps: Arc<Semaphore>,
+    /// One permit for each step of what small reservations have besides.
+    pub(super) small: Arc<Semaphore>,
     /// One permit: its holder needs no steps.
     pub(super) reserve: Arc<Semaphore>,
     shares: Mutex<BTreeMap<String, Weak<AtomicUsize>>>,
@@ -51,6 +53,7 @@ impl Budget {
         Self(Arc::new(BudgetState {
             limits,
             steps: Arc::new(Semaphore::new(limits.shared_steps())),
+            small: Arc::new(Semaphore::new(limits.small / STEP)),
             reserve: Arc::new(Semaphore::new(1)),
             shares: Mutex::default(),
             waiting: AtomicUsize::new(0),

@@ -4,6 +4,9 @@
 /// answer.
 pub(super) const STEP: usize = 64 << 10;
 
+/// A reservation of up to this size is small: some dozens of usual objects.
+pub(super) const SMALL: usize = 256 << 10;
+
 /// How many bytes each kind of body may have, and all of them together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemoryLimits {
@@ -17,6 +20,9 @@ pub struct MemoryLimits {
     pub answer: usize,
     /// What is read of an error response; the rest is left unread.
     pub refusal: usize,
+    /// What all reservations of up to [`SMALL`] may hold besides, so that they do not wait for large
+    /// ones.
+    pub small: usize,
     /// What all reservations of one request may hold together, where that is more than one body.
     pub request: usize,
     /// What one member may hold: two lists, each with one page that is written and one that is
@@ -40,7 +46,7 @@ impl MemoryLimits {
 
     /// What all members may hold together.
     pub fn bound(&self) -> usize {
-        self.shared_steps() * STEP + self.reserve().next_multiple_of(STEP)
+        self.shared_steps() * STEP + self.small + self.reserve().next_multiple_of(STEP)
     }
 }
 
@@ -52,6 +58,7 @@ impl Default for MemoryLimits {
             line: 16 << 20,
             answer: 32 << 20,
             refusal: 64 << 10,
+            small: 0,
             request: 0,
             share: 64 << 20,
             shared: 96 << 20,

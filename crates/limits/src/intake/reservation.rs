@@ -19,7 +19,7 @@ use tokio::{
 
 use super::{
     budget::{Account, HeldBytes, Intake},
-    limits::STEP,
+    limits::{SMALL, STEP},
 };
 
 /// Bytes of a body that are not counted, so that probes and most lines of watches do not wait for
@@ -57,6 +57,8 @@ pub struct MemoryReservation {
     reserved: usize,
     account: Arc<Account>,
     permits: Option<OwnedSemaphorePermit>,
+    /// Steps that only small reservations have.
+    small: Option<OwnedSemaphorePermit>,
     reserve: Option<Arc<OwnedSemaphorePermit>>,
     pace: Pace,
 }
@@ -91,6 +93,7 @@ impl Intake {
             reserved: 0,
             account: self.account.clone().unwrap_or_default(),
             permits: None,
+            small: None,
             reserve: None,
             pace: Pace {
                 intake: self.clone(),
@@ -196,6 +199,10 @@ impl MemoryReservation {
                     Some(held) => held.merge(permits),
                     None => self.permits = Some(permits),
                 },
+                Ok(permits) = Arc::clone(&budget.small).acquire_many_owned(steps), if desired <= SMALL => match &mut self.small {
+                    Some(held) => held.merge(permits),
+                    None => self.small = Some(permits),
+                },
                 Ok(reserve) = Arc::clone(&budget.reserve).acquire_owned() => {
                     let reserve = Arc::new(reserve);
                     *self.account.reserve.lock() = Arc::downgrade(&reserve);
@@ -220,9 +227,11 @@ impl MemoryReservation {
             return;
         }
         // What is in the reserve leaves it with the last of its request.
-        if let Some(permits) = &mut self.permits {
-            let of_permits = permits.num_permits().min(less / STEP);
-            drop(permits.split(of_permits));
+        let mut steps = less / STEP;
+        for permits in [&mut self.permits, &mut self.small].into_iter().flatten() {
+            let returned = permits.num_permits().min(steps);
+            drop(permits.split(returned));
+            steps -= returned;
         }
         self.reserved = kept;
         self.count_less(less);
@@ -266,9 +275,10 @@ impl MemoryReservation {
 impl Drop for MemoryReservation {
     fn drop(&mut self) {
         if planted(Bug::BudgetNotGivenBack) {
-            self.permits
-                .take()
+            let permits = [self.permits.take(), self.small.take()];
+            permits
                 .into_iter()
+                .flatten()
                 .for_each(OwnedSemaphorePermit::forget);
             return;
         }

@@ -15,6 +15,7 @@ const LIMITS: MemoryLimits = MemoryLimits {
     line: MIB,
     answer: MIB,
     refusal: 1_000,
+    small: 0,
     request: 0,
     share: 4 * MIB,
     shared: 2 * MIB,

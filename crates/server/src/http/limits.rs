@@ -105,6 +105,8 @@ pub type UserPermit = FairPermit<Arc<str>>;
 #[derive(Clone, Debug)]
 pub struct RequestLimits {
     short: Users,
+    searches: Users,
+    objects: Users,
     long: Users,
     sessions: Users,
     replication: Users,
@@ -131,6 +133,9 @@ impl RequestLimits {
         };
         Self {
             short: users(short, QUEUED_PER_PERMIT * short, "requests"),
+            // What searches and members take their time for does not keep lists waiting.
+            searches: users(short.div_ceil(4), short, "searches"),
+            objects: users(short.div_ceil(2), short, "object_requests"),
             long: users(long, 0, "long_running"),
             sessions: users(MAX_SESSIONS, 0, "sessions"),
             // As many as watches: each watch may need the changes of every other replica.
@@ -190,7 +195,12 @@ impl RequestLimits {
         } else if is_discovery(uri) {
             self.discovery.acquire(user, queue_timeout).await
         } else {
-            self.short.acquire(user, queue_timeout).await
+            let slots = match slots(request.method(), uri) {
+                ShortSlots::Lists => &self.short,
+                ShortSlots::Searches => &self.searches,
+                ShortSlots::Objects => &self.objects,
+            };
+            slots.acquire(user, queue_timeout).await
         };
         let permit = permit.ok_or(ApiError::TooManyRequests)?;
         let request_timeout = (!is_long_running).then_some(self.request_timeout);
@@ -314,6 +324,34 @@ fn is_long_running(method: &Method, uri: &RequestUri<'_>) -> bool {
         _ => false,
     };
     may_last && api_request::parse(uri).is_ok_and(|request| request.is_long_running())
+}
+
+/// Which slots a short request takes.
+enum ShortSlots {
+    /// Lists and counts of one kind, and what takes little.
+    Lists,
+    /// Searches over several kinds, interpretations, and views of the page.
+    Searches,
+    /// Requests that members answer.
+    Objects,
+}
+
+fn slots(method: &Method, uri: &RequestUri<'_>) -> ShortSlots {
+    if matches!(*uri.segments(), ["ui", ..]) {
+        return ShortSlots::Searches;
+    }
+    if let Some(path) = proxying::request::below(uri) {
+        let info = proxying::request::parse(method.as_str(), &path, uri.query());
+        return match info {
+            Ok(info) if info.is_of_index() => ShortSlots::Lists,
+            _ => ShortSlots::Objects,
+        };
+    }
+    if api_request::parse(uri).is_ok_and(|request| request.computes_much()) {
+        ShortSlots::Searches
+    } else {
+        ShortSlots::Lists
+    }
 }
 
 /// Whether a request is discovery of the server's own groups, their schemas, or the version.

@@ -45,6 +45,11 @@ impl RequestInfo {
                 .as_deref()
                 .is_some_and(|name| LONG_RUNNING.contains(&name))
     }
+
+    /// Whether the index answers it: a list.
+    pub fn is_of_index(&self) -> bool {
+        matches!(&self.target, RequestTarget::Resource(info) if info.verb == Verb::List)
+    }
 }
 
 /// A resource request or a non-resource request.

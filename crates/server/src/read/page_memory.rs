@@ -122,6 +122,7 @@ mod tests {
         line: 0,
         answer: 32 * MIB,
         refusal: 0,
+        small: 0,
         request: 0,
         share: 64 * MIB,
         shared: 192 * MIB,

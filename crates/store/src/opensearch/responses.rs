@@ -75,6 +75,7 @@ impl Answers {
             answer,
             refusal,
             // And what is parsed of it.
+            small: 0,
             request: 2 * answer,
             share: usize::MAX,
             shared,

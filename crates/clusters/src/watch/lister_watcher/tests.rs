@@ -8,6 +8,7 @@ const LIMITS: MemoryLimits = MemoryLimits {
     line: 128 << 10,
     answer: 64 << 10,
     refusal: 1_000,
+    small: 0,
     request: 0,
     share: 1 << 20,
     shared: 2 << 20,
