@@ -36,7 +36,7 @@ pub use self::{
 };
 use self::{interpretation::HostileWebhook, volley::Tally, watchdog::Watchdog};
 
-/// The limit of memory of all attacks: that of the chart, by the issue.
+/// The limit of memory of all attacks: that of the chart.
 pub const LIMIT_MIB: u64 = 1_024;
 /// How long the operator has to be right again after an attack.
 const RECOVERY: Duration = Duration::from_secs(40);

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{member::HostileMember, volley::Volley};
 
-/// One attack of the table, or one of its kind.
+/// One attack.
 #[derive(Clone)]
 pub struct Attack {
     /// Its number in the table in lower case: `h1`.

@@ -285,9 +285,10 @@ async fn users_have_few_calls_of_a_webhook_that_hangs_and_all_requests_end() {
     let answers = join_all((0..60).map(|_| ask(&app, "InterpretStatus"))).await;
     let (mut unavailable, mut busy) = (0, 0);
     for (code, status) in answers {
-        assert_eq!(code, 503, "{status}");
         let message = status["message"].as_str().unwrap();
+        assert!(matches!(code, 429 | 503), "{status}");
         match () {
+            () if code == 429 => busy += 1,
             () if message.ends_with("no whole answer within 10 s") => unavailable += 1,
             () if message.contains("not called: other calls took all") => busy += 1,
             () => assert!(message.contains("no whole answer within"), "{message}"),
