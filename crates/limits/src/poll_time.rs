@@ -2,12 +2,12 @@
 
 use std::{
     cell::Cell,
+    future::poll_fn,
     pin::pin,
     sync::atomic::AtomicU64,
     time::{Duration, Instant},
 };
 
-use futures::future::poll_fn;
 use prometheus_client::metrics::gauge::Gauge;
 
 thread_local! {

@@ -56,8 +56,9 @@ const QUEUED_SEARCH_PAGES: usize = 400;
 /// Forms with tokens that are read and reviewed at a time, of which one address can have half; 20
 /// KiB each.
 const SIGN_INS: usize = 64;
-/// Views of the web page that are made at a time.
-const VIEWS: usize = 8;
+/// Views of the web page that are made at a time, of which one user has two: their memory is within
+/// what the requests of one user may hold.
+const VIEWS: usize = 4;
 /// What a view holds at most: a few answers and its HTML.
 const VIEW_BYTES: usize = 40 << 20;
 /// Views that wait for a permit.
