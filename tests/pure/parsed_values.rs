@@ -16,7 +16,7 @@ use std::{
 const EXCEPTIONS: &[(&str, &str)] = &[
     (
         "crates/core/src/model/projection.rs",
-        "redactions, of an object on each thread that indexes; none takes more than 64 MiB",
+        "redactions, within `ObjectRoom` on threads that index",
     ),
     (
         "crates/core/src/query.rs",
@@ -45,7 +45,7 @@ const EXCEPTIONS: &[(&str, &str)] = &[
     ),
     (
         "crates/server/src/read/merged/member_object.rs",
-        "counted by `MergeMemory`, which a turn to merge objects has",
+        "counted by `MergeMemory`, which reserves it",
     ),
     (
         "crates/server/src/request/api_request/interpret.rs",

@@ -1,47 +1,62 @@
 //! Room for objects that rules, redactions and fields read as trees: on all threads together, one
 //! of the largest, or many usual ones.
 
-use std::sync::LazyLock;
-
 use fleetdex_core::model::{MAX_PARSED_BYTES, MAX_PARSED_RATIO};
 use parking_lot::{Condvar, Mutex};
 
 /// Trees of up to this size take no room.
 const SMALL_BYTES: usize = 1 << 20;
 
-static TAKEN: LazyLock<Taken> = LazyLock::new(Taken::default);
+/// That of this process.
+static OBJECT_ROOMS: ObjectRooms = ObjectRooms::new();
 
-#[derive(Default)]
-struct Taken {
-    bytes: Mutex<usize>,
+/// What all objects have that are read as trees.
+struct ObjectRooms {
+    taken: Mutex<usize>,
     less: Condvar,
 }
 
 /// Room for an object, returned when it is dropped.
-pub(crate) struct ObjectRoom(usize);
+pub(crate) struct ObjectRoom {
+    of: &'static ObjectRooms,
+    bytes: usize,
+}
 
 impl ObjectRoom {
     /// Waits for room for the tree of a text of `bytes`. It blocks the thread, for as long as others
     /// take to make their documents: nothing is awaited, and no more is taken, while it is held.
     pub(crate) fn wait(bytes: usize) -> Self {
+        OBJECT_ROOMS.wait(bytes)
+    }
+}
+
+impl ObjectRooms {
+    const fn new() -> Self {
+        Self {
+            taken: Mutex::new(0),
+            less: Condvar::new(),
+        }
+    }
+
+    fn wait(&'static self, bytes: usize) -> ObjectRoom {
         let most = bytes.saturating_mul(MAX_PARSED_RATIO).min(MAX_PARSED_BYTES);
-        if most <= SMALL_BYTES {
-            return Self(0);
+        let bytes = if most > SMALL_BYTES { most } else { 0 };
+        if bytes > 0 {
+            let mut taken = self.taken.lock();
+            while *taken + bytes > MAX_PARSED_BYTES {
+                self.less.wait(&mut taken);
+            }
+            *taken += bytes;
         }
-        let mut taken = TAKEN.bytes.lock();
-        while *taken + most > MAX_PARSED_BYTES {
-            TAKEN.less.wait(&mut taken);
-        }
-        *taken += most;
-        Self(most)
+        ObjectRoom { of: self, bytes }
     }
 }
 
 impl Drop for ObjectRoom {
     fn drop(&mut self) {
-        if self.0 > 0 {
-            *TAKEN.bytes.lock() -= self.0;
-            TAKEN.less.notify_all();
+        if self.bytes > 0 {
+            *self.of.taken.lock() -= self.bytes;
+            self.of.less.notify_all();
         }
     }
 }
@@ -55,13 +70,15 @@ mod tests {
 
     use super::*;
 
+    static ROOMS: ObjectRooms = ObjectRooms::new();
+
     #[test]
     fn large_objects_have_room_one_after_the_other() {
         let (now, most) = (AtomicUsize::new(0), AtomicUsize::new(0));
         thread::scope(|scope| {
             for _ in 0..8 {
                 scope.spawn(|| {
-                    let _room = ObjectRoom::wait(8 << 20);
+                    let _room = ROOMS.wait(8 << 20);
                     most.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
                     thread::yield_now();
                     now.fetch_sub(1, Ordering::SeqCst);
@@ -69,9 +86,9 @@ mod tests {
             }
         });
         assert_eq!(most.load(Ordering::SeqCst), 1);
-        let usual: Vec<_> = (0..40).map(|_| ObjectRoom::wait(10_000)).collect();
-        assert!(*TAKEN.bytes.lock() <= MAX_PARSED_BYTES);
+        let usual: Vec<_> = (0..40).map(|_| ROOMS.wait(10_000)).collect();
+        assert!(*ROOMS.taken.lock() <= MAX_PARSED_BYTES);
         drop(usual);
-        assert_eq!(*TAKEN.bytes.lock(), 0);
+        assert_eq!(*ROOMS.taken.lock(), 0);
     }
 }

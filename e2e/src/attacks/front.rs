@@ -16,7 +16,7 @@ use crate::{fleet::ApiServer, http, objects::Objects};
 const HOST: &str = "fleetdex.search.svc";
 /// The last byte of the address of users who do no harm.
 pub const USUAL_ADDRESS: u8 = 1;
-/// Longer than any attack: whoever asks sets the time.
+/// Longer than any attack: the callers set the time.
 const TIMEOUT: Duration = Duration::from_mins(10);
 
 /// A user with one group.

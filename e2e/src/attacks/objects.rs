@@ -57,7 +57,7 @@ fn indexed(name: &'static str, what: &'static str, planted: Vec<Planted>, cluste
         what,
         planted,
         probe: Some(format!("{list}&onlyMetadata=true")),
-        // Whoever looks at what was stored.
+        // Users who look at what was stored.
         volleys: vec![Volley::get(Users::Group(ATTACKERS, 4), 8, list)],
     }
 }

@@ -1,5 +1,5 @@
-//! Response bodies that hold a guard, such as a permit, until they end, or that are made in memory of
-//! a request.
+//! Response bodies that are made within something: while a guard such as a permit is held, in memory
+//! of a request, in a span.
 
 use std::{
     pin::Pin,
@@ -11,53 +11,43 @@ use bytes::Bytes;
 use fleetdex_limits::request::UserRequest;
 use http_body::{Frame, SizeHint};
 
-/// A body and the guard that is dropped with it.
-struct GuardedBody<G> {
+/// What each piece of a body is made within; dropped with the body.
+pub(super) trait Surroundings: Send + Unpin + 'static {
+    /// Makes a piece.
+    fn within<T>(&self, make: impl FnOnce() -> T) -> T;
+}
+
+struct SurroundedBody<S> {
     body: Body,
-    _guard: G,
+    surroundings: S,
 }
 
-/// A body that is made for a request.
-struct RequestedBody {
-    body: Body,
-    request: UserRequest,
-}
+/// A guard that is only held.
+struct Guard<G>(G);
 
-/// Makes a body in memory of a request.
-pub fn requested(body: Body, request: UserRequest) -> Body {
-    Body::new(RequestedBody { body, request })
-}
-
-impl http_body::Body for RequestedBody {
-    type Data = Bytes;
-    type Error = axum::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        let RequestedBody { body, request } = &mut *self;
-        request.within(|| Pin::new(body).poll_frame(context))
+impl<G: Send + Unpin + 'static> Surroundings for Guard<G> {
+    fn within<T>(&self, make: impl FnOnce() -> T) -> T {
+        make()
     }
+}
 
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
+impl Surroundings for UserRequest {
+    fn within<T>(&self, make: impl FnOnce() -> T) -> T {
+        Self::within(self, make)
     }
 }
 
 /// Drops `guard` when the body has been sent or is no longer read.
 pub fn guarded<G: Send + Unpin + 'static>(body: Body, guard: G) -> Body {
-    Body::new(GuardedBody {
-        body,
-        _guard: guard,
-    })
+    surrounded(body, Guard(guard))
 }
 
-impl<G: Unpin> http_body::Body for GuardedBody<G> {
+/// Makes a body within its surroundings.
+pub(super) fn surrounded(body: Body, surroundings: impl Surroundings) -> Body {
+    Body::new(SurroundedBody { body, surroundings })
+}
+
+impl<S: Surroundings> http_body::Body for SurroundedBody<S> {
     type Data = Bytes;
     type Error = axum::Error;
 
@@ -65,7 +55,8 @@ impl<G: Unpin> http_body::Body for GuardedBody<G> {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        Pin::new(&mut self.body).poll_frame(context)
+        let Self { body, surroundings } = &mut *self;
+        surroundings.within(|| Pin::new(body).poll_frame(context))
     }
 
     fn is_end_stream(&self) -> bool {

@@ -22,7 +22,7 @@ use http_body_util::Limited;
 use tokio::time::{Instant, timeout};
 
 use super::{
-    guarded_body::{guarded, requested},
+    guarded_body::{guarded, surrounded},
     listen::delivery::ResponseDeadline,
 };
 use crate::{
@@ -268,7 +268,7 @@ impl InFlightRequest {
     ) -> Result<Response, ApiError> {
         let (permit, request) = (self.permit, self.request);
         let response = request.clone().scope(response);
-        let sent = |body| guarded(requested(body, request), permit);
+        let sent = |body| guarded(surrounded(body, request), permit);
         let Some(limit) = self.request_timeout else {
             return Ok(response.await?.map(sent));
         };
@@ -329,9 +329,9 @@ fn is_long_running(method: &Method, uri: &RequestUri<'_>) -> bool {
 
 /// Which slots a short request takes.
 enum ShortSlots {
-    /// Lists and counts of one kind, and what takes little.
+    /// Lists of one kind, and what takes little.
     Lists,
-    /// Searches over several kinds, interpretations, and views of the page.
+    /// What computes much, and views of the page.
     Searches,
     /// Requests that members answer.
     Objects,

@@ -4,28 +4,22 @@
 //! as a watch. It begins once the caller is authenticated, with the time of arrival: the trace that a
 //! request names counts only then.
 
-use std::{
-    borrow::Cow,
-    pin::Pin,
-    task::{Context, Poll},
-    time::SystemTime,
-};
+use std::{borrow::Cow, time::SystemTime};
 
 use axum::{
-    body::Body,
     extract::Request,
     http::{Method, StatusCode, header::USER_AGENT},
     response::Response,
 };
-use bytes::Bytes;
 use fleetdex_telemetry::{
     Traces,
     traces::{Beginning, CallerSpan, KeyValue, SpanKind, Trace},
 };
 use fleetdex_ui::is_page_path;
-use http_body::{Body as _, Frame, SizeHint};
+use http_body::Body as _;
 use tracing::Instrument as _;
 
+use super::guarded_body::{Surroundings, surrounded};
 use crate::{
     render::discovery::GROUP_RESOURCES,
     request::{
@@ -140,7 +134,7 @@ impl<'t> RequestTrace<'t> {
             span.end();
             return response;
         }
-        response.map(|body| Body::new(TracedBody { body, span }))
+        response.map(|body| surrounded(body, span))
     }
 }
 
@@ -161,30 +155,11 @@ pub(super) fn logged<T>(span: Option<&Trace>, call: impl FnOnce() -> T) -> T {
     }
 }
 
-/// A body that is made within a span, which ends with it.
-struct TracedBody {
-    body: Body,
-    span: Trace,
-}
-
-impl http_body::Body for TracedBody {
-    type Data = Bytes;
-    type Error = axum::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        let _current = self.span.attach();
-        Pin::new(&mut self.body).poll_frame(context)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
+/// The span ends with the body.
+impl Surroundings for Trace {
+    fn within<T>(&self, make: impl FnOnce() -> T) -> T {
+        let _current = self.attach();
+        make()
     }
 }
 

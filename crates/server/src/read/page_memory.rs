@@ -70,11 +70,12 @@ impl PageMemory {
 
     /// Releases the memory of the previous page, and reserves memory for a page.
     pub(super) async fn take(&mut self, page: &[Hit]) -> Result<(), ApiError> {
-        let is_held = page.iter().any(|hit| hit.memory.is_held());
-        self.take_bytes(bytes_of(page), is_held).await
+        let uncounted = page.iter().filter(|hit| !hit.memory.is_held());
+        let uncounted = uncounted.map(|hit| hit.object.get().len()).sum();
+        self.take_bytes(bytes_of(page), uncounted).await
     }
 
-    async fn take_bytes(&mut self, bytes: usize, is_held: bool) -> Result<(), ApiError> {
+    async fn take_bytes(&mut self, bytes: usize, uncounted: usize) -> Result<(), ApiError> {
         self.release();
         let Some(intake) = self
             .of_request
@@ -83,9 +84,9 @@ impl PageMemory {
         else {
             return Ok(());
         };
-        if !is_held {
+        if uncounted > SMALL_PAGE_BYTES {
             let mut reservation = intake.reservation();
-            let taken = timeout(TIMEOUT, reservation.grow(bytes)).await;
+            let taken = timeout(TIMEOUT, reservation.grow(uncounted)).await;
             taken
                 .map_err(|_| ApiError::Timeout(TIMEOUT.as_secs()))?
                 .map_err(|error| no_memory(&error))?;
@@ -136,17 +137,20 @@ mod tests {
     async fn the_pages_of_one_user_are_limited_and_small_pages_are_not_counted() {
         let budget = Budget::new(LIMITS);
         let [mut first, mut second, mut third] = [(); 3].map(|()| memory(&budget, "mallory"));
-        first.take_bytes(32 * MIB, false).await.unwrap();
-        second.take_bytes(31 * MIB, false).await.unwrap();
-        let refused = third.take_bytes(2 * MIB, false).await.unwrap_err();
+        first.take_bytes(32 * MIB, 32 * MIB).await.unwrap();
+        second.take_bytes(31 * MIB, 31 * MIB).await.unwrap();
+        let refused = third.take_bytes(2 * MIB, 2 * MIB).await.unwrap_err();
         insta::assert_snapshot!(refused, @"your other requests hold 63 MiB of memory; read their responses first, or send fewer at a time; try again");
-        third.take_bytes(SMALL_PAGE_BYTES, false).await.unwrap();
-        memory(&budget, "alice")
-            .take_bytes(32 * MIB, false)
+        third
+            .take_bytes(SMALL_PAGE_BYTES, SMALL_PAGE_BYTES)
             .await
             .unwrap();
-        second.take_bytes(MIB, false).await.unwrap();
-        third.take_bytes(31 * MIB, false).await.unwrap();
+        memory(&budget, "alice")
+            .take_bytes(32 * MIB, 32 * MIB)
+            .await
+            .unwrap();
+        second.take_bytes(MIB, MIB).await.unwrap();
+        third.take_bytes(31 * MIB, 31 * MIB).await.unwrap();
         drop([first, second, third]);
         assert_eq!(budget.held(), 0);
     }
@@ -155,14 +159,14 @@ mod tests {
     async fn a_page_is_read_ahead_only_where_another_one_has_room_beside_it() {
         let budget = Budget::new(LIMITS);
         let mut first = memory(&budget, "mallory");
-        first.take_bytes(20 * MIB, false).await.unwrap();
+        first.take_bytes(20 * MIB, 20 * MIB).await.unwrap();
         assert!(first.ahead(13 * MIB).is_none());
         let mut ahead = first.ahead(12 * MIB).unwrap();
-        ahead.take_bytes(12 * MIB, false).await.unwrap();
+        ahead.take_bytes(12 * MIB, 12 * MIB).await.unwrap();
         assert!(first.ahead(MIB).is_none());
         assert!(first.ahead(SMALL_PAGE_BYTES).is_some());
         memory(&budget, "mallory")
-            .take_bytes(32 * MIB, false)
+            .take_bytes(32 * MIB, 32 * MIB)
             .await
             .unwrap();
         first = ahead;
@@ -174,11 +178,11 @@ mod tests {
         let mut others = Vec::new();
         for name in ["a", "a", "b", "b", "c", "c"] {
             let mut other = memory(&budget, name);
-            other.take_bytes(32 * MIB, false).await.unwrap();
+            other.take_bytes(32 * MIB, 32 * MIB).await.unwrap();
             others.push(other);
         }
         let mut waiting = memory(&budget, "d");
-        let waiting = tokio::spawn(async move { waiting.take_bytes(32 * MIB, false).await });
+        let waiting = tokio::spawn(async move { waiting.take_bytes(32 * MIB, 32 * MIB).await });
         sleep(Duration::from_secs(1)).await;
         first.keep_pace(1).unwrap();
         drop((first, others));
@@ -191,7 +195,7 @@ mod tests {
         let mut slow = Vec::new();
         for number in 0..7 {
             let mut list = memory(&budget, &format!("user{}", number / 2));
-            list.take_bytes(32 * MIB, false).await.unwrap();
+            list.take_bytes(32 * MIB, 32 * MIB).await.unwrap();
             slow.push(list);
         }
         assert_eq!(budget.held(), LIMITS.bound());
@@ -202,7 +206,7 @@ mod tests {
             }
         }
         let mut other = memory(&budget, "other");
-        let waits = tokio::spawn(async move { other.take_bytes(32 * MIB, false).await });
+        let waits = tokio::spawn(async move { other.take_bytes(32 * MIB, 32 * MIB).await });
         let mut left = slow.len();
         while !waits.is_finished() {
             sleep(Duration::from_secs(1)).await;
