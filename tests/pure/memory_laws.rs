@@ -486,7 +486,8 @@ async fn apply_events(watch: &mut Watch, until: u64, answer: &mut BTreeSet<Strin
         } in events.unwrap()
         {
             assert!(sequence <= until);
-            let name = format!("{}/{}", object.cluster, uid(object.object.get()));
+            let json = object.hit().unwrap().object.get();
+            let name = format!("{}/{}", object.cluster(), uid(json));
             let was_there = match kind {
                 EventKind::Deleted => answer.remove(&name),
                 EventKind::Added | EventKind::Modified => !answer.insert(name.clone()),

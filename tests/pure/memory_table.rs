@@ -126,7 +126,7 @@ fn of_users() -> Vec<Row> {
     let in_flight = constant(limits, "max_requests_in_flight");
     let queries = constant(limits, "QUERY_UNITS") * constant(limits, "QUERY_UNIT");
     let small = constant("crates/server/src/read/page_memory.rs", "SMALL_PAGE_BYTES");
-    let watch = constant("crates/store/src/changes/watch.rs", "MAX_BYTES")
+    let watch = constant("crates/store/src/changes/watch.rs", "MAX_EVENT_BYTES")
         + constant("crates/server/src/read/page_reader.rs", "CHUNK_BYTES");
     let documents = constant("crates/server/src/proxying/document_cache.rs", "MAX_BYTES");
     let runs = constant("crates/server/src/read/interpreters.rs", "RUNS");
@@ -156,7 +156,10 @@ fn of_users() -> Vec<Row> {
         ),
         (
             "watches whose clients read slowly",
-            format!("{} KiB each: {SLOW_WATCHES} of them", watch >> 10),
+            format!(
+                "{} KiB each: {SLOW_WATCHES} of them; larger changes are in the budget of requests",
+                watch >> 10
+            ),
             watch * SLOW_WATCHES,
         ),
         (

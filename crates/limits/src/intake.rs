@@ -7,7 +7,7 @@
 //!   largest body, and finishes.
 //! - A body that trickles is aborted while others wait for memory.
 //! - A member has a share of the budget. Beyond it, its bodies are refused and other members are
-//!   read as before.
+//!   read as before. So has a user, whose further requests wait a while for the others.
 //!
 //! An [`Intake`] travels with each response of a member's client as an extension ([`IntakeLayer`]).
 

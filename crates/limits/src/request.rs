@@ -136,6 +136,37 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn a_request_waits_for_the_others_of_its_user_and_then_ends_with_an_error() {
+        let budget = Budget::new(MEMORY);
+        let turns = ComputingTurns::default();
+        let of = |user| {
+            UserRequest::new(&budget, &turns, user)
+                .memory()
+                .reservation()
+        };
+        let mut views = [of("alice"), of("alice")];
+        for view in &mut views {
+            view.grow(40 * MIB).await.unwrap();
+        }
+        let mut third = of("alice");
+        let waiting = tokio::spawn(async move { third.grow(40 * MIB).await.map(|()| third) });
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        // Another user has the reserve meanwhile.
+        let mut other = of("bob");
+        other.grow(64 * MIB).await.unwrap();
+        drop((views, other));
+        let third = waiting.await.unwrap().unwrap();
+        let mut further = of("alice");
+        let refused = further.grow(64 * MIB).await;
+        assert!(
+            matches!(refused, Err(IntakeError::ShareExhausted(bytes)) if bytes == 40 * MIB),
+            "{refused:?}"
+        );
+        drop((third, further));
+        assert_eq!(budget.held(), 0);
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn a_request_holds_no_more_than_one_may_and_gives_back_what_it_does_not_need() {
         let budget = Budget::new(MEMORY);
         let turns = ComputingTurns::default();

@@ -25,4 +25,4 @@ pub use merged::MergedWatch;
 pub use replication::{InvalidLine, LineReader, ReplicatedChange, write_end, write_position};
 pub use sequence::Sequence;
 pub use tail::{ReplicationLines, Tail};
-pub use watch::Watch;
+pub use watch::{MAX_EVENT_BYTES, Watch};

@@ -10,10 +10,8 @@ use e2e::attacks::{AttackSize, LIMIT_MIB, Plan};
 /// How long each attack takes after its objects are indexed: a second, as `make test` has no more.
 const EACH: Duration = Duration::from_secs(1);
 const TOGETHER: Duration = Duration::from_secs(10);
-/// Without `s2`: 500 unread watches of an object of 500 kB hold one object each, which no budget
-/// bounds yet.
-const ATTACKS: [&str; 15] = [
-    "h1", "h2", "h3", "h4", "h5", "h6", "h7", "h8", "m1", "m2", "m4", "l2", "l4", "s1", "all",
+const ATTACKS: [&str; 16] = [
+    "h1", "h2", "h3", "h4", "h5", "h6", "h7", "h8", "m1", "m2", "m4", "l2", "l4", "s1", "s2", "all",
 ];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

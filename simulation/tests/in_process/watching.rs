@@ -397,7 +397,10 @@ impl<'w> Client<'w> {
                 return;
             };
             for event in events {
-                let (key, object) = read(event.object.cluster.as_str(), event.object.object.get());
+                let (key, object) = read(
+                    event.object.cluster().as_str(),
+                    event.object.hit().unwrap().object.get(),
+                );
                 let before = self.known.get(&key).map_or(0, |(version, _)| *version);
                 let may_go_back = self.world.swaps.load(Ordering::Relaxed) > 0
                     || event.kind == EventKind::Deleted;

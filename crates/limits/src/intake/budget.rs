@@ -11,7 +11,7 @@ use std::{
 
 use http::Response;
 use parking_lot::Mutex;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, futures::Notified};
 
 use super::limits::{MemoryLimits, STEP};
 
@@ -27,7 +27,7 @@ pub(super) struct BudgetState {
     pub(super) small: Arc<Semaphore>,
     /// One permit: its holder needs no steps.
     pub(super) reserve: Arc<Semaphore>,
-    shares: Mutex<BTreeMap<String, Weak<AtomicUsize>>>,
+    shares: Mutex<BTreeMap<String, Weak<HeldBytes>>>,
     /// Readers that wait for memory.
     pub(super) waiting: AtomicUsize,
     /// Bytes that are held now.
@@ -37,12 +37,42 @@ pub(super) struct BudgetState {
 }
 
 /// Bytes that one member, user or request holds.
-pub(super) type HeldBytes = Arc<AtomicUsize>;
+#[derive(Default)]
+pub(super) struct HeldBytes {
+    bytes: AtomicUsize,
+    /// Wakes those that wait for bytes to be returned.
+    returned: Notify,
+}
+
+impl HeldBytes {
+    pub(super) fn get(&self) -> usize {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// Adds bytes, unless all would be more than `limit` then; how many are held already if so.
+    pub(super) fn add(&self, bytes: usize, limit: usize) -> Result<(), usize> {
+        let added = |held: usize| held.checked_add(bytes).filter(|all| *all <= limit);
+        let update = self
+            .bytes
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, added);
+        update.map(|_| ())
+    }
+
+    pub(super) fn subtract(&self, bytes: usize) {
+        self.bytes.fetch_sub(bytes, Ordering::Relaxed);
+        self.returned.notify_waiters();
+    }
+
+    /// Bytes that are returned after this call.
+    pub(super) fn returned(&self) -> Notified<'_> {
+        self.returned.notified()
+    }
+}
 
 /// What the reservations of one request have in common.
 #[derive(Default)]
 pub(super) struct Account {
-    pub(super) held: HeldBytes,
+    pub(super) held: Arc<HeldBytes>,
     /// The reserve, as long as one of them has it.
     pub(super) reserve: Mutex<Weak<OwnedSemaphorePermit>>,
 }
@@ -68,7 +98,7 @@ impl Budget {
         shares.retain(|_, share| share.strong_count() > 0);
         let known = shares.get(member).and_then(Weak::upgrade);
         let share = known.unwrap_or_else(|| {
-            let share = HeldBytes::default();
+            let share = Arc::<HeldBytes>::default();
             shares.insert(member.to_owned(), Arc::downgrade(&share));
             share
         });
@@ -76,6 +106,7 @@ impl Budget {
             budget: Arc::clone(&self.0),
             share,
             account: None,
+            gets_reserve: true,
         }
     }
 
@@ -119,14 +150,15 @@ impl fmt::Debug for Budget {
 #[derive(Clone)]
 pub struct Intake {
     pub(super) budget: Arc<BudgetState>,
-    pub(super) share: HeldBytes,
+    pub(super) share: Arc<HeldBytes>,
     /// `None`: each reservation has one of its own.
     pub(super) account: Option<Arc<Account>>,
+    pub(super) gets_reserve: bool,
 }
 
 impl fmt::Debug for Intake {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "Intake({} bytes)", self.share.load(Ordering::Relaxed))
+        write!(out, "Intake({} bytes)", self.share.get())
     }
 }
 
@@ -141,13 +173,30 @@ impl Intake {
     }
 
     /// The same for one request, which may hold several reservations at a time: if one of them has
-    /// the reserve, the others wait for nothing. Together they hold no more than the reserve.
+    /// the reserve, the others wait for nothing. Together they hold no more than the reserve. While
+    /// other requests of the user hold its share, they wait for a while.
     #[must_use]
     pub fn of_one_request(&self) -> Self {
         Self {
             account: Some(Arc::default()),
             ..self.clone()
         }
+    }
+
+    /// The same for what waits until there is room beside the reserve.
+    #[must_use]
+    pub fn without_reserve(&self) -> Self {
+        Self {
+            gets_reserve: false,
+            ..self.clone()
+        }
+    }
+
+    /// Whether others wait for memory, and this request holds some of it.
+    pub fn is_waited_for(&self) -> bool {
+        let account = self.account.as_ref();
+        account.is_some_and(|account| account.held.get() > 0)
+            && self.budget.waiting.load(Ordering::Relaxed) > 0
     }
 
     /// Whether a reservation of the request has the reserve. Such a request waits for nothing that
@@ -167,11 +216,9 @@ impl Intake {
     pub fn has_room_for(&self, bytes: usize) -> bool {
         let limits = &self.budget.limits;
         let needed = bytes + limits.page;
-        let has_room = |held: &AtomicUsize, all: usize| {
-            held.load(Ordering::Relaxed).saturating_add(needed) <= all
-        };
-        has_room(&self.share, limits.share)
-            && has_room(&self.budget.held, limits.shared)
+        let has_room = |held: usize, all| held.saturating_add(needed) <= all;
+        has_room(self.share.get(), limits.share)
+            && has_room(self.held(), limits.shared)
             && self.budget.waiting.load(Ordering::Relaxed) == 0
     }
 

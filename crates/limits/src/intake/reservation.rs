@@ -27,6 +27,9 @@ use super::{
 pub(super) const UNCOUNTED: usize = 16 << 10;
 /// A body that holds memory others wait for has to bring [`PACE`] bytes in this time.
 pub(super) const PACE_WINDOW: Duration = Duration::from_secs(5);
+/// How long a request waits until its user's other requests return memory: as long as it waits for a
+/// place among the requests in flight.
+const SHARE_PATIENCE: Duration = Duration::from_secs(15);
 /// 256 KiB a second: the largest body takes two minutes.
 const PACE: usize = 1280 << 10;
 
@@ -178,18 +181,12 @@ impl MemoryReservation {
             return Ok(());
         }
         // From here on they are returned even if the wait is cancelled.
-        let of_request = Claim::new(&self.account.held, more);
-        if of_request.all > largest {
-            return Err(IntakeError::RequestTooLarge(largest));
-        }
-        let of_share = Claim::new(&self.intake.share, more);
-        if of_share.all > budget.limits.share {
-            return Err(IntakeError::ShareExhausted(of_share.all - more));
-        }
-        self.reserve = self
-            .reserve
-            .take()
-            .or_else(|| self.account.reserve.lock().upgrade());
+        let account = Arc::clone(&self.account);
+        let of_request = Claim::new(&account.held, more, largest)
+            .map_err(|_| IntakeError::RequestTooLarge(largest))?;
+        self.take_reserve_of_request();
+        let of_share = self.claim_of_share(more).await?;
+        self.take_reserve_of_request();
         if self.reserve.is_none() {
             let steps = u32::try_from(more / STEP).unwrap_or(u32::MAX);
             let _waiting = WaiterGuard::new(&budget.waiting);
@@ -203,11 +200,7 @@ impl MemoryReservation {
                     Some(held) => held.merge(permits),
                     None => self.small = Some(permits),
                 },
-                Ok(reserve) = Arc::clone(&budget.reserve).acquire_owned() => {
-                    let reserve = Arc::new(reserve);
-                    *self.account.reserve.lock() = Arc::downgrade(&reserve);
-                    self.reserve = Some(reserve);
-                }
+                Ok(reserve) = Arc::clone(&budget.reserve).acquire_owned(), if self.intake.gets_reserve => self.keep_reserve(reserve),
             }
         }
         of_request.keep();
@@ -217,6 +210,42 @@ impl MemoryReservation {
         let held = budget.held.fetch_add(more, Ordering::Relaxed) + more;
         budget.peak.fetch_max(held, Ordering::Relaxed);
         Ok(())
+    }
+
+    /// Bytes of the share. A request waits until its user's other requests return theirs; it does not
+    /// get the reserve for that, which is for those whose share has room. What is no request is
+    /// refused at once.
+    async fn claim_of_share(&self, bytes: usize) -> Result<Claim, IntakeError> {
+        let share = &self.intake.share;
+        let patience = self.intake.account.as_ref().map(|_| SHARE_PATIENCE);
+        let end = Instant::now() + patience.unwrap_or_default();
+        loop {
+            let returned = share.returned();
+            let limit = match self.reserve {
+                Some(_) => usize::MAX,
+                None => self.intake.budget.limits.share,
+            };
+            let exhausted = match Claim::new(share, bytes, limit) {
+                Ok(claim) => return Ok(claim),
+                Err(held) => IntakeError::ShareExhausted(held),
+            };
+            if timeout_at(end, returned).await.is_err() {
+                return Err(exhausted);
+            }
+        }
+    }
+
+    /// Shares the reserve, if another reservation of the request has it.
+    fn take_reserve_of_request(&mut self) {
+        if self.reserve.is_none() {
+            self.reserve = self.account.reserve.lock().upgrade();
+        }
+    }
+
+    fn keep_reserve(&mut self, permit: OwnedSemaphorePermit) {
+        let reserve = Arc::new(permit);
+        *self.account.reserve.lock() = Arc::downgrade(&reserve);
+        self.reserve = Some(reserve);
     }
 
     /// Returns what is more than `bytes`.
@@ -238,8 +267,8 @@ impl MemoryReservation {
     }
 
     fn count_less(&self, bytes: usize) {
-        self.account.held.fetch_sub(bytes, Ordering::Relaxed);
-        self.intake.share.fetch_sub(bytes, Ordering::Relaxed);
+        self.account.held.subtract(bytes);
+        self.intake.share.subtract(bytes);
         self.intake.budget.held.fetch_sub(bytes, Ordering::Relaxed);
     }
 
@@ -261,7 +290,7 @@ impl MemoryReservation {
     }
 
     /// Bytes that keep the reservation until they are dropped.
-    pub(super) fn attach_to(self, bytes: Vec<u8>) -> Bytes {
+    pub fn attach_to(self, bytes: Vec<u8>) -> Bytes {
         if self.reserved == 0 || bytes.is_empty() {
             return bytes.into();
         }
@@ -304,20 +333,16 @@ impl Drop for WaiterGuard<'_> {
 
 /// A part of a share or an account, returned unless it becomes part of a reservation.
 struct Claim {
-    of: HeldBytes,
+    of: Arc<HeldBytes>,
     bytes: usize,
-    /// What is held with it.
-    all: usize,
 }
 
 impl Claim {
-    fn new(of: &HeldBytes, bytes: usize) -> Self {
-        let all = of.fetch_add(bytes, Ordering::Relaxed) + bytes;
-        Self {
-            of: HeldBytes::clone(of),
-            bytes,
-            all,
-        }
+    /// A claim, unless more than `limit` would be held with it; how much is held already if so.
+    fn new(of: &Arc<HeldBytes>, bytes: usize, limit: usize) -> Result<Self, usize> {
+        of.add(bytes, limit)?;
+        let of = Arc::clone(of);
+        Ok(Self { of, bytes })
     }
 
     fn keep(mut self) {
@@ -327,7 +352,9 @@ impl Claim {
 
 impl Drop for Claim {
     fn drop(&mut self) {
-        self.of.fetch_sub(self.bytes, Ordering::Relaxed);
+        if self.bytes > 0 {
+            self.of.subtract(self.bytes);
+        }
     }
 }
 

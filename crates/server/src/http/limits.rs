@@ -23,7 +23,7 @@ use tokio::time::{Instant, timeout};
 
 use super::{
     guarded_body::{guarded, surrounded},
-    listen::delivery::ResponseDeadline,
+    listen::delivery::{ResponseDeadline, ResponseMemory},
 };
 use crate::{
     auth::caller::Caller,
@@ -164,7 +164,7 @@ impl RequestLimits {
     }
 
     /// Waits for the permit of a view of the web page, and for its memory.
-    pub async fn view(&self, caller: &Caller) -> Result<(UserPermit, MemoryReservation), ApiError> {
+    pub async fn view(&self, caller: &Caller) -> Result<(MemoryReservation, UserPermit), ApiError> {
         let user = Arc::from(caller.name.as_str());
         let patience = QUEUE_TIMEOUT.min(self.request_timeout);
         let permit = self.views.acquire(user, patience).await;
@@ -174,7 +174,7 @@ impl RequestLimits {
         reserved
             .map_err(|_| ApiError::TooManyRequests)?
             .map_err(|error| no_memory(&error))?;
-        Ok((permit, memory))
+        Ok((memory, permit))
     }
 
     /// Acquires a permit for a request, and limits its body. A short request waits for its permit.
@@ -268,9 +268,13 @@ impl InFlightRequest {
     ) -> Result<Response, ApiError> {
         let (permit, request) = (self.permit, self.request);
         let response = request.clone().scope(response);
-        let sent = |body| guarded(surrounded(body, request), permit);
+        let memory = ResponseMemory(request.memory().clone());
+        let sent = |mut response: Response| {
+            response.extensions_mut().insert(memory);
+            response.map(|body| guarded(surrounded(body, request), permit))
+        };
         let Some(limit) = self.request_timeout else {
-            return Ok(response.await?.map(sent));
+            return Ok(sent(response.await?));
         };
         let begun = Instant::now();
         let mut response = timeout(limit, response)
@@ -279,7 +283,7 @@ impl InFlightRequest {
         response
             .extensions_mut()
             .insert(ResponseDeadline(begun + MAX_RESPONSE_TIME));
-        Ok(response.map(sent))
+        Ok(sent(response))
     }
 }
 

@@ -5,7 +5,8 @@ mod member_object;
 mod merge_memory;
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    pin::pin,
     sync::Arc,
 };
 
@@ -14,7 +15,7 @@ use fleetdex_core::{
     query::ResourceName,
 };
 use fleetdex_interpreter::{Request, Response, request::AggregatedStatusItem};
-use futures::{FutureExt as _, StreamExt as _, future::BoxFuture, stream};
+use futures::{FutureExt as _, StreamExt as _, future::BoxFuture, stream::FuturesOrdered};
 use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::{
@@ -176,15 +177,23 @@ async fn reports(
     members: &[MemberObject],
     memory: &mut MergeMemory,
 ) -> Result<(Vec<AggregatedStatusItem>, Vec<String>), ApiError> {
-    let reports: Vec<BoxFuture<'_, MemberReport>> = members
+    let mut unasked = members
         .iter()
-        .map(|member| member.report(interpreter).boxed())
-        .collect();
-    let mut reports = stream::iter(reports).buffered(memory.concurrency);
+        .map(|member| member.report(interpreter).boxed());
+    let mut asked: FuturesOrdered<BoxFuture<'_, MemberReport>> =
+        unasked.by_ref().take(memory.concurrency).collect();
+    let mut known: VecDeque<MemberReport> = VecDeque::new();
     let mut unknown: BTreeMap<(&'static str, String), Vec<String>> = BTreeMap::new();
     let mut items = Vec::new();
-    while let Some(report) = reports.next().await {
-        memory.keep(report.item.status.as_ref()).await?;
+    loop {
+        let next = match known.pop_front() {
+            Some(report) => Some(report),
+            None => asked.next().await,
+        };
+        let Some(report) = next else { break };
+        let kept = memory.keep(report.item.status.as_ref());
+        beside(kept, &mut asked, &mut known).await?;
+        asked.extend(unasked.next());
         for cause in report.unknown {
             let clusters = unknown.entry(cause).or_default();
             clusters.push(report.item.cluster_name.clone());
@@ -196,6 +205,23 @@ async fn reports(
         format!("the {what} of {clusters} is unknown: {cause}")
     };
     Ok((items, unknown.into_iter().map(warning).collect()))
+}
+
+/// Waits for memory while the members that are asked go on: what others wait for may be a turn that
+/// one of these has.
+async fn beside(
+    memory: impl Future<Output = Result<(), ApiError>>,
+    asked: &mut FuturesOrdered<BoxFuture<'_, MemberReport>>,
+    known: &mut VecDeque<MemberReport>,
+) -> Result<(), ApiError> {
+    let mut memory = pin!(memory);
+    loop {
+        tokio::select! {
+            biased;
+            reserved = &mut memory => return reserved,
+            Some(report) = asked.next(), if !asked.is_empty() => known.push_back(report),
+        }
+    }
 }
 
 fn some_of(clusters: &[String]) -> String {

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use fleetdex_core::model::FleetVersion;
 use fleetdex_store::{
     StoreError,
-    changes::{Event, EventKind, EventObject, MergedWatch, WatchError},
+    changes::{Event, EventObject, MergedWatch, WatchError},
 };
 use futures::{Stream, StreamExt as _, stream::unfold};
 use jiff::Timestamp;
@@ -21,6 +21,7 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 
+use super::event_lines::EventLines;
 use crate::{catalog::Catalog, request::api_error::ApiError};
 
 /// The interval of bookmarks: about a minute, as in an API server.
@@ -33,7 +34,9 @@ const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 /// What a watch follows, and how it shows it.
 pub(super) trait EventView: Send + 'static {
     /// The lines that come before the changes, a part at a time; `None` after the last ones.
-    fn initial_lines(&mut self) -> impl Future<Output = Result<Option<Vec<u8>>, ApiError>> + Send;
+    fn initial_lines(
+        &mut self,
+    ) -> impl Future<Output = Result<Option<EventLines>, ApiError>> + Send;
 
     /// Sets the time for ages.
     fn set_now(&mut self, now: Timestamp);
@@ -44,7 +47,7 @@ pub(super) trait EventView: Send + 'static {
         object: &EventObject,
     ) -> impl Future<Output = Result<Vec<u8>, ApiError>> + Send;
 
-    /// The line of a bookmark.
+    /// The object of a bookmark.
     fn bookmark(&self, version: FleetVersion) -> Vec<u8>;
 
     /// Ends the watch if it does not follow what this catalog has.
@@ -76,9 +79,9 @@ pub(super) struct EventStream<V> {
 
 /// The next chunk of the body.
 enum NextChunk {
-    Lines(Vec<u8>),
+    Lines(EventLines),
     /// The last lines.
-    End(Vec<u8>),
+    End(EventLines),
 }
 
 impl<V: EventView> EventStream<V> {
@@ -108,8 +111,8 @@ impl<V: EventView> EventStream<V> {
         unfold(Some(self), async |state| {
             let mut stream = state?;
             match stream.next().await {
-                NextChunk::Lines(lines) => Some((Ok(lines.into()), Some(stream))),
-                NextChunk::End(lines) => Some((Ok(lines.into()), None)),
+                NextChunk::Lines(lines) => Some((Ok(lines.into_bytes()), Some(stream))),
+                NextChunk::End(lines) => Some((Ok(lines.into_bytes()), None)),
             }
         })
     }
@@ -146,7 +149,7 @@ impl<V: EventView> EventStream<V> {
                 }
                 () = sleep_until(self.next_bookmark), if self.bookmarks => {
                     self.next_bookmark = Instant::now() + BOOKMARK_INTERVAL;
-                    return Ok(NextChunk::Lines(self.view.bookmark(self.watch.version())));
+                    return Ok(NextChunk::Lines(self.bookmark()));
                 }
                 events = self.watch.next() => {
                     let lines = self.event_lines(&events.map_err(ended)?).await?;
@@ -156,22 +159,29 @@ impl<V: EventView> EventStream<V> {
         }
     }
 
-    async fn event_lines(&mut self, events: &[Event]) -> Result<Vec<u8>, ApiError> {
+    async fn event_lines(&mut self, events: &[Event]) -> Result<EventLines, ApiError> {
+        let mut lines = EventLines::new();
+        lines.make_room_for_events(events).await?;
         self.view.set_now(Timestamp::now());
-        let mut lines = Vec::new();
         for event in events {
             let object = self.view.object(&event.object).await?;
-            lines.extend(event_line(event.kind, &object));
+            lines.add(event.kind, &object);
         }
         Ok(lines)
     }
 
+    fn bookmark(&self) -> EventLines {
+        let mut lines = EventLines::new();
+        lines.add_bookmark(&self.view.bookmark(self.watch.version()));
+        lines
+    }
+
     /// A last bookmark, so that the client resumes from the newest possible version.
-    fn last_lines(&self) -> Vec<u8> {
+    fn last_lines(&self) -> EventLines {
         if self.bookmarks {
-            self.view.bookmark(self.watch.version())
+            self.bookmark()
         } else {
-            Vec::new()
+            EventLines::new()
         }
     }
 
@@ -199,7 +209,7 @@ impl<V: EventView> EventStream<V> {
 pub(super) fn refusal(error: ApiError) -> Result<(Body, Instant), ApiError> {
     match error {
         ApiError::VersionExpired(_) => Ok((
-            error_line(&error).into(),
+            error_line(&error).into_bytes().into(),
             Instant::now() + LAST_LINES_TIMEOUT,
         )),
         other => Err(other),
@@ -235,7 +245,7 @@ pub fn ended_by(body: Body, error: impl Future<Output = ApiError> + Send + 'stat
             let (mut chunks, mut error) = state?;
             tokio::select! {
                 biased;
-                error = &mut error => Some((Ok(error_line(&error).into()), None)),
+                error = &mut error => Some((Ok(error_line(&error).into_bytes()), None)),
                 chunk = chunks.next() => Some((chunk?, Some((chunks, error)))),
             }
         },
@@ -251,26 +261,8 @@ pub(super) fn bookmark_metadata(version: &str, ends_initial_events: bool) -> Val
     metadata
 }
 
-/// The line of an event.
-pub(super) fn event_line(kind: EventKind, object: &[u8]) -> Vec<u8> {
-    let name = match kind {
-        EventKind::Added => "ADDED",
-        EventKind::Modified => "MODIFIED",
-        EventKind::Deleted => "DELETED",
-    };
-    line(name, object.trim_ascii_end())
-}
-
-/// The line of a bookmark.
-pub(super) fn bookmark_line(object: &[u8]) -> Vec<u8> {
-    line("BOOKMARK", object)
-}
-
-fn error_line(error: &ApiError) -> Vec<u8> {
-    line("ERROR", json!(error.status()).to_string().as_bytes())
-}
-
-fn line(kind: &str, object: &[u8]) -> Vec<u8> {
-    let head = format!("{{\"type\":\"{kind}\",\"object\":");
-    [head.as_bytes(), object, b"}\n"].concat()
+fn error_line(error: &ApiError) -> EventLines {
+    let mut lines = EventLines::new();
+    lines.add_error(error);
+    lines
 }

@@ -23,9 +23,8 @@ use tokio::{
 };
 
 use super::{
-    event_stream::{
-        EventStream, EventView, StreamOptions, bookmark_line, bookmark_metadata, refusal, refused,
-    },
+    event_lines::EventLines,
+    event_stream::{EventStream, EventView, StreamOptions, bookmark_metadata, refusal, refused},
     peers::PeerSubscription,
     watch_response::WatchDuration,
 };
@@ -199,9 +198,13 @@ struct SearchView {
 
 impl EventView for SearchView {
     /// A bookmark, with which the watch has begun.
-    async fn initial_lines(&mut self) -> Result<Option<Vec<u8>>, ApiError> {
-        let first = self.first.take();
-        Ok(first.map(|version| self.bookmark_of(version, true)))
+    async fn initial_lines(&mut self) -> Result<Option<EventLines>, ApiError> {
+        let Some(first) = self.first.take() else {
+            return Ok(None);
+        };
+        let mut lines = EventLines::new();
+        lines.add_bookmark(&self.bookmark_of(first, true));
+        Ok(Some(lines))
     }
 
     fn set_now(&mut self, now: Timestamp) {
@@ -220,11 +223,12 @@ impl EventView for SearchView {
             with_columns: !std::mem::replace(&mut self.has_columns, true),
         };
         let version = self.version(object.version()).to_string();
+        let hit = object.hit()?;
         let show = || {
-            let shown = objects::event_object(resource, kind, object, &version, format);
+            let shown = objects::event_object(resource, kind, hit, &version, format);
             shown.to_string().into_bytes()
         };
-        let shown = self.computing.run(object.object.get().len(), show).await;
+        let shown = self.computing.run(hit.object.get().len(), show).await;
         shown.ok_or(ApiError::TooManyRequests)
     }
 
@@ -253,6 +257,6 @@ impl SearchView {
         let version = self.version(version).to_string();
         let metadata = bookmark_metadata(&version, ends_initial_events);
         let object = objects::bookmark_object(&metadata, self.output);
-        bookmark_line(object.to_string().as_bytes())
+        object.to_string().into_bytes()
     }
 }

@@ -22,10 +22,8 @@ use tokio::time::Instant;
 
 use self::start::{InitialEvents, start};
 use super::{
-    event_stream::{
-        EventStream, EventView, StreamOptions, bookmark_line, bookmark_metadata, event_line,
-        refusal, refused,
-    },
+    event_lines::EventLines,
+    event_stream::{EventStream, EventView, StreamOptions, bookmark_metadata, refusal, refused},
     peers::PeerSubscription,
 };
 use crate::{
@@ -146,22 +144,23 @@ struct ResourceView {
 
 impl EventView for ResourceView {
     /// A chunk of existing objects. After the last one, the stream continues with changes.
-    async fn initial_lines(&mut self) -> Result<Option<Vec<u8>>, ApiError> {
+    async fn initial_lines(&mut self) -> Result<Option<EventLines>, ApiError> {
         let Some(mut initial) = self.initial.take() else {
             return Ok(None);
         };
         initial.reader.keep_pace(initial.sent_bytes)?;
-        let mut lines = Vec::new();
+        let mut lines = EventLines::new();
         while lines.len() < CHUNK_BYTES {
             let Some(hit) = initial.reader.next().await? else {
                 if initial.is_marked && self.bookmarks {
-                    lines.extend(self.bookmark_of(initial.version, true));
+                    lines.add_bookmark(&self.bookmark_of(initial.version, true));
                 }
                 return Ok(Some(lines));
             };
+            lines.make_room(hit.object.get().len()).await?;
             let object = with_fleet_version(&hit.object, initial.version);
             let object = self.encoded(&Hit { object, ..hit }).await?;
-            lines.extend(event_line(EventKind::Added, &object));
+            lines.add(EventKind::Added, &object);
         }
         initial.sent_bytes = lines.len();
         self.initial = Some(initial);
@@ -173,7 +172,7 @@ impl EventView for ResourceView {
     }
 
     async fn object(&mut self, object: &EventObject) -> Result<Vec<u8>, ApiError> {
-        self.encoded(object.versioned()).await
+        self.encoded(object.versioned()?).await
     }
 
     fn bookmark(&self, version: FleetVersion) -> Vec<u8> {
@@ -219,7 +218,7 @@ impl ResourceView {
 
     fn bookmark_of(&self, version: FleetVersion, ends_initial_events: bool) -> Vec<u8> {
         let metadata = bookmark_metadata(&version.to_string(), ends_initial_events);
-        bookmark_line(&self.layout.bookmark(&metadata))
+        self.layout.bookmark(&metadata)
     }
 
     fn is_registered(&self, catalog: &Catalog) -> bool {

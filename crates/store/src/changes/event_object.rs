@@ -1,43 +1,52 @@
 //! Objects of events.
 
-use std::{ops::Deref, sync::OnceLock};
+use std::{
+    fmt,
+    sync::{Arc, OnceLock},
+};
 
 use fleetdex_core::{
-    model::{FleetVersion, with_fleet_version},
+    model::{ClusterName, FleetVersion, with_fleet_version},
     query::{Hit, ResourceName},
 };
 
-/// The object of an event, as it is stored. All watches that get the event share it.
-#[derive(Debug)]
+use crate::{StoreError, document::StoredDocument, packed::Unpacker};
+
+/// The object of an event. All watches that get the event share it. It is unpacked for the first
+/// watch that sends it, which reserves memory before, so that events that are not sent yet are
+/// small.
 pub struct EventObject {
-    hit: Hit,
-    resource: ResourceName,
+    document: Arc<StoredDocument>,
     /// The fleet version of the event.
     version: FleetVersion,
+    hit: OnceLock<Hit>,
     versioned: OnceLock<Hit>,
 }
 
-impl Deref for EventObject {
-    type Target = Hit;
-
-    fn deref(&self) -> &Hit {
-        &self.hit
+impl fmt::Debug for EventObject {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "EventObject({})", self.document.id())
     }
 }
 
 impl EventObject {
-    pub(super) fn new(hit: Hit, resource: ResourceName, version: FleetVersion) -> Self {
+    pub(super) fn new(document: Arc<StoredDocument>, version: FleetVersion) -> Self {
         Self {
-            hit,
-            resource,
+            document,
             version,
+            hit: OnceLock::new(),
             versioned: OnceLock::new(),
         }
     }
 
+    /// Its cluster.
+    pub fn cluster(&self) -> &ClusterName {
+        &self.document.origin.cluster
+    }
+
     /// Its resource.
     pub fn resource(&self) -> &ResourceName {
-        &self.resource
+        &self.document.origin.resource
     }
 
     /// The fleet version of the event.
@@ -45,19 +54,32 @@ impl EventObject {
         self.version
     }
 
-    /// The object with the fleet version as its resourceVersion; made for the first watch that
-    /// needs it.
-    pub fn versioned(&self) -> &Hit {
-        self.versioned.get_or_init(|| Hit {
-            cluster: self.hit.cluster.clone(),
-            object: with_fleet_version(&self.hit.object, self.version),
-            interpretation: self.hit.interpretation.clone(),
-            memory: self.hit.memory.clone(),
-        })
+    /// The object as it is stored.
+    pub fn hit(&self) -> Result<&Hit, StoreError> {
+        if let Some(hit) = self.hit.get() {
+            return Ok(hit);
+        }
+        let hit = self.document.hit(&mut Unpacker::new())?;
+        Ok(self.hit.get_or_init(|| hit))
     }
 
-    /// About how many bytes it takes.
+    /// The object with the fleet version as its resourceVersion; made for the first watch that
+    /// needs it.
+    pub fn versioned(&self) -> Result<&Hit, StoreError> {
+        let hit = self.hit()?;
+        Ok(self.versioned.get_or_init(|| Hit {
+            object: with_fleet_version(&hit.object, self.version),
+            ..hit.clone()
+        }))
+    }
+
+    /// The length of its text.
+    pub fn json_len(&self) -> usize {
+        self.document.object_len()
+    }
+
+    /// About how many bytes it takes when it is unpacked.
     pub(super) fn bytes(&self) -> usize {
-        2 * self.hit.object.get().len()
+        2 * self.json_len()
     }
 }

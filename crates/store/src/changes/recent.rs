@@ -162,19 +162,20 @@ impl RecentChanges {
         );
     }
 
-    /// The object of an event, unpacked for the first watch that needs it.
-    pub(super) fn object<E>(
+    /// The object of an event, the same one for all watches.
+    pub(super) fn object(
         &self,
         number: u64,
         is_before: bool,
-        unpack: impl FnOnce() -> Result<EventObject, E>,
-    ) -> Result<Arc<EventObject>, E> {
-        if let Some(known) = self.lock().objects.get(&(number, is_before)) {
-            return Ok(Arc::clone(known));
+        make: impl FnOnce() -> EventObject,
+    ) -> Arc<EventObject> {
+        let mut state = self.lock();
+        if let Some(known) = state.objects.get(&(number, is_before)) {
+            return Arc::clone(known);
         }
-        let object = Arc::new(unpack()?);
-        self.lock().keep((number, is_before), &object);
-        Ok(object)
+        let object = Arc::new(make());
+        state.keep((number, is_before), &object);
+        object
     }
 }
 

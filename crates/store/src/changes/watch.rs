@@ -19,16 +19,13 @@ use super::{
     Change, Event, EventKind, EventObject, Log, WatchError, change::Batch, log::SubscriberKind,
     subscription::LogSubscription,
 };
-use crate::{
-    StoreError, document::StoredDocument, error::STEPS_PER_CHANGE, packed::Unpacker,
-    query_filter::Filter,
-};
+use crate::{StoreError, document::StoredDocument, error::STEPS_PER_CHANGE, query_filter::Filter};
 
 /// Changes to read at once: a fraction of a millisecond, or a few milliseconds if all of them are
 /// selected.
 const MAX_CHANGES: usize = 256;
-/// Bytes of objects to return at once, and one object more: a slow client holds no more than that.
-const MAX_BYTES: usize = 64 << 10;
+/// Bytes of unpacked objects to return at once, and one object more.
+pub const MAX_EVENT_BYTES: usize = 64 << 10;
 
 /// Steps that it takes before others have their turn: a fraction of a millisecond, and those of one
 /// change more.
@@ -36,7 +33,7 @@ const STEPS_AT_ONCE: u64 = 100_000;
 
 /// Follows the changes of the objects that some queries select, each of another resource.
 ///
-/// It reads each change once and holds [`MAX_BYTES`] of objects, however many queries there are.
+/// It reads each change once and holds [`MAX_EVENT_BYTES`] of objects, however many queries there are.
 pub struct Watch {
     subscription: LogSubscription,
     /// Events before the log is followed change by change: the newest state of each object.
@@ -210,7 +207,7 @@ impl Watch {
     pub async fn next(&mut self) -> Result<Vec<Event>, StoreError> {
         loop {
             let events = if self.subscription.read_to() < self.start_end {
-                self.start_events()?
+                self.start_events()
             } else {
                 self.batch_events().await?
             };
@@ -220,20 +217,16 @@ impl Watch {
         }
     }
 
-    fn start_events(&mut self) -> Result<Vec<Event>, StoreError> {
-        let mut unpacker = Unpacker::new();
+    fn start_events(&mut self) -> Vec<Event> {
         let mut events = Vec::new();
         let mut bytes = 0;
-        while events.len() < MAX_CHANGES && bytes < MAX_BYTES {
+        while events.len() < MAX_CHANGES && bytes < MAX_EVENT_BYTES {
             let Some((sequence, kind, document)) = self.start.pop_front() else {
                 break;
             };
             self.subscription.move_to(sequence);
-            let object = EventObject::new(
-                document.hit(&mut unpacker)?,
-                document.origin.resource.clone(),
-                self.subscription.log().sequence().version(sequence),
-            );
+            let version = self.subscription.log().sequence().version(sequence);
+            let object = EventObject::new(document, version);
             bytes += object.bytes();
             events.push(Event {
                 sequence,
@@ -244,7 +237,7 @@ impl Watch {
         if self.start.is_empty() {
             self.subscription.move_to(self.start_end);
         }
-        Ok(events)
+        events
     }
 
     /// The events of some changes of the next batch, which count as read.
@@ -268,7 +261,7 @@ impl Watch {
             steps += fuel.used();
             bytes += event.as_ref().map_or(0, |event| event.object.bytes());
             events.extend(event);
-            if bytes >= MAX_BYTES || steps >= STEPS_AT_ONCE {
+            if bytes >= MAX_EVENT_BYTES || steps >= STEPS_AT_ONCE {
                 read_to = batch.first + position as u64;
                 break;
             }
@@ -329,18 +322,12 @@ impl Watch {
             (Some(old), None) => (EventKind::Deleted, old),
         };
         let sequence = batch.first + position as u64;
-        let unpack = || {
-            Ok(EventObject::new(
-                document.hit(&mut Unpacker::new())?,
-                document.origin.resource.clone(),
-                self.subscription.log().sequence().version(sequence),
-            ))
-        };
-        let object = self.subscription.log().recent().object(
-            sequence,
-            kind == EventKind::Deleted,
-            unpack,
-        )?;
+        let log = self.subscription.log();
+        let object = log
+            .recent()
+            .object(sequence, kind == EventKind::Deleted, || {
+                EventObject::new(Arc::clone(document), log.sequence().version(sequence))
+            });
         Ok(Some(Event {
             sequence,
             kind,

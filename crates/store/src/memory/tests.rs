@@ -429,10 +429,8 @@ async fn watches_find_what_concerns_them_by_whatever_they_ask_for_and_share_it()
         );
         for event in events_of_each.iter().flatten() {
             let version = memory.sequence().version(event.sequence).to_string();
-            assert!(
-                event.object.versioned().object.get().contains(&version),
-                "{query:?}"
-            );
+            let versioned = event.object.versioned().unwrap().object.get();
+            assert!(versioned.contains(&version), "{query:?}");
         }
     }
 }
@@ -456,7 +454,9 @@ async fn clusters_that_come_and_go_are_events_like_any_others() {
             .map(|event| {
                 format!(
                     "{} {:?} {}",
-                    event.sequence, event.kind, event.object.cluster
+                    event.sequence,
+                    event.kind,
+                    event.object.cluster()
                 )
             })
             .collect::<Vec<_>>()

@@ -264,7 +264,11 @@ impl ObjectParts<'_> {
                     && (&other.namespace, &other.name) == (&path.namespace, &path.name)
             })
         };
-        let rows: Vec<ResultRow> = rows.filter(is_same).collect();
+        let mut rows: Vec<ResultRow> = rows.filter(is_same).collect();
+        rows.sort_by_cached_key(|row| {
+            let cluster = row.object.as_ref().map(|object| object.cluster.clone());
+            (cluster.as_ref() != Some(&self.address.cluster), cluster)
+        });
         html! {
             (warnings(&answered.warnings))
             @if !table.metadata.next.is_empty() { p.hint { "There are more clusters than these." } }

@@ -6,8 +6,8 @@
 //! and which a second future beside the sending one waits for. Bodies are sent in pieces, so that
 //! each 64 KiB have the same time however the handler produces them.
 //!
-//! Guarantee: a response ends when a piece of 64 KiB is unread for 30 seconds, or at its
-//! [`ResponseDeadline`].
+//! Guarantee: a response ends when a piece of 64 KiB is unread for 30 seconds, or for 5 seconds and
+//! a little while others wait for the memory of its request, or at its [`ResponseDeadline`].
 
 use std::{
     pin::Pin,
@@ -18,6 +18,7 @@ use std::{
 
 use axum::{body::Body, response::Response};
 use bytes::Bytes;
+use fleetdex_limits::intake::Intake;
 use fleetdex_telemetry::metrics::AbortReason;
 use http::StatusCode;
 use http_body::{Body as _, Frame, SizeHint};
@@ -32,6 +33,10 @@ use super::{activity::RequestGuard, connection_metrics::ConnectionMetrics};
 
 /// How long a client may take to read one piece of a response: 2 kB/s at least.
 pub const PIECE_TIMEOUT: Duration = Duration::from_secs(30);
+/// The same while others wait for the memory of its request: 13 kB/s at least.
+const HELD_PIECE_TIMEOUT: Duration = Duration::from_secs(5);
+/// How often a response that may hold memory is looked at.
+const CHECK_INTERVAL: Duration = Duration::from_secs(2);
 /// Bytes of a piece.
 pub const PIECE_BYTES: usize = 64 * 1024;
 
@@ -43,6 +48,10 @@ tokio::task_local! {
 /// When a response ends at the latest. An extension of the response.
 #[derive(Clone, Copy, Debug)]
 pub struct ResponseDeadline(pub Instant);
+
+/// The memory of the request. An extension of the response.
+#[derive(Clone, Debug)]
+pub struct ResponseMemory(pub Intake);
 
 /// The timeouts of one response at a time.
 #[derive(Clone, Debug, Default)]
@@ -60,13 +69,20 @@ struct TimerDeadlines {
     /// Since when a piece is unread.
     unread_since: Option<Instant>,
     response: Option<Instant>,
+    memory: Option<Intake>,
 }
 
 impl TimerDeadlines {
     fn due(&self) -> Option<(Instant, AbortReason)> {
+        let is_waited_for = self.memory.as_ref().is_some_and(Intake::is_waited_for);
+        let limit = if is_waited_for {
+            HELD_PIECE_TIMEOUT
+        } else {
+            PIECE_TIMEOUT
+        };
         let unread = self
             .unread_since
-            .map(|since| (since + PIECE_TIMEOUT, AbortReason::SlowClient));
+            .map(|since| (since + limit, AbortReason::SlowClient));
         let over = self
             .response
             .map(|deadline| (deadline, AbortReason::DeadlineExceeded));
@@ -75,6 +91,14 @@ impl TimerDeadlines {
             .flatten()
             .min_by_key(|(at, _)| *at)
     }
+
+    /// How long nothing expires that is not due now.
+    fn interval(&self) -> Duration {
+        match self.memory {
+            Some(_) => CHECK_INTERVAL,
+            None => PIECE_TIMEOUT,
+        }
+    }
 }
 
 impl ResponseTimer {
@@ -82,12 +106,14 @@ impl ResponseTimer {
         self.0.deadlines.lock()
     }
 
-    fn start(&self, response: Option<Instant>) {
+    fn start(&self, response: Option<Instant>, memory: Option<Intake>) {
+        let has_any = response.is_some() || memory.is_some();
         *self.lock() = TimerDeadlines {
             unread_since: Some(Instant::now()),
             response,
+            memory,
         };
-        if response.is_some() {
+        if has_any {
             self.0.deadline_set.notify_one();
         }
     }
@@ -104,16 +130,20 @@ impl ResponseTimer {
         *self.lock() = TimerDeadlines::default();
     }
 
-    /// Waits until a timeout expires. It wakes at least every [`PIECE_TIMEOUT`], and no piece that
-    /// becomes unread meanwhile expires before that.
+    /// Waits until a timeout expires. It wakes at least every [`PIECE_TIMEOUT`], or every
+    /// [`CHECK_INTERVAL`] while a response may hold memory, and no piece that becomes unread
+    /// meanwhile expires before that.
     async fn expired(&self) -> AbortReason {
         loop {
-            let due = self.lock().due();
+            let (due, interval) = {
+                let deadlines = self.lock();
+                (deadlines.due(), deadlines.interval())
+            };
             let now = Instant::now();
             let at = match due {
                 Some((at, reason)) if at <= now => return reason,
-                Some((at, _)) => at.min(now + PIECE_TIMEOUT),
-                None => now + PIECE_TIMEOUT,
+                Some((at, _)) => at.min(now + interval),
+                None => now + interval,
             };
             tokio::select! {
                 () = sleep_until(at) => {}
@@ -166,8 +196,9 @@ pub(super) fn timed(mut response: Response, request: RequestGuard) -> Response {
         .extensions_mut()
         .remove::<ResponseDeadline>()
         .map(|ResponseDeadline(at)| at);
+    let memory = response.extensions_mut().remove::<ResponseMemory>();
     let timer = TIMER.try_with(Clone::clone).unwrap_or_default();
-    timer.start(deadline);
+    timer.start(deadline, memory.map(|ResponseMemory(memory)| memory));
     request.piece_unread();
     response.map(|body| {
         Body::new(DeliveryBody {
@@ -253,8 +284,13 @@ impl Drop for DeliveryBody {
 
 #[cfg(test)]
 mod tests {
+    use fleetdex_limits::{
+        computing::ComputingTurns,
+        intake::Budget,
+        request::{MEMORY, UserRequest},
+    };
     use http_body_util::BodyExt as _;
-    use tokio::time::sleep;
+    use tokio::{task::JoinHandle, time::sleep};
 
     use super::{super::activity::Activity, *};
 
@@ -302,6 +338,38 @@ mod tests {
             Err(AbortReason::SlowClient)
         );
         assert_eq!(begun.elapsed(), PIECE_TIMEOUT);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_unread_response_is_cut_earlier_while_others_wait_for_its_memory() {
+        let budget = Budget::new(MEMORY);
+        let of_user = |name| UserRequest::new(&budget, &ComputingTurns::default(), name);
+        let holder = of_user("alice").memory().clone();
+        let mut held = holder.reservation();
+        held.grow(MEMORY.shared).await.unwrap();
+        let unread = || {
+            let mut response = Response::new(large());
+            response
+                .extensions_mut()
+                .insert(ResponseMemory(holder.clone()));
+            cut_if_unread(async {
+                let response = timed(response, Activity::new().begin());
+                response.into_body().frame().await.unwrap().unwrap();
+                sleep(Duration::from_hours(1)).await;
+            })
+        };
+        let begun = Instant::now();
+        assert_eq!(unread().await, Err(AbortReason::SlowClient));
+        assert_eq!(begun.elapsed(), PIECE_TIMEOUT);
+
+        let others = ["bob", "carol"].map(|name| {
+            let mut memory = of_user(name).memory().reservation();
+            tokio::spawn(async move { memory.grow(MEMORY.request).await.map(|()| memory) })
+        });
+        let begun = Instant::now();
+        assert_eq!(unread().await, Err(AbortReason::SlowClient));
+        assert!(begun.elapsed() <= HELD_PIECE_TIMEOUT + CHECK_INTERVAL);
+        others.iter().for_each(JoinHandle::abort);
     }
 
     #[tokio::test(start_paused = true)]

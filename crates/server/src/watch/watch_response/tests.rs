@@ -5,6 +5,11 @@ use fleetdex_core::{
     model::{Gvk, Object, Projection, Projector, Resource},
     query::Permitted,
 };
+use fleetdex_limits::{
+    computing::ComputingTurns,
+    intake::Budget,
+    request::{MEMORY, UserRequest},
+};
 use fleetdex_store::{IndexRevision, IndexWriter as _, bulk::Write, memory::Memory};
 use futures::{Stream, StreamExt};
 use serde_json::{Value, json};
@@ -421,4 +426,35 @@ async fn large_objects_are_sent_a_few_at_a_time() {
     next(CHUNK_BYTES).await;
     write(6).await;
     next(512 << 10).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn large_events_are_in_the_memory_of_the_request_until_they_are_sent() {
+    const OBJECT: usize = 2 << 20;
+    let (budget, turns) = (Budget::new(MEMORY), ComputingTurns::default());
+    let request = || UserRequest::new(&budget, &turns, "alice");
+    let fleet = Fleet::new().await;
+    let note = "x".repeat(OBJECT);
+    let mut lines = fleet.watch("watch=true").await.unwrap();
+    let mut next = async |version: u64| {
+        let pod = fleet.pod("pod", version, Some("web"), &note);
+        fleet.write_all(&[pod]).await;
+        request().scope(lines.chunks.next()).await.unwrap()
+    };
+    let unread = next(5).await;
+    assert!(unread.starts_with(br#"{"type":"ADDED""#));
+    assert!((OBJECT..OBJECT + (256 << 10)).contains(&budget.held()));
+    drop(unread);
+    assert_eq!(budget.held(), 0);
+
+    // While others have all but the reserve, a watch waits, and then ends.
+    let other = UserRequest::new(&budget, &turns, "bob");
+    let mut held = other.memory().reservation();
+    held.grow(MEMORY.shared).await.unwrap();
+    let refused = next(6).await;
+    let refused: Value = serde_json::from_slice(&refused).unwrap();
+    assert_eq!(
+        (&refused["type"], &refused["object"]["code"]),
+        (&json!("ERROR"), &json!(429))
+    );
 }

@@ -477,7 +477,7 @@ async fn a_late_watch_gets_a_deletion_before_the_new_object_of_the_same_name() {
             (
                 event.sequence - start,
                 event.kind,
-                event.object.object.get().contains("first"),
+                event.object.hit().unwrap().object.get().contains("first"),
             )
         }));
     }

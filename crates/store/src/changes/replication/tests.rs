@@ -105,7 +105,8 @@ async fn events(watch: &mut Watch) -> Result<Vec<String>, StoreError> {
     let mut received = Vec::new();
     while let Ok(events) = timeout(MOMENT, watch.next()).await {
         received.extend(events?.iter().map(|Event { kind, object, .. }| {
-            format!("{kind:?} {} {}", object.cluster, object.object.get())
+            let shown = object.hit().unwrap().object.get();
+            format!("{kind:?} {} {shown}", object.cluster())
         }));
     }
     Ok(received)
