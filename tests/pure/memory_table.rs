@@ -125,7 +125,7 @@ fn of_users() -> Vec<Row> {
     let limits = "crates/server/src/http/limits.rs";
     let in_flight = constant(limits, "max_requests_in_flight");
     let queries = constant(limits, "QUERY_UNITS") * constant(limits, "QUERY_UNIT");
-    let small = constant("crates/server/src/read/page_memory.rs", "SMALL_PAGE_BYTES");
+    let small = constant(request, "SMALL_PAGE_BYTES");
     let watch = constant("crates/store/src/changes/watch.rs", "MAX_EVENT_BYTES")
         + constant("crates/server/src/read/page_reader.rs", "CHUNK_BYTES");
     let documents = constant("crates/server/src/proxying/document_cache.rs", "MAX_BYTES");

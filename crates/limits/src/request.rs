@@ -29,6 +29,10 @@ pub const MEMORY: MemoryLimits = MemoryLimits {
     shared: 96 << 20,
 };
 
+/// Pages of up to this size of the embedded store are not counted: there are at most two of them
+/// for each request in flight.
+pub const SMALL_PAGE_BYTES: usize = 64 << 10;
+
 task_local! {
     static CURRENT: UserRequest;
 }

@@ -30,7 +30,10 @@ use tower::ServiceExt;
 
 use super::{
     catalog::Catalog,
-    fake::{self, add, catalog, cluster, cursor, page, pods, relative, store},
+    fake::{
+        self, add, catalog, cluster, cursor, page, pods, relative, store,
+        watched_fleet::{POD, WatchedFleet},
+    },
     proxying::MemberProxy,
 };
 use crate::{
@@ -393,9 +396,12 @@ async fn only_metadata_is_a_list_of_partial_objects() {
 
 #[tokio::test(start_paused = true)]
 async fn large_unread_lists_are_bounded_for_each_user() {
-    let large = "x".repeat(24 << 20);
-    let main = PreparedReader::with((0..6).map(|_| Ok(page(&[&large], None, None))).collect());
-    let app = app(catalog(main));
+    let fleet = WatchedFleet::new().await;
+    let large = "x".repeat(6 << 20);
+    for name in ["a", "b", "c", "d"] {
+        fleet.write_noted(POD, name, 5, Some("web"), &large).await;
+    }
+    let app = app(fleet.catalog());
     let pods = format!("{SEARCH}/api/v1/pods");
     let mut unread = Vec::new();
     for _ in 0..3 {

@@ -1,5 +1,7 @@
 //! Errors of stores, and what they mean for the caller.
 
+use fleetdex_limits::intake::IntakeError;
+
 /// The reason of a refused signature whose time is more than five minutes from that of AWS.
 pub(crate) const CLOCK_SKEW: &str = "AWS refuses the time of the signature: the clock of this node and that of AWS differ by more than five minutes; synchronize it";
 
@@ -7,6 +9,25 @@ pub(crate) const CLOCK_SKEW: &str = "AWS refuses the time of the signature: the 
 /// conditions. 14 words and all 256 KiB of annotation keys that an API server accepts take 230,000
 /// for one state.
 pub(crate) const STEPS_PER_CHANGE: u64 = 500_000;
+
+/// The error of a request for whose response there is no memory.
+pub(crate) fn no_memory(operation: &str, error: &IntakeError) -> StoreError {
+    match *error {
+        IntakeError::ShareExhausted(bytes) => StoreError::Crowded(format!(
+            "your other requests hold {bytes} bytes of responses; read those first, or request fewer objects at a time"
+        )),
+        IntakeError::TooLarge(limit) | IntakeError::RequestTooLarge(limit) => {
+            let operation = operation.to_owned();
+            StoreError::AnswerTooLarge { operation, limit }
+        }
+        IntakeError::Slow | IntakeError::Broken(_) => StoreError::Crowded(error.to_string()),
+    }
+}
+
+/// The error of a request that has waited for memory.
+pub(crate) fn no_memory_in_time() -> StoreError {
+    StoreError::Crowded("other requests hold all of the memory".to_owned())
+}
 
 /// A store operation failed.
 #[derive(Debug, Clone, thiserror::Error)]

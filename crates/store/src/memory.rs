@@ -30,7 +30,7 @@ use fleetdex_core::query::{Cursor, Page, Query, Requester};
 use fleetdex_limits::fair_semaphore::FairSemaphore;
 use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use self::{revisions::StoredRevisions, views::Views};
+use self::{revisions::StoredRevisions, running_query::RunningQuery, views::Views};
 pub use super::changes::{Event, EventKind, TooOld, Watch, WatchError};
 use super::{
     StoreError,
@@ -111,11 +111,13 @@ impl Memory {
         query: &Query,
         from: Option<&Cursor>,
     ) -> Result<(Page, u64), StoreError> {
-        let (requester, query, from) = (query.requester.clone(), query.clone(), from.cloned());
-        self.read(&requester, move |running| {
-            running.page(&query, from.as_ref())
-        })
-        .await
+        let (requester, query, cursor) = (query.requester.clone(), query.clone(), from.cloned());
+        let find = move |running: &mut RunningQuery| running.page(&query, cursor.as_ref());
+        let (items, (page, sequence)) = self.read_page(&requester, find).await?;
+        if let (Some(cursor), None) = (from, &page.next) {
+            self.shared.views.close(&cursor.snapshot);
+        }
+        Ok((Page { items, ..page }, sequence))
     }
 
     /// Follows the changes of a query's objects after `after`, a number of [`Memory::list`] or of a

@@ -40,10 +40,23 @@ impl WatchedFleet {
 
     /// Writes an object; deletes it without a label. Those with namespaces are in `web`.
     pub async fn write(&self, kind: FleetKind, name: &str, version: u64, app: Option<&str>) {
+        self.write_noted(kind, name, version, app, "").await;
+    }
+
+    /// The same with an annotation.
+    pub async fn write_noted(
+        &self,
+        kind: FleetKind,
+        name: &str,
+        version: u64,
+        app: Option<&str>,
+        note: &str,
+    ) {
         let (group, api_version, kind, plural, namespaced) = kind;
         let mut metadata = json!({
             "name": name, "uid": format!("uid-{plural}-{name}"), "resourceVersion": version.to_string(),
             "labels": { "app": app.unwrap_or_default() }, "creationTimestamp": "2026-01-01T00:00:00Z",
+            "annotations": { "note": note },
         });
         if namespaced {
             metadata["namespace"] = "web".into();

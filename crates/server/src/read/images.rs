@@ -73,7 +73,7 @@ pub async fn count(plan: QueryPlan) -> Result<(ImageCounts, Vec<String>), ApiErr
     let wanted = wanted_terms(&plan.query.fields);
     let first = timeout(PAGE_TIMEOUT, plan.stores.first_page(&plan.query)).await;
     let (first, _) = first.map_err(|_| ApiError::Timeout(PAGE_TIMEOUT.as_secs()))??;
-    let mut pods = PageReader::begin(plan.stores, plan.query, first, false, false).await?;
+    let mut pods = PageReader::begin(plan.stores, plan.query, first, false);
     let mut counts: BTreeMap<(String, ClusterName), u64> = BTreeMap::new();
     let mut is_cut = false;
     while let Some(hit) = pods.next().await? {

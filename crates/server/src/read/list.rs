@@ -11,14 +11,16 @@ use fleetdex_core::{
     model::{FleetVersion, with_fleet_version},
     query::{Cursor, Hit, Page},
 };
-use fleetdex_limits::{computing::UserComputing, request::UserRequest};
+use fleetdex_limits::{
+    computing::UserComputing,
+    request::{SMALL_PAGE_BYTES, UserRequest},
+};
 use fleetdex_store::merged::Merged;
 use futures::{Stream, stream::try_unfold};
 use jiff::Timestamp;
 use serde_json::json;
 
 use super::{
-    page_memory::SMALL_PAGE_BYTES,
     page_reader::{self, CHUNK_BYTES, PageReader},
     query_plan::QueryPlan,
     snapshot,
@@ -87,7 +89,7 @@ pub async fn respond(
     };
     let one_page = request.limit.is_some();
     let remaining = first.remaining;
-    let reader = PageReader::begin(stores, query, first, from.is_some(), one_page).await?;
+    let reader = PageReader::begin(stores, query, first, one_page);
     let mut metadata = json!({ "resourceVersion": version.to_string() });
     if let Some(cursor) = reader.cursor().filter(|_| one_page) {
         let cursors = plan.stores.split(cursor);

@@ -10,9 +10,9 @@ use tokio::time::timeout;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::{
-    page_memory::{PageMemory, bytes_of},
     query_plan::PAGE,
     remaining_pages::RemainingPages,
+    sending_pace::{SendingPace, bytes_of},
 };
 use crate::request::api_error::ApiError;
 
@@ -33,38 +33,26 @@ pub(crate) struct PageReader {
     rest: RemainingPages,
     /// Whether the client continues after this page.
     is_one_page: bool,
-    memory: PageMemory,
+    pace: SendingPace,
     /// The objects of the current page that are left when the next one is requested.
     ahead_from: usize,
-    /// The next page, and its memory; `None` in it if that could not be had.
-    ahead: Option<AbortOnDropHandle<Option<(Page, PageMemory)>>>,
+    /// The next page; `None` in it if it could not be read.
+    ahead: Option<AbortOnDropHandle<Option<Page>>>,
 }
 
 impl PageReader {
-    /// Starts with the first page, or the one that the client requests. `is_continued`: the client
-    /// has a token and can request this page again; `is_one_page`: the client requests the next
-    /// page.
-    pub(crate) async fn begin(
-        stores: Merged,
-        query: Query,
-        first: Page,
-        is_continued: bool,
-        is_one_page: bool,
-    ) -> Result<Self, ApiError> {
-        let mut memory = PageMemory::of(&query.requester);
+    /// Starts with the first page, or the one that the client requests. `is_one_page`: the client
+    /// requests the next page.
+    pub(crate) fn begin(stores: Merged, query: Query, first: Page, is_one_page: bool) -> Self {
+        let mut pace = SendingPace::of(&query.requester);
+        pace.begin_page(bytes_of(&first.items));
         let rest = RemainingPages::new(stores.clone(), first.next);
-        let mut rest = if is_one_page { rest } else { rest.pinned() };
-        if let Err(error) = memory.take(&first.items).await {
-            if is_continued {
-                rest.leave();
-            }
-            return Err(error);
-        }
+        let rest = if is_one_page { rest } else { rest.pinned() };
         let query = Query {
             limit: next_limit(PAGE, &first.items),
             ..query
         };
-        Ok(Self {
+        Self {
             stores,
             query,
             // A client that reads nothing of a response of large pages has no second one in memory.
@@ -72,9 +60,9 @@ impl PageReader {
             hits: first.items.into_iter(),
             rest,
             is_one_page,
-            memory,
+            pace,
             ahead: None,
-        })
+        }
     }
 
     /// The resource of the objects.
@@ -114,24 +102,15 @@ impl PageReader {
             let Some(cursor) = self.rest.cursor().filter(|_| !self.is_one_page) else {
                 return Ok(None);
             };
-            // The next page may wait for it.
-            self.memory.release();
             let ahead = match self.ahead.take() {
                 Some(ahead) => ahead.await.ok().flatten(),
                 None => None,
             };
             let page = match ahead {
-                Some((page, memory)) => {
-                    self.memory = memory;
-                    self.memory.begin_sending();
-                    page
-                }
-                None => {
-                    let page = read(&self.stores, &self.query, cursor).await?;
-                    self.memory.take(&page.items).await?;
-                    page
-                }
+                Some(page) => page,
+                None => read(&self.stores, &self.query, cursor).await?,
             };
+            self.pace.begin_page(bytes_of(&page.items));
             self.query.limit = next_limit(self.query.limit, &page.items);
             // The client reads, or it would not have got here.
             self.ahead_from = page.items.len().saturating_sub(1);
@@ -140,28 +119,26 @@ impl PageReader {
         }
     }
 
-    /// Reads the next page, if there is one, and memory for it. What fails is tried again when the
-    /// page is needed.
+    /// Reads the next page, if there is one, and room for it. What fails is tried again when the page
+    /// is needed.
     fn read_ahead(&mut self) {
         let Some(cursor) = self.cursor().filter(|_| !self.is_one_page).cloned() else {
             return;
         };
-        let Some(mut memory) = self.memory.ahead(self.bytes()) else {
+        if !self.pace.may_read_ahead(self.bytes()) {
             return;
-        };
+        }
         let (stores, query) = (self.stores.clone(), self.query.clone());
-        let page = tokio::spawn(UserRequest::current().scope(async move {
-            let page = read(&stores, &query, &cursor).await.ok()?;
-            memory.take(&page.items).await.ok()?;
-            Some((page, memory))
-        }));
+        let page = tokio::spawn(
+            UserRequest::current().scope(async move { read(&stores, &query, &cursor).await.ok() }),
+        );
         self.ahead = Some(AbortOnDropHandle::new(page));
     }
 
     /// Records that the client has read `bytes` since the last call. An error if that is too slow
     /// while others wait for memory.
     pub(crate) fn keep_pace(&mut self, bytes: usize) -> Result<(), ApiError> {
-        self.memory.keep_pace(bytes)
+        self.pace.keep(bytes)
     }
 
     /// Leaves the next pages to the client, which has the whole response.

@@ -7,16 +7,19 @@ use std::{
 };
 
 use fleetdex_core::query::{
-    CountsByFacet, Facet, Query, QueryError, RankPosition, RankedHit, RankedPage, RankedQuery,
+    CountsByFacet, Facet, Query, QueryError, RankPosition, RankedPage, RankedQuery,
 };
 use roaring::RoaringBitmap;
 
 use super::{
-    running_query::RunningQuery, table::Table, table_selection::TableSelection, view::PAGE_BYTES,
+    running_query::{FoundPage, RunningQuery},
+    table::Table,
+    table_selection::TableSelection,
+    view::PAGE_BYTES,
 };
 use crate::{
-    StoreError, document::StoredDocument, packed::Unpacker, query_filter::Filter,
-    sort_position::Uid, terms::NAMESPACE,
+    StoreError, document::StoredDocument, query_filter::Filter, sort_position::Uid,
+    terms::NAMESPACE,
 };
 
 /// What a search has found.
@@ -187,12 +190,15 @@ impl PartialEq for RankedDocument {
 impl Eq for RankedDocument {}
 
 impl RunningQuery {
-    pub(super) fn ranked_page(&self, ranked: &RankedQuery) -> Result<RankedPage, StoreError> {
+    pub(super) fn ranked_page(
+        &self,
+        ranked: &RankedQuery,
+    ) -> Result<FoundPage<(Vec<RankPosition>, RankedPage)>, StoreError> {
         let mut found = RankedDocuments::new(ranked);
         self.for_each_searched_table(&ranked.queries, |table, selection| {
             found.add(table, selection);
         })?;
-        self.page_of(found, ranked.limit)
+        Ok(Self::page_of(found, ranked.limit))
     }
 
     /// Hands over the tables of several resources, each with what is selected of it.
@@ -225,31 +231,28 @@ impl RunningQuery {
         self.cancellation.check()
     }
 
-    fn page_of(&self, found: RankedDocuments, limit: usize) -> Result<RankedPage, StoreError> {
+    fn page_of(found: RankedDocuments, limit: usize) -> FoundPage<(Vec<RankPosition>, RankedPage)> {
         let mut best = found.best.into_sorted_vec();
         let mut more = best.len() > limit;
         best.truncate(limit);
-        let mut unpacker = Unpacker::new();
-        let mut items = Vec::with_capacity(best.len());
+        let mut documents = Vec::with_capacity(best.len());
+        let mut positions = Vec::with_capacity(best.len());
         let mut bytes = 0;
         for ranked in best {
-            self.cancellation.check()?;
             bytes += ranked.document.object_len();
-            if bytes > PAGE_BYTES && !items.is_empty() {
+            if bytes > PAGE_BYTES && !documents.is_empty() {
                 more = true;
                 break;
             }
-            items.push(RankedHit {
-                hit: ranked.document.hit(&mut unpacker)?,
-                position: ranked.position(),
-            });
+            positions.push(ranked.position());
+            documents.push(ranked.document);
         }
-        Ok(RankedPage {
-            items,
+        let page = RankedPage {
             more,
             total: found.total,
             facets: found.counts,
             ..RankedPage::default()
-        })
+        };
+        (documents, (positions, page))
     }
 }

@@ -4,11 +4,12 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use async_trait::async_trait;
 use fleetdex_core::query::{
-    Cursor, GroupKey, Groups, Page, Query, RankedPage, RankedQuery, Relative, RelativesQuery,
-    ResourceName, ValueCounts, ValuesQuery, merge::SortedPage,
+    Cursor, GroupKey, Groups, Page, Query, RankedHit, RankedPage, RankedQuery, Relative,
+    RelativesQuery, ResourceName, ValueCounts, ValuesQuery,
+    merge::{SortedHit, SortedPage},
 };
 
-use super::Memory;
+use super::{Memory, running_query::RunningQuery};
 use crate::{IndexReader, StoreError, changes::Log};
 
 #[async_trait]
@@ -27,8 +28,15 @@ impl IndexReader for Memory {
 
     async fn ranked_page(&self, query: &RankedQuery) -> Result<RankedPage, StoreError> {
         let (requester, query) = (query.requester.clone(), query.clone());
-        self.read(&requester, move |running| running.ranked_page(&query))
-            .await
+        let find = move |running: &mut RunningQuery| running.ranked_page(&query);
+        let (hits, (positions, page)) = self.read_page(&requester, find).await?;
+        let placed = hits.into_iter().zip(positions);
+        Ok(RankedPage {
+            items: placed
+                .map(|(hit, position)| RankedHit { hit, position })
+                .collect(),
+            ..page
+        })
     }
 
     async fn frequent_values(&self, query: &ValuesQuery) -> Result<Vec<ValueCounts>, StoreError> {
@@ -53,10 +61,15 @@ impl IndexReader for Memory {
         from: Option<&Cursor>,
     ) -> Result<SortedPage, StoreError> {
         let (requester, query, from) = (query.requester.clone(), query.clone(), from.cloned());
-        self.read(&requester, move |running| {
-            running.sorted_page(&query, from.as_ref())
+        let find = move |running: &mut RunningQuery| running.sorted_page(&query, from.as_ref());
+        let (hits, (places, page)) = self.read_page(&requester, find).await?;
+        let placed = hits.into_iter().zip(places);
+        Ok(SortedPage {
+            items: placed
+                .map(|(hit, (order, after))| SortedHit { hit, order, after })
+                .collect(),
+            ..page
         })
-        .await
     }
 
     async fn open_view(&self, query: &Query) -> Result<String, StoreError> {

@@ -8,21 +8,27 @@
 //! - a query that is cancelled (its client has gone away, or it timed out) frees its thread before
 //!   the next object is unpacked, or when the order of one cluster that is being sorted is
 //!   complete;
-//! - a view that was opened for a result that is no longer wanted is closed.
+//! - a view that was opened for a result that is no longer wanted is closed;
+//! - the objects of a page for a user are unpacked within the memory of the user's request. A query
+//!   that waits for it has no thread meanwhile.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use fleetdex_core::{
     fuel::Fuel,
     query::{
-        Cursor, GroupKey, Groups, Hit, Page, Query, QueryError, Relative, RelativesQuery,
-        Requester,
-        aggregate::resolve_group_keys,
-        merge::{SortedHit, SortedPage},
+        Cursor, GroupKey, Groups, HeldMemory, Hit, Page, Query, QueryError, Relative,
+        RelativesQuery, Requester, aggregate::resolve_group_keys, merge::SortedPage,
         owners::MAX_OWNERS,
     },
 };
-use fleetdex_limits::fair_semaphore::FairPermit;
+use fleetdex_limits::{
+    fair_semaphore::FairPermit,
+    intake::MemoryReservation,
+    request::{SMALL_PAGE_BYTES, UserRequest},
+};
+use futures::FutureExt as _;
+use tokio::time::timeout;
 
 use super::{
     Memory, MemoryState,
@@ -30,14 +36,20 @@ use super::{
     blocking,
     cancellation::Cancellation,
     table::SelectedDocuments,
-    view::{PlacedViewPage, View, ViewPage},
+    view::{Place, PlacedViewPage, View, ViewPage},
 };
 use crate::{
-    StoreError, document::StoredDocument, packed::Unpacker, query_filter::Filter,
+    StoreError,
+    document::StoredDocument,
+    error::{no_memory, no_memory_in_time},
+    packed::Unpacker,
+    query_filter::Filter,
     sort_position::SortPosition,
 };
 
-/// How long a query waits for a thread, unless its request ends before.
+/// The operation, for error messages.
+const READING: &str = "a page of the embedded store";
+/// How long a query waits for a thread, and for memory, unless its request ends before.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A query that runs.
@@ -45,8 +57,42 @@ pub(super) struct RunningQuery {
     pub(super) shared: Arc<MemoryState>,
     pub(super) cancellation: Cancellation,
     /// The view that was opened for the result.
-    opened: Option<String>,
+    opened: Option<OpenedView>,
     _thread: FairPermit<Requester>,
+}
+
+/// A view that is closed unless its result is sent.
+struct OpenedView {
+    shared: Arc<MemoryState>,
+    name: Option<String>,
+}
+
+impl OpenedView {
+    fn keep(mut self) {
+        self.name = None;
+    }
+}
+
+impl Drop for OpenedView {
+    fn drop(&mut self) {
+        if let Some(view) = self.name.take() {
+            self.shared.views.close(&view);
+        }
+    }
+}
+
+/// The documents of a page, and what else is known of it.
+pub(super) type FoundPage<T> = (Vec<Arc<StoredDocument>>, T);
+
+/// A page, as far as there was memory for it.
+enum ReadPage<T> {
+    Unpacked(Vec<Hit>, T),
+    Waiting {
+        documents: Vec<Arc<StoredDocument>>,
+        found: T,
+        opened: Option<OpenedView>,
+        memory: MemoryReservation,
+    },
 }
 
 impl Memory {
@@ -78,19 +124,70 @@ impl Memory {
             (answer, running)
         })
         .await?;
-        if answer.is_ok() {
-            running.opened = None;
+        if answer.is_ok()
+            && let Some(opened) = running.opened.take()
+        {
+            opened.keep();
         }
         answer
     }
+
+    /// Reads a page of a requester: finds its documents, and unpacks their objects when there is
+    /// memory for them.
+    pub(super) async fn read_page<T: Send + 'static>(
+        &self,
+        requester: &Requester,
+        find: impl FnOnce(&mut RunningQuery) -> Result<FoundPage<T>, StoreError> + Send + 'static,
+    ) -> Result<(Vec<Hit>, T), StoreError> {
+        let memory = match requester {
+            Requester::User(_) => Some(UserRequest::current().memory().reservation()),
+            Requester::Operator => None,
+        };
+        let read = self.read(requester, move |running| {
+            let (documents, found) = find(running)?;
+            let Some(mut memory) = memory.filter(|_| bytes_of(&documents) > SMALL_PAGE_BYTES)
+            else {
+                let hits = running.hits(&documents, &HeldMemory::default())?;
+                return Ok(ReadPage::Unpacked(hits, found));
+            };
+            let reserved = memory.grow(bytes_of(&documents)).now_or_never();
+            let Some(reserved) = reserved else {
+                return Ok(ReadPage::Waiting {
+                    documents,
+                    found,
+                    opened: running.opened.take(),
+                    memory,
+                });
+            };
+            reserved.map_err(|error| no_memory(READING, &error))?;
+            let hits = running.hits(&documents, &HeldMemory::new(memory))?;
+            Ok(ReadPage::Unpacked(hits, found))
+        });
+        let (documents, found, opened, mut memory) = match read.await? {
+            ReadPage::Unpacked(hits, found) => return Ok((hits, found)),
+            ReadPage::Waiting {
+                documents,
+                found,
+                opened,
+                memory,
+            } => (documents, found, opened, memory),
+        };
+        let reserved = timeout(PATIENCE, memory.grow(bytes_of(&documents))).await;
+        reserved
+            .map_err(|_| no_memory_in_time())?
+            .map_err(|error| no_memory(READING, &error))?;
+        let memory = HeldMemory::new(memory);
+        let unpack = move |running: &mut RunningQuery| running.hits(&documents, &memory);
+        let hits = self.read(requester, unpack).await?;
+        if let Some(opened) = opened {
+            opened.keep();
+        }
+        Ok((hits, found))
+    }
 }
 
-impl Drop for RunningQuery {
-    fn drop(&mut self) {
-        if let Some(view) = self.opened.take() {
-            self.shared.views.close(&view);
-        }
-    }
+fn bytes_of(documents: &[Arc<StoredDocument>]) -> usize {
+    documents.iter().map(|document| document.object_len()).sum()
 }
 
 impl RunningQuery {
@@ -98,7 +195,7 @@ impl RunningQuery {
         &mut self,
         query: &Query,
         from: Option<&Cursor>,
-    ) -> Result<(Page, u64), StoreError> {
+    ) -> Result<FoundPage<(Page, u64)>, StoreError> {
         match from {
             None => self.first_page(query),
             Some(cursor) => self.next_page(query, cursor),
@@ -120,7 +217,7 @@ impl RunningQuery {
         )?))
     }
 
-    fn first_page(&mut self, query: &Query) -> Result<(Page, u64), StoreError> {
+    fn first_page(&mut self, query: &Query) -> Result<FoundPage<(Page, u64)>, StoreError> {
         let view = self.freeze(query)?;
         let sequence = view.sequence;
         let ViewPage { documents, after } =
@@ -128,7 +225,6 @@ impl RunningQuery {
         let remaining = after
             .as_ref()
             .map(|_| (view.count - documents.len()) as u64);
-        let items = self.hits(&documents)?;
         let next = match after {
             Some(after) => Some(Cursor {
                 snapshot: self.keep(view, &query.requester)?,
@@ -137,14 +233,12 @@ impl RunningQuery {
             }),
             None => None,
         };
-        Ok((
-            Page {
-                items,
-                next,
-                remaining,
-            },
-            sequence,
-        ))
+        let page = Page {
+            items: Vec::new(),
+            next,
+            remaining,
+        };
+        Ok((documents, (page, sequence)))
     }
 
     pub(super) fn count(
@@ -179,7 +273,7 @@ impl RunningQuery {
         &mut self,
         query: &Query,
         from: Option<&Cursor>,
-    ) -> Result<SortedPage, StoreError> {
+    ) -> Result<FoundPage<(Vec<Place>, SortedPage)>, StoreError> {
         let (view, name) = match from {
             None => (self.freeze(query)?, None),
             Some(cursor) => (
@@ -200,26 +294,27 @@ impl RunningQuery {
             more,
         } = view.sorted_page(after.as_ref(), query.limit, &self.cancellation, is_in)?;
         let left = from.map_or(Some(view.count as u64), |cursor| cursor.remaining);
-        let mut items = Vec::with_capacity(documents.len());
-        for (hit, (order, after)) in self.hits(&documents)?.into_iter().zip(places) {
-            items.push(SortedHit { hit, order, after });
-        }
         let remaining = left
-            .map(|left| left.saturating_sub(items.len() as u64))
+            .map(|left| left.saturating_sub(documents.len() as u64))
             .filter(|_| more);
         let name = match name {
             None if more => Some(self.keep(view, &query.requester)?),
             known => known,
         };
-        Ok(SortedPage {
-            items,
+        let page = SortedPage {
+            items: Vec::new(),
             view: name,
             more,
             remaining,
-        })
+        };
+        Ok((documents, (places, page)))
     }
 
-    fn next_page(&self, query: &Query, cursor: &Cursor) -> Result<(Page, u64), StoreError> {
+    fn next_page(
+        &self,
+        query: &Query,
+        cursor: &Cursor,
+    ) -> Result<FoundPage<(Page, u64)>, StoreError> {
         let view = self.shared.views.find(cursor)?;
         let after = SortPosition::from_cursor(&cursor.after).ok_or(StoreError::Expired)?;
         // A view was filtered for the first page. Whether its objects still match this query is not
@@ -238,17 +333,12 @@ impl RunningQuery {
             after,
             remaining,
         });
-        if next.is_none() {
-            self.shared.views.close(&cursor.snapshot);
-        }
-        Ok((
-            Page {
-                items: self.hits(&documents)?,
-                next,
-                remaining,
-            },
-            view.sequence,
-        ))
+        let page = Page {
+            items: Vec::new(),
+            next,
+            remaining,
+        };
+        Ok((documents, (page, view.sequence)))
     }
 
     pub(super) fn open_view(&mut self, query: &Query) -> Result<String, StoreError> {
@@ -258,7 +348,10 @@ impl RunningQuery {
 
     fn keep(&mut self, view: Arc<View>, requester: &Requester) -> Result<String, StoreError> {
         let name = self.shared.views.keep(view, requester)?;
-        self.opened = Some(name.clone());
+        self.opened = Some(OpenedView {
+            shared: Arc::clone(&self.shared),
+            name: Some(name.clone()),
+        });
         Ok(name)
     }
 
@@ -273,12 +366,18 @@ impl RunningQuery {
             .collect()
     }
 
-    fn hits(&self, documents: &[Arc<StoredDocument>]) -> Result<Vec<Hit>, StoreError> {
+    /// The objects of documents, which hold memory together.
+    fn hits(
+        &self,
+        documents: &[Arc<StoredDocument>],
+        memory: &HeldMemory,
+    ) -> Result<Vec<Hit>, StoreError> {
         let mut unpacker = Unpacker::new();
         let hit = |document: &Arc<StoredDocument>| {
-            self.cancellation
-                .check()
-                .and_then(|()| document.hit(&mut unpacker))
+            self.cancellation.check()?;
+            let hit = document.hit(&mut unpacker)?;
+            let memory = memory.clone();
+            Ok(Hit { memory, ..hit })
         };
         documents.iter().map(hit).collect()
     }

@@ -48,10 +48,13 @@ pub(super) struct ViewPage {
     pub(super) after: Option<Vec<Value>>,
 }
 
-/// A page with sort positions: for each document its order keys, and the cursor after it.
+/// Where a document is in the order: its order keys, and the cursor after it.
+pub(super) type Place = (Vec<Option<OrderKey>>, Vec<Value>);
+
+/// A page with sort positions.
 pub(super) struct PlacedViewPage {
     pub(super) documents: Vec<Arc<StoredDocument>>,
-    pub(super) places: Vec<(Vec<Option<OrderKey>>, Vec<Value>)>,
+    pub(super) places: Vec<Place>,
     /// Whether there are more.
     pub(super) more: bool,
 }

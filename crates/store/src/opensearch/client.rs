@@ -25,6 +25,7 @@ use super::{
 use crate::{
     StoreError,
     bulk::{self, Verdict},
+    error::{no_memory, no_memory_in_time},
 };
 
 /// A bulk request of 2 MiB takes tens of milliseconds; a node that collects garbage or merges may
@@ -90,14 +91,8 @@ impl Client {
         let body = self.call_within(call, allowance.clone()).await?;
         let memory = timeout(limit, allowance.parsed(body.len())).await;
         let memory = memory
-            .map_err(|_| StoreError::Crowded("other requests hold all of the memory".to_owned()))?;
-        let memory = memory.map_err(|error| match error {
-            IntakeError::ShareExhausted(bytes) => crowded(bytes),
-            IntakeError::TooLarge(limit) | IntakeError::RequestTooLarge(limit) => {
-                StoreError::AnswerTooLarge { operation, limit }
-            }
-            IntakeError::Slow | IntakeError::Broken(_) => StoreError::Crowded(error.to_string()),
-        })?;
+            .map_err(|_| no_memory_in_time())?
+            .map_err(|error| no_memory(&operation, &error))?;
         let (bytes, parse) = (body.len(), || parse(&body));
         let parsed = match self.purpose {
             Purpose::Question => UserRequest::current().computing().run(bytes, parse).await,
@@ -286,7 +281,7 @@ fn unread(error: TransportError, operation: &str) -> StoreError {
             operation: operation.to_owned(),
             limit,
         },
-        TransportError::Crowded(bytes) => crowded(bytes),
+        TransportError::Crowded(bytes) => no_memory(operation, &IntakeError::ShareExhausted(bytes)),
         TransportError::Unsigned { address, error } => StoreError::Unsigned {
             address,
             reason: error.to_string(),
@@ -295,13 +290,6 @@ fn unread(error: TransportError, operation: &str) -> StoreError {
             StoreError::Closed { reason, message }
         }
     }
-}
-
-/// The refusal of a request of a user whose other requests hold much.
-fn crowded(bytes: usize) -> StoreError {
-    StoreError::Crowded(format!(
-        "your other requests hold {bytes} bytes of responses; read those first, or request fewer objects at a time"
-    ))
 }
 
 /// The reason in an error body: type and reason of the outermost error and its first root cause.

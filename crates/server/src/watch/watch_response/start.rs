@@ -68,7 +68,7 @@ pub(super) async fn start(
     let (page, after) = read_first_page(stores, query, PAGE_TIMEOUT).await?;
     let is_marked = options.initial_events == Some(true);
     let version = sequence_of(logs)?.version(after);
-    let reader = PageReader::begin(stores.clone(), query.clone(), page, false, false).await?;
+    let reader = PageReader::begin(stores.clone(), query.clone(), page, false);
     Ok(StartingPoint {
         after,
         initial: Some(InitialEvents {
