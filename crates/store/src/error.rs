@@ -14,7 +14,8 @@ pub(crate) const STEPS_PER_CHANGE: u64 = 500_000;
 pub(crate) fn no_memory(operation: &str, error: &IntakeError) -> StoreError {
     match *error {
         IntakeError::ShareExhausted(bytes) => StoreError::Crowded(format!(
-            "your other requests hold {bytes} bytes of responses; read those first, or request fewer objects at a time"
+            "your other requests hold {} MiB of memory; read their responses first, or send fewer at a time",
+            bytes >> 20
         )),
         IntakeError::TooLarge(limit) | IntakeError::RequestTooLarge(limit) => {
             let operation = operation.to_owned();

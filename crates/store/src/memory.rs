@@ -26,11 +26,11 @@ mod writer;
 
 use std::sync::Arc;
 
-use fleetdex_core::query::{Cursor, Page, Query, Requester};
+use fleetdex_core::query::{Query, Requester};
 use fleetdex_limits::fair_semaphore::FairSemaphore;
 use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use self::{revisions::StoredRevisions, running_query::RunningQuery, views::Views};
+use self::{revisions::StoredRevisions, views::Views};
 pub use super::changes::{Event, EventKind, TooOld, Watch, WatchError};
 use super::{
     StoreError,
@@ -102,22 +102,6 @@ impl Memory {
             shared: Arc::clone(&self.shared),
             projection: projection.into(),
         }
-    }
-
-    /// One page of a query, and the number of the last change that it shows. A watch from there
-    /// misses nothing.
-    pub async fn list(
-        &self,
-        query: &Query,
-        from: Option<&Cursor>,
-    ) -> Result<(Page, u64), StoreError> {
-        let (requester, query, cursor) = (query.requester.clone(), query.clone(), from.cloned());
-        let find = move |running: &mut RunningQuery| running.page(&query, cursor.as_ref());
-        let (items, (page, sequence)) = self.read_page(&requester, find).await?;
-        if let (Some(cursor), None) = (from, &page.next) {
-            self.shared.views.close(&cursor.snapshot);
-        }
-        Ok((Page { items, ..page }, sequence))
     }
 
     /// Follows the changes of a query's objects after `after`, a number of [`Memory::list`] or of a

@@ -12,6 +12,24 @@ use fleetdex_core::query::{
 use super::{Memory, running_query::RunningQuery};
 use crate::{IndexReader, StoreError, changes::Log};
 
+impl Memory {
+    /// One page of a query, and the number of the last change that it shows. A watch from there
+    /// misses nothing.
+    pub async fn list(
+        &self,
+        query: &Query,
+        from: Option<&Cursor>,
+    ) -> Result<(Page, u64), StoreError> {
+        let (requester, query, cursor) = (query.requester.clone(), query.clone(), from.cloned());
+        let find = move |running: &mut RunningQuery| running.page(&query, cursor.as_ref());
+        let (items, (page, sequence)) = self.read_page(&requester, find).await?;
+        if let (Some(cursor), None) = (from, &page.next) {
+            self.shared.views.close(&cursor.snapshot);
+        }
+        Ok((Page { items, ..page }, sequence))
+    }
+}
+
 #[async_trait]
 impl IndexReader for Memory {
     async fn search(&self, query: &Query, from: Option<&Cursor>) -> Result<Page, StoreError> {

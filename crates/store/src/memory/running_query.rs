@@ -36,7 +36,7 @@ use super::{
     blocking,
     cancellation::Cancellation,
     table::SelectedDocuments,
-    view::{Place, PlacedViewPage, View, ViewPage},
+    view::{PlacedViewPage, SortPlace, View, ViewPage},
 };
 use crate::{
     StoreError,
@@ -85,7 +85,7 @@ impl Drop for OpenedView {
 pub(super) type FoundPage<T> = (Vec<Arc<StoredDocument>>, T);
 
 /// A page, as far as there was memory for it.
-enum ReadPage<T> {
+enum PageInMemory<T> {
     Unpacked(Vec<Hit>, T),
     Waiting {
         documents: Vec<Arc<StoredDocument>>,
@@ -148,11 +148,11 @@ impl Memory {
             let Some(mut memory) = memory.filter(|_| bytes_of(&documents) > SMALL_PAGE_BYTES)
             else {
                 let hits = running.hits(&documents, &HeldMemory::default())?;
-                return Ok(ReadPage::Unpacked(hits, found));
+                return Ok(PageInMemory::Unpacked(hits, found));
             };
             let reserved = memory.grow(bytes_of(&documents)).now_or_never();
             let Some(reserved) = reserved else {
-                return Ok(ReadPage::Waiting {
+                return Ok(PageInMemory::Waiting {
                     documents,
                     found,
                     opened: running.opened.take(),
@@ -161,11 +161,11 @@ impl Memory {
             };
             reserved.map_err(|error| no_memory(READING, &error))?;
             let hits = running.hits(&documents, &HeldMemory::new(memory))?;
-            Ok(ReadPage::Unpacked(hits, found))
+            Ok(PageInMemory::Unpacked(hits, found))
         });
         let (documents, found, opened, mut memory) = match read.await? {
-            ReadPage::Unpacked(hits, found) => return Ok((hits, found)),
-            ReadPage::Waiting {
+            PageInMemory::Unpacked(hits, found) => return Ok((hits, found)),
+            PageInMemory::Waiting {
                 documents,
                 found,
                 opened,
@@ -273,7 +273,7 @@ impl RunningQuery {
         &mut self,
         query: &Query,
         from: Option<&Cursor>,
-    ) -> Result<FoundPage<(Vec<Place>, SortedPage)>, StoreError> {
+    ) -> Result<FoundPage<(Vec<SortPlace>, SortedPage)>, StoreError> {
         let (view, name) = match from {
             None => (self.freeze(query)?, None),
             Some(cursor) => (

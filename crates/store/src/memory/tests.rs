@@ -2,7 +2,7 @@ use std::{collections::BTreeSet, time::Duration};
 
 use fleetdex_core::{
     model::{ClusterName, Gvk, Object, Projection, Projector, Resource},
-    query::{ResourceName, Selectable},
+    query::{Cursor, ResourceName, Selectable},
 };
 use futures::FutureExt as _;
 use serde_json::json;

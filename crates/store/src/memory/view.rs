@@ -49,12 +49,12 @@ pub(super) struct ViewPage {
 }
 
 /// Where a document is in the order: its order keys, and the cursor after it.
-pub(super) type Place = (Vec<Option<OrderKey>>, Vec<Value>);
+pub(super) type SortPlace = (Vec<Option<OrderKey>>, Vec<Value>);
 
 /// A page with sort positions.
 pub(super) struct PlacedViewPage {
     pub(super) documents: Vec<Arc<StoredDocument>>,
-    pub(super) places: Vec<Place>,
+    pub(super) places: Vec<SortPlace>,
     /// Whether there are more.
     pub(super) more: bool,
 }

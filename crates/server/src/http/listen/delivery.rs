@@ -353,8 +353,8 @@ mod tests {
                 .extensions_mut()
                 .insert(ResponseMemory(holder.clone()));
             cut_if_unread(async {
-                let response = timed(response, Activity::new().begin());
-                response.into_body().frame().await.unwrap().unwrap();
+                let mut body = timed(response, Activity::new().begin()).into_body();
+                body.frame().await.unwrap().unwrap();
                 sleep(Duration::from_hours(1)).await;
             })
         };
