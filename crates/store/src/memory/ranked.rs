@@ -12,7 +12,7 @@ use fleetdex_core::query::{
 use roaring::RoaringBitmap;
 
 use super::{
-    running_query::{FoundPage, RunningQuery},
+    running_query::{PageDocuments, RunningQuery},
     table::Table,
     table_selection::TableSelection,
     view::PAGE_BYTES,
@@ -193,7 +193,7 @@ impl RunningQuery {
     pub(super) fn ranked_page(
         &self,
         ranked: &RankedQuery,
-    ) -> Result<FoundPage<(Vec<RankPosition>, RankedPage)>, StoreError> {
+    ) -> Result<PageDocuments<(Vec<RankPosition>, RankedPage)>, StoreError> {
         let mut found = RankedDocuments::new(ranked);
         self.for_each_searched_table(&ranked.queries, |table, selection| {
             found.add(table, selection);
@@ -231,7 +231,10 @@ impl RunningQuery {
         self.cancellation.check()
     }
 
-    fn page_of(found: RankedDocuments, limit: usize) -> FoundPage<(Vec<RankPosition>, RankedPage)> {
+    fn page_of(
+        found: RankedDocuments,
+        limit: usize,
+    ) -> PageDocuments<(Vec<RankPosition>, RankedPage)> {
         let mut best = found.best.into_sorted_vec();
         let mut more = best.len() > limit;
         best.truncate(limit);

@@ -82,7 +82,7 @@ impl Drop for OpenedView {
 }
 
 /// The documents of a page, and what else is known of it.
-pub(super) type FoundPage<T> = (Vec<Arc<StoredDocument>>, T);
+pub(super) type PageDocuments<T> = (Vec<Arc<StoredDocument>>, T);
 
 /// A page, as far as there was memory for it.
 enum PageInMemory<T> {
@@ -137,7 +137,7 @@ impl Memory {
     pub(super) async fn read_page<T: Send + 'static>(
         &self,
         requester: &Requester,
-        find: impl FnOnce(&mut RunningQuery) -> Result<FoundPage<T>, StoreError> + Send + 'static,
+        find: impl FnOnce(&mut RunningQuery) -> Result<PageDocuments<T>, StoreError> + Send + 'static,
     ) -> Result<(Vec<Hit>, T), StoreError> {
         let memory = match requester {
             Requester::User(_) => Some(UserRequest::current().memory().reservation()),
@@ -195,7 +195,7 @@ impl RunningQuery {
         &mut self,
         query: &Query,
         from: Option<&Cursor>,
-    ) -> Result<FoundPage<(Page, u64)>, StoreError> {
+    ) -> Result<PageDocuments<(Page, u64)>, StoreError> {
         match from {
             None => self.first_page(query),
             Some(cursor) => self.next_page(query, cursor),
@@ -217,7 +217,7 @@ impl RunningQuery {
         )?))
     }
 
-    fn first_page(&mut self, query: &Query) -> Result<FoundPage<(Page, u64)>, StoreError> {
+    fn first_page(&mut self, query: &Query) -> Result<PageDocuments<(Page, u64)>, StoreError> {
         let view = self.freeze(query)?;
         let sequence = view.sequence;
         let ViewPage { documents, after } =
@@ -273,7 +273,7 @@ impl RunningQuery {
         &mut self,
         query: &Query,
         from: Option<&Cursor>,
-    ) -> Result<FoundPage<(Vec<SortPlace>, SortedPage)>, StoreError> {
+    ) -> Result<PageDocuments<(Vec<SortPlace>, SortedPage)>, StoreError> {
         let (view, name) = match from {
             None => (self.freeze(query)?, None),
             Some(cursor) => (
@@ -314,7 +314,7 @@ impl RunningQuery {
         &self,
         query: &Query,
         cursor: &Cursor,
-    ) -> Result<FoundPage<(Page, u64)>, StoreError> {
+    ) -> Result<PageDocuments<(Page, u64)>, StoreError> {
         let view = self.shared.views.find(cursor)?;
         let after = SortPosition::from_cursor(&cursor.after).ok_or(StoreError::Expired)?;
         // A view was filtered for the first page. Whether its objects still match this query is not
