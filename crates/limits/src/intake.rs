@@ -22,4 +22,4 @@ mod tests;
 pub use budget::{Budget, Intake};
 pub use layer::{IntakeLayer, IntakeService};
 pub use limits::MemoryLimits;
-pub use reservation::{IntakeError, MemoryReservation, Pace};
+pub use reservation::{IntakeError, MemoryReservation, PACE, PACE_WINDOW};

@@ -6,6 +6,7 @@
 pub mod across_kinds;
 pub mod aggregate;
 pub mod completions;
+pub(crate) mod counted_bytes;
 pub mod explain;
 pub mod fleet;
 pub mod images;
@@ -21,7 +22,6 @@ pub mod query_plan;
 pub mod related;
 mod remaining_pages;
 pub mod search;
-mod sending_pace;
 pub mod snapshot;
 pub mod store_moves;
 pub mod verify;

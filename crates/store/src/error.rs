@@ -13,15 +13,14 @@ pub(crate) const STEPS_PER_CHANGE: u64 = 500_000;
 /// The error of a request for whose response there is no memory.
 pub(crate) fn no_memory(operation: &str, error: &IntakeError) -> StoreError {
     match *error {
-        IntakeError::ShareExhausted(bytes) => StoreError::Crowded(format!(
-            "your other requests hold {} MiB of memory; read their responses first, or send fewer at a time",
-            bytes >> 20
-        )),
+        // A smaller page may fit.
         IntakeError::TooLarge(limit) | IntakeError::RequestTooLarge(limit) => {
             let operation = operation.to_owned();
             StoreError::AnswerTooLarge { operation, limit }
         }
-        IntakeError::Slow | IntakeError::Broken(_) => StoreError::Crowded(error.to_string()),
+        IntakeError::ShareExhausted(_) | IntakeError::Slow | IntakeError::Broken(_) => {
+            StoreError::Crowded(error.for_user())
+        }
     }
 }
 
@@ -131,9 +130,12 @@ pub enum StoreError {
         "the continue token has expired: you have begun more lists since than one user may have open, and the one that was left alone the longest has ended; start the list again without it"
     )]
     Superseded,
-    /// The limit of open views is reached.
+    /// The limit of open views, or of the memory for requests, is reached.
     #[error("{0}")]
     Crowded(String),
+    /// One request may not hold what its result takes.
+    #[error("{0}")]
+    RequestTooLarge(String),
     /// A watch whose conditions take too many steps for an object that has changed.
     #[error(
         "an object has changed whose labels, annotations and fields take more than {STEPS_PER_CHANGE} steps to compare with the words and selectors of this watch; watch with fewer of them"
@@ -156,7 +158,10 @@ impl StoreError {
             // As the condition says it for single writes.
             Self::Busy { reason, .. } if reason.contains("cluster_block_exception") => "Blocked",
             Self::Busy { .. } | Self::Crowded(_) => "Overloaded",
-            Self::TooLarge { .. } | Self::Refused { .. } | Self::Invalid(_) => "Refused",
+            Self::TooLarge { .. }
+            | Self::Refused { .. }
+            | Self::Invalid(_)
+            | Self::RequestTooLarge(_) => "Refused",
             Self::AnswerTooLarge { .. } => "AnswerTooLarge",
             Self::Garbled { .. } => "InvalidAnswer",
             Self::Foreign { .. } => "IndexOfAnother",

@@ -11,17 +11,12 @@ impl HeldMemory {
     pub fn new(reservation: impl Any + Send + Sync) -> Self {
         Self(Some(Arc::new(reservation)))
     }
-
-    /// Whether memory is reserved.
-    pub fn is_held(&self) -> bool {
-        self.0.is_some()
-    }
 }
 
 impl fmt::Debug for HeldMemory {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.debug_tuple("HeldMemory")
-            .field(&self.is_held())
+            .field(&self.0.is_some())
             .finish()
     }
 }

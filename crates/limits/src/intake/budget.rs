@@ -60,6 +60,11 @@ impl HeldBytes {
 
     pub(super) fn subtract(&self, bytes: usize) {
         self.bytes.fetch_sub(bytes, Ordering::Relaxed);
+        self.wake();
+    }
+
+    /// Has those that wait look again.
+    pub(super) fn wake(&self) {
         self.returned.notify_waiters();
     }
 

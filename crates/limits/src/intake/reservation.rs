@@ -14,7 +14,7 @@ use fleetdex_core::planted::{Bug, planted};
 use http_body_util::BodyExt as _;
 use tokio::{
     sync::OwnedSemaphorePermit,
-    time::{Instant, timeout_at},
+    time::{Instant, sleep_until, timeout_at},
 };
 
 use super::{
@@ -26,12 +26,12 @@ use super::{
 /// the pages of others. Each stream and each request has one such body at a time.
 pub(super) const UNCOUNTED: usize = 16 << 10;
 /// A body that holds memory others wait for has to bring [`PACE`] bytes in this time.
-pub(super) const PACE_WINDOW: Duration = Duration::from_secs(5);
+pub const PACE_WINDOW: Duration = Duration::from_secs(5);
 /// How long a request waits until its user's other requests return memory: as long as it waits for a
 /// place among the requests in flight.
 const SHARE_PATIENCE: Duration = Duration::from_secs(15);
 /// 256 KiB a second: the largest body takes two minutes.
-const PACE: usize = 1280 << 10;
+pub const PACE: usize = 1280 << 10;
 
 /// Why a body was not read to its end.
 #[derive(Debug, thiserror::Error)]
@@ -53,6 +53,24 @@ pub enum IntakeError {
     Broken(Box<dyn Error + Send + Sync>),
 }
 
+impl IntakeError {
+    /// What a user reads whose request gets no memory.
+    pub fn for_user(&self) -> String {
+        match self {
+            Self::RequestTooLarge(limit) => format!(
+                "one request may hold {} MiB of memory, and this one needs more; request less at a time",
+                limit >> 20
+            ),
+            Self::ShareExhausted(held) => format!(
+                "your other requests hold {} MiB of memory; read their responses first, or send fewer at a time",
+                held >> 20
+            ),
+            Self::Slow => "the body was sent too slowly while others waited for memory".to_owned(),
+            Self::TooLarge(_) | Self::Broken(_) => self.to_string(),
+        }
+    }
+}
+
 /// Memory of the budget, returned when this is dropped.
 pub struct MemoryReservation {
     intake: Intake,
@@ -67,7 +85,7 @@ pub struct MemoryReservation {
 }
 
 /// Whether what holds memory goes on fast enough while others wait for memory.
-pub struct Pace {
+struct Pace {
     intake: Intake,
     /// Absent while nothing is held.
     window: Option<PaceWindow>,
@@ -104,20 +122,12 @@ impl Intake {
             },
         }
     }
-
-    /// The pace of what holds memory of this from now on.
-    pub fn pace(&self) -> Pace {
-        Pace {
-            intake: self.clone(),
-            window: Some(PaceWindow::begin()),
-        }
-    }
 }
 
 impl Pace {
     /// Notes that bytes have arrived, or were sent on. Fails at the end of a window with too few of
     /// them while others wait for memory.
-    pub fn keep(&mut self, bytes: usize) -> Result<(), IntakeError> {
+    fn keep(&mut self, bytes: usize) -> Result<(), IntakeError> {
         let Some(window) = &mut self.window else {
             return Ok(());
         };
@@ -130,11 +140,6 @@ impl Pace {
         }
         self.window = Some(PaceWindow::begin());
         Ok(())
-    }
-
-    /// Begins a new window: what comes from now on counts.
-    pub fn restart(&mut self) {
-        self.window = self.window.take().map(|_| PaceWindow::begin());
     }
 }
 
@@ -184,7 +189,6 @@ impl MemoryReservation {
         let account = Arc::clone(&self.account);
         let of_request = Claim::new(&account.held, more, largest)
             .map_err(|_| IntakeError::RequestTooLarge(largest))?;
-        self.take_reserve_of_request();
         let of_share = self.claim_of_share(more).await?;
         self.take_reserve_of_request();
         if self.reserve.is_none() {
@@ -212,25 +216,37 @@ impl MemoryReservation {
         Ok(())
     }
 
-    /// Bytes of the share. A request waits until its user's other requests return theirs; it does not
-    /// get the reserve for that, which is for those whose share has room. What is no request is
+    /// Bytes of the share. A request waits until its user's other requests return theirs. If it holds
+    /// a part itself, it may get the reserve meanwhile, so that requests of one user do not wait for
+    /// each other; otherwise the reserve is for those whose share has room. What is no request is
     /// refused at once.
-    async fn claim_of_share(&self, bytes: usize) -> Result<Claim, IntakeError> {
-        let share = &self.intake.share;
-        let patience = self.intake.account.as_ref().map(|_| SHARE_PATIENCE);
-        let end = Instant::now() + patience.unwrap_or_default();
+    async fn claim_of_share(&mut self, bytes: usize) -> Result<Claim, IntakeError> {
+        let (share, budget) = (
+            Arc::clone(&self.intake.share),
+            Arc::clone(&self.intake.budget),
+        );
+        let holds_a_part = self.account.held.get() > bytes;
+        let end = Instant::now() + SHARE_PATIENCE;
         loop {
             let returned = share.returned();
+            self.take_reserve_of_request();
             let limit = match self.reserve {
                 Some(_) => usize::MAX,
-                None => self.intake.budget.limits.share,
+                None => budget.limits.share,
             };
-            let exhausted = match Claim::new(share, bytes, limit) {
+            let exhausted = match Claim::new(&share, bytes, limit) {
                 Ok(claim) => return Ok(claim),
                 Err(held) => IntakeError::ShareExhausted(held),
             };
-            if timeout_at(end, returned).await.is_err() {
+            if self.intake.account.is_none() {
                 return Err(exhausted);
+            }
+            let reserve = Arc::clone(&budget.reserve).acquire_owned();
+            tokio::select! {
+                biased;
+                () = returned => {}
+                Ok(reserve) = reserve, if holds_a_part && self.intake.gets_reserve => self.keep_reserve(reserve),
+                () = sleep_until(end) => return Err(exhausted),
             }
         }
     }
@@ -246,6 +262,8 @@ impl MemoryReservation {
         let reserve = Arc::new(permit);
         *self.account.reserve.lock() = Arc::downgrade(&reserve);
         self.reserve = Some(reserve);
+        // Others of the request that wait for the share need it no longer.
+        self.intake.share.wake();
     }
 
     /// Returns what is more than `bytes`.

@@ -32,5 +32,5 @@ pub(crate) async fn complete_search(
     })
     .await?;
     let result = completions::document(&found, request)?;
-    respond_across_kinds(&result, representation, &request.ignored, &warnings)
+    respond_across_kinds(&result, representation, &request.ignored, &warnings).await
 }

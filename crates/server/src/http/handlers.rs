@@ -15,7 +15,7 @@ use super::{
     guarded_body::guarded,
     limits::UserPermit,
     request_body::json_body,
-    response::{document, tagged, unknown_parameters, with_warnings},
+    response::{counted_document, tagged, unknown_parameters, with_warnings},
 };
 use crate::{
     auth::{attributes::Attributes, authentication_mode::AuthenticationMode, caller::Caller},
@@ -65,7 +65,7 @@ pub(crate) async fn list_objects(
     if request.options.explain {
         let explained = explain::list(&plan, request).await?;
         return Ok(with_warnings(
-            document(&explained, representation)?,
+            counted_document(&explained, representation).await?,
             &warnings,
         ));
     }
@@ -106,7 +106,10 @@ pub(crate) async fn count_objects(
             representation.output,
         )?
     };
-    Ok(with_warnings(document(&result, representation)?, &warnings))
+    Ok(with_warnings(
+        counted_document(&result, representation).await?,
+        &warnings,
+    ))
 }
 
 /// Searches objects of every kind.
@@ -122,7 +125,7 @@ pub(crate) async fn search_objects(
     let kinds = across_kinds(api, caller, catalog, &list.clusters).await?;
     let (found, warnings) = objects::search(&kinds, request).await?;
     let result = objects::document(&found, representation.output)?;
-    respond_across_kinds(&result, representation, &list.ignored, &warnings)
+    respond_across_kinds(&result, representation, &list.ignored, &warnings).await
 }
 
 /// Searches all kinds.
@@ -139,14 +142,14 @@ pub(crate) async fn search_all_kinds(
     let kinds = across_kinds(api, caller, catalog, &named).await?;
     if request.explain {
         let (explanation, warnings) = search::explain(&kinds, request).await?;
-        return respond_across_kinds(&explanation, representation, &list.ignored, &warnings);
+        return respond_across_kinds(&explanation, representation, &list.ignored, &warnings).await;
     }
     let (found, warnings) = search::search(&kinds, request, &api.keys, |bytes| {
         api.limits.reserve_query(caller, bytes)
     })
     .await?;
     let result = objects::document(&found, representation.output)?;
-    respond_across_kinds(&result, representation, &list.ignored, &warnings)
+    respond_across_kinds(&result, representation, &list.ignored, &warnings).await
 }
 
 /// Finds the relations of an object.
@@ -161,7 +164,7 @@ pub(crate) async fn related_objects(
     let kinds = across_kinds(api, caller, catalog, &list.clusters).await?;
     let (found, warnings) = related::search(&kinds, request).await?;
     let result = related::document(&found, representation.output)?;
-    respond_across_kinds(&result, representation, &list.ignored, &warnings)
+    respond_across_kinds(&result, representation, &list.ignored, &warnings).await
 }
 
 /// Shows one object as all clusters have it.
@@ -177,7 +180,7 @@ pub(crate) async fn merged_object(
     let interpreter = interpreter(api, kinds.catalog(), caller);
     let (object, warnings) = merged::merge(&kinds, &interpreter, request).await?;
     let result = merged::document(&object, representation.output)?;
-    respond_across_kinds(&result, representation, &list.ignored, &warnings)
+    respond_across_kinds(&result, representation, &list.ignored, &warnings).await
 }
 
 /// Reports how the clusters that the caller may see are read, and the registries to those who may
@@ -202,7 +205,7 @@ pub(crate) async fn report_fleet(
         }
     };
     let report = fleet::document(&visible, &api.metrics.lags(), registries)?;
-    document(&report, representation)
+    counted_document(&report, representation).await
 }
 
 /// Counts the images of Pods.
@@ -222,7 +225,10 @@ pub(crate) async fn count_images(
     let (counts, incomplete) = images::count(plan).await?;
     warnings.extend(incomplete);
     let result = images::document(&counts, representation.output)?;
-    Ok(with_warnings(document(&result, representation)?, &warnings))
+    Ok(with_warnings(
+        counted_document(&result, representation).await?,
+        &warnings,
+    ))
 }
 
 /// Runs an operation of a resource interpreter on the object in the body.
@@ -245,7 +251,7 @@ pub(crate) async fn interpret(
         interpreted.interpreted_by.into(),
     );
     Ok(with_warnings(
-        document(&aggregate::raw(&result.into())?, representation)?,
+        counted_document(&aggregate::raw(&result.into())?, representation).await?,
         &interpreter.warnings(),
     ))
 }
@@ -281,7 +287,7 @@ pub(super) async fn across_kinds<'s>(
     AcrossKinds::new(mode, permits, caller, catalog, named).await
 }
 
-pub(super) fn respond_across_kinds(
+pub(super) async fn respond_across_kinds(
     result: &RawValue,
     representation: Representation,
     ignored: &[String],
@@ -289,7 +295,10 @@ pub(super) fn respond_across_kinds(
 ) -> Result<Response, ApiError> {
     let mut all = unknown_parameters(ignored);
     all.extend(bounded(warnings.to_vec()));
-    Ok(with_warnings(document(result, representation)?, &all))
+    Ok(with_warnings(
+        counted_document(result, representation).await?,
+        &all,
+    ))
 }
 
 /// A query plan for a caller.

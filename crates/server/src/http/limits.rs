@@ -291,18 +291,10 @@ impl InFlightRequest {
 pub(crate) fn no_memory(error: &IntakeError) -> ApiError {
     match error {
         IntakeError::TooLarge(limit) => ApiError::TooLarge(*limit),
-        IntakeError::RequestTooLarge(limit) => ApiError::Unprocessable(format!(
-            "one request may hold {} MiB of memory, and this one needs more; request less at a time",
-            limit >> 20
-        )),
-        IntakeError::ShareExhausted(held) => ApiError::Busy(format!(
-            "your other requests hold {} MiB of memory; read their responses first, or send fewer at a time",
-            held >> 20
-        )),
-        IntakeError::Slow => ApiError::Busy(
-            "the response was read too slowly while others waited for memory".to_owned(),
-        ),
-        IntakeError::Broken(error) => ApiError::Busy(error.to_string()),
+        IntakeError::RequestTooLarge(_) => ApiError::Unprocessable(error.for_user()),
+        IntakeError::ShareExhausted(_) | IntakeError::Slow | IntakeError::Broken(_) => {
+            ApiError::Busy(error.for_user())
+        }
     }
 }
 

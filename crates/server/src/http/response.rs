@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 
 use super::compression::Compressible;
 use crate::{
-    read::list,
+    read::{counted_bytes::CountedBytes, list},
     render::{
         etag::{self, IfNoneMatch},
         representation::Representation,
@@ -33,18 +33,36 @@ pub(crate) fn json(code: StatusCode, body: Body) -> Response {
     response
 }
 
-/// A document that is no object, in the representation that the client wants.
+/// A document of this server itself, in the representation that the client wants.
 pub(crate) fn document(
     json_text: &RawValue,
     representation: Representation,
 ) -> Result<Response, ApiError> {
-    let bytes = Bytes::from(representation.document(json_text.get())?);
+    let bytes = representation.document(json_text.get())?;
+    Ok(whole(bytes.into(), representation))
+}
+
+/// A document of what the fleet has, within the memory of the request.
+pub(crate) async fn counted_document(
+    json_text: &RawValue,
+    representation: Representation,
+) -> Result<Response, ApiError> {
+    let json_text = json_text.get();
+    let mut shown = CountedBytes::new();
+    shown
+        .make_room(json_text.len() + representation.size_of(json_text))
+        .await?;
+    shown.bytes = representation.document(json_text)?;
+    Ok(whole(shown.finish(), representation))
+}
+
+fn whole(bytes: Bytes, representation: Representation) -> Response {
     let tag = Some(etag::of(&bytes));
-    Ok(tagged(list::ListResponse {
+    tagged(list::ListResponse {
         body: Body::from(bytes),
         media_type: representation.encoding.media_type(),
         tag,
-    }))
+    })
 }
 
 pub(crate) fn tagged(list: list::ListResponse) -> Response {

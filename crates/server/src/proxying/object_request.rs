@@ -27,8 +27,10 @@ use super::{
     request_body::{RequestBody, refused_body},
 };
 use crate::{
-    http::{guarded_body::guarded, request_body::read_body, response},
-    read::{query_plan::QueryPlan, snapshot, store_moves::PlannedCatalog},
+    http::{request_body::read_body, response},
+    read::{
+        counted_bytes::CountedBytes, query_plan::QueryPlan, snapshot, store_moves::PlannedCatalog,
+    },
     render::representation::{Endpoint, OutputKind, Representation},
     request::{api_error::ApiError, uri::RequestUri},
 };
@@ -325,13 +327,9 @@ impl ObjectRequest<'_> {
         let encoded = MemberResponse {
             status: response.status,
             headers,
-            body: self.encoded(*representation, &shown_object).await?.into(),
+            body: self.encoded(*representation, &shown_object).await?,
         };
-        // The memory of the member's response stays reserved for the user as long as the encoded
-        // object is in memory.
-        Ok(encoded
-            .into_response()
-            .map(|body| guarded(body, response.body)))
+        Ok(encoded.into_response())
     }
 
     /// The object of the index, with a warning, for a member that is unreachable.
@@ -369,17 +367,18 @@ impl ObjectRequest<'_> {
 
     /// An object as the client wants it. One of another kind than the resource, such as a `Status`,
     /// is only encoded.
-    async fn encoded(
-        &self,
-        representation: Representation,
-        hit: &Hit,
-    ) -> Result<Vec<u8>, ApiError> {
+    async fn encoded(&self, representation: Representation, hit: &Hit) -> Result<Bytes, ApiError> {
         let mut computing = UserRequest::current().computing();
-        let bytes = hit.object.get().len();
-        let encoded = computing
-            .run(bytes, || self.encode(representation, hit))
+        let json = hit.object.get();
+        let mut encoded = CountedBytes::new();
+        encoded
+            .make_room(json.len() + representation.size_of(json))
+            .await?;
+        let shown = computing
+            .run(json.len(), || self.encode(representation, hit))
             .await;
-        encoded.ok_or(ApiError::TooManyRequests)?
+        encoded.bytes = shown.ok_or(ApiError::TooManyRequests)??;
+        Ok(encoded.finish())
     }
 
     fn encode(&self, representation: Representation, hit: &Hit) -> Result<Vec<u8>, ApiError> {

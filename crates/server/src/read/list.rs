@@ -21,6 +21,7 @@ use jiff::Timestamp;
 use serde_json::json;
 
 use super::{
+    counted_bytes::CountedBytes,
     page_reader::{self, CHUNK_BYTES, PageReader},
     query_plan::QueryPlan,
     snapshot,
@@ -186,48 +187,48 @@ struct ListStream {
 impl ListStream {
     /// The whole list, whose only page is in memory.
     async fn whole(mut self) -> Result<Bytes, ApiError> {
-        let mut bytes = Vec::with_capacity(self.reader.bytes() + self.reader.len() + HEAD_BYTES);
-        while !self.write_next(&mut bytes).await? {}
-        Ok(bytes.into())
+        let mut list = CountedBytes::new();
+        list.bytes
+            .reserve(self.reader.bytes() + self.reader.len() + HEAD_BYTES);
+        while !self.write_next(&mut list).await? {}
+        Ok(list.finish())
     }
 
     fn chunks(self) -> impl Stream<Item = Result<Bytes, ApiError>> {
-        try_unfold(Some((self, 0)), async |state| {
-            let Some((mut list, taken)) = state else {
+        try_unfold(Some(self), async |state| {
+            let Some(mut list) = state else {
                 return Ok(None);
             };
-            let chunk = match list.reader.keep_pace(taken) {
-                Ok(()) => list.chunk().await,
-                Err(error) => Err(error),
-            };
-            let (chunk, is_last) = chunk.inspect_err(|error| {
+            let (chunk, is_last) = list.chunk().await.inspect_err(|error| {
                 let resource = &list.reader.resource().plural;
                 tracing::warn!(%error, %resource, "a list was cut short");
             })?;
-            let taken = chunk.len();
-            Ok(Some((chunk, (!is_last).then_some((list, taken)))))
+            Ok(Some((chunk, (!is_last).then_some(list))))
         })
     }
 
     /// The next bytes, and whether they are the last.
     async fn chunk(&mut self) -> Result<(Bytes, bool), ApiError> {
-        let mut chunk = Vec::with_capacity(CHUNK_BYTES + USUAL_OBJECT_BYTES);
+        let mut chunk = CountedBytes::new();
+        chunk.bytes.reserve(CHUNK_BYTES + USUAL_OBJECT_BYTES);
         let mut is_last = false;
-        while !is_last && chunk.len() < CHUNK_BYTES {
+        while !is_last && chunk.bytes.len() < CHUNK_BYTES {
             is_last = self.write_next(&mut chunk).await?;
         }
-        Ok((chunk.into(), is_last))
+        Ok((chunk.finish(), is_last))
     }
 
     /// Writes the next object, or the end of the list. Returns whether it was the end.
-    async fn write_next(&mut self, out: &mut Vec<u8>) -> Result<bool, ApiError> {
+    async fn write_next(&mut self, list: &mut CountedBytes) -> Result<bool, ApiError> {
         let Some(hit) = self.reader.next().await? else {
-            self.encoder.finish(out)?;
+            self.encoder.finish(&mut list.bytes)?;
             self.reader.leave();
             return Ok(true);
         };
         let bytes = hit.object.get().len();
+        list.make_room(self.encoder.needed(&hit)).await?;
         let (encoder, rewritten_to) = (&mut self.encoder, self.rewritten_to);
+        let out = &mut list.bytes;
         let write = || match rewritten_to {
             None => encoder.write(out, &hit),
             Some(version) => encoder.write(

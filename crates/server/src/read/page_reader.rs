@@ -3,17 +3,13 @@
 
 use std::{time::Duration, vec};
 
-use fleetdex_core::query::{Cursor, Hit, Page, Query, ResourceName};
-use fleetdex_limits::request::UserRequest;
+use fleetdex_core::query::{Cursor, Hit, Page, Query, Requester, ResourceName};
+use fleetdex_limits::request::{SMALL_PAGE_BYTES, UserRequest};
 use fleetdex_store::merged::Merged;
 use tokio::time::timeout;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::{
-    query_plan::PAGE,
-    remaining_pages::RemainingPages,
-    sending_pace::{SendingPace, bytes_of},
-};
+use super::{query_plan::PAGE, remaining_pages::RemainingPages};
 use crate::request::api_error::ApiError;
 
 /// Timeout of one page.
@@ -33,7 +29,6 @@ pub(crate) struct PageReader {
     rest: RemainingPages,
     /// Whether the client continues after this page.
     is_one_page: bool,
-    pace: SendingPace,
     /// The objects of the current page that are left when the next one is requested.
     ahead_from: usize,
     /// The next page; `None` in it if it could not be read.
@@ -44,8 +39,6 @@ impl PageReader {
     /// Starts with the first page, or the one that the client requests. `is_one_page`: the client
     /// requests the next page.
     pub(crate) fn begin(stores: Merged, query: Query, first: Page, is_one_page: bool) -> Self {
-        let mut pace = SendingPace::of(&query.requester);
-        pace.begin_page(bytes_of(&first.items));
         let rest = RemainingPages::new(stores.clone(), first.next);
         let rest = if is_one_page { rest } else { rest.pinned() };
         let query = Query {
@@ -60,7 +53,6 @@ impl PageReader {
             hits: first.items.into_iter(),
             rest,
             is_one_page,
-            pace,
             ahead: None,
         }
     }
@@ -110,7 +102,6 @@ impl PageReader {
                 Some(page) => page,
                 None => read(&self.stores, &self.query, cursor).await?,
             };
-            self.pace.begin_page(bytes_of(&page.items));
             self.query.limit = next_limit(self.query.limit, &page.items);
             // The client reads, or it would not have got here.
             self.ahead_from = page.items.len().saturating_sub(1);
@@ -125,26 +116,26 @@ impl PageReader {
         let Some(cursor) = self.cursor().filter(|_| !self.is_one_page).cloned() else {
             return;
         };
-        if !self.pace.may_read_ahead(self.bytes()) {
+        let (request, bytes) = (UserRequest::current(), self.bytes());
+        let is_counted = bytes > SMALL_PAGE_BYTES && self.query.requester != Requester::Operator;
+        if is_counted && !request.memory().has_room_for(bytes) {
             return;
         }
         let (stores, query) = (self.stores.clone(), self.query.clone());
-        let page = tokio::spawn(
-            UserRequest::current().scope(async move { read(&stores, &query, &cursor).await.ok() }),
-        );
+        let read_next = async move { read(&stores, &query, &cursor).await.ok() };
+        let page = tokio::spawn(request.scope(read_next));
         self.ahead = Some(AbortOnDropHandle::new(page));
-    }
-
-    /// Records that the client has read `bytes` since the last call. An error if that is too slow
-    /// while others wait for memory.
-    pub(crate) fn keep_pace(&mut self, bytes: usize) -> Result<(), ApiError> {
-        self.pace.keep(bytes)
     }
 
     /// Leaves the next pages to the client, which has the whole response.
     pub(crate) fn leave(&mut self) {
         self.rest.leave();
     }
+}
+
+/// Bytes of the texts of objects.
+fn bytes_of(page: &[Hit]) -> usize {
+    page.iter().map(|hit| hit.object.get().len()).sum()
 }
 
 /// Reads one page.

@@ -48,6 +48,15 @@ impl Representation {
         Ok(representation)
     }
 
+    /// About how many bytes a document takes as it is shown, and before it is laid out.
+    pub fn size_of(&self, json: &str) -> usize {
+        if self.pretty || self.encoding == Encoding::Yaml {
+            json.len() + indent::laid_out_size(json.as_bytes()).unwrap_or(json.len())
+        } else {
+            json.len()
+        }
+    }
+
     /// Encodes a document that is no object.
     pub fn document(&self, json: &str) -> Result<Vec<u8>, ApiError> {
         object_encoder::encoded(*self, [json.as_bytes(), b"\n"].concat())

@@ -160,7 +160,7 @@ impl<V: EventView> EventStream<V> {
     }
 
     async fn event_lines(&mut self, events: &[Event]) -> Result<EventLines, ApiError> {
-        let mut lines = EventLines::new();
+        let mut lines = EventLines::of_changes();
         lines.make_room_for_events(events).await?;
         self.view.set_now(Timestamp::now());
         for event in events {
@@ -171,7 +171,7 @@ impl<V: EventView> EventStream<V> {
     }
 
     fn bookmark(&self) -> EventLines {
-        let mut lines = EventLines::new();
+        let mut lines = EventLines::of_changes();
         lines.add_bookmark(&self.view.bookmark(self.watch.version()));
         lines
     }
@@ -181,7 +181,7 @@ impl<V: EventView> EventStream<V> {
         if self.bookmarks {
             self.bookmark()
         } else {
-            EventLines::new()
+            EventLines::of_changes()
         }
     }
 
@@ -262,7 +262,7 @@ pub(super) fn bookmark_metadata(version: &str, ends_initial_events: bool) -> Val
 }
 
 fn error_line(error: &ApiError) -> EventLines {
-    let mut lines = EventLines::new();
+    let mut lines = EventLines::of_changes();
     lines.add_error(error);
     lines
 }

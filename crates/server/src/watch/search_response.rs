@@ -202,7 +202,7 @@ impl EventView for SearchView {
         let Some(first) = self.first.take() else {
             return Ok(None);
         };
-        let mut lines = EventLines::new();
+        let mut lines = EventLines::of_page();
         lines.add_bookmark(&self.bookmark_of(first, true));
         Ok(Some(lines))
     }

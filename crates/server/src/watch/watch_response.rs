@@ -148,8 +148,7 @@ impl EventView for ResourceView {
         let Some(mut initial) = self.initial.take() else {
             return Ok(None);
         };
-        initial.reader.keep_pace(initial.sent_bytes)?;
-        let mut lines = EventLines::new();
+        let mut lines = EventLines::of_page();
         while lines.len() < CHUNK_BYTES {
             let Some(hit) = initial.reader.next().await? else {
                 if initial.is_marked && self.bookmarks {
@@ -162,7 +161,6 @@ impl EventView for ResourceView {
             let object = self.encoded(&Hit { object, ..hit }).await?;
             lines.add(EventKind::Added, &object);
         }
-        initial.sent_bytes = lines.len();
         self.initial = Some(initial);
         Ok(Some(lines))
     }

@@ -24,7 +24,7 @@ use fleetdex_core::{
 };
 use fleetdex_limits::{
     fair_semaphore::FairPermit,
-    intake::MemoryReservation,
+    intake::{IntakeError, MemoryReservation},
     request::{SMALL_PAGE_BYTES, UserRequest},
 };
 use futures::FutureExt as _;
@@ -47,8 +47,6 @@ use crate::{
     sort_position::SortPosition,
 };
 
-/// The operation, for error messages.
-const READING: &str = "a page of the embedded store";
 /// How long a query waits for a thread, and for memory, unless its request ends before.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -58,7 +56,8 @@ pub(super) struct RunningQuery {
     pub(super) cancellation: Cancellation,
     /// The view that was opened for the result.
     opened: Option<OpenedView>,
-    _thread: FairPermit<Requester>,
+    /// `None`: its request waits for nothing, as it has the reserve of the memory.
+    _thread: Option<FairPermit<Requester>>,
 }
 
 /// A view that is closed unless its result is sent.
@@ -102,12 +101,13 @@ impl Memory {
         requester: &Requester,
         work: impl FnOnce(&mut RunningQuery) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
-        let thread = self
-            .shared
-            .readers
-            .acquire(requester.clone(), PATIENCE)
-            .await
-            .ok_or_else(too_many_queries)?;
+        let thread = match requester {
+            Requester::User(_) if UserRequest::current().memory().has_reserve() => None,
+            _ => {
+                let thread = self.shared.readers.acquire(requester.clone(), PATIENCE);
+                Some(thread.await.ok_or_else(too_many_queries)?)
+            }
+        };
         let cancellation = Cancellation::default();
         let _cancels = cancellation.0.clone().drop_guard();
         let mut running = RunningQuery {
@@ -159,7 +159,7 @@ impl Memory {
                     memory,
                 });
             };
-            reserved.map_err(|error| no_memory(READING, &error))?;
+            reserved.map_err(|error| no_room(&error))?;
             let hits = running.hits(&documents, &HeldMemory::new(memory))?;
             Ok(PageInMemory::Unpacked(hits, found))
         });
@@ -175,7 +175,7 @@ impl Memory {
         let reserved = timeout(PATIENCE, memory.grow(bytes_of(&documents))).await;
         reserved
             .map_err(|_| no_memory_in_time())?
-            .map_err(|error| no_memory(READING, &error))?;
+            .map_err(|error| no_room(&error))?;
         let memory = HeldMemory::new(memory);
         let unpack = move |running: &mut RunningQuery| running.hits(&documents, &memory);
         let hits = self.read(requester, unpack).await?;
@@ -183,6 +183,13 @@ impl Memory {
             opened.keep();
         }
         Ok((hits, found))
+    }
+}
+
+fn no_room(error: &IntakeError) -> StoreError {
+    match error {
+        IntakeError::RequestTooLarge(_) => StoreError::RequestTooLarge(error.for_user()),
+        other => no_memory("a page of the embedded store", other),
     }
 }
 

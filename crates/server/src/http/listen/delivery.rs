@@ -6,8 +6,10 @@
 //! and which a second future beside the sending one waits for. Bodies are sent in pieces, so that
 //! each 64 KiB have the same time however the handler produces them.
 //!
-//! Guarantee: a response ends when a piece of 64 KiB is unread for 30 seconds, or for 5 seconds and
-//! a little while others wait for the memory of its request, or at its [`ResponseDeadline`].
+//! Guarantee: a response ends when a piece of 64 KiB is unread for 30 seconds, or at its
+//! [`ResponseDeadline`]; while others wait for the memory of its request, also when a piece is unread
+//! for 5 seconds and a little, or when pieces that were unread for 5 seconds together have less than
+//! 1,280 KiB.
 
 use std::{
     pin::Pin,
@@ -18,7 +20,7 @@ use std::{
 
 use axum::{body::Body, response::Response};
 use bytes::Bytes;
-use fleetdex_limits::intake::Intake;
+use fleetdex_limits::intake::{Intake, PACE, PACE_WINDOW};
 use fleetdex_telemetry::metrics::AbortReason;
 use http::StatusCode;
 use http_body::{Body as _, Frame, SizeHint};
@@ -33,8 +35,6 @@ use super::{activity::RequestGuard, connection_metrics::ConnectionMetrics};
 
 /// How long a client may take to read one piece of a response: 2 kB/s at least.
 pub const PIECE_TIMEOUT: Duration = Duration::from_secs(30);
-/// The same while others wait for the memory of its request: 13 kB/s at least.
-const HELD_PIECE_TIMEOUT: Duration = Duration::from_secs(5);
 /// How often a response that may hold memory is looked at.
 const CHECK_INTERVAL: Duration = Duration::from_secs(2);
 /// Bytes of a piece.
@@ -60,7 +60,7 @@ struct ResponseTimer(Arc<TimerState>);
 #[derive(Debug, Default)]
 struct TimerState {
     deadlines: Mutex<TimerDeadlines>,
-    /// Notified when a response with a deadline starts.
+    /// Notified when a response with a deadline starts, or one is too slow.
     deadline_set: Notify,
 }
 
@@ -70,19 +70,33 @@ struct TimerDeadlines {
     unread_since: Option<Instant>,
     response: Option<Instant>,
     memory: Option<Intake>,
+    /// Of the pieces of the current window.
+    window: SentPieces,
+    /// Whether others waited for memory at the end of a window of too few bytes.
+    is_too_slow: bool,
+}
+
+/// Pieces that the client has read.
+#[derive(Debug, Default)]
+struct SentPieces {
+    bytes: usize,
+    /// How long they were unread. The time in which nothing was there to be sent does not count.
+    unread: Duration,
 }
 
 impl TimerDeadlines {
     fn due(&self) -> Option<(Instant, AbortReason)> {
-        let is_waited_for = self.memory.as_ref().is_some_and(Intake::is_waited_for);
-        let limit = if is_waited_for {
-            HELD_PIECE_TIMEOUT
+        let limit = if self.is_waited_for() {
+            PACE_WINDOW
         } else {
             PIECE_TIMEOUT
         };
-        let unread = self
-            .unread_since
-            .map(|since| (since + limit, AbortReason::SlowClient));
+        let unread_since = self.unread_since.filter(|_| !self.is_too_slow);
+        let unread = match unread_since {
+            Some(since) => Some(since + limit),
+            None => self.is_too_slow.then(Instant::now),
+        };
+        let unread = unread.map(|at| (at, AbortReason::SlowClient));
         let over = self
             .response
             .map(|deadline| (deadline, AbortReason::DeadlineExceeded));
@@ -90,6 +104,23 @@ impl TimerDeadlines {
             .into_iter()
             .flatten()
             .min_by_key(|(at, _)| *at)
+    }
+
+    fn is_waited_for(&self) -> bool {
+        self.memory.as_ref().is_some_and(Intake::is_waited_for)
+    }
+
+    /// Notes that the client has read the piece that was unread.
+    fn piece_read(&mut self, bytes: usize) {
+        let Some(since) = self.unread_since.take() else {
+            return;
+        };
+        self.window.bytes += bytes;
+        self.window.unread += since.elapsed();
+        if self.window.unread >= PACE_WINDOW {
+            self.is_too_slow = self.window.bytes < PACE && self.is_waited_for();
+            self.window = SentPieces::default();
+        }
     }
 
     /// How long nothing expires that is not due now.
@@ -112,6 +143,7 @@ impl ResponseTimer {
             unread_since: Some(Instant::now()),
             response,
             memory,
+            ..TimerDeadlines::default()
         };
         if has_any {
             self.0.deadline_set.notify_one();
@@ -122,8 +154,12 @@ impl ResponseTimer {
         self.lock().unread_since = Some(Instant::now());
     }
 
-    fn piece_read(&self) {
-        self.lock().unread_since = None;
+    fn piece_read(&self, bytes: usize) {
+        let mut deadlines = self.lock();
+        deadlines.piece_read(bytes);
+        if deadlines.is_too_slow {
+            self.0.deadline_set.notify_one();
+        }
     }
 
     fn stop(&self) {
@@ -204,6 +240,7 @@ pub(super) fn timed(mut response: Response, request: RequestGuard) -> Response {
         Body::new(DeliveryBody {
             body,
             rest: Bytes::new(),
+            piece: 0,
             timer,
             request,
         })
@@ -215,6 +252,8 @@ struct DeliveryBody {
     body: Body,
     /// The unsent rest of the last frame.
     rest: Bytes,
+    /// Bytes of the piece that was sent last.
+    piece: usize,
     timer: ResponseTimer,
     request: RequestGuard,
 }
@@ -233,6 +272,7 @@ impl DeliveryBody {
         };
         self.timer.piece_unread();
         self.request.piece_unread();
+        self.piece = length;
         self.rest.split_to(length)
     }
 }
@@ -245,7 +285,7 @@ impl http_body::Body for DeliveryBody {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        self.timer.piece_read();
+        self.timer.piece_read(self.piece);
         self.request.piece_read();
         if self.rest.is_empty() {
             let frame = match ready!(Pin::new(&mut self.body).poll_frame(context)) {
@@ -368,7 +408,23 @@ mod tests {
         });
         let begun = Instant::now();
         assert_eq!(unread().await, Err(AbortReason::SlowClient));
-        assert!(begun.elapsed() <= HELD_PIECE_TIMEOUT + CHECK_INTERVAL);
+        assert!(begun.elapsed() <= PACE_WINDOW + CHECK_INTERVAL);
+
+        // Each piece is read in time, and all of them too slowly.
+        let begun = Instant::now();
+        let slow = cut_if_unread(async {
+            let mut response = Response::new(large());
+            response
+                .extensions_mut()
+                .insert(ResponseMemory(holder.clone()));
+            let mut body = timed(response, Activity::new().begin()).into_body();
+            while let Some(frame) = body.frame().await {
+                frame.unwrap();
+                sleep(Duration::from_secs(1)).await;
+            }
+        });
+        assert_eq!(slow.await, Err(AbortReason::SlowClient));
+        assert_eq!(begun.elapsed(), PACE_WINDOW);
         others.iter().for_each(JoinHandle::abort);
     }
 

@@ -1,5 +1,38 @@
 //! Indentation of a stream of compact JSON.
 
+/// An object of members that takes more than this when it is laid out, and four times its text,
+/// stays on one line: half a megabyte of zeros in 500 nested lists would take a gigabyte.
+const MAX_LAID_OUT: usize = 16 << 20;
+
+/// About how many bytes JSON takes with an indented line for each of its values, or for each line of
+/// its texts; `None` if it stays on one line.
+pub fn laid_out_size(json: &[u8]) -> Option<usize> {
+    let (mut size, mut depth, mut in_text) = (json.len(), 1_usize, false);
+    let mut bytes = json.iter();
+    while let Some(byte) = bytes.next() {
+        match byte {
+            b'\\' if in_text => {
+                let breaks_line = bytes.next() == Some(&b'n');
+                size += 2 * depth * usize::from(breaks_line);
+            }
+            b'"' => in_text = !in_text,
+            _ if in_text => {}
+            b'{' | b'[' => {
+                depth += 1;
+                size += 2 * depth + 1;
+            }
+            b'}' | b']' => {
+                depth = depth.saturating_sub(1).max(1);
+                size += 2 * depth + 1;
+            }
+            b',' => size += 2 * depth + 1,
+            b':' => size += 1,
+            _ => {}
+        }
+    }
+    (size <= MAX_LAID_OUT.max(4 * json.len())).then_some(size)
+}
+
 /// Indents a stream of JSON that comes in pieces of any size.
 #[derive(Debug, Default)]
 pub struct Indenter {
@@ -13,6 +46,12 @@ pub struct Indenter {
 impl Indenter {
     /// Appends the next piece.
     pub fn write(&mut self, out: &mut Vec<u8>, json: &[u8]) {
+        let Some(size) = laid_out_size(json) else {
+            self.just_opened = false;
+            out.extend_from_slice(json);
+            return;
+        };
+        out.reserve(size);
         for &byte in json {
             if self.in_text {
                 out.push(byte);

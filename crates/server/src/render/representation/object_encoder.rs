@@ -52,7 +52,7 @@ impl ObjectEncoder {
     ///
     /// `with_columns` is false for all but the first event of a watch, which alone has column definitions.
     pub fn object(&self, hit: &Hit, with_columns: bool) -> Result<Vec<u8>, ApiError> {
-        let mut json = Vec::with_capacity(hit.object.get().len());
+        let mut json = Vec::with_capacity(hit.object.get().len() + 1);
         match (&self.table, self.representation.output) {
             (Some(table), OutputKind::Table(version, _)) => {
                 let metadata = json!({ "resourceVersion": resource_version(hit.object.get()) });
@@ -157,6 +157,11 @@ impl ListEncoder {
     /// The media type of the response.
     pub fn media_type(&self) -> &'static str {
         self.layout.media_type()
+    }
+
+    /// About how many bytes it takes to append an item: with another version, and as it is shown.
+    pub fn needed(&self, hit: &Hit) -> usize {
+        hit.object.get().len() + self.layout.representation.size_of(hit.object.get())
     }
 
     /// Appends an item, and the head of the list before the first one.

@@ -185,6 +185,36 @@ fn hit(object: &Value) -> Hit {
     }
 }
 
+#[test]
+fn an_object_that_indentation_makes_too_long_stays_on_one_line() {
+    let zeros = vec!["0"; 170_000].join(",");
+    let nested = format!("{}{zeros}{}", "[".repeat(50), "]".repeat(50));
+    let object: Value = serde_json::from_str(&format!(r#"{{"a":{nested}}}"#)).unwrap();
+    let [deep, flat] = [hit(&object), hit(&json!({ "a": [1, 2] }))];
+    for encoding in [Encoding::Json, Encoding::Yaml] {
+        let show = |hits: &[&Hit]| {
+            let mut list = encoder(OutputKind::Object, encoding, true).list(&json!({}));
+            let mut out = Vec::new();
+            for hit in hits {
+                list.write(&mut out, hit).unwrap();
+            }
+            list.finish(&mut out).unwrap();
+            out
+        };
+        let shown = show(&[&flat, &deep, &flat]);
+        let length = deep.object.get().len();
+        assert!(shown.len() < length + 1_000, "{} of {length}", shown.len());
+        let items: Value = match encoding {
+            Encoding::Json => serde_json::from_slice(&shown).unwrap(),
+            Encoding::Yaml => serde_saphyr::from_slice(&shown).unwrap(),
+        };
+        assert_eq!(
+            items["items"],
+            json!([{ "a": [1, 2] }, object, { "a": [1, 2] }])
+        );
+    }
+}
+
 fn namespaces() -> Vec<Hit> {
     let namespace = |name: &str| {
         hit(&json!({ "apiVersion": "v1", "kind": "Namespace",

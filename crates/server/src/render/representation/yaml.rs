@@ -10,6 +10,8 @@ use serde::{
     de::{DeserializeSeed, MapAccess, SeqAccess, Visitor},
 };
 
+use super::indent::laid_out_size;
+
 /// Words that some version of YAML reads as a boolean or null, in lower case.
 const WORDS: [&str; 9] = ["true", "false", "yes", "no", "on", "off", "y", "n", "null"];
 
@@ -31,6 +33,16 @@ pub fn write(
     position: YamlPosition,
     indent: usize,
 ) -> Result<(), serde_json::Error> {
+    let Some(size) = laid_out_size(json) else {
+        // JSON is YAML, too.
+        if position != YamlPosition::Top {
+            out.push(b' ');
+        }
+        out.extend_from_slice(json.trim_ascii_end());
+        out.push(b'\n');
+        return Ok(());
+    };
+    out.reserve(size);
     let mut deserializer = serde_json::Deserializer::from_slice(json);
     YamlValue {
         out,

@@ -32,6 +32,7 @@ impl From<StoreError> for ApiError {
             StoreError::Superseded => Self::Superseded(error.to_string()),
             StoreError::TooComplex => Self::VersionExpired(error.to_string()),
             StoreError::Crowded(message) => Self::Crowded(message),
+            StoreError::RequestTooLarge(message) => Self::Unprocessable(message),
             StoreError::Invalid(message) => Self::bad_request(message),
             StoreError::Busy { status, .. } => Self::Busy(format!(
                 "the store is overloaded or blocked (HTTP {status})"

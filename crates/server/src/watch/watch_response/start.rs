@@ -27,8 +27,6 @@ pub(super) struct InitialEvents {
     pub(super) version: FleetVersion,
     /// Whether a bookmark marks their end.
     pub(super) is_marked: bool,
-    /// Bytes of the last chunk, which the client has read when it asks for the next one.
-    pub(super) sent_bytes: usize,
 }
 
 /// Finds the starting point that the request asks for; reads the first page of existing objects.
@@ -75,7 +73,6 @@ pub(super) async fn start(
             reader,
             version,
             is_marked,
-            sent_bytes: 0,
         }),
     })
 }
