@@ -4,9 +4,8 @@
 /// answer.
 pub(super) const STEP: usize = 64 << 10;
 
-/// A reservation of up to this size is small: some dozens of usual objects, or a line of a watch of
-/// one of 256 KiB.
-pub(super) const SMALL: usize = 1 << 20;
+/// A reservation of up to this size is small: some dozens of usual objects.
+pub(super) const SMALL: usize = 256 << 10;
 
 /// How many bytes each kind of body may have, and all of them together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

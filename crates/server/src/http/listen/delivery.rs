@@ -8,7 +8,7 @@
 //!
 //! Guarantee: a response ends when a piece of 64 KiB is unread for 30 seconds, or at its
 //! [`ResponseDeadline`]; while others wait for the memory of its request, also when a piece is unread
-//! for 5 seconds and a little, or when pieces that were unread for 5 seconds together have less than
+//! for 2 seconds and a little, or when pieces that were unread for 5 seconds together have less than
 //! 1,280 KiB.
 
 use std::{
@@ -35,8 +35,10 @@ use super::{activity::RequestGuard, connection_metrics::ConnectionMetrics};
 
 /// How long a client may take to read one piece of a response: 2 kB/s at least.
 pub const PIECE_TIMEOUT: Duration = Duration::from_secs(30);
+/// The same while others wait for the memory of its request: 32 kB/s at least.
+const HELD_PIECE_TIMEOUT: Duration = Duration::from_secs(2);
 /// How often a response that may hold memory is looked at.
-const CHECK_INTERVAL: Duration = Duration::from_secs(2);
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// Bytes of a piece.
 pub const PIECE_BYTES: usize = 64 * 1024;
 
@@ -87,7 +89,7 @@ struct SentPieces {
 impl TimerDeadlines {
     fn due(&self) -> Option<(Instant, AbortReason)> {
         let limit = if self.is_waited_for() {
-            PACE_WINDOW
+            HELD_PIECE_TIMEOUT
         } else {
             PIECE_TIMEOUT
         };
@@ -408,7 +410,7 @@ mod tests {
         });
         let begun = Instant::now();
         assert_eq!(unread().await, Err(AbortReason::SlowClient));
-        assert!(begun.elapsed() <= PACE_WINDOW + CHECK_INTERVAL);
+        assert!(begun.elapsed() <= HELD_PIECE_TIMEOUT + CHECK_INTERVAL);
 
         // Each piece is read in time, and all of them too slowly.
         let begun = Instant::now();
