@@ -87,8 +87,8 @@ enum Command {
 const THREAD_KEEP_ALIVE: Duration = Duration::from_millis(10);
 
 /// A runtime whose threads end soon when they have nothing to do: what a thread has freed is
-/// returned when that thread allocates again, or ends. With tokio's 10 s, threads that have computed
-/// something large once held 500 MiB of freed memory.
+/// returned when that thread allocates again, or ends. With tokio's 10 s, threads that had computed
+/// held more than all requests together: docs/adr/0014-allocator.md.
 fn serving_runtime() -> io::Result<tokio::runtime::Runtime> {
     tokio::runtime::Builder::new_multi_thread()
         .enable_all()

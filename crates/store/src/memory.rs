@@ -10,6 +10,7 @@ mod aggregate;
 mod cancellation;
 mod contents;
 mod order;
+mod pages;
 mod ranked;
 mod reader;
 mod reader_threads;

@@ -65,8 +65,7 @@ impl IntakeError {
                 "your other requests hold {} MiB of memory; read their responses first, or send fewer at a time",
                 held >> 20
             ),
-            Self::Slow => "the body was sent too slowly while others waited for memory".to_owned(),
-            Self::TooLarge(_) | Self::Broken(_) => self.to_string(),
+            Self::Slow | Self::TooLarge(_) | Self::Broken(_) => self.to_string(),
         }
     }
 }
@@ -190,7 +189,6 @@ impl MemoryReservation {
         let of_request = Claim::new(&account.held, more, largest)
             .map_err(|_| IntakeError::RequestTooLarge(largest))?;
         let of_share = self.claim_of_share(more).await?;
-        self.take_reserve_of_request();
         if self.reserve.is_none() {
             let steps = u32::try_from(more / STEP).unwrap_or(u32::MAX);
             let _waiting = WaiterGuard::new(&budget.waiting);

@@ -49,9 +49,7 @@ pub(crate) async fn counted_document(
 ) -> Result<Response, ApiError> {
     let json_text = json_text.get();
     let mut shown = CountedBytes::new();
-    shown
-        .make_room(json_text.len() + representation.size_of(json_text))
-        .await?;
+    shown.make_room(representation.needed(json_text)).await?;
     shown.bytes = representation.document(json_text)?;
     Ok(whole(shown.finish(), representation))
 }

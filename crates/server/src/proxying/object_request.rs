@@ -371,9 +371,7 @@ impl ObjectRequest<'_> {
         let mut computing = UserRequest::current().computing();
         let json = hit.object.get();
         let mut encoded = CountedBytes::new();
-        encoded
-            .make_room(json.len() + representation.size_of(json))
-            .await?;
+        encoded.make_room(representation.needed(json)).await?;
         let shown = computing
             .run(json.len(), || self.encode(representation, hit))
             .await;

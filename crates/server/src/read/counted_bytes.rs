@@ -8,8 +8,8 @@ use tokio::time::timeout;
 
 use crate::{http::limits::no_memory, request::api_error::ApiError};
 
-/// What takes no more than this while it is made is not counted: when it is sent, it has some 64
-/// KiB.
+/// What takes no more than this while it is made is not counted: lines of a watch have 64 KiB when
+/// they are sent, a chunk of a list or an object 192 KiB at most.
 const UNCOUNTED: usize = 256 << 10;
 /// How long bytes wait for memory.
 const TIMEOUT: Duration = Duration::from_secs(20);

@@ -13,6 +13,7 @@ mod yaml;
 #[cfg(test)]
 mod tests;
 
+use fleetdex_limits::computing::beside_serving_if_long;
 pub use format::{Encoding, Endpoint, IncludeObject, MetaVersion, OutputKind, Representation};
 use http::{HeaderMap, header};
 pub use object_encoder::{ListEncoder, ObjectEncoder};
@@ -48,13 +49,15 @@ impl Representation {
         Ok(representation)
     }
 
-    /// About how many bytes a document takes as it is shown, and before it is laid out.
-    pub fn size_of(&self, json: &str) -> usize {
-        if self.pretty || self.encoding == Encoding::Yaml {
-            json.len() + indent::laid_out_size(json.as_bytes()).unwrap_or(json.len())
-        } else {
-            json.len()
+    /// About how many bytes it takes to show a document that is in memory: changed, as it is shown,
+    /// and before that is laid out.
+    pub fn needed(&self, json: &str) -> usize {
+        let length = json.len();
+        if !self.pretty && self.encoding != Encoding::Yaml {
+            return 2 * length;
         }
+        let laid_out = || indent::laid_out_size(json.as_bytes());
+        2 * length + beside_serving_if_long(length, laid_out).unwrap_or(length)
     }
 
     /// Encodes a document that is no object.

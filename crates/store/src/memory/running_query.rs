@@ -8,9 +8,7 @@
 //! - a query that is cancelled (its client has gone away, or it timed out) frees its thread before
 //!   the next object is unpacked, or when the order of one cluster that is being sorted is
 //!   complete;
-//! - a view that was opened for a result that is no longer wanted is closed;
-//! - the objects of a page for a user are unpacked within the memory of the user's request. A query
-//!   that waits for it has no thread meanwhile.
+//! - a view that was opened for a result that is no longer wanted is closed.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -22,13 +20,7 @@ use fleetdex_core::{
         owners::MAX_OWNERS,
     },
 };
-use fleetdex_limits::{
-    fair_semaphore::FairPermit,
-    intake::{IntakeError, MemoryReservation},
-    request::{SMALL_PAGE_BYTES, UserRequest},
-};
-use futures::FutureExt as _;
-use tokio::time::timeout;
+use fleetdex_limits::{fair_semaphore::FairPermit, request::UserRequest};
 
 use super::{
     Memory, MemoryState,
@@ -39,35 +31,31 @@ use super::{
     view::{PlacedViewPage, SortPlace, View, ViewPage},
 };
 use crate::{
-    StoreError,
-    document::StoredDocument,
-    error::{no_memory, no_memory_in_time},
-    packed::Unpacker,
-    query_filter::Filter,
+    StoreError, document::StoredDocument, packed::Unpacker, query_filter::Filter,
     sort_position::SortPosition,
 };
 
 /// How long a query waits for a thread, and for memory, unless its request ends before.
-const PATIENCE: Duration = Duration::from_secs(30);
+pub(super) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A query that runs.
 pub(super) struct RunningQuery {
     pub(super) shared: Arc<MemoryState>,
     pub(super) cancellation: Cancellation,
     /// The view that was opened for the result.
-    opened: Option<OpenedView>,
+    pub(super) opened: Option<OpenedView>,
     /// `None`: its request waits for nothing, as it has the reserve of the memory.
     _thread: Option<FairPermit<Requester>>,
 }
 
 /// A view that is closed unless its result is sent.
-struct OpenedView {
+pub(super) struct OpenedView {
     shared: Arc<MemoryState>,
     name: Option<String>,
 }
 
 impl OpenedView {
-    fn keep(mut self) {
+    pub(super) fn keep(mut self) {
         self.name = None;
     }
 }
@@ -82,17 +70,6 @@ impl Drop for OpenedView {
 
 /// The documents of a page, and what else is known of it.
 pub(super) type PageDocuments<T> = (Vec<Arc<StoredDocument>>, T);
-
-/// A page, as far as there was memory for it.
-enum PageInMemory<T> {
-    Unpacked(Vec<Hit>, T),
-    Waiting {
-        documents: Vec<Arc<StoredDocument>>,
-        found: T,
-        opened: Option<OpenedView>,
-        memory: MemoryReservation,
-    },
-}
 
 impl Memory {
     /// Runs a read of a requester on a reader thread, in turn.
@@ -131,70 +108,6 @@ impl Memory {
         }
         answer
     }
-
-    /// Reads a page of a requester: finds its documents, and unpacks their objects when there is
-    /// memory for them.
-    pub(super) async fn read_page<T: Send + 'static>(
-        &self,
-        requester: &Requester,
-        find: impl FnOnce(&mut RunningQuery) -> Result<PageDocuments<T>, StoreError> + Send + 'static,
-    ) -> Result<(Vec<Hit>, T), StoreError> {
-        let memory = match requester {
-            Requester::User(_) => Some(UserRequest::current().memory().reservation()),
-            Requester::Operator => None,
-        };
-        let read = self.read(requester, move |running| {
-            let (documents, found) = find(running)?;
-            let Some(mut memory) = memory.filter(|_| bytes_of(&documents) > SMALL_PAGE_BYTES)
-            else {
-                let hits = running.hits(&documents, &HeldMemory::default())?;
-                return Ok(PageInMemory::Unpacked(hits, found));
-            };
-            let reserved = memory.grow(bytes_of(&documents)).now_or_never();
-            let Some(reserved) = reserved else {
-                return Ok(PageInMemory::Waiting {
-                    documents,
-                    found,
-                    opened: running.opened.take(),
-                    memory,
-                });
-            };
-            reserved.map_err(|error| no_room(&error))?;
-            let hits = running.hits(&documents, &HeldMemory::new(memory))?;
-            Ok(PageInMemory::Unpacked(hits, found))
-        });
-        let (documents, found, opened, mut memory) = match read.await? {
-            PageInMemory::Unpacked(hits, found) => return Ok((hits, found)),
-            PageInMemory::Waiting {
-                documents,
-                found,
-                opened,
-                memory,
-            } => (documents, found, opened, memory),
-        };
-        let reserved = timeout(PATIENCE, memory.grow(bytes_of(&documents))).await;
-        reserved
-            .map_err(|_| no_memory_in_time())?
-            .map_err(|error| no_room(&error))?;
-        let memory = HeldMemory::new(memory);
-        let unpack = move |running: &mut RunningQuery| running.hits(&documents, &memory);
-        let hits = self.read(requester, unpack).await?;
-        if let Some(opened) = opened {
-            opened.keep();
-        }
-        Ok((hits, found))
-    }
-}
-
-fn no_room(error: &IntakeError) -> StoreError {
-    match error {
-        IntakeError::RequestTooLarge(_) => StoreError::RequestTooLarge(error.for_user()),
-        other => no_memory("a page of the embedded store", other),
-    }
-}
-
-fn bytes_of(documents: &[Arc<StoredDocument>]) -> usize {
-    documents.iter().map(|document| document.object_len()).sum()
 }
 
 impl RunningQuery {
@@ -374,7 +287,7 @@ impl RunningQuery {
     }
 
     /// The objects of documents, which hold memory together.
-    fn hits(
+    pub(super) fn hits(
         &self,
         documents: &[Arc<StoredDocument>],
         memory: &HeldMemory,

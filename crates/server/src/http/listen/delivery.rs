@@ -37,7 +37,7 @@ use super::{activity::RequestGuard, connection_metrics::ConnectionMetrics};
 pub const PIECE_TIMEOUT: Duration = Duration::from_secs(30);
 /// The same while others wait for the memory of its request: 32 kB/s at least.
 const HELD_PIECE_TIMEOUT: Duration = Duration::from_secs(2);
-/// How often a response that may hold memory is looked at.
+/// How often a response that may hold memory is looked at while a piece is unread.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// Bytes of a piece.
 pub const PIECE_BYTES: usize = 64 * 1024;
@@ -93,19 +93,16 @@ impl TimerDeadlines {
         } else {
             PIECE_TIMEOUT
         };
-        let unread_since = self.unread_since.filter(|_| !self.is_too_slow);
-        let unread = match unread_since {
-            Some(since) => Some(since + limit),
-            None => self.is_too_slow.then(Instant::now),
+        let slow = if self.is_too_slow {
+            Some(Instant::now())
+        } else {
+            self.unread_since.map(|since| since + limit)
         };
-        let unread = unread.map(|at| (at, AbortReason::SlowClient));
+        let slow = slow.map(|at| (at, AbortReason::SlowClient));
         let over = self
             .response
             .map(|deadline| (deadline, AbortReason::DeadlineExceeded));
-        [unread, over]
-            .into_iter()
-            .flatten()
-            .min_by_key(|(at, _)| *at)
+        [slow, over].into_iter().flatten().min_by_key(|(at, _)| *at)
     }
 
     fn is_waited_for(&self) -> bool {
@@ -125,11 +122,13 @@ impl TimerDeadlines {
         }
     }
 
-    /// How long nothing expires that is not due now.
+    /// How long nothing expires that is not due now: what becomes unread meanwhile has its whole
+    /// time.
     fn interval(&self) -> Duration {
-        match self.memory {
-            Some(_) => CHECK_INTERVAL,
-            None => PIECE_TIMEOUT,
+        match (&self.memory, self.unread_since) {
+            (Some(_), Some(_)) => CHECK_INTERVAL,
+            (Some(_), None) => HELD_PIECE_TIMEOUT,
+            (None, _) => PIECE_TIMEOUT,
         }
     }
 }
@@ -168,9 +167,9 @@ impl ResponseTimer {
         *self.lock() = TimerDeadlines::default();
     }
 
-    /// Waits until a timeout expires. It wakes at least every [`PIECE_TIMEOUT`], or every
-    /// [`CHECK_INTERVAL`] while a response may hold memory, and no piece that becomes unread
-    /// meanwhile expires before that.
+    /// Waits until a timeout expires. It wakes at least every [`PIECE_TIMEOUT`]; while a response may
+    /// hold memory, every [`HELD_PIECE_TIMEOUT`], and every [`CHECK_INTERVAL`] while a piece is
+    /// unread. No piece that becomes unread meanwhile expires before that.
     async fn expired(&self) -> AbortReason {
         loop {
             let (due, interval) = {

@@ -1,7 +1,7 @@
 //! Indentation of a stream of compact JSON.
 
 /// An object of members that takes more than this when it is laid out, and four times its text,
-/// stays on one line: half a megabyte of zeros in 500 nested lists would take a gigabyte.
+/// stays on one line: 1.5 MB of zeros in 500 nested lists would take 750 MB.
 const MAX_LAID_OUT: usize = 16 << 20;
 
 /// About how many bytes JSON takes with an indented line for each of its values, or for each line of

@@ -159,9 +159,9 @@ impl ListEncoder {
         self.layout.media_type()
     }
 
-    /// About how many bytes it takes to append an item: with another version, and as it is shown.
+    /// About how many bytes it takes to append an item.
     pub fn needed(&self, hit: &Hit) -> usize {
-        hit.object.get().len() + self.layout.representation.size_of(hit.object.get())
+        self.layout.representation.needed(hit.object.get())
     }
 
     /// Appends an item, and the head of the list before the first one.
