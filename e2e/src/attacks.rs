@@ -42,6 +42,8 @@ pub const LIMIT_MIB: u64 = 1_024;
 const RECOVERY: Duration = Duration::from_secs(40);
 /// How often objects change that change.
 const CHANGE_INTERVAL: Duration = Duration::from_secs(1);
+/// What tells how long one step of a task has kept a thread that serves.
+const LONGEST_POLL: &str = "fleetdex_longest_poll_seconds{";
 /// The name of all attacks at once.
 const ALL: &str = "all";
 
@@ -125,6 +127,7 @@ impl Plan {
         let mut report = AttackReport {
             limited_by: scene.group.name(),
             outcomes: Vec::new(),
+            longest_polls: Vec::new(),
             shows_all: self.shows_all,
         };
         for attack in attacks.iter().filter(|attack| is_wanted(attack.name)) {
@@ -139,6 +142,12 @@ impl Plan {
             }
             let outcome = self.attack(&scene, &at_once, ALL, "all at once", self.together);
             report.outcomes.push(shown(outcome.await?));
+        }
+        if let Ok(metrics) = scene.operator.metrics().await {
+            let samples = metrics
+                .lines()
+                .filter(|line| line.starts_with(LONGEST_POLL));
+            report.longest_polls = samples.map(str::to_owned).collect();
         }
         Ok(report)
     }

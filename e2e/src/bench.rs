@@ -40,6 +40,7 @@ mod search;
 mod search_fields;
 mod simulated;
 mod sizes;
+mod steps;
 mod takeover;
 mod times;
 mod tracing;

@@ -9,6 +9,8 @@ use serde_json::{Value, json};
 
 use crate::{fleet::ApiServer, http, kubectl::Kubectl, objects::Objects, operator::Operator};
 
+/// The media type of Tables, as kubectl sends it.
+pub const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io";
 /// The path of the query API, at the control plane and at the operator.
 pub const GROUP: &str = "/apis/search.fleetdex.io/v1alpha1";
 

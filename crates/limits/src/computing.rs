@@ -74,6 +74,11 @@ impl Default for ComputingTurns {
 }
 
 impl UserComputing {
+    /// The user.
+    pub(crate) fn user(&self) -> Arc<str> {
+        Arc::clone(&self.user)
+    }
+
     /// Runs `work` on `bytes` bytes, at once if these are few. `None`: there was no turn for it.
     pub async fn run<T>(&mut self, bytes: usize, work: impl FnOnce() -> T) -> Option<T> {
         if HAS_TURN.get() {

@@ -5,7 +5,7 @@
 //! memory that it holds itself, and requests that each hold a part never wait for each other for
 //! ever: one of them at a time gets the reserve, and ends.
 
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use tokio::task_local;
 
@@ -83,6 +83,11 @@ impl UserRequest {
     /// The memory of the request.
     pub fn memory(&self) -> &Intake {
         &self.memory
+    }
+
+    /// The user; empty, if there is none.
+    pub fn user(&self) -> Arc<str> {
+        self.computing.user()
     }
 
     /// Computes for the request.

@@ -30,6 +30,7 @@ mod placing;
 mod points_in_time;
 mod policy_exclusion;
 mod previous_state;
+mod query_slots;
 mod ranked;
 mod reader;
 mod refresh;

@@ -51,6 +51,8 @@ pub struct AttackReport {
     pub outcomes: Vec<Outcome>,
     /// What limited the memory.
     pub limited_by: &'static str,
+    /// The samples of the longest steps of tasks at the end.
+    pub longest_polls: Vec<String>,
     /// Whether examples of good answers are shown, too.
     pub shows_all: bool,
 }
@@ -198,6 +200,9 @@ impl fmt::Display for AttackReport {
             for (status, text) in samples.filter(|(status, _)| self.shows_all || **status >= 300) {
                 writeln!(notes, "- {}: a {status}: {}", outcome.name, text.trim())?;
             }
+        }
+        for sample in &self.longest_polls {
+            writeln!(notes, "- {sample}")?;
         }
         out.write_str(&notes)
     }

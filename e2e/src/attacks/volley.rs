@@ -17,9 +17,8 @@ use tokio::{
 };
 
 use super::front::{Front, FrontClient, RequestUser};
+use crate::query_api::TABLE;
 
-/// The media type of Tables, as kubectl sends it.
-pub const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io";
 /// The pause after a refusal, so that the attackers leave processor time to the other servers of
 /// this machine.
 const PAUSE: Duration = Duration::from_millis(50);

@@ -27,6 +27,7 @@ use super::query_client::{LARGE_FLEET, NAME, QueryClient, Target, WARM_UP, all_p
 use super::search;
 use super::sizes::DEADLINE;
 use super::sizes::Sizes;
+use super::steps;
 use super::times::Times;
 use crate::{
     fleet::Fleet,
@@ -85,6 +86,7 @@ pub async fn measure(
     members.remove_embedded_registry().await?;
     search::measure(&query_client, sizes.queries, figures).await?;
     first_view::measure(&operator, objects, figures).await?;
+    steps::measure(&query_client, &operator, figures).await?;
     scan(&query_client, &operator, figures).await?;
     members.remove_registries().await?;
     operator.terminate(Duration::from_secs(30)).await?;

@@ -65,6 +65,11 @@ impl Scrape {
     pub fn event_to_ack_since(&self, earlier: &Self) -> Histogram {
         Histogram::gained(&earlier.0, &self.0, "fleetdex_event_to_ack_seconds")
     }
+
+    /// Of all evaluations, the shares of the steps they may take that they took.
+    pub fn shares_of_steps(&self) -> Histogram {
+        Histogram::gained("", &self.0, "fleetdex_evaluation_steps_ratio")
+    }
 }
 
 /// Upper bounds and cumulative counts, in order.

@@ -9,10 +9,15 @@
 //! One flow alone takes half of them, two greedy flows leave a quarter, and a flow that has none
 //! gets the next free one. No share has to be configured, and none depends on the number of flows.
 //!
+//! With more flows than permits, most of those that wait have none. In the order of arrival, each
+//! would wait for everything that flows with long queues asked for before it. Instead there are
+//! rounds, in each of which a flow has a turn of up to [`TURN`] requests. Flows with short queues
+//! come first in their round. A flow that begins to wait belongs to the next round, so that a round
+//! ends however many flows arrive.
+//!
 //! Guarantees:
 //! - the permits taken never exceed those that exist;
-//! - of the flows that wait, the one with the fewest permits gets the next one; among equals, the
-//!   one that has waited longest;
+//! - of the flows that wait, the one with the fewest permits gets the next one; equals take turns;
 //! - no flow waits while the rule gives it a permit;
 //! - a full queue refuses no flow that has fewer requests in it than another one: the last request of
 //!   the flow with the most gives way.
@@ -24,6 +29,9 @@ use std::{
 
 use fleetdex_core::planted::{Bug, planted};
 
+/// Requests of a flow in one turn: about what a list asks of an API server one after the other.
+const TURN: u64 = 4;
+
 /// The permits, the flows that hold them, and the requests that wait for them.
 #[derive(Debug)]
 pub struct FairQueue<F> {
@@ -34,17 +42,32 @@ pub struct FairQueue<F> {
     waiting: usize,
     flows: HashMap<F, Flow>,
     next_number: RequestNumber,
+    /// The number of the round.
+    round: u64,
 }
 
 /// Names a request that waits. Numbers grow in the order of arrival.
 pub type RequestNumber = u64;
 
-/// The permits of a flow, and its requests that wait, in the order of arrival. A flow with neither
-/// is removed.
+/// The permits of a flow, and its requests that wait, in the order of arrival. A flow without both
+/// is kept until the round of its next turn begins.
 #[derive(Debug, Default)]
 struct Flow {
     held: usize,
     waiting: VecDeque<RequestNumber>,
+    /// Requests that waited and were admitted, [`TURN`] of them in each round.
+    served: u64,
+}
+
+impl Flow {
+    /// The round of its next request.
+    fn round(&self) -> u64 {
+        self.served / TURN
+    }
+
+    fn is_empty(&self) -> bool {
+        self.held == 0 && self.waiting.is_empty()
+    }
 }
 
 /// What happens to a request that arrives.
@@ -75,6 +98,7 @@ impl<F: Hash + Eq + Clone> FairQueue<F> {
             waiting: 0,
             flows: HashMap::new(),
             next_number: 0,
+            round: 0,
         }
     }
 
@@ -99,11 +123,11 @@ impl<F: Hash + Eq + Clone> FairQueue<F> {
         }
         let number = self.next_number;
         self.next_number += 1;
-        self.flows
-            .entry(flow.clone())
-            .or_default()
-            .waiting
-            .push_back(number);
+        let flow = self.flows.entry(flow.clone()).or_default();
+        if flow.waiting.is_empty() {
+            flow.served = flow.served.max((self.round + 1) * TURN);
+        }
+        flow.waiting.push_back(number);
         self.waiting += 1;
         match displaced {
             None => Arrival::Queued(number),
@@ -149,6 +173,7 @@ impl<F: Hash + Eq + Clone> FairQueue<F> {
         known.waiting.remove(position);
         self.waiting -= 1;
         self.remove_if_empty(flow);
+        self.end_rounds_if_none_waits();
         true
     }
 
@@ -161,32 +186,55 @@ impl<F: Hash + Eq + Clone> FairQueue<F> {
         let waiting = self
             .flows
             .values_mut()
-            .filter_map(|flow| Some((flow.held, *flow.waiting.front()?, flow)));
-        let (held, number, flow) = waiting.min_by_key(|(held, number, _)| (*held, *number))?;
-        if held >= free {
+            .filter_map(|flow| Some((*flow.waiting.front()?, flow)));
+        let (number, flow) = waiting
+            .min_by_key(|(number, flow)| (flow.held, flow.round(), flow.waiting.len(), *number))?;
+        if flow.held >= free {
             return None;
         }
         flow.waiting.pop_front();
         flow.held += 1;
+        // Rounds that it missed while it had more permits than others are not made up for.
+        flow.served = flow.served.max(self.round * TURN);
+        let round = flow.round();
+        flow.served += 1;
         self.taken += 1;
         self.waiting -= 1;
+        if round > self.round {
+            self.round = round;
+            self.flows
+                .retain(|_, flow| !flow.is_empty() || flow.served > round * TURN);
+        }
+        self.end_rounds_if_none_waits();
         Some(number)
     }
 
     fn remove_if_empty(&mut self, flow: &F) {
+        let begun = self.round * TURN;
         if self
             .flows
             .get(flow)
-            .is_some_and(|known| known.held == 0 && known.waiting.is_empty())
+            .is_some_and(|known| known.is_empty() && known.served <= begun)
         {
             self.flows.remove(flow);
         }
+    }
+
+    fn end_rounds_if_none_waits(&mut self) {
+        if self.waiting > 0 {
+            return;
+        }
+        self.round = 0;
+        self.flows.retain(|_, flow| {
+            flow.served = 0;
+            !flow.is_empty()
+        });
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
+    use std::collections::{BTreeMap, BTreeSet};
 
     use proptest::prelude::*;
 
@@ -235,6 +283,75 @@ mod tests {
         );
     }
 
+    #[test]
+    fn among_more_flows_than_permits_long_queues_do_not_delay_short_ones() {
+        let mut queue = FairQueue::new(1, 1_000);
+        assert_eq!(queue.arrive(&"first"), Arrival::Admitted);
+        for _ in 0..100 {
+            for flow in ["a", "b"] {
+                assert!(matches!(queue.arrive(&flow), Arrival::Queued(_)));
+            }
+        }
+        let mut flow = "first";
+        let turn = usize::try_from(TURN).unwrap();
+        let mut served = Vec::new();
+        // One request after the other.
+        let mut quiet = None;
+        while served.len() < 10 * turn {
+            if quiet.is_none() {
+                let Arrival::Queued(number) = queue.arrive(&"quiet") else {
+                    panic!("there is no permit")
+                };
+                quiet = Some(number);
+            }
+            let [number] = queue.leave(&flow)[..] else {
+                panic!("all wait")
+            };
+            if quiet == Some(number) {
+                flow = "quiet";
+                quiet = None;
+            } else {
+                flow = if number % 2 == 0 { "a" } else { "b" };
+            }
+            served.push(flow);
+        }
+        // In each round it has its turn before the others.
+        let quiet = ["quiet"].repeat(turn);
+        assert_eq!(served[..turn], quiet, "{served:?}");
+        assert_eq!(served[3 * turn..4 * turn], quiet, "{served:?}");
+        let of = |flow| served.iter().filter(|served| **served == flow).count();
+        assert!(of("a") >= 3 * turn && of("b") >= 3 * turn, "{served:?}");
+    }
+
+    #[test]
+    fn a_flow_with_two_requests_does_not_wait_for_all_flows_that_come_after_it() {
+        let mut queue = FairQueue::new(1, 1_000);
+        assert_eq!(queue.arrive(&0), Arrival::Admitted);
+        let office = u32::MAX;
+        let numbers = [queue.arrive(&office), queue.arrive(&office)];
+        let mut flows: HashMap<RequestNumber, u32> = numbers
+            .iter()
+            .map(|arrival| match arrival {
+                Arrival::Queued(number) => (*number, office),
+                _ => panic!("there is no permit"),
+            })
+            .collect();
+        let (mut flow, mut served) = (0, 0);
+        for other in 1..100 {
+            let Arrival::Queued(number) = queue.arrive(&other) else {
+                panic!("there is no permit")
+            };
+            flows.insert(number, other);
+            let [number] = queue.leave(&flow)[..] else {
+                panic!("all wait")
+            };
+            flow = flows[&number];
+            served += usize::from(flow == office);
+            assert!(queue.flows.len() < 110);
+        }
+        assert_eq!(served, 2);
+    }
+
     /// What a flow does. The numbers choose among the requests that exist.
     #[derive(Clone, Debug)]
     enum QueueStep {
@@ -258,6 +375,8 @@ mod tests {
         permits: usize,
         held: Vec<u16>,
         waiting: BTreeMap<RequestNumber, u16>,
+        /// How often the second flow got a permit while the first waited, and both had as many.
+        passed: BTreeMap<(u16, u16), u64>,
     }
 
     impl QueueModel {
@@ -279,7 +398,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn permits_are_shared_fairly_after_any_steps(permits in 1_usize..12, queue_length in 0_usize..12, steps in prop::collection::vec(step(), 0..200)) {
+        fn permits_are_shared_fairly_after_any_steps(permits in 1_usize..12, queue_length in 0_usize..12, steps in prop::collection::vec(step(), 0..400)) {
             let mut queue = FairQueue::new(permits, queue_length);
             let mut model = QueueModel { permits, ..QueueModel::default() };
             for step in steps {
@@ -291,6 +410,7 @@ mod tests {
                             Arrival::QueuedInsteadOf { number, displaced } => {
                                 prop_assert!(!may_wait && (queued > 0 || !model.is_admissible(flow)));
                                 let of = model.waiting.remove(&displaced).unwrap();
+                                model.passed.retain(|(waiting, _), _| *waiting != of);
                                 prop_assert_eq!(model.queued_by(of) + 1, most, "another flow has more");
                                 prop_assert!(queued + 1 < most);
                                 prop_assert!(model.waiting.iter().all(|(number, waiting)| *waiting != of || *number < displaced), "a later one of the flow stays");
@@ -313,9 +433,15 @@ mod tests {
                             let flow = model.waiting[&number];
                             let fewest = model.waiting.values().map(|waiting| model.held_by(*waiting)).min();
                             prop_assert_eq!(fewest, Some(model.held_by(flow)), "another flow has less");
-                            let first = model.waiting.iter().find(|(_, waiting)| Some(model.held_by(**waiting)) == fewest);
-                            prop_assert_eq!(first.map(|(first, _)| *first), Some(number), "another one has waited longer");
                             prop_assert!(model.is_admissible(flow));
+                            prop_assert_eq!(model.waiting.iter().find(|(_, waiting)| **waiting == flow).map(|(first, _)| *first), Some(number), "another one of the flow has waited longer");
+                            let equals: BTreeSet<u16> = model.waiting.values().copied().filter(|waiting| *waiting != flow && Some(model.held_by(*waiting)) == fewest).collect();
+                            for equal in equals {
+                                let passed = model.passed.entry((equal, flow)).or_default();
+                                *passed += 1;
+                                prop_assert!(*passed <= 2 * TURN + 1, "it had the rest of a turn, one more, and one that it had missed");
+                            }
+                            model.passed.retain(|(waiting, _), _| *waiting != flow);
                             model.waiting.remove(&number);
                             model.held.push(flow);
                         }
@@ -323,6 +449,7 @@ mod tests {
                     QueueStep::Abandon(which) if !model.waiting.is_empty() => {
                         let number = *model.waiting.keys().nth(which % model.waiting.len()).unwrap();
                         let flow = model.waiting.remove(&number).unwrap();
+                        model.passed.retain(|(waiting, _), _| *waiting != flow);
                         prop_assert!(queue.abandon(&flow, number));
                         prop_assert!(!queue.abandon(&flow, number));
                     }

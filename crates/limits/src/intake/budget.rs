@@ -11,9 +11,13 @@ use std::{
 
 use http::Response;
 use parking_lot::Mutex;
-use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, futures::Notified};
+use tokio::sync::{Notify, futures::Notified};
 
-use super::limits::{MemoryLimits, STEP};
+use super::{
+    grants::{FreeMemory, Granted},
+    limits::{MemoryLimits, STEP},
+    queue::{Parts, Tag},
+};
 
 /// The memory of this process for what others send. Clones share it.
 #[derive(Clone)]
@@ -21,15 +25,9 @@ pub struct Budget(Arc<BudgetState>);
 
 pub(super) struct BudgetState {
     pub(super) limits: MemoryLimits,
-    /// One permit for each step of the shared part.
-    pub(super) steps: Arc<Semaphore>,
-    /// One permit for each step of what small reservations have besides.
-    pub(super) small: Arc<Semaphore>,
-    /// One permit: its holder needs no steps.
-    pub(super) reserve: Arc<Semaphore>,
+    /// What is free. The holder of the reserve needs no steps.
+    pub(super) free: FreeMemory,
     shares: Mutex<BTreeMap<String, Weak<HeldBytes>>>,
-    /// Readers that wait for memory.
-    pub(super) waiting: AtomicUsize,
     /// Bytes that are held now.
     pub(super) held: AtomicUsize,
     /// The most bytes that were held at any time.
@@ -42,6 +40,8 @@ pub(super) struct HeldBytes {
     bytes: AtomicUsize,
     /// Wakes those that wait for bytes to be returned.
     returned: Notify,
+    /// Its place in the queue for memory.
+    pub(super) tag: Mutex<Tag>,
 }
 
 impl HeldBytes {
@@ -79,7 +79,7 @@ impl HeldBytes {
 pub(super) struct Account {
     pub(super) held: Arc<HeldBytes>,
     /// The reserve, as long as one of them has it.
-    pub(super) reserve: Mutex<Weak<OwnedSemaphorePermit>>,
+    pub(super) reserve: Mutex<Weak<Granted>>,
 }
 
 impl Budget {
@@ -87,11 +87,12 @@ impl Budget {
     pub fn new(limits: MemoryLimits) -> Self {
         Self(Arc::new(BudgetState {
             limits,
-            steps: Arc::new(Semaphore::new(limits.shared_steps())),
-            small: Arc::new(Semaphore::new(limits.small / STEP)),
-            reserve: Arc::new(Semaphore::new(1)),
+            free: FreeMemory::new(Parts {
+                shared: limits.shared_steps(),
+                small: limits.small / STEP,
+                reserve: 1,
+            }),
             shares: Mutex::default(),
-            waiting: AtomicUsize::new(0),
             held: AtomicUsize::new(0),
             peak: AtomicUsize::new(0),
         }))
@@ -200,8 +201,7 @@ impl Intake {
     /// Whether others wait for memory, and this request holds some of it.
     pub fn is_waited_for(&self) -> bool {
         let account = self.account.as_ref();
-        account.is_some_and(|account| account.held.get() > 0)
-            && self.budget.waiting.load(Ordering::Relaxed) > 0
+        account.is_some_and(|account| account.held.get() > 0) && self.budget.is_waited_for()
     }
 
     /// Whether a reservation of the request has the reserve. Such a request waits for nothing that
@@ -224,7 +224,7 @@ impl Intake {
         let has_room = |held: usize, all| held.saturating_add(needed) <= all;
         has_room(self.share.get(), limits.share)
             && has_room(self.held(), limits.shared)
-            && self.budget.waiting.load(Ordering::Relaxed) == 0
+            && !self.budget.is_waited_for()
     }
 
     /// Bytes of the whole budget that are held now.

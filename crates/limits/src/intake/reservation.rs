@@ -2,24 +2,21 @@
 
 use std::{
     error::Error,
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
+    pin::pin,
+    sync::{Arc, atomic::Ordering},
     time::Duration,
 };
 
 use bytes::Bytes;
 use fleetdex_core::planted::{Bug, planted};
 use http_body_util::BodyExt as _;
-use tokio::{
-    sync::OwnedSemaphorePermit,
-    time::{Instant, sleep_until, timeout_at},
-};
+use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::{
     budget::{Account, HeldBytes, Intake},
+    grants::Granted,
     limits::{SMALL, STEP},
+    queue::{Demand, Parts},
 };
 
 /// Bytes of a body that are not counted, so that probes and most lines of watches do not wait for
@@ -76,10 +73,9 @@ pub struct MemoryReservation {
     /// Bytes that are reserved.
     reserved: usize,
     account: Arc<Account>,
-    permits: Option<OwnedSemaphorePermit>,
-    /// Steps that only small reservations have.
-    small: Option<OwnedSemaphorePermit>,
-    reserve: Option<Arc<OwnedSemaphorePermit>>,
+    /// Steps of the budget.
+    parts: Parts,
+    reserve: Option<Arc<Granted>>,
     pace: Pace,
 }
 
@@ -112,8 +108,7 @@ impl Intake {
             intake: self.clone(),
             reserved: 0,
             account: self.account.clone().unwrap_or_default(),
-            permits: None,
-            small: None,
+            parts: Parts::default(),
             reserve: None,
             pace: Pace {
                 intake: self.clone(),
@@ -134,7 +129,7 @@ impl Pace {
         if Instant::now() < window.end {
             return Ok(());
         }
-        if window.bytes < PACE && self.intake.budget.waiting.load(Ordering::Relaxed) > 0 {
+        if window.bytes < PACE && self.intake.budget.is_waited_for() {
             return Err(IntakeError::Slow);
         }
         self.window = Some(PaceWindow::begin());
@@ -190,19 +185,17 @@ impl MemoryReservation {
             .map_err(|_| IntakeError::RequestTooLarge(largest))?;
         let of_share = self.claim_of_share(more).await?;
         if self.reserve.is_none() {
-            let steps = u32::try_from(more / STEP).unwrap_or(u32::MAX);
-            let _waiting = WaiterGuard::new(&budget.waiting);
-            tokio::select! {
-                biased;
-                Ok(permits) = Arc::clone(&budget.steps).acquire_many_owned(steps) => match &mut self.permits {
-                    Some(held) => held.merge(permits),
-                    None => self.permits = Some(permits),
-                },
-                Ok(permits) = Arc::clone(&budget.small).acquire_many_owned(steps), if desired <= SMALL => match &mut self.small {
-                    Some(held) => held.merge(permits),
-                    None => self.small = Some(permits),
-                },
-                Ok(reserve) = Arc::clone(&budget.reserve).acquire_owned(), if self.intake.gets_reserve => self.keep_reserve(reserve),
+            let demand = Demand {
+                steps: more / STEP,
+                of_shared: true,
+                of_small: desired <= SMALL,
+                reserve: self.intake.gets_reserve,
+            };
+            let granted = budget.grant(&self.intake.share, demand).await;
+            if granted.is_reserve() {
+                self.keep_reserve(granted);
+            } else {
+                self.parts.add(granted.take());
             }
         }
         of_request.keep();
@@ -225,6 +218,14 @@ impl MemoryReservation {
         );
         let holds_a_part = self.account.held.get() > bytes;
         let end = Instant::now() + SHARE_PATIENCE;
+        // The bytes are asked for once there is room in the share.
+        let only_reserve = Demand {
+            steps: 0,
+            of_shared: false,
+            of_small: false,
+            reserve: true,
+        };
+        let mut reserve = pin!(budget.grant(&share, only_reserve));
         loop {
             let returned = share.returned();
             self.take_reserve_of_request();
@@ -239,11 +240,10 @@ impl MemoryReservation {
             if self.intake.account.is_none() {
                 return Err(exhausted);
             }
-            let reserve = Arc::clone(&budget.reserve).acquire_owned();
             tokio::select! {
                 biased;
                 () = returned => {}
-                Ok(reserve) = reserve, if holds_a_part && self.intake.gets_reserve => self.keep_reserve(reserve),
+                reserve = &mut reserve, if holds_a_part && self.intake.gets_reserve => self.keep_reserve(reserve),
                 () = sleep_until(end) => return Err(exhausted),
             }
         }
@@ -256,8 +256,8 @@ impl MemoryReservation {
         }
     }
 
-    fn keep_reserve(&mut self, permit: OwnedSemaphorePermit) {
-        let reserve = Arc::new(permit);
+    fn keep_reserve(&mut self, reserve: Granted) {
+        let reserve = Arc::new(reserve);
         *self.account.reserve.lock() = Arc::downgrade(&reserve);
         self.reserve = Some(reserve);
         // Others of the request that wait for the share need it no longer.
@@ -272,12 +272,8 @@ impl MemoryReservation {
             return;
         }
         // What is in the reserve leaves it with the last of its request.
-        let mut steps = less / STEP;
-        for permits in [&mut self.permits, &mut self.small].into_iter().flatten() {
-            let returned = permits.num_permits().min(steps);
-            drop(permits.split(returned));
-            steps -= returned;
-        }
+        let returned = self.parts.split(less / STEP);
+        self.intake.budget.give_back(returned);
         self.reserved = kept;
         self.count_less(less);
     }
@@ -320,30 +316,10 @@ impl MemoryReservation {
 impl Drop for MemoryReservation {
     fn drop(&mut self) {
         if planted(Bug::BudgetNotGivenBack) {
-            let permits = [self.permits.take(), self.small.take()];
-            permits
-                .into_iter()
-                .flatten()
-                .for_each(OwnedSemaphorePermit::forget);
             return;
         }
         self.count_less(self.reserved);
-    }
-}
-
-/// Counts a reader that waits for memory.
-struct WaiterGuard<'a>(&'a AtomicUsize);
-
-impl<'a> WaiterGuard<'a> {
-    fn new(waiting: &'a AtomicUsize) -> Self {
-        waiting.fetch_add(1, Ordering::Relaxed);
-        Self(waiting)
-    }
-}
-
-impl Drop for WaiterGuard<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
+        self.intake.budget.give_back(self.parts);
     }
 }
 

@@ -180,3 +180,38 @@ async fn a_cancelled_wait_returns_its_memory() {
     assert_eq!((budget.held(), intakes[2].share.get()), (0, 0));
     assert!(intakes[2].read(body(32), MIB).await.is_ok());
 }
+
+#[tokio::test(start_paused = true)]
+async fn who_wants_little_does_not_wait_for_all_who_came_before() {
+    let budget = Budget::new(MemoryLimits {
+        share: usize::MAX,
+        ..LIMITS
+    });
+    let greedy = budget.share("greedy");
+    let reserved = |intake: &Intake, bytes| {
+        let mut reservation = intake.reservation();
+        async move { reservation.grow(bytes).await.map(|()| reservation) }
+    };
+    // The shared part and the reserve.
+    let mut held = Vec::new();
+    for _ in 0..3 {
+        held.push(reserved(&greedy, MIB).await.unwrap());
+    }
+    let greedy: Vec<_> = (0..20)
+        .map(|_| tokio::spawn(reserved(&greedy, MIB)))
+        .collect();
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    let quiet = tokio::spawn(reserved(&budget.share("quiet"), 64 << 10));
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    assert!(!quiet.is_finished());
+    held.pop();
+    held.remove(0);
+    // Two more of the other user, who keep what they get, would leave nothing.
+    let quiet = timeout(Duration::from_secs(1), quiet).await;
+    assert!(quiet.expect("it waits for all of them").unwrap().is_ok());
+    drop(held);
+    for read in greedy {
+        assert!(read.await.unwrap().is_ok());
+    }
+    assert_eq!(budget.held(), 0);
+}

@@ -3,6 +3,7 @@
 //!
 //! Guarantees:
 //! - an error is never a decision; the key of a cached decision is the whole review;
+//! - equal reviews that are asked for at the same time are sent once;
 //! - each API server has slots of its own, which users share fairly ([`FairSemaphore`]): neither a
 //!   member that hangs nor a user with many reviews delays other users' reviews by the control
 //!   plane and other members;
@@ -14,6 +15,7 @@
 //!
 //! [`FairSemaphore`]: fleetdex_limits::fair_semaphore::FairSemaphore
 
+mod in_flight;
 mod reviewer;
 
 #[cfg(test)]
@@ -34,7 +36,10 @@ use prometheus_client::metrics::counter::Counter;
 use sha2::{Digest, Sha256};
 
 pub use self::reviewer::{ReviewError, Reviewer};
-use self::reviewer::{ReviewerState, SlotRequest, send};
+use self::{
+    in_flight::{ReviewKey, ReviewsInFlight},
+    reviewer::{ReviewerState, SlotRequest, send},
+};
 use super::{attributes::Attributes, caller::Caller, expiring_cache::PerOwnerExpiringCache};
 
 /// How long a decision is cached: how long a user still sees what has just been forbidden.
@@ -69,8 +74,6 @@ impl Decision {
 /// Gives the client of a member that is connected.
 pub type MemberClients = Arc<dyn Fn(&ClusterName) -> Option<Client> + Send + Sync>;
 
-/// A hash of a review and who decides.
-type ReviewKey = [u8; 32];
 /// What is kept of decisions, by user.
 type DecisionCache<V> = Mutex<PerOwnerExpiringCache<Arc<str>, ReviewKey, V>>;
 
@@ -85,6 +88,7 @@ struct SharedReviews {
     reviewers: Mutex<HashMap<Option<ClusterName>, Arc<ReviewerState>>>,
     decisions: DecisionCache<Decision>,
     in_namespaces: DecisionCache<bool>,
+    in_flight: ReviewsInFlight,
     refused: Counter,
 }
 
@@ -104,6 +108,7 @@ impl Reviews {
             reviewers: Mutex::default(),
             decisions: Mutex::new(PerOwnerExpiringCache::new(LIFETIME, CAPACITY)),
             in_namespaces: Mutex::new(PerOwnerExpiringCache::new(LIFETIME, NAMESPACES_CAPACITY)),
+            in_flight: ReviewsInFlight::default(),
             refused,
         }))
     }
@@ -150,7 +155,17 @@ impl Reviews {
         if let Some(cached) = cache.lock().get(caller.name.as_str(), &key) {
             return Ok(cached);
         }
-        let decision = kept(self.ask(reviewer, caller, &review).await?);
+        let decision = self.0.in_flight.join(key, || {
+            let (reviews, user) = (self.clone(), Arc::from(caller.name.as_str()));
+            let member = reviewer.member().cloned();
+            async move {
+                reviews
+                    .ask(Reviewer::of(member.as_ref()), user, &review)
+                    .await
+            }
+            .boxed()
+        });
+        let decision = kept(decision.await?);
         if attributes.bytes() < MAX_CACHED_BYTES {
             let user = caller.name.as_str().into();
             cache.lock().insert(user, key, decision.clone());
@@ -161,14 +176,14 @@ impl Reviews {
     async fn ask(
         &self,
         reviewer: Reviewer<'_>,
-        caller: &Caller,
+        user: Arc<str>,
         review: &SubjectAccessReview,
     ) -> Result<Decision, ReviewError> {
         let api: Api<SubjectAccessReview> = Api::all(self.client(reviewer)?);
         let parameters = PostParams::default();
         let slot = SlotRequest {
             state: self.reviewer(reviewer),
-            user: caller.name.as_str().into(),
+            user,
             is_member: reviewer != Reviewer::ControlPlane,
         };
         let span = span(reviewer);
@@ -195,10 +210,7 @@ impl Reviews {
 
     /// The state of an API server. Drops the states of members without reviews and failures.
     fn reviewer(&self, reviewer: Reviewer<'_>) -> Arc<ReviewerState> {
-        let name = match reviewer {
-            Reviewer::ControlPlane => None,
-            Reviewer::Member(name) => Some(name.clone()),
-        };
+        let name = reviewer.member().cloned();
         let mut reviewers = self.0.reviewers.lock();
         if let Some(known) = reviewers.get(&name) {
             return Arc::clone(known);
@@ -304,9 +316,6 @@ fn truncated(mut reason: String) -> String {
 }
 
 fn key(reviewer: Reviewer<'_>, review: &SubjectAccessReview) -> ReviewKey {
-    let reviewer = match reviewer {
-        Reviewer::ControlPlane => None,
-        Reviewer::Member(name) => Some(name.as_str()),
-    };
-    Sha256::digest(serde_json::json!([reviewer, review.spec]).to_string()).into()
+    let member = reviewer.member().map(ClusterName::as_str);
+    Sha256::digest(serde_json::json!([member, review.spec]).to_string()).into()
 }

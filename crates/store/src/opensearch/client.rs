@@ -18,6 +18,7 @@ use tower::ServiceExt;
 
 use super::{
     aws_refusal::aws_refusal,
+    query_slots::QuerySlots,
     responses::{Allowance, Answers, Purpose},
     role::with_remedy,
     transport::{OpenSearchService, StoreClosed, Timeout, TransportError},
@@ -49,6 +50,7 @@ pub(super) struct Client {
     service: OpenSearchService,
     answers: Answers,
     purpose: Purpose,
+    slots: QuerySlots,
     /// For error messages.
     address: String,
 }
@@ -66,8 +68,15 @@ impl Client {
             service,
             answers,
             purpose: Purpose::Upkeep,
+            slots: QuerySlots::default(),
             address,
         }
+    }
+
+    /// The same, whose queries of users share these slots.
+    #[must_use]
+    pub fn sharing(self, slots: QuerySlots) -> Self {
+        Self { slots, ..self }
     }
 
     /// The same for another purpose.
@@ -192,6 +201,10 @@ impl Client {
             })?;
         if let Some(span) = &span {
             span.propagate_to_opensearch(request.headers_mut());
+        }
+        if self.purpose == Purpose::Question {
+            let slot = self.slots.acquire(&UserRequest::current()).await?;
+            request.extensions_mut().insert(slot);
         }
         let response = self
             .service

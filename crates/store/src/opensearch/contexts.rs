@@ -10,6 +10,7 @@ use std::{
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 
+use super::query_slots::QuerySlots;
 use crate::{
     StoreError,
     view_quota::{QuotaExceeded, ViewLimits, ViewQuota},
@@ -48,6 +49,8 @@ pub(super) struct Contexts {
     pub(super) surveys: Semaphore,
     /// A permit for each revision that is opened.
     pub(super) openings: Semaphore,
+    /// A slot for each query of a user.
+    pub(super) queries: QuerySlots,
 }
 
 impl ListContexts {
@@ -65,6 +68,7 @@ impl ListContexts {
             visits: Semaphore::new(VISITS),
             surveys: Semaphore::new(SURVEYS),
             openings: Semaphore::new(OPENINGS),
+            queries: QuerySlots::default(),
         }))
     }
 

@@ -144,7 +144,12 @@ impl Engine {
     /// The same, sharing contexts with other engines of the same OpenSearch.
     #[must_use]
     pub fn sharing(self, contexts: ListContexts) -> Self {
-        Self { contexts, ..self }
+        let client = self.client.sharing(contexts.0.queries.clone());
+        Self {
+            client,
+            contexts,
+            ..self
+        }
     }
 
     pub(super) async fn send(

@@ -68,7 +68,20 @@ pub enum Reviewer<'a> {
     Member(&'a ClusterName),
 }
 
-impl Reviewer<'_> {
+impl<'a> Reviewer<'a> {
+    /// A member; without one, the control plane.
+    pub(super) fn of(member: Option<&'a ClusterName>) -> Self {
+        member.map_or(Self::ControlPlane, Self::Member)
+    }
+
+    /// The member, if it is one.
+    pub(super) fn member(self) -> Option<&'a ClusterName> {
+        match self {
+            Self::ControlPlane => None,
+            Self::Member(name) => Some(name),
+        }
+    }
+
     /// Its name in errors.
     pub(super) fn describe(self) -> String {
         match self {

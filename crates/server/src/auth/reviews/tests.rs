@@ -335,3 +335,34 @@ async fn decisions_about_900_namespaces_of_30_kinds_are_kept() {
     assert!(decided.await.unwrap());
     assert_eq!(control_plane.review_count(), 2 * 27_000 + 1);
 }
+
+#[tokio::test(start_paused = true)]
+async fn equal_reviews_at_the_same_time_are_sent_once() {
+    let control_plane = ApiServer::new(Behaviour::Responds);
+    let reviews = reviews(&control_plane, &control_plane);
+    let decide = |name: &'static str| {
+        let reviews = reviews.clone();
+        tokio::spawn(async move {
+            let (reviewer, about) = (Reviewer::ControlPlane, about("a"));
+            reviews.decide(reviewer, &user(name), &about).await
+        })
+    };
+    let (first, second, other) = (decide("alice"), decide("alice"), decide("bob"));
+    settle().await;
+    assert_eq!(control_plane.review_count(), 2, "one for each user");
+    // Who asked first leaves.
+    first.abort();
+    assert_eq!(second.await.unwrap(), Ok(Decision::Allowed));
+    assert_eq!(other.await.unwrap(), Ok(Decision::Allowed));
+    assert_eq!(control_plane.review_count(), 2);
+    assert!(reviews.0.in_flight.is_empty());
+
+    control_plane.behaves(Behaviour::Hangs);
+    let gone = decide("carol");
+    settle().await;
+    gone.abort();
+    settle().await;
+    assert!(reviews.0.in_flight.is_empty(), "nobody waits for it");
+    control_plane.behaves(Behaviour::Responds);
+    assert_eq!(decide("carol").await.unwrap(), Ok(Decision::Allowed));
+}

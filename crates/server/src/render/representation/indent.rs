@@ -3,11 +3,15 @@
 /// An object of members that takes more than this when it is laid out, and four times its text,
 /// stays on one line: 1.5 MB of zeros in 500 nested lists would take 750 MB.
 const MAX_LAID_OUT: usize = 16 << 20;
+/// An object that is nested more deeply stays on one line, too: `serde_json`, which YAML is written
+/// with, reads 128 levels.
+const MAX_DEPTH: usize = 100;
 
 /// About how many bytes JSON takes with an indented line for each of its values, or for each line of
 /// its texts; `None` if it stays on one line.
 pub fn laid_out_size(json: &[u8]) -> Option<usize> {
     let (mut size, mut depth, mut in_text) = (json.len(), 1_usize, false);
+    let mut deepest = depth;
     let mut bytes = json.iter();
     while let Some(byte) = bytes.next() {
         match byte {
@@ -19,6 +23,7 @@ pub fn laid_out_size(json: &[u8]) -> Option<usize> {
             _ if in_text => {}
             b'{' | b'[' => {
                 depth += 1;
+                deepest = deepest.max(depth);
                 size += 2 * depth + 1;
             }
             b'}' | b']' => {
@@ -30,7 +35,7 @@ pub fn laid_out_size(json: &[u8]) -> Option<usize> {
             _ => {}
         }
     }
-    (size <= MAX_LAID_OUT.max(4 * json.len())).then_some(size)
+    (deepest - 1 <= MAX_DEPTH && size <= MAX_LAID_OUT.max(4 * json.len())).then_some(size)
 }
 
 /// Indents a stream of JSON that comes in pieces of any size.

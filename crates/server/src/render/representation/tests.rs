@@ -4,7 +4,10 @@ use fleetdex_core::{
 };
 use http::{HeaderValue, header::ACCEPT};
 use jiff::Timestamp;
-use serde_json::{Value, json, value::to_raw_value};
+use serde_json::{
+    Value, json,
+    value::{RawValue, to_raw_value},
+};
 
 use super::*;
 use crate::render::table::TablePrinter;
@@ -212,6 +215,27 @@ fn an_object_that_indentation_makes_too_long_stays_on_one_line() {
             items["items"],
             json!([{ "a": [1, 2] }, object, { "a": [1, 2] }])
         );
+    }
+}
+
+#[test]
+fn an_object_that_is_nested_too_deeply_for_parsers_stays_on_one_line() {
+    let shown = |levels: usize, encoding| {
+        let nested = format!("{}1{}", r#"{"a":"#.repeat(levels), "}".repeat(levels));
+        let object = Hit {
+            object: RawValue::from_string(nested.clone()).unwrap().into(),
+            ..hit(&json!({}))
+        };
+        let encoder = encoder(OutputKind::Object, encoding, true);
+        let shown = encoder.object(&object, true).unwrap();
+        (String::from_utf8(shown).unwrap(), nested)
+    };
+    for encoding in [Encoding::Json, Encoding::Yaml] {
+        assert!(shown(100, encoding).0.lines().count() >= 100);
+        for levels in [101, 150] {
+            let (shown, nested) = shown(levels, encoding);
+            assert_eq!(shown.trim_end(), nested);
+        }
     }
 }
 
