@@ -12,8 +12,8 @@
 //! With more flows than permits, most of those that wait have none. In the order of arrival, each
 //! would wait for everything that flows with long queues asked for before it. Instead there are
 //! rounds, in each of which a flow has a turn of up to [`TURN`] requests. Flows with short queues
-//! come first in their round. A flow that begins to wait belongs to the next round, so that a round
-//! ends however many flows arrive.
+//! come first in their round. A flow that begins to wait, and has not begun its turn, belongs to the
+//! next round, so that a round ends however many flows arrive.
 //!
 //! Guarantees:
 //! - the permits taken never exceed those that exist;
@@ -124,8 +124,9 @@ impl<F: Hash + Eq + Clone> FairQueue<F> {
         let number = self.next_number;
         self.next_number += 1;
         let flow = self.flows.entry(flow.clone()).or_default();
-        if flow.waiting.is_empty() {
-            flow.served = flow.served.max((self.round + 1) * TURN);
+        let has_begun_its_turn = flow.served > self.round * TURN;
+        if flow.waiting.is_empty() && !has_begun_its_turn {
+            flow.served = (self.round + 1) * TURN;
         }
         flow.waiting.push_back(number);
         self.waiting += 1;

@@ -16,7 +16,7 @@ use tokio::sync::{Notify, futures::Notified};
 use super::{
     grants::{FreeMemory, Granted},
     limits::{MemoryLimits, STEP},
-    queue::{Parts, Tag},
+    queue::{MemoryParts, Tag},
 };
 
 /// The memory of this process for what others send. Clones share it.
@@ -26,7 +26,7 @@ pub struct Budget(Arc<BudgetState>);
 pub(super) struct BudgetState {
     pub(super) limits: MemoryLimits,
     /// What is free. The holder of the reserve needs no steps.
-    pub(super) free: FreeMemory,
+    pub(super) free: Arc<FreeMemory>,
     shares: Mutex<BTreeMap<String, Weak<HeldBytes>>>,
     /// Bytes that are held now.
     pub(super) held: AtomicUsize,
@@ -87,7 +87,7 @@ impl Budget {
     pub fn new(limits: MemoryLimits) -> Self {
         Self(Arc::new(BudgetState {
             limits,
-            free: FreeMemory::new(Parts {
+            free: FreeMemory::new(MemoryParts {
                 shared: limits.shared_steps(),
                 small: limits.small / STEP,
                 reserve: 1,
@@ -201,7 +201,7 @@ impl Intake {
     /// Whether others wait for memory, and this request holds some of it.
     pub fn is_waited_for(&self) -> bool {
         let account = self.account.as_ref();
-        account.is_some_and(|account| account.held.get() > 0) && self.budget.is_waited_for()
+        account.is_some_and(|account| account.held.get() > 0) && self.budget.free.is_waited_for()
     }
 
     /// Whether a reservation of the request has the reserve. Such a request waits for nothing that
@@ -209,6 +209,17 @@ impl Intake {
     pub fn has_reserve(&self) -> bool {
         let account = self.account.as_ref();
         account.is_some_and(|account| account.reserve.lock().strong_count() > 0)
+    }
+
+    /// Waits until a reservation of the request has the reserve.
+    pub async fn until_it_has_the_reserve(&self) {
+        loop {
+            let changed = self.share.returned();
+            if self.has_reserve() {
+                return;
+            }
+            changed.await;
+        }
     }
 
     /// The limits.
@@ -224,7 +235,7 @@ impl Intake {
         let has_room = |held: usize, all| held.saturating_add(needed) <= all;
         has_room(self.share.get(), limits.share)
             && has_room(self.held(), limits.shared)
-            && !self.budget.is_waited_for()
+            && !self.budget.free.is_waited_for()
     }
 
     /// Bytes of the whole budget that are held now.

@@ -29,7 +29,7 @@ pub(super) struct Demand {
 
 /// What is free, or granted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Parts {
+pub(super) struct MemoryParts {
     /// Steps of the shared part.
     pub(super) shared: usize,
     /// Steps for small reservations.
@@ -38,7 +38,7 @@ pub(super) struct Parts {
     pub(super) reserve: usize,
 }
 
-impl Parts {
+impl MemoryParts {
     /// Adds others.
     pub(super) fn add(&mut self, more: Self) {
         self.shared += more.shared;
@@ -68,16 +68,16 @@ pub(super) type DemandNumber = u64;
 pub(super) struct Tag(u64);
 
 /// The order of demands: those with equal tags in the order of arrival.
-type Place = (u64, DemandNumber);
+type DemandPlace = (u64, DemandNumber);
 
 /// What is free, and the demands that wait.
 #[derive(Debug)]
 pub(super) struct MemoryQueue {
-    free: Parts,
-    waiting: HashMap<DemandNumber, (Place, Demand)>,
-    for_shared: BTreeSet<Place>,
-    for_small: BTreeSet<Place>,
-    for_reserve: BTreeSet<Place>,
+    free: MemoryParts,
+    waiting: HashMap<DemandNumber, (DemandPlace, Demand)>,
+    for_shared: BTreeSet<DemandPlace>,
+    for_small: BTreeSet<DemandPlace>,
+    for_reserve: BTreeSet<DemandPlace>,
     /// The tag of the last demand that was served.
     clock: u64,
     next_number: DemandNumber,
@@ -85,7 +85,7 @@ pub(super) struct MemoryQueue {
 
 impl MemoryQueue {
     /// A queue for what is free.
-    pub(super) fn new(free: Parts) -> Self {
+    pub(super) fn new(free: MemoryParts) -> Self {
         Self {
             free,
             waiting: HashMap::new(),
@@ -117,8 +117,8 @@ impl MemoryQueue {
     }
 
     /// The next demand that gets something, and what. To be called until there is none.
-    pub(super) fn grant(&mut self) -> Option<(DemandNumber, Parts)> {
-        let first = |queue: &BTreeSet<Place>| {
+    pub(super) fn grant(&mut self) -> Option<(DemandNumber, MemoryParts)> {
+        let first = |queue: &BTreeSet<DemandPlace>| {
             let (_, number) = queue.first()?;
             let (_, demand) = self.waiting.get(number)?;
             Some((*number, demand.steps))
@@ -128,9 +128,9 @@ impl MemoryQueue {
         {
             (
                 number,
-                Parts {
+                MemoryParts {
                     shared,
-                    ..Parts::default()
+                    ..MemoryParts::default()
                 },
             )
         } else if let Some((number, small)) = first(&self.for_small)
@@ -138,9 +138,9 @@ impl MemoryQueue {
         {
             (
                 number,
-                Parts {
+                MemoryParts {
                     small,
-                    ..Parts::default()
+                    ..MemoryParts::default()
                 },
             )
         } else if let Some((number, _)) = first(&self.for_reserve)
@@ -148,9 +148,9 @@ impl MemoryQueue {
         {
             (
                 number,
-                Parts {
+                MemoryParts {
                     reserve: 1,
-                    ..Parts::default()
+                    ..MemoryParts::default()
                 },
             )
         } else {
@@ -183,11 +183,11 @@ impl MemoryQueue {
     }
 
     /// Something is free again; others may get something then.
-    pub(super) fn give_back(&mut self, parts: Parts) {
+    pub(super) fn give_back(&mut self, parts: MemoryParts) {
         self.free.add(parts);
     }
 
-    fn remove(&mut self, number: DemandNumber) -> Option<(Place, Demand)> {
+    fn remove(&mut self, number: DemandNumber) -> Option<(DemandPlace, Demand)> {
         let (place, demand) = self.waiting.remove(&number)?;
         for queue in [
             &mut self.for_shared,
@@ -218,7 +218,7 @@ mod tests {
     }
 
     fn queue(shared: usize, small: usize, reserve: usize) -> MemoryQueue {
-        MemoryQueue::new(Parts {
+        MemoryQueue::new(MemoryParts {
             shared,
             small,
             reserve,
@@ -256,16 +256,16 @@ mod tests {
         for share in &mut shares[2..] {
             queue.arrive(share, shared(1));
             let steps = granted(&mut queue).len();
-            queue.give_back(Parts {
+            queue.give_back(MemoryParts {
                 shared: steps,
-                ..Parts::default()
+                ..MemoryParts::default()
             });
             passed += steps;
         }
         assert_eq!(passed, 9, "those whose tags are lower");
-        queue.give_back(Parts {
+        queue.give_back(MemoryParts {
             shared: 1,
-            ..Parts::default()
+            ..MemoryParts::default()
         });
         assert_eq!(granted(&mut queue), [large]);
     }
@@ -286,9 +286,9 @@ mod tests {
         assert_eq!(granted(&mut queue), [little]);
         let next = queue.arrive(&mut quiet, shared(5));
         for expected in [1, next] {
-            queue.give_back(Parts {
+            queue.give_back(MemoryParts {
                 shared: 10,
-                ..Parts::default()
+                ..MemoryParts::default()
             });
             assert_eq!(granted(&mut queue), [expected]);
         }
@@ -306,9 +306,9 @@ mod tests {
         }
         queue.arrive(&mut other, shared(9));
         let now = queue.arrive(&mut hasty, shared(8));
-        queue.give_back(Parts {
+        queue.give_back(MemoryParts {
             shared: 10,
-            ..Parts::default()
+            ..MemoryParts::default()
         });
         assert_eq!(granted(&mut queue), [now]);
     }
@@ -333,7 +333,7 @@ mod tests {
         queue.arrive(&mut share, any);
         queue.arrive(&mut share, any);
         let parts = std::iter::from_fn(|| queue.grant()).collect::<Vec<_>>();
-        let of = |shared, small, reserve| Parts {
+        let of = |shared, small, reserve| MemoryParts {
             shared,
             small,
             reserve,
@@ -380,11 +380,11 @@ mod tests {
     proptest! {
         #[test]
         fn what_is_free_is_granted_and_nothing_is_lost(free in (5_usize..12, 5_usize..12), steps in prop::collection::vec(step(), 0..150)) {
-            let all = Parts { shared: free.0, small: free.1, reserve: 1 };
+            let all = MemoryParts { shared: free.0, small: free.1, reserve: 1 };
             let mut queue = MemoryQueue::new(all);
             let mut shares = [Tag::default(); 4];
             let mut waiting: Vec<(DemandNumber, Demand)> = Vec::new();
-            let mut held: Vec<Parts> = Vec::new();
+            let mut held: Vec<MemoryParts> = Vec::new();
             for step in steps {
                 match step {
                     QueueStep::Arrive(share, demand) => waiting.push((queue.arrive(&mut shares[share], demand), demand)),
@@ -403,14 +403,14 @@ mod tests {
                     let position = waiting.iter().position(|(waiting, _)| *waiting == number).unwrap();
                     let (_, demand) = waiting.swap_remove(position);
                     let has = [
-                        demand.of_shared && parts == Parts { shared: demand.steps, ..Parts::default() },
-                        demand.of_small && parts == Parts { small: demand.steps, ..Parts::default() },
-                        demand.reserve && parts == Parts { reserve: 1, ..Parts::default() },
+                        demand.of_shared && parts == MemoryParts { shared: demand.steps, ..MemoryParts::default() },
+                        demand.of_small && parts == MemoryParts { small: demand.steps, ..MemoryParts::default() },
+                        demand.reserve && parts == MemoryParts { reserve: 1, ..MemoryParts::default() },
                     ];
                     prop_assert!(has.contains(&true), "{parts:?} for {demand:?}");
                     held.push(parts);
                 }
-                let sum = |of: fn(&Parts) -> usize| held.iter().map(of).sum::<usize>();
+                let sum = |of: fn(&MemoryParts) -> usize| held.iter().map(of).sum::<usize>();
                 prop_assert_eq!(sum(|held| held.shared) + queue.free.shared, all.shared);
                 prop_assert_eq!(sum(|held| held.small) + queue.free.small, all.small);
                 prop_assert_eq!(sum(|held| held.reserve) + queue.free.reserve, all.reserve);

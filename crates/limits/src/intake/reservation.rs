@@ -16,7 +16,7 @@ use super::{
     budget::{Account, HeldBytes, Intake},
     grants::Granted,
     limits::{SMALL, STEP},
-    queue::{Demand, Parts},
+    queue::{Demand, MemoryParts},
 };
 
 /// Bytes of a body that are not counted, so that probes and most lines of watches do not wait for
@@ -74,7 +74,7 @@ pub struct MemoryReservation {
     reserved: usize,
     account: Arc<Account>,
     /// Steps of the budget.
-    parts: Parts,
+    parts: MemoryParts,
     reserve: Option<Arc<Granted>>,
     pace: Pace,
 }
@@ -108,7 +108,7 @@ impl Intake {
             intake: self.clone(),
             reserved: 0,
             account: self.account.clone().unwrap_or_default(),
-            parts: Parts::default(),
+            parts: MemoryParts::default(),
             reserve: None,
             pace: Pace {
                 intake: self.clone(),
@@ -129,7 +129,7 @@ impl Pace {
         if Instant::now() < window.end {
             return Ok(());
         }
-        if window.bytes < PACE && self.intake.budget.is_waited_for() {
+        if window.bytes < PACE && self.intake.budget.free.is_waited_for() {
             return Err(IntakeError::Slow);
         }
         self.window = Some(PaceWindow::begin());
@@ -191,7 +191,7 @@ impl MemoryReservation {
                 of_small: desired <= SMALL,
                 reserve: self.intake.gets_reserve,
             };
-            let granted = budget.grant(&self.intake.share, demand).await;
+            let granted = budget.free.grant(&self.intake.share.tag, demand).await;
             if granted.is_reserve() {
                 self.keep_reserve(granted);
             } else {
@@ -225,7 +225,7 @@ impl MemoryReservation {
             of_small: false,
             reserve: true,
         };
-        let mut reserve = pin!(budget.grant(&share, only_reserve));
+        let mut reserve = pin!(budget.free.grant(&share.tag, only_reserve));
         loop {
             let returned = share.returned();
             self.take_reserve_of_request();
@@ -273,7 +273,7 @@ impl MemoryReservation {
         }
         // What is in the reserve leaves it with the last of its request.
         let returned = self.parts.split(less / STEP);
-        self.intake.budget.give_back(returned);
+        self.intake.budget.free.give_back(returned);
         self.reserved = kept;
         self.count_less(less);
     }
@@ -319,7 +319,7 @@ impl Drop for MemoryReservation {
             return;
         }
         self.count_less(self.reserved);
-        self.intake.budget.give_back(self.parts);
+        self.intake.budget.free.give_back(self.parts);
     }
 }
 

@@ -88,7 +88,7 @@ struct SharedReviews {
     reviewers: Mutex<HashMap<Option<ClusterName>, Arc<ReviewerState>>>,
     decisions: DecisionCache<Decision>,
     in_namespaces: DecisionCache<bool>,
-    in_flight: ReviewsInFlight,
+    in_flight: ReviewsInFlight<Result<Decision, ReviewError>>,
     refused: Counter,
 }
 

@@ -51,6 +51,8 @@ pub(super) struct Client {
     answers: Answers,
     purpose: Purpose,
     slots: QuerySlots,
+    /// How many documents a request asks for.
+    documents: u64,
     /// For error messages.
     address: String,
 }
@@ -69,6 +71,7 @@ impl Client {
             answers,
             purpose: Purpose::Upkeep,
             slots: QuerySlots::default(),
+            documents: 0,
             address,
         }
     }
@@ -86,6 +89,12 @@ impl Client {
             purpose,
             ..self.clone()
         }
+    }
+
+    /// The same for requests that ask for so many documents.
+    #[must_use]
+    pub fn asking_for(self, documents: u64) -> Self {
+        Self { documents, ..self }
     }
 
     /// Sends a request, and parses the response within memory that is reserved for both. Returns what
@@ -202,10 +211,13 @@ impl Client {
         if let Some(span) = &span {
             span.propagate_to_opensearch(request.headers_mut());
         }
-        if self.purpose == Purpose::Question {
-            let slot = self.slots.acquire(&UserRequest::current()).await?;
-            request.extensions_mut().insert(slot);
-        }
+        let _slot = match self.purpose {
+            Purpose::Question => {
+                let request = UserRequest::current();
+                self.slots.acquire(&request, self.documents).await?
+            }
+            Purpose::Upkeep => None,
+        };
         let response = self
             .service
             .clone()

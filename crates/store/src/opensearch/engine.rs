@@ -219,8 +219,9 @@ impl Engine {
         path: String,
         body: &Value,
     ) -> Result<SearchResponse<S>, StoreError> {
+        let documents = body["size"].as_u64().unwrap_or(0);
         let (operation, body) = ("a search", Bytes::from(body.to_string()));
-        let client = self.client.with(purpose);
+        let client = self.client.with(purpose).asking_for(documents);
         // A search in a point in time names no index.
         let is_in_view = path.starts_with("/_search");
         let mut attempts = 0;

@@ -24,7 +24,6 @@ use super::{
     authentication::{Authentication, StoreAuthenticator},
     aws_signer::SigningError,
     connection_fault::{ConnectionSetup, connection_fault, plain_http_fault},
-    query_slots::QuerySlot,
     responses::Allowance,
 };
 
@@ -331,9 +330,6 @@ impl Node {
     async fn exchange(&self, request: &Request<Bytes>) -> Result<Response<Bytes>, ExchangeError> {
         let answered = async {
             let (status, body) = self.send(request).await?;
-            if let Some(slot) = request.extensions().get::<QuerySlot>() {
-                slot.release();
-            }
             let allowance = request
                 .extensions()
                 .get::<Allowance>()

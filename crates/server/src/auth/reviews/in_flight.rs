@@ -8,38 +8,42 @@ use futures::{
 };
 use parking_lot::Mutex;
 
-use super::{Decision, ReviewError};
-
 /// A hash of a review and who decides.
 pub(super) type ReviewKey = [u8; 32];
-type Reviewing = BoxFuture<'static, Result<Decision, ReviewError>>;
 
-/// The reviews that are sent at most once at a time.
-#[derive(Default)]
-pub(super) struct ReviewsInFlight(Arc<Mutex<Reviewed>>);
+/// The reviews that are sent at most once at a time, each with a result `T`.
+pub(super) struct ReviewsInFlight<T: Clone>(Arc<Mutex<KnownReviews<T>>>);
 
-#[derive(Default)]
-struct Reviewed {
+struct KnownReviews<T: Clone> {
     /// By key: a number of its own, and the review.
-    reviews: HashMap<ReviewKey, (u64, WeakShared<Reviewing>)>,
+    reviews: HashMap<ReviewKey, (u64, WeakShared<BoxFuture<'static, T>>)>,
     next: u64,
 }
 
 /// Removes a review from those in flight when it has ended, or its last asker is gone.
-struct InFlight {
-    all: Arc<Mutex<Reviewed>>,
+struct InFlight<T: Clone> {
+    all: Arc<Mutex<KnownReviews<T>>>,
     key: ReviewKey,
     number: u64,
 }
 
-impl ReviewsInFlight {
+impl<T: Clone + Send + Sync + 'static> Default for ReviewsInFlight<T> {
+    fn default() -> Self {
+        Self(Arc::new(Mutex::new(KnownReviews {
+            reviews: HashMap::new(),
+            next: 0,
+        })))
+    }
+}
+
+impl<T: Clone + Send + Sync + 'static> ReviewsInFlight<T> {
     /// The review that is in flight already, or this one. It goes on as long as one of its askers
     /// waits for it.
     pub(super) fn join(
         &self,
         key: ReviewKey,
-        review: impl FnOnce() -> Reviewing,
-    ) -> Shared<Reviewing> {
+        review: impl FnOnce() -> BoxFuture<'static, T>,
+    ) -> Shared<BoxFuture<'static, T>> {
         let mut all = self.0.lock();
         let known = all.reviews.get(&key);
         if let Some(known) = known.and_then(|(_, review)| review.upgrade()) {
@@ -73,7 +77,7 @@ impl ReviewsInFlight {
     }
 }
 
-impl Drop for InFlight {
+impl<T: Clone> Drop for InFlight<T> {
     fn drop(&mut self) {
         let mut all = self.all.lock();
         // Another one may be in its place, if its last asker left at the same time.
