@@ -13,8 +13,9 @@ use tokio::time::{Instant, sleep, timeout};
 /// How long an API server may take for one review, retries and the pauses between them included,
 /// but not the time in the queue.
 pub(super) const TIMEOUT: Duration = Duration::from_secs(10);
-/// Concurrent access reviews by the control plane, of which one user can have half.
-pub(super) const CONTROL_PLANE_SLOTS: usize = 64;
+/// Concurrent access reviews by the control plane, of which one user can have half. A review takes it
+/// a millisecond: some thousand a second. With more of them, each takes longer, and there are no more.
+pub(super) const CONTROL_PLANE_SLOTS: usize = 16;
 /// The same for each member, which gets at most 20 requests per second from here.
 pub(super) const MEMBER_SLOTS: usize = 16;
 /// Queued reviews of each API server, of which one user can have half: with the default flags, what

@@ -230,7 +230,7 @@ async fn a_failing_member_gets_one_review_at_a_time() {
 async fn a_user_with_many_reviews_delays_only_their_own() {
     let control_plane = ApiServer::new(Behaviour::Responds);
     let reviews = reviews(&control_plane, &control_plane);
-    let noisy: Vec<_> = (0..1_600)
+    let noisy: Vec<_> = (0..25 * CONTROL_PLANE_SLOTS)
         .map(|number| {
             let reviews = reviews.clone();
             tokio::spawn(async move {
