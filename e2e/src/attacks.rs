@@ -143,12 +143,16 @@ impl Plan {
             let outcome = self.attack(&scene, &at_once, ALL, "all at once", self.together);
             report.outcomes.push(shown(outcome.await?));
         }
-        if let Ok(metrics) = scene.operator.metrics().await {
-            let samples = metrics
-                .lines()
-                .filter(|line| line.starts_with(LONGEST_POLL));
-            report.longest_polls = samples.map(str::to_owned).collect();
-        }
+        report.longest_polls = match scene.operator.metrics().await {
+            Ok(metrics) => {
+                let lines = metrics.lines().map(str::to_owned);
+                lines
+                    .filter(|line| line.starts_with(LONGEST_POLL))
+                    .collect()
+            }
+            // The outcomes say why.
+            Err(error) => vec![format!("no longest polls: {error:#}")],
+        };
         Ok(report)
     }
 

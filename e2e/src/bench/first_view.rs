@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::{
     figures::{Figures, verdict},
-    query_client::{LARGE_FLEET, report_line},
+    query_client::{report_line, size_suffix},
     times::Times,
 };
 use crate::{
@@ -33,7 +33,7 @@ pub(super) async fn measure(
         first.push(load(&browser, &operator.page_link().await?).await?);
         search.push(load(&browser, &searched).await?);
     }
-    let many = if objects >= LARGE_FLEET { "_200k" } else { "" };
+    let many = size_suffix(objects);
     for (name, times, subject) in [
         (
             "first_view",

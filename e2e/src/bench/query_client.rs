@@ -98,9 +98,13 @@ impl<'f> QueryClient<'f> {
 
     /// A list from Fleetdex.
     pub(super) async fn list(&self, store: &str, query: &str) -> Result<Bytes> {
+        self.body(self.list_request(store, query)).await
+    }
+
+    /// The request of a list from Fleetdex.
+    pub(super) fn list_request(&self, store: &str, query: &str) -> RequestBuilder {
         let url = format!("{}/search/{store}/api/v1/pods?{query}", self.server);
-        self.body(self.client.get(url).bearer_auth(&self.token))
-            .await
+        self.client.get(url).bearer_auth(&self.token)
     }
 
     pub(super) async fn send(&self, target: Target<'_>, number: usize) -> Result<Vec<Bytes>> {
@@ -171,6 +175,11 @@ pub(super) fn all_pods() -> Query {
         Selectable::of(&pods, fields),
         PAGE,
     )
+}
+
+/// What the names of figures of so many objects end with.
+pub(super) fn size_suffix(objects: usize) -> &'static str {
+    if objects >= LARGE_FLEET { "_200k" } else { "" }
 }
 
 pub(super) fn url_encoded(text: &str) -> String {

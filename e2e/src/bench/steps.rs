@@ -5,7 +5,7 @@ use reqwest::header::ACCEPT;
 
 use super::{
     figures::{Figures, verdict},
-    query_client::{LARGE_FLEET, QueryClient, report_line, url_encoded},
+    query_client::{QueryClient, report_line, size_suffix, url_encoded},
     scrape::Scrape,
 };
 use crate::{operator::Operator, query_api::TABLE};
@@ -24,25 +24,17 @@ pub(super) async fn measure(
 ) -> Result<()> {
     for number in 0..TABLES {
         let selector = url_encoded(&query_client.selector(number));
-        let url = format!(
-            "{}/search/opensearch/api/v1/pods?labelSelector={selector}",
-            query_client.server
-        );
-        let request = query_client.client.get(url);
-        let request = request.bearer_auth(&query_client.token);
+        let request = query_client.list_request("opensearch", &format!("labelSelector={selector}"));
         query_client.body(request.header(ACCEPT, TABLE)).await?;
     }
     let shares = Scrape::of(operator).await?.shares_of_steps();
     let [median, rare, largest] = [0.5, 0.999, 1.0].map(|quantile| shares.quantile(quantile));
-    let many = if query_client.objects >= LARGE_FLEET {
-        "_200k"
-    } else {
-        ""
-    };
+    let many = size_suffix(query_client.objects);
     figures.set(&format!("share_of_steps_p50{many}"), median);
     figures.set(&format!("share_of_steps_p999{many}"), rare);
     let text = format!(
-        "{} evaluations, p50 {:.2} %, p99.9 {:.2} %, all at most {:.0} % of the steps they may take; at most {:.0} %: {}",
+        "{} evaluations, p50 {:.2} %, p99.9 {:.2} %, all at most {:.0} % of the steps they may take; \
+         at most {:.0} %: {}",
         shares.total(),
         100.0 * median,
         100.0 * rare,

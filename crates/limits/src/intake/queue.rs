@@ -4,7 +4,7 @@
 //! demand is its bytes in steps, after the tag of its share's previous one or after the clock,
 //! whichever is later; the lowest tag is next. The clock is the tag of the last one that was served,
 //! but no later than any that waits. So a user who wants little goes before the second demand of one
-//! who wants much, and nobody waits for ever.
+//! who wants much, and each demand is served in the end.
 //!
 //! Guarantees:
 //! - no more is granted than is free;
@@ -39,6 +39,29 @@ pub(super) struct MemoryParts {
 }
 
 impl MemoryParts {
+    /// The reserve.
+    const RESERVE: Self = Self {
+        shared: 0,
+        small: 0,
+        reserve: 1,
+    };
+
+    /// Steps of the shared part.
+    fn of_shared(shared: usize) -> Self {
+        Self {
+            shared,
+            ..Self::default()
+        }
+    }
+
+    /// Steps for small reservations.
+    fn of_small(small: usize) -> Self {
+        Self {
+            small,
+            ..Self::default()
+        }
+    }
+
     /// Adds others.
     pub(super) fn add(&mut self, more: Self) {
         self.shared += more.shared;
@@ -123,36 +146,18 @@ impl MemoryQueue {
             let (_, demand) = self.waiting.get(number)?;
             Some((*number, demand.steps))
         };
-        let (number, granted) = if let Some((number, shared)) = first(&self.for_shared)
-            && shared <= self.free.shared
+        let (number, granted) = if let Some((number, steps)) = first(&self.for_shared)
+            && steps <= self.free.shared
         {
-            (
-                number,
-                MemoryParts {
-                    shared,
-                    ..MemoryParts::default()
-                },
-            )
-        } else if let Some((number, small)) = first(&self.for_small)
-            && small <= self.free.small
+            (number, MemoryParts::of_shared(steps))
+        } else if let Some((number, steps)) = first(&self.for_small)
+            && steps <= self.free.small
         {
-            (
-                number,
-                MemoryParts {
-                    small,
-                    ..MemoryParts::default()
-                },
-            )
+            (number, MemoryParts::of_small(steps))
         } else if let Some((number, _)) = first(&self.for_reserve)
             && self.free.reserve > 0
         {
-            (
-                number,
-                MemoryParts {
-                    reserve: 1,
-                    ..MemoryParts::default()
-                },
-            )
+            (number, MemoryParts::RESERVE)
         } else {
             return None;
         };
@@ -256,17 +261,11 @@ mod tests {
         for share in &mut shares[2..] {
             queue.arrive(share, shared(1));
             let steps = granted(&mut queue).len();
-            queue.give_back(MemoryParts {
-                shared: steps,
-                ..MemoryParts::default()
-            });
+            queue.give_back(MemoryParts::of_shared(steps));
             passed += steps;
         }
         assert_eq!(passed, 9, "those whose tags are lower");
-        queue.give_back(MemoryParts {
-            shared: 1,
-            ..MemoryParts::default()
-        });
+        queue.give_back(MemoryParts::of_shared(1));
         assert_eq!(granted(&mut queue), [large]);
     }
 
@@ -286,10 +285,7 @@ mod tests {
         assert_eq!(granted(&mut queue), [little]);
         let next = queue.arrive(&mut quiet, shared(5));
         for expected in [1, next] {
-            queue.give_back(MemoryParts {
-                shared: 10,
-                ..MemoryParts::default()
-            });
+            queue.give_back(MemoryParts::of_shared(10));
             assert_eq!(granted(&mut queue), [expected]);
         }
     }
@@ -306,10 +302,7 @@ mod tests {
         }
         queue.arrive(&mut other, shared(9));
         let now = queue.arrive(&mut hasty, shared(8));
-        queue.give_back(MemoryParts {
-            shared: 10,
-            ..MemoryParts::default()
-        });
+        queue.give_back(MemoryParts::of_shared(10));
         assert_eq!(granted(&mut queue), [now]);
     }
 
@@ -379,7 +372,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_free_is_granted_and_nothing_is_lost(free in (5_usize..12, 5_usize..12), steps in prop::collection::vec(step(), 0..150)) {
+        fn what_is_free_is_granted_and_nothing_is_lost(
+            free in (5_usize..12, 5_usize..12),
+            steps in prop::collection::vec(step(), 0..150),
+        ) {
             let all = MemoryParts { shared: free.0, small: free.1, reserve: 1 };
             let mut queue = MemoryQueue::new(all);
             let mut shares = [Tag::default(); 4];
@@ -387,7 +383,9 @@ mod tests {
             let mut held: Vec<MemoryParts> = Vec::new();
             for step in steps {
                 match step {
-                    QueueStep::Arrive(share, demand) => waiting.push((queue.arrive(&mut shares[share], demand), demand)),
+                    QueueStep::Arrive(share, demand) => {
+                        waiting.push((queue.arrive(&mut shares[share], demand), demand));
+                    }
                     QueueStep::GiveBack(which) if !held.is_empty() => {
                         let parts = held.swap_remove(which % held.len());
                         queue.give_back(parts);
@@ -403,9 +401,9 @@ mod tests {
                     let position = waiting.iter().position(|(waiting, _)| *waiting == number).unwrap();
                     let (_, demand) = waiting.swap_remove(position);
                     let has = [
-                        demand.of_shared && parts == MemoryParts { shared: demand.steps, ..MemoryParts::default() },
-                        demand.of_small && parts == MemoryParts { small: demand.steps, ..MemoryParts::default() },
-                        demand.reserve && parts == MemoryParts { reserve: 1, ..MemoryParts::default() },
+                        demand.of_shared && parts == MemoryParts::of_shared(demand.steps),
+                        demand.of_small && parts == MemoryParts::of_small(demand.steps),
+                        demand.reserve && parts == MemoryParts::RESERVE,
                     ];
                     prop_assert!(has.contains(&true), "{parts:?} for {demand:?}");
                     held.push(parts);
@@ -415,9 +413,14 @@ mod tests {
                 prop_assert_eq!(sum(|held| held.small) + queue.free.small, all.small);
                 prop_assert_eq!(sum(|held| held.reserve) + queue.free.reserve, all.reserve);
                 prop_assert!(queue.free.reserve == 0 || waiting.iter().all(|(_, demand)| !demand.reserve));
-                let first = |of: fn(&Demand) -> bool| waiting.iter().filter(|(_, demand)| of(demand)).min_by_key(|(number, _)| queue.waiting[number].0);
-                prop_assert!(first(|demand| demand.of_shared).is_none_or(|(_, demand)| demand.steps > queue.free.shared), "the first one fits");
-                prop_assert!(first(|demand| demand.of_small).is_none_or(|(_, demand)| demand.steps > queue.free.small), "the first one fits");
+                let first = |of: fn(&Demand) -> bool| {
+                    let those = waiting.iter().filter(|(_, demand)| of(demand));
+                    let first = those.min_by_key(|(number, _)| queue.waiting[number].0);
+                    first.map(|(_, demand)| demand.steps)
+                };
+                let (of_shared, of_small) = (first(|demand| demand.of_shared), first(|demand| demand.of_small));
+                prop_assert!(of_shared.is_none_or(|steps| steps > queue.free.shared), "the first one fits");
+                prop_assert!(of_small.is_none_or(|steps| steps > queue.free.small), "the first one fits");
             }
             // Everything that waits gets something in the end.
             while !waiting.is_empty() {
@@ -431,7 +434,9 @@ mod tests {
                 }
                 prop_assert!(waiting.len() < before);
             }
-            prop_assert!(queue.waiting.is_empty() && queue.for_shared.is_empty() && queue.for_small.is_empty() && queue.for_reserve.is_empty());
+            prop_assert!(queue.waiting.is_empty());
+            let places = [queue.for_shared, queue.for_small, queue.for_reserve];
+            prop_assert!(places.iter().all(BTreeSet::is_empty));
         }
     }
 }

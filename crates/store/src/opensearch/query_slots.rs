@@ -15,7 +15,7 @@ use crate::StoreError;
 /// refuses all further ones.
 const SLOTS: usize = 64;
 /// Queries for more than [`FEW_DOCUMENTS`] at a time. OpenSearch holds the response of each until it
-/// has been read, so that 60 of 30 MB end one with a heap of 1 GiB.
+/// has been read; 80 unread lists of 30 MB made one with a heap of 1 GiB unreachable for good.
 const LARGE_SLOTS: usize = 8;
 /// A page of the web page has no more.
 const FEW_DOCUMENTS: u64 = 100;

@@ -362,7 +362,7 @@ async fn equal_reviews_at_the_same_time_are_sent_once() {
     settle().await;
     gone.abort();
     settle().await;
-    assert!(reviews.0.in_flight.is_empty(), "nobody waits for it");
+    assert!(reviews.0.in_flight.is_empty(), "no caller waits for it");
     control_plane.behaves(Behaviour::Responds);
     assert_eq!(decide("carol").await.unwrap(), Ok(Decision::Allowed));
 }
