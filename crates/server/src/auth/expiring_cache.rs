@@ -32,8 +32,14 @@ impl<K: Hash + Eq + Clone, V: Clone> ExpiringCache<K, V> {
 
     /// The value, unless it has expired.
     pub fn get(&self, key: &K) -> Option<V> {
+        self.get_with_age(key).map(|(value, _)| value)
+    }
+
+    /// The value and how old it is, unless it has expired.
+    fn get_with_age(&self, key: &K) -> Option<(V, Duration)> {
         let (at, value) = self.values.get(key)?;
-        (at.elapsed() < self.lifetime).then(|| value.clone())
+        let age = at.elapsed();
+        (age < self.lifetime).then(|| (value.clone(), age))
     }
 
     /// Inserts or renews a value.
@@ -90,12 +96,12 @@ impl<O: Hash + Eq, K: Hash + Eq + Clone, V: Clone> PerOwnerExpiringCache<O, K, V
         }
     }
 
-    /// An owner's value, unless it has expired.
-    pub fn get<Q: Hash + Eq + ?Sized>(&self, owner: &Q, key: &K) -> Option<V>
+    /// An owner's value and how old it is, unless it has expired.
+    pub fn get<Q: Hash + Eq + ?Sized>(&self, owner: &Q, key: &K) -> Option<(V, Duration)>
     where
         O: Borrow<Q>,
     {
-        self.by_owner.get(owner)?.get(key)
+        self.by_owner.get(owner)?.get_with_age(key)
     }
 
     /// Inserts or renews a value of an owner.
@@ -175,16 +181,19 @@ mod tests {
         for number in 0..100 {
             known.insert("noisy", number, number);
         }
-        assert!((0..3).all(|number| known.get("quiet", &number) == Some(number)));
+        let young = |value| Some((value, Duration::ZERO));
+        assert!((0..3).all(|number| known.get("quiet", &number) == young(number)));
         assert_eq!(
             (
                 known.len(),
                 known.get("noisy", &99),
                 known.get("noisy", &94)
             ),
-            (8, Some(99), None)
+            (8, young(99), None)
         );
-        tokio::time::advance(Duration::from_secs(10)).await;
+        tokio::time::advance(Duration::from_secs(9)).await;
+        assert_eq!(known.get("quiet", &1), Some((1, Duration::from_secs(9))));
+        tokio::time::advance(Duration::from_secs(1)).await;
         known.insert("late", 0, 0);
         assert_eq!(
             (known.len(), known.by_owner.len()),

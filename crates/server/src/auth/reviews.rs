@@ -4,6 +4,8 @@
 //! Guarantees:
 //! - an error is never a decision; the key of a cached decision is the whole review;
 //! - equal reviews that are asked for at the same time are sent once;
+//! - a decision that is still used when half of its time is over is asked for again meanwhile, so
+//!   that who asks all the time does not wait for a slow API server;
 //! - each API server has slots of its own, which users share fairly ([`FairSemaphore`]): neither a
 //!   member that hangs nor a user with many reviews delays other users' reviews by the control
 //!   plane and other members;
@@ -16,6 +18,7 @@
 //! [`FairSemaphore`]: fleetdex_limits::fair_semaphore::FairSemaphore
 
 mod in_flight;
+mod renewals;
 mod reviewer;
 
 #[cfg(test)]
@@ -38,12 +41,15 @@ use sha2::{Digest, Sha256};
 pub use self::reviewer::{ReviewError, Reviewer};
 use self::{
     in_flight::{ReviewKey, ReviewsInFlight},
+    renewals::Renewals,
     reviewer::{ReviewerState, SlotRequest, send},
 };
 use super::{attributes::Attributes, caller::Caller, expiring_cache::PerOwnerExpiringCache};
 
 /// How long a decision is cached: how long a user still sees what has just been forbidden.
 const LIFETIME: Duration = Duration::from_secs(10);
+/// A decision that is used when it is older is renewed.
+const RENEWED_AFTER: Duration = Duration::from_secs(5);
 /// Cached decisions of all users. About 100 bytes each, as keys are hashes.
 const CAPACITY: usize = 8_192;
 /// Cached decisions about one namespace. At about 100 bytes each these take 6.5 MB. A search across
@@ -77,6 +83,12 @@ pub type MemberClients = Arc<dyn Fn(&ClusterName) -> Option<Client> + Send + Syn
 /// What is kept of decisions, by user.
 type DecisionCache<V> = Mutex<PerOwnerExpiringCache<Arc<str>, ReviewKey, V>>;
 
+/// Where decisions are kept, and what of them.
+struct KeptDecisions<V> {
+    cache: fn(&SharedReviews) -> &DecisionCache<V>,
+    value: fn(Decision) -> V,
+}
+
 /// Sends and caches reviews. Clones share the cache.
 #[derive(Clone)]
 pub struct Reviews(Arc<SharedReviews>);
@@ -89,6 +101,7 @@ struct SharedReviews {
     decisions: DecisionCache<Decision>,
     in_namespaces: DecisionCache<bool>,
     in_flight: ReviewsInFlight<Result<Decision, ReviewError>>,
+    renewals: Renewals,
     refused: Counter,
 }
 
@@ -109,6 +122,7 @@ impl Reviews {
             decisions: Mutex::new(PerOwnerExpiringCache::new(LIFETIME, CAPACITY)),
             in_namespaces: Mutex::new(PerOwnerExpiringCache::new(LIFETIME, NAMESPACES_CAPACITY)),
             in_flight: ReviewsInFlight::default(),
+            renewals: Renewals::default(),
             refused,
         }))
     }
@@ -120,9 +134,11 @@ impl Reviews {
         caller: &Caller,
         attributes: &Attributes,
     ) -> Result<Decision, ReviewError> {
-        let cache = &self.0.decisions;
-        self.cached(cache, reviewer, caller, attributes, |decision| decision)
-            .await
+        let kept = KeptDecisions {
+            cache: |shared| &shared.decisions,
+            value: |decision| decision,
+        };
+        self.cached(kept, reviewer, caller, attributes).await
     }
 
     /// Decides the same about what is in one of many namespaces. The reason of a denial is not
@@ -133,44 +149,62 @@ impl Reviews {
         caller: &Caller,
         attributes: &Attributes,
     ) -> Result<bool, ReviewError> {
-        let cache = &self.0.in_namespaces;
-        let kept = |decision: Decision| decision.is_allowed();
-        self.cached(cache, reviewer, caller, attributes, kept).await
+        let kept = KeptDecisions {
+            cache: |shared| &shared.in_namespaces,
+            value: |decision: Decision| decision.is_allowed(),
+        };
+        self.cached(kept, reviewer, caller, attributes).await
     }
 
     /// What is kept of a decision.
-    async fn cached<V: Clone>(
+    async fn cached<V: Clone + Send + 'static>(
         &self,
-        cache: &DecisionCache<V>,
+        kept: KeptDecisions<V>,
         reviewer: Reviewer<'_>,
         caller: &Caller,
         attributes: &Attributes,
-        kept: impl FnOnce(Decision) -> V,
     ) -> Result<V, ReviewError> {
         let review = SubjectAccessReview {
             spec: attributes.review(caller),
             ..SubjectAccessReview::default()
         };
         let key = key(reviewer, &review);
-        if let Some(cached) = cache.lock().get(caller.name.as_str(), &key) {
-            return Ok(cached);
+        let user: Arc<str> = caller.name.as_str().into();
+        let cached = (kept.cache)(&self.0).lock().get(&*user, &key);
+        let renewal = match &cached {
+            Some((_, age)) if *age >= RENEWED_AFTER => self.0.renewals.begin(&user, key),
+            _ => None,
+        };
+        if let (Some((value, _)), None) = (&cached, &renewal) {
+            return Ok(value.clone());
         }
-        let decision = self.0.in_flight.join(key, || {
-            let (reviews, user) = (self.clone(), Arc::from(caller.name.as_str()));
+        let decided = self.0.in_flight.join(key, || {
+            let (reviews, user) = (self.clone(), Arc::clone(&user));
             let member = reviewer.member().cloned();
             async move {
-                reviews
-                    .ask(Reviewer::of(member.as_ref()), user, &review)
-                    .await
+                let reviewer = Reviewer::of(member.as_ref());
+                reviews.ask(reviewer, user, &review).await
             }
             .boxed()
         });
-        let decision = kept(decision.await?);
-        if attributes.bytes() < MAX_CACHED_BYTES {
-            let user = caller.name.as_str().into();
-            cache.lock().insert(user, key, decision.clone());
-        }
-        Ok(decision)
+        let (shared, is_kept) = (Arc::clone(&self.0), attributes.bytes() < MAX_CACHED_BYTES);
+        let decide = async move {
+            let value = (kept.value)(decided.await?);
+            if is_kept {
+                let mut cache = (kept.cache)(&shared).lock();
+                cache.insert(user, key, value.clone());
+            }
+            Ok(value)
+        };
+        let Some((value, _)) = cached else {
+            return decide.await;
+        };
+        tokio::spawn(async move {
+            let _renewal = renewal;
+            // Without a new decision the old one expires, and the next request gets the error.
+            let _: Result<V, ReviewError> = decide.await;
+        });
+        Ok(value)
     }
 
     async fn ask(

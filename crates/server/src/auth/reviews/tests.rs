@@ -10,6 +10,7 @@ use tokio::time::{Instant, sleep};
 use tower::service_fn;
 
 use super::{
+    renewals::MAX_RENEWALS,
     reviewer::{CONTROL_PLANE_SLOTS, FAILURE_LIFETIME, MEMBER_SLOTS, TIMEOUT},
     *,
 };
@@ -365,4 +366,70 @@ async fn equal_reviews_at_the_same_time_are_sent_once() {
     assert!(reviews.0.in_flight.is_empty(), "no caller waits for it");
     control_plane.behaves(Behaviour::Responds);
     assert_eq!(decide("carol").await.unwrap(), Ok(Decision::Allowed));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_user_who_asks_all_the_time_waits_once() {
+    let control_plane = ApiServer::new(Behaviour::Responds);
+    let reviews = reviews(&control_plane, &control_plane);
+    let ask = async || {
+        let begun = Instant::now();
+        let (reviewer, about) = (Reviewer::ControlPlane, about("a"));
+        let decided = reviews.decide(reviewer, &user("alice"), &about).await;
+        (decided, begun.elapsed())
+    };
+    let cached = (Ok(Decision::Allowed), Duration::ZERO);
+    assert_eq!(ask().await, (Ok(Decision::Allowed), REVIEW));
+    for _ in 0..60 {
+        sleep(Duration::from_secs(1)).await;
+        assert_eq!(ask().await, cached);
+    }
+    let count = control_plane.review_count();
+    assert!((6..=13).contains(&count), "{count} reviews in a minute");
+
+    // A renewal that gets no decision leaves the old one until it expires, and no longer.
+    sleep(RENEWED_AFTER).await;
+    assert_eq!(ask().await, cached);
+    sleep(REVIEW).await;
+    let count = control_plane.review_count();
+    control_plane.behaves(Behaviour::Hangs);
+    sleep(RENEWED_AFTER).await;
+    for _ in 0..3 {
+        assert_eq!(ask().await, cached);
+        sleep(Duration::from_secs(1)).await;
+    }
+    assert_eq!(
+        control_plane.review_count(),
+        count + 1,
+        "one renewal of it at a time"
+    );
+    control_plane.behaves(Behaviour::Refuses);
+    sleep(LIFETIME).await;
+    assert!(ask().await.0.is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_user_has_few_renewals_at_a_time() {
+    let control_plane = ApiServer::new(Behaviour::Responds);
+    let reviews = reviews(&control_plane, &control_plane);
+    let count = 3 * MAX_RENEWALS;
+    let alice = user("alice");
+    let ask_all = async || {
+        for number in 0..count {
+            let about = about(&number.to_string());
+            let decided = reviews.decide(Reviewer::ControlPlane, &alice, &about);
+            assert_eq!(decided.await, Ok(Decision::Allowed));
+        }
+    };
+    ask_all().await;
+    assert_eq!(control_plane.review_count(), count);
+    sleep(RENEWED_AFTER).await;
+    ask_all().await;
+    settle().await;
+    assert_eq!(control_plane.review_count(), count + MAX_RENEWALS);
+    sleep(REVIEW).await;
+    settle().await;
+    ask_all().await;
+    settle().await;
+    assert_eq!(control_plane.review_count(), count + 2 * MAX_RENEWALS);
 }
