@@ -390,7 +390,7 @@ async fn a_user_who_asks_all_the_time_waits_once() {
     // A renewal that gets no decision leaves the old one until it expires, and no longer.
     sleep(RENEWED_AFTER).await;
     assert_eq!(ask().await, cached);
-    sleep(REVIEW).await;
+    sleep(2 * REVIEW).await;
     let count = control_plane.review_count();
     control_plane.behaves(Behaviour::Hangs);
     sleep(RENEWED_AFTER).await;
