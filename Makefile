@@ -31,7 +31,7 @@ FUZZ_HOST = $(shell rustc -vV | sed -n 's/^host: //p')
 # Each file and each folder with a `main.rs` below these is a test program.
 test_programs = $(notdir $(basename $(wildcard $(1)/*.rs) $(patsubst %/main.rs,%,$(wildcard $(1)/*/main.rs))))
 E2E_TESTS := $(call test_programs,e2e/tests)
-OTHER_TESTS := $(foreach folder,tests simulation/tests $(wildcard crates/*/tests),$(call test_programs,$(folder)))
+OTHER_TESTS := $(foreach folder,tests simulation/tests $(wildcard crates/*/tests libraries/*/tests tools/*/tests),$(call test_programs,$(folder)))
 
 # Where cargo puts the programs. They are built together and then run from there: a package alone would have its dependencies built again,
 # with other features.

@@ -25,17 +25,15 @@ use fleetdex_interpreter::{
     script::{ArgoHealth, HealthScript, ScriptError},
     webhook::{self, Dialect, MAX_ADDED_BYTES, ReviewRequest},
 };
+use fleetdex_query_api::{
+    clusterpedia,
+    question::{self, ListRequest},
+    uri::RequestUri,
+};
 use fleetdex_search::{ValueSet, Vocabulary, WantedValues};
-use fleetdex_server::{
-    auth::{
-        caller::Caller,
-        continue_token::{self, Continuation, SealingKeys, TokenBinding},
-    },
-    request::{
-        api_request::{self, ListRequest},
-        clusterpedia,
-        uri::RequestUri,
-    },
+use fleetdex_server::auth::{
+    caller::Caller,
+    continue_token::{self, Continuation, SealingKeys, TokenBinding},
 };
 use fleetdex_store::bulk::{Write, encode};
 use serde::de::IgnoredAny;
@@ -90,7 +88,7 @@ pub fn request(bytes: &[u8]) {
         return;
     };
     let (path, query) = text.split_once('\n').unwrap_or((text, ""));
-    let parsed = RequestUri::parse(path, Some(query)).and_then(|uri| api_request::parse(&uri));
+    let parsed = RequestUri::parse(path, Some(query)).and_then(|uri| question::parse(&uri));
     if let Err(error) = parsed {
         assert!((400..500).contains(&error.code()), "{text:?}: {error}");
     }

@@ -20,7 +20,8 @@ use fleetdex_clusters::{
 };
 use fleetdex_interpreter::rules::RuleSet;
 use fleetdex_limits::intake::Budget;
-use fleetdex_operator::{controller, karmada, replicas::Replicas};
+use fleetdex_operator::{controller, karmada};
+use fleetdex_replicas::Replicas;
 use fleetdex_server::{
     auth::{self, SecureServing},
     catalog::Catalog,

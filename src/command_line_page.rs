@@ -35,6 +35,61 @@ fn the_page_of_the_command_line_is_generated_from_the_arguments() {
     );
 }
 
+/// Variables of commands that end by themselves: where something is, who asks, and how the operator
+/// is installed, which `doctor` and `migrate` look at. What a command
+/// does and prints is said by its arguments alone, so that an exported word changes no later one.
+const ENVIRONMENT: [&str; 25] = [
+    "FLEETDEX_ADMIN_URL",
+    "FLEETDEX_ALLOW_SAME_CLUSTER",
+    "FLEETDEX_ALLOW_SECRET_HOSTS",
+    "FLEETDEX_API_SERVICE",
+    "FLEETDEX_CLUSTER_API_WATCH_FILTER",
+    "FLEETDEX_CLUSTER_CONTEXT",
+    "FLEETDEX_CLUSTER_NAMESPACE",
+    "FLEETDEX_CLUSTER_SOURCE",
+    "FLEETDEX_CONTEXT",
+    "FLEETDEX_DASHBOARDS_CA_FILE",
+    "FLEETDEX_DASHBOARDS_PASSWORD_FILE",
+    "FLEETDEX_DASHBOARDS_URL",
+    "FLEETDEX_DASHBOARDS_USER",
+    "FLEETDEX_DOCTOR_ADMIN_URL",
+    "FLEETDEX_INDEX_PREFIX",
+    "FLEETDEX_KUBECONFIG",
+    "FLEETDEX_KUBECONFIG_CLUSTERS",
+    "FLEETDEX_LEAVE_CLUSTER_STATUS",
+    "FLEETDEX_NO_OPEN",
+    "FLEETDEX_PAGE_URL",
+    "FLEETDEX_REPLICAS",
+    "FLEETDEX_REPLICA_NAMESPACE",
+    "FLEETDEX_SECRET_HOSTS",
+    "FLEETDEX_SERVER",
+    "FLEETDEX_TOKEN_FILE",
+];
+/// Commands that go on until they are stopped.
+const SERVICES: [&str; 2] = ["run", "local"];
+
+#[test]
+fn variables_say_where_and_who_not_what_a_command_does() {
+    let mut program = Arguments::command();
+    program.build();
+    let mut commands: Vec<&Command> = program
+        .get_subcommands()
+        .filter(|command| !SERVICES.contains(&command.get_name()))
+        .collect();
+    let mut count = 0;
+    while let Some(command) = commands.pop() {
+        commands.extend(command.get_subcommands());
+        for variable in command.get_arguments().filter_map(Arg::get_env) {
+            let variable = variable.to_string_lossy();
+            let is_known =
+                ENVIRONMENT.contains(&&*variable) || variable.starts_with("FLEETDEX_LOG_");
+            assert!(is_known, "{}: {variable}", command.get_name());
+            count += 1;
+        }
+    }
+    assert!(count > 20, "only {count} variables");
+}
+
 fn add_subcommands(page: &mut String, parent: &Command, name: &str) {
     let shown = parent
         .get_subcommands()

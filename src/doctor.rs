@@ -48,7 +48,7 @@ pub struct DoctorArgs {
 
     /// User to impersonate on the control plane, such as that of the operator,
     /// `system:serviceaccount:fleetdex-system:fleetdex`.
-    #[arg(long = "as", value_name = "USER", env = "FLEETDEX_DOCTOR_AS")]
+    #[arg(long = "as", value_name = "USER")]
     pub impersonate: Option<String>,
 
     /// Admin port of a running operator.
@@ -61,13 +61,7 @@ pub struct DoctorArgs {
     pub admin_url: String,
 
     /// Output format.
-    #[arg(
-        short,
-        long,
-        value_enum,
-        default_value_t,
-        env = "FLEETDEX_DOCTOR_OUTPUT"
-    )]
+    #[arg(short, long, value_enum, default_value_t)]
     pub output: CheckFormat,
 
     /// The sources of clusters.

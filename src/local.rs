@@ -10,21 +10,21 @@ use std::{collections::BTreeMap, path::PathBuf, sync::Arc, time::Duration};
 
 use anyhow::{Context as _, bail};
 use clap::Args;
-use fleetdex_api::registry::{BackendStore, ResourceRegistrySpec};
 use fleetdex_clusters::{
     Clusters, ConnectionPhase, ConnectionTiming, Member, MemberState,
     connect::Network,
     source::{Duplicates, IndexedClusterUids, Loader, contexts, is_duplicate, read_kubeconfig},
 };
 use fleetdex_core::model::{ClusterName, Scope, StoreName, Unit};
+use fleetdex_crds::registry::{BackendStore, ResourceRegistrySpec};
 use fleetdex_operator::{
     RegistryView,
     plan::{ClusterPlan, StreamKey},
-    replicas::Assignment,
     store_settings::CredentialSource,
     stores,
     stream_supervisor::StreamSupervisor,
 };
+use fleetdex_replicas::Assignment;
 use fleetdex_server::{
     catalog::Catalog,
     http::serve::{Server, ServerArgs},
@@ -422,7 +422,7 @@ fn ready(args: &LocalArgs, address: &str) -> String {
     } else {
         format!(" --server http://{address}")
     };
-    let default = fleetdex_server::auth::token_file::default_token_file();
+    let default = fleetdex_query_api::token_file::default_token_file();
     let token = &args.server.token_file;
     let token = if *token == default {
         String::new()
@@ -435,7 +435,7 @@ fn ready(args: &LocalArgs, address: &str) -> String {
 #[cfg(test)]
 mod tests {
     use clap::Parser;
-    use fleetdex_clusters::source::FLEET_PATH;
+    use fleetdex_query_api::group::FLEET_PATH;
 
     use super::*;
 

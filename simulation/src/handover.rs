@@ -4,8 +4,8 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use fleetdex_api::registry::ResourceRegistrySpec;
 use fleetdex_core::model::ClusterName;
+use fleetdex_crds::registry::ResourceRegistrySpec;
 use fleetdex_operator::RegistryView;
 use fleetdex_sync::{pending::BatchLimits, pipeline::PipelineLimits};
 use rand::{RngExt, SeedableRng, rngs::StdRng};

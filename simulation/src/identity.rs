@@ -8,8 +8,8 @@ use std::{
     time::Duration,
 };
 
-use fleetdex_api::registry::ResourceRegistrySpec;
 use fleetdex_core::model::{ClusterName, IndexPrefix};
+use fleetdex_crds::registry::ResourceRegistrySpec;
 use fleetdex_limits::intake::{self, Budget};
 use fleetdex_operator::RegistryView;
 use fleetdex_store::opensearch::PlacementRules;

@@ -4,7 +4,7 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
-use fleetdex_api::{cluster::LocalSecretReference, registry::StoreStatus};
+use fakes::apiserver;
 use fleetdex_clusters::{
     Clusters, ConnectionTiming, Member,
     bearer::Bearer,
@@ -14,15 +14,16 @@ use fleetdex_clusters::{
     source::Duplicates,
 };
 use fleetdex_core::model::ClusterName;
+use fleetdex_crds::{cluster::LocalSecretReference, registry::StoreStatus};
 use fleetdex_interpreter::rules::RuleSet;
 use fleetdex_limits::intake::{self, Budget};
 use fleetdex_operator::{
     RegistryView,
     plan::StorePlan,
-    replicas::Assignment,
     store_locations::StoreLocations,
     stream_supervisor::{Opener, StreamSupervisor},
 };
+use fleetdex_replicas::Assignment;
 use fleetdex_store::{
     IndexWriter as _,
     opensearch::{Engine, EngineOptions, IndexSettings, OpenSearchService, PlacementRules},
@@ -45,7 +46,6 @@ use crate::{
     hostile::{self, Gauge, Hostile},
     interpreter::Interpreter,
 };
-use fakes::apiserver;
 
 /// Interval of the reconciliation without an event, as in the operator.
 const RECONCILE_INTERVAL: Duration = Duration::from_secs(5);

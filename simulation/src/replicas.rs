@@ -4,26 +4,22 @@
 use std::{collections::BTreeMap, net::SocketAddr, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
+use fakes::apiserver;
 use fleetdex::app::catalog;
 use fleetdex_clusters::{Clusters, ConnectionTiming, connect::Connect};
 use fleetdex_core::model::{ClusterName, IndexPrefix};
 use fleetdex_operator::{
     RegistryView,
     plan::StorePlan,
-    replicas::{ReplicaConfig, ReplicaName, Replicas},
     stream_supervisor::{Opener, StreamSupervisor},
 };
+use fleetdex_replicas::{ReplicaConfig, ReplicaName, Replicas};
 use fleetdex_server::{
-    auth::{
-        authentication_mode::AuthenticationMode, continue_token::SealingKeys,
-        token_file::TokenVerifier,
-    },
+    answers::Answers,
+    auth::{authentication_mode::AuthenticationMode, token_file::TokenVerifier},
     catalog::Catalog,
-    http::{
-        api_state::ApiState,
-        limits::{LimitArgs, RequestLimits},
-        serve::router,
-    },
+    http::{api_state::ApiState, serve::router},
+    limits::{LimitArgs, RequestLimits},
     proxying::MemberProxy,
     watch::peers::Peers,
 };
@@ -46,7 +42,6 @@ use crate::{
     network::{Network, TOKEN},
     operator::{engine_options, member},
 };
-use fakes::apiserver;
 
 /// Interval of the reconciliation without an event, as in the operator while it hands over
 /// clusters.
@@ -169,23 +164,21 @@ async fn run(
         .with_fence(replicas.fence());
     let (publish, catalog_reader) = watch::channel(Arc::new(Catalog::default()));
     let peer_network = network.clone();
-    let api = ApiState {
-        catalog: catalog_reader,
-        moves: fleetdex_server::read::store_moves::StoreMoves::default(),
-        authentication_mode: AuthenticationMode::LoopbackToken(TokenVerifier::new(TOKEN)),
-        limits: RequestLimits::new(&LimitArgs::default(), &metrics),
-        metrics,
-        keys: SealingKeys::default(),
-        interpreters: fleetdex_server::read::interpreters::Interpreters::default(),
-        registries: fleetdex_server::read::fleet::Registries::default(),
-        traces: fleetdex_telemetry::Traces::default(),
-        links: Arc::default(),
-        members: Arc::new(MemberProxy::new(Arc::clone(&clusters), stop.child_token())),
-        peers: Peers::connected(
-            replicas.clone(),
-            Arc::new(move |address| Ok(peer_network.client(address))),
-        ),
-    };
+    let api = ApiState::new(
+        Answers {
+            peers: Peers::connected(
+                replicas.clone(),
+                Arc::new(move |address| Ok(peer_network.client(address))),
+            ),
+            ..Answers::new(
+                catalog_reader,
+                AuthenticationMode::LoopbackToken(TokenVerifier::new(TOKEN)),
+                RequestLimits::new(&LimitArgs::default(), &metrics),
+                metrics,
+            )
+        },
+        Arc::new(MemberProxy::new(Arc::clone(&clusters), stop.child_token())),
+    );
     network.listen(address, router(api, Readiness::new()));
     clusters.set_members(members.iter().map(member).collect());
     while !stop.is_cancelled() {

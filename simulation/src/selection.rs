@@ -1,7 +1,7 @@
 //! The selectors of a registry, and which objects they select. The matching is independent of the
 //! operator's.
 
-use fleetdex_api::registry::ResourceRegistrySpec;
+use fleetdex_crds::registry::ResourceRegistrySpec;
 use fleetdex_operator::RegistryView;
 use rand::{RngExt, rngs::StdRng};
 use serde_json::{Value, json};

@@ -13,28 +13,30 @@ use std::{
 };
 
 use bytes::Bytes;
+use fakes::opensearch::OpenSearch;
 use fleetdex_core::{
     model::{ClusterName, Gvk, IndexPrefix, StoreName},
     query::{Grant, Permitted, Query, Requester, ResourceName, Selectable},
 };
+use fleetdex_query_api::{
+    class::RequestClass,
+    question::{self, ListRequest, Question},
+    uri::RequestUri,
+};
 use fleetdex_server::{
+    api_error::ApiError,
     auth::{
         caller::Caller,
         continue_token::{self, SealingKeys, TokenBinding},
     },
-    http::limits::{LimitArgs, RequestLimits},
+    limits::{LimitArgs, RequestLimits},
     read::{list, query_plan::QueryPlan, store_moves::StoreMoves},
     render::representation::{Encoding, OutputKind, Representation},
-    request::{
-        api_error::ApiError,
-        api_request::{self, ApiRequest, ListRequest},
-        uri::RequestUri,
-    },
 };
 use fleetdex_store::{
     IndexReader,
     merged::{Merged, StorePart},
-    opensearch::Answers,
+    opensearch::ResponseBudget,
 };
 use fleetdex_telemetry::Metrics;
 use http::{Request, Response};
@@ -45,7 +47,6 @@ use serde_json::Value;
 use tokio::{sync::watch, task::JoinHandle, time::timeout};
 
 use crate::selection::{KINDS, NAMESPACES, STEADY};
-use fakes::opensearch::OpenSearch;
 
 /// The annotation that names the cluster of an object.
 const CLUSTER_ANNOTATION: &str = "resource.karmada.io/cached-from-cluster";
@@ -131,7 +132,7 @@ type Steady = (String, String);
 /// All users.
 pub struct Users {
     store: Arc<dyn IndexReader>,
-    answers: Answers,
+    answers: ResponseBudget,
     limits: RequestLimits,
     unread: Vec<UnreadList>,
     opensearch: OpenSearch,
@@ -208,7 +209,7 @@ impl Users {
                 permitted: Permitted::Only(vec![grant(&clusters[..1], &[NAMESPACES[1]])?]),
             },
         ];
-        let answers = Answers::default();
+        let answers = ResponseBudget::default();
         let limit_args = LimitArgs {
             max_requests_in_flight: SLOTS,
             ..LimitArgs::default()
@@ -405,10 +406,10 @@ impl Users {
                 caller.name
             )
         };
-        let uri = RequestUri::parse("/", None).map_err(|error| error.to_string())?;
         let admitted = timeout(
             SLOT_TIMEOUT,
-            self.limits.admit(caller, &uri, Request::default()),
+            self.limits
+                .admit(caller, RequestClass::List, Request::default()),
         )
         .await
         .map_err(|_| rejected())?;
@@ -770,8 +771,8 @@ fn items(list: &Value) -> impl Iterator<Item = &Value> {
 fn request(query_index: usize, token: Option<String>) -> Option<ListRequest> {
     let path = "/apis/search.fleetdex.io/v1alpha1/search/api/v1/configmaps";
     let uri = RequestUri::parse(path, Some(QUERIES[query_index])).ok()?;
-    match api_request::parse(&uri) {
-        Ok(ApiRequest::List(list)) => Some(ListRequest {
+    match question::parse(&uri) {
+        Ok(Question::List(list)) => Some(ListRequest {
             continue_token: token,
             ..*list
         }),

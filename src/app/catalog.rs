@@ -366,10 +366,8 @@ fn why_not_running(member: Option<&MemberState>) -> String {
 #[cfg(test)]
 mod tests {
     use fleetdex_core::query::Permitted;
-    use fleetdex_server::{
-        read::query_plan::plan,
-        request::api_request::{ListRequest, ResourcePath},
-    };
+    use fleetdex_query_api::question::{ListRequest, ResourcePath};
+    use fleetdex_server::read::query_plan::plan;
     use fleetdex_store::{Checkpoint, KindOfUnit, memory::Memory};
 
     use super::*;

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use fleetdex_api::registry::ResourceRegistry;
+use fleetdex_crds::registry::ResourceRegistry;
 use fleetdex_server::read::fleet::{RegistryReport, RegistrySource};
 use kube::{ResourceExt as _, runtime::reflector::Store};
 

@@ -4,7 +4,7 @@ use std::{net::SocketAddr, sync::Arc};
 
 use anyhow::Context as _;
 use fleetdex_clusters::connect::lease_client;
-use fleetdex_operator::replicas::{ReplicaConfig, Replicas};
+use fleetdex_replicas::{ReplicaConfig, Replicas};
 use kube::Config;
 use tokio::sync::Notify;
 

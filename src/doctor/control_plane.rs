@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use fleetdex_api::{condition, registry::ResourceRegistry};
 use fleetdex_clusters::{Member, member::MemberAccess, request};
+use fleetdex_crds::{condition, registry::ResourceRegistry};
 use http::HeaderMap;
 use kube::{Api, Client, Resource as _, ResourceExt as _, api::ListParams};
 use serde_json::Value;

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use fleetdex_api::registry::ResourceSelector;
 use fleetdex_cli::resources::{DiscoveredResource, resolve};
 use fleetdex_clusters::discovery::{Discovery, ServedResource};
 use fleetdex_core::kinds;
+use fleetdex_crds::registry::ResourceSelector;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIResource;
 
 /// The resources that are read by default: those of `kubectl get all`, and those that are mostly

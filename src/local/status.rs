@@ -2,9 +2,9 @@
 
 use std::{borrow::Cow, collections::BTreeMap};
 
-use fleetdex_api::registry::ResourceRegistryStatus;
 use fleetdex_clusters::{ConnectionPhase, MemberState};
 use fleetdex_core::model::{ClusterName, Unit};
+use fleetdex_crds::registry::ResourceRegistryStatus;
 use fleetdex_operator::{
     plan::StreamKey,
     registry_status::{MemberHealth, StatusInputs, StoreAccess, status},

@@ -3,7 +3,7 @@
 use std::{fs, path::PathBuf};
 
 use anyhow::Context as _;
-use fleetdex_api::registry::{BackendStore, OpenSearch};
+use fleetdex_crds::registry::{BackendStore, OpenSearch};
 use fleetdex_operator::store_settings::CredentialSource;
 
 /// The OpenSearch.

@@ -45,22 +45,11 @@ pub struct KarmadaSearchArgs {
     pub rollback: Option<PathBuf>,
 
     /// Seconds that each step may wait for the control plane.
-    #[arg(
-        long,
-        value_name = "SECONDS",
-        default_value_t = 60,
-        env = "FLEETDEX_MIGRATE_TIMEOUT"
-    )]
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     pub timeout: u64,
 
     /// Output format.
-    #[arg(
-        short,
-        long,
-        value_enum,
-        default_value_t,
-        env = "FLEETDEX_MIGRATE_OUTPUT"
-    )]
+    #[arg(short, long, value_enum, default_value_t)]
     pub output: CheckFormat,
 
     /// The control plane.

@@ -2,12 +2,12 @@
 
 mod registries;
 
-use fleetdex_api::registry::ResourceRegistry;
 use fleetdex_clusters::{
     Member,
     secret_hosts::SecretHosts,
     source::{Loader, PluginCachePolicy},
 };
+use fleetdex_crds::registry::ResourceRegistry;
 use fleetdex_interpreter::rules::RuleSet;
 use fleetdex_operator::{
     MemberView, RegistryView,

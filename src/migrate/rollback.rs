@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use fleetdex_api::registry::{FINALIZER, ORPHAN_ANNOTATION};
 use fleetdex_cli::crd::is_of_fleetdex;
+use fleetdex_crds::registry::{FINALIZER, ORPHAN_ANNOTATION};
 use serde_json::Value;
 
 use super::{

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use fleetdex_api::cluster::Cluster;
 use fleetdex_core::model::causes;
+use fleetdex_crds::cluster::Cluster;
 use k8s_openapi::{
     api::core::v1::Service,
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,

@@ -10,8 +10,8 @@ use std::{
 
 /// Pure modules: a folder or a file under `crates`, without `.rs`.
 const PURE_MODULES: &[&str] = &[
-    "api/src",
-    "clustercache/src/indexer",
+    "crds/src",
+    "../libraries/clustercache/src/indexer",
     "clusters/src/discovery",
     "clusters/src/connection_state",
     "clusters/src/source/contexts",
@@ -19,7 +19,7 @@ const PURE_MODULES: &[&str] = &[
     "clusters/src/watch/event",
     "clusters/src/watch/machine",
     "core/src",
-    "dashboards/src",
+    "../tools/dashboards/src",
     "interpreter/src",
     "limits/src/fair_semaphore/queue",
     "operator/src/affinity",
@@ -28,25 +28,24 @@ const PURE_MODULES: &[&str] = &[
     "operator/src/interpreter_rules",
     "operator/src/lib",
     "operator/src/plan",
-    "operator/src/replicas/assignment",
     "operator/src/selection",
     "operator/src/registry_status",
     "operator/src/stream_supervisor/retention",
+    "query-api/src",
+    "replicas/src/assignment",
     "search/src",
-    "server/src/auth/attributes",
+    "server/src/api_error",
+    "server/src/auth/access_review",
     "server/src/auth/caller",
     "server/src/auth/continue_token/keys",
     "server/src/auth/identity",
     "server/src/http/listen/connection_limiter",
     "server/src/proxying/body",
     "server/src/proxying/protobuf",
-    "server/src/proxying/request",
     "server/src/render/discovery",
     "server/src/render/group_discovery",
-    "server/src/render/report",
     "server/src/render/representation",
     "server/src/render/table",
-    "server/src/request",
     "store/src/bulk",
     "store/src/opensearch/index_template",
     "sync/src/audit/compare",
@@ -123,6 +122,50 @@ fn forbidden_names_are_found_however_they_are_imported() {
     ] {
         assert_eq!(violations(pure), [""; 0], "{pure}");
     }
+}
+
+/// What only `query-api` writes: others use its constants and its questions.
+const LANGUAGE: [&str; 3] = ["\"/apis/search.", "\"labelSelector\"", "as=Table"];
+/// Those who write it for other APIs: lists of members, and the fields of dependencies.
+const OTHER_LANGUAGES: [&str; 2] = [
+    "clusters/src/watch/lister_watcher.rs",
+    "interpreter/src/dependency.rs",
+];
+
+#[test]
+fn only_the_query_api_spells_its_paths_and_parameters() {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("crates");
+    let mut spelled = Vec::new();
+    let mut count = 0;
+    for folder in fs::read_dir(&crates).unwrap() {
+        for file in files(&folder.unwrap().path().join("src")) {
+            let name = file.strip_prefix(&crates).unwrap().to_owned();
+            let is_exempt = name.starts_with("query-api")
+                || is_for_tests(&name)
+                || OTHER_LANGUAGES.iter().any(|other| name == Path::new(other));
+            let text = fs::read_to_string(&file).unwrap();
+            let production = text.split("\nmod tests {").next().unwrap_or_default();
+            count += 1;
+            spelled.extend(
+                LANGUAGE
+                    .into_iter()
+                    .filter(|words| !is_exempt && production.contains(words))
+                    .map(|words| format!("{}: {words}", name.display())),
+            );
+        }
+    }
+    assert!(count > 300, "only {count} files: have they moved?");
+    assert!(
+        spelled.is_empty(),
+        "use fleetdex_query_api:\n{}",
+        spelled.join("\n")
+    );
+}
+
+/// Fakes, and folders of tests.
+fn is_for_tests(file: &Path) -> bool {
+    let mut names = file.iter().filter_map(|name| name.to_str());
+    names.any(|name| matches!(name, "tests" | "fake" | "fake.rs"))
 }
 
 /// The module's files: itself, and all below its folder. Files that hold only tests are left out.

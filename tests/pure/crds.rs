@@ -22,7 +22,7 @@ fn committed_crds_are_generated_from_the_types() {
         let committed = fs::read_to_string(&path).unwrap_or_default();
         assert!(
             committed == yaml,
-            "{} is not what the types in crates/api say; {REGENERATE}",
+            "{} is not what the types in crates/crds say; {REGENERATE}",
             path.display()
         );
         expected.insert(file.file);

@@ -122,7 +122,7 @@ fn of_users() -> Vec<Row> {
     let request = "crates/limits/src/request.rs";
     let [shared, one] = ["shared", "request"].map(|name| constant(request, name));
     let small_ones = constant(request, "small");
-    let limits = "crates/server/src/http/limits.rs";
+    let limits = "crates/server/src/limits.rs";
     let in_flight = constant(limits, "max_requests_in_flight");
     let queries = constant(limits, "QUERY_UNITS") * constant(limits, "QUERY_UNIT");
     let small = constant(request, "SMALL_PAGE_BYTES");

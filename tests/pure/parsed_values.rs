@@ -48,7 +48,7 @@ const EXCEPTIONS: &[(&str, &str)] = &[
         "counted by `MergeMemory`, which reserves it",
     ),
     (
-        "crates/server/src/request/api_request/interpret.rs",
+        "crates/server/src/read/interpretation/body.rs",
         "parsed by `ReservedJson`",
     ),
     (
@@ -140,7 +140,8 @@ const COMMANDS: [&str; 2] = ["cli", "interpreter-sdk"];
 
 /// The sources of the server, without files of tests only.
 fn sources(root: &Path) -> Vec<PathBuf> {
-    let crates = fs::read_dir(root.join("crates")).unwrap();
+    let wings = ["crates", "libraries", "tools"].into_iter();
+    let crates = wings.flat_map(|wing| fs::read_dir(root.join(wing)).unwrap());
     let crates = crates.map(|entry| entry.unwrap().path());
     let serving = crates.filter(|folder| !COMMANDS.iter().any(|name| folder.ends_with(name)));
     let mut folders: Vec<PathBuf> = serving.map(|folder| folder.join("src")).collect();

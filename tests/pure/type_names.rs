@@ -13,8 +13,10 @@ use syn::{Attribute, Item};
 fn every_type_name_is_defined_once() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut folders = vec![root.join("src")];
-    for entry in fs::read_dir(root.join("crates")).unwrap() {
-        folders.push(entry.unwrap().path().join("src"));
+    for wing in ["crates", "libraries", "tools"] {
+        for entry in fs::read_dir(root.join(wing)).unwrap() {
+            folders.push(entry.unwrap().path().join("src"));
+        }
     }
     let mut definitions: BTreeMap<String, Vec<String>> = BTreeMap::new();
     while let Some(folder) = folders.pop() {

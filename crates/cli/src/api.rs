@@ -10,14 +10,14 @@ mod watch;
 
 use std::collections::BTreeMap;
 
-use fleetdex_search::Completions;
-use fleetdex_server::{
-    render::report::ReportLine,
-    request::{
-        api_request::{GROUPS, VERSION},
-        percent,
-    },
+use fleetdex_query_api::{
+    group::{GROUPS, VERSION},
+    media_type::{JSON, TABLE},
+    percent,
+    report::ReportLine,
+    warning,
 };
+use fleetdex_search::Completions;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use http::{HeaderMap, Method, StatusCode, header};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{APIGroupList, APIResourceList, APIVersions};
@@ -42,10 +42,6 @@ use super::resources::DiscoveredResource;
 
 /// Concurrent requests for discovery documents.
 const DISCOVERIES_AT_ONCE: usize = 8;
-/// Media type of objects.
-const JSON: &str = "application/json";
-/// Media type of a Table, as kubectl requests it.
-const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
 
 /// Where links to the web page are made.
 const LINKS_PATH: &str = "/ui/links";
@@ -420,33 +416,5 @@ fn warnings(headers: &HeaderMap) -> Vec<String> {
         .get_all(header::WARNING)
         .iter()
         .filter_map(|value| value.to_str().ok());
-    values.filter_map(warning_text).collect()
-}
-
-fn warning_text(value: &str) -> Option<String> {
-    let (_, quoted) = value.split_once('"')?;
-    let mut text = String::new();
-    let mut letters = quoted.chars();
-    while let Some(letter) = letters.next() {
-        match letter {
-            '"' => break,
-            '\\' => text.extend(letters.next()),
-            plain => text.push(plain),
-        }
-    }
-    Some(text)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn warnings_are_read_without_their_quotes() {
-        assert_eq!(
-            warning_text(r#"299 - "cluster \"a\\b\" is old""#).as_deref(),
-            Some(r#"cluster "a\b" is old"#)
-        );
-        assert_eq!(warning_text("299 - none"), None);
-    }
+    values.filter_map(warning::text).collect()
 }

@@ -28,25 +28,19 @@ pub struct CountArgs {
     pub query: QueryArgs,
 
     /// Count by these: cluster, namespace, label:KEY, or a field that selectors know, such as status.phase (separated by commas)
-    #[arg(long, value_name = "KEY", value_delimiter = ',', env = "FLEETDEX_BY")]
+    #[arg(long, value_name = "KEY", value_delimiter = ',')]
     pub by: Vec<String>,
 
     /// Show only the largest groups
-    #[arg(long, value_name = "N", env = "FLEETDEX_TOP")]
+    #[arg(long, value_name = "N")]
     pub top: Option<usize>,
 
     /// Output format
-    #[arg(
-        short,
-        long,
-        value_enum,
-        default_value_t,
-        env = "FLEETDEX_COUNT_OUTPUT"
-    )]
+    #[arg(short, long, value_enum, default_value_t)]
     pub output: CountFormat,
 
     /// Print tables without the header line
-    #[arg(long, env = "FLEETDEX_NO_HEADERS")]
+    #[arg(long)]
     pub no_headers: bool,
 
     /// The server.

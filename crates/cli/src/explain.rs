@@ -24,7 +24,7 @@ pub struct ExplainArgs {
     pub query: QueryArgs,
 
     /// Ask the server, which knows every registered kind and your permissions; prints its request bodies one after the other
-    #[arg(long, env = "FLEETDEX_SERVER_SIDE")]
+    #[arg(long)]
     pub server_side: bool,
 
     /// The server.

@@ -6,6 +6,7 @@ use fleetdex_core::{
     model::FieldPath,
     selector::{FieldRequirement, FieldSelector, FieldTest},
 };
+use fleetdex_query_api::parameter::{FIELD_SELECTOR, LABEL_SELECTOR};
 
 use super::{
     api::{Api, ClientConfig},
@@ -18,24 +19,19 @@ use super::{
 #[derive(Clone, Debug, clap::Args)]
 pub struct ImagesArgs {
     /// Only these images: nginx is any tag, nginx:1.27 one, nginx@sha256:… one digest (repeatable, or separated by commas)
-    #[arg(
-        long = "image",
-        value_name = "IMAGE",
-        value_delimiter = ',',
-        env = "FLEETDEX_IMAGE"
-    )]
+    #[arg(long = "image", value_name = "IMAGE", value_delimiter = ',')]
     pub images: Vec<String>,
 
     /// Only Pods in this namespace
-    #[arg(short, long, value_name = "NS", env = "FLEETDEX_NAMESPACE", add = completion::namespaces())]
+    #[arg(short, long, value_name = "NS", add = completion::namespaces())]
     pub namespace: Option<String>,
 
     /// Pods of all namespaces, the default; overrides --namespace
-    #[arg(short = 'A', long, env = "FLEETDEX_ALL_NAMESPACES")]
+    #[arg(short = 'A', long)]
     pub all_namespaces: bool,
 
     /// Only Pods of these clusters (repeatable, or separated by commas)
-    #[arg(long = "cluster", value_name = "CLUSTER", value_delimiter = ',', env = "FLEETDEX_CLUSTER", add = completion::clusters())]
+    #[arg(long = "cluster", value_name = "CLUSTER", value_delimiter = ',', add = completion::clusters())]
     pub clusters: Vec<String>,
 
     /// Label selector of Pods
@@ -44,8 +40,7 @@ pub struct ImagesArgs {
         long,
         value_name = "SELECTOR",
         default_value = "",
-        hide_default_value = true,
-        env = "FLEETDEX_SELECTOR"
+        hide_default_value = true
     )]
     pub selector: String,
 
@@ -67,10 +62,10 @@ async fn images(args: &ImagesArgs, console: &mut Console<'_>) -> Result<bool, Co
     let api = Api::new(&args.server).await?;
     let namespace = args.namespace.clone().filter(|_| !args.all_namespaces);
     let mut parameters = vec![
-        ("fieldSelector", of_images(&args.images)),
+        (FIELD_SELECTOR, of_images(&args.images)),
         ("namespaces", namespace.unwrap_or_default()),
         ("clusters", args.clusters.join(",")),
-        ("labelSelector", args.selector.clone()),
+        (LABEL_SELECTOR, args.selector.clone()),
     ];
     parameters.retain(|(_, value)| !value.is_empty());
     search_output::print(&api, "images", &parameters, &args.output, console).await

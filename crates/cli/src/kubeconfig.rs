@@ -31,20 +31,15 @@ pub use error::KubeconfigError;
 )]
 pub struct KubeconfigArgs {
     /// Name of the context
-    #[arg(
-        long,
-        value_name = "NAME",
-        default_value = "fleet",
-        env = "FLEETDEX_KUBECONFIG_NAME"
-    )]
+    #[arg(long, value_name = "NAME", default_value = "fleet")]
     pub name: String,
 
     /// Add the context to the kubeconfig file of kubectl, or replace it there, instead of printing it
-    #[arg(long, env = "FLEETDEX_KUBECONFIG_MERGE")]
+    #[arg(long)]
     pub merge: bool,
 
     /// Make it the current context; requires --merge
-    #[arg(long, requires = "merge", env = "FLEETDEX_KUBECONFIG_USE")]
+    #[arg(long, requires = "merge")]
     pub r#use: bool,
 
     /// The server.

@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use fleetdex_query_api::parameter::{FIELD_SELECTOR, LABEL_SELECTOR};
+
 use super::{
     QueryArgs,
     api::{Api, ListShape, ObjectPage},
@@ -111,8 +113,8 @@ impl Warnings {
 /// Returns the query parameters of a list, without those of paging.
 pub(super) fn parameters(query: &QueryArgs, names: &[String]) -> Vec<(&'static str, String)> {
     let all = [
-        ("labelSelector", query.selector.clone()),
-        ("fieldSelector", query.field_selector.clone()),
+        (LABEL_SELECTOR, query.selector.clone()),
+        (FIELD_SELECTOR, query.field_selector.clone()),
         ("clusters", query.clusters.join(",")),
         ("names", names.join(",")),
     ];

@@ -6,8 +6,7 @@ use fleetdex_core::{
     query::{MAX_LIMIT, Query, ResourceName, Selectable},
     selector::{FieldSelector, LabelSelector, SelectorError},
 };
-
-use fleetdex_server::request::interpreted_fields::{MalformedReference, normalized};
+use fleetdex_interpreter::field_selector::{MalformedReference, normalized};
 
 use super::completion;
 
@@ -23,11 +22,11 @@ pub struct QueryArgs {
     pub names: Vec<String>,
 
     /// Only objects in this namespace
-    #[arg(short, long, value_name = "NS", env = "FLEETDEX_NAMESPACE", add = completion::namespaces())]
+    #[arg(short, long, value_name = "NS", add = completion::namespaces())]
     pub namespace: Option<String>,
 
     /// Objects of all namespaces; overrides --namespace
-    #[arg(short = 'A', long, env = "FLEETDEX_ALL_NAMESPACES")]
+    #[arg(short = 'A', long)]
     pub all_namespaces: bool,
 
     /// Label selector, such as 'app in (web,api),tier!=db,!canary'
@@ -36,8 +35,7 @@ pub struct QueryArgs {
         long,
         value_name = "SELECTOR",
         default_value = "",
-        hide_default_value = true,
-        env = "FLEETDEX_SELECTOR"
+        hide_default_value = true
     )]
     pub selector: String,
 
@@ -46,17 +44,16 @@ pub struct QueryArgs {
         long,
         value_name = "SELECTOR",
         default_value = "",
-        hide_default_value = true,
-        env = "FLEETDEX_FIELD_SELECTOR"
+        hide_default_value = true
     )]
     pub field_selector: String,
 
     /// Only objects of these clusters (repeatable, or separated by commas)
-    #[arg(long = "cluster", value_name = "CLUSTER", value_delimiter = ',', env = "FLEETDEX_CLUSTER", add = completion::clusters())]
+    #[arg(long = "cluster", value_name = "CLUSTER", value_delimiter = ',', add = completion::clusters())]
     pub clusters: Vec<String>,
 
     /// Maximum number of objects
-    #[arg(long, value_name = "N", default_value_t = 500, value_parser = limit, env = "FLEETDEX_LIMIT")]
+    #[arg(long, value_name = "N", default_value_t = 500, value_parser = limit)]
     pub limit: usize,
 }
 

@@ -5,7 +5,7 @@ mod error;
 use std::{process::ExitCode, time::Duration};
 
 use fleetdex_core::{model::causes, terminal::escaped};
-use fleetdex_server::request::api_request::{GROUPS, VERSION};
+use fleetdex_query_api::group::{GROUPS, VERSION};
 use reqwest::{Client, redirect};
 use tokio::time::{Instant, sleep, timeout};
 
@@ -36,16 +36,11 @@ pub struct ReadyArgs {
     pub admin_url: String,
 
     /// Also ask the control plane for the query API, which it forwards to the server
-    #[arg(long, env = "FLEETDEX_READY_QUERY_API")]
+    #[arg(long)]
     pub query_api: bool,
 
     /// Seconds to wait until it is ready
-    #[arg(
-        long,
-        value_name = "SECONDS",
-        default_value_t = 0,
-        env = "FLEETDEX_READY_TIMEOUT"
-    )]
+    #[arg(long, value_name = "SECONDS", default_value_t = 0)]
     pub timeout: u64,
 
     /// The control plane of --query-api.

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use fleetdex_server::request::percent;
+use fleetdex_query_api::percent;
 
 use super::{
     api::{Api, ClientConfig},
@@ -25,15 +25,15 @@ pub struct RelatedArgs {
     pub name: Option<String>,
 
     /// The namespace of the object; that of the context by default
-    #[arg(short, long, value_name = "NS", env = "FLEETDEX_NAMESPACE", add = completion::namespaces())]
+    #[arg(short, long, value_name = "NS", add = completion::namespaces())]
     pub namespace: Option<String>,
 
     /// How many steps from the object to follow, at most 5
-    #[arg(long, value_name = "N", default_value_t = 1, env = "FLEETDEX_DEPTH")]
+    #[arg(long, value_name = "N", default_value_t = 1)]
     pub depth: usize,
 
     /// Only in these clusters (repeatable, or separated by commas)
-    #[arg(long = "cluster", value_name = "CLUSTER", value_delimiter = ',', env = "FLEETDEX_CLUSTER", add = completion::clusters())]
+    #[arg(long = "cluster", value_name = "CLUSTER", value_delimiter = ',', add = completion::clusters())]
     pub clusters: Vec<String>,
 
     /// How to print it.

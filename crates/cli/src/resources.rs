@@ -1,7 +1,7 @@
 //! Resolves resource names as kubectl accepts them, with the server's discovery.
 
 use fleetdex_core::kinds;
-use fleetdex_server::request::percent;
+use fleetdex_query_api::percent;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIResource;
 
 /// A resource that the server serves.

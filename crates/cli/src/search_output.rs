@@ -18,17 +18,11 @@ use super::{
 #[derive(Clone, Debug, clap::Args)]
 pub struct SearchOutputArgs {
     /// table, wide, json, yaml or name
-    #[arg(
-        short,
-        long,
-        value_name = "FORMAT",
-        default_value = "table",
-        env = "FLEETDEX_OUTPUT"
-    )]
+    #[arg(short, long, value_name = "FORMAT", default_value = "table")]
     pub output: OutputFormat,
 
     /// Print tables without the header line
-    #[arg(long, env = "FLEETDEX_NO_HEADERS")]
+    #[arg(long)]
     pub no_headers: bool,
 }
 

@@ -9,10 +9,8 @@ use fleetdex_core::{
 use fleetdex_server::{
     catalog::{Catalog, CatalogEntry},
     fake::{catalog, cluster, no_clusters, pods, store as main_store},
-    http::{
-        limits::LimitArgs,
-        serve::{Server, ServerArgs},
-    },
+    http::serve::{Server, ServerArgs},
+    limits::LimitArgs,
     telemetry::Telemetry,
     watch::peers::Peers,
 };

@@ -6,6 +6,7 @@ use fleetdex_core::{
     model::FieldPath,
     selector::{FieldRequirement, FieldSelector, FieldTest},
 };
+use fleetdex_query_api::parameter::{FIELD_SELECTOR, LABEL_SELECTOR};
 
 use super::{
     api::{Api, ClientConfig},
@@ -36,15 +37,15 @@ pub struct UnhealthyArgs {
     pub resources: Vec<String>,
 
     /// Only objects in this namespace
-    #[arg(short, long, value_name = "NS", env = "FLEETDEX_NAMESPACE", add = completion::namespaces())]
+    #[arg(short, long, value_name = "NS", add = completion::namespaces())]
     pub namespace: Option<String>,
 
     /// Objects of all namespaces, the default; overrides --namespace
-    #[arg(short = 'A', long, env = "FLEETDEX_ALL_NAMESPACES")]
+    #[arg(short = 'A', long)]
     pub all_namespaces: bool,
 
     /// Only objects of these clusters (repeatable, or separated by commas)
-    #[arg(long = "cluster", value_name = "CLUSTER", value_delimiter = ',', env = "FLEETDEX_CLUSTER", add = completion::clusters())]
+    #[arg(long = "cluster", value_name = "CLUSTER", value_delimiter = ',', add = completion::clusters())]
     pub clusters: Vec<String>,
 
     /// Label selector, such as 'app in (web,api),tier!=db'
@@ -53,26 +54,20 @@ pub struct UnhealthyArgs {
         long,
         value_name = "SELECTOR",
         default_value = "",
-        hide_default_value = true,
-        env = "FLEETDEX_SELECTOR"
+        hide_default_value = true
     )]
     pub selector: String,
 
     /// Only objects of this health, in place of Degraded,Missing,Unknown (separated by commas)
-    #[arg(
-        long,
-        value_name = "HEALTH",
-        value_delimiter = ',',
-        env = "FLEETDEX_HEALTH"
-    )]
+    #[arg(long, value_name = "HEALTH", value_delimiter = ',')]
     pub health: Vec<String>,
 
     /// Also objects that are still progressing
-    #[arg(long, env = "FLEETDEX_PROGRESSING")]
+    #[arg(long)]
     pub progressing: bool,
 
     /// Maximum number of objects, at most 1000
-    #[arg(long, value_name = "N", default_value_t = 500, env = "FLEETDEX_LIMIT")]
+    #[arg(long, value_name = "N", default_value_t = 500)]
     pub limit: usize,
 
     /// How to print it.
@@ -95,11 +90,11 @@ async fn unhealthy(args: &UnhealthyArgs, console: &mut Console<'_>) -> Result<bo
     let kinds = kinds(&api, &args.resources).await?;
     let namespace = args.namespace.clone().filter(|_| !args.all_namespaces);
     let mut parameters = vec![
-        ("fieldSelector", of_health(health)),
+        (FIELD_SELECTOR, of_health(health)),
         ("kinds", kinds.join(",")),
         ("namespaces", namespace.unwrap_or_default()),
         ("clusters", args.clusters.join(",")),
-        ("labelSelector", args.selector.clone()),
+        (LABEL_SELECTOR, args.selector.clone()),
         ("limit", args.limit.to_string()),
     ];
     parameters.retain(|(_, value)| !value.is_empty());

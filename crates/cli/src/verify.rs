@@ -11,7 +11,7 @@ use fleetdex_core::{
     model::causes,
     terminal::{escaped, escaped_json},
 };
-use fleetdex_server::render::report::{ComparisonCounts, ReportLine, Row, VerificationResult};
+use fleetdex_query_api::report::{ComparisonCounts, ReportLine, Row, VerificationResult};
 use serde_json::json;
 
 use super::{
@@ -30,17 +30,11 @@ const UNKNOWN: &str = "-";
 )]
 pub struct VerifyArgs {
     /// Only these clusters (repeatable, or separated by commas)
-    #[arg(long = "cluster", value_name = "CLUSTER", value_delimiter = ',', env = "FLEETDEX_CLUSTER", add = completion::clusters())]
+    #[arg(long = "cluster", value_name = "CLUSTER", value_delimiter = ',', add = completion::clusters())]
     pub clusters: Vec<String>,
 
     /// Output format
-    #[arg(
-        short,
-        long,
-        value_enum,
-        default_value_t,
-        env = "FLEETDEX_VERIFY_OUTPUT"
-    )]
+    #[arg(short, long, value_enum, default_value_t)]
     pub output: ReportFormat,
 
     /// The server.

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use fleetdex_api::cluster::{ApiEnablement, ApiResource, Cluster, ClusterStatus};
+use fleetdex_crds::cluster::{ApiEnablement, ApiResource, Cluster, ClusterStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::{
     Api, ResourceExt,

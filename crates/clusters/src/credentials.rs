@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeMap, fmt};
 
-use fleetdex_api::cluster::LocalSecretReference;
+use fleetdex_crds::cluster::LocalSecretReference;
 use k8s_openapi::{ByteString, api::core::v1::Secret};
 use rustls::{
     RootCertStore,

@@ -19,8 +19,8 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use fleetdex_api::cluster::LocalSecretReference;
 use fleetdex_core::model::{Gvk, Namespace, Resource, Scope, Version};
+use fleetdex_crds::cluster::LocalSecretReference;
 use futures::{StreamExt, stream::FuturesUnordered};
 use kube::Client;
 use tokio::{sync::Notify, time::sleep};

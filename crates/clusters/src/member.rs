@@ -2,8 +2,8 @@
 
 use std::{collections::BTreeMap, fmt, path::PathBuf};
 
-use fleetdex_api::cluster::{Cluster, LocalSecretReference, SyncMode};
 use fleetdex_core::model::{ClusterName, InvalidName};
+use fleetdex_crds::cluster::{Cluster, LocalSecretReference, SyncMode};
 use jiff::Timestamp;
 use kube::ResourceExt;
 

@@ -24,7 +24,7 @@ use std::time::Duration;
 
 pub use aggregator::MemberSnapshot;
 pub use args::{SourceArgs, SourceKind, UselessFlag};
-pub use contexts::{FLEET_PATH, KubeconfigContexts, contexts, is_fleet_url};
+pub use contexts::{KubeconfigContexts, contexts, is_fleet_url};
 pub use duplicates::{COMPARING, Duplicates, IndexedClusterUids, SAME_CLUSTER_AS, is_duplicate};
 pub use history::HistorySample;
 pub use kubeconfig::KubeconfigProblem;

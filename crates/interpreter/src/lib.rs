@@ -16,6 +16,7 @@
 pub mod customization;
 mod dependency;
 pub mod field_problem;
+pub mod field_selector;
 pub mod health;
 pub mod image;
 #[cfg(feature = "scripts")]

@@ -16,7 +16,7 @@ use std::{
 use fleetdex_core::model::{
     Interpret, Interpretation, InterpretationLevel, JsonTree, MemberMask, Resource,
 };
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::{
     InterpretError, Operation, Request, Response,
@@ -91,6 +91,17 @@ pub struct KindWebhook {
     pub webhook: Arc<Webhook>,
     /// What it is asked about each object.
     pub operations: Vec<Operation>,
+}
+
+impl KindWebhook {
+    fn identity(&self) -> Value {
+        let Self {
+            webhook,
+            operations,
+        } = self;
+        let operations = operations.iter().map(|operation| operation.name());
+        json!([webhook.identity(), operations.collect::<Vec<_>>()])
+    }
 }
 
 /// What webhooks have answered about an object, or why they have not.
@@ -169,7 +180,9 @@ impl RuleSet {
                     if inner.has_scripts {
                         inner.reads = MemberMask::everything().clone();
                     }
-                    hash = format!("{hash} {scripts:?} {:?}", inner.webhooks);
+                    let webhooks: Vec<Value> =
+                        inner.webhooks.iter().map(KindWebhook::identity).collect();
+                    hash = format!("{hash} {}", json!([scripts, webhooks]));
                 }
             }
         }
@@ -389,15 +402,14 @@ fn known_status(resource: &Resource, has_status: bool) -> KnownStatus {
 
 impl KindRulesInner {
     fn hash_in_use(&self) -> String {
-        let operations: Vec<&Operation> = self.suspended.keys().collect();
+        let operations = self.suspended.keys().map(|operation| operation.name());
+        let operations: Vec<&str> = operations.collect();
         let is_never_written = self.known_status == KnownStatus::NeverWritten;
         if operations.is_empty() && !is_never_written {
             return self.configured_hash.clone();
         }
         let configured = &self.configured_hash;
-        short_hash(&format!(
-            "{configured} without {operations:?} {is_never_written}"
-        ))
+        short_hash(&json!([configured, operations, is_never_written]).to_string())
     }
 
     /// What is known without a look at the object: `None` if there are scripts, or the answer of a webhook to apply.

@@ -4,8 +4,8 @@
 //! [`util.ClusterMatches`](https://github.com/karmada-io/karmada/blob/master/pkg/util/selector.go):
 //! all parts must hold, `exclude` wins, and a requirement that makes no sense selects nothing.
 
-use fleetdex_api::affinity::{ClusterAffinity, ClusterFieldSelector, FieldSelectorRequirement};
 use fleetdex_core::selector::{LabelRequirement, LabelSelector, LabelTest};
+use fleetdex_crds::affinity::{ClusterAffinity, ClusterFieldSelector, FieldSelectorRequirement};
 
 use super::MemberView;
 

@@ -2,11 +2,11 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use fleetdex_api::{
+use fleetdex_core::model::{ClusterName, Scope, Unit};
+use fleetdex_crds::{
     cluster_cache::{Cache, CachePhase, CachedResource, ClusterSelector},
     registry::{ResourceRegistrySpec, ResourceSelector},
 };
-use fleetdex_core::model::{ClusterName, Scope, Unit};
 use fleetdex_sync::progress::{Progress, UnitState};
 use kube::ResourceExt;
 

@@ -8,11 +8,11 @@ use std::{
 };
 
 use fleetdex_core::model::{ClusterName, Scope};
+use fleetdex_replicas::ReplicaName;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::plan::StreamKey;
-use crate::replicas::ReplicaName;
 
 /// Why query results lack objects of a stream, or show old ones.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]

@@ -17,8 +17,9 @@ mod unopened_locations;
 
 use std::{sync::Arc, time::Duration};
 
-use fleetdex_api::registry::{FINALIZER, ResourceRegistry};
 use fleetdex_core::model::causes;
+use fleetdex_crds::registry::{FINALIZER, ResourceRegistry};
+use fleetdex_replicas::Assignment;
 use futures::StreamExt;
 pub use interpreter_configurations::ConfigMapName;
 use kube::{
@@ -40,7 +41,7 @@ use tokio_util::sync::CancellationToken;
 use unopened_locations::unopened_locations;
 
 use super::{RegistryView, karmada, members::MemberStates, store_locations::StoreLocations};
-use crate::replicas::{Assignment, report::ReplicaReports};
+use crate::replica_report::ReplicaReports;
 
 /// Changes within this time are handled by one reconcile.
 const DEBOUNCE: Duration = Duration::from_millis(50);

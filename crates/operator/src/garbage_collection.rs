@@ -9,6 +9,7 @@ use std::{
 
 use backon::{BackoffBuilder, ExponentialBuilder};
 use fleetdex_core::model::{ClusterName, Document, StoreName, Version, split_api_version};
+use fleetdex_replicas::Assignment;
 use fleetdex_store::{
     Checkpoints, Extent, IndexRevision, IndexWriter, KindExtent, StoreError, StoredVersion,
     bulk::Write,
@@ -17,8 +18,6 @@ use fleetdex_sync::{checkpoints::UnitKey, pipeline::Pipeline, progress::Progress
 use parking_lot::Mutex;
 use tokio::{sync::Notify, time::Instant};
 use tokio_util::sync::CancellationToken;
-
-use crate::replicas::Assignment;
 
 /// What garbage collection retains in a store.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -11,11 +11,11 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use fleetdex_api::registry::{ResourceRegistry, ResourceRegistrySpec};
 use fleetdex_clusters::{
     MemberState, definitions::Definitions, discovery::Discovery, source::is_duplicate,
 };
 use fleetdex_core::model::ClusterName;
+use fleetdex_crds::registry::{ResourceRegistry, ResourceRegistrySpec};
 use jiff::Timestamp;
 use kube::ResourceExt as _;
 
@@ -32,7 +32,7 @@ pub mod members;
 mod opening_gate;
 pub mod plan;
 pub mod registry_status;
-pub mod replicas;
+pub mod replica_report;
 pub mod selection;
 pub mod store_locations;
 mod store_secret;

@@ -6,7 +6,6 @@ use std::{
     sync::Arc,
 };
 
-use fleetdex_api::cluster::Cluster;
 use fleetdex_clusters::{
     Clusters, Connection, ConnectionPhase, Member, MemberState, cluster_status_writer,
     source::{
@@ -14,6 +13,7 @@ use fleetdex_clusters::{
     },
 };
 use fleetdex_core::model::{ClusterName, causes};
+use fleetdex_crds::cluster::Cluster;
 use fleetdex_telemetry::metrics::{CertificateInUse, CertificateUse, Metrics};
 use kube::{Api, Client, ResourceExt};
 

@@ -127,7 +127,7 @@ impl OpenStore for GatedStore {
 mod tests {
     use std::time::Duration;
 
-    use fleetdex_api::registry::OpenSearch;
+    use fleetdex_crds::registry::OpenSearch;
     use fleetdex_store::memory::Memory;
 
     use super::*;

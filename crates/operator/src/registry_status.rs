@@ -12,7 +12,7 @@ mod names;
 #[cfg(test)]
 mod tests;
 
-use fleetdex_api::{
+use fleetdex_crds::{
     condition,
     registry::{RegistryClusterStatus, ResourceRegistryStatus},
 };

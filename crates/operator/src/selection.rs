@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use fleetdex_api::registry::ResourceSelector;
 use fleetdex_clusters::discovery::{Discovery, ServedResource};
 use fleetdex_core::model::{Resource, split_api_version};
+use fleetdex_crds::registry::ResourceSelector;
 
 /// Groups that the API server serves itself, in the order in which a kind without `apiVersion` is
 /// resolved.

@@ -3,8 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use fleetdex_api::registry::StoreStatus;
 use fleetdex_core::model::StoreName;
+use fleetdex_crds::registry::StoreStatus;
 
 use super::plan::StorePlan;
 

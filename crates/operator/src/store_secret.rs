@@ -3,7 +3,7 @@
 //! Guarantee: a request carries one kind of credentials. A Secret with two of them is refused, as a
 //! choice between them could use one that its owner has given up.
 
-use fleetdex_api::registry::SecretReference;
+use fleetdex_crds::registry::SecretReference;
 use fleetdex_store::opensearch::{Authentication, AwsKeys};
 use fleetdex_sync::pipeline::Unavailable;
 use k8s_openapi::{ByteString, api::core::v1::Secret};

@@ -6,12 +6,12 @@
 use std::time::Duration;
 
 use base64::Engine as _;
-use fleetdex_api::{
+use fleetdex_clusters::secret_hosts::{self, SecretDestination, SecretHosts, SecretRef};
+use fleetdex_core::model::causes;
+use fleetdex_crds::{
     aws::AwsSigning,
     registry::{OpenSearch, SecretReference},
 };
-use fleetdex_clusters::secret_hosts::{self, SecretDestination, SecretHosts, SecretRef};
-use fleetdex_core::model::causes;
 use fleetdex_store::opensearch::{
     Authentication, AwsAuthentication, AwsKeys, Settings, SettingsError, StoreProxy, proxy_url, url,
 };

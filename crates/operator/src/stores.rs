@@ -6,19 +6,19 @@ use std::{
 };
 
 use async_trait::async_trait;
-use fleetdex_api::registry::{OpenSearch, Packing};
 use fleetdex_clusters::{certificate, secret_hosts};
 use fleetdex_core::{
     kinds,
     model::{FieldPath, Gvk, IndexPrefix, hex},
 };
+use fleetdex_crds::registry::{Indexing, OpenSearch, Packing};
 use fleetdex_store::{
     IndexWriter as _, StoreError,
     changes::Sequence,
     memory::Memory,
     opensearch::{
-        AllListContexts, Answers, Engine, EngineOptions, Feed, IndexSettings, ListContexts,
-        PlacementRules, Settings, StoreClosed, StoreConnection, connect,
+        AllListContexts, Engine, EngineOptions, Feed, IndexSettings, ListContexts, PlacementRules,
+        ResponseBudget, Settings, StoreClosed, StoreConnection, connect,
     },
 };
 use fleetdex_sync::pipeline::{OpenStore, OpenedStore, Unavailable};
@@ -80,18 +80,18 @@ type AddressesAndPrefix = (BTreeSet<String>, IndexPrefix);
 /// addresses, and one that has no watches takes next to nothing.
 struct Feeds {
     sequence: Sequence,
-    feeds: Mutex<BTreeMap<AddressesAndPrefix, (Feed, Answers)>>,
+    feeds: Mutex<BTreeMap<AddressesAndPrefix, (Feed, ResponseBudget)>>,
 }
 
 impl Feeds {
-    fn of(&self, config: &OpenSearch, prefix: &IndexPrefix) -> (Feed, Answers) {
+    fn of(&self, config: &OpenSearch, prefix: &IndexPrefix) -> (Feed, ResponseBudget) {
         let addresses = config
             .addresses
             .iter()
             .map(|address| address.trim_end_matches('/').to_owned())
             .collect();
         let mut feeds = self.feeds.lock();
-        let new = || (Feed::new(self.sequence.clone()), Answers::default());
+        let new = || (Feed::new(self.sequence.clone()), ResponseBudget::default());
         feeds
             .entry((addresses, prefix.clone()))
             .or_insert_with(new)
@@ -120,7 +120,7 @@ struct RegistryStore {
     config: OpenSearch,
     owner: String,
     feed: Feed,
-    answers: Answers,
+    answers: ResponseBudget,
     contexts: ListContexts,
     /// What all requests of the engine go through.
     connection: StoreConnection,
@@ -235,7 +235,12 @@ impl RegistryStore {
 /// A hash of everything that decides what a document contains and what of it can be searched.
 fn shape(plan: &StorePlan, fields: &[FieldPath]) -> String {
     let fields: Vec<&str> = fields.iter().map(FieldPath::as_str).collect();
-    let text = format!("{} {:?} {fields:?}", plan.projection.hash(), plan.indexing);
+    // Another text would make every index be built again.
+    let indexing = match plan.indexing {
+        Indexing::Selectable => "Selectable",
+        Indexing::Full => "Full",
+    };
+    let text = format!("{} {indexing} {fields:?}", plan.projection.hash());
     hex(&Sha256::digest(text.as_bytes())[..8])
 }
 
@@ -297,13 +302,14 @@ fn is_withdrawal(unavailable: &Unavailable) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use fleetdex_api::registry::SecretReference;
     use fleetdex_clusters::secret_hosts::{ALLOWED_HOSTS_ANNOTATION, SecretHosts};
+    use fleetdex_crds::registry::SecretReference;
     use fleetdex_store::opensearch::LIST_CONTEXTS;
     use http::{Request, Response};
     use kube::{Client, client::Body};
-    use serde_json::json;
     use tower::{BoxError, service_fn};
+
+    use serde_json::json;
 
     use super::*;
 
@@ -326,7 +332,7 @@ mod tests {
             config: serde_json::from_value(config).unwrap(),
             owner: String::new(),
             feed: Feed::new(Sequence::default()),
-            answers: Answers::default(),
+            answers: ResponseBudget::default(),
             contexts: ListContexts::new(LIST_CONTEXTS),
             connection: StoreConnection::default(),
             engine: OnceLock::new(),

@@ -5,6 +5,7 @@ mod former_locations;
 mod gc_schedule;
 mod gc_task;
 mod handover;
+mod identity;
 mod reporting;
 mod retention;
 mod script_suspensions;
@@ -26,12 +27,12 @@ use fleetdex_core::{
     query::ResourceName,
 };
 use fleetdex_interpreter::rules::RuleSet;
+use fleetdex_replicas::{Assignment, ReplicaName, write_fence::WriteFence};
 use fleetdex_sync::{
     audit::{Audit, Permits},
     enrichment::WebhookAccess,
     pipeline::{OpenStore, Pipeline, PipelineLimits},
     progress::{Progress, UnitState},
-    write_fence::WriteFence,
 };
 use fleetdex_telemetry::{Traces, metrics::Metrics};
 use gc_task::GcTask;
@@ -52,7 +53,6 @@ use super::{
     plan::{Plan, StorePlan, StreamKey, StreamPlan, plan},
     store_locations::StoreLocations,
 };
-use crate::replicas::{Assignment, ReplicaName};
 
 /// How long writing the remaining changes may take when the process stops.
 pub const DRAIN: Duration = Duration::from_secs(20);
@@ -115,7 +115,7 @@ pub struct StreamSupervisor {
     audit_interval: Option<Duration>,
     traces: Traces,
     knows_all_members: bool,
-    /// What says what objects mean.
+    /// The interpretation rules of all kinds.
     rules: Arc<RuleSet>,
     suspensions: ScriptSuspensions,
     written_statuses: WrittenStatuses,

@@ -5,9 +5,9 @@
 //! trusted because of its client certificate and nothing else, and every request is authorized
 //! again here, because clients can reach this server without it.
 
+pub mod access_review;
 pub mod api_service;
 mod args;
-pub mod attributes;
 pub mod authenticate;
 pub mod authentication_mode;
 pub mod authorize;
@@ -55,7 +55,7 @@ use self::{
     tokens::TokenAuthenticator,
 };
 
-use crate::{request::api_error::ApiError, telemetry::Telemetry};
+use crate::{api_error::ApiError, telemetry::Telemetry};
 
 /// Authenticates and authorizes requests by asking the control plane.
 #[derive(Clone, Debug)]

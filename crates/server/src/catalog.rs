@@ -25,7 +25,7 @@ use jiff::Timestamp;
 
 pub use self::registered_resource::{CatalogEntry, RegisteredResource, StoredResource, qualified};
 use self::{coverage::StoreCoverage, planned_stream::PlannedStream};
-use crate::request::api_error::ApiError;
+use crate::api_error::ApiError;
 
 /// A cluster, or one namespace of it.
 pub type ClusterNamespace = (ClusterName, Option<Namespace>);

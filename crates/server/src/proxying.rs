@@ -1,6 +1,6 @@
 //! Kubernetes over the fleet: everything below `proxying/karmada/proxy`.
 //!
-//! [`request`] reads method, path and query. Lists and watches come from the index, as those below
+//! [`fleet_request`] reads method, path and query. Lists and watches come from the index, as those below
 //! `search/`. A request for one object goes to the member that has it ([`object_request`]):
 //! [`locate`] asks the index which member that is, [`body`] translates resource versions and
 //! annotations of what the client writes, and [`forward`] sends it with an impersonated client
@@ -26,7 +26,6 @@ pub mod member_version;
 mod namespaces;
 mod object_request;
 pub mod protobuf;
-pub mod request;
 mod request_body;
 pub mod tunnel;
 
@@ -39,58 +38,61 @@ use std::sync::Arc;
 
 use axum::{extract::Request, response::Response};
 use fleetdex_core::model::ClusterName;
+use fleetdex_query_api::{
+    fleet_request::{self, FleetRequest, RequestTarget, ResourceInfo, Verb},
+    question::list_of_fleet,
+    uri::RequestUri,
+};
 use http::Method;
 
+use self::context::ProxyContext;
 pub use self::member_proxy::MemberProxy;
-use self::{
-    context::ProxyContext,
-    request::{ProxiedPath, RequestTarget, ResourceInfo, Verb},
-};
 use crate::{
-    auth::caller::Caller,
-    http::{
-        api_state::ApiState,
-        handlers::{attributes, list_objects},
+    answers::{
+        Answers,
+        objects::{attributes, list_objects},
         response,
-        watch_handlers::watch_objects,
+        watches::watch_objects,
     },
+    api_error::ApiError,
+    auth::caller::Caller,
     render::representation::{Endpoint, Representation},
-    request::{api_error::ApiError, api_request::list_of_fleet, uri::RequestUri},
 };
 
-/// Handles a request below `proxying/karmada/proxy`; `path` is the part of its path from there on.
+/// Handles a request below `proxying/karmada/proxy`.
 pub async fn handle(
-    api: &ApiState,
+    answers: &Answers,
+    members: &MemberProxy,
     caller: &Caller,
     uri: &RequestUri<'_>,
-    path: &ProxiedPath<'_>,
+    asked: FleetRequest,
     request: Request,
 ) -> Result<Response, ApiError> {
-    if request.method() == Method::OPTIONS && !request::is_proxied(path)? {
-        return Ok(response::options(request::METHODS));
+    if request.method() == Method::OPTIONS && !asked.is_proxied() {
+        return Ok(response::options(fleet_request::METHODS));
     }
-    let info = request::parse(request.method().as_str(), path, uri.query())?;
-    let catalog = Arc::clone(&api.catalog.borrow());
+    let catalog = Arc::clone(&answers.catalog.borrow());
     let context = ProxyContext {
-        api,
+        answers,
+        members,
         catalog: &catalog,
         caller,
     };
-    match info.target {
+    match asked.target {
         RequestTarget::NonResource(path) => {
             let (head, _unread_body) = request.into_parts();
-            documents::handle(&context, info.cluster.as_ref(), &path, uri.query(), &head).await
+            documents::handle(&context, asked.cluster.as_ref(), &path, uri.query(), &head).await
         }
         RequestTarget::Resource(resource) => {
             catalog.check_registries_are_read()?;
             if let Some(kind) = access_reviews::review_of(&resource) {
-                access_reviews::handle(&context, info.cluster, kind, request).await
+                access_reviews::handle(&context, asked.cluster, kind, request).await
             } else if matches!(resource.verb, Verb::List | Verb::Watch) {
-                list_or_watch(&context, info.cluster, &resource, uri, request).await
+                list_or_watch(&context, asked.cluster, &resource, uri, request).await
             } else if namespaces::is_read_by(&resource) {
-                namespaces::get(&context, info.cluster, &resource, uri, request).await
+                namespaces::get(&context, asked.cluster, &resource, uri, request).await
             } else {
-                object_request::handle(&context, info.cluster, &resource, uri, request).await
+                object_request::handle(&context, asked.cluster, &resource, uri, request).await
             }
         }
     }
@@ -104,7 +106,7 @@ async fn list_or_watch(
     uri: &RequestUri<'_>,
     request: Request,
 ) -> Result<Response, ApiError> {
-    let (api, caller, catalog) = (context.api, context.caller, context.catalog);
+    let (answers, caller, catalog) = (context.answers, context.caller, context.catalog);
     let list = list_of_fleet(uri, &info.segments(), cluster)?;
     let endpoint = if list.watch_options.watch {
         Endpoint::Watch
@@ -114,7 +116,15 @@ async fn list_or_watch(
     let representation = Representation::negotiate(endpoint, request.headers(), uri.query())?;
     if list.watch_options.watch {
         let authorized_as = attributes(&request);
-        return watch_objects(api, caller, catalog, &list, representation, authorized_as).await;
+        return watch_objects(
+            answers,
+            caller,
+            catalog,
+            &list,
+            representation,
+            authorized_as,
+        )
+        .await;
     }
-    list_objects(api, caller, catalog, &list, representation).await
+    list_objects(answers, caller, catalog, &list, representation).await
 }

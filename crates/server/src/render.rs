@@ -4,6 +4,5 @@
 pub mod discovery;
 pub(crate) mod etag;
 pub mod group_discovery;
-pub mod report;
 pub mod representation;
 pub mod table;

@@ -19,6 +19,7 @@ use fleetdex_core::{
     model::{FieldPath, FieldType},
     query::{Cursor, Group, GroupKey, Groups, Relation, ResourceName, Sort, SortKey},
 };
+use fleetdex_query_api::report::ReportLine;
 use fleetdex_store::{StoreError, fake::PreparedReader};
 use fleetdex_sync::audit::fake::AuditFixture;
 use fleetdex_telemetry::{Metrics, Readiness};
@@ -37,19 +38,12 @@ use super::{
     proxying::MemberProxy,
 };
 use crate::{
-    auth::{
-        authentication_mode::AuthenticationMode, continue_token::SealingKeys,
-        token_file::TokenVerifier,
-    },
+    answers::Answers,
+    auth::{authentication_mode::AuthenticationMode, token_file::TokenVerifier},
     catalog::planned_stream::{NoAudit, PlannedStream},
-    http::{
-        api_state::ApiState,
-        limits::{LimitArgs, RequestLimits},
-        serve::router,
-    },
+    http::{api_state::ApiState, serve::router},
+    limits::{LimitArgs, RequestLimits},
     read::interpreters::Interpreters,
-    render::report::ReportLine,
-    watch::peers::Peers,
 };
 
 const SEARCH: &str = "/apis/search.fleetdex.io/v1alpha1/search";
@@ -71,20 +65,13 @@ fn state(catalog: Catalog, interpreters: Interpreters) -> ApiState {
     let authentication_mode = AuthenticationMode::LoopbackToken(TokenVerifier::new("secret"));
     let metrics = Arc::new(Metrics::new());
     let limits = RequestLimits::new(&LimitArgs::default(), &metrics);
-    ApiState {
-        catalog: receiver,
-        moves: crate::read::store_moves::StoreMoves::default(),
-        metrics,
-        authentication_mode,
-        limits,
+    ApiState::new(
+        Answers {
+            interpreters,
+            ..Answers::new(receiver, authentication_mode, limits, metrics)
+        },
         members,
-        peers: Peers::default(),
-        keys: SealingKeys::default(),
-        interpreters,
-        registries: crate::read::fleet::Registries::default(),
-        traces: fleetdex_telemetry::Traces::default(),
-        links: Arc::default(),
-    }
+    )
 }
 
 async fn send(app: &Router, request: Request<Body>) -> Response<Body> {

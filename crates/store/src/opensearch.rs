@@ -22,11 +22,11 @@ mod extent;
 mod feed;
 mod index_settings;
 mod index_template;
-mod packing;
+mod log_documents;
 mod pages;
 mod partitions;
 mod placement;
-mod placing;
+mod placement_decision;
 mod points_in_time;
 mod policy_exclusion;
 mod previous_state;
@@ -61,7 +61,7 @@ pub use engine::{Engine, EngineOptions};
 pub use feed::Feed;
 pub use index_template::{IndexSettings, MAPPING_VERSION, index_template, mappings};
 pub use placement::PlacementRules;
-pub use responses::{Allowance, Answers, MAX_ANSWER_BYTES};
+pub use responses::{Allowance, MAX_ANSWER_BYTES, ResponseBudget};
 pub use transport::{
     OpenSearchService, Settings, SettingsError, StoreClosed, StoreProxy, Timeout, TransportError,
     connect, proxy_url, url,

@@ -260,7 +260,7 @@ impl UnitEnrichment {
             tokio::time::sleep(delay).await;
             // What became due meanwhile is part of this pass.
             let _is_covered = self.pass_is_due.notified().now_or_never();
-            match self.pass(source).await {
+            match Box::pin(self.pass(source)).await {
                 Ok(Pass::Complete) => delays = backoff(),
                 Ok(Pass::Interrupted) => self.pass_is_due.notify_one(),
                 Err(fault) => {

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use fleetdex_api::registry::{ObjectFieldSelector, ResourceRegistrySpec, ResourceSelector};
 use fleetdex_core::{
     model::{FieldPath, Namespace, Resource, SelectableField, split_api_version},
     selector::{FieldRequirement, FieldSelector, FieldTest, InvalidRequirement, LabelSelector},
 };
+use fleetdex_crds::registry::{ObjectFieldSelector, ResourceRegistrySpec, ResourceSelector};
+use serde_json::{Value, json};
 
 /// A label or field selector of a registry is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -52,6 +53,14 @@ struct Criteria {
 }
 
 impl ObjectFilter {
+    /// All that identifies it, in a form that no change of the code changes: it decides whether a
+    /// stream lists again.
+    pub fn identity(&self) -> Value {
+        let Self { allow, deny } = self;
+        let deny: Vec<Value> = deny.iter().map(Criteria::identity).collect();
+        json!([allow.identity(), deny])
+    }
+
     /// The filter of `selector`, one of the selectors of `spec`, for a resource that it names.
     /// `None` when `spec.exclude` leaves nothing.
     ///
@@ -178,6 +187,32 @@ fn excludes(selector: &ResourceSelector, resource: &Resource) -> bool {
 }
 
 impl Criteria {
+    fn identity(&self) -> Value {
+        let Self {
+            namespaces,
+            excluded,
+            labels,
+            fields,
+        } = self;
+        let names = |namespaces: &BTreeSet<Namespace>| -> Value {
+            namespaces.iter().map(Namespace::as_str).collect()
+        };
+        let fields = fields.requirements().map(|requirement| {
+            let path = requirement.path.as_str();
+            match &requirement.test {
+                FieldTest::In(values) => json!([path, "in", values]),
+                FieldTest::NotIn(values) => json!([path, "notin", values]),
+                FieldTest::Compares(..) => json!([path, requirement.to_string()]),
+            }
+        });
+        json!([
+            namespaces.as_ref().map(names),
+            names(excluded),
+            labels.to_string(),
+            fields.collect::<Value>()
+        ])
+    }
+
     fn new(selector: &ResourceSelector) -> Result<Self, InvalidSelector> {
         let names = |list: &[String]| {
             list.iter()
@@ -303,6 +338,33 @@ mod tests {
                 requirement.path.as_str() == "status.phase" && requirement.test.accepts(phase)
             },
         )
+    }
+
+    /// If this fails, all streams with filters list again after an upgrade.
+    #[test]
+    fn a_filter_is_identified_by_what_it_selects() {
+        let selector = json!({
+            "kind": "Pod", "namespaces": ["web", "db"],
+            "labelSelector": {"matchLabels": {"app": "a"}},
+            "fieldSelector": {"matchExpressions": [{"key": "status.phase", "operator": "In", "values": ["Running"]}]},
+        });
+        let excluded = json!([{"kind": "Pod", "namespaces": ["db"], "labelSelector": {"matchLabels": {"b": "c"}}}]);
+        assert_eq!(
+            filter(selector, excluded, true).unwrap().identity(),
+            json!([
+                [
+                    ["db", "web"],
+                    [],
+                    "app=a",
+                    [["status.phase", "in", ["Running"]]]
+                ],
+                [[["db"], [], "b=c", []]]
+            ])
+        );
+        assert_eq!(
+            ObjectFilter::default().identity(),
+            json!([[null, [], "", []], []])
+        );
     }
 
     #[test]

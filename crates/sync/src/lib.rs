@@ -29,5 +29,4 @@ pub mod sink;
 #[cfg(test)]
 mod store_fixture;
 pub mod unit;
-pub mod write_fence;
 pub mod write_trace;

@@ -18,6 +18,7 @@ use std::{
 
 use async_trait::async_trait;
 use fleetdex_core::model::{ClusterName, NameHash, StoreName};
+use fleetdex_replicas::write_fence::WriteFence;
 use fleetdex_store::{Checkpoints, IndexReader, IndexWriter, ShardUse, StoreError, bulk::Write};
 use fleetdex_telemetry::metrics::StoreMetrics;
 use futures::StreamExt as _;
@@ -30,7 +31,6 @@ use crate::{
     checkpoints::CheckpointTracker,
     pending::{BatchLimits, Pending, PendingWrite},
     progress::Ticket,
-    write_fence::WriteFence,
 };
 
 /// How much may be queued and in flight for one store.

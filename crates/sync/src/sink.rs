@@ -231,8 +231,8 @@ impl Sink {
     reason = "`json!` is written where it is passed"
 )]
 mod tests {
-    use fleetdex_api::registry::ResourceRegistrySpec;
     use fleetdex_core::{kinds, model::Gvk};
+    use fleetdex_crds::registry::ResourceRegistrySpec;
     use serde_json::{Value, json};
 
     use super::*;

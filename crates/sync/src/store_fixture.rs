@@ -4,15 +4,13 @@ use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use fleetdex_core::model::ClusterName;
+use fleetdex_replicas::write_fence::WriteFence;
 use fleetdex_store::{IndexRevision, IndexWriter as _, memory::Memory};
 use fleetdex_telemetry::Metrics;
 use tokio::sync::Notify;
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
-use crate::{
-    pipeline::{OpenStore, OpenedStore, Pipeline, PipelineLimits, Unavailable},
-    write_fence::WriteFence,
-};
+use crate::pipeline::{OpenStore, OpenedStore, Pipeline, PipelineLimits, Unavailable};
 
 /// A store that is written to while this lives.
 pub(crate) struct StoreFixture {

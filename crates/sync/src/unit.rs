@@ -76,7 +76,7 @@ pub struct UnitTask {
     pub is_selective: bool,
     /// Its progress.
     pub progress: Arc<Progress>,
-    /// What says what its objects mean; `None`: nothing does.
+    /// The interpretation rules of the kind, if any.
     pub rules: Option<KindRules>,
     /// Asks webhooks about its objects; `None` if no webhook answers for its kind.
     pub enrichment: Option<Arc<UnitEnrichment>>,
@@ -159,7 +159,8 @@ impl UnitTask {
     async fn run_stream(self) {
         let mut backoff = stream_backoff();
         let revision = loop {
-            match self.open().await {
+            // Boxed, as all that a stream does besides watching: most of the time it only watches.
+            match Box::pin(self.open()).await {
                 Ok(revision) => break revision,
                 Err(error) => {
                     self.progress
@@ -284,8 +285,8 @@ impl UnitRunner {
                 ListWatchStep::List {
                     continue_token,
                     limit,
-                } => self.list(continue_token, limit).await,
-                ListWatchStep::Check { known } => self.check(known).await,
+                } => Box::pin(self.list(continue_token, limit)).await,
+                ListWatchStep::Check { known } => Box::pin(self.check(known)).await,
                 ListWatchStep::Watch { from } => self.watch(from).await,
             };
             self.trace = None;
@@ -383,7 +384,7 @@ impl UnitRunner {
         } else {
             from
         };
-        let mut lines = self.open_watch(from).await?;
+        let mut lines = Box::pin(self.open_watch(from)).await?;
         self.task.progress.reading_resumed();
         self.task.metrics.watches_opened.inc();
         self.succeeded();

@@ -5,12 +5,13 @@
 
 use axum::{body::Body, response::Response};
 use bytes::Bytes;
+use fleetdex_query_api::group::BASE;
 use futures::{StreamExt as _, stream};
 use http::{HeaderValue, header};
 use serde::Deserialize;
 
 use crate::{
-    query::{Accept, BASE, QueryApi, message},
+    query::{Accept, QueryApi, message},
     response::secured,
 };
 

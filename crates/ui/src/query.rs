@@ -3,13 +3,12 @@
 use async_trait::async_trait;
 use axum::{body::Body, response::Response};
 use bytes::Bytes;
+use fleetdex_query_api::{group::BASE, media_type, warning};
 use http::{HeaderMap, StatusCode, header::WARNING};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-/// Where all questions start.
-pub(crate) const BASE: &str = "/apis/search.fleetdex.io/v1alpha1";
 /// Bytes of one answer that a view reads: twice the largest object that etcd stores by default.
 const MAX_ANSWER_BYTES: usize = 3 << 20;
 /// Values of one answer. Each takes about 100 bytes in memory, however few it has in JSON.
@@ -37,8 +36,8 @@ impl Accept {
     /// The value of the header `Accept`.
     pub fn header(self) -> &'static str {
         match self {
-            Self::Json => "application/json",
-            Self::Table => "application/json;as=Table;v=v1;g=meta.k8s.io",
+            Self::Json => media_type::JSON,
+            Self::Table => media_type::TABLE,
         }
     }
 }
@@ -123,11 +122,8 @@ pub(crate) fn message(status: &[u8]) -> String {
 
 /// The texts of `299 - "text"`.
 fn warnings(headers: &HeaderMap) -> Vec<String> {
-    let texts = headers.get_all(WARNING).iter().filter_map(|value| {
-        let text = value.to_str().ok()?.strip_prefix("299 - \"")?;
-        let text = text.strip_suffix('"')?;
-        Some(text.replace(r#"\""#, "\"").replace(r"\\", "\\"))
-    });
+    let values = headers.get_all(WARNING).iter();
+    let texts = values.filter_map(|value| warning::text(value.to_str().ok()?));
     texts.take(MAX_WARNINGS).collect()
 }
 

@@ -1,6 +1,7 @@
 //! Which view answers a request.
 
 use axum::response::Response;
+use fleetdex_query_api::group::BASE;
 use http::StatusCode;
 use maud::html;
 
@@ -9,7 +10,7 @@ use crate::{
     layout::{Frame, page, problem},
     live,
     parameters::Parameters,
-    query::{Accept, BASE, QueryApi},
+    query::{Accept, QueryApi},
     response::{LOGIN_PATH, ROOT, html_response, secured},
     views::{self, Shown},
 };

@@ -22,8 +22,9 @@ const REPLICAS: usize = 4;
 const BATCH: usize = 2 << 20;
 /// Each variant is written so often, in turn; the fastest counts.
 const ROUNDS: usize = 8;
-/// The part of the bytes and of the throughput that the fields may cost.
-const MAX_COST: f64 = 0.10;
+/// The part of the bytes and of the throughput that the fields may cost. They take about 90 bytes a
+/// pod; what that is a part of depends on which segments OpenSearch has merged.
+const MAX_COST: f64 = 0.12;
 
 /// What was measured of one variant.
 struct Variant {

@@ -33,7 +33,7 @@ pub(super) async fn measure(
     figures.set(&format!("share_of_steps_p50{many}"), median);
     figures.set(&format!("share_of_steps_p999{many}"), rare);
     let text = format!(
-        "{} evaluations, p50 {:.2} %, p99.9 {:.2} %, all at most {:.0} % of the steps they may take; \
+        "{} evaluations, p50 {:.2} %, p99.9 {:.2} %, all at most {:.2} % of the steps they may take; \
          at most {:.0} %: {}",
         shares.total(),
         100.0 * median,

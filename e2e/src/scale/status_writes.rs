@@ -9,7 +9,7 @@ use std::{
 };
 
 use anyhow::{Context, Result};
-use fleetdex_api::registry::ResourceRegistry;
+use fleetdex_crds::registry::ResourceRegistry;
 use futures::{StreamExt, TryStreamExt};
 use kube::{
     Api,

@@ -9,7 +9,6 @@ use e2e::{
     objects::Objects,
     poll::eventually,
 };
-use fleetdex_api::cluster::{Cluster, LocalSecretReference};
 use fleetdex_clusters::{
     bearer::Bearer,
     connect::{Connect, Network, Protocols},
@@ -18,6 +17,7 @@ use fleetdex_clusters::{
     watch::{Collection, ListerWatcher},
 };
 use fleetdex_core::model::{Gvk, Resource, Scope};
+use fleetdex_crds::cluster::{Cluster, LocalSecretReference};
 use futures::future::try_join_all;
 use k8s_openapi::api::core::v1::Secret;
 use serde_json::json;

@@ -15,7 +15,7 @@ use e2e::{
     poll::eventually,
     scenario::{DEADLINE, SECRETS, secret_path, start_operator},
 };
-use fleetdex_api::validation::invalid_fields;
+use fleetdex_crds::validation::invalid_fields;
 use reqwest::Method;
 use serde_json::{Value, json};
 

@@ -36,20 +36,14 @@ use fleetdex_clusters::{
     source::{Loader, contexts, read_kubeconfig},
 };
 use fleetdex_core::model::{ClusterName, Gvk, Resource, StoreName};
+use fleetdex_query_api::{fleet_request, uri::RequestUri};
 use fleetdex_server::{
-    auth::{
-        authentication_mode::AuthenticationMode, caller::Caller, continue_token::SealingKeys,
-        token_file::TokenVerifier,
-    },
+    answers::Answers,
+    auth::{authentication_mode::AuthenticationMode, caller::Caller, token_file::TokenVerifier},
     catalog::{Catalog, CatalogEntry},
-    http::{
-        api_state::ApiState,
-        limits::{LimitArgs, RequestLimits},
-    },
+    http::api_state::ApiState,
+    limits::{LimitArgs, RequestLimits},
     proxying::{self, MemberProxy},
-    read::{fleet::Registries, interpreters::Interpreters, store_moves::StoreMoves},
-    request::uri::RequestUri,
-    watch::peers::Peers,
 };
 use fleetdex_store::memory::Memory;
 use fleetdex_telemetry::Metrics;
@@ -726,8 +720,8 @@ async fn log_of(api: &ApiState, user: &str) -> (u16, String) {
     };
     let uri = request.uri().clone();
     let uri = RequestUri::parse(uri.path(), uri.query()).unwrap();
-    let proxied = proxying::request::below(&uri).unwrap();
-    let response = proxying::handle(api, &caller, &uri, &proxied, request)
+    let asked = fleet_request::parse("GET", &uri).unwrap().unwrap();
+    let response = proxying::handle(&api.answers, &api.members, &caller, &uri, asked, request)
         .await
         .unwrap();
     let code = response.status().as_u16();
@@ -890,20 +884,10 @@ async fn logs_and_sessions_reach_a_kubelet_with_the_rights_of_the_user() {
     let metrics = Arc::new(Metrics::new());
     let limits = RequestLimits::new(&LimitArgs::default(), &metrics);
     let authentication_mode = AuthenticationMode::LoopbackToken(TokenVerifier::new("unused"));
-    let api = ApiState {
-        catalog,
-        metrics,
-        authentication_mode,
-        limits,
+    let api = ApiState::new(
+        Answers::new(catalog, authentication_mode, limits, metrics),
         members,
-        peers: Peers::default(),
-        keys: SealingKeys::default(),
-        moves: StoreMoves::default(),
-        interpreters: Interpreters::default(),
-        registries: Registries::default(),
-        traces: fleetdex_telemetry::Traces::default(),
-        links: Arc::default(),
-    };
+    );
     eventually("the right of alice is there", DEADLINE, || async {
         let (code, text) = log_of(&api, "alice").await;
         ensure!(

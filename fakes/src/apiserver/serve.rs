@@ -148,13 +148,13 @@ fn json_response(value: &impl Serialize) -> Result<Response<Body>, Status> {
 mod tests {
     use std::time::Duration;
 
-    use fleetdex_api::cluster::{Cluster, LocalSecretReference};
     use fleetdex_clusters::{
         bearer::Bearer,
         connect::{Connect, Network},
         credentials::Credentials,
         member::{Member, MemberAccess},
     };
+    use fleetdex_crds::cluster::{Cluster, LocalSecretReference};
     use k8s_openapi::api::core::v1::{Pod, Secret};
     use kube::{Api, api::ListParams};
     use serde_json::json;

@@ -4,7 +4,8 @@ use fleetdex_core::model::IndexPrefix;
 use fleetdex_store::{
     changes::Sequence,
     opensearch::{
-        Answers, Engine, EngineOptions, Feed, IndexSettings, OpenSearchService, PlacementRules,
+        Engine, EngineOptions, Feed, IndexSettings, OpenSearchService, PlacementRules,
+        ResponseBudget,
     },
 };
 use tower::util::BoxCloneSyncService;
@@ -22,11 +23,11 @@ impl OpenSearch {
 
     /// Returns an engine on the server, with default options.
     pub fn engine(&self, prefix: IndexPrefix) -> Engine {
-        self.engine_reading_into(prefix, Answers::default())
+        self.engine_reading_into(prefix, ResponseBudget::default())
     }
 
     /// Returns an engine with its own limits for responses.
-    pub fn engine_reading_into(&self, prefix: IndexPrefix, answers: Answers) -> Engine {
+    pub fn engine_reading_into(&self, prefix: IndexPrefix, answers: ResponseBudget) -> Engine {
         let options = EngineOptions {
             prefix,
             settings: IndexSettings::default(),

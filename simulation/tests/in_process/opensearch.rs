@@ -20,7 +20,8 @@ use fleetdex_store::{
     bulk::{Verdict, Write},
     changes::EventKind,
     opensearch::{
-        Answers, Engine, EngineOptions, IndexSettings, OpenSearchService, PlacementRules, Timeout,
+        Engine, EngineOptions, IndexSettings, OpenSearchService, PlacementRules, ResponseBudget,
+        Timeout,
     },
 };
 use http::{Method, Request};
@@ -586,8 +587,10 @@ const KIB: usize = 1 << 10;
 const RESPONSE_LIMIT: usize = 300 * KIB;
 
 /// Returns an engine with the low response limit and its live revision.
-async fn engine_with_response_limit(server: &OpenSearch) -> (Engine, Answers, IndexRevision) {
-    let answers = Answers::of_at_most(RESPONSE_LIMIT);
+async fn engine_with_response_limit(
+    server: &OpenSearch,
+) -> (Engine, ResponseBudget, IndexRevision) {
+    let answers = ResponseBudget::of_at_most(RESPONSE_LIMIT);
     let engine = server.engine_reading_into("fleetdex".parse().unwrap(), answers.clone());
     engine.prepare().await.unwrap();
     let revision = engine

@@ -21,25 +21,21 @@ use fleetdex_clusters::{
 };
 use fleetdex_core::model::{ClusterName, Gvk, Object, Projection, Projector, Resource, StoreName};
 use fleetdex_server::{
+    answers::Answers,
     auth::{
         DelegatedAuth, authenticate::RemoteClient, authentication_mode::AuthenticationMode,
-        authorize::AuthorizationMode, client_trust::ClientTrust, continue_token::SealingKeys,
-        reviews::Reviews,
+        authorize::AuthorizationMode, client_trust::ClientTrust, reviews::Reviews,
     },
     catalog::{Catalog, CatalogEntry},
-    http::{
-        api_state::ApiState,
-        limits::{LimitArgs, RequestLimits},
-        serve::router,
-    },
+    http::{api_state::ApiState, serve::router},
+    limits::{LimitArgs, RequestLimits},
     proxying::MemberProxy,
-    watch::peers::Peers,
 };
 use fleetdex_store::{
     IndexReader, Store,
     bulk::{Verdict, Write},
     memory::Memory,
-    opensearch::Answers,
+    opensearch::ResponseBudget,
 };
 use fleetdex_telemetry::{Metrics, Readiness};
 use http::{Request, Response};
@@ -477,20 +473,10 @@ fn api(rules: Vec<String>, catalog: watch::Receiver<Arc<Catalog>>) -> ApiState {
         CancellationToken::new(),
     ));
     let members = Arc::new(MemberProxy::new(none, CancellationToken::new()));
-    ApiState {
-        catalog,
-        moves: fleetdex_server::read::store_moves::StoreMoves::default(),
-        metrics,
-        authentication_mode,
-        limits,
+    ApiState::new(
+        Answers::new(catalog, authentication_mode, limits, metrics),
         members,
-        peers: Peers::default(),
-        keys: SealingKeys::default(),
-        interpreters: fleetdex_server::read::interpreters::Interpreters::default(),
-        registries: fleetdex_server::read::fleet::Registries::default(),
-        traces: fleetdex_telemetry::Traces::default(),
-        links: Arc::default(),
-    }
+    )
 }
 
 struct UserClient<'w> {
@@ -749,7 +735,7 @@ fn a_user_sees_exactly_the_permitted_objects_on_opensearch() {
 #[test]
 fn a_user_sees_exactly_the_permitted_objects_when_responses_are_read_in_parts() {
     // Room for three objects with the metadata of their hits.
-    let answers = || Answers::of_at_most(4 << 10);
+    let answers = || ResponseBudget::of_at_most(4 << 10);
     check_seeds(200..230, |seed| {
         Arc::new(OpenSearch::new(seed).engine_reading_into("fleetdex".parse().unwrap(), answers()))
     });

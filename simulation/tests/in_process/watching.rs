@@ -23,7 +23,7 @@ use fleetdex_store::{
     bulk::{Verdict, Write},
     changes::{EventKind, Watch, WatchError},
     memory::Memory,
-    opensearch::Answers,
+    opensearch::ResponseBudget,
 };
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 use serde_json::{Value, json};
@@ -499,9 +499,9 @@ async fn run_seed(
     let mut random = StdRng::seed_from_u64(seed);
     let server = (engine_kind != TestEngine::Memory).then(|| OpenSearch::new(seed));
     let answers = if engine_kind == TestEngine::ShortResponses {
-        Answers::of_at_most(SHORT_RESPONSE_BYTES)
+        ResponseBudget::of_at_most(SHORT_RESPONSE_BYTES)
     } else {
-        Answers::default()
+        ResponseBudget::default()
     };
     let engine = |server: &OpenSearch| {
         Arc::new(server.engine_reading_into("fleetdex".parse().unwrap(), answers.clone()))

@@ -2,12 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use fleetdex_api::{
+use fleetdex_core::model::ClusterName;
+use fleetdex_crds::{
     cluster::Cluster,
     registry::{ResourceRegistry, ResourceSelector},
     validation::invalid_fields,
 };
-use fleetdex_core::model::ClusterName;
 use fleetdex_operator::plan::RegistryPlan;
 use serde_json::Value;
 

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::{ArgMatches, Command, FromArgMatches, error::ErrorKind, parser::ValueSource};
-use fleetdex_server::auth::token_file::{TOKEN_FILE_VARIABLE, default_token_file};
+use fleetdex_query_api::token_file::{TOKEN_FILE_VARIABLE, default_token_file};
 
 /// The default address of `fleetdex run` and `fleetdex local`.
 const DEFAULT_SERVER: &str = "http://127.0.0.1:8443";

@@ -3,7 +3,7 @@
 use std::{io, path::PathBuf};
 
 use fleetdex_clusters::source::KubeconfigProblem;
-use fleetdex_server::request::api_request::GROUPS;
+use fleetdex_query_api::group::GROUPS;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Status;
 
 /// HTTP status of an expired resource version.

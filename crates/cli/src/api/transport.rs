@@ -3,9 +3,9 @@
 use std::{path::Path, time::Duration};
 
 use bytes::Bytes;
-use fleetdex_clusters::source::{FLEET_PATH, read_kubeconfig};
+use fleetdex_clusters::source::read_kubeconfig;
 use fleetdex_core::model::causes;
-use fleetdex_server::request::percent;
+use fleetdex_query_api::{group::FLEET_PATH, percent};
 use fleetdex_tls::TlsFailure;
 use http::{HeaderMap, Method, Request, StatusCode, header};
 use http_body_util::{BodyExt as _, combinators::UnsyncBoxBody};

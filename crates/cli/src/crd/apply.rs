@@ -40,20 +40,15 @@ or where another program installed it. Exit code: 0 all others are served; 1 one
 )]
 pub struct CrdApplyArgs {
     /// Print what would change, and change nothing
-    #[arg(long, env = "FLEETDEX_CRD_DRY_RUN")]
+    #[arg(long)]
     pub dry_run: bool,
 
     /// Leave CRDs of a newer Fleetdex alone, instead of failing: they serve this version as well
-    #[arg(long, env = "FLEETDEX_CRD_KEEP_NEWER")]
+    #[arg(long)]
     pub keep_newer: bool,
 
     /// Seconds to wait until the CRDs are served
-    #[arg(
-        long,
-        value_name = "SECONDS",
-        default_value_t = 60,
-        env = "FLEETDEX_CRD_TIMEOUT"
-    )]
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     pub timeout: u64,
 
     /// The control plane.

@@ -1,6 +1,6 @@
 //! The CRDs, made of the Rust types.
 
-use fleetdex_api::{cluster::Cluster, cluster_cache, interpreter, registry::ResourceRegistry};
+use fleetdex_crds::{cluster::Cluster, cluster_cache, interpreter, registry::ResourceRegistry};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::CustomResourceExt;
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use fleetdex_dashboards::ndjson;
-use fleetdex_server::request::percent;
+use fleetdex_query_api::percent;
 use reqwest::{Client, Response, header};
 use serde_json::Value;
 use tokio::time::{Instant, sleep};
@@ -38,29 +38,19 @@ pub struct InstallArgs {
     pub login: LoginArgs,
 
     /// Tenant of the security plugin: global, private, or a name; ignored without the plugin
-    #[arg(
-        long,
-        value_name = "NAME",
-        default_value = "global",
-        env = "FLEETDEX_DASHBOARDS_TENANT"
-    )]
+    #[arg(long, value_name = "NAME", default_value = "global")]
     pub tenant: String,
 
     /// Id of the workspace, where workspaces are enabled
-    #[arg(long, value_name = "ID", env = "FLEETDEX_DASHBOARDS_WORKSPACE")]
+    #[arg(long, value_name = "ID")]
     pub workspace: Option<String>,
 
     /// Fail if any of the objects exists, and change nothing, instead of replacing them
-    #[arg(long, env = "FLEETDEX_DASHBOARDS_NO_OVERWRITE")]
+    #[arg(long)]
     pub no_overwrite: bool,
 
     /// Try again for as long as Dashboards cannot be reached or is not ready, at most this many seconds
-    #[arg(
-        long,
-        value_name = "SECONDS",
-        default_value_t = 0,
-        env = "FLEETDEX_DASHBOARDS_WAIT"
-    )]
+    #[arg(long, value_name = "SECONDS", default_value_t = 0)]
     pub wait: u64,
 
     /// The objects.

@@ -41,12 +41,7 @@ pub struct RolesArgs {
     pub groups: Vec<UserGroups>,
 
     /// Tenant whose dashboards the users may open: global, or a name
-    #[arg(
-        long,
-        value_name = "NAME",
-        default_value = "global",
-        env = "FLEETDEX_DASHBOARDS_TENANT"
-    )]
+    #[arg(long, value_name = "NAME", default_value = "global")]
     pub tenant: String,
 
     /// yaml: the files roles.yml and roles_mapping.yml of securityadmin; json: bodies for the REST API of the security plugin

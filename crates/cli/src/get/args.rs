@@ -41,11 +41,11 @@ pub struct GetArgs {
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct FleetArgs {
     /// Only objects that this object owns, directly or through others, such as deployment/web; its name selects the owner
-    #[arg(long, value_name = "TYPE/NAME", env = "FLEETDEX_OWNER")]
+    #[arg(long, value_name = "TYPE/NAME")]
     pub owner: Option<String>,
 
     /// Sort in the index by these fields, such as 'spec.nodeName,metadata.creationTimestamp desc'
-    #[arg(long, value_name = "FIELDS", env = "FLEETDEX_ORDER_BY")]
+    #[arg(long, value_name = "FIELDS")]
     pub order_by: Option<String>,
 }
 
@@ -86,24 +86,18 @@ fn invalid_owner(owner: &str) -> CommandError {
 #[derive(Clone, Debug, clap::Args)]
 pub struct PrintArgs {
     /// table, wide, json, yaml or name
-    #[arg(
-        short,
-        long,
-        value_name = "FORMAT",
-        default_value = "table",
-        env = "FLEETDEX_OUTPUT"
-    )]
+    #[arg(short, long, value_name = "FORMAT", default_value = "table")]
     pub output: OutputFormat,
 
     /// Print tables without the header line
-    #[arg(long, env = "FLEETDEX_NO_HEADERS")]
+    #[arg(long)]
     pub no_headers: bool,
 
     /// After the list, print every change until stopped
-    #[arg(short, long, env = "FLEETDEX_WATCH")]
+    #[arg(short, long)]
     pub watch: bool,
 
     /// Objects in one request; 0: as many as the server returns
-    #[arg(long, value_name = "N", default_value_t = CHUNK_SIZE, env = "FLEETDEX_CHUNK_SIZE")]
+    #[arg(long, value_name = "N", default_value_t = CHUNK_SIZE)]
     pub chunk_size: usize,
 }

@@ -7,10 +7,8 @@ use fleetdex_core::{
 };
 use fleetdex_server::{
     fake::{catalog, cluster, cursor},
-    http::{
-        limits::LimitArgs,
-        serve::{Server, ServerArgs, ServerError},
-    },
+    http::serve::{Server, ServerArgs, ServerError},
+    limits::LimitArgs,
 };
 use fleetdex_store::{StoreError, fake::PreparedReader};
 use jiff::Timestamp;

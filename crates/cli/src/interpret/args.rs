@@ -85,12 +85,6 @@ pub struct InterpretArgs {
     pub webhook_address: Option<String>,
 
     /// Output format
-    #[arg(
-        short,
-        long,
-        value_enum,
-        default_value_t,
-        env = "FLEETDEX_INTERPRET_OUTPUT"
-    )]
+    #[arg(short, long, value_enum, default_value_t)]
     pub output: ResultFormat,
 }

@@ -2,7 +2,8 @@
 
 use std::{collections::BTreeMap, fs, path::Path};
 
-use fleetdex_clusters::source::{FLEET_PATH, is_fleet_url};
+use fleetdex_clusters::source::is_fleet_url;
+use fleetdex_query_api::group::FLEET_PATH;
 use kube::config::{
     AuthInfo, Cluster, Context, Kubeconfig, NamedAuthInfo, NamedCluster, NamedContext,
 };

@@ -21,15 +21,15 @@ pub struct SearchArgs {
     pub query: Vec<String>,
 
     /// Only objects in this namespace, as ns:NS
-    #[arg(short, long, value_name = "NS", env = "FLEETDEX_NAMESPACE", add = namespaces())]
+    #[arg(short, long, value_name = "NS", add = namespaces())]
     pub namespace: Option<String>,
 
     /// Objects of all namespaces, the default; overrides --namespace
-    #[arg(short = 'A', long, env = "FLEETDEX_ALL_NAMESPACES")]
+    #[arg(short = 'A', long)]
     pub all_namespaces: bool,
 
     /// Only objects of these clusters (repeatable, or separated by commas), as cluster:CLUSTER
-    #[arg(long = "cluster", value_name = "CLUSTER", value_delimiter = ',', env = "FLEETDEX_CLUSTER", add = clusters())]
+    #[arg(long = "cluster", value_name = "CLUSTER", value_delimiter = ',', add = clusters())]
     pub clusters: Vec<String>,
 
     /// Label selector, such as 'app in (web,api),tier!=db'
@@ -38,25 +38,24 @@ pub struct SearchArgs {
         long,
         value_name = "SELECTOR",
         default_value = "",
-        hide_default_value = true,
-        env = "FLEETDEX_SELECTOR"
+        hide_default_value = true
     )]
     pub selector: String,
 
     /// Maximum number of objects
-    #[arg(long, value_name = "N", default_value_t = 50, env = "FLEETDEX_LIMIT")]
+    #[arg(long, value_name = "N", default_value_t = 50)]
     pub limit: usize,
 
     /// All objects; overrides --limit
-    #[arg(long, env = "FLEETDEX_ALL")]
+    #[arg(long)]
     pub all: bool,
 
     /// Also count all matching objects by kind, cluster, namespace and health
-    #[arg(long, env = "FLEETDEX_FACETS")]
+    #[arg(long)]
     pub facets: bool,
 
     /// After the objects, print every change until stopped
-    #[arg(short, long, env = "FLEETDEX_WATCH")]
+    #[arg(short, long)]
     pub watch: bool,
 
     /// How to print it.

@@ -4,10 +4,8 @@ use clap::Parser;
 use fleetdex_server::{
     catalog::{Catalog, planned_stream::PlannedStream},
     fake::{no_clusters, store},
-    http::{
-        limits::LimitArgs,
-        serve::{Server, ServerArgs},
-    },
+    http::serve::{Server, ServerArgs},
+    limits::LimitArgs,
     telemetry::Telemetry,
     watch::peers::Peers,
 };

@@ -1,4 +1,4 @@
-use fleetdex_api::cluster::LocalSecretReference;
+use fleetdex_crds::cluster::LocalSecretReference;
 
 use super::*;
 use crate::member::{ApiServerEndpoint, KubeconfigSecret};

@@ -8,8 +8,8 @@ use std::{
     },
 };
 
-use fleetdex_api::cluster::Cluster;
 use fleetdex_core::model::ClusterName;
+use fleetdex_crds::cluster::Cluster;
 use fleetdex_telemetry::{Metrics, Readiness};
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;

@@ -6,7 +6,7 @@
 
 use std::{convert::Infallible, time::Duration};
 
-use fleetdex_api::cluster::LocalSecretReference;
+use fleetdex_crds::cluster::LocalSecretReference;
 use http::HeaderMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIGroup;
 use kube::{

@@ -5,12 +5,10 @@ use std::{
     path::Path,
 };
 
+use fleetdex_query_api::group::FLEET_PATH;
 use kube::config::{Kubeconfig, NamedContext};
 
 use super::super::member::{KubeconfigFile, Member, MemberAccess};
-
-/// Path of the Kubernetes API over the fleet. The server of a context of `fleetdex kubeconfig` ends with it.
-pub const FLEET_PATH: &str = "/apis/search.fleetdex.io/v1alpha1/proxying/karmada/proxy";
 
 /// The members that the contexts of a kubeconfig describe.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -2,7 +2,7 @@
 
 use std::{convert::Infallible, sync::Arc};
 
-use fleetdex_api::cluster::Cluster;
+use fleetdex_crds::cluster::Cluster;
 use kube::{Api, Client, runtime::watcher::Config};
 use tokio::time::sleep;
 

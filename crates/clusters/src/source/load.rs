@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use fleetdex_api::cluster::LocalSecretReference;
+use fleetdex_crds::cluster::LocalSecretReference;
 use http::Uri;
 use k8s_openapi::api::core::v1::Secret;
 use kube::{Api, Client, config::Kubeconfig};

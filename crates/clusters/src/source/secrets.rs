@@ -5,7 +5,7 @@
 
 use std::convert::Infallible;
 
-use fleetdex_api::cluster::LocalSecretReference;
+use fleetdex_crds::cluster::LocalSecretReference;
 use k8s_openapi::api::core::v1::Secret;
 use kube::{Api, Client, ResourceExt, core::PartialObjectMeta, runtime::watcher::Config};
 use tokio::time::sleep;

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, time::Duration};
 use async_trait::async_trait;
 use base64::{Engine, engine::general_purpose::STANDARD};
 use bytes::Bytes;
-use fleetdex_api::cluster::LocalSecretReference;
+use fleetdex_crds::cluster::LocalSecretReference;
 use futures::{StreamExt, channel::mpsc};
 use http::{Request, Response, StatusCode};
 use http_body::Frame;

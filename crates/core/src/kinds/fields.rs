@@ -5,7 +5,7 @@
 
 use std::sync::LazyLock;
 
-use super::table;
+use super::built_in;
 use crate::model::{FieldPath, FieldType, Gvk, SelectableField};
 
 /// The fields that documents of a built-in kind hold for field selectors, besides name and namespace; `None` for any other kind.
@@ -15,7 +15,7 @@ pub fn selectable_fields(gvk: &Gvk) -> Option<&'static [SelectableField]> {
     if let Some(index) = TABLE.iter().position(|entry| entry.is_of(gvk)) {
         return STORED.get(index).map(Vec::as_slice);
     }
-    let is_built_in = table::is_built_in(gvk);
+    let is_built_in = built_in::is_built_in(gvk);
     is_built_in.then_some(&[])
 }
 

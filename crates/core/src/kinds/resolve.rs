@@ -1,6 +1,6 @@
 //! Resolves names of resources as kubectl does.
 
-use super::table::{BuiltIn, all};
+use super::built_in::{BuiltIn, all};
 
 /// No built-in resource has this name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -9,7 +9,7 @@ use fleetdex_core::{
     kinds,
     model::{Gvk, Resource},
 };
-use serde_json::Value;
+use serde_json::{Value, json};
 
 mod address;
 mod names;
@@ -76,6 +76,34 @@ impl WebhookConfiguration {
 }
 
 impl Webhook {
+    /// All that identifies it, in a form that no change of the code changes: it decides whether
+    /// documents are written again.
+    pub fn identity(&self) -> Value {
+        let Self {
+            id,
+            dialect,
+            endpoint,
+            rules,
+            timeout,
+            failure_policy,
+        } = self;
+        let endpoint = match endpoint {
+            Ok(endpoint) => endpoint.identity(),
+            // Documents show it.
+            Err(FieldProblem { path, message }) => json!({ path: message }),
+        };
+        let rules: Vec<Value> = rules.iter().map(WebhookRule::identity).collect();
+        let ignores_failures = *failure_policy == FailurePolicy::Ignore;
+        json!([
+            id,
+            dialect.configuration_kind(),
+            endpoint,
+            rules,
+            timeout.as_millis(),
+            ignores_failures
+        ])
+    }
+
     fn parse(dialect: Dialect, configuration: &str, index: usize, webhook: &Value) -> Self {
         Self {
             id: format!("{configuration}/{}", value::text(webhook, &["name"])),

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use fleetdex_api::cluster_cache::{
+use fleetdex_crds::cluster_cache::{
     CacheCounts, CachePhase, CacheState, ClusterCacheStatus, KindTotal, ResourceRow,
 };
 use jiff::Timestamp;

@@ -6,9 +6,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use fleetdex_api::cluster_cache::{Cache, ClusterCacheStatus};
 use fleetdex_clusters::{ConnectionPhase, MemberState};
 use fleetdex_core::model::ClusterName;
+use fleetdex_crds::cluster_cache::{Cache, ClusterCacheStatus};
 use jiff::Timestamp;
 use kube::ResourceExt;
 

@@ -3,8 +3,8 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use fleetdex_api::cluster_cache::{Cache, ClusterCacheStatus, GROUPS, api_resource};
 use fleetdex_core::model::causes;
+use fleetdex_crds::cluster_cache::{Cache, ClusterCacheStatus, GROUPS, api_resource};
 use futures::{StreamExt, stream};
 use kube::{
     Api, Client, ResourceExt,

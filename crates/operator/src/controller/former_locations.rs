@@ -3,11 +3,12 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use fleetdex_api::registry::{
+use fleetdex_core::model::{IndexPrefix, StoreName};
+use fleetdex_crds::registry::{
     ORPHAN_ANNOTATION, ResourceRegistry, ResourceRegistryStatus, StoreStatus,
 };
-use fleetdex_core::model::{IndexPrefix, StoreName};
 use fleetdex_interpreter::rules::RuleSet;
+use fleetdex_replicas::{Assignment, ReplicaName};
 use fleetdex_sync::pipeline::Pipeline;
 use kube::ResourceExt;
 
@@ -18,7 +19,6 @@ use super::{
 use crate::{
     plan::{RegistryPlan, plan, store_location},
     registry_status::FormerLocation,
-    replicas::{Assignment, ReplicaName},
     stream_supervisor::StreamSupervisor,
 };
 

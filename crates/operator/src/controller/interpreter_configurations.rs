@@ -16,6 +16,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use acceptance_writer::AcceptanceWriter;
 use fleetdex_interpreter::rules::RuleSet;
+use fleetdex_replicas::Replicas;
 use fleetdex_telemetry::Readiness;
 use inputs::RuleInputs;
 use kube::{
@@ -31,8 +32,6 @@ use tokio::{
     sync::{Notify, watch},
     task::JoinSet,
 };
-
-use crate::replicas::Replicas;
 
 /// What following them needs.
 pub(super) struct RuleContext {

@@ -7,9 +7,10 @@ use std::{
     sync::Arc,
 };
 
-use fleetdex_api::registry::{OpenSearch, ResourceRegistry};
 use fleetdex_clusters::ConnectionPhase;
 use fleetdex_core::model::{ClusterName, FieldPath, Unit};
+use fleetdex_crds::registry::{OpenSearch, ResourceRegistry};
+use fleetdex_replicas::{Assignment, ReplicaName};
 use fleetdex_store::ShardUse;
 use fleetdex_sync::{
     pipeline::{Availability, Pipeline},
@@ -20,10 +21,7 @@ use crate::{
     members::MemberStates,
     plan::{Plan, RegistryPlan, StreamKey},
     registry_status::{MemberHealth, StoreAccess},
-    replicas::{
-        Assignment, ReplicaName, ReplicaReport,
-        report::{cluster_key, stream_key},
-    },
+    replica_report::{ReplicaReport, cluster_key, stream_key},
     stream_supervisor::StreamSupervisor,
 };
 
@@ -134,7 +132,7 @@ impl ObservedRegistry<'_> {
 }
 
 fn store_access(config: &OpenSearch) -> StoreAccess {
-    let named = |reference: &Option<fleetdex_api::registry::SecretReference>| {
+    let named = |reference: &Option<fleetdex_crds::registry::SecretReference>| {
         reference
             .as_ref()
             .is_some_and(|reference| !reference.name.is_empty() || !reference.namespace.is_empty())

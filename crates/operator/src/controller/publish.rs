@@ -22,10 +22,7 @@ use super::{
 use crate::{
     completeness::IncompleteReason,
     plan::StreamKey,
-    replicas::{
-        ReplicaReport,
-        report::{PeerReports, ReplicaReports, cluster_key, unit_statuses},
-    },
+    replica_report::{PeerReports, ReplicaReport, ReplicaReports, cluster_key, unit_statuses},
 };
 
 /// How long no report is made after one, as a multiple of the time that it took.

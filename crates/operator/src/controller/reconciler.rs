@@ -6,14 +6,15 @@ use std::{
     time::Duration,
 };
 
-use fleetdex_api::registry::{ResourceRegistry, StoreStatus};
 use fleetdex_clusters::{
     Clusters, MemberState,
     secret_hosts::SecretHosts,
     source::{Duplicates, Sources},
 };
 use fleetdex_core::model::{ClusterName, StoreName};
+use fleetdex_crds::registry::{ResourceRegistry, StoreStatus};
 use fleetdex_interpreter::rules::RuleSet;
+use fleetdex_replicas::{Assignment, ReplicaName, Replicas};
 use fleetdex_store::memory::Memory;
 use fleetdex_sync::enrichment::WebhookAccess;
 use fleetdex_telemetry::{Readiness, Traces, metrics::Metrics};
@@ -42,7 +43,7 @@ use crate::{
     opening_gate::OpeningGate,
     plan::{Plan, StreamKey},
     registry_status::ReportedEvents,
-    replicas::{Assignment, ReplicaName, ReplicaReport, Replicas},
+    replica_report::ReplicaReport,
     store_settings::CredentialSource,
     stores,
     stream_supervisor::StreamSupervisor,

@@ -1,9 +1,9 @@
 //! Reports why `ResourceRegistry` objects cannot be listed or watched: in the log, on `/readyz` and to
 //! users of the query API. Without the reason an answer would say that there is no registry.
 
-use fleetdex_api::registry::ResourceRegistry;
 use fleetdex_clusters::source::status_code;
 use fleetdex_core::model::causes;
+use fleetdex_crds::registry::ResourceRegistry;
 use futures::FutureExt as _;
 use kube::{Resource as _, runtime::watcher};
 

@@ -2,12 +2,13 @@
 
 use std::{borrow::Cow, collections::BTreeSet, sync::Arc, time::Duration};
 
-use fleetdex_api::{
+use fleetdex_core::model::causes;
+use fleetdex_crds::{
     cluster::Cluster,
     registry::{FINALIZER, ResourceRegistry, ResourceRegistryStatus},
 };
-use fleetdex_core::model::causes;
 use fleetdex_interpreter::rules::RuleSet;
+use fleetdex_replicas::Assignment;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::{
@@ -35,7 +36,6 @@ use crate::{
         RegistryEvent, ReportedEvents, StatusInputs, bounded, has_new_conditions, needs_write,
         status, write_interval,
     },
-    replicas::Assignment,
 };
 
 /// How long the control plane may take to write an Event. Statuses do not wait longer for one.
@@ -56,7 +56,7 @@ fn registry_plan<'p>(
 
 pub(super) fn phases(
     status: &ResourceRegistryStatus,
-) -> BTreeSet<(&str, fleetdex_api::registry::Phase, &str)> {
+) -> BTreeSet<(&str, fleetdex_crds::registry::Phase, &str)> {
     status
         .clusters
         .iter()

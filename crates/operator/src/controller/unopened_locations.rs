@@ -6,8 +6,8 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use fleetdex_api::registry::{ResourceRegistry, StoreStatus};
 use fleetdex_core::model::StoreName;
+use fleetdex_crds::registry::{ResourceRegistry, StoreStatus};
 use kube::ResourceExt;
 
 use super::reconciler::{ControllerState, Reconciler};
@@ -82,7 +82,7 @@ pub(super) fn unopened_locations(
 
 #[cfg(test)]
 mod tests {
-    use fleetdex_api::registry::{ResourceRegistrySpec, ResourceRegistryStatus};
+    use fleetdex_crds::registry::{ResourceRegistrySpec, ResourceRegistryStatus};
 
     use super::*;
 

@@ -1,6 +1,6 @@
 //! The condition `Accepted` of an interpreter configuration.
 
-use fleetdex_api::{
+use fleetdex_crds::{
     condition::{Finding, find, merge},
     interpreter::status::ACCEPTED,
 };

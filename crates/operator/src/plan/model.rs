@@ -5,7 +5,6 @@ use std::{
     sync::Arc,
 };
 
-use fleetdex_api::registry::{Indexing, OpenSearch};
 use fleetdex_core::{
     kinds,
     model::{
@@ -13,6 +12,7 @@ use fleetdex_core::{
         SelectableField, StoreName, Unit,
     },
 };
+use fleetdex_crds::registry::{Indexing, OpenSearch};
 use fleetdex_interpreter::rules::KindRules;
 use fleetdex_sync::filter::{ObjectFilter, other_paths};
 
@@ -83,7 +83,7 @@ pub struct StreamPlan {
     pub field_selector: Option<String>,
     /// The fields that the member's definition of a custom resource makes selectable.
     pub fields: Vec<FieldPath>,
-    /// What says what its objects mean; `None`: nothing does.
+    /// The interpretation rules of the kind, if any.
     pub rules: Option<KindRules>,
     /// The ids of what each registry selects, by its name; empty if all select the same objects.
     pub selections: BTreeMap<String, Arc<str>>,

@@ -2,11 +2,11 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use fleetdex_api::registry::ResourceSelector;
 use fleetdex_core::{
     kinds,
     model::{ClusterName, Gvk, Resource, StoreName},
 };
+use fleetdex_crds::registry::ResourceSelector;
 use fleetdex_sync::filter::ObjectFilter;
 
 use super::model::{ClusterPlan, Coverage, KindProblem, NamespaceExtent, RegistryPlan, Route};

@@ -2,12 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use fleetdex_api::registry::{
-    Indexing, InterpretMode, OpenSearch, ResourceRegistrySpec, ResourceSelector, StoreStatus,
-};
 use fleetdex_core::model::{
     FieldPath, Gvk, IndexPrefix, InterpretationLevel, InvalidPrefix, InvalidRedaction, Projection,
     Resource, StoreName, hex,
+};
+use fleetdex_crds::registry::{
+    Indexing, InterpretMode, OpenSearch, ResourceRegistrySpec, ResourceSelector, StoreStatus,
 };
 use fleetdex_sync::filter::ObjectFilter;
 use sha2::{Digest, Sha256};

@@ -12,6 +12,7 @@ use fleetdex_core::{
 };
 use fleetdex_interpreter::rules::KindRules;
 use fleetdex_sync::filter::ObjectFilter;
+use serde_json::json;
 use sha2::{Digest, Sha256};
 
 use super::{
@@ -152,15 +153,15 @@ fn selections(routes: &[Route]) -> BTreeMap<String, Arc<str>> {
     let mut filters: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
     for route in routes {
         let of_registry = filters.entry(&route.registry).or_default();
-        of_registry.insert(format!("{:?}", route.filter));
+        of_registry.insert(route.filter.identity().to_string());
     }
     let distinct: BTreeSet<&BTreeSet<String>> = filters.values().collect();
     if distinct.len() == 1 {
         return BTreeMap::new();
     }
     let id = |filters: &BTreeSet<String>| {
-        let text = format!("{filters:?}");
-        Arc::from(hex(&Sha256::digest(text.as_bytes())[..8]))
+        let text = json!(filters).to_string();
+        Arc::from(hex(&Sha256::digest(text)[..8]))
     };
     let identified = filters.iter();
     identified

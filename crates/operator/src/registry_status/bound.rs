@@ -4,7 +4,7 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use fleetdex_api::registry::{Phase, RegistryClusterStatus, ResourceRegistryStatus};
+use fleetdex_crds::registry::{Phase, RegistryClusterStatus, ResourceRegistryStatus};
 
 use super::clusters::kind_reason;
 
@@ -87,7 +87,7 @@ fn clusters_that_fit(clusters: &[RegistryClusterStatus]) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use fleetdex_api::registry::KindStatus;
+    use fleetdex_crds::registry::KindStatus;
 
     use super::*;
 

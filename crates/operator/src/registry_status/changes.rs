@@ -1,6 +1,6 @@
 //! When a status has changed enough to be written.
 
-use fleetdex_api::registry::{RegistryClusterStatus, ResourceRegistryStatus};
+use fleetdex_crds::registry::{RegistryClusterStatus, ResourceRegistryStatus};
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 
 /// How often the times of audits are written while nothing else changes: a fleet has audits all the

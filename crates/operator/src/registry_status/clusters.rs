@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use fleetdex_api::registry::{DriftStatus, KindStatus, Phase, RegistryClusterStatus, Summary};
 use fleetdex_clusters::source::COMPARING;
 use fleetdex_core::model::{ClusterName, Scope, Unit, quoted};
+use fleetdex_crds::registry::{DriftStatus, KindStatus, Phase, RegistryClusterStatus, Summary};
 use fleetdex_sync::progress::{AuditSummary, MAX_REJECTED, UnitState, UnitStatus};
 use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
 

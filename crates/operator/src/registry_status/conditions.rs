@@ -1,6 +1,6 @@
 //! The conditions of a registry.
 
-use fleetdex_api::{
+use fleetdex_crds::{
     condition::{self, Finding},
     registry::{ORPHAN_ANNOTATION, Phase, RegistryClusterStatus},
 };

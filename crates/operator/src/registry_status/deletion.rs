@@ -1,7 +1,7 @@
 //! The conditions of a registry that is being deleted.
 
-use fleetdex_api::{condition::Finding, registry::ORPHAN_ANNOTATION};
 use fleetdex_core::model::StoreName;
+use fleetdex_crds::{condition::Finding, registry::ORPHAN_ANNOTATION};
 
 use super::inputs::StatusInputs;
 
@@ -73,7 +73,7 @@ fn shortened(problem: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use fleetdex_api::{
+    use fleetdex_crds::{
         condition,
         registry::{ResourceRegistryStatus, StoreStatus},
     };

@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use fleetdex_api::{
+use fleetdex_crds::{
     condition,
     registry::{KindStatus, Phase, RegistryClusterStatus, ResourceRegistryStatus},
 };
@@ -216,7 +216,7 @@ fn shortened(note: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use fleetdex_api::registry::DriftStatus;
+    use fleetdex_crds::registry::DriftStatus;
     use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
 
     use super::*;

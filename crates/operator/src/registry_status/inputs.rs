@@ -2,8 +2,8 @@
 
 use std::{borrow::Cow, collections::BTreeSet};
 
-use fleetdex_api::registry::StoreStatus;
 use fleetdex_core::model::{ClusterName, FieldPath, Unit};
+use fleetdex_crds::registry::StoreStatus;
 use fleetdex_store::ShardUse;
 use fleetdex_sync::{pipeline::Availability, progress::UnitStatus};
 use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Condition, jiff::Timestamp};

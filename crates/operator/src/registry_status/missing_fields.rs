@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use fleetdex_api::condition::{self, Finding};
+use fleetdex_crds::condition::{self, Finding};
 
 use super::inputs::StatusInputs;
 

@@ -3,8 +3,8 @@ use std::{
     sync::Arc,
 };
 
-use fleetdex_api::registry::{Phase, StoreStatus};
 use fleetdex_core::model::{ClusterName, FieldPath, Gvk, Resource, Scope, Unit};
+use fleetdex_crds::registry::{Phase, StoreStatus};
 use fleetdex_sync::progress::{FailureCause, Progress};
 use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Condition, jiff::SignedDuration};
 
@@ -538,7 +538,7 @@ fn of_many_failing_kinds_the_status_lists_one_for_each_reason() {
 fn a_registry_that_finds_nothing_says_so() {
     let progress = progress();
     let message_of = |status: &ResourceRegistryStatus, kind: &str| {
-        let found = fleetdex_api::condition::find(&status.conditions, kind).unwrap();
+        let found = fleetdex_crds::condition::find(&status.conditions, kind).unwrap();
         assert_eq!(found.status, "True");
         found.message.clone()
     };

@@ -2,15 +2,13 @@
 
 use std::sync::{Arc, OnceLock};
 
+use fleetdex_replicas::Assignment;
 use fleetdex_sync::{pipeline::Pipeline, progress::Progress};
 use futures::future::OptionFuture;
 use tokio::{sync::Notify, time::Instant};
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
-use crate::{
-    garbage_collection::{GarbageCollection, PendingDeletes, Retention},
-    replicas::Assignment,
-};
+use crate::garbage_collection::{GarbageCollection, PendingDeletes, Retention};
 
 /// A garbage collection that runs or has run, and what it retains.
 #[derive(Default)]

@@ -7,7 +7,8 @@ use std::{
 
 use fleetdex_clusters::{MemberState, source::IndexedClusterUids};
 use fleetdex_core::model::{ClusterName, StoreName};
-use fleetdex_sync::{pipeline::Pipeline, write_fence::WriteFence};
+use fleetdex_replicas::write_fence::WriteFence;
+use fleetdex_sync::pipeline::Pipeline;
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 use super::{ClosingStore, DRAIN, RunningStore, StreamSupervisor};

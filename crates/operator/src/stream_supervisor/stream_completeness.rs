@@ -7,6 +7,7 @@ use fleetdex_core::{
     model::{ClusterName, StoreName},
     query::ResourceName,
 };
+use fleetdex_replicas::ReplicaName;
 use fleetdex_store::IndexRevision;
 use fleetdex_sync::{
     pipeline::Pipeline,
@@ -20,7 +21,6 @@ use crate::{
     activation::is_refused_for_good,
     completeness::{CompletenessReport, IncompleteReason, StreamCompleteness},
     plan::StreamKey,
-    replicas::ReplicaName,
 };
 
 /// Two times of waiting changes that differ by less are of the same change.

@@ -9,23 +9,24 @@ use fleetdex_clusters::{
     Connection, MemberState,
     watch::{Collection, ListerWatcher},
 };
-use fleetdex_core::model::{ClusterName, Projector, StoreName, Unit, hex};
+use fleetdex_core::model::{ClusterName, Projector, StoreName, Unit};
 use fleetdex_interpreter::rules::KindRules;
 use fleetdex_limits::poll_time::LongestPoll;
 use fleetdex_sync::{
     audit::Audit,
     enrichment::UnitEnrichment,
-    filter::other_paths,
     progress::Progress,
     sink::{Filters, Sink},
-    unit::{LISTS_PER_CLUSTER, UnitTask, WITH_STATUS},
+    unit::{LISTS_PER_CLUSTER, UnitTask},
 };
 use fleetdex_telemetry::metrics::TaskKind;
-use sha2::{Digest, Sha256};
 use tokio::sync::Semaphore;
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
-use super::{Applied, DisconnectedUnit, RunningStore, RunningUnit, StreamSupervisor};
+use super::{
+    Applied, DisconnectedUnit, RunningStore, RunningUnit, StreamSupervisor,
+    identity::{plan_hash, rules_hash},
+};
 use crate::plan::{StorePlan, StreamKey, StreamPlan};
 
 /// Where the objects of a unit go, however many registries of the store route them.
@@ -66,56 +67,6 @@ fn collection(unit: &Unit, plan: &StreamPlan) -> Collection {
         label_selector: plan.label_selector.clone(),
         field_selector: plan.field_selector.clone(),
     }
-}
-
-/// A hash of the selectable fields of a kind's definition and of the rules that say what its objects
-/// mean: what documents of one index, of objects in one version, can differ in.
-fn rules_hash(plan: &StreamPlan, rules: Option<&KindRules>) -> Option<Arc<str>> {
-    if plan.fields.is_empty() && rules.is_none() {
-        return None;
-    }
-    let rules = rules.map(KindRules::hash);
-    let text = format!("{:?} {rules:?}", plan.fields);
-    Some(hex(&Sha256::digest(text.as_bytes())[..8]).into())
-}
-
-/// A hash of everything that decides which objects a stream stores, how they are found and what
-/// they are said to mean. It does not depend on which registry asked for them.
-///
-/// The address of the API server is a part of it: behind another one may be a copy of the cluster, with the same UID
-/// and a history that went its own way, whose versions say nothing about what is stored.
-fn plan_hash(unit: &Unit, plan: &StreamPlan, address: Option<&str>) -> String {
-    let filters: BTreeSet<String> = plan
-        .routes
-        .iter()
-        .map(|route| format!("{:?}", route.filter))
-        .collect();
-    // Empty if there are none, as in the checkpoints of earlier releases.
-    let fields = if plan.fields.is_empty() {
-        String::new()
-    } else {
-        format!(" {:?}", plan.fields)
-    };
-    // Earlier releases did not read these paths, and stored other objects by the same filters.
-    let fields_of_kind = plan.selectable_fields(&unit.resource.gvk);
-    let reads_paths = !other_paths(
-        plan.routes.iter().map(|route| &route.filter),
-        &fields_of_kind,
-    )
-    .is_empty();
-    let paths = if reads_paths { " every path" } else { "" };
-    let rules = plan.rules.as_ref();
-    let status = match rules {
-        Some(rules) if rules.know_of_status() => WITH_STATUS,
-        _ => "",
-    };
-    let rules = rules.map_or_else(String::new, |rules| format!(" {}", rules.hash()));
-    let address = address.map_or_else(String::new, |address| format!(" {address}"));
-    let text = format!(
-        "{:?} {:?} {filters:?}{fields}{paths}{rules}{address}",
-        plan.label_selector, plan.field_selector
-    );
-    hex(&Sha256::digest(text.as_bytes())[..8]) + status
 }
 
 impl StreamSupervisor {

@@ -4,14 +4,13 @@
 use std::{fmt, str::FromStr, time::Duration};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
+use fleetdex_query_api::group::{GROUPS, VERSION};
 use kube::{
     Api, Client,
     api::{ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams},
 };
 use serde_json::json;
 use tokio::time::timeout;
-
-use crate::request::api_request::{GROUPS, VERSION};
 
 /// The field manager of server-side apply.
 const FIELD_MANAGER: &str = "fleetdex-api-service";

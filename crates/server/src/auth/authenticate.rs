@@ -23,7 +23,7 @@ use super::{
     reviews::ReviewError,
     tokens::TokenAuthenticator,
 };
-use crate::request::api_error::ApiError;
+use crate::api_error::ApiError;
 
 /// How long the check of a connection's certificate is valid: the certificate may expire meanwhile.
 const CHECK_LIFETIME: Duration = Duration::from_secs(10);

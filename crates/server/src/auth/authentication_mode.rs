@@ -5,7 +5,7 @@ use axum::extract::Request;
 use http::header;
 
 use super::{DelegatedAuth, caller::Caller, identity::IdentityHeaders, token_file::TokenVerifier};
-use crate::request::api_error::ApiError;
+use crate::api_error::ApiError;
 
 /// How callers are authenticated and authorized.
 #[derive(Clone, Debug)]

@@ -12,6 +12,7 @@ use std::collections::BTreeSet;
 
 use clap::ValueEnum;
 use fleetdex_core::model::{ClusterName, Namespace};
+use fleetdex_query_api::access::Attributes;
 use futures::{FutureExt as _, StreamExt as _, TryStreamExt as _, stream};
 
 pub use self::{
@@ -21,11 +22,11 @@ pub use self::{
 };
 use self::{member_decisions::MemberDecisions, namespaces::CandidateNamespaces};
 use super::{
-    attributes::Attributes,
+    access_review::forbidden,
     caller::Caller,
     reviews::{Decision, ReviewError, Reviewer, Reviews},
 };
-use crate::request::api_error::ApiError;
+use crate::api_error::ApiError;
 
 /// Concurrent reviews for one request.
 const CONCURRENT: usize = 16;
@@ -76,7 +77,7 @@ impl Authorizer {
             .await?
         {
             Decision::Allowed => Ok(()),
-            Decision::Denied(reason) => Err(attributes.forbidden(caller, &reason).into()),
+            Decision::Denied(reason) => Err(forbidden(attributes, caller, &reason).into()),
         }
     }
 
@@ -148,7 +149,7 @@ impl Authorizer {
             .await?
         {
             Decision::Allowed => return Ok(None),
-            Decision::Denied(reason) => any.forbidden(caller, &reason),
+            Decision::Denied(reason) => forbidden(&any, caller, &reason),
         };
         let requested: BTreeSet<&ClusterName> = if named.is_empty() {
             all.iter().collect()
@@ -174,9 +175,8 @@ impl Authorizer {
                 .iter()
                 .find(|(_, decision)| !decision.is_allowed())
         {
-            return Err(Attributes::of_cluster(Some(name))
-                .forbidden(caller, reason)
-                .into());
+            let one = Attributes::of_cluster(Some(name));
+            return Err(forbidden(&one, caller, reason).into());
         }
         let allowed: BTreeSet<ClusterName> = allowed(decisions).cloned().collect();
         if allowed.is_empty() {
@@ -205,7 +205,7 @@ impl Authorizer {
             Decision::Denied(reason) => reason,
         };
         if !request.namespaced {
-            return Err(everywhere.forbidden(caller, &reason).into());
+            return Err(forbidden(&everywhere, caller, &reason).into());
         }
         let CandidateNamespaces {
             namespaces: candidates,

@@ -29,6 +29,10 @@ use fleetdex_core::{
     planted::{Bug, planted},
     query::{Cursor, Permitted},
 };
+use fleetdex_query_api::{
+    question::{ListRequest, StoreKind},
+    search_options::Seniority,
+};
 pub use keys::{KeyRing, SealingKey, SealingKeys};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -36,7 +40,6 @@ use sha2::{Digest, Sha256};
 pub use validity::{LIFETIME, TokenError};
 
 use super::caller::Caller;
-use crate::request::api_request::ListRequest;
 
 /// Bytes of a token: those of 1,400 shards. The rest of a request's line and headers is for its
 /// other parameters.
@@ -254,9 +257,15 @@ fn query_hash(request: &ListRequest) -> String {
         sorted(owner.uids.iter().map(String::as_str).collect()),
         sorted(owner.names.iter().map(String::as_str).collect()),
         owner.resource,
-        format!("{:?}", owner.seniority),
+        match owner.seniority {
+            Seniority::Exactly(generations) => json!(generations),
+            Seniority::Any => json!("any"),
+        },
         request.store,
-        request.store_kind.map(|engine| format!("{engine:?}")),
+        request.store_kind.map(|kind| match kind {
+            StoreKind::Embedded => "embedded",
+            StoreKind::OpenSearch => "opensearch",
+        }),
         request.search,
     ]);
     hash(&parts.to_string())

@@ -141,7 +141,7 @@ fn values<'h>(headers: &'h HeaderMap, name: &str) -> impl Iterator<Item = String
 /// Percent-decodes as in a path, where a plus sign is a plus sign. A key that cannot be decoded
 /// stays unchanged.
 fn unescape(key: &str) -> String {
-    crate::request::percent::decode_segment(key)
+    fleetdex_query_api::percent::decode_segment(key)
         .map_or_else(|_| key.to_owned(), std::borrow::Cow::into_owned)
 }
 

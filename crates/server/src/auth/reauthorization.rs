@@ -11,16 +11,16 @@ use fleetdex_core::{
     model::{ClusterName, Namespace},
     query::{Grant, Permitted, ResourceName},
 };
+use fleetdex_query_api::access::{Attributes, WATCH_VERB};
 use futures::future::try_join_all;
 use tokio::time::{Instant, sleep};
 
 use super::{
-    attributes::{Attributes, WATCH_VERB},
     authorize::{AuthorizationMode, Authorizer},
     caller::Caller,
     reviews::{ReviewError, Reviewer},
 };
-use crate::request::api_error::ApiError;
+use crate::api_error::ApiError;
 
 /// The interval of reauthorization: a thousand watches of as many users are 100 reviews a second.
 const INTERVAL: Duration = Duration::from_secs(30);

@@ -27,6 +27,7 @@ mod tests;
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use fleetdex_core::model::ClusterName;
+use fleetdex_query_api::access::Attributes;
 use fleetdex_telemetry::traces::{self, Beginning, KeyValue, SpanKind, Trace};
 use futures::FutureExt as _;
 use k8s_openapi::api::{
@@ -44,7 +45,7 @@ use self::{
     renewals::Renewals,
     reviewer::{ReviewerState, SlotRequest, send},
 };
-use super::{attributes::Attributes, caller::Caller, expiring_cache::PerOwnerExpiringCache};
+use super::{access_review, caller::Caller, expiring_cache::PerOwnerExpiringCache};
 
 /// How long a decision is cached: how long a user still sees what has just been forbidden.
 const LIFETIME: Duration = Duration::from_secs(10);
@@ -165,14 +166,14 @@ impl Reviews {
         attributes: &Attributes,
     ) -> Result<V, ReviewError> {
         let review = SubjectAccessReview {
-            spec: attributes.review(caller),
+            spec: access_review::review(attributes, caller),
             ..SubjectAccessReview::default()
         };
         let key = key(reviewer, &review);
         let user: Arc<str> = caller.name.as_str().into();
         let cached = (kept.cache)(&self.0).lock().get(&*user, &key);
         let renewal = match &cached {
-            Some((_, age)) if *age >= RENEWED_AFTER => self.0.renewals.begin(&user, key),
+            Some((_, age)) if *age >= RENEWED_AFTER => self.0.renewals.begin(reviewer, &user, key),
             _ => None,
         };
         if let (Some((value, _)), None) = (&cached, &renewal) {

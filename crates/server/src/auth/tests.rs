@@ -35,19 +35,15 @@ use tower::{ServiceExt as _, service_fn};
 
 use super::{
     DelegatedAuth, authenticate::RemoteClient, authentication_mode::AuthenticationMode,
-    authorize::AuthorizationMode, client_trust::ClientTrust, continue_token::SealingKeys,
-    reviews::Reviews,
+    authorize::AuthorizationMode, client_trust::ClientTrust, reviews::Reviews,
 };
 use crate::{
+    answers::Answers,
     catalog::Catalog,
     fake::{self, catalog, cursor, no_clusters, page},
-    http::{
-        api_state::ApiState,
-        limits::{LimitArgs, RequestLimits},
-        serve::router,
-    },
+    http::{api_state::ApiState, serve::router},
+    limits::{LimitArgs, RequestLimits},
     proxying::MemberProxy,
-    watch::peers::Peers,
 };
 
 const LOCALHOST: std::net::IpAddr = std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
@@ -286,20 +282,10 @@ impl World {
         let (catalog, receiver) = watch::channel(Arc::new(catalog(store.clone())));
         let limits = RequestLimits::new(&LimitArgs::default(), &metrics);
         let members = Arc::new(MemberProxy::new(no_clusters(), CancellationToken::new()));
-        let api = ApiState {
-            catalog: receiver,
-            moves: crate::read::store_moves::StoreMoves::default(),
-            metrics,
-            authentication_mode,
-            limits,
+        let api = ApiState::new(
+            Answers::new(receiver, authentication_mode, limits, metrics),
             members,
-            peers: Peers::default(),
-            keys: SealingKeys::default(),
-            interpreters: crate::read::interpreters::Interpreters::default(),
-            registries: crate::read::fleet::Registries::default(),
-            traces: fleetdex_telemetry::Traces::default(),
-            links: Arc::default(),
-        };
+        );
         let world = Self {
             app: router(api, Readiness::new()),
             control_plane,

@@ -22,19 +22,6 @@ const FILE_MODE: u32 = 0o600;
 /// Only the owner can enter.
 const FOLDER_MODE: u32 = 0o700;
 
-/// The environment variable of `--token-file`.
-pub const TOKEN_FILE_VARIABLE: &str = "FLEETDEX_TOKEN_FILE";
-
-/// The default of `--token-file`, for the server and for commands like `fleetdex get`:
-/// `$XDG_RUNTIME_DIR/fleetdex/token`, or `/tmp/fleetdex/token` where there is no such folder.
-pub fn default_token_file() -> PathBuf {
-    let runtime = std::env::var_os("XDG_RUNTIME_DIR").filter(|folder| !folder.is_empty());
-    runtime
-        .map_or_else(|| PathBuf::from("/tmp"), PathBuf::from)
-        .join("fleetdex")
-        .join("token")
-}
-
 /// The token file cannot be created.
 #[derive(Debug, thiserror::Error)]
 pub enum TokenFileError {

@@ -1,47 +1,32 @@
-//! The state that all request handlers share.
+//! What every request to the port needs.
 
 use std::sync::Arc;
 
-use fleetdex_telemetry::{Metrics, Traces};
-use tokio::sync::watch;
+use fleetdex_telemetry::Traces;
 
-use super::limits::RequestLimits;
-use crate::{
-    auth::{
-        authentication_mode::AuthenticationMode, continue_token::SealingKeys,
-        page_session::PageLinks,
-    },
-    catalog::Catalog,
-    proxying::MemberProxy,
-    read::{fleet::Registries, interpreters::Interpreters, store_moves::StoreMoves},
-    watch::peers::Peers,
-};
+use crate::{answers::Answers, auth::page_session::PageLinks, proxying::MemberProxy};
 
-/// The state that all request handlers share.
+/// What every request to the port needs.
 #[derive(Clone, Debug)]
 pub struct ApiState {
-    /// The registered resources.
-    pub catalog: watch::Receiver<Arc<Catalog>>,
-    /// When the objects that requests select last moved between stores.
-    pub moves: StoreMoves,
-    /// Metrics of responses.
-    pub metrics: Arc<Metrics>,
-    /// Begins the traces of requests.
-    pub traces: Traces,
-    /// Who may ask.
-    pub authentication_mode: AuthenticationMode,
-    /// What is taken on at a time.
-    pub limits: RequestLimits,
+    /// Answers questions.
+    pub answers: Answers,
     /// Where requests about single objects go on to.
     pub members: Arc<MemberProxy>,
-    /// The other replicas.
-    pub peers: Peers,
-    /// The keys that seal continue tokens.
-    pub keys: SealingKeys,
-    /// Resource interpreters.
-    pub interpreters: Interpreters,
-    /// The statuses of the registries.
-    pub registries: Registries,
+    /// Begins the traces of requests.
+    pub traces: Traces,
     /// One-time links to the web page.
     pub links: Arc<PageLinks>,
+}
+
+impl ApiState {
+    /// Without traces and links.
+    pub fn new(answers: Answers, members: Arc<MemberProxy>) -> Self {
+        Self {
+            answers,
+            members,
+            traces: Traces::default(),
+            links: Arc::default(),
+        }
+    }
 }

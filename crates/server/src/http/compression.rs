@@ -10,12 +10,10 @@ use tower_http::{
     compression::{CompressionLayer, predicate::Predicate},
 };
 
+use crate::answers::response::Compressible;
+
 /// Compressing smaller responses costs more time than it saves. The API server's limit.
 const SMALLEST: u64 = 128 * 1024;
-
-/// Extension of a response that may be compressed.
-#[derive(Clone, Copy, Debug)]
-pub struct Compressible;
 
 /// Compresses responses that are marked and large or of unknown size. The fastest level takes a tenth of the time of the default one, and
 /// compresses similar objects almost as well.

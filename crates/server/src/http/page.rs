@@ -14,6 +14,12 @@ use axum::{
     response::Response,
 };
 use fleetdex_limits::request::UserRequest;
+use fleetdex_query_api::{
+    access::Attributes,
+    class::RequestClass,
+    group::{GROUPS, VERSION},
+    uri::{QueryParameters, RequestUri},
+};
 use fleetdex_ui::{
     Accept, LOGIN_PATH, LOGOUT_PATH, QueryApi, ROOT, SignIn, SignInProblem, asset, failed, login,
     secured, wants_page,
@@ -25,9 +31,10 @@ use tokio::time::timeout;
 use super::{
     api_state::ApiState,
     dispatch::{authenticate, authorize},
-    response::{json, refusal},
 };
 use crate::{
+    answers::response::{json, refusal},
+    api_error::ApiError,
     auth::{
         authenticate::{RemoteClient, bearer_token},
         authentication_mode::AuthenticationMode,
@@ -36,11 +43,6 @@ use crate::{
             LINK_LIFETIME, authority, is_from_another_site, is_from_this_site,
             is_top_level_navigation, session_cookies, session_token,
         },
-    },
-    request::{
-        api_error::ApiError,
-        api_request::{GROUPS, VERSION},
-        uri::{QueryParameters, RequestUri},
     },
 };
 
@@ -125,7 +127,7 @@ async fn sign_in(api: &ApiState, mut request: Request) -> Response {
     if !is_own_form(&request) {
         return refused(String::new(), SignInProblem::ForeignForm);
     }
-    let Some(_permit) = api.limits.sign_in(client(&request).address()) else {
+    let Some(_permit) = api.answers.limits.sign_in(client(&request).address()) else {
         return refused(String::new(), SignInProblem::Busy);
     };
     let body = std::mem::take(request.body_mut());
@@ -195,7 +197,7 @@ async fn holder(
     }
     let mut alone = Request::new(Body::empty());
     alone.extensions_mut().insert(client.without_certificates());
-    bears(&mut alone, token);
+    set_bearer(&mut alone, token);
     authenticate(api, &mut alone).await
 }
 
@@ -223,7 +225,7 @@ async fn view(api: &ApiState, mut request: Request) -> Response {
     if bearer_token(request.headers()).is_none()
         && let Some(token) = session_token(here, request.headers())
     {
-        has_session = bears(&mut request, &token);
+        has_session = set_bearer(&mut request, &token);
     }
     let address = request
         .uri()
@@ -253,7 +255,11 @@ async fn admitted(api: &ApiState, mut request: Request) -> Result<Response, ApiE
     let caller = authenticate(api, &mut request).await?;
     let target = request.uri().clone();
     let uri = RequestUri::parse(target.path(), target.query())?;
-    let (in_flight, _) = api.limits.admit(&caller, &uri, request).await?;
+    let class = match *uri.segments() {
+        ["ui", "events", ..] => RequestClass::LongRunning,
+        _ => RequestClass::Search,
+    };
+    let (in_flight, _) = api.answers.limits.admit(&caller, class, request).await?;
     let queries = CallerQueries {
         api,
         caller: &caller,
@@ -268,7 +274,7 @@ async fn admitted(api: &ApiState, mut request: Request) -> Result<Response, ApiE
     let response = async {
         // The memory of a view; its parts have little.
         let _room = if is_view {
-            Some(api.limits.view(&caller).await?)
+            Some(api.answers.limits.view(&caller).await?)
         } else {
             None
         };
@@ -303,12 +309,13 @@ impl CallerQueries<'_> {
             .map_err(|error| ApiError::bad_request(error.to_string()))?;
         let target = request.uri().clone();
         let uri = RequestUri::parse(target.path(), target.query())?;
-        authorize(self.api, self.caller, &uri, request).await
+        let attributes = Attributes::of(request.method(), &uri);
+        authorize(self.api, self.caller, &uri, attributes, request).await
     }
 }
 
-/// Puts a token where it is looked for. `false` if it does not fit into a header.
-fn bears(request: &mut Request, token: &str) -> bool {
+/// Sets the bearer token. `false` if it does not fit into a header.
+fn set_bearer(request: &mut Request, token: &str) -> bool {
     let Ok(value) = HeaderValue::from_str(&format!("Bearer {token}")) else {
         return false;
     };
@@ -318,7 +325,10 @@ fn bears(request: &mut Request, token: &str) -> bool {
 
 /// Servers that authenticate by the control plane are served over TLS.
 fn is_encrypted(api: &ApiState) -> bool {
-    matches!(api.authentication_mode, AuthenticationMode::Delegated(_))
+    matches!(
+        api.answers.authentication_mode,
+        AuthenticationMode::Delegated(_)
+    )
 }
 
 /// An address of the page to go on to; the first view for any other.

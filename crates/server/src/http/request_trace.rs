@@ -11,6 +11,7 @@ use axum::{
     http::{Method, StatusCode, header::USER_AGENT},
     response::Response,
 };
+use fleetdex_query_api::{flag::flag, uri::QueryParameters};
 use fleetdex_telemetry::{
     Traces,
     traces::{Beginning, CallerSpan, KeyValue, SpanKind, Trace},
@@ -19,22 +20,12 @@ use fleetdex_ui::is_page_path;
 use http_body::Body as _;
 use tracing::Instrument as _;
 
-use super::guarded_body::{Surroundings, surrounded};
-use crate::{
-    render::discovery::GROUP_RESOURCES,
-    request::{
-        api_request::{GROUPS, VERSION},
-        flag::flag,
-        uri::QueryParameters,
-    },
-};
+use crate::limits::guarded_body::{Surroundings, surrounded};
 
 /// Bytes of a user agent that are kept. Those of browsers and of `client-go` are shorter.
 const MAX_AGENT_BYTES: usize = 256;
 /// Parameters of requests whose responses have no end of their own.
 const ENDLESS: [&str; 2] = ["watch", "follow"];
-/// A path below `/apis/<group>/v1alpha1/` that discovery does not list, because it is for programs.
-const CHANGES: &str = "changes";
 
 /// A request whose trace may be recorded.
 pub(super) struct RequestTrace<'t> {
@@ -182,23 +173,7 @@ fn route(path: &str) -> Option<Cow<'static, str>> {
     if is_page_path(path) {
         return Some("/ui/{path}".into());
     }
-    let mut segments = path.strip_prefix("/apis/")?.splitn(4, '/');
-    let group = GROUPS
-        .into_iter()
-        .find(|group| segments.clone().next() == Some(*group))?;
-    segments.next();
-    if segments.next() != Some(VERSION) {
-        return None;
-    }
-    let named = segments.next()?;
-    let listed = GROUP_RESOURCES.iter().map(|(name, ..)| *name);
-    let endpoint = listed.chain([CHANGES]).find(|name| *name == named)?;
-    let rest = if segments.next().is_some() {
-        "/{path}"
-    } else {
-        ""
-    };
-    Some(format!("/apis/{group}/{VERSION}/{endpoint}{rest}").into())
+    fleetdex_query_api::route::route(path)
 }
 
 #[cfg(test)]
@@ -206,24 +181,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_route_has_nothing_that_the_request_chooses() {
-        let group = "/apis/search.fleetdex.io/v1alpha1";
-        for (path, expected) in [
-            (
-                "/search/api/v1/namespaces/secret/pods",
-                Some("/search/{path}"),
-            ),
-            ("/clusters", Some("/clusters")),
-            ("/clusters/secret/api/v1/pods", Some("/clusters/{path}")),
-            ("/secret", None),
-            ("", None),
-        ] {
-            let expected = expected.map(|route| format!("{group}{route}"));
-            assert_eq!(
-                route(&format!("{group}{path}")).as_deref(),
-                expected.as_deref()
-            );
-        }
+    fn all_views_of_the_page_are_one_route() {
         assert_eq!(route("/ui/objects/secret").as_deref(), Some("/ui/{path}"));
         assert_eq!(route("/apis/other.io/v1alpha1/search").as_deref(), None);
     }

@@ -9,6 +9,11 @@ use axum::{
 };
 use clap::Args;
 use fleetdex_clusters::Clusters;
+use fleetdex_query_api::{
+    request_head::RequestHead,
+    token_file::{TOKEN_FILE_VARIABLE, default_token_file},
+    uri::RequestUri,
+};
 use fleetdex_telemetry::{Readiness, admin};
 use fleetdex_ui::is_page_path;
 use tokio::sync::watch;
@@ -18,28 +23,28 @@ use super::{
     api_state::ApiState,
     compression,
     dispatch::{authenticate, authorize},
-    limits::{LimitArgs, RequestLimits},
     listen::{ListenError, Listener},
     page,
     request_trace::{RequestTrace, logged, traced},
-    response::{not_modified, refusal},
 };
 use crate::{
+    answers::{
+        Answers,
+        response::{not_modified, refusal},
+    },
+    api_error::{ApiError, Forbidden},
     auth::{
         SecureServing,
         authentication_mode::AuthenticationMode,
         caller::Caller,
         page_session::{PageLinks, is_from_another_site},
-        token_file::{TOKEN_FILE_VARIABLE, TokenFile, TokenFileError, default_token_file},
+        token_file::{TokenFile, TokenFileError},
     },
     catalog::Catalog,
+    limits::{LimitArgs, RequestLimits},
     proxying::MemberProxy,
-    read::{fleet::Registries, interpreters::Interpreters, store_moves::StoreMoves},
+    read::{fleet::Registries, interpreters::Interpreters},
     render::etag::IfNoneMatch,
-    request::{
-        api_error::{ApiError, Forbidden},
-        uri::RequestUri,
-    },
     telemetry::Telemetry,
     watch::peers::Peers,
 };
@@ -167,17 +172,15 @@ impl Server {
             self.listener.counting(Arc::clone(&metrics)),
         );
         let local = ApiState {
-            catalog,
-            moves: StoreMoves::default(),
-            metrics,
-            traces,
-            authentication_mode,
-            limits,
+            answers: Answers {
+                peers,
+                keys,
+                interpreters: self.interpreters,
+                registries: self.registries,
+                ..Answers::new(catalog, authentication_mode, limits, metrics)
+            },
             members: Arc::clone(&members),
-            peers,
-            keys,
-            interpreters: self.interpreters,
-            registries: self.registries,
+            traces,
             links: self.links,
         };
         let (address, token_file) = (listener.address(), self.token_file.path().display());
@@ -185,10 +188,8 @@ impl Server {
         match secure_serving {
             None => listener.serve(router(local, readiness), cancel).await,
             Some(SecureServing { auth, tls, .. }) => {
-                let secured = ApiState {
-                    authentication_mode: AuthenticationMode::Delegated(auth),
-                    ..local.clone()
-                };
+                let mut secured = local.clone();
+                secured.answers.authentication_mode = AuthenticationMode::Delegated(auth);
                 let (secured, local) =
                     (router(secured, readiness.clone()), router(local, readiness));
                 listener.serve_secured(secured, local, tls, cancel).await;
@@ -228,7 +229,8 @@ async fn handle(State(api): State<ApiState>, request: Request) -> Response {
         }
     };
     let response = not_modified(&known, response);
-    api.metrics
+    api.answers
+        .metrics
         .query_answered(response.status().as_u16(), started.elapsed().as_secs_f64());
     match trace {
         Some(trace) => trace.answered(response),
@@ -251,10 +253,21 @@ async fn admit(
     let caller = authenticate(api, &mut request).await?;
     let uri = request.uri().clone();
     let uri = RequestUri::parse(uri.path(), uri.query())?;
+    let head = RequestHead::of(request.method(), &uri);
     let answered = async {
-        let (in_flight, request) = api.limits.admit(&caller, &uri, request).await?;
+        let (in_flight, request) = api
+            .answers
+            .limits
+            .admit(&caller, head.class, request)
+            .await?;
         in_flight
-            .run(Box::pin(authorize(api, &caller, &uri, request)))
+            .run(Box::pin(authorize(
+                api,
+                &caller,
+                &uri,
+                head.attributes,
+                request,
+            )))
             .await
     };
     traced(trace.and_then(RequestTrace::authenticated), answered).await

@@ -8,6 +8,12 @@
 
 use axum::{body::Body, extract::Request, response::Response};
 use fleetdex_core::{model::ClusterName, query::ResourceName};
+use fleetdex_query_api::{
+    access::{Attributes, ResourceAccess, WATCH_VERB},
+    fleet_request::{ResourceInfo, Verb},
+    question::list_of_fleet,
+    uri::RequestUri,
+};
 use http::{StatusCode, header};
 use k8s_openapi::api::authorization::v1::{
     NonResourceAttributes, ResourceAttributes, SelfSubjectAccessReview, SelfSubjectRulesReview,
@@ -19,20 +25,15 @@ use super::{
     super::catalog::{Catalog, RegisteredResource},
     context::ProxyContext,
     protobuf::{self, MalformedProtobuf},
-    request::{ResourceInfo, Verb},
 };
 use crate::{
-    auth::{
-        attributes::{Attributes, ResourceAccess, WATCH_VERB},
-        authentication_mode::AuthenticationMode,
-        reviews::Decision,
-    },
-    http::{
+    answers::{
         request_body::{json_body, read_body},
         response,
     },
+    api_error::ApiError,
+    auth::{authentication_mode::AuthenticationMode, reviews::Decision},
     read::visible_objects::permitted_objects,
-    request::{api_error::ApiError, api_request::list_of_fleet, uri::RequestUri},
 };
 
 const GROUP: &str = "authorization.k8s.io";
@@ -102,7 +103,7 @@ async fn body_of<R: DeserializeOwned>(
 ) -> Result<R, ApiError> {
     let unreadable =
         |problem: String| ApiError::bad_request(format!("the review cannot be read: {problem}"));
-    let limits = &context.api.limits;
+    let limits = &context.answers.limits;
     let media_type = request.headers().get(header::CONTENT_TYPE);
     if media_type.is_some_and(|media_type| media_type == protobuf::MEDIA_TYPE) {
         let body = read_body(limits, request.into_body()).await?;
@@ -219,7 +220,7 @@ async fn of_resource(
     let query = (verb == WATCH_VERB).then_some("watch=true");
     let uri = RequestUri::parse(&path, query)?;
     let list = list_of_fleet(&uri, &info.segments(), cluster)?;
-    let mode = &context.api.authentication_mode;
+    let mode = &context.answers.authentication_mode;
     match permitted_objects(mode, context.caller, &catalog, &list).await {
         Ok(_) => Ok(Decision::Allowed),
         Err(ApiError::Forbidden(forbidden)) => Ok(Decision::Denied(forbidden.message)),
@@ -260,7 +261,7 @@ async fn forecast(
     verb: &str,
     named: &[ClusterName],
 ) -> Result<Decision, ApiError> {
-    let AuthenticationMode::Delegated(auth) = &context.api.authentication_mode else {
+    let AuthenticationMode::Delegated(auth) = &context.answers.authentication_mode else {
         return Ok(Decision::Allowed);
     };
     let attributes = Attributes::Resource(ResourceAccess {

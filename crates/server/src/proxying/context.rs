@@ -6,20 +6,21 @@ use fleetdex_core::{model::ClusterName, query::ResourceName};
 
 use super::{super::catalog::Catalog, MemberProxy};
 use crate::{
-    auth::caller::Caller, http::api_state::ApiState, read::visible_objects::visible_catalog,
-    request::api_error::ApiError,
+    answers::Answers, api_error::ApiError, auth::caller::Caller,
+    read::visible_objects::visible_catalog,
 };
 
 /// The caller, and the part of the catalog that the request concerns.
 pub(super) struct ProxyContext<'s> {
-    pub(super) api: &'s ApiState,
+    pub(super) answers: &'s Answers,
+    pub(super) members: &'s MemberProxy,
     pub(super) catalog: &'s Arc<Catalog>,
     pub(super) caller: &'s Caller,
 }
 
 impl ProxyContext<'_> {
     pub(super) fn members(&self) -> &MemberProxy {
-        &self.api.members
+        self.members
     }
 
     /// The catalog that the caller may see, of the named clusters or of all. What the caller may do there, the members decide.
@@ -29,7 +30,7 @@ impl ProxyContext<'_> {
         resource: Option<&ResourceName>,
     ) -> Result<Arc<Catalog>, ApiError> {
         visible_catalog(
-            &self.api.authentication_mode,
+            &self.answers.authentication_mode,
             self.caller,
             self.catalog,
             named,

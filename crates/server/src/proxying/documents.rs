@@ -11,6 +11,10 @@ use axum::{
 };
 use fleetdex_clusters::MemberState;
 use fleetdex_core::model::ClusterName;
+use fleetdex_query_api::{
+    question::{FleetDiscovery, Question, ignored},
+    uri::QueryParameters,
+};
 use http::{HeaderValue, Method, StatusCode, header, request::Parts};
 use k8s_openapi::apimachinery::pkg::version::Info;
 use serde_json::{Map, Value, json, value::to_raw_value};
@@ -20,15 +24,11 @@ use super::{
     document_cache::DocumentKey, forward::Destination, headers,
 };
 use crate::{
-    http::response,
+    answers::response,
+    api_error::ApiError,
     render::{
         discovery,
         representation::{Endpoint, Representation},
-    },
-    request::{
-        api_error::ApiError,
-        api_request::{ApiRequest, FleetDiscovery, ignored},
-        uri::QueryParameters,
     },
 };
 
@@ -106,7 +106,7 @@ fn fleet_discovery(
     query: &QueryParameters<'_>,
     request: &Parts,
 ) -> Result<Response, ApiError> {
-    let unknown = response::unknown_parameters(&ignored(&ApiRequest::Version, query)?);
+    let unknown = response::unknown_parameters(&ignored(&Question::Version, query)?);
     let has_aggregated = matches!(which, FleetDiscovery::CoreVersions | FleetDiscovery::Groups);
     let response = if has_aggregated && wants_aggregated(request) {
         let document =

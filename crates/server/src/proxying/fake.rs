@@ -9,6 +9,7 @@ use fleetdex_clusters::{
     source::{Loader, contexts, read_kubeconfig},
 };
 use fleetdex_core::query::{HeldMemory, Hit};
+use fleetdex_query_api::{fleet_request, uri::RequestUri};
 use fleetdex_telemetry::Metrics;
 use http::StatusCode;
 use http_body_util::BodyExt;
@@ -18,21 +19,15 @@ use tempfile::TempDir;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::{MemberProxy, handle, request::below};
+use super::{MemberProxy, handle};
 use crate::{
-    auth::{
-        authentication_mode::AuthenticationMode, caller::Caller, continue_token::SealingKeys,
-        token_file::TokenVerifier,
-    },
+    answers::Answers,
+    api_error::ApiError,
+    auth::{authentication_mode::AuthenticationMode, caller::Caller, token_file::TokenVerifier},
     catalog::Catalog,
     fake::cluster,
-    http::{
-        api_state::ApiState,
-        limits::{LimitArgs, RequestLimits},
-        listen::Listener,
-    },
-    request::{api_error::ApiError, uri::RequestUri},
-    watch::peers::Peers,
+    http::{api_state::ApiState, listen::Listener},
+    limits::{LimitArgs, RequestLimits},
 };
 
 /// A request that a member received.
@@ -117,23 +112,18 @@ impl FakeFleet {
     pub(super) fn api(&self, catalog: Catalog) -> ApiState {
         let (_sender, catalog) = watch::channel(Arc::new(catalog));
         let metrics = Arc::new(Metrics::new());
-        ApiState {
-            catalog,
-            moves: crate::read::store_moves::StoreMoves::default(),
-            authentication_mode: AuthenticationMode::LoopbackToken(TokenVerifier::new("secret")),
-            limits: RequestLimits::new(&LimitArgs::default(), &metrics),
-            metrics,
-            members: Arc::new(MemberProxy::new(
+        ApiState::new(
+            Answers::new(
+                catalog,
+                AuthenticationMode::LoopbackToken(TokenVerifier::new("secret")),
+                RequestLimits::new(&LimitArgs::default(), &metrics),
+                metrics,
+            ),
+            Arc::new(MemberProxy::new(
                 Arc::clone(&self.clusters),
                 self.cancel.clone(),
             )),
-            peers: Peers::default(),
-            keys: SealingKeys::default(),
-            interpreters: crate::read::interpreters::Interpreters::default(),
-            registries: crate::read::fleet::Registries::default(),
-            traces: fleetdex_telemetry::Traces::default(),
-            links: Arc::default(),
-        }
+        )
     }
 
     /// What the members were asked by users, not by our own probes.
@@ -248,8 +238,8 @@ pub(super) async fn respond_as(
 ) -> Result<Response, ApiError> {
     let uri = request.uri().clone();
     let uri = RequestUri::parse(uri.path(), uri.query())?;
-    let path = below(&uri).unwrap();
-    handle(api, caller, &uri, &path, request).await
+    let asked = fleet_request::parse(request.method().as_str(), &uri).unwrap()?;
+    handle(&api.answers, &api.members, caller, &uri, asked, request).await
 }
 
 /// Sends `method path` as Alice; `path` is what follows `proxying/karmada/proxy`.

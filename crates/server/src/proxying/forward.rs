@@ -14,9 +14,11 @@ use axum::{
     extract::Request,
     response::Response,
 };
+use error::REQUEST_TIMEOUT;
 use fleetdex_clusters::{impersonate::Impersonation, request::transport_causes};
 use fleetdex_core::model::ClusterName;
 use fleetdex_limits::{intake::IntakeError, request::UserRequest};
+use fleetdex_query_api::{flag::flag, fleet_request::ResourceInfo, uri::QueryParameters};
 use fleetdex_telemetry::traces::{self, Beginning, KeyValue, SpanKind};
 use futures::{StreamExt as _, stream::try_unfold};
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
@@ -26,19 +28,13 @@ use serde::Deserialize;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use error::REQUEST_TIMEOUT;
-
 pub use self::error::ForwardError;
 use super::{
     client_cache::ClientCache,
     headers,
-    request::ResourceInfo,
     tunnel::{self, Tunnels},
 };
-use crate::{
-    http::limits::UserPermit,
-    request::{api_error::ApiError, flag::flag, uri::QueryParameters},
-};
+use crate::{api_error::ApiError, limits::UserPermit};
 
 /// Bytes that are read of a refusal.
 const REFUSAL_BYTES: usize = 64 << 10;

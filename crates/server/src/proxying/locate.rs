@@ -6,21 +6,21 @@ use fleetdex_core::{
     model::ClusterName,
     query::{Hit, Page, Permitted, Query, ResourceName},
 };
+use fleetdex_query_api::{
+    fleet_request::ResourceInfo,
+    question::{ListRequest, ResourcePath},
+};
 use fleetdex_store::IndexReader;
 use tokio::time::{Duration, timeout};
 
 use super::{
     super::catalog::{Catalog, RegisteredResource},
     context::ProxyContext,
-    request::ResourceInfo,
 };
 use crate::{
-    http::handlers::permitted_query,
+    answers::objects::permitted_query,
+    api_error::ApiError,
     read::query_plan::{QueryPlan, plan},
-    request::{
-        api_error::ApiError,
-        api_request::{ListRequest, ResourcePath},
-    },
 };
 
 /// How long a store may take to find a name.
@@ -65,7 +65,7 @@ pub(super) async fn plans(
             store: Some(store),
             ..request(info, chosen)
         };
-        let plan = permitted_query(context.api, context.caller, context.catalog, &request)
+        let plan = permitted_query(context.answers, context.caller, context.catalog, &request)
             .await?
             .plan;
         if !plan.is_empty {

@@ -1,9 +1,12 @@
 //! The query of a request for one object: the clusters that it names, and the query for the member.
 
 use fleetdex_core::model::ClusterName;
+use fleetdex_query_api::{
+    fleet_request::{ResourceInfo, Verb},
+    uri::QueryParameters,
+};
 
-use super::request::{ResourceInfo, Verb};
-use crate::request::{api_error::ApiError, uri::QueryParameters};
+use crate::api_error::ApiError;
 
 /// Parameters of lists over the fleet. They mean nothing to a member.
 const OF_LISTS: [&str; 11] = [

@@ -5,18 +5,19 @@
 
 use axum::{extract::Request, response::Response};
 use fleetdex_core::model::{ClusterName, Namespace};
+use fleetdex_query_api::{
+    fleet_request::{ResourceInfo, Verb},
+    question::ListRequest,
+    uri::RequestUri,
+};
 use serde_json::{json, value::to_raw_value};
 
-use super::{
-    context::ProxyContext,
-    member_query, object_request,
-    request::{ResourceInfo, Verb},
-};
+use super::{context::ProxyContext, member_query, object_request};
 use crate::{
-    http::response::document,
+    answers::response::document,
+    api_error::ApiError,
     read::across_kinds::AcrossKinds,
     render::representation::{Endpoint, Representation},
-    request::{api_error::ApiError, api_request::ListRequest, uri::RequestUri},
 };
 
 /// Whether a request reads one namespace.
@@ -72,10 +73,10 @@ async fn has_objects(
     let Ok(namespace) = name.parse::<Namespace>() else {
         return Ok(false);
     };
-    let api = context.api;
+    let answers = context.answers;
     let kinds = AcrossKinds::new(
-        &api.authentication_mode,
-        api.limits.search_pages(),
+        &answers.authentication_mode,
+        answers.limits.search_pages(),
         context.caller,
         context.catalog,
         &clusters,

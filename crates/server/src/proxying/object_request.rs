@@ -13,6 +13,10 @@ use fleetdex_core::{
     query::{HeldMemory, Hit, ResourceName},
 };
 use fleetdex_limits::request::UserRequest;
+use fleetdex_query_api::{
+    fleet_request::{ResourceInfo, Verb},
+    uri::RequestUri,
+};
 use http::{HeaderValue, Method, StatusCode, header, request::Parts};
 
 use super::{
@@ -23,16 +27,15 @@ use super::{
     forward::{Destination, ForwardError, Forwarder, ForwardingMode, JSON, MemberResponse},
     headers, locate, member_query,
     member_version::{self, resource_version},
-    request::{ResourceInfo, Verb},
     request_body::{RequestBody, refused_body},
 };
 use crate::{
-    http::{request_body::read_body, response},
+    answers::{request_body::read_body, response},
+    api_error::ApiError,
     read::{
         counted_bytes::CountedBytes, query_plan::QueryPlan, snapshot, store_moves::PlannedCatalog,
     },
     render::representation::{Endpoint, OutputKind, Representation},
-    request::{api_error::ApiError, uri::RequestUri},
 };
 
 /// How a caller names the cluster of an object.
@@ -49,9 +52,9 @@ pub(super) async fn handle(
     let (clusters, query) = member_query::split(cluster, info, uri.query())?;
     let resource = ResourceName::new(&info.group, &info.plural);
     let planned = context
-        .api
+        .answers
         .moves
-        .planned(context.catalog, &context.api.catalog);
+        .planned(context.catalog, &context.answers.catalog);
     let catalog = context.visible_catalog(&clusters, Some(&resource)).await?;
     let context = ProxyContext {
         catalog: &catalog,
@@ -158,11 +161,11 @@ impl ObjectRequest<'_> {
         };
         let mode = ForwardingMode::of(self.info, request.headers(), self.uri.query());
         if mode == ForwardingMode::Upgrade {
-            let share = self.context.api.limits.session(self.context.caller)?;
+            let share = self.context.answers.limits.session(self.context.caller)?;
             return Ok(self.forwarder().session(&to, request, share).await?);
         }
         let (head, body) = request.into_parts();
-        let body = read_body(&self.context.api.limits, body).await?;
+        let body = read_body(&self.context.answers.limits, body).await?;
         match mode {
             ForwardingMode::Stream { endless } => self.stream(&to, &head, body, endless).await,
             _ => self.exchange(&to, &head, &body, indexed).await,

@@ -1,12 +1,10 @@
 //! The body of a request for one object, on its way to a member.
 
+use fleetdex_query_api::fleet_request::ResourceInfo;
 use http::{Method, header, request::Parts};
 
-use super::{
-    body::{self, BodyError, BodyKind, VersionLookup},
-    request::ResourceInfo,
-};
-use crate::request::api_error::ApiError;
+use super::body::{self, BodyError, BodyKind, VersionLookup};
+use crate::api_error::ApiError;
 
 /// The body of a client's request.
 pub(super) struct RequestBody<'w> {

@@ -27,11 +27,12 @@ use super::fake::{
     FakeFleet, PROXY, ReceivedRequest, alice, hit, refusal, reply, respond_as, send, send_body,
 };
 use crate::{
+    api_error::ApiError,
     auth::caller::Caller,
     catalog::{Catalog, CatalogEntry},
     fake::{catalog, cluster, page, pods, store},
-    http::{api_state::ApiState, limits::MAX_BODY_BYTES, listen::Listener, serve::router},
-    request::api_error::ApiError,
+    http::{api_state::ApiState, listen::Listener, serve::router},
+    limits::MAX_BODY_BYTES,
 };
 
 const POD: &str = "/api/v1/namespaces/web/pods/p";

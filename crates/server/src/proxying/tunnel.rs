@@ -11,7 +11,7 @@ use tokio::{
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use crate::http::limits::UserPermit;
+use crate::limits::UserPermit;
 
 /// Bytes that are read at once in one direction.
 const BUFFER_BYTES: usize = 16 * 1024;

@@ -21,6 +21,7 @@ use fleetdex_limits::{
     fair_semaphore::{FairPermit, FairSemaphore},
     request::UserRequest,
 };
+use fleetdex_query_api::question::ListRequest;
 use fleetdex_store::StoreError;
 use futures::{
     FutureExt, Stream, StreamExt, TryStreamExt,
@@ -30,7 +31,6 @@ use futures::{
 use tokio::time::timeout;
 
 pub use self::found_objects::{FoundObject, FoundObjects};
-
 pub(super) use self::resource_request::{PlannedSearch, of_resource, planned, terms_of};
 use self::resource_request::{check_fields, uninterpreted_warning, unsupported_path};
 use super::{
@@ -38,9 +38,9 @@ use super::{
     visible_objects::{permitted_objects, visible_catalog},
 };
 use crate::{
+    api_error::ApiError,
     auth::{authentication_mode::AuthenticationMode, authorize::Permission, caller::Caller},
     catalog::{Catalog, RegisteredResource, qualified},
-    request::{api_error::ApiError, api_request::ListRequest},
 };
 
 /// How long the stores may take for one resource.

@@ -6,18 +6,19 @@ use fleetdex_core::{
     model::DEPENDS_ON,
     query::{Group, GroupKey, Groups, aggregate::resolve_group_keys},
 };
+use fleetdex_interpreter::field_selector::IMAGE;
+use fleetdex_query_api::{
+    group::{GROUPS, VERSION},
+    question::AggregateRequest,
+};
 use serde_json::{Value, json, value::RawValue};
 use tokio::time::timeout;
 
 use super::query_plan::{QueryPlan, refused};
 use crate::{
+    api_error::ApiError,
     catalog::RegisteredResource,
     render::representation::{MetaVersion, OutputKind},
-    request::{
-        api_error::ApiError,
-        api_request::{AggregateRequest, GROUPS, VERSION},
-        interpreted_fields::IMAGE,
-    },
 };
 
 /// How long the stores may take for all groups: some dozen pages for the largest result.

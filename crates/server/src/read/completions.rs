@@ -14,6 +14,10 @@ use fleetdex_core::{
 };
 use fleetdex_interpreter::image;
 use fleetdex_limits::fair_semaphore::FairPermit;
+use fleetdex_query_api::{
+    group::{GROUPS, VERSION},
+    question::{CompletionsRequest, SearchRequest},
+};
 use fleetdex_search::{
     Completion, Completions, MAX_ITEMS, ValueSet, WantedValues, complete, wanted_values,
 };
@@ -26,10 +30,7 @@ use super::{
     aggregate::raw,
     search::{QUERY_COPIES, StoreQueries, queries},
 };
-use crate::request::{
-    api_error::ApiError,
-    api_request::{CompletionsRequest, GROUPS, SearchRequest, VERSION},
-};
+use crate::api_error::ApiError;
 
 /// What the short names of images omit, the most first. Source: `crates/interpreter/src/image.rs`
 const OMITTED_OF_IMAGES: [&str; 2] = ["docker.io/library/", "docker.io/"];

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use fleetdex_limits::{intake::MemoryReservation, request::UserRequest};
 use tokio::time::timeout;
 
-use crate::{http::limits::no_memory, request::api_error::ApiError};
+use crate::{api_error::ApiError, limits::no_memory};
 
 /// What takes no more than this while it is made is not counted: lines of a watch have 64 KiB when
 /// they are sent, a chunk of a list or an object 192 KiB at most.

@@ -9,14 +9,15 @@ use fleetdex_core::query::{
     composite::{self, composites},
     dsl::{self, Paging},
 };
+use fleetdex_query_api::{
+    group::{GROUPS, VERSION},
+    question::{AggregateRequest, ListRequest},
+};
 use serde_json::{Value, json, value::RawValue};
 use tokio::time::timeout;
 
 use super::{aggregate::raw, query_plan::QueryPlan};
-use crate::request::{
-    api_error::ApiError,
-    api_request::{AggregateRequest, GROUPS, ListRequest, VERSION},
-};
+use crate::api_error::ApiError;
 
 /// How long the store may take to count.
 const TIMEOUT: Duration = Duration::from_secs(30);

@@ -10,21 +10,18 @@ use std::{
     time::Duration,
 };
 
-use fleetdex_api::registry::ResourceRegistryStatus;
 use fleetdex_core::{model::ClusterName, query::ResourceName};
+use fleetdex_crds::registry::ResourceRegistryStatus;
+use fleetdex_query_api::{
+    access::Attributes,
+    group::{GROUPS, VERSION},
+};
 use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::{json, value::RawValue};
 
 use super::aggregate::raw;
-use crate::{
-    auth::attributes::Attributes,
-    catalog::Catalog,
-    request::{
-        api_error::ApiError,
-        api_request::{GROUPS, VERSION},
-    },
-};
+use crate::{api_error::ApiError, catalog::Catalog};
 
 /// Gaps of a cluster that the report has.
 const MAX_GAPS: usize = 20;

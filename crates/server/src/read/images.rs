@@ -11,7 +11,9 @@ use fleetdex_core::{
     query::Hit,
     selector::{FieldSelector, FieldTest},
 };
+use fleetdex_interpreter::field_selector::IMAGE;
 use fleetdex_interpreter::{image, pod_template};
+use fleetdex_query_api::group::{GROUPS, VERSION};
 use serde_json::{Value, json, value::RawValue};
 use tokio::time::timeout;
 
@@ -22,12 +24,8 @@ use super::{
     query_plan::QueryPlan,
 };
 use crate::{
+    api_error::ApiError,
     render::representation::{MetaVersion, OutputKind},
-    request::{
-        api_error::ApiError,
-        api_request::{GROUPS, VERSION},
-        interpreted_fields::IMAGE,
-    },
 };
 
 /// Rows of a result at most: images times clusters.

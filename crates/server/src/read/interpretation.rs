@@ -3,6 +3,8 @@
 //! Guarantee: an operation ends before the time of the request does, with the cause if a webhook
 //! has no answer by then. A webhook that was not reached is not called again for the same request.
 
+pub mod body;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
@@ -33,10 +35,10 @@ use tokio::time::{Instant, timeout_at};
 
 use super::interpreters::{Interpreters, Turn, TurnError};
 use crate::{
+    api_error::{ApiError, WebhookFailure},
     auth::caller::Caller,
     catalog::Catalog,
-    http::limits::no_memory,
-    request::api_error::{ApiError, WebhookFailure},
+    limits::no_memory,
 };
 
 /// The result of an operation, and the level that has answered: `built-in`, `customization/<name>`

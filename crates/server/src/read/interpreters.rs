@@ -76,7 +76,7 @@ impl Interpreters {
         Arc::clone(&self.rules.borrow())
     }
 
-    /// What calls webhooks; `None` if nothing does.
+    /// The client of webhooks, if any.
     pub fn webhooks(&self) -> Option<&Arc<dyn CallWebhook>> {
         self.webhooks.as_ref()
     }

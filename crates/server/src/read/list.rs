@@ -15,6 +15,7 @@ use fleetdex_limits::{
     computing::UserComputing,
     request::{SMALL_PAGE_BYTES, UserRequest},
 };
+use fleetdex_query_api::question::ListRequest;
 use fleetdex_store::merged::Merged;
 use futures::{Stream, stream::try_unfold};
 use jiff::Timestamp;
@@ -28,6 +29,7 @@ use super::{
     store_moves::PlannedCatalog,
 };
 use crate::{
+    api_error::ApiError,
     auth::{
         caller::Caller,
         continue_token::{self, Continuation, SealingKeys, TokenBinding, TokenError},
@@ -36,7 +38,6 @@ use crate::{
         etag,
         representation::{ListEncoder, Representation},
     },
-    request::{api_error::ApiError, api_request::ListRequest},
 };
 
 /// Bytes of objects in a response that is buffered whole, so that it can have an `ETag`. The bound keeps hashing below about half a

@@ -15,6 +15,10 @@ use fleetdex_core::{
     query::ResourceName,
 };
 use fleetdex_interpreter::{Request, Response, request::AggregatedStatusItem};
+use fleetdex_query_api::{
+    group::{GROUPS, VERSION},
+    question::MergedRequest,
+};
 use futures::{FutureExt as _, StreamExt as _, future::BoxFuture, stream::FuturesOrdered};
 use jiff::Timestamp;
 use serde::Serialize;
@@ -34,11 +38,8 @@ use super::{
     object_summary::{ObjectIdentity, ObjectSummary, ResultExtent, table},
 };
 use crate::{
+    api_error::ApiError,
     render::representation::{MetaVersion, OutputKind},
-    request::{
-        api_error::ApiError,
-        api_request::{GROUPS, MergedRequest, VERSION},
-    },
 };
 
 /// Clusters whose parts are interpreted at a time.
@@ -128,7 +129,7 @@ pub async fn merge(
     }
     warnings.extend(found.warnings);
     let Some(first) = members.first() else {
-        return Err(request.list.resource.no_such_object());
+        return Err(ApiError::no_such_object(&request.list.resource));
     };
     let sizes: Vec<usize> = members.iter().map(MemberObject::parsed_size).collect();
     let mut memory = MergeMemory::new(&sizes, CONCURRENT_MEMBERS).await?;

@@ -4,6 +4,7 @@ use fleetdex_core::{
     model::Gvk,
     query::{Hit, ResourceName},
 };
+use fleetdex_query_api::question::ObjectsRequest;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json, value::RawValue};
 
@@ -13,8 +14,8 @@ use super::{
     object_summary::{ObjectSummary, ResultExtent, table},
 };
 use crate::{
+    api_error::ApiError,
     render::representation::{MetaVersion, OutputKind},
-    request::{api_error::ApiError, api_request::ObjectsRequest},
 };
 
 /// The columns of a Table.

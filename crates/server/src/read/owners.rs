@@ -7,13 +7,11 @@
 use std::time::Duration;
 
 use fleetdex_core::query::{Owners, Relation, RelativesQuery, owners::MAX_OWNERS};
+use fleetdex_query_api::search_options::{MAX_SENIORITY, OwnerSearch, Seniority};
 use tokio::time::timeout;
 
 use super::{query_plan::QueryPlan, visible_objects::VisibilityFilter};
-use crate::request::{
-    api_error::ApiError,
-    search_options::{MAX_SENIORITY, OwnerSearch, Seniority},
-};
+use crate::api_error::ApiError;
 
 /// Timeout of the query for one level.
 const TIMEOUT: Duration = Duration::from_secs(30);

@@ -10,7 +10,7 @@ use tokio::time::timeout;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::{query_plan::PAGE, remaining_pages::RemainingPages};
-use crate::request::api_error::ApiError;
+use crate::api_error::ApiError;
 
 /// Timeout of one page.
 pub(crate) const PAGE_TIMEOUT: Duration = Duration::from_secs(30);

@@ -17,6 +17,8 @@ use fleetdex_core::{
     },
     selector::FieldSelector,
 };
+use fleetdex_interpreter::field_selector;
+use fleetdex_query_api::{question::ListRequest, search_options::OrderBy};
 use fleetdex_store::merged::{Merged, StorePart};
 use jiff::Timestamp;
 
@@ -28,13 +30,11 @@ use self::{
     warnings::{as_of, warnings},
 };
 use crate::{
+    api_error::ApiError,
     catalog::{Catalog, RegisteredResource, qualified},
     render::{
         representation::{ObjectEncoder, Representation},
         table::TablePrinter,
-    },
-    request::{
-        api_error::ApiError, api_request::ListRequest, interpreted_fields, search_options::OrderBy,
     },
 };
 
@@ -165,7 +165,7 @@ fn stored_fields(
     registered: &RegisteredResource,
     fields: &FieldSelector,
 ) -> Result<FieldSelector, ApiError> {
-    interpreted_fields::normalized(fields, |path| registered.is_interpreted(path))
+    field_selector::normalized(fields, |path| registered.is_interpreted(path))
         .map_err(|error| ApiError::bad_request(format!("parameter fieldSelector: {error}")))
 }
 

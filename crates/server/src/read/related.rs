@@ -13,6 +13,10 @@ mod search;
 mod used_by;
 mod uses;
 
+use fleetdex_query_api::{
+    group::{GROUPS, VERSION},
+    question::RelatedRequest,
+};
 use serde_json::{Value, json, value::RawValue};
 
 pub use self::related_object::{Direction, RelatedObject};
@@ -22,13 +26,7 @@ use super::{
     aggregate::raw,
     object_summary::{ObjectSummary, ResultExtent, table},
 };
-use crate::{
-    render::representation::OutputKind,
-    request::{
-        api_error::ApiError,
-        api_request::{GROUPS, RelatedRequest, VERSION},
-    },
-};
+use crate::{api_error::ApiError, render::representation::OutputKind};
 
 /// The columns of a Table.
 const COLUMNS: [(&str, &str, u8); 9] = [
@@ -121,7 +119,7 @@ async fn roots(
 ) -> Result<Vec<RelationNode>, ApiError> {
     let found = kinds.named(&request.list).await?;
     if found.objects.is_empty() {
-        return Err(request.list.resource.no_such_object());
+        return Err(ApiError::no_such_object(&request.list.resource));
     }
     Ok(found.objects)
 }

@@ -19,6 +19,10 @@ use fleetdex_core::{
     },
 };
 use fleetdex_limits::fair_semaphore::FairPermit;
+use fleetdex_query_api::{
+    group::{GROUPS, VERSION},
+    question::{ListRequest, SearchRequest},
+};
 use fleetdex_store::IndexReader;
 use futures::{FutureExt, future::try_join_all};
 use jiff::Timestamp;
@@ -26,6 +30,10 @@ use serde_json::{Map, Value, json, value::RawValue};
 use tokio::time::timeout;
 
 use self::selection::SearchSelection;
+pub use self::{
+    selection::named_clusters,
+    watched::{SearchScope, WatchedSearch, plan_watch},
+};
 use super::{
     across_kinds::{AcrossKinds, FoundObject, TIMEOUT, concurrently},
     aggregate::raw,
@@ -36,17 +44,9 @@ use super::{
     snapshot::{log_of, sequence_number, wait_for},
 };
 use crate::{
+    api_error::ApiError,
     auth::continue_token::{self, Continuation, SealingKeys, TokenBinding},
     catalog::RegisteredResource,
-    request::{
-        api_error::ApiError,
-        api_request::{GROUPS, ListRequest, SearchRequest, VERSION},
-    },
-};
-
-pub use self::{
-    selection::named_clusters,
-    watched::{SearchScope, WatchedSearch, plan_watch},
 };
 
 /// Each query, that of its store, the checked one of the embedded store, and its translation.

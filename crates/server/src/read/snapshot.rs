@@ -6,6 +6,10 @@ use fleetdex_core::{
     model::FleetVersion,
     query::{Page, Query},
 };
+use fleetdex_query_api::{
+    question::ListRequest,
+    watch_options::{RequestedVersion, ResourceVersionMatch},
+};
 use fleetdex_store::{
     IndexReader,
     changes::{Log, Sequence},
@@ -15,11 +19,7 @@ use futures::future::join_all;
 use tokio::time::timeout;
 
 use super::{page_reader::PAGE_TIMEOUT, store_moves::PlannedCatalog};
-use crate::request::{
-    api_error::ApiError,
-    api_request::ListRequest,
-    watch_options::{RequestedVersion, ResourceVersionMatch},
-};
+use crate::api_error::ApiError;
 
 /// How long a list waits until the stores show the requested version, as in an API server.
 const VERSION_TIMEOUT: Duration = Duration::from_secs(3);

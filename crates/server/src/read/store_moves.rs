@@ -17,15 +17,13 @@ use fleetdex_core::{
     planted::{Bug, planted},
     query::ResourceName,
 };
+use fleetdex_query_api::question::{ListRequest, StoreKind};
 use fleetdex_store::changes::{Log, Sequence};
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use super::query_plan::holdings_hash;
-use crate::{
-    catalog::Catalog,
-    request::api_request::{ListRequest, StoreKind},
-};
+use crate::catalog::Catalog;
 
 /// The sequence number of a version that is too old for every watch.
 const TOO_OLD: u64 = 0;

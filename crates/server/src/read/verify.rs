@@ -12,18 +12,18 @@ use std::{
 use axum::body::Body;
 use bytes::Bytes;
 use fleetdex_core::model::{ClusterName, Scope, StoreName, causes};
+use fleetdex_query_api::report::{ComparisonCounts, ReportLine, Row, VerificationResult};
 use fleetdex_sync::audit::{AuditError, Findings};
 use futures::{Stream, stream::unfold};
 use tokio::{sync::mpsc, task::JoinSet, time::interval};
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::{
+    api_error::ApiError,
     catalog::{
         Catalog,
         planned_stream::{NoAudit, PlannedStream},
     },
-    render::report::{ComparisonCounts, ReportLine, Row, VerificationResult},
-    request::api_error::ApiError,
 };
 
 /// Clusters in one request to another replica, so that the address of the request is not too long.

@@ -12,19 +12,22 @@ use fleetdex_core::{
     model::{ClusterName, Namespace},
     query::{Grant, GroupKey, Permitted, Query, Relative, Requester, ResourceName},
 };
+use fleetdex_query_api::{
+    access::{Attributes, WATCH_VERB},
+    question::ListRequest,
+};
 use tokio::time::timeout;
 
 use super::query_plan::{plan, requested_clusters};
 use crate::{
+    api_error::ApiError,
     auth::{
-        attributes::{Attributes, WATCH_VERB},
         authentication_mode::AuthenticationMode,
         authorize::{AccessRequest, NamespaceLister, Permission},
         caller::Caller,
         reauthorization::{Reauthorization, WatchedObjects},
     },
     catalog::Catalog,
-    request::{api_error::ApiError, api_request::ListRequest},
 };
 
 /// Timeout of the query for the namespaces that hold objects.

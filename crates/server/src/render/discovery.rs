@@ -6,6 +6,10 @@
 use std::{cmp::Reverse, collections::BTreeMap, sync::Arc};
 
 use fleetdex_core::model::Gvk;
+use fleetdex_query_api::{
+    group::{GROUP_RESOURCES, GROUPS, VERSION},
+    question::{FleetDiscovery, GroupDiscovery},
+};
 use k8s_openapi::apimachinery::pkg::{
     apis::meta::v1::{
         APIGroup, APIGroupList, APIResource, APIResourceList, APIVersions, GroupVersionForDiscovery,
@@ -20,27 +24,9 @@ use serde_json::{
 };
 
 use crate::{
+    api_error::ApiError,
     catalog::{Catalog, RegisteredResource},
-    request::{
-        api_error::ApiError,
-        api_request::{FleetDiscovery, GROUPS, GroupDiscovery, VERSION},
-    },
 };
-
-/// The resources of the server's own groups. Most have only paths below them, and so no verbs.
-pub(crate) const GROUP_RESOURCES: [(&str, &str, &[&str]); 11] = [
-    ("aggregate", "Aggregate", &[]),
-    ("clusters", "Cluster", &[]),
-    ("completions", "SearchCompletions", &["list"]),
-    ("images", "ImageCount", &["list"]),
-    ("interpret", "Interpretation", &["create"]),
-    ("merged", "MergedObject", &[]),
-    ("objects", "ObjectSearch", &["list"]),
-    ("proxying", "Proxying", &[]),
-    ("related", "RelatedObject", &[]),
-    ("search", "Search", &[]),
-    ("verify", "Verification", &["create"]),
-];
 
 /// The server's version, in the format of `/version`.
 pub fn version() -> Result<Box<RawValue>, ApiError> {

@@ -4,16 +4,16 @@
 //! The resources of these groups are paths to objects of other groups, so their schemas are objects
 //! without fields.
 
+use fleetdex_query_api::{
+    group::{GROUP_RESOURCES, GROUPS, VERSION},
+    question::OpenApi,
+};
 use serde_json::{
     Value, json,
     value::{RawValue, to_raw_value},
 };
 
-use super::discovery::GROUP_RESOURCES;
-use crate::request::{
-    api_error::ApiError,
-    api_request::{GROUPS, OpenApi, VERSION},
-};
+use crate::api_error::ApiError;
 
 /// The parameters of the media type by which clients request aggregated discovery.
 const AGGREGATED: [&str; 3] = ["g=apidiscovery.k8s.io", "v=v2", "as=APIGroupDiscoveryList"];

@@ -14,12 +14,13 @@ mod yaml;
 mod tests;
 
 use fleetdex_limits::computing::beside_serving_if_long;
+use fleetdex_query_api::uri::QueryParameters;
 pub use format::{Encoding, Endpoint, IncludeObject, MetaVersion, OutputKind, Representation};
 use http::{HeaderMap, header};
 pub use object_encoder::{ListEncoder, ObjectEncoder};
 
 use self::accept::Clause;
-use crate::request::{api_error::ApiError, uri::QueryParameters};
+use crate::api_error::ApiError;
 
 /// Clients that people read. Kubernetes' API server indents for them, too.
 const HUMAN_CLIENTS: [&str; 3] = ["curl", "Wget", "Mozilla/5.0"];

@@ -162,7 +162,10 @@ async fn table(app: &axum::Router, path: &str) -> (Vec<String>, Vec<String>) {
 async fn searches_that_get_no_room_for_a_page_are_refused_and_counted() {
     let main = PreparedReader::with(vec![]);
     let api = state(interpreted(&main), Interpreters::default());
-    let (metrics, pages) = (Arc::clone(&api.metrics), api.limits.search_pages().clone());
+    let (metrics, pages) = (
+        Arc::clone(&api.answers.metrics),
+        api.answers.limits.search_pages().clone(),
+    );
     let app = router(api, Readiness::new());
     let mut held = Vec::new();
     // Each user has half of what the others leave at most.

@@ -24,19 +24,13 @@ use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
 
 use crate::{
-    auth::{
-        authentication_mode::AuthenticationMode, continue_token::SealingKeys,
-        token_file::TokenVerifier,
-    },
+    answers::Answers,
+    auth::{authentication_mode::AuthenticationMode, token_file::TokenVerifier},
     catalog::{Catalog, coverage::StoreCoverage},
     fake::{self, add, cluster, cursor, page, pods, served, store},
-    http::{
-        api_state::ApiState,
-        limits::{LimitArgs, RequestLimits},
-        serve::router,
-    },
+    http::{api_state::ApiState, serve::router},
+    limits::{LimitArgs, RequestLimits},
     proxying::MemberProxy,
-    watch::peers::Peers,
 };
 
 const SEARCH: &str = "/apis/search.fleetdex.io/v1alpha1/search";
@@ -113,20 +107,10 @@ impl App {
         let authentication_mode = AuthenticationMode::LoopbackToken(TokenVerifier::new("secret"));
         let metrics = Arc::new(Metrics::new());
         let limits = RequestLimits::new(&LimitArgs::default(), &metrics);
-        let api = ApiState {
-            catalog: receiver,
-            moves: crate::read::store_moves::StoreMoves::default(),
-            metrics,
-            authentication_mode,
-            limits,
+        let api = ApiState::new(
+            Answers::new(receiver, authentication_mode, limits, metrics),
             members,
-            peers: Peers::default(),
-            keys: SealingKeys::default(),
-            interpreters: crate::read::interpreters::Interpreters::default(),
-            registries: crate::read::fleet::Registries::default(),
-            traces: fleetdex_telemetry::Traces::default(),
-            links: Arc::default(),
-        };
+        );
         Self {
             router: router(api, Readiness::new()),
             catalog: sender,

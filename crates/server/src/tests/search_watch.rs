@@ -18,7 +18,7 @@ use crate::{
         add, served,
         watched_fleet::{DEPLOYMENT, NODE, POD, WatchedFleet, WatchedLines},
     },
-    http::{api_state::ApiState, serve::router},
+    http::serve::router,
     read::interpreters::Interpreters,
     tests::across_kinds::GROUP,
 };
@@ -37,10 +37,8 @@ impl World {
     async fn new() -> Self {
         let fleet = WatchedFleet::new().await;
         let (catalog, receiver) = watch::channel(Arc::new(fleet.catalog()));
-        let state = ApiState {
-            catalog: receiver,
-            ..state(Catalog::default(), Interpreters::default())
-        };
+        let mut state = state(Catalog::default(), Interpreters::default());
+        state.answers.catalog = receiver;
         Self {
             fleet,
             catalog,

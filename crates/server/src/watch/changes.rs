@@ -11,6 +11,7 @@ use std::{convert::Infallible, sync::Arc, time::Duration};
 use axum::body::Body;
 use bytes::Bytes;
 use fleetdex_core::query::ResourceName;
+use fleetdex_query_api::question::ChangesRequest;
 use fleetdex_store::{
     StoreError,
     changes::{ReplicationLines, Tail, write_end, write_position},
@@ -22,9 +23,9 @@ use tokio::{
 };
 
 use crate::{
+    api_error::ApiError,
     catalog::Catalog,
     read::snapshot::{log_of, sequence_number},
-    request::{api_error::ApiError, api_request::ChangesRequest},
 };
 
 /// Interval of lines without changes, which show that this replica is alive.

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use fleetdex_store::changes::{Event, EventKind};
 
-use crate::{read::counted_bytes::CountedBytes, request::api_error::ApiError};
+use crate::{api_error::ApiError, read::counted_bytes::CountedBytes};
 
 /// How often the text of an object is in memory while a line is made of it: as it is stored, with its
 /// fleet version, as it is shown, and in its line.

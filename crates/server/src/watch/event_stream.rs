@@ -22,7 +22,7 @@ use tokio::{
 };
 
 use super::event_lines::EventLines;
-use crate::{catalog::Catalog, request::api_error::ApiError};
+use crate::{api_error::ApiError, catalog::Catalog};
 
 /// The interval of bookmarks: about a minute, as in an API server.
 const BOOKMARK_INTERVAL: Duration = Duration::from_mins(1);

@@ -22,7 +22,8 @@ use fleetdex_core::{
     model::{ClusterName, StoreName},
     query::ResourceName,
 };
-use fleetdex_operator::replicas::Replicas;
+use fleetdex_query_api::question::ResourcePath;
+use fleetdex_replicas::Replicas;
 use fleetdex_store::{changes::Log, merged::StorePart};
 use kube::Config;
 use parking_lot::{Mutex, MutexGuard};
@@ -31,10 +32,10 @@ use tokio::sync::watch;
 pub use self::connection::{ConnectFn, ConnectionError};
 use self::{connection::over_tls, replication::ResourceReplication};
 use crate::{
+    api_error::ApiError,
     auth::certificate_rotation::PeerTrust,
     catalog::Catalog,
     read::{query_plan::QueryPlan, snapshot::log_of},
-    request::{api_error::ApiError, api_request::ResourcePath},
 };
 
 /// The other replicas. Clones share the replication.

@@ -11,6 +11,7 @@ use fleetdex_core::{
     query::{Query, ResourceName},
 };
 use fleetdex_limits::{computing::UserComputing, request::UserRequest};
+use fleetdex_query_api::{question::SearchWatch, search_version::SearchVersion};
 use fleetdex_store::{
     IndexReader,
     changes::{EventObject, Log, MergedWatch, WatchError},
@@ -29,6 +30,7 @@ use super::{
     watch_response::WatchDuration,
 };
 use crate::{
+    api_error::ApiError,
     catalog::Catalog,
     read::{
         objects::{self, EventFormat},
@@ -36,7 +38,6 @@ use crate::{
         snapshot::{log_of, sequence_number, sequence_of, wait_for},
     },
     render::representation::OutputKind,
-    request::{api_error::ApiError, api_request::SearchWatch, search_version::SearchVersion},
 };
 
 /// How many kinds catch up with the other replicas at a time.

@@ -13,6 +13,7 @@ use fleetdex_core::{
     query::{Hit, InCluster, Permitted, Query, ResourceName},
 };
 use fleetdex_limits::{computing::UserComputing, request::UserRequest};
+use fleetdex_query_api::question::ListRequest;
 use fleetdex_store::{
     changes::{EventKind, EventObject},
     merged::Merged,
@@ -27,6 +28,7 @@ use super::{
     peers::PeerSubscription,
 };
 use crate::{
+    api_error::ApiError,
     catalog::Catalog,
     read::{
         page_reader::CHUNK_BYTES,
@@ -35,7 +37,6 @@ use crate::{
         store_moves::PlannedCatalog,
     },
     render::representation::{ObjectEncoder, Representation},
-    request::{api_error::ApiError, api_request::ListRequest},
 };
 
 /// The longest duration of a watch.

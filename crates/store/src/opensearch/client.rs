@@ -19,7 +19,7 @@ use tower::ServiceExt;
 use super::{
     aws_refusal::aws_refusal,
     query_slots::QuerySlots,
-    responses::{Allowance, Answers, Purpose},
+    responses::{Allowance, Purpose, ResponseBudget},
     role::with_remedy,
     transport::{OpenSearchService, StoreClosed, Timeout, TransportError},
 };
@@ -48,7 +48,7 @@ pub(super) struct Call<'c> {
 #[derive(Clone)]
 pub(super) struct Client {
     service: OpenSearchService,
-    answers: Answers,
+    answers: ResponseBudget,
     purpose: Purpose,
     slots: QuerySlots,
     /// How many documents a request asks for.
@@ -65,7 +65,7 @@ struct Failure {
 
 impl Client {
     /// A client of the operator itself.
-    pub fn new(service: OpenSearchService, answers: Answers, address: String) -> Self {
+    pub fn new(service: OpenSearchService, answers: ResponseBudget, address: String) -> Self {
         Self {
             service,
             answers,

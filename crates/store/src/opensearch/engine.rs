@@ -20,7 +20,7 @@ use super::{
     placement::{Placement, PlacementRules},
     policy_exclusion::PolicyExclusion,
     refresh::Refresher,
-    responses::{Answers, Purpose},
+    responses::{Purpose, ResponseBudget},
     search_response::{Lack, SearchResponse, Source},
     transport::OpenSearchService,
 };
@@ -114,7 +114,7 @@ impl Engine {
 
     /// An engine that records its writes in an existing feed.
     pub fn feeding(service: OpenSearchService, options: EngineOptions, feed: Feed) -> Self {
-        Self::reading_into(service, options, feed, Answers::default())
+        Self::reading_into(service, options, feed, ResponseBudget::default())
     }
 
     /// The same, sharing its memory for responses with other engines of the store.
@@ -122,7 +122,7 @@ impl Engine {
         service: OpenSearchService,
         options: EngineOptions,
         feed: Feed,
-        answers: Answers,
+        answers: ResponseBudget,
     ) -> Self {
         let client = Client::new(service, answers, options.address.clone());
         feed.refresh_with(Refresher {

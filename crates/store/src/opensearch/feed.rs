@@ -36,7 +36,7 @@ use tokio_util::task::AbortOnDropHandle;
 pub(super) use unacknowledged::PreviousState;
 use unacknowledged::UnacknowledgedWrites;
 
-use super::{client::BULK_TIMEOUT, packing::DocumentPacking, refresh::Refresher};
+use super::{client::BULK_TIMEOUT, log_documents::DocumentPacking, refresh::Refresher};
 use crate::{
     IndexRevision,
     changes::{Bounds, Change, Log, Sequence},

@@ -77,7 +77,7 @@ mod tests {
     use super::*;
     use crate::opensearch::{
         client::{Call, Client},
-        responses::{Answers, Purpose},
+        responses::{Purpose, ResponseBudget},
     };
 
     #[tokio::test]
@@ -93,7 +93,7 @@ mod tests {
         let query = |user: &'static str, documents| {
             let (memory, turns) = (Budget::of_users(), ComputingTurns::default());
             let request = UserRequest::new(&memory, &turns, user);
-            let client = Client::new(service.clone(), Answers::default(), String::new())
+            let client = Client::new(service.clone(), ResponseBudget::default(), String::new())
                 .sharing(slots.clone())
                 .with(Purpose::Question)
                 .asking_for(documents);

@@ -50,17 +50,17 @@ impl From<&Requester> for Purpose {
 
 /// The memory for the responses of one store. Clones share it.
 #[derive(Clone, Debug)]
-pub struct Answers {
+pub struct ResponseBudget {
     upkeep: Intake,
 }
 
-impl Default for Answers {
+impl Default for ResponseBudget {
     fn default() -> Self {
         Self::within(MAX_ANSWER_BYTES, MAX_REFUSAL_BYTES, UPKEEP)
     }
 }
 
-impl Answers {
+impl ResponseBudget {
     /// The same with another limit for each response, and a budget that has room for one response of
     /// that length besides the reserve.
     pub fn of_at_most(bytes: usize) -> Self {
@@ -117,7 +117,7 @@ pub struct Allowance {
 impl Default for Allowance {
     /// A budget of its own.
     fn default() -> Self {
-        Answers::default().allowance(Purpose::Upkeep)
+        ResponseBudget::default().allowance(Purpose::Upkeep)
     }
 }
 

@@ -398,7 +398,7 @@ mod tests {
     use tower::ServiceExt as _;
 
     use super::*;
-    use crate::opensearch::responses::{Answers, Purpose};
+    use crate::opensearch::responses::{Purpose, ResponseBudget};
 
     fn settings(address: &str) -> Settings {
         let login = Authentication::Basic {
@@ -546,7 +546,7 @@ mod tests {
         settings: &Settings,
     ) -> Result<Response<Bytes>, TransportError> {
         let _first = rustls::crypto::aws_lc_rs::default_provider().install_default();
-        let allowance = Answers::of_at_most(bytes).allowance(Purpose::Question);
+        let allowance = ResponseBudget::of_at_most(bytes).allowance(Purpose::Question);
         let request = Request::builder()
             .uri("/a/_search")
             .extension(Timeout(Duration::from_secs(30)))

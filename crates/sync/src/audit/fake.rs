@@ -12,6 +12,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use async_trait::async_trait;
 use fleetdex_clusters::watch::{Collection, ListerWatcher};
 use fleetdex_core::model::{Gvk, Projection, Projector, Resource, Scope, Unit, Version};
+use fleetdex_replicas::write_fence::WriteFence;
 use fleetdex_store::{
     IndexWriter,
     fake::{PreparedReader, PreparedWriter},
@@ -31,7 +32,6 @@ use crate::{
     pipeline::{OpenStore, OpenedStore, Pipeline, PipelineLimits, Unavailable},
     progress::{Progress, StreamPosition},
     sink::{Filters, Sink},
-    write_fence::WriteFence,
 };
 
 /// The objects of a member, and the requests that it received.

@@ -1,7 +1,7 @@
 //! Audits between a member and a store in memory, on a paused clock.
 
-use fleetdex_api::registry::{ResourceRegistrySpec, ResourceSelector};
 use fleetdex_core::model::{Document, Gvk, Resource};
+use fleetdex_crds::registry::{ResourceRegistrySpec, ResourceSelector};
 use fleetdex_store::bulk::Write;
 use http::StatusCode;
 use serde_json::json;

@@ -8,9 +8,9 @@ use crate::{
     address::{NativePath, ObjectAddress},
     differences::{comparable, compare as compare_texts},
     layout::{problem, warnings},
+    other_words::{OtherWords, explained, get_command, raw},
     parameters::Parameters,
     query::{Answered, QueryApi, QueryRefusal},
-    question::{Question, explained, get_command, raw},
     stored_object::{StoredObject, stored_object},
     yaml,
 };
@@ -43,7 +43,7 @@ pub(crate) async fn compare(
         stored_object(api, &right, ""),
         explained(api, &explained_paths, parameters)
     );
-    let question = Question {
+    let question = OtherWords {
         kubectl: format!("diff <({}) <({})", raw(&query_left), raw(&query_right)),
         fleetdex: format!("diff <({}) <({})", get_command(&left), get_command(&right)),
         open_search,

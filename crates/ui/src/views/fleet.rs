@@ -9,9 +9,9 @@ use super::{Shown, search::of_cluster};
 use crate::{
     address::of_search,
     layout::{Live, problem, warnings},
+    other_words::{Explanation, OtherWords, explained, raw},
     parameters::Parameters,
     query::{Accept, QueryAnswer, QueryApi, ask},
-    question::{Explanation, Question, explained, raw},
     tables::ShownTable,
 };
 
@@ -142,8 +142,8 @@ pub(crate) async fn fleet(api: &dyn QueryApi, parameters: &Parameters) -> Shown 
 }
 
 /// OpenSearch knows nothing of clusters and registries but their objects.
-fn in_other_words(open_search: Explanation) -> Question {
-    Question {
+fn in_other_words(open_search: Explanation) -> OtherWords {
+    OtherWords {
         kubectl: format!(
             "{}\n{}\nkubectl get resourceregistries -o yaml",
             raw(PATH),

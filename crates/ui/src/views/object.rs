@@ -16,9 +16,9 @@ use crate::{
     address::{ObjectAddress, encoded, of_search},
     graph::{GraphNode, picture},
     layout::{Live, health, problem, warnings},
+    other_words::{Explanation, OtherWords, explained, get_command, raw},
     parameters::{Parameters, not_older_than},
     query::{Accept, QueryAnswer, QueryApi, ask},
-    question::{Explanation, Question, explained, get_command, raw},
     response::{ROOT, secured},
     stored_object::stored_object,
     tables::{RowMetadata, ShownRow, ShownTable},
@@ -63,7 +63,7 @@ struct ObjectParts<'v> {
     relations: QueryAnswer<Relations>,
     elsewhere: QueryAnswer<ShownTable>,
     events: QueryAnswer<ShownTable>,
-    question: Question,
+    question: OtherWords,
 }
 
 /// The view of an object.
@@ -131,8 +131,8 @@ fn events_path(address: &ObjectAddress, uid: &str) -> String {
     )
 }
 
-fn in_other_words(address: &ObjectAddress, open_search: Explanation) -> Question {
-    Question {
+fn in_other_words(address: &ObjectAddress, open_search: Explanation) -> OtherWords {
+    OtherWords {
         kubectl: raw(&address.query()),
         fleetdex: get_command(address),
         open_search,

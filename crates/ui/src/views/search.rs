@@ -13,9 +13,9 @@ use super::{
 use crate::{
     address::{NativePath, ObjectAddress, encoded, of_search},
     layout::{Live, problem, warnings},
+    other_words::{Explanation, OtherWords, explained, quoted, raw},
     parameters::{Parameters, not_older_than},
     query::{Accept, Answered, QueryAnswer, QueryApi, ask},
-    question::{Explanation, Question, explained, quoted, raw},
     response::ROOT,
     tables::{ShownColumn, ShownFacet, ShownRow, ShownTable},
 };
@@ -113,8 +113,8 @@ fn page_path(question: &str, next: &str) -> String {
     format!("{question}&limit={LIMIT}&facets={facets}{start}")
 }
 
-fn in_other_words(text: &str, question: &str, open_search: Explanation) -> Question {
-    Question {
+fn in_other_words(text: &str, question: &str, open_search: Explanation) -> OtherWords {
+    OtherWords {
         kubectl: raw(question),
         fleetdex: format!("fleetdex search -- {}", quoted(text)),
         open_search,
@@ -163,7 +163,7 @@ fn render(
     text: &str,
     answered: &Answered<ShownTable>,
     of_one_kind: Option<ShownTable>,
-    question: &Question,
+    question: &OtherWords,
 ) -> Markup {
     let found = &answered.value;
     let search = parse(text).unwrap_or_default();

@@ -1,7 +1,7 @@
 //! Where a webhook is and whom to trust there.
 
 use base64::{Engine, engine::general_purpose::STANDARD};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::names::{is_label, is_subdomain};
 use crate::{
@@ -40,6 +40,22 @@ pub enum WebhookAddress {
 }
 
 impl WebhookEndpoint {
+    /// All that identifies it, in a form that no change of the code changes.
+    pub(super) fn identity(&self) -> Value {
+        let Self { address, ca_bundle } = self;
+        let address = match address {
+            WebhookAddress::Url(url) => json!(["url", url]),
+            WebhookAddress::Service {
+                namespace,
+                name,
+                path,
+                port,
+            } => json!(["service", namespace, name, path, port]),
+        };
+        let ca_bundle = ca_bundle.as_ref().map(|bundle| STANDARD.encode(bundle));
+        json!([address, ca_bundle])
+    }
+
     /// The endpoint that a `clientConfig` describes. Where it has both a service and a URL, which is refused today, the service counts, as
     /// in Karmada.
     pub(super) fn parse(path: &str, client: &Value) -> Result<Self, FieldProblem> {

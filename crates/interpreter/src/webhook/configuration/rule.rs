@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use fleetdex_core::model::Resource;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::{value, webhook::dialect::Dialect};
 
@@ -74,7 +74,39 @@ impl WebhookRule {
     }
 }
 
+impl WebhookRule {
+    /// All that identifies it, in a form that no change of the code changes.
+    pub(super) fn identity(&self) -> Value {
+        let Self {
+            operations,
+            groups,
+            versions,
+            subjects,
+        } = self;
+        let subjects = match subjects {
+            Subjects::Kinds(kinds) => json!(["kinds", kinds.identity()]),
+            Subjects::Resources {
+                plurals,
+                namespaced,
+            } => json!(["resources", plurals.identity(), namespaced]),
+        };
+        json!([
+            operations.identity(),
+            groups.identity(),
+            versions.identity(),
+            subjects
+        ])
+    }
+}
+
 impl AllowedNames {
+    fn identity(&self) -> Value {
+        match self {
+            Self::All => json!("*"),
+            Self::These(names) => json!(names),
+        }
+    }
+
     fn new<'n>(names: impl Iterator<Item = &'n str>) -> Self {
         let names: BTreeSet<String> = names.map(str::to_owned).collect();
         if names.contains("*") {

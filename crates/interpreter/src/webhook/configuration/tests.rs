@@ -546,6 +546,30 @@ fn timeouts_out_of_range_are_mended() {
     }
 }
 
+/// If this fails, every document that the webhook decides about is written again after an upgrade.
+#[test]
+fn a_webhook_is_identified_by_what_it_stands_for() {
+    let identity = |object: &Value| {
+        let configuration = WebhookConfiguration::parse(object).unwrap();
+        let webhooks = configuration.webhooks.iter().map(Webhook::identity);
+        webhooks
+            .map(|webhook| webhook.to_string())
+            .collect::<Vec<_>>()
+            .join("\n")
+    };
+    let mut broken = workloads();
+    broken["clientConfig"] = json!({});
+    insta::assert_snapshot!(
+        [released(&workloads()), founding(), released(&broken)].each_ref().map(identity).join("\n"),
+        @r#"
+    ["examples/workloads.example.com","ResourceInterpreterWebhookConfiguration",[["url","https://karmada-interpreter-webhook-example.karmada-system.svc:443/interpreter-workload"],"LS0t"],[[["AggregateStatus","InterpretReplica","Retain","ReviseReplica"],["workload.example.io"],["v1alpha1"],["kinds",["Workload"]]]],3000,false]
+    ["example/foo.example.com","ResourceExploringWebhookConfiguration",[["url","https://xxx:443/explore-foo"],"LS0tLS1CRUdJTi4uLg=="],[[["ExploreHealthy","ExploreRetaining"],["foo.example.com"],"*",["resources",["foos"],true]]],10000,true]
+    ["example/bar.example.com","ResourceExploringWebhookConfiguration",[["url","https://xxx:443/explore-bar"],"LS0tLS1CRUdJTi4uLg=="],[[["ExploreDependencies","ExploreHealthy"],["bar.example.com"],"*",["resources",["bars"],false]]],30000,false]
+    ["examples/workloads.example.com","ResourceInterpreterWebhookConfiguration",{"webhooks[0].clientConfig":"set either url or service"},[[["AggregateStatus","InterpretReplica","Retain","ReviseReplica"],["workload.example.io"],["v1alpha1"],["kinds",["Workload"]]]],3000,false]
+    "#
+    );
+}
+
 #[test]
 fn other_objects_are_no_configurations() {
     for object in [

@@ -4,6 +4,7 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use fleetdex_core::model::causes;
+use fleetdex_replicas::Replicas;
 use jiff::Timestamp;
 use k8s_openapi::{api::core::v1::ObjectReference, apimachinery::pkg::apis::meta::v1::Condition};
 use kube::{
@@ -25,7 +26,6 @@ use super::{
 use crate::{
     FIELD_MANAGER,
     interpreter_rules::{RuleProblem, acceptance},
-    replicas::Replicas,
 };
 
 /// How long the control plane may take for one request.

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use fleetdex_api::interpreter::status::InterpreterStatus;
+use fleetdex_crds::interpreter::status::InterpreterStatus;
 use k8s_openapi::{api::core::v1::ObjectReference, apimachinery::pkg::apis::meta::v1::Condition};
 use kube::core::{ApiResource, DynamicObject};
 use serde_json::{Map, Value, json};

@@ -2,7 +2,7 @@
 
 use std::{fmt, str::FromStr};
 
-use fleetdex_api::interpreter::{
+use fleetdex_crds::interpreter::{
     customization::ResourceInterpreterCustomization,
     exploring::ResourceExploringWebhookConfiguration,
     webhook::ResourceInterpreterWebhookConfiguration,

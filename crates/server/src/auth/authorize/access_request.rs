@@ -6,11 +6,12 @@ use fleetdex_core::{
     model::{ClusterName, Namespace},
     query::ResourceName,
 };
+use fleetdex_query_api::access::Attributes;
 
 use super::namespaces::MAX_NAMESPACES;
 use crate::{
-    auth::{attributes::Attributes, caller::Caller},
-    request::api_error::ApiError,
+    api_error::ApiError,
+    auth::{access_review::forbidden, caller::Caller},
 };
 
 /// Clusters that a warning names.
@@ -47,7 +48,7 @@ impl AccessRequest<'_> {
         } else {
             None
         };
-        self.attributes(only).forbidden(caller, reason).into()
+        forbidden(&self.attributes(only), caller, reason).into()
     }
 
     pub(super) fn attributes(&self, namespace: Option<&Namespace>) -> Attributes {

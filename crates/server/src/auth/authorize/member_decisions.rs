@@ -9,11 +9,11 @@ use fleetdex_core::{
 
 use super::{access_request::AccessRequest, permission::Permission};
 use crate::{
+    api_error::ApiError,
     auth::{
         caller::Caller,
         reviews::{Decision, ReviewError},
     },
-    request::api_error::ApiError,
 };
 
 /// The decisions of the members about one request.

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use async_trait::async_trait;
 use fleetdex_core::model::{ClusterName, Namespace};
 
-use crate::request::api_error::ApiError;
+use crate::api_error::ApiError;
 
 /// Namespaces that are reviewed for one request, over all clusters. At some milliseconds each, 16
 /// at a time, this is half a second.

@@ -1,19 +1,19 @@
 use fleetdex_core::query::Grant;
+use fleetdex_query_api::{
+    question::{self, Question},
+    uri::RequestUri,
+};
 use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
-use crate::request::{
-    api_request::{self, ApiRequest},
-    uri::RequestUri,
-};
 
 const NOW: i64 = 1_800_000_000;
 
 fn request(parameters: &str) -> ListRequest {
     let path = "/apis/search.fleetdex.io/v1alpha1/search/api/v1/pods";
-    match api_request::parse(&RequestUri::parse(path, Some(parameters)).unwrap()) {
-        Ok(ApiRequest::List(list)) => *list,
+    match question::parse(&RequestUri::parse(path, Some(parameters)).unwrap()) {
+        Ok(Question::List(list)) => *list,
         other => panic!("{other:?}"),
     }
 }
@@ -136,7 +136,7 @@ fn a_token_continues_no_other_query() {
     .map(|more| request(&format!("labelSelector=a+in+(b,c)&{more}")))
     .into();
     others.push(request(""));
-    let resource_path = api_request::ResourcePath {
+    let resource_path = question::ResourcePath {
         plural: "secrets".to_owned(),
         ..query.request.resource.clone()
     };

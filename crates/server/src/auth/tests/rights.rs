@@ -8,6 +8,7 @@ use fleetdex_core::{
     model::{Gvk, Resource, Scope, Unit},
     query::{Owners, Permitted, ResourceName},
 };
+use fleetdex_query_api::access::Attributes;
 use fleetdex_store::fake::PreparedReader;
 use http::{Request, Response};
 use http_body_util::BodyExt as _;
@@ -18,7 +19,6 @@ use tower::ServiceExt as _;
 
 use super::{
     super::{
-        attributes::Attributes,
         authorize::{AuthorizationMode, Authorizer},
         reauthorization::{Reauthorization, WatchedObjects},
         reviews::Reviews,

@@ -32,6 +32,7 @@ use tokio::{
 };
 
 use super::{activity::RequestGuard, connection_metrics::ConnectionMetrics};
+use crate::limits::{ResponseDeadline, ResponseMemory};
 
 /// How long a client may take to read one piece of a response: 2 kB/s at least.
 pub const PIECE_TIMEOUT: Duration = Duration::from_secs(30);
@@ -46,14 +47,6 @@ tokio::task_local! {
     /// The timer of the HTTP/1.1 connection or HTTP/2 stream that the task serves.
     static TIMER: ResponseTimer;
 }
-
-/// When a response ends at the latest. An extension of the response.
-#[derive(Clone, Copy, Debug)]
-pub struct ResponseDeadline(pub Instant);
-
-/// The memory of the request. An extension of the response.
-#[derive(Clone, Debug)]
-pub struct ResponseMemory(pub Intake);
 
 /// The timeouts of one response at a time.
 #[derive(Clone, Debug, Default)]

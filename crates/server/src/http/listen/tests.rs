@@ -22,7 +22,7 @@ use super::{
     protocol::{serve_http_1, serve_http_2},
     *,
 };
-use crate::{auth::authenticate::RemoteClient, http::guarded_body::guarded};
+use crate::{auth::authenticate::RemoteClient, limits::guarded_body::guarded};
 
 async fn listener() -> Listener {
     Listener::bind("127.0.0.1:0".parse().unwrap(), "--test")

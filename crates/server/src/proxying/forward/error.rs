@@ -5,7 +5,7 @@ use std::time::Duration;
 use fleetdex_clusters::impersonate::ImpersonateError;
 use fleetdex_core::model::{self, ClusterName};
 
-use crate::request::api_error::ApiError;
+use crate::api_error::ApiError;
 
 /// A little longer than the request timeout of an apiserver (60 s), so that its own response comes first.
 pub(super) const REQUEST_TIMEOUT: Duration = Duration::from_secs(65);

@@ -6,15 +6,13 @@ use fleetdex_core::{
     model::{FieldPath, Gvk, is_interpreted_field},
     query::Selectable,
 };
+use fleetdex_query_api::question::{ListRequest, ResourcePath};
 
 use crate::{
+    api_error::ApiError,
     auth::authorize::Permission,
     catalog::{Catalog, RegisteredResource, qualified},
     read::query_plan::{self, QueryPlan},
-    request::{
-        api_error::ApiError,
-        api_request::{ListRequest, ResourcePath},
-    },
 };
 
 /// What is asked about one resource, and what its result lacks.

@@ -1,12 +1,10 @@
 //! What a caller may both list and watch.
 
 use fleetdex_core::query::Permitted;
+use fleetdex_query_api::{question::ListRequest, watch_options::WatchOptions};
 
 use super::AcrossKinds;
-use crate::{
-    auth::authorize::Permission,
-    request::{api_error::ApiError, api_request::ListRequest, watch_options::WatchOptions},
-};
+use crate::{api_error::ApiError, auth::authorize::Permission};
 
 impl AcrossKinds<'_> {
     /// What of a request for one resource the caller may both list and watch; `None`: nothing.

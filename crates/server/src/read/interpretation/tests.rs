@@ -15,7 +15,7 @@ use fleetdex_limits::{
 use futures::FutureExt as _;
 
 use super::*;
-use crate::request::api_request::InterpretRequest;
+use crate::read::interpretation::body::InterpretRequest;
 
 static PARSED: AtomicUsize = AtomicUsize::new(0);
 static BUDGET: LazyLock<Budget> = LazyLock::new(|| Budget::new(MEMORY));

@@ -5,7 +5,7 @@ use fleetdex_limits::{intake::MemoryReservation, request::UserRequest};
 use serde_json::Value;
 use tokio::time::timeout;
 
-use crate::{http::limits::no_memory, read::across_kinds::TIMEOUT, request::api_error::ApiError};
+use crate::{api_error::ApiError, limits::no_memory, read::across_kinds::TIMEOUT};
 
 /// What a merged object may take besides its text. That of a thousand clusters with a status of 5
 /// kB takes a fifth.

@@ -1,12 +1,13 @@
 //! Refusals of requests for a resource, a version, a namespace or a cluster that no store holds.
 
 use fleetdex_core::query::ResourceName;
+use fleetdex_query_api::question::ListRequest;
 use kube::core::Version;
 
 use super::warnings::truncated;
 use crate::{
+    api_error::ApiError,
     catalog::{Catalog, RegisteredResource, qualified},
-    request::{api_error::ApiError, api_request::ListRequest},
 };
 
 pub(super) fn not_selected(catalog: &Catalog, name: &ResourceName) -> ApiError {

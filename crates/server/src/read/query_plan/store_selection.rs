@@ -10,18 +10,16 @@ use fleetdex_core::{
     model::{ClusterName, StoreName},
     query::{Grant, ResourceName},
 };
+use fleetdex_query_api::question::{ListRequest, StoreKind};
 use fleetdex_store::merged::{Merged, StorePart};
 
 use super::checks::not_registered;
 use crate::{
+    api_error::ApiError,
     catalog::{
         Catalog, RegisteredResource, StoredResource,
         coverage::{Overlap, StoreCoverage, assign},
         qualified,
-    },
-    request::{
-        api_error::ApiError,
-        api_request::{ListRequest, StoreKind},
     },
 };
 

@@ -6,12 +6,10 @@ use fleetdex_core::{
     model::ClusterName,
     query::{Permitted, ResourceName},
 };
+use fleetdex_query_api::question::ListRequest;
 use jiff::Timestamp;
 
-use crate::{
-    catalog::{Catalog, ClusterNamespace, RegisteredResource, StoredResource, qualified},
-    request::api_request::ListRequest,
-};
+use crate::catalog::{Catalog, ClusterNamespace, RegisteredResource, StoredResource, qualified};
 
 /// Clusters that one warning names.
 const MAX_NAMES: usize = 5;

@@ -9,6 +9,7 @@ use fleetdex_core::{
     model::ClusterName,
     query::{Owners, Relation, ResourceName},
 };
+use fleetdex_query_api::question::ListRequest;
 use futures::{FutureExt, TryStreamExt, future::BoxFuture};
 
 use super::{
@@ -17,11 +18,11 @@ use super::{
     search::{RelationSearch, distinct, namespaces},
 };
 use crate::{
+    api_error::ApiError,
     read::{
         across_kinds::{FoundObjects, concurrently, in_order},
         query_plan::PAGE,
     },
-    request::{api_error::ApiError, api_request::ListRequest},
 };
 
 /// A kind whose objects select others by their labels.

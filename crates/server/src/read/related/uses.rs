@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use fleetdex_core::{query::ResourceName, selector::LabelSelector};
+use fleetdex_query_api::question::ListRequest;
 use futures::FutureExt;
 
 use super::{
@@ -11,11 +12,11 @@ use super::{
     search::{RelationSearch, distinct, namespaces},
 };
 use crate::{
+    api_error::ApiError,
     read::{
         across_kinds::{AcrossKinds, FoundObjects, concurrently},
         query_plan::{PAGE, truncated},
     },
-    request::{api_error::ApiError, api_request::ListRequest},
 };
 
 /// Selectors of the objects of one step that are followed, each with a query.

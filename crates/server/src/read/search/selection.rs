@@ -8,17 +8,15 @@ use fleetdex_core::{
     query::{ResourceName, Word, WordSelector},
     selector::{FieldRequirement, FieldTest, LabelRequirement, LabelTest},
 };
+use fleetdex_interpreter::field_selector::IMAGE;
+use fleetdex_query_api::question::{ListRequest, SearchRequest};
 use fleetdex_search::{AgeTest, Condition, SyntaxError, Term, UsedObject};
 use jiff::Timestamp;
 
 use super::super::across_kinds;
 use crate::{
+    api_error::ApiError,
     catalog::{Catalog, RegisteredResource},
-    request::{
-        api_error::ApiError,
-        api_request::{ListRequest, SearchRequest},
-        interpreted_fields::IMAGE,
-    },
 };
 
 const HEALTH: &str = "health";

@@ -14,20 +14,18 @@ use fleetdex_core::{
     model::{ClusterName, Gvk, StoreName},
     query::{Permitted, Query, Requester, ResourceName},
 };
+use fleetdex_query_api::question::{ListRequest, SearchRequest};
 use fleetdex_store::IndexReader;
 use jiff::Timestamp;
 
 use super::{StoreQueries, add_queries, selection::SearchSelection};
 use crate::{
+    api_error::ApiError,
     auth::authorize::Permission,
     catalog::{Catalog, RegisteredResource},
     read::{
         across_kinds::{AcrossKinds, concurrently, of_resource, planned},
         query_plan::QueryPlan,
-    },
-    request::{
-        api_error::ApiError,
-        api_request::{ListRequest, SearchRequest},
     },
 };
 

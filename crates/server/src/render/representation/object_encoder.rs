@@ -10,7 +10,7 @@ use super::{
     indent::Indenter,
     yaml::{self, YamlPosition},
 };
-use crate::{render::table::TablePrinter, request::api_error::ApiError};
+use crate::{api_error::ApiError, render::table::TablePrinter};
 
 /// Encodes objects of one kind for one response.
 #[derive(Clone, Debug)]

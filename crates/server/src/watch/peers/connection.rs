@@ -5,18 +5,17 @@
 use std::{net::SocketAddr, pin::Pin, sync::Arc, time::Duration};
 
 use fleetdex_core::model::{ClusterName, FleetVersion, StoreName, causes};
+use fleetdex_query_api::{
+    group::{GROUPS, VERSION},
+    percent,
+    question::ResourcePath,
+};
 use futures::AsyncBufRead;
 use http::Request;
 use kube::{Client, Config};
 use tokio::{sync::watch, time::timeout};
 
-use crate::{
-    auth::certificate_rotation::PeerTrust,
-    request::{
-        api_request::{GROUPS, ResourcePath, VERSION},
-        percent,
-    },
-};
+use crate::auth::certificate_rotation::PeerTrust;
 
 /// A replica that sends nothing for so long is gone: it sends a line every few seconds.
 pub(super) const SILENCE_TIMEOUT: Duration = Duration::from_secs(30);

@@ -8,7 +8,7 @@ mod supervisor;
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use fleetdex_core::query::ResourceName;
-use fleetdex_operator::replicas::{ReplicaName, Replicas};
+use fleetdex_replicas::{ReplicaName, Replicas};
 use fleetdex_store::changes::Log;
 use futures::future::join_all;
 use kube::Client;

@@ -1,6 +1,7 @@
 //! Asks another replica to verify clusters that it reads.
 
 use fleetdex_core::model::{ClusterName, causes};
+use fleetdex_query_api::report::{ReportLine, Row};
 use futures::{AsyncBufReadExt as _, AsyncReadExt as _};
 use tokio::time::timeout;
 
@@ -8,10 +9,7 @@ use super::{
     Peers,
     connection::{Lines, SILENCE_TIMEOUT, verification},
 };
-use crate::{
-    read::verify::VerifyingPeers,
-    render::report::{ReportLine, Row},
-};
+use crate::read::verify::VerifyingPeers;
 
 /// The longest line of a report: some ids of documents, which are names of objects.
 const MAX_LINE_BYTES: u64 = 1 << 20;

@@ -3,15 +3,16 @@
 use std::sync::Arc;
 
 use fleetdex_core::{model::FleetVersion, query::Query};
+use fleetdex_query_api::{question::ListRequest, watch_options::RequestedVersion};
 use fleetdex_store::{changes::Log, merged::Merged};
 
 use crate::{
+    api_error::ApiError,
     read::{
         page_reader::{PAGE_TIMEOUT, PageReader},
         snapshot::{read_first_page, sequence_number, sequence_of, wait_for},
         store_moves::PlannedCatalog,
     },
-    request::{api_error::ApiError, api_request::ListRequest, watch_options::RequestedVersion},
 };
 
 /// Where a watch starts.

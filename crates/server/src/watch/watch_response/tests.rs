@@ -10,6 +10,10 @@ use fleetdex_limits::{
     intake::Budget,
     request::{MEMORY, UserRequest},
 };
+use fleetdex_query_api::{
+    question::{self, Question},
+    uri::RequestUri,
+};
 use fleetdex_store::{IndexRevision, IndexWriter as _, bulk::Write, memory::Memory};
 use futures::{Stream, StreamExt, future::ready};
 use serde_json::{Value, json};
@@ -20,10 +24,6 @@ use crate::{
     fake,
     read::{query_plan::plan, store_moves::StoreMoves},
     render::representation::{IncludeObject, MetaVersion, OutputKind},
-    request::{
-        api_request::{self, ApiRequest},
-        uri::RequestUri,
-    },
     watch::peers::Peers,
 };
 
@@ -98,7 +98,7 @@ impl Fleet {
         representation: Representation,
     ) -> Result<Lines, ApiError> {
         let catalog = self.catalog.subscribe();
-        let ApiRequest::List(request) = api_request::parse(&RequestUri::parse(PODS, Some(query))?)?
+        let Question::List(request) = question::parse(&RequestUri::parse(PODS, Some(query))?)?
         else {
             panic!("{query} is no list")
         };

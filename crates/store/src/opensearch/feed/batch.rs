@@ -11,7 +11,7 @@ use super::{
 use crate::{
     bulk::{Verdict, Write},
     changes::InFlightWrite,
-    opensearch::packing::DocumentPacking,
+    opensearch::log_documents::DocumentPacking,
 };
 
 impl Feed {

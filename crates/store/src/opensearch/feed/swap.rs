@@ -12,7 +12,7 @@ use tokio::time::timeout;
 use super::{Feed, FeedPhase, FeedState, MAX_IN_FLIGHT, is_visible};
 use crate::{
     changes::{Change, Log},
-    opensearch::packing::DocumentPacking,
+    opensearch::log_documents::DocumentPacking,
 };
 
 impl Feed {
@@ -167,7 +167,7 @@ mod tests {
         bulk::{Verdict, Write},
         changes::Sequence,
         opensearch::{
-            client::Client, feed::REFRESH_INTERVAL, refresh::Refresher, responses::Answers,
+            client::Client, feed::REFRESH_INTERVAL, refresh::Refresher, responses::ResponseBudget,
         },
     };
 
@@ -180,7 +180,7 @@ mod tests {
         }));
         let feed = Feed::new(Sequence::default());
         feed.refresh_with(Refresher {
-            client: Client::new(service, Answers::default(), String::new()),
+            client: Client::new(service, ResponseBudget::default(), String::new()),
             alias: IndexPrefix::default().all(),
         });
         feed

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use fleetdex_core::model::{FleetVersion, MAX_OBJECT_BYTES, causes};
-use fleetdex_operator::replicas::PeerReplica;
+use fleetdex_replicas::PeerReplica;
 use fleetdex_store::changes::{InvalidLine, LineReader};
 use futures::{AsyncBufReadExt as _, AsyncReadExt as _};
 use kube::Client;

@@ -6,7 +6,7 @@ use fleetdex_core::{
     model::{ClusterName, FleetVersion},
     query::ResourceName,
 };
-use fleetdex_operator::replicas::{PeerReplica, ReplicaName, Replicas};
+use fleetdex_replicas::{PeerReplica, ReplicaName, Replicas};
 use fleetdex_store::changes::{Log, ReplicatedChange};
 use kube::Client;
 use parking_lot::{Mutex, MutexGuard};

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use fleetdex_operator::replicas::{PeerReplica, ReplicaName};
+use fleetdex_replicas::{PeerReplica, ReplicaName};
 use tokio::time::{Instant, sleep};
 use tokio_util::task::AbortOnDropHandle;
 

@@ -1,0 +1,34 @@
+//! The language of the query API, without side effects: which questions there are, and by which
+//! paths and parameters they are asked.
+//!
+//! - [`question`] has the questions below `/apis/search.fleetdex.io/v1alpha1`, and parses them by
+//!   the rules of Kubernetes' API server.
+//! - [`fleet_request`] has the requests of Kubernetes over the fleet, below `proxying/`.
+//! - [`uri`] decodes a path and a query once, so that all readers of a request read the same.
+//!
+//! - [`request_head`] has what decides about a request before it is answered: its [`class`], and
+//!   what its caller has to be [allowed](access).
+//!
+//! Who may ask, and the answers, are not here.
+
+pub mod access;
+pub mod asked;
+pub mod class;
+pub mod clusterpedia;
+pub mod error;
+pub mod flag;
+pub mod fleet_request;
+pub mod group;
+pub mod media_type;
+pub mod parameter;
+pub mod percent;
+pub mod question;
+pub mod report;
+pub mod request_head;
+pub mod route;
+pub mod search_options;
+pub mod search_version;
+pub mod token_file;
+pub mod uri;
+pub mod warning;
+pub mod watch_options;
