@@ -133,7 +133,7 @@ const OTHER_LANGUAGES: [&str; 2] = [
 ];
 
 #[test]
-fn only_the_query_api_spells_its_paths_and_parameters() {
+fn only_the_query_api_spells_its_root_its_selectors_and_tables() {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("crates");
     let mut spelled = Vec::new();
     let mut count = 0;

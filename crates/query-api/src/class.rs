@@ -1,5 +1,8 @@
 //! Classes of requests, each of which has limits of its own.
 
+#[cfg(test)]
+mod tests;
+
 use http::Method;
 
 use crate::{

@@ -6,8 +6,8 @@
 //! - [`fleet_request`] has the requests of Kubernetes over the fleet, below `proxying/`.
 //! - [`uri`] decodes a path and a query once, so that all readers of a request read the same.
 //!
-//! - [`request_head`] has what decides about a request before it is answered: its [`class`], and
-//!   what its caller has to be [allowed](access).
+//! - [`class`] says by which limits a request is taken on, and [`access`] what its caller has to be
+//!   allowed.
 //!
 //! Who may ask, and the answers, are not here.
 
@@ -24,7 +24,6 @@ pub mod parameter;
 pub mod percent;
 pub mod question;
 pub mod report;
-pub mod request_head;
 pub mod route;
 pub mod search_options;
 pub mod search_version;

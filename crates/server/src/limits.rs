@@ -305,7 +305,6 @@ mod tests {
     use bytes::Bytes;
     use fleetdex_query_api::{
         group::{GROUPS, VERSION},
-        request_head::RequestHead,
         uri::RequestUri,
     };
 
@@ -318,7 +317,7 @@ mod tests {
     fn class(request: &Request) -> RequestClass {
         let uri = request.uri();
         let uri = RequestUri::parse(uri.path(), uri.query()).unwrap();
-        RequestHead::of(request.method(), &uri).class
+        RequestClass::of(request.method(), &uri)
     }
 
     async fn admit(

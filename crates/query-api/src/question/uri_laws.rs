@@ -144,13 +144,38 @@ fn parsed(path: &str, query: &str) -> Result<Question, QuestionError> {
     super::parse(&RequestUri::parse(path, Some(query))?)
 }
 
+/// Parameters that mean something only together.
+const TOGETHER: &[&str] = &[
+    "objects?q=web&watch=true&resourceVersion=720856573542400512-00000000000000ff&timeoutSeconds=30",
+    "objects?q=web&watch=true&timeoutSeconds=0",
+    "objects?q=web&watch=true&labelSelector=app%3Dweb&clusters=a,b",
+    "objects?q=web&resourceVersion=720856573542400512-00000000000000ff&facets=kind&limit=5",
+    "objects?q=web&explain=true&continue=token",
+    "search/api/v1/pods?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=1",
+    "search/api/v1/pods?watch=1&sendInitialEvents=false&resourceVersionMatch=NotOlderThan&resourceVersion=77&timeoutSeconds=5",
+    "search/api/v1/pods?resourceVersion=77&resourceVersionMatch=Exact",
+    "search/api/v1/pods?ownerName=a,b&ownerGR=deployments.apps&ownerSeniority=any&orderBy=name%20desc&limit=5&store=main",
+    "search/cache/api/v1/pods?ownerUID=u1&ownerSeniority=3&since=1769860800&before=1769860800123&onlyMetadata=1&withRemainingCount=0",
+    "aggregate/api/v1/pods?by=cluster,label:app&top=3&explain=1&clusters=a&namespaces=web",
+    "related/api/v1/namespaces/web/secrets/db?depth=3&limit=7&clusters=a,b",
+    "completions?q=kind:P&cursor=2",
+    "changes/api/v1/pods?store=main&watch=1&resourceVersion=77",
+    "verify?clusters=a,b",
+];
+
 #[test]
 fn a_question_reads_the_same_as_it_is_written() {
     let mut runner = TestRunner::deterministic();
     let mut written = BTreeSet::new();
     let mut kinds = Vec::new();
-    for _ in 0..20_000 {
-        let (path, query) = uri().new_tree(&mut runner).unwrap().current();
+    let together = TOGETHER.iter().map(|uri| {
+        let (path, query) = uri.split_once('?').unwrap();
+        let path = format!("/apis/search.fleetdex.io/v1alpha1/{path}");
+        parsed(&path, query).expect(uri);
+        (path, query.to_owned())
+    });
+    let mixed = (0..20_000).map(|_| uri().new_tree(&mut runner).unwrap().current());
+    for (path, query) in together.chain(mixed) {
         let Ok(question) = parsed(&path, &query) else {
             continue;
         };

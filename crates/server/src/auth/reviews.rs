@@ -90,6 +90,14 @@ struct KeptDecisions<V> {
     value: fn(Decision) -> V,
 }
 
+impl<V> Clone for KeptDecisions<V> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<V> Copy for KeptDecisions<V> {}
+
 /// Sends and caches reviews. Clones share the cache.
 #[derive(Clone)]
 pub struct Reviews(Arc<SharedReviews>);
@@ -101,7 +109,7 @@ struct SharedReviews {
     reviewers: Mutex<HashMap<Option<ClusterName>, Arc<ReviewerState>>>,
     decisions: DecisionCache<Decision>,
     in_namespaces: DecisionCache<bool>,
-    in_flight: ReviewsInFlight<Result<Decision, ReviewError>>,
+    in_flight: ReviewsInFlight<Decision>,
     renewals: Renewals,
     refused: Counter,
 }
@@ -179,31 +187,42 @@ impl Reviews {
         if let (Some((value, _)), None) = (&cached, &renewal) {
             return Ok(value.clone());
         }
-        let decided = self.0.in_flight.join(key, || {
+        let begin = || {
             let (reviews, user) = (self.clone(), Arc::clone(&user));
-            let member = reviewer.member().cloned();
+            let (member, review) = (reviewer.member().cloned(), review.clone());
+            let is_kept = attributes.bytes() < MAX_CACHED_BYTES;
+            let span = span(reviewer);
+            // Kept as soon as it arrives, so that it is not older than it is taken for.
             async move {
                 let reviewer = Reviewer::of(member.as_ref());
-                reviews.ask(reviewer, user, &review).await
+                let decision = reviews
+                    .ask(reviewer, Arc::clone(&user), &review, span)
+                    .await?;
+                if is_kept {
+                    let mut cache = (kept.cache)(&reviews.0).lock();
+                    cache.insert(user, key, (kept.value)(decision.clone()));
+                }
+                Ok(decision)
             }
-            .boxed()
-        });
-        let (shared, is_kept) = (Arc::clone(&self.0), attributes.bytes() < MAX_CACHED_BYTES);
-        let decide = async move {
-            let value = (kept.value)(decided.await?);
-            if is_kept {
-                let mut cache = (kept.cache)(&shared).lock();
-                cache.insert(user, key, value.clone());
-            }
-            Ok(value)
         };
-        let Some((value, _)) = cached else {
-            return decide.await;
+        let review = self.0.in_flight.join(key, begin);
+        let Some((value, age)) = cached else {
+            let decision = match review.result.await {
+                // Who began it has waited for long, and this one has not.
+                Err(ReviewError::Busy | ReviewError::Timeout { .. }) if review.is_joined => {
+                    self.0.in_flight.join(key, begin).result.await?
+                }
+                decided => decided?,
+            };
+            return Ok((kept.value)(decision));
         };
         tokio::spawn(async move {
             let _renewal = renewal;
-            // Without a new decision the old one expires, and the next request gets the error.
-            let _: Result<V, ReviewError> = decide.await;
+            if review.result.await.is_err() {
+                // The old decision expires, and the next request gets the error. Until then it is
+                // not asked for again.
+                tokio::time::sleep(LIFETIME.saturating_sub(age)).await;
+            }
         });
         Ok(value)
     }
@@ -213,6 +232,7 @@ impl Reviews {
         reviewer: Reviewer<'_>,
         user: Arc<str>,
         review: &SubjectAccessReview,
+        span: Option<Trace>,
     ) -> Result<Decision, ReviewError> {
         let api: Api<SubjectAccessReview> = Api::all(self.client(reviewer)?);
         let parameters = PostParams::default();
@@ -221,7 +241,6 @@ impl Reviews {
             user,
             is_member: reviewer != Reviewer::ControlPlane,
         };
-        let span = span(reviewer);
         let reviewed = send(reviewer, Some(&slot), || {
             api.create(&parameters, review).boxed()
         })

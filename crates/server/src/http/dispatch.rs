@@ -37,10 +37,10 @@ pub(super) async fn authorize(
     api: &ApiState,
     caller: &Caller,
     uri: &RequestUri<'_>,
-    attributes: Attributes,
     mut request: Request,
 ) -> Result<Response, ApiError> {
     if let AuthenticationMode::Delegated(auth) = &api.answers.authentication_mode {
+        let attributes = Attributes::of(request.method(), uri);
         auth.authorizer().check(caller, &attributes).await?;
         request.extensions_mut().insert(attributes);
     }

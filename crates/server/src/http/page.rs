@@ -15,7 +15,6 @@ use axum::{
 };
 use fleetdex_limits::request::UserRequest;
 use fleetdex_query_api::{
-    access::Attributes,
     class::RequestClass,
     group::{GROUPS, VERSION},
     uri::{QueryParameters, RequestUri},
@@ -309,8 +308,7 @@ impl CallerQueries<'_> {
             .map_err(|error| ApiError::bad_request(error.to_string()))?;
         let target = request.uri().clone();
         let uri = RequestUri::parse(target.path(), target.query())?;
-        let attributes = Attributes::of(request.method(), &uri);
-        authorize(self.api, self.caller, &uri, attributes, request).await
+        authorize(self.api, self.caller, &uri, request).await
     }
 }
 

@@ -10,7 +10,7 @@ use axum::{
 use clap::Args;
 use fleetdex_clusters::Clusters;
 use fleetdex_query_api::{
-    request_head::RequestHead,
+    class::RequestClass,
     token_file::{TOKEN_FILE_VARIABLE, default_token_file},
     uri::RequestUri,
 };
@@ -253,21 +253,13 @@ async fn admit(
     let caller = authenticate(api, &mut request).await?;
     let uri = request.uri().clone();
     let uri = RequestUri::parse(uri.path(), uri.query())?;
-    let head = RequestHead::of(request.method(), &uri);
+    // A question, which may take a hundred times the memory of its text, is parsed when the request
+    // has its turn.
+    let class = RequestClass::of(request.method(), &uri);
     let answered = async {
-        let (in_flight, request) = api
-            .answers
-            .limits
-            .admit(&caller, head.class, request)
-            .await?;
+        let (in_flight, request) = api.answers.limits.admit(&caller, class, request).await?;
         in_flight
-            .run(Box::pin(authorize(
-                api,
-                &caller,
-                &uri,
-                head.attributes,
-                request,
-            )))
+            .run(Box::pin(authorize(api, &caller, &uri, request)))
             .await
     };
     traced(trace.and_then(RequestTrace::authenticated), answered).await

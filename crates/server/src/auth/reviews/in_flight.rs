@@ -1,23 +1,36 @@
 //! Access reviews that have been asked for and have no result yet.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{collections::HashMap, future::Future, sync::Arc};
 
 use futures::{
     FutureExt as _,
     future::{BoxFuture, Shared, WeakShared},
 };
 use parking_lot::Mutex;
+use tokio_util::task::AbortOnDropHandle;
+
+use super::reviewer::ReviewError;
 
 /// A hash of a review and who decides.
 pub(super) type ReviewKey = [u8; 32];
 
-/// The reviews that are sent at most once at a time, each with a result `T`.
+/// The result of a review.
+type ReviewFuture<T> = BoxFuture<'static, Result<T, ReviewError>>;
+
+/// The reviews that are sent at most once at a time, each with a decision `T`.
 pub(super) struct ReviewsInFlight<T: Clone>(Arc<Mutex<KnownReviews<T>>>);
 
 struct KnownReviews<T: Clone> {
     /// By key: a number of its own, and the review.
-    reviews: HashMap<ReviewKey, (u64, WeakShared<BoxFuture<'static, T>>)>,
+    reviews: HashMap<ReviewKey, (u64, WeakShared<ReviewFuture<T>>)>,
     next: u64,
+}
+
+/// One of those that wait for a review.
+pub(super) struct ReviewInFlight<T: Clone> {
+    pub(super) result: Shared<ReviewFuture<T>>,
+    /// Whether another one began it, who may have waited for long.
+    pub(super) is_joined: bool,
 }
 
 /// Removes a review from those in flight when it has ended, or its last asker is gone.
@@ -38,37 +51,49 @@ impl<T: Clone + Send + Sync + 'static> Default for ReviewsInFlight<T> {
 
 impl<T: Clone + Send + Sync + 'static> ReviewsInFlight<T> {
     /// The review that is in flight already, or this one. It goes on as long as one of its askers
-    /// waits for it.
-    pub(super) fn join(
-        &self,
-        key: ReviewKey,
-        review: impl FnOnce() -> BoxFuture<'static, T>,
-    ) -> Shared<BoxFuture<'static, T>> {
+    /// waits for it, in a task of its own: an asker that waits for a turn to compute does not keep
+    /// its slot at the API server meanwhile.
+    pub(super) fn join<F>(&self, key: ReviewKey, review: impl FnOnce() -> F) -> ReviewInFlight<T>
+    where
+        F: Future<Output = Result<T, ReviewError>> + Send + 'static,
+    {
         let mut all = self.0.lock();
         let known = all.reviews.get(&key);
-        if let Some(known) = known.and_then(|(_, review)| review.upgrade()) {
-            return known;
+        if let Some(result) = known.and_then(|(_, review)| review.upgrade()) {
+            return ReviewInFlight {
+                result,
+                is_joined: true,
+            };
         }
         let number = all.next;
         all.next += 1;
-        let (review, in_flight) = (
-            review(),
-            InFlight {
-                all: Arc::clone(&self.0),
-                key,
-                number,
-            },
-        );
-        let shared = async move {
+        let in_flight = InFlight {
+            all: Arc::clone(&self.0),
+            key,
+            number,
+        };
+        let review = review();
+        let task = AbortOnDropHandle::new(tokio::spawn(async move {
             let _end = in_flight;
             review.await
+        }));
+        let result = async move {
+            task.await.unwrap_or_else(|error| {
+                Err(ReviewError::Failed {
+                    reviewer: "the API server".to_owned(),
+                    reason: error.to_string(),
+                })
+            })
         }
         .boxed()
         .shared();
-        if let Some(weak) = shared.downgrade() {
+        if let Some(weak) = result.downgrade() {
             all.reviews.insert(key, (number, weak));
         }
-        shared
+        ReviewInFlight {
+            result,
+            is_joined: false,
+        }
     }
 
     #[cfg(test)]

@@ -29,6 +29,8 @@ enum Behaviour {
     Fails,
     /// It responds with 403: the operator may not review.
     Refuses,
+    /// It allows nothing.
+    Denies,
     /// It responds with 429 to reviews of the user `unlucky`.
     IsBusyForOne,
 }
@@ -71,12 +73,13 @@ impl ApiServer {
                     Behaviour::Fails => 500,
                     Behaviour::Refuses => 403,
                     Behaviour::IsBusyForOne if review["spec"]["user"] == "unlucky" => 429,
-                    Behaviour::Responds | Behaviour::RespondsAtOnce | Behaviour::IsBusyForOne => {
-                        201
-                    }
+                    Behaviour::Responds
+                    | Behaviour::RespondsAtOnce
+                    | Behaviour::Denies
+                    | Behaviour::IsBusyForOne => 201,
                 };
                 if code == 201 {
-                    review["status"] = json!({ "allowed": true });
+                    review["status"] = json!({ "allowed": behaviour != Behaviour::Denies });
                 } else {
                     review = json!({ "kind": "Status", "status": "Failure", "code": code, "reason": "Planned", "message": "as planned" });
                 }
@@ -432,4 +435,78 @@ async fn a_user_has_few_renewals_at_a_time() {
     ask_all().await;
     settle().await;
     assert_eq!(control_plane.review_count(), count + 2 * MAX_RENEWALS);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_decision_is_as_old_as_its_arrival_and_slots_are_free_then_whenever_its_asker_goes_on() {
+    let control_plane = ApiServer::new(Behaviour::Responds);
+    let reviews = reviews(&control_plane, &control_plane);
+    let callers = [user("alice"), user("bob")];
+    let abouts: Vec<Attributes> = (0..CONTROL_PLANE_SLOTS)
+        .map(|number| about(&number.to_string()))
+        .collect();
+    // Their askers wait for something else meanwhile, such as a turn to compute.
+    let mut late = Vec::new();
+    for caller in &callers {
+        for about in &abouts {
+            let mut asked = reviews
+                .decide(Reviewer::ControlPlane, caller, about)
+                .boxed();
+            assert!(futures::poll!(&mut asked).is_pending());
+            late.push(asked);
+        }
+    }
+    sleep(10 * REVIEW).await;
+    let begun = Instant::now();
+    let carol = user("carol");
+    let decided = reviews.decide(Reviewer::ControlPlane, &carol, &abouts[0]);
+    assert_eq!(decided.await, Ok(Decision::Allowed));
+    assert_eq!(begun.elapsed(), REVIEW);
+
+    // The right is revoked, and this is known.
+    control_plane.behaves(Behaviour::Denies);
+    sleep(LIFETIME).await;
+    let ask = || reviews.decide(Reviewer::ControlPlane, &callers[0], &abouts[0]);
+    let denied = Ok(Decision::Denied(String::new()));
+    assert_eq!(ask().await, denied);
+    for asked in late {
+        assert_eq!(
+            asked.await,
+            Ok(Decision::Allowed),
+            "what it was when it was asked"
+        );
+    }
+    assert_eq!(ask().await, denied, "an older decision does not replace it");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_renewal_that_fails_is_not_repeated_and_shortens_no_patience() {
+    let control_plane = ApiServer::new(Behaviour::Responds);
+    let reviews = reviews(&control_plane, &control_plane);
+    let (alice, about) = (user("alice"), about("a"));
+    let ask = || reviews.decide(Reviewer::ControlPlane, &alice, &about);
+    assert_eq!(ask().await, Ok(Decision::Allowed));
+    control_plane.behaves(Behaviour::Refuses);
+    sleep(RENEWED_AFTER).await;
+    for _ in 0..9 {
+        assert_eq!(ask().await, Ok(Decision::Allowed));
+        sleep(RENEWED_AFTER / 10).await;
+    }
+    assert_eq!(control_plane.review_count(), 2, "one renewal");
+
+    sleep(LIFETIME).await;
+    control_plane.behaves(Behaviour::Responds);
+    assert_eq!(ask().await, Ok(Decision::Allowed));
+    sleep(RENEWED_AFTER).await;
+    control_plane.behaves(Behaviour::Hangs);
+    assert_eq!(ask().await, Ok(Decision::Allowed));
+    // The old decision expires while its renewal hangs, and a request joins that.
+    sleep(LIFETIME.saturating_sub(RENEWED_AFTER)).await;
+    let joined = tokio::spawn({
+        let (reviews, alice, about) = (reviews.clone(), alice.clone(), about.clone());
+        async move { reviews.decide(Reviewer::ControlPlane, &alice, &about).await }
+    });
+    settle().await;
+    control_plane.behaves(Behaviour::Responds);
+    assert_eq!(joined.await.unwrap(), Ok(Decision::Allowed));
 }

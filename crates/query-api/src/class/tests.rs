@@ -3,7 +3,7 @@
 use std::{env, fmt::Write as _, fs, path::Path};
 
 use super::*;
-use crate::route::route;
+use crate::{access::Attributes, route::route};
 
 const GROUP: &str = "/apis/search.fleetdex.io/v1alpha1";
 
@@ -50,6 +50,9 @@ const BELOW_GROUP: &[(&str, &str)] = &[
     ),
     ("OPTIONS", "/search/api/v1/pods"),
     ("BREW", "/search/api/v1/pods"),
+    ("POST", "/objects?q=web&watch=true"),
+    ("GET", "/verify?watch=1"),
+    ("GET", "/changes/verify?watch=1"),
     ("GET", "/secret"),
     ("GET", "/secret/db"),
     ("GET", "/%73earch/api/v1/pods?%77atch=1"),
@@ -151,8 +154,7 @@ fn line(method: &str, path: &str) -> String {
         Ok(uri) => uri,
         Err(error) => return error.to_string(),
     };
-    let request = RequestHead::of(&method, &uri);
-    let attributes = match request.attributes {
+    let attributes = match Attributes::of(&method, &uri) {
         Attributes::Path { verb, path } => format!("{verb:?} {path}"),
         Attributes::Resource(access) => format!(
             "{:?} {} {} {} {}{}",
@@ -169,7 +171,7 @@ fn line(method: &str, path: &str) -> String {
     };
     format!(
         "{} | {attributes} | {}",
-        name(request.class),
+        name(RequestClass::of(&method, &uri)),
         route(before).as_deref().unwrap_or("-")
     )
 }
@@ -186,7 +188,7 @@ fn each_request_has_its_class_its_attributes_and_its_route() {
     for (method, path) in below.chain(elsewhere) {
         writeln!(table, "{method} {path}\n    {}", line(method, &path)).unwrap();
     }
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/request_head/requests.txt");
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/class/requests.txt");
     if env::var_os("UPDATE_QUESTIONS").is_some() {
         fs::write(&file, &table).unwrap();
     }
@@ -202,7 +204,7 @@ fn lasts(method: &str, path: &str) -> bool {
         .map_or((path, None), |(path, query)| (path, Some(query)));
     let uri = RequestUri::parse(path, query).unwrap();
     let method = method.parse().unwrap();
-    RequestHead::of(&method, &uri).class.is_long_running()
+    RequestClass::of(&method, &uri).is_long_running()
 }
 
 #[test]
