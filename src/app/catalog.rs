@@ -15,7 +15,6 @@ use fleetdex_server::catalog::{
     Catalog, CatalogEntry,
     coverage::StoreCoverage,
     planned_stream::{NoAudit, PlannedStream},
-    qualified,
 };
 use fleetdex_store::Checkpoints;
 use fleetdex_sync::{checkpoints, filter::ObjectFilter, pipeline::Pipeline};
@@ -303,11 +302,10 @@ fn incompleteness_warning(
     incomplete: &IncompleteReason,
 ) -> String {
     let what = match &unit.scope {
-        Scope::All => format!("{} of cluster {}", qualified(resource), unit.cluster),
+        Scope::All => format!("{} of cluster {}", resource, unit.cluster),
         Scope::Namespace(namespace) => format!(
             "{} in namespace {namespace} of cluster {}",
-            qualified(resource),
-            unit.cluster
+            resource, unit.cluster
         ),
     };
     match incomplete {

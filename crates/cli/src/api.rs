@@ -11,7 +11,7 @@ mod watch;
 use std::collections::BTreeMap;
 
 use fleetdex_query_api::{
-    group::{GROUPS, VERSION},
+    group::BASE,
     media_type::{JSON, TABLE},
     percent,
     report::ReportLine,
@@ -388,7 +388,7 @@ fn media_type(shape: ListShape) -> &'static str {
 }
 
 fn path(below_group: &str) -> String {
-    format!("/apis/{}/{VERSION}/{below_group}", GROUPS[0])
+    format!("{BASE}/{below_group}")
 }
 
 fn pairs<'p>(parameters: &'p [(&'p str, String)]) -> impl Iterator<Item = (&'p str, &'p String)> {

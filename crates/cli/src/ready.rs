@@ -5,7 +5,7 @@ mod error;
 use std::{process::ExitCode, time::Duration};
 
 use fleetdex_core::{model::causes, terminal::escaped};
-use fleetdex_query_api::group::{GROUPS, VERSION};
+use fleetdex_query_api::group::BASE;
 use reqwest::{Client, redirect};
 use tokio::time::{Instant, sleep, timeout};
 
@@ -81,9 +81,8 @@ async fn check(
     let Some(apiserver) = apiserver else {
         return Ok(report);
     };
-    let path = format!("/apis/{}/{VERSION}", GROUPS[0]);
-    discover(apiserver, &path).await?;
-    Ok(format!("{report}{} serves {path}\n", apiserver.server))
+    discover(apiserver, BASE).await?;
+    Ok(format!("{report}{} serves {BASE}\n", apiserver.server))
 }
 
 /// The checks of the admin port.

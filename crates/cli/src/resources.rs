@@ -1,6 +1,6 @@
 //! Resolves resource names as kubectl accepts them, with the server's discovery.
 
-use fleetdex_core::kinds;
+use fleetdex_core::{kinds, model::qualified};
 use fleetdex_query_api::percent;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIResource;
 
@@ -31,7 +31,7 @@ impl DiscoveredResource {
 
     /// `pods`, `deployments.apps`.
     pub fn qualified_plural(&self) -> String {
-        self.with_group(&self.api.name)
+        qualified(&self.api.name, &self.group)
     }
 
     /// `pod`, `deployment.apps`.
@@ -41,15 +41,7 @@ impl DiscoveredResource {
         } else {
             self.api.singular_name.clone()
         };
-        self.with_group(&singular)
-    }
-
-    fn with_group(&self, name: &str) -> String {
-        if self.group.is_empty() {
-            name.to_owned()
-        } else {
-            format!("{name}.{}", self.group)
-        }
+        qualified(&singular, &self.group)
     }
 
     fn has_name(&self, word: &str) -> bool {

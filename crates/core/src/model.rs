@@ -64,7 +64,7 @@ pub use projection::{InterpretationLevel, InvalidRedaction, Projection};
 pub use quantity::Quantity;
 pub use quote::{json_fault, quoted, status_message};
 pub use redaction_error::RedactionError;
-pub use resource::{Gvk, Resource, Scope, Unit, split_api_version};
+pub use resource::{Gvk, Resource, Scope, Unit, qualified, split_api_version};
 pub use sort_key::{decode_sort_key, encode_sort_key, sort_field};
 pub use version::{InvalidVersion, Version};
 pub use well_known::{

@@ -24,3 +24,14 @@ pub const GROUP_RESOURCES: [(&str, &str, &[&str]); 11] = [
     ("search", "Search", &[]),
     ("verify", "Verification", &["create"]),
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_begin_with_our_group_and_version() {
+        assert_eq!(BASE, format!("/apis/{}/{VERSION}", GROUPS[0]));
+        assert_eq!(FLEET_PATH, format!("{BASE}/proxying/karmada/proxy"));
+    }
+}

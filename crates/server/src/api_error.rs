@@ -7,7 +7,7 @@ mod store_error;
 #[cfg(test)]
 mod tests;
 
-use fleetdex_core::model::ClusterName;
+use fleetdex_core::model::{ClusterName, qualified};
 use fleetdex_query_api::{error::QuestionError, question::ResourcePath};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Status, StatusCause, StatusDetails};
 
@@ -67,7 +67,7 @@ pub enum ApiError {
     #[error("clusters.search.fleetdex.io {:?} not found: no ResourceRegistry selects a member of this name", .0.as_str())]
     NoSuchCluster(ClusterName),
     /// No member cluster has this object.
-    #[error("{} {name:?} not found", resource(group, plural))]
+    #[error("{} {name:?} not found", qualified(plural, group))]
     NoSuchObject {
         /// API group; empty for the core group.
         group: String,
@@ -79,7 +79,7 @@ pub enum ApiError {
     /// Several member clusters have an object of this name, and the request is for one.
     #[error(
         "{} {name:?} is in several clusters: {}; {remedy}",
-        resource(group, plural),
+        qualified(plural, group),
         names(clusters)
     )]
     Ambiguous {
@@ -97,7 +97,7 @@ pub enum ApiError {
     /// The write is based on a state that is not the current one.
     #[error(
         "Operation cannot be fulfilled on {} {name:?}: {problem}",
-        resource(group, plural)
+        qualified(plural, group)
     )]
     Conflict {
         /// API group; empty for the core group.
@@ -384,15 +384,6 @@ fn cause(cluster: &ClusterName) -> StatusCause {
         field: Some("cluster".to_owned()),
         message: Some(cluster.to_string()),
         reason: Some("FieldValueDuplicate".to_owned()),
-    }
-}
-
-/// `deployments.apps`, as the apiserver writes it.
-fn resource(group: &str, plural: &str) -> String {
-    if group.is_empty() {
-        plural.to_owned()
-    } else {
-        format!("{plural}.{group}")
     }
 }
 

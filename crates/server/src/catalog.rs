@@ -23,7 +23,7 @@ use fleetdex_core::{
 use fleetdex_store::IndexReader;
 use jiff::Timestamp;
 
-pub use self::registered_resource::{CatalogEntry, RegisteredResource, StoredResource, qualified};
+pub use self::registered_resource::{CatalogEntry, RegisteredResource, StoredResource};
 use self::{coverage::StoreCoverage, planned_stream::PlannedStream};
 use crate::api_error::ApiError;
 

@@ -1,21 +1,12 @@
 //! Addresses of views, and of objects in the query API.
 
-use fleetdex_core::model::ClusterName;
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
+use fleetdex_core::model::{ClusterName, qualified};
+use percent_encoding::percent_decode_str;
 
 use crate::response::ROOT;
 
-/// What stays as it is in a segment of a path and in a parameter.
-const ENCODED: &AsciiSet = &NON_ALPHANUMERIC
-    .remove(b'-')
-    .remove(b'.')
-    .remove(b'_')
-    .remove(b'~');
-
 /// A text as a segment of a path, or as a parameter.
-pub(crate) fn encoded(text: &str) -> String {
-    utf8_percent_encode(text, ENCODED).to_string()
-}
+pub(crate) use fleetdex_query_api::percent::encode as encoded;
 
 /// A segment of a path as the text that it stands for.
 pub(crate) fn decoded(segment: &str) -> Option<String> {
@@ -117,11 +108,7 @@ impl NativePath {
 
     /// The resource as kubectl and searches name it: `pods`, `deployments.apps`.
     pub(crate) fn resource(&self) -> String {
-        if self.group.is_empty() {
-            self.plural.clone()
-        } else {
-            format!("{}.{}", self.plural, self.group)
-        }
+        qualified(&self.plural, &self.group)
     }
 }
 

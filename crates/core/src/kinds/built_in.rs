@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use crate::model::{Gvk, Resource};
+use crate::model::{Gvk, Resource, qualified};
 
 /// A resource that every Kubernetes cluster serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,11 +45,7 @@ impl BuiltIn {
 
     /// The name with its group, such as `deployments.apps`, which is unique.
     pub fn qualified_name(&self) -> String {
-        if self.group.is_empty() {
-            self.plural.to_owned()
-        } else {
-            format!("{}.{}", self.plural, self.group)
-        }
+        qualified(self.plural, self.group)
     }
 }
 

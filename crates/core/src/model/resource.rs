@@ -99,6 +99,15 @@ pub enum Scope {
     Namespace(Namespace),
 }
 
+/// A name with its group, unless that is the core group: `pods`, `deployments.apps`.
+pub fn qualified(name: &str, group: &str) -> String {
+    if group.is_empty() {
+        name.to_owned()
+    } else {
+        format!("{name}.{group}")
+    }
+}
+
 /// What one list/watch stream serves: a resource of a cluster, in one scope, for all registries that select it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Unit {

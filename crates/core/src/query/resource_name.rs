@@ -1,10 +1,10 @@
 //! Names of resources.
 
-use std::sync::Arc;
+use std::{fmt, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::Resource;
+use crate::model::{Resource, qualified};
 
 /// A resource as clients name it, without a version: a store holds each object once.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -22,6 +22,13 @@ impl ResourceName {
             group: group.into(),
             plural: plural.into(),
         }
+    }
+}
+
+/// As users and API servers write it: `pods`, `deployments.apps`.
+impl fmt::Display for ResourceName {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(&qualified(&self.plural, &self.group))
     }
 }
 

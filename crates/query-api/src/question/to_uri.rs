@@ -3,7 +3,7 @@
 use std::{fmt::Display, num::NonZeroUsize};
 
 use fleetdex_core::{
-    query::{Facet, GroupKey, ResourceName},
+    query::{Facet, GroupKey},
     selector::LabelSelector,
 };
 use jiff::Timestamp;
@@ -143,7 +143,7 @@ impl UriWriter {
         self.words("orderBy", order_by.iter().map(order));
         self.words("ownerUID", &owner.uids);
         self.words("ownerName", &owner.names);
-        self.optional("ownerGR", owner.resource.as_ref().map(group_resource));
+        self.optional("ownerGR", owner.resource.as_ref());
         match owner.seniority {
             seniority if seniority == Seniority::default() => {}
             Seniority::Exactly(generations) => self.parameter("ownerSeniority", generations),
@@ -277,7 +277,7 @@ fn objects(request: &ObjectsRequest) -> UriWriter {
         limit: _,
     } = request;
     let mut uri = UriWriter::below_group(&["objects"]);
-    uri.words("kinds", kinds.iter().map(group_resource));
+    uri.words("kinds", kinds);
     uri.list(list);
     uri
 }
@@ -370,15 +370,6 @@ fn group_key(key: &GroupKey) -> String {
         GroupKey::Namespace => "namespace".to_owned(),
         GroupKey::Label(label) => format!("label:{label}"),
         GroupKey::Field(path) => path.as_str().to_owned(),
-    }
-}
-
-/// `deployments.apps`
-fn group_resource(resource: &ResourceName) -> String {
-    if resource.group.is_empty() {
-        resource.plural.to_string()
-    } else {
-        format!("{}.{}", resource.plural, resource.group)
     }
 }
 

@@ -1,5 +1,6 @@
 //! Access reviews of requests, and their refusals.
 
+use fleetdex_core::model::qualified;
 use fleetdex_query_api::access::{Attributes, ResourceAccess};
 use k8s_openapi::api::authorization::v1::{
     NonResourceAttributes, ResourceAttributes, SubjectAccessReviewSpec,
@@ -67,11 +68,7 @@ pub fn forbidden(attributes: &Attributes, caller: &Caller, reason: &str) -> Forb
                 namespace,
                 ..
             } = access;
-            let qualified = if group.is_empty() {
-                resource.clone()
-            } else {
-                format!("{resource}.{group}")
-            };
+            let qualified = qualified(resource, group);
             let what = subresource
                 .as_ref()
                 .map_or_else(|| resource.clone(), |below| format!("{resource}/{below}"));

@@ -17,7 +17,7 @@
 //!
 //! [`FairSemaphore`]: fleetdex_limits::fair_semaphore::FairSemaphore
 
-mod in_flight;
+pub(super) mod in_flight;
 mod renewals;
 mod reviewer;
 

@@ -9,13 +9,9 @@
 //!   ([`FairSemaphore`]); tokens that were valid within the last hour do not queue behind them;
 //! - made-up tokens evict no good one from the cache.
 
-use std::{collections::HashMap, net::IpAddr, sync::Arc, time::Duration};
+use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use fleetdex_limits::fair_semaphore::FairSemaphore;
-use futures::{
-    FutureExt as _,
-    future::{BoxFuture, Shared, WeakShared},
-};
 use parking_lot::Mutex;
 use prometheus_client::metrics::counter::Counter;
 use sha2::{Digest, Sha256};
@@ -24,7 +20,10 @@ use tokio::{sync::Semaphore, time::timeout};
 use super::{
     caller::Caller,
     expiring_cache::ExpiringCache,
-    reviews::{ReviewError, Reviews},
+    reviews::{
+        ReviewError, Reviews,
+        in_flight::{ReviewKey, ReviewsInFlight},
+    },
 };
 
 /// Bytes of a token. Tokens of service accounts have 1 kB; those of identity providers that list
@@ -45,9 +44,7 @@ const QUEUE: usize = 256;
 /// How long a review waits in the queue.
 const QUEUE_TIMEOUT: Duration = Duration::from_secs(10);
 
-type TokenHash = [u8; 32];
 type ReviewResult = Result<Option<Caller>, ReviewError>;
-type PendingReview = BoxFuture<'static, ReviewResult>;
 
 /// Reviews and caches tokens. Clones share the cache.
 #[derive(Clone)]
@@ -55,10 +52,10 @@ pub struct TokenAuthenticator(Arc<TokenReviewCache>);
 
 struct TokenReviewCache {
     reviews: Reviews,
-    valid: Mutex<ExpiringCache<TokenHash, Caller>>,
-    rejected_tokens: Mutex<ExpiringCache<TokenHash, ()>>,
-    preferred: Mutex<ExpiringCache<TokenHash, ()>>,
-    in_flight: Mutex<HashMap<TokenHash, WeakShared<PendingReview>>>,
+    valid: Mutex<ExpiringCache<ReviewKey, Caller>>,
+    rejected_tokens: Mutex<ExpiringCache<ReviewKey, ()>>,
+    preferred: Mutex<ExpiringCache<ReviewKey, ()>>,
+    in_flight: ReviewsInFlight<Option<Caller>>,
     preferred_slots: Semaphore,
     slots: FairSemaphore<IpAddr>,
 }
@@ -71,7 +68,7 @@ impl TokenAuthenticator {
             valid: Mutex::new(ExpiringCache::new(LIFETIME, CAPACITY)),
             rejected_tokens: Mutex::new(ExpiringCache::new(LIFETIME, REJECTED_CAPACITY)),
             preferred: Mutex::new(ExpiringCache::new(PREFERRED_FOR, CAPACITY)),
-            in_flight: Mutex::default(),
+            in_flight: ReviewsInFlight::default(),
             preferred_slots: Semaphore::new(CONCURRENT),
             slots: FairSemaphore::new(CONCURRENT, QUEUE, rejected_requests),
         }))
@@ -82,37 +79,21 @@ impl TokenAuthenticator {
         if token.len() > MAX_TOKEN_BYTES {
             return Ok(None);
         }
-        let hash: TokenHash = Sha256::digest(token).into();
+        let hash: ReviewKey = Sha256::digest(token).into();
         if let Some(caller) = self.0.valid.lock().get(&hash) {
             return Ok(Some(caller));
         }
         if self.0.rejected_tokens.lock().get(&hash).is_some() {
             return Ok(None);
         }
-        let review = {
-            let mut in_flight = self.0.in_flight.lock();
-            let known = in_flight.get(&hash).and_then(WeakShared::upgrade);
-            known.unwrap_or_else(|| {
-                let review = Arc::clone(&self.0)
-                    .review(hash, token.to_owned(), from)
-                    .boxed()
-                    .shared();
-                in_flight.extend(review.downgrade().map(|weak| (hash, weak)));
-                review
-            })
-        };
-        ReviewWaiter {
-            tokens: &self.0,
-            hash,
-            review: Some(review),
-        }
-        .result()
-        .await
+        let token = token.to_owned();
+        let review = || Arc::clone(&self.0).review(hash, token, from);
+        self.0.in_flight.join(hash, review).result.await
     }
 }
 
 impl TokenReviewCache {
-    async fn review(self: Arc<Self>, hash: TokenHash, token: String, from: IpAddr) -> ReviewResult {
+    async fn review(self: Arc<Self>, hash: ReviewKey, token: String, from: IpAddr) -> ReviewResult {
         let is_preferred = self.preferred.lock().get(&hash).is_some();
         let user = if is_preferred {
             let slot = timeout(QUEUE_TIMEOUT, self.preferred_slots.acquire());
@@ -134,36 +115,6 @@ impl TokenReviewCache {
             None => self.rejected_tokens.lock().insert(hash, ()),
         }
         Ok(user)
-    }
-}
-
-/// One of the requests that wait for a review. Dropping the last one cancels the review.
-struct ReviewWaiter<'t> {
-    tokens: &'t TokenReviewCache,
-    hash: TokenHash,
-    review: Option<Shared<PendingReview>>,
-}
-
-impl ReviewWaiter<'_> {
-    async fn result(mut self) -> ReviewResult {
-        match self.review.as_mut() {
-            Some(review) => review.await,
-            None => Err(ReviewError::Busy),
-        }
-    }
-}
-
-impl Drop for ReviewWaiter<'_> {
-    fn drop(&mut self) {
-        // Under the lock, so that of two that are dropped at once one sees that it is the last.
-        let mut in_flight = self.tokens.in_flight.lock();
-        self.review = None;
-        if in_flight
-            .get(&self.hash)
-            .is_some_and(|review| review.upgrade().is_none())
-        {
-            in_flight.remove(&self.hash);
-        }
     }
 }
 

@@ -320,12 +320,3 @@ impl StoredResource {
         }
     }
 }
-
-/// The name that users write: `pods`, `deployments.apps`.
-pub fn qualified(name: &ResourceName) -> String {
-    if name.group.is_empty() {
-        name.plural.to_string()
-    } else {
-        format!("{}.{}", name.plural, name.group)
-    }
-}

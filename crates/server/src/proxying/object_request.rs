@@ -20,7 +20,6 @@ use fleetdex_query_api::{
 use http::{HeaderValue, Method, StatusCode, header, request::Parts};
 
 use super::{
-    super::catalog::qualified,
     body::BodyError,
     client_cache::impersonation,
     context::ProxyContext,
@@ -71,8 +70,7 @@ pub(super) async fn handle(
     };
     match (info.verb, clusters.as_slice()) {
         (Verb::DeleteCollection, _) => Err(ApiError::NotServed(format!(
-            "deleting {} of many clusters at once is not served; delete them by name, or ask the cluster itself",
-            qualified(&resource)
+            "deleting {resource} of many clusters at once is not served; delete them by name, or ask the cluster itself"
         ))),
         (Verb::Create, [one]) if info.name.is_none() => object.send(one, request, None).await,
         (Verb::Create, _) if info.name.is_none() => Err(ApiError::NotServed(format!(

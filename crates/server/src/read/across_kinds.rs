@@ -40,7 +40,7 @@ use super::{
 use crate::{
     api_error::ApiError,
     auth::{authentication_mode::AuthenticationMode, authorize::Permission, caller::Caller},
-    catalog::{Catalog, RegisteredResource, qualified},
+    catalog::{Catalog, RegisteredResource},
 };
 
 /// How long the stores may take for one resource.
@@ -178,8 +178,7 @@ impl<'s> AcrossKinds<'s> {
         let find = |name: &ResourceName| {
             self.catalog.find(name).ok_or_else(|| {
                 ApiError::bad_request(format!(
-                    "parameter kinds: no ResourceRegistry selects {}",
-                    qualified(name)
+                    "parameter kinds: no ResourceRegistry selects {name}"
                 ))
             })
         };

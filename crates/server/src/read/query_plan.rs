@@ -31,7 +31,7 @@ use self::{
 };
 use crate::{
     api_error::ApiError,
-    catalog::{Catalog, RegisteredResource, qualified},
+    catalog::{Catalog, RegisteredResource},
     render::{
         representation::{ObjectEncoder, Representation},
         table::TablePrinter,
@@ -134,7 +134,7 @@ fn build_query(
     let [first, ..] = stores.parts() else {
         return Err(ApiError::Internal(format!(
             "no store holds {}",
-            qualified(&registered.name)
+            registered.name
         )));
     };
     let clusters = request

@@ -22,7 +22,7 @@ use fleetdex_core::{
     model::{ClusterName, StoreName},
     query::ResourceName,
 };
-use fleetdex_query_api::question::ResourcePath;
+use fleetdex_query_api::question::{ChangesRequest, ResourcePath};
 use fleetdex_replicas::Replicas;
 use fleetdex_store::{changes::Log, merged::StorePart};
 use kube::Config;
@@ -188,11 +188,20 @@ impl SharedPeers {
         {
             return Arc::clone(running);
         }
-        let path = connection::path(resource_path, store);
+        let position = ChangesRequest {
+            resource: ResourcePath {
+                namespace: None,
+                name: None,
+                ..resource_path.clone()
+            },
+            store: store.clone(),
+            watch: false,
+            since: None,
+        };
         let replication = ResourceReplication::start(
             self.replicas.clone(),
             Arc::clone(&self.connect),
-            path,
+            position,
             resource,
             Arc::clone(log),
         );

@@ -1,4 +1,4 @@
-//! Access reviews that have been asked for and have no result yet.
+//! Reviews, of access or of tokens, that have been asked for and have no result yet.
 
 use std::{collections::HashMap, future::Future, sync::Arc};
 
@@ -12,13 +12,13 @@ use tokio_util::task::AbortOnDropHandle;
 use super::reviewer::ReviewError;
 
 /// A hash of a review and who decides.
-pub(super) type ReviewKey = [u8; 32];
+pub type ReviewKey = [u8; 32];
 
 /// The result of a review.
 type ReviewFuture<T> = BoxFuture<'static, Result<T, ReviewError>>;
 
 /// The reviews that are sent at most once at a time, each with a decision `T`.
-pub(super) struct ReviewsInFlight<T: Clone>(Arc<Mutex<KnownReviews<T>>>);
+pub struct ReviewsInFlight<T: Clone>(Arc<Mutex<KnownReviews<T>>>);
 
 struct KnownReviews<T: Clone> {
     /// By key: a number of its own, and the review.
@@ -27,8 +27,9 @@ struct KnownReviews<T: Clone> {
 }
 
 /// One of those that wait for a review.
-pub(super) struct ReviewInFlight<T: Clone> {
-    pub(super) result: Shared<ReviewFuture<T>>,
+pub struct ReviewInFlight<T: Clone> {
+    /// Its result.
+    pub result: Shared<ReviewFuture<T>>,
     /// Whether another one began it, who may have waited for long.
     pub(super) is_joined: bool,
 }
@@ -53,7 +54,7 @@ impl<T: Clone + Send + Sync + 'static> ReviewsInFlight<T> {
     /// The review that is in flight already, or this one. It goes on as long as one of its askers
     /// waits for it, in a task of its own: an asker that waits for a turn to compute does not keep
     /// its slot at the API server meanwhile.
-    pub(super) fn join<F>(&self, key: ReviewKey, review: impl FnOnce() -> F) -> ReviewInFlight<T>
+    pub fn join<F>(&self, key: ReviewKey, review: impl FnOnce() -> F) -> ReviewInFlight<T>
     where
         F: Future<Output = Result<T, ReviewError>> + Send + 'static,
     {
@@ -67,17 +68,19 @@ impl<T: Clone + Send + Sync + 'static> ReviewsInFlight<T> {
         }
         let number = all.next;
         all.next += 1;
-        let in_flight = InFlight {
+        let in_flight = || InFlight {
             all: Arc::clone(&self.0),
             key,
             number,
         };
+        let (ended, abandoned) = (in_flight(), in_flight());
         let review = review();
         let task = AbortOnDropHandle::new(tokio::spawn(async move {
-            let _end = in_flight;
+            let _ended = ended;
             review.await
         }));
         let result = async move {
+            let _abandoned = abandoned;
             task.await.unwrap_or_else(|error| {
                 Err(ReviewError::Failed {
                     reviewer: "the API server".to_owned(),
@@ -97,7 +100,7 @@ impl<T: Clone + Send + Sync + 'static> ReviewsInFlight<T> {
     }
 
     #[cfg(test)]
-    pub(super) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.0.lock().reviews.is_empty()
     }
 }

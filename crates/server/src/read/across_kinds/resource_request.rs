@@ -11,7 +11,7 @@ use fleetdex_query_api::question::{ListRequest, ResourcePath};
 use crate::{
     api_error::ApiError,
     auth::authorize::Permission,
-    catalog::{Catalog, RegisteredResource, qualified},
+    catalog::{Catalog, RegisteredResource},
     read::query_plan::{self, QueryPlan},
 };
 
@@ -86,7 +86,7 @@ pub(super) fn uninterpreted_warning(
         format!(
             "{} are left out: their {path} is not in the index, because spec.interpret of their ResourceRegistry is Off or their documents are being \
              written again",
-            qualified(&registered.name)
+            registered.name
         )
     })
 }

@@ -7,19 +7,17 @@ use kube::core::Version;
 use super::warnings::truncated;
 use crate::{
     api_error::ApiError,
-    catalog::{Catalog, RegisteredResource, qualified},
+    catalog::{Catalog, RegisteredResource},
 };
 
 pub(super) fn not_selected(catalog: &Catalog, name: &ResourceName) -> ApiError {
     if let Some((cluster, why)) = catalog.undiscovered().next() {
-        let message = format!(
-            "{} are not known yet: cluster {cluster}, which may have them, is {why}",
-            qualified(name)
-        );
+        let message =
+            format!("{name} are not known yet: cluster {cluster}, which may have them, is {why}");
         return not_registered(name, truncated(message));
     }
     if catalog.is_local() {
-        let called = qualified(name);
+        let called = name.to_string();
         return not_registered(
             name,
             format!(
@@ -31,10 +29,7 @@ pub(super) fn not_selected(catalog: &Catalog, name: &ResourceName) -> ApiError {
     if catalog.is_restricted() {
         return not_registered(
             name,
-            format!(
-                "no ResourceRegistry selects {} of a cluster that you may see",
-                qualified(name)
-            ),
+            format!("no ResourceRegistry selects {name} of a cluster that you may see"),
         );
     }
     let remedy = if registries.is_empty() {
@@ -47,7 +42,7 @@ pub(super) fn not_selected(catalog: &Catalog, name: &ResourceName) -> ApiError {
     };
     not_registered(
         name,
-        format!("no ResourceRegistry selects {}: {remedy}", qualified(name)),
+        format!("no ResourceRegistry selects {name}: {remedy}"),
     )
 }
 
@@ -73,7 +68,7 @@ pub(super) fn check_version(
     let name = &registered.name;
     let message = format!(
         "{} is not registered in version {version}, but in {}",
-        qualified(name),
+        name,
         known.join(", ")
     );
     Err(not_registered(name, message))
@@ -87,7 +82,7 @@ pub(super) fn check_namespaces(
     if registered.namespaced || request.namespaces.is_empty() {
         return Ok(());
     }
-    let problem = format!("{} are not namespaced", qualified(&registered.name));
+    let problem = format!("{} are not namespaced", registered.name);
     if request.resource.namespace.is_some() {
         return Err(not_registered(&registered.name, problem));
     }
@@ -118,7 +113,7 @@ pub(super) fn check_clusters(
     };
     let message = format!(
         "no ResourceRegistry selects {} of cluster {name}",
-        qualified(&registered.name)
+        registered.name
     );
     Err(not_registered(&registered.name, message))
 }

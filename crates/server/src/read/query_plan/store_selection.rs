@@ -19,7 +19,6 @@ use crate::{
     catalog::{
         Catalog, RegisteredResource, StoredResource,
         coverage::{Overlap, StoreCoverage, assign},
-        qualified,
     },
 };
 
@@ -80,7 +79,7 @@ pub(super) fn select_stores(
             .collect::<Vec<_>>()
             .join(", ")
     };
-    let name = qualified(&registered.name);
+    let name = &registered.name;
     if let Some(wanted) = &request.store {
         let (wanted, stored) = registered.by_store.get_key_value(wanted).ok_or_else(|| {
             let problem = format!(

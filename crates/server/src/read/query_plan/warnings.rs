@@ -9,7 +9,7 @@ use fleetdex_core::{
 use fleetdex_query_api::question::ListRequest;
 use jiff::Timestamp;
 
-use crate::catalog::{Catalog, ClusterNamespace, RegisteredResource, StoredResource, qualified};
+use crate::catalog::{Catalog, ClusterNamespace, RegisteredResource, StoredResource};
 
 /// Clusters that one warning names.
 const MAX_NAMES: usize = 5;
@@ -59,7 +59,7 @@ fn other_versions(
         };
         sentences.push(format!(
             "{} of {whose} are in version {version}, not {asked}",
-            qualified(&registered.name)
+            registered.name
         ));
     }
     sentences
@@ -102,7 +102,7 @@ pub(super) fn warnings(
     for name in missing {
         warnings.push(format!(
             "no ResourceRegistry selects {} of cluster {name}",
-            qualified(&registered.name)
+            registered.name
         ));
     }
     for name in stored.clusters.iter().filter(|name| is_included(name)) {
@@ -128,7 +128,7 @@ pub(super) fn warnings(
         .undiscovered()
         .filter(|(name, _)| is_included(name) && !stored.clusters.contains(*name))
     {
-        let what = qualified(&registered.name);
+        let what = &registered.name;
         warnings.push(truncated(format!(
             "whether cluster {name} has {what} is not known: it is {why}"
         )));

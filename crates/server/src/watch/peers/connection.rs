@@ -4,12 +4,8 @@
 
 use std::{net::SocketAddr, pin::Pin, sync::Arc, time::Duration};
 
-use fleetdex_core::model::{ClusterName, FleetVersion, StoreName, causes};
-use fleetdex_query_api::{
-    group::{GROUPS, VERSION},
-    percent,
-    question::ResourcePath,
-};
+use fleetdex_core::model::{ClusterName, FleetVersion, causes};
+use fleetdex_query_api::question::{ChangesRequest, Question, VerifyRequest};
 use futures::AsyncBufRead;
 use http::Request;
 use kube::{Client, Config};
@@ -47,20 +43,6 @@ pub type ConnectFn = Arc<dyn Fn(SocketAddr) -> Result<Client, ConnectionError> +
 
 pub(super) type Lines = Pin<Box<dyn AsyncBufRead + Send>>;
 
-/// The path of a resource's changes at another replica.
-pub(super) fn path(resource_path: &ResourcePath, store: &StoreName) -> String {
-    let group = if resource_path.group.is_empty() {
-        "api".to_owned()
-    } else {
-        format!("apis/{}", resource_path.group)
-    };
-    let store = percent::encode(&store.to_string());
-    format!(
-        "/apis/{}/{VERSION}/changes/{group}/{}/{}?store={store}",
-        GROUPS[0], resource_path.version, resource_path.plural
-    )
-}
-
 /// Connections over TLS with the credentials for the control plane.
 pub(super) fn over_tls(
     config: Config,
@@ -91,18 +73,23 @@ pub(super) fn over_tls(
 /// The changes after a version, or from now on.
 pub(super) async fn changes(
     client: &Client,
-    path: &str,
+    position: &ChangesRequest,
     since: Option<FleetVersion>,
 ) -> Result<Lines, ConnectionError> {
-    let since = since
-        .map(|version| format!("&resourceVersion={version}"))
-        .unwrap_or_default();
-    ask(client, format!("{path}&watch=true{since}")).await
+    let changes = ChangesRequest {
+        watch: true,
+        since,
+        ..position.clone()
+    };
+    ask(client, changes).await
 }
 
 /// One line with the replica's version once its changes in flight have ended.
-pub(super) async fn position(client: &Client, path: &str) -> Result<Lines, ConnectionError> {
-    ask(client, path.to_owned()).await
+pub(super) async fn position(
+    client: &Client,
+    position: &ChangesRequest,
+) -> Result<Lines, ConnectionError> {
+    ask(client, position.clone()).await
 }
 
 /// The report of the verification of clusters.
@@ -110,15 +97,16 @@ pub(super) async fn verification(
     client: &Client,
     clusters: &[ClusterName],
 ) -> Result<Lines, ConnectionError> {
-    let names = clusters.iter().map(|name| percent::encode(name.as_str()));
-    let names = names.collect::<Vec<_>>().join(",");
-    let group = GROUPS[0];
-    let path = format!("/apis/{group}/{VERSION}/changes/verify?clusters={names}");
-    request(client, Request::post(path).body(Vec::new())?).await
+    let question = Question::Verify(VerifyRequest {
+        clusters: clusters.to_vec(),
+        is_of_replica: true,
+    });
+    request(client, Request::post(question.to_uri()).body(Vec::new())?).await
 }
 
-async fn ask(client: &Client, path: String) -> Result<Lines, ConnectionError> {
-    request(client, Request::get(path).body(Vec::new())?).await
+async fn ask(client: &Client, changes: ChangesRequest) -> Result<Lines, ConnectionError> {
+    let question = Question::Changes(Box::new(changes));
+    request(client, Request::get(question.to_uri()).body(Vec::new())?).await
 }
 
 async fn request(client: &Client, request: Request<Vec<u8>>) -> Result<Lines, ConnectionError> {

@@ -8,6 +8,7 @@ mod supervisor;
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use fleetdex_core::query::ResourceName;
+use fleetdex_query_api::question::ChangesRequest;
 use fleetdex_replicas::{ReplicaName, Replicas};
 use fleetdex_store::changes::Log;
 use futures::future::join_all;
@@ -38,12 +39,12 @@ impl ResourceReplication {
     pub(super) fn start(
         replicas: Replicas,
         connect: ConnectFn,
-        path: String,
+        position: ChangesRequest,
         resource: ResourceName,
         log: Arc<Log>,
     ) -> Arc<Self> {
         let state = Arc::new(ReplicationState::new(
-            replicas, connect, path, resource, log,
+            replicas, connect, position, resource, log,
         ));
         let task = AbortOnDropHandle::new(tokio::spawn(supervisor::run(Arc::clone(&state))));
         Arc::new(Self { state, _task: task })
@@ -103,7 +104,7 @@ impl ResourceReplication {
 
 async fn catch_up(state: &ReplicationState, replica: &ReplicaName, client: &Client) {
     let caught_up = async {
-        let version = settled_version(client, &state.path).await?;
+        let version = settled_version(client, &state.position).await?;
         let has_reached = |peers: &BTreeMap<ReplicaName, PeerState>| match peers.get(replica) {
             Some(PeerState::Replicating(replicated, _)) => *replicated >= version,
             // Watches get a 410 in this case.

@@ -3,6 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use fleetdex_core::model::{FleetVersion, MAX_OBJECT_BYTES, causes};
+use fleetdex_query_api::question::ChangesRequest;
 use fleetdex_replicas::PeerReplica;
 use fleetdex_store::changes::{InvalidLine, LineReader};
 use futures::{AsyncBufReadExt as _, AsyncReadExt as _};
@@ -103,7 +104,7 @@ async fn replicate(
     replicated: &mut ReplicatedTo,
 ) -> Result<(), ReplicationError> {
     let client = (state.connect)(peer.address.ok_or(ReplicationError::NoAddress)?)?;
-    let mut lines = changes(&client, &state.path, replicated.version()).await?;
+    let mut lines = changes(&client, &state.position, replicated.version()).await?;
     let mut pending = Vec::new();
     let mut line = Vec::new();
     loop {
@@ -151,9 +152,9 @@ async fn read_line(lines: &mut Lines, line: &mut Vec<u8>) -> Result<usize, Repli
 /// The version of a replica once its changes in flight have ended.
 pub(super) async fn settled_version(
     client: &Client,
-    path: &str,
+    changes: &ChangesRequest,
 ) -> Result<FleetVersion, ReplicationError> {
-    let mut lines = position(client, path).await?;
+    let mut lines = position(client, changes).await?;
     let mut line = Vec::new();
     read_line(&mut lines, &mut line).await?;
     Ok(LineReader::default().read(&line)?.version)

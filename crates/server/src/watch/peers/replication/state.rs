@@ -6,6 +6,7 @@ use fleetdex_core::{
     model::{ClusterName, FleetVersion},
     query::ResourceName,
 };
+use fleetdex_query_api::question::ChangesRequest;
 use fleetdex_replicas::{PeerReplica, ReplicaName, Replicas};
 use fleetdex_store::changes::{Log, ReplicatedChange};
 use kube::Client;
@@ -36,8 +37,8 @@ pub(super) enum PeerState {
 pub(super) struct ReplicationState {
     pub(super) replicas: Replicas,
     pub(super) connect: ConnectFn,
-    /// The path of the changes at every other replica.
-    pub(super) path: String,
+    /// Asks another replica for its position.
+    pub(super) position: ChangesRequest,
     pub(super) resource: ResourceName,
     pub(super) log: Arc<Log>,
     pub(super) started: Instant,
@@ -64,7 +65,7 @@ impl ReplicationState {
     pub(super) fn new(
         replicas: Replicas,
         connect: ConnectFn,
-        path: String,
+        position: ChangesRequest,
         resource: ResourceName,
         log: Arc<Log>,
     ) -> Self {
@@ -72,7 +73,7 @@ impl ReplicationState {
         Self {
             replicas,
             connect,
-            path,
+            position,
             resource,
             log,
             started: now,
