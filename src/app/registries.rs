@@ -3,7 +3,8 @@
 use std::sync::{Arc, OnceLock};
 
 use fleetdex_crds::registry::ResourceRegistry;
-use fleetdex_server::read::fleet::{RegistryReport, RegistrySource};
+use fleetdex_query_api::answer::RegistryReport;
+use fleetdex_server::read::fleet::RegistrySource;
 use kube::{ResourceExt as _, runtime::reflector::Store};
 
 /// The registries that the controller reads; none before it does.

@@ -10,7 +10,8 @@ use fleetdex_operator::{
     registry_status::{MemberHealth, StatusInputs, StoreAccess, status},
     stream_supervisor::StreamSupervisor,
 };
-use fleetdex_server::read::fleet::{RegistryReport, RegistrySource};
+use fleetdex_query_api::answer::RegistryReport;
+use fleetdex_server::read::fleet::RegistrySource;
 use fleetdex_sync::{pipeline::Pipeline, progress::Progress};
 use jiff::Timestamp;
 use parking_lot::Mutex;

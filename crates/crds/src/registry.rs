@@ -451,6 +451,20 @@ pub enum Phase {
     Unknown,
 }
 
+impl Phase {
+    /// The word in the status.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::NotFound => "NotFound",
+            Self::Pending => "Pending",
+            Self::Syncing => "Syncing",
+            Self::Synced => "Synced",
+            Self::Failed => "Failed",
+            Self::Unknown => "Unknown",
+        }
+    }
+}
+
 /// Counts over all clusters of a registry.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]

@@ -276,15 +276,9 @@ fn resource(
         }
         [] => return Ok(None),
     };
-    let single = [
-        Some(group),
-        Some(version),
-        namespace,
-        Some(plural),
-        name,
-        subresource,
-    ];
-    if let Some(twice) = single.into_iter().flatten().find(|word| word.contains('%')) {
+    let words = [group, version].into_iter().chain(namespace);
+    let mut words = words.chain([plural]).chain(name).chain(subresource);
+    if let Some(twice) = words.find(|word| word.contains('%')) {
         return Err(path.refused(&format!("{twice:?} is encoded twice")));
     }
     let verb = Verb::of(method)?;

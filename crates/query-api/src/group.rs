@@ -4,6 +4,8 @@
 pub const GROUPS: [&str; 2] = ["search.fleetdex.io", "search.karmada.io"];
 /// The version of both groups.
 pub const VERSION: &str = "v1alpha1";
+/// The `apiVersion` of what our own group answers.
+pub const API_VERSION: &str = "search.fleetdex.io/v1alpha1";
 /// What all paths below our own group begin with.
 pub const BASE: &str = "/apis/search.fleetdex.io/v1alpha1";
 /// Path of the Kubernetes API over the fleet. The server of a context of `fleetdex kubeconfig` ends
@@ -31,7 +33,8 @@ mod tests {
 
     #[test]
     fn paths_begin_with_our_group_and_version() {
-        assert_eq!(BASE, format!("/apis/{}/{VERSION}", GROUPS[0]));
+        assert_eq!(API_VERSION, format!("{}/{VERSION}", GROUPS[0]));
+        assert_eq!(BASE, format!("/apis/{API_VERSION}"));
         assert_eq!(FLEET_PATH, format!("{BASE}/proxying/karmada/proxy"));
     }
 }

@@ -1,17 +1,19 @@
-//! The language of the query API, without side effects: which questions there are, and by which
-//! paths and parameters they are asked.
+//! The language of the query API, without side effects: which questions there are, by which paths
+//! and parameters they are asked, and how the answers look.
 //!
 //! - [`question`] has the questions below `/apis/search.fleetdex.io/v1alpha1`, and parses them by
 //!   the rules of Kubernetes' API server.
 //! - [`fleet_request`] has the requests of Kubernetes over the fleet, below `proxying/`.
+//! - [`answer`] has what is answered, as it is on the wire.
 //! - [`uri`] decodes a path and a query once, so that all readers of a request read the same.
 //!
 //! - [`class`] says by which limits a request is taken on, and [`access`] what its caller has to be
 //!   allowed.
 //!
-//! Who may ask, and the answers, are not here.
+//! Who may ask, and how answers are found, is not here.
 
 pub mod access;
+pub mod answer;
 pub mod asked;
 pub mod class;
 pub mod clusterpedia;

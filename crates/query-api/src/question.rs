@@ -250,13 +250,13 @@ fn below_group(
     parameters: &[QueryParameter<'_>],
 ) -> Result<Question, QuestionError> {
     match rest {
-        ["search", "cache", resource_path @ ..] => Ok(boxed(
-            ListRequest::of(path, resource_path, None)?.from(StoreKind::Embedded),
+        ["search", "cache", of @ ..] => Ok(boxed(
+            ListRequest::of(path, of, None)?.from(StoreKind::Embedded),
         )),
-        ["search", "opensearch", resource_path @ ..] => Ok(boxed(
-            ListRequest::of(path, resource_path, None)?.from(StoreKind::OpenSearch),
+        ["search", "opensearch", of @ ..] => Ok(boxed(
+            ListRequest::of(path, of, None)?.from(StoreKind::OpenSearch),
         )),
-        ["search", resource_path @ ..] => Ok(boxed(ListRequest::of(path, resource_path, None)?)),
+        ["search", of @ ..] => Ok(boxed(ListRequest::of(path, of, None)?)),
         ["clusters"] => Ok(Question::Clusters),
         ["clusters", cluster, resource_path @ ..] if !resource_path.is_empty() => {
             let name = cluster
@@ -264,18 +264,7 @@ fn below_group(
                 .map_err(|error| QuestionError::invalid(format!("path: {error}")))?;
             Ok(boxed(ListRequest::of(path, resource_path, Some(name))?))
         }
-        ["objects"]
-            if parameters
-                .iter()
-                .any(|parameter| parameter.key == search::TEXT) =>
-        {
-            let request = SearchRequest::with(parameters)?;
-            Ok(Question::Search(Box::new(request)))
-        }
-        ["objects"] => {
-            let request = ObjectsRequest::with(parameters)?;
-            Ok(Question::Objects(Box::new(request)))
-        }
+        ["objects"] => objects(parameters),
         ["completions"] => {
             let request = CompletionsRequest::with(parameters)?;
             Ok(Question::Completions(Box::new(request)))
@@ -310,6 +299,17 @@ fn below_group(
             path: path.to_owned(),
         }),
     }
+}
+
+/// A search by a text, or by selectors alone.
+fn objects(parameters: &[QueryParameter<'_>]) -> Result<Question, QuestionError> {
+    let mut keys = parameters.iter().map(|parameter| &*parameter.key);
+    if keys.any(|key| key == search::TEXT) {
+        let request = SearchRequest::with(parameters)?;
+        return Ok(Question::Search(Box::new(request)));
+    }
+    let request = ObjectsRequest::with(parameters)?;
+    Ok(Question::Objects(Box::new(request)))
 }
 
 fn boxed(list: ListRequest) -> Question {

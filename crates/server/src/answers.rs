@@ -7,6 +7,7 @@
 mod aggregated_discovery;
 mod completions;
 pub(crate) mod objects;
+pub(crate) mod reply;
 pub(crate) mod request_body;
 mod respond;
 pub(crate) mod response;

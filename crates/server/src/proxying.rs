@@ -126,5 +126,6 @@ async fn list_or_watch(
         )
         .await;
     }
-    list_objects(answers, caller, catalog, &list, representation).await
+    let listed = list_objects(answers, caller, catalog, &list, representation).await?;
+    listed.into_response().await
 }

@@ -28,6 +28,6 @@ mod views;
 mod yaml;
 
 pub use assets::asset;
-pub use query::{Accept, QueryApi};
+pub use query::{Accept, QueryApi, QueryReply};
 pub use respond::{SignIn, SignInProblem, failed, is_page_path, login, respond, wants_page};
 pub use response::{CONTENT_SECURITY_POLICY, LOGIN_PATH, LOGOUT_PATH, ROOT, secured};

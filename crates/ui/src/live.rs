@@ -7,11 +7,11 @@ use axum::{body::Body, response::Response};
 use bytes::Bytes;
 use fleetdex_query_api::group::BASE;
 use futures::{StreamExt as _, stream};
-use http::{HeaderValue, header};
+use http::{HeaderValue, StatusCode, header};
 use serde::Deserialize;
 
 use crate::{
-    query::{Accept, QueryApi, message},
+    query::{Accept, QueryApi, QueryReply, message},
     response::secured,
 };
 
@@ -97,10 +97,10 @@ fn version(head: &str) -> &str {
 
 /// The events of a watch at `path`, which is below the group and version.
 pub(crate) async fn events(api: &dyn QueryApi, path: &str) -> Response {
-    let (parts, body) = api
-        .get(&format!("{BASE}{path}"), Accept::Table)
-        .await
-        .into_parts();
+    let QueryReply::Response(watch) = api.ask(&format!("{BASE}{path}"), Accept::Table).await else {
+        return refused(StatusCode::INTERNAL_SERVER_ERROR, Body::empty()).await;
+    };
+    let (parts, body) = watch.into_parts();
     if !parts.status.is_success() {
         return refused(parts.status, body).await;
     }
@@ -122,7 +122,7 @@ pub(crate) async fn events(api: &dyn QueryApi, path: &str) -> Response {
 }
 
 /// Browsers do not open events again that were refused with a status.
-async fn refused(status: http::StatusCode, body: Body) -> Response {
+async fn refused(status: StatusCode, body: Body) -> Response {
     let bytes = axum::body::to_bytes(body, MAX_REFUSAL).await;
     let text = message(&bytes.unwrap_or_default());
     let mut response = Response::new(Body::from(text));

@@ -1,6 +1,6 @@
 //! The question of a view, as kubectl, `fleetdex` and OpenSearch ask it.
 
-use fleetdex_query_api::group::BASE;
+use fleetdex_query_api::{answer::Explanation as Explained, group::BASE};
 use futures::future::join_all;
 use maud::{Markup, html};
 use serde_json::Value;
@@ -97,14 +97,14 @@ pub(crate) async fn explained(
 
 async fn explanation(api: &dyn QueryApi, path: &str) -> String {
     let separator = if path.contains('?') { '&' } else { '?' };
-    match ask::<Value>(api, &format!("{path}{separator}explain=true"), Accept::Json).await {
-        Ok(answered) => bodies(&answered.value["requests"]),
+    let path = format!("{path}{separator}explain=true");
+    match ask::<Explained>(api, &path, Accept::Json).await {
+        Ok(answered) => bodies(&answered.value.requests),
         Err(unanswered) => format!("# {}", unanswered.message),
     }
 }
 
-fn bodies(requests: &Value) -> String {
-    let requests = requests.as_array().map(Vec::as_slice).unwrap_or_default();
+fn bodies(requests: &[Value]) -> String {
     let texts = requests
         .iter()
         .map(|body| serde_json::to_string_pretty(body).unwrap_or_default());

@@ -3,7 +3,11 @@
 use async_trait::async_trait;
 use axum::{body::Body, response::Response};
 use bytes::Bytes;
-use fleetdex_query_api::{group::BASE, media_type, warning};
+use fleetdex_query_api::{
+    answer::{Answer, Explanation, FleetReport, FoundObject, RelatedObjectList, Table},
+    group::BASE,
+    media_type, warning,
+};
 use http::{HeaderMap, StatusCode, header::WARNING};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use serde::de::DeserializeOwned;
@@ -19,8 +23,59 @@ const MAX_WARNINGS: usize = 10;
 /// The query API, as the caller of the page may use it.
 #[async_trait]
 pub trait QueryApi: Send + Sync {
-    /// The response to a GET of `path`, which may have a query.
-    async fn get(&self, path: &str, accept: Accept) -> Response;
+    /// What a GET of `path`, which may have a query, is answered with.
+    async fn ask(&self, path: &str, accept: Accept) -> QueryReply;
+}
+
+/// What the query API replies with.
+#[derive(Debug)]
+pub enum QueryReply {
+    /// An answer, which is not encoded, with warnings for the caller.
+    Answer(Box<Answer>, Vec<String>),
+    /// Objects as they are stored, events, or a refusal.
+    Response(Response),
+}
+
+/// What a view reads of an answer.
+pub(crate) trait Read: DeserializeOwned {
+    /// Reads an answer; `None` if it is of another kind.
+    fn of(answer: Answer) -> Option<Self>;
+}
+
+impl Read for Table<FoundObject> {
+    fn of(answer: Answer) -> Option<Self> {
+        match answer {
+            Answer::Table(table) => Some(table),
+            _ => None,
+        }
+    }
+}
+
+impl Read for RelatedObjectList {
+    fn of(answer: Answer) -> Option<Self> {
+        match answer {
+            Answer::Related(list) => Some(list),
+            _ => None,
+        }
+    }
+}
+
+impl Read for FleetReport {
+    fn of(answer: Answer) -> Option<Self> {
+        match answer {
+            Answer::Fleet(report) => Some(*report),
+            _ => None,
+        }
+    }
+}
+
+impl Read for Explanation {
+    fn of(answer: Answer) -> Option<Self> {
+        match answer {
+            Answer::Explanation(explanation) => Some(explanation),
+            _ => None,
+        }
+    }
 }
 
 /// The representation that a view asks for.
@@ -59,13 +114,23 @@ pub(crate) struct QueryRefusal {
 /// A question's result.
 pub(crate) type QueryAnswer<T> = Result<Answered<T>, QueryRefusal>;
 
-/// Asks for JSON below the group and version.
-pub(crate) async fn ask<T: DeserializeOwned>(
-    api: &dyn QueryApi,
-    path: &str,
-    accept: Accept,
-) -> QueryAnswer<T> {
-    let (parts, body) = api.get(&format!("{BASE}{path}"), accept).await.into_parts();
+/// Asks a question below the group and version.
+pub(crate) async fn ask<T: Read>(api: &dyn QueryApi, path: &str, accept: Accept) -> QueryAnswer<T> {
+    match api.ask(&format!("{BASE}{path}"), accept).await {
+        QueryReply::Answer(answer, warnings) => {
+            let value = T::of(*answer).ok_or_else(|| unreadable("it is of another kind"))?;
+            Ok(Answered {
+                value,
+                warnings: warnings.into_iter().take(MAX_WARNINGS).collect(),
+            })
+        }
+        QueryReply::Response(response) => decode(response).await,
+    }
+}
+
+/// Decodes a list of objects as they are stored.
+async fn decode<T: DeserializeOwned>(response: Response) -> QueryAnswer<T> {
+    let (parts, body) = response.into_parts();
     let bytes = read(body).await?;
     if !parts.status.is_success() {
         return Err(QueryRefusal {
@@ -77,14 +142,18 @@ pub(crate) async fn ask<T: DeserializeOwned>(
     if bytes.iter().filter(is_separator).count() > MAX_ANSWER_VALUES {
         return Err(too_large());
     }
-    let value = serde_json::from_slice(&bytes).map_err(|error| QueryRefusal {
-        status: StatusCode::INTERNAL_SERVER_ERROR,
-        message: format!("The answer cannot be shown here: {error}. Ask with kubectl or fleetdex."),
-    })?;
+    let value = serde_json::from_slice(&bytes).map_err(|error| unreadable(&error.to_string()))?;
     Ok(Answered {
         value,
         warnings: warnings(&parts.headers),
     })
+}
+
+fn unreadable(cause: &str) -> QueryRefusal {
+    QueryRefusal {
+        status: StatusCode::INTERNAL_SERVER_ERROR,
+        message: format!("The answer cannot be shown here: {cause}. Ask with kubectl or fleetdex."),
+    }
 }
 
 async fn read(body: Body) -> Result<Bytes, QueryRefusal> {

@@ -1,14 +1,13 @@
 //! One object as the index has it.
 
-use std::collections::BTreeMap;
-
+use fleetdex_query_api::answer::{Answer, ListMetadata};
 use http::StatusCode;
 use serde::Deserialize;
 use serde_json::Value;
 
 use crate::{
     address::ObjectAddress,
-    query::{Accept, Answered, QueryAnswer, QueryApi, QueryRefusal, ask},
+    query::{Accept, Answered, QueryAnswer, QueryApi, QueryRefusal, Read, ask},
 };
 
 /// An object.
@@ -23,15 +22,15 @@ pub(crate) struct StoredObject {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct ObjectList {
-    metadata: ListFreshness,
+    metadata: ListMetadata,
     items: Vec<Value>,
 }
 
-/// What a list says about its age.
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct ListFreshness {
-    as_of: BTreeMap<String, String>,
+impl Read for ObjectList {
+    fn of(_: Answer) -> Option<Self> {
+        // Lists of one kind are sent as they are stored.
+        None
+    }
 }
 
 /// The object at an address, not older than a version, which is a parameter of the query API or empty. 404 if the caller sees none there.
@@ -48,7 +47,10 @@ pub(crate) async fn stored_object(
     Ok(Answered {
         value: StoredObject {
             object,
-            as_of: metadata.as_of.get(address.cluster.as_str()).cloned(),
+            as_of: metadata
+                .as_of
+                .get(&address.cluster)
+                .map(ToString::to_string),
         },
         warnings: listed.warnings,
     })

@@ -4,11 +4,12 @@ use std::sync::Mutex;
 
 use async_trait::async_trait;
 use axum::{body::Body, response::Response};
+use fleetdex_query_api::answer::Answer;
 use http::StatusCode;
 use http_body_util::BodyExt as _;
 use serde_json::{Value, json};
 
-use crate::{Accept, QueryApi, respond};
+use crate::{Accept, QueryApi, QueryReply, respond};
 
 const HOSTILE: &str = "<script>alert(1)</script>\"'&";
 const PAGE: &str = "/ui/clusters/member1/apis/apps/v1/namespaces/shop/deployments/checkout";
@@ -18,24 +19,40 @@ struct PreparedApi(Vec<(&'static str, Value)>);
 
 #[async_trait]
 impl QueryApi for PreparedApi {
-    async fn get(&self, path: &str, _accept: Accept) -> Response {
+    async fn ask(&self, path: &str, _accept: Accept) -> QueryReply {
         let below = path
             .strip_prefix("/apis/search.fleetdex.io/v1alpha1")
             .unwrap();
         let answers =
             |start: &str| below == start || start != "/clusters" && below.starts_with(start);
         let found = self.0.iter().find(|(start, _)| answers(start));
-        let (status, body) = match found {
-            Some((_, body)) => (StatusCode::OK, body.clone()),
-            None => (
-                StatusCode::NOT_FOUND,
-                json!({ "message": format!("no answer for {below}") }),
-            ),
+        let Some((_, body)) = found else {
+            let body = json!({ "message": format!("no answer for {below}") });
+            let mut response = Response::new(Body::from(body.to_string()));
+            *response.status_mut() = StatusCode::NOT_FOUND;
+            return QueryReply::Response(response);
         };
-        let mut response = Response::new(Body::from(body.to_string()));
-        *response.status_mut() = status;
-        response
+        match answer(below, body) {
+            Some(answer) => QueryReply::Answer(Box::new(answer), Vec::new()),
+            None => QueryReply::Response(Response::new(Body::from(body.to_string()))),
+        }
     }
+}
+
+/// What the server does not encode for the page; `None` for objects as they are stored.
+fn answer(below: &str, body: &Value) -> Option<Answer> {
+    let body = body.clone();
+    if body.get("requests").is_some() {
+        return Some(Answer::Explanation(serde_json::from_value(body).unwrap()));
+    }
+    let path = below.split('?').next().unwrap_or_default();
+    let root = path.split('/').nth(1).unwrap_or_default();
+    Some(match root {
+        "objects" => Answer::Table(serde_json::from_value(body).unwrap()),
+        "related" => Answer::Related(serde_json::from_value(body).unwrap()),
+        "clusters" if path == "/clusters" => Answer::Fleet(serde_json::from_value(body).unwrap()),
+        _ => return None,
+    })
 }
 
 async fn view(api: &PreparedApi, address: &str) -> (StatusCode, String) {
@@ -81,8 +98,18 @@ fn found() -> Value {
 fn fleet() -> PreparedApi {
     let object = json!({ "apiVersion": "apps/v1", "kind": "Deployment", "metadata": { "name": "checkout", "uid": "u1", "labels": { "a": HOSTILE } },
         "status": { "conditions": [{ "type": HOSTILE, "status": "True", "lastTransitionTime": "2026-02-03T10:00:00Z" }] } });
-    let related = json!({ "items": [{ "kind": HOSTILE, "metadata": { "name": HOSTILE, "annotations": { "fleetdex.io/health": HOSTILE } },
-        "relation": { "direction": "uses", "name": HOSTILE, "exists": false } }] });
+    let related = json!({
+        "kind": "RelatedObjectList",
+        "apiVersion": "search.fleetdex.io/v1alpha1",
+        "metadata": {},
+        "items": [{
+            "apiVersion": "v1", "kind": HOSTILE,
+            "metadata": { "name": HOSTILE, "annotations": { "fleetdex.io/health": HOSTILE } },
+            "relation": {
+                "direction": "uses", "name": HOSTILE, "via": "", "depth": 1, "exists": false,
+            },
+        }],
+    });
     PreparedApi(vec![
         ("/objects?q=", found()),
         ("/clusters/member1/apis", json!({ "items": [object] })),
@@ -90,8 +117,19 @@ fn fleet() -> PreparedApi {
         ("/related/apis", related),
         (
             "/clusters",
-            json!({ "clusters": [{ "name": "member1", "state": "Stale", "message": HOSTILE, "gaps": [HOSTILE] }],
-            "registries": [{ "name": HOSTILE, "status": { "conditions": [{ "type": "Ready", "status": "False", "reason": "Failed", "message": HOSTILE }] } }] }),
+            json!({
+                "kind": "FleetReport",
+                "apiVersion": "search.fleetdex.io/v1alpha1",
+                "metadata": {},
+                "clusters": [{
+                    "name": "member1", "state": "Stale", "message": HOSTILE, "kinds": 1,
+                    "gaps": [HOSTILE],
+                }],
+                "registries": [{ "name": HOSTILE, "status": { "conditions": [{
+                    "type": "Ready", "status": "False", "reason": "Failed", "message": HOSTILE,
+                    "lastTransitionTime": "2026-01-01T00:00:00Z",
+                }] } }],
+            }),
         ),
     ])
 }
@@ -142,9 +180,9 @@ struct RecordedApi(PreparedApi, Mutex<Vec<String>>);
 
 #[async_trait]
 impl QueryApi for RecordedApi {
-    async fn get(&self, path: &str, accept: Accept) -> Response {
+    async fn ask(&self, path: &str, accept: Accept) -> QueryReply {
         self.1.lock().unwrap().push(path.to_owned());
-        self.0.get(path, accept).await
+        self.0.ask(path, accept).await
     }
 }
 

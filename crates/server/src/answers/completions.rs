@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use axum::response::Response;
-use fleetdex_query_api::question::CompletionsRequest;
+use fleetdex_query_api::{answer::Answer, question::CompletionsRequest};
 
 use crate::{
     answers::{
-        objects::{across_kinds, reserve_selection, respond_across_kinds},
+        objects::{across_kinds, all_warnings, reserve_selection},
+        reply::Reply,
         state::Answers,
     },
     api_error::ApiError,
@@ -24,7 +24,7 @@ pub(crate) async fn complete_search(
     catalog: &Arc<Catalog>,
     request: &CompletionsRequest,
     representation: Representation,
-) -> Result<Response, ApiError> {
+) -> Result<Reply, ApiError> {
     let _reservation = reserve_selection(answers, caller, &request.others.list)?;
     // Clusters that the caller may not see are not found; a name that is being written is no reason for a refusal.
     let kinds = across_kinds(answers, caller, catalog, &[]).await?;
@@ -32,6 +32,10 @@ pub(crate) async fn complete_search(
         answers.limits.reserve_query(caller, bytes)
     })
     .await?;
-    let result = completions::document(&found, request)?;
-    respond_across_kinds(&result, representation, &request.ignored, &warnings).await
+    let warnings = all_warnings(&request.ignored, warnings);
+    Ok(Reply::of(
+        Answer::Completions(found),
+        representation,
+        warnings,
+    ))
 }

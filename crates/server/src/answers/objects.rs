@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use axum::{body::Body, extract::Request, response::Response};
+use axum::{body::Body, extract::Request};
 use fleetdex_core::{
     model::ClusterName,
     query::{Requester, ResourceName},
@@ -10,15 +10,16 @@ use fleetdex_core::{
 use fleetdex_interpreter::results;
 use fleetdex_query_api::{
     access::Attributes,
+    answer::Answer,
     question::{
         AggregateRequest, ImagesRequest, ListRequest, MergedRequest, ObjectsRequest,
         RelatedRequest, SearchRequest,
     },
 };
-use serde_json::value::RawValue;
 
 use crate::{
     answers::{
+        reply::{Reply, encoded},
         request_body::json_body,
         response::{counted_document, tagged, unknown_parameters, with_warnings},
         state::Answers,
@@ -55,7 +56,7 @@ pub(crate) async fn list_objects(
     catalog: &Arc<Catalog>,
     request: &ListRequest,
     representation: Representation,
-) -> Result<Response, ApiError> {
+) -> Result<Reply, ApiError> {
     let PermittedQuery {
         plan,
         warnings,
@@ -63,11 +64,8 @@ pub(crate) async fn list_objects(
         ..
     } = permitted_query(answers, caller, catalog, request).await?;
     if request.options.explain {
-        let explained = explain::list(&plan, request).await?;
-        return Ok(with_warnings(
-            counted_document(&explained, representation).await?,
-            &warnings,
-        ));
+        let explained = Answer::Explanation(explain::list(&plan, request).await?);
+        return Ok(Reply::of(explained, representation, warnings));
     }
     let representation = narrowed(representation, request);
     // A client that lists usually watches next.
@@ -75,11 +73,8 @@ pub(crate) async fn list_objects(
     let planned = answers.moves.planned(catalog, &answers.catalog);
     let keys = &answers.keys;
     let response = list::respond(&planned, plan, request, representation, caller, keys).await?;
-    let response = tagged(response);
-    Ok(with_warnings(
-        response.map(|body| reserved(body, reservation)),
-        &warnings,
-    ))
+    let response = tagged(response).map(|body| reserved(body, reservation));
+    Ok(Reply::Response(with_warnings(response, &warnings)))
 }
 
 /// Counts objects, or explains the counts.
@@ -89,7 +84,7 @@ pub(crate) async fn count_objects(
     catalog: &Arc<Catalog>,
     request: &AggregateRequest,
     representation: Representation,
-) -> Result<Response, ApiError> {
+) -> Result<Reply, ApiError> {
     let PermittedQuery {
         plan,
         warnings,
@@ -97,19 +92,13 @@ pub(crate) async fn count_objects(
         reservation: _reservation,
     } = permitted_query(answers, caller, catalog, &request.list).await?;
     aggregate::check_keys(catalog.find(&plan.query.resource), request)?;
-    let result = if request.list.options.explain {
-        explain::counts(&plan, request).await?
+    let answer = if request.list.options.explain {
+        Answer::Explanation(explain::counts(&plan, request).await?)
     } else {
-        aggregate::document(
-            &aggregate::count(plan, request).await?,
-            request,
-            representation.output,
-        )?
+        let counted = aggregate::count(plan, request).await?;
+        aggregate::answer(counted, request, representation.output)
     };
-    Ok(with_warnings(
-        counted_document(&result, representation).await?,
-        &warnings,
-    ))
+    Ok(Reply::of(answer, representation, warnings))
 }
 
 /// Searches objects of every kind.
@@ -119,13 +108,14 @@ pub(crate) async fn search_objects(
     catalog: &Arc<Catalog>,
     request: &ObjectsRequest,
     representation: Representation,
-) -> Result<Response, ApiError> {
+) -> Result<Reply, ApiError> {
     let list = &request.list;
     let _reservation = reserve_selection(answers, caller, list)?;
     let kinds = across_kinds(answers, caller, catalog, &list.clusters).await?;
     let (found, warnings) = objects::search(&kinds, request).await?;
-    let result = objects::document(&found, representation.output)?;
-    respond_across_kinds(&result, representation, &list.ignored, &warnings).await
+    let answer = objects::answer(found, representation.output);
+    let warnings = all_warnings(&list.ignored, warnings);
+    Ok(Reply::of(answer, representation, warnings))
 }
 
 /// Searches all kinds.
@@ -135,21 +125,23 @@ pub(crate) async fn search_all_kinds(
     catalog: &Arc<Catalog>,
     request: &SearchRequest,
     representation: Representation,
-) -> Result<Response, ApiError> {
+) -> Result<Reply, ApiError> {
     let list = &request.list;
     let _reservation = reserve_selection(answers, caller, list)?;
     let named = search::named_clusters(request);
     let kinds = across_kinds(answers, caller, catalog, &named).await?;
-    if request.explain {
+    let (answer, warnings) = if request.explain {
         let (explanation, warnings) = search::explain(&kinds, request).await?;
-        return respond_across_kinds(&explanation, representation, &list.ignored, &warnings).await;
-    }
-    let (found, warnings) = search::search(&kinds, request, &answers.keys, |bytes| {
-        answers.limits.reserve_query(caller, bytes)
-    })
-    .await?;
-    let result = objects::document(&found, representation.output)?;
-    respond_across_kinds(&result, representation, &list.ignored, &warnings).await
+        (Answer::Explanation(explanation), warnings)
+    } else {
+        let found = search::search(&kinds, request, &answers.keys, |bytes| {
+            answers.limits.reserve_query(caller, bytes)
+        });
+        let (found, warnings) = found.await?;
+        (objects::answer(found, representation.output), warnings)
+    };
+    let warnings = all_warnings(&list.ignored, warnings);
+    Ok(Reply::of(answer, representation, warnings))
 }
 
 /// Finds the relations of an object.
@@ -159,12 +151,13 @@ pub(crate) async fn related_objects(
     catalog: &Arc<Catalog>,
     request: &RelatedRequest,
     representation: Representation,
-) -> Result<Response, ApiError> {
+) -> Result<Reply, ApiError> {
     let list = &request.list;
     let kinds = across_kinds(answers, caller, catalog, &list.clusters).await?;
     let (found, warnings) = related::search(&kinds, request).await?;
-    let result = related::document(&found, representation.output)?;
-    respond_across_kinds(&result, representation, &list.ignored, &warnings).await
+    let answer = related::answer(&found, representation.output);
+    let warnings = all_warnings(&list.ignored, warnings);
+    Ok(Reply::of(answer, representation, warnings))
 }
 
 /// Shows one object as all clusters have it.
@@ -174,13 +167,15 @@ pub(crate) async fn merged_object(
     catalog: &Arc<Catalog>,
     request: &MergedRequest,
     representation: Representation,
-) -> Result<Response, ApiError> {
+) -> Result<Reply, ApiError> {
     let list = &request.list;
     let kinds = across_kinds(answers, caller, catalog, &list.clusters).await?;
     let interpreter = interpreter(answers, kinds.catalog(), caller);
     let (object, warnings) = merged::merge(&kinds, &interpreter, request).await?;
     let result = merged::document(&object, representation.output)?;
-    respond_across_kinds(&result, representation, &list.ignored, &warnings).await
+    let response = counted_document(result.get(), representation).await?;
+    let warnings = all_warnings(&list.ignored, warnings);
+    Ok(Reply::Response(with_warnings(response, &warnings)))
 }
 
 /// Reports how the clusters that the caller may see are read, and the registries to those who may
@@ -190,7 +185,7 @@ pub(crate) async fn report_fleet(
     caller: &Caller,
     catalog: &Arc<Catalog>,
     representation: Representation,
-) -> Result<Response, ApiError> {
+) -> Result<Reply, ApiError> {
     let mode = &answers.authentication_mode;
     let visible = visible_catalog(mode, caller, catalog, &[], None).await?;
     let registries = match mode {
@@ -204,8 +199,9 @@ pub(crate) async fn report_fleet(
             }
         }
     };
-    let report = fleet::document(&visible, &answers.metrics.lags(), registries)?;
-    counted_document(&report, representation).await
+    let report = fleet::report(&visible, &answers.metrics.lags(), registries);
+    let answer = Answer::Fleet(Box::new(report));
+    Ok(Reply::of(answer, representation, Vec::new()))
 }
 
 /// Counts the images of Pods.
@@ -215,7 +211,7 @@ pub(crate) async fn count_images(
     catalog: &Arc<Catalog>,
     request: &ImagesRequest,
     representation: Representation,
-) -> Result<Response, ApiError> {
+) -> Result<Reply, ApiError> {
     let PermittedQuery {
         plan,
         mut warnings,
@@ -224,11 +220,8 @@ pub(crate) async fn count_images(
     } = permitted_query(answers, caller, catalog, &request.list).await?;
     let (counts, incomplete) = images::count(plan).await?;
     warnings.extend(incomplete);
-    let result = images::document(&counts, representation.output)?;
-    Ok(with_warnings(
-        counted_document(&result, representation).await?,
-        &warnings,
-    ))
+    let answer = images::answer(counts, representation.output);
+    Ok(Reply::of(answer, representation, warnings))
 }
 
 /// Runs an operation of a resource interpreter on the object in the body.
@@ -238,7 +231,7 @@ pub(crate) async fn interpret(
     catalog: &Arc<Catalog>,
     request: Request,
     representation: Representation,
-) -> Result<Response, ApiError> {
+) -> Result<Reply, ApiError> {
     let interpreter = interpreter(answers, catalog, caller);
     let body = json_body(&answers.limits, request).await?;
     let interpreted =
@@ -250,10 +243,11 @@ pub(crate) async fn interpret(
         "interpretedBy".to_owned(),
         interpreted.interpreted_by.into(),
     );
-    Ok(with_warnings(
-        counted_document(&aggregate::raw(&result.into())?, representation).await?,
+    let response = counted_document(&encoded(&result)?, representation).await?;
+    Ok(Reply::Response(with_warnings(
+        response,
         &interpreter.warnings(),
-    ))
+    )))
 }
 
 /// Runs operations for a request that begins now.
@@ -289,18 +283,11 @@ pub(super) async fn across_kinds<'s>(
     AcrossKinds::new(mode, permits, caller, catalog, named).await
 }
 
-pub(super) async fn respond_across_kinds(
-    result: &RawValue,
-    representation: Representation,
-    ignored: &[String],
-    warnings: &[String],
-) -> Result<Response, ApiError> {
+/// The warnings of an answer about several kinds: about ignored parameters, and what is missing.
+pub(super) fn all_warnings(ignored: &[String], warnings: Vec<String>) -> Vec<String> {
     let mut all = unknown_parameters(ignored);
-    all.extend(bounded(warnings.to_vec()));
-    Ok(with_warnings(
-        counted_document(result, representation).await?,
-        &all,
-    ))
+    all.extend(bounded(warnings));
+    all
 }
 
 /// A query plan for a caller.

@@ -10,8 +10,9 @@ use axum::{
 use fleetdex_limits::request::UserRequest;
 use fleetdex_query_api::{
     question::{self, GroupDiscovery, Question, VerifyRequest},
-    uri::{QueryParameters, RequestUri},
+    uri::RequestUri,
 };
+use serde_json::value::RawValue;
 
 use super::{
     aggregated_discovery::{aggregated_discovery, wants_aggregated},
@@ -20,7 +21,8 @@ use super::{
         attributes, count_images, count_objects, interpret, list_objects, merged_object,
         related_objects, report_fleet, search_all_kinds, search_objects,
     },
-    response::{document, json, options, unknown_parameters, with_warnings},
+    reply::Reply,
+    response::{document, json, options, unknown_parameters},
     state::Answers,
     watches::{watch_all_kinds, watch_objects},
 };
@@ -37,9 +39,9 @@ use crate::{
 };
 
 impl Answers {
-    /// Answers a question of a caller who may ask it. The request has its body, and the means to
-    /// upgrade the connection.
-    pub async fn answer(
+    /// The response to a question of a caller who may ask it. The request has its body, and the
+    /// means to upgrade the connection.
+    pub async fn respond(
         &self,
         caller: &Caller,
         uri: &RequestUri<'_>,
@@ -60,18 +62,37 @@ impl Answers {
                 allowed,
             });
         }
-        let ignored = unknown_parameters(&question::ignored(&question, uri.query())?);
         let computes_much = question.computes_much();
-        let response = Box::pin(respond(self, caller, question, uri.query(), request));
-        let response = if computes_much {
-            let computing = UserRequest::current().computing();
-            let response = computing.run_task(response).await;
-            response.ok_or(ApiError::TooManyRequests)?
-        } else {
-            response.await
-        };
-        Ok(with_warnings(response?, &ignored))
+        let reply = reply(self, caller, uri, question, request);
+        let response = async { reply.await?.into_response().await };
+        run(computes_much, response).await
     }
+
+    /// The answer to a question of a caller who may ask it, which is not encoded.
+    pub(crate) async fn answer(
+        &self,
+        caller: &Caller,
+        uri: &RequestUri<'_>,
+        question: Question,
+        request: Request,
+    ) -> Result<Reply, ApiError> {
+        let computes_much = question.computes_much();
+        let reply = reply(self, caller, uri, question, request);
+        run(computes_much, reply).await
+    }
+}
+
+/// Runs what computes much by the turns of users.
+async fn run<T: Send>(
+    computes_much: bool,
+    answer: impl Future<Output = Result<T, ApiError>> + Send,
+) -> Result<T, ApiError> {
+    let answer = Box::pin(answer);
+    if !computes_much {
+        return answer.await;
+    }
+    let computed = UserRequest::current().computing().run_task(answer).await;
+    computed.ok_or(ApiError::TooManyRequests)?
 }
 
 /// Without the registries nothing is known of what could be queried: an empty answer, or one that
@@ -87,105 +108,94 @@ fn check_registries_are_read(parsed: &Question, catalog: &Catalog) -> Result<(),
     catalog.check_registries_are_read()
 }
 
-/// The response to a parsed request.
-async fn respond(
+/// What a question is answered with.
+async fn reply(
     answers: &Answers,
     caller: &Caller,
-    parsed: Question,
-    query: &QueryParameters<'_>,
+    uri: &RequestUri<'_>,
+    question: Question,
     request: Request,
-) -> Result<Response, ApiError> {
+) -> Result<Reply, ApiError> {
+    let ignored = unknown_parameters(&question::ignored(&question, uri.query())?);
     let catalog = Arc::clone(&answers.catalog.borrow());
-    check_registries_are_read(&parsed, &catalog)?;
-    match parsed {
-        Question::Version => document(
-            &discovery::version()?,
-            represented(&request, query, Endpoint::Document)?,
-        ),
-        Question::Discovery(GroupDiscovery::Groups) if wants_aggregated(&request) => {
-            Ok(aggregated_discovery())
-        }
-        Question::Discovery(which) => document(
-            &discovery::group_discovery(&which)?,
-            represented(&request, query, Endpoint::Document)?,
-        ),
-        Question::OpenApi(which) => document(
-            &group_discovery::open_api(which)?,
-            represented(&request, query, Endpoint::Document)?,
-        ),
+    check_registries_are_read(&question, &catalog)?;
+    if question == Question::Discovery(GroupDiscovery::Groups) && wants_aggregated(&request) {
+        return Ok(Reply::Response(aggregated_discovery()));
+    }
+    let shown = match endpoint(&question) {
+        Some(endpoint) => Representation::negotiate(endpoint, request.headers(), uri.query())?,
+        None => Representation::PLAIN,
+    };
+    let authorized_as = attributes(&request);
+    let reply = match question {
+        Question::Version => own_document(&discovery::version()?, shown),
+        Question::Discovery(which) => own_document(&discovery::group_discovery(&which)?, shown),
+        Question::OpenApi(which) => own_document(&group_discovery::open_api(which)?, shown),
         Question::List(list) if list.watch_options.watch => {
-            let representation = represented(&request, query, Endpoint::Watch)?;
-            watch_objects(
-                answers,
-                caller,
-                &catalog,
-                &list,
-                representation,
-                attributes(&request),
-            )
-            .await
+            let watched = watch_objects(answers, caller, &catalog, &list, shown, authorized_as);
+            watched.await.map(Reply::Response)
         }
-        Question::List(list) => {
-            let representation = represented(&request, query, Endpoint::List)?;
-            list_objects(answers, caller, &catalog, &list, representation).await
-        }
+        Question::List(list) => list_objects(answers, caller, &catalog, &list, shown).await,
         Question::Aggregate(counts) => {
-            let representation = represented(&request, query, Endpoint::Counts)?;
-            count_objects(answers, caller, &catalog, &counts, representation).await
+            count_objects(answers, caller, &catalog, &counts, shown).await
         }
         Question::Objects(search) => {
-            let representation = represented(&request, query, Endpoint::Counts)?;
-            search_objects(answers, caller, &catalog, &search, representation).await
+            search_objects(answers, caller, &catalog, &search, shown).await
         }
-        Question::Search(search) => {
-            let Some(watch) = search.watch else {
-                let representation = represented(&request, query, Endpoint::Counts)?;
-                return search_all_kinds(answers, caller, &catalog, &search, representation).await;
-            };
-            let representation = represented(&request, query, Endpoint::Watch)?;
-            let authorized_as = attributes(&request);
-            let search = (&*search, watch);
-            watch_all_kinds(
-                answers,
-                caller,
-                &catalog,
-                search,
-                representation,
-                authorized_as,
-            )
-            .await
-        }
+        Question::Search(search) => match search.watch {
+            None => search_all_kinds(answers, caller, &catalog, &search, shown).await,
+            Some(watch) => {
+                let search = (&*search, watch);
+                let watched =
+                    watch_all_kinds(answers, caller, &catalog, search, shown, authorized_as);
+                watched.await.map(Reply::Response)
+            }
+        },
         Question::Completions(completed) => {
-            let representation = represented(&request, query, Endpoint::Document)?;
-            complete_search(answers, caller, &catalog, &completed, representation).await
+            complete_search(answers, caller, &catalog, &completed, shown).await
         }
         Question::Related(search) => {
-            let representation = represented(&request, query, Endpoint::Counts)?;
-            related_objects(answers, caller, &catalog, &search, representation).await
+            related_objects(answers, caller, &catalog, &search, shown).await
         }
-        Question::Merged(merged) => {
-            let representation = represented(&request, query, Endpoint::Counts)?;
-            merged_object(answers, caller, &catalog, &merged, representation).await
-        }
-        Question::Images(images) => {
-            let representation = represented(&request, query, Endpoint::Counts)?;
-            count_images(answers, caller, &catalog, &images, representation).await
-        }
-        Question::Interpret => {
-            let representation = represented(&request, query, Endpoint::Document)?;
-            interpret(answers, caller, &catalog, request, representation).await
-        }
-        Question::Clusters => {
-            let representation = represented(&request, query, Endpoint::Document)?;
-            report_fleet(answers, caller, &catalog, representation).await
-        }
-        Question::Changes(changes_request) => {
-            let body =
-                changes::respond(&catalog, &changes_request, answers.catalog.clone()).await?;
-            Ok(json(StatusCode::OK, body))
+        Question::Merged(merged) => merged_object(answers, caller, &catalog, &merged, shown).await,
+        Question::Images(images) => count_images(answers, caller, &catalog, &images, shown).await,
+        Question::Interpret => interpret(answers, caller, &catalog, request, shown).await,
+        Question::Clusters => report_fleet(answers, caller, &catalog, shown).await,
+        Question::Changes(since) => {
+            let body = changes::respond(&catalog, &since, answers.catalog.clone()).await?;
+            Ok(Reply::Response(json(StatusCode::OK, body)))
         }
         Question::Verify(request) => verify(answers, caller, &catalog, &request).await,
-    }
+    };
+    reply.map(|reply| reply.warning(&ignored))
+}
+
+/// By which rules the representation of an answer is negotiated; `None` for lines of JSON, which
+/// other replicas and the command line read whatever they accept.
+fn endpoint(question: &Question) -> Option<Endpoint> {
+    Some(match question {
+        Question::Changes(_) | Question::Verify(_) => return None,
+        Question::List(list) if list.watch_options.watch => Endpoint::Watch,
+        Question::Search(search) if search.watch.is_some() => Endpoint::Watch,
+        Question::List(_) => Endpoint::List,
+        Question::Aggregate(_)
+        | Question::Objects(_)
+        | Question::Search(_)
+        | Question::Related(_)
+        | Question::Merged(_)
+        | Question::Images(_) => Endpoint::Counts,
+        Question::Version
+        | Question::Discovery(_)
+        | Question::OpenApi(_)
+        | Question::Completions(_)
+        | Question::Interpret
+        | Question::Clusters => Endpoint::Document,
+    })
+}
+
+/// A document of this server itself.
+fn own_document(json: &RawValue, shown: Representation) -> Result<Reply, ApiError> {
+    Ok(Reply::Response(document(json, shown)?))
 }
 
 /// Verifies the clusters that a caller may see, or those that this replica reads for another one.
@@ -194,7 +204,7 @@ async fn verify(
     caller: &Caller,
     catalog: &Arc<Catalog>,
     request: &VerifyRequest,
-) -> Result<Response, ApiError> {
+) -> Result<Reply, ApiError> {
     let verification = if request.is_of_replica {
         Verification::for_replica(catalog, &request.clusters)
     } else {
@@ -203,13 +213,5 @@ async fn verify(
         Verification::of(catalog, &request.clusters, visible.as_ref())?
     };
     let body = verification.start(answers.peers.clone());
-    Ok(json(StatusCode::OK, body))
-}
-
-fn represented(
-    request: &Request,
-    query: &QueryParameters<'_>,
-    endpoint: Endpoint,
-) -> Result<Representation, ApiError> {
-    Representation::negotiate(endpoint, request.headers(), query)
+    Ok(Reply::Response(json(StatusCode::OK, body)))
 }

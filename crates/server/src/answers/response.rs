@@ -48,10 +48,9 @@ pub(crate) fn document(
 
 /// A document of what the fleet has, within the memory of the request.
 pub(crate) async fn counted_document(
-    json_text: &RawValue,
+    json_text: &str,
     representation: Representation,
 ) -> Result<Response, ApiError> {
-    let json_text = json_text.get();
     let mut shown = CountedBytes::new();
     shown.make_room(representation.needed(json_text)).await?;
     shown.bytes = representation.document(json_text)?;

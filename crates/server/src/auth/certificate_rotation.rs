@@ -98,46 +98,7 @@ impl CertificateRotation {
         client: Client,
         telemetry: Telemetry,
     ) -> Result<Self, CertificateRotationError> {
-        let (first, source) = match (
-            &args.tls_cert_file,
-            &args.tls_private_key_file,
-            &args.api_service,
-        ) {
-            (Some(certificate), Some(key), _) => {
-                let files = KeyPairFiles {
-                    certificate: certificate.clone(),
-                    key: key.clone(),
-                };
-                let current = files.read().await?;
-                (
-                    files.certified(&current)?,
-                    CertificateSource::Files {
-                        files,
-                        authority: args.tls_ca_file.clone(),
-                        leaves_ca_bundle: args.leave_ca_bundle,
-                        current,
-                    },
-                )
-            }
-            (_, _, Some(service)) => {
-                let hosts = service.hosts();
-                let authority = Box::new(SharedAuthority::new(
-                    client.clone(),
-                    &service.namespace,
-                    &args.serving_secret,
-                ));
-                (
-                    CertificateAuthority::create(None)?.sign(&hosts)?,
-                    CertificateSource::Shared {
-                        authority,
-                        hosts,
-                        current: None,
-                        leaf: Vec::new(),
-                    },
-                )
-            }
-            _ => return Err(CertificateRotationError::NoSource),
-        };
+        let (first, source) = CertificateSource::open(args, &client).await?;
         let service = args
             .api_service
             .clone()
@@ -207,18 +168,13 @@ impl CertificateRotation {
     }
 
     async fn update(&mut self) -> Result<(), CertificateRotationError> {
-        let Self {
-            client,
-            service,
-            certificate,
-            source,
-            peer_trust,
-            ..
-        } = self;
-        let name = service
-            .as_ref()
-            .and_then(|(service, _)| service.hosts().into_iter().next());
-        match source {
+        let service = self.service.as_ref();
+        let name = service.and_then(|(service, _)| service.hosts().into_iter().next());
+        let trust = |pem: &[u8]| PeerTrust {
+            authorities: der(pem),
+            name,
+        };
+        match &mut self.source {
             CertificateSource::Files {
                 files,
                 authority,
@@ -227,7 +183,7 @@ impl CertificateRotation {
             } => {
                 let key_pair = files.read().await?;
                 if key_pair != *current {
-                    certificate.replace(files.certified(&key_pair)?);
+                    self.certificate.replace(files.certified(&key_pair)?);
                     *current = key_pair;
                     tracing::info!(
                         "serving with a new certificate from {}",
@@ -239,15 +195,11 @@ impl CertificateRotation {
                     None => None,
                 };
                 // Without an authority, a self-signed certificate is its own.
-                let pem = authority
-                    .as_deref()
-                    .map_or_else(|| current.certificate_pem(), str::as_bytes);
-                peer_trust.send_replace(Some(PeerTrust {
-                    authorities: der(pem),
-                    name,
-                }));
+                let own = || current.certificate_pem();
+                let pem = authority.as_deref().map_or_else(own, str::as_bytes);
+                self.peer_trust.send_replace(Some(trust(pem)));
                 let ca_bundle = authority.as_deref().filter(|_| !*leaves_ca_bundle);
-                register(client, service.as_ref(), ca_bundle).await?;
+                register(&self.client, service, ca_bundle).await?;
             }
             CertificateSource::Shared {
                 authority,
@@ -256,26 +208,58 @@ impl CertificateRotation {
                 leaf,
             } => {
                 let shared = authority.current().await?;
-                peer_trust.send_replace(Some(PeerTrust {
-                    authorities: der(shared.certificates.as_bytes()),
-                    name,
-                }));
+                let trusted = trust(shared.certificates.as_bytes());
+                self.peer_trust.send_replace(Some(trusted));
                 // The control plane must know the authority before it meets its certificates.
-                register(client, service.as_ref(), Some(&shared.certificates)).await?;
+                register(&self.client, service, Some(&shared.certificates)).await?;
                 if current.as_ref() != Some(&shared) || is_renewable(leaf) {
                     let signed: CertifiedKey = shared.sign(hosts)?;
-                    *leaf = signed
-                        .cert
-                        .first()
-                        .map(|der| der.to_vec())
-                        .unwrap_or_default();
-                    certificate.replace(signed);
+                    let first = signed.cert.first();
+                    *leaf = first.map(|der| der.to_vec()).unwrap_or_default();
+                    self.certificate.replace(signed);
                     *current = Some(shared);
                     tracing::info!(hosts = hosts.join(","), "serving with a new certificate");
                 }
             }
         }
         Ok(())
+    }
+}
+
+impl CertificateSource {
+    /// The source that the arguments name, with its first certificate.
+    async fn open(
+        args: &SecureServingArgs,
+        client: &Client,
+    ) -> Result<(CertifiedKey, Self), CertificateRotationError> {
+        if let (Some(certificate), Some(key)) = (&args.tls_cert_file, &args.tls_private_key_file) {
+            let files = KeyPairFiles {
+                certificate: certificate.clone(),
+                key: key.clone(),
+            };
+            let current = files.read().await?;
+            let first = files.certified(&current)?;
+            let source = Self::Files {
+                files,
+                authority: args.tls_ca_file.clone(),
+                leaves_ca_bundle: args.leave_ca_bundle,
+                current,
+            };
+            return Ok((first, source));
+        }
+        let service = args.api_service.as_ref();
+        let service = service.ok_or(CertificateRotationError::NoSource)?;
+        let hosts = service.hosts();
+        let (namespace, secret) = (&service.namespace, &args.serving_secret);
+        let authority = SharedAuthority::new(client.clone(), namespace, secret);
+        let first = CertificateAuthority::create(None)?.sign(&hosts)?;
+        let source = Self::Shared {
+            authority: Box::new(authority),
+            hosts,
+            current: None,
+            leaf: Vec::new(),
+        };
+        Ok((first, source))
     }
 }
 

@@ -33,17 +33,13 @@ pub(super) async fn authenticate(
 }
 
 /// Authorizes a request, and responds to it.
-pub(super) async fn authorize(
+pub(super) async fn respond(
     api: &ApiState,
     caller: &Caller,
     uri: &RequestUri<'_>,
     mut request: Request,
 ) -> Result<Response, ApiError> {
-    if let AuthenticationMode::Delegated(auth) = &api.answers.authentication_mode {
-        let attributes = Attributes::of(request.method(), uri);
-        auth.authorizer().check(caller, &attributes).await?;
-        request.extensions_mut().insert(attributes);
-    }
+    authorize(api, caller, uri, &mut request).await?;
     match Asked::parse(request.method(), uri)? {
         Asked::Fleet(asked) => {
             let (answers, members) = (&api.answers, &*api.members);
@@ -52,6 +48,21 @@ pub(super) async fn authorize(
             ))
             .await
         }
-        Asked::Question(question) => api.answers.answer(caller, uri, question, request).await,
+        Asked::Question(question) => api.answers.respond(caller, uri, question, request).await,
     }
+}
+
+/// Refuses a request that the control plane does not allow.
+pub(super) async fn authorize(
+    api: &ApiState,
+    caller: &Caller,
+    uri: &RequestUri<'_>,
+    request: &mut Request,
+) -> Result<(), ApiError> {
+    if let AuthenticationMode::Delegated(auth) = &api.answers.authentication_mode {
+        let attributes = Attributes::of(request.method(), uri);
+        auth.authorizer().check(caller, &attributes).await?;
+        request.extensions_mut().insert(attributes);
+    }
+    Ok(())
 }

@@ -16,12 +16,13 @@ use axum::{
 use fleetdex_limits::request::UserRequest;
 use fleetdex_query_api::{
     class::RequestClass,
-    group::{GROUPS, VERSION},
+    group::API_VERSION,
+    question,
     uri::{QueryParameters, RequestUri},
 };
 use fleetdex_ui::{
-    Accept, LOGIN_PATH, LOGOUT_PATH, QueryApi, ROOT, SignIn, SignInProblem, asset, failed, login,
-    secured, wants_page,
+    Accept, LOGIN_PATH, LOGOUT_PATH, QueryApi, QueryReply, ROOT, SignIn, SignInProblem, asset,
+    failed, login, secured, wants_page,
 };
 use percent_encoding::percent_decode_str;
 use serde_json::json;
@@ -32,7 +33,10 @@ use super::{
     dispatch::{authenticate, authorize},
 };
 use crate::{
-    answers::response::{json, refusal},
+    answers::{
+        reply::Reply,
+        response::{json, refusal},
+    },
     api_error::ApiError,
     auth::{
         authenticate::{RemoteClient, bearer_token},
@@ -175,7 +179,7 @@ async fn make_link(api: &ApiState, request: Request) -> Response {
     };
     let made = json!({
         "kind": "PageLink",
-        "apiVersion": format!("{}/{VERSION}", GROUPS[0]),
+        "apiVersion": API_VERSION,
         "path": link(&code),
         "expiresInSeconds": LINK_LIFETIME.as_secs(),
     });
@@ -292,23 +296,27 @@ struct CallerQueries<'q> {
 
 #[async_trait]
 impl QueryApi for CallerQueries<'_> {
-    async fn get(&self, path: &str, accept: Accept) -> Response {
-        match Box::pin(self.answer(path, accept)).await {
-            Ok(response) => response,
-            Err(error) => refusal(&error),
+    async fn ask(&self, path: &str, accept: Accept) -> QueryReply {
+        match Box::pin(self.reply(path, accept)).await {
+            Ok(Reply::Answer(answer, _, warnings)) => QueryReply::Answer(answer, warnings),
+            Ok(Reply::Response(response)) => QueryReply::Response(response),
+            Err(error) => QueryReply::Response(refusal(&error)),
         }
     }
 }
 
 impl CallerQueries<'_> {
-    async fn answer(&self, target: &str, accept: Accept) -> Result<Response, ApiError> {
-        let request = Request::get(target)
+    async fn reply(&self, target: &str, accept: Accept) -> Result<Reply, ApiError> {
+        let mut request = Request::get(target)
             .header(ACCEPT, accept.header())
             .body(Body::empty())
             .map_err(|error| ApiError::bad_request(error.to_string()))?;
         let target = request.uri().clone();
         let uri = RequestUri::parse(target.path(), target.query())?;
-        authorize(self.api, self.caller, &uri, request).await
+        authorize(self.api, self.caller, &uri, &mut request).await?;
+        let question = question::parse(&uri)?;
+        let answers = &self.api.answers;
+        answers.answer(self.caller, &uri, question, request).await
     }
 }
 

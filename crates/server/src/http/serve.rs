@@ -22,7 +22,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     api_state::ApiState,
     compression,
-    dispatch::{authenticate, authorize},
+    dispatch::{authenticate, respond},
     listen::{ListenError, Listener},
     page,
     request_trace::{RequestTrace, logged, traced},
@@ -259,7 +259,7 @@ async fn admit(
     let answered = async {
         let (in_flight, request) = api.answers.limits.admit(&caller, class, request).await?;
         in_flight
-            .run(Box::pin(authorize(api, &caller, &uri, request)))
+            .run(Box::pin(respond(api, &caller, &uri, request)))
             .await
     };
     traced(trace.and_then(RequestTrace::authenticated), answered).await

@@ -8,10 +8,11 @@ use fleetdex_core::{
 };
 use fleetdex_interpreter::field_selector::IMAGE;
 use fleetdex_query_api::{
-    group::{GROUPS, VERSION},
+    answer::{Answer, Counts, FoundObject, GroupCount, ListMetadata, Row, Table},
+    group::API_VERSION,
     question::AggregateRequest,
 };
-use serde_json::{Value, json, value::RawValue};
+use serde_json::Value;
 use tokio::time::timeout;
 
 use super::query_plan::{QueryPlan, refused};
@@ -64,62 +65,53 @@ pub async fn count(plan: QueryPlan, request: &AggregateRequest) -> Result<Groups
     Ok(counted.map_err(|_| ApiError::Timeout(TIMEOUT.as_secs()))??)
 }
 
-/// The result as JSON: an `Aggregate`, or the same as a Table.
-pub fn document(
-    groups: &Groups,
-    request: &AggregateRequest,
-    output: OutputKind,
-) -> Result<Box<RawValue>, ApiError> {
+/// The answer: an `Aggregate`, or the same as a Table.
+pub fn answer(groups: Groups, request: &AggregateRequest, output: OutputKind) -> Answer {
     if let OutputKind::Table(version, _) = output {
-        return raw(&table(groups, request, version));
+        return Answer::Table(table(&groups, request, version));
     }
-    let items: Vec<Value> = groups
-        .groups
-        .iter()
-        .map(|group| json!({ "values": group.values, "count": group.count }))
-        .collect();
-    raw(&json!({
-        "kind": "Aggregate",
-        "apiVersion": format!("{}/{VERSION}", GROUPS[0]),
-        "metadata": {},
-        "by": request.by.iter().map(name).collect::<Vec<String>>(),
-        "total": groups.total,
-        "others": groups.others,
-        "items": items,
-    }))
-}
-
-/// A column for each key, and one for the counts.
-fn table(groups: &Groups, request: &AggregateRequest, version: MetaVersion) -> Value {
-    let column = |name: &str, kind: &str, description: &str| json!({ "name": name, "type": kind, "format": "", "description": description, "priority": 0 });
-    let keys = request.by.iter().map(|key| match key {
-        GroupKey::Cluster => column("Cluster", "string", "The member that holds the objects."),
-        GroupKey::Namespace => column("Namespace", "string", "The namespace of the objects."),
-        GroupKey::Label(label) => column(label, "string", "The value of this label."),
-        GroupKey::Field(path) => column(path.as_str(), "string", "What this field reads."),
-    });
-    let columns: Vec<Value> = keys
-        .chain([column("Count", "integer", "How many objects there are.")])
-        .collect();
-    let row = |group: &Group| {
-        let values = group
-            .values
-            .iter()
-            .map(|value| json!(value.as_deref().unwrap_or("<none>")));
-        json!({ "cells": values.chain([json!(group.count)]).collect::<Vec<Value>>() })
+    let item = |group: Group| GroupCount {
+        values: group.values,
+        count: group.count,
     };
-    json!({
-        "kind": "Table",
-        "apiVersion": version.api_version(),
-        "metadata": {},
-        "columnDefinitions": columns,
-        "rows": groups.groups.iter().map(row).collect::<Vec<Value>>(),
+    Answer::Counts(Counts {
+        kind: "Aggregate".to_owned(),
+        api_version: API_VERSION.to_owned(),
+        metadata: ListMetadata::default(),
+        by: request.by.iter().map(name).collect(),
+        total: groups.total,
+        others: groups.others,
+        items: groups.groups.into_iter().map(item).collect(),
     })
 }
 
-/// Serializes a document.
-pub fn raw(document: &Value) -> Result<Box<RawValue>, ApiError> {
-    serde_json::value::to_raw_value(document).map_err(|error| ApiError::Internal(error.to_string()))
+/// A column for each key, and one for the counts.
+fn table(groups: &Groups, request: &AggregateRequest, version: MetaVersion) -> Table<FoundObject> {
+    let keys = request.by.iter().map(|key| match key {
+        GroupKey::Cluster => ("Cluster", "The member that holds the objects.", 0),
+        GroupKey::Namespace => ("Namespace", "The namespace of the objects.", 0),
+        GroupKey::Label(label) => (&**label, "The value of this label.", 0),
+        GroupKey::Field(path) => (path.as_str(), "What this field reads.", 0),
+    });
+    let columns: Vec<_> = keys
+        .chain([("Count", "How many objects there are.", 0)])
+        .collect();
+    let row = |group: &Group| {
+        let values = group.values.iter();
+        let values = values.map(|value| Value::from(value.as_deref().unwrap_or("<none>")));
+        Row {
+            cells: values.chain([group.count.into()]).collect(),
+            object: None,
+        }
+    };
+    let rows = groups.groups.iter().map(row).collect();
+    let metadata = ListMetadata::default();
+    let mut table = Table::new(version.api_version(), metadata, &columns, rows);
+    let counts = table.column_definitions.iter_mut().flatten().last();
+    if let Some(counts) = counts {
+        "integer".clone_into(&mut counts.cell_type);
+    }
+    table
 }
 
 /// A key as it is written in the parameter `by`.

@@ -15,19 +15,15 @@ use fleetdex_core::{
 use fleetdex_interpreter::image;
 use fleetdex_limits::fair_semaphore::FairPermit;
 use fleetdex_query_api::{
-    group::{GROUPS, VERSION},
+    answer::SearchCompletions,
     question::{CompletionsRequest, SearchRequest},
 };
-use fleetdex_search::{
-    Completion, Completions, MAX_ITEMS, ValueSet, WantedValues, complete, wanted_values,
-};
+use fleetdex_search::{MAX_ITEMS, ValueSet, WantedValues, complete, wanted_values};
 use futures::future::try_join_all;
-use serde_json::{Map, Value, json, value::RawValue};
 use tokio::time::timeout;
 
 use super::{
     across_kinds::{AcrossKinds, TIMEOUT},
-    aggregate::raw,
     search::{QUERY_COPIES, StoreQueries, queries},
 };
 use crate::api_error::ApiError;
@@ -42,7 +38,7 @@ pub async fn completions(
     kinds: &AcrossKinds<'_>,
     request: &CompletionsRequest,
     reserve: impl FnOnce(usize) -> Result<Vec<FairPermit<Arc<str>>>, ApiError>,
-) -> Result<(Completions, Vec<String>), ApiError> {
+) -> Result<(SearchCompletions, Vec<String>), ApiError> {
     let wanted = wanted_values(&request.text, request.cursor);
     let (queries, warnings) = if wanted.iter().any(|wanted| wanted.of != ValueSet::Clusters) {
         permitted_queries(kinds, &request.others).await?
@@ -64,29 +60,8 @@ pub async fn completions(
         known.insert(wanted, values);
     }
     let completions = complete(&request.text, request.cursor, &known);
+    let completions = SearchCompletions::new(&request.text, completions);
     Ok((completions, warnings.into_iter().collect()))
-}
-
-/// The completions as JSON, with what is wrong with the text.
-pub fn document(
-    completions: &Completions,
-    request: &CompletionsRequest,
-) -> Result<Box<RawValue>, ApiError> {
-    let item = |item: &Completion| json!({ "text": item.text, "detail": item.detail, "finished": item.is_finished });
-    let items: Vec<Value> = completions.items.iter().map(item).collect();
-    let replace = &completions.replace;
-    let mut document = Map::new();
-    document.insert("kind".to_owned(), "SearchCompletions".into());
-    let api_version = format!("{}/{VERSION}", GROUPS[0]);
-    document.insert("apiVersion".to_owned(), api_version.into());
-    let replace = json!({ "start": replace.start, "end": replace.end });
-    document.insert("replace".to_owned(), replace);
-    document.insert("items".to_owned(), items.into());
-    if let Err(error) = fleetdex_search::parse(&request.text) {
-        let error = json!({ "column": error.column, "message": error.message });
-        document.insert("error".to_owned(), error);
-    }
-    raw(&document.into())
 }
 
 /// The queries for what the caller may list among what other terms select.

@@ -10,20 +10,20 @@ use fleetdex_core::query::{
     dsl::{self, Paging},
 };
 use fleetdex_query_api::{
-    group::{GROUPS, VERSION},
+    answer::{Explanation, StoreRequests},
     question::{AggregateRequest, ListRequest},
 };
-use serde_json::{Value, json, value::RawValue};
+use serde_json::{Value, json};
 use tokio::time::timeout;
 
-use super::{aggregate::raw, query_plan::QueryPlan};
+use super::query_plan::QueryPlan;
 use crate::api_error::ApiError;
 
 /// How long the store may take to count.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Explains a list.
-pub async fn list(plan: &QueryPlan, request: &ListRequest) -> Result<Box<RawValue>, ApiError> {
+pub async fn list(plan: &QueryPlan, request: &ListRequest) -> Result<Explanation, ApiError> {
     let paging = Paging {
         look_ahead: true,
         ..Paging::default()
@@ -42,18 +42,15 @@ pub async fn list(plan: &QueryPlan, request: &ListRequest) -> Result<Box<RawValu
     } else {
         objects.div_ceil(page)
     };
-    document(
+    Ok(document(
         plan,
         &bodies,
         json!({ "objects": objects, "pageSize": page, "pages": pages }),
-    )
+    ))
 }
 
 /// Explains counts.
-pub async fn counts(
-    plan: &QueryPlan,
-    request: &AggregateRequest,
-) -> Result<Box<RawValue>, ApiError> {
+pub async fn counts(plan: &QueryPlan, request: &AggregateRequest) -> Result<Explanation, ApiError> {
     let mut bodies = Vec::new();
     for part in plan.stores.parts() {
         let requests = composites(&part.query(&plan.query), &request.by)
@@ -63,7 +60,11 @@ pub async fn counts(
             .map(|request| request.body(None, composite::PAGE));
         bodies.push(of_part.collect());
     }
-    document(plan, &bodies, json!({ "objects": count(plan).await? }))
+    Ok(document(
+        plan,
+        &bodies,
+        json!({ "objects": count(plan).await? }),
+    ))
 }
 
 fn refused(error: &QueryError) -> ApiError {
@@ -82,12 +83,8 @@ async fn count(plan: &QueryPlan) -> Result<u64, ApiError> {
 }
 
 /// The explanation; `bodies` are the request bodies of each store.
-fn document(
-    plan: &QueryPlan,
-    bodies: &[Vec<Value>],
-    mut estimate: Value,
-) -> Result<Box<RawValue>, ApiError> {
-    let requests: Vec<&Value> = bodies.iter().flatten().collect();
+fn document(plan: &QueryPlan, bodies: &[Vec<Value>], mut estimate: Value) -> Explanation {
+    let requests: Vec<Value> = bodies.iter().flatten().cloned().collect();
     let size = requests
         .iter()
         .map(|request| size(&request["query"]))
@@ -95,22 +92,21 @@ fn document(
     estimate["requests"] = requests.len().into();
     estimate["clauses"] = size.clauses.into();
     estimate["values"] = size.values.into();
-    let mut explanation = json!({
-        "kind": "Explanation",
-        "apiVersion": format!("{}/{VERSION}", GROUPS[0]),
-        "metadata": {},
-        "store": plan.stores.names(),
-        "permitted": permitted(&plan.query.permitted),
-        "estimate": estimate,
-        "requests": requests,
-    });
+    let mut explanation = Explanation {
+        store: Some(plan.stores.names()),
+        permitted: Some(permitted(&plan.query.permitted)),
+        estimate: Some(estimate),
+        ..Explanation::of(requests)
+    };
     if bodies.len() > 1 {
         let stores = plan.stores.parts().iter().zip(bodies);
-        explanation["stores"] = stores
-            .map(|(part, requests)| json!({ "store": part.name.as_str(), "requests": requests }))
-            .collect();
+        let of_store = stores.map(|(part, requests)| StoreRequests {
+            store: part.name.to_string(),
+            requests: requests.clone(),
+        });
+        explanation.stores = of_store.collect();
     }
-    raw(&explanation)
+    explanation
 }
 
 /// `"everything"`, or the clusters and namespaces that the caller may see.

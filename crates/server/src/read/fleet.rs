@@ -11,32 +11,19 @@ use std::{
 };
 
 use fleetdex_core::{model::ClusterName, query::ResourceName};
-use fleetdex_crds::registry::ResourceRegistryStatus;
 use fleetdex_query_api::{
     access::Attributes,
+    answer::{ClusterReport, ClusterState, FleetReport, RegistryReport},
     group::{GROUPS, VERSION},
 };
-use jiff::Timestamp;
-use serde::Serialize;
-use serde_json::{json, value::RawValue};
 
-use super::aggregate::raw;
-use crate::{api_error::ApiError, catalog::Catalog};
+use crate::catalog::Catalog;
 
 /// Gaps of a cluster that the report has.
 const MAX_GAPS: usize = 20;
 
 /// Why a connected cluster is stale. The gaps name the resources, for those who may see them.
 const DELAYED: &str = "read, but changes of it wait for the store";
-
-/// A registry and its status.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct RegistryReport {
-    /// Its name.
-    pub name: String,
-    /// Its status.
-    pub status: ResourceRegistryStatus,
-}
 
 /// Where the statuses of registries come from.
 pub trait RegistrySource: Send + Sync {
@@ -69,75 +56,30 @@ impl fmt::Debug for Registries {
     }
 }
 
-/// How a cluster is read.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct ClusterReport<'c> {
-    name: &'c ClusterName,
-    state: ClusterState,
-    /// Why it is not current.
-    #[serde(skip_serializing_if = "str::is_empty")]
-    message: &'c str,
-    /// The time of what is shown, if the cluster is not read at present.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    since: Option<Timestamp>,
-    /// How long the oldest received change that is not stored yet has waited, if this replica reads the cluster.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    lag_seconds: Option<f64>,
-    /// The replica that reads it, if that is another one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    replica: Option<&'c str>,
-    /// How many of its kinds are registered.
-    kinds: usize,
-    /// What is missing of it, in whole sentences.
-    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
-    gaps: BTreeSet<&'c str>,
-}
-
-/// Whether the objects of a cluster are as they are there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-enum ClusterState {
-    /// Its changes arrive.
-    Current,
-    /// It is disconnected, or its changes wait for the store; its objects are as they were.
-    Stale,
-    /// It has not been read since the start.
-    Unread,
-}
-
 /// What a caller needs to see the registries: the right that `kubectl get resourceregistries` needs.
 pub fn registries_access() -> Attributes {
     let registries = ResourceName::new(GROUPS[1], "resourceregistries");
     Attributes::of_objects("list", &registries, VERSION, None, None)
 }
 
-/// The report. `catalog` is what the caller may see, `registries` only there if the caller may list them.
-pub fn document(
+/// The report. `catalog` is what the caller may see, `registries` only there if the caller may list
+/// them.
+pub fn report(
     catalog: &Catalog,
     lags: &BTreeMap<ClusterName, Duration>,
     registries: Option<Vec<RegistryReport>>,
-) -> Result<Box<RawValue>, ApiError> {
-    let clusters = clusters(catalog, lags, registries.is_some());
-    let mut report = json!({
-        "kind": "FleetReport",
-        "apiVersion": format!("{}/{VERSION}", GROUPS[0]),
-        "metadata": {},
-        "clusters": clusters,
-    });
-    if let Some(registries) = registries {
-        report["registries"] = json!(registries);
-    }
-    raw(&report)
+) -> FleetReport {
+    FleetReport::new(clusters(catalog, lags, registries.is_some()), registries)
 }
 
-fn clusters<'c>(
-    catalog: &'c Catalog,
+fn clusters(
+    catalog: &Catalog,
     lags: &BTreeMap<ClusterName, Duration>,
     with_gaps: bool,
-) -> Vec<ClusterReport<'c>> {
+) -> Vec<ClusterReport> {
     let undiscovered: BTreeMap<&ClusterName, &str> = catalog.undiscovered().collect();
     let replicas: BTreeMap<&ClusterName, &str> = catalog.peer_clusters().collect();
-    let report = |name| {
+    let report = |name: &ClusterName| {
         let delayed = catalog.delayed_since(name, None);
         let (state, message) = match (undiscovered.get(name), catalog.stale(name)) {
             (Some(message), _) => (ClusterState::Unread, *message),
@@ -146,16 +88,16 @@ fn clusters<'c>(
             (None, None) => (ClusterState::Current, ""),
         };
         ClusterReport {
-            name,
+            name: name.clone(),
             state,
-            message,
+            message: message.to_owned(),
             since: catalog.stale_since(name).or(delayed),
             // The changes of a disconnected cluster do not arrive at all.
             lag_seconds: lags
                 .get(name)
                 .filter(|_| state == ClusterState::Current || message == DELAYED)
                 .map(|lag| (lag.as_secs_f64() * 1_000.0).trunc() / 1_000.0),
-            replica: replicas.get(name).copied(),
+            replica: replicas.get(name).map(|replica| (*replica).to_owned()),
             kinds: kinds(catalog, name),
             gaps: if with_gaps {
                 gaps(catalog, name)
@@ -176,12 +118,12 @@ fn kinds(catalog: &Catalog, cluster: &ClusterName) -> usize {
     has_it.count()
 }
 
-fn gaps<'c>(catalog: &'c Catalog, cluster: &ClusterName) -> BTreeSet<&'c str> {
+fn gaps(catalog: &Catalog, cluster: &ClusterName) -> BTreeSet<String> {
     let resources = catalog.resources();
     let sentences = resources.flat_map(|registered| {
         let gaps = catalog.gaps(&registered.name);
         gaps.filter(|((of, _), _)| of == cluster)
-            .map(|(_, sentence)| sentence)
+            .map(|(_, sentence)| sentence.to_owned())
     });
     sentences.take(MAX_GAPS).collect()
 }
@@ -189,16 +131,16 @@ fn gaps<'c>(catalog: &'c Catalog, cluster: &ClusterName) -> BTreeSet<&'c str> {
 #[cfg(test)]
 mod tests {
     use fleetdex_store::memory::Memory;
-    use serde_json::Value;
+    use jiff::Timestamp;
+    use serde_json::{Value, json};
 
     use super::*;
     use crate::fake;
 
-    fn report(catalog: &Catalog, registries: Option<Vec<RegistryReport>>) -> Value {
+    fn shown(catalog: &Catalog, registries: Option<Vec<RegistryReport>>) -> Value {
         let lags = ["member1", "member2"]
             .map(|name| (fake::cluster(name), Duration::from_micros(1_500_900)));
-        let document = document(catalog, &lags.into(), registries).unwrap();
-        serde_json::from_str(document.get()).unwrap()
+        serde_json::to_value(report(catalog, &lags.into(), registries)).unwrap()
     }
 
     fn catalog() -> Catalog {
@@ -214,7 +156,7 @@ mod tests {
 
     #[test]
     fn clusters_have_their_states_and_administrators_see_the_gaps() {
-        let seen = report(&catalog(), Some(Vec::new()));
+        let seen = shown(&catalog(), Some(Vec::new()));
         let clusters = seen["clusters"].as_array().unwrap();
         let states: Vec<&str> = clusters
             .iter()
@@ -234,7 +176,7 @@ mod tests {
 
     #[test]
     fn others_see_neither_registries_nor_gaps() {
-        let seen = report(&catalog(), None);
+        let seen = shown(&catalog(), None);
         assert!(seen.get("registries").is_none());
         assert!(seen["clusters"][0].get("gaps").is_none());
     }

@@ -7,44 +7,36 @@ use std::{
 };
 
 use fleetdex_core::{
-    model::{CLUSTER_ANNOTATION, ClusterName, JsonTree, MemberMask},
+    model::{ClusterName, JsonTree, MemberMask},
     query::Hit,
     selector::{FieldSelector, FieldTest},
 };
 use fleetdex_interpreter::field_selector::IMAGE;
 use fleetdex_interpreter::{image, pod_template};
-use fleetdex_query_api::group::{GROUPS, VERSION};
-use serde_json::{Value, json, value::RawValue};
+use fleetdex_query_api::{
+    answer::{
+        Answer, FoundAnnotations, FoundMetadata, ImageCount, ImageCountList, ListMetadata, Table,
+    },
+    group::API_VERSION,
+};
 use tokio::time::timeout;
 
 use super::{
-    aggregate::raw,
-    object_summary::{ResultExtent, table},
+    object_summary::row,
     page_reader::{PAGE_TIMEOUT, PageReader},
     query_plan::QueryPlan,
 };
-use crate::{
-    api_error::ApiError,
-    render::representation::{MetaVersion, OutputKind},
-};
+use crate::{api_error::ApiError, render::representation::OutputKind};
 
 /// Rows of a result at most: images times clusters.
 const MAX_ROWS: usize = 10_000;
 
 /// The columns of a Table.
-const COLUMNS: [(&str, &str, u8); 3] = [
+const COLUMNS: [(&str, &str, i32); 3] = [
     ("Image", "The image as the Pods name it.", 0),
     ("Cluster", "The member that holds the Pods.", 0),
     ("Pods", "How many Pods have the image.", 0),
 ];
-
-/// How many Pods of a cluster have an image.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ImageCount {
-    image: String,
-    cluster: ClusterName,
-    pods: u64,
-}
 
 /// What is read of a Pod.
 static READ: LazyLock<MemberMask> = LazyLock::new(|| {
@@ -59,8 +51,10 @@ static READ: LazyLock<MemberMask> = LazyLock::new(|| {
 /// Counts of images.
 #[derive(Default)]
 pub struct ImageCounts {
-    counts: Vec<ImageCount>,
-    extent: ResultExtent,
+    /// The most frequent images first.
+    counts: Vec<((String, ClusterName), u64)>,
+    /// Whether images are left out.
+    is_cut: bool,
 }
 
 /// Counts the images of all Pods of a query, the most frequent first, and warnings about what is missing.
@@ -90,24 +84,10 @@ pub async fn count(plan: QueryPlan) -> Result<(ImageCounts, Vec<String>), ApiErr
     let warnings = is_cut.then(|| {
         format!("more than {MAX_ROWS} images are left out; name clusters, namespaces or an image")
     });
-    let counts = ImageCounts {
-        counts: sorted(counts),
-        extent: ResultExtent::cut(is_cut),
-    };
+    let mut counts: Vec<_> = counts.into_iter().collect();
+    counts.sort_by_key(|(_, pods)| Reverse(*pods));
+    let counts = ImageCounts { counts, is_cut };
     Ok((counts, warnings.into_iter().collect()))
-}
-
-fn sorted(counts: BTreeMap<(String, ClusterName), u64>) -> Vec<ImageCount> {
-    let rows = counts
-        .into_iter()
-        .map(|((image, cluster), pods)| ImageCount {
-            image,
-            cluster,
-            pods,
-        });
-    let mut rows: Vec<ImageCount> = rows.collect();
-    rows.sort_by_key(|row| Reverse(row.pods));
-    rows
 }
 
 /// The distinct images of a Pod, of containers and image volumes.
@@ -133,39 +113,49 @@ fn is_wanted(image: &str, wanted: Option<&BTreeSet<String>>) -> bool {
     wanted.is_none_or(|wanted| image::terms(image).iter().any(|term| wanted.contains(term)))
 }
 
-/// The result as JSON: an `ImageCountList`, or a Table.
-pub fn document(found: &ImageCounts, output: OutputKind) -> Result<Box<RawValue>, ApiError> {
-    let ImageCounts { counts, extent } = found;
-    if let OutputKind::Table(version, _) = output {
-        let rows: Vec<Value> = counts.iter().map(|count| row(count, version)).collect();
-        return raw(&table(&COLUMNS, &rows, &extent.metadata().into(), version));
-    }
-    let api_version = format!("{}/{VERSION}", GROUPS[0]);
-    let item = |count: &ImageCount| {
-        json!({
-            "kind": "ImageCount",
-            "apiVersion": api_version,
-            "metadata": metadata(count),
-            "image": count.image,
-            "cluster": count.cluster.as_str(),
-            "pods": count.pods,
-        })
+/// The answer: an `ImageCountList`, or a Table.
+pub fn answer(found: ImageCounts, output: OutputKind) -> Answer {
+    let metadata = ListMetadata {
+        incomplete: found.is_cut,
+        ..ListMetadata::default()
     };
-    raw(&json!({
-        "kind": "ImageCountList",
-        "apiVersion": api_version,
-        "metadata": extent.metadata(),
-        "items": counts.iter().map(item).collect::<Vec<Value>>(),
-    }))
-}
-
-fn metadata(count: &ImageCount) -> Value {
-    json!({ "name": count.image, "annotations": { CLUSTER_ANNOTATION: count.cluster.as_str() } })
-}
-
-fn row(count: &ImageCount, version: MetaVersion) -> Value {
-    json!({
-        "cells": [count.image, count.cluster.as_str(), count.pods.to_string()],
-        "object": { "kind": "PartialObjectMetadata", "apiVersion": version.api_version(), "metadata": metadata(count) },
+    let counts = found.counts.into_iter();
+    if let OutputKind::Table(version, _) = output {
+        let row = |((image, cluster), pods): ((String, ClusterName), u64)| {
+            let metadata = image_metadata(&image, &cluster);
+            let cells = vec![
+                image.into(),
+                cluster.as_str().into(),
+                pods.to_string().into(),
+            ];
+            row(cells, metadata, version)
+        };
+        let rows = counts.map(row).collect();
+        return Answer::Table(Table::new(version.api_version(), metadata, &COLUMNS, rows));
+    }
+    let item = |((image, cluster), pods): ((String, ClusterName), u64)| ImageCount {
+        kind: "ImageCount".to_owned(),
+        api_version: API_VERSION.to_owned(),
+        metadata: image_metadata(&image, &cluster),
+        image,
+        cluster,
+        pods,
+    };
+    Answer::Images(ImageCountList {
+        kind: "ImageCountList".to_owned(),
+        api_version: API_VERSION.to_owned(),
+        metadata,
+        items: counts.map(item).collect(),
     })
+}
+
+fn image_metadata(image: &str, cluster: &ClusterName) -> FoundMetadata {
+    FoundMetadata {
+        name: image.to_owned(),
+        annotations: FoundAnnotations {
+            cluster: cluster.to_string(),
+            ..FoundAnnotations::default()
+        },
+        ..FoundMetadata::default()
+    }
 }

@@ -15,11 +15,10 @@ use fleetdex_limits::{
     computing::UserComputing,
     request::{SMALL_PAGE_BYTES, UserRequest},
 };
-use fleetdex_query_api::question::ListRequest;
+use fleetdex_query_api::{answer::ListMetadata, question::ListRequest};
 use fleetdex_store::merged::Merged;
 use futures::{Stream, stream::try_unfold};
 use jiff::Timestamp;
-use serde_json::json;
 
 use super::{
     counted_bytes::CountedBytes,
@@ -92,26 +91,20 @@ pub async fn respond(
     let one_page = request.limit.is_some();
     let remaining = first.remaining;
     let reader = PageReader::begin(stores, query, first, one_page);
-    let mut metadata = json!({ "resourceVersion": version.to_string() });
-    if let Some(cursor) = reader.cursor().filter(|_| one_page) {
-        let cursors = plan.stores.split(cursor);
-        metadata["continue"] = token(
-            &Continuation {
-                version: Some(version),
-                cursors,
-            },
-            &bound,
-            keys,
-        )?
-        .into();
-        if let Some(remaining) = remaining.filter(|_| !request.options.without_remaining_count) {
-            metadata["remainingItemCount"] = remaining.into();
-        }
-    }
-    if !plan.as_of.is_empty() {
-        metadata["asOf"] = json!(plan.as_of);
-    }
-    let encoder = object_encoder.list(&metadata);
+    let next = reader.cursor().filter(|_| one_page);
+    let next = next.map(|cursor| Continuation {
+        version: Some(version),
+        cursors: plan.stores.split(cursor),
+    });
+    let counts = next.is_some() && !request.options.without_remaining_count;
+    let next = next.map(|next| token(&next, &bound, keys)).transpose()?;
+    let encoder = object_encoder.list(&ListMetadata {
+        resource_version: version.to_string(),
+        continue_token: next.unwrap_or_default(),
+        remaining_item_count: remaining.filter(|_| counts),
+        as_of: plan.as_of,
+        ..ListMetadata::default()
+    });
     let media_type = encoder.media_type();
     let is_small = reader.is_whole() && reader.bytes() <= TAGGED_BYTES;
     let list = ListStream {

@@ -16,7 +16,8 @@ use fleetdex_core::{
 };
 use fleetdex_interpreter::{Request, Response, request::AggregatedStatusItem};
 use fleetdex_query_api::{
-    group::{GROUPS, VERSION},
+    answer::{FoundObject, ListMetadata, Table},
+    group::API_VERSION,
     question::MergedRequest,
 };
 use futures::{FutureExt as _, StreamExt as _, future::BoxFuture, stream::FuturesOrdered};
@@ -33,9 +34,8 @@ use self::{
 };
 use super::{
     across_kinds::AcrossKinds,
-    aggregate::raw,
     interpretation::{InterpretationError, RequestInterpreter},
-    object_summary::{ObjectIdentity, ObjectSummary, ResultExtent, table},
+    object_summary::{ObjectIdentity, ObjectSummary},
 };
 use crate::{
     api_error::ApiError,
@@ -48,7 +48,7 @@ const CONCURRENT_MEMBERS: usize = 4;
 const NAMED_CLUSTERS: usize = 10;
 
 /// The columns of a Table.
-const COLUMNS: [(&str, &str, u8); 6] = [
+const COLUMNS: [(&str, &str, i32); 6] = [
     ("Cluster", "The member that holds the object.", 0),
     ("Ready", "Ready replicas, of the desired ones.", 0),
     (
@@ -92,7 +92,7 @@ struct Aggregation {
 #[serde(rename_all = "camelCase")]
 struct MergedDocument<'m> {
     kind: &'static str,
-    api_version: String,
+    api_version: &'static str,
     metadata: Value,
     object: &'m Value,
     aggregated_status: Vec<MemberDocument<'m>>,
@@ -316,8 +316,9 @@ async fn aggregated_status(
 
 /// The result as JSON: a `MergedObject`, or a Table with a row for each cluster.
 pub fn document(merged: &MergedObject, output: OutputKind) -> Result<Box<RawValue>, ApiError> {
+    let internal = |error: serde_json::Error| ApiError::Internal(error.to_string());
     if let OutputKind::Table(version, _) = output {
-        return raw(&rows(merged, version));
+        return to_raw_value(&table(merged, version)).map_err(internal);
     }
     let mut metadata = json!({ "name": merged.name });
     if !merged.namespace.is_empty() {
@@ -325,12 +326,12 @@ pub fn document(merged: &MergedObject, output: OutputKind) -> Result<Box<RawValu
     }
     let document = MergedDocument {
         kind: "MergedObject",
-        api_version: format!("{}/{VERSION}", GROUPS[0]),
+        api_version: API_VERSION,
         metadata,
         object: &merged.object,
         aggregated_status: merged.members.iter().map(member_document).collect(),
     };
-    to_raw_value(&document).map_err(|error| ApiError::Internal(error.to_string()))
+    to_raw_value(&document).map_err(internal)
 }
 
 fn member_document(member: &MemberStatus) -> MemberDocument<'_> {
@@ -354,26 +355,26 @@ fn member_document(member: &MemberStatus) -> MemberDocument<'_> {
     }
 }
 
-fn rows(merged: &MergedObject, version: MetaVersion) -> Value {
+fn table(merged: &MergedObject, version: MetaVersion) -> Table<FoundObject> {
     let now = Timestamp::now();
     let row = |member: &MemberStatus| {
         let found = &member.summary.interpretation;
-        let cells = json!([
-            member.summary.cluster.as_str(),
-            ready(found),
-            found.health,
-            found.health_reason,
-            member.summary.age(now),
-            found.health_message,
-        ]);
-        member.summary.row(&cells, version)
+        let cells = vec![
+            member.summary.cluster.as_str().into(),
+            ready(found).into(),
+            found.health.into(),
+            found.health_reason.as_str().into(),
+            member.summary.age(now).into(),
+            found.health_message.as_str().into(),
+        ];
+        member.summary.row(cells, version)
     };
-    let rows: Vec<Value> = merged.members.iter().map(row).collect();
-    table(
+    let rows = merged.members.iter().map(row).collect();
+    Table::new(
+        version.api_version(),
+        ListMetadata::default(),
         &COLUMNS,
-        &rows,
-        &ResultExtent::default().metadata().into(),
-        version,
+        rows,
     )
 }
 

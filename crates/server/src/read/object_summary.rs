@@ -1,23 +1,17 @@
 //! Objects of several kinds in one result: what they are, and how they are.
 
 use fleetdex_core::{
-    model::{CLUSTER_ANNOTATION, ClusterName, Gvk, Interpretation, split_api_version},
+    model::{ClusterName, Gvk, Interpretation, split_api_version},
     query::{Hit, ResourceName},
 };
+use fleetdex_query_api::answer::{FoundAnnotations, FoundMetadata, FoundObject, Row};
 use jiff::Timestamp;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, PercentEncode, utf8_percent_encode};
 use serde::Deserialize;
-use serde_json::{Map, Value, json};
+use serde_json::Value;
 
-use super::across_kinds::FoundObject;
+use super::across_kinds::FoundObject as ReadObject;
 use crate::render::{representation::MetaVersion, table::human_duration};
-
-/// Annotations of an object's health in a result of several kinds.
-const HEALTH: &str = "fleetdex.io/health";
-const HEALTH_REASON: &str = "fleetdex.io/health-reason";
-const HEALTH_MESSAGE: &str = "fleetdex.io/health-message";
-/// The annotation of an object's path at its API server, which `apiVersion` and `kind` do not tell.
-const NATIVE_PATH: &str = "fleetdex.io/native-path";
 
 /// What stays as it is in a segment of a URL.
 const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC
@@ -69,7 +63,7 @@ struct IdentifiedObject {
     metadata: ObjectIdentity,
 }
 
-impl FoundObject for ObjectSummary {
+impl ReadObject for ObjectSummary {
     /// Its version is that of the object, which its cluster may serve in another one.
     fn of(resource: &ResourceName, kind: &Gvk, hit: &Hit) -> Self {
         let head: Option<IdentifiedObject> = serde_json::from_str(hit.object.get()).ok();
@@ -139,34 +133,32 @@ impl ObjectSummary {
 
     /// Its `PartialObjectMetadata`, with its own `apiVersion` and `kind`, and annotations of its
     /// cluster, path and health.
-    pub fn partial_metadata(&self) -> Value {
+    pub fn partial_metadata(&self) -> FoundObject {
+        FoundObject {
+            api_version: self.kind.api_version(),
+            kind: self.kind.kind.to_string(),
+            metadata: self.found_metadata(),
+        }
+    }
+
+    /// What identifies it, and annotations of its cluster, path and health.
+    pub fn found_metadata(&self) -> FoundMetadata {
         let found = &self.interpretation;
-        let mut annotations = Map::new();
-        for (key, value) in [
-            (CLUSTER_ANNOTATION, self.cluster.as_str()),
-            (NATIVE_PATH, &self.native_path()),
-            (HEALTH, found.health),
-            (HEALTH_REASON, &found.health_reason),
-            (HEALTH_MESSAGE, &found.health_message),
-        ] {
-            if !value.is_empty() {
-                annotations.insert(key.to_owned(), value.into());
-            }
+        let identity = self.metadata.clone();
+        FoundMetadata {
+            name: identity.name,
+            uid: identity.uid,
+            annotations: FoundAnnotations {
+                cluster: self.cluster.to_string(),
+                native_path: self.native_path(),
+                health: found.health.to_owned(),
+                health_reason: found.health_reason.clone(),
+                health_message: found.health_message.clone(),
+            },
+            namespace: identity.namespace,
+            creation_timestamp: identity.creation_timestamp,
+            resource_version: String::new(),
         }
-        let ObjectIdentity {
-            name,
-            namespace,
-            uid,
-            creation_timestamp,
-        } = &self.metadata;
-        let mut metadata = json!({ "name": name, "uid": uid, "annotations": annotations });
-        if !namespace.is_empty() {
-            metadata["namespace"] = json!(namespace);
-        }
-        if let Some(created) = creation_timestamp {
-            metadata["creationTimestamp"] = json!(created);
-        }
-        json!({ "apiVersion": self.kind.api_version(), "kind": &*self.kind.kind, "metadata": metadata })
     }
 
     /// Its age as kubectl shows it.
@@ -175,11 +167,20 @@ impl ObjectSummary {
     }
 
     /// A row of a Table, with these cells.
-    pub fn row(&self, cells: &Value, version: MetaVersion) -> Value {
-        let mut object = self.partial_metadata();
-        object["apiVersion"] = version.api_version().into();
-        object["kind"] = "PartialObjectMetadata".into();
-        json!({ "cells": cells, "object": object })
+    pub fn row(&self, cells: Vec<Value>, version: MetaVersion) -> Row<FoundObject> {
+        row(cells, self.found_metadata(), version)
+    }
+}
+
+/// A row of a Table, with these cells, about the object of this metadata.
+pub fn row(cells: Vec<Value>, metadata: FoundMetadata, version: MetaVersion) -> Row<FoundObject> {
+    Row {
+        cells,
+        object: Some(FoundObject {
+            api_version: version.api_version().to_owned(),
+            kind: "PartialObjectMetadata".to_owned(),
+            metadata,
+        }),
     }
 }
 
@@ -210,53 +211,4 @@ impl ObjectIdentity {
             |created| human_duration(now.duration_since(created).as_secs()),
         )
     }
-}
-
-/// Whether a result has all objects that a request selects, for the metadata of a list.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ResultExtent {
-    /// Whether there are more objects.
-    pub is_cut: bool,
-    /// How many there are more, if that is known.
-    pub remaining: Option<u64>,
-}
-
-impl ResultExtent {
-    /// A result that has all objects, or not.
-    pub fn cut(is_cut: bool) -> Self {
-        Self {
-            is_cut,
-            remaining: None,
-        }
-    }
-
-    /// The metadata of a list: `incomplete` if objects are missing, and their number as
-    /// `remainingItemCount`.
-    pub fn metadata(self) -> Map<String, Value> {
-        let mut metadata = Map::new();
-        if self.is_cut {
-            metadata.insert("incomplete".to_owned(), true.into());
-        }
-        if let Some(remaining) = self.remaining {
-            metadata.insert("remainingItemCount".to_owned(), remaining.into());
-        }
-        metadata
-    }
-}
-
-/// A Table. Columns have a name, a description and a priority: 0 is always shown.
-pub fn table(
-    columns: &[(&str, &str, u8)],
-    rows: &[Value],
-    metadata: &Value,
-    version: MetaVersion,
-) -> Value {
-    let column = |(name, description, priority): &(&str, &str, u8)| json!({ "name": name, "type": "string", "format": "", "description": description, "priority": priority });
-    json!({
-        "kind": "Table",
-        "apiVersion": version.api_version(),
-        "metadata": metadata,
-        "columnDefinitions": columns.iter().map(column).collect::<Vec<Value>>(),
-        "rows": rows,
-    })
 }

@@ -4,14 +4,17 @@ use fleetdex_core::{
     model::Gvk,
     query::{Hit, ResourceName},
 };
-use fleetdex_query_api::question::ObjectsRequest;
+use fleetdex_query_api::{
+    answer::{Answer, FoundObjects, ListMetadata, Table},
+    question::ObjectsRequest,
+};
 use jiff::Timestamp;
-use serde_json::{Map, Value, json, value::RawValue};
+use serde::Serialize;
+use serde_json::{Value, json};
 
 use super::{
     across_kinds::{AcrossKinds, FoundObject as _},
-    aggregate::raw,
-    object_summary::{ObjectSummary, ResultExtent, table},
+    object_summary::ObjectSummary,
 };
 use crate::{
     api_error::ApiError,
@@ -19,7 +22,7 @@ use crate::{
 };
 
 /// The columns of a Table.
-const COLUMNS: [(&str, &str, u8); 8] = [
+const COLUMNS: [(&str, &str, i32); 8] = [
     ("Cluster", "The member that holds the object.", 0),
     ("Namespace", "The namespace of the object.", 0),
     ("Kind", "The kind of the object, with its API group.", 0),
@@ -37,17 +40,7 @@ const COLUMNS: [(&str, &str, u8); 8] = [
 /// Objects of several kinds.
 pub struct FoundSummaries {
     pub(super) objects: Vec<ObjectSummary>,
-    pub(super) extent: ResultExtent,
-    /// What the metadata of the list has besides its extent.
-    pub(super) details: Map<String, Value>,
-}
-
-impl FoundSummaries {
-    fn metadata(&self) -> Value {
-        let mut metadata = self.extent.metadata();
-        metadata.extend(self.details.clone());
-        metadata.into()
-    }
+    pub(super) metadata: ListMetadata,
 }
 
 /// The objects that a request selects, and warnings about what is missing.
@@ -59,22 +52,17 @@ pub async fn search(
     let found = found.await?;
     let mut objects = found.objects;
     let mut warnings: Vec<String> = Vec::new();
-    let mut extent = ResultExtent::cut(found.has_more);
+    let mut metadata = ListMetadata {
+        incomplete: found.has_more,
+        ..ListMetadata::default()
+    };
     if found.has_more {
-        extent.remaining = remaining(kinds, request, objects.len()).await;
-        warnings.push(cut_warning(objects.len(), extent.remaining));
+        metadata.remaining_item_count = remaining(kinds, request, objects.len()).await;
+        warnings.push(cut_warning(objects.len(), metadata.remaining_item_count));
     }
     warnings.extend(found.warnings);
     objects.sort_by(|left, right| left.order().cmp(&right.order()));
-    let details = Map::new();
-    Ok((
-        FoundSummaries {
-            objects,
-            extent,
-            details,
-        },
-        warnings,
-    ))
+    Ok((FoundSummaries { objects, metadata }, warnings))
 }
 
 /// How many more objects a request selects than a result shows. `None` if they have become fewer since, or cannot be counted: the result is valid
@@ -98,27 +86,29 @@ fn cut_warning(shown: usize, remaining: Option<u64>) -> String {
     format!("{more}; narrow the search with kinds, selectors, clusters or namespaces")
 }
 
-/// The result as JSON: a `PartialObjectMetadataList`, or a Table.
-pub fn document(found: &FoundSummaries, output: OutputKind) -> Result<Box<RawValue>, ApiError> {
+/// The answer: a `PartialObjectMetadataList`, or a Table.
+pub fn answer(found: FoundSummaries, output: OutputKind) -> Answer {
+    let FoundSummaries { objects, metadata } = found;
     let now = Timestamp::now();
     if let OutputKind::Table(version, _) = output {
-        let rows = found
-            .objects
-            .iter()
-            .map(|object| object.row(&cells(object, now), version));
-        let rows: Vec<Value> = rows.collect();
-        return raw(&table(&COLUMNS, &rows, &found.metadata(), version));
+        let rows = objects.iter();
+        let rows = rows.map(|object| object.row(cells(object, now), version));
+        let rows = rows.collect();
+        return Answer::Table(Table::new(version.api_version(), metadata, &COLUMNS, rows));
     }
     let version = match output {
         OutputKind::PartialMetadata(version) => version,
         OutputKind::Object | OutputKind::Table(..) => MetaVersion::V1,
     };
-    raw(&json!({
-        "kind": "PartialObjectMetadataList",
-        "apiVersion": version.api_version(),
-        "metadata": found.metadata(),
-        "items": found.objects.iter().map(ObjectSummary::partial_metadata).collect::<Vec<Value>>(),
-    }))
+    Answer::Objects(FoundObjects {
+        kind: "PartialObjectMetadataList".to_owned(),
+        api_version: version.api_version().to_owned(),
+        metadata,
+        items: objects
+            .iter()
+            .map(ObjectSummary::partial_metadata)
+            .collect(),
+    })
 }
 
 /// How the events of a watch show objects.
@@ -140,21 +130,27 @@ pub fn event_object(
     hit: &Hit,
     version: &str,
     format: EventFormat,
-) -> Value {
+) -> Result<Vec<u8>, ApiError> {
     let object = ObjectSummary::of(resource, kind, hit);
     let OutputKind::Table(table_version, _) = format.output else {
         let mut item = object.partial_metadata();
-        item["metadata"]["resourceVersion"] = version.into();
-        return item;
+        version.clone_into(&mut item.metadata.resource_version);
+        return bytes(&item);
     };
-    let metadata = json!({ "resourceVersion": version });
-    let row = object.row(&cells(&object, format.now), table_version);
-    let columns: &[_] = if format.with_columns { &COLUMNS } else { &[] };
-    let mut table = table(columns, &[row], &metadata, table_version);
+    let metadata = ListMetadata {
+        resource_version: version.to_owned(),
+        ..ListMetadata::default()
+    };
+    let row = object.row(cells(&object, format.now), table_version);
+    let mut table = Table::new(table_version.api_version(), metadata, &COLUMNS, vec![row]);
     if !format.with_columns {
-        table["columnDefinitions"] = Value::Null;
+        table.column_definitions = None;
     }
-    table
+    bytes(&table)
+}
+
+fn bytes(shown: &impl Serialize) -> Result<Vec<u8>, ApiError> {
+    serde_json::to_vec(shown).map_err(|error| ApiError::Internal(error.to_string()))
 }
 
 /// The object of a bookmark.
@@ -176,16 +172,16 @@ fn bookmark_metadata(metadata: &Value, version: MetaVersion) -> Value {
     json!({ "kind": "PartialObjectMetadata", "apiVersion": version.api_version(), "metadata": metadata })
 }
 
-fn cells(object: &ObjectSummary, now: Timestamp) -> Value {
+fn cells(object: &ObjectSummary, now: Timestamp) -> Vec<Value> {
     let found = &object.interpretation;
-    json!([
-        object.cluster.as_str(),
-        object.metadata.namespace,
-        object.qualified_kind(),
-        object.metadata.name,
-        found.health,
-        found.health_reason,
-        object.age(now),
-        found.health_message,
-    ])
+    vec![
+        object.cluster.as_str().into(),
+        object.metadata.namespace.as_str().into(),
+        object.qualified_kind().into(),
+        object.metadata.name.as_str().into(),
+        found.health.into(),
+        found.health_reason.as_str().into(),
+        object.age(now).into(),
+        found.health_message.as_str().into(),
+    ]
 }

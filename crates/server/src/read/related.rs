@@ -2,34 +2,34 @@
 //!
 //! ```text
 //!  uses · used_by ──> search ──> node
-//!        └─────────> related_object
+//!        └─────────> found_relation
 //! ```
 //!
 //! Guarantee: every object that is shown is one that the caller may list. What leads through an object that the caller may not list is absent.
 
+mod found_relation;
 mod node;
-mod related_object;
+
 mod search;
 mod used_by;
 mod uses;
 
 use fleetdex_query_api::{
-    group::{GROUPS, VERSION},
+    answer::{
+        Answer, Direction, ListMetadata, ObjectRelation, RelatedObject, RelatedObjectList, Table,
+    },
+    group::API_VERSION,
     question::RelatedRequest,
 };
-use serde_json::{Value, json, value::RawValue};
+use serde_json::Value;
 
-pub use self::related_object::{Direction, RelatedObject};
+pub use self::found_relation::FoundRelation;
 use self::{node::RelationNode, search::RelationSearch};
-use super::{
-    across_kinds::AcrossKinds,
-    aggregate::raw,
-    object_summary::{ObjectSummary, ResultExtent, table},
-};
+use super::across_kinds::AcrossKinds;
 use crate::{api_error::ApiError, render::representation::OutputKind};
 
 /// The columns of a Table.
-const COLUMNS: [(&str, &str, u8); 9] = [
+const COLUMNS: [(&str, &str, i32); 9] = [
     ("Cluster", "The member that holds the object.", 0),
     (
         "Direction",
@@ -59,8 +59,9 @@ const COLUMNS: [(&str, &str, u8); 9] = [
 
 /// The relations of an object, in both directions.
 pub struct FoundRelations {
-    objects: Vec<RelatedObject>,
-    extent: ResultExtent,
+    relations: Vec<FoundRelation>,
+    /// Whether objects are left out.
+    is_cut: bool,
 }
 
 /// The relations of the named object in each cluster that has it, and warnings about what is missing.
@@ -69,26 +70,26 @@ pub async fn search(
     request: &RelatedRequest,
 ) -> Result<(FoundRelations, Vec<String>), ApiError> {
     let roots = roots(kinds, request).await?;
-    let mut objects = Vec::new();
-    let mut extent = ResultExtent::default();
+    let mut relations = Vec::new();
+    let mut is_cut = false;
     let mut warnings = Vec::new();
     for direction in [Direction::Uses, Direction::UsedBy] {
         let in_direction = follow(kinds, &roots, direction, request).await?;
         if in_direction.has_more {
-            extent = ResultExtent::cut(true);
+            is_cut = true;
             warnings.push(format!(
                 "{:?} has more than {} objects; ask for less depth or a higher limit, or name a cluster",
                 direction.as_str(),
                 in_direction.found.len()
             ));
         }
-        objects.extend(in_direction.found);
+        relations.extend(in_direction.found);
         warnings.extend(in_direction.warnings);
     }
     warnings.sort_unstable();
     warnings.dedup();
-    objects.sort_by(|left, right| left.order().cmp(&right.order()));
-    Ok((FoundRelations { objects, extent }, warnings))
+    relations.sort_by(|left, right| left.order().cmp(&right.order()));
+    Ok((FoundRelations { relations, is_cut }, warnings))
 }
 
 /// The relations in one direction, step by step.
@@ -124,51 +125,53 @@ async fn roots(
     Ok(found.objects)
 }
 
-/// The result as JSON: a `RelatedObjectList`, or a Table.
-pub fn document(found: &FoundRelations, output: OutputKind) -> Result<Box<RawValue>, ApiError> {
-    if let OutputKind::Table(version, _) = output {
-        let rows = found
-            .objects
-            .iter()
-            .map(|related| related.object.row(&cells(related), version));
-        let rows: Vec<Value> = rows.collect();
-        return raw(&table(
-            &COLUMNS,
-            &rows,
-            &found.extent.metadata().into(),
-            version,
-        ));
-    }
-    let item = |related: &RelatedObject| {
-        let mut item = ObjectSummary::partial_metadata(&related.object);
-        item["relation"] = json!({
-            "direction": related.direction.as_str(),
-            "name": related.relation,
-            "via": related.via,
-            "depth": related.depth,
-            "exists": related.exists,
-        });
-        item
+/// The answer: a `RelatedObjectList`, or a Table.
+pub fn answer(found: &FoundRelations, output: OutputKind) -> Answer {
+    let metadata = ListMetadata {
+        incomplete: found.is_cut,
+        ..ListMetadata::default()
     };
-    raw(&json!({
-        "kind": "RelatedObjectList",
-        "apiVersion": format!("{}/{VERSION}", GROUPS[0]),
-        "metadata": found.extent.metadata(),
-        "items": found.objects.iter().map(item).collect::<Vec<Value>>(),
-    }))
+    let relations = found.relations.iter();
+    if let OutputKind::Table(version, _) = output {
+        let rows = relations.map(|related| related.object.row(cells(related), version));
+        let rows = rows.collect();
+        return Answer::Table(Table::new(version.api_version(), metadata, &COLUMNS, rows));
+    }
+    Answer::Related(RelatedObjectList {
+        kind: "RelatedObjectList".to_owned(),
+        api_version: API_VERSION.to_owned(),
+        metadata,
+        items: relations.map(item).collect(),
+    })
 }
 
-fn cells(related: &RelatedObject) -> Value {
+fn item(related: &FoundRelation) -> RelatedObject {
+    let object = related.object.partial_metadata();
+    RelatedObject {
+        api_version: object.api_version,
+        kind: object.kind,
+        metadata: object.metadata,
+        relation: ObjectRelation {
+            direction: related.direction,
+            name: related.relation.clone(),
+            via: related.via.clone(),
+            depth: related.depth,
+            exists: related.exists,
+        },
+    }
+}
+
+fn cells(related: &FoundRelation) -> Vec<Value> {
     let object = &related.object;
-    json!([
-        object.cluster.as_str(),
-        related.direction.as_str(),
-        related.relation,
-        object.metadata.namespace,
-        object.qualified_kind(),
-        object.metadata.name,
-        object.interpretation.health,
-        related.via,
-        object.interpretation.health_message,
-    ])
+    vec![
+        object.cluster.as_str().into(),
+        related.direction.as_str().into(),
+        related.relation.as_str().into(),
+        object.metadata.namespace.as_str().into(),
+        object.qualified_kind().into(),
+        object.metadata.name.as_str().into(),
+        object.interpretation.health.into(),
+        related.via.as_str().into(),
+        object.interpretation.health_message.as_str().into(),
+    ]
 }

@@ -20,13 +20,13 @@ use fleetdex_core::{
 };
 use fleetdex_limits::fair_semaphore::FairPermit;
 use fleetdex_query_api::{
-    group::{GROUPS, VERSION},
+    answer::{Explanation, FacetCount, FacetCounts, ListMetadata},
     question::{ListRequest, SearchRequest},
 };
 use fleetdex_store::IndexReader;
 use futures::{FutureExt, future::try_join_all};
 use jiff::Timestamp;
-use serde_json::{Map, Value, json, value::RawValue};
+use serde_json::json;
 use tokio::time::timeout;
 
 use self::selection::SearchSelection;
@@ -36,9 +36,8 @@ pub use self::{
 };
 use super::{
     across_kinds::{AcrossKinds, FoundObject, TIMEOUT, concurrently},
-    aggregate::raw,
     list::{refused_token, token},
-    object_summary::{ObjectSummary, ResultExtent},
+    object_summary::ObjectSummary,
     objects::FoundSummaries,
     query_plan::QueryPlan,
     snapshot::{log_of, sequence_number, wait_for},
@@ -92,28 +91,22 @@ pub async fn search(
     let remaining = before
         .saturating_sub(page.items.len() as u64)
         .max(u64::from(page.more));
-    let mut details = Map::new();
-    if !request.facets.is_empty() {
-        let facets = request.facets.iter();
-        details.insert(
-            "facets".to_owned(),
-            facets.map(|facet| facet_json(*facet, &page)).collect(),
-        );
-    }
+    let mut metadata = ListMetadata {
+        remaining_item_count: Some(remaining).filter(|_| page.more),
+        facets: request
+            .facets
+            .iter()
+            .map(|facet| facet_counts(*facet, &page))
+            .collect(),
+        ..ListMetadata::default()
+    };
     if let Some(last) = page.items.last().filter(|_| page.more) {
         let continuation = continuation(&queries, &last.position, remaining);
-        details.insert(
-            "continue".to_owned(),
-            token(&continuation, &bound, keys)?.into(),
-        );
+        metadata.continue_token = token(&continuation, &bound, keys)?;
     }
     let found = FoundSummaries {
         objects: summaries(kinds, &page),
-        extent: ResultExtent {
-            is_cut: false,
-            remaining: Some(remaining).filter(|_| page.more),
-        },
-        details,
+        metadata,
     };
     Ok((found, warnings.into_iter().collect()))
 }
@@ -122,7 +115,7 @@ pub async fn search(
 pub async fn explain(
     kinds: &AcrossKinds<'_>,
     request: &SearchRequest,
-) -> Result<(Box<RawValue>, Vec<String>), ApiError> {
+) -> Result<(Explanation, Vec<String>), ApiError> {
     let (queries, warnings) = queries(kinds, request).await?;
     let mut bodies = Vec::new();
     for (_, queries) in queries.into_values() {
@@ -130,13 +123,7 @@ pub async fn explain(
         let body = ranked_body(&ranked);
         bodies.push(body.map_err(|error| ApiError::bad_request(error.to_string()))?);
     }
-    let explanation = raw(&json!({
-        "kind": "Explanation",
-        "apiVersion": format!("{}/{VERSION}", GROUPS[0]),
-        "metadata": {},
-        "requests": bodies,
-    }))?;
-    Ok((explanation, warnings.into_iter().collect()))
+    Ok((Explanation::of(bodies), warnings.into_iter().collect()))
 }
 
 /// The queries of a search for each store, restricted to what the caller may list, and what their results lack.
@@ -275,20 +262,21 @@ fn summaries(kinds: &AcrossKinds<'_>, page: &RankedPage) -> Vec<ObjectSummary> {
 }
 
 /// The largest counts of a facet, and of how many objects it has other values.
-fn facet_json(facet: Facet, page: &RankedPage) -> Value {
+fn facet_counts(facet: Facet, page: &RankedPage) -> FacetCounts {
     let counts = page.facets.get(&facet);
     let mut values: Vec<(&String, &u64)> = counts.into_iter().flatten().collect();
     values.sort_by(|left, right| right.1.cmp(left.1).then_with(|| left.0.cmp(right.0)));
-    let others: u64 = values
-        .iter()
-        .skip(MAX_FACET_VALUES)
-        .map(|(_, count)| **count)
-        .sum();
-    let shown = values.iter().take(MAX_FACET_VALUES);
-    let shown: Vec<Value> = shown
-        .map(|(value, count)| json!({ "value": value, "count": count }))
-        .collect();
-    json!({ "name": facet.name(), "values": shown, "others": others + page.others.get(&facet).unwrap_or(&0) })
+    let (shown, others) = values.split_at(values.len().min(MAX_FACET_VALUES));
+    let others: u64 = others.iter().map(|(_, count)| **count).sum();
+    let shown = shown.iter().map(|(value, count)| FacetCount {
+        value: (*value).clone(),
+        count: **count,
+    });
+    FacetCounts {
+        name: facet.name().to_owned(),
+        values: shown.collect(),
+        others: others + page.others.get(&facet).unwrap_or(&0),
+    }
 }
 
 /// Where a page starts.

@@ -225,12 +225,9 @@ impl EventView for SearchView {
         };
         let version = self.version(object.version()).to_string();
         let hit = object.hit()?;
-        let show = || {
-            let shown = objects::event_object(resource, kind, hit, &version, format);
-            shown.to_string().into_bytes()
-        };
+        let show = || objects::event_object(resource, kind, hit, &version, format);
         let shown = self.computing.run(hit.object.get().len(), show).await;
-        shown.ok_or(ApiError::TooManyRequests)
+        shown.ok_or(ApiError::TooManyRequests)?
     }
 
     fn bookmark(&self, version: FleetVersion) -> Vec<u8> {

@@ -1,9 +1,9 @@
 //! The clusters and registries of the fleet.
 
-use std::collections::BTreeMap;
-
+use fleetdex_crds::registry::{Phase, RegistryClusterStatus, Summary};
+use fleetdex_query_api::answer::{ClusterReport, ClusterState, FleetReport, RegistryReport};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use maud::{Markup, html};
-use serde::Deserialize;
 
 use super::{Shown, search::of_cluster};
 use crate::{
@@ -27,93 +27,10 @@ const NUMBERS: [&str; 4] = ["Kinds", "Objects", "Degraded or missing", "Lag"];
 /// Progress of a first sync is worth watching; each time costs a report of the fleet and a count of what is unhealthy.
 const REFRESH_SECONDS: u32 = 10;
 
-/// How the fleet is read.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct FleetAnswer {
-    clusters: Vec<ClusterAnswer>,
-    registries: Vec<RegistryAnswer>,
-}
-
-/// How a cluster is read.
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct ClusterAnswer {
-    name: String,
-    state: String,
-    message: String,
-    since: String,
-    lag_seconds: Option<f64>,
-    replica: String,
-    kinds: usize,
-    gaps: Vec<String>,
-}
-
-/// The status of a registry.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct RegistryAnswer {
-    name: String,
-    status: RegistryStatusAnswer,
-}
-
-/// What the status of a registry says.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct RegistryStatusAnswer {
-    conditions: Vec<ConditionAnswer>,
-    clusters: Vec<RegistryClusterAnswer>,
-    summary: SummaryAnswer,
-}
-
-/// A condition.
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct ConditionAnswer {
-    r#type: String,
-    status: String,
-    reason: String,
-    message: String,
-    last_transition_time: String,
-}
-
-/// A cluster of a registry.
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct RegistryClusterAnswer {
-    name: String,
-    phase: String,
-    message: String,
-    objects: u64,
-    last_sync_time: String,
-    last_audit_time: String,
-    kinds: Vec<RegistryKindAnswer>,
-    omitted_kinds: u64,
-}
-
-/// A kind that is not in sync.
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct RegistryKindAnswer {
-    kind: String,
-    namespace: String,
-    phase: String,
-    message: String,
-}
-
-/// Counts of a registry.
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct SummaryAnswer {
-    clusters: u64,
-    objects: u64,
-    kinds_by_phase: BTreeMap<String, u64>,
-}
-
 /// The view of the fleet.
 pub(crate) async fn fleet(api: &dyn QueryApi, parameters: &Parameters) -> Shown {
     let (fleet, unhealthy, open_search) = futures::join!(
-        ask::<FleetAnswer>(api, PATH, Accept::Json),
+        ask::<FleetReport>(api, PATH, Accept::Json),
         ask::<ShownTable>(api, UNHEALTHY, Accept::Table),
         explained(api, &[UNHEALTHY], parameters)
     );
@@ -128,7 +45,7 @@ pub(crate) async fn fleet(api: &dyn QueryApi, parameters: &Parameters) -> Shown 
                 }
                 div #fleet {
                     (clusters(&answered.value, &unhealthy))
-                    (registries(&answered.value.registries))
+                    (registries(registries_of(&answered.value)))
                 }
                 (in_other_words(open_search).render())
             };
@@ -161,7 +78,7 @@ fn counted(count: u64, thing: &str) -> String {
     format!("{count} {thing}{ending}")
 }
 
-fn clusters(fleet: &FleetAnswer, unhealthy: &QueryAnswer<ShownTable>) -> Markup {
+fn clusters(fleet: &FleetReport, unhealthy: &QueryAnswer<ShownTable>) -> Markup {
     let unhealthy = unhealthy
         .as_ref()
         .ok()
@@ -183,8 +100,8 @@ fn clusters(fleet: &FleetAnswer, unhealthy: &QueryAnswer<ShownTable>) -> Markup 
                 thead role="rowgroup" { tr role="row" { @for column in columns { th.number[NUMBERS.contains(&column)] role="columnheader" scope="col" { (column) } } } }
                 tbody role="rowgroup" {
                     @for cluster in &fleet.clusters {
-                        @let counted = unhealthy.and_then(|facet| facet.values.iter().find(|value| value.value == cluster.name).map_or((facet.others == 0).then_some(0), |value| Some(value.count)));
-                        (cluster.render(&fleet.registries, counted))
+                        @let counted = unhealthy.and_then(|facet| facet.values.iter().find(|value| value.value == cluster.name.as_str()).map_or((facet.others == 0).then_some(0), |value| Some(value.count)));
+                        (cluster_row(cluster, registries_of(fleet), counted))
                     }
                 }
             }
@@ -192,133 +109,132 @@ fn clusters(fleet: &FleetAnswer, unhealthy: &QueryAnswer<ShownTable>) -> Markup 
     }
 }
 
-impl ClusterAnswer {
-    /// The search for what it has.
-    fn search(&self) -> String {
-        self.name
-            .parse()
-            .map(|name| of_cluster(&name))
-            .unwrap_or_default()
-    }
+/// The registries that the caller may see.
+fn registries_of(fleet: &FleetReport) -> &[RegistryReport] {
+    fleet.registries.as_deref().unwrap_or_default()
+}
 
-    fn render(&self, registries: &[RegistryAnswer], unhealthy: Option<u64>) -> Markup {
-        let of_registries: Vec<&RegistryClusterAnswer> = registries
-            .iter()
-            .flat_map(|registry| &registry.status.clusters)
-            .filter(|cluster| cluster.name == self.name)
-            .collect();
-        let objects: u64 = of_registries.iter().map(|cluster| cluster.objects).sum();
-        let last = of_registries
-            .iter()
-            .map(|cluster| &*cluster.last_sync_time)
-            .max();
-        let word = match (&*self.state, self.gaps.is_empty()) {
-            ("Current", true) => "Healthy",
-            ("Current", false) => "Progressing",
-            _ => "Degraded",
-        };
-        html! {
-            tr role="row" data-row data-key=(self.name) {
-                th role="rowheader" scope="row" data-label="Cluster" { a href=(of_search(&self.search())) { (self.name) } }
-                td role="cell" data-label="State" {
-                    span.health data-health=(word) { (self.state) }
-                    @if !self.message.is_empty() { span.message { (self.message) } }
-                    @if !self.since.is_empty() { span.message { "Shown as of " (self.since) "." } }
-                    @if !self.gaps.is_empty() { ul.gaps { @for gap in &self.gaps { li { (gap) } } } }
-                }
-                td.number role="cell" data-label="Kinds" { (self.kinds) }
-                td.number role="cell" data-label="Objects" { @if !of_registries.is_empty() { (objects) } }
-                td.number role="cell" data-label="Degraded or missing" {
-                    @match unhealthy {
-                        Some(0) => "0",
-                        Some(count) => { a href=(of_search(&format!("{} health:Degraded,Missing", self.search()))) { (count) } },
-                        None => "",
-                    }
-                }
-                td.number role="cell" data-label="Lag" { @if let Some(seconds) = self.lag_seconds { (seconds) " s" } }
-                td role="cell" data-label="Last in sync" data-age { (last.unwrap_or_default()) }
-                td role="cell" data-label="Read by" { @if self.replica.is_empty() { "this replica" } @else { (self.replica) } }
+fn cluster_row(
+    cluster: &ClusterReport,
+    registries: &[RegistryReport],
+    unhealthy: Option<u64>,
+) -> Markup {
+    let of_registries: Vec<&RegistryClusterStatus> = registries
+        .iter()
+        .flat_map(|registry| &registry.status.clusters)
+        .filter(|status| status.name == cluster.name.as_str())
+        .collect();
+    let objects: u64 = of_registries.iter().map(|cluster| cluster.objects).sum();
+    let last = of_registries
+        .iter()
+        .filter_map(|cluster| cluster.last_sync_time.as_ref())
+        .max();
+    let word = match (cluster.state, cluster.gaps.is_empty()) {
+        (ClusterState::Current, true) => "Healthy",
+        (ClusterState::Current, false) => "Progressing",
+        _ => "Degraded",
+    };
+    let search = of_cluster(&cluster.name);
+    html! {
+        tr role="row" data-row data-key=(cluster.name) {
+            th role="rowheader" scope="row" data-label="Cluster" { a href=(of_search(&search)) { (cluster.name) } }
+            td role="cell" data-label="State" {
+                span.health data-health=(word) { (cluster.state.as_str()) }
+                @if !cluster.message.is_empty() { span.message { (cluster.message) } }
+                @if let Some(since) = cluster.since { span.message { "Shown as of " (since) "." } }
+                @if !cluster.gaps.is_empty() { ul.gaps { @for gap in &cluster.gaps { li { (gap) } } } }
             }
+            td.number role="cell" data-label="Kinds" { (cluster.kinds) }
+            td.number role="cell" data-label="Objects" { @if !of_registries.is_empty() { (objects) } }
+            td.number role="cell" data-label="Degraded or missing" {
+                @match unhealthy {
+                    Some(0) => "0",
+                    Some(count) => { a href=(of_search(&format!("{search} health:Degraded,Missing"))) { (count) } },
+                    None => "",
+                }
+            }
+            td.number role="cell" data-label="Lag" { @if let Some(seconds) = cluster.lag_seconds { (seconds) " s" } }
+            td role="cell" data-label="Last in sync" data-age { (time(last)) }
+            td role="cell" data-label="Read by" { (cluster.replica.as_deref().unwrap_or("this replica")) }
         }
     }
 }
 
-fn registries(registries: &[RegistryAnswer]) -> Markup {
+/// A time as the API has it; empty without one.
+fn time(time: Option<&Time>) -> String {
+    let text = time.map(|time| time.0.strftime("%Y-%m-%dT%H:%M:%SZ").to_string());
+    text.unwrap_or_default()
+}
+
+fn registries(registries: &[RegistryReport]) -> Markup {
     html! {
         @if !registries.is_empty() {
             h2 { "Registries (" (registries.len()) ")" }
-            @for registry in registries { (registry.render()) }
+            @for report in registries { (registry(report)) }
         }
     }
 }
 
-impl RegistryAnswer {
-    fn render(&self) -> Markup {
-        let SummaryAnswer {
-            clusters,
-            objects,
-            kinds_by_phase,
-        } = &self.status.summary;
-        let kinds: u64 = kinds_by_phase.values().sum();
-        let synced = kinds_by_phase.get("Synced").copied().unwrap_or_default();
-        let failing = self
-            .status
-            .clusters
-            .iter()
-            .filter(|cluster| cluster.phase != "Synced" || !cluster.kinds.is_empty());
-        let failing: Vec<&RegistryClusterAnswer> = failing.collect();
-        html! {
-            section.registry aria-label={ "Registry " (self.name) } {
-                h3 { (self.name) }
-                p { (counted(*clusters, "cluster")) ", " (counted(*objects, "object")) ", " (synced) " of " (counted(kinds, "kind")) " in sync" }
-                @if synced < kinds { progress max=(kinds) value=(synced) aria-label={ "Kinds of " (self.name) " in sync" } {} }
-                ul.conditions { @for condition in &self.status.conditions { (condition.render()) } }
-                @if !failing.is_empty() {
-                    details open[failing.len() < 10] {
-                        summary { (counted(failing.len() as u64, "cluster")) @if failing.len() == 1 { " is" } @else { " are" } " not wholly in sync" }
-                        ul { @for cluster in failing { (cluster.render()) } }
-                    }
+fn registry(report: &RegistryReport) -> Markup {
+    let Summary {
+        clusters,
+        objects,
+        kinds_by_phase,
+        ..
+    } = report.status.summary.clone().unwrap_or_default();
+    let kinds: u64 = kinds_by_phase.values().sum();
+    let synced = kinds_by_phase.get(&Phase::Synced).copied();
+    let synced = synced.unwrap_or_default();
+    let failing = report.status.clusters.iter();
+    let failing: Vec<&RegistryClusterStatus> = failing
+        .filter(|cluster| cluster.phase != Phase::Synced || !cluster.kinds.is_empty())
+        .collect();
+    html! {
+        section.registry aria-label={ "Registry " (report.name) } {
+            h3 { (report.name) }
+            p { (counted(clusters, "cluster")) ", " (counted(objects, "object")) ", " (synced) " of " (counted(kinds, "kind")) " in sync" }
+            @if synced < kinds { progress max=(kinds) value=(synced) aria-label={ "Kinds of " (report.name) " in sync" } {} }
+            ul.conditions { @for known in &report.status.conditions { (condition(known)) } }
+            @if !failing.is_empty() {
+                details open[failing.len() < 10] {
+                    summary { (counted(failing.len() as u64, "cluster")) @if failing.len() == 1 { " is" } @else { " are" } " not wholly in sync" }
+                    ul { @for cluster in failing { (failing_cluster(cluster)) } }
                 }
             }
         }
     }
 }
 
-impl ConditionAnswer {
-    /// Most conditions are `True` if something is right; those that name a problem are `True` if there is one.
-    fn render(&self) -> Markup {
-        let is_good = !matches!(&*self.r#type, "Conflict" | "MissingFields");
-        let word = match (is_good, &*self.status) {
-            (true, "True") | (false, "False") => "Healthy",
-            (_, "Unknown") => "Progressing",
-            _ => "Degraded",
-        };
-        html! {
-            li {
-                span.health data-health=(word) { (self.r#type) " is " (self.status) } " (" (self.reason) "): " (self.message)
-                @if !self.last_transition_time.is_empty() { " " span.since { "since " (self.last_transition_time) } }
-            }
+/// Most conditions are `True` if something is right; those that name a problem are `True` if there is one.
+fn condition(condition: &Condition) -> Markup {
+    let is_good = !matches!(&*condition.type_, "Conflict" | "MissingFields");
+    let word = match (is_good, &*condition.status) {
+        (true, "True") | (false, "False") => "Healthy",
+        (_, "Unknown") => "Progressing",
+        _ => "Degraded",
+    };
+    html! {
+        li {
+            span.health data-health=(word) { (condition.type_) " is " (condition.status) } " (" (condition.reason) "): " (condition.message)
+            " " span.since { "since " (time(Some(&condition.last_transition_time))) }
         }
     }
 }
 
-impl RegistryClusterAnswer {
-    fn render(&self) -> Markup {
-        let word = if self.phase == "Failed" || self.phase == "NotFound" {
-            "Degraded"
-        } else {
-            "Progressing"
-        };
-        html! {
-            li {
-                b { (self.name) } " " span.health data-health=(word) { (self.phase) } @if !self.message.is_empty() { ": " (self.message) }
-                @if !self.last_audit_time.is_empty() { " " span.since data-age { "compared with the cluster at " (self.last_audit_time) } }
-                @if !self.kinds.is_empty() {
-                    ul { @for kind in &self.kinds {
-                        li { (kind.kind) @if !kind.namespace.is_empty() { " in " (kind.namespace) } ": " (kind.phase) @if !kind.message.is_empty() { ", " (kind.message) } }
-                    }
-                    @if self.omitted_kinds > 0 { li { "and " (self.omitted_kinds) " more" } } }
+fn failing_cluster(cluster: &RegistryClusterStatus) -> Markup {
+    let word = match cluster.phase {
+        Phase::Failed | Phase::NotFound => "Degraded",
+        _ => "Progressing",
+    };
+    html! {
+        li {
+            b { (cluster.name) } " " span.health data-health=(word) { (cluster.phase.as_str()) } @if !cluster.message.is_empty() { ": " (cluster.message) }
+            @if cluster.last_audit_time.is_some() { " " span.since data-age { "compared with the cluster at " (time(cluster.last_audit_time.as_ref())) } }
+            @if !cluster.kinds.is_empty() {
+                ul { @for kind in &cluster.kinds {
+                    li { (kind.kind) @if !kind.namespace.is_empty() { " in " (kind.namespace) } ": " (kind.phase.as_str()) @if !kind.message.is_empty() { ", " (kind.message) } }
                 }
+                @if cluster.omitted_kinds > 0 { li { "and " (cluster.omitted_kinds) " more" } } }
             }
         }
     }

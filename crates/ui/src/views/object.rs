@@ -1,10 +1,10 @@
 //! One object of one cluster.
 
 use axum::{body::Body, response::Response};
+use fleetdex_query_api::answer::{Direction, FoundAnnotations, RelatedObject, RelatedObjectList};
 use http::{HeaderValue, StatusCode, header};
 use jiff::Timestamp;
 use maud::{Markup, html};
-use serde::Deserialize;
 use serde_json::Value;
 
 use super::{
@@ -21,7 +21,7 @@ use crate::{
     query::{Accept, QueryAnswer, QueryApi, ask},
     response::{ROOT, secured},
     stored_object::stored_object,
-    tables::{RowMetadata, ShownRow, ShownTable},
+    tables::{ShownTable, address, cell, metadata},
     yaml,
 };
 
@@ -30,37 +30,12 @@ const EVENTS: usize = 50;
 /// Clusters whose object of the same name is shown.
 const CLUSTERS: usize = 500;
 
-/// Relations of an object.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct Relations {
-    items: Vec<RelatedItem>,
-}
-
-/// A related object.
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct RelatedItem {
-    kind: String,
-    metadata: RowMetadata,
-    relation: RelationOfItem,
-}
-
-/// How it is related.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct RelationOfItem {
-    direction: String,
-    name: String,
-    exists: bool,
-}
-
 /// What the view shows.
 struct ObjectParts<'v> {
     address: &'v ObjectAddress,
     object: &'v Value,
     as_of: Option<&'v str>,
-    relations: QueryAnswer<Relations>,
+    relations: QueryAnswer<RelatedObjectList>,
     elsewhere: QueryAnswer<ShownTable>,
     events: QueryAnswer<ShownTable>,
     question: OtherWords,
@@ -189,16 +164,17 @@ impl ObjectParts<'_> {
             return html! {};
         };
         let table = &elsewhere.value;
-        let here = |row: &&ShownRow| row.object.metadata.address().as_ref() == Some(self.address);
-        let Some(row) = table.rows.iter().find(here) else {
+        let mut objects = table.rows.iter().filter_map(metadata);
+        let here = objects.find(|found| address(found).as_ref() == Some(self.address));
+        let Some(here) = here else {
             return html! {};
         };
-        let metadata = &row.object.metadata;
-        let (word, reason, message) = (
-            metadata.annotation("fleetdex.io/health"),
-            metadata.annotation("fleetdex.io/health-reason"),
-            metadata.annotation("fleetdex.io/health-message"),
-        );
+        let FoundAnnotations {
+            health: word,
+            health_reason: reason,
+            health_message: message,
+            ..
+        } = &here.annotations;
         html! {
             @if !word.is_empty() {
                 (fact("Health", &html! { (health(word)) @if !reason.is_empty() { " " span.reason { (reason) } } @if !message.is_empty() { span.message { (message) } } }))
@@ -219,11 +195,11 @@ impl ObjectParts<'_> {
             Err(unanswered) => return problem(&unanswered.message),
         };
         let items = &answered.value.items;
-        let nodes = |direction: &str| -> Vec<GraphNode> {
+        let nodes = |direction: Direction| -> Vec<GraphNode> {
             items
                 .iter()
                 .filter(|item| item.relation.direction == direction)
-                .map(RelatedItem::node)
+                .map(node)
                 .collect()
         };
         let center = GraphNode {
@@ -236,10 +212,10 @@ impl ObjectParts<'_> {
         html! {
             (warnings(&answered.warnings))
             @if items.is_empty() { p { "Nothing uses this object, and it uses nothing, as far as the index knows." } }
-            (picture(&center, &nodes("used by"), &nodes("uses")))
+            (picture(&center, &nodes(Direction::UsedBy), &nodes(Direction::Uses)))
             @if !items.is_empty() {
                 ul.relations {
-                    @for item in items { (item.render()) }
+                    @for item in items { (related(item)) }
                 }
             }
         }
@@ -252,7 +228,7 @@ impl ObjectParts<'_> {
         };
         let table = &answered.value;
         let rows = table.rows.iter().map(|row| ResultRow {
-            object: row.object.metadata.address(),
+            object: metadata(row).and_then(address),
             row: row.clone(),
         });
         // The search also finds kinds of the same name in other groups.
@@ -271,7 +247,7 @@ impl ObjectParts<'_> {
         });
         html! {
             (warnings(&answered.warnings))
-            @if !table.metadata.next.is_empty() { p.hint { "There are more clusters than these." } }
+            @if !table.metadata.continue_token.is_empty() { p.hint { "There are more clusters than these." } }
             table.results role="table" aria-label="The object in all clusters" {
                 thead role="rowgroup" { tr role="row" { @for name in ["Cluster", "Health", "Reason", "Age", "Differences"] { th role="columnheader" scope="col" { (name) } } } }
                 tbody role="rowgroup" { @for result in &rows { (self.elsewhere_row(table, result)) } }
@@ -293,9 +269,9 @@ impl ObjectParts<'_> {
         html! {
             tr role="row" data-row data-key=(object.cluster) {
                 th role="rowheader" scope="row" data-label="Cluster" { @if is_here { b { (object.cluster) } " (this one)" } @else { a href=(object.page()) { (object.cluster) } } }
-                td role="cell" data-label="Health" { (health(&table.cell(&result.row, "Health"))) }
-                td role="cell" data-label="Reason" { (table.cell(&result.row, "Reason")) }
-                td role="cell" data-label="Age" data-age { (table.cell(&result.row, "Age")) }
+                td role="cell" data-label="Health" { (health(&cell(table, &result.row, "Health"))) }
+                td role="cell" data-label="Reason" { (cell(table, &result.row, "Reason")) }
+                td role="cell" data-label="Age" data-age { (cell(table, &result.row, "Age")) }
                 td role="cell" data-label="Differences" { @if !is_here { a href=(compare) { "Compare" span.invisible { " with " (object.cluster) } } } }
             }
         }
@@ -314,8 +290,8 @@ impl ObjectParts<'_> {
         let rows: Vec<ResultRow> = rows.collect();
         html! {
             (warnings(&answered.warnings))
-            @if rows.is_empty() { p { "No events." } } @else { (super::results::table("Events", &table.column_definitions, &rows)) }
-            @if !table.metadata.next.is_empty() { p.hint { "These are the newest " (EVENTS) "; there are older ones." } }
+            @if rows.is_empty() { p { "No events." } } @else { (super::results::table("Events", table.columns(), &rows)) }
+            @if !table.metadata.continue_token.is_empty() { p.hint { "These are the newest " (EVENTS) "; there are older ones." } }
         }
     }
 
@@ -337,35 +313,32 @@ impl ObjectParts<'_> {
     }
 }
 
-impl RelatedItem {
-    fn node(&self) -> GraphNode {
-        let metadata = &self.metadata;
-        GraphNode {
-            kind: self.kind.clone(),
-            name: metadata.name.clone(),
-            health: metadata.annotation("fleetdex.io/health").to_owned(),
-            relation: self.relation.name.clone(),
-            page: self.page(),
-        }
+fn node(item: &RelatedObject) -> GraphNode {
+    GraphNode {
+        kind: item.kind.clone(),
+        name: item.metadata.name.clone(),
+        health: item.metadata.annotations.health.clone(),
+        relation: item.relation.name.clone(),
+        page: page(item),
     }
+}
 
-    /// Objects that do not exist have no view.
-    fn page(&self) -> Option<String> {
-        let address = self.metadata.address().filter(|_| self.relation.exists);
-        address.as_ref().map(ObjectAddress::page)
-    }
+/// Objects that do not exist have no view.
+fn page(item: &RelatedObject) -> Option<String> {
+    let address = address(&item.metadata).filter(|_| item.relation.exists);
+    address.as_ref().map(ObjectAddress::page)
+}
 
-    fn render(&self) -> Markup {
-        let metadata = &self.metadata;
-        let name = html! { (self.kind) " " (metadata.name) };
-        html! {
-            li {
-                span.direction { (self.relation.direction) } " "
-                @if let Some(page) = self.page() { a href=(page) { (name) } } @else { (name) }
-                @if !metadata.namespace.is_empty() { " in " (metadata.namespace) }
-                " " span.relation { "(" (self.relation.name) ")" }
-                " " (health(metadata.annotation("fleetdex.io/health")))
-            }
+fn related(item: &RelatedObject) -> Markup {
+    let metadata = &item.metadata;
+    let name = html! { (item.kind) " " (metadata.name) };
+    html! {
+        li {
+            span.direction { (item.relation.direction.as_str()) } " "
+            @if let Some(page) = page(item) { a href=(page) { (name) } } @else { (name) }
+            @if !metadata.namespace.is_empty() { " in " (metadata.namespace) }
+            " " span.relation { "(" (item.relation.name) ")" }
+            " " (health(&metadata.annotations.health))
         }
     }
 }

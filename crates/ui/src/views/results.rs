@@ -1,12 +1,13 @@
 //! A Table of objects as HTML.
 
+use fleetdex_query_api::answer::Column;
 use maud::{Markup, html};
 use serde_json::Value;
 
 use crate::{
     address::ObjectAddress,
     layout::health,
-    tables::{ShownColumn, ShownRow, text},
+    tables::{ShownRow, metadata, text},
 };
 
 /// Columns beyond those of every Table that are shown.
@@ -23,8 +24,8 @@ pub(super) struct ResultRow {
 }
 
 /// Objects with the columns of the server.
-pub(super) fn table(caption: &str, columns: &[ShownColumn], rows: &[ResultRow]) -> Markup {
-    let shown: Vec<(usize, &ShownColumn)> = columns
+pub(super) fn table(caption: &str, columns: &[Column], rows: &[ResultRow]) -> Markup {
+    let shown: Vec<(usize, &Column)> = columns
         .iter()
         .enumerate()
         .filter(|(_, column)| column.priority == 0 || ALSO_SHOWN.contains(&&*column.name))
@@ -46,13 +47,9 @@ pub(super) fn table(caption: &str, columns: &[ShownColumn], rows: &[ResultRow]) 
 
 /// What identifies the object of a row among all clusters, also when the view is loaded again.
 pub(super) fn key(row: &ShownRow) -> String {
-    let metadata = &row.object.metadata;
-    let cluster = metadata.cluster();
-    format!(
-        "{}/{}",
-        cluster.as_ref().map_or("", |name| name.as_str()),
-        metadata.uid
-    )
+    metadata(row).map_or_else(String::new, |metadata| {
+        format!("{}/{}", metadata.annotations.cluster, metadata.uid)
+    })
 }
 
 fn cell(result: &ResultRow, position: usize, column: &str) -> Markup {

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use fleetdex_core::model::ClusterName;
-use fleetdex_search::{Condition, Search, parse};
+use fleetdex_query_api::answer::{Column, FacetCounts};
+use fleetdex_search::{Condition, MAX_BYTES, MAX_TERMS, Search, parse};
 use maud::{Markup, html};
 
 use super::{
@@ -17,7 +18,7 @@ use crate::{
     parameters::{Parameters, not_older_than},
     query::{Accept, Answered, QueryAnswer, QueryApi, ask},
     response::ROOT,
-    tables::{ShownColumn, ShownFacet, ShownRow, ShownTable},
+    tables::{ShownRow, ShownTable, address, metadata},
 };
 
 /// Objects of a page.
@@ -130,7 +131,7 @@ async fn columns_of_one_kind(api: &dyn QueryApi, found: &ShownTable) -> Option<S
     let objects: Vec<ObjectAddress> = found
         .rows
         .iter()
-        .filter_map(|row| row.object.metadata.address())
+        .filter_map(|row| address(metadata(row)?))
         .collect();
     let resource = &objects.first()?.path;
     let is_same = |object: &ObjectAddress| {
@@ -175,9 +176,9 @@ fn render(
                 (warnings(&answered.warnings))
                 div #results {
                     @if found.rows.is_empty() { (nothing_found(text)) } @else { (rows(found, of_one_kind)) }
-                    @if !found.metadata.next.is_empty() {
+                    @if !found.metadata.continue_token.is_empty() {
                         nav.pages aria-label="Pages of the result" {
-                            a rel="next" href={ (ROOT) "/?q=" (encoded(text)) "&continue=" (encoded(&found.metadata.next)) } { "Next page" }
+                            a rel="next" href={ (ROOT) "/?q=" (encoded(text)) "&continue=" (encoded(&found.metadata.continue_token)) } { "Next page" }
                         }
                     }
                 }
@@ -214,7 +215,7 @@ fn counted(count: u64) -> String {
 /// The rows of the page: with the columns of their kind where they are known.
 fn rows(found: &ShownTable, of_one_kind: Option<ShownTable>) -> Markup {
     let addressed = found.rows.iter().map(|row| ResultRow {
-        object: row.object.metadata.address(),
+        object: metadata(row).and_then(address),
         row: row.clone(),
     });
     let addressed: Vec<ResultRow> = addressed.collect();
@@ -233,19 +234,29 @@ fn rows(found: &ShownTable, of_one_kind: Option<ShownTable>) -> Markup {
             .collect();
         // An object that has gone since would be missing: then all have the columns that every kind has.
         if let Some(joined) = joined {
-            return with_namespaces(of_kind.column_definitions, joined);
+            return with_namespaces(of_kind.column_definitions.unwrap_or_default(), joined);
         }
     }
-    table("Found objects", &found.column_definitions, &addressed)
+    table("Found objects", found.columns(), &addressed)
 }
 
 /// A Table of one kind has no column of namespaces: clients add it, as kubectl does.
-fn with_namespaces(mut columns: Vec<ShownColumn>, mut rows: Vec<ResultRow>) -> Markup {
-    let namespace_of = |row: &ResultRow| row.row.object.metadata.namespace.clone();
+fn with_namespaces(mut columns: Vec<Column>, mut rows: Vec<ResultRow>) -> Markup {
+    let namespace_of = |row: &ResultRow| {
+        metadata(&row.row)
+            .map_or("", |metadata| &metadata.namespace)
+            .to_owned()
+    };
     if rows.iter().any(|row| !namespace_of(row).is_empty()) {
         let after_cluster = columns.len().min(1);
         let name = "Namespace".to_owned();
-        columns.insert(after_cluster, ShownColumn { name, priority: 0 });
+        columns.insert(
+            after_cluster,
+            Column {
+                name,
+                ..Column::default()
+            },
+        );
         for row in &mut rows {
             let namespace = namespace_of(row).into();
             let at = after_cluster.min(row.row.cells.len());
@@ -284,7 +295,7 @@ fn facets(search: &Search, found: &ShownTable) -> Markup {
     }
 }
 
-fn values(search: &Search, facet: &ShownFacet, title: &str) -> Markup {
+fn values(search: &Search, facet: &FacetCounts, title: &str) -> Markup {
     let given: Vec<_> = facet
         .values
         .iter()
@@ -329,12 +340,19 @@ fn narrowed(search: &Search, facet: &str, value: &str) -> Narrowed {
     if search.terms.iter().any(has) {
         return Narrowed::Already;
     }
-    let text = format!("{search} {condition}");
+    let Ok(added) = parse(&condition.to_string()) else {
+        return Narrowed::Impossible;
+    };
+    let terms = search.terms.iter().cloned().chain(added.terms);
+    let longer = Search {
+        terms: terms.collect(),
+    };
+    let text = longer.to_string();
     // A search may have no room for another term.
-    match parse(text.trim()) {
-        Ok(longer) => Narrowed::To(of_search(&longer.to_string())),
-        Err(_) => Narrowed::Impossible,
+    if longer.terms.len() > MAX_TERMS || text.len() > MAX_BYTES {
+        return Narrowed::Impossible;
     }
+    Narrowed::To(of_search(&text))
 }
 
 fn condition(facet: &str, value: &str) -> Option<Condition> {

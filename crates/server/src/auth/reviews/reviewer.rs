@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use backon::{BackoffBuilder as _, ExponentialBuilder};
 use fleetdex_core::model::{ClusterName, causes};
-use fleetdex_limits::fair_semaphore::FairSemaphore;
+use fleetdex_limits::fair_semaphore::{FairPermit, FairSemaphore};
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
 use prometheus_client::metrics::counter::Counter;
@@ -144,6 +144,14 @@ pub(super) struct SlotRequest {
     pub(super) is_member: bool,
 }
 
+impl SlotRequest {
+    async fn acquire(&self) -> Result<FairPermit<Arc<str>>, ReviewError> {
+        let user = Arc::clone(&self.user);
+        let permit = self.state.slots.acquire(user, QUEUE_TIMEOUT).await;
+        permit.ok_or(ReviewError::Busy)
+    }
+}
+
 /// Sends a review, and retries while the API server is busy. Without a `slot`, the caller limits
 /// concurrency itself.
 pub(super) async fn send<'q, T>(
@@ -156,13 +164,7 @@ pub(super) async fn send<'q, T>(
     loop {
         // Held until the state shows a failure to those that wait for the slot.
         let permit = match slot {
-            Some(SlotRequest { state, user, .. }) => Some(
-                state
-                    .slots
-                    .acquire(Arc::clone(user), QUEUE_TIMEOUT)
-                    .await
-                    .ok_or(ReviewError::Busy)?,
-            ),
+            Some(slot) => Some(slot.acquire().await?),
             None => None,
         };
         // The member may have failed while this review was queued.
@@ -199,12 +201,10 @@ pub(super) async fn send<'q, T>(
                 },
                 is_server_failure(&error),
             ),
-            Err(_) => (
-                ReviewError::Timeout {
-                    reviewer: reviewer.describe(),
-                },
-                true,
-            ),
+            Err(_) => {
+                let reviewer = reviewer.describe();
+                (ReviewError::Timeout { reviewer }, true)
+            }
         };
         match slot {
             Some(slot) if slot.is_member && is_failure => slot.state.failed(&error),

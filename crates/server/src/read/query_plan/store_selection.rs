@@ -91,19 +91,7 @@ pub(super) fn select_stores(
         let only = part(catalog, registered, wanted, stored, None)?;
         return Ok(Merged::new(vec![only.clone()], vec![only.store]));
     }
-    if let Some(kind) = request.store_kind
-        && stored_by(registered, request).next().is_none()
-    {
-        let called = if kind == StoreKind::Embedded {
-            "the embedded store"
-        } else {
-            "OpenSearch"
-        };
-        return Err(not_registered(
-            &registered.name,
-            format!("no ResourceRegistry keeps {name} in {called}"),
-        ));
-    }
+    check_kind_of_store(registered, request)?;
     let everything = StoreCoverage::everything();
     let coverage_of = |store: &StoreName, cluster: &ClusterName| {
         catalog
@@ -112,14 +100,9 @@ pub(super) fn select_stores(
     };
     let mut holders: BTreeMap<&StoreName, BTreeMap<&ClusterName, &StoreCoverage>> = BTreeMap::new();
     for (store, stored) in stored_by(registered, request) {
-        holders.insert(
-            store,
-            stored
-                .clusters
-                .iter()
-                .map(|cluster| (cluster, coverage_of(store, cluster)))
-                .collect(),
-        );
+        let clusters = stored.clusters.iter();
+        let covered = clusters.map(|cluster| (cluster, coverage_of(store, cluster)));
+        holders.insert(store, covered.collect());
     }
     let mut shares = assign(&holders, asked).map_err(|Overlap { cluster, stores }| {
         let stores = stores.iter().map(StoreName::as_str).collect::<Vec<_>>().join(" and ");
@@ -144,6 +127,26 @@ pub(super) fn select_stores(
         .map(|(_, store)| Arc::clone(store))
         .collect();
     Ok(Merged::new(parts, all))
+}
+
+/// Refuses a kind of store that does not hold the resource.
+fn check_kind_of_store(
+    registered: &RegisteredResource,
+    request: &ListRequest,
+) -> Result<(), ApiError> {
+    let Some(kind) = request.store_kind else {
+        return Ok(());
+    };
+    if stored_by(registered, request).next().is_some() {
+        return Ok(());
+    }
+    let called = match kind {
+        StoreKind::Embedded => "the embedded store",
+        StoreKind::OpenSearch => "OpenSearch",
+    };
+    let name = &registered.name;
+    let problem = format!("no ResourceRegistry keeps {name} in {called}");
+    Err(not_registered(name, problem))
 }
 
 fn part(

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use fleetdex_core::model::Namespace;
 
 use super::{
+    found_relation::FoundRelation,
     node::{RelationKey, RelationNode},
-    related_object::RelatedObject,
 };
 use crate::read::across_kinds::AcrossKinds;
 
@@ -15,7 +15,7 @@ pub(super) struct RelationSearch<'k, 's> {
     pub(super) kinds: &'k AcrossKinds<'s>,
     /// How many objects the result has at most.
     pub(super) limit: usize,
-    pub(super) found: Vec<RelatedObject>,
+    pub(super) found: Vec<FoundRelation>,
     /// Whether there are more.
     pub(super) has_more: bool,
     pub(super) warnings: BTreeSet<String>,
@@ -41,7 +41,7 @@ impl<'k, 's> RelationSearch<'k, 's> {
     }
 
     /// Adds an object unless it was found before, or the result is full; whether it was added.
-    pub(super) fn add(&mut self, key: RelationKey, related: RelatedObject) -> bool {
+    pub(super) fn add(&mut self, key: RelationKey, related: FoundRelation) -> bool {
         if self.seen.contains(&key) {
             return false;
         }

@@ -9,12 +9,12 @@ use fleetdex_core::{
     model::ClusterName,
     query::{Owners, Relation, ResourceName},
 };
-use fleetdex_query_api::question::ListRequest;
+use fleetdex_query_api::{answer::Direction, question::ListRequest};
 use futures::{FutureExt, TryStreamExt, future::BoxFuture};
 
 use super::{
+    found_relation::FoundRelation,
     node::{LabelSelection, OWNED_BY, RelationNode},
-    related_object::{Direction, RelatedObject},
     search::{RelationSearch, distinct, namespaces},
 };
 use crate::{
@@ -295,7 +295,7 @@ fn add_users<'n>(
         let Some((nearer, relation)) = used(&node) else {
             continue;
         };
-        let related = RelatedObject::existing(&node, nearer, Direction::UsedBy, &relation, depth);
+        let related = FoundRelation::existing(&node, nearer, Direction::UsedBy, &relation, depth);
         if search.add(node.key.clone(), related) {
             new.push(node);
         }

@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use fleetdex_core::{query::ResourceName, selector::LabelSelector};
-use fleetdex_query_api::question::ListRequest;
+use fleetdex_query_api::{answer::Direction, question::ListRequest};
 use futures::FutureExt;
 
 use super::{
+    found_relation::FoundRelation,
     node::{LabelSelection, NamedReference, RelationKey, RelationNode},
-    related_object::{Direction, RelatedObject},
     search::{RelationSearch, distinct, namespaces},
 };
 use crate::{
@@ -70,7 +70,7 @@ async fn named(
             };
             let relation = &found.reference.relation;
             let related =
-                RelatedObject::existing(node, found.user, Direction::Uses, relation, depth);
+                FoundRelation::existing(node, found.user, Direction::Uses, relation, depth);
             if search.add(node.key.clone(), related) {
                 new.push(node.clone());
             }
@@ -165,7 +165,7 @@ fn add_missing(
         {
             search.add(
                 key.clone(),
-                RelatedObject::missing(key, user, reference, depth),
+                FoundRelation::missing(key, user, reference, depth),
             );
         }
     }
@@ -201,7 +201,7 @@ async fn selected(
     for ((user, selection, _), result) in selections.iter().zip(results) {
         for node in result.objects {
             let relation = &selection.relation;
-            let related = RelatedObject::existing(&node, user, Direction::Uses, relation, depth);
+            let related = FoundRelation::existing(&node, user, Direction::Uses, relation, depth);
             if search.add(node.key.clone(), related) {
                 new.push(node);
             }

@@ -1,6 +1,7 @@
 //! Encoders of objects of one kind.
 
 use fleetdex_core::{model::Gvk, query::Hit};
+use fleetdex_query_api::answer::ListMetadata;
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::{Value, json, value::RawValue};
@@ -96,7 +97,7 @@ impl ObjectEncoder {
     }
 
     /// An encoder of a list with this metadata.
-    pub fn list(self, metadata: &Value) -> ListEncoder {
+    pub fn list(self, metadata: &ListMetadata) -> ListEncoder {
         let (kind, api_version) = match self.representation.output {
             OutputKind::Object => (format!("{}List", self.kind.kind), self.kind.api_version()),
             OutputKind::Table(version, _) => ("Table".to_owned(), version.api_version().to_owned()),
@@ -105,7 +106,7 @@ impl ObjectEncoder {
                 version.api_version().to_owned(),
             ),
         };
-        let mut head = head(&kind, &api_version, metadata).into_bytes();
+        let mut head = head(&kind, &api_version, &json!(metadata)).into_bytes();
         if let Some(table) = &self.table {
             head.extend_from_slice(b",\"columnDefinitions\":");
             table.write_definitions(&mut head);

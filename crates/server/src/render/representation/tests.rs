@@ -2,6 +2,7 @@ use fleetdex_core::{
     model::Gvk,
     query::{HeldMemory, Hit},
 };
+use fleetdex_query_api::answer::ListMetadata;
 use http::{HeaderValue, header::ACCEPT};
 use jiff::Timestamp;
 use serde_json::{
@@ -196,7 +197,8 @@ fn an_object_that_indentation_makes_too_long_stays_on_one_line() {
     let [deep, flat] = [hit(&object), hit(&json!({ "a": [1, 2] }))];
     for encoding in [Encoding::Json, Encoding::Yaml] {
         let show = |hits: &[&Hit]| {
-            let mut list = encoder(OutputKind::Object, encoding, true).list(&json!({}));
+            let mut list =
+                encoder(OutputKind::Object, encoding, true).list(&ListMetadata::default());
             let mut out = Vec::new();
             for hit in hits {
                 list.write(&mut out, hit).unwrap();
@@ -264,7 +266,10 @@ fn encoder(output: OutputKind, encoding: Encoding, pretty: bool) -> ObjectEncode
 }
 
 fn list(output: OutputKind, encoding: Encoding, pretty: bool, hits: &[Hit]) -> String {
-    let mut list_encoder = encoder(output, encoding, pretty).list(&json!({ "continue": "abc" }));
+    let mut list_encoder = encoder(output, encoding, pretty).list(&ListMetadata {
+        continue_token: "abc".to_owned(),
+        ..ListMetadata::default()
+    });
     let mut out = Vec::new();
     for hit in hits {
         list_encoder.write(&mut out, hit).unwrap();

@@ -1,32 +1,14 @@
 //! An object that is related to the named one, as results show it.
 
 use fleetdex_core::model::Interpretation;
+use fleetdex_query_api::answer::Direction;
 
 use super::node::{NamedReference, RelationKey, RelationNode};
 use crate::read::object_summary::{ObjectIdentity, ObjectSummary};
 
-/// Which way a relation goes from the named object.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Direction {
-    /// The named object uses this one.
-    Uses,
-    /// This one uses the named object.
-    UsedBy,
-}
-
-impl Direction {
-    /// The word in results.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Uses => "uses",
-            Self::UsedBy => "used by",
-        }
-    }
-}
-
 /// An object that is related to the named one.
 #[derive(Clone, Debug)]
-pub struct RelatedObject {
+pub struct FoundRelation {
     /// The object.
     pub object: ObjectSummary,
     /// Which way the relation goes.
@@ -41,7 +23,7 @@ pub struct RelatedObject {
     pub exists: bool,
 }
 
-impl RelatedObject {
+impl FoundRelation {
     /// An object that exists. `via`: the nearer end of the relation.
     pub(super) fn existing(
         of: &RelationNode,
