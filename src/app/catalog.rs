@@ -8,8 +8,10 @@ use fleetdex_core::{
     query::ResourceName,
 };
 use fleetdex_operator::{
-    completeness::IncompleteReason, controller::Publish, plan::Plan,
-    stream_supervisor::StreamSupervisor,
+    completeness::IncompleteReason,
+    controller::Publish,
+    plan::Plan,
+    stream_supervisor::{ObservedStreams, StreamSupervisor},
 };
 use fleetdex_server::catalog::{
     Catalog, CatalogEntry,
@@ -97,7 +99,7 @@ fn add_stores<'p>(
     let mut fields = BTreeMap::new();
     // Queries of objects that are moving to another location may still be answered from the former
     // one.
-    for name in supervisor.former_stores() {
+    for name in supervisor.locations().former() {
         if let Some(open) = supervisor.pipeline(name).and_then(Pipeline::reader) {
             catalog.add_store(name.clone(), open);
         }
@@ -124,8 +126,12 @@ fn add_kinds(
     members: &BTreeMap<ClusterName, MemberState>,
     fields: &BTreeMap<&StoreName, Vec<SelectableField>>,
 ) {
-    let rebuilding = supervisor.rebuilding();
-    let missing_fields = supervisor.streams_missing_fields();
+    let ObservedStreams {
+        rebuilding,
+        missing_fields,
+        ..
+    } = supervisor.observed();
+    let locations = supervisor.locations();
     for (stream, unit_plan) in &plan.streams {
         let unit = &stream.unit;
         let member = members.get(&unit.cluster);
@@ -142,8 +148,8 @@ fn add_kinds(
                 .collect()
         };
         for route in &unit_plan.routes {
-            let in_store = supervisor
-                .serving_former_location(&route.registry, &unit.cluster)
+            let in_store = locations
+                .serving(&route.registry, &unit.cluster)
                 .unwrap_or(&route.store);
             let extra = fields.get(in_store).map_or(&[][..], Vec::as_slice);
             let fields = if defined.is_empty() {
