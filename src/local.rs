@@ -413,7 +413,7 @@ impl LocalFleet {
         if member.connection.is_none() && member.phase != ConnectionPhase::Connecting {
             return Some(format!("not reachable: {}", member.message));
         }
-        let availability = self.supervisor.pipeline(store)?.availability()?;
+        let availability = self.supervisor.pipeline(store)?.store.availability()?;
         availability
             .err()
             .map(|unavailable| format!("cannot be stored: {}", unavailable.message))

@@ -19,7 +19,7 @@ use fleetdex_server::catalog::{
     planned_stream::{NoAudit, PlannedStream},
 };
 use fleetdex_store::Checkpoints;
-use fleetdex_sync::{checkpoints, filter::ObjectFilter, pipeline::Pipeline};
+use fleetdex_sync::{checkpoints, filter::ObjectFilter};
 use jiff::Timestamp;
 use tokio::sync::watch;
 
@@ -100,12 +100,18 @@ fn add_stores<'p>(
     // Queries of objects that are moving to another location may still be answered from the former
     // one.
     for name in supervisor.locations().former() {
-        if let Some(open) = supervisor.pipeline(name).and_then(Pipeline::reader) {
+        if let Some(open) = supervisor
+            .pipeline(name)
+            .and_then(|pipeline| pipeline.store.reader())
+        {
             catalog.add_store(name.clone(), open);
         }
     }
     for (name, store) in &plan.stores {
-        if let Some(open) = supervisor.pipeline(name).and_then(Pipeline::reader) {
+        if let Some(open) = supervisor
+            .pipeline(name)
+            .and_then(|pipeline| pipeline.store.reader())
+        {
             catalog.add_store(name.clone(), open);
         }
         let extra: Vec<SelectableField> = store
@@ -235,7 +241,7 @@ fn add_undiscovered(
         );
         let remembered = supervisor
             .pipeline(store)
-            .and_then(|pipeline| pipeline.loaded_checkpoints(cluster));
+            .and_then(|pipeline| pipeline.checkpoints.loaded(cluster));
         if let Some(remembered) = remembered {
             let any_path = plan
                 .stores

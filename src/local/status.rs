@@ -11,7 +11,7 @@ use fleetdex_operator::{
     stream_supervisor::StreamSupervisor,
 };
 use fleetdex_server::read::fleet::{RegistryReport, RegistrySource};
-use fleetdex_sync::{pipeline::Pipeline, progress::Progress};
+use fleetdex_sync::progress::Progress;
 use jiff::Timestamp;
 use parking_lot::Mutex;
 
@@ -70,10 +70,10 @@ impl LocalStatus {
             plan,
             store: store
                 .and_then(|name| supervisor.pipeline(name))
-                .and_then(Pipeline::availability),
+                .and_then(|pipeline| pipeline.store.availability()),
             shards: store
                 .and_then(|name| supervisor.pipeline(name))
-                .and_then(Pipeline::shard_use),
+                .and_then(|pipeline| pipeline.store.shard_use()),
             store_access: if is_embedded {
                 StoreAccess::Embedded
             } else {

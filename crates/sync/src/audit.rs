@@ -264,7 +264,7 @@ impl Audit {
                 return Ok(());
             }
         }
-        let is_blocked = self.progress.outstanding() > 0 || !self.sink.pipeline.has_room();
+        let is_blocked = self.progress.outstanding() > 0 || !self.sink.pipeline.queue.has_room();
         if is_blocked {
             Err(AuditError::Behind)
         } else {
@@ -318,9 +318,10 @@ impl Audit {
         }
         let pipeline = &self.sink.pipeline;
         let store = pipeline
-            .store()
+            .store
+            .writer()
             .ok_or_else(|| not_in_sync("the store has not been reached"))?;
-        let revision = pipeline.open_revision_of(&self.unit.cluster);
+        let revision = pipeline.revisions.of_cluster(&self.unit.cluster);
         Ok((
             store,
             revision.ok_or_else(|| not_in_sync("its index is about to be created again"))?,

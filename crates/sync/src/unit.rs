@@ -197,7 +197,7 @@ impl UnitTask {
         let pipeline = &self.sink.pipeline;
         let uid = self.uid.as_deref();
         let delay = uid.map_or(Duration::ZERO, |uid| {
-            pipeline.identity_delay(&self.unit.cluster, uid)
+            pipeline.revisions.identity_delay(&self.unit.cluster, uid)
         });
         if !delay.is_zero() {
             let message = format!(
@@ -208,8 +208,9 @@ impl UnitTask {
                 .failing(FailureCause::Member, "IdentityChanged", message);
             tokio::time::sleep(delay).await;
         }
-        let revision = pipeline.revision(&self.unit.cluster, uid).await?;
+        let revision = pipeline.revisions.open(&self.unit.cluster, uid).await?;
         let rejected = pipeline
+            .store
             .opened()
             .await
             .rejected(&revision, &Extent::of(&self.unit))
@@ -221,7 +222,7 @@ impl UnitTask {
 
     /// The version to resume the watch from; `None` if the unit has to be listed.
     fn resume(&self, revision: &IndexRevision) -> Option<Version> {
-        let tracker = self.sink.pipeline.checkpoints();
+        let tracker = &self.sink.pipeline.checkpoints.tracker;
         let key = UnitKey::from(&self.unit);
         let filters = &self.sink.filters;
         // Only a list counts the objects of each selection.
@@ -356,14 +357,18 @@ impl UnitRunner {
             return Pause::Backoff;
         }
         let pipeline = &self.task.sink.pipeline;
-        let delay = pipeline.replacement_delay(&self.task.unit.cluster);
+        let delay = pipeline
+            .revisions
+            .replacement_delay(&self.task.unit.cluster);
         if !delay.is_zero() {
             self.task
                 .progress
                 .failing(FailureCause::Member, "HistoryWentBack", what.to_owned());
             tokio::time::sleep(delay).await;
         }
-        pipeline.replace_revision(&self.revision, &format!("{}: {what}", self.task.unit));
+        pipeline
+            .revisions
+            .replace(&self.revision, &format!("{}: {what}", self.task.unit));
         std::future::pending().await
     }
 
@@ -394,14 +399,14 @@ impl UnitRunner {
             };
             // Backpressure must not reach the socket: the API server closes a watch that is not
             // read. The line comes again, as its version has not been reached.
-            if tokio::time::timeout(MAX_UNREAD, self.task.sink.pipeline.wait_for_room())
+            if tokio::time::timeout(MAX_UNREAD, self.task.sink.pipeline.queue.wait_for_room())
                 .await
                 .is_err()
             {
                 drop((line, lines));
                 self.task.metrics.watch_paused.inc();
                 self.task.progress.reading_paused();
-                self.task.sink.pipeline.wait_for_room().await;
+                self.task.sink.pipeline.queue.wait_for_room().await;
                 return Ok(Pause::None);
             }
             if !self.handle_line(&line).await? {

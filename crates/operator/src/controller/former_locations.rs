@@ -9,7 +9,6 @@ use fleetdex_crds::registry::{
 };
 use fleetdex_interpreter::rules::RuleSet;
 use fleetdex_replicas::{Assignment, ReplicaName};
-use fleetdex_sync::pipeline::Pipeline;
 use kube::ResourceExt;
 
 use super::{
@@ -68,7 +67,10 @@ pub(super) fn former_location(
         .ok()
         .filter(|name| plan.store.as_ref() != Some(name))?;
     let prefix: IndexPrefix = location.index_prefix.parse().ok()?;
-    let problem = match supervisor.pipeline(&name).and_then(Pipeline::availability) {
+    let problem = match supervisor
+        .pipeline(&name)
+        .and_then(|pipeline| pipeline.store.availability())
+    {
         Some(Err(unavailable)) => Some(unavailable.message),
         Some(Ok(())) | None => None,
     };
@@ -158,7 +160,7 @@ impl Reconciler {
                 state
                     .supervisor
                     .pipeline(&name)
-                    .and_then(Pipeline::availability),
+                    .and_then(|pipeline| pipeline.store.availability()),
                 Some(Err(_))
             )
         };

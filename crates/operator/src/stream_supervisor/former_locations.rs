@@ -180,7 +180,7 @@ impl FormerLocations {
             let is_open = revisions
                 .stores
                 .pipeline(name)
-                .is_some_and(|pipeline| matches!(pipeline.availability(), Some(Ok(()))));
+                .is_some_and(|pipeline| matches!(pipeline.store.availability(), Some(Ok(()))));
             let may_hold = || {
                 self.live_clusters.contains(name, cluster)
                     || revisions.is_live(name, cluster)

@@ -44,7 +44,10 @@ impl GcSchedule {
         };
         for (cluster, retained) in &retention.clusters {
             if let Some(retained) = retained {
-                pipeline.checkpoints().retain(cluster, &retained.units);
+                pipeline
+                    .checkpoints
+                    .tracker
+                    .retain(cluster, &retained.units);
             }
         }
         let mut after = Vec::new();

@@ -16,7 +16,8 @@ pub(super) async fn hand_over(stores: &RunningStores, applied: &AppliedPlan) {
         let assignment = applied.assignment_for(name);
         let others: Vec<ClusterName> = store
             .pipeline
-            .open_clusters()
+            .revisions
+            .clusters()
             .into_iter()
             .filter(|cluster| !assignment.may_keep(cluster))
             .collect();
@@ -24,12 +25,12 @@ pub(super) async fn hand_over(stores: &RunningStores, applied: &AppliedPlan) {
             continue;
         }
         // If it fails, the next replica only has more events to replay.
-        let saved = tokio::time::timeout(HANDOVER_TIMEOUT, store.pipeline.save_checkpoints()).await;
+        let saved = tokio::time::timeout(HANDOVER_TIMEOUT, store.pipeline.checkpoints.save()).await;
         if !matches!(saved, Ok(Ok(()))) {
             tracing::warn!(store = %name, "cannot save the last checkpoints before a handover");
         }
         for cluster in &others {
-            store.pipeline.hand_over(cluster);
+            store.pipeline.revisions.hand_over(cluster);
         }
     }
 }

@@ -30,11 +30,11 @@ impl ObservedStreams {
         let stores = || revisions.stores.iter();
         Self {
             open_stores: stores()
-                .filter(|(_, store)| store.pipeline.store().is_some())
+                .filter(|(_, store)| store.pipeline.store.writer().is_some())
                 .map(|(name, _)| name.clone())
                 .collect(),
             recalled_clusters: stores()
-                .map(|(_, store)| store.pipeline.loaded_cluster_count())
+                .map(|(_, store)| store.pipeline.checkpoints.loaded_cluster_count())
                 .sum(),
             rebuilding: revisions.rebuilding(),
             missing_fields: revisions.streams.missing_fields(),

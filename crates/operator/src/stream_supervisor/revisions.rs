@@ -40,7 +40,7 @@ impl WrittenRevisions<'_> {
         }
         for (name, store) in self.stores.iter() {
             let mut synced = BTreeSet::new();
-            for revision in store.pipeline.revisions() {
+            for revision in store.pipeline.revisions.all() {
                 let of_store = (name.clone(), revision.cluster.clone());
                 let is_certain = plan
                     .coverage
@@ -52,7 +52,7 @@ impl WrittenRevisions<'_> {
                 }
                 activations.update(name, &store.pipeline, revision, &of_cluster, is_certain);
             }
-            store.pipeline.set_synced(synced);
+            store.pipeline.revisions.set_synced(synced);
         }
     }
 
@@ -62,7 +62,7 @@ impl WrittenRevisions<'_> {
         let revision = self
             .stores
             .pipeline(store)
-            .and_then(|pipeline| pipeline.open_revision_of(cluster));
+            .and_then(|pipeline| pipeline.revisions.of_cluster(cluster));
         let Some(revision) = revision.filter(IndexRevision::is_read) else {
             return false;
         };
@@ -96,7 +96,7 @@ impl WrittenRevisions<'_> {
         let Some(running) = self.stores.get(store) else {
             return false;
         };
-        match running.pipeline.open_revision_of(cluster) {
+        match running.pipeline.revisions.of_cluster(cluster) {
             Some(revision) => revision.replaces.is_some() && !revision.live,
             // The revision is about to be opened.
             None => running.is_reshaped,

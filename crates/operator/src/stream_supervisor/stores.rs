@@ -117,13 +117,13 @@ impl RunningStores {
 
     pub(super) fn have_lost_clusters(&self) -> bool {
         let mut stores = self.running.values();
-        stores.any(|store| store.pipeline.has_lost_clusters())
+        stores.any(|store| store.pipeline.revisions.have_lost_clusters())
     }
 
     /// Whether a store cannot be used now.
     pub(super) fn are_unavailable(&self) -> bool {
         let mut stores = self.running.values();
-        stores.any(|store| matches!(store.pipeline.availability(), Some(Err(_))))
+        stores.any(|store| matches!(store.pipeline.store.availability(), Some(Err(_))))
     }
 
     /// Compares the stores with those of the next plan. Takes the clusters whose index is gone.
@@ -132,6 +132,7 @@ impl RunningStores {
             let name = name.clone();
             store
                 .pipeline
+                .revisions
                 .take_lost_clusters()
                 .into_iter()
                 .map(move |cluster| (name.clone(), cluster))
@@ -172,7 +173,7 @@ impl RunningStores {
         for (name, plan) in desired {
             match self.running.get_mut(&name) {
                 Some(running) => {
-                    running.pipeline.set_registries(&plan.registries);
+                    running.pipeline.store.set_registries(&plan.registries);
                     running.plan = plan;
                 }
                 None => self.open(&name, plan, gone.contains(&name)),
@@ -188,7 +189,7 @@ impl RunningStores {
         if is_replaced {
             // The queued writes belong to the previous plan. An index that is created again
             // meanwhile would take them, with fields that must no longer be stored.
-            store.pipeline.discard();
+            store.pipeline.queue.discard();
         }
         store.stop.cancel();
         // Its last changes are written in the background. Documents carry versions, so their order
@@ -213,7 +214,7 @@ impl RunningStores {
             self.context.metrics.store(name),
             Arc::clone(&self.context.changed),
         );
-        pipeline.set_registries(&plan.registries);
+        pipeline.store.set_registries(&plan.registries);
         let opener = (self.context.opener)(&plan);
         let stop = CancellationToken::new();
         let task = AbortOnDropHandle::new(tokio::spawn(pipeline.clone().run(
@@ -242,7 +243,7 @@ impl RunningStores {
         }
         for (name, store) in &self.running {
             let planned = clusters.get(name).map_or(0, BTreeSet::len);
-            store.pipeline.expect_clusters(planned);
+            store.pipeline.store.expect_clusters(planned);
         }
     }
 
@@ -269,9 +270,9 @@ impl RunningStores {
         for (store, clusters) in unknown {
             if let Some(pipeline) = self
                 .pipeline(store)
-                .filter(|pipeline| pipeline.store().is_some())
+                .filter(|pipeline| pipeline.store.writer().is_some())
             {
-                pipeline.load_checkpoints(&clusters);
+                pipeline.checkpoints.load(&clusters);
             }
         }
     }
@@ -281,8 +282,8 @@ impl RunningStores {
     pub(super) fn identities(&self) -> Option<IndexedClusterUids> {
         let mut identities = IndexedClusterUids::default();
         for store in self.running.values() {
-            store.pipeline.store()?;
-            for (cluster, identity) in store.pipeline.identities() {
+            store.pipeline.store.writer()?;
+            for (cluster, identity) in store.pipeline.store.identities() {
                 identities.entry(cluster).or_default().insert(identity);
             }
         }
@@ -299,7 +300,7 @@ impl RunningStores {
         let running = std::mem::take(&mut self.running).into_iter();
         let running = running.map(|(name, store)| (name, store.task));
         let closing = std::mem::take(&mut self.closing).into_iter();
-        let closing = closing.map(|store| (store.pipeline.name().clone(), store.task));
+        let closing = closing.map(|store| (store.pipeline.store.name().clone(), store.task));
         for (name, task) in running.chain(closing) {
             if let Err(error) = task.await {
                 tracing::error!(store = %name, %error, "the writer of a store ended unexpectedly");
@@ -327,5 +328,10 @@ impl RunningStores {
 }
 
 async fn end_changes(pipelines: &[Pipeline]) {
-    join_all(pipelines.iter().map(Pipeline::end_changes)).await;
+    join_all(
+        pipelines
+            .iter()
+            .map(|pipeline| pipeline.store.end_changes()),
+    )
+    .await;
 }

@@ -69,7 +69,7 @@ fn delay(
         }
         _ => Timestamp::from_second(since.as_second()).ok()?,
     };
-    let availability = pipeline.and_then(Pipeline::availability);
+    let availability = pipeline.and_then(|pipeline| pipeline.store.availability());
     let reason = match availability {
         Some(Err(unavailable)) => Some(unavailable.reason.into()),
         _ => None,
@@ -124,7 +124,7 @@ impl CompletenessTracker {
     ) {
         let mut revisions: BTreeMap<(&StoreName, ClusterName), IndexRevision> = BTreeMap::new();
         for (name, store) in stores.iter() {
-            let of_store = store.pipeline.revisions().into_iter();
+            let of_store = store.pipeline.revisions.all().into_iter();
             revisions.extend(of_store.map(|revision| ((name, revision.cluster.clone()), revision)));
         }
         let mut readers: BTreeMap<&ClusterName, Option<&ReplicaName>> = BTreeMap::new();

@@ -108,7 +108,7 @@ impl UnitRunner {
     }
 
     async fn read_known(&mut self) -> Result<(), StoreError> {
-        let store = self.task.sink.pipeline.opened().await;
+        let store = self.task.sink.pipeline.store.opened().await;
         let projector = &self.task.sink.projector;
         let mut known = StoredDocuments::new(projector.id_prefix());
         let visit = &mut |stored: StoredVersion<'_>| {

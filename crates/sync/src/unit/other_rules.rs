@@ -30,7 +30,7 @@ impl UnitTask {
         let Some((rules, _)) = self.unaware_rules() else {
             return;
         };
-        let tracker = self.sink.pipeline.checkpoints();
+        let tracker = &self.sink.pipeline.checkpoints.tracker;
         let plan = tracker.plan_of(revision, &UnitKey::from(&self.unit));
         if plan.is_some_and(|plan| plan.ends_with(WITH_STATUS)) {
             rules.note_status();
@@ -51,7 +51,7 @@ impl UnitTask {
             namespace: None,
             ..KindExtent::of(&self.unit)
         });
-        let store = self.sink.pipeline.opened().await;
+        let store = self.sink.pipeline.store.opened().await;
         if store
             .has_documents_of_rules(revision, &extent, hash)
             .await?

@@ -346,7 +346,7 @@ async fn unidentifiable_objects_are_counted_until_a_list_without_them() {
     let fixture = UnitFixture::new(&["{\"metadata\":{\"name\":7}}".to_owned()], &[]).await;
     assert_eq!(fixture.counted().await, (0, 0, 1));
     assert!(fixture.stored().await.is_empty());
-    let tracker = fixture.audit.sink.pipeline.checkpoints();
+    let tracker = &fixture.audit.sink.pipeline.checkpoints.tracker;
     let resumes_from = || {
         tracker
             .resume(
