@@ -12,7 +12,7 @@ pub mod fake;
 #[cfg(test)]
 mod tests;
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, convert::Infallible, sync::Arc, time::Duration};
 
 pub use compare::Findings;
 use compare::{Differences, FirstPass};
@@ -151,7 +151,7 @@ pub struct Audit {
 impl Audit {
     /// Audits at random times, so that the audits of many units are spread evenly: first within the
     /// interval, then after 0.5 to 1.5 intervals. Never ends.
-    pub async fn repeat(&self, interval: Duration) {
+    pub async fn repeat(&self, interval: Duration) -> Infallible {
         let mut pause = interval.mul_f64(fastrand::f64());
         loop {
             sleep(pause).await;

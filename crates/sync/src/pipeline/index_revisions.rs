@@ -85,7 +85,10 @@ impl IndexRevisions {
             Ok(opened) => opened,
             Err(Ok(panic)) => std::panic::resume_unwind(panic),
             // Only the end of the process cancels it.
-            Err(Err(_)) => std::future::pending().await,
+            Err(Err(_)) => Err(StoreError::Closed {
+                reason: "Stopped",
+                message: "the process ends".to_owned(),
+            }),
         }
     }
 
