@@ -17,14 +17,14 @@ use fleetdex_clusters::{
 };
 use fleetdex_core::model::{ClusterName, Scope, StoreName, Unit};
 use fleetdex_crds::registry::{BackendStore, ResourceRegistrySpec};
+use fleetdex_interpreter::rules::RuleSet;
 use fleetdex_operator::{
     RegistryView,
     plan::{ClusterPlan, StreamKey},
     store_settings::CredentialSource,
     stores,
-    stream_supervisor::StreamSupervisor,
+    stream_supervisor::{Desired, StreamSupervisor, SupervisorOptions},
 };
-use fleetdex_replicas::Assignment;
 use fleetdex_server::{
     catalog::Catalog,
     http::serve::{Server, ServerArgs},
@@ -34,7 +34,7 @@ use fleetdex_server::{
 };
 use fleetdex_store::{memory::Memory, opensearch::LIST_CONTEXTS};
 use fleetdex_sync::progress::UnitState;
-use fleetdex_telemetry::{Metrics, Readiness, traces::TraceSettings};
+use fleetdex_telemetry::{Metrics, Readiness, Traces, traces::TraceSettings};
 use tokio::{
     sync::{Notify, watch},
     task::JoinSet,
@@ -109,7 +109,7 @@ pub async fn run(args: LocalArgs) -> anyhow::Result<()> {
     let trace_settings = TraceSettings::from_environment()?;
     let cancel = signals::cancel_on_signal()?;
     let members = members(&args).await?;
-    let rules = rules::read(&args.rules).await?;
+    let rules = Arc::new(rules::read(&args.rules).await?);
     let backend = args.store.backend()?;
     let status = Arc::new(LocalStatus::of(REGISTRY));
     let server = Server::bind(&args.server, false)
@@ -123,12 +123,14 @@ pub async fn run(args: LocalArgs) -> anyhow::Result<()> {
     let (traces, trace_export) = TraceExport::start(trace_settings.as_ref(), &metrics)?;
     let clusters = Arc::new(connections(members, cancel.child_token()));
     let changed = Arc::new(Notify::new());
-    let mut supervisor = stream_supervisor(args.store.credentials()?, &metrics, &changed)
-        .with_traces(traces.clone());
-    let rules = Arc::new(rules);
-    supervisor.set_rules(Arc::clone(&rules));
+    let supervisor = stream_supervisor(
+        args.store.credentials()?,
+        &metrics,
+        &changed,
+        traces.clone(),
+    );
     // Files are read once.
-    let (_rules, published) = watch::channel(rules);
+    let (_rules, published) = watch::channel(Arc::clone(&rules));
     let server = server.with_interpreters(Interpreters::new(published, None, &metrics));
     let (publish, catalog_reader) = watch::channel(Arc::new(Catalog::default()));
 
@@ -150,6 +152,7 @@ pub async fn run(args: LocalArgs) -> anyhow::Result<()> {
     let local = LocalFleet {
         names: names(&args),
         backend,
+        rules,
         supervisor,
         clusters,
         changed,
@@ -199,6 +202,7 @@ fn stream_supervisor(
     credentials: CredentialSource,
     metrics: &Arc<Metrics>,
     changed: &Arc<Notify>,
+    traces: Traces,
 ) -> StreamSupervisor {
     let opener = stores::opener(
         credentials,
@@ -207,8 +211,12 @@ fn stream_supervisor(
         LIST_CONTEXTS,
         Arc::clone(metrics),
     );
-    StreamSupervisor::new(opener, Arc::clone(metrics), Arc::clone(changed))
-        .with_audit_interval(AUDIT_INTERVAL)
+    let options = SupervisorOptions {
+        traces,
+        audit_interval: Some(AUDIT_INTERVAL),
+        ..SupervisorOptions::default()
+    };
+    StreamSupervisor::new(opener, Arc::clone(metrics), Arc::clone(changed), options)
 }
 
 async fn members(args: &LocalArgs) -> anyhow::Result<Vec<Member>> {
@@ -268,6 +276,7 @@ fn names(args: &LocalArgs) -> Vec<String> {
 struct LocalFleet {
     names: Vec<String>,
     backend: Option<BackendStore>,
+    rules: Arc<RuleSet>,
     supervisor: StreamSupervisor,
     clusters: Arc<Clusters>,
     changed: Arc<Notify>,
@@ -341,7 +350,10 @@ impl LocalFleet {
             spec,
         };
         self.supervisor
-            .reconcile(&[registry], &[], members, &Assignment::SingleReplica)
+            .reconcile(Desired {
+                rules: Arc::clone(&self.rules),
+                ..Desired::new(&[registry], members)
+            })
             .await;
         if let Some(plan) = self.supervisor.plan() {
             let mut catalog = catalog(plan, &self.supervisor, members);
@@ -401,7 +413,7 @@ impl LocalFleet {
         if member.connection.is_none() && member.phase != ConnectionPhase::Connecting {
             return Some(format!("not reachable: {}", member.message));
         }
-        let availability = self.supervisor.pipeline(store)?.availability()?;
+        let availability = self.supervisor.pipeline(store)?.store.availability()?;
         availability
             .err()
             .map(|unavailable| format!("cannot be stored: {}", unavailable.message))

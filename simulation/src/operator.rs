@@ -21,9 +21,8 @@ use fleetdex_operator::{
     RegistryView,
     plan::StorePlan,
     store_locations::StoreLocations,
-    stream_supervisor::{Opener, StreamSupervisor},
+    stream_supervisor::{Desired, Opener, StreamSupervisor, SupervisorOptions},
 };
-use fleetdex_replicas::Assignment;
 use fleetdex_store::{
     IndexWriter as _,
     opensearch::{Engine, EngineOptions, IndexSettings, OpenSearchService, PlacementRules},
@@ -180,12 +179,13 @@ async fn operate(
     let (asking, stop_asking) = (queue, stop.child_token());
     let _asking =
         AbortOnDropHandle::new(tokio::spawn(async move { asking.run(stop_asking).await }));
-    let mut supervisor = StreamSupervisor::new(opener, metrics, Arc::clone(&changed))
-        .with_limits(limits)
-        .asking(access);
-    if let Some(interval) = audit_interval {
-        supervisor = supervisor.with_audit_interval(interval);
-    }
+    let options = SupervisorOptions {
+        limits,
+        audit_interval,
+        webhooks: Some(access),
+        ..SupervisorOptions::default()
+    };
+    let mut supervisor = StreamSupervisor::new(opener, metrics, Arc::clone(&changed), options);
     let mut duplicates = Duplicates::new(Arc::clone(&changed));
     while !stop.is_cancelled() {
         let DesiredState {
@@ -203,8 +203,6 @@ async fn operate(
         }) {
             recorded.add_recorded(location, &registry.name);
         }
-        supervisor.record_locations(recorded);
-        supervisor.set_rules(rules);
         let mut members = clusters.states();
         let _notes = duplicates.mark(
             &mut members,
@@ -212,7 +210,11 @@ async fn operate(
             &supervisor.planned_clusters(),
         );
         supervisor
-            .reconcile(&registries, &[], &members, &Assignment::SingleReplica)
+            .reconcile(Desired {
+                rules,
+                recorded_locations: recorded,
+                ..Desired::new(&registries, &members)
+            })
             .await;
         tokio::select! {
             biased;

@@ -11,7 +11,7 @@ use fleetdex_core::model::{ClusterName, IndexPrefix};
 use fleetdex_operator::{
     RegistryView,
     plan::StorePlan,
-    stream_supervisor::{Opener, StreamSupervisor},
+    stream_supervisor::{Desired, Opener, StreamSupervisor, SupervisorOptions},
 };
 use fleetdex_replicas::{ReplicaConfig, ReplicaName, Replicas};
 use fleetdex_server::{
@@ -159,9 +159,13 @@ async fn run(
             feed: feed.clone(),
         })
     });
-    let mut supervisor = StreamSupervisor::new(opener, Arc::clone(&metrics), Arc::clone(&changed))
-        .with_limits(limits)
-        .with_fence(replicas.fence());
+    let options = SupervisorOptions {
+        limits,
+        fence: replicas.fence(),
+        ..SupervisorOptions::default()
+    };
+    let mut supervisor =
+        StreamSupervisor::new(opener, Arc::clone(&metrics), Arc::clone(&changed), options);
     let (publish, catalog_reader) = watch::channel(Arc::new(Catalog::default()));
     let peer_network = network.clone();
     let api = ApiState::new(
@@ -185,7 +189,10 @@ async fn run(
         let (assignment, states) = (replicas.assignment(), clusters.states());
         let planned = registries.borrow_and_update().clone();
         supervisor
-            .reconcile(&planned, &[], &states, &assignment)
+            .reconcile(Desired {
+                assignment: assignment.clone(),
+                ..Desired::new(&planned, &states)
+            })
             .await;
         if let Some(plan) = supervisor.plan() {
             publish.send_replace(Arc::new(catalog(plan, &supervisor, &states)));

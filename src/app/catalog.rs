@@ -8,8 +8,10 @@ use fleetdex_core::{
     query::ResourceName,
 };
 use fleetdex_operator::{
-    completeness::IncompleteReason, controller::Publish, plan::Plan,
-    stream_supervisor::StreamSupervisor,
+    completeness::IncompleteReason,
+    controller::Publish,
+    plan::Plan,
+    stream_supervisor::{ObservedStreams, StreamSupervisor},
 };
 use fleetdex_server::catalog::{
     Catalog, CatalogEntry,
@@ -17,7 +19,7 @@ use fleetdex_server::catalog::{
     planned_stream::{NoAudit, PlannedStream},
 };
 use fleetdex_store::Checkpoints;
-use fleetdex_sync::{checkpoints, filter::ObjectFilter, pipeline::Pipeline};
+use fleetdex_sync::{checkpoints, filter::ObjectFilter};
 use jiff::Timestamp;
 use tokio::sync::watch;
 
@@ -97,13 +99,19 @@ fn add_stores<'p>(
     let mut fields = BTreeMap::new();
     // Queries of objects that are moving to another location may still be answered from the former
     // one.
-    for name in supervisor.former_stores() {
-        if let Some(open) = supervisor.pipeline(name).and_then(Pipeline::reader) {
+    for name in supervisor.locations().former() {
+        if let Some(open) = supervisor
+            .pipeline(name)
+            .and_then(|pipeline| pipeline.store.reader())
+        {
             catalog.add_store(name.clone(), open);
         }
     }
     for (name, store) in &plan.stores {
-        if let Some(open) = supervisor.pipeline(name).and_then(Pipeline::reader) {
+        if let Some(open) = supervisor
+            .pipeline(name)
+            .and_then(|pipeline| pipeline.store.reader())
+        {
             catalog.add_store(name.clone(), open);
         }
         let extra: Vec<SelectableField> = store
@@ -124,8 +132,12 @@ fn add_kinds(
     members: &BTreeMap<ClusterName, MemberState>,
     fields: &BTreeMap<&StoreName, Vec<SelectableField>>,
 ) {
-    let rebuilding = supervisor.rebuilding();
-    let missing_fields = supervisor.streams_missing_fields();
+    let ObservedStreams {
+        rebuilding,
+        missing_fields,
+        ..
+    } = supervisor.observed();
+    let locations = supervisor.locations();
     for (stream, unit_plan) in &plan.streams {
         let unit = &stream.unit;
         let member = members.get(&unit.cluster);
@@ -142,8 +154,8 @@ fn add_kinds(
                 .collect()
         };
         for route in &unit_plan.routes {
-            let in_store = supervisor
-                .serving_former_location(&route.registry, &unit.cluster)
+            let in_store = locations
+                .serving(&route.registry, &unit.cluster)
                 .unwrap_or(&route.store);
             let extra = fields.get(in_store).map_or(&[][..], Vec::as_slice);
             let fields = if defined.is_empty() {
@@ -229,7 +241,7 @@ fn add_undiscovered(
         );
         let remembered = supervisor
             .pipeline(store)
-            .and_then(|pipeline| pipeline.loaded_checkpoints(cluster));
+            .and_then(|pipeline| pipeline.checkpoints.loaded(cluster));
         if let Some(remembered) = remembered {
             let any_path = plan
                 .stores

@@ -12,7 +12,7 @@ use fleetdex_operator::{
 };
 use fleetdex_query_api::answer::RegistryReport;
 use fleetdex_server::read::fleet::RegistrySource;
-use fleetdex_sync::{pipeline::Pipeline, progress::Progress};
+use fleetdex_sync::progress::Progress;
 use jiff::Timestamp;
 use parking_lot::Mutex;
 
@@ -71,10 +71,10 @@ impl LocalStatus {
             plan,
             store: store
                 .and_then(|name| supervisor.pipeline(name))
-                .and_then(Pipeline::availability),
+                .and_then(|pipeline| pipeline.store.availability()),
             shards: store
                 .and_then(|name| supervisor.pipeline(name))
-                .and_then(Pipeline::shard_use),
+                .and_then(|pipeline| pipeline.store.shard_use()),
             store_access: if is_embedded {
                 StoreAccess::Embedded
             } else {

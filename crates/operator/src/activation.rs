@@ -206,7 +206,7 @@ async fn show(
     resources: BTreeSet<ResourceName>,
     changed: Arc<Notify>,
 ) {
-    if let Err(error) = pipeline.show(&revision, &resources).await {
+    if let Err(error) = pipeline.revisions.show(&revision, &resources).await {
         tracing::debug!(index = %revision.index, %error, "cannot show the complete resources of a revision yet");
     }
     changed.notify_one();
@@ -219,7 +219,7 @@ async fn activate(pipeline: Pipeline, revision: IndexRevision, changed: Arc<Noti
         .with_jitter()
         .without_max_times();
     let mut delays = schedule.build();
-    while let Err(error) = pipeline.activate(&revision).await {
+    while let Err(error) = pipeline.revisions.activate(&revision).await {
         tracing::debug!(index = %revision.index, %error, "cannot activate a revision yet");
         tokio::time::sleep(delays.next().unwrap_or(MAX_DELAY)).await;
     }

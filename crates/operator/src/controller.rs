@@ -13,13 +13,13 @@ mod reconciler;
 mod registry_watch;
 mod repeated_failures;
 mod status_writer;
+mod stream_updates;
 mod unopened_locations;
 
 use std::{sync::Arc, time::Duration};
 
 use fleetdex_core::model::causes;
 use fleetdex_crds::registry::{FINALIZER, ResourceRegistry};
-use fleetdex_replicas::Assignment;
 use futures::StreamExt;
 pub use interpreter_configurations::ConfigMapName;
 use kube::{
@@ -27,20 +27,16 @@ use kube::{
     runtime::{
         Controller,
         controller::{self, Action, Config},
-        reflector::Store,
         watcher,
     },
 };
 use publish::exchange_reports;
-use reconciler::{
-    COMPLETENESS_INTERVAL, ControllerState, PlanInputs, Reconciler, RegistryVersion, registry_view,
-};
+use reconciler::{COMPLETENESS_INTERVAL, ControllerState, Reconciler};
 pub use reconciler::{ControllerContext, Publish, ReconcileError};
 use tokio::{sync::watch, task::JoinSet, time::Instant};
 use tokio_util::sync::CancellationToken;
-use unopened_locations::unopened_locations;
 
-use super::{RegistryView, karmada, members::MemberStates, store_locations::StoreLocations};
+use super::karmada;
 use crate::replica_report::ReplicaReports;
 
 /// Changes within this time are handled by one reconcile.
@@ -101,7 +97,7 @@ pub async fn run(context: ControllerContext, owner: String, cancel: Cancellation
                 std::future::ready(())
             });
     let all_read = async {
-        wait_until_read(&reconciler.registries).await;
+        reconciler.registries_read().await;
         reconciler.context.readiness.ready(CHECK);
     };
     // Not the controller's graceful shutdown, which waits for the control plane: a control plane
@@ -132,21 +128,6 @@ fn start_tasks(reconciler: &Arc<Reconciler>, updated: watch::Sender<()>, tasks: 
     }
     tasks.spawn(update_on_changes(Arc::clone(reconciler), updated));
     tasks.spawn(Arc::clone(reconciler).write_cache_statuses());
-}
-
-/// Waits until a reflector has completed its first list.
-///
-/// Polls repeatedly: of several tasks that wait for one store of kube 5.0, only the one that polled
-/// last is woken.
-async fn wait_until_read<K>(store: &Store<K>)
-where
-    K: kube::runtime::reflector::Lookup + Clone + 'static,
-    K::DynamicType: std::hash::Hash + Eq + Clone + Default,
-{
-    while tokio::time::timeout(DEBOUNCE, store.wait_until_ready())
-        .await
-        .is_err()
-    {}
 }
 
 /// Updates the streams after every change of a member or of what runs, and notifies `updated` each
@@ -198,121 +179,6 @@ fn triggers(updated: watch::Receiver<()>) -> impl futures::Stream<Item = ()> + S
 }
 
 impl Reconciler {
-    /// Makes what runs match the registries, the clusters and what these serve.
-    async fn update_streams(&self, state: &mut ControllerState) -> MemberStates {
-        // Planning needs complete inputs: what is not planned is deleted. A source of clusters that
-        // cannot be read differs from one without clusters.
-        self.context.sources.wait_for_initial_sync().await;
-        wait_until_read(&self.registries).await;
-        self.interpreter_configurations.wait_until_read().await;
-        let is_leader = self.context.replicas.assignment().is_leader();
-        // A registry that arrives from here on is planned by the next update, which records its
-        // location first.
-        let registries = self.registries.state();
-        self.update_locations(state, &registries, is_leader);
-        // Documents go to a new location only after the status records it; otherwise a restart
-        // would forget it.
-        if is_leader {
-            match self.record_locations(state, &registries).await {
-                Ok(true) => {}
-                // The newer version of a registry is about to arrive here.
-                Ok(false) => return state.members.clone(),
-                Err(error) => {
-                    let error = causes(&error);
-                    if self.failures.is_due(&error) {
-                        tracing::warn!(%error, "cannot record the store locations of registries; changes of the registries take effect once that succeeds");
-                    }
-                    return state.members.clone();
-                }
-            }
-        }
-        // A store opens after the streams of the registries that were deleted before it opened are
-        // stopped.
-        let unopened = unopened_locations(state, &registries);
-        self.opening_gate.close(&unopened);
-        let members = self
-            .update_planned_streams(state, &registries, is_leader)
-            .await;
-        self.opening_gate.open_others(&unopened);
-        members
-    }
-
-    /// Makes what runs match the registries, whose store locations are recorded.
-    async fn update_planned_streams(
-        &self,
-        state: &mut ControllerState,
-        registries: &[Arc<ResourceRegistry>],
-        is_leader: bool,
-    ) -> MemberStates {
-        state
-            .supervisor
-            .set_peer_completeness(Arc::clone(&self.peer_completeness.lock()));
-        let plan_inputs = self.plan_inputs(state, registries);
-        self.context
-            .metrics
-            .set_replicas(plan_inputs.assignment.alive_count());
-        if state.inputs.as_ref() == Some(&plan_inputs) && !state.supervisor.needs_reapply() {
-            state.supervisor.maintain();
-            self.publish_completeness(state);
-            self.count_units(state);
-            return state.members.clone();
-        }
-        let indexed = state.supervisor.identities();
-        let planned = state.supervisor.planned_clusters();
-        let members = state
-            .member_reconciler
-            .update(
-                plan_inputs.assignment.is_leader(),
-                indexed.as_ref(),
-                &planned,
-            )
-            .await;
-        self.apply(
-            state,
-            registries,
-            &members,
-            &plan_inputs.assignment,
-            is_leader,
-        )
-        .await;
-        state.inputs = Some(plan_inputs);
-        state.members.clone_from(&members);
-        self.count_units(state);
-        members
-    }
-
-    fn plan_inputs(
-        &self,
-        state: &ControllerState,
-        registries: &[Arc<ResourceRegistry>],
-    ) -> PlanInputs {
-        let registry = |registry: &Arc<ResourceRegistry>| {
-            (
-                registry.name_any(),
-                RegistryVersion {
-                    generation: registry.metadata.generation,
-                    is_leaving: registry.metadata.deletion_timestamp.is_some(),
-                    is_recorded: registry.status.is_some(),
-                },
-            )
-        };
-        PlanInputs {
-            members: *self.context.clusters.changed().borrow(),
-            sources: self.context.sources.version(),
-            compared: state.member_reconciler.duplicates.version(),
-            registries: registries.iter().map(registry).collect(),
-            caches: self.caches.generations(),
-            rules: self.interpreter_configurations.version(),
-            open_stores: state.supervisor.open_stores(),
-            rebuilding: state.supervisor.rebuilding(),
-            streams_missing_fields: state.supervisor.streams_missing_fields(),
-            locations: state.locations.clone(),
-            live_clusters: state.supervisor.live_clusters(),
-            recalled_clusters: state.supervisor.recalled_clusters(),
-            assignment: self.context.replicas.assignment(),
-        }
-    }
-
     async fn reconcile(&self, registry: &ResourceRegistry) -> Result<Action, ReconcileError> {
         let mut state = self.state.lock().await;
         let started = Instant::now();
@@ -353,76 +219,6 @@ impl Reconciler {
             (false, true) => {}
         }
         self.write_status(state, registry, &members).await
-    }
-
-    async fn apply(
-        &self,
-        state: &mut ControllerState,
-        registries: &[Arc<ResourceRegistry>],
-        members: &MemberStates,
-        assignment: &Assignment,
-        is_leader: bool,
-    ) {
-        let (leaving, live): (Vec<_>, Vec<_>) = registries
-            .iter()
-            .partition(|registry| registry.metadata.deletion_timestamp.is_some());
-        let view = |registries: Vec<&Arc<ResourceRegistry>>| -> Vec<RegistryView> {
-            registries
-                .iter()
-                .map(|registry| registry_view(registry))
-                .collect()
-        };
-        // The leader records the location of a new registry; before that no replica may write to it.
-        let recorded = live
-            .into_iter()
-            .filter(|registry| is_leader || registry.status.is_some())
-            .collect();
-        let live: Vec<RegistryView> = view(recorded)
-            .into_iter()
-            .chain(self.caches.views())
-            .collect();
-        let mut locations = StoreLocations::default();
-        for registry in registries {
-            for location in state
-                .locations
-                .get(&registry.uid().unwrap_or_default())
-                .into_iter()
-                .flatten()
-            {
-                locations.add_recorded(location, &registry.name_any());
-            }
-        }
-        state.supervisor.record_locations(locations);
-        state
-            .supervisor
-            .set_knows_all_members(members.unread_sources.is_empty());
-        state
-            .supervisor
-            .set_rules(self.interpreter_configurations.rules());
-        state
-            .supervisor
-            .reconcile(&live, &view(leaving), &members.states, assignment)
-            .await;
-        self.publish(state, &members.states);
-    }
-
-    /// Hands over the clusters that are assigned to other replicas now, and announces to them when
-    /// nothing of these clusters is in flight any more. Returns whether that is done.
-    async fn hand_over(&self, state: &mut ControllerState) -> bool {
-        if let Some(PlanInputs {
-            assignment: Assignment::SingleReplica,
-            ..
-        }) = &state.inputs
-        {
-            return true;
-        }
-        let is_done = state.supervisor.hand_over().await;
-        if let Some(plan_inputs) = state.inputs.as_ref().filter(|_| is_done) {
-            self.context
-                .replicas
-                .announce_released(&plan_inputs.assignment);
-        }
-        is_done
     }
 }
 

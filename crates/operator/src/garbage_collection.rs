@@ -105,7 +105,7 @@ impl GarbageCollection {
         for progress in &self.after {
             progress.drained().await;
         }
-        self.pipeline.openings_ended().await;
+        self.pipeline.revisions.openings_ended().await;
         let schedule = ExponentialBuilder::default()
             .with_min_delay(Duration::from_millis(500))
             .with_max_delay(Duration::from_secs(15))
@@ -113,13 +113,13 @@ impl GarbageCollection {
             .without_max_times();
         let mut delays = schedule.build();
         while let Err(error) = self.attempt().await {
-            tracing::debug!(store = %self.pipeline.name(), %error, "garbage collection failed and is retried");
+            tracing::debug!(store = %self.pipeline.store.name(), %error, "garbage collection failed and is retried");
             tokio::time::sleep(delays.next().unwrap_or(Duration::from_secs(15))).await;
         }
     }
 
     async fn attempt(&self) -> Result<(), StoreError> {
-        let store = self.pipeline.opened().await;
+        let store = self.pipeline.store.opened().await;
         let mut revisions: BTreeMap<ClusterName, Vec<IndexRevision>> = BTreeMap::new();
         for revision in store.revisions().await? {
             revisions
@@ -158,10 +158,10 @@ impl GarbageCollection {
     /// here, as soon as it has any.
     async fn may_retire(&self) -> bool {
         for pipeline in &self.same_prefix_stores {
-            let Some(Ok(())) = pipeline.availability() else {
+            let Some(Ok(())) = pipeline.store.availability() else {
                 return false;
             };
-            let revisions = pipeline.opened().await.revisions().await;
+            let revisions = pipeline.store.opened().await.revisions().await;
             if revisions.is_ok_and(|revisions| !revisions.is_empty()) {
                 continue;
             }
@@ -179,7 +179,7 @@ impl GarbageCollection {
         match self.retention.clusters.get(cluster) {
             None if self.retention.retains_other_clusters => Ok(()),
             None => {
-                self.pipeline.forget(cluster);
+                self.pipeline.revisions.forget(cluster);
                 store.drop_cluster(cluster).await
             }
             Some(None) => Ok(()),
@@ -198,6 +198,7 @@ impl GarbageCollection {
         for pipeline in &self.same_prefix_stores {
             ids.extend(
                 pipeline
+                    .store
                     .opened()
                     .await
                     .revisions()
@@ -215,11 +216,11 @@ impl GarbageCollection {
         revisions: &[IndexRevision],
     ) -> Result<(), StoreError> {
         for revision in revisions {
-            let Some(current) = self.pipeline.open_revision_of(&revision.cluster) else {
+            let Some(current) = self.pipeline.revisions.of_cluster(&revision.cluster) else {
                 continue;
             };
             if is_obsolete(revision, &current, revisions, || {
-                self.pipeline.mark_unused(revision)
+                self.pipeline.revisions.mark_unused(revision)
             }) {
                 store.drop_revision(revision).await?;
             }
@@ -258,8 +259,8 @@ impl GarbageCollection {
                     index: revision.target.clone(),
                     document: Document::deletion(id, version),
                 };
-                self.pipeline.wait_for_room().await;
-                self.pipeline.submit(write, None, progress.ticket());
+                self.pipeline.queue.wait_for_room().await;
+                self.pipeline.queue.submit(write, None, progress.ticket());
             }
             progress.drained().await;
             if is_replaced {
@@ -288,10 +289,10 @@ impl GarbageCollection {
         cluster: &ClusterName,
         retained: &ClusterRetention,
     ) -> Result<(), StoreError> {
-        let checkpoints = self.pipeline.checkpoints();
+        let checkpoints = &self.pipeline.checkpoints.tracker;
         if checkpoints.is_open(cluster) {
             checkpoints.retain(cluster, &retained.units);
-            return self.pipeline.save_checkpoints().await;
+            return self.pipeline.checkpoints.save().await;
         }
         if !retained.units.is_empty() {
             let reason = format!("the streams of cluster {cluster} have not begun yet");

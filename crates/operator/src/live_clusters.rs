@@ -111,7 +111,7 @@ async fn poll(
 ) {
     loop {
         for (name, pipeline) in &pipelines {
-            let Some(store) = pipeline.store() else {
+            let Some(store) = pipeline.store.writer() else {
                 continue;
             };
             // A store that cannot be read now is read in the next round.

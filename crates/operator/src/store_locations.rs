@@ -47,9 +47,9 @@ impl StoreLocations {
         }
     }
 
-    /// Removes a location.
-    pub fn remove(&mut self, name: &StoreName) {
-        self.0.remove(name);
+    /// Removes the other locations.
+    pub fn retain(&mut self, stays: impl Fn(&StoreName) -> bool) {
+        self.0.retain(|name, _| stays(name));
     }
 
     /// Whether there are no locations.

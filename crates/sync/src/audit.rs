@@ -12,7 +12,7 @@ pub mod fake;
 #[cfg(test)]
 mod tests;
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, convert::Infallible, sync::Arc, time::Duration};
 
 pub use compare::Findings;
 use compare::{Differences, FirstPass};
@@ -151,7 +151,7 @@ pub struct Audit {
 impl Audit {
     /// Audits at random times, so that the audits of many units are spread evenly: first within the
     /// interval, then after 0.5 to 1.5 intervals. Never ends.
-    pub async fn repeat(&self, interval: Duration) {
+    pub async fn repeat(&self, interval: Duration) -> Infallible {
         let mut pause = interval.mul_f64(fastrand::f64());
         loop {
             sleep(pause).await;
@@ -264,7 +264,7 @@ impl Audit {
                 return Ok(());
             }
         }
-        let is_blocked = self.progress.outstanding() > 0 || !self.sink.pipeline.has_room();
+        let is_blocked = self.progress.outstanding() > 0 || !self.sink.pipeline.queue.has_room();
         if is_blocked {
             Err(AuditError::Behind)
         } else {
@@ -318,9 +318,10 @@ impl Audit {
         }
         let pipeline = &self.sink.pipeline;
         let store = pipeline
-            .store()
+            .store
+            .writer()
             .ok_or_else(|| not_in_sync("the store has not been reached"))?;
-        let revision = pipeline.open_revision_of(&self.unit.cluster);
+        let revision = pipeline.revisions.of_cluster(&self.unit.cluster);
         Ok((
             store,
             revision.ok_or_else(|| not_in_sync("its index is about to be created again"))?,

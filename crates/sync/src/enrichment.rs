@@ -14,6 +14,7 @@
 mod deletions;
 
 use std::{
+    convert::Infallible,
     sync::{
         Arc, OnceLock,
         atomic::{AtomicBool, Ordering},
@@ -240,7 +241,7 @@ impl UnitEnrichment {
     }
 
     /// Repeats passes whenever one is due, until dropped.
-    pub(crate) async fn run_passes(self: &Arc<Self>, source: &ListerWatcher) {
+    pub(crate) async fn run_passes(self: &Arc<Self>, source: &ListerWatcher) -> Infallible {
         let backoff = || {
             ExponentialBuilder::default()
                 .with_min_delay(MIN_PASS_INTERVAL)

@@ -213,15 +213,15 @@ impl Sink {
         wait: Wait,
     ) {
         if wait == Wait::ForRoom {
-            self.pipeline.wait_for_room().await;
+            self.pipeline.queue.wait_for_room().await;
         }
         let write = Write {
             index: target.clone(),
             document,
         };
-        let permit = self.pipeline.reserve_large(&write).await;
+        let permit = self.pipeline.queue.reserve_large(&write).await;
         let ticket = progress.ticket().with_permit(permit).with_trace(trace);
-        self.pipeline.submit(write, name, ticket);
+        self.pipeline.queue.submit(write, name, ticket);
     }
 }
 

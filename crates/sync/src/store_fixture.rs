@@ -53,7 +53,7 @@ impl StoreFixture {
             Duration::from_secs(1),
         );
         let writer = AbortOnDropHandle::new(tokio::spawn(writer));
-        let revision = pipeline.revision(cluster, None).await.unwrap();
+        let revision = pipeline.revisions.open(cluster, None).await.unwrap();
         memory.activate(&revision).await.unwrap();
         Self {
             memory,

@@ -9,7 +9,6 @@ use fleetdex_crds::registry::{
 };
 use fleetdex_interpreter::rules::RuleSet;
 use fleetdex_replicas::{Assignment, ReplicaName};
-use fleetdex_sync::pipeline::Pipeline;
 use kube::ResourceExt;
 
 use super::{
@@ -37,10 +36,13 @@ pub(super) fn is_cleaned_up(state: &ControllerState, registry: &ResourceRegistry
         .filter(|name| !alone.stores.contains_key(name))
         .collect();
     alone.stores.keys().all(|store| {
-        was_never_opened(registry, store.as_str()) || state.supervisor.is_gc_done(store)
+        was_never_opened(registry, store.as_str()) || state.supervisor.locations().is_gc_done(store)
     }) && earlier.iter().all(|location| {
         was_never_opened(registry, location.as_str())
-            || state.supervisor.holds_nothing_unselected(location)
+            || state
+                .supervisor
+                .locations()
+                .hold_nothing_unselected(location)
     })
 }
 
@@ -65,7 +67,10 @@ pub(super) fn former_location(
         .ok()
         .filter(|name| plan.store.as_ref() != Some(name))?;
     let prefix: IndexPrefix = location.index_prefix.parse().ok()?;
-    let problem = match supervisor.pipeline(&name).and_then(Pipeline::availability) {
+    let problem = match supervisor
+        .pipeline(&name)
+        .and_then(|pipeline| pipeline.store.availability())
+    {
         Some(Err(unavailable)) => Some(unavailable.message),
         Some(Ok(())) | None => None,
     };
@@ -76,6 +81,7 @@ pub(super) fn former_location(
             .map(|cluster| prefix.revisions(cluster).to_string())
             .collect(),
         awaited_clusters: supervisor
+            .locations()
             .awaited_clusters(&name, registry)
             .into_iter()
             .map(String::from)
@@ -154,7 +160,7 @@ impl Reconciler {
                 state
                     .supervisor
                     .pipeline(&name)
-                    .and_then(Pipeline::availability),
+                    .and_then(|pipeline| pipeline.store.availability()),
                 Some(Err(_))
             )
         };
@@ -162,14 +168,11 @@ impl Reconciler {
             tracing::warn!(registry = %registry.name_any(), store = %name, "abandoning documents that cannot be deleted");
             return true;
         }
-        if !state
-            .supervisor
-            .holds_nothing_of(&registry.name_any(), &name)
-        {
+        let locations = state.supervisor.locations();
+        if !locations.hold_nothing_of(&registry.name_any(), &name) {
             return false;
         }
-        state.supervisor.is_in_use(&name)
-            || self.have_peers_cleaned_up(state, location.name.as_str())
+        locations.is_in_use(&name) || self.have_peers_cleaned_up(state, location.name.as_str())
     }
 
     /// Whether all other replicas have reported that something is cleaned up: a location, or a

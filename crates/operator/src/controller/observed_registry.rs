@@ -13,7 +13,7 @@ use fleetdex_crds::registry::{OpenSearch, ResourceRegistry};
 use fleetdex_replicas::{Assignment, ReplicaName};
 use fleetdex_store::ShardUse;
 use fleetdex_sync::{
-    pipeline::{Availability, Pipeline},
+    pipeline::Availability,
     progress::{Progress, UnitStatus},
 };
 
@@ -53,13 +53,13 @@ impl ObservedRegistry<'_> {
             .store
             .as_ref()
             .and_then(|store| self.supervisor.pipeline(store))
-            .and_then(Pipeline::availability)
+            .and_then(|pipeline| pipeline.store.availability())
     }
 
     /// The shards of its store, if they are known and limited.
     pub(super) fn shard_use(&self) -> Option<ShardUse> {
         let store = self.plan.store.as_ref()?;
-        self.supervisor.pipeline(store)?.shard_use()
+        self.supervisor.pipeline(store)?.store.shard_use()
     }
 
     /// How its store is reached.

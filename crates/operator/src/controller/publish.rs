@@ -218,7 +218,7 @@ impl Reconciler {
             cleaned_up: leaving
                 .filter(|registry| is_cleaned_up(state, registry))
                 .filter_map(|registry| registry.uid())
-                .chain(supervisor.emptied_locations().map(ToString::to_string))
+                .chain(supervisor.locations().emptied().map(ToString::to_string))
                 .collect(),
         }
     }

@@ -11,7 +11,7 @@ use fleetdex_clusters::{
     secret_hosts::SecretHosts,
     source::{Duplicates, Sources},
 };
-use fleetdex_core::model::{ClusterName, StoreName};
+use fleetdex_core::model::ClusterName;
 use fleetdex_crds::registry::{ResourceRegistry, StoreStatus};
 use fleetdex_interpreter::rules::RuleSet;
 use fleetdex_replicas::{Assignment, ReplicaName, Replicas};
@@ -38,7 +38,7 @@ use super::{
 };
 use crate::{
     FIELD_MANAGER, RegistryView,
-    completeness::{CompletenessReport, IncompleteReason},
+    completeness::IncompleteReason,
     members::{MemberReconciler, MemberStates},
     opening_gate::OpeningGate,
     plan::{Plan, StreamKey},
@@ -46,7 +46,7 @@ use crate::{
     replica_report::ReplicaReport,
     store_settings::CredentialSource,
     stores,
-    stream_supervisor::StreamSupervisor,
+    stream_supervisor::{ObservedStreams, PeerCompleteness, StreamSupervisor, SupervisorOptions},
 };
 
 /// How often a status is written while only its object counts change.
@@ -147,7 +147,7 @@ pub(super) struct Reconciler {
     /// The reports of the other replicas; only the leader reads them.
     pub(super) peer_reports: StdMutex<Arc<BTreeMap<ReplicaName, ReplicaReport>>>,
     /// The completeness reports of the other replicas.
-    pub(super) peer_completeness: StdMutex<Arc<BTreeMap<ReplicaName, CompletenessReport>>>,
+    pub(super) peer_completeness: StdMutex<PeerCompleteness>,
     /// Keeps stores closed of which statuses record that they were never opened.
     pub(super) opening_gate: OpeningGate,
 }
@@ -199,13 +199,9 @@ pub(super) struct PlanInputs {
     pub(super) caches: BTreeMap<ClusterCacheName, Option<i64>>,
     /// The version of the rules that say what objects mean.
     pub(super) rules: u64,
-    pub(super) open_stores: BTreeSet<StoreName>,
-    pub(super) rebuilding: BTreeSet<(StoreName, ClusterName)>,
-    pub(super) streams_missing_fields: BTreeSet<StreamKey>,
+    pub(super) observed: ObservedStreams,
     /// The locations that may have documents of each registry.
     pub(super) locations: BTreeMap<String, Vec<StoreStatus>>,
-    pub(super) live_clusters: Option<BTreeSet<(StoreName, ClusterName)>>,
-    pub(super) recalled_clusters: usize,
     pub(super) assignment: Assignment,
 }
 
@@ -294,18 +290,18 @@ fn stream_supervisor(
         context.list_contexts,
         Arc::clone(&context.metrics),
     );
-    let supervisor = StreamSupervisor::new(
+    StreamSupervisor::new(
         opening_gate.guard(opener),
         Arc::clone(&context.metrics),
         Arc::clone(&context.changed),
+        SupervisorOptions {
+            fence: context.replicas.fence(),
+            traces: context.traces.clone(),
+            audit_interval: context.audit_interval,
+            webhooks: Some(context.webhooks.clone()),
+            ..SupervisorOptions::default()
+        },
     )
-    .with_fence(context.replicas.fence())
-    .with_traces(context.traces.clone())
-    .asking(context.webhooks.clone());
-    match context.audit_interval {
-        Some(interval) => supervisor.with_audit_interval(interval),
-        None => supervisor,
-    }
 }
 
 fn member_reconciler(context: &ControllerContext) -> MemberReconciler {

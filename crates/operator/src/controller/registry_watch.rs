@@ -1,6 +1,8 @@
 //! Reports why `ResourceRegistry` objects cannot be listed or watched: in the log, on `/readyz` and to
 //! users of the query API. Without the reason an answer would say that there is no registry.
 
+use std::time::Duration;
+
 use fleetdex_clusters::source::status_code;
 use fleetdex_core::model::causes;
 use fleetdex_crds::registry::ResourceRegistry;
@@ -9,7 +11,21 @@ use kube::{Resource as _, runtime::watcher};
 
 use super::{CHECK, reconciler::Reconciler};
 
+/// How long one poll waits for the first list of the registries.
+const POLL_TIMEOUT: Duration = Duration::from_millis(50);
+
 impl Reconciler {
+    /// Waits until the registries have been listed.
+    ///
+    /// Polls repeatedly: of several tasks that wait for one store of kube 5.0, only the one that
+    /// polled last is woken.
+    pub(super) async fn registries_read(&self) {
+        while tokio::time::timeout(POLL_TIMEOUT, self.registries.wait_until_ready())
+            .await
+            .is_err()
+        {}
+    }
+
     /// Handles a failed list or watch of the registries, which kube repeats.
     pub(super) fn registries_unreadable(&self, error: &watcher::Error) {
         let problem = problem(error);

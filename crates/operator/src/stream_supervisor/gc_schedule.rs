@@ -1,120 +1,128 @@
 //! Garbage collection of the stores: when it runs, and whether it is done.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use fleetdex_core::model::StoreName;
-use fleetdex_sync::{pipeline::Pipeline, progress::Progress};
+use fleetdex_replicas::Assignment;
+use fleetdex_sync::progress::Progress;
+use tokio::sync::Notify;
 
 use super::{
-    Applied, RunningStore, StreamSupervisor, gc_task::GcTask, retention::planned_retention,
+    draining_writers::DrainingWriters,
+    gc_task::{GcScope, GcTask},
+    stores::RunningStores,
 };
 use crate::garbage_collection::{Naming, Retention};
 
-fn pipelines(
-    stores: &BTreeMap<StoreName, RunningStore>,
-    names: &BTreeSet<StoreName>,
-) -> Vec<Pipeline> {
-    let running = names.iter().filter_map(|name| stores.get(name));
-    running.map(|store| store.pipeline.clone()).collect()
+pub(super) struct GcSchedule {
+    tasks: BTreeMap<StoreName, GcTask>,
+    interval: Option<Duration>,
+    changed: Arc<Notify>,
 }
 
-impl StreamSupervisor {
-    /// Repeats garbage collection in the interval of audits: a write that was in flight for long
-    /// may bring back a deleted document, and audits compare only what is selected.
-    pub(super) fn repeat_gc(&mut self) {
-        let Some(interval) = self.audit_interval else {
-            return;
-        };
-        for (name, gc_task) in &mut self.gc_tasks {
-            let is_due = gc_task
-                .done_at()
-                .is_some_and(|done| done.elapsed() >= interval);
-            if let Some(store) = self.stores.get(name).filter(|_| is_due) {
-                let (retention, assignment) =
-                    (gc_task.retention.clone(), gc_task.assignment.clone());
-                let same_prefix_stores = pipelines(&self.stores, &retention.same_prefix_stores);
-                *gc_task = GcTask::start(
-                    &store.pipeline,
-                    retention,
-                    same_prefix_stores,
-                    assignment,
-                    Vec::new(),
-                    &self.changed,
-                );
-            }
+impl GcSchedule {
+    pub(super) fn new(interval: Option<Duration>, changed: Arc<Notify>) -> Self {
+        Self {
+            tasks: BTreeMap::new(),
+            interval,
+            changed,
         }
     }
 
-    /// Deletes what no registry selects any more. `stopped` are streams whose last writes have to
-    /// be acknowledged before.
-    pub(super) fn collect_garbage(&mut self, applied: &Applied, stopped: &[Arc<Progress>]) {
-        for (name, store) in &self.stores {
-            let assignment = applied.assignment_for(name);
-            let retention = match applied.former_locations.plan(name) {
-                Some(former) => self.former_retention(applied, name, former),
-                None => {
-                    let planned = planned_retention(
-                        &applied.plan,
-                        name,
-                        &self.replaced,
-                        self.knows_all_members,
-                    );
-                    match applied.leaving.get(name) {
-                        Some(leaving) if !applied.plan.stores.contains_key(name) => Retention {
-                            naming: Naming::Leaving,
-                            same_prefix_stores: applied.stores_of_prefix(leaving, Naming::Leaving),
-                            ..planned
-                        },
-                        _ => planned,
-                    }
-                }
-            };
-            for (cluster, retained) in &retention.clusters {
-                if let Some(retained) = retained {
-                    store
-                        .pipeline
-                        .checkpoints()
-                        .retain(cluster, &retained.units);
-                }
+    /// Deletes what a store need not retain, unless that is done or under way. `stopped` are
+    /// streams whose last writes have to be acknowledged before.
+    pub(super) fn collect(
+        &mut self,
+        name: &StoreName,
+        stores: &RunningStores,
+        (retention, assignment): (Retention, Assignment),
+        stopped: &[Arc<Progress>],
+        draining: &mut DrainingWriters,
+    ) {
+        let Some(pipeline) = stores.pipeline(name) else {
+            return;
+        };
+        for (cluster, retained) in &retention.clusters {
+            if let Some(retained) = retained {
+                pipeline
+                    .checkpoints
+                    .tracker
+                    .retain(cluster, &retained.units);
             }
-            let gc_task = self.gc_tasks.entry(name.clone()).or_default();
-            let is_same = gc_task.retention == retention && gc_task.assignment == assignment;
-            if gc_task.task.is_some() && is_same && stopped.is_empty() {
-                continue;
+        }
+        let mut after = Vec::new();
+        if let Some(task) = self.tasks.get(name) {
+            let scope = &task.scope;
+            if scope.retention == retention && scope.assignment == assignment && stopped.is_empty()
+            {
+                return;
             }
-            gc_task.stop.cancel();
-            let pending_deletes = std::mem::take(&mut *gc_task.pending_deletes.lock());
-            self.draining.extend(
-                pending_deletes
-                    .into_iter()
-                    .map(|progress| (name.clone(), progress)),
-            );
+            for progress in task.cancel() {
+                draining.add(name, progress);
+            }
             // The task that is cancelled here may not have waited for all of its streams.
-            let unacknowledged = gc_task
-                .after
-                .iter()
-                .filter(|progress| progress.outstanding() > 0);
-            let after: Vec<Arc<Progress>> = unacknowledged.chain(stopped).cloned().collect();
-            let same_prefix_stores = pipelines(&self.stores, &retention.same_prefix_stores);
-            *gc_task = GcTask::start(
-                &store.pipeline,
-                retention,
-                same_prefix_stores,
-                assignment,
-                after,
-                &self.changed,
+            let before = scope.after.iter();
+            after.extend(
+                before
+                    .filter(|progress| progress.outstanding() > 0)
+                    .cloned(),
             );
+        }
+        after.extend(stopped.iter().cloned());
+        let scope = GcScope {
+            retention,
+            assignment,
+            after,
+        };
+        let task = GcTask::start(pipeline, scope, stores, &self.changed);
+        self.tasks.insert(name.clone(), task);
+    }
+
+    /// Repeats garbage collection in the interval of audits: a write that was in flight for long
+    /// may bring back a deleted document, and audits compare only what is selected.
+    pub(super) fn repeat(&mut self, stores: &RunningStores) {
+        let Some(interval) = self.interval else {
+            return;
+        };
+        for (name, task) in &mut self.tasks {
+            let is_due = task
+                .done_at()
+                .is_some_and(|done| done.elapsed() >= interval);
+            if let Some(pipeline) = stores.pipeline(name).filter(|_| is_due) {
+                let scope = GcScope {
+                    after: Vec::new(),
+                    ..task.scope.clone()
+                };
+                *task = GcTask::start(pipeline, scope, stores, &self.changed);
+            }
         }
     }
 
     /// Whether a store contains only what the applied plan retains.
-    pub fn is_gc_done(&self, store: &StoreName) -> bool {
-        self.gc_tasks.get(store).is_some_and(|task| {
-            let is_waiting = task.retention.naming == Naming::Former && task.retention.is_waiting();
+    pub(super) fn is_done(&self, store: &StoreName) -> bool {
+        self.tasks.get(store).is_some_and(|task| {
+            let retention = &task.scope.retention;
+            let is_waiting = retention.naming == Naming::Former && retention.is_waiting();
             task.done_at().is_some() && !is_waiting
         })
+    }
+
+    /// Whether a former location is empty.
+    pub(super) fn is_emptied(&self, store: &StoreName) -> bool {
+        let task = self.tasks.get(store);
+        task.is_some_and(|task| task.scope.retention.naming == Naming::Former)
+            && self.is_done(store)
+    }
+
+    /// Cancels every collection, and waits until all have ended.
+    pub(super) async fn shut_down(&mut self) {
+        for task in std::mem::take(&mut self.tasks).into_values() {
+            task.end().await;
+        }
+    }
+
+    /// Aborts every collection at once.
+    pub(super) fn abort(&mut self) {
+        self.tasks.clear();
     }
 }

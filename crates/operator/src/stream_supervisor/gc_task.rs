@@ -4,32 +4,35 @@ use std::sync::{Arc, OnceLock};
 
 use fleetdex_replicas::Assignment;
 use fleetdex_sync::{pipeline::Pipeline, progress::Progress};
-use futures::future::OptionFuture;
 use tokio::{sync::Notify, time::Instant};
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
+use super::stores::RunningStores;
 use crate::garbage_collection::{GarbageCollection, PendingDeletes, Retention};
 
-/// A garbage collection that runs or has run, and what it retains.
-#[derive(Default)]
-pub(super) struct GcTask {
+/// What a garbage collection has to do.
+#[derive(Clone)]
+pub(super) struct GcScope {
     pub(super) retention: Retention,
     pub(super) assignment: Assignment,
     /// Streams that have ended, but whose writes may still be unacknowledged.
     pub(super) after: Vec<Arc<Progress>>,
-    pub(super) stop: CancellationToken,
-    pub(super) task: Option<AbortOnDropHandle<()>>,
-    pub(super) done: Arc<OnceLock<Instant>>,
-    pub(super) pending_deletes: PendingDeletes,
+}
+
+/// A garbage collection that runs or has run.
+pub(super) struct GcTask {
+    pub(super) scope: GcScope,
+    stop: CancellationToken,
+    task: AbortOnDropHandle<()>,
+    done: Arc<OnceLock<Instant>>,
+    pending_deletes: PendingDeletes,
 }
 
 impl GcTask {
     pub(super) fn start(
         pipeline: &Pipeline,
-        retention: Retention,
-        same_prefix_stores: Vec<Pipeline>,
-        assignment: Assignment,
-        after: Vec<Arc<Progress>>,
+        scope: GcScope,
+        stores: &RunningStores,
         changed: &Arc<Notify>,
     ) -> Self {
         let (stop, done, pending_deletes) = (
@@ -37,23 +40,25 @@ impl GcTask {
             Arc::new(OnceLock::new()),
             PendingDeletes::default(),
         );
+        let GcScope {
+            retention,
+            assignment,
+            after,
+        } = scope.clone();
+        let same_prefix_stores = stores.pipelines(&retention.same_prefix_stores);
         let collection = GarbageCollection {
             pipeline: pipeline.clone(),
-            retention: retention.clone(),
-            same_prefix_stores,
-            assignment: assignment.clone(),
-            after: after.clone(),
+            retention,
+            same_prefix_stores: same_prefix_stores.into_values().collect(),
+            assignment,
+            after,
             changed: Arc::clone(changed),
             done: Arc::clone(&done),
             pending_deletes: Arc::clone(&pending_deletes),
         };
-        let task = Some(AbortOnDropHandle::new(tokio::spawn(
-            collection.run(stop.clone()),
-        )));
+        let task = AbortOnDropHandle::new(tokio::spawn(collection.run(stop.clone())));
         Self {
-            retention,
-            assignment,
-            after,
+            scope,
             stop,
             task,
             done,
@@ -65,10 +70,16 @@ impl GcTask {
         self.done.get().copied()
     }
 
-    /// Cancels the task, and waits until it has ended.
-    pub(super) async fn end(&mut self) {
+    /// Cancels the task. Returns the deletes in flight, which continue.
+    pub(super) fn cancel(&self) -> Vec<Arc<Progress>> {
         self.stop.cancel();
-        if let Some(Err(error)) = OptionFuture::from(self.task.take()).await {
+        std::mem::take(&mut *self.pending_deletes.lock())
+    }
+
+    /// Cancels the task, and waits until it has ended.
+    pub(super) async fn end(self) {
+        self.stop.cancel();
+        if let Err(error) = self.task.await {
             tracing::error!(%error, "garbage collection ended unexpectedly");
         }
     }

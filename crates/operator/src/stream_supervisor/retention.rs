@@ -6,14 +6,32 @@ use fleetdex_core::model::{ClusterName, StoreName};
 use fleetdex_store::KindExtent;
 use fleetdex_sync::checkpoints::UnitKey;
 
+use super::applied::AppliedPlan;
 use crate::{
     garbage_collection::{ClusterRetention, Naming, Retention},
     plan::{Coverage, NamespaceExtent, Plan, StreamKey},
 };
 
+/// What may stay in a store that is not a former location.
+pub(super) fn retention(
+    applied: &AppliedPlan,
+    store: &StoreName,
+    replaced: &BTreeSet<StreamKey>,
+) -> Retention {
+    let planned = planned_retention(&applied.plan, store, replaced, applied.knows_all_members);
+    match applied.leaving.get(store) {
+        Some(leaving) if !applied.plan.stores.contains_key(store) => Retention {
+            naming: Naming::Leaving,
+            same_prefix_stores: applied.stores_of_prefix(leaving, Naming::Leaving),
+            ..planned
+        },
+        _ => planned,
+    }
+}
+
 /// What the plan lets stay in a store: what registries select, and the documents of `replaced`
 /// streams until their kinds are stored in the new version.
-pub(super) fn planned_retention(
+fn planned_retention(
     plan: &Plan,
     store: &StoreName,
     replaced: &BTreeSet<StreamKey>,

@@ -1,7 +1,7 @@
 //! Which streams are complete: for query results, for the other replicas, and for leaving a former
 //! store location.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::collections::BTreeMap;
 
 use fleetdex_core::{
     model::{ClusterName, StoreName},
@@ -14,14 +14,17 @@ use fleetdex_sync::{
     progress::{Progress, UnitState},
 };
 use jiff::{SignedDuration, Timestamp};
-use tokio::time::Instant;
 
-use super::{Applied, StreamSupervisor};
+use super::{applied::AppliedPlan, desired::PeerCompleteness, revisions::WrittenRevisions};
 use crate::{
     activation::is_refused_for_good,
     completeness::{CompletenessReport, IncompleteReason, StreamCompleteness},
     plan::StreamKey,
 };
+
+/// Whether each stream of the plan is complete, as last reported by the replica that reads it.
+#[derive(Default)]
+pub(super) struct CompletenessTracker(StreamCompleteness);
 
 /// Two times of waiting changes that differ by less are of the same change.
 const SAME_CHANGE: SignedDuration = SignedDuration::from_secs(1);
@@ -66,7 +69,7 @@ fn delay(
         }
         _ => Timestamp::from_second(since.as_second()).ok()?,
     };
-    let availability = pipeline.and_then(Pipeline::availability);
+    let availability = pipeline.and_then(|pipeline| pipeline.store.availability());
     let reason = match availability {
         Some(Err(unavailable)) => Some(unavailable.reason.into()),
         _ => None,
@@ -74,128 +77,79 @@ fn delay(
     Some(IncompleteReason::Delayed { since, reason })
 }
 
-/// Whether a store will get no more of each cluster that it has streams of: every stream is
-/// complete, or its member has refused it for too long.
-fn is_final_by_cluster(
-    completeness: &StreamCompleteness,
-) -> BTreeMap<(&StoreName, &ClusterName), bool> {
-    let mut clusters: BTreeMap<(&StoreName, &ClusterName), bool> = BTreeMap::new();
-    for (stream, reason) in completeness {
-        let is_final = matches!(
-            reason,
-            None | Some(IncompleteReason::Failing {
-                is_given_up: true,
-                ..
-            })
-        );
-        *clusters
-            .entry((&stream.store, &stream.unit.cluster))
-            .or_insert(true) &= is_final;
-    }
-    clusters
-}
-
-impl StreamSupervisor {
-    /// Sets the completeness reports of the other replicas.
-    pub fn set_peer_completeness(&mut self, peers: Arc<BTreeMap<ReplicaName, CompletenessReport>>) {
-        self.peer_completeness = peers;
-    }
-
+impl CompletenessTracker {
     /// What this replica reports to the others about the streams that it reads.
-    pub fn completeness_report(&self) -> CompletenessReport {
-        let Some(applied) = &self.applied else {
-            return CompletenessReport::default();
-        };
+    pub(super) fn report(&self, applied: &AppliedPlan) -> CompletenessReport {
         let is_own = |stream: &StreamKey| {
-            let is_shared = applied
-                .plan
-                .stores
-                .get(&stream.store)
-                .is_some_and(|store| !store.is_embedded());
-            is_shared && applied.assignment.may_keep(&stream.unit.cluster)
+            applied.is_shared(&stream.store) && applied.assignment.may_keep(&stream.unit.cluster)
         };
-        CompletenessReport::of(
-            self.completeness
-                .iter()
-                .filter(|(stream, _)| is_own(stream)),
-        )
+        CompletenessReport::of(self.0.iter().filter(|(stream, _)| is_own(stream)))
     }
 
     /// The streams of the plan whose objects are not all stored yet, or cannot be read now, and
     /// why. Clusters that this replica is not connected to are left out where only that is the
     /// reason: query results already say so for the whole cluster.
-    pub fn incomplete_streams(&self) -> BTreeMap<StreamKey, IncompleteReason> {
-        let is_connected = |cluster: &ClusterName| {
-            self.applied.as_ref().is_some_and(|applied| {
-                applied
-                    .connections
-                    .get(cluster)
-                    .is_some_and(Option::is_some)
-            })
-        };
+    pub(super) fn incomplete(
+        &self,
+        applied: &AppliedPlan,
+    ) -> BTreeMap<StreamKey, IncompleteReason> {
         let incomplete = |(stream, reason): (&StreamKey, &Option<IncompleteReason>)| {
             Some((stream.clone(), reason.clone()?))
         };
         let is_reported = |(stream, reason): &(StreamKey, IncompleteReason)| {
-            *reason != IncompleteReason::Disconnected || is_connected(&stream.unit.cluster)
+            *reason != IncompleteReason::Disconnected || applied.is_connected(&stream.unit.cluster)
         };
-        self.completeness
+        self.0
             .iter()
             .filter_map(incomplete)
             .filter(is_reported)
             .collect()
     }
 
-    /// Whether changes wait for a store, or will if there are any, so that completeness has to be
-    /// updated often.
-    pub fn has_delays(&self) -> bool {
+    /// Whether changes wait for a store.
+    pub(super) fn has_delays(&self) -> bool {
         let is_delayed = |reason: &Option<IncompleteReason>| {
             matches!(reason, Some(IncompleteReason::Delayed { .. }))
         };
-        let is_unavailable = |availability| matches!(availability, Some(Err(_)));
-        self.stores
-            .values()
-            .any(|store| is_unavailable(store.pipeline.availability()))
-            || self.completeness.values().any(is_delayed)
+        self.0.values().any(is_delayed)
     }
 
     /// Updates whether each stream is complete. The last known state of a stream counts until the
     /// replica that reads it reports another one.
-    pub(super) fn update_completeness(&mut self, applied: &Applied) {
+    pub(super) fn update(
+        &mut self,
+        applied: &AppliedPlan,
+        WrittenRevisions { stores, streams }: WrittenRevisions<'_>,
+        peers: &PeerCompleteness,
+    ) {
         let mut revisions: BTreeMap<(&StoreName, ClusterName), IndexRevision> = BTreeMap::new();
-        for (name, store) in &self.stores {
-            let of_store = store.pipeline.revisions().into_iter();
+        for (name, store) in stores.iter() {
+            let of_store = store.pipeline.revisions.all().into_iter();
             revisions.extend(of_store.map(|revision| ((name, revision.cluster.clone()), revision)));
         }
         let mut readers: BTreeMap<&ClusterName, Option<&ReplicaName>> = BTreeMap::new();
-        let mut before = std::mem::take(&mut self.completeness);
+        let mut before = std::mem::take(&mut self.0);
         for stream in applied.plan.streams.keys() {
             let cluster = &stream.unit.cluster;
-            let is_shared = applied
-                .plan
-                .stores
-                .get(&stream.store)
-                .is_some_and(|store| !store.is_embedded());
             let reader = readers
                 .entry(cluster)
                 .or_insert_with(|| applied.assignment.other_reader(cluster))
-                .filter(|_| is_shared);
+                .filter(|_| applied.is_shared(&stream.store));
             let last = before.remove(stream);
-            let now = match (reader, self.units.get(stream)) {
-                (Some(reader), _) => self
-                    .peer_completeness
+            let now = match (reader, streams.running_progress(stream)) {
+                (Some(reader), _) => peers
                     .get(reader)
                     .and_then(|report| report.get(stream))
                     .cloned()
                     .or(last),
-                (None, Some(unit)) => {
+                (None, Some(progress)) => {
                     let revision = revisions.get(&(&stream.store, cluster.clone()));
-                    let pipeline = self.pipeline(&stream.store);
+                    let pipeline = stores.pipeline(&stream.store);
                     let before = last.as_ref().and_then(Option::as_ref);
-                    let delay = || delay(&unit.progress, pipeline, before);
-                    Some(incomplete_reason(stream, &unit.progress, revision).or_else(delay))
+                    let delay = || delay(progress, pipeline, before);
+                    Some(incomplete_reason(stream, progress, revision).or_else(delay))
                 }
-                (None, None) if applied.connections.get(cluster).is_none_or(Option::is_none) => {
+                (None, None) if !applied.is_connected(cluster) => {
                     Some(Some(IncompleteReason::Disconnected))
                 }
                 (None, None) => last,
@@ -205,34 +159,27 @@ impl StreamSupervisor {
                     IncompleteReason::Unknown(reader.clone())
                 }))
             };
-            self.completeness
-                .insert(stream.clone(), now.unwrap_or_else(unknown));
+            self.0.insert(stream.clone(), now.unwrap_or_else(unknown));
         }
-        self.update_final_since(applied);
     }
 
-    /// While a former location keeps documents, notes the clusters of which nothing more will come
-    /// to the new location.
-    fn update_final_since(&mut self, applied: &Applied) {
-        if applied.former_locations.is_empty() {
-            self.final_since.clear();
-            return;
+    /// Whether a store will get no more of each cluster that it has streams of: every stream is
+    /// complete, or its member has refused it for too long.
+    pub(super) fn is_final_by_cluster(&self) -> BTreeMap<(&StoreName, &ClusterName), bool> {
+        let mut clusters: BTreeMap<(&StoreName, &ClusterName), bool> = BTreeMap::new();
+        for (stream, reason) in &self.0 {
+            let is_final = matches!(
+                reason,
+                None | Some(IncompleteReason::Failing {
+                    is_given_up: true,
+                    ..
+                })
+            );
+            *clusters
+                .entry((&stream.store, &stream.unit.cluster))
+                .or_insert(true) &= is_final;
         }
-        self.final_since
-            .retain(|of_store, _| applied.plan.coverage.contains_key(of_store));
-        for ((store, cluster), is_final) in is_final_by_cluster(&self.completeness) {
-            let of_store = (store.clone(), cluster.clone());
-            let is_certain = applied
-                .plan
-                .coverage
-                .get(&of_store)
-                .is_some_and(|coverage| coverage.certain);
-            if is_final && is_certain {
-                self.final_since
-                    .entry(of_store)
-                    .or_insert_with(Instant::now);
-            }
-        }
+        clusters
     }
 }
 
@@ -271,10 +218,10 @@ mod tests {
             (Some(IncompleteReason::FirstList), None, false),
             (None, Some(IncompleteReason::Disconnected), false),
         ] {
-            let completeness =
-                StreamCompleteness::from([(stream("Pod"), pods), (stream("Node"), nodes)]);
-            let clusters: Vec<bool> = is_final_by_cluster(&completeness).into_values().collect();
-            assert_eq!(clusters, [expected], "{completeness:?}");
+            let completeness = [(stream("Pod"), pods), (stream("Node"), nodes)].into();
+            let tracker = CompletenessTracker(completeness);
+            let clusters: Vec<bool> = tracker.is_final_by_cluster().into_values().collect();
+            assert_eq!(clusters, [expected], "{:?}", tracker.0);
         }
     }
 }

@@ -181,7 +181,7 @@ impl AuditFixture {
             CancellationToken::new(),
             Duration::from_secs(1),
         ));
-        pipeline.revision(&unit.cluster, None).await.unwrap();
+        pipeline.revisions.open(&unit.cluster, None).await.unwrap();
         let collection = Collection {
             resource: unit.resource.clone(),
             scope: unit.scope.clone(),

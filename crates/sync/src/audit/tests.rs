@@ -122,7 +122,8 @@ async fn changes_that_the_store_does_not_accept_are_no_drift() {
         .audit
         .sink
         .pipeline
-        .open_revision_of(&fixture.audit.unit.cluster)
+        .revisions
+        .of_cluster(&fixture.audit.unit.cluster)
         .unwrap();
     let write = Write {
         index: revision.target,
@@ -132,7 +133,12 @@ async fn changes_that_the_store_does_not_accept_are_no_drift() {
     let error = fixture.audit.run().await.unwrap_err();
     assert!(matches!(error, AuditError::Behind), "{error}");
     assert!(!fixture.audit.progress.is_broken());
-    fixture.audit.sink.pipeline.submit(write, None, ticket);
+    fixture
+        .audit
+        .sink
+        .pipeline
+        .queue
+        .submit(write, None, ticket);
 }
 
 #[tokio::test(start_paused = true)]

@@ -278,7 +278,9 @@ impl Fixture {
         });
         self.enrichment.opened(&self.target, resumes);
         let (enrichment, source) = (Arc::clone(&self.enrichment), self.source.clone());
-        let passes = tokio::spawn(async move { enrichment.run_passes(&source).await });
+        let passes = tokio::spawn(async move {
+            let _never = enrichment.run_passes(&source).await;
+        });
         self.tasks.push(AbortOnDropHandle::new(passes));
     }
 

@@ -1,17 +1,20 @@
 //! Opens stores and index revisions, on a paused clock.
 
 use std::{
-    sync::atomic::{AtomicU32, Ordering},
+    sync::atomic::{AtomicBool, AtomicU32, Ordering},
     time::Duration,
 };
 
+use async_trait::async_trait;
+use fleetdex_core::model::ClusterName;
 use fleetdex_store::{
+    IndexWriter,
     fake::{PreparedReader, PreparedWriter},
     memory::Memory,
 };
 use fleetdex_telemetry::Metrics;
 use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
+use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 use super::*;
 
@@ -107,19 +110,19 @@ fn member() -> ClusterName {
 #[tokio::test(start_paused = true)]
 async fn opening_a_store_is_retried_until_it_succeeds() {
     let running = RunningPipeline::new(4);
-    assert!(running.pipeline.availability().is_none());
+    assert!(running.pipeline.store.availability().is_none());
     tokio::time::sleep(Duration::from_millis(1)).await;
     assert!(matches!(
-        running.pipeline.availability(),
+        running.pipeline.store.availability(),
         Some(Err(Unavailable {
             reason: "Unreachable",
             ..
         }))
     ));
-    assert!(running.pipeline.store().is_none());
-    running.pipeline.opened().await;
+    assert!(running.pipeline.store.writer().is_none());
+    running.pipeline.store.opened().await;
     assert_eq!(running.attempts(), 5);
-    assert_eq!(running.pipeline.availability(), Some(Ok(())));
+    assert_eq!(running.pipeline.store.availability(), Some(Ok(())));
 }
 
 #[tokio::test(start_paused = true)]
@@ -128,13 +131,13 @@ async fn a_cancelled_pipeline_stops_opening_its_store() {
     tokio::time::sleep(Duration::from_mins(1)).await;
     running.cancel.cancel();
     running.task.await.unwrap();
-    assert!(running.pipeline.store().is_none());
+    assert!(running.pipeline.store.writer().is_none());
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_store_is_opened_again_when_its_credentials_change() {
     let running = RunningPipeline::new(0);
-    running.pipeline.opened().await;
+    running.pipeline.store.opened().await;
     running
         .opener
         .credentials_changed
@@ -144,7 +147,7 @@ async fn a_store_is_opened_again_when_its_credentials_change() {
         tokio::time::sleep(Duration::from_millis(100)).await;
         assert!(begin.elapsed() < Duration::from_mins(1));
     }
-    assert_eq!(running.pipeline.availability(), Some(Ok(())));
+    assert_eq!(running.pipeline.store.availability(), Some(Ok(())));
 }
 
 #[tokio::test(start_paused = true)]
@@ -153,32 +156,38 @@ async fn units_of_a_cluster_share_one_index_revision() {
     let pipeline = &running.pipeline;
     let cluster = member();
     let (first, second) = tokio::join!(
-        pipeline.revision(&cluster, Some("a")),
-        pipeline.revision(&cluster, Some("a")),
+        pipeline.revisions.open(&cluster, Some("a")),
+        pipeline.revisions.open(&cluster, Some("a")),
     );
     assert_eq!(first.unwrap().id, second.unwrap().id);
-    assert_eq!(pipeline.open_clusters(), [member()]);
-    assert!(pipeline.checkpoints().is_open(&member()));
-    pipeline.forget(&member());
-    assert!(pipeline.open_clusters().is_empty() && !pipeline.checkpoints().is_open(&member()));
+    assert_eq!(pipeline.revisions.clusters(), [member()]);
+    assert!(pipeline.checkpoints.tracker.is_open(&member()));
+    pipeline.revisions.forget(&member());
+    assert!(
+        pipeline.revisions.clusters().is_empty()
+            && !pipeline.checkpoints.tracker.is_open(&member())
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_replaced_index_revision_is_followed_by_one_with_a_higher_number() {
     let running = RunningPipeline::new(0);
     let pipeline = &running.pipeline;
-    let first = pipeline.revision(&member(), None).await.unwrap();
-    assert!(pipeline.replacement_delay(&member()).is_zero());
-    pipeline.replace_revision(&first, "its etcd was restored");
-    assert!(pipeline.has_lost_clusters());
-    assert_eq!(pipeline.take_lost_clusters(), [member()].into());
-    assert!(!pipeline.has_lost_clusters() && pipeline.open_revision_of(&member()).is_none());
-    assert!(!pipeline.replacement_delay(&member()).is_zero());
+    let first = pipeline.revisions.open(&member(), None).await.unwrap();
+    assert!(pipeline.revisions.replacement_delay(&member()).is_zero());
+    pipeline.revisions.replace(&first, "its etcd was restored");
+    assert!(pipeline.revisions.have_lost_clusters());
+    assert_eq!(pipeline.revisions.take_lost_clusters(), [member()].into());
+    assert!(
+        !pipeline.revisions.have_lost_clusters()
+            && pipeline.revisions.of_cluster(&member()).is_none()
+    );
+    assert!(!pipeline.revisions.replacement_delay(&member()).is_zero());
     // The revision is not in use any more.
-    pipeline.replace_revision(&first, "its etcd was restored");
-    pipeline.report_lost_index(&first.target, "it is gone");
-    assert!(!pipeline.has_lost_clusters());
-    let second = pipeline.revision(&member(), None).await.unwrap();
+    pipeline.revisions.replace(&first, "its etcd was restored");
+    pipeline.revisions.report_lost(&first.target, "it is gone");
+    assert!(!pipeline.revisions.have_lost_clusters());
+    let second = pipeline.revisions.open(&member(), None).await.unwrap();
     assert!(second.number > first.number && second.id != first.id);
 }
 
@@ -186,12 +195,12 @@ async fn a_replaced_index_revision_is_followed_by_one_with_a_higher_number() {
 async fn a_lost_index_restarts_the_units_of_its_cluster_only() {
     let running = RunningPipeline::new(0);
     let pipeline = &running.pipeline;
-    let lost = pipeline.revision(&member(), None).await.unwrap();
+    let lost = pipeline.revisions.open(&member(), None).await.unwrap();
     let other: ClusterName = "member2".parse().unwrap();
-    pipeline.revision(&other, None).await.unwrap();
-    pipeline.report_lost_index(&lost.target, "it is gone");
-    assert_eq!(pipeline.take_lost_clusters(), [member()].into());
-    assert_eq!(pipeline.open_clusters(), [other]);
+    pipeline.revisions.open(&other, None).await.unwrap();
+    pipeline.revisions.report_lost(&lost.target, "it is gone");
+    assert_eq!(pipeline.revisions.take_lost_clusters(), [member()].into());
+    assert_eq!(pipeline.revisions.clusters(), [other]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -199,11 +208,11 @@ async fn a_cluster_waits_only_when_its_uid_changes_repeatedly() {
     let running = RunningPipeline::new(0);
     let pipeline = &running.pipeline;
     for uid in ["a", "b"] {
-        assert!(pipeline.identity_delay(&member(), uid).is_zero());
-        pipeline.revision(&member(), Some(uid)).await.unwrap();
+        assert!(pipeline.revisions.identity_delay(&member(), uid).is_zero());
+        pipeline.revisions.open(&member(), Some(uid)).await.unwrap();
     }
-    assert!(pipeline.identity_delay(&member(), "b").is_zero());
-    assert!(!pipeline.identity_delay(&member(), "c").is_zero());
+    assert!(pipeline.revisions.identity_delay(&member(), "b").is_zero());
+    assert!(!pipeline.revisions.identity_delay(&member(), "c").is_zero());
 }
 
 #[tokio::test(start_paused = true)]
@@ -218,25 +227,27 @@ async fn an_index_revision_whose_stream_has_ended_is_opened_before_garbage_is_co
     );
     let _task = AbortOnDropHandle::new(tokio::spawn(run));
     let (cluster, second) = (member(), Duration::from_secs(1));
-    let opening = pipeline.revision(&cluster, None);
+    let opening = pipeline.revisions.open(&cluster, None);
     assert!(tokio::time::timeout(second, opening).await.is_err());
-    pipeline.forget(&cluster);
-    let ended = pipeline.openings_ended();
+    pipeline.revisions.forget(&cluster);
+    let ended = pipeline.revisions.openings_ended();
     tokio::pin!(ended);
     let is_pending = tokio::time::timeout(second, ended.as_mut()).await.is_err();
     assert!(is_pending);
     opens_after.notify_one();
     ended.await;
     // It is not opened for anything that comes later.
-    assert!(pipeline.open_clusters().is_empty() && !pipeline.checkpoints().is_open(&cluster));
+    assert!(
+        pipeline.revisions.clusters().is_empty() && !pipeline.checkpoints.tracker.is_open(&cluster)
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn only_a_cluster_that_is_synced_moves_to_another_index() {
     let running = RunningPipeline::new(0);
     let pipeline = &running.pipeline;
-    let revision = pipeline.revision(&member(), None).await.unwrap();
-    assert!(pipeline.movable_revisions().is_empty());
-    pipeline.set_synced([member()].into());
-    assert_eq!(pipeline.movable_revisions(), [revision]);
+    let revision = pipeline.revisions.open(&member(), None).await.unwrap();
+    assert!(pipeline.revisions.movable().is_empty());
+    pipeline.revisions.set_synced([member()].into());
+    assert_eq!(pipeline.revisions.movable(), [revision]);
 }

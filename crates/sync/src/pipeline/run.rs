@@ -1,14 +1,11 @@
 //! Opens the store, writes to it, and opens it again when it has to be.
 
-use std::{
-    sync::{Arc, atomic::Ordering},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    OpenStore, OpenedStore, Pipeline, Unavailable,
+    OpenStore, Pipeline,
     settings_watch::until_changed,
     store_backoff::{MAX_DELAY, StoreBackoff},
     writer::Writer,
@@ -19,10 +16,7 @@ impl Pipeline {
     /// and drops the rest.
     pub async fn run(self, opener: Arc<dyn OpenStore>, cancel: CancellationToken, drain: Duration) {
         self.write_until_cancelled(opener, cancel, drain).await;
-        // Other streams may wait for the end of these writes although this pipeline is still
-        // referenced.
-        let dropped = std::mem::take(&mut *self.0.pending.lock());
-        drop(dropped);
+        self.queue.clear();
     }
 
     async fn write_until_cancelled(
@@ -36,20 +30,17 @@ impl Pipeline {
             let opened = tokio::select! {
                 biased;
                 () = cancel.cancelled() => return,
-                opened = self.open_store(&*opener) => opened,
+                opened = self.store.open(&*opener) => opened,
             };
             match opened {
                 Ok(store) => {
                     backoff = StoreBackoff::default();
-                    self.set_available(Ok(()));
                     let writer = Arc::clone(&store.writer);
-                    writer.expect_clusters(self.0.clusters.load(Ordering::Relaxed));
-                    *self.0.store.lock() = Some(store);
-                    self.0.opened.notify_waiters();
+                    self.store.set_open(store);
                     Writer::new(self, writer, &opener).run(&cancel, drain).await;
                 }
                 Err(unavailable) => {
-                    self.set_available(Err(unavailable));
+                    self.store.set_available(Err(unavailable));
                     tokio::select! {
                         biased;
                         () = cancel.cancelled() => return,
@@ -58,38 +49,6 @@ impl Pipeline {
                     }
                 }
             }
-        }
-    }
-
-    /// Opens the store, and reads the UIDs of the clusters whose documents it holds.
-    async fn open_store(&self, opener: &dyn OpenStore) -> Result<OpenedStore, Unavailable> {
-        let store = opener.open().await?;
-        let identities = store.writer.identities().await?;
-        *self.0.identities.lock() = identities;
-        Ok(store)
-    }
-
-    /// Publishes whether the store can be used.
-    pub(super) fn set_available(&self, available: Result<(), Unavailable>) {
-        let name = &self.0.name;
-        let changed = self.0.availability.send_if_modified(|current| {
-            let modified = current.as_ref() != Some(&available);
-            if modified {
-                let registries = self.0.registries.lock().clone();
-                match &available {
-                    Ok(()) => {
-                        tracing::info!(store = %name, registries, "the store is available");
-                    }
-                    Err(problem) => {
-                        tracing::warn!(store = %name, registries, reason = problem.reason, message = %problem.message, "the store is unavailable");
-                    }
-                }
-                *current = Some(available);
-            }
-            modified
-        });
-        if changed {
-            self.0.changed.notify_one();
         }
     }
 }

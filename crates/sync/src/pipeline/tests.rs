@@ -1,13 +1,19 @@
 //! The writer against a store that fails in every way, on a paused clock.
 
-use std::time::Duration;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
+use async_trait::async_trait;
 use fleetdex_core::model::{Document, IndexPrefix, JsonLine, Version};
 use fleetdex_store::{
-    bulk::Verdict,
+    StoreError,
+    bulk::{Verdict, Write},
     fake::{PreparedReader, PreparedWriter, WriteBatch},
 };
 use fleetdex_telemetry::Metrics;
+use parking_lot::Mutex;
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -200,8 +206,10 @@ impl Running {
                 is_partial: false,
             },
         };
-        self.pipeline.wait_for_room().await;
-        self.pipeline.submit(write, None, self.progress.ticket());
+        self.pipeline.queue.wait_for_room().await;
+        self.pipeline
+            .queue
+            .submit(write, None, self.progress.ticket());
     }
 }
 
@@ -310,7 +318,7 @@ async fn a_write_without_a_fallback_is_retried_until_the_limit_is_lifted() {
     tokio::time::sleep(Duration::from_secs(30)).await;
     assert_eq!(running.progress.outstanding(), 2);
     assert!(matches!(
-        running.pipeline.availability(),
+        running.pipeline.store.availability(),
         Some(Err(Unavailable {
             reason: "Refused",
             ..
@@ -330,7 +338,7 @@ async fn pending_writes_are_written_before_the_pipeline_ends() {
             .submit(&format!("id{id}"), 1, Some("{}".to_owned()))
             .await;
     }
-    running.pipeline.opened().await;
+    running.pipeline.store.opened().await;
     tokio::time::sleep(Duration::from_millis(1)).await;
     running.cancel.cancel();
     running.task.await.unwrap();
@@ -344,12 +352,12 @@ async fn writes_that_miss_the_drain_deadline_are_dropped() {
     *store.takes_nothing_until.lock() = Some(Instant::now() + Duration::from_hours(1));
     running.submit("a", 1, Some("{}".to_owned())).await;
     running.submit("b", 1, None).await;
-    running.pipeline.opened().await;
+    running.pipeline.store.opened().await;
     running.cancel.cancel();
     running.task.await.unwrap();
     // The pipeline is still held here.
     assert_eq!(running.progress.outstanding(), 0);
-    assert!(running.progress.is_broken() && running.pipeline.is_idle());
+    assert!(running.progress.is_broken() && running.pipeline.queue.is_idle());
 }
 
 #[tokio::test(start_paused = true)]
@@ -368,7 +376,7 @@ async fn there_is_no_room_while_too_many_bytes_are_pending() {
     let index = IndexPrefix::default().cluster_alias(progress.cluster());
     let mebibyte = JsonLine::new(vec![b' '; 1 << 20]);
     let mut submitted = 0;
-    while pipeline.has_room() {
+    while pipeline.queue.has_room() {
         let write = Write {
             index: index.clone(),
             document: Document {
@@ -378,10 +386,11 @@ async fn there_is_no_room_while_too_many_bytes_are_pending() {
                 is_partial: false,
             },
         };
-        pipeline.submit(write, None, progress.ticket());
+        pipeline.queue.submit(write, None, progress.ticket());
         submitted += 1;
     }
     assert_eq!(submitted, PipelineLimits::default().pending_bytes >> 20);
-    let waiting = tokio::time::timeout(Duration::from_mins(1), pipeline.wait_for_room()).await;
+    let waiting =
+        tokio::time::timeout(Duration::from_mins(1), pipeline.queue.wait_for_room()).await;
     assert!(waiting.is_err());
 }

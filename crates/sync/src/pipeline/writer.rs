@@ -1,45 +1,32 @@
 //! Sends batches to an open store, and handles the verdict of each item.
 
-use std::{
-    collections::BTreeSet,
-    sync::{Arc, atomic::Ordering},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
-use fleetdex_core::{
-    model::{ClusterName, DocumentShape, fallback},
-    planted::{Bug, note_retry, planted},
-};
+use fleetdex_core::planted::{Bug, planted};
 use fleetdex_store::{
-    IndexRevision, IndexWriter, StoreError,
+    IndexWriter, StoreError,
     bulk::{Verdict, Write, encoded_len},
 };
 use fleetdex_telemetry::{
     metrics::{BulkOutcome, BulkVerdict},
     traces::within,
 };
-use tokio::{task::JoinSet, time::Instant};
+use futures::future::OptionFuture;
+use tokio::{
+    task::JoinSet,
+    time::{Instant, sleep_until},
+};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    OpenStore, Pipeline, Unavailable, WriteOperation, acknowledge_superseded,
+    OpenStore, Pipeline, Unavailable,
+    health::{HealthChecks, IndexHealth},
+    queue::WriteOperation,
     settings_watch::until_changed,
     store_backoff::{MAX_DELAY, MAX_UNREACHABLE_DELAY, StoreBackoff},
 };
-use crate::{
-    pending::{BatchLimits, PendingKey},
-    write_trace,
-};
+use crate::{pending::BatchLimits, write_trace};
 
-/// How long a batch may fill while nothing is in flight, and while another batch is.
-const LINGER_IDLE: Duration = Duration::from_millis(5);
-const LINGER_BUSY: Duration = Duration::from_millis(50);
-/// The pause after a health check of the store, as a multiple of the time that the check took: it
-/// reads the aliases of every index, of which there may be thousands.
-const HEALTH_PAUSE_RATIO: u32 = 50;
-/// Its bounds. Until a check finds that an index was deleted, query results lack its documents.
-const MIN_HEALTH_PAUSE: Duration = Duration::from_secs(1);
-const MAX_HEALTH_PAUSE: Duration = Duration::from_secs(10);
 /// The interval between writes of checkpoints. A restart replays what came after them; a write
 /// costs the store one small document for each cluster that changed.
 const CHECKPOINT_INTERVAL: Duration = Duration::from_secs(10);
@@ -55,17 +42,6 @@ struct CompletedRequest {
     result: Result<Vec<Verdict>, StoreError>,
 }
 
-/// The result of a health check.
-struct HealthCheck {
-    /// Clusters whose index revision is gone, among `checked`.
-    lost: Result<BTreeSet<ClusterName>, StoreError>,
-    /// Clusters whose documents belong elsewhere, among `checked`.
-    misplaced: BTreeSet<ClusterName>,
-    checked: Vec<IndexRevision>,
-    /// How long the check took.
-    spent: Duration,
-}
-
 /// What the writer does after a batch.
 enum AfterBatch {
     Continue,
@@ -79,13 +55,11 @@ pub(super) struct Writer<'p> {
     store: Arc<dyn IndexWriter>,
     opener: &'p Arc<dyn OpenStore>,
     in_flight: JoinSet<CompletedRequest>,
-    checks: JoinSet<HealthCheck>,
+    health: HealthChecks,
     saves: JoinSet<()>,
     limits: BatchLimits,
     backoff: StoreBackoff,
     resume_at: Option<Instant>,
-    /// When the next health check begins.
-    check_at: Instant,
 }
 
 impl<'p> Writer<'p> {
@@ -99,12 +73,11 @@ impl<'p> Writer<'p> {
             store,
             opener,
             in_flight: JoinSet::new(),
-            checks: JoinSet::new(),
+            health: HealthChecks::new(),
             saves: JoinSet::new(),
-            limits: pipeline.0.limits.batch,
+            limits: pipeline.queue.limits().batch,
             backoff: StoreBackoff::default(),
             resume_at: None,
-            check_at: Instant::now(),
         }
     }
 
@@ -114,9 +87,9 @@ impl<'p> Writer<'p> {
         // Requests in flight are aborted, and none is sent after this returns.
         self.in_flight.shutdown().await;
         let last =
-            tokio::time::timeout(LAST_CHECKPOINT_TIMEOUT, self.pipeline.save_checkpoints()).await;
+            tokio::time::timeout(LAST_CHECKPOINT_TIMEOUT, self.pipeline.checkpoints.save()).await;
         if !matches!(last, Ok(Ok(()))) {
-            tracing::warn!(store = %self.pipeline.name(), "the last checkpoints were not written; the next start replays more events");
+            tracing::warn!(store = %self.pipeline.store.name(), "the last checkpoints were not written; the next start replays more events");
         }
     }
 
@@ -126,10 +99,11 @@ impl<'p> Writer<'p> {
         let opener = Arc::clone(self.opener);
         let settings_changed = until_changed(&*opener);
         tokio::pin!(settings_changed);
+        let queue = Arc::clone(&self.pipeline.queue);
         let mut deadline: Option<Instant> = None;
         let mut reopen = false;
         loop {
-            if deadline.is_some() && self.pipeline.is_idle() {
+            if deadline.is_some() && self.pipeline.queue.is_idle() {
                 return;
             }
             if reopen && self.in_flight.is_empty() {
@@ -137,18 +111,18 @@ impl<'p> Writer<'p> {
             }
             let may_send = !reopen
                 && self.resume_at.is_none()
-                && self.in_flight.len() < self.pipeline.0.limits.in_flight;
+                && self.in_flight.len() < self.pipeline.queue.limits().in_flight;
             let idle = self.in_flight.is_empty();
             let limits = self.limits;
             tokio::select! {
                 biased;
                 () = cancel.cancelled(), if deadline.is_none() => deadline = Some(Instant::now() + drain),
-                () = sleep_until(deadline) => {
-                    tracing::warn!(store = %self.pipeline.name(), "stopped with pending writes; the next start reads their objects again");
+                Some(()) = OptionFuture::from(deadline.map(sleep_until)) => {
+                    tracing::warn!(store = %self.pipeline.store.name(), "stopped with pending writes; the next start reads their objects again");
                     return;
                 }
                 Some(sent) = self.in_flight.join_next(), if !self.in_flight.is_empty() => {
-                    self.pipeline.0.metrics.bulk_requests_in_flight.dec();
+                    self.pipeline.metrics.bulk_requests_in_flight.dec();
                     match sent {
                         Ok(sent) => match self.handle_response(sent) {
                             AfterBatch::Continue => {}
@@ -158,104 +132,63 @@ impl<'p> Writer<'p> {
                         Err(error) => tracing::error!(%error, "a bulk request ended without a result"),
                     }
                 }
-                () = sleep_until(self.resume_at) => self.resume_at = None,
-                operations = next_batch(self.pipeline, limits, idle), if may_send => self.send(operations),
+                Some(()) = OptionFuture::from(self.resume_at.map(sleep_until)) => self.resume_at = None,
+                operations = queue.next_batch(limits, idle), if may_send => self.send(operations),
                 () = &mut settings_changed, if deadline.is_none() && !reopen => reopen = true,
-                () = tokio::time::sleep_until(self.check_at), if deadline.is_none() && self.checks.is_empty() => self.start_check(),
+                () = sleep_until(self.health.next_at()), if deadline.is_none() && !self.health.is_running() => {
+                    self.health.start(&self.store, &self.pipeline.revisions);
+                }
                 _ = checkpoints.tick(), if self.saves.is_empty() => self.start_save(),
                 Some(_) = self.saves.join_next(), if !self.saves.is_empty() => {}
-                Some(check) = self.checks.join_next(), if !self.checks.is_empty() => match check {
-                    Ok(check) => reopen |= self.handle_check(check),
-                    Err(error) => {
-                        self.check_at = Instant::now() + MAX_HEALTH_PAUSE;
-                        tracing::error!(%error, "a health check ended without a result");
-                    }
-                },
+                health = self.health.ended(), if self.health.is_running() => {
+                    reopen |= health.is_some_and(|health| self.is_refused(health));
+                }
             }
         }
     }
 
-    /// Checks indices in a task of its own, because a store that hangs must not delay writes.
-    fn start_check(&mut self) {
-        let started = Instant::now();
-        let store = Arc::clone(&self.store);
-        let checked = self.pipeline.revisions();
-        let movable = self.pipeline.movable_revisions();
-        self.checks.spawn(async move {
-            let lost = store.lost(&checked).await;
-            let misplaced = match &lost {
-                Ok(lost) if lost.is_empty() => store.misplaced(&movable).await,
-                _ => Ok(BTreeSet::new()),
-            };
-            HealthCheck {
-                lost,
-                misplaced: misplaced.unwrap_or_else(|error| {
-                    tracing::debug!(%error, "cannot find out which clusters belong to another index");
-                    BTreeSet::new()
-                }),
-                checked,
-                spent: started.elapsed(),
-            }
-        });
-    }
-
     fn start_save(&mut self) {
-        let pipeline = self.pipeline.clone();
+        let (checkpoints, store) = (
+            Arc::clone(&self.pipeline.checkpoints),
+            Arc::clone(&self.pipeline.store),
+        );
         self.saves.spawn(async move {
-            if let Err(error) = pipeline.save_checkpoints().await {
-                tracing::debug!(store = %pipeline.name(), %error, "checkpoints were not written, retrying");
+            if let Err(error) = checkpoints.save().await {
+                tracing::debug!(store = %store.name(), %error, "checkpoints were not written, retrying");
             }
         });
     }
 
-    /// Returns whether the store has to be opened again.
-    fn handle_check(&mut self, check: HealthCheck) -> bool {
-        let pause = check.spent * HEALTH_PAUSE_RATIO;
-        self.check_at = Instant::now() + pause.clamp(MIN_HEALTH_PAUSE, MAX_HEALTH_PAUSE);
-        match check.lost {
-            Ok(lost) => {
-                for revision in check
-                    .checked
-                    .iter()
-                    .filter(|revision| lost.contains(&revision.cluster))
-                {
-                    self.pipeline.report_lost_index(
-                        &revision.target,
-                        "it is gone, or its aliases are, or another revision answers beside it",
-                    );
-                }
-                for revision in check
-                    .checked
-                    .iter()
-                    .filter(|revision| check.misplaced.contains(&revision.cluster))
-                {
-                    self.pipeline.move_revision(revision);
-                }
+    /// Handles the result of a health check. Returns whether the store has to be opened again.
+    fn is_refused(&mut self, health: IndexHealth) -> bool {
+        match health.report_to(&self.pipeline.revisions) {
+            Ok(()) => {
                 if self.in_flight.is_empty() && self.resume_at.is_none() {
-                    self.pipeline.set_available(Ok(()));
+                    self.pipeline.store.set_available(Ok(()));
                 }
                 false
             }
             Err(error) => {
-                let refused = is_without_credentials(&error);
+                let is_refused = is_without_credentials(&error);
                 if self.in_flight.is_empty() {
-                    self.pipeline.set_available(Err(error.into()));
+                    self.pipeline.store.set_available(Err(error.into()));
                 }
-                refused
+                is_refused
             }
         }
     }
 
     fn send(&mut self, operations: Vec<WriteOperation>) {
-        if self.pipeline.0.discarded.load(Ordering::Relaxed) || !self.pipeline.0.fence.is_open() {
+        let queue = &self.pipeline.queue;
+        if !queue.may_send() {
             return operations
                 .into_iter()
-                .for_each(|operation| self.give_up(operation));
+                .for_each(|operation| queue.give_up(operation));
         }
         if operations.is_empty() {
             return;
         }
-        let metrics = &self.pipeline.0.metrics;
+        let metrics = &self.pipeline.metrics;
         metrics.bulk_requests_in_flight.inc();
         metrics.bulk_bytes.inc_by(
             operations
@@ -288,13 +221,13 @@ impl<'p> Writer<'p> {
     /// A planted bug: acknowledges writes before the response arrives.
     fn acknowledge(&self, operations: Vec<WriteOperation>) -> Vec<WriteOperation> {
         for operation in operations {
-            self.done(operation, BulkVerdict::Indexed);
+            self.pipeline.queue.done(operation, BulkVerdict::Indexed);
         }
         Vec::new()
     }
 
     fn handle_response(&mut self, sent: CompletedRequest) -> AfterBatch {
-        let metrics = &self.pipeline.0.metrics;
+        let metrics = &self.pipeline.metrics;
         let next = match sent.result {
             Ok(verdicts) => {
                 metrics.requests(BulkOutcome::Answered).inc();
@@ -305,8 +238,7 @@ impl<'p> Writer<'p> {
                 self.handle_failure(sent.operations, error)
             }
         };
-        self.pipeline.0.room.notify_waiters();
-        self.pipeline.update_gauges();
+        self.pipeline.queue.batch_ended();
         next
     }
 
@@ -315,27 +247,28 @@ impl<'p> Writer<'p> {
         operations: Vec<WriteOperation>,
         verdicts: Vec<Verdict>,
     ) -> AfterBatch {
+        let queue = &self.pipeline.queue;
         let mut problem: Option<Unavailable> = None;
         let mut blocked = false;
         for (operation, verdict) in operations.into_iter().zip(verdicts) {
             match verdict {
-                Verdict::Indexed => self.done(operation, BulkVerdict::Indexed),
-                Verdict::Deleted => self.done(operation, BulkVerdict::Deleted),
-                Verdict::Absent => self.done(operation, BulkVerdict::Absent),
-                Verdict::Superseded => self.done(operation, BulkVerdict::Superseded),
+                Verdict::Indexed => queue.done(operation, BulkVerdict::Indexed),
+                Verdict::Deleted => queue.done(operation, BulkVerdict::Deleted),
+                Verdict::Absent => queue.done(operation, BulkVerdict::Absent),
+                Verdict::Superseded => queue.done(operation, BulkVerdict::Superseded),
                 Verdict::Rejected(_) if planted(Bug::DropRefusedDocument) => {
-                    self.done(operation, BulkVerdict::Superseded);
+                    queue.done(operation, BulkVerdict::Superseded);
                 }
-                Verdict::Rejected(reason) => self.reject(operation, &reason),
+                Verdict::Rejected(reason) => queue.reject(operation, &reason),
                 Verdict::Retry(_) if planted(Bug::DropThrottledItem) => {
-                    self.done(operation, BulkVerdict::Superseded);
+                    queue.done(operation, BulkVerdict::Superseded);
                 }
                 Verdict::Retry(message) => {
                     problem = Some(Unavailable {
                         reason: "Overloaded",
                         message,
                     });
-                    self.retry(operation);
+                    queue.retry(operation);
                 }
                 Verdict::Blocked(message) => {
                     blocked = true;
@@ -343,26 +276,30 @@ impl<'p> Writer<'p> {
                         reason: "Blocked",
                         message: format!("{message}; {BLOCK_HINT}"),
                     });
-                    self.retry(operation);
+                    queue.retry(operation);
                 }
                 Verdict::IndexMissing(message) => {
-                    self.pipeline
-                        .report_lost_index(&operation.write.index, &message);
-                    self.give_up(operation);
+                    let revisions = &self.pipeline.revisions;
+                    revisions.report_lost(&operation.write.index, &message);
+                    queue.give_up(operation);
                 }
             }
         }
+        self.after_verdicts(problem, blocked)
+    }
+
+    fn after_verdicts(&mut self, problem: Option<Unavailable>, blocked: bool) -> AfterBatch {
         match problem {
             None => {
                 self.backoff = StoreBackoff::default();
-                let full = self.pipeline.0.limits.batch;
+                let full = self.pipeline.queue.limits().batch;
                 self.limits.bytes = (self.limits.bytes * 2).min(full.bytes);
                 self.limits.count = (self.limits.count * 2).min(full.count);
-                self.pipeline.set_available(Ok(()));
+                self.pipeline.store.set_available(Ok(()));
                 AfterBatch::Continue
             }
             Some(problem) => {
-                self.pipeline.set_available(Err(problem));
+                self.pipeline.store.set_available(Err(problem));
                 AfterBatch::Pause(if blocked {
                     BLOCKED_PAUSE
                 } else {
@@ -373,6 +310,7 @@ impl<'p> Writer<'p> {
     }
 
     fn handle_failure(&mut self, operations: Vec<WriteOperation>, error: StoreError) -> AfterBatch {
+        let queue = &self.pipeline.queue;
         let refused = matches!(
             error,
             StoreError::TooLarge { .. }
@@ -386,7 +324,7 @@ impl<'p> Writer<'p> {
         };
         if refused && alone && operations.iter().all(has_fallback) {
             for operation in operations {
-                self.reject(operation, &error.to_string());
+                queue.reject(operation, &error.to_string());
             }
             return AfterBatch::Continue;
         }
@@ -406,7 +344,7 @@ impl<'p> Writer<'p> {
             if !refused {
                 operation.ticket.progress().write_abandoned();
             }
-            self.retry(operation);
+            queue.retry(operation);
         }
         let next = match error {
             _ if is_without_credentials(&error) => AfterBatch::Reopen,
@@ -416,99 +354,9 @@ impl<'p> Writer<'p> {
             _ => AfterBatch::Pause(self.backoff.next(MAX_DELAY)),
         };
         if !refused || alone {
-            self.pipeline.set_available(Err(error.into()));
+            self.pipeline.store.set_available(Err(error.into()));
         }
         next
-    }
-
-    fn done(&self, operation: WriteOperation, verdict: BulkVerdict) {
-        let metrics = &self.pipeline.0.metrics;
-        let is_fallback =
-            operation.write.document.is_partial || operation.ticket.shape != DocumentShape::Whole;
-        let verdict = if is_fallback && verdict == BulkVerdict::Indexed {
-            BulkVerdict::Fallback
-        } else {
-            verdict
-        };
-        metrics.items(verdict).inc();
-        metrics
-            .event_to_ack
-            .observe(operation.ticket.received.elapsed().as_secs_f64());
-        match verdict {
-            BulkVerdict::Indexed | BulkVerdict::Deleted | BulkVerdict::Absent => {
-                operation
-                    .ticket
-                    .progress()
-                    .accept(&operation.write.document.id);
-            }
-            BulkVerdict::Fallback => operation
-                .ticket
-                .progress()
-                .reject(&operation.write.document.id),
-            _ => {}
-        }
-        self.pipeline
-            .0
-            .pending
-            .lock()
-            .complete(&PendingKey::of(&operation.write));
-        if let Some(trace) = operation.ticket.trace() {
-            trace.ended(verdict.as_str());
-        }
-        operation.ticket.acknowledge();
-    }
-
-    fn retry(&self, operation: WriteOperation) {
-        self.pipeline.0.metrics.items(BulkVerdict::Retried).inc();
-        note_retry(&operation.write.document.id);
-        acknowledge_superseded(self.pipeline.0.pending.lock().retry(operation));
-    }
-
-    /// Drops an operation whose index is gone, or whose stream was stopped.
-    fn give_up(&self, operation: WriteOperation) {
-        self.pipeline.0.metrics.items(BulkVerdict::GivenUp).inc();
-        self.pipeline
-            .0
-            .pending
-            .lock()
-            .complete(&PendingKey::of(&operation.write));
-        drop(operation);
-    }
-
-    /// Replaces a document that the store refuses by a fallback document. This parses the document
-    /// again, on purpose: a pending write holds only its bytes, and few documents are refused.
-    fn reject(&self, mut operation: WriteOperation, reason: &str) {
-        self.pipeline.0.metrics.items(BulkVerdict::Rejected).inc();
-        operation
-            .ticket
-            .progress()
-            .reject(&operation.write.document.id);
-        tracing::warn!(id = %operation.write.document.id, index = %operation.write.index, %reason, "the store refused a document");
-        let fallback_body = operation
-            .write
-            .document
-            .body
-            .as_ref()
-            .zip(operation.ticket.shape.next());
-        match fallback_body.map(|(body, shape)| (fallback(body, shape, reason), shape)) {
-            Some((Ok(body), shape)) => {
-                operation.write.document.body = Some(body);
-                operation.ticket.shape = shape;
-                acknowledge_superseded(self.pipeline.0.pending.lock().retry(operation));
-            }
-            other => {
-                tracing::error!(id = %operation.write.document.id, unreadable = other.is_some(), "a document is missing from the index");
-                self.pipeline
-                    .0
-                    .pending
-                    .lock()
-                    .complete(&PendingKey::of(&operation.write));
-                if let Some(trace) = operation.ticket.trace() {
-                    trace.ended(BulkVerdict::Rejected.as_str());
-                }
-                operation.ticket.acknowledge();
-            }
-        }
     }
 }
 
@@ -518,35 +366,4 @@ fn is_without_credentials(error: &StoreError) -> bool {
         error,
         StoreError::Unauthorized { .. } | StoreError::Closed { .. }
     )
-}
-
-/// Waits for the next batch, until it is full or has lingered.
-async fn next_batch(pipeline: &Pipeline, limits: BatchLimits, idle: bool) -> Vec<WriteOperation> {
-    let mut due: Option<Instant> = None;
-    loop {
-        let notified = pipeline.0.work.notified();
-        let (queued, bytes) = {
-            let pending = pipeline.0.pending.lock();
-            (pending.queued(), pending.queued_bytes())
-        };
-        if queued >= limits.count || bytes >= limits.bytes {
-            break;
-        }
-        if queued > 0 && due.is_none() {
-            due = Some(Instant::now() + if idle { LINGER_IDLE } else { LINGER_BUSY });
-        }
-        tokio::select! {
-            biased;
-            () = notified => {}
-            () = sleep_until(due) => break,
-        }
-    }
-    pipeline.0.pending.lock().take(limits)
-}
-
-async fn sleep_until(instant: Option<Instant>) {
-    match instant {
-        Some(instant) => tokio::time::sleep_until(instant).await,
-        None => std::future::pending().await,
-    }
 }

@@ -12,7 +12,12 @@ use fleetdex_core::{
 use fleetdex_store::{Extent, StoreError, StoredVersion};
 use fleetdex_telemetry::{Traces, traces::within};
 
-use super::{UnitRunner, garbled, indexed_at, listing::Listing};
+use super::{
+    end::{Interruption, UnitEnd},
+    line::{garbled, indexed_at},
+    listing::Listing,
+    runner::{StepResult, UnitRunner},
+};
 use crate::{
     progress::{FailureCause, count_selected},
     relist::{ListedAction, StoredDocuments},
@@ -23,6 +28,9 @@ use crate::{
 /// The member's history went back; why this is known.
 struct HistoryWentBack(String);
 
+/// Why a page is not handled to its end.
+type PageInterruption = Interruption<HistoryWentBack>;
+
 impl UnitRunner {
     /// Reads a list to its end or to the first failure. It fetches the next page while it handles
     /// the current one.
@@ -30,13 +38,13 @@ impl UnitRunner {
         &mut self,
         continue_token: Option<String>,
         limit: Option<u32>,
-    ) -> Result<Pause, StreamFault> {
+    ) -> StepResult {
         let lists = Arc::clone(&self.task.lists);
         let Ok(_permit) = lists.acquire().await else {
             return Ok(Pause::Backoff);
         };
         if continue_token.is_none() {
-            self.begin_list().await;
+            self.begin_list().await?;
         }
         let source = PageSource {
             source: self.task.source.clone(),
@@ -70,22 +78,26 @@ impl UnitRunner {
                 planted(Bug::SkipLastPage) && next_token.is_none() && self.list.objects > 0;
             let items = if skipped { &[] } else { &*page.items };
             let (next, taken) = tokio::join!(fetch, self.handle_page(items, version));
-            if let Err(HistoryWentBack(what)) = taken {
-                return Ok(self.history_went_back(&what).await);
+            match taken {
+                Ok(()) => {}
+                Err(Interruption::Fault(HistoryWentBack(what))) => {
+                    return Ok(self.history_went_back(&what).await?);
+                }
+                Err(Interruption::End(end)) => return Err(end.into()),
             }
             match next {
                 Some(Err(_)) if planted(Bug::PruneOnInterruptedList) => {
-                    return Ok(self.complete(version).await);
+                    return Ok(self.complete(version).await?);
                 }
                 Some(next) => fetched = next?,
-                None => return Ok(self.complete(version).await),
+                None => return Ok(self.complete(version).await?),
             }
         }
     }
 
     /// Reads the stored versions. The member is listed only afterwards, because the list has to be
     /// newer.
-    async fn begin_list(&mut self) {
+    async fn begin_list(&mut self) -> Result<(), UnitEnd> {
         self.task.progress.list_started();
         if let Some(enrichment) = &self.task.enrichment {
             enrichment.list_begun();
@@ -97,7 +109,11 @@ impl UnitRunner {
         }
         self.task.progress.drained().await;
         self.list = Listing::default();
-        while let Err(error) = self.read_known().await {
+        while let Err(interruption) = self.read_known().await {
+            let error = match interruption {
+                Interruption::Fault(error) => error,
+                Interruption::End(end) => return Err(end),
+            };
             tracing::debug!(unit = %self.task.unit, %error, "cannot read the stored versions, retrying");
             self.task
                 .progress
@@ -105,10 +121,11 @@ impl UnitRunner {
             let delay = self.next_delay();
             tokio::time::sleep(delay).await;
         }
+        Ok(())
     }
 
-    async fn read_known(&mut self) -> Result<(), StoreError> {
-        let store = self.task.sink.pipeline.opened().await;
+    async fn read_known(&mut self) -> Result<(), Interruption<StoreError>> {
+        let store = self.task.sink.pipeline.store.opened().await;
         let projector = &self.task.sink.projector;
         let mut known = StoredDocuments::new(projector.id_prefix());
         let visit = &mut |stored: StoredVersion<'_>| {
@@ -119,9 +136,7 @@ impl UnitRunner {
         let extent = Extent::of(&self.task.unit);
         store.visit_versions(&self.revision, &extent, visit).await?;
         // What is stored is known only now: a visit refreshes the index.
-        self.task
-            .end_if_documents_know_status(&self.revision)
-            .await?;
+        self.task.check_rules_of_documents(&self.revision).await?;
         let rules_hash = self.task.rules_hash.as_deref();
         // What a webhook says of an object is asked for when it is written.
         let asks_webhook = self.task.enrichment.is_some() && rules_hash.is_some();
@@ -140,7 +155,7 @@ impl UnitRunner {
         &mut self,
         items: &[&str],
         version: Version,
-    ) -> Result<(), HistoryWentBack> {
+    ) -> Result<(), PageInterruption> {
         let now = indexed_at();
         for item in items {
             match Object::parse_any(item) {
@@ -162,7 +177,7 @@ impl UnitRunner {
         unfit: Option<ObjectError>,
         now: &str,
         list_version: Version,
-    ) -> Result<(), HistoryWentBack> {
+    ) -> Result<(), PageInterruption> {
         let sink = Arc::clone(&self.task.sink);
         let (id, name) = (sink.projector.id(object.uid()), sink.name(object));
         if !sink.selects(object) {
@@ -180,17 +195,17 @@ impl UnitRunner {
                 self.task.metrics.unchanged.inc();
             }
             ListedAction::Unchanged | ListedAction::Update => {
-                self.index(object, unfit, name, now, Wait::ForRoom).await;
+                self.index(object, unfit, name, now, Wait::ForRoom).await?;
             }
             ListedAction::Create => {
                 self.delete_namesakes(name, list_version).await?;
-                self.index(object, unfit, name, now, Wait::ForRoom).await;
+                self.index(object, unfit, name, now, Wait::ForRoom).await?;
             }
             ListedAction::HistoryWentBack => {
                 let name = quoted(object.name());
-                return Err(HistoryWentBack(format!(
+                return Err(Interruption::Fault(HistoryWentBack(format!(
                     "a later resourceVersion of {name} is stored than a list shows"
-                )));
+                ))));
             }
         }
         Ok(())
@@ -203,13 +218,14 @@ impl UnitRunner {
         &mut self,
         name: NameHash,
         list_version: Version,
-    ) -> Result<(), HistoryWentBack> {
+    ) -> Result<(), PageInterruption> {
         if planted(Bug::DeleteNamesakesLast) {
             return Ok(());
         }
         for (id, stored) in self.list.stored.remove_namesakes(name) {
             if stored > list_version {
-                return Err(HistoryWentBack(later_than_list(stored, list_version)));
+                let what = later_than_list(stored, list_version);
+                return Err(Interruption::Fault(HistoryWentBack(what)));
             }
             // At its own version: if a member shows two objects of one name, both can be stored.
             self.delete(id, stored, Some(name)).await;
@@ -226,7 +242,7 @@ impl UnitRunner {
     }
 
     /// Ends a complete list: deletes the documents that it does not show. The watch begins next.
-    async fn complete(&mut self, version: Version) -> Pause {
+    async fn complete(&mut self, version: Version) -> Result<Pause, UnitEnd> {
         if let Some(stored) = self.list.stored.latest_unlisted()
             && stored > version
         {
@@ -250,7 +266,7 @@ impl UnitRunner {
             self.task.metrics.relisted(reason);
         }
         self.task.progress.reached(version);
-        Pause::None
+        Ok(Pause::None)
     }
 
     async fn delete_unlisted(&self, stored: StoredDocuments, list_version: Version) {

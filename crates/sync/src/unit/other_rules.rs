@@ -4,7 +4,10 @@
 use fleetdex_interpreter::rules::KindRules;
 use fleetdex_store::{Extent, IndexRevision, KindExtent, StoreError};
 
-use super::UnitTask;
+use super::{
+    end::{Interruption, UnitEnd},
+    task::UnitTask,
+};
 use crate::checkpoints::UnitKey;
 
 /// The end of the plans of units whose rules know that objects of the kind have had a status. A
@@ -12,37 +15,42 @@ use crate::checkpoints::UnitKey;
 pub const WITH_STATUS: &str = " status";
 
 impl UnitTask {
-    /// Never returns once other rules hold, as a script is to be suspended or an object of the kind
-    /// has a status.
-    pub(super) async fn end_for_other_rules(&self) {
+    /// Fails once other rules hold, as a script is to be suspended or an object of the kind has a
+    /// status. Whatever else the task does is stopped at once.
+    pub(super) fn check_rules(&self) -> Result<(), UnitEnd> {
         let have_changed =
             |rules: &KindRules| rules.have_exhausted_script() || rules.have_seen_status();
         if self.rules.as_ref().is_some_and(have_changed) {
             self.progress.require_list();
             self.stop.cancel();
-            std::future::pending::<()>().await;
+            return Err(UnitEnd::OtherRules);
         }
+        Ok(())
     }
 
-    /// Never returns if the checkpoint of the unit knows that objects of the kind have had a status,
-    /// and its rules do not.
-    pub(super) async fn end_if_checkpoint_knows_status(&self, revision: &IndexRevision) {
+    /// Fails if the checkpoint of the unit knows that objects of the kind have had a status, and its
+    /// rules do not.
+    pub(super) fn check_rules_of_checkpoint(
+        &self,
+        revision: &IndexRevision,
+    ) -> Result<(), UnitEnd> {
         let Some((rules, _)) = self.unaware_rules() else {
-            return;
+            return Ok(());
         };
-        let tracker = self.sink.pipeline.checkpoints();
+        let tracker = &self.sink.pipeline.checkpoints.tracker;
         let plan = tracker.plan_of(revision, &UnitKey::from(&self.unit));
         if plan.is_some_and(|plan| plan.ends_with(WITH_STATUS)) {
             rules.note_status();
-            self.end_for_other_rules().await;
+            self.check_rules()?;
         }
+        Ok(())
     }
 
     /// The same if documents know it.
-    pub(super) async fn end_if_documents_know_status(
+    pub(super) async fn check_rules_of_documents(
         &self,
         revision: &IndexRevision,
-    ) -> Result<(), StoreError> {
+    ) -> Result<(), Interruption<StoreError>> {
         let Some((rules, hash)) = self.unaware_rules() else {
             return Ok(());
         };
@@ -51,13 +59,13 @@ impl UnitTask {
             namespace: None,
             ..KindExtent::of(&self.unit)
         });
-        let store = self.sink.pipeline.opened().await;
+        let store = self.sink.pipeline.store.opened().await;
         if store
             .has_documents_of_rules(revision, &extent, hash)
             .await?
         {
             rules.note_status();
-            self.end_for_other_rules().await;
+            self.check_rules()?;
         }
         Ok(())
     }

@@ -1,17 +1,19 @@
 //! A unit between a scripted member and the embedded store.
 
+use std::time::Duration;
+
 use bytes::Bytes;
-use fleetdex_clusters::watch::Collection;
+use fleetdex_clusters::watch::{Collection, ListerWatcher};
 use fleetdex_core::{
-    model::{Gvk, InterpretationLevel, Projection, Projector, Resource, Scope},
+    model::{Gvk, InterpretationLevel, Projection, Projector, Resource, Scope, Unit},
     query::{Hit, Query, ResourceName, Selectable},
 };
 use fleetdex_interpreter::{
     customization::{Customization, CustomizationSet},
-    rules::RuleSet,
+    rules::{KindRules, RuleSet},
     script::ArgoHealth,
 };
-use fleetdex_store::{IndexReader as _, IndexRevision, IndexWriter as _, memory::Memory};
+use fleetdex_store::{Extent, IndexReader as _, IndexRevision, IndexWriter as _, memory::Memory};
 use fleetdex_telemetry::{Metrics, Traces};
 use futures::StreamExt as _;
 use http::{Request, Response, header::ACCEPT};
@@ -19,16 +21,20 @@ use http_body_util::{BodyExt as _, Full, StreamBody, combinators::UnsyncBoxBody}
 use kube::client::Body;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
-use tokio::{sync::mpsc, time::timeout};
-use tokio_util::task::AbortOnDropHandle;
+use tokio::{
+    sync::{Semaphore, mpsc},
+    time::timeout,
+};
+use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use tower::{BoxError, service_fn};
 
 use super::*;
 use crate::{
-    audit::Permits,
+    audit::{Audit, Permits},
+    checkpoints::UnitKey,
     filter::ObjectFilter,
-    progress::{SelectionCounts, UnitState},
-    sink::Filters,
+    progress::{Progress, SelectionCounts, UnitState},
+    sink::{Filters, Sink},
     store_fixture::StoreFixture,
 };
 
@@ -346,7 +352,7 @@ async fn unidentifiable_objects_are_counted_until_a_list_without_them() {
     let fixture = UnitFixture::new(&["{\"metadata\":{\"name\":7}}".to_owned()], &[]).await;
     assert_eq!(fixture.counted().await, (0, 0, 1));
     assert!(fixture.stored().await.is_empty());
-    let tracker = fixture.audit.sink.pipeline.checkpoints();
+    let tracker = &fixture.audit.sink.pipeline.checkpoints.tracker;
     let resumes_from = || {
         tracker
             .resume(
@@ -379,28 +385,6 @@ async fn unidentifiable_objects_are_counted_until_a_list_without_them() {
         ((0, 0, 0), 1)
     );
     assert_eq!(resumes_from(), Some(12));
-}
-
-#[test]
-fn removed_and_new_kinds_have_different_messages() {
-    let [new, gone] = [false, true].map(|was_served| not_served(was_served, "404 page not found"));
-    assert!(
-        new.contains("does not serve it yet (404 page not found): its definition is new"),
-        "{new}"
-    );
-    assert!(
-        gone.contains("does not serve it any more (404 page not found): its definition is gone"),
-        "{gone}"
-    );
-}
-
-#[tokio::test(start_paused = true)]
-async fn skipped_objects_are_logged_once_a_minute_and_all_are_counted() {
-    let mut skips = SkipLog::default();
-    let logged: Vec<u64> = (0..500_000).filter_map(|_| skips.count()).collect();
-    assert_eq!(logged, [1]);
-    tokio::time::advance(SKIP_LOG_INTERVAL).await;
-    assert_eq!(skips.count(), Some(500_000));
 }
 
 /// A script that runs without end for objects that say so.

@@ -1,4 +1,5 @@
-//! Opens the index revisions that documents are written to, and replaces those that are lost.
+//! The index revisions that documents are written to: opens them, and replaces those that are
+//! lost.
 
 use std::{
     collections::BTreeSet,
@@ -14,16 +15,51 @@ use fleetdex_core::{
     query::ResourceName,
 };
 use fleetdex_store::{IndexRevision, IndexWriter, StoreError};
+use fleetdex_telemetry::metrics::StoreMetrics;
 use parking_lot::Mutex;
-use tokio::{sync::OnceCell, task::JoinError};
+use tokio::{
+    sync::{Notify, OnceCell, RwLock},
+    task::JoinError,
+};
 
-use super::{Pipeline, revisions::OpenRevision};
+use super::{
+    checkpoint_store::CheckpointStore,
+    revisions::{ClusterRevisions, OpenRevision},
+    store::PipelineStore,
+};
 
-impl Pipeline {
+/// The index revisions of the clusters of a store.
+pub struct IndexRevisions {
+    clusters: Mutex<ClusterRevisions>,
+    /// Held for reading while an index revision is opened.
+    openings: Arc<RwLock<()>>,
+    store: Arc<PipelineStore>,
+    checkpoints: Arc<CheckpointStore>,
+    metrics: StoreMetrics,
+    changed: Arc<Notify>,
+}
+
+impl IndexRevisions {
+    pub(super) fn new(
+        store: Arc<PipelineStore>,
+        checkpoints: Arc<CheckpointStore>,
+        metrics: StoreMetrics,
+        changed: Arc<Notify>,
+    ) -> Self {
+        Self {
+            clusters: Mutex::default(),
+            openings: Arc::default(),
+            store,
+            checkpoints,
+            metrics,
+            changed,
+        }
+    }
+
     /// Opens the index revision that the documents of a cluster are written to. `uid`: that of its
     /// namespace `kube-system`, if it is known.
-    pub async fn revision(
-        &self,
+    pub async fn open(
+        self: &Arc<Self>,
         cluster: &ClusterName,
         uid: Option<&str>,
     ) -> Result<IndexRevision, StoreError> {
@@ -31,15 +67,15 @@ impl Pipeline {
         if let Some(opened) = open.revision.get() {
             return Ok(opened.clone());
         }
-        let store = self.opened().await;
-        let opening = Arc::clone(&self.0.openings).read_owned().await;
-        let (pipeline, cluster) = (self.clone(), cluster.clone());
+        let store = self.store.opened().await;
+        let opening = Arc::clone(&self.openings).read_owned().await;
+        let (revisions, cluster) = (Arc::clone(self), cluster.clone());
         // A task of its own: a stream that ends does not cancel it. OpenSearch creates an index even
         // if its request was given up, and garbage collection has to see that index.
         let opened = tokio::spawn(async move {
             let opened = open
                 .revision
-                .get_or_try_init(|| pipeline.open_revision(&*store, &cluster, &open))
+                .get_or_try_init(|| revisions.open_once(&*store, &cluster, &open))
                 .await
                 .cloned();
             drop(opening);
@@ -49,17 +85,20 @@ impl Pipeline {
             Ok(opened) => opened,
             Err(Ok(panic)) => std::panic::resume_unwind(panic),
             // Only the end of the process cancels it.
-            Err(Err(_)) => std::future::pending().await,
+            Err(Err(_)) => Err(StoreError::Closed {
+                reason: "Stopped",
+                message: "the process ends".to_owned(),
+            }),
         }
     }
 
     /// Waits until no index revision is being opened that was begun before.
     pub async fn openings_ended(&self) {
-        drop(self.0.openings.write().await);
+        drop(self.openings.write().await);
     }
 
     fn entry(&self, cluster: &ClusterName, uid: Option<&str>) -> Arc<OpenRevision> {
-        let mut revisions = self.0.revisions.lock();
+        let mut revisions = self.clusters.lock();
         let known = revisions
             .open
             .get(cluster)
@@ -81,15 +120,14 @@ impl Pipeline {
         open
     }
 
-    async fn open_revision(
+    async fn open_once(
         &self,
         store: &dyn IndexWriter,
         cluster: &ClusterName,
         open: &Arc<OpenRevision>,
     ) -> Result<IndexRevision, StoreError> {
         let above = self
-            .0
-            .revisions
+            .clusters
             .lock()
             .replaced
             .get(cluster)
@@ -97,23 +135,22 @@ impl Pipeline {
             .unwrap_or_default();
         let revision = store.open(cluster, open.uid.as_deref(), above).await?;
         let checkpoints = store.checkpoints(cluster).await?;
-        let revisions = self.0.revisions.lock();
+        let revisions = self.clusters.lock();
         let is_current = |current: &Arc<OpenRevision>| Arc::ptr_eq(current, open);
         if !revisions.open.get(cluster).is_some_and(is_current) {
             // Its cluster was forgotten or handed over meanwhile.
             return Ok(revision);
         }
-        self.0.checkpoints.open(&revision, checkpoints);
+        self.checkpoints.tracker.open(&revision, checkpoints);
         open.is_live.store(revision.live, Ordering::Release);
         open.shown.lock().clone_from(&revision.shown);
-        self.0.changed.notify_one();
+        self.changed.notify_one();
         Ok(revision)
     }
 
     /// Every open index revision.
-    pub fn revisions(&self) -> Vec<IndexRevision> {
-        self.0
-            .revisions
+    pub fn all(&self) -> Vec<IndexRevision> {
+        self.clusters
             .lock()
             .open
             .values()
@@ -122,22 +159,22 @@ impl Pipeline {
     }
 
     /// Every cluster with an index revision that is open or being opened.
-    pub fn open_clusters(&self) -> Vec<ClusterName> {
-        self.0.revisions.lock().open.keys().cloned().collect()
+    pub fn clusters(&self) -> Vec<ClusterName> {
+        self.clusters.lock().open.keys().cloned().collect()
     }
 
     /// The open index revision of a cluster.
-    pub fn open_revision_of(&self, cluster: &ClusterName) -> Option<IndexRevision> {
-        self.0.revisions.lock().open.get(cluster)?.revision()
+    pub fn of_cluster(&self, cluster: &ClusterName) -> Option<IndexRevision> {
+        self.clusters.lock().open.get(cluster)?.revision()
     }
 
     /// Makes a complete index revision live, so that it answers queries.
     pub async fn activate(&self, revision: &IndexRevision) -> Result<(), StoreError> {
-        self.opened().await.activate(revision).await?;
-        if let Some(open) = self.open_revision_at(&revision.target) {
+        self.store.opened().await.activate(revision).await?;
+        if let Some(open) = self.open_at(&revision.target) {
             open.is_live.store(true, Ordering::Release);
         }
-        self.0.changed.notify_one();
+        self.changed.notify_one();
         Ok(())
     }
 
@@ -147,16 +184,16 @@ impl Pipeline {
         revision: &IndexRevision,
         resources: &BTreeSet<ResourceName>,
     ) -> Result<(), StoreError> {
-        self.opened().await.show(revision, resources).await?;
-        if let Some(open) = self.open_revision_at(&revision.target) {
+        self.store.opened().await.show(revision, resources).await?;
+        if let Some(open) = self.open_at(&revision.target) {
             open.shown.lock().extend(resources.iter().cloned());
         }
-        self.0.changed.notify_one();
+        self.changed.notify_one();
         Ok(())
     }
 
-    fn open_revision_at(&self, target: &IndexName) -> Option<Arc<OpenRevision>> {
-        let revisions = self.0.revisions.lock();
+    fn open_at(&self, target: &IndexName) -> Option<Arc<OpenRevision>> {
+        let revisions = self.clusters.lock();
         let is_target = |open: &&Arc<OpenRevision>| {
             open.revision
                 .get()
@@ -167,35 +204,27 @@ impl Pipeline {
 
     /// Forgets the index revision of a cluster, which is about to be deleted.
     pub fn forget(&self, cluster: &ClusterName) {
-        self.0.revisions.lock().open.remove(cluster);
-        self.0.checkpoints.remove_cluster(cluster);
+        self.clusters.lock().open.remove(cluster);
+        self.checkpoints.tracker.remove_cluster(cluster);
     }
 
     /// Forgets the index revision of a cluster, which another replica writes from now on.
     pub fn hand_over(&self, cluster: &ClusterName) {
         self.forget(cluster);
-        if let Some(store) = self.store() {
+        if let Some(store) = self.store.writer() {
             store.hand_over(cluster);
         }
     }
 
     /// Marks an index revision as unused. Returns whether it was marked before.
     pub fn mark_unused(&self, revision: &IndexRevision) -> bool {
-        !self
-            .0
-            .revisions
-            .lock()
-            .unused
-            .insert(Arc::clone(&revision.id))
+        !self.clusters.lock().unused.insert(Arc::clone(&revision.id))
     }
 
     /// Reports that the index behind a write alias is gone: it is created and filled again. Ignores
     /// an alias that is not in use any more.
-    pub(super) fn report_lost_index(&self, target: &IndexName, message: &str) {
-        let Some(revision) = self
-            .open_revision_at(target)
-            .and_then(|open| open.revision())
-        else {
+    pub(super) fn report_lost(&self, target: &IndexName, message: &str) {
+        let Some(revision) = self.open_at(target).and_then(|open| open.revision()) else {
             return;
         };
         tracing::warn!(cluster = %revision.cluster, index = %revision.index, message, "an index is lost; reading its cluster again");
@@ -205,13 +234,13 @@ impl Pipeline {
     /// How long a cluster whose history went back waits for its next index revision: not at all at
     /// first, then longer each time.
     pub fn replacement_delay(&self, cluster: &ClusterName) -> Duration {
-        self.0.revisions.lock().replacement_delay(cluster)
+        self.clusters.lock().replacement_delay(cluster)
     }
 
     /// The same for a cluster whose UID differs from its last one. Without the delay, a member that
     /// shows another UID at every request would get a new index each time.
     pub fn identity_delay(&self, cluster: &ClusterName, uid: &str) -> Duration {
-        let revisions = self.0.revisions.lock();
+        let revisions = self.clusters.lock();
         if revisions.has_other_uid(cluster, uid) {
             revisions.replacement_delay(cluster)
         } else {
@@ -222,21 +251,21 @@ impl Pipeline {
     /// Notes the clusters of which everything is in the store and follows changes. Only these move
     /// to another index: while a cluster is listed again, its former documents do not change.
     pub fn set_synced(&self, clusters: BTreeSet<ClusterName>) {
-        self.0.revisions.lock().synced = clusters;
+        self.clusters.lock().synced = clusters;
     }
 
     /// The index revisions whose clusters may move to another index.
-    pub(super) fn movable_revisions(&self) -> Vec<IndexRevision> {
-        let mut revisions = self.revisions();
-        let synced = &self.0.revisions.lock().synced;
+    pub(super) fn movable(&self) -> Vec<IndexRevision> {
+        let mut revisions = self.all();
+        let synced = &self.clusters.lock().synced;
         revisions.retain(|revision| synced.contains(&revision.cluster));
         revisions
     }
 
     /// Opens the next index revision of a cluster whose documents belong elsewhere. The present one
     /// answers queries until that is complete.
-    pub(super) fn move_revision(&self, revision: &IndexRevision) {
-        if self.open_revision_at(&revision.target).is_some() {
+    pub(super) fn replace_misplaced(&self, revision: &IndexRevision) {
+        if self.open_at(&revision.target).is_some() {
             tracing::info!(cluster = %revision.cluster, index = %revision.index, "the documents of a cluster move to another index");
             self.reopen(revision.cluster.clone());
         }
@@ -244,36 +273,36 @@ impl Pipeline {
 
     /// Replaces an index revision whose documents cannot be brought up to date, because the
     /// cluster's history went back.
-    pub fn replace_revision(&self, revision: &IndexRevision, reason: &str) {
-        if self.open_revision_at(&revision.target).is_none() {
+    pub fn replace(&self, revision: &IndexRevision, reason: &str) {
+        if self.open_at(&revision.target).is_none() {
             return;
         }
         tracing::warn!(cluster = %revision.cluster, index = %revision.index, reason, "the cluster's history went back; replacing its index revision");
-        let mut revisions = self.0.revisions.lock();
+        let mut revisions = self.clusters.lock();
         revisions
             .replaced
             .insert(revision.cluster.clone(), revision.number);
         revisions.note_replacement(&revision.cluster);
         drop(revisions);
-        self.0.metrics.revisions_replaced.inc();
+        self.metrics.revisions_replaced.inc();
         self.reopen(revision.cluster.clone());
     }
 
     fn reopen(&self, cluster: ClusterName) {
-        let mut revisions = self.0.revisions.lock();
+        let mut revisions = self.clusters.lock();
         revisions.open.remove(&cluster);
         revisions.lost.insert(cluster);
         drop(revisions);
-        self.0.changed.notify_one();
+        self.changed.notify_one();
     }
 
     /// Takes the clusters whose units have to be restarted.
     pub fn take_lost_clusters(&self) -> BTreeSet<ClusterName> {
-        std::mem::take(&mut self.0.revisions.lock().lost)
+        std::mem::take(&mut self.clusters.lock().lost)
     }
 
     /// Whether there are clusters whose units have to be restarted.
-    pub fn has_lost_clusters(&self) -> bool {
-        !self.0.revisions.lock().lost.is_empty()
+    pub fn have_lost_clusters(&self) -> bool {
+        !self.clusters.lock().lost.is_empty()
     }
 }
