@@ -17,6 +17,7 @@ mod codec;
 mod content;
 mod document;
 mod error;
+pub mod explain;
 mod extent;
 #[cfg(any(test, feature = "testing"))]
 pub mod fake;

@@ -17,6 +17,7 @@ mod connection_fault;
 mod contexts;
 mod deletion;
 mod deletion_permit;
+pub mod dsl;
 mod engine;
 mod extent;
 mod feed;

@@ -21,14 +21,12 @@ use e2e::{
 };
 use fleetdex_core::{
     model::{ClusterName, FieldValues, Object, Projection, Projector, Scope},
-    query::{
-        CheckedQuery, Query, ResourceName, Searchable, Selectable, WordText,
-        dsl::{self, Paging},
-    },
+    query::{CheckedQuery, Query, ResourceName, Searchable, Selectable, WordText},
 };
 use fleetdex_store::{
     IndexWriter as _,
     bulk::{Verdict, Write},
+    opensearch::dsl::{self, Paging},
 };
 use futures::{StreamExt, TryStreamExt, stream};
 use reqwest::{Method, StatusCode};

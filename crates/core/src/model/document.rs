@@ -10,7 +10,9 @@ use super::{
     ClusterName, FieldPath, FieldType, Interpret, LeafVisitor, NameHash, Object, ObjectError,
     Projection, Quantity, Resource, SelectableField, Version,
     annotations::without_hidden_values,
-    flat, hex, interpreted_fields, is_interpreted_field,
+    flat, hex,
+    index_fields::{self, members},
+    interpreted_fields, is_interpreted_field,
     json::{RawMembers, write_joined, write_key, write_text},
     json_line::JsonLine,
     json_tree::JsonTree,
@@ -78,9 +80,6 @@ impl Document {
 /// The values of an object's selectable fields, in the order of its [`Projector::fields`].
 pub struct FieldValues<'a>(Vec<(usize, Cow<'a, str>)>);
 
-/// The member of `search` with the hash of the rules by which a document was made.
-pub(super) const RULES_HASH: &str = "rulesHash";
-
 /// Builds the documents of the objects of one resource of one cluster.
 #[derive(Clone, Debug)]
 pub struct Projector {
@@ -126,16 +125,19 @@ impl Projector {
         let api_version = gvk.api_version();
         let mut head = b"{".to_vec();
         for (key, value) in [
-            ("apiVersion", api_version.as_str()),
-            ("kind", &*gvk.kind),
-            ("cluster", cluster.as_str()),
+            (index_fields::API_VERSION, api_version.as_str()),
+            (index_fields::KIND, &*gvk.kind),
+            (index_fields::CLUSTER, cluster.as_str()),
         ] {
             write_key(&mut head, key);
             write_text(&mut head, value);
         }
-        write_key(&mut head, "search");
+        write_key(&mut head, index_fields::SEARCH);
         head.push(b'{');
-        for (key, value) in [("resource", &resource.plural), ("group", &gvk.group)] {
+        for (key, value) in [
+            (members::RESOURCE, &resource.plural),
+            (members::GROUP, &gvk.group),
+        ] {
             write_key(&mut head, key);
             write_text(&mut head, value);
         }
@@ -172,7 +174,7 @@ impl Projector {
     /// The same, with a hash of the rules by which documents are made, which each of them names.
     #[must_use]
     pub fn made_by(mut self, rules_hash: &str) -> Self {
-        write_key(&mut self.head, RULES_HASH);
+        write_key(&mut self.head, members::RULES_HASH);
         write_text(&mut self.head, rules_hash);
         self
     }
@@ -272,9 +274,9 @@ impl Projector {
     /// The document of an object that cannot be stored: its identity, and the reason.
     pub fn identity(&self, object: &Object<'_>, reason: &str, indexed_at: &str) -> Document {
         let mut out = self.head.clone();
-        write_key(&mut out, "rejected");
+        write_key(&mut out, members::REJECTED);
         write_text(&mut out, &number::cut(reason, MAX_FIELD_VALUE_BYTES));
-        write_key(&mut out, "indexedAt");
+        write_key(&mut out, members::INDEXED_AT);
         write_text(&mut out, indexed_at);
         out.push(b'}');
         write_key(&mut out, "metadata");
@@ -336,7 +338,7 @@ impl Projector {
         let leaves = self.leaf_terms(object);
         let is_partial = leaves.room == 0;
         if is_partial {
-            write_key(&mut out, "rejected");
+            write_key(&mut out, members::REJECTED);
             write_text(&mut out, "it has too many fields to index all of them");
         }
         self.write_field_terms(&mut out, object, values, &leaves);
@@ -346,7 +348,7 @@ impl Projector {
         if let Some(interpretation) = &interpretation {
             interpretation.write(&mut out);
         }
-        write_key(&mut out, "indexedAt");
+        write_key(&mut out, members::INDEXED_AT);
         write_text(&mut out, details.indexed_at);
         let flat = if self.projection.is_full() {
             flat::unfit(object)
@@ -358,7 +360,9 @@ impl Projector {
         write_key(&mut out, "metadata");
         write_metadata(&mut out, object, &removed.join(", "));
         for (key, value) in &object.rest {
-            if is_set_aside(&key.0) && !(planted(Bug::TrustMemberCluster) && key.0 == "cluster") {
+            if is_set_aside(&key.0)
+                && !(planted(Bug::TrustMemberCluster) && key.0 == index_fields::CLUSTER)
+            {
                 continue;
             }
             if let Some((_, fit)) = flat.iter().find(|(name, _)| *name == key.0) {
@@ -447,13 +451,18 @@ impl Projector {
         values: &FieldValues<'_>,
         leaves: &LeafTerms<'_>,
     ) {
-        write_items(out, "fields", values.0.iter(), |out, (field, value)| {
-            let path = self.fields[*field].path.as_str();
-            write_joined(out, &[path, "=", &stored_value(value)]);
-        });
+        write_items(
+            out,
+            members::FIELDS,
+            values.0.iter(),
+            |out, (field, value)| {
+                let path = self.fields[*field].path.as_str();
+                write_joined(out, &[path, "=", &stored_value(value)]);
+            },
+        );
         write_list(
             out,
-            "leaves",
+            members::LEAVES,
             leaves.terms.iter().map(|term| Cow::Borrowed(term.as_str())),
         );
         let labels = object.labels().filter_map(|(key, value)| {
@@ -475,7 +484,7 @@ impl Projector {
             .numbers
             .iter()
             .map(|term| Cow::Borrowed(term.as_str()));
-        write_list(out, "numbers", labels.chain(fields).chain(numbers));
+        write_list(out, members::NUMBERS, labels.chain(fields).chain(numbers));
     }
 
     /// Writes the least value of each field, for sorting and grouping.
@@ -493,7 +502,7 @@ impl Projector {
                 continue;
             }
             if !any {
-                write_key(out, "sort");
+                write_key(out, members::SORT);
                 out.push(b'{');
                 any = true;
             }
@@ -602,12 +611,17 @@ fn stored_value(value: &str) -> Cow<'_, str> {
 }
 
 fn write_label_terms(out: &mut Vec<u8>, object: &Object<'_>) {
-    write_items(out, "labels", object.labels(), |out, (key, value)| {
-        write_joined(out, &[key, "=", value]);
-    });
+    write_items(
+        out,
+        members::LABELS,
+        object.labels(),
+        |out, (key, value)| {
+            write_joined(out, &[key, "=", value]);
+        },
+    );
     write_list(
         out,
-        "labelKeys",
+        members::LABEL_KEYS,
         object.labels().map(|(key, _)| Cow::Borrowed(key)),
     );
 }
@@ -615,10 +629,10 @@ fn write_label_terms(out: &mut Vec<u8>, object: &Object<'_>) {
 fn write_owners(out: &mut Vec<u8>, object: &Object<'_>) {
     let owners = &object.metadata.owners;
     let uids = owners.iter().map(|owner| Cow::Borrowed(&*owner.uid.0));
-    write_list(out, "owners", uids);
+    write_list(out, members::OWNERS, uids);
     let named = owners.iter().map(|owner| &*owner.name.0);
     let names = named.filter(|name| is_indexed(name)).map(Cow::Borrowed);
-    write_list(out, "ownerNames", names);
+    write_list(out, members::OWNER_NAMES, names);
 }
 
 /// Whether a text is searched by words. Kubernetes does not limit the names of owners, and OpenSearch refuses a document with a term of 32 KiB.
@@ -631,7 +645,7 @@ fn write_annotation_keys(out: &mut Vec<u8>, object: &Object<'_>) {
     let keys = annotations.map(|(key, _)| &*key.0);
     let shown =
         keys.filter(|key| is_indexed(key) && ![LAST_APPLIED, REDACTED_ANNOTATION].contains(key));
-    write_list(out, "annotationKeys", shown.map(Cow::Borrowed));
+    write_list(out, members::ANNOTATION_KEYS, shown.map(Cow::Borrowed));
 }
 
 /// Writes `"key":[…]`, or nothing without an item.
@@ -673,7 +687,7 @@ fn write_native(out: &mut Vec<u8>, object: &Object<'_>, partial: &[(&str, Vec<u8
     if written.peek().is_none() {
         return;
     }
-    write_key(out, "native");
+    write_key(out, members::NATIVE);
     out.push(b'{');
     for (key, value) in written {
         write_key(out, &key.0);

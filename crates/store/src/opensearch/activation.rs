@@ -2,16 +2,13 @@
 
 use std::{collections::BTreeSet, slice};
 
-use fleetdex_core::{
-    model::IndexName,
-    query::{ResourceName, dsl::resources_clause},
-};
+use fleetdex_core::{model::IndexName, query::ResourceName};
 use http::Method;
 use serde_json::{Value, json};
 
 use super::{
-    engine::Engine, feed::RevisionSwap, partitions::too_many_changes, shared_index::SharedIndex,
-    survey::FoundRevision, surveyed_index::SurveyedIndex, swap::Swap,
+    dsl::resources_clause, engine::Engine, feed::RevisionSwap, partitions::too_many_changes,
+    shared_index::SharedIndex, survey::FoundRevision, surveyed_index::SurveyedIndex, swap::Swap,
     visible_resources::VisibleResources,
 };
 use crate::{IndexRevision, StoreError};

@@ -1,15 +1,12 @@
 //! Counts in groups: pages of `composite` aggregations, all from one point in time.
 
-use fleetdex_core::query::{
-    GroupKey, Groups, Query, QueryError,
-    aggregate::GroupCounts,
-    composite::{Composite, PAGE, composites},
-};
+use fleetdex_core::query::{GroupKey, Groups, Query, QueryError, aggregate::GroupCounts};
 use serde::{Deserialize, de::IgnoredAny};
 use serde_json::{Map, Value, json};
 
 use super::{
     contexts::KEEP_ALIVE,
+    dsl::composite::{Composite, PAGE, composites},
     engine::{Engine, search_path},
     responses::{Purpose, fewer},
     search_response::SearchResponse,

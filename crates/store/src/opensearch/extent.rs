@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use fleetdex_core::model::index_fields;
 use serde_json::{Value, json};
 
 use crate::{Extent, KindExtent};
@@ -24,11 +25,11 @@ pub(super) fn extent_queries(extent: &Extent) -> Vec<Value> {
 
 fn kind_query(extent: &KindExtent) -> Value {
     let mut filter = vec![
-        json!({ "term": { "apiVersion": extent.api_version } }),
-        json!({ "term": { "kind": extent.kind } }),
+        json!({ "term": { (index_fields::API_VERSION): extent.api_version } }),
+        json!({ "term": { (index_fields::KIND): extent.kind } }),
     ];
     if let Some(namespace) = &extent.namespace {
-        filter.push(json!({ "term": { "metadata.namespace": namespace } }));
+        filter.push(json!({ "term": { (index_fields::NAMESPACE): namespace } }));
     }
     json!({ "bool": { "filter": filter } })
 }
@@ -43,13 +44,14 @@ fn any_of(alternatives: &[Value]) -> Value {
 fn outside(kinds: &[KindExtent]) -> Vec<Value> {
     let by_version = group(kinds);
     let versions: Vec<&&str> = by_version.keys().collect();
-    let mut alternatives =
-        vec![json!({ "bool": { "must_not": [{ "terms": { "apiVersion": versions } }] } })];
+    let mut alternatives = vec![
+        json!({ "bool": { "must_not": [{ "terms": { (index_fields::API_VERSION): versions } }] } }),
+    ];
     for (version, covered) in &by_version {
         let names: Vec<&&str> = covered.keys().collect();
         alternatives.push(json!({ "bool": {
-            "filter": [{ "term": { "apiVersion": version } }],
-            "must_not": [{ "terms": { "kind": names } }],
+            "filter": [{ "term": { (index_fields::API_VERSION): version } }],
+            "must_not": [{ "terms": { (index_fields::KIND): names } }],
         } }));
         let mut by_namespaces: BTreeMap<&BTreeSet<&str>, Vec<&str>> = BTreeMap::new();
         for (kind, namespaces) in covered {
@@ -59,8 +61,8 @@ fn outside(kinds: &[KindExtent]) -> Vec<Value> {
         }
         for (namespaces, kinds_alike) in by_namespaces {
             alternatives.push(json!({ "bool": {
-                "filter": [{ "term": { "apiVersion": version } }, { "terms": { "kind": kinds_alike } }],
-                "must_not": [{ "terms": { "metadata.namespace": namespaces } }],
+                "filter": [{ "term": { (index_fields::API_VERSION): version } }, { "terms": { (index_fields::KIND): kinds_alike } }],
+                "must_not": [{ "terms": { (index_fields::NAMESPACE): namespaces } }],
             } }));
         }
     }

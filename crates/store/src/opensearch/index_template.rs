@@ -1,6 +1,9 @@
 //! The index template: settings and mapping of every index of a prefix.
 
-use fleetdex_core::model::{FieldPath, IndexPrefix, MAX_FIELD_VALUE_BYTES};
+use fleetdex_core::model::{
+    FieldPath, IndexPrefix, MAX_FIELD_VALUE_BYTES,
+    index_fields::{self, members},
+};
 use serde_json::{Map, Value, json};
 
 /// The version of [`mappings`]. Raise it here with every change that older indices lack: `revision.rs`
@@ -119,43 +122,43 @@ pub fn mappings(fields: &[FieldPath], is_full: bool) -> Value {
         "dynamic": false,
         // Only sorted and grouped by, never searched.
         "dynamic_templates": [{ "sort": {
-            "path_match": "search.sort.*",
+            "path_match": index_fields::SORT_FIELDS,
             "mapping": { "type": "keyword", "ignore_above": 2 * MAX_FIELD_VALUE_BYTES, "index": false },
         } }],
         "properties": {
-            "apiVersion": keyword(),
-            "kind": keyword(),
-            "cluster": keyword(),
-            "search": {
+            (index_fields::API_VERSION): keyword(),
+            (index_fields::KIND): keyword(),
+            (index_fields::CLUSTER): keyword(),
+            (index_fields::SEARCH): {
                 "properties": {
-                    "resource": keyword(),
-                    "group": keyword(),
+                    (members::RESOURCE): keyword(),
+                    (members::GROUP): keyword(),
                     // Label terms have at most 317 + 1 + 63 bytes, field terms a path and a cut
                     // value.
-                    "labels": { "type": "keyword" },
-                    "labelKeys": { "type": "keyword" },
-                    "fields": { "type": "keyword", "ignore_above": 8191 },
-                    "numbers": { "type": "keyword", "ignore_above": 8191 },
+                    (members::LABELS): { "type": "keyword" },
+                    (members::LABEL_KEYS): { "type": "keyword" },
+                    (members::FIELDS): { "type": "keyword", "ignore_above": 8191 },
+                    (members::NUMBERS): { "type": "keyword", "ignore_above": 8191 },
                     // The fields of the existing kinds, custom ones included: few, and one level.
-                    "sort": { "type": "object", "dynamic": true },
-                    "owners": keyword(),
+                    (members::SORT): { "type": "object", "dynamic": true },
+                    (members::OWNERS): keyword(),
                     // Only searched, by free words.
-                    "ownerNames": { "type": "keyword", "doc_values": false },
-                    "annotationKeys": { "type": "keyword", "doc_values": false },
-                    "rejected": { "type": "keyword", "ignore_above": 8191 },
-                    "health": keyword(),
-                    "healthReason": keyword(),
+                    (members::OWNER_NAMES): { "type": "keyword", "doc_values": false },
+                    (members::ANNOTATION_KEYS): { "type": "keyword", "doc_values": false },
+                    (members::REJECTED): { "type": "keyword", "ignore_above": 8191 },
+                    (members::HEALTH): keyword(),
+                    (members::HEALTH_REASON): keyword(),
                     // For people who read documents.
-                    "healthMessage": { "type": "text", "index": false },
-                    "replicas": { "properties": { "desired": { "type": "long" }, "ready": { "type": "long" } } },
-                    "resources": { "properties": { "cpu": { "type": "double" }, "memory": { "type": "long" } } },
-                    "images": keyword(),
-                    "dependencies": keyword(),
-                    "interpretedBy": keyword(),
+                    (members::HEALTH_MESSAGE): { "type": "text", "index": false },
+                    (members::REPLICAS): { "properties": { "desired": { "type": "long" }, "ready": { "type": "long" } } },
+                    (members::RESOURCES): { "properties": { "cpu": { "type": "double" }, "memory": { "type": "long" } } },
+                    (members::IMAGES): keyword(),
+                    (members::DEPENDENCIES): keyword(),
+                    (members::INTERPRETED_BY): keyword(),
                     // Only compared with the rules in use.
-                    "rulesHash": { "type": "keyword", "doc_values": false },
-                    "indexedAt": { "type": "date" },
-                    "native": { "type": "object", "enabled": false },
+                    (members::RULES_HASH): { "type": "keyword", "doc_values": false },
+                    (members::INDEXED_AT): { "type": "date" },
+                    (members::NATIVE): { "type": "object", "enabled": false },
                 },
             },
             "metadata": {
@@ -166,7 +169,7 @@ pub fn mappings(fields: &[FieldPath], is_full: bool) -> Value {
                     "resourceVersion": keyword(),
                     "creationTimestamp": date(),
                     "deletionTimestamp": date(),
-                    "labels": { "type": "flat_object" },
+                    (members::LABELS): { "type": "flat_object" },
                 },
             },
         },
@@ -190,10 +193,16 @@ fn index_everything(mapping: &mut Value) {
     // Searched like the selectable fields, and separate from them for people who read documents. It
     // stays in what is stored: OpenSearch would otherwise rewrite each document, with its members
     // in another order.
-    mapping["properties"]["search"]["properties"]["leaves"] = json!({ "type": "keyword", "index": false, "doc_values": false, "copy_to": "search.fields" });
-    for terms in ["fields", "numbers"] {
+    let search = &mut mapping["properties"][index_fields::SEARCH]["properties"];
+    search[members::LEAVES] = json!({
+        "type": "keyword",
+        "index": false,
+        "doc_values": false,
+        "copy_to": index_fields::FIELDS,
+    });
+    for terms in [members::FIELDS, members::NUMBERS] {
         // Nothing is sorted or counted by them, and there are many.
-        mapping["properties"]["search"]["properties"][terms]["doc_values"] = false.into();
+        search[terms]["doc_values"] = false.into();
     }
     for member in ["spec", "status"] {
         mapping["properties"][member] = json!({ "type": "flat_object" });

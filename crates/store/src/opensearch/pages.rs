@@ -6,7 +6,6 @@ use fleetdex_core::{
     planted::{Bug, planted},
     query::{
         CheckedQuery, Cursor, Hit, Page, Permitted, Query, SortKey,
-        dsl::{self, Paging, PointInTime},
         merge::{OrderKey, SortedHit, SortedPage},
     },
 };
@@ -15,6 +14,7 @@ use serde_json::Value;
 
 use super::{
     contexts::KEEP_ALIVE,
+    dsl::{Paging, PointInTime, request_body},
     engine::{Engine, search_path},
     points_in_time::OpenPointInTime,
     responses::{Purpose, fewer},
@@ -51,7 +51,7 @@ impl Engine {
                 look_ahead: size.look_ahead,
                 count_total: count,
             };
-            let mut body = dsl::request_body(&checked, &paging);
+            let mut body = request_body(&checked, &paging);
             let answer = self.run_search(purpose, path.to_owned(), &body).await;
             match answer {
                 // A view ends with any of its indices.

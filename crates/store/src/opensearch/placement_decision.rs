@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use fleetdex_core::model::ClusterName;
+use fleetdex_core::model::{ClusterName, index_fields};
 use serde::{
     Deserialize,
     de::{DeserializeOwned, IgnoredAny},
@@ -190,8 +190,7 @@ impl Engine {
 
     /// The visible documents of each cluster.
     async fn count_documents(&self) -> Result<BTreeMap<ClusterName, u64>, StoreError> {
-        let source =
-            json!({ "cluster": { "terms": { "field": "cluster", "missing_bucket": true } } });
+        let source = json!({ "cluster": { "terms": { "field": index_fields::CLUSTER, "missing_bucket": true } } });
         let clusters = json!({ "composite": { "size": COUNTED_CLUSTERS, "sources": [source] } });
         let body =
             json!({ "size": 0, "track_total_hits": false, "aggs": { "clusters": clusters } });

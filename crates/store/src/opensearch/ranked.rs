@@ -4,13 +4,12 @@ use std::collections::BTreeMap;
 
 use fleetdex_core::{
     model::HitSource,
-    query::{
-        Facet, Permitted, Query, RankPosition, RankedHit, RankedPage, RankedQuery, dsl::ranked_body,
-    },
+    query::{Facet, Permitted, Query, RankPosition, RankedHit, RankedPage, RankedQuery},
 };
 use serde_json::Value;
 
 use super::{
+    dsl::ranked_body,
     engine::{Engine, search_path},
     pages::read_hit,
     responses::Purpose,

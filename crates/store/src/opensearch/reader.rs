@@ -7,7 +7,7 @@ use fleetdex_core::{
     model::InvalidName,
     query::{
         CheckedRelatives, Cursor, GroupKey, Groups, Page, Query, QueryError, RankedPage,
-        RankedQuery, Relative, RelativesQuery, ResourceName, ValueCounts, ValuesQuery, dsl,
+        RankedQuery, Relative, RelativesQuery, ResourceName, ValueCounts, ValuesQuery,
         merge::SortedPage, owners::MAX_OWNERS,
     },
 };
@@ -15,6 +15,7 @@ use serde::de::IgnoredAny;
 use serde_json::Value;
 
 use super::{
+    dsl::relatives_body,
     engine::{Engine, search_path},
     responses::Purpose,
     search_response::SearchResponse,
@@ -49,7 +50,7 @@ impl IndexReader for Engine {
     async fn relatives(&self, query: &RelativesQuery) -> Result<BTreeSet<Relative>, StoreError> {
         let checked =
             CheckedRelatives::new(query).map_err(|error| StoreError::Invalid(error.to_string()))?;
-        let body = dsl::relatives_body(checked);
+        let body = relatives_body(checked);
         let Some(target) = self.target(&query.clusters, &query.permitted) else {
             return Ok(BTreeSet::new());
         };

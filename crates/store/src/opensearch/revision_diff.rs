@@ -4,7 +4,7 @@
 use std::{collections::VecDeque, time::Duration};
 
 use fleetdex_core::{
-    model::{Document, IndexName, JsonLine, document_id},
+    model::{Document, IndexName, JsonLine, document_id, index_fields},
     query::{Requester, ResourceName},
 };
 use serde_json::{Value, json};
@@ -170,8 +170,8 @@ async fn next_sort_key(
 impl<'e> ResourceReader<'e> {
     fn new(engine: &'e Engine, index: &'e IndexName, resource: &ResourceName) -> Self {
         let terms = [
-            ("search.group", &resource.group),
-            ("search.resource", &resource.plural),
+            (index_fields::GROUP, &resource.group),
+            (index_fields::RESOURCE, &resource.plural),
         ];
         let filter = terms.map(|(field, value)| json!({ "term": { field: value } }));
         let query = json!({ "bool": { "filter": filter } });

@@ -16,14 +16,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use fleetdex_core::{
-    model::{ClusterName, IndexName, IndexPrefix, Partition},
+    model::{ClusterName, IndexName, IndexPrefix, Partition, index_fields},
     planted::{Bug, planted},
-    query::dsl::resources_clause,
 };
 use serde_json::{Value, json};
 
 use super::{
-    alias_actions::remove_existing, surveyed_index::SurveyedIndex,
+    alias_actions::remove_existing, dsl::resources_clause, surveyed_index::SurveyedIndex,
     visible_resources::VisibleResources,
 };
 use crate::IndexRevision;
@@ -313,7 +312,10 @@ impl ClusterPartition {
         let revision = self.revision.to_string();
         let routing = json!({ "value": partition.routing(), "_name": revision });
         let routing = json!({ "term": { "_routing": routing } });
-        let mut clauses = vec![routing, json!({ "term": { "cluster": cluster } })];
+        let mut clauses = vec![
+            routing,
+            json!({ "term": { (index_fields::CLUSTER): cluster } }),
+        ];
         if let VisibleResources::Only(resources) = visible {
             clauses.push(resources_clause(resources));
         }
@@ -479,7 +481,7 @@ impl PartitionFilter {
     fn read(configuration: &Value) -> Option<Self> {
         let mut clauses = configuration["filter"]["bool"]["filter"].as_array()?.iter();
         let routing = &clauses.next()?["term"]["_routing"];
-        let cluster = &clauses.next()?["term"]["cluster"];
+        let cluster = &clauses.next()?["term"][index_fields::CLUSTER];
         let name = |clause: &Value| clause["_name"].as_str().map(str::to_owned);
         Some(Self {
             partition: Partition(routing["value"].as_str()?.parse().ok()?),

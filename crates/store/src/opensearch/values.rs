@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use fleetdex_core::query::{ValueCounts, ValuePrefix, ValuesQuery, dsl::values_body};
+use fleetdex_core::query::{ValueCounts, ValuePrefix, ValuesQuery};
 use serde::de::IgnoredAny;
 use serde_json::Value;
 
 use super::{
+    dsl::values_body,
     engine::{Engine, search_path},
     responses::Purpose,
     search_response::{SearchResponse, TermsResponse},

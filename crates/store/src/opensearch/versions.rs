@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use fleetdex_core::{model::document_id, query::Requester};
+use fleetdex_core::{
+    model::{document_id, index_fields},
+    query::Requester,
+};
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 
@@ -25,11 +28,11 @@ const READ: &str =
 /// long to be indexed, sorts first, like an empty text.
 pub(super) fn by_name() -> Value {
     let keys = [
-        "metadata.namespace",
-        "metadata.name",
-        "metadata.uid",
-        "apiVersion",
-        "kind",
+        index_fields::NAMESPACE,
+        index_fields::NAME,
+        index_fields::UID,
+        index_fields::API_VERSION,
+        index_fields::KIND,
     ];
     keys.map(|key| json!({ key: { "order": "asc", "missing": "_first" } }))
         .into()

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 
-use fleetdex_core::query::ResourceName;
+use fleetdex_core::{model::index_fields, query::ResourceName};
 use serde_json::Value;
 
 /// What an alias shows of an index.
@@ -70,14 +70,14 @@ impl VisibleResources {
     }
 }
 
-/// The resources of the filter that [`resources_clause`](fleetdex_core::query::dsl::resources_clause)
+/// The resources of the filter that [`resources_clause`](super::dsl::resources_clause)
 /// has made.
 fn read(filter: &Value) -> Option<BTreeSet<ResourceName>> {
     let mut resources = BTreeSet::new();
     for of_group in filter["bool"]["should"].as_array()? {
         let clauses = &of_group["bool"]["filter"];
-        let group = clauses[0]["term"]["search.group"].as_str()?;
-        for plural in clauses[1]["terms"]["search.resource"].as_array()? {
+        let group = clauses[0]["term"][index_fields::GROUP].as_str()?;
+        for plural in clauses[1]["terms"][index_fields::RESOURCE].as_array()? {
             resources.insert(ResourceName::new(group, plural.as_str()?));
         }
     }
@@ -86,7 +86,7 @@ fn read(filter: &Value) -> Option<BTreeSet<ResourceName>> {
 
 #[cfg(test)]
 mod tests {
-    use fleetdex_core::query::dsl::resources_clause;
+    use crate::opensearch::dsl::resources_clause;
     use serde_json::json;
 
     use super::*;

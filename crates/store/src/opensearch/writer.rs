@@ -8,7 +8,7 @@ use std::{
 
 use async_trait::async_trait;
 use fleetdex_core::{
-    model::ClusterName,
+    model::{ClusterName, index_fields},
     planted::{Bug, planted},
     query::ResourceName,
 };
@@ -28,7 +28,7 @@ use crate::{
 
 /// The query of the documents that were made by these rules.
 fn by_rules(hash: &str) -> Value {
-    json!({ "term": { "search.rulesHash": hash } })
+    json!({ "term": { (index_fields::RULES_HASH): hash } })
 }
 
 impl Engine {
@@ -166,7 +166,7 @@ impl IndexWriter for Engine {
         }
         let other = match rules_hash {
             Some(hash) => json!({ "bool": { "must_not": [by_rules(hash)] } }),
-            None => json!({ "exists": { "field": "search.rulesHash" } }),
+            None => json!({ "exists": { "field": index_fields::RULES_HASH } }),
         };
         self.has_documents(revision, extent, &other).await
     }
@@ -186,7 +186,7 @@ impl IndexWriter for Engine {
         revision: &IndexRevision,
         extent: &Extent,
     ) -> Result<Vec<Arc<str>>, StoreError> {
-        let rejected = json!({ "exists": { "field": "search.rejected" } });
+        let rejected = json!({ "exists": { "field": index_fields::REJECTED } });
         // At most one page: a status that counted more of them would say nothing more.
         self.ids_of(revision, extent, &rejected, PAGE).await
     }

@@ -1,9 +1,14 @@
-use super::*;
-use crate::{
+use fleetdex_core::{
     kinds,
-    model::{FieldPath, FieldType, Gvk, SelectableField},
-    query::{MAX_LIMIT, Requester, ResourceName, Selectable, ValueField, ValuePrefix, ValuesQuery},
+    model::{ClusterName, FieldPath, FieldType, Gvk, SelectableField},
+    query::{
+        CheckedQuery, Grant, MAX_CLAUSES, MAX_LIMIT, Owners, Permitted, Query, Requester,
+        ResourceName, Selectable, Sort, SortKey, ValueField, ValuePrefix, ValuesQuery,
+    },
 };
+use serde_json::json;
+
+use super::*;
 
 fn query(resource: &str, labels: &str, fields: &str) -> Query {
     let built_in = kinds::resolve(resource).unwrap();
@@ -331,4 +336,83 @@ fn values_are_asked_for_without_objects_and_by_their_beginning() {
         ],
     };
     insta::assert_snapshot!(values_body(&values).unwrap(), @r#"{"size":0,"track_total_hits":false,"query":{"bool":{"filter":[{"bool":{"should":[{"bool":{"filter":[{"term":{"search.labels":"tier=db"}},{"bool":{"should":[{"bool":{"filter":[{"term":{"search.group":""}},{"terms":{"search.resource":["pods"]}}]}}],"minimum_should_match":1}}]}}],"minimum_should_match":1}}],"must":[],"must_not":[]}},"aggs":{"0":{"terms":{"field":"search.labels","size":200,"shard_size":1000,"order":[{"_count":"desc"},{"_key":"asc"}],"include":"app\\=[wW].*"}},"1":{"terms":{"field":"metadata.namespace","size":200,"shard_size":1000,"order":[{"_count":"desc"},{"_key":"asc"}]}}}}"#);
+}
+
+fn clusters(count: usize) -> Vec<ClusterName> {
+    (0..count)
+        .map(|number| format!("c{number}").parse().unwrap())
+        .collect()
+}
+
+fn grants(count: usize) -> Permitted {
+    let grant = |cluster| Grant {
+        clusters: Some(vec![cluster]),
+        namespaces: None,
+    };
+    Permitted::Only(clusters(count).into_iter().map(grant).collect())
+}
+
+fn owners(clusters_with_owners: usize) -> Owners {
+    let mut owners = Owners::default();
+    for cluster in clusters(clusters_with_owners) {
+        owners.insert(Some(cluster), "uid");
+    }
+    owners
+}
+
+/// The count must be that of the built query, or OpenSearch would refuse a query that the check accepts.
+#[test]
+fn as_many_clauses_are_counted_as_are_built() {
+    let with = |permitted| Query {
+        permitted,
+        since: Some(1),
+        owners: Some(owners(2)),
+        clusters: clusters(2),
+        namespaces: vec!["a".parse().unwrap()],
+        names: vec!["x".to_owned()],
+        ..query("pods", "a,b=c,!d", "")
+    };
+    let both = Grant {
+        clusters: Some(clusters(1)),
+        namespaces: Some(vec!["a".parse().unwrap()]),
+    };
+    let queries = [
+        query(
+            "pods",
+            "",
+            "status.phase notin (,Running),spec.nodeName=,status.podIPs=1",
+        ),
+        query("pods", "", "metadata.namespace notin (,a),metadata.name!="),
+        widgets("spec.color notin (,red)"),
+        widgets("spec.color notin (red)"),
+        widgets("spec.color in (,red)"),
+        widgets("spec.color"),
+        widgets("!spec.color"),
+        with(Permitted::Everything),
+        with(Permitted::Only(Vec::new())),
+        with(Permitted::Only(vec![both])),
+        with(Permitted::Only(vec![
+            Grant::default(),
+            Grant::of_namespaces(Vec::new()),
+        ])),
+        with(grants(1)),
+        with(grants(3)),
+    ];
+    for query in &queries {
+        let clause = &query_clause(&CheckedQuery::new(query).unwrap())["bool"];
+        let built = ["filter", "must_not"].map(|list| clause[list].as_array().map_or(0, Vec::len));
+        // So many more labels as fit beside what is built.
+        let fits = |more: usize| {
+            let others = (0..more).map(|number| format!("more{number}"));
+            let mut labels: Vec<String> = others.collect();
+            labels.extend(query.labels.requirements().map(ToString::to_string));
+            let query = Query {
+                labels: labels.join(",").parse().unwrap(),
+                ..query.clone()
+            };
+            CheckedQuery::new(&query).is_ok()
+        };
+        let left = MAX_CLAUSES - built.iter().sum::<usize>();
+        assert!(fits(left) && !fits(left + 1), "{clause}");
+    }
 }

@@ -5,18 +5,17 @@
 
 use std::borrow::Cow;
 
-use serde_json::{Map, Value, json};
-
-use super::{
-    CheckedQuery, Query, QueryError,
-    aggregate::{GroupKey, ResolvedGroupKey, resolve_group_keys},
-    dsl::query_clause,
-    selectable::SortField,
-};
-use crate::{
-    model::{decode_sort_key, sort_field},
+use fleetdex_core::{
+    model::{decode_sort_key, index_fields, sort_field},
+    query::{
+        CheckedQuery, GroupKey, Query, QueryError, SortField,
+        aggregate::{ResolvedGroupKey, resolve_group_keys},
+    },
     selector::{LabelRequirement, LabelTest},
 };
+use serde_json::{Map, Value, json};
+
+use super::clauses::query_clause;
 
 /// Buckets of one page: OpenSearch makes 65,535 at most for one request (`search.max_buckets`).
 pub const PAGE: usize = 10_000;
@@ -88,16 +87,18 @@ pub fn composites(query: &Query, by: &[GroupKey]) -> Result<Vec<Composite>, Quer
 impl KeySource {
     fn of(key: &ResolvedGroupKey, has: &impl Fn(&str) -> bool) -> Self {
         match key {
-            ResolvedGroupKey::Cluster => Self::Plain("cluster"),
+            ResolvedGroupKey::Cluster => Self::Plain(index_fields::CLUSTER),
             ResolvedGroupKey::Label(label) if has(label) => Self::Label(label.clone()),
             ResolvedGroupKey::Label(_) => Self::Always(None),
             ResolvedGroupKey::SortField(SortField::Always(value)) => {
                 Self::Always(Some((*value).to_owned()))
             }
-            ResolvedGroupKey::SortField(SortField::Name) => Self::Plain("metadata.name"),
-            ResolvedGroupKey::SortField(SortField::Namespace) => Self::Plain("metadata.namespace"),
+            ResolvedGroupKey::SortField(SortField::Name) => Self::Plain(index_fields::NAME),
+            ResolvedGroupKey::SortField(SortField::Namespace) => {
+                Self::Plain(index_fields::NAMESPACE)
+            }
             ResolvedGroupKey::SortField(SortField::Field(path, kind)) => Self::Sorted(
-                format!("search.sort.{}", sort_field(path)),
+                format!("{}.{}", index_fields::SORT, sort_field(path)),
                 kind.reads_without_sort_key(),
             ),
         }
@@ -106,7 +107,7 @@ impl KeySource {
     fn field(&self) -> Option<&str> {
         match self {
             Self::Always(_) => None,
-            Self::Label(_) => Some("search.labels"),
+            Self::Label(_) => Some(index_fields::LABELS),
             Self::Plain(field) => Some(field),
             Self::Sorted(field, _) => Some(field),
         }
@@ -229,11 +230,12 @@ fn name(number: usize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::{
+    use fleetdex_core::{
         model::{FieldPath, Gvk},
         query::{ResourceName, Selectable},
     };
+
+    use super::*;
 
     fn pods() -> Query {
         let selectable = Selectable::of(&Gvk::new("", "v1", "Pod"), &[]);
