@@ -10,12 +10,12 @@ pub const MAX_VALUES: usize = 200;
 /// Values that are counted exactly. Of more, rare ones may be missing: 1,000 indices together return a million, about 100 MB.
 pub const MAX_EXACT_VALUES: usize = 1_000;
 /// Bytes of a prefix at most. A regular expression of OpenSearch has 1,000 characters at most (`index.max_regex_length`), and a letter takes four.
-const MAX_PREFIX_BYTES: usize = 200;
+pub const MAX_PREFIX_BYTES: usize = 200;
 /// Bytes of the value of a label at most.
 /// <https://kubernetes.io/docs/concepts/overview/working-with-objects/labels/#syntax-and-character-set>
-const MAX_LABEL_VALUE_BYTES: usize = 63;
+pub const MAX_LABEL_VALUE_BYTES: usize = 63;
 /// Bytes of the key of a label at most: a DNS subdomain, `/` and a name. With a value they take 317 × 2 + 63 × 4 characters of a regular expression.
-const MAX_LABEL_KEY_BYTES: usize = 253 + 1 + 63;
+pub const MAX_LABEL_KEY_BYTES: usize = 253 + 1 + 63;
 
 /// A question for the values of several resources' objects.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -103,6 +103,16 @@ impl ValuePrefix {
     #[must_use]
     pub fn or_behind(self, omitted: &'static [&'static str]) -> Self {
         Self { omitted, ..self }
+    }
+
+    /// How the values begin.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Beginnings of values that the text may leave out.
+    pub fn omitted(&self) -> &'static [&'static str] {
+        self.omitted
     }
 
     /// Whether a value begins so.

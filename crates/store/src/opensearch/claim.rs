@@ -119,7 +119,7 @@ impl Engine {
         let found = self
             .survey(&format!("{all},{}", self.every_index()))
             .await?;
-        let is_foreign = |index: &&super::surveyed_index::SurveyedIndex| {
+        let is_foreign = |index: &&SurveyedIndex| {
             (index.is_under(prefix) || index.is_read_through(&all)) && !self.is_own(index)
         };
         match found.iter().find(is_foreign) {

@@ -55,7 +55,7 @@ async fn failure(address: String, ca_bundle: Option<&str>) -> String {
         insecure: false,
         proxy: None,
     };
-    let request = Request::builder().uri("/").body(super::Bytes::new());
+    let request = Request::builder().uri("/").body(bytes::Bytes::new());
     let answer = connect(&settings).unwrap().oneshot(request.unwrap()).await;
     answer.unwrap_err().to_string()
 }

@@ -43,17 +43,17 @@ fn regular_expression(prefix: &ValuePrefix) -> Option<String> {
     if let ValueField::Label(key) = &prefix.field {
         push_escaped(&mut expression, key);
         push_escaped(&mut expression, "=");
-    } else if prefix.text.is_empty() {
+    } else if prefix.text().is_empty() {
         return None;
     }
-    for (position, start) in prefix.omitted.iter().enumerate() {
+    for (position, start) in prefix.omitted().iter().enumerate() {
         expression.push(if position == 0 { '(' } else { '|' });
         push_escaped(&mut expression, start);
     }
-    if !prefix.omitted.is_empty() {
+    if !prefix.omitted().is_empty() {
         expression.push_str(")?");
     }
-    for letter in prefix.text.chars() {
+    for letter in prefix.text().chars() {
         if letter.is_ascii_alphabetic() {
             let cases = [letter.to_ascii_lowercase(), letter.to_ascii_uppercase()];
             expression.push('[');
@@ -79,6 +79,10 @@ fn push_escaped(expression: &mut String, text: &str) {
 
 #[cfg(test)]
 mod tests {
+    use fleetdex_core::query::values::{
+        MAX_LABEL_KEY_BYTES, MAX_LABEL_VALUE_BYTES, MAX_PREFIX_BYTES,
+    };
+
     use super::*;
 
     fn prefix(field: ValueField, text: &str) -> ValuePrefix {
