@@ -49,7 +49,7 @@ const PURE_MODULES: &[&str] = &[
     "store/src/bulk",
     "store/src/explain",
     "store/src/opensearch/dsl",
-    "store/src/opensearch/index_template",
+    "store/src/opensearch/indices/index_template",
     "sync/src/audit/compare",
     "sync/src/filter",
     "sync/src/pending",

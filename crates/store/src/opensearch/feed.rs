@@ -11,6 +11,9 @@
 //! every change, or has to list again. Every uncertainty ends in the latter.
 
 mod batch;
+pub(crate) mod log_documents;
+pub(crate) mod previous_state;
+pub(crate) mod revision_diff;
 mod swap;
 mod unacknowledged;
 
@@ -36,7 +39,8 @@ use tokio_util::task::AbortOnDropHandle;
 pub(super) use unacknowledged::PreviousState;
 use unacknowledged::UnacknowledgedWrites;
 
-use super::{client::BULK_TIMEOUT, log_documents::DocumentPacking, refresh::Refresher};
+use self::log_documents::DocumentPacking;
+use super::{connection::client::BULK_TIMEOUT, indices::refresh::Refresher};
 use crate::{
     IndexRevision,
     changes::{Bounds, Change, Log, Sequence},

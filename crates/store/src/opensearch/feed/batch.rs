@@ -6,12 +6,12 @@ use fleetdex_core::model::IndexName;
 
 use super::{
     Feed, FeedPhase,
+    log_documents::DocumentPacking,
     unacknowledged::{IndexedId, PreviousState},
 };
 use crate::{
     bulk::{Verdict, Write},
     changes::InFlightWrite,
-    opensearch::log_documents::DocumentPacking,
 };
 
 impl Feed {

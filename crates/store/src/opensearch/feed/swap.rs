@@ -9,11 +9,10 @@ use fleetdex_core::{
 };
 use tokio::time::timeout;
 
-use super::{Feed, FeedPhase, FeedState, MAX_IN_FLIGHT, is_visible};
-use crate::{
-    changes::{Change, Log},
-    opensearch::log_documents::DocumentPacking,
+use super::{
+    Feed, FeedPhase, FeedState, MAX_IN_FLIGHT, is_visible, log_documents::DocumentPacking,
 };
+use crate::changes::{Change, Log};
 
 impl Feed {
     /// Begins a swap of the queries of a cluster to `new`, or to nothing; with `visible_resources`,
@@ -167,7 +166,9 @@ mod tests {
         bulk::{Verdict, Write},
         changes::Sequence,
         opensearch::{
-            client::Client, feed::REFRESH_INTERVAL, refresh::Refresher, responses::ResponseBudget,
+            connection::{client::Client, responses::ResponseBudget},
+            feed::REFRESH_INTERVAL,
+            indices::refresh::Refresher,
         },
     };
 
