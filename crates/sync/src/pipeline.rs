@@ -229,14 +229,19 @@ impl Pipeline {
     /// Notes how many clusters are planned, by which the store decides where their documents are.
     pub fn expect_clusters(&self, clusters: usize) {
         self.0.clusters.store(clusters, Ordering::Relaxed);
-        if let Some(store) = self.store() {
-            store.expect_clusters(clusters);
+        if let Some(sharing) = self
+            .store()
+            .as_ref()
+            .and_then(|store| store.index_sharing())
+        {
+            sharing.expect_clusters(clusters);
         }
     }
 
     /// The use of shards in the store, if it is known and limited.
     pub fn shard_use(&self) -> Option<ShardUse> {
-        self.store()?.shard_use()
+        let store = self.store()?;
+        store.index_sharing()?.shard_use()
     }
 
     /// Waits until the store is open. Callers are woken in the order of their calls: a watch

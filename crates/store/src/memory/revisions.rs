@@ -17,7 +17,7 @@ use super::{
     table_selection::TableSelection,
 };
 use crate::{
-    Checkpoints, IndexRevision,
+    Checkpoints, IndexRevision, VisibleResources,
     bulk::{Verdict, Write},
     changes::Change,
     codec::RepackPosition,
@@ -175,10 +175,21 @@ impl StoredRevisions {
         others.next().cloned().map(Box::new)
     }
 
-    /// Answers queries from a revision, and removes the cluster's earlier ones; `None` if it is
-    /// gone.
-    pub(super) fn activate(&mut self, revision: &IndexRevision) -> Option<RevisionChange> {
+    /// Answers queries about these resources of a revision; `None` if it is gone.
+    pub(super) fn activate(
+        &mut self,
+        revision: &IndexRevision,
+        visible: &VisibleResources,
+    ) -> Option<RevisionChange> {
         self.get(revision)?;
+        match visible {
+            VisibleResources::All => self.activate_all(revision),
+            VisibleResources::Only(resources) => self.activate_some(revision, resources),
+        }
+    }
+
+    /// Answers all queries from a revision, and removes the cluster's earlier ones.
+    fn activate_all(&mut self, revision: &IndexRevision) -> Option<RevisionChange> {
         let earlier: Vec<IndexName> = self
             .of(&revision.cluster)
             .filter(|stored| stored.revision.number < revision.number)
@@ -215,13 +226,11 @@ impl StoredRevisions {
         })
     }
 
-    /// Answers queries about some resources from a revision; `None` if it is gone.
-    pub(super) fn show(
+    fn activate_some(
         &mut self,
         revision: &IndexRevision,
         resources: &BTreeSet<ResourceName>,
     ) -> Option<RevisionChange> {
-        self.get(revision)?;
         let stored = self.by_target.get_mut(&revision.target)?;
         let was = stored.revision.clone();
         if was.live {

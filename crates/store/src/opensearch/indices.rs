@@ -5,6 +5,7 @@ pub(crate) mod claim;
 pub(crate) mod index_settings;
 pub(crate) mod index_template;
 pub(crate) mod policy_exclusion;
+pub(crate) mod preparation;
 pub(crate) mod refresh;
 pub(crate) mod retirement;
 pub(crate) mod settings_update;

@@ -4,4 +4,4 @@ pub(crate) mod activation;
 pub(crate) mod deletion;
 pub(crate) mod deletion_permit;
 pub(crate) mod opening;
-pub(crate) mod swap;
+pub(crate) mod planned_activation;

@@ -15,7 +15,7 @@ use tower::{service_fn, util::BoxCloneSyncService};
 use super::{
     Engine, EngineOptions, IndexSettings, ListContexts, PlacementRules, dsl::composite::PAGE,
 };
-use crate::{Extent, IndexReader as _, IndexRevision, IndexWriter as _, StoreError};
+use crate::{DocumentVersions as _, Extent, IndexReader as _, IndexRevision, StoreError};
 
 /// An engine that finds three pods everywhere, and what it asks. Searches of points in time do not answer if `hangs`.
 fn recorded(hangs: bool) -> (Engine, Arc<Mutex<Vec<String>>>) {

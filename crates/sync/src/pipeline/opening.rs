@@ -13,7 +13,7 @@ use fleetdex_core::{
     model::{ClusterName, IndexName},
     query::ResourceName,
 };
-use fleetdex_store::{IndexRevision, IndexWriter, StoreError};
+use fleetdex_store::{IndexRevision, IndexWriter, StoreError, VisibleResources};
 use parking_lot::Mutex;
 use tokio::{sync::OnceCell, task::JoinError};
 
@@ -131,25 +131,21 @@ impl Pipeline {
         self.0.revisions.lock().open.get(cluster)?.revision()
     }
 
-    /// Makes a complete index revision live, so that it answers queries.
-    pub async fn activate(&self, revision: &IndexRevision) -> Result<(), StoreError> {
-        self.opened().await.activate(revision).await?;
-        if let Some(open) = self.open_revision_at(&revision.target) {
-            open.is_live.store(true, Ordering::Release);
-        }
-        self.0.changed.notify_one();
-        Ok(())
-    }
-
-    /// Makes complete resources of the first index revision of a cluster visible to queries.
-    pub async fn show(
+    /// Answers queries from a complete index revision, or about the complete resources of the first
+    /// one of a cluster.
+    pub async fn activate(
         &self,
         revision: &IndexRevision,
-        resources: &BTreeSet<ResourceName>,
+        visible: &VisibleResources,
     ) -> Result<(), StoreError> {
-        self.opened().await.show(revision, resources).await?;
+        self.opened().await.activate(revision, visible).await?;
         if let Some(open) = self.open_revision_at(&revision.target) {
-            open.shown.lock().extend(resources.iter().cloned());
+            match visible {
+                VisibleResources::All => open.is_live.store(true, Ordering::Release),
+                VisibleResources::Only(resources) => {
+                    open.shown.lock().extend(resources.iter().cloned());
+                }
+            }
         }
         self.0.changed.notify_one();
         Ok(())

@@ -43,7 +43,9 @@ impl Pipeline {
                     backoff = StoreBackoff::default();
                     self.set_available(Ok(()));
                     let writer = Arc::clone(&store.writer);
-                    writer.expect_clusters(self.0.clusters.load(Ordering::Relaxed));
+                    if let Some(sharing) = writer.index_sharing() {
+                        sharing.expect_clusters(self.0.clusters.load(Ordering::Relaxed));
+                    }
                     *self.0.store.lock() = Some(store);
                     self.0.opened.notify_waiters();
                     Writer::new(self, writer, &opener).run(&cancel, drain).await;

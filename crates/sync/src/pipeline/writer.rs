@@ -183,8 +183,8 @@ impl<'p> Writer<'p> {
         let movable = self.pipeline.movable_revisions();
         self.checks.spawn(async move {
             let lost = store.lost(&checked).await;
-            let misplaced = match &lost {
-                Ok(lost) if lost.is_empty() => store.misplaced(&movable).await,
+            let misplaced = match (&lost, store.index_sharing()) {
+                (Ok(lost), Some(sharing)) if lost.is_empty() => sharing.misplaced(&movable).await,
                 _ => Ok(BTreeSet::new()),
             };
             HealthCheck {

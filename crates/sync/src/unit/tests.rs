@@ -11,7 +11,9 @@ use fleetdex_interpreter::{
     rules::RuleSet,
     script::ArgoHealth,
 };
-use fleetdex_store::{IndexReader as _, IndexRevision, IndexWriter as _, memory::Memory};
+use fleetdex_store::{
+    CheckpointStore as _, DocumentVersions as _, IndexReader as _, IndexRevision, memory::Memory,
+};
 use fleetdex_telemetry::{Metrics, Traces};
 use futures::StreamExt as _;
 use http::{Request, Response, header::ACCEPT};

@@ -7,7 +7,7 @@ use http::Method;
 use tokio::sync::OwnedRwLockReadGuard;
 
 use super::surveyed_index::SurveyedIndex;
-use crate::{IndexWriter as _, StoreError, opensearch::engine::Engine};
+use crate::{StoreError, opensearch::engine::Engine};
 
 /// While this exists, the store is not retired.
 pub(crate) type InUse = OwnedRwLockReadGuard<bool>;

@@ -6,10 +6,10 @@ use fleetdex_core::model::{ClusterName, IndexName, Partition};
 
 use super::{
     surveyed_index::{IndexMetadata, SharedIndexMetadata, SurveyedIndex, SurveyedMetadata},
-    visible_resources::VisibleResources,
+    visible_resources::shown_by,
 };
 use crate::{
-    IndexRevision, StoreError,
+    IndexRevision, StoreError, VisibleResources,
     opensearch::{
         engine::{Engine, targets},
         sharing::shared_index::{ClusterPartition, SharedIndex},
@@ -152,7 +152,7 @@ impl Engine {
     fn visible_resources(&self, found: &SurveyedIndex, cluster: &ClusterName) -> VisibleResources {
         let [of_cluster, over_all] = self
             .read_aliases(cluster)
-            .map(|alias| VisibleResources::of(found.alias(alias.as_str()).as_ref()));
+            .map(|alias| shown_by(found.alias(alias.as_str()).as_ref()));
         of_cluster.and(over_all)
     }
 

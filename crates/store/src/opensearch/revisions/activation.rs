@@ -1,4 +1,4 @@
-//! Which revision answers queries: swaps of read aliases, and deletion of indices.
+//! Which revision answers queries, and what they see of it: changes of read aliases.
 
 use std::{collections::BTreeSet, slice};
 
@@ -6,46 +6,45 @@ use fleetdex_core::{model::IndexName, query::ResourceName};
 use http::Method;
 use serde_json::{Value, json};
 
-use super::swap::Swap;
+use super::planned_activation::PlannedActivation;
 use crate::{
-    IndexRevision, StoreError,
+    IndexRevision, StoreError, VisibleResources,
     opensearch::{
         dsl::resources_clause,
         engine::Engine,
         feed::RevisionSwap,
         indices::{
-            survey::FoundRevision, surveyed_index::SurveyedIndex,
-            visible_resources::VisibleResources,
+            survey::FoundRevision, surveyed_index::SurveyedIndex, visible_resources::shown_by,
         },
         sharing::{partitions::too_many_changes, shared_index::SharedIndex},
     },
 };
 
-/// How often a swap is made again because another change of a shared index was faster: each time at
+/// How often an activation is made again because another change of a shared index was faster: each time at
 /// least one of them has succeeded.
 const ATTEMPTS: usize = 50;
-/// The same for several swaps together, before each is made alone.
+/// The same for several activations together, before each is made alone.
 const ATTEMPTS_TOGETHER: usize = 3;
 /// The operation, in errors.
-const SWAPPING: &str = "activating a revision";
+const ACTIVATING: &str = "activating a revision";
 
-/// The shared indices that a swap has removed partitions from.
+/// The shared indices that an activation has removed partitions from.
 type Left = Vec<IndexName>;
 
-/// The request of some swaps.
-struct SwapRequest {
+/// The request of some activations.
+struct ActivationRequest {
     actions: Vec<Value>,
-    /// The result of each swap if the request succeeds.
+    /// The result of each activation if the request succeeds.
     results: Vec<Result<Left, StoreError>>,
 }
 
 impl Engine {
     /// Makes resources of a revision visible to queries, or all of it. With all of it the cluster's
     /// other indices are removed, in one atomic request.
-    pub(crate) async fn swap_to(
+    pub(crate) async fn activate_revision(
         &self,
         revision: &IndexRevision,
-        visible: VisibleResources,
+        visible: &VisibleResources,
     ) -> Result<(), StoreError> {
         let IndexRevision {
             cluster,
@@ -67,7 +66,7 @@ impl Engine {
         let current = own.iter().find(|other| other.id == *id);
         let shown = resources_to_show(visible, current);
         if current.is_some_and(|current| current.live) {
-            let left = self.swap_aliases(revision, shown.as_ref()).await?;
+            let left = self.activate_by_aliases(revision, shown.as_ref()).await?;
             if self.feed.is_live(revision) {
                 self.feed.note_live(cluster, target, shown);
             } else {
@@ -78,22 +77,22 @@ impl Engine {
             return Ok(());
         }
         let Some(mut swap) = self.feed.begin_swap(cluster, Some(target), shown.clone()) else {
-            let left = self.swap_aliases(revision, shown.as_ref()).await?;
+            let left = self.activate_by_aliases(revision, shown.as_ref()).await?;
             self.feed.end_untracked(cluster, Some(target), shown);
             self.sweep_left(left).await;
             return Ok(());
         };
         let current = current.filter(|current| current.is_read());
         let old = earlier.iter().find(|other| other.is_read()).copied();
-        self.log_swap(&mut swap, index, shown.as_ref(), current, old)
+        self.log_activation(&mut swap, index, shown.as_ref(), current, old)
             .await?;
-        let left = self.swap_aliases(revision, shown.as_ref()).await?;
+        let left = self.activate_by_aliases(revision, shown.as_ref()).await?;
         swap.finish();
         self.sweep_left(left).await;
         Ok(())
     }
 
-    /// Deletes the documents of partitions that a swap has removed. No query sees them; what fails
+    /// Deletes the documents of partitions that an activation has removed. No query sees them; what fails
     /// here is repeated by garbage collection.
     async fn sweep_left(&self, left: Left) {
         for index in left {
@@ -103,9 +102,9 @@ impl Engine {
         }
     }
 
-    /// Logs what queries see differently after a swap to `index`. `current`: the same revision, if
+    /// Logs what queries see differently after the activation of `index`. `current`: the same revision, if
     /// queries read a part of it already; `old`: the earlier revision that they read.
-    async fn log_swap(
+    async fn log_activation(
         &self,
         swap: &mut RevisionSwap,
         index: &IndexName,
@@ -153,7 +152,7 @@ impl Engine {
     /// Changes the aliases of a revision. An alias never shows less than before: one that was there
     /// alone when the other one was lost still shows everything. Returns the shared indices that
     /// have lost a partition.
-    async fn swap_aliases(
+    async fn activate_by_aliases(
         &self,
         revision: &IndexRevision,
         shown: Option<&BTreeSet<ResourceName>>,
@@ -161,16 +160,16 @@ impl Engine {
         let IndexRevision { cluster, index, .. } = revision;
         // Queries would lack what is not refreshed.
         self.refresh_index(index).await?;
-        let swap = Swap {
+        let activation = PlannedActivation {
             revision: revision.clone(),
             shown: shown.cloned(),
         };
         let left = if revision.target.partition().is_some() {
             self.placement
-                .swap_in_turn(swap, |swaps| self.make_swaps(swaps))
+                .activate_in_turn(activation, |planned| self.activate_all(planned))
                 .await?
         } else {
-            self.make_swap(swap).await?
+            self.activate_alone(activation).await?
         };
         match shown {
             None => {
@@ -184,11 +183,11 @@ impl Engine {
         Ok(left)
     }
 
-    /// Makes several swaps with one request; if that is refused, one after the other, so that none
+    /// Makes several activations with one request; if that is refused, one after the other, so that none
     /// fails for the reason of another.
-    async fn make_swaps(&self, swaps: Vec<Swap>) -> Vec<Result<Left, StoreError>> {
-        if swaps.len() > 1 {
-            match self.swap_together(&swaps).await {
+    async fn activate_all(&self, planned: Vec<PlannedActivation>) -> Vec<Result<Left, StoreError>> {
+        if planned.len() > 1 {
+            match self.activate_together(&planned).await {
                 Ok(Some(results)) => return results,
                 Ok(None) => {}
                 // The next attempt is for each of them to make.
@@ -197,39 +196,44 @@ impl Engine {
                     | StoreError::Unauthorized { .. }
                     | StoreError::Unsigned { .. }
                     | StoreError::Busy { .. }),
-                ) => return vec![Err(error); swaps.len()],
+                ) => return vec![Err(error); planned.len()],
                 Err(error) => {
-                    tracing::debug!(%error, swaps = swaps.len(), "cannot activate revisions together");
+                    tracing::debug!(%error, swaps = planned.len(), "cannot activate revisions together");
                 }
             }
         }
-        let mut results = Vec::with_capacity(swaps.len());
-        for swap in swaps {
-            results.push(self.make_swap(swap).await);
+        let mut results = Vec::with_capacity(planned.len());
+        for activation in planned {
+            results.push(self.activate_alone(activation).await);
         }
         results
     }
 
-    async fn make_swap(&self, swap: Swap) -> Result<Left, StoreError> {
+    async fn activate_alone(&self, activation: PlannedActivation) -> Result<Left, StoreError> {
         for _ in 0..ATTEMPTS {
-            let indices = self.indices_of(&swap.revision.cluster).await?;
-            let results = self.try_swaps(slice::from_ref(&swap), &indices).await?;
+            let indices = self.indices_of(&activation.revision.cluster).await?;
+            let results = self
+                .try_activations(slice::from_ref(&activation), &indices)
+                .await?;
             if let Some(result) = results.and_then(|mut results| results.pop()) {
                 return result;
             }
         }
-        Err(too_many_changes(SWAPPING))
+        Err(too_many_changes(ACTIVATING))
     }
 
     /// `None` if other instances change the indices meanwhile.
-    async fn swap_together(
+    async fn activate_together(
         &self,
-        swaps: &[Swap],
+        planned: &[PlannedActivation],
     ) -> Result<Option<Vec<Result<Left, StoreError>>>, StoreError> {
         for _ in 0..ATTEMPTS_TOGETHER {
-            let clusters = swaps.iter().map(|swap| &swap.revision.cluster).collect();
+            let clusters = planned
+                .iter()
+                .map(|activation| &activation.revision.cluster)
+                .collect();
             let indices = self.indices_of_all(&clusters).await?;
-            let results = self.try_swaps(swaps, &indices).await?;
+            let results = self.try_activations(planned, &indices).await?;
             if results.is_some() {
                 return Ok(results);
             }
@@ -237,50 +241,54 @@ impl Engine {
         Ok(None)
     }
 
-    /// Makes swaps from the state of the indices of their clusters; `None` if that is not the current
+    /// Makes activations from the state of the indices of their clusters; `None` if that is not the current
     /// one.
-    async fn try_swaps(
+    async fn try_activations(
         &self,
-        swaps: &[Swap],
+        planned: &[PlannedActivation],
         indices: &[SurveyedIndex],
     ) -> Result<Option<Vec<Result<Left, StoreError>>>, StoreError> {
-        let SwapRequest { actions, results } = self.aliases_of_swaps(swaps, indices);
-        let is_made = actions.is_empty() || self.try_change(SWAPPING, &actions).await?;
+        let ActivationRequest { actions, results } = self.actions_of(planned, indices);
+        let is_made = actions.is_empty() || self.try_change(ACTIVATING, &actions).await?;
         Ok(is_made.then_some(results))
     }
 
-    fn aliases_of_swaps(&self, swaps: &[Swap], indices: &[SurveyedIndex]) -> SwapRequest {
+    fn actions_of(
+        &self,
+        planned: &[PlannedActivation],
+        indices: &[SurveyedIndex],
+    ) -> ActivationRequest {
         let found = indices.iter().flat_map(|found| self.revisions_in(found));
         let found: BTreeSet<_> = found.map(|found| found.revision.id).collect();
-        let mut results: Vec<Result<Left, StoreError>> = swaps
+        let mut results: Vec<Result<Left, StoreError>> = planned
             .iter()
-            .map(|swap| {
-                let is_there = found.contains(&swap.revision.id);
-                let gone = || index_is_gone(&swap.revision);
+            .map(|activation| {
+                let is_there = found.contains(&activation.revision.id);
+                let gone = || index_is_gone(&activation.revision);
                 is_there.then(Vec::new).ok_or_else(gone)
             })
             .collect();
         let mut actions = Vec::new();
         for found in indices {
-            let possible = swaps.iter().zip(&mut results);
-            let possible =
-                possible.filter_map(|(swap, result)| Some((swap, result.as_mut().ok()?)));
+            let possible = planned.iter().zip(&mut results);
+            let possible = possible
+                .filter_map(|(activation, result)| Some((activation, result.as_mut().ok()?)));
             if found.shared().is_some() {
                 let shared = SharedIndex::of(found, &self.options.prefix);
                 let mut change = shared.change();
                 // One sweep deletes what all of them leave.
                 let mut is_swept = false;
-                for (swap, left) in possible {
+                for (activation, left) in possible {
                     let before = change.after.len();
                     change.after.retain(|_, partition| {
-                        !swap.replaces(&partition.cluster, partition.revision)
+                        !activation.replaces(&partition.cluster, partition.revision)
                     });
                     if change.after.len() < before && !is_swept {
                         is_swept = true;
                         left.push(found.index.clone());
                     }
-                    if let Some(shown) = shared.partition_of(&swap.revision) {
-                        change.show(shown, &swap.visible());
+                    if let Some(shown) = shared.partition_of(&activation.revision) {
+                        change.show(shown, &activation.visible());
                     }
                 }
                 if change.after != shared.partitions || !shared.is_consistent() {
@@ -291,17 +299,17 @@ impl Engine {
                 continue;
             }
             let others = self.revisions_in(found);
-            for (swap, _) in possible {
+            for (activation, _) in possible {
                 for FoundRevision { revision, .. } in &others {
-                    if revision.id == swap.revision.id {
-                        actions.extend(self.show_actions(revision, &swap.visible(), found));
-                    } else if swap.replaces(&revision.cluster, revision.number) {
+                    if revision.id == activation.revision.id {
+                        actions.extend(self.show_actions(revision, &activation.visible(), found));
+                    } else if activation.replaces(&revision.cluster, revision.number) {
                         actions.push(json!({ "remove_index": { "index": found.index } }));
                     }
                 }
             }
         }
-        SwapRequest { actions, results }
+        ActivationRequest { actions, results }
     }
 
     /// The actions that make resources of a cluster's own index visible.
@@ -312,7 +320,7 @@ impl Engine {
         found: &SurveyedIndex,
     ) -> Vec<Value> {
         let add = |alias: &IndexName| {
-            let before = VisibleResources::of(found.alias(alias.as_str()).as_ref());
+            let before = shown_by(found.alias(alias.as_str()).as_ref());
             let mut action = json!({ "add": { "index": revision.index, "alias": alias } });
             if let VisibleResources::Only(shown) = visible.clone().or(before) {
                 action["add"]["filter"] = resources_clause(&shown);
@@ -337,17 +345,17 @@ impl Engine {
     }
 }
 
-/// The resources of a revision that queries see after a swap; `None`: all. `current` is its state
+/// The resources of a revision that queries see after an activation; `None`: all. `current` is its state
 /// before. Visible resources stay visible.
 fn resources_to_show(
-    visible: VisibleResources,
+    visible: &VisibleResources,
     current: Option<&IndexRevision>,
 ) -> Option<BTreeSet<ResourceName>> {
     match (visible, current) {
         (VisibleResources::Only(resources), Some(current)) if !current.live => {
             Some(resources.union(&current.shown).cloned().collect())
         }
-        (VisibleResources::Only(resources), None) => Some(resources),
+        (VisibleResources::Only(resources), None) => Some(resources.clone()),
         (VisibleResources::All, _) | (VisibleResources::Only(_), Some(_)) => None,
     }
 }

@@ -20,14 +20,14 @@ use tokio::time::Instant;
 use super::{change_queue::ChangeQueue, shared_index::ClusterPartition};
 use crate::{
     ShardUse, StoreError,
-    opensearch::{read::contexts::OPENINGS, revisions::swap::Swap},
+    opensearch::{read::contexts::OPENINGS, revisions::planned_activation::PlannedActivation},
 };
 
 /// How clusters are placed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PlacementRules {
     /// Whether small clusters may share indices.
-    pub is_packing: bool,
+    pub shares_indices: bool,
     /// A cluster with more documents is not small. One that has twice as many moves to an index of
     /// its own.
     pub small_documents: u64,
@@ -46,7 +46,7 @@ impl Default for PlacementRules {
     /// with one replica each.
     fn default() -> Self {
         Self {
-            is_packing: true,
+            shares_indices: true,
             small_documents: 10_000,
             clusters_per_index: 128,
             shards_percent: 40,
@@ -91,15 +91,15 @@ impl PlacementRules {
             documents.is_none_or(|documents| documents <= factor * self.small_documents)
         };
         match current {
-            None if self.is_packing && (is_scarce || !has_room) => IndexPlace::Shared,
+            None if self.shares_indices && (is_scarce || !has_room) => IndexPlace::Shared,
             Some(IndexPlace::Own)
-                if self.is_packing && is_scarce && documents.is_some() && is_small(1) =>
+                if self.shares_indices && is_scarce && documents.is_some() && is_small(1) =>
             {
                 IndexPlace::Shared
             }
             None | Some(IndexPlace::Own) => IndexPlace::Own,
             // Without room it would have no place at all.
-            Some(IndexPlace::Shared) if has_room && (!self.is_packing || !is_small(2)) => {
+            Some(IndexPlace::Shared) if has_room && (!self.shares_indices || !is_small(2)) => {
                 IndexPlace::Own
             }
             Some(IndexPlace::Shared) => IndexPlace::Shared,
@@ -109,8 +109,8 @@ impl PlacementRules {
 
 /// Partitions that are added by one request: as many as revisions are opened at a time.
 const ADDITIONS: usize = OPENINGS;
-/// Swaps that are made by one request: the names of their indices fit into one path or a few.
-const SWAPS: usize = 64;
+/// Activations that are made by one request: the names of their indices fit into one path or a few.
+const ACTIVATIONS: usize = 64;
 /// At most this many clusters move at a time: each is listed again.
 const MOVES: usize = 4;
 /// After this time a move that has not ended no longer counts: its member may not answer.
@@ -130,7 +130,7 @@ struct PlacementInner {
     /// same time only one succeeds.
     changes: tokio::sync::Mutex<()>,
     additions: ChangeQueue<ClusterPartition, Result<bool, StoreError>>,
-    swaps: ChangeQueue<Swap, Result<Vec<IndexName>, StoreError>>,
+    activations: ChangeQueue<PlannedActivation, Result<Vec<IndexName>, StoreError>>,
 }
 
 #[derive(Debug, Default)]
@@ -221,17 +221,23 @@ impl Placement {
         additions.submit(changes, ADDITIONS, added, add).await
     }
 
-    /// Makes a swap in turn, with others that wait. Returns the shared indices that it has removed
+    /// Activates a revision in turn, with others that wait. Returns the shared indices that it has removed
     /// partitions from.
-    pub(crate) async fn swap_in_turn<
+    pub(crate) async fn activate_in_turn<
         F: Future<Output = Vec<Result<Vec<IndexName>, StoreError>>>,
     >(
         &self,
-        swap: Swap,
-        make: impl Fn(Vec<Swap>) -> F,
+        activation: PlannedActivation,
+        make: impl Fn(Vec<PlannedActivation>) -> F,
     ) -> Result<Vec<IndexName>, StoreError> {
-        let PlacementInner { changes, swaps, .. } = &*self.0;
-        swaps.submit(changes, SWAPS, swap, make).await
+        let PlacementInner {
+            changes,
+            activations,
+            ..
+        } = &*self.0;
+        activations
+            .submit(changes, ACTIVATIONS, activation, make)
+            .await
     }
 }
 
@@ -306,9 +312,9 @@ mod tests {
     }
 
     #[test]
-    fn without_packing_clusters_leave_shared_indices() {
+    fn without_sharing_clusters_leave_shared_indices() {
         let rules = PlacementRules {
-            is_packing: false,
+            shares_indices: false,
             ..PlacementRules::default()
         };
         for current in [None, Some(IndexPlace::Own), Some(IndexPlace::Shared)] {

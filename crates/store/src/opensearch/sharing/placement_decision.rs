@@ -95,7 +95,7 @@ impl Engine {
     ) -> Result<IndexPlace, StoreError> {
         let current = newest.map(IndexPlace::of);
         let rules = &self.options.placement;
-        if !rules.is_packing && current != Some(IndexPlace::Shared) {
+        if !rules.shares_indices && current != Some(IndexPlace::Shared) {
             return Ok(IndexPlace::Own);
         }
         let shards = self.read_shard_use().await?;
@@ -174,7 +174,7 @@ impl Engine {
         let of_index = self.options.settings.shards_of_index();
         let is_scarce = is_scarce(clusters, of_index, shards, rules.shards_percent);
         let is_shared = |revision: &IndexRevision| IndexPlace::of(revision) == IndexPlace::Shared;
-        let may_move_in = is_scarce && rules.is_packing;
+        let may_move_in = is_scarce && rules.shares_indices;
         if !may_move_in && !revisions.iter().any(is_shared) {
             return Ok(BTreeSet::new());
         }

@@ -22,12 +22,12 @@ use fleetdex_core::{
 use serde_json::{Value, json};
 
 use crate::{
-    IndexRevision,
+    IndexRevision, VisibleResources,
     opensearch::{
         dsl::resources_clause,
         indices::{
             alias_actions::remove_existing, surveyed_index::SurveyedIndex,
-            visible_resources::VisibleResources,
+            visible_resources::shown_by,
         },
     },
 };
@@ -417,7 +417,7 @@ fn read_over_all(configuration: Option<&Value>) -> BTreeMap<Partition, VisibleRe
         let routings = clauses[0]["terms"]["_routing"].as_array();
         let resources = match clauses.get(1) {
             None => VisibleResources::All,
-            Some(clause) => VisibleResources::of(Some(&json!({ "filter": clause }))),
+            Some(clause) => shown_by(Some(&json!({ "filter": clause }))),
         };
         let routings = routings.into_iter().flatten().filter_map(partition);
         visible.extend(routings.map(|partition| (partition, resources.clone())));
@@ -494,7 +494,7 @@ impl PartitionFilter {
             cluster: cluster["value"].as_str()?.parse().ok()?,
             uid: name(cluster),
             visible: clauses.next().map_or(VisibleResources::All, |resources| {
-                VisibleResources::of(Some(&json!({ "filter": resources })))
+                shown_by(Some(&json!({ "filter": resources })))
             }),
         })
     }

@@ -10,72 +10,29 @@ use async_trait::async_trait;
 use fleetdex_core::{
     model::{ClusterName, index_fields},
     planted::{Bug, planted},
-    query::ResourceName,
 };
 use serde_json::{Value, json};
 
 use crate::{
-    Checkpoints, Extent, IndexRevision, IndexWriter, ShardUse, StoreError, Visit,
+    ChangeLogWriter, CheckpointStore, Checkpoints, DocumentVersions, DocumentWriter, Extent,
+    IndexRevision, IndexSharing, IndexWriter, MadeBy, RevisionStore, ShardUse, StoreError,
+    VisibleResources, Visit,
     bulk::{self, Encoded, Verdict, Write},
-    opensearch::{
-        connection::responses::MAX_DOCUMENT_BYTES,
-        engine::{Engine, EngineOptions},
-        indices::{
-            index_template::{index_template, state_template},
-            visible_resources::VisibleResources,
-        },
-        read::versions::PAGE,
-    },
+    opensearch::{connection::responses::MAX_DOCUMENT_BYTES, engine::Engine, read::versions::PAGE},
 };
 
-/// The query of the documents that were made by these rules.
-fn by_rules(hash: &str) -> Value {
-    json!({ "term": { (index_fields::RULES_HASH): hash } })
-}
-
-impl Engine {
-    async fn has_documents(
-        &self,
-        revision: &IndexRevision,
-        extent: &Extent,
-        selected: &Value,
-    ) -> Result<bool, StoreError> {
-        let found = self.ids_of(revision, extent, selected, 1).await?;
-        Ok(!found.is_empty())
+/// The query of documents that were made by certain rules.
+fn made_by_clause(made_by: &MadeBy<'_>) -> Value {
+    let by = |hash: &str| json!({ "term": { (index_fields::RULES_HASH): hash } });
+    match made_by {
+        MadeBy::Rules(hash) => by(hash),
+        MadeBy::OtherRules(hash) => json!({ "bool": { "must_not": [by(hash)] } }),
+        MadeBy::AnyRules => json!({ "exists": { "field": index_fields::RULES_HASH } }),
     }
 }
 
 #[async_trait]
-impl IndexWriter for Engine {
-    async fn prepare(&self) -> Result<(), StoreError> {
-        let EngineOptions {
-            prefix,
-            settings,
-            fields,
-            ..
-        } = &self.options;
-        self.claim_prefix().await?;
-        let operation = "writing the index templates";
-        let templates = [
-            (prefix.all(), index_template(prefix, settings, fields)),
-            (
-                prefix.state(),
-                state_template(prefix, settings, &self.options.owner),
-            ),
-        ];
-        for (name, template) in templates {
-            let path = format!("/_index_template/{name}");
-            self.send_excluding(operation, path, &template, "/template/settings/index")
-                .await?;
-        }
-        self.update_settings().await;
-        Ok(())
-    }
-
-    async fn lost(&self, revisions: &[IndexRevision]) -> Result<BTreeSet<ClusterName>, StoreError> {
-        self.find_lost_revisions(revisions).await
-    }
-
+impl RevisionStore for Engine {
     async fn open(
         &self,
         cluster: &ClusterName,
@@ -85,17 +42,16 @@ impl IndexWriter for Engine {
         self.open_revision(cluster, uid, above).await
     }
 
-    async fn activate(&self, revision: &IndexRevision) -> Result<(), StoreError> {
-        self.swap_to(revision, VisibleResources::All).await
-    }
-
-    async fn show(
+    async fn activate(
         &self,
         revision: &IndexRevision,
-        resources: &BTreeSet<ResourceName>,
+        visible: &VisibleResources,
     ) -> Result<(), StoreError> {
-        self.swap_to(revision, VisibleResources::Only(resources.clone()))
-            .await
+        self.activate_revision(revision, visible).await
+    }
+
+    async fn lost(&self, revisions: &[IndexRevision]) -> Result<BTreeSet<ClusterName>, StoreError> {
+        self.find_lost_revisions(revisions).await
     }
 
     async fn revisions(&self) -> Result<Vec<IndexRevision>, StoreError> {
@@ -103,30 +59,31 @@ impl IndexWriter for Engine {
         Ok(found.into_iter().map(|found| found.revision).collect())
     }
 
-    fn expect_clusters(&self, clusters: usize) {
-        self.placement.expect_clusters(clusters);
-    }
-
-    async fn misplaced(
-        &self,
-        revisions: &[IndexRevision],
-    ) -> Result<BTreeSet<ClusterName>, StoreError> {
-        self.find_misplaced(revisions).await
-    }
-
-    async fn sweep(&self) -> Result<(), StoreError> {
-        let every_shared_index = self.options.prefix.every_shared_index();
-        self.sweep_shared_indices(every_shared_index.as_str()).await
-    }
-
-    fn shard_use(&self) -> Option<ShardUse> {
-        self.placement.shards(Duration::MAX)
-    }
-
     async fn identities(&self) -> Result<BTreeMap<ClusterName, String>, StoreError> {
         self.stored_identities().await
     }
 
+    async fn drop_revision(&self, revision: &IndexRevision) -> Result<(), StoreError> {
+        self.delete_revision(revision).await
+    }
+
+    async fn drop_cluster(&self, cluster: &ClusterName) -> Result<(), StoreError> {
+        self.delete_revisions(cluster).await?;
+        self.delete_checkpoints(cluster).await?;
+        // Those of attempts of which no answer came.
+        if let Err(error) = self.withdraw_deletions(cluster).await {
+            tracing::debug!(%cluster, %error, "permits to delete what a cluster had stay until it comes back");
+        }
+        Ok(())
+    }
+
+    async fn retire(&self) -> Result<(), StoreError> {
+        self.remove_leftovers().await
+    }
+}
+
+#[async_trait]
+impl DocumentWriter for Engine {
     async fn write(&self, writes: &[Write]) -> Result<Vec<Verdict>, StoreError> {
         let batch = self.feed.begin_batch(writes);
         let before = match self.read_previous(writes, &batch).await {
@@ -147,7 +104,10 @@ impl IndexWriter for Engine {
             }
         }
     }
+}
 
+#[async_trait]
+impl DocumentVersions for Engine {
     async fn visit_versions(
         &self,
         revision: &IndexRevision,
@@ -157,30 +117,18 @@ impl IndexWriter for Engine {
         self.visit_extent(revision, extent, visit).await
     }
 
-    async fn has_documents_of_other_rules(
+    async fn has_documents_made_by(
         &self,
         revision: &IndexRevision,
         extent: &Extent,
-        rules_hash: Option<&str>,
+        made_by: &MadeBy<'_>,
     ) -> Result<bool, StoreError> {
-        if planted(Bug::KeepDocumentsOfOtherRules) {
+        let is_of_others = !matches!(made_by, MadeBy::Rules(_));
+        if is_of_others && planted(Bug::KeepDocumentsOfOtherRules) {
             return Ok(false);
         }
-        let other = match rules_hash {
-            Some(hash) => json!({ "bool": { "must_not": [by_rules(hash)] } }),
-            None => json!({ "exists": { "field": index_fields::RULES_HASH } }),
-        };
-        self.has_documents(revision, extent, &other).await
-    }
-
-    async fn has_documents_of_rules(
-        &self,
-        revision: &IndexRevision,
-        extent: &Extent,
-        rules_hash: &str,
-    ) -> Result<bool, StoreError> {
-        self.has_documents(revision, extent, &by_rules(rules_hash))
-            .await
+        let found = self.ids_of(revision, extent, &made_by_clause(made_by), 1);
+        Ok(!found.await?.is_empty())
     }
 
     async fn rejected(
@@ -192,7 +140,10 @@ impl IndexWriter for Engine {
         // At most one page: a status that counted more of them would say nothing more.
         self.ids_of(revision, extent, &rejected, PAGE).await
     }
+}
 
+#[async_trait]
+impl CheckpointStore for Engine {
     async fn checkpoints(&self, cluster: &ClusterName) -> Result<Option<Checkpoints>, StoreError> {
         self.stored_checkpoints(cluster).await
     }
@@ -200,35 +151,49 @@ impl IndexWriter for Engine {
     async fn save_checkpoints(&self, checkpoints: &[Checkpoints]) -> Result<(), StoreError> {
         self.write_checkpoints(checkpoints).await
     }
+}
 
-    async fn drop_revision(&self, revision: &IndexRevision) -> Result<(), StoreError> {
-        self.delete_revision(revision).await
-    }
-
-    async fn retire(&self) -> Result<(), StoreError> {
-        self.remove_leftovers().await
-    }
-
-    async fn drop_cluster(&self, cluster: &ClusterName) -> Result<(), StoreError> {
-        self.delete_revisions(cluster).await?;
-        self.delete_checkpoints(cluster).await?;
-        // Those of attempts of which no answer came.
-        if let Err(error) = self.withdraw_deletions(cluster).await {
-            tracing::debug!(%cluster, %error, "permits to delete what a cluster had stay until it comes back");
-        }
-        Ok(())
-    }
-
+#[async_trait]
+impl ChangeLogWriter for Engine {
     fn hand_over(&self, cluster: &ClusterName) {
         self.feed.hand_over(cluster);
+    }
+
+    async fn close_change_log(&self) {
+        self.feed.end().await;
     }
 
     fn expire_watches(&self) {
         self.feed.expire();
     }
+}
 
-    async fn close_change_log(&self) {
-        self.feed.end().await;
+#[async_trait]
+impl IndexSharing for Engine {
+    fn expect_clusters(&self, clusters: usize) {
+        self.placement.expect_clusters(clusters);
+    }
+
+    async fn misplaced(
+        &self,
+        revisions: &[IndexRevision],
+    ) -> Result<BTreeSet<ClusterName>, StoreError> {
+        self.find_misplaced(revisions).await
+    }
+
+    async fn sweep(&self) -> Result<(), StoreError> {
+        let every_shared_index = self.options.prefix.every_shared_index();
+        self.sweep_shared_indices(every_shared_index.as_str()).await
+    }
+
+    fn shard_use(&self) -> Option<ShardUse> {
+        self.placement.shards(Duration::MAX)
+    }
+}
+
+impl IndexWriter for Engine {
+    fn index_sharing(&self) -> Option<&dyn IndexSharing> {
+        Some(self)
     }
 }
 

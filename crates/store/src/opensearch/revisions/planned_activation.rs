@@ -1,21 +1,21 @@
-//! A swap: what queries see of the revisions of a cluster, from one request on.
+//! An activation: what queries see of the revisions of a cluster, from one request on.
 
 use std::collections::BTreeSet;
 
 use fleetdex_core::{model::ClusterName, query::ResourceName};
 
-use crate::{IndexRevision, opensearch::indices::visible_resources::VisibleResources};
+use crate::{IndexRevision, VisibleResources};
 
 /// Makes resources of a revision visible to queries.
 #[derive(Clone, Debug)]
-pub(crate) struct Swap {
+pub(crate) struct PlannedActivation {
     pub(crate) revision: IndexRevision,
     /// The resources that the aliases show; `None`: everything, and the earlier revisions of the
     /// cluster are removed.
     pub(crate) shown: Option<BTreeSet<ResourceName>>,
 }
 
-impl Swap {
+impl PlannedActivation {
     /// What it shows.
     pub(crate) fn visible(&self) -> VisibleResources {
         self.shown
