@@ -25,7 +25,9 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use crate::{
-    Checkpoints, Extent, IndexReader, IndexRevision, IndexWriter, StoreError, StoredVersion, Visit,
+    ChangeLogWriter, CheckpointStore, Checkpoints, DocumentVersions, DocumentWriter, Extent,
+    IndexReader, IndexRevision, IndexSharing, IndexWriter, MadeBy, RevisionStore, StoreError,
+    StoredVersion, VisibleResources, Visit,
     bulk::{Verdict, Write},
     changes::Log,
 };

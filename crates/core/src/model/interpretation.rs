@@ -176,7 +176,7 @@ impl Interpretation {
         for (key, json) in &search.0 {
             match &*key.0 {
                 members::HEALTH => {
-                    found.health = word(&parsed::<Cow<'_, str>>(json).unwrap_or_default())
+                    found.health = word(&parsed::<Cow<'_, str>>(json).unwrap_or_default());
                 }
                 members::HEALTH_REASON => found.health_reason = parsed(json).unwrap_or_default(),
                 members::HEALTH_MESSAGE => found.health_message = parsed(json).unwrap_or_default(),

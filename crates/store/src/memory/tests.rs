@@ -86,7 +86,10 @@ async fn what_is_complete_of_a_first_revision_is_seen_before_the_rest_and_told_t
         ResourceName::new("", "nodes"),
         ResourceName::new("", "pods"),
     );
-    memory.show(&first, &[nodes.clone()].into()).await.unwrap();
+    memory
+        .activate(&first, &VisibleResources::Only([nodes.clone()].into()))
+        .await
+        .unwrap();
     memory
         .write(&[write(&first, 2, 6, Some("web"))])
         .await
@@ -102,7 +105,10 @@ async fn what_is_complete_of_a_first_revision_is_seen_before_the_rest_and_told_t
         "as long as it is filled, no more is answered than before"
     );
     memory.drop_revision(&other).await.unwrap();
-    memory.show(&first, &[pods.clone()].into()).await.unwrap();
+    memory
+        .activate(&first, &VisibleResources::Only([pods.clone()].into()))
+        .await
+        .unwrap();
     assert_eq!(count(&memory, "").await, 2);
     memory
         .write(&[write(&first, 3, 7, Some("web"))])

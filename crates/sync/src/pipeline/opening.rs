@@ -9,10 +9,7 @@ use std::{
     time::Duration,
 };
 
-use fleetdex_core::{
-    model::{ClusterName, IndexName},
-    query::ResourceName,
-};
+use fleetdex_core::model::{ClusterName, IndexName};
 use fleetdex_store::{IndexRevision, IndexWriter, StoreError, VisibleResources};
 use parking_lot::Mutex;
 use tokio::{sync::OnceCell, task::JoinError};

@@ -11,9 +11,7 @@ use fleetdex_interpreter::{
     rules::RuleSet,
     script::ArgoHealth,
 };
-use fleetdex_store::{
-    CheckpointStore as _, DocumentVersions as _, IndexReader as _, IndexRevision, memory::Memory,
-};
+use fleetdex_store::{DocumentVersions as _, IndexReader as _, IndexRevision, memory::Memory};
 use fleetdex_telemetry::{Metrics, Traces};
 use futures::StreamExt as _;
 use http::{Request, Response, header::ACCEPT};

@@ -12,7 +12,7 @@ use crate::{
     IndexRevision, StoreError, VisibleResources,
     opensearch::{
         engine::{Engine, targets},
-        sharing::shared_index::{ClusterPartition, SharedIndex},
+        sharing::{alias_filters::ClusterPartition, shared_index::SharedIndex},
     },
 };
 

@@ -9,7 +9,10 @@ use fleetdex_core::{
 use futures::future::join_all;
 use serde_json::{Value, json};
 
-use super::shared_index::{ClusterPartition, SharedIndex, first_aliases};
+use super::{
+    alias_filters::ClusterPartition,
+    shared_index::{SharedIndex, first_aliases},
+};
 use crate::{
     IndexRevision, StoreError,
     opensearch::{

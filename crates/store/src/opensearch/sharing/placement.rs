@@ -17,7 +17,7 @@ use fleetdex_core::model::{ClusterName, IndexName};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use super::{change_queue::ChangeQueue, shared_index::ClusterPartition};
+use super::{alias_filters::ClusterPartition, change_queue::ChangeQueue};
 use crate::{
     ShardUse, StoreError,
     opensearch::{read::contexts::OPENINGS, revisions::planned_activation::PlannedActivation},

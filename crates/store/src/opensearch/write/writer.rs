@@ -127,8 +127,9 @@ impl DocumentVersions for Engine {
         if is_of_others && planted(Bug::KeepDocumentsOfOtherRules) {
             return Ok(false);
         }
-        let found = self.ids_of(revision, extent, &made_by_clause(made_by), 1);
-        Ok(!found.await?.is_empty())
+        let clause = made_by_clause(made_by);
+        let found = self.ids_of(revision, extent, &clause, 1).await?;
+        Ok(!found.is_empty())
     }
 
     async fn rejected(
