@@ -15,7 +15,7 @@ use fleetdex_core::{
         JsonTree, MemberMask, Object, Projection, Projector, Quantity, Resource, Restored,
         fallback,
     },
-    query::{CheckedQuery, Cursor, Permitted, Query, ResourceName, Selectable, dsl},
+    query::{CheckedQuery, Cursor, Permitted, Query, ResourceName, Selectable},
     selector::{FieldSelector, LabelSelector},
 };
 use fleetdex_interpreter::{
@@ -35,7 +35,10 @@ use fleetdex_server::auth::{
     caller::Caller,
     continue_token::{self, Continuation, SealingKeys, TokenBinding},
 };
-use fleetdex_store::bulk::{Write, encode};
+use fleetdex_store::{
+    bulk::{Write, encode},
+    opensearch::dsl,
+};
 use serde::de::IgnoredAny;
 use serde_json::{Map, Value, json};
 

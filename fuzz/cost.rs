@@ -18,7 +18,7 @@ use fleetdex_core::{
     },
     query::{
         CheckedQuery, HeldMemory, Hit, Query, ResourceName, Selectable, Word, WordSelector,
-        WordText, dsl,
+        WordText,
     },
     selector::LabelSelector,
 };
@@ -29,6 +29,7 @@ use fleetdex_interpreter::{
     webhook::{self, Dialect},
 };
 use fleetdex_server::render::table::TablePrinter;
+use fleetdex_store::opensearch::dsl;
 use jiff::Timestamp;
 use serde_json::Value;
 

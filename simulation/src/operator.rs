@@ -24,7 +24,7 @@ use fleetdex_operator::{
     stream_supervisor::{Desired, Opener, StreamSupervisor, SupervisorOptions},
 };
 use fleetdex_store::{
-    IndexWriter as _,
+    RevisionStore as _,
     opensearch::{Engine, EngineOptions, IndexSettings, OpenSearchService, PlacementRules},
 };
 use fleetdex_sync::{
@@ -320,7 +320,7 @@ pub fn placement(seed: u64) -> PlacementRules {
 /// Rules by which clusters share indices whatever the number of shards, and move often.
 fn packing(random: &mut StdRng) -> PlacementRules {
     PlacementRules {
-        is_packing: true,
+        shares_indices: true,
         small_documents: random.random_range(3..40),
         clusters_per_index: random.random_range(1..4),
         shards_percent: 0,

@@ -24,7 +24,7 @@ use fleetdex_server::{
     watch::peers::Peers,
 };
 use fleetdex_store::{
-    IndexWriter as _,
+    ChangeLogWriter as _,
     changes::Sequence,
     opensearch::{Engine, Feed, OpenSearchService, PlacementRules},
 };

@@ -47,7 +47,9 @@ const PURE_MODULES: &[&str] = &[
     "server/src/render/representation",
     "server/src/render/table",
     "store/src/bulk",
-    "store/src/opensearch/index_template",
+    "store/src/explain",
+    "store/src/opensearch/dsl",
+    "store/src/opensearch/indices/index_template",
     "sync/src/audit/compare",
     "sync/src/filter",
     "sync/src/pending",
@@ -160,6 +162,91 @@ fn only_the_query_api_spells_its_root_its_selectors_and_tables() {
         "use fleetdex_query_api:\n{}",
         spelled.join("\n")
     );
+}
+
+/// Where the names of the index's fields are defined.
+const INDEX_FIELDS: &str = "core/src/model/index_fields.rs";
+/// The fields of `search` that selectors name by the same words.
+const SELECTABLE: [&str; 2] = ["healthReason", "interpretedBy"];
+
+#[test]
+fn the_fields_of_the_index_are_spelled_in_one_place() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let crates = root.join("crates");
+    let members = fs::read_to_string(crates.join(INDEX_FIELDS)).unwrap();
+    let members = members.split("search_fields! {").nth(1).unwrap();
+    let members: Vec<&str> = members
+        .lines()
+        .filter_map(|line| line.trim().split_once(" = \"")?.1.strip_suffix("\";"))
+        .collect();
+    assert!(members.len() > 20, "only {members:?}: have they moved?");
+    let mut spelled = Vec::new();
+    for file in files(&crates).into_iter().chain(files(&root.join("tools"))) {
+        let name = file.strip_prefix(root).unwrap().to_owned();
+        if name.ends_with(INDEX_FIELDS) || is_for_tests(&name) || !is_source(&name) {
+            continue;
+        }
+        let text = fs::read_to_string(&file).unwrap();
+        let production = text.split("#[cfg(test)]").next().unwrap_or_default();
+        spelled.extend(
+            index_fields_in(production, &members)
+                .into_iter()
+                .map(|literal| format!("{}: {literal}", name.display())),
+        );
+    }
+    assert!(
+        spelled.is_empty(),
+        "use fleetdex_core::model::index_fields:\n{}",
+        spelled.join("\n")
+    );
+}
+
+/// The literals of a source that name fields of the index: paths below `search`, and names that
+/// stand for nothing else. An attribute of serde cannot name a constant.
+fn index_fields_in(source: &str, members: &[&str]) -> Vec<String> {
+    let is_field = |literal: &&str| match literal.strip_prefix("search.") {
+        Some(path) => members.iter().any(|member| {
+            let rest = path.strip_prefix(member);
+            rest.is_some_and(|rest| !rest.starts_with(|next: char| next.is_alphanumeric()))
+        }),
+        None => {
+            let is_own = literal.contains(|letter: char| letter.is_ascii_uppercase());
+            is_own && members.contains(literal) && !SELECTABLE.contains(literal)
+        }
+    };
+    let lines = source.lines().map(str::trim_start);
+    let code = lines.filter(|line| !line.starts_with("//") && !line.starts_with("#["));
+    code.flat_map(|line| line.split('"').skip(1).step_by(2).filter(is_field))
+        .map(str::to_owned)
+        .collect()
+}
+
+#[test]
+fn a_field_of_the_index_is_found_wherever_it_is_spelled() {
+    let members = ["resource", "labels", "labelKeys", "interpretedBy"];
+    for spelled in [
+        "term(\"search.labels\", value)",
+        "let field = format!(\"search.labels.{key}\");",
+        "json!({ \"labelKeys\": 1 })",
+        "query: \"search.resource: pods\"",
+    ] {
+        assert!(!index_fields_in(spelled, &members).is_empty(), "{spelled}");
+    }
+    for other in [
+        "\"search.karmada.io\"",
+        "\"search.resources.limit\"",
+        "// \"search.labels\"",
+        "#[serde(rename = \"labelKeys\")]",
+        "\"labels\"",
+        "\"interpretedBy\"",
+    ] {
+        assert_eq!(index_fields_in(other, &members), [""; 0], "{other}");
+    }
+}
+
+/// Whether a file is part of what is built, and not a test, a benchmark or an example.
+fn is_source(file: &Path) -> bool {
+    file.iter().any(|name| name == "src")
 }
 
 /// Fakes, and folders of tests.

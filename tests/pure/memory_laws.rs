@@ -25,7 +25,7 @@ use fleetdex_core::{
     },
 };
 use fleetdex_store::{
-    IndexReader as _, IndexRevision, IndexWriter as _,
+    DocumentWriter as _, IndexReader as _, IndexRevision, RevisionStore as _, VisibleResources,
     bulk::{Verdict, Write},
     memory::{Event, EventKind, Memory, Watch},
 };
@@ -385,7 +385,10 @@ impl Filled {
                 .open(&cluster.parse().unwrap(), Some("uid"), 0)
                 .await
                 .unwrap();
-            memory.activate(&revision).await.unwrap();
+            memory
+                .activate(&revision, &VisibleResources::All)
+                .await
+                .unwrap();
             revisions.push(revision);
         }
         Self {

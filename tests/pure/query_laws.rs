@@ -13,10 +13,11 @@ use fleetdex_core::{
     model::{FieldPath, FieldType, Gvk, Quantity, SelectableField, number, quantity},
     query::{
         CheckedQuery, Grant, Owners, Permitted, Query, RankedQuery, Requester, ResourceName,
-        Searchable, Selectable, Word, WordSelector, WordText, dsl, field_term, label_number_term,
+        Searchable, Selectable, Word, WordSelector, WordText, field_term, label_number_term,
         label_term,
     },
 };
+use fleetdex_store::opensearch::dsl;
 use proptest::{collection, prelude::*, sample::select, strategy::ValueTree as _};
 use serde_json::Value;
 

@@ -2,10 +2,8 @@
 
 use std::process::ExitCode;
 
-use fleetdex_core::query::{
-    CheckedQuery, QueryError,
-    dsl::{self, Paging},
-};
+use fleetdex_core::query::QueryError;
+use fleetdex_store::explain::counted_page;
 use serde_json::Value;
 
 use super::{
@@ -101,12 +99,7 @@ async fn explain_on_server(
 /// Returns the body of the `_search` request. Without `--cluster` and `-n` it covers all clusters and
 /// namespaces.
 pub fn body(args: &ExplainArgs) -> Result<Value, ExplainError> {
-    let query = args.query.offline_query()?;
-    let paging = Paging {
-        count_total: true,
-        ..Paging::default()
-    };
-    Ok(dsl::request_body(&CheckedQuery::new(&query)?, &paging))
+    Ok(counted_page(&args.query.offline_query()?)?)
 }
 
 #[cfg(test)]

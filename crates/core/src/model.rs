@@ -13,6 +13,7 @@ mod first;
 mod flat;
 mod fleet_version;
 mod hashes;
+pub mod index_fields;
 mod index_name;
 mod interpretation;
 mod json;

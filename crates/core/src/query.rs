@@ -8,14 +8,13 @@ use crate::{
     fuel::Fuel,
     model::{
         ClusterName, FieldPath, FieldType, Interpretation, Json, MAX_FIELD_VALUE_BYTES, Namespace,
+        index_fields,
     },
     selector::{FieldSelector, InvalidRequirement, LabelSelector, LabelTest},
 };
 
 pub mod aggregate;
 mod checked;
-pub mod composite;
-pub mod dsl;
 mod held_memory;
 pub mod merge;
 pub mod owners;
@@ -30,7 +29,9 @@ pub mod values;
 pub mod words;
 
 pub use aggregate::{Group, GroupKey, Groups};
-pub use checked::{CheckedQuery, CheckedRelatives, MAX_LIMIT};
+pub use checked::{
+    CheckedQuery, CheckedRelatives, MAX_CLAUSES, MAX_LIMIT, StoredField, check_clauses,
+};
 pub use held_memory::HeldMemory;
 pub use owners::{Owners, Relation, Relative, RelativesQuery};
 pub use permitted::{Grant, InCluster, Permitted};
@@ -254,8 +255,8 @@ impl Query {
     fn reads<'a>(&self, object: &'a impl Searchable, label: &str) -> Option<Cow<'a, str>> {
         let path = self.selectable.stored_path(label).ok()??;
         match path.as_str() {
-            "metadata.name" => Some(object.name().into()),
-            "metadata.namespace" => Some(object.namespace().into()),
+            index_fields::NAME => Some(object.name().into()),
+            index_fields::NAMESPACE => Some(object.namespace().into()),
             path => object
                 .field(path)
                 .or_else(|| Some(self.selectable.absent(path).into())),

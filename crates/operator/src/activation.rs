@@ -14,7 +14,7 @@ use fleetdex_core::{
     planted::{Bug, planted},
     query::ResourceName,
 };
-use fleetdex_store::IndexRevision;
+use fleetdex_store::{IndexRevision, VisibleResources};
 use fleetdex_sync::{
     pipeline::Pipeline,
     progress::{FailureCause, Progress},
@@ -164,10 +164,10 @@ impl PendingActivation {
         }
         self.last_partial = Instant::now();
         self.partial_delay = (2 * self.partial_delay).min(MAX_PARTIAL_DELAY);
-        let partial_task = show(
+        let partial_task = activate_resources(
             pipeline.clone(),
             self.revision.clone(),
-            resources,
+            VisibleResources::Only(resources),
             Arc::clone(changed),
         );
         self.partial_task = Some(AbortOnDropHandle::new(tokio::spawn(partial_task)));
@@ -200,13 +200,13 @@ pub(super) fn is_refused_for_good(progress: &Progress, revision: &IndexRevision)
 }
 
 /// Tries once: by the next attempt more resources may be complete.
-async fn show(
+async fn activate_resources(
     pipeline: Pipeline,
     revision: IndexRevision,
-    resources: BTreeSet<ResourceName>,
+    visible: VisibleResources,
     changed: Arc<Notify>,
 ) {
-    if let Err(error) = pipeline.revisions.show(&revision, &resources).await {
+    if let Err(error) = pipeline.revisions.activate(&revision, &visible).await {
         tracing::debug!(index = %revision.index, %error, "cannot show the complete resources of a revision yet");
     }
     changed.notify_one();
@@ -219,7 +219,7 @@ async fn activate(pipeline: Pipeline, revision: IndexRevision, changed: Arc<Noti
         .with_jitter()
         .without_max_times();
     let mut delays = schedule.build();
-    while let Err(error) = pipeline.revisions.activate(&revision).await {
+    while let Err(error) = pipeline.revisions.activate(&revision, &VisibleResources::All).await {
         tracing::debug!(index = %revision.index, %error, "cannot activate a revision yet");
         tokio::time::sleep(delays.next().unwrap_or(MAX_DELAY)).await;
     }

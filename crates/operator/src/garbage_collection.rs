@@ -144,7 +144,9 @@ impl GarbageCollection {
             let dropped = self.drop_obsolete(&*store, &revisions).await;
             outcome = outcome.and(deleted).and(dropped);
         }
-        outcome = outcome.and(store.sweep().await);
+        if let Some(sharing) = store.index_sharing() {
+            outcome = outcome.and(sharing.sweep().await);
+        }
         let is_unnamed = self.retention.naming != Naming::Named;
         if is_unnamed && outcome.is_ok() && !self.retention.is_waiting() && self.may_retire().await
         {

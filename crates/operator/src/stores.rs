@@ -13,7 +13,7 @@ use fleetdex_core::{
 };
 use fleetdex_crds::registry::{Indexing, OpenSearch, Packing};
 use fleetdex_store::{
-    IndexWriter as _, StoreError,
+    StoreError,
     changes::Sequence,
     memory::Memory,
     opensearch::{
@@ -223,7 +223,7 @@ impl RegistryStore {
             projection: shape(&self.plan, &fields),
             fields,
             placement: PlacementRules {
-                is_packing: packing.unwrap_or_default() == Packing::Auto,
+                shares_indices: packing.unwrap_or_default() == Packing::Auto,
                 ..PlacementRules::default()
             },
             owner: self.owner.clone(),

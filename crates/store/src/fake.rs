@@ -25,7 +25,9 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use crate::{
-    Checkpoints, Extent, IndexReader, IndexRevision, IndexWriter, StoreError, StoredVersion, Visit,
+    ChangeLogWriter, CheckpointStore, Checkpoints, DocumentVersions, DocumentWriter, Extent,
+    IndexReader, IndexRevision, IndexSharing, IndexWriter, MadeBy, RevisionStore, StoreError,
+    StoredVersion, VisibleResources, Visit,
     bulk::{Verdict, Write},
     changes::Log,
 };
@@ -238,15 +240,7 @@ impl PreparedWriter {
 }
 
 #[async_trait]
-impl IndexWriter for PreparedWriter {
-    async fn prepare(&self) -> Result<(), StoreError> {
-        Ok(())
-    }
-
-    async fn lost(&self, _: &[IndexRevision]) -> Result<BTreeSet<ClusterName>, StoreError> {
-        Ok(BTreeSet::new())
-    }
-
+impl RevisionStore for PreparedWriter {
     async fn open(
         &self,
         cluster: &ClusterName,
@@ -259,25 +253,47 @@ impl IndexWriter for PreparedWriter {
         Ok(IndexRevision::first(&IndexPrefix::default(), cluster))
     }
 
-    async fn activate(&self, _: &IndexRevision) -> Result<(), StoreError> {
+    async fn activate(&self, _: &IndexRevision, _: &VisibleResources) -> Result<(), StoreError> {
         Ok(())
     }
 
-    async fn show(&self, _: &IndexRevision, _: &BTreeSet<ResourceName>) -> Result<(), StoreError> {
-        Ok(())
+    async fn lost(&self, _: &[IndexRevision]) -> Result<BTreeSet<ClusterName>, StoreError> {
+        Ok(BTreeSet::new())
     }
 
     async fn revisions(&self) -> Result<Vec<IndexRevision>, StoreError> {
         Ok(Vec::new())
     }
 
+    async fn identities(&self) -> Result<BTreeMap<ClusterName, String>, StoreError> {
+        Ok(BTreeMap::new())
+    }
+
+    async fn drop_revision(&self, _: &IndexRevision) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    async fn drop_cluster(&self, _: &ClusterName) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    async fn retire(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl DocumentWriter for PreparedWriter {
     async fn write(&self, writes: &[Write]) -> Result<Vec<Verdict>, StoreError> {
         match &self.batches {
             Some(batches) => batches.write_batch(writes).await,
             None => Ok(Vec::new()),
         }
     }
+}
 
+#[async_trait]
+impl DocumentVersions for PreparedWriter {
     async fn visit_versions(
         &self,
         _: &IndexRevision,
@@ -296,10 +312,22 @@ impl IndexWriter for PreparedWriter {
         Ok(())
     }
 
+    async fn has_documents_made_by(
+        &self,
+        _: &IndexRevision,
+        _: &Extent,
+        made_by: &MadeBy<'_>,
+    ) -> Result<bool, StoreError> {
+        Ok(matches!(made_by, MadeBy::OtherRules(_)))
+    }
+
     async fn rejected(&self, _: &IndexRevision, _: &Extent) -> Result<Vec<Arc<str>>, StoreError> {
         Ok(Vec::new())
     }
+}
 
+#[async_trait]
+impl CheckpointStore for PreparedWriter {
     async fn checkpoints(&self, _: &ClusterName) -> Result<Option<Checkpoints>, StoreError> {
         Ok(None)
     }
@@ -307,16 +335,19 @@ impl IndexWriter for PreparedWriter {
     async fn save_checkpoints(&self, _: &[Checkpoints]) -> Result<(), StoreError> {
         Ok(())
     }
+}
 
-    async fn drop_revision(&self, _: &IndexRevision) -> Result<(), StoreError> {
-        Ok(())
-    }
+#[async_trait]
+impl ChangeLogWriter for PreparedWriter {
+    fn hand_over(&self, _: &ClusterName) {}
 
-    async fn retire(&self) -> Result<(), StoreError> {
-        Ok(())
-    }
+    async fn close_change_log(&self) {}
 
-    async fn drop_cluster(&self, _: &ClusterName) -> Result<(), StoreError> {
-        Ok(())
+    fn expire_watches(&self) {}
+}
+
+impl IndexWriter for PreparedWriter {
+    fn index_sharing(&self) -> Option<&dyn IndexSharing> {
+        None
     }
 }

@@ -17,6 +17,7 @@ mod codec;
 mod content;
 mod document;
 mod error;
+pub mod explain;
 mod extent;
 #[cfg(any(test, feature = "testing"))]
 pub mod fake;
@@ -33,6 +34,7 @@ mod sort_position;
 mod terms;
 mod text_index;
 mod view_quota;
+mod visible_resources;
 mod writer;
 
 pub use checkpoint::{Checkpoint, Checkpoints, KindOfUnit};
@@ -40,7 +42,11 @@ pub use error::StoreError;
 pub use extent::{Extent, KindExtent, StoredVersion, Visit};
 pub use reader::IndexReader;
 pub use revision::IndexRevision;
-pub use writer::{IndexWriter, ShardUse};
+pub use visible_resources::VisibleResources;
+pub use writer::{
+    ChangeLogWriter, CheckpointStore, DocumentVersions, DocumentWriter, IndexSharing, IndexWriter,
+    MadeBy, RevisionStore, ShardUse,
+};
 
 /// Both sides of a store, for callers that write and read.
 pub trait Store: IndexWriter + IndexReader {}

@@ -9,10 +9,8 @@ use std::{
 use anyhow::{Context, Result, ensure};
 use axum::{Router, routing::get};
 use bytes::Bytes;
-use fleetdex_core::query::{
-    CheckedQuery,
-    dsl::{self, Paging, PointInTime},
-};
+use fleetdex_core::query::CheckedQuery;
+use fleetdex_store::opensearch::dsl::{self, Paging, PointInTime};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;

@@ -5,11 +5,9 @@ use bytes::Bytes;
 use fleetdex_core::{
     kinds,
     model::Gvk,
-    query::{
-        CheckedQuery, Query, ResourceName, Selectable,
-        dsl::{self, Paging},
-    },
+    query::{CheckedQuery, Query, ResourceName, Selectable},
 };
+use fleetdex_store::opensearch::dsl::{self, Paging};
 use futures::future::try_join_all;
 use reqwest::{Client, RequestBuilder};
 use serde_json::Value;

@@ -4,7 +4,8 @@ use std::time::Instant;
 
 use anyhow::{Result, ensure};
 use bytes::Bytes;
-use fleetdex_core::query::{Facet, Query, RankedQuery, Requester, Word, dsl::ranked_body};
+use fleetdex_core::query::{Facet, Query, RankedQuery, Requester, Word};
+use fleetdex_store::opensearch::dsl::ranked_body;
 use serde_json::Value;
 
 use super::{

@@ -14,7 +14,8 @@ use fleetdex_core::{
     query::{Query, ResourceName, Selectable},
 };
 use fleetdex_store::{
-    IndexReader as _, IndexRevision, IndexWriter as _, bulk::Write, memory::Memory,
+    DocumentWriter as _, IndexReader as _, IndexRevision, RevisionStore as _, VisibleResources,
+    bulk::Write, memory::Memory,
 };
 use kube::{Client, Config};
 use serde::Deserialize;
@@ -104,7 +105,7 @@ async fn main() -> Result<()> {
     );
     let after = resident()?;
     for revision in &revisions {
-        memory.activate(revision).await?;
+        memory.activate(revision, &VisibleResources::All).await?;
     }
     let of_selector = ask(&memory, "app.kubernetes.io/name=service-07,tier=batch").await?;
     let of_all = ask(&memory, "").await?;

@@ -23,7 +23,7 @@ use fleetdex_core::{
 use fleetdex_dashboards::{fields::built_in_fields, ndjson, saved_objects};
 use fleetdex_interpreter::rules::RuleSet;
 use fleetdex_store::{
-    IndexWriter as _,
+    DocumentWriter as _, RevisionStore as _, VisibleResources,
     bulk::{Verdict, Write},
     opensearch::{Engine, EngineOptions, mappings},
 };
@@ -125,7 +125,7 @@ async fn fill(engine: &Engine) -> Result<()> {
         let verdicts = engine.write(&writes).await?;
         let is_indexed = |verdict: &Verdict| matches!(verdict, Verdict::Indexed);
         ensure!(verdicts.iter().all(is_indexed), "{verdicts:?}");
-        engine.activate(&revision).await?;
+        engine.activate(&revision, &VisibleResources::All).await?;
     }
     Ok(())
 }

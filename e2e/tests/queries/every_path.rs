@@ -12,10 +12,7 @@ use e2e::{
     query_api::{names_by_field, store_at},
     scenario::{DEADLINE, Registry, Stage},
 };
-use fleetdex_store::{
-    IndexWriter as _,
-    opensearch::{Engine, EngineOptions, IndexSettings},
-};
+use fleetdex_store::opensearch::{Engine, EngineOptions, IndexSettings};
 use serde_json::json;
 use simulation::every_path::compare;
 

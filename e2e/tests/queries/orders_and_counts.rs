@@ -26,7 +26,8 @@ use fleetdex_core::{
     },
 };
 use fleetdex_store::{
-    IndexReader as _, IndexWriter as _, Store, bulk::Write, memory::Memory, opensearch::Engine,
+    DocumentWriter as _, IndexReader as _, RevisionStore as _, Store, VisibleResources,
+    bulk::Write, memory::Memory, opensearch::Engine,
 };
 use serde_json::{Value, json};
 
@@ -239,7 +240,7 @@ impl Stores {
         for cluster in CLUSTERS {
             let name = cluster.parse()?;
             let revision = store.open(&name, None, 0).await?;
-            store.activate(&revision).await?;
+            store.activate(&revision, &VisibleResources::All).await?;
             let projector = Projector::new(&name, &resource, &Projection::default(), &fields());
             let mut writes = Vec::new();
             for widget in self

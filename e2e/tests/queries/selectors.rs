@@ -21,14 +21,12 @@ use e2e::{
 };
 use fleetdex_core::{
     model::{ClusterName, FieldValues, Object, Projection, Projector, Scope},
-    query::{
-        CheckedQuery, Query, ResourceName, Searchable, Selectable, WordText,
-        dsl::{self, Paging},
-    },
+    query::{CheckedQuery, Query, ResourceName, Searchable, Selectable, WordText},
 };
 use fleetdex_store::{
-    IndexWriter as _,
+    DocumentWriter as _, RevisionStore as _, VisibleResources,
     bulk::{Verdict, Write},
+    opensearch::dsl::{self, Paging},
 };
 use futures::{StreamExt, TryStreamExt, stream};
 use reqwest::{Method, StatusCode};
@@ -439,7 +437,7 @@ async fn index(server: &OpenSearchServer, kinds: &[Kind<'_>]) -> Result<()> {
     let engine = engine(server, PREFIX, 1)?;
     engine.prepare().await?;
     let revision = engine.open(&cluster, None, 0).await?;
-    engine.activate(&revision).await?;
+    engine.activate(&revision, &VisibleResources::All).await?;
     let mut writes = Vec::new();
     for kind in kinds {
         for item in &kind.items {

@@ -22,7 +22,8 @@ use fleetdex_core::{
     },
 };
 use fleetdex_store::{
-    Extent, IndexReader as _, IndexRevision, IndexWriter as _, KindExtent, StoreError,
+    DocumentVersions as _, DocumentWriter as _, Extent, IndexReader as _, IndexRevision,
+    KindExtent, RevisionStore as _, StoreError, VisibleResources,
     bulk::{Verdict, Write},
     opensearch::Engine,
 };
@@ -76,7 +77,9 @@ impl TestStore {
     /// Writes objects to a cluster, each with its document's id, and makes them visible.
     async fn write(&self, cluster: &str, objects: &[TestObject]) -> Result<()> {
         let revision = self.engine.open(&cluster.parse()?, None, 0).await?;
-        self.engine.activate(&revision).await?;
+        self.engine
+            .activate(&revision, &VisibleResources::All)
+            .await?;
         self.fill(&revision, objects).await
     }
 
@@ -751,7 +754,7 @@ async fn a_first_revision_becomes_visible_kind_by_kind(kind: OpenSearchKind) -> 
     let name_of = ResourceName::from;
     store
         .engine
-        .show(&revision, &BTreeSet::from([name_of(&pods)]))
+        .activate(&revision, &VisibleResources::Only([name_of(&pods)].into()))
         .await?;
     only(&store, &[&pods], &[&maps, &secrets])
         .await
@@ -769,7 +772,7 @@ async fn a_first_revision_becomes_visible_kind_by_kind(kind: OpenSearchKind) -> 
 
     store
         .engine
-        .show(&revision, &BTreeSet::from([name_of(&maps)]))
+        .activate(&revision, &VisibleResources::Only([name_of(&maps)].into()))
         .await?;
     only(&store, &[&pods, &maps], &[&secrets])
         .await
@@ -804,7 +807,10 @@ async fn a_first_revision_becomes_visible_kind_by_kind(kind: OpenSearchKind) -> 
         "{seen:?}"
     );
 
-    store.engine.activate(&revision).await?;
+    store
+        .engine
+        .activate(&revision, &VisibleResources::All)
+        .await?;
     only(&store, &[&pods, &maps, &secrets], &[])
         .await
         .context("everything is shown")?;
@@ -817,7 +823,7 @@ async fn a_first_revision_becomes_visible_kind_by_kind(kind: OpenSearchKind) -> 
     // Visible kinds stay visible.
     store
         .engine
-        .show(&revision, &BTreeSet::from([name_of(&pods)]))
+        .activate(&revision, &VisibleResources::Only([name_of(&pods)].into()))
         .await?;
     only(&store, &[&pods, &maps, &secrets], &[])
         .await

@@ -17,7 +17,8 @@ use fleetdex_core::{
     query::{Query, ResourceName, Selectable},
 };
 use fleetdex_store::{
-    Checkpoints, Extent, IndexReader as _, IndexRevision, IndexWriter as _,
+    CheckpointStore as _, Checkpoints, DocumentVersions as _, DocumentWriter as _, Extent,
+    IndexReader as _, IndexRevision, IndexSharing as _, RevisionStore as _, VisibleResources,
     bulk::{Verdict, Write},
     opensearch::{
         Engine, EngineOptions, PlacementRules,
@@ -61,7 +62,7 @@ impl Exercise<'_> {
 
     async fn run(&self) -> Result<()> {
         let own = self.engine(PlacementRules {
-            is_packing: false,
+            shares_indices: false,
             ..PlacementRules::default()
         })?;
         self.fill_and_read(&own).await?;
@@ -80,8 +81,10 @@ impl Exercise<'_> {
             let revision = engine.open(cluster, None, 0).await?;
             write(engine, &revision, &["a", "b", "c"]).await?;
             let pods = ResourceName::from(&pods());
-            engine.show(&revision, &BTreeSet::from([pods])).await?;
-            engine.activate(&revision).await?;
+            engine
+                .activate(&revision, &VisibleResources::Only([pods].into()))
+                .await?;
+            engine.activate(&revision, &VisibleResources::All).await?;
             // Its UID becomes known later.
             let revision = engine.open(cluster, Some("uid"), 0).await?;
             let checkpoints = Checkpoints {
@@ -102,7 +105,7 @@ impl Exercise<'_> {
         read(engine).await?;
         // Another cluster at the same address, and one that is removed.
         let next = engine.open(&first, Some("another"), 1).await?;
-        engine.activate(&next).await?;
+        engine.activate(&next, &VisibleResources::All).await?;
         engine.lost(&[next]).await?;
         for cluster in [first, second] {
             engine.drop_cluster(&cluster).await?;

@@ -2,10 +2,7 @@
 //! same comparison on real ones.
 
 use fakes::opensearch::OpenSearch;
-use fleetdex_store::{
-    IndexWriter as _,
-    opensearch::{Engine, EngineOptions, IndexSettings, PlacementRules},
-};
+use fleetdex_store::opensearch::{Engine, EngineOptions, IndexSettings, PlacementRules};
 use simulation::every_path::compare;
 
 #[tokio::test(start_paused = true)]

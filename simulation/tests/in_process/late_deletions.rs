@@ -10,7 +10,7 @@ use std::{
 };
 
 use fakes::opensearch::{Fault, OpenSearch, Span};
-use fleetdex_store::{IndexWriter as _, opensearch::PlacementRules};
+use fleetdex_store::{RevisionStore as _, opensearch::PlacementRules};
 use tower::{ServiceExt as _, util::BoxCloneSyncService};
 
 use crate::packing::{RULES, cluster, engine, engine_over, fill, seen};

@@ -16,7 +16,8 @@ use fleetdex_limits::{
     request::UserRequest,
 };
 use fleetdex_store::{
-    Extent, IndexReader as _, IndexRevision, IndexWriter as _, KindExtent, StoreError,
+    DocumentVersions as _, DocumentWriter as _, Extent, IndexReader as _, IndexRevision,
+    KindExtent, RevisionStore as _, StoreError, VisibleResources,
     bulk::{Verdict, Write},
     changes::EventKind,
     opensearch::{
@@ -434,7 +435,10 @@ async fn the_real_store_works_on_the_fake_opensearch() {
     assert_eq!(server.counters().written_to[revision.index.as_str()], 6);
 
     assert!(!server.aliases().contains_key("fleetdex"));
-    engine.activate(&revision).await.unwrap();
+    engine
+        .activate(&revision, &VisibleResources::All)
+        .await
+        .unwrap();
     assert_eq!(server.documents("fleetdex").len(), 4);
 
     server.inject(Fault::Unauthorized, Span::Times(1));
@@ -472,7 +476,7 @@ fn installation(server: &OpenSearch, owner: &str, prefix: &str) -> Engine {
 /// Opens and activates a revision of a cluster.
 async fn fill(engine: &Engine, cluster: &str) -> Result<IndexRevision, StoreError> {
     let revision = engine.open(&cluster.parse().unwrap(), None, 0).await?;
-    engine.activate(&revision).await?;
+    engine.activate(&revision, &VisibleResources::All).await?;
     Ok(revision)
 }
 
@@ -597,7 +601,10 @@ async fn engine_with_response_limit(
         .open(&"member1".parse().unwrap(), Some("uid"), 0)
         .await
         .unwrap();
-    engine.activate(&revision).await.unwrap();
+    engine
+        .activate(&revision, &VisibleResources::All)
+        .await
+        .unwrap();
     (engine, answers, revision)
 }
 

@@ -13,14 +13,15 @@ use fleetdex_core::{
     query::{Query, ResourceName, Selectable},
 };
 use fleetdex_store::{
-    Extent, IndexReader as _, IndexRevision, IndexWriter as _, KindExtent,
+    DocumentVersions as _, DocumentWriter as _, Extent, IndexReader as _, IndexRevision,
+    IndexSharing as _, KindExtent, RevisionStore as _, VisibleResources,
     bulk::{Verdict, Write},
     opensearch::{Engine, EngineOptions, IndexSettings, OpenSearchService, PlacementRules},
 };
 use serde_json::json;
 
 pub const RULES: PlacementRules = PlacementRules {
-    is_packing: true,
+    shares_indices: true,
     small_documents: 2,
     clusters_per_index: 2,
     shards_percent: 0,
@@ -87,7 +88,10 @@ async fn open(engine: &Engine, number: usize) -> IndexRevision {
 pub async fn fill(engine: &Engine, number: usize, names: &[&str]) -> IndexRevision {
     let revision = open(engine, number).await;
     write(engine, &revision, names).await;
-    engine.activate(&revision).await.unwrap();
+    engine
+        .activate(&revision, &VisibleResources::All)
+        .await
+        .unwrap();
     open(engine, number).await
 }
 
@@ -246,7 +250,10 @@ async fn clusters_move_in_and_out_and_queries_see_them_whole() {
         seen(&scarce, &[0]).await,
         [(cluster(0), vec!["a".to_owned()])].into()
     );
-    scarce.activate(&packed).await.unwrap();
+    scarce
+        .activate(&packed, &VisibleResources::All)
+        .await
+        .unwrap();
     let all: Vec<String> = ["a", "b", "c", "d", "e"].map(str::to_owned).into();
     for numbers in [&[][..], &[0]] {
         assert_eq!(
@@ -268,7 +275,10 @@ async fn clusters_move_in_and_out_and_queries_see_them_whole() {
     assert_eq!(moved.index.as_str(), "fleetdex-member0.g3");
     write(&scarce, &moved, &["a", "f"]).await;
     assert_eq!(seen(&scarce, &[]).await, [(cluster(0), all)].into());
-    scarce.activate(&moved).await.unwrap();
+    scarce
+        .activate(&moved, &VisibleResources::All)
+        .await
+        .unwrap();
     let two = vec!["a".to_owned(), "f".to_owned()];
     assert_eq!(seen(&scarce, &[]).await, [(cluster(0), two)].into());
     assert_eq!(indices(&server), ["fleetdex-member0.g3"]);
@@ -319,8 +329,10 @@ async fn clusters_that_begin_at_the_same_time_share_changes_of_aliases() {
         ..revisions[7].clone()
     };
     let activated = revisions.iter().chain([&missing]);
-    let activated =
-        futures::future::join_all(activated.map(|revision| engine.activate(revision))).await;
+    let activated = futures::future::join_all(
+        activated.map(|revision| engine.activate(revision, &VisibleResources::All)),
+    )
+    .await;
     let failed: Vec<usize> = (0..101).filter(|at| activated[*at].is_err()).collect();
     assert_eq!(failed, [100]);
     assert_eq!(seen(&engine, &[]).await.len(), 100);
@@ -350,7 +362,10 @@ async fn a_shared_index_whose_aliases_are_damaged_is_mended() {
         server.remove_alias(alias);
         for number in engine.lost(&revisions).await.unwrap() {
             let reopened = engine.open(&number, None, 0).await.unwrap();
-            engine.activate(&reopened).await.unwrap();
+            engine
+                .activate(&reopened, &VisibleResources::All)
+                .await
+                .unwrap();
         }
         assert!(engine.lost(&revisions).await.unwrap().is_empty(), "{alias}");
         assert_eq!(seen(&engine, &[]).await.len(), 2, "{alias}");

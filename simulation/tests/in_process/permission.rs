@@ -32,7 +32,7 @@ use fleetdex_server::{
     proxying::MemberProxy,
 };
 use fleetdex_store::{
-    IndexReader, Store,
+    IndexReader, Store, VisibleResources,
     bulk::{Verdict, Write},
     memory::Memory,
     opensearch::ResponseBudget,
@@ -217,7 +217,10 @@ impl Fleet {
                     "{verdicts:?}"
                 );
             }
-            store.activate(&revision).await.unwrap();
+            store
+                .activate(&revision, &VisibleResources::All)
+                .await
+                .unwrap();
         }
         Self { objects, catalog }
     }

@@ -19,7 +19,7 @@ use fleetdex_core::{
     query::{Query, ResourceName, Selectable},
 };
 use fleetdex_store::{
-    IndexRevision, Store, StoreError,
+    IndexRevision, Store, StoreError, VisibleResources,
     bulk::{Verdict, Write},
     changes::{EventKind, Watch, WatchError},
     memory::Memory,
@@ -250,21 +250,26 @@ impl World {
         let mut shown = BTreeSet::new();
         if revision.replaces.is_none() && random.random_bool(0.3) {
             shown.insert(nodes);
-            retry_until_done(|| self.store.show(&revision, &shown)).await;
+            let visible = VisibleResources::Only(shown.clone());
+            retry_until_done(|| self.store.activate(&revision, &visible)).await;
         }
         if revision.replaces.is_none() && random.random_bool(0.3) {
             shown.insert(pods);
+            let visible = VisibleResources::Only(shown.clone());
             tokio::join!(
                 late,
-                retry_until_done(|| self.store.show(&revision, &shown))
+                retry_until_done(|| self.store.activate(&revision, &visible))
             );
         } else {
-            tokio::join!(late, retry_until_done(|| self.store.activate(&revision)));
+            tokio::join!(
+                late,
+                retry_until_done(|| self.store.activate(&revision, &VisibleResources::All))
+            );
         }
         let live = !shown.contains(&ResourceName::new("", "pods"));
         let is_activated_later = !live && random.random_bool(0.5);
         if is_activated_later {
-            retry_until_done(|| self.store.activate(&revision)).await;
+            retry_until_done(|| self.store.activate(&revision, &VisibleResources::All)).await;
         }
         let live = live || is_activated_later;
         revisions.insert(

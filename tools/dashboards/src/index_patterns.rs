@@ -1,6 +1,6 @@
 //! The two index patterns over all clusters, and how they show fields.
 
-use fleetdex_core::model::IndexPrefix;
+use fleetdex_core::model::{IndexPrefix, index_fields};
 use serde_json::{Value, json};
 
 use crate::{
@@ -19,10 +19,6 @@ struct PatternSpec {
 pub(crate) const OBJECTS: &str = "objects";
 /// The pattern by the time when an object was last written.
 pub(crate) const CHANGES: &str = "changes";
-/// When the current version of an object was written.
-pub(crate) const CHANGED_AT: &str = "search.indexedAt";
-const MEMORY: &str = "search.resources.memory";
-const HEALTH: &str = "search.health";
 
 const PATTERNS: [PatternSpec; 2] = [
     PatternSpec {
@@ -33,20 +29,20 @@ const PATTERNS: [PatternSpec; 2] = [
     PatternSpec {
         id: CHANGES,
         name: "objects by last change",
-        time_field: Some(CHANGED_AT),
+        time_field: Some(index_fields::INDEXED_AT),
     },
 ];
 
 /// Terms that queries search, which repeat what the document says; left out of what Discover shows.
 /// The last two are in indices of registries with `indexing: Full`, and in a few documents.
 pub(crate) const HIDDEN_FIELDS: [&str; 7] = [
-    "search.fields",
-    "search.numbers",
-    "search.labels",
-    "search.labelKeys",
-    "search.sort.*",
-    "search.leaves",
-    "search.native.*",
+    index_fields::FIELDS,
+    index_fields::NUMBERS,
+    index_fields::LABELS,
+    index_fields::LABEL_KEYS,
+    index_fields::SORT_FIELDS,
+    index_fields::LEAVES,
+    index_fields::NATIVE_FIELDS,
 ];
 
 /// Words of health, each with a background colour.
@@ -61,11 +57,11 @@ const HEALTH_COLOURS: [(&str, &str); 6] = [
 
 /// Fields whose values are links to the web page, and the qualifier that searches for a value there.
 const LINKED_FIELDS: [(&str, &str); 5] = [
-    ("cluster", "cluster"),
-    ("kind", "kind"),
-    ("metadata.namespace", "ns"),
-    ("metadata.name", "name"),
-    ("search.images", "image"),
+    (index_fields::CLUSTER, "cluster"),
+    (index_fields::KIND, "kind"),
+    (index_fields::NAMESPACE, "ns"),
+    (index_fields::NAME, "name"),
+    (index_fields::IMAGES, "image"),
 ];
 
 /// The index patterns, both of the alias over all clusters. An index or a wildcard would also show
@@ -127,8 +123,8 @@ fn field_formats(mapping: &Value) -> Value {
 fn field_format(field: &str, field_type: &str) -> Option<Value> {
     let format = |id: &str, pattern: &str| json!({ "id": id, "params": { "pattern": pattern } });
     match (field, field_type) {
-        (MEMORY, _) => Some(format("bytes", "0,0.[0]b")),
-        (HEALTH, _) => Some(health_format()),
+        (index_fields::MEMORY, _) => Some(format("bytes", "0,0.[0]b")),
+        (index_fields::HEALTH, _) => Some(health_format()),
         (_, "date") => Some(format("date", "YYYY-MM-DD HH:mm:ss")),
         (_, "double") => Some(format("number", "0,0.[000]")),
         (_, "long") => Some(format("number", "0,0")),

@@ -12,6 +12,7 @@
 //! accept.
 
 mod aggregation;
+mod dql;
 pub mod fields;
 mod index_patterns;
 mod panels;

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use crate::{
     aggregation::{BucketAggregation, MetricAggregation, aggregations},
+    dql::{Condition, query},
     saved_object::{
         SavedObject, SavedObjectReference, SavedObjectType, attributes, no_index, search_source,
     },
@@ -35,8 +36,7 @@ pub(crate) struct VisualizationSpec {
     pub(crate) title: &'static str,
     pub(crate) description: &'static str,
     pub(crate) look: Look,
-    /// In Dashboards' query language.
-    pub(crate) query: &'static str,
+    pub(crate) query: &'static [Condition],
     pub(crate) metrics: &'static [MetricAggregation],
     pub(crate) buckets: &'static [BucketAggregation],
 }
@@ -50,7 +50,7 @@ impl VisualizationSpec {
             "aggs": aggregations(self.metrics, self.buckets),
             "params": self.look.params(self.metrics),
         });
-        let (meta, reference) = search_source(self.query, index_pattern);
+        let (meta, reference) = search_source(&query(self.query), index_pattern);
         SavedObject {
             object_type: SavedObjectType::Visualization,
             id,

@@ -3,9 +3,15 @@
 //! They aggregate only fields that every index has, so that none fails with `indexing: Full`, where
 //! `spec` and `status` are flat objects.
 
+use fleetdex_core::model::index_fields::{
+    CLUSTER, CPU, DESIRED_REPLICAS, HEALTH, HEALTH_REASON, IMAGES, INDEXED_AT, KIND, MEMORY,
+    NAMESPACE, READY_REPLICAS, REJECTED,
+};
+
 use crate::{
     aggregation::{BucketAggregation, BucketRole, count, distinct, sum, terms},
-    index_patterns::{CHANGED_AT, CHANGES, OBJECTS},
+    dql::{Condition, matches},
+    index_patterns::{CHANGES, OBJECTS},
     searches::UNHEALTHY,
     visualization::{ControlsSpec, Look, VisualizationSpec},
 };
@@ -29,7 +35,7 @@ const fn of_objects(spec: VisualizationSpec) -> PlacedVisualization {
 const TAGGED: &str = "[^@]+:[^/@]+";
 
 /// The kinds with replicas.
-const WORKLOADS: &str = "kind: (Deployment or StatefulSet or DaemonSet)";
+const WORKLOADS: &[Condition] = &[matches(KIND, "(Deployment or StatefulSet or DaemonSet)")];
 
 /// Every visualization with a search.
 pub(crate) const VISUALIZATIONS: [PlacedVisualization; 13] = [
@@ -38,12 +44,12 @@ pub(crate) const VISUALIZATIONS: [PlacedVisualization; 13] = [
         title: "Fleet in numbers",
         description: "",
         look: Look::Metric,
-        query: "",
+        query: &[],
         metrics: &[
-            distinct("cluster", "Clusters"),
+            distinct(CLUSTER, "Clusters"),
             count("Objects"),
-            distinct("kind", "Kinds"),
-            distinct("metadata.namespace", "Namespaces"),
+            distinct(KIND, "Kinds"),
+            distinct(NAMESPACE, "Namespaces"),
         ],
         buckets: &[],
     }),
@@ -55,7 +61,7 @@ pub(crate) const VISUALIZATIONS: [PlacedVisualization; 13] = [
         query: UNHEALTHY,
         metrics: &[
             count("Unhealthy objects"),
-            distinct("cluster", "Clusters with unhealthy objects"),
+            distinct(CLUSTER, "Clusters with unhealthy objects"),
         ],
         buckets: &[],
     }),
@@ -64,7 +70,7 @@ pub(crate) const VISUALIZATIONS: [PlacedVisualization; 13] = [
         title: "Refused documents in numbers",
         description: "Objects of which only a part is indexed",
         look: Look::Metric,
-        query: "search.rejected: *",
+        query: &[matches(REJECTED, "*")],
         metrics: &[count("Refused documents")],
         buckets: &[],
     }),
@@ -73,20 +79,20 @@ pub(crate) const VISUALIZATIONS: [PlacedVisualization; 13] = [
         title: "Health",
         description: "Of all objects that have a health",
         look: Look::Pie,
-        query: "search.health: *",
+        query: &[matches(HEALTH, "*")],
         metrics: &[count("Objects")],
-        buckets: &[terms(BucketRole::Segment, "search.health", 10, "Health")],
+        buckets: &[terms(BucketRole::Segment, HEALTH, 10, "Health")],
     }),
     of_objects(VisualizationSpec {
         id: "health-by-cluster",
         title: "Health by cluster",
         description: "",
         look: Look::Bars,
-        query: "search.health: *",
+        query: &[matches(HEALTH, "*")],
         metrics: &[count("Objects")],
         buckets: &[
-            terms(BucketRole::Segment, "cluster", 50, "Cluster"),
-            terms(BucketRole::Series, "search.health", 10, "Health"),
+            terms(BucketRole::Segment, CLUSTER, 50, "Cluster"),
+            terms(BucketRole::Series, HEALTH, 10, "Health"),
         ],
     }),
     of_objects(VisualizationSpec {
@@ -94,23 +100,18 @@ pub(crate) const VISUALIZATIONS: [PlacedVisualization; 13] = [
         title: "Objects by kind",
         description: "",
         look: Look::Table,
-        query: "",
-        metrics: &[count("Objects"), distinct("cluster", "Clusters")],
-        buckets: &[terms(BucketRole::Row, "kind", 100, "Kind")],
+        query: &[],
+        metrics: &[count("Objects"), distinct(CLUSTER, "Clusters")],
+        buckets: &[terms(BucketRole::Row, KIND, 100, "Kind")],
     }),
     of_objects(VisualizationSpec {
         id: "namespaces",
         title: "Objects by namespace",
         description: "",
         look: Look::Table,
-        query: "metadata.namespace: *",
-        metrics: &[count("Objects"), distinct("cluster", "Clusters")],
-        buckets: &[terms(
-            BucketRole::Row,
-            "metadata.namespace",
-            100,
-            "Namespace",
-        )],
+        query: &[matches(NAMESPACE, "*")],
+        metrics: &[count("Objects"), distinct(CLUSTER, "Clusters")],
+        buckets: &[terms(BucketRole::Row, NAMESPACE, 100, "Namespace")],
     }),
     of_objects(VisualizationSpec {
         id: "reasons",
@@ -118,10 +119,10 @@ pub(crate) const VISUALIZATIONS: [PlacedVisualization; 13] = [
         description: "",
         look: Look::Table,
         query: UNHEALTHY,
-        metrics: &[count("Objects"), distinct("cluster", "Clusters")],
+        metrics: &[count("Objects"), distinct(CLUSTER, "Clusters")],
         buckets: &[
-            terms(BucketRole::Row, "search.healthReason", 50, "Reason"),
-            terms(BucketRole::Row, "kind", 10, "Kind"),
+            terms(BucketRole::Row, HEALTH_REASON, 50, "Reason"),
+            terms(BucketRole::Row, KIND, 10, "Kind"),
         ],
     }),
     of_objects(VisualizationSpec {
@@ -129,11 +130,11 @@ pub(crate) const VISUALIZATIONS: [PlacedVisualization; 13] = [
         title: "Health by kind",
         description: "",
         look: Look::Bars,
-        query: "search.health: *",
+        query: &[matches(HEALTH, "*")],
         metrics: &[count("Objects")],
         buckets: &[
-            terms(BucketRole::Segment, "kind", 20, "Kind"),
-            terms(BucketRole::Series, "search.health", 10, "Health"),
+            terms(BucketRole::Segment, KIND, 20, "Kind"),
+            terms(BucketRole::Series, HEALTH, 10, "Health"),
         ],
     }),
     of_objects(VisualizationSpec {
@@ -143,38 +144,33 @@ pub(crate) const VISUALIZATIONS: [PlacedVisualization; 13] = [
         look: Look::ColumnsSideBySide,
         query: WORKLOADS,
         metrics: &[
-            sum("search.replicas.desired", "Desired replicas"),
-            sum("search.replicas.ready", "Ready replicas"),
+            sum(DESIRED_REPLICAS, "Desired replicas"),
+            sum(READY_REPLICAS, "Ready replicas"),
         ],
-        buckets: &[terms(BucketRole::Segment, "cluster", 50, "Cluster")],
+        buckets: &[terms(BucketRole::Segment, CLUSTER, 50, "Cluster")],
     }),
     of_objects(VisualizationSpec {
         id: "requests",
         title: "Requested resources by namespace",
         description: "What the Pods of each namespace request, in all clusters",
         look: Look::Table,
-        query: "kind: Pod",
+        query: &[matches(KIND, "Pod")],
         metrics: &[
-            sum("search.resources.memory", "Requested memory"),
-            sum("search.resources.cpu", "Requested cores"),
+            sum(MEMORY, "Requested memory"),
+            sum(CPU, "Requested cores"),
             count("Pods"),
         ],
-        buckets: &[terms(
-            BucketRole::Row,
-            "metadata.namespace",
-            100,
-            "Namespace",
-        )],
+        buckets: &[terms(BucketRole::Row, NAMESPACE, 100, "Namespace")],
     }),
     of_objects(VisualizationSpec {
         id: "images",
         title: "Pods by image and tag",
         description: "",
         look: Look::Table,
-        query: "kind: Pod",
-        metrics: &[count("Pods"), distinct("cluster", "Clusters")],
+        query: &[matches(KIND, "Pod")],
+        metrics: &[count("Pods"), distinct(CLUSTER, "Clusters")],
         buckets: &[BucketAggregation::Terms {
-            field: "search.images",
+            field: IMAGES,
             size: 200,
             label: "Image",
             include: TAGGED,
@@ -188,11 +184,11 @@ pub(crate) const VISUALIZATIONS: [PlacedVisualization; 13] = [
             title: "Last changes over time",
             description: "Each object counts once, at its last change",
             look: Look::Columns,
-            query: "",
+            query: &[],
             metrics: &[count("Changed objects")],
             buckets: &[
-                BucketAggregation::Times { field: CHANGED_AT },
-                terms(BucketRole::Series, "kind", 8, "Kind"),
+                BucketAggregation::Times { field: INDEXED_AT },
+                terms(BucketRole::Series, KIND, 8, "Kind"),
             ],
         },
     },
@@ -205,15 +201,15 @@ pub(crate) const CONTROLS: [ControlsSpec; 2] = [
         title: "Clusters, namespaces and kinds",
         description: "What the dashboard shows",
         fields: &[
-            ("cluster", "Cluster"),
-            ("metadata.namespace", "Namespace"),
-            ("kind", "Kind"),
+            (CLUSTER, "Cluster"),
+            (NAMESPACE, "Namespace"),
+            (KIND, "Kind"),
         ],
     },
     ControlsSpec {
         id: "cluster-controls",
         title: "Which cluster",
         description: "Select the cluster that the dashboard shows; without a choice, it shows all",
-        fields: &[("cluster", "Cluster"), ("metadata.namespace", "Namespace")],
+        fields: &[(CLUSTER, "Cluster"), (NAMESPACE, "Namespace")],
     },
 ];

@@ -4,7 +4,7 @@ use ahash::AHashSet;
 use serde::de::Error as _;
 
 use super::{
-    document::RULES_HASH,
+    index_fields::{self, members},
     json::{RawMembers, write, write_key, write_members, write_text},
     json_line::JsonLine,
     number,
@@ -35,7 +35,11 @@ impl DocumentShape {
 }
 
 /// Members of a document that identify it.
-const IDENTITY: [&str; 3] = ["apiVersion", "kind", "cluster"];
+const IDENTITY: [&str; 3] = [
+    index_fields::API_VERSION,
+    index_fields::KIND,
+    index_fields::CLUSTER,
+];
 
 /// Builds a document of a lesser shape from a refused one, with the reason in `search.rejected`.
 pub fn fallback(
@@ -45,21 +49,26 @@ pub fn fallback(
 ) -> Result<JsonLine, serde_json::Error> {
     let body = str::from_utf8(body).map_err(serde_json::Error::custom)?;
     let document = RawMembers::parse(body)?;
-    let search = members(&document, "search")?;
+    let search = members_of(&document, index_fields::SEARCH)?;
     let kept: &[&str] = match shape {
-        DocumentShape::Identity => &["resource", "group", RULES_HASH, "indexedAt"],
+        DocumentShape::Identity => &[
+            members::RESOURCE,
+            members::GROUP,
+            members::RULES_HASH,
+            members::INDEXED_AT,
+        ],
         _ => &[
-            "resource",
-            "group",
-            RULES_HASH,
-            "labels",
-            "labelKeys",
-            "indexedAt",
+            members::RESOURCE,
+            members::GROUP,
+            members::RULES_HASH,
+            members::LABELS,
+            members::LABEL_KEYS,
+            members::INDEXED_AT,
         ],
     };
     let mut out = b"{".to_vec();
     write_some(&mut out, &document, |key| IDENTITY.contains(&key));
-    write_key(&mut out, "search");
+    write_key(&mut out, index_fields::SEARCH);
     out.push(b'{');
     write_some(&mut out, &search, |key| kept.contains(&key));
     // A reason may quote the refused document.
@@ -68,23 +77,23 @@ pub fn fallback(
     } else {
         reason
     };
-    write_key(&mut out, "rejected");
+    write_key(&mut out, members::REJECTED);
     write(&mut out, &number::cut(reason, MAX_FIELD_VALUE_BYTES));
     if shape != DocumentShape::Identity {
-        write_key(&mut out, "native");
+        write_key(&mut out, members::NATIVE);
         out.push(b'{');
-        let native = members(&search, "native")?;
+        let native = members_of(&search, members::NATIVE)?;
         write_members(&mut out, &native.0);
         let kept: AHashSet<&str> = native.0.iter().map(|(name, _)| &*name.0).collect();
         write_some(&mut out, &document, |key| {
-            key != "search" && !IDENTITY.contains(&key) && !kept.contains(key)
+            key != index_fields::SEARCH && !IDENTITY.contains(&key) && !kept.contains(key)
         });
         out.push(b'}');
     }
     out.push(b'}');
     write_key(&mut out, "metadata");
     out.push(b'{');
-    let metadata = members(&document, "metadata")?;
+    let metadata = members_of(&document, "metadata")?;
     write_some(&mut out, &metadata, |key| {
         ["name", "namespace", "uid", "resourceVersion"].contains(&key)
     });
@@ -100,7 +109,7 @@ pub fn fallback(
 }
 
 /// The members of a JSON object within another one; none if it is absent.
-fn members<'d>(of: &RawMembers<'d>, name: &str) -> Result<RawMembers<'d>, serde_json::Error> {
+fn members_of<'d>(of: &RawMembers<'d>, name: &str) -> Result<RawMembers<'d>, serde_json::Error> {
     of.get(name)
         .map_or(Ok(RawMembers::default()), RawMembers::parse)
 }

@@ -8,6 +8,7 @@ use serde::Deserialize;
 
 use super::{
     FieldPath, FieldType, JsonTree, MemberMask, SelectableField,
+    index_fields::members,
     json::{RawMembers, write, write_key, write_text},
 };
 
@@ -174,19 +175,21 @@ impl Interpretation {
         let mut found = Self::default();
         for (key, json) in &search.0 {
             match &*key.0 {
-                "health" => found.health = word(&parsed::<Cow<'_, str>>(json).unwrap_or_default()),
-                "healthReason" => found.health_reason = parsed(json).unwrap_or_default(),
-                "healthMessage" => found.health_message = parsed(json).unwrap_or_default(),
-                "images" => found.images = parsed(json).unwrap_or_default(),
-                "dependencies" => found.dependencies = parsed(json).unwrap_or_default(),
-                "interpretedBy" => found.interpreted_by = parsed(json).unwrap_or_default(),
-                "replicas" => {
+                members::HEALTH => {
+                    found.health = word(&parsed::<Cow<'_, str>>(json).unwrap_or_default());
+                }
+                members::HEALTH_REASON => found.health_reason = parsed(json).unwrap_or_default(),
+                members::HEALTH_MESSAGE => found.health_message = parsed(json).unwrap_or_default(),
+                members::IMAGES => found.images = parsed(json).unwrap_or_default(),
+                members::DEPENDENCIES => found.dependencies = parsed(json).unwrap_or_default(),
+                members::INTERPRETED_BY => found.interpreted_by = parsed(json).unwrap_or_default(),
+                members::REPLICAS => {
                     let replicas: Option<StoredReplicas> = parsed(json);
                     found.desired_replicas =
                         replicas.as_ref().and_then(|replicas| replicas.desired);
                     found.ready_replicas = replicas.and_then(|replicas| replicas.ready);
                 }
-                "resources" => {
+                members::RESOURCES => {
                     let resources: Option<StoredResources> = parsed(json);
                     found.cpu = resources.as_ref().and_then(|resources| resources.cpu);
                     found.memory = resources.and_then(|resources| resources.memory);
@@ -228,9 +231,9 @@ impl Interpretation {
     /// Writes the members of a document's `search` for people and dashboards. Selectors use the terms instead.
     pub(super) fn write(&self, out: &mut Vec<u8>) {
         for (key, value) in [
-            ("health", self.health),
-            ("healthReason", &self.health_reason),
-            ("healthMessage", &self.health_message),
+            (members::HEALTH, self.health),
+            (members::HEALTH_REASON, &self.health_reason),
+            (members::HEALTH_MESSAGE, &self.health_message),
         ] {
             if !value.is_empty() {
                 write_key(out, key);
@@ -239,15 +242,20 @@ impl Interpretation {
         }
         write_pair(
             out,
-            "replicas",
+            members::REPLICAS,
             ("desired", self.desired_replicas),
             ("ready", self.ready_replicas),
         );
-        write_pair(out, "resources", ("cpu", self.cpu), ("memory", self.memory));
+        write_pair(
+            out,
+            members::RESOURCES,
+            ("cpu", self.cpu),
+            ("memory", self.memory),
+        );
         for (key, values) in [
-            ("images", &self.images),
-            ("dependencies", &self.dependencies),
-            ("interpretedBy", &self.interpreted_by),
+            (members::IMAGES, &self.images),
+            (members::DEPENDENCIES, &self.dependencies),
+            (members::INTERPRETED_BY, &self.interpreted_by),
         ] {
             if !values.is_empty() {
                 write_key(out, key);

@@ -5,6 +5,7 @@ use std::{cmp::Reverse, collections::BTreeMap};
 use serde::{Deserialize, Serialize};
 
 use super::{CheckedQuery, Hit, Query, QueryError, Requester};
+use crate::model::index_fields;
 
 /// Values of a facet at most. Objects with others are counted together.
 pub const MAX_FACET_VALUES: usize = 50;
@@ -55,10 +56,10 @@ impl Facet {
     /// The mapped field of documents that it counts.
     pub fn field(self) -> &'static str {
         match self {
-            Self::Kind => "kind",
-            Self::Cluster => "cluster",
-            Self::Namespace => "metadata.namespace",
-            Self::Health => "search.health",
+            Self::Kind => index_fields::KIND,
+            Self::Cluster => index_fields::CLUSTER,
+            Self::Namespace => index_fields::NAMESPACE,
+            Self::Health => index_fields::HEALTH,
         }
     }
 }
@@ -135,7 +136,7 @@ impl RankedPage {
 
 impl RankedQuery {
     /// Checks each query.
-    pub(super) fn checked(&self) -> Result<Vec<CheckedQuery<'_>>, QueryError> {
+    pub fn checked(&self) -> Result<Vec<CheckedQuery<'_>>, QueryError> {
         self.queries.iter().map(CheckedQuery::new).collect()
     }
 }

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fmt};
 
 use crate::{
     kinds,
-    model::{FieldPath, FieldType, Gvk, SelectableField, is_interpreted_field},
+    model::{FieldPath, FieldType, Gvk, SelectableField, index_fields, is_interpreted_field},
 };
 
 /// A field selector names a field that the kind does not support. The message begins as that of an apiserver.
@@ -114,7 +114,7 @@ impl Selectable {
 
     /// Whether the path is one of the fields of the kind, and not any other path.
     pub fn is_known(&self, path: &FieldPath) -> bool {
-        matches!(path.as_str(), "metadata.name" | "metadata.namespace")
+        matches!(path.as_str(), index_fields::NAME | index_fields::NAMESPACE)
             || self.types.contains_key(path)
     }
 
@@ -124,8 +124,8 @@ impl Selectable {
             return Ok(SortField::Always(""));
         };
         match path.as_str() {
-            "metadata.name" => Ok(SortField::Name),
-            "metadata.namespace" => Ok(SortField::Namespace),
+            index_fields::NAME => Ok(SortField::Name),
+            index_fields::NAMESPACE => Ok(SortField::Namespace),
             _ => match self.types.get(&path) {
                 Some(kind) => Ok(SortField::Field(path, *kind)),
                 None => Err(self.unsupported(label)),
@@ -142,7 +142,7 @@ impl Selectable {
 
     /// Whether the values of a field can be compared as numbers. An unknown field may have numbers.
     pub fn holds_numbers(&self, path: &FieldPath) -> bool {
-        let is_own = matches!(path.as_str(), "metadata.name" | "metadata.namespace");
+        let is_own = matches!(path.as_str(), index_fields::NAME | index_fields::NAMESPACE);
         !is_own && self.types.get(path).is_none_or(|kind| kind.holds_numbers())
     }
 

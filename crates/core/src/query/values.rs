@@ -3,19 +3,19 @@
 use std::collections::BTreeMap;
 
 use super::{CheckedQuery, Query, QueryError, Requester};
-use crate::model::MAX_FIELD_VALUE_BYTES;
+use crate::model::{MAX_FIELD_VALUE_BYTES, index_fields};
 
 /// Values of a property that a store returns at most: enough for the 50 of a completion, of several stores and in several spellings.
 pub const MAX_VALUES: usize = 200;
 /// Values that are counted exactly. Of more, rare ones may be missing: 1,000 indices together return a million, about 100 MB.
 pub const MAX_EXACT_VALUES: usize = 1_000;
 /// Bytes of a prefix at most. A regular expression of OpenSearch has 1,000 characters at most (`index.max_regex_length`), and a letter takes four.
-const MAX_PREFIX_BYTES: usize = 200;
+pub const MAX_PREFIX_BYTES: usize = 200;
 /// Bytes of the value of a label at most.
 /// <https://kubernetes.io/docs/concepts/overview/working-with-objects/labels/#syntax-and-character-set>
-const MAX_LABEL_VALUE_BYTES: usize = 63;
+pub const MAX_LABEL_VALUE_BYTES: usize = 63;
 /// Bytes of the key of a label at most: a DNS subdomain, `/` and a name. With a value they take 317 × 2 + 63 × 4 characters of a regular expression.
-const MAX_LABEL_KEY_BYTES: usize = 253 + 1 + 63;
+pub const MAX_LABEL_KEY_BYTES: usize = 253 + 1 + 63;
 
 /// A question for the values of several resources' objects.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,7 +59,7 @@ pub struct ValueCounts(BTreeMap<String, u64>);
 
 impl ValuesQuery {
     /// Checks each query.
-    pub(super) fn checked(&self) -> Result<Vec<CheckedQuery<'_>>, QueryError> {
+    pub fn checked(&self) -> Result<Vec<CheckedQuery<'_>>, QueryError> {
         self.queries.iter().map(CheckedQuery::new).collect()
     }
 }
@@ -68,11 +68,11 @@ impl ValueField {
     /// The mapped field of documents whose terms have the values.
     pub fn field(&self) -> &'static str {
         match self {
-            Self::Namespace => "metadata.namespace",
-            Self::LabelKey => "search.labelKeys",
-            Self::Label(_) => "search.labels",
-            Self::Reason => "search.healthReason",
-            Self::Image => "search.images",
+            Self::Namespace => index_fields::NAMESPACE,
+            Self::LabelKey => index_fields::LABEL_KEYS,
+            Self::Label(_) => index_fields::LABELS,
+            Self::Reason => index_fields::HEALTH_REASON,
+            Self::Image => index_fields::IMAGES,
         }
     }
 
@@ -105,6 +105,16 @@ impl ValuePrefix {
         Self { omitted, ..self }
     }
 
+    /// How the values begin.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Beginnings of values that the text may leave out.
+    pub fn omitted(&self) -> &'static [&'static str] {
+        self.omitted
+    }
+
     /// Whether a value begins so.
     pub fn matches(&self, value: &str) -> bool {
         let begins = |value: &str| {
@@ -117,37 +127,6 @@ impl ValuePrefix {
             .filter_map(|start| value.strip_prefix(start));
         // Documents do not index longer texts.
         value.len() <= MAX_FIELD_VALUE_BYTES && (begins(value) || rests.any(begins))
-    }
-
-    /// The regular expression of the indexed terms of these values, in the syntax of Lucene; `None`: all terms of the field.
-    /// <https://docs.opensearch.org/latest/query-dsl/regex-syntax/>
-    pub fn regular_expression(&self) -> Option<String> {
-        let mut expression = String::new();
-        if let ValueField::Label(key) = &self.field {
-            push_escaped(&mut expression, key);
-            push_escaped(&mut expression, "=");
-        } else if self.text.is_empty() {
-            return None;
-        }
-        for (position, start) in self.omitted.iter().enumerate() {
-            expression.push(if position == 0 { '(' } else { '|' });
-            push_escaped(&mut expression, start);
-        }
-        if !self.omitted.is_empty() {
-            expression.push_str(")?");
-        }
-        for letter in self.text.chars() {
-            if letter.is_ascii_alphabetic() {
-                let cases = [letter.to_ascii_lowercase(), letter.to_ascii_uppercase()];
-                expression.push('[');
-                expression.extend(cases);
-                expression.push(']');
-            } else {
-                push_escaped(&mut expression, letter.encode_utf8(&mut [0; 4]));
-            }
-        }
-        expression.push_str(".*");
-        Some(expression)
     }
 }
 
@@ -181,16 +160,6 @@ impl ValueCounts {
     }
 }
 
-/// Appends a text as it is. In Lucene's syntax a backslash before anything but a letter or a digit takes its meaning away.
-fn push_escaped(expression: &mut String, text: &str) {
-    for character in text.chars() {
-        if character.is_ascii() && !character.is_ascii_alphanumeric() {
-            expression.push('\\');
-        }
-        expression.push(character);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -201,48 +170,6 @@ mod tests {
 
     fn label(key: &str) -> ValueField {
         ValueField::Label(key.to_owned())
-    }
-
-    #[test]
-    fn regular_expressions_take_every_text_as_it_is_and_letters_in_any_case() {
-        let expression = |field, text: &str| prefix(field, text).regular_expression();
-        assert_eq!(expression(ValueField::Namespace, ""), None);
-        for (field, text, expected) in [
-            (ValueField::Namespace, "w-1", r"[wW]\-1.*"),
-            (ValueField::Reason, ".*#\"ä", r#"\.\*\#\"ä.*"#),
-            (
-                label("app.kubernetes.io/name"),
-                "",
-                r"app\.kubernetes\.io\/name\=.*",
-            ),
-            (label("app"), "We", r"app\=[wW][eE].*"),
-        ] {
-            assert_eq!(expression(field, text).as_deref(), Some(expected), "{text}");
-        }
-        let image = prefix(ValueField::Image, "n").or_behind(&["docker.io/", "docker.io/library/"]);
-        assert_eq!(
-            image.regular_expression().as_deref(),
-            Some(r"(docker\.io\/|docker\.io\/library\/)?[nN].*")
-        );
-    }
-
-    #[test]
-    fn regular_expressions_are_never_longer_than_opensearch_accepts() {
-        let longest = |field, bytes| prefix(field, &"a".repeat(bytes));
-        let omitted = &["docker.io/", "docker.io/library/"];
-        for prefix in [
-            longest(ValueField::Image, MAX_PREFIX_BYTES).or_behind(omitted),
-            longest(
-                label(&"-".repeat(MAX_LABEL_KEY_BYTES)),
-                MAX_LABEL_VALUE_BYTES,
-            ),
-        ] {
-            assert!(prefix.regular_expression().unwrap().len() <= 1_000);
-        }
-        let too_long = |field, bytes| ValuePrefix::new(field, &"a".repeat(bytes)).is_none();
-        assert!(too_long(ValueField::Image, MAX_PREFIX_BYTES + 1));
-        assert!(too_long(label("app"), MAX_LABEL_VALUE_BYTES + 1));
-        assert!(too_long(label(&"k".repeat(MAX_LABEL_KEY_BYTES + 1)), 0));
     }
 
     #[test]

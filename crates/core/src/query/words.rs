@@ -5,33 +5,31 @@
 
 use std::borrow::Cow;
 
-use serde_json::{Value, json};
-
 use crate::{
     fuel::{Fuel, OutOfFuel},
-    model::MAX_FIELD_VALUE_BYTES,
+    model::{MAX_FIELD_VALUE_BYTES, index_fields},
 };
 
 /// Clauses that a word takes in a query of OpenSearch at most: one for each field of an exact match, and two for each field of a prefix and of a part,
 /// which OpenSearch may look for in terms and in doc values.
-const CLAUSES: usize = 5 * (FIELDS.len() + 3);
+const CLAUSES: usize = 5 * (WORD_FIELDS.len() + 3);
 /// Words of a query at most, so that there are clauses left for permissions and selectors.
 pub(super) const MAX_WORDS: usize = 14;
 
-/// The keys of labels. Pairs begin with them and contain them, so that only an exact match needs this field.
-const LABEL_KEYS: &str = "search.labelKeys";
-/// The mapped fields of documents that hold texts for words. `search.labels` has pairs, whose values are texts, too; the reasons of Events are among
-/// `search.fields`. Each costs OpenSearch an automaton for each kind of match and each index.
-const FIELDS: [&str; 9] = [
-    "kind",
-    "cluster",
-    "metadata.namespace",
-    "metadata.name",
-    "search.labels",
-    "search.annotationKeys",
-    "search.ownerNames",
-    "search.images",
-    "search.healthReason",
+/// The mapped fields of documents that hold texts for words. [`LABELS`](index_fields::LABELS) has
+/// pairs, whose values are texts, too; the reasons of Events are among
+/// [`FIELDS`](index_fields::FIELDS). Each costs OpenSearch an automaton for each kind of match and
+/// each index.
+pub const WORD_FIELDS: [&str; 9] = [
+    index_fields::KIND,
+    index_fields::CLUSTER,
+    index_fields::NAMESPACE,
+    index_fields::NAME,
+    index_fields::LABELS,
+    index_fields::ANNOTATION_KEYS,
+    index_fields::OWNER_NAMES,
+    index_fields::IMAGES,
+    index_fields::HEALTH_REASON,
 ];
 
 /// A selectable field whose values are texts for words: why an Event was sent.
@@ -140,75 +138,6 @@ impl Word {
             },
         )
     }
-
-    /// The clause of the documents that contain it.
-    pub(super) fn clause(&self) -> Value {
-        any(&self.part())
-    }
-
-    /// The clause that scores the documents that contain it: 3 for an exact match, 2 for a prefix and 1 for a part.
-    pub(super) fn scored_clause(&self) -> Value {
-        let scored = |filter: &[Value], best: WordMatch| json!({ "constant_score": { "filter": any(filter), "boost": best as u8 } });
-        json!({ "dis_max": { "queries": [
-            scored(&self.exact(), WordMatch::Exact),
-            scored(&self.prefix(), WordMatch::Prefix),
-            scored(&self.part(), WordMatch::Part),
-        ] } })
-    }
-
-    fn exact(&self) -> Vec<Value> {
-        let term = |field: &str| json!({ "term": { field: { "value": self.text, "case_insensitive": true } } });
-        let fields = FIELDS.into_iter().chain([LABEL_KEYS]);
-        let mut clauses: Vec<Value> = fields.map(term).collect();
-        clauses.push(wildcard("search.labels", &["*=", &self.escaped()]));
-        clauses.push(json!({ "term": { "search.fields": { "value": format!("{EVENT_REASON}={}", self.text), "case_insensitive": true } } }));
-        clauses
-    }
-
-    fn prefix(&self) -> Vec<Value> {
-        let prefix = |field: &str, text: &str| json!({ "prefix": { field: { "value": text, "case_insensitive": true } } });
-        let mut clauses: Vec<Value> = FIELDS
-            .into_iter()
-            .map(|field| prefix(field, &self.text))
-            .collect();
-        clauses.push(wildcard("search.labels", &["*=", &self.escaped(), "*"]));
-        clauses.push(prefix(
-            "search.fields",
-            &format!("{EVENT_REASON}={}", self.text),
-        ));
-        clauses
-    }
-
-    fn part(&self) -> Vec<Value> {
-        let escaped = self.escaped();
-        let mut clauses: Vec<Value> = FIELDS
-            .into_iter()
-            .map(|field| wildcard(field, &["*", &escaped, "*"]))
-            .collect();
-        let of_event = [EVENT_REASON, "=*", &escaped, "*"];
-        clauses.push(wildcard("search.fields", &of_event));
-        clauses
-    }
-
-    /// The word without the special characters of wildcard queries.
-    fn escaped(&self) -> String {
-        let mut escaped = String::with_capacity(self.text.len());
-        for character in self.text.chars() {
-            if matches!(character, '*' | '?' | '\\') {
-                escaped.push('\\');
-            }
-            escaped.push(character);
-        }
-        escaped
-    }
-}
-
-fn wildcard(field: &str, pattern: &[&str]) -> Value {
-    json!({ "wildcard": { field: { "value": pattern.concat(), "case_insensitive": true } } })
-}
-
-fn any(clauses: &[Value]) -> Value {
-    json!({ "bool": { "should": clauses, "minimum_should_match": 1 } })
 }
 
 /// Words that all have to match, or must not if they are negated.
@@ -255,7 +184,7 @@ impl WordSelector {
     }
 
     /// The clauses that the words take in a query of OpenSearch.
-    pub(super) fn clauses(&self) -> usize {
+    pub fn clauses(&self) -> usize {
         self.words.len() * CLAUSES
     }
 
@@ -360,12 +289,5 @@ mod tests {
         assert_eq!(words.score(&texts, &fuel), Ok(Some(0)));
         assert_eq!(fuel.used(), 3 * 1_001);
         assert_eq!(words.score(&texts, &fuel), Err(OutOfFuel));
-    }
-
-    #[test]
-    fn wildcards_in_words_are_texts() {
-        let clause = Word::new(r"a*b?c\d", true).clause();
-        let pattern = &clause["bool"]["should"][0]["wildcard"]["kind"]["value"];
-        assert_eq!(pattern, r"*a\*b\?c\\d*");
     }
 }

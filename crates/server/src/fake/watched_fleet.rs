@@ -5,7 +5,10 @@ use std::{pin::Pin, sync::Arc};
 use axum::body::Body;
 use bytes::Bytes;
 use fleetdex_core::model::{FleetVersion, Gvk, Object, Projection, Projector, Resource};
-use fleetdex_store::{IndexRevision, IndexWriter as _, bulk::Write, memory::Memory};
+use fleetdex_store::{
+    DocumentWriter as _, IndexRevision, RevisionStore as _, VisibleResources, bulk::Write,
+    memory::Memory,
+};
 use futures::{Stream, StreamExt as _};
 use http::Response;
 use serde_json::{Value, json};
@@ -30,7 +33,10 @@ impl WatchedFleet {
     pub async fn new() -> Self {
         let memory = Memory::new();
         let revision = memory.open(&cluster("member1"), None, 0).await.unwrap();
-        memory.activate(&revision).await.unwrap();
+        memory
+            .activate(&revision, &VisibleResources::All)
+            .await
+            .unwrap();
         Self { memory, revision }
     }
 

@@ -4,19 +4,16 @@
 
 use std::time::Duration;
 
-use fleetdex_core::query::{
-    CheckedQuery, Grant, Permitted, QueryError,
-    composite::{self, composites},
-    dsl::{self, Paging},
-};
+use fleetdex_core::query::{Grant, Permitted};
 use fleetdex_query_api::{
     answer::{Explanation, StoreRequests},
     question::{AggregateRequest, ListRequest},
 };
+use fleetdex_store::explain;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-use super::query_plan::QueryPlan;
+use super::query_plan::{QueryPlan, refused};
 use crate::api_error::ApiError;
 
 /// How long the store may take to count.
@@ -24,16 +21,12 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Explains a list.
 pub async fn list(plan: &QueryPlan, request: &ListRequest) -> Result<Explanation, ApiError> {
-    let paging = Paging {
-        look_ahead: true,
-        ..Paging::default()
-    };
     let mut bodies = Vec::new();
     for part in plan.stores.parts() {
-        bodies.push(vec![dsl::request_body(
-            &CheckedQuery::new(&part.query(&plan.query)).map_err(|error| refused(&error))?,
-            &paging,
-        )]);
+        let body = explain::first_page(&part.query(&plan.query));
+        bodies.push(vec![
+            body.map_err(|error| ApiError::bad_request(error.to_string()))?,
+        ]);
     }
     let objects = count(plan).await?;
     let page = plan.query.limit as u64;
@@ -53,22 +46,14 @@ pub async fn list(plan: &QueryPlan, request: &ListRequest) -> Result<Explanation
 pub async fn counts(plan: &QueryPlan, request: &AggregateRequest) -> Result<Explanation, ApiError> {
     let mut bodies = Vec::new();
     for part in plan.stores.parts() {
-        let requests = composites(&part.query(&plan.query), &request.by)
-            .map_err(|error| super::query_plan::refused("by", &error, &part.name))?;
-        let of_part = requests
-            .iter()
-            .map(|request| request.body(None, composite::PAGE));
-        bodies.push(of_part.collect());
+        let of_part = explain::groups(&part.query(&plan.query), &request.by);
+        bodies.push(of_part.map_err(|error| refused("by", &error, &part.name))?);
     }
     Ok(document(
         plan,
         &bodies,
         json!({ "objects": count(plan).await? }),
     ))
-}
-
-fn refused(error: &QueryError) -> ApiError {
-    ApiError::bad_request(error.to_string())
 }
 
 /// The number of objects that the query selects, counted in the index.

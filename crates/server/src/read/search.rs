@@ -15,7 +15,7 @@ use fleetdex_core::{
     model::{Gvk, StoreName, split_api_version},
     query::{
         Cursor, Facet, Permitted, Query, RankPosition, RankedHit, RankedPage, RankedQuery,
-        ResourceName, dsl::ranked_body, ranked::MAX_FACET_VALUES,
+        ResourceName, ranked::MAX_FACET_VALUES,
     },
 };
 use fleetdex_limits::fair_semaphore::FairPermit;
@@ -23,7 +23,7 @@ use fleetdex_query_api::{
     answer::{Explanation, FacetCount, FacetCounts, ListMetadata},
     question::{ListRequest, SearchRequest},
 };
-use fleetdex_store::IndexReader;
+use fleetdex_store::{IndexReader, explain::ranked_page};
 use futures::{FutureExt, future::try_join_all};
 use jiff::Timestamp;
 use serde_json::json;
@@ -120,7 +120,7 @@ pub async fn explain(
     let mut bodies = Vec::new();
     for (_, queries) in queries.into_values() {
         let ranked = ranked(kinds, request, &queries, None);
-        let body = ranked_body(&ranked);
+        let body = ranked_page(&ranked);
         bodies.push(body.map_err(|error| ApiError::bad_request(error.to_string()))?);
     }
     Ok((Explanation::of(bodies), warnings.into_iter().collect()))

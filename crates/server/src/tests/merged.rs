@@ -8,7 +8,8 @@ use fleetdex_core::{
     query::{Query, ResourceName, Selectable},
 };
 use fleetdex_store::{
-    IndexReader, IndexRevision, IndexWriter as _, StoreError,
+    DocumentWriter as _, IndexReader, IndexRevision, RevisionStore as _, StoreError,
+    VisibleResources,
     bulk::Write,
     changes::Sequence,
     fake::PreparedReader,
@@ -47,7 +48,10 @@ impl Part {
         let mut revisions = BTreeMap::new();
         for name in clusters {
             let revision = memory.open(&cluster(name), None, 0).await.unwrap();
-            memory.activate(&revision).await.unwrap();
+            memory
+                .activate(&revision, &VisibleResources::All)
+                .await
+                .unwrap();
             revisions.insert((*name).to_owned(), revision);
         }
         Self { memory, revisions }

@@ -10,7 +10,9 @@ use fleetdex_core::{
     query::ResourceName,
 };
 use fleetdex_interpreter::image;
-use fleetdex_store::{IndexWriter as _, bulk::Write, memory::Memory};
+use fleetdex_store::{
+    DocumentWriter as _, RevisionStore as _, VisibleResources, bulk::Write, memory::Memory,
+};
 use serde_json::{Value, json};
 
 use super::{app, body, get, refusal, send};
@@ -71,7 +73,10 @@ pub(crate) async fn fleet() -> Catalog {
     catalog.add_registry("workloads");
     for (name, day) in [("member1", 1), ("member2", 2)] {
         let revision = memory.open(&cluster(name), None, 0).await.unwrap();
-        memory.activate(&revision).await.unwrap();
+        memory
+            .activate(&revision, &VisibleResources::All)
+            .await
+            .unwrap();
         for (kind, object) in objects(day) {
             let (group, kind, plural, namespaced) = KINDS[kind];
             let served = served(Gvk::new(group, "v1", kind), plural, namespaced, &[]);

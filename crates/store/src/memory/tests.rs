@@ -10,8 +10,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::*;
 use crate::{
-    Checkpoint, Checkpoints, Extent, IndexReader as _, IndexRevision, IndexWriter as _, KindExtent,
-    StoredVersion,
+    Checkpoint, CheckpointStore as _, Checkpoints, DocumentVersions as _, DocumentWriter as _,
+    Extent, IndexReader as _, IndexRevision, KindExtent, RevisionStore as _, StoredVersion,
+    VisibleResources,
     bulk::{Verdict, Write},
 };
 
@@ -55,7 +56,10 @@ fn write(revision: &IndexRevision, number: usize, version: u64, app: Option<&str
 
 async fn live(memory: &Memory, name: &str) -> IndexRevision {
     let revision = memory.open(&cluster(name), None, 0).await.unwrap();
-    memory.activate(&revision).await.unwrap();
+    memory
+        .activate(&revision, &VisibleResources::All)
+        .await
+        .unwrap();
     revision
 }
 
@@ -82,7 +86,10 @@ async fn what_is_complete_of_a_first_revision_is_seen_before_the_rest_and_told_t
         ResourceName::new("", "nodes"),
         ResourceName::new("", "pods"),
     );
-    memory.show(&first, &[nodes.clone()].into()).await.unwrap();
+    memory
+        .activate(&first, &VisibleResources::Only([nodes.clone()].into()))
+        .await
+        .unwrap();
     memory
         .write(&[write(&first, 2, 6, Some("web"))])
         .await
@@ -98,13 +105,19 @@ async fn what_is_complete_of_a_first_revision_is_seen_before_the_rest_and_told_t
         "as long as it is filled, no more is answered than before"
     );
     memory.drop_revision(&other).await.unwrap();
-    memory.show(&first, &[pods.clone()].into()).await.unwrap();
+    memory
+        .activate(&first, &VisibleResources::Only([pods.clone()].into()))
+        .await
+        .unwrap();
     assert_eq!(count(&memory, "").await, 2);
     memory
         .write(&[write(&first, 3, 7, Some("web"))])
         .await
         .unwrap();
-    memory.activate(&first).await.unwrap();
+    memory
+        .activate(&first, &VisibleResources::All)
+        .await
+        .unwrap();
     let mut kinds = Vec::new();
     while kinds.len() < 3 {
         kinds.extend(watch.next().await.unwrap().iter().map(|event| event.kind));
@@ -139,7 +152,10 @@ async fn a_revision_is_seen_when_it_is_live_and_takes_the_place_of_the_one_befor
         .await
         .unwrap();
     assert_eq!(count(&memory, "").await, 0, "it is not live yet");
-    memory.activate(&first).await.unwrap();
+    memory
+        .activate(&first, &VisibleResources::All)
+        .await
+        .unwrap();
     assert_eq!(count(&memory, "").await, 2);
     let same = memory.open(&cluster("a"), Some("uid"), 0).await.unwrap();
     assert_eq!((&same.id, same.live), (&first.id, true));
@@ -169,7 +185,10 @@ async fn a_revision_is_seen_when_it_is_live_and_takes_the_place_of_the_one_befor
         2,
         "the old one answers as long as the new one is filled"
     );
-    memory.activate(&next).await.unwrap();
+    memory
+        .activate(&next, &VisibleResources::All)
+        .await
+        .unwrap();
     assert_eq!(
         (count(&memory, "").await, count(&memory, "app=api").await),
         (1, 1)
@@ -446,7 +465,10 @@ async fn clusters_that_come_and_go_are_events_like_any_others() {
         write(&revision, 3, 5, Some("web")),
     ];
     memory.write(&writes).await.unwrap();
-    memory.activate(&revision).await.unwrap();
+    memory
+        .activate(&revision, &VisibleResources::All)
+        .await
+        .unwrap();
     let next_events = async |watch: &mut Watch| {
         let events = watch.next().await.unwrap();
         events
@@ -592,7 +614,10 @@ async fn every_page_holds_only_what_the_question_may_show() {
             .map(|number| write(&revision, number, 1, Some("web")))
             .collect();
         memory.write(&writes).await.unwrap();
-        memory.activate(&revision).await.unwrap();
+        memory
+            .activate(&revision, &VisibleResources::All)
+            .await
+            .unwrap();
     }
     let only = |clusters: Option<&str>, namespaces: Option<&str>| {
         let grant = fleetdex_core::query::Grant {
@@ -655,7 +680,10 @@ async fn the_names_of_views_cannot_be_guessed() {
         )
         .await
         .unwrap();
-    memory.activate(&revision).await.unwrap();
+    memory
+        .activate(&revision, &VisibleResources::All)
+        .await
+        .unwrap();
     let mut names = Vec::new();
     for _ in 0..4 {
         names.push(
@@ -693,7 +721,10 @@ async fn filled() -> Memory {
         )
         .await
         .unwrap();
-    memory.activate(&revision).await.unwrap();
+    memory
+        .activate(&revision, &VisibleResources::All)
+        .await
+        .unwrap();
     memory
 }
 

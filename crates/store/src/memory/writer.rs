@@ -1,9 +1,12 @@
 //! The writing side of the embedded store.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use async_trait::async_trait;
-use fleetdex_core::{model::ClusterName, query::ResourceName};
+use fleetdex_core::model::ClusterName;
 use parking_lot::RwLockWriteGuard;
 
 use super::{
@@ -11,7 +14,9 @@ use super::{
     revisions::{RevisionIdentity, StoredRevisions},
 };
 use crate::{
-    Checkpoints, Extent, IndexRevision, IndexWriter, StoreError, StoredVersion, Visit,
+    ChangeLogWriter, CheckpointStore, Checkpoints, DocumentVersions, DocumentWriter, Extent,
+    IndexRevision, IndexSharing, IndexWriter, MadeBy, RevisionStore, StoreError, StoredVersion,
+    VisibleResources, Visit,
     bulk::{Verdict, Write},
     changes::Change,
     document::StoredDocument,
@@ -24,20 +29,7 @@ use crate::{
 const WRITES_AT_ONCE: usize = 200;
 
 #[async_trait]
-impl IndexWriter for Memory {
-    async fn prepare(&self) -> Result<(), StoreError> {
-        Ok(())
-    }
-
-    async fn lost(&self, revisions: &[IndexRevision]) -> Result<BTreeSet<ClusterName>, StoreError> {
-        let stored = self.shared.read();
-        Ok(revisions
-            .iter()
-            .filter(|revision| !stored.is_intact(revision))
-            .map(|revision| revision.cluster.clone())
-            .collect())
-    }
-
+impl RevisionStore for Memory {
     async fn open(
         &self,
         cluster: &ClusterName,
@@ -51,11 +43,16 @@ impl IndexWriter for Memory {
         Ok(self.shared.lock().open(cluster, identity, above))
     }
 
-    async fn activate(&self, revision: &IndexRevision) -> Result<(), StoreError> {
+    async fn activate(
+        &self,
+        revision: &IndexRevision,
+        visible: &VisibleResources,
+    ) -> Result<(), StoreError> {
         let (shared, revision) = (Arc::clone(&self.shared), revision.clone());
+        let visible = visible.clone();
         let activated = blocking(move || {
             let mut revisions = shared.lock();
-            let activated = revisions.activate(&revision)?;
+            let activated = revisions.activate(&revision, &visible)?;
             shared.publish(revisions, &activated.changes);
             Some(activated.removed)
         });
@@ -67,36 +64,59 @@ impl IndexWriter for Memory {
         }
     }
 
-    async fn show(
-        &self,
-        revision: &IndexRevision,
-        resources: &BTreeSet<ResourceName>,
-    ) -> Result<(), StoreError> {
-        let (shared, revision, resources) = (
-            Arc::clone(&self.shared),
-            revision.clone(),
-            resources.clone(),
-        );
-        let shown = blocking(move || {
-            let mut revisions = shared.lock();
-            let shown = revisions.show(&revision, &resources)?;
-            shared.publish(revisions, &shown.changes);
-            Some(())
-        });
-        shown
-            .await?
-            .ok_or_else(|| StoreError::Embedded("the index revision is gone".to_owned()))
+    async fn lost(&self, revisions: &[IndexRevision]) -> Result<BTreeSet<ClusterName>, StoreError> {
+        let stored = self.shared.read();
+        Ok(revisions
+            .iter()
+            .filter(|revision| !stored.is_intact(revision))
+            .map(|revision| revision.cluster.clone())
+            .collect())
     }
 
     async fn revisions(&self) -> Result<Vec<IndexRevision>, StoreError> {
         Ok(self.shared.read().all())
     }
 
+    /// None outlives a restart.
+    async fn identities(&self) -> Result<BTreeMap<ClusterName, String>, StoreError> {
+        Ok(BTreeMap::new())
+    }
+
+    async fn drop_revision(&self, revision: &IndexRevision) -> Result<(), StoreError> {
+        let (shared, revision) = (Arc::clone(&self.shared), revision.clone());
+        blocking(move || {
+            let mut revisions = shared.lock();
+            let dropped = revisions.drop_revision(&revision);
+            shared.publish(revisions, &dropped.changes);
+        })
+        .await
+    }
+
+    async fn drop_cluster(&self, cluster: &ClusterName) -> Result<(), StoreError> {
+        let (shared, cluster) = (Arc::clone(&self.shared), cluster.clone());
+        blocking(move || {
+            let mut revisions = shared.lock();
+            let dropped = revisions.drop_cluster(&cluster);
+            shared.publish(revisions, &dropped.changes);
+        })
+        .await
+    }
+
+    async fn retire(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl DocumentWriter for Memory {
     async fn write(&self, writes: &[Write]) -> Result<Vec<Verdict>, StoreError> {
         let (shared, writes) = (Arc::clone(&self.shared), writes.to_vec());
         blocking(move || shared.write(&writes)).await
     }
+}
 
+#[async_trait]
+impl DocumentVersions for Memory {
     async fn visit_versions(
         &self,
         revision: &IndexRevision,
@@ -124,6 +144,15 @@ impl IndexWriter for Memory {
         Ok(())
     }
 
+    async fn has_documents_made_by(
+        &self,
+        _: &IndexRevision,
+        _: &Extent,
+        made_by: &MadeBy<'_>,
+    ) -> Result<bool, StoreError> {
+        Ok(matches!(made_by, MadeBy::OtherRules(_)))
+    }
+
     /// The documents that were written as fallback documents: this store refuses none.
     async fn rejected(
         &self,
@@ -147,7 +176,10 @@ impl IndexWriter for Memory {
             documents.filter(|document| is_within(extent, document) && is_rejected(document));
         Ok(found.map(|document| Arc::from(&*document.id())).collect())
     }
+}
 
+#[async_trait]
+impl CheckpointStore for Memory {
     async fn checkpoints(&self, cluster: &ClusterName) -> Result<Option<Checkpoints>, StoreError> {
         Ok(self.shared.read().checkpoints(cluster))
     }
@@ -156,33 +188,24 @@ impl IndexWriter for Memory {
         self.shared.lock().save_checkpoints(checkpoints);
         Ok(())
     }
+}
 
-    async fn drop_revision(&self, revision: &IndexRevision) -> Result<(), StoreError> {
-        let (shared, revision) = (Arc::clone(&self.shared), revision.clone());
-        blocking(move || {
-            let mut revisions = shared.lock();
-            let dropped = revisions.drop_revision(&revision);
-            shared.publish(revisions, &dropped.changes);
-        })
-        .await
-    }
+#[async_trait]
+impl ChangeLogWriter for Memory {
+    /// No other process writes it.
+    fn hand_over(&self, _: &ClusterName) {}
 
-    async fn retire(&self) -> Result<(), StoreError> {
-        Ok(())
-    }
-
-    async fn drop_cluster(&self, cluster: &ClusterName) -> Result<(), StoreError> {
-        let (shared, cluster) = (Arc::clone(&self.shared), cluster.clone());
-        blocking(move || {
-            let mut revisions = shared.lock();
-            let dropped = revisions.drop_cluster(&cluster);
-            shared.publish(revisions, &dropped.changes);
-        })
-        .await
-    }
+    /// No other process reads it.
+    async fn close_change_log(&self) {}
 
     fn expire_watches(&self) {
         self.shared.log.restart();
+    }
+}
+
+impl IndexWriter for Memory {
+    fn index_sharing(&self) -> Option<&dyn IndexSharing> {
+        None
     }
 }
 

@@ -13,16 +13,20 @@ use serde_json::Value;
 use tokio::sync::RwLock;
 
 use super::{
-    client::{Call, Client, unparsable},
-    contexts::ListContexts,
+    connection::{
+        client::{Call, Client, unparsable},
+        responses::{Purpose, ResponseBudget},
+        transport::OpenSearchService,
+    },
     feed::Feed,
-    index_template::IndexSettings,
-    placement::{Placement, PlacementRules},
-    policy_exclusion::PolicyExclusion,
-    refresh::Refresher,
-    responses::{Purpose, ResponseBudget},
-    search_response::{Lack, SearchResponse, Source},
-    transport::OpenSearchService,
+    indices::{
+        index_settings::IndexSettings, policy_exclusion::PolicyExclusion, refresh::Refresher,
+    },
+    read::{
+        contexts::ListContexts,
+        search_response::{Lack, SearchResponse, Source},
+    },
+    sharing::placement::{Placement, PlacementRules},
 };
 use crate::{StoreError, changes::Sequence};
 

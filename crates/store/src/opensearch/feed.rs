@@ -11,6 +11,10 @@
 //! every change, or has to list again. Every uncertainty ends in the latter.
 
 mod batch;
+pub(crate) mod log_documents;
+pub(crate) mod previous_state;
+pub(crate) mod revision_diff;
+mod state;
 mod swap;
 mod unacknowledged;
 
@@ -27,6 +31,7 @@ use fleetdex_core::{
     query::ResourceName,
 };
 use parking_lot::{Mutex, MutexGuard};
+use state::FeedState;
 pub(super) use swap::RevisionSwap;
 use tokio::{
     sync::watch,
@@ -36,7 +41,7 @@ use tokio_util::task::AbortOnDropHandle;
 pub(super) use unacknowledged::PreviousState;
 use unacknowledged::UnacknowledgedWrites;
 
-use super::{client::BULK_TIMEOUT, log_documents::DocumentPacking, refresh::Refresher};
+use super::{connection::client::BULK_TIMEOUT, indices::refresh::Refresher};
 use crate::{
     IndexRevision,
     changes::{Bounds, Change, Log, Sequence},
@@ -89,28 +94,6 @@ struct FeedInner {
     state: Mutex<FeedState>,
     refresher: Mutex<Option<Refresher>>,
     task: Mutex<Option<AbortOnDropHandle<()>>>,
-}
-
-#[derive(Debug)]
-struct FeedState {
-    used: Instant,
-    /// When the feed was started last.
-    started: Instant,
-    /// How often it was started.
-    starts: u64,
-    packing: Arc<DocumentPacking>,
-    /// The write aliases of the revisions that answer queries.
-    live: BTreeMap<ClusterName, IndexName>,
-    /// The visible resources of revisions that are not complete.
-    visible: BTreeMap<IndexName, BTreeSet<ResourceName>>,
-    /// Revisions that are about to answer queries, with what was written to them meanwhile.
-    pending: BTreeMap<IndexName, Vec<Change>>,
-    /// Swaps that have not ended.
-    swaps: usize,
-    /// Objects with writes of unknown outcome.
-    unacknowledged: UnacknowledgedWrites,
-    /// When an untracked write was last left without an outcome.
-    last_uncertain: Option<Instant>,
 }
 
 impl Feed {
@@ -242,38 +225,6 @@ impl Feed {
         let mut state = self.0.lock();
         state.live.insert(cluster.clone(), target.clone());
         state.set_visible(target, visible_resources);
-    }
-}
-
-impl FeedState {
-    fn set_live(
-        &mut self,
-        cluster: &ClusterName,
-        target: Option<&IndexName>,
-        visible_resources: Option<BTreeSet<ResourceName>>,
-    ) {
-        if let Some(target) = target {
-            self.set_visible(target, visible_resources);
-        }
-        let earlier = match target {
-            Some(target) => self.live.insert(cluster.clone(), target.clone()),
-            None => self.live.remove(cluster),
-        };
-        if let Some(earlier) = earlier.filter(|earlier| Some(earlier) != target) {
-            self.unacknowledged.forget_index(&earlier);
-            self.visible.remove(&earlier);
-        }
-    }
-
-    fn set_visible(
-        &mut self,
-        target: &IndexName,
-        visible_resources: Option<BTreeSet<ResourceName>>,
-    ) {
-        match visible_resources {
-            Some(resources) => drop(self.visible.insert(target.clone(), resources)),
-            None => drop(self.visible.remove(target)),
-        }
     }
 }
 

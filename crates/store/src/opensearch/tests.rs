@@ -5,17 +5,17 @@ use std::{sync::Arc, time::Duration};
 use bytes::Bytes;
 use fleetdex_core::{
     model::{Gvk, IndexPrefix},
-    query::{
-        Grant, GroupKey, Permitted, Query, Requester, ResourceName, Selectable, composite::PAGE,
-    },
+    query::{Grant, GroupKey, Permitted, Query, Requester, ResourceName, Selectable},
 };
 use http::{Method, Request, Response};
 use parking_lot::Mutex;
 use serde_json::json;
 use tower::{service_fn, util::BoxCloneSyncService};
 
-use super::{Engine, EngineOptions, IndexSettings, ListContexts, PlacementRules};
-use crate::{Extent, IndexReader as _, IndexRevision, IndexWriter as _, StoreError};
+use super::{
+    Engine, EngineOptions, IndexSettings, ListContexts, PlacementRules, dsl::composite::PAGE,
+};
+use crate::{DocumentVersions as _, Extent, IndexReader as _, IndexRevision, StoreError};
 
 /// An engine that finds three pods everywhere, and what it asks. Searches of points in time do not answer if `hangs`.
 fn recorded(hangs: bool) -> (Engine, Arc<Mutex<Vec<String>>>) {

@@ -57,8 +57,8 @@ impl HealthChecks {
         let (checked, movable) = (revisions.all(), revisions.movable());
         self.running.spawn(async move {
             let lost = store.lost(&checked).await;
-            let misplaced = match &lost {
-                Ok(lost) if lost.is_empty() => store.misplaced(&movable).await,
+            let misplaced = match (&lost, store.index_sharing()) {
+                (Ok(lost), Some(sharing)) if lost.is_empty() => sharing.misplaced(&movable).await,
                 _ => Ok(BTreeSet::new()),
             };
             IndexHealth {

@@ -10,11 +10,8 @@ use std::{
     time::Duration,
 };
 
-use fleetdex_core::{
-    model::{ClusterName, IndexName},
-    query::ResourceName,
-};
-use fleetdex_store::{IndexRevision, IndexWriter, StoreError};
+use fleetdex_core::model::{ClusterName, IndexName};
+use fleetdex_store::{IndexRevision, IndexWriter, StoreError, VisibleResources};
 use fleetdex_telemetry::metrics::StoreMetrics;
 use parking_lot::Mutex;
 use tokio::{
@@ -168,25 +165,21 @@ impl IndexRevisions {
         self.clusters.lock().open.get(cluster)?.revision()
     }
 
-    /// Makes a complete index revision live, so that it answers queries.
-    pub async fn activate(&self, revision: &IndexRevision) -> Result<(), StoreError> {
-        self.store.opened().await.activate(revision).await?;
-        if let Some(open) = self.open_at(&revision.target) {
-            open.is_live.store(true, Ordering::Release);
-        }
-        self.changed.notify_one();
-        Ok(())
-    }
-
-    /// Makes complete resources of the first index revision of a cluster visible to queries.
-    pub async fn show(
+    /// Answers queries from a complete index revision, or about the complete resources of the first
+    /// one of a cluster.
+    pub async fn activate(
         &self,
         revision: &IndexRevision,
-        resources: &BTreeSet<ResourceName>,
+        visible: &VisibleResources,
     ) -> Result<(), StoreError> {
-        self.store.opened().await.show(revision, resources).await?;
+        self.store.opened().await.activate(revision, visible).await?;
         if let Some(open) = self.open_at(&revision.target) {
-            open.shown.lock().extend(resources.iter().cloned());
+            match visible {
+                VisibleResources::All => open.is_live.store(true, Ordering::Release),
+                VisibleResources::Only(resources) => {
+                    open.shown.lock().extend(resources.iter().cloned());
+                }
+            }
         }
         self.changed.notify_one();
         Ok(())

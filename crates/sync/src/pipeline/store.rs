@@ -136,14 +136,15 @@ impl PipelineStore {
     /// Notes how many clusters are planned, by which the store decides where their documents are.
     pub fn expect_clusters(&self, clusters: usize) {
         self.clusters.store(clusters, Ordering::Relaxed);
-        if let Some(writer) = self.writer() {
-            writer.expect_clusters(clusters);
+        let writer = self.writer();
+        if let Some(sharing) = writer.as_ref().and_then(|writer| writer.index_sharing()) {
+            sharing.expect_clusters(clusters);
         }
     }
 
     /// The use of shards in the store, if it is known and limited.
     pub fn shard_use(&self) -> Option<ShardUse> {
-        self.writer()?.shard_use()
+        self.writer()?.index_sharing()?.shard_use()
     }
 
     /// The UIDs of the clusters whose documents the store held when it was last opened.
@@ -176,7 +177,9 @@ impl PipelineStore {
     pub(super) fn set_open(&self, store: OpenedStore) {
         self.set_available(Ok(()));
         let clusters = self.clusters.load(Ordering::Relaxed);
-        store.writer.expect_clusters(clusters);
+        if let Some(sharing) = store.writer.index_sharing() {
+            sharing.expect_clusters(clusters);
+        }
         *self.open.lock() = Some(store);
         self.opened.notify_waiters();
     }

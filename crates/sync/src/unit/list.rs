@@ -9,7 +9,7 @@ use fleetdex_core::{
     model::{Document, NameHash, Object, ObjectError, Unit, Version, quoted},
     planted::{Bug, planted},
 };
-use fleetdex_store::{Extent, StoreError, StoredVersion};
+use fleetdex_store::{Extent, MadeBy, StoreError, StoredVersion};
 use fleetdex_telemetry::{Traces, traces::within};
 
 use super::{
@@ -141,8 +141,9 @@ impl UnitRunner {
         // What a webhook says of an object is asked for when it is written.
         let asks_webhook = self.task.enrichment.is_some() && rules_hash.is_some();
         if self.writes_again && !asks_webhook {
+            let other_rules = rules_hash.map_or(MadeBy::AnyRules, MadeBy::OtherRules);
             self.writes_again = store
-                .has_documents_of_other_rules(&self.revision, &extent, rules_hash)
+                .has_documents_made_by(&self.revision, &extent, &other_rules)
                 .await?;
         }
         self.list.stored = known;

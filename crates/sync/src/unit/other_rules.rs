@@ -2,7 +2,7 @@
 //! those.
 
 use fleetdex_interpreter::rules::KindRules;
-use fleetdex_store::{Extent, IndexRevision, KindExtent, StoreError};
+use fleetdex_store::{Extent, IndexRevision, KindExtent, MadeBy, StoreError};
 
 use super::{
     end::{Interruption, UnitEnd},
@@ -61,7 +61,7 @@ impl UnitTask {
         });
         let store = self.sink.pipeline.store.opened().await;
         if store
-            .has_documents_of_rules(revision, &extent, hash)
+            .has_documents_made_by(revision, &extent, &MadeBy::Rules(hash))
             .await?
         {
             rules.note_status();

@@ -13,7 +13,9 @@ use fleetdex_interpreter::{
     rules::{KindRules, RuleSet},
     script::ArgoHealth,
 };
-use fleetdex_store::{Extent, IndexReader as _, IndexRevision, IndexWriter as _, memory::Memory};
+use fleetdex_store::{
+    DocumentVersions as _, Extent, IndexReader as _, IndexRevision, memory::Memory,
+};
 use fleetdex_telemetry::{Metrics, Traces};
 use futures::StreamExt as _;
 use http::{Request, Response, header::ACCEPT};

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use fleetdex_core::model::index_fields;
 use serde_json::{Value, json};
 
 use super::{
@@ -47,10 +48,10 @@ pub(super) fn document_filter(
 }
 
 fn query_filter(rights: &QueryRights) -> Vec<Value> {
-    let groups = terms("search.group", &rights.groups);
+    let groups = terms(index_fields::GROUP, &rights.groups);
     groups
         .into_iter()
-        .chain(terms("cluster", &rights.clusters))
+        .chain(terms(index_fields::CLUSTER, &rights.clusters))
         .collect()
 }
 
@@ -63,17 +64,17 @@ fn alternatives(rights: &SubjectRights) -> Vec<Vec<Value>> {
     in_namespaces.retain(|resources, _| !rights.everywhere.contains(resources));
     for (resources, namespaces) in in_namespaces {
         let mut filter = resources_filter(resources);
-        filter.push(json!({ "terms": { "metadata.namespace": namespaces } }));
+        filter.push(json!({ "terms": { (index_fields::NAMESPACE): namespaces } }));
         all.push(filter);
     }
     all
 }
 
 fn resources_filter(resources: &ListedResources) -> Vec<Value> {
-    let groups = terms("search.group", &resources.groups);
+    let groups = terms(index_fields::GROUP, &resources.groups);
     groups
         .into_iter()
-        .chain(terms("search.resource", &resources.plurals))
+        .chain(terms(index_fields::RESOURCE, &resources.plurals))
         .collect()
 }
 

@@ -5,6 +5,7 @@ use serde::de::Error as _;
 
 use crate::model::{
     ClusterName, Interpretation, JsonScanner, ScanFault,
+    index_fields::{self, members},
     json::{Json, RawMembers, write_key, write_members, write_text},
     well_known::{CLUSTER_ANNOTATION, DOCUMENT_KEYS},
 };
@@ -43,11 +44,11 @@ impl HitSource {
 
 fn restored(document: &RawMembers<'_>) -> Result<Restored, serde_json::Error> {
     let cluster = document
-        .get("cluster")
-        .ok_or_else(|| serde_json::Error::missing_field("cluster"))?;
+        .get(index_fields::CLUSTER)
+        .ok_or_else(|| serde_json::Error::missing_field(index_fields::CLUSTER))?;
     let cluster: ClusterName = serde_json::from_str(cluster)?;
-    let search = RawMembers::parse(document.get("search").unwrap_or("{}"))?;
-    let native = RawMembers::parse(search.get("native").unwrap_or("{}"))?;
+    let search = RawMembers::parse(document.get(index_fields::SEARCH).unwrap_or("{}"))?;
+    let native = RawMembers::parse(search.get(members::NATIVE).unwrap_or("{}"))?;
     let members = || {
         let all = document.0.iter();
         all.filter(|(key, _)| !DOCUMENT_KEYS.contains(&&*key.0))

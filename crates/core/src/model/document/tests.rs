@@ -1,8 +1,12 @@
 use serde_json::{Value, json};
 
-use super::*;
-use crate::model::{CLUSTER_ANNOTATION, FieldPath, Gvk};
-use crate::model::{Interpretation, encode_sort_key};
+use super::{leaf_terms::stored_value, *};
+use crate::model::{
+    CLUSTER_ANNOTATION, FieldPath, FieldType, Gvk, Interpret, Interpretation, JsonTree,
+    MAX_FIELD_VALUE_BYTES, MemberMask, Object, Projection, Quantity, Resource, SelectableField,
+    encode_sort_key, number, quantity, sort_field,
+    well_known::{LAST_APPLIED, REDACTED_ANNOTATION},
+};
 
 fn resource(api_version: &str, kind: &str, plural: &str) -> Resource {
     Resource {

@@ -14,7 +14,10 @@ use fleetdex_query_api::{
     question::{self, Question},
     uri::RequestUri,
 };
-use fleetdex_store::{IndexRevision, IndexWriter as _, bulk::Write, memory::Memory};
+use fleetdex_store::{
+    DocumentWriter as _, IndexRevision, RevisionStore as _, VisibleResources, bulk::Write,
+    memory::Memory,
+};
 use futures::{Stream, StreamExt, future::ready};
 use serde_json::{Value, json};
 use tokio::sync::watch;
@@ -43,7 +46,10 @@ impl Fleet {
             .open(&fake::cluster("member1"), None, 0)
             .await
             .unwrap();
-        memory.activate(&revision).await.unwrap();
+        memory
+            .activate(&revision, &VisibleResources::All)
+            .await
+            .unwrap();
         let catalog = watch::Sender::new(Arc::new(fake::catalog(Arc::new(memory.clone()))));
         Self {
             memory,

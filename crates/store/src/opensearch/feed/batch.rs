@@ -6,17 +6,17 @@ use fleetdex_core::model::IndexName;
 
 use super::{
     Feed, FeedPhase,
+    log_documents::DocumentPacking,
     unacknowledged::{IndexedId, PreviousState},
 };
 use crate::{
     bulk::{Verdict, Write},
     changes::InFlightWrite,
-    opensearch::log_documents::DocumentPacking,
 };
 
 impl Feed {
     /// Registers a batch that is about to be written.
-    pub(in crate::opensearch) fn begin_batch(&self, writes: &[Write]) -> TrackedBatch {
+    pub(crate) fn begin_batch(&self, writes: &[Write]) -> TrackedBatch {
         let state = self.0.lock();
         let mut tracked = Vec::new();
         if *self.0.phase.borrow() != FeedPhase::Inactive {
@@ -43,10 +43,10 @@ impl Feed {
 }
 
 /// A batch in flight.
-pub(in crate::opensearch) struct TrackedBatch {
+pub(crate) struct TrackedBatch {
     pub(super) feed: Feed,
     /// Positions of the writes whose outcome is recorded.
-    pub(in crate::opensearch) tracked: Vec<usize>,
+    pub(crate) tracked: Vec<usize>,
     pub(super) packing: Arc<DocumentPacking>,
     pub(super) is_settled: bool,
     pub(super) _in_flight: InFlightWrite,
@@ -64,7 +64,7 @@ impl Drop for TrackedBatch {
 impl TrackedBatch {
     /// Records the outcome of a batch. `before` holds the previous states of the tracked writes, in
     /// their order.
-    pub(in crate::opensearch) async fn settle(
+    pub(crate) async fn settle(
         mut self,
         writes: &[Write],
         verdicts: &[Verdict],
@@ -137,11 +137,7 @@ impl TrackedBatch {
 
     /// Records that no response came: some of the batch may have been applied. All of it, or
     /// something newer, will be sent again.
-    pub(in crate::opensearch) async fn fail(
-        mut self,
-        writes: &[Write],
-        before: Vec<PreviousState>,
-    ) {
+    pub(crate) async fn fail(mut self, writes: &[Write], before: Vec<PreviousState>) {
         if self.tracked.is_empty() {
             self.is_settled = true;
             return self.feed.note_uncertain();
@@ -168,11 +164,11 @@ impl TrackedBatch {
     }
 
     /// Discards a batch of which nothing was sent.
-    pub(in crate::opensearch) fn cancel(mut self) {
+    pub(crate) fn cancel(mut self) {
         self.is_settled = true;
     }
 
-    pub(in crate::opensearch) fn packing(&self) -> &Arc<DocumentPacking> {
+    pub(crate) fn packing(&self) -> &Arc<DocumentPacking> {
         &self.packing
     }
 }

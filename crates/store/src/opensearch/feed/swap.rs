@@ -9,16 +9,15 @@ use fleetdex_core::{
 };
 use tokio::time::timeout;
 
-use super::{Feed, FeedPhase, FeedState, MAX_IN_FLIGHT, is_visible};
-use crate::{
-    changes::{Change, Log},
-    opensearch::log_documents::DocumentPacking,
+use super::{
+    Feed, FeedPhase, MAX_IN_FLIGHT, is_visible, log_documents::DocumentPacking, state::FeedState,
 };
+use crate::changes::{Change, Log};
 
 impl Feed {
     /// Begins a swap of the queries of a cluster to `new`, or to nothing; with `visible_resources`,
     /// only of queries about these. `None` if the feed is inactive.
-    pub(in crate::opensearch) fn begin_swap(
+    pub(crate) fn begin_swap(
         &self,
         cluster: &ClusterName,
         new: Option<&IndexName>,
@@ -55,7 +54,7 @@ impl Feed {
 
     /// Records what answers the queries of a cluster after a swap that the feed did not track.
     /// Neither does it record the batches for `new` that are in flight now.
-    pub(in crate::opensearch) fn end_untracked(
+    pub(crate) fn end_untracked(
         &self,
         cluster: &ClusterName,
         new: Option<&IndexName>,
@@ -71,18 +70,18 @@ impl Feed {
 }
 
 /// A step that changes which revision answers the queries of a cluster.
-pub(in crate::opensearch) struct RevisionSwap {
+pub(crate) struct RevisionSwap {
     feed: Feed,
     cluster: ClusterName,
     /// The write alias of the revision that answered them, if known.
-    pub(in crate::opensearch) old: Option<IndexName>,
+    pub(crate) old: Option<IndexName>,
     new: Option<IndexName>,
     /// The resources of `new` that queries see; absent: all.
     visible_resources: Option<BTreeSet<ResourceName>>,
     /// The number of its gap in the log.
     step: u64,
     /// The resources that are watched, whose differences are logged.
-    pub(in crate::opensearch) tracked: BTreeSet<ResourceName>,
+    pub(crate) tracked: BTreeSet<ResourceName>,
     packing: Arc<DocumentPacking>,
     /// Whether every difference of these has been logged.
     is_complete: bool,
@@ -91,28 +90,28 @@ pub(in crate::opensearch) struct RevisionSwap {
 
 impl RevisionSwap {
     /// Waits for the writes in flight.
-    pub(in crate::opensearch) async fn wait_for_writes(&mut self) {
+    pub(crate) async fn wait_for_writes(&mut self) {
         let in_flight = self.feed.0.log.in_flight();
         self.is_complete &= timeout(MAX_IN_FLIGHT, in_flight.wait_for_earlier())
             .await
             .is_ok();
     }
 
-    pub(in crate::opensearch) fn packing(&self) -> &Arc<DocumentPacking> {
+    pub(crate) fn packing(&self) -> &Arc<DocumentPacking> {
         &self.packing
     }
 
-    pub(in crate::opensearch) fn log(&self) -> &Log {
+    pub(crate) fn log(&self) -> &Log {
         &self.feed.0.log
     }
 
     /// Marks the differences as incomplete: subscribers will have to list again.
-    pub(in crate::opensearch) fn mark_incomplete(&mut self) {
+    pub(crate) fn mark_incomplete(&mut self) {
         self.is_complete = false;
     }
 
     /// Ends the swap: queries are answered from `new`.
-    pub(in crate::opensearch) fn finish(mut self) {
+    pub(crate) fn finish(mut self) {
         let mut state = self.feed.0.lock();
         state.set_live(
             &self.cluster,
@@ -167,7 +166,9 @@ mod tests {
         bulk::{Verdict, Write},
         changes::Sequence,
         opensearch::{
-            client::Client, feed::REFRESH_INTERVAL, refresh::Refresher, responses::ResponseBudget,
+            connection::{client::Client, responses::ResponseBudget},
+            feed::REFRESH_INTERVAL,
+            indices::refresh::Refresher,
         },
     };
 

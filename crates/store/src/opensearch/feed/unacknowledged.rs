@@ -18,7 +18,7 @@ pub(super) type IndexedId = (IndexName, Arc<str>);
 
 /// The state of an object before a write.
 #[derive(Clone, Debug)]
-pub(in crate::opensearch) enum PreviousState {
+pub(crate) enum PreviousState {
     /// The stored document, if there was one.
     Known(Option<Arc<StoredDocument>>),
     /// It was too large to be read.

@@ -1,0 +1,4 @@
+//! Writes documents and checkpoints.
+
+mod checkpoints;
+mod writer;
