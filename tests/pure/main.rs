@@ -1,6 +1,7 @@
 //! Tests without servers: property tests, tables, and consistency of the repository and its
 //! documentation.
 
+mod architecture;
 mod book;
 mod boundaries;
 mod built_in_rules;

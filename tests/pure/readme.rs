@@ -42,7 +42,7 @@ fn every_example_manifest_is_listed_with_its_outcome() {
 
 #[test]
 fn the_readme_is_short() {
-    assert!(read("README.md").lines().count() <= 150);
+    assert!(read("README.md").split_whitespace().count() <= 1_000);
 }
 
 #[test]
