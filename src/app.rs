@@ -3,7 +3,7 @@
 
 mod args;
 mod catalog;
-pub(crate) mod control_plane;
+mod installation;
 mod registries;
 mod replicas;
 pub(crate) mod signals;
@@ -12,6 +12,7 @@ pub(crate) mod trace_export;
 use std::{sync::Arc, time::Duration};
 
 use anyhow::Context as _;
+use fleetdex_cli::ControlPlaneArgs;
 use fleetdex_clusters::{
     Clusters, ConnectionTiming,
     connect::{Network, Protocols},
@@ -54,8 +55,8 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
     args.sources.check()?;
     let trace_settings = TraceSettings::from_environment()?;
     let cancel = signals::cancel_on_signal()?;
-    let control_plane_config = control_plane::config(&args.control_plane).await?;
-    let control_plane = control_plane::client(&control_plane_config)?;
+    let control_plane_config = args.control_plane.config().await?;
+    let control_plane = ControlPlaneArgs::client(&control_plane_config)?;
     let metrics = Arc::new(Metrics::new());
     let (traces, trace_export) = TraceExport::start(trace_settings.as_ref(), &metrics)?;
     let telemetry = Telemetry {
@@ -66,7 +67,7 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
     let server = Server::bind(&args.server, args.secure_serving.is_on()).await?;
     let admin = bind_admin(&args, &telemetry).await?;
 
-    let owner = control_plane::installation_id(&control_plane).await;
+    let owner = installation::id(&control_plane).await;
     let clusters = Arc::new(connections(&args, &control_plane, cancel.child_token()));
     let changed = Arc::new(Notify::new());
     let replicas = replicas::join(&args, &control_plane_config, &changed, server.address())?;

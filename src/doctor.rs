@@ -14,6 +14,7 @@ mod stores;
 use std::{io, process::ExitCode, sync::Arc};
 
 use clap::Args;
+use fleetdex_checks::result::{CheckFormat, CheckResult, CheckStatus, print, worst};
 use fleetdex_cli::ControlPlaneArgs;
 use fleetdex_clusters::{
     secret_hosts::SecretHosts,
@@ -30,11 +31,6 @@ pub use rights::OperatorFeatures;
 use rights::operator_rights;
 use tokio::{sync::Notify, task::JoinSet};
 use tokio_util::sync::CancellationToken;
-
-use crate::{
-    app::control_plane as connection,
-    checks::result::{CheckFormat, CheckResult, CheckStatus, print, worst},
-};
 
 /// Checks what an installation depends on.
 #[derive(Args, Clone, Debug)]
@@ -89,11 +85,11 @@ pub async fn run(args: DoctorArgs) -> anyhow::Result<ExitCode> {
 }
 
 async fn check(args: &DoctorArgs) -> anyhow::Result<Vec<CheckResult>> {
-    let mut config = connection::config(&args.control_plane).await?;
+    let mut config = args.control_plane.config().await?;
     if let Some(user) = &args.impersonate {
         config.auth_info.impersonate = Some(user.clone());
     }
-    let client = connection::client(&config)?;
+    let client = ControlPlaneArgs::client(&config)?;
     let mut control_plane = control_plane::check_version(&client).await;
     let operator = operator::check_operator(&args.admin_url).await;
     let registries = control_plane::registries(&client, &mut control_plane).await;

@@ -6,11 +6,8 @@
 //! ```
 //!
 //! [`app`] runs the operator for a control plane, [`local`] the same parts for the contexts of a
-//! kubeconfig, [`doctor`] checks what an installation depends on, and [`migrate`] takes a control
-//! plane over from karmada-search.
+//! kubeconfig, and [`doctor`] checks what an installation depends on.
 
 pub mod app;
-mod checks;
 pub mod doctor;
 pub mod local;
-pub mod migrate;

@@ -6,9 +6,12 @@ mod command_line_page;
 use std::{io, path::Path, process::ExitCode, time::Duration};
 
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
-use fleetdex::{app, doctor, local, migrate};
+use fleetdex::{app, doctor, local};
 use fleetdex_cli as cli;
 use fleetdex_core::{model, terminal};
+use fleetdex_dashboards_commands as dashboards;
+use fleetdex_interpreter_workbench as interpret;
+use fleetdex_migrate as migrate;
 use fleetdex_telemetry::log::{self, LogArgs};
 
 /// Objects are parsed and encoded a fifth faster than with the allocator of glibc, and memory is given back after a first sync:
@@ -64,13 +67,13 @@ enum Command {
     /// Print the OpenSearch request that answers a query
     Explain(cli::explain::ExplainArgs),
     /// Say what an object means: its health, replicas, status or dependencies, by rules, scripts and webhooks
-    Interpret(Box<cli::interpret::InterpretArgs>),
+    Interpret(Box<interpret::InterpretArgs>),
     /// Open the web page
     Ui(cli::ui::UiArgs),
     /// Write a kubeconfig context with which kubectl uses the fleet as one cluster
     Kubeconfig(cli::kubeconfig::KubeconfigArgs),
     /// Print or install what OpenSearch Dashboards shows, or print roles for its users
-    Dashboards(cli::dashboards::DashboardsArgs),
+    Dashboards(dashboards::DashboardsArgs),
     /// Print what a store has to permit
     Store(cli::store::StoreArgs),
     /// Print the custom resource definitions, or apply them to a control plane
@@ -177,7 +180,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
             return Ok(tokio::runtime::Runtime::new()?.block_on(cli::explain::run(&args)));
         }
         Command::Interpret(args) => {
-            return Ok(tokio::runtime::Runtime::new()?.block_on(cli::interpret::run(&args)));
+            return Ok(tokio::runtime::Runtime::new()?.block_on(interpret::run(&args)));
         }
         Command::Ui(args) => {
             return Ok(tokio::runtime::Runtime::new()?.block_on(cli::ui::run(&args)));
@@ -186,7 +189,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
             return Ok(tokio::runtime::Runtime::new()?.block_on(cli::kubeconfig::run(&args)));
         }
         Command::Dashboards(args) => {
-            return Ok(tokio::runtime::Runtime::new()?.block_on(cli::dashboards::run(&args)));
+            return Ok(tokio::runtime::Runtime::new()?.block_on(dashboards::run(&args)));
         }
         Command::Store(args) => {
             return Ok(tokio::runtime::Runtime::new()?.block_on(cli::store::run(&args)));

@@ -9,7 +9,7 @@ use kube::{Api, Client, Resource as _, ResourceExt as _, api::ListParams};
 use serde_json::Value;
 
 use super::measures::check_date;
-use crate::checks::{
+use fleetdex_checks::{
     permissions::{REQUEST_TIMEOUT, Right, missing, summarized},
     result::{CheckResult, Checks},
 };

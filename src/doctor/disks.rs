@@ -6,7 +6,7 @@ use std::fmt;
 use serde_json::Value;
 
 use super::cluster_settings::ClusterSettings;
-use crate::checks::result::Checks;
+use fleetdex_checks::result::Checks;
 
 const CHECK: &str = "disks";
 const ENABLED: &str = "cluster.routing.allocation.disk.threshold_enabled";
@@ -183,7 +183,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::checks::result::CheckStatus;
+    use fleetdex_checks::result::CheckStatus;
 
     const GIB: f64 = 1_073_741_824.0;
 

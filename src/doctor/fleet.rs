@@ -18,7 +18,7 @@ use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use super::measures::{check_date, check_expiry};
-use crate::checks::{
+use fleetdex_checks::{
     permissions::{REQUEST_TIMEOUT, Right, missing, summarized},
     result::{CheckResult, Checks},
 };

@@ -3,7 +3,7 @@
 use http::{HeaderMap, header::DATE};
 use jiff::Timestamp;
 
-use crate::checks::result::Checks;
+use fleetdex_checks::result::Checks;
 
 /// A difference that disturbs no one: that of answers that take a while.
 const CLOCK_TOLERANCE: i64 = 10;
@@ -56,7 +56,7 @@ mod tests {
     use http::HeaderValue;
 
     use super::*;
-    use crate::checks::result::{CheckStatus, worst};
+    use fleetdex_checks::result::{CheckStatus, worst};
 
     #[test]
     fn a_clock_that_is_wrong_is_found_by_the_date_of_an_answer() {

@@ -6,7 +6,7 @@ use fleetdex_core::model::causes;
 use reqwest::{Client, StatusCode};
 
 use super::measures::check_expiry;
-use crate::checks::result::Checks;
+use fleetdex_checks::result::Checks;
 
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// Below this, changes are as good as at once.

@@ -8,7 +8,7 @@ use clap::Args;
 use fleetdex_clusters::source::{SourceArgs, SourceKind};
 use k8s_openapi::api::rbac::v1::PolicyRule;
 
-use crate::checks::permissions::Right;
+use fleetdex_checks::permissions::Right;
 
 /// The rules of the chart's Roles, by what needs them.
 const RULES: &str = include_str!("../../helm/fleetdex/files/rights.yaml");

@@ -18,7 +18,7 @@ use super::{
     disks::check_disks,
     measures::{check_clock, check_expiry},
 };
-use crate::checks::{
+use fleetdex_checks::{
     result::{CheckResult, Checks},
     store_probe::{NoAnswer, StoreProbe},
 };

@@ -22,12 +22,6 @@ use imports::{Crate, Imports};
 ///
 /// Only remove lines: turn the import around, or move the item.
 const EXCEPTIONS: &[(&str, &str)] = &[
-    ("crates/cli", "console -> crd"),
-    ("crates/cli", "console -> dashboards"),
-    ("crates/cli", "console -> get"),
-    ("crates/cli", "console -> kubeconfig"),
-    ("crates/cli", "console -> ready"),
-    ("crates/cli", "console -> search"),
     ("crates/clusters", "connect -> source"),
     ("crates/clusters", "fetch -> source"),
     ("crates/clusters", "proxy -> connect"),

@@ -4,7 +4,7 @@
 
 use std::{env, fs, path::Path};
 
-use fleetdex_cli::dashboards::exported;
+use fleetdex_dashboards_commands::exported;
 
 #[test]
 fn committed_saved_objects_are_what_export_prints() {

@@ -7,11 +7,12 @@ use serde_json::Value;
 
 use super::{
     api::{Api, ClientConfig},
-    columns::{cell_text, write_aligned},
-    console::{self, CommandError, Console},
-    get::OutputFormat,
-    pages::Warnings,
-    search_output::{SearchOutputArgs, print_document},
+    console::{self, CommandError, Console, Warnings},
+    output::{
+        OutputArgs, OutputFormat,
+        columns::{cell_text, write_aligned},
+        print_document,
+    },
 };
 
 /// The columns of the table. Those after the first [`NARROW`] are printed with `-o wide` only.
@@ -25,7 +26,7 @@ const NARROW: usize = 6;
 pub struct ClustersArgs {
     /// How to print it.
     #[command(flatten)]
-    pub output: SearchOutputArgs,
+    pub output: OutputArgs,
 
     /// The server.
     #[command(flatten)]
@@ -43,7 +44,7 @@ async fn clusters(args: &ClustersArgs, console: &mut Console<'_>) -> Result<bool
     Warnings::default().print(warnings, console)?;
     let clusters = report["clusters"].as_array().map(Vec::as_slice);
     let clusters = clusters.unwrap_or_default();
-    let shown = match args.output.output {
+    let shown = match args.output.format {
         OutputFormat::Table => NARROW,
         OutputFormat::Wide => COLUMNS.len(),
         OutputFormat::Name => {
@@ -56,8 +57,8 @@ async fn clusters(args: &ClustersArgs, console: &mut Console<'_>) -> Result<bool
             }
             return Ok(true);
         }
-        output @ (OutputFormat::Json | OutputFormat::Yaml) => {
-            print_document(&report, output, console)?;
+        format @ (OutputFormat::Json | OutputFormat::Yaml) => {
+            print_document(&report, format, console)?;
             return Ok(true);
         }
     };

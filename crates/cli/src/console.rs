@@ -1,7 +1,9 @@
 //! Prints warnings and errors of commands, and maps their results to exit codes.
 
 use std::{
+    collections::BTreeSet,
     env,
+    error::Error,
     io::{self, IsTerminal as _, Write},
     process::ExitCode,
 };
@@ -11,10 +13,7 @@ use fleetdex_core::{
     terminal::{escaped, escaped_line},
 };
 
-use super::{
-    ArgsError, ClientError, crd::CrdError, dashboards::DashboardsError, get::OutputError,
-    kubeconfig::KubeconfigError, ready::ReadyError, search::SearchQueryError,
-};
+use super::{ArgsError, ClientError};
 
 /// Bold yellow, as kubectl has it.
 const WARNING: &str = "\x1b[33;1m";
@@ -31,45 +30,41 @@ pub enum CommandError {
     /// The arguments do not form a query.
     #[error(transparent)]
     Args(#[from] ArgsError),
-    /// The response cannot be printed.
-    #[error(transparent)]
-    Output(#[from] OutputError),
-    /// The query of a search is invalid.
-    #[error(transparent)]
-    Query(#[from] SearchQueryError),
     /// The message of kubectl, with the reason.
     #[error("the server doesn't have a resource type {0:?}: no ResourceRegistry selects it")]
     UnknownResource(String),
-    /// The kubeconfig cannot be built or written.
-    #[error(transparent)]
-    Kubeconfig(#[from] KubeconfigError),
-    /// Dashboards, or what its roles are made of, refused or cannot be reached.
-    #[error(transparent)]
-    Dashboards(#[from] DashboardsError),
-    /// The CRDs cannot be printed or applied.
-    #[error(transparent)]
-    Crd(#[from] CrdError),
-    /// A server is not ready.
-    #[error(transparent)]
-    Ready(#[from] ReadyError),
     /// The arguments contradict each other.
     #[error("{0}")]
     Usage(String),
     /// Standard output or standard error is closed.
-    #[error("cannot write the output")]
-    Write(#[from] io::Error),
+    #[error("{what}")]
+    Write {
+        /// What cannot be written.
+        what: String,
+        /// Why.
+        source: io::Error,
+    },
+    /// The error of one command.
+    #[error(transparent)]
+    Failed(Box<dyn Error + Send + Sync>),
+}
+
+impl From<io::Error> for CommandError {
+    fn from(source: io::Error) -> Self {
+        let what = "cannot write the output".to_owned();
+        Self::Write { what, source }
+    }
 }
 
 impl CommandError {
+    /// The error of one command.
+    pub fn failed(error: impl Error + Send + Sync + 'static) -> Self {
+        Self::Failed(Box::new(error))
+    }
+
     /// Whether the reader closed the pipe, as `head` does.
     fn is_broken_pipe(&self) -> bool {
-        let (Self::Write(error)
-        | Self::Output(OutputError::Write(error))
-        | Self::Crd(CrdError::Print(error))) = self
-        else {
-            return false;
-        };
-        error.kind() == io::ErrorKind::BrokenPipe
+        matches!(self, Self::Write { source, .. } if source.kind() == io::ErrorKind::BrokenPipe)
     }
 }
 
@@ -127,8 +122,28 @@ impl Console<'_> {
     }
 }
 
+/// The warnings printed so far: each text is printed once.
+#[derive(Debug, Default)]
+pub(super) struct Warnings(BTreeSet<String>);
+
+impl Warnings {
+    /// Prints the texts that were not printed before.
+    pub(super) fn print(
+        &mut self,
+        texts: Vec<String>,
+        console: &mut Console<'_>,
+    ) -> io::Result<()> {
+        for text in texts {
+            if self.0.insert(text.clone()) {
+                console.warn(&text)?;
+            }
+        }
+        Ok(())
+    }
+}
+
 /// Runs a command on the standard output and standard error of the process. The exit code is 1 unless it completed.
-pub(super) async fn run<C>(command: C) -> ExitCode
+pub async fn run<C>(command: C) -> ExitCode
 where
     C: AsyncFnOnce(&mut Console<'_>) -> Result<bool, CommandError>,
 {
@@ -156,6 +171,7 @@ fn wants_colours() -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::output::OutputError;
 
     fn finished(result: Result<bool, CommandError>, has_colours: bool) -> (bool, String) {
         let (mut out, mut err) = (Vec::new(), Vec::new());

@@ -3,16 +3,14 @@
 use std::process::ExitCode;
 
 use clap::ValueEnum;
-use fleetdex_core::terminal::escaped_json;
 use serde_json::{Value, json};
 
 use super::{
     QueryArgs,
     api::{Api, ClientConfig, Counts},
-    columns::write_aligned,
-    console::{self, CommandError, Console},
-    get::OutputError,
-    pages::{self, Warnings},
+    console::{self, CommandError, Console, Warnings},
+    output::{OutputFormat, columns::write_aligned, print_document},
+    pages,
     targets::targets,
 };
 
@@ -86,16 +84,8 @@ async fn count(args: &CountArgs, console: &mut Console<'_>) -> Result<bool, Comm
     }
     match args.output {
         CountFormat::Table => table(args, &counted, console)?,
-        CountFormat::Json => writeln!(
-            console.out,
-            "{}",
-            escaped_json(&format!("{:#}", document(counted)))
-        )?,
-        CountFormat::Yaml => {
-            let text = serde_saphyr::to_string(&document(counted));
-            let text = text.map_err(|error| OutputError::Yaml(error.to_string()))?;
-            write!(console.out, "{text}")?;
-        }
+        CountFormat::Json => print_document(&document(counted), OutputFormat::Json, console)?,
+        CountFormat::Yaml => print_document(&document(counted), OutputFormat::Yaml, console)?,
     }
     Ok(true)
 }
@@ -107,44 +97,25 @@ fn table(
     console: &mut Console<'_>,
 ) -> Result<(), CommandError> {
     let with_resource = counted.len() > 1;
+    let line = |resource: &str, values: Vec<String>, count: String| -> Vec<String> {
+        let resource = with_resource.then(|| resource.to_owned());
+        resource.into_iter().chain(values).chain([count]).collect()
+    };
     let mut lines = Vec::new();
     if !args.no_headers {
-        let mut headers: Vec<String> = with_resource
-            .then(|| "RESOURCE".to_owned())
-            .into_iter()
-            .collect();
-        headers.extend(
-            counted
-                .first()
-                .into_iter()
-                .flat_map(|(_, counts)| counts.by.iter().map(|key| header(key))),
-        );
-        headers.push("COUNT".to_owned());
-        lines.push(headers);
+        let by = counted.first().map(|(_, counts)| &counts.by);
+        let keys = by.into_iter().flatten().map(|key| header(key));
+        lines.push(line("RESOURCE", keys.collect(), "COUNT".to_owned()));
     }
     for (resource, counts) in counted {
-        let resource_cell = || with_resource.then(|| resource.clone());
         for group in &counts.items {
-            let values = group
-                .values
-                .iter()
-                .map(|value| value.clone().unwrap_or_else(|| NONE.to_owned()));
-            lines.push(
-                resource_cell()
-                    .into_iter()
-                    .chain(values)
-                    .chain([group.count.to_string()])
-                    .collect(),
-            );
+            let value = |value: &Option<String>| value.as_deref().unwrap_or(NONE).to_owned();
+            let values = group.values.iter().map(value).collect();
+            lines.push(line(resource, values, group.count.to_string()));
         }
         // Without a key and without objects there is no group, but still a count.
         if counts.items.is_empty() && counts.by.is_empty() {
-            lines.push(
-                resource_cell()
-                    .into_iter()
-                    .chain(["0".to_owned()])
-                    .collect(),
-            );
+            lines.push(line(resource, Vec::new(), "0".to_owned()));
         }
     }
     let is_empty = lines.len() <= usize::from(!args.no_headers);

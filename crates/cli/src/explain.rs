@@ -9,8 +9,8 @@ use serde_json::Value;
 use super::{
     ArgsError, QueryArgs,
     api::{Api, ClientConfig},
-    console::{self, CommandError, Console},
-    pages::{Warnings, parameters, path},
+    console::{self, CommandError, Console, Warnings},
+    pages::{parameters, path},
     targets::targets,
 };
 

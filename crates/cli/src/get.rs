@@ -6,27 +6,19 @@
 use std::process::ExitCode;
 
 mod args;
-mod error;
-mod fleet_name;
-mod format;
-mod list_writer;
 mod lists;
-mod printer;
 #[cfg(test)]
 mod tests;
 mod watch;
 
 pub use args::{FleetArgs, GetArgs, PrintArgs};
-pub use error::OutputError;
-pub use format::{OutputFormat, UnknownFormat};
-
-pub(crate) use printer::{Layout, Printer};
 
 use self::lists::print_list;
 use super::{
     api::Api,
-    console::{self, CommandError, Console},
-    pages::{Pages, Warnings, namespace, print_missing},
+    console::{self, CommandError, Console, Warnings},
+    output::{Layout, Printer},
+    pages::{Pages, namespace, print_missing},
     targets::{ResourceTarget, targets},
 };
 
@@ -69,17 +61,17 @@ async fn get(args: &GetArgs, console: &mut Console<'_>) -> Result<bool, CommandE
     let mut warnings = Warnings::default();
     for target in &targets {
         printer.begin(&target.resource);
-        let shape = args.print.output.shape();
+        let shape = args.print.output.format.shape();
         let pages = Pages::new(&api, &args.query, target, namespace.as_deref(), shape)
             .in_chunks(args.print.chunk_size)
             .with(&fleet_parameters);
         let list = print_list(pages, target, &mut printer, &mut warnings, console).await?;
         is_complete &= print_missing(target, &list.found, console)?;
     }
-    let is_empty = printer.is_empty();
+    let is_empty = printer.count() == 0;
     printer.finish(console.out)?;
     console.out.flush()?;
-    if is_empty && is_complete && args.print.output.is_line_based() {
+    if is_empty && is_complete && args.print.output.format.is_line_based() {
         let is_namespaced = targets.iter().any(|target| target.resource.api.namespaced);
         let scope = namespace
             .filter(|_| is_namespaced)
@@ -92,11 +84,10 @@ async fn get(args: &GetArgs, console: &mut Console<'_>) -> Result<bool, CommandE
 
 fn layout(args: &GetArgs, targets: &[ResourceTarget], namespace: Option<&str>) -> Layout {
     Layout {
-        format: args.print.output,
         with_namespace: namespace.is_none(),
         with_kind: targets.len() > 1,
-        with_headers: !args.print.no_headers,
         is_bare: args.print.watch || selects_one_object(args, targets, namespace),
+        ..args.print.output.layout()
     }
 }
 

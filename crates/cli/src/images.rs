@@ -6,47 +6,39 @@ use fleetdex_core::{
     model::FieldPath,
     selector::{FieldRequirement, FieldSelector, FieldTest},
 };
-use fleetdex_query_api::parameter::{FIELD_SELECTOR, LABEL_SELECTOR};
+use fleetdex_query_api::parameter::FIELD_SELECTOR;
 
 use super::{
     api::{Api, ClientConfig},
-    completion,
     console::{self, CommandError, Console},
-    search_output::{self, SearchOutputArgs},
+    output::{self, OutputArgs},
+    scope_args::ScopeArgs,
 };
 
 /// Lists the images of the fleet's Pods, of all namespaces by default.
 #[derive(Clone, Debug, clap::Args)]
+#[command(
+    mut_arg("namespace", |arg| arg.help("Only Pods in this namespace")),
+    mut_arg("all_namespaces", |arg| {
+        arg.help("Pods of all namespaces, the default; overrides --namespace")
+    }),
+    mut_arg("clusters", |arg| {
+        arg.help("Only Pods of these clusters (repeatable, or separated by commas)")
+    }),
+    mut_arg("selector", |arg| arg.help("Label selector of Pods")),
+)]
 pub struct ImagesArgs {
     /// Only these images: nginx is any tag, nginx:1.27 one, nginx@sha256:… one digest (repeatable, or separated by commas)
     #[arg(long = "image", value_name = "IMAGE", value_delimiter = ',')]
     pub images: Vec<String>,
 
-    /// Only Pods in this namespace
-    #[arg(short, long, value_name = "NS", add = completion::namespaces())]
-    pub namespace: Option<String>,
-
-    /// Pods of all namespaces, the default; overrides --namespace
-    #[arg(short = 'A', long)]
-    pub all_namespaces: bool,
-
-    /// Only Pods of these clusters (repeatable, or separated by commas)
-    #[arg(long = "cluster", value_name = "CLUSTER", value_delimiter = ',', add = completion::clusters())]
-    pub clusters: Vec<String>,
-
-    /// Label selector of Pods
-    #[arg(
-        short = 'l',
-        long,
-        value_name = "SELECTOR",
-        default_value = "",
-        hide_default_value = true
-    )]
-    pub selector: String,
+    /// Where the Pods are.
+    #[command(flatten)]
+    pub scope: ScopeArgs,
 
     /// How to print it.
     #[command(flatten)]
-    pub output: SearchOutputArgs,
+    pub output: OutputArgs,
 
     /// The server.
     #[command(flatten)]
@@ -60,15 +52,9 @@ pub async fn run(args: &ImagesArgs) -> ExitCode {
 
 async fn images(args: &ImagesArgs, console: &mut Console<'_>) -> Result<bool, CommandError> {
     let api = Api::new(&args.server).await?;
-    let namespace = args.namespace.clone().filter(|_| !args.all_namespaces);
-    let mut parameters = vec![
-        (FIELD_SELECTOR, of_images(&args.images)),
-        ("namespaces", namespace.unwrap_or_default()),
-        ("clusters", args.clusters.join(",")),
-        (LABEL_SELECTOR, args.selector.clone()),
-    ];
-    parameters.retain(|(_, value)| !value.is_empty());
-    search_output::print(&api, "images", &parameters, &args.output, console).await
+    let mut parameters = vec![(FIELD_SELECTOR, of_images(&args.images))];
+    parameters.extend(args.scope.parameters());
+    output::print(&api, "images", parameters, &args.output, console).await
 }
 
 fn of_images(images: &[String]) -> String {

@@ -16,7 +16,7 @@ use super::{
 mod entries;
 mod error;
 mod file;
-pub(crate) mod storage;
+pub mod storage;
 
 use self::{
     entries::{direct, through_apiserver},

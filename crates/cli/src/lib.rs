@@ -5,7 +5,7 @@
 //!                    │
 //!                    └──> console: standard output, warnings, errors, exit code
 //!                    ┌──────^
-//!     interpret · dashboards ──> files, scripts and webhooks; Dashboards, RBAC
+//!     tools: interpreter-workbench · dashboards-commands · migrate
 //! ```
 //!
 //! Responses are bounded and printed page by page; text from servers and members never controls the terminal; errors say
@@ -13,25 +13,24 @@
 
 mod api;
 pub mod clusters;
-pub mod columns;
 pub mod completion;
 pub mod console;
 mod control_plane_args;
 pub mod count;
 pub mod crd;
-pub mod dashboards;
 pub mod explain;
 pub mod get;
 pub mod images;
-pub mod interpret;
+mod index_args;
 pub mod kubeconfig;
+pub mod output;
 mod pages;
 mod query_args;
 pub mod ready;
 pub mod related;
 pub mod resources;
+mod scope_args;
 pub mod search;
-mod search_output;
 pub mod store;
 mod targets;
 #[cfg(test)]
@@ -40,6 +39,8 @@ pub mod ui;
 pub mod unhealthy;
 pub mod verify;
 
-pub use api::{ClientConfig, ClientError};
+pub use api::{ApiserverClient, ClientConfig, ClientError};
 pub use control_plane_args::ControlPlaneArgs;
+pub use index_args::IndexArgs;
 pub use query_args::{ArgsError, QueryArgs};
+pub use scope_args::ScopeArgs;

@@ -7,7 +7,7 @@ use fleetdex_query_api::parameter::{FIELD_SELECTOR, LABEL_SELECTOR};
 use super::{
     QueryArgs,
     api::{Api, ListShape, ObjectPage},
-    console::{CommandError, Console},
+    console::{CommandError, Console, Warnings},
     resources::DiscoveredResource,
     targets::ResourceTarget,
 };
@@ -87,26 +87,6 @@ impl<'p> Pages<'p> {
             None => self.is_done = true,
         }
         Ok(Some(page))
-    }
-}
-
-/// The warnings printed so far: each text is printed once.
-#[derive(Debug, Default)]
-pub(super) struct Warnings(BTreeSet<String>);
-
-impl Warnings {
-    /// Prints the texts that were not printed before.
-    pub(super) fn print(
-        &mut self,
-        texts: Vec<String>,
-        console: &mut Console<'_>,
-    ) -> Result<(), CommandError> {
-        for text in texts {
-            if self.0.insert(text.clone()) {
-                console.warn(&text)?;
-            }
-        }
-        Ok(())
     }
 }
 

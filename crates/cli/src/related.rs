@@ -8,8 +8,8 @@ use super::{
     api::{Api, ClientConfig},
     completion,
     console::{self, CommandError, Console},
+    output::{self, OutputArgs},
     resources::DiscoveredResource,
-    search_output::{self, SearchOutputArgs},
     targets::{ResourceTarget, targets},
 };
 
@@ -38,7 +38,7 @@ pub struct RelatedArgs {
 
     /// How to print it.
     #[command(flatten)]
-    pub output: SearchOutputArgs,
+    pub output: OutputArgs,
 
     /// The server.
     #[command(flatten)]
@@ -58,12 +58,11 @@ async fn related(args: &RelatedArgs, console: &mut Console<'_>) -> Result<bool, 
     let namespace = namespace.unwrap_or_else(|| api.default_namespace());
     let collection = resource.path(Some(namespace).filter(|_| resource.api.namespaced));
     let path = format!("related/{collection}/{}", percent::encode(&name));
-    let mut parameters = vec![
+    let parameters = vec![
         ("depth", args.depth.to_string()),
         ("clusters", args.clusters.join(",")),
     ];
-    parameters.retain(|(_, value)| !value.is_empty());
-    search_output::print(&api, &path, &parameters, &args.output, console).await
+    output::print(&api, &path, parameters, &args.output, console).await
 }
 
 /// The resource and the name of the one object that the arguments name.

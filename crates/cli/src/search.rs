@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 mod args;
 mod completion;
-mod output;
+mod facets;
 mod pages;
 mod query;
 #[cfg(test)]
@@ -16,15 +16,11 @@ mod watch;
 pub use args::SearchArgs;
 pub use query::SearchQueryError;
 
-use self::{
-    output::FoundPrinter,
-    pages::{FoundPages, print_pages},
-};
+use self::pages::{FoundPages, print_pages};
 use super::{
     api::Api,
-    console::{self, CommandError, Console},
-    get::OutputFormat,
-    pages::Warnings,
+    console::{self, CommandError, Console, Warnings},
+    output::{OutputFormat, Printer},
 };
 
 /// Searches and prints.
@@ -36,7 +32,7 @@ async fn search(args: &SearchArgs, console: &mut Console<'_>) -> Result<bool, Co
     check(args)?;
     let query = query::checked(query::join(&args.query), &args.terms()?)?;
     let api = Api::new(&args.server).await?;
-    let mut printer = FoundPrinter::new(args);
+    let mut printer = Printer::new(args.layout());
     if args.watch {
         return watch::watch(&api, args, &query, &mut printer, console).await;
     }
@@ -44,9 +40,9 @@ async fn search(args: &SearchArgs, console: &mut Console<'_>) -> Result<bool, Co
     let search = FoundPages::new(&api, args, &query);
     let progress = print_pages(search, &mut printer, &mut warnings, console).await?;
     let is_empty = printer.count() == 0;
-    printer.finish(&progress.facets, console)?;
+    facets::finish(printer, &progress.facets, console)?;
     console.out.flush()?;
-    if is_empty && args.output.output.is_line_based() {
+    if is_empty && args.output.format.is_line_based() {
         writeln!(console.err, "No resources found.")?;
     }
     if let Some(note) = progress.cut_note() {
@@ -61,7 +57,7 @@ fn check(args: &SearchArgs) -> Result<(), CommandError> {
         let problem = "--limit 0: write a number from 1, or use --all";
         return Err(CommandError::Usage(problem.to_owned()));
     }
-    if args.facets && args.output.output == OutputFormat::Name {
+    if args.facets && args.output.format == OutputFormat::Name {
         let problem = "--facets cannot be combined with -o name";
         return Err(CommandError::Usage(problem.to_owned()));
     }

@@ -2,13 +2,14 @@
 
 use std::process::ExitCode;
 
+use fleetdex_core::yaml;
 use fleetdex_store::opensearch::role::role;
 use serde_json::json;
 
 use crate::{
+    IndexArgs,
     console::{self, Console},
-    dashboards::IndexArgs,
-    get::OutputError,
+    output::OutputError,
 };
 
 /// What a store has to permit.
@@ -73,7 +74,7 @@ impl StoreRoleArgs {
                     "_meta": { "type": "roles", "config_version": 2 },
                     "fleetdex": role,
                 });
-                serde_saphyr::to_string(&file).map_err(|error| OutputError::Yaml(error.to_string()))
+                Ok(yaml::to_string(&file)?)
             }
         }
     }

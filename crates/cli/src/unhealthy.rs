@@ -6,13 +6,14 @@ use fleetdex_core::{
     model::FieldPath,
     selector::{FieldRequirement, FieldSelector, FieldTest},
 };
-use fleetdex_query_api::parameter::{FIELD_SELECTOR, LABEL_SELECTOR};
+use fleetdex_query_api::parameter::FIELD_SELECTOR;
 
 use super::{
     api::{Api, ClientConfig},
     completion,
     console::{self, CommandError, Console},
-    search_output::{self, SearchOutputArgs},
+    output::{self, OutputArgs},
+    scope_args::ScopeArgs,
     targets::targets,
 };
 
@@ -36,27 +37,9 @@ pub struct UnhealthyArgs {
     #[arg(value_name = "RESOURCE", add = completion::resources())]
     pub resources: Vec<String>,
 
-    /// Only objects in this namespace
-    #[arg(short, long, value_name = "NS", add = completion::namespaces())]
-    pub namespace: Option<String>,
-
-    /// Objects of all namespaces, the default; overrides --namespace
-    #[arg(short = 'A', long)]
-    pub all_namespaces: bool,
-
-    /// Only objects of these clusters (repeatable, or separated by commas)
-    #[arg(long = "cluster", value_name = "CLUSTER", value_delimiter = ',', add = completion::clusters())]
-    pub clusters: Vec<String>,
-
-    /// Label selector, such as 'app in (web,api),tier!=db'
-    #[arg(
-        short = 'l',
-        long,
-        value_name = "SELECTOR",
-        default_value = "",
-        hide_default_value = true
-    )]
-    pub selector: String,
+    /// Where the objects are.
+    #[command(flatten)]
+    pub scope: ScopeArgs,
 
     /// Only objects of this health, in place of Degraded,Missing,Unknown (separated by commas)
     #[arg(long, value_name = "HEALTH", value_delimiter = ',')]
@@ -72,7 +55,7 @@ pub struct UnhealthyArgs {
 
     /// How to print it.
     #[command(flatten)]
-    pub output: SearchOutputArgs,
+    pub output: OutputArgs,
 
     /// The server.
     #[command(flatten)]
@@ -88,17 +71,13 @@ async fn unhealthy(args: &UnhealthyArgs, console: &mut Console<'_>) -> Result<bo
     let health = words(args)?;
     let api = Api::new(&args.server).await?;
     let kinds = kinds(&api, &args.resources).await?;
-    let namespace = args.namespace.clone().filter(|_| !args.all_namespaces);
     let mut parameters = vec![
         (FIELD_SELECTOR, of_health(health)),
         ("kinds", kinds.join(",")),
-        ("namespaces", namespace.unwrap_or_default()),
-        ("clusters", args.clusters.join(",")),
-        (LABEL_SELECTOR, args.selector.clone()),
         ("limit", args.limit.to_string()),
     ];
-    parameters.retain(|(_, value)| !value.is_empty());
-    search_output::print(&api, "objects", &parameters, &args.output, console).await
+    parameters.extend(args.scope.parameters());
+    output::print(&api, "objects", parameters, &args.output, console).await
 }
 
 /// The words of health that are searched.

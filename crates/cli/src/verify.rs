@@ -16,8 +16,8 @@ use serde_json::json;
 
 use super::{
     api::{Api, ClientConfig, ClientError},
-    columns::write_aligned,
     completion,
+    output::columns::write_aligned,
 };
 
 /// Shown for an unknown number.

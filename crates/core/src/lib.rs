@@ -7,7 +7,7 @@
 //! Guarantee: nothing here does I/O, waits or reads a clock. Every function returns the same result for the same arguments. [`model`] has the names,
 //! versions and documents, [`selector`] the label and field selectors of Kubernetes, [`query`] the queries to stores, [`kinds`] the built-in kinds
 //! with their fields, [`json_path`] the `JSONPath` of kubectl, of printer columns and of redactions, [`fuel`] the bound of
-//! evaluations.
+//! evaluations, [`yaml`] the style of Kubernetes' YAML.
 
 pub mod fuel;
 pub mod json_path;
@@ -17,3 +17,4 @@ pub mod planted;
 pub mod query;
 pub mod selector;
 pub mod terminal;
+pub mod yaml;

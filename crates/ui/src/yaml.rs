@@ -1,5 +1,6 @@
 //! An object as YAML whose parts fold, without scripts.
 
+use fleetdex_core::yaml;
 use maud::{Markup, PreEscaped, html};
 use serde_json::Value;
 
@@ -8,7 +9,7 @@ const MAX_BYTES: usize = 256 * 1024;
 
 /// The YAML of an object.
 pub(crate) fn print(object: &Value) -> String {
-    serde_saphyr::to_string(object).unwrap_or_else(|error| format!("# {error}\n"))
+    yaml::to_string(object).unwrap_or_else(|error| format!("# {error}\n"))
 }
 
 /// How many lines may belong to each other; what is deeper is shown at the deepest of these levels.

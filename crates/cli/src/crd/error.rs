@@ -4,6 +4,8 @@ use std::io;
 
 use fleetdex_core::model::causes;
 
+use crate::console::CommandError;
+
 /// The CRDs could not be printed or applied.
 #[derive(Debug, thiserror::Error)]
 pub enum CrdError {
@@ -80,6 +82,16 @@ impl CrdError {
             name: name.to_owned(),
             server: server.to_owned(),
             problem: causes(error),
+        }
+    }
+}
+
+impl From<CrdError> for CommandError {
+    fn from(error: CrdError) -> Self {
+        let what = error.to_string();
+        match error {
+            CrdError::Print(source) => Self::Write { what, source },
+            other => Self::failed(other),
         }
     }
 }

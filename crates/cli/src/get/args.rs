@@ -1,10 +1,10 @@
 //! The flags of `fleetdex get`.
 
-use super::OutputFormat;
 use crate::{
     QueryArgs,
     api::ClientConfig,
     console::CommandError,
+    output::OutputArgs,
     pages::unlimited,
     resources::DiscoveredResource,
     targets::{ResourceTarget, targets},
@@ -85,13 +85,9 @@ fn invalid_owner(owner: &str) -> CommandError {
 /// How objects are printed.
 #[derive(Clone, Debug, clap::Args)]
 pub struct PrintArgs {
-    /// table, wide, json, yaml or name
-    #[arg(short, long, value_name = "FORMAT", default_value = "table")]
-    pub output: OutputFormat,
-
-    /// Print tables without the header line
-    #[arg(long)]
-    pub no_headers: bool,
+    /// The format.
+    #[command(flatten)]
+    pub output: OutputArgs,
 
     /// After the list, print every change until stopped
     #[arg(short, long)]

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use super::{fleet_name::FleetName, printer::Printer};
 use crate::{
     api::TableColumn,
-    console::{CommandError, Console},
-    pages::{Pages, Warnings},
+    console::{CommandError, Console, Warnings},
+    output::{ObjectName, Printer},
+    pages::Pages,
     targets::ResourceTarget,
 };
 
@@ -34,13 +34,12 @@ pub(super) async fn print_list(
         if list.version.is_empty() {
             list.version = page.version.unwrap_or_default();
         }
-        for item in page.items {
-            if !target.names.is_empty() {
-                list.found.insert(FleetName::of(&item.object)?.name);
+        if !target.names.is_empty() {
+            for item in &page.items {
+                list.found.insert(ObjectName::of(&item.object)?.name);
             }
-            printer.add(&item, &list.columns, console.out)?;
         }
-        printer.flush(console.out)?;
+        printer.add_all(&page.items, &list.columns, console.out)?;
     }
     Ok(list)
 }

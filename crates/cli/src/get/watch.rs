@@ -5,11 +5,12 @@
 
 use std::collections::BTreeMap;
 
-use super::{GetArgs, lists::print_list, printer::Printer};
+use super::{args::GetArgs, lists::print_list};
 use crate::{
     api::{Api, TableColumn, TableEvent},
-    console::{CommandError, Console},
-    pages::{Pages, Warnings, parameters, path},
+    console::{CommandError, Console, Warnings},
+    output::Printer,
+    pages::{Pages, parameters, path},
     targets::ResourceTarget,
 };
 
@@ -32,7 +33,7 @@ pub(super) async fn watch(
 ) -> Result<bool, CommandError> {
     let mut warnings = Warnings::default();
     loop {
-        let shape = args.print.output.shape();
+        let shape = args.print.output.format.shape();
         let pages =
             Pages::new(api, &args.query, target, namespace, shape).in_chunks(args.print.chunk_size);
         let list = print_list(pages, target, printer, &mut warnings, console).await?;
@@ -66,7 +67,7 @@ impl Watcher {
             parameters(&args.query, &target.names).into_iter().collect();
         parameters.insert("resourceVersion", self.version.clone());
         let started = api
-            .watch(&self.path, &parameters, args.print.output.shape())
+            .watch(&self.path, &parameters, args.print.output.format.shape())
             .await;
         let mut watch = match started {
             Err(error) if error.is_expired() => return Ok(WatchEnd::Expired),
@@ -85,8 +86,7 @@ impl Watcher {
                     if !columns.is_empty() {
                         self.columns = columns;
                     }
-                    printer.add(&item, &self.columns, console.out)?;
-                    printer.flush(console.out)?;
+                    printer.add_all(&[item], &self.columns, console.out)?;
                 }
             }
         }

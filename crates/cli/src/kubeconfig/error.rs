@@ -2,6 +2,8 @@
 
 use std::{io, path::PathBuf};
 
+use crate::console::CommandError;
+
 /// The kubeconfig could not be read, built or written.
 #[derive(Debug, thiserror::Error)]
 pub enum KubeconfigError {
@@ -58,4 +60,10 @@ pub enum KubeconfigError {
     /// A value has no YAML form.
     #[error("cannot write the kubeconfig as YAML: {0}")]
     Yaml(String),
+}
+
+impl From<KubeconfigError> for CommandError {
+    fn from(error: KubeconfigError) -> Self {
+        Self::failed(error)
+    }
 }

@@ -1,5 +1,7 @@
 //! Why a server is not ready.
 
+use crate::console::CommandError;
+
 /// A server is not ready.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadyError {
@@ -38,4 +40,10 @@ pub enum ReadyError {
         /// What it said, with all causes.
         problem: String,
     },
+}
+
+impl From<ReadyError> for CommandError {
+    fn from(error: ReadyError) -> Self {
+        Self::failed(error)
+    }
 }

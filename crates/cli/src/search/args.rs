@@ -6,41 +6,30 @@ use fleetdex_search::{Condition, QUALIFIERS, Qualifier};
 use super::{completion, query};
 use crate::{
     api::ClientConfig,
-    completion::{clusters, namespaces},
+    output::{Layout, OutputArgs},
     query_args::ArgsError,
-    search_output::SearchOutputArgs,
+    scope_args::ScopeArgs,
 };
 
 /// Searches objects of all kinds, in all namespaces by default.
 #[derive(Clone, Debug, clap::Args)]
-#[command(after_help = qualifiers())]
-#[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
+#[command(
+    mut_arg("namespace", |arg| arg.help("Only objects in this namespace, as ns:NS")),
+    mut_arg("clusters", |arg| {
+        arg.help(
+            "Only objects of these clusters (repeatable, or separated by commas), as cluster:CLUSTER",
+        )
+    }),
+    after_help = qualifiers()
+)]
 pub struct SearchArgs {
     /// Terms that must all hold, such as kind:Pod health:Degraded checkout; none: all objects
     #[arg(value_name = "QUERY", add = completion::query())]
     pub query: Vec<String>,
 
-    /// Only objects in this namespace, as ns:NS
-    #[arg(short, long, value_name = "NS", add = namespaces())]
-    pub namespace: Option<String>,
-
-    /// Objects of all namespaces, the default; overrides --namespace
-    #[arg(short = 'A', long)]
-    pub all_namespaces: bool,
-
-    /// Only objects of these clusters (repeatable, or separated by commas), as cluster:CLUSTER
-    #[arg(long = "cluster", value_name = "CLUSTER", value_delimiter = ',', add = clusters())]
-    pub clusters: Vec<String>,
-
-    /// Label selector, such as 'app in (web,api),tier!=db'
-    #[arg(
-        short = 'l',
-        long,
-        value_name = "SELECTOR",
-        default_value = "",
-        hide_default_value = true
-    )]
-    pub selector: String,
+    /// Where the objects are.
+    #[command(flatten)]
+    pub scope: ScopeArgs,
 
     /// Maximum number of objects
     #[arg(long, value_name = "N", default_value_t = 50)]
@@ -60,7 +49,7 @@ pub struct SearchArgs {
 
     /// How to print it.
     #[command(flatten)]
-    pub output: SearchOutputArgs,
+    pub output: OutputArgs,
 
     /// The server.
     #[command(flatten)]
@@ -68,19 +57,27 @@ pub struct SearchArgs {
 }
 
 impl SearchArgs {
+    /// How the objects are printed.
+    pub(super) fn layout(&self) -> Layout {
+        Layout {
+            is_bare: self.watch,
+            ..self.output.layout()
+        }
+    }
+
     /// The terms that flags stand for.
     pub(super) fn terms(&self) -> Result<Vec<Condition>, ArgsError> {
         let mut terms = Vec::new();
-        if let Some(namespace) = self.namespace.as_ref().filter(|_| !self.all_namespaces) {
+        if let Some(namespace) = self.scope.namespace() {
             let namespace: Namespace = namespace.parse()?;
             terms.push(Condition::Namespace(vec![namespace]));
         }
-        let clusters = self.clusters.iter().map(|name| name.parse());
+        let clusters = self.scope.clusters.iter().map(|name| name.parse());
         let clusters = clusters.collect::<Result<Vec<ClusterName>, _>>()?;
         if !clusters.is_empty() {
             terms.push(Condition::Cluster(clusters));
         }
-        terms.extend(query::of_labels(&self.selector)?);
+        terms.extend(query::of_labels(&self.scope.selector)?);
         Ok(terms)
     }
 }

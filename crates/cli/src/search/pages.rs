@@ -1,10 +1,10 @@
 //! Reads and prints the pages of a search.
 
-use super::{args::SearchArgs, output::FoundPrinter};
+use super::args::SearchArgs;
 use crate::{
     api::{Api, FacetCounts, FoundPage, ListShape},
-    console::{CommandError, Console},
-    pages::Warnings,
+    console::{CommandError, Console, Warnings},
+    output::Printer,
 };
 
 /// The most objects in one response.
@@ -15,12 +15,12 @@ const FACETS: &str = "kind,cluster,namespace,health";
 /// Prints the pages that are wanted; returns what they have beside objects.
 pub(super) async fn print_pages(
     mut pages: FoundPages<'_>,
-    printer: &mut FoundPrinter,
+    printer: &mut Printer,
     warnings: &mut Warnings,
     console: &mut Console<'_>,
 ) -> Result<SearchProgress, CommandError> {
     while let Some(found) = pages.next(warnings, console).await? {
-        printer.add(&found.page.items, &found.page.columns, console)?;
+        printer.add_all(&found.page.items, &found.page.columns, console.out)?;
     }
     Ok(pages.progress)
 }
@@ -55,7 +55,7 @@ impl<'p> FoundPages<'p> {
         Self {
             api,
             query,
-            shape: args.output.output.shape(),
+            shape: args.output.format.shape(),
             wanted: if args.all { usize::MAX } else { args.limit },
             with_facets: args.facets,
             version: None,

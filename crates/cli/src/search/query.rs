@@ -3,7 +3,7 @@
 use fleetdex_core::{selector::LabelSelector, terminal::escaped_line};
 use fleetdex_search::{Condition, SyntaxError, parse};
 
-use crate::query_args::ArgsError;
+use crate::{console::CommandError, query_args::ArgsError};
 
 /// A query that the grammar refuses, with the place.
 #[derive(Debug, thiserror::Error)]
@@ -15,6 +15,12 @@ pub struct SearchQueryError {
     query: String,
     /// The marks under the wrong characters.
     marks: String,
+}
+
+impl From<SearchQueryError> for CommandError {
+    fn from(error: SearchQueryError) -> Self {
+        Self::failed(error)
+    }
 }
 
 impl SearchQueryError {

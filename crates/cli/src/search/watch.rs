@@ -5,13 +5,12 @@
 
 use super::{
     args::SearchArgs,
-    output::FoundPrinter,
     pages::{FoundPages, print_pages},
 };
 use crate::{
     api::{Api, ListShape, TableColumn, TableEvent, WatchReader},
-    console::{CommandError, Console},
-    pages::Warnings,
+    console::{CommandError, Console, Warnings},
+    output::Printer,
 };
 
 /// Prints the objects of a search and their changes; returns with an error only.
@@ -19,7 +18,7 @@ pub(super) async fn watch(
     api: &Api,
     args: &SearchArgs,
     query: &str,
-    printer: &mut FoundPrinter,
+    printer: &mut Printer,
     console: &mut Console<'_>,
 ) -> Result<bool, CommandError> {
     let mut warnings = Warnings::default();
@@ -27,7 +26,7 @@ pub(super) async fn watch(
         let mut watcher = SearchWatcher {
             api,
             query,
-            shape: args.output.output.shape(),
+            shape: args.output.format.shape(),
             version: None,
             columns: Vec::new(),
         };
@@ -47,7 +46,7 @@ pub(super) async fn watch(
 /// Prints the objects; `false` if the server does not know the version that they have to show.
 async fn print_found(
     pages: FoundPages<'_>,
-    printer: &mut FoundPrinter,
+    printer: &mut Printer,
     warnings: &mut Warnings,
     console: &mut Console<'_>,
 ) -> Result<bool, CommandError> {
@@ -102,7 +101,7 @@ impl SearchWatcher<'_> {
     async fn follow(
         &mut self,
         mut reader: WatchReader,
-        printer: &mut FoundPrinter,
+        printer: &mut Printer,
         warnings: &mut Warnings,
         console: &mut Console<'_>,
     ) -> Result<(), CommandError> {
@@ -120,7 +119,7 @@ impl SearchWatcher<'_> {
                         if !columns.is_empty() {
                             self.columns = columns;
                         }
-                        printer.add(&[item], &self.columns, console)?;
+                        printer.add_all(&[item], &self.columns, console.out)?;
                     }
                 }
             }

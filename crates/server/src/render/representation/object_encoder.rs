@@ -9,7 +9,7 @@ use serde_json::{Value, json, value::RawValue};
 use super::{
     format::{Encoding, IncludeObject, MetaVersion, OutputKind, Representation},
     indent::Indenter,
-    yaml::{self, YamlPosition},
+    yaml,
 };
 use crate::{api_error::ApiError, render::table::TablePrinter};
 
@@ -169,12 +169,12 @@ impl ListEncoder {
     pub fn write(&mut self, out: &mut Vec<u8>, hit: &Hit) -> Result<(), ApiError> {
         self.write_head(out)?;
         if self.layout.representation.encoding == Encoding::Yaml {
-            out.extend_from_slice(if self.is_first { b"\n-" } else { b"-" });
-            self.is_first = false;
+            if std::mem::take(&mut self.is_first) {
+                out.push(b'\n');
+            }
             self.scratch.clear();
             self.layout.write_item(&mut self.scratch, hit);
-            return yaml::write(out, &self.scratch, YamlPosition::Dash, 0)
-                .map_err(|error| unreadable(&error));
+            return yaml::write_item(out, &self.scratch);
         }
         let comma: &[u8] = if self.is_first { b"" } else { b"," };
         self.is_first = false;
@@ -220,7 +220,7 @@ impl ListEncoder {
         };
         if self.layout.representation.encoding == Encoding::Yaml {
             head.push(b'}');
-            yaml::write(out, &head, YamlPosition::Top, 0).map_err(|error| unreadable(&error))?;
+            yaml::write(out, &head)?;
             out.extend_from_slice(items.as_bytes());
             out.push(b':');
             return Ok(());
@@ -242,8 +242,7 @@ pub(super) fn encoded(representation: Representation, json: Vec<u8>) -> Result<V
             encoding: Encoding::Yaml,
             ..
         } => {
-            yaml::write(&mut out, &json, YamlPosition::Top, 0)
-                .map_err(|error| unreadable(&error))?;
+            yaml::write(&mut out, &json)?;
         }
         Representation { pretty: true, .. } => {
             Indenter::default().write(&mut out, &json);
@@ -252,11 +251,6 @@ pub(super) fn encoded(representation: Representation, json: Vec<u8>) -> Result<V
         Representation { .. } => return Ok(json),
     }
     Ok(out)
-}
-
-/// Stored objects were parsed as JSON before they were stored.
-fn unreadable(error: &serde_json::Error) -> ApiError {
-    ApiError::Internal(format!("a stored object is no JSON: {error}"))
 }
 
 /// `{"kind":…,"apiVersion":…,"metadata":…`, left open.

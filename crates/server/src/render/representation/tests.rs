@@ -476,13 +476,7 @@ fn yaml_comes_back_as_the_same_json() {
         "deep": { "list": [{ "name": "a", "env": [{ "name": "x", "value": "1" }] }, {}], "empty": {}, "none": [] },
     });
     let mut out = Vec::new();
-    yaml::write(
-        &mut out,
-        object.to_string().as_bytes(),
-        yaml::YamlPosition::Top,
-        0,
-    )
-    .unwrap();
+    yaml::write(&mut out, object.to_string().as_bytes()).unwrap();
     let text = String::from_utf8(out).unwrap();
     let back: Value =
         serde_saphyr::from_str(&text).unwrap_or_else(|error| panic!("{error}\n{text}"));
@@ -494,13 +488,7 @@ fn strings_of_several_lines_are_literal_blocks_in_yaml() {
     let object = json!({ "metadata": { "name": "a", "labels": { "on": "yes" } }, "data": { "run.sh": "#!/bin/sh\necho hello\n", "n": "1" },
         "spec": { "containers": [{ "name": "main", "args": ["-v", "x: y"] }] } });
     let mut out = Vec::new();
-    yaml::write(
-        &mut out,
-        object.to_string().as_bytes(),
-        yaml::YamlPosition::Top,
-        0,
-    )
-    .unwrap();
+    yaml::write(&mut out, object.to_string().as_bytes()).unwrap();
     insta::assert_snapshot!(String::from_utf8(out).unwrap(), @r#"
     metadata:
       name: a
@@ -515,8 +503,8 @@ fn strings_of_several_lines_are_literal_blocks_in_yaml() {
       containers:
       - name: main
         args:
-        - "-v"
-        - "x: y"
+        - -v
+        - 'x: y'
     "#);
 }
 
